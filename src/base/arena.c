@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Memory: arenas in chunks that double up to a limit, checked heap calls, and growing arrays. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CHUNK_FIRST (16u << 10)
+#define CHUNK_MOST (4u << 20)
+
+struct chunk {
+    struct chunk *next;
+    size_t cap, used;
+    _Alignas(16) uint8_t data[];
+};
+
+struct arena {
+    struct chunk *head;
+    size_t next_cap;
+};
+
+static void out_of_memory(void)
+{
+    static const char text[] = "mtool: error: out of memory\n";
+    if (write(2, text, sizeof text - 1) < 0)
+        _exit(125);
+    _exit(125);
+}
+
+void *xmalloc(size_t len_bytes)
+{
+    void *p = calloc(1, len_bytes ? len_bytes : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xrealloc(void *p, size_t len_bytes)
+{
+    p = realloc(p, len_bytes ? len_bytes : 1);
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+char *xstrdup(const char *s)
+{
+    size_t len = strlen(s);
+    char *p = xmalloc(len + 1);
+    memcpy(p, s, len + 1);
+    return p;
+}
+
+struct arena *arena_new(void)
+{
+    struct arena *a = xmalloc(sizeof *a);
+    a->next_cap = CHUNK_FIRST;
+    return a;
+}
+
+void arena_free(struct arena *a)
+{
+    if (!a)
+        return;
+    for (struct chunk *c = a->head, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+void *arena_alloc(struct arena *a, size_t len_bytes)
+{
+    size_t len = ALIGN_UP(len_bytes ? len_bytes : 1, (size_t)16);
+    struct chunk *c = a->head;
+    if (!c || c->cap - c->used < len) {
+        size_t cap = a->next_cap > len ? a->next_cap : len;
+        c = xmalloc(sizeof *c + cap);
+        c->cap = cap;
+        c->next = a->head;
+        a->head = c;
+        if (a->next_cap < CHUNK_MOST)
+            a->next_cap *= 2;
+    }
+    void *p = c->data + c->used;
+    c->used += len;
+    return p;
+}
+
+char *arena_strndup(struct arena *a, const char *s, size_t len_bytes)
+{
+    char *p = arena_alloc(a, len_bytes + 1);
+    memcpy(p, s, len_bytes);
+    return p;
+}
+
+char *arena_strdup(struct arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, ap2);
+    va_end(ap2);
+    return p;
+}
+
+void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes)
+{
+    if (want <= *cap)
+        return;
+    size_t n = *cap ? *cap : 8;
+    while (n < want)
+        n += n / 2 + 8;
+    *data = xrealloc(*data, n * item_bytes);
+    *cap = n;
+}
+
+void vec_free(void **data, size_t *len, size_t *cap)
+{
+    free(*data);
+    *data = NULL;
+    *len = *cap = 0;
+}

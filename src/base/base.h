@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * base: what every other folder stands on. Memory by lifetime (arenas), growing arrays, strings, a hash map,
+ * files, JSON output, and the one way to speak to the user. Nothing here knows what mtool is for.
+ */
+#ifndef MTOOL_BASE_H
+#define MTOOL_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((__typeof__(x))(a) - 1))
+#define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a) - 1))
+#define ID_NONE UINT32_MAX /* the id of nothing, in every array of the intermediate forms */
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* ---- arena.c: memory by lifetime. Out of memory ends the process, so no caller tests for it. ---- */
+
+struct arena; /* opaque; everything in it is freed at once */
+struct arena *arena_new(void);
+void arena_free(struct arena *a);
+void *arena_alloc(struct arena *a, size_t len_bytes); /* zeroed, aligned to 16 */
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_strndup(struct arena *a, const char *s, size_t len_bytes);
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+
+void *xmalloc(size_t len_bytes);           /* zeroed; ends the process when there is no memory */
+void *xrealloc(void *p, size_t len_bytes); /* not zeroed */
+char *xstrdup(const char *s);
+
+/* A growing array on the heap: VEC(int) v = {0}; VEC_PUSH(&v, 3); v.data[0]; VEC_FREE(&v). */
+#define VEC(type)                                                                                                      \
+    struct {                                                                                                           \
+        type *data;                                                                                                    \
+        size_t len, cap;                                                                                               \
+    }
+#define VEC_RESERVE(v, n) vec_reserve((void **)&(v)->data, &(v)->cap, (n), sizeof(*(v)->data))
+#define VEC_PUSH(v, x) (VEC_RESERVE((v), (v)->len + 1), (v)->data[(v)->len++] = (x))
+#define VEC_FREE(v) vec_free((void **)&(v)->data, &(v)->len, &(v)->cap)
+void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes);
+void vec_free(void **data, size_t *len, size_t *cap);
+
+/* ---- str.c: a growing, always terminated string ---- */
+
+struct strbuf {
+    char *data; /* NULL while empty */
+    size_t len, cap;
+};
+void str_put(struct strbuf *s, const void *bytes, size_t len);
+void str_puts(struct strbuf *s, const char *text);
+void str_printf(struct strbuf *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_free(struct strbuf *s);
+/* The text with control characters (below 0x20, 0x7f) as \xNN, so that a name cannot drive a terminal. In `a`. */
+const char *str_printable(struct arena *a, const char *text);
+
+/* ---- map.c: uint64_t -> uint64_t, open addressing. ---- */
+
+struct map {
+    uint64_t *keys, *vals;
+    uint8_t *used;
+    size_t len, cap; /* cap is a power of two or 0 */
+};
+void map_put(struct map *m, uint64_t key, uint64_t val); /* replaces */
+bool map_get(const struct map *m, uint64_t key, uint64_t *val);
+bool map_has(const struct map *m, uint64_t key);
+void map_fini(struct map *m);
+
+/* ---- file.c ---- */
+
+struct file_bytes {
+    const uint8_t *data; /* mapped read-only, private */
+    size_t len;
+};
+/* Maps a whole regular file. 0, or -1 with errno set and nothing reported (the caller knows what the file is for). */
+int file_map(const char *path, struct file_bytes *out);
+void file_unmap(struct file_bytes *f);
+/* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.
+ * 0, or -1 with errno set; nothing reported. */
+int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
+int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
+bool file_exists(const char *path);
+char *file_real_path(struct arena *a, const char *path);    /* realpath, or NULL with errno */
+const char *file_base_name(const char *path);               /* after the last slash */
+char *file_cache_dir(struct arena *a);                      /* $XDG_CACHE_HOME/mtool or ~/.cache/mtool or /tmp/mtool-UID */
+/* 128-bit hash of bytes as 32 hex digits in out[33]; for cache keys, not for security. */
+void file_hash_hex(const void *bytes, size_t len, char out[33]);
+
+/* ---- diag.c: speaking to the user, always on stderr ---- */
+
+/* Wrong input is reported once, where the most is known: what is wrong, where, what to do. One line each.
+ * Prints "mtool: error: TEXT". Returns -1, so that `return diag_error(...)` reads well. */
+int diag_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A warning with a fixed id (a paragraph of doc/warnings.md). Printed as "mtool: warning: TEXT [ID]" and remembered. */
+void diag_warn(const char *id, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void diag_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "mtool: TEXT"; silent with diag_quiet */
+struct diag_warning {
+    const char *id, *text;
+};
+size_t diag_warnings(const struct diag_warning **out); /* all since the start, for the profile */
+extern bool diag_quiet;
+extern int diag_verbose; /* -v: 1, -vv: 2 */
+void diag_debug(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Progress: one line on stderr, rewritten in place; only if stderr is a terminal and the phase lasts over a second.
+ * `done`/`total` in any unit, total 0 if unknown. diag_progress_end clears the line. */
+void diag_progress(const char *phase, uint64_t done, uint64_t total);
+void diag_progress_end(void);
+double time_now_s(void); /* CLOCK_MONOTONIC */
+
+/* ---- json.c: JSON written as it comes, always valid ---- */
+
+struct json {
+    struct strbuf *out;
+    int depth;
+    bool need_comma[32];
+    bool pretty; /* a member a line */
+};
+void json_init(struct json *j, struct strbuf *out, bool pretty);
+void json_object(struct json *j, const char *key); /* key NULL inside an array or at the top */
+void json_object_end(struct json *j);
+void json_array(struct json *j, const char *key);
+void json_array_end(struct json *j);
+void json_str(struct json *j, const char *key, const char *val); /* NULL prints null; bytes that are no UTF-8 are replaced */
+void json_u64(struct json *j, const char *key, uint64_t val);
+void json_i64(struct json *j, const char *key, int64_t val);
+void json_hex(struct json *j, const char *key, uint64_t val); /* "0x1234" */
+void json_real(struct json *j, const char *key, double val);  /* not finite prints null */
+void json_bool(struct json *j, const char *key, bool val);
+void json_null(struct json *j, const char *key);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The one way to speak to the user: errors, warnings with ids, notes, progress. All of it on stderr, a line each, in
+ * one write so that lines of several processes do not mix. */
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+bool diag_quiet;
+int diag_verbose;
+
+static VEC(struct diag_warning) warnings;
+static bool progress_shown;
+static const char *progress_phase;
+static double progress_start_s, progress_last_s;
+
+double time_now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void put_line(const char *prefix, const char *fmt, va_list ap, const char *id)
+{
+    diag_progress_end();
+    char text[4096];
+    int n = snprintf(text, sizeof text, "mtool: %s", prefix);
+    n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    if (n > (int)sizeof text - 80)
+        n = (int)sizeof text - 80;
+    for (int i = 0; i < n; i++)
+        if ((uint8_t)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = '?';
+    if (id)
+        n += snprintf(text + n, sizeof text - (size_t)n, " [%s]", id);
+    text[n++] = '\n';
+    if (write(2, text, (size_t)n) < 0)
+        return;
+}
+
+int diag_error(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("error: ", fmt, ap, NULL);
+    va_end(ap);
+    return -1;
+}
+
+void diag_warn(const char *id, const char *fmt, ...)
+{
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    char text[2048];
+    vsnprintf(text, sizeof text, fmt, ap2);
+    va_end(ap2);
+    struct diag_warning w = {xstrdup(id), xstrdup(text)};
+    VEC_PUSH(&warnings, w);
+    put_line("warning: ", fmt, ap, id);
+    va_end(ap);
+}
+
+size_t diag_warnings(const struct diag_warning **out)
+{
+    *out = warnings.data;
+    return warnings.len;
+}
+
+void diag_note(const char *fmt, ...)
+{
+    if (diag_quiet)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("", fmt, ap, NULL);
+    va_end(ap);
+}
+
+void diag_debug(int level, const char *fmt, ...)
+{
+    if (diag_verbose < level)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("debug: ", fmt, ap, NULL);
+    va_end(ap);
+}
+
+void diag_progress(const char *phase, uint64_t done, uint64_t total)
+{
+    if (diag_quiet || !isatty(2))
+        return;
+    double now = time_now_s();
+    if (progress_phase != phase) {
+        progress_phase = phase;
+        progress_start_s = now;
+    }
+    if (now - progress_start_s < 1.0 || now - progress_last_s < 0.1)
+        return;
+    progress_last_s = now;
+    char text[200];
+    int n = total ? snprintf(text, sizeof text, "\r\033[Kmtool: %.100s %3.0f %%  %.0f s", phase,
+                             100.0 * (double)done / (double)total, now - progress_start_s)
+                  : snprintf(text, sizeof text, "\r\033[Kmtool: %.100s %.0f s", phase, now - progress_start_s);
+    progress_shown = true;
+    if (write(2, text, (size_t)n) < 0)
+        return;
+}
+
+void diag_progress_end(void)
+{
+    if (progress_shown && write(2, "\r\033[K", 4) < 0)
+        return;
+    progress_shown = false;
+    progress_phase = NULL;
+}

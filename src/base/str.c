@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Growing strings, and text made safe for a terminal. */
+#include "base/base.h"
+
+#include <stdlib.h>
+
+void str_put(struct strbuf *s, const void *bytes, size_t len)
+{
+    if (s->cap < s->len + len + 1) {
+        size_t cap = s->cap ? s->cap : 64;
+        while (cap < s->len + len + 1)
+            cap *= 2;
+        s->data = xrealloc(s->data, cap);
+        s->cap = cap;
+    }
+    if (len)
+        memcpy(s->data + s->len, bytes, len);
+    s->len += len;
+    s->data[s->len] = 0;
+}
+
+void str_puts(struct strbuf *s, const char *text) { str_put(s, text, strlen(text)); }
+
+void str_printf(struct strbuf *s, const char *fmt, ...)
+{
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char small[256];
+    char *p = (size_t)n < sizeof small ? small : xmalloc((size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, ap2);
+    va_end(ap2);
+    str_put(s, p, (size_t)n);
+    if (p != small)
+        free(p);
+}
+
+void str_free(struct strbuf *s)
+{
+    free(s->data);
+    memset(s, 0, sizeof *s);
+}
+
+const char *str_printable(struct arena *a, const char *text)
+{
+    size_t bad = 0, len = strlen(text);
+    for (size_t i = 0; i < len; i++)
+        bad += (uint8_t)text[i] < 0x20 || text[i] == 0x7f;
+    if (!bad)
+        return text;
+    char *out = arena_alloc(a, len + 3 * bad + 1), *p = out;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t c = (uint8_t)text[i];
+        if (c < 0x20 || c == 0x7f)
+            p += snprintf(p, 5, "\\x%02x", c);
+        else
+            *p++ = (char)c;
+    }
+    return out;
+}

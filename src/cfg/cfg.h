@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cfg: a module's functions, basic blocks, edges, jump tables and natural loops, as flat arrays with 32-bit ids.
+ * Functions come from .eh_frame FDEs (then symbols name them); a function is swept linearly. Any doubt refuses the
+ * function (status says why); nothing is guessed.
+ */
+#ifndef MTOOL_CFG_H
+#define MTOOL_CFG_H
+
+#include "base/base.h"
+#include "image/image.h"
+#include "x86/x86.h"
+
+/* Why a function was left alone. Order is part of the saved form. */
+#define CFG_REASONS(X)                                                                                                 \
+    X(OK, "")                                                                                                          \
+    X(UNDECODABLE, "bytes that are no instruction")                                                                    \
+    X(SPLIT_INSN, "a branch into the middle of an instruction")                                                        \
+    X(OVERLAP, "overlaps another function")                                                                            \
+    X(SIGNAL_FRAME, "signal return trampoline")                                                                        \
+    X(TABLE, "an indirect jump inside the function that was not resolved")                                             \
+    X(RUNS_OFF, "control runs past the end of the function")                                                           \
+    X(GS, "uses the gs segment register")                                                                              \
+    X(UNWIND, "unwind tables that cannot be moved")                                                                    \
+    X(TOO_SMALL, "too small for an entry jump")                                                                        \
+    X(LANDING, "a jump lands inside the bytes of its entry jump")                                                      \
+    X(SHORT_BRANCH, "a short-reach branch that cannot be moved")                                                       \
+    X(STARTUP, "start-up code that must stay in place")                                                                \
+    X(FAR, "out of reach of a 32-bit displacement")
+enum cfg_reason {
+#define X(id, text) CFG_REASON_##id,
+    CFG_REASONS(X)
+#undef X
+        CFG_REASON_COUNT
+};
+extern const char *const cfg_reason_text[CFG_REASON_COUNT];
+
+struct cfg_func {
+    uint64_t addr;
+    uint32_t size; /* bytes */
+    uint32_t fde;  /* index into unwind.fdes; ID_NONE: found by other means (PLT stubs) */
+    uint32_t insn_first, insn_count, block_first, block_count; /* contiguous, in address order */
+    uint32_t loop_first, loop_count;
+    uint16_t reason; /* enum cfg_reason; OK: may be rewritten */
+    uint8_t unresolved; /* has an indirect jump that may go anywhere (a tail call, as far as we can tell): its original body may run */
+    uint8_t is_plt;     /* one PLT stub */
+};
+
+enum cfg_block_flag {
+    CFG_BLOCK_ENTRY = 1,        /* function entry: entered by calls */
+    CFG_BLOCK_RETURN_POINT = 2, /* follows a call */
+    CFG_BLOCK_LANDING_PAD = 4,  /* entered by the unwinder */
+    CFG_BLOCK_ADDR_TAKEN = 8,   /* its address is in data or in a lea/mov: may be entered by a jump we do not see */
+    CFG_BLOCK_LOOP_HEADER = 16,
+    CFG_BLOCK_CALLED = 32,      /* a direct call goes to it although it is no function entry */
+};
+#define CFG_BLOCK_EXT_IN (CFG_BLOCK_ENTRY | CFG_BLOCK_RETURN_POINT | CFG_BLOCK_LANDING_PAD | CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED)
+
+struct cfg_block {
+    uint64_t addr;
+    uint64_t call_target; /* direct call that ends the block, or direct tail jump out of the module's known blocks; else 0 */
+    uint32_t size;        /* bytes */
+    uint32_t func;
+    uint32_t insn_first, insn_count;
+    uint32_t mem_ops;     /* explicit and stack accesses, loads + stores; a rep counts once */
+    uint32_t edge_first, edge_count; /* outgoing, contiguous */
+    uint32_t loop;        /* innermost loop, ID_NONE */
+    uint16_t flags;       /* CFG_BLOCK_* */
+    uint8_t term;         /* enum x86_kind of the last instruction; X86_PLAIN: falls through */
+    uint8_t pad;
+};
+
+enum cfg_edge_kind {
+    CFG_EDGE_FALL,    /* to the next block: after a plain instruction or a branch not taken */
+    CFG_EDGE_TAKEN,   /* direct branch */
+    CFG_EDGE_TABLE,   /* by a jump table; one edge for each distinct target */
+    CFG_EDGE_RETURN,  /* from a block that ends in a call (or syscall... no: calls only) to its return point; not conserved: the call may not return */
+    CFG_EDGE_TAIL,    /* direct jump to another function's entry */
+    CFG_EDGE_OUT,     /* leaves the known blocks: ret, indirect call/jump, trap, branch into a refused function; to is ID_NONE */
+    CFG_EDGE_KIND_COUNT
+};
+struct cfg_edge {
+    uint32_t from, to; /* block ids; to ID_NONE: outside */
+    uint8_t kind;
+    uint8_t pad[3];
+};
+
+enum cfg_table_kind {
+    CFG_TABLE_PIC32, /* int32 entries relative to the table: gcc and clang -fPIC */
+    CFG_TABLE_ABS64, /* 64-bit absolute entries in an ET_EXEC, or with relative relocations in PIE */
+    CFG_TABLE_KIND_COUNT
+};
+struct cfg_table { /* one jump table (or table of labels) used by one indirect jump */
+    uint64_t addr;       /* first entry */
+    uint32_t entries;    /* superset: all valid ones; never cut by a guessed bound */
+    uint32_t block;      /* whose last instruction jumps through it */
+    uint32_t ref_first, ref_count; /* into table_refs: instruction ids that hold the table's address (lea, disp32, imm) */
+    uint8_t kind, entry_bytes;
+    uint8_t by_reloc;    /* entries carry relative relocations: edit those, the table stays where it is */
+    uint8_t pad;
+};
+
+struct cfg_loop { /* natural loop; several back edges to one header are one loop. Irreducible cycles are no loops. */
+    uint32_t func, header; /* block id */
+    uint32_t parent;       /* enclosing loop or ID_NONE */
+    uint32_t depth;        /* 1 outermost */
+    uint32_t member_first, member_count; /* into loop_members: block ids incl. those of inner loops, ascending */
+};
+
+struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address; the saved form is these arrays */
+    const struct image *img; /* NULL in a loaded one */
+    struct image_unwind unwind;
+    VEC(struct cfg_func) funcs;
+    VEC(struct x86_insn) insns; /* empty in a loaded one */
+    VEC(struct cfg_block) blocks;
+    VEC(struct cfg_edge) edges; /* sorted by from */
+    VEC(struct cfg_table) tables;
+    VEC(uint32_t) table_refs;
+    VEC(struct cfg_loop) loops;
+    VEC(uint32_t) loop_members;
+    VEC(uint64_t) mid_targets; /* code addresses inside functions (not their entries) found in data relocations, data words of
+                                  label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN */
+    uint64_t bytes_code, bytes_funcs; /* executable section bytes; of these inside functions with reason OK */
+};
+
+/* functions.c, blocks.c, tables.c, loops.c: builds it all. 0, or -1 after one line. Only functions with reason OK have blocks. */
+int cfg_build(const struct image *img, struct cfg **out);
+void cfg_free(struct cfg *c);
+uint32_t cfg_func_at(const struct cfg *c, uint64_t addr);   /* function whose range holds addr, or ID_NONE */
+uint32_t cfg_block_at(const struct cfg *c, uint64_t addr);  /* block whose range holds addr, or ID_NONE */
+uint32_t cfg_block_start(const struct cfg *c, uint64_t addr); /* block that starts at addr, or ID_NONE */
+uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr);   /* instruction that starts at addr, or ID_NONE */
+#define cfg_for_each_block(c, f, b) for (uint32_t b = (f)->block_first, b##_end = b + (f)->block_count; b < b##_end; b++)
+
+/* liveness.c: facts within one function, for the probe placer.
+ * Flags that must survive just before instruction i (bit mask X86_CF..): live ones. Flags are dead at calls and returns
+ * and at indirect jumps resolved or not (no compiler passes flags there); across direct jumps to other functions too. */
+struct cfg_liveness {
+    uint8_t *flags_live;  /* [insn - func.insn_first]: live before the instruction */
+    uint16_t *gpr_dead;   /* registers certainly overwritten later in this function on every path before being read, with no call,
+                             return or unknown jump in between: sound under inter-procedural register allocation */
+};
+void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratch, struct cfg_liveness *out);
+
+void cfg_check(const struct cfg *c); /* asserts the invariants written here */
+enum cfg_dump_what { CFG_DUMP_INSN, CFG_DUMP_CFG, CFG_DUMP_LOOPS };
+void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, FILE *out); /* stable text, no pointers */
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the 32-byte summary that the
+ * rewriter keeps for every instruction; detail.c gives everything the core model and the calibration need of one.
+ */
+#ifndef MTOOL_X86_H
+#define MTOOL_X86_H
+
+#include "base/base.h"
+
+/* ---- decode.c ---- */
+
+enum x86_kind {
+    X86_PLAIN,
+    X86_JMP,      /* direct */
+    X86_JCC,      /* direct conditional */
+    X86_JCXZ,     /* jrcxz, jecxz, loop, loope, loopne: 8-bit reach only */
+    X86_XBEGIN,   /* direct with a second way out */
+    X86_CALL,     /* direct */
+    X86_JMP_IND,  /* through register or memory */
+    X86_CALL_IND,
+    X86_RET,
+    X86_SYSCALL,
+    X86_TRAP,     /* ud2, int3, hlt: control does not go on */
+    X86_INT,      /* int n, sysenter, ... */
+    X86_KIND_COUNT
+};
+
+/* flag bits, for flags_read / flags_written */
+enum { X86_CF = 1, X86_PF = 2, X86_AF = 4, X86_ZF = 8, X86_SF = 16, X86_OF = 32, X86_ALL_FLAGS = 63 };
+
+enum x86_prop {
+    X86_PROP_RIPREL = 1,     /* has a RIP-relative memory operand; target is its address */
+    X86_PROP_ABS32 = 2,      /* memory operand with disp32 that may be an absolute address; target is disp (sign-extended) */
+    X86_PROP_IMM_ADDR = 4,   /* has a 32 or 64-bit immediate (mov, push, cmp...): target holds it if no memory target */
+    X86_PROP_LOCK = 8,
+    X86_PROP_REP = 16,       /* rep/repe/repne string instruction */
+    X86_PROP_SEG = 32,       /* fs: or gs: memory operand */
+    X86_PROP_GS = 64,
+    X86_PROP_LEA = 128,
+    X86_PROP_NOP = 256,      /* any length, endbr64 too */
+    X86_PROP_STACK = 512,    /* push, pop, call, ret, enter, leave: implicit stack access */
+    X86_PROP_VEC = 1024,     /* touches xmm/ymm/zmm/mmx/x87 */
+    X86_PROP_FLAGS_MAYBE = 2048, /* writes its flags only under a condition (shift by cl, rep cmps): does not kill them */
+    X86_PROP_ENDBR = 4096,
+};
+
+struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
+    uint64_t addr;        /* in the file */
+    uint64_t target;      /* direct branch: destination; else see props; else 0 */
+    uint16_t mnemonic;    /* ZydisMnemonic, for dumps and pattern matching inside x86 and cfg */
+    uint16_t props;       /* X86_PROP_* */
+    uint8_t len;          /* bytes, 1 to 15 */
+    uint8_t kind;         /* enum x86_kind */
+    uint8_t flags_read, flags_written; /* of the six arithmetic flags */
+    uint16_t gpr_read, gpr_written;    /* bit i: register number i (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp ... 15 r15); partial
+                                          writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
+    uint8_t loads, stores;             /* memory accesses, implicit stack ones too; a rep counts once */
+    uint8_t mem_base, mem_index;       /* GPR numbers of the explicit memory operand, 0xff none, 0xfe rip */
+    uint8_t mem_scale;                 /* 1 2 4 8, 0 none */
+    uint8_t disp_off, disp_len;        /* where the displacement (or branch offset) stands in the instruction; len 0 none */
+    uint8_t imm_off, imm_len;
+    uint8_t cond;                      /* JCC: condition code 0..15 as encoded */
+};
+
+/* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */
+int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_insn *out);
+/* Intel syntax text, for dumps. */
+void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len);
+const char *x86_mnemonic_name(uint16_t mnemonic);
+/* Is register number r (GPR) certainly written (whole 64 bits: 32 or 64-bit destination) before being read by this one? */
+bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
+
+/* ---- detail.c: for the core model and calibration ---- */
+
+/* one numbering for all renamed registers */
+enum { X86_REG_GPR0 = 0, X86_REG_VEC0 = 16, X86_REG_MASK0 = 48, X86_REG_FLAGS_C = 56, X86_REG_FLAGS_ZAPS = 57 /* incl. OF */,
+       X86_REG_X87 = 58, X86_REG_MXCSR = 59, X86_REG_COUNT = 60, X86_REG_NONE = 255 };
+
+struct x86_detail {
+    char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split off:
+                      "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same form */
+    uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers */
+    uint8_t read_count, write_count;
+    uint8_t addr_regs[3], addr_reg_count; /* registers that form the memory address */
+    bool is_load, is_store;        /* explicit or stack access */
+    bool addr_indexed, addr_has_disp, addr_is_stack; /* index present; base+index+disp matters for latency */
+    uint8_t scale;
+    uint16_t mem_bytes;            /* access width; 0 none; of one element for rep strings */
+    bool is_zero_idiom, is_mov_elim, is_fused_with_jcc /* cmp/test/add.. that can fuse with a following jcc */, is_branch,
+         is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather;
+    uint8_t op_bits;               /* operand width of the main operation */
+};
+/* 0, or -1 if the bytes are no instruction. */
+int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out);
+
+#endif
