@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * launch: finds a program and the files it loads, keeps the cache of rewritten copies, starts programs plain, counted
+ * or sampled so that they cannot tell, passes signals on, and brings back status, times, counters and samples.
+ */
+#ifndef MTOOL_LAUNCH_H
+#define MTOOL_LAUNCH_H
+
+#include "base/base.h"
+#include "image/image.h"
+#include "rewrite/rewrite.h"
+
+/* ---- program.c: what is to be run ---- */
+
+struct launch_module {
+    const char *path;      /* real path of the original */
+    const char *soname;    /* name it is asked for by, NULL for the executable */
+    const char *copy;      /* rewritten file in the cache, NULL: not rewritten */
+    const char *map;       /* its map, NULL likewise */
+    const char *refused;   /* why not rewritten, NULL if it is */
+    bool is_exe, is_interp /* ld.so: stays original */;
+    bool seen_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
+};
+struct launch_program {
+    const char *path;        /* real path of the ELF executable that runs (of a script: its interpreter) */
+    const char **argv;       /* as given to exec, argv[0] as the user typed it; NULL-terminated */
+    const char *script;      /* the script, if one; else NULL */
+    const char *exec_path;   /* path handed to execve (the user's own spelling, found through PATH) */
+    struct launch_module *modules; /* [0] is the executable */
+    size_t module_count, module_cap;
+    struct arena *arena;
+};
+/* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable, other
+ * architecture, setuid and not root, foreign run time such as Go), and lists the shared objects it needs (by its own ld.so,
+ * in --list mode) and those remembered from earlier runs. 0, or -1 after one line. */
+int launch_program_find(const char *const *argv, struct launch_program **out);
+void launch_program_free(struct launch_program *p);
+
+/* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies ---- */
+
+/* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten keeps
+ * copy NULL and gets `refused`. Damaged cache entries are made again. 0, or -1 after one line (the executable's own failure
+ * to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. */
+int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt);
+int launch_remember_modules(const struct launch_program *p); /* for the next run of the same executable */
+
+/* ---- run.c ---- */
+
+enum launch_mode {
+    LAUNCH_MODE_ROOT_NS, /* private mount namespace, as root */
+    LAUNCH_MODE_USER_NS, /* the same in a user namespace */
+    LAUNCH_MODE_PATH,    /* no namespace: a copy is executed, its libraries found by its run path */
+    LAUNCH_MODE_COUNT
+};
+extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: what the program can notice */
+enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one */
+
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED };
+
+struct launch_sample { /* aggregated: one row a distinct place */
+    uint32_t module;  /* index into program.modules; ID_NONE: kernel, vdso, JIT, unknown */
+    uint64_t vaddr;   /* as in the original file */
+    uint64_t count;
+};
+enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
+extern const char *const launch_sampler_text[];
+
+struct launch_result {
+    int status;           /* as of waitpid */
+    double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
+    long max_rss_kb;
+    uint32_t processes, threads_most; /* as far as seen; threads_most 1: none created */
+    bool threads_seen;
+    /* LAUNCH_COUNT */
+    uint64_t **counters;  /* [module_count] summed over areas; NULL for modules without a copy or never loaded */
+    uint32_t flags;       /* WIRE_* */
+    uint32_t forks;
+    /* LAUNCH_SAMPLED */
+    enum launch_sampler sampler;
+    struct launch_sample *samples;
+    size_t sample_count;
+    uint64_t samples_all, samples_user, samples_lost; /* user + not user = all */
+    double sample_period_s;
+    struct arena *arena;
+};
+struct launch_options {
+    enum launch_how how;
+    enum launch_mode mode;      /* for LAUNCH_COUNT */
+    double sample_hz;           /* 0: 1000 */
+    bool force_timer;           /* use the fallback sampler, for tests */
+};
+/* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets while
+ * waiting (INT, TERM, HUP, QUIT, TSTP...) are passed on or left to the terminal; the program's own end decides. Modules seen
+ * mapped but not in the list are appended to p->modules with seen_at_run_time. 0 if it ran (whatever its status), or -1 after
+ * one line (could not be started). Leaves no child and no temporary file behind. */
+int launch_run(struct launch_program *p, const struct launch_options *opt, struct launch_result **out);
+void launch_result_free(struct launch_result *r);
+/* Ends this process with the program's own end: exit status, or the same signal (core dumps switched off for mtool itself). */
+_Noreturn void launch_exit_like(int status);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * prof: joins counts, times, samples, the cfg and the models into ONE result model. struct prof_result is what store
+ * writes, report paints and --json prints; whoever paints needs nothing else. Unknown figures are NAN (null in JSON) or
+ * PROF_UNKNOWN for counts; never 0. Seconds are CPU seconds of the untouched program unless the name says otherwise.
+ */
+#ifndef MTOOL_PROF_H
+#define MTOOL_PROF_H
+
+#include "base/base.h"
+
+#define PROF_UNKNOWN UINT64_MAX
+#define PROF_SCHEMA "mtool-report-1"
+
+struct prof_interval { /* a figure with its 95 % interval; all NAN if unknown */
+    double value, low, high;
+};
+
+enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_KIND_COUNT };
+extern const char *const prof_kind_name[PROF_KIND_COUNT];
+
+struct prof_object { /* one m-object. Self figures: inner loops that are objects and callees are not part of it */
+    uint32_t id;
+    enum prof_kind kind;
+    const char *module;        /* path of the original file */
+    const char *function;      /* demangling is the painter's; "0x1234" form if nameless; with inlined-from where known */
+    uint64_t address;          /* loop header or function entry, as in the file */
+    const char *file;          /* source, NULL unknown */
+    uint32_t line_first, line_last; /* 0 unknown */
+    uint32_t parent;           /* enclosing object's id (outer loop or procedure), ID_NONE */
+    uint32_t depth;            /* loops: nesting, 1 outermost; procedures 0 */
+    uint64_t entries, iterations;           /* procedures: calls, and PROF_UNKNOWN */
+    uint64_t instructions, memory_ops;      /* self */
+    uint64_t instructions_incl, memory_ops_incl; /* with inner loops, without callees */
+    struct prof_interval ideal_s, actual_s, memory_s; /* self; memory_s = actual - ideal - branch, low end not cut at 0 */
+    struct prof_interval ideal_incl_s, actual_incl_s, memory_incl_s; /* with inner loops */
+    double branch_s;           /* self, NAN unknown */
+    const char *ideal_method;  /* "simulated", "replayed", "both", NULL */
+    const char *actual_method; /* "sampled", "probed", "both", NULL */
+    double extra_cycles_per_memory_op;
+    const char *bound_by;      /* what limits the ideal: "chain", "unit NAME", "width", "front end"; NULL */
+    uint64_t samples;
+    double memory_share;       /* of all memory operations executed in counted code, self */
+    bool is_significant;       /* memory_s.low above 0 */
+};
+
+struct prof_refused { /* not counted: a function, or a whole module with function NULL */
+    const char *module, *function, *reason;
+    uint64_t address;
+    double time_share; /* of user samples, NAN unknown */
+};
+
+struct prof_module {
+    const char *path, *build_id;
+    bool is_counted;
+    uint64_t functions, functions_rewritten, instructions, memory_ops;
+    double time_share; /* of user samples */
+};
+
+struct prof_line { /* per source line, where there is DWARF */
+    const char *file;
+    uint32_t line;
+    uint64_t instructions, memory_ops, samples;
+};
+
+struct prof_warning {
+    const char *id, *text;
+};
+
+struct prof_block_row { /* exact counts, for dump counts and the store */
+    uint32_t module;     /* index into modules */
+    uint64_t address;
+    uint32_t size_bytes, instructions, memory_ops;
+    const char *function, *file; /* NULL unknown */
+    uint32_t line;
+    uint64_t count;
+};
+struct prof_edge_row {
+    uint32_t module;
+    uint64_t from, to; /* block addresses */
+    uint64_t count;
+};
+
+struct prof_result {
+    const char *program;
+    const char **command; /* NULL-terminated */
+    const char *started;  /* ISO 8601 UTC */
+    const char *mtool_version;
+    int exit_status;      /* as a shell sees it */
+    const char *options;  /* the mtool command line */
+    struct {
+        const char *cpu, *description, *kernel; /* description: path or name of the machine file */
+        double tsc_hz, cycles_per_tsc;
+        double ideal_error_median, ideal_error_p90, ideal_bias; /* of the self-test, as fractions */
+    } machine;
+    struct prof_interval predicted_user_s, actual_user_s, actual_system_s, overhead; /* overhead: fraction */
+    uint32_t plain_runs;
+    uint64_t samples, samples_lost;
+    const char *sampler;     /* text */
+    const char *launch_mode; /* text */
+    uint32_t processes, threads;
+    struct {
+        uint64_t functions, functions_rewritten;   /* of the modules that were loaded */
+        uint64_t instructions_counted, memory_ops; /* executed, exact */
+        double instructions_counted_share;         /* of user time by samples in counted code, NAN unknown */
+        double memory_ops_measured;                /* share of memory operations inside reported objects */
+        double unexplained_overhead;               /* whole minus the sum over objects, as a fraction of predicted */
+    } coverage;
+    struct prof_object *objects;   /* in order of memory_s, largest first */
+    size_t object_count;
+    struct prof_module *modules;
+    size_t module_count;
+    struct prof_refused *refused;  /* in order of time_share; functions never executed are left out, modules are not */
+    size_t refused_count;
+    struct prof_line *lines;
+    size_t line_count;
+    struct prof_block_row *blocks; /* executed blocks only */
+    size_t block_count;
+    struct prof_edge_row *edges;   /* executed edges only */
+    size_t edge_count;
+    struct prof_warning *warnings;
+    size_t warning_count;
+    struct arena *arena;           /* owns everything */
+};
+
+struct prof_result *prof_result_new(void); /* empty, all figures unknown */
+void prof_result_free(struct prof_result *r);
+
+/* The inputs, filled by cmd from launch, rewrite and machine. */
+struct rewrite_map;
+struct machine;
+struct prof_input_module {
+    const char *path;
+    const struct rewrite_map *map; /* NULL: not counted */
+    const uint64_t *counters;      /* NULL likewise, or never loaded */
+    const char *refused;           /* why the whole module was not rewritten, NULL */
+    bool is_interp;                /* ld.so */
+};
+struct prof_input_sample {
+    uint32_t module; /* index, ID_NONE outside */
+    uint64_t vaddr, count;
+};
+struct prof_input {
+    const struct prof_input_module *modules;
+    size_t module_count;
+    const struct prof_input_sample *samples; /* user samples */
+    size_t sample_count;
+    uint64_t samples_lost;
+    double sample_period_s;
+    const double *plain_user_s, *plain_system_s; /* one for each plain run */
+    size_t plain_runs;
+    const struct machine *machine; /* NULL: counts only */
+    bool want_blocks;              /* fill blocks and edges too */
+    double sim_budget_s;           /* time that the core model may take; 0: 4 s */
+    uint64_t seed;
+};
+/* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,
+ * launch mode...) stays. 0, or -1 after one line. */
+int prof_join(struct prof_result *r, const struct prof_input *in);
+
+#endif

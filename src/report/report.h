@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report: painters over the result model. Each turns a struct prof_result into text; none computes a figure.
+ */
+#ifndef MTOOL_REPORT_H
+#define MTOOL_REPORT_H
+
+#include "base/base.h"
+#include "prof/prof.h"
+
+struct report_options {
+    size_t top;       /* rows; 0: 20 */
+    bool all;         /* also objects without a significant overhead */
+    bool is_terminal; /* colour */
+    unsigned columns; /* width, 0: 80 */
+    enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE } by;
+    enum { REPORT_SORT_MEMORY, REPORT_SORT_ACTUAL, REPORT_SORT_IDEAL, REPORT_SORT_OVERHEAD, REPORT_SORT_INSTRUCTIONS } sort;
+};
+/* text.c: the paper's Figure 2 in today's words: predicted, measured, overhead, system time; then coverage. */
+void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out);
+/* text.c: the table of bottlenecks. */
+void report_table(const struct prof_result *r, const struct report_options *o, struct strbuf *out);
+/* json.c: schema mtool-report-1 (doc/profile.md). */
+void report_json(const struct prof_result *r, struct strbuf *out);
+/* json.c: schema mtool-count-1, of `mtool dump counts --json`. */
+void report_counts_json(const struct prof_result *r, struct strbuf *out);
+void report_counts_text(const struct prof_result *r, struct strbuf *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store: the profile file, one SQLite database a run, drawn in doc/profile.md. Result model to rows and back.
+ */
+#ifndef MTOOL_STORE_H
+#define MTOOL_STORE_H
+
+#include "base/base.h"
+#include "prof/prof.h"
+
+#define STORE_SCHEMA_VERSION 1
+
+/* Opens PATH for writing before the work is done, so that an unwritable place is refused early; writes nothing yet that a
+ * reader could take for a profile. NULL path: chooses PROGRAM.mtool, PROGRAM.2.mtool, ... in the current folder, never an existing one.
+ * An existing PATH is refused unless force. 0, or -1 after one line. */
+struct store;
+int store_create(const char *path, const char *program, bool force, struct store **out);
+const char *store_path(const struct store *s);
+/* Writes everything in one transaction and renames into place. 0, or -1 after one line (full disk...); nothing half-written. */
+int store_commit(struct store *s, const struct prof_result *r);
+void store_abort(struct store *s); /* removes what was begun; after commit only frees */
+/* Reads a profile. 0, or -1 after one line (missing, no profile of ours, newer or older schema, corrupt). */
+int store_read(const char *path, struct prof_result **out);
+/* Schema and row counts as stable text, for `mtool dump db`. */
+int store_dump(const char *path, bool json, FILE *out);
+
+#endif

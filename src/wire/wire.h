@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire: what the injected runtime writes and the host reads. Freestanding: no libc header, only fixed-width integers.
+ *
+ * The counter file (created and sized by the host, mapped shared by the runtime):
+ *
+ *   offset 0                      struct wire_header, WIRE_HEADER_BYTES in all
+ *   WIRE_HEADER_BYTES             area 0: the counters of the first process, all modules one after the other
+ *   + area_bytes                  area 1: of the second process (a fork), ... up to area_most
+ *
+ * A module's counters are 64-bit numbers at module.offset inside an area. Areas are additive and never cleared by the
+ * runtime, so the sum over areas is the count of the whole process tree (as far as it was made by fork).
+ *
+ * The host names the file in the environment variable WIRE_ENV of the program; the first module that starts removes it
+ * from the environment, so that the program does not see it and programs that it executes are not counted.
+ */
+#ifndef MTOOL_WIRE_H
+#define MTOOL_WIRE_H
+
+#include <stdint.h>
+
+#define WIRE_ENV "MTOOL_COUNTERS" /* value: absolute path of the counter file */
+#define WIRE_MAGIC 0x31544e434c4f544du /* "MTOLCNT1" in memory order */
+#define WIRE_HEADER_BYTES (256u << 10)
+#define WIRE_KEY_BYTES 16
+#define WIRE_MODULES_MOST 1024
+#define WIRE_PCB_VADDR 0x6d746f6f6000ull /* where a counted process keeps its private control page */
+
+enum wire_flag {
+    WIRE_LOST = 1,        /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
+    WIRE_THREADS = 2,     /* the program created a thread: plain counters lost updates, counts are not exact */
+    WIRE_GS_USED = 4,
+};
+
+struct wire_module {
+    uint8_t key[WIRE_KEY_BYTES]; /* identity of the rewritten module, as embedded in it */
+    uint64_t offset;             /* of its counters inside an area; a multiple of 4096 */
+    uint64_t bytes;              /* a multiple of 4096 */
+    uint32_t loaded;             /* set by the runtime: how many processes mapped it */
+    uint32_t pad;
+    uint64_t addr;               /* where the root process mapped its counters (the load address follows from it) */
+};
+
+struct wire_header {
+    uint64_t magic;
+    uint64_t area_bytes; /* a multiple of 4096 */
+    uint32_t area_most;  /* areas that the file has room for */
+    uint32_t area_next;  /* next free area; taken with an atomic addition; starts at 0 */
+    uint32_t flags;      /* WIRE_*; set with an atomic or */
+    uint32_t forks;      /* processes made by fork */
+    uint32_t threads;    /* threads created */
+    uint32_t execs;      /* not used by the first version: 0 */
+    uint32_t module_count;
+    uint32_t pad;
+    struct wire_module modules[WIRE_MODULES_MOST];
+};
+
+#endif
