@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the 32-byte summary that the
+ * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the 40-byte summary that the
  * rewriter keeps for every instruction; detail.c gives everything the core model and the calibration need of one.
  */
 #ifndef MTOOL_X86_H
@@ -43,6 +43,7 @@ enum x86_prop {
     X86_PROP_VEC = 1024,     /* touches xmm/ymm/zmm/mmx/x87 */
     X86_PROP_FLAGS_MAYBE = 2048, /* writes its flags only under a condition (shift by cl, rep cmps): does not kill them */
     X86_PROP_ENDBR = 4096,
+    X86_PROP_VSIB = 8192, /* gather or scatter: the index is a vector register; loads or stores count its elements */
 };
 
 struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
@@ -52,7 +53,7 @@ struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
     uint16_t props;       /* X86_PROP_* */
     uint8_t len;          /* bytes, 1 to 15 */
     uint8_t kind;         /* enum x86_kind */
-    uint8_t flags_read, flags_written; /* of the six arithmetic flags */
+    uint8_t flags_read, flags_written; /* of the six arithmetic flags; an undefined one counts as not written */
     uint16_t gpr_read, gpr_written;    /* bit i: register number i (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp ... 15 r15); partial
                                           writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
     uint8_t loads, stores;             /* memory accesses, implicit stack ones too; a rep counts once */
