@@ -78,19 +78,52 @@ bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
 enum { X86_REG_GPR0 = 0, X86_REG_VEC0 = 16, X86_REG_MASK0 = 48, X86_REG_FLAGS_C = 56, X86_REG_FLAGS_ZAPS = 57 /* incl. OF */,
        X86_REG_X87 = 58, X86_REG_MXCSR = 59, X86_REG_COUNT = 60, X86_REG_NONE = 255 };
 
+/* What an instruction does to one general register, as far as plain arithmetic on values can follow it. */
+enum x86_effect {
+    X86_EFFECT_OTHER,   /* nothing that can be followed: every written register holds something new */
+    X86_EFFECT_COPY,    /* dst = src */
+    X86_EFFECT_CONST,   /* dst = imm */
+    X86_EFFECT_ADD_IMM, /* dst = dst + imm */
+    X86_EFFECT_ADD_REG, /* dst = dst + src */
+    X86_EFFECT_LEA,     /* dst = the address of the memory operand */
+    X86_EFFECT_LOAD,    /* dst = 64 bits from the memory operand */
+    X86_EFFECT_STORE,   /* 64 bits at the memory operand = src */
+    X86_EFFECT_PUSH,    /* rsp -= 8; [rsp] = src (or anything) */
+    X86_EFFECT_POP,     /* dst (or nothing) = [rsp]; rsp += 8; ret too, with imm more */
+    X86_EFFECT_LEAVE,   /* rsp = rbp; then as pop rbp */
+};
+
+/* Which following conditional jumps an instruction may be taken together with (macro-fusion), by the widest rule known. */
+enum x86_fuse { X86_FUSE_NONE, X86_FUSE_TEST, X86_FUSE_CMP, X86_FUSE_ALU, X86_FUSE_INC };
+
+enum { X86_ADDR_RIP = 254 }; /* addr_base of a RIP-relative operand; addr_disp is then the absolute address */
+
 struct x86_detail {
     char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split off:
-                      "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same form */
-    uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers */
+                      "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same form.
+                      An operand in memory is written as the register it stands for, except in plain moves ("m").
+                      Conditions are merged: "jcc i", "cmovcc r64,r64", but "cmovbe", "setbe" (they need C and Z).
+                      lea tells its address: "lea r64,b+i*s+d". Prefixes "lock " and "rep " stay. */
+    uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers; push, pop, call, ret and
+                                     leave do not list rsp (a stack engine moves it) */
     uint8_t read_count, write_count;
     uint8_t addr_regs[3], addr_reg_count; /* registers that form the memory address */
     bool is_load, is_store;        /* explicit or stack access */
     bool addr_indexed, addr_has_disp, addr_is_stack; /* index present; base+index+disp matters for latency */
+    uint8_t addr_base, addr_index; /* X86_REG_*, X86_REG_NONE, base also X86_ADDR_RIP */
     uint8_t scale;
+    int64_t addr_disp;
+    int64_t imm;                   /* of the last immediate operand, 0 if none */
     uint16_t mem_bytes;            /* access width; 0 none; of one element for rep strings */
+    bool is_pure_move;             /* the form keeps its "m": nothing but the access itself is to be done */
+    bool is_vec;                   /* the memory side of the access belongs to a vector register */
     bool is_zero_idiom, is_mov_elim, is_fused_with_jcc /* cmp/test/add.. that can fuse with a following jcc */, is_branch,
-         is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather;
-    uint8_t op_bits;               /* operand width of the main operation */
+         is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather, is_locked;
+    uint16_t op_bits;              /* operand width of the main operation, or that of the widest vector register */
+    uint8_t len;                   /* bytes */
+    uint8_t fuse;                  /* enum x86_fuse */
+    uint8_t cond;                  /* conditional branch: condition code 0..15; else 255 */
+    uint8_t effect, effect_dst, effect_src; /* enum x86_effect; GPR numbers or X86_REG_NONE */
 };
 /* 0, or -1 if the bytes are no instruction. */
 int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out);

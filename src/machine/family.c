@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an instruction to its class: by its exact form where the description lists it, else by the family of its
+ * mnemonic, so that forms nobody ever timed still get a sane class. */
+#include "machine/impl.h"
+
+static const struct {
+    const char *name, *parent;
+} families[] = {
+#define F(name, parent, text) {name, parent},
+#include "machine/families.def"
+#undef F
+};
+
+static const struct {
+    const char *pattern, *family;
+} mnemonics[] = {
+#define M(pattern, family) {pattern, family},
+#include "machine/mnemonics.def"
+#undef M
+};
+
+static bool fits(const char *pattern, const char *text)
+{
+    for (; *pattern && *pattern != '*'; pattern++, text++)
+        if (!*text || (*pattern != '?' && *pattern != *text))
+            return false;
+    return *pattern == '*' || !*text;
+}
+
+static const char *family_of_name(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(mnemonics); i++)
+        if (fits(mnemonics[i].pattern, name))
+            return mnemonics[i].family;
+    return NULL;
+}
+
+/* The mnemonic of a form without prefixes. */
+static const char *bare_mnemonic(const char *form, char out[32])
+{
+    if (strncmp(form, "lock ", 5) == 0)
+        form += 5;
+    if (strncmp(form, "rep ", 4) == 0)
+        form += 4;
+    size_t n = strcspn(form, " {");
+    snprintf(out, 32, "%.*s", (int)(n < 31 ? n : 31), form);
+    return form + n;
+}
+
+static bool is_double(const char *name)
+{
+    size_t n = strlen(name);
+    return n && name[n - 1] == 'd';
+}
+
+static const char *refine(const struct x86_detail *d, const char *name, const char *family)
+{
+    bool gpr_only = !strpbrk(d->form + strcspn(d->form, " "), "xyz");
+    if (strcmp(family, "fdiv") == 0)
+        return is_double(name) ? "fdiv64" : "fdiv32";
+    if (strcmp(family, "fsqrt") == 0)
+        return is_double(name) ? "fsqrt64" : "fsqrt32";
+    if (strcmp(family, "shift") == 0 && strstr(d->form, ",cl"))
+        return "shift-cl";
+    if (strcmp(family, "imul") == 0 && !strchr(d->form, ','))
+        return "imul-wide";
+    if (strcmp(family, "mov") == 0 && !gpr_only) {
+        bool from_gpr = strstr(d->form, ",r"), to_gpr = strstr(d->form, " r");
+        return from_gpr ? "from-int" : to_gpr ? "to-int" : "vmov";
+    }
+    return family;
+}
+
+const char *machine_family(const struct x86_detail *d)
+{
+    char name[32];
+    const char *rest = bare_mnemonic(d->form, name);
+    if (d->is_locked)
+        return "atomic";
+    if (d->is_rep)
+        return "string";
+    if (strcmp(name, "lea") == 0)
+        return strchr(rest, '+') && strchr(strchr(rest, '+') + 1, '+') ? "lea3" : "lea";
+    if (strcmp(name, "div") == 0 || strcmp(name, "idiv") == 0)
+        return d->op_bits > 32 ? "div64" : "div32";
+    if (d->is_ret)
+        return "ret";
+    if (d->is_call)
+        return "call";
+    if (d->is_branch && !d->is_cond_branch)
+        return d->is_indirect ? "jump-indirect" : "jump";
+    const char *family = family_of_name(name[0] == 'v' && name[1] ? name + 1 : name);
+    return family ? refine(d, name, family) : "other";
+}
+
+static const char *parent_of(const char *family)
+{
+    for (size_t i = 0; i < ARRAY_LEN(families); i++)
+        if (strcmp(families[i].name, family) == 0)
+            return families[i].parent;
+    return "other";
+}
+
+void machine_width_key(const char *form, char out[MACHINE_NAME_LEN])
+{
+    char name[32];
+    const char *rest = bare_mnemonic(form, name);
+    const char *locked = strncmp(form, "lock ", 5) == 0 ? "lock " : "";
+    const char *width = strchr(rest, 'z') ? "z" : strchr(rest, 'y') ? "y" : strchr(rest, 'x') ? "x" : strstr(rest, "r64") ? "64" : "";
+    char first = *rest == '{' ? 'x' : rest[0] ? rest[1] : '-';
+    bool has_v = name[0] == 'v' && *width;
+    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", locked, name + has_v, first, width, strstr(rest, "cl") ? "cl" : "");
+}
+
+static const struct machine_class *class_of_text(const struct machine *m, const char *text)
+{
+    uint64_t i;
+    return map_get(&m->form_index, machine_hash(text), &i) ? &m->classes[m->forms[i].class_id] : NULL;
+}
+
+static const struct machine_class *class_of_family(const struct machine *m, const struct x86_detail *d)
+{
+    const char *width = d->op_bits > 256 ? ".z" : d->op_bits > 128 ? ".y" : "";
+    for (const char *f = machine_family(d); strcmp(f, "other") != 0; f = parent_of(f)) {
+        char name[MACHINE_NAME_LEN];
+        snprintf(name, sizeof name, "%s%s", f, width);
+        const struct machine_class *c = machine_class_named(m, name);
+        c = c ? c : machine_class_named(m, f);
+        if (c)
+            return c;
+    }
+    return NULL;
+}
+
+const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d, enum machine_match *how)
+{
+    enum machine_match ignored;
+    how = how ? how : &ignored;
+    *how = MACHINE_MATCH_FORM;
+    const struct machine_class *c = class_of_text(m, d->form);
+    if (c || d->is_pure_move)
+        return c;
+    char key[MACHINE_NAME_LEN];
+    machine_width_key(d->form, key);
+    *how = MACHINE_MATCH_FAMILY;
+    c = class_of_text(m, key);
+    c = c ? c : class_of_family(m, d);
+    if (c)
+        return c;
+    *how = MACHINE_MATCH_OTHER;
+    return machine_class_named(m, "other");
+}
+
+const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store)
+{
+    static const char *const names[2][4] = {{"load", "load.x", "load.y", "load.z"}, {"store", "store.x", "store.y", "store.z"}};
+    unsigned width = !d->is_vec ? 0 : d->mem_bytes > 32 ? 3 : d->mem_bytes > 16 ? 2 : 1;
+    const struct machine_class *c = NULL;
+    for (unsigned w = width + 1; !c && w-- > 0;)
+        c = machine_class_named(m, names[store][w]);
+    for (unsigned w = width + 1; !c && w < 4; w++)
+        c = machine_class_named(m, names[store][w]);
+    return c ? c : machine_class_named(m, "other");
+}

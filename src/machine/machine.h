@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * machine: the description of a machine, in the terms of Wall (1989, section 4.2) and what today's cores need besides:
+ * classes of instructions, the units that they run on, result latency, issue latency, multiplicity, address latency,
+ * maximum multiple issue; then fetch, fusion, forwarding, reorder limits, caches and TLBs, and how far its own
+ * predictions are off (the error bar). doc/machine.md draws the text file. calibrate.c measures the running machine.
+ */
+#ifndef MTOOL_MACHINE_H
+#define MTOOL_MACHINE_H
+
+#include "base/base.h"
+#include "x86/x86.h"
+
+enum {
+    MACHINE_PORT_MAX = 32, /* instances of all units together */
+    MACHINE_USE_MAX = 6,   /* units that one instruction may occupy */
+    MACHINE_CACHE_MAX = 8,
+    MACHINE_NAME_LEN = 48
+};
+
+/* A unit of multiplicity m is m ports, numbered one after the other in the order of the file. */
+struct machine_unit {
+    char name[MACHINE_NAME_LEN];
+    unsigned multiplicity, first_port;
+    double issue; /* issue latency: cycles from one operation to the next on the same instance, unless the class says */
+    int queue;    /* the scheduler that feeds it: index into queues, -1 none */
+};
+
+/* Units that an operation may choose among. Every unit's name is a group of its own too. */
+struct machine_group {
+    char name[MACHINE_NAME_LEN];
+    uint32_t ports;
+};
+
+/* A scheduler: operations wait here from dispatch until they start. */
+struct machine_queue {
+    char name[MACHINE_NAME_LEN];
+    unsigned size;
+};
+
+struct machine_use {
+    uint32_t ports; /* one of them is taken */
+    double issue;   /* for so many cycles */
+};
+
+/* Instructions that the core treats alike. The load and store part of an instruction with an operand in memory is
+ * described by classes of their own ("load", "store", ...), see machine_access. */
+struct machine_class {
+    char name[MACHINE_NAME_LEN];
+    double latency;      /* result latency: from the start to the start of an operation that uses the result */
+    double latency_high; /* for unfavourable operands (division); else as latency */
+    double slots;        /* of maximum multiple issue */
+    unsigned use_count;
+    struct machine_use uses[MACHINE_USE_MAX];
+};
+
+/* "add r64,r64" -> class. measured_*: as timed by calibrate, cycles; negative if not. */
+struct machine_form {
+    char form[MACHINE_NAME_LEN];
+    uint32_t class_id;
+    double measured_latency, measured_interval;
+};
+
+enum machine_cache_kind { MACHINE_CACHE_DATA, MACHINE_CACHE_CODE, MACHINE_CACHE_BOTH, MACHINE_CACHE_TLB, MACHINE_CACHE_KIND_COUNT };
+struct machine_cache {
+    char name[MACHINE_NAME_LEN]; /* "L1", "L2", "L1-tlb" ... nearest first */
+    enum machine_cache_kind kind;
+    uint64_t size_bytes;   /* of a TLB: its reach, entries times page */
+    unsigned line_bytes;   /* of a TLB: the page */
+    unsigned ways;         /* 0 unknown; equal to the number of lines: fully associative */
+    double latency;        /* load to use in cycles; of a TLB: cycles more for a miss in it */
+};
+
+/* What the self-test found on kernels not used for fitting; relative errors of predicted cycles, 0.1 is 10 %. */
+struct machine_error {
+    char kernels[MACHINE_NAME_LEN]; /* class of kernels; "all" is the error bar of the machine */
+    unsigned count;
+    double median, p90, bias; /* bias: mean of (predicted - true) / true */
+};
+
+struct machine {
+    struct arena *arena; /* owns everything below and this struct */
+    const char *name;    /* CPU model string */
+    const char *date;    /* of calibration, "2026-01-31"; "" unknown */
+    const char *source;  /* where it came from: "calibrated", "generic", "documents" */
+    bool in_order;
+#define X(group, field, name, value, text) double field;
+#include "machine/params.def"
+#undef X
+    struct machine_unit *units;
+    struct machine_group *groups; /* explicit ones; unit names are looked up too */
+    struct machine_queue *queues;
+    struct machine_class *classes;
+    struct machine_form *forms;
+    struct machine_cache caches[MACHINE_CACHE_MAX];
+    struct machine_error *errors;
+    size_t unit_count, group_count, queue_count, class_count, form_count, cache_count, error_count;
+    struct map form_index, class_index; /* hash of the text -> index */
+};
+
+/* ---- machine.c ---- */
+
+/* An empty description that owns an arena. machine_free frees it and all that it holds. */
+struct machine *machine_new(void);
+void machine_free(struct machine *m);
+/* A generic core of today: what a machine is before it has been calibrated. Never NULL. */
+struct machine *machine_default(void);
+/* Building, for calibrate and tests: each returns the index of the new item, or of the old one with that name. */
+uint32_t machine_add_unit(struct machine *m, const char *name, unsigned multiplicity, double issue);
+uint32_t machine_add_group(struct machine *m, const char *name, uint32_t ports);
+uint32_t machine_add_class(struct machine *m, const struct machine_class *c);
+uint32_t machine_add_form(struct machine *m, const struct machine_form *f);
+uint32_t machine_add_queue(struct machine *m, const char *name, unsigned size);
+void machine_add_error(struct machine *m, const struct machine_error *e);
+const struct machine_class *machine_class_named(const struct machine *m, const char *name); /* NULL if none */
+uint32_t machine_ports_named(const struct machine *m, const char *name);                    /* 0 if none */
+unsigned machine_port_count(const struct machine *m);
+const char *machine_port_name(const struct machine *m, unsigned port); /* the unit's name */
+/* The error bar for a class of kernels ("all" if that class was not tested); NULL before any self-test. */
+const struct machine_error *machine_error_of(const struct machine *m, const char *kernels);
+
+/* ---- family.c: from an instruction to its class ---- */
+
+/* How well the description knows an instruction. */
+enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTHER };
+/* The class of the operation itself (for a pure load or store NULL: machine_access has it all). Tried in this order:
+ * the exact form, the form of another width of the same mnemonic, the class named like its family and width
+ * ("fmul.y"), the family ("fmul"), the family's parents, the class "other", which every description has. */
+const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d, enum machine_match *how);
+/* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
+ * "store", ... A wider one stands in for one that is missing. */
+const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store);
+/* The family of a form: "fmul" for "vmulsd x,x,x". Never NULL. */
+const char *machine_family(const struct x86_detail *d);
+
+/* ---- text.c: the file ---- */
+
+/* Reads a description. 0 and *out, or -1 after one line that says file, line, column, what is wrong and what to do. */
+int machine_read(const char *path, struct machine **out);
+/* The same from memory; `name` stands for the file in messages. */
+int machine_parse(const char *name, const char *text, size_t len, struct machine **out);
+/* Writes the whole file or none; -1 after one line. */
+int machine_write(const struct machine *m, const char *path);
+void machine_format(const struct machine *m, struct strbuf *out);
+
+/* ---- calibrate.c: the running machine ---- */
+
+struct machine_calibrate_options {
+    double budget_s;  /* seconds it may take; 0: 30. Beyond 60 is cut to 60 */
+    bool quick;       /* a tenth of the time, for tests: fewer repetitions, the common forms only */
+};
+/* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock, ...).
+ * The residuals are not in it yet: sim_selftest adds them. */
+int machine_calibrate(const struct machine_calibrate_options *options, struct machine **out);
+
+#endif
