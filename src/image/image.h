@@ -12,8 +12,8 @@
 
 enum image_kind {
     IMAGE_EXEC, /* ET_EXEC: fixed addresses */
-    IMAGE_PIE,  /* ET_DYN meant to be run (has PT_INTERP or DF_1_PIE, or is static-PIE) */
-    IMAGE_DSO,  /* ET_DYN meant to be loaded */
+    IMAGE_PIE,  /* ET_DYN meant to be run: has DF_1_PIE (static-PIE too), or PT_INTERP and no soname */
+    IMAGE_DSO,  /* ET_DYN meant to be loaded; libc.so.6 and ld.so are DSOs though they can be run */
     IMAGE_KIND_COUNT
 };
 
@@ -39,7 +39,7 @@ struct image_symbol {
 struct image_reloc { /* a dynamic relocation, from RELA, JMPREL or RELR */
     uint64_t addr;   /* the place */
     uint32_t type;   /* R_X86_64_* ; RELR entries appear as R_X86_64_RELATIVE */
-    uint32_t sym;    /* index into dynsym order, 0 none */
+    uint32_t sym;    /* index into dynsym order, 0 none: image->symbols[sym] */
     const char *sym_name; /* NULL if sym is 0 */
     int64_t addend;  /* for RELR: the word in the file */
     uint64_t file_offset; /* of the 24-byte Elf64_Rela record, or of the word itself for RELR: where an addend is edited */
@@ -60,7 +60,7 @@ struct image {
     size_t section_count;
     struct image_symbol *symbols; /* functions, IFUNCs, notypes and objects, dynsym first in its order, then symtab */
     size_t symbol_count, dynsym_count; /* symbols[0..dynsym_count) are exactly the dynsym entries in order, [0] the null one */
-    struct image_reloc *relocs; /* sorted by addr */
+    struct image_reloc *relocs; /* sorted by addr; of a static executable those of its allocated RELA sections (IRELATIVE) */
     size_t reloc_count;
     const char *interp; /* PT_INTERP or NULL */
     const char *soname, *rpath, *runpath; /* NULL if none */
@@ -72,6 +72,7 @@ struct image {
     bool has_ibt_property;
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
+    struct image_index *index; /* private: what the look-ups below stand on */
 };
 
 /* Reads PATH. Checks every offset and size it will use; a file that lies is refused. Returns 0, or -1 after one line by
