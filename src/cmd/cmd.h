@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd: the command line. One file per command; the commands and their options are tables (commands.def, options.def)
+ * that also make --help and the man pages. To add a command: a row in commands.def, its options in options.def, fields
+ * in struct cmd_args if they are new, and a file with `int cmd_ID(const struct cmd_args *a)` in meson.build.
+ */
+#ifndef MTOOL_CMD_H
+#define MTOOL_CMD_H
+
+#include "base/base.h"
+
+/* What main ends with. Commands with CMD_TAIL end with the program's own status, or CMD_SELF_FAILED. */
+enum { CMD_DONE = 0, CMD_FAILED = 1, CMD_UNUSABLE = 2, CMD_SELF_FAILED = 125 };
+
+/* ---- table.c: the two .def files as data; knows no command's function, so that the man page maker can use it ---- */
+
+enum cmd_id {
+#define COMMAND(id, name, arguments, least, most, flags, summary, text) CMD_ID_##id,
+#include "cmd/commands.def"
+#undef COMMAND
+    CMD_ID_COUNT
+};
+#define CMD_BIT(id) ((uint64_t)1 << CMD_ID_##id)
+#define CMD_ALL UINT64_MAX
+
+enum cmd_flag { CMD_TAIL = 1 };
+
+struct cmd_command { /* a row of commands.def */
+    enum cmd_id id;
+    const char *name, *arguments;
+    int least, most; /* arguments; most -1: any number */
+    unsigned flags;
+    const char *summary, *text;
+};
+extern const struct cmd_command cmd_commands[CMD_ID_COUNT];
+
+enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_NUMBER, CMD_REAL, CMD_CHOICE };
+
+struct cmd_option { /* a row of options.def */
+    uint64_t commands;
+    const char *name;
+    char letter;
+    enum cmd_kind kind;
+    size_t field; /* offset in struct cmd_args */
+    const char *value, *text;
+};
+extern const struct cmd_option cmd_options[];
+extern const size_t cmd_option_count;
+
+/* What the user typed. A field is zero if its option was not given. */
+struct cmd_args {
+    const struct cmd_command *command;
+    const char *const
+        *rest; /* arguments that are no options, NULL-terminated; of CMD_TAIL the program and its arguments */
+    int rest_count;
+    const char *line; /* the whole command line, quoted as for a shell, for the profile */
+    bool help, quiet, json, all;
+    unsigned verbose;
+    uint64_t top, columns;
+    unsigned by, sort;   /* enums of struct report_options */
+    struct arena *arena; /* owns the above */
+};
+
+/* ---- parse.c ---- */
+
+/* argv as main gets it into *out. Returns 0 if a command is to be run; 1 if there is nothing left to do but help
+ * (out->help set, command NULL: of mtool as a whole, or *topic: of the commands that begin with that word);
+ * -1 after one line. out->command is set as soon as it is known, also on -1. */
+int cmd_parse(int argc, char **argv, struct cmd_args *out, const char **topic);
+/* The command whose name is these words, NULL if there is none; *used becomes the number of words taken. */
+const struct cmd_command *cmd_find(const char *const *words, int count, int *used);
+bool cmd_is_group(const char *word); /* the first word of two-word commands */
+
+/* ---- help.c ---- */
+
+void cmd_help_all(struct strbuf *out);                     /* of mtool as a whole */
+void cmd_help_group(const char *word, struct strbuf *out); /* of the commands that begin with WORD */
+void cmd_help_one(const struct cmd_command *c, struct strbuf *out);
+
+/* ---- output.c ---- */
+
+/* Writes and flushes standard output. A reader that went away ends the process quietly; any other failure is one line.
+ * Returns CMD_DONE or CMD_FAILED. Frees out. */
+int cmd_print(struct strbuf *out);
+unsigned cmd_columns(const struct cmd_args *a,
+                     int fd); /* --columns, else the terminal's width, else COLUMNS, else 80 */
+
+/* ---- main.c and one file per command ---- */
+#define COMMAND(id, name, arguments, least, most, flags, summary, text) int cmd_##id(const struct cmd_args *a);
+#include "cmd/commands.def"
+#undef COMMAND
+
+#endif
