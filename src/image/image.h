@@ -103,6 +103,7 @@ struct image_fde {
     uint32_t cie;       /* index into cies */
     const uint8_t *cfi; /* call frame instructions of the FDE */
     uint32_t cfi_len;
+    uint64_t record;    /* address of the FDE itself in .eh_frame */
 };
 struct image_cie {
     const uint8_t *cfi;
@@ -114,9 +115,11 @@ struct image_cie {
     uint8_t personality_enc, lsda_enc, fde_enc; /* DW_EH_PE_*, 0xff omitted */
     bool is_signal_frame;
     bool has_augmentation;   /* 'z' */
+    bool can_emit;           /* false: something in it cannot be written anew, so no function of it can move */
 };
 struct image_unwind {
-    struct image_fde *fdes; /* sorted by addr, no empty ones; of several with one addr the first is kept */
+    struct image_fde *fdes; /* sorted by addr, no empty ones; of several with one addr the first is kept; those of
+                               code that the linker dropped (addresses outside the loaded segments) are left out */
     size_t fde_count;
     struct image_cie *cies;
     size_t cie_count;
@@ -124,6 +127,8 @@ struct image_unwind {
 /* Fills `out` (memory in img->arena) from .eh_frame (by section, else by PT_GNU_EH_FRAME). No table: 0 with fde_count 0.
  * A broken table: -1 after one line. */
 int image_unwind_read(const struct image *img, struct image_unwind *out);
+/* The FDE whose range holds vaddr, or ID_NONE. */
+uint32_t image_unwind_find(const struct image_unwind *u, uint64_t vaddr);
 /* CFA offset from rsp at vaddr if the CFA there is rsp+N, else -1 (other register or expression). For telling tail calls. */
 int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f, uint64_t vaddr);
 
@@ -144,15 +149,19 @@ struct image_unwind_out {
 };
 /* vaddr_*: where the caller will place each. The three are emitted in the order lsda, frame, hdr; since sizes are not known
  * before, the caller gives the address of the first and each next one follows at the next multiple of 16; the addresses used
- * are returned. All references are pc-relative sdata4. frame_hdr refers to old FDEs at their old addresses. An FDE or LSDA that
- * cannot be re-encoded is reported in *bad (an index into moved, the first) and -1 returned without a message: the caller
- * then leaves that function alone and calls again.
- * `extra` are non-moved address ranges wanting nothing. Returns 0 or -1. */
+ * are returned. All references are pc-relative sdata4. The header refers to old FDEs at their old addresses, and its
+ * eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part left alone) stays at
+ * its old address. `map` must give an address in [addr_new, addr_new + len_new], and for the LSDA also of other functions
+ * among `moved` (a pad in the .cold part). An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
+ * moved, the first) and -1 returned without a message: the caller then leaves that function alone and calls again; *bad is
+ * SIZE_MAX if the new tables are farther than 2 GB from the old. No function twice in `moved`. Returns 0 or -1 (then `out`
+ * is empty). The caller frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
                       size_t *bad);
-/* Can this function's CFI and LSDA be re-encoded at all (asked before it is moved)? */
+/* Can this function's CFI and LSDA be re-encoded at all (asked before it is moved)? False also for signal frames, which
+ * the kernel returns to at their old address. If true, only addresses can make image_unwind_emit fail. */
 bool image_unwind_can_move(const struct image *img, const struct image_unwind *u, uint32_t fde);
 /* Landing pads of the FDE's LSDA: calls fn(ctx, pad address) for each. 0, or -1 if the LSDA is not understood. */
 int image_unwind_landing_pads(const struct image *img, const struct image_unwind *u, uint32_t fde,

@@ -51,4 +51,67 @@ void image_read_notes(struct image *img); /* build_id, has_ibt_property */
 void image_find_foreign_runtime(struct image *img);
 void image_make_key(struct image *img);
 
+/* ---- cursor.c: bytes read in order; a step past the end makes it bad, and it stays so and yields zeros ---- */
+
+struct cursor {
+    const uint8_t *start, *p, *end;
+    uint64_t vaddr; /* of start */
+    bool is_bad;
+};
+struct cursor cursor_over(const struct image *img, uint64_t vaddr, uint64_t len); /* bad if not file-backed */
+static inline uint64_t cursor_vaddr(const struct cursor *c) { return c->vaddr + (uint64_t)(c->p - c->start); }
+static inline uint64_t cursor_left(const struct cursor *c) { return (uint64_t)(c->end - c->p); }
+void cursor_skip(struct cursor *c, uint64_t len);
+uint64_t cursor_uint(struct cursor *c, unsigned len_bytes); /* 1, 2, 4 or 8 */
+uint64_t cursor_uleb(struct cursor *c);                     /* more than 64 bits is bad */
+int64_t cursor_sleb(struct cursor *c);
+/* A pointer as .eh_frame and exception tables hold them (LSB 10.5, DW_EH_PE_*), without the indirection; null stays 0.
+ * `func` is the base of function-relative ones. Absolute words are looked up among the dynamic relocations; one that
+ * only the loader can know sets *is_unknown (which may not be NULL then) and yields 0. */
+uint64_t cursor_pointer(struct cursor *c, const struct image *img, uint8_t enc, uint64_t func, bool *is_unknown);
+
+/* ---- cfi.c: call frame instructions, one at a time ---- */
+
+struct cfi_op {
+    uint8_t op; /* DW_CFA_*; of the three packed ones the upper two bits */
+    const uint8_t *start, *end;
+    uint64_t reg, arg; /* arg: the delta in code units, the offset or the address */
+    int64_t arg_signed;
+    const uint8_t *expr;
+    uint64_t expr_len;
+};
+/* Reads one. False at the end or if the instruction is unknown or cut off (then the cursor is bad). */
+bool cfi_next(struct cursor *c, const struct image *img, const struct image_cie *cie, struct cfi_op *out);
+/* Whether the op moves the location; *loc becomes the new one. */
+bool cfi_moves(const struct cfi_op *op, const struct image_cie *cie, uint64_t *loc);
+/* Whether the instructions can be copied to another address; those of a CIE may not move the location. `fde` NULL: a
+ * CIE's. */
+bool cfi_can_move(const struct image *img, const struct image_cie *cie, const struct image_fde *fde);
+struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde);
+
+/* ---- lsda.c: exception tables of the GCC family (Itanium C++ ABI, exception tables) ---- */
+
+struct lsda_site {
+    uint64_t start, end; /* addresses */
+    uint64_t pad;        /* 0 none */
+    uint64_t action;     /* as in the table: 0 none, else 1 + offset into actions */
+};
+struct lsda {
+    const struct image_fde *fde;
+    struct cursor sites; /* what lsda_next reads */
+    uint64_t pad_base, start_last;
+    uint8_t site_enc, type_enc; /* type_enc 0xff: no types */
+    const uint8_t *actions;     /* first byte after the sites */
+    uint64_t actions_most;      /* bytes there are at most */
+    uint64_t actions_len;       /* bytes that the sites reach */
+    uint64_t types;             /* address that type indices count down from, 0 none */
+    uint64_t type_count;
+    uint64_t specs_len; /* exception specifications from `types` up */
+};
+/* Reads the header and scans sites, actions and specifications once: 0 if all of it is understood, -1 if not. */
+int lsda_open(const struct image *img, const struct image_fde *fde, struct lsda *out);
+bool lsda_next(struct lsda *l, const struct image *img, struct lsda_site *out);
+/* The i-th type (1 <= i <= type_count) as an address, 0 for null; false if only the loader knows it. */
+bool lsda_type(const struct lsda *l, const struct image *img, uint64_t i, uint64_t *out);
+
 #endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Call frame instructions (DWARF 5 section 6.4.2) cut into operations, asked whether they can move to another address,
+ * and interpreted as far as the CFA: enough to tell where the stack pointer stands, no register rules. */
+#include <dwarf.h>
+
+#include "image/impl.h"
+
+#define REG_RSP 7
+#define REG_RIP 16
+#define STATES_MOST 64 /* compilers nest remember_state no deeper than two */
+
+#ifndef DW_CFA_MIPS_advance_loc8
+#define DW_CFA_MIPS_advance_loc8 0x1d
+#endif
+
+/* ---- one instruction ---- */
+
+enum shape {
+    SHAPE_BAD,
+    SHAPE_NONE,
+    SHAPE_U1,
+    SHAPE_U2,
+    SHAPE_U4,
+    SHAPE_U8,
+    SHAPE_ADDR,
+    SHAPE_REG,
+    SHAPE_REG_U,
+    SHAPE_REG_S,
+    SHAPE_U,
+    SHAPE_S,
+    SHAPE_BLOCK,
+    SHAPE_REG_BLOCK
+};
+
+static const uint8_t shapes[64] = {
+    [DW_CFA_nop] = SHAPE_NONE,
+    [DW_CFA_set_loc] = SHAPE_ADDR,
+    [DW_CFA_advance_loc1] = SHAPE_U1,
+    [DW_CFA_advance_loc2] = SHAPE_U2,
+    [DW_CFA_advance_loc4] = SHAPE_U4,
+    [DW_CFA_MIPS_advance_loc8] = SHAPE_U8,
+    [DW_CFA_offset_extended] = SHAPE_REG_U,
+    [DW_CFA_restore_extended] = SHAPE_REG,
+    [DW_CFA_undefined] = SHAPE_REG,
+    [DW_CFA_same_value] = SHAPE_REG,
+    [DW_CFA_register] = SHAPE_REG_U,
+    [DW_CFA_remember_state] = SHAPE_NONE,
+    [DW_CFA_restore_state] = SHAPE_NONE,
+    [DW_CFA_def_cfa] = SHAPE_REG_U,
+    [DW_CFA_def_cfa_register] = SHAPE_REG,
+    [DW_CFA_def_cfa_offset] = SHAPE_U,
+    [DW_CFA_def_cfa_expression] = SHAPE_BLOCK,
+    [DW_CFA_expression] = SHAPE_REG_BLOCK,
+    [DW_CFA_offset_extended_sf] = SHAPE_REG_S,
+    [DW_CFA_def_cfa_sf] = SHAPE_REG_S,
+    [DW_CFA_def_cfa_offset_sf] = SHAPE_S,
+    [DW_CFA_val_offset] = SHAPE_REG_U,
+    [DW_CFA_val_offset_sf] = SHAPE_REG_S,
+    [DW_CFA_val_expression] = SHAPE_REG_BLOCK,
+    [DW_CFA_GNU_args_size] = SHAPE_U,
+    [DW_CFA_GNU_negative_offset_extended] = SHAPE_REG_U,
+};
+
+static void read_block(struct cursor *c, struct cfi_op *out)
+{
+    out->expr_len = cursor_uleb(c);
+    out->expr = c->p;
+    cursor_skip(c, out->expr_len);
+}
+
+static void read_operands(struct cursor *c, const struct image *img, const struct image_cie *cie, struct cfi_op *out)
+{
+    bool is_unknown = false;
+    enum shape shape = shapes[out->op];
+    if (shape == SHAPE_REG || shape == SHAPE_REG_U || shape == SHAPE_REG_S || shape == SHAPE_REG_BLOCK)
+        out->reg = cursor_uleb(c);
+    switch (shape) {
+    case SHAPE_NONE:
+    case SHAPE_REG:
+        break;
+    case SHAPE_U1:
+        out->arg = cursor_uint(c, 1);
+        break;
+    case SHAPE_U2:
+        out->arg = cursor_uint(c, 2);
+        break;
+    case SHAPE_U4:
+        out->arg = cursor_uint(c, 4);
+        break;
+    case SHAPE_U8:
+        out->arg = cursor_uint(c, 8);
+        break;
+    case SHAPE_ADDR:
+        out->arg = cursor_pointer(c, img, cie->fde_enc, 0, &is_unknown);
+        c->is_bad |= is_unknown;
+        break;
+    case SHAPE_U:
+    case SHAPE_REG_U:
+        out->arg = cursor_uleb(c);
+        break;
+    case SHAPE_S:
+    case SHAPE_REG_S:
+        out->arg_signed = cursor_sleb(c);
+        break;
+    case SHAPE_BLOCK:
+    case SHAPE_REG_BLOCK:
+        read_block(c, out);
+        break;
+    default:
+        c->is_bad = true;
+    }
+}
+
+bool cfi_next(struct cursor *c, const struct image *img, const struct image_cie *cie, struct cfi_op *out)
+{
+    if (c->is_bad || c->p == c->end)
+        return false;
+    *out = (struct cfi_op){.start = c->p};
+    uint8_t byte = *c->p++, packed = byte & 0xc0;
+    out->op = packed ? packed : byte;
+    if (packed == DW_CFA_advance_loc) {
+        out->arg = byte & 0x3f;
+    } else if (packed) {
+        out->reg = byte & 0x3f;
+        out->arg = packed == DW_CFA_offset ? cursor_uleb(c) : 0;
+    } else {
+        read_operands(c, img, cie, out);
+    }
+    out->end = c->p;
+    return !c->is_bad;
+}
+
+bool cfi_moves(const struct cfi_op *op, const struct image_cie *cie, uint64_t *loc)
+{
+    switch (op->op) {
+    case DW_CFA_advance_loc:
+    case DW_CFA_advance_loc1:
+    case DW_CFA_advance_loc2:
+    case DW_CFA_advance_loc4:
+    case DW_CFA_MIPS_advance_loc8:
+        *loc += op->arg * cie->code_align;
+        return true;
+    case DW_CFA_set_loc:
+        *loc = op->arg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde)
+{
+    const uint8_t *record = image_at(img, fde->record, 4);
+    return (struct cursor){fde->cfi, fde->cfi, fde->cfi + fde->cfi_len, fde->record + (uint64_t)(fde->cfi - record),
+                           false};
+}
+
+static struct cursor cie_cursor(const struct image_cie *cie)
+{
+    return (struct cursor){cie->cfi, cie->cfi, cie->cfi + cie->cfi_len, 0, false};
+}
+
+/* ---- may it move? ---- */
+
+/* Operand bytes of a DWARF operation in expressions of CFI; -1 for one that is unknown or has none of its own size. */
+static int expr_operand_len(uint8_t op)
+{
+    if ((op >= DW_OP_lit0 && op <= DW_OP_lit31) || (op >= DW_OP_dup && op <= DW_OP_over) ||
+        (op >= DW_OP_swap && op <= DW_OP_plus) || (op >= DW_OP_shl && op <= DW_OP_xor) ||
+        (op >= DW_OP_eq && op <= DW_OP_ne) || op == DW_OP_deref || op == DW_OP_nop)
+        return 0;
+    switch (op) {
+    case DW_OP_const1u:
+    case DW_OP_const1s:
+    case DW_OP_pick:
+    case DW_OP_deref_size:
+        return 1;
+    case DW_OP_const2u:
+    case DW_OP_const2s:
+    case DW_OP_bra:
+    case DW_OP_skip:
+        return 2;
+    case DW_OP_const4u:
+    case DW_OP_const4s:
+        return 4;
+    case DW_OP_addr:
+    case DW_OP_const8u:
+    case DW_OP_const8s:
+        return 8;
+    default:
+        return -1;
+    }
+}
+
+/* An expression may not know where the code is: no rip, and no address unless addresses are fixed. */
+static bool expr_can_move(const struct image *img, const struct cfi_op *op)
+{
+    struct cursor c = {op->expr, op->expr, op->expr + op->expr_len, 0, false};
+    while (!c.is_bad && c.p < c.end) {
+        uint8_t o = *c.p++;
+        int len = expr_operand_len(o);
+        if ((o == DW_OP_addr && img->kind != IMAGE_EXEC) || o == DW_OP_breg0 + REG_RIP)
+            return false;
+        if (len >= 0)
+            cursor_skip(&c, (uint64_t)len);
+        else if ((o >= DW_OP_breg0 && o <= DW_OP_breg31) || o == DW_OP_consts)
+            cursor_sleb(&c);
+        else if (o == DW_OP_plus_uconst || o == DW_OP_constu)
+            cursor_uleb(&c);
+        else
+            return false;
+    }
+    return !c.is_bad;
+}
+
+bool cfi_can_move(const struct image *img, const struct image_cie *cie, const struct image_fde *fde)
+{
+    struct cursor c = fde ? cfi_cursor(img, fde) : cie_cursor(cie);
+    struct cfi_op op;
+    uint64_t loc = fde ? fde->addr : 0, loc_last = loc;
+    while (cfi_next(&c, img, cie, &op)) {
+        if (cfi_moves(&op, cie, &loc)) {
+            if (!fde || loc < loc_last || loc - fde->addr > fde->len_bytes)
+                return false;
+            loc_last = loc;
+        }
+        if (op.expr && !expr_can_move(img, &op))
+            return false;
+    }
+    return !c.is_bad;
+}
+
+/* ---- where is the CFA? ---- */
+
+struct cfa {
+    bool is_expr;
+    uint64_t reg;
+    int64_t offset;
+};
+struct cfa_states {
+    struct cfa now, stack[STATES_MOST];
+    unsigned depth;
+    bool is_bad;
+};
+
+static void apply(struct cfa_states *s, const struct image_cie *cie, const struct cfi_op *op)
+{
+    switch (op->op) {
+    case DW_CFA_def_cfa:
+        s->now = (struct cfa){false, op->reg, (int64_t)op->arg};
+        break;
+    case DW_CFA_def_cfa_sf:
+        s->now = (struct cfa){false, op->reg, (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align)};
+        break;
+    case DW_CFA_def_cfa_register:
+        s->now.reg = op->reg;
+        break;
+    case DW_CFA_def_cfa_offset:
+        s->now.offset = (int64_t)op->arg;
+        break;
+    case DW_CFA_def_cfa_offset_sf:
+        s->now.offset = (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align);
+        break;
+    case DW_CFA_def_cfa_expression:
+        s->now.is_expr = true;
+        break;
+    case DW_CFA_remember_state:
+        s->is_bad |= s->depth == STATES_MOST;
+        if (!s->is_bad)
+            s->stack[s->depth++] = s->now;
+        break;
+    case DW_CFA_restore_state:
+        s->is_bad |= s->depth == 0;
+        if (!s->is_bad)
+            s->now = s->stack[--s->depth];
+        break;
+    default:
+        break;
+    }
+}
+
+int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                                    uint64_t vaddr)
+{
+    if (vaddr - f->addr >= f->len_bytes)
+        return -1;
+    const struct image_cie *cie = &u->cies[f->cie];
+    struct cfa_states s;
+    s.now = (struct cfa){true, 0, 0};
+    s.depth = 0;
+    s.is_bad = false;
+    struct cfi_op op;
+    struct cursor c = cie_cursor(cie);
+    while (cfi_next(&c, img, cie, &op))
+        apply(&s, cie, &op);
+    s.is_bad |= c.is_bad;
+    c = cfi_cursor(img, f);
+    uint64_t loc = f->addr;
+    while (cfi_next(&c, img, cie, &op)) {
+        if (cfi_moves(&op, cie, &loc) && loc > vaddr)
+            break;
+        apply(&s, cie, &op);
+    }
+    bool is_known = !s.is_bad && !c.is_bad && !s.now.is_expr && s.now.reg == REG_RSP;
+    return is_known && s.now.offset >= 0 ? s.now.offset : -1;
+}
