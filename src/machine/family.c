@@ -107,10 +107,15 @@ void machine_width_key(const char *form, char out[MACHINE_NAME_LEN])
     char name[32];
     const char *rest = bare_mnemonic(form, name);
     const char *locked = strncmp(form, "lock ", 5) == 0 ? "lock " : "";
-    const char *width = strchr(rest, 'z') ? "z" : strchr(rest, 'y') ? "y" : strchr(rest, 'x') ? "x" : strstr(rest, "r64") ? "64" : "";
+    const char *width = strchr(rest, 'z')     ? "z"
+                        : strchr(rest, 'y')   ? "y"
+                        : strchr(rest, 'x')   ? "x"
+                        : strstr(rest, "r64") ? "64"
+                                              : "";
     char first = *rest == '{' ? 'x' : rest[0] ? rest[1] : '-';
     bool has_v = name[0] == 'v' && *width;
-    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", locked, name + has_v, first, width, strstr(rest, "cl") ? "cl" : "");
+    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", locked, name + has_v, first, width,
+             strstr(rest, "cl") ? "cl" : "");
 }
 
 static const struct machine_class *class_of_text(const struct machine *m, const char *text)
@@ -133,7 +138,8 @@ static const struct machine_class *class_of_family(const struct machine *m, cons
     return NULL;
 }
 
-const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d, enum machine_match *how)
+const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
+                                             enum machine_match *how)
 {
     enum machine_match ignored;
     how = how ? how : &ignored;
@@ -154,7 +160,8 @@ const struct machine_class *machine_class_of(const struct machine *m, const stru
 
 const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store)
 {
-    static const char *const names[2][4] = {{"load", "load.x", "load.y", "load.z"}, {"store", "store.x", "store.y", "store.z"}};
+    static const char *const names[2][4] = {{"load", "load.x", "load.y", "load.z"},
+                                            {"store", "store.x", "store.y", "store.z"}};
     unsigned width = !d->is_vec ? 0 : d->mem_bytes > 32 ? 3 : d->mem_bytes > 16 ? 2 : 1;
     const struct machine_class *c = NULL;
     for (unsigned w = width + 1; !c && w-- > 0;)

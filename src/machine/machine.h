@@ -61,14 +61,20 @@ struct machine_form {
     double measured_latency, measured_interval;
 };
 
-enum machine_cache_kind { MACHINE_CACHE_DATA, MACHINE_CACHE_CODE, MACHINE_CACHE_BOTH, MACHINE_CACHE_TLB, MACHINE_CACHE_KIND_COUNT };
+enum machine_cache_kind {
+    MACHINE_CACHE_DATA,
+    MACHINE_CACHE_CODE,
+    MACHINE_CACHE_BOTH,
+    MACHINE_CACHE_TLB,
+    MACHINE_CACHE_KIND_COUNT
+};
 struct machine_cache {
     char name[MACHINE_NAME_LEN]; /* "L1", "L2", "L1-tlb" ... nearest first */
     enum machine_cache_kind kind;
-    uint64_t size_bytes;   /* of a TLB: its reach, entries times page */
-    unsigned line_bytes;   /* of a TLB: the page */
-    unsigned ways;         /* 0 unknown; equal to the number of lines: fully associative */
-    double latency;        /* load to use in cycles; of a TLB: cycles more for a miss in it */
+    uint64_t size_bytes; /* of a TLB: its reach, entries times page */
+    unsigned line_bytes; /* of a TLB: the page */
+    unsigned ways;       /* 0 unknown; equal to the number of lines: fully associative */
+    double latency;      /* load to use in cycles; of a TLB: cycles more for a miss in it */
 };
 
 /* What the self-test found on kernels not used for fitting; relative errors of predicted cycles, 0.1 is 10 %. */
@@ -126,7 +132,8 @@ enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTH
 /* The class of the operation itself (for a pure load or store NULL: machine_access has it all). Tried in this order:
  * the exact form, the form of another width of the same mnemonic, the class named like its family and width
  * ("fmul.y"), the family ("fmul"), the family's parents, the class "other", which every description has. */
-const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d, enum machine_match *how);
+const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
+                                             enum machine_match *how);
 /* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
  * "store", ... A wider one stands in for one that is missing. */
 const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store);
@@ -146,11 +153,11 @@ void machine_format(const struct machine *m, struct strbuf *out);
 /* ---- calibrate.c: the running machine ---- */
 
 struct machine_calibrate_options {
-    double budget_s;  /* seconds it may take; 0: 30. Beyond 60 is cut to 60 */
-    bool quick;       /* a tenth of the time, for tests: fewer repetitions, the common forms only */
+    double budget_s; /* seconds it may take; 0: 30. Beyond 60 is cut to 60 */
+    bool quick;      /* a tenth of the time, for tests: fewer repetitions, the common forms only */
 };
-/* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock, ...).
- * The residuals are not in it yet: sim_selftest adds them. */
+/* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock,
+ * ...). The residuals are not in it yet: sim_selftest adds them. */
 int machine_calibrate(const struct machine_calibrate_options *options, struct machine **out);
 
 #endif

@@ -182,10 +182,12 @@ static int read_unit(struct reader *r)
     while (!at_line_end(r)) {
         if (take(r, "a property") < 0)
             return -1;
-        int rc = strcmp(r->token, "multiplicity") == 0    ? take_unsigned(r, "a number of instances", 1, MACHINE_PORT_MAX, &multiplicity)
+        int rc = strcmp(r->token, "multiplicity") == 0
+                     ? take_unsigned(r, "a number of instances", 1, MACHINE_PORT_MAX, &multiplicity)
                  : strcmp(r->token, "issue-latency") == 0 ? take_number(r, "cycles", 0.01, 10000, &issue)
-                 : strcmp(r->token, "scheduler") == 0     ? take_queue_name(r, &queue)
-                                                          : wrong_token(r, "unknown property of a unit", "known: multiplicity, issue-latency, scheduler");
+                 : strcmp(r->token, "scheduler") == 0
+                     ? take_queue_name(r, &queue)
+                     : wrong_token(r, "unknown property of a unit", "known: multiplicity, issue-latency, scheduler");
         if (rc < 0)
             return -1;
     }
@@ -364,8 +366,9 @@ static int read_error(struct reader *r)
         int rc = strcmp(r->token, "kernels") == 0  ? take_unsigned(r, "a number of kernels", 0, 1e6, &e.count)
                  : strcmp(r->token, "median") == 0 ? take_number(r, "a relative error", 0, 100, &e.median)
                  : strcmp(r->token, "p90") == 0    ? take_number(r, "a relative error", 0, 100, &e.p90)
-                 : strcmp(r->token, "bias") == 0   ? take_number(r, "a relative error", -1, 100, &e.bias)
-                                                   : wrong_token(r, "unknown property of an error", "known: kernels, median, p90, bias");
+                 : strcmp(r->token, "bias") == 0
+                     ? take_number(r, "a relative error", -1, 100, &e.bias)
+                     : wrong_token(r, "unknown property of an error", "known: kernels, median, p90, bias");
         if (rc < 0)
             return -1;
     }
@@ -383,9 +386,9 @@ static const struct {
     const char *word;
     int (*read)(struct reader *);
 } items[] = {
-    {"name", read_name},   {"date", read_date},   {"source", read_source}, {"pipeline", read_pipeline},
+    {"name", read_name},       {"date", read_date},   {"source", read_source}, {"pipeline", read_pipeline},
     {"scheduler", read_queue}, {"unit", read_unit},   {"group", read_group},   {"class", read_class},
-    {"form", read_form},   {"cache", read_cache}, {"error", read_error},   {"end", read_end},
+    {"form", read_form},       {"cache", read_cache}, {"error", read_error},   {"end", read_end},
 };
 
 static const struct {
@@ -429,7 +432,8 @@ static int read_lines(struct reader *r)
     }
     r->token_at = r->line_start;
     if (!r->ended)
-        return wrong(r, "the file stops without a line \"end\"", "it was cut short: write it anew with mtool calibrate");
+        return wrong(r, "the file stops without a line \"end\"",
+                     "it was cut short: write it anew with mtool calibrate");
     if (!r->m->unit_count || !machine_class_named(r->m, "other"))
         return wrong(r, "a machine needs at least one unit and the class \"other\"", "add them");
     if (r->m->max_issue <= 0)
@@ -445,8 +449,10 @@ static int read_head(struct reader *r)
         return 0;
     }
     if (r->len > 14 && memcmp(r->text, "mtool-machine ", 14) == 0)
-        return wrong(r, "a machine description of another version", "this mtool reads version 1: write it anew with mtool calibrate");
-    return wrong(r, "not a machine description (its first line is \"" FIRST_LINE "\")", "give a file that mtool calibrate wrote");
+        return wrong(r, "a machine description of another version",
+                     "this mtool reads version 1: write it anew with mtool calibrate");
+    return wrong(r, "not a machine description (its first line is \"" FIRST_LINE "\")",
+                 "give a file that mtool calibrate wrote");
 }
 
 int machine_parse(const char *name, const char *text, size_t len, struct machine **out)
@@ -464,7 +470,8 @@ int machine_read(const char *path, struct machine **out)
 {
     struct file_bytes f;
     if (file_map(path, &f) < 0)
-        return diag_error("%s: cannot read the machine description: %s; write one with mtool calibrate -o FILE", path, strerror(errno));
+        return diag_error("%s: cannot read the machine description: %s; write one with mtool calibrate -o FILE", path,
+                          strerror(errno));
     int rc = machine_parse(path, f.len ? (const char *)f.data : "", f.len, out);
     file_unmap(&f);
     return rc;
@@ -547,7 +554,8 @@ static void put_caches(const struct machine *m, struct strbuf *s)
 {
     for (size_t i = 0; i < m->cache_count; i++) {
         const struct machine_cache *c = &m->caches[i];
-        str_printf(s, "cache %s %s size %llu line %u ways %u", c->name, cache_kinds[c->kind], (unsigned long long)c->size_bytes, c->line_bytes, c->ways);
+        str_printf(s, "cache %s %s size %llu line %u ways %u", c->name, cache_kinds[c->kind],
+                   (unsigned long long)c->size_bytes, c->line_bytes, c->ways);
         put_number(s, " latency", c->latency);
         str_puts(s, "\n");
     }

@@ -21,11 +21,11 @@
 
 /* What an instruction's cycles were lost to. */
 enum sim_bound {
-    SIM_BOUND_WIDTH,   /* maximum multiple issue, retirement */
-    SIM_BOUND_FETCH,   /* fetch windows, taken branches, calls; and mispredictions where the caller says so */
-    SIM_BOUND_CHAIN,   /* waiting for the result of an operation */
-    SIM_BOUND_LOAD,    /* waiting for a loaded value: first-level latency, store forwarding */
-    SIM_BOUND_UNIT,    /* waiting for a unit */
+    SIM_BOUND_WIDTH, /* maximum multiple issue, retirement */
+    SIM_BOUND_FETCH, /* fetch windows, taken branches, calls; and mispredictions where the caller says so */
+    SIM_BOUND_CHAIN, /* waiting for the result of an operation */
+    SIM_BOUND_LOAD,  /* waiting for a loaded value: first-level latency, store forwarding */
+    SIM_BOUND_UNIT,  /* waiting for a unit */
     SIM_BOUND_COUNT
 };
 const char *sim_bound_name(enum sim_bound b); /* "width", "fetch", "chain", "load", "unit" */
@@ -34,8 +34,8 @@ enum { SIM_USE_MAX = 6, SIM_READ_MAX = 10, SIM_WRITE_MAX = 6 };
 
 struct sim_use {
     uint32_t ports;
-    uint16_t busy;  /* whole cycles */
-    uint8_t queue;  /* scheduler, 255 none */
+    uint16_t busy; /* whole cycles */
+    uint8_t queue; /* scheduler, 255 none */
 };
 
 /* A static instruction, made ready for one machine. About 150 bytes; its fields are core.c's own business. */
@@ -49,28 +49,28 @@ struct sim_insn {
     uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
     uint8_t len, scale, base, index, effect, effect_dst, effect_src;
     uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
-    uint16_t flags;
+    uint32_t flags;
 };
 
 /* Decodes and looks up. 0, or -1 if the bytes are no instruction (then *out takes a slot and no time, like a nop). */
 int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out);
 
 struct sim_cost {
-    uint64_t count;                /* times attributed */
-    double cycles;                 /* core cycles; over all instructions they sum up to the time of the stream */
-    float bound[SIM_BOUND_COUNT];  /* the same cycles by what bound them */
-    float unit_cycles;             /* of bound[SIM_BOUND_UNIT]: those of the unit that bound most often ... */
-    uint8_t unit;                  /* ... its port, for machine_port_name; 255 none */
+    uint64_t count;               /* times attributed */
+    double cycles;                /* core cycles; over all instructions they sum up to the time of the stream */
+    float bound[SIM_BOUND_COUNT]; /* the same cycles by what bound them */
+    float unit_cycles;            /* of bound[SIM_BOUND_UNIT]: those of the unit that bound most often ... */
+    uint8_t unit;                 /* ... its port, for machine_port_name; 255 none */
 };
 
 struct sim_options {
-    uint32_t seed;        /* of the values that stand for unknown registers; 0: 1 */
-    double width, alus;   /* scale factors of dispatch width, for fitting; 0: 1 */
+    uint32_t seed; /* of the values that stand for unknown registers; 0: 1 */
 };
 
 struct sim_core; /* opaque */
 /* Borrows m and insns for its life; the table may not move, and need not be prepared beyond what is stepped. */
-struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *insns, size_t count, const struct sim_options *options);
+struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *insns, size_t count,
+                              const struct sim_options *options);
 void sim_core_free(struct sim_core *c);
 
 /* Starts a new window: an empty pipeline, registers of unknown value. The first `warm` instructions fill the pipeline
@@ -78,7 +78,7 @@ void sim_core_free(struct sim_core *c);
 void sim_core_reset_pipeline(struct sim_core *c, uint32_t warm);
 
 enum {
-    SIM_TAKEN = 1,        /* control goes elsewhere than to the next instruction in memory (jumps, calls, returns too) */
+    SIM_TAKEN = 1, /* control goes elsewhere than to the next instruction in memory (jumps, calls, returns too) */
     SIM_MISPREDICTED = 2, /* what follows is fetched only after this branch has been resolved */
     SIM_REPEAT_SHIFT = 8, /* flags >> 8: number of elements of a rep string instruction, 0: unknown (16 are assumed) */
 };
@@ -92,7 +92,7 @@ void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value);
 /* Ends the window: what is still in flight retires and is attributed. */
 void sim_core_flush(struct sim_core *c);
 
-double sim_core_cycles(const struct sim_core *c);              /* attributed since sim_core_new */
+double sim_core_cycles(const struct sim_core *c);                /* attributed since sim_core_new */
 const struct sim_cost *sim_core_costs(const struct sim_core *c); /* one for each instruction of the table */
 
 #endif

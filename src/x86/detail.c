@@ -23,12 +23,12 @@ static const ZydisMnemonic merging[] = {
 
 /* x op x = 0 whatever x was: no wait for x. The second half also gives all ones for equal sources. */
 static const ZydisMnemonic zeroing[] = {
-    ZYDIS_MNEMONIC_XOR,      ZYDIS_MNEMONIC_SUB,      ZYDIS_MNEMONIC_PXOR,     ZYDIS_MNEMONIC_XORPS,
-    ZYDIS_MNEMONIC_XORPD,    ZYDIS_MNEMONIC_PSUBB,    ZYDIS_MNEMONIC_PSUBW,    ZYDIS_MNEMONIC_PSUBD,
-    ZYDIS_MNEMONIC_PSUBQ,    ZYDIS_MNEMONIC_PCMPGTB,  ZYDIS_MNEMONIC_PCMPGTW,  ZYDIS_MNEMONIC_PCMPGTD,
-    ZYDIS_MNEMONIC_VPXOR,    ZYDIS_MNEMONIC_VXORPS,   ZYDIS_MNEMONIC_VXORPD,   ZYDIS_MNEMONIC_VPXORD,
-    ZYDIS_MNEMONIC_VPXORQ,   ZYDIS_MNEMONIC_VPSUBB,   ZYDIS_MNEMONIC_VPSUBW,   ZYDIS_MNEMONIC_VPSUBD,
-    ZYDIS_MNEMONIC_VPSUBQ,   ZYDIS_MNEMONIC_VPCMPGTB, ZYDIS_MNEMONIC_VPCMPGTW, ZYDIS_MNEMONIC_VPCMPGTD,
+    ZYDIS_MNEMONIC_XOR,    ZYDIS_MNEMONIC_SUB,      ZYDIS_MNEMONIC_PXOR,     ZYDIS_MNEMONIC_XORPS,
+    ZYDIS_MNEMONIC_XORPD,  ZYDIS_MNEMONIC_PSUBB,    ZYDIS_MNEMONIC_PSUBW,    ZYDIS_MNEMONIC_PSUBD,
+    ZYDIS_MNEMONIC_PSUBQ,  ZYDIS_MNEMONIC_PCMPGTB,  ZYDIS_MNEMONIC_PCMPGTW,  ZYDIS_MNEMONIC_PCMPGTD,
+    ZYDIS_MNEMONIC_VPXOR,  ZYDIS_MNEMONIC_VXORPS,   ZYDIS_MNEMONIC_VXORPD,   ZYDIS_MNEMONIC_VPXORD,
+    ZYDIS_MNEMONIC_VPXORQ, ZYDIS_MNEMONIC_VPSUBB,   ZYDIS_MNEMONIC_VPSUBW,   ZYDIS_MNEMONIC_VPSUBD,
+    ZYDIS_MNEMONIC_VPSUBQ, ZYDIS_MNEMONIC_VPCMPGTB, ZYDIS_MNEMONIC_VPCMPGTW, ZYDIS_MNEMONIC_VPCMPGTD,
 };
 static const ZydisMnemonic ones[] = {
     ZYDIS_MNEMONIC_PCMPEQB,  ZYDIS_MNEMONIC_PCMPEQW,  ZYDIS_MNEMONIC_PCMPEQD,
@@ -36,20 +36,20 @@ static const ZydisMnemonic ones[] = {
 };
 
 static const ZydisMnemonic full_moves[] = {
-    ZYDIS_MNEMONIC_MOV,        ZYDIS_MNEMONIC_MOVAPS,     ZYDIS_MNEMONIC_MOVAPD,     ZYDIS_MNEMONIC_MOVUPS,
-    ZYDIS_MNEMONIC_MOVUPD,     ZYDIS_MNEMONIC_MOVDQA,     ZYDIS_MNEMONIC_MOVDQU,     ZYDIS_MNEMONIC_VMOVAPS,
-    ZYDIS_MNEMONIC_VMOVAPD,    ZYDIS_MNEMONIC_VMOVUPS,    ZYDIS_MNEMONIC_VMOVUPD,    ZYDIS_MNEMONIC_VMOVDQA,
-    ZYDIS_MNEMONIC_VMOVDQU,    ZYDIS_MNEMONIC_VMOVDQA32,  ZYDIS_MNEMONIC_VMOVDQA64,  ZYDIS_MNEMONIC_VMOVDQU8,
-    ZYDIS_MNEMONIC_VMOVDQU16,  ZYDIS_MNEMONIC_VMOVDQU32,  ZYDIS_MNEMONIC_VMOVDQU64,
+    ZYDIS_MNEMONIC_MOV,       ZYDIS_MNEMONIC_MOVAPS,    ZYDIS_MNEMONIC_MOVAPD,    ZYDIS_MNEMONIC_MOVUPS,
+    ZYDIS_MNEMONIC_MOVUPD,    ZYDIS_MNEMONIC_MOVDQA,    ZYDIS_MNEMONIC_MOVDQU,    ZYDIS_MNEMONIC_VMOVAPS,
+    ZYDIS_MNEMONIC_VMOVAPD,   ZYDIS_MNEMONIC_VMOVUPS,   ZYDIS_MNEMONIC_VMOVUPD,   ZYDIS_MNEMONIC_VMOVDQA,
+    ZYDIS_MNEMONIC_VMOVDQU,   ZYDIS_MNEMONIC_VMOVDQA32, ZYDIS_MNEMONIC_VMOVDQA64, ZYDIS_MNEMONIC_VMOVDQU8,
+    ZYDIS_MNEMONIC_VMOVDQU16, ZYDIS_MNEMONIC_VMOVDQU32, ZYDIS_MNEMONIC_VMOVDQU64,
 };
 
 /* Moves of other categories than DATAXFER, BROADCAST, PUSH and POP: their form keeps "m". */
 static const ZydisMnemonic more_moves[] = {
-    ZYDIS_MNEMONIC_KMOVB,      ZYDIS_MNEMONIC_KMOVW,   ZYDIS_MNEMONIC_KMOVD,       ZYDIS_MNEMONIC_KMOVQ,
-    ZYDIS_MNEMONIC_LDDQU,      ZYDIS_MNEMONIC_VLDDQU,  ZYDIS_MNEMONIC_MOVNTDQA,    ZYDIS_MNEMONIC_VMOVNTDQA,
-    ZYDIS_MNEMONIC_LDMXCSR,    ZYDIS_MNEMONIC_STMXCSR, ZYDIS_MNEMONIC_VMASKMOVPS,  ZYDIS_MNEMONIC_VMASKMOVPD,
-    ZYDIS_MNEMONIC_VPMASKMOVD, ZYDIS_MNEMONIC_VPMASKMOVQ, ZYDIS_MNEMONIC_FLD,      ZYDIS_MNEMONIC_FST,
-    ZYDIS_MNEMONIC_FSTP,       ZYDIS_MNEMONIC_FILD,    ZYDIS_MNEMONIC_FISTP,       ZYDIS_MNEMONIC_FISTTP,
+    ZYDIS_MNEMONIC_KMOVB,      ZYDIS_MNEMONIC_KMOVW,      ZYDIS_MNEMONIC_KMOVD,      ZYDIS_MNEMONIC_KMOVQ,
+    ZYDIS_MNEMONIC_LDDQU,      ZYDIS_MNEMONIC_VLDDQU,     ZYDIS_MNEMONIC_MOVNTDQA,   ZYDIS_MNEMONIC_VMOVNTDQA,
+    ZYDIS_MNEMONIC_LDMXCSR,    ZYDIS_MNEMONIC_STMXCSR,    ZYDIS_MNEMONIC_VMASKMOVPS, ZYDIS_MNEMONIC_VMASKMOVPD,
+    ZYDIS_MNEMONIC_VPMASKMOVD, ZYDIS_MNEMONIC_VPMASKMOVQ, ZYDIS_MNEMONIC_FLD,        ZYDIS_MNEMONIC_FST,
+    ZYDIS_MNEMONIC_FSTP,       ZYDIS_MNEMONIC_FILD,       ZYDIS_MNEMONIC_FISTP,      ZYDIS_MNEMONIC_FISTTP,
     ZYDIS_MNEMONIC_FLDCW,      ZYDIS_MNEMONIC_FNSTCW,
 };
 
@@ -209,7 +209,8 @@ static void take_flags(struct work *w)
     const ZydisAccessedFlags *f = w->in.cpu_flags;
     if (!f)
         return;
-    const ZydisAccessedFlagsMask rest = ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF | ZYDIS_CPUFLAG_PF | ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_OF;
+    const ZydisAccessedFlagsMask rest =
+        ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF | ZYDIS_CPUFLAG_PF | ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_OF;
     const ZydisAccessedFlagsMask main_part = ZYDIS_CPUFLAG_ZF | ZYDIS_CPUFLAG_SF;
     ZydisAccessedFlagsMask written = f->modified | f->set_0 | f->set_1 | f->undefined;
     if (f->tested & ZYDIS_CPUFLAG_CF)
@@ -269,7 +270,8 @@ static void find_idioms(struct work *w)
     for (size_t i = 0; i < ARRAY_LEN(fusing); i++)
         if (fusing[i].mnemonic == w->in.mnemonic)
             d->fuse = fusing[i].fuse;
-    bool mem_and_imm = d->addr_reg_count + (d->addr_base == X86_ADDR_RIP) > 0 && w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+    bool mem_and_imm =
+        d->addr_reg_count + (d->addr_base == X86_ADDR_RIP) > 0 && w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
     if (d->is_store || mem_and_imm)
         d->fuse = X86_FUSE_NONE;
     d->is_fused_with_jcc = d->fuse != X86_FUSE_NONE;
@@ -293,8 +295,10 @@ static void find_kind(struct work *w)
     d->is_branch = d->is_cond_branch || d->is_call || d->is_ret || c == ZYDIS_CATEGORY_UNCOND_BR;
     d->is_indirect = d->is_branch && !w->in.raw.imm[0].is_relative;
     d->is_nop = c == ZYDIS_CATEGORY_NOP || c == ZYDIS_CATEGORY_WIDENOP || w->in.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
-    d->is_rep = c == ZYDIS_CATEGORY_STRINGOP && (w->in.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE));
-    bool swaps = w->in.mnemonic == ZYDIS_MNEMONIC_XCHG && (w->op[0].type == ZYDIS_OPERAND_TYPE_MEMORY || w->op[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
+    d->is_rep = c == ZYDIS_CATEGORY_STRINGOP &&
+                (w->in.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE));
+    bool swaps = w->in.mnemonic == ZYDIS_MNEMONIC_XCHG &&
+                 (w->op[0].type == ZYDIS_OPERAND_TYPE_MEMORY || w->op[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
     d->is_locked = (w->in.attributes & ZYDIS_ATTRIB_HAS_LOCK) || swaps;
     switch (w->in.mnemonic) {
     case ZYDIS_MNEMONIC_CPUID:
@@ -338,7 +342,8 @@ static void find_mov_effect(struct work *w, uint8_t dst, uint8_t src)
         set_effect(d, X86_EFFECT_LOAD, dst, X86_REG_NONE);
     else if (src != X86_REG_NONE && d->is_store)
         set_effect(d, X86_EFFECT_STORE, X86_REG_NONE, src);
-    else if (w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && ZydisRegisterGetClass(w->op[0].reg.value) == ZYDIS_REGCLASS_GPR32)
+    else if (w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+             ZydisRegisterGetClass(w->op[0].reg.value) == ZYDIS_REGCLASS_GPR32)
         set_effect(d, X86_EFFECT_CONST, reg_number(w->op[0].reg.value), X86_REG_NONE);
 }
 
@@ -523,7 +528,8 @@ static void put_mnemonic(char *out, size_t cap, const struct work *w)
     const struct x86_detail *d = w->out;
     const char *prefix = d->is_locked ? "lock " : d->is_rep ? "rep " : "";
     ZydisInstructionCategory c = w->in.meta.category;
-    bool two = w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_CF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_ZF);
+    bool two =
+        w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_CF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_ZF);
     if (d->cond != 255)
         name = "jcc";
     else if (c == ZYDIS_CATEGORY_CMOV)
@@ -564,7 +570,8 @@ static unsigned widest_vector(const struct work *w)
 {
     unsigned bits = 0;
     for (int i = 0; i < w->in.operand_count; i++) {
-        ZydisRegisterClass c = w->op[i].type == ZYDIS_OPERAND_TYPE_REGISTER ? ZydisRegisterGetClass(w->op[i].reg.value) : ZYDIS_REGCLASS_INVALID;
+        ZydisRegisterClass c = w->op[i].type == ZYDIS_OPERAND_TYPE_REGISTER ? ZydisRegisterGetClass(w->op[i].reg.value)
+                                                                            : ZYDIS_REGCLASS_INVALID;
         unsigned b = c == ZYDIS_REGCLASS_ZMM ? 512 : c == ZYDIS_REGCLASS_YMM ? 256 : c == ZYDIS_REGCLASS_XMM ? 128 : 0;
         bits = b > bits ? b : bits;
     }

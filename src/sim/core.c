@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The core model: a stream of prepared instructions to cycles. It walks the stream once, in program order, and gives
+ * every instruction its times of fetch, dispatch, start, end and retirement; what is shared (units, schedulers, the
+ * reorder buffer, registers, queues of loads and stores) is kept as calendars of cycles, so that an instruction may
+ * start before older ones. An older instruction always has its place on a unit before a younger one asks. Every access
+ * hits the first-level cache; branches are predicted unless the caller says otherwise.
+ * The time between an instruction's retirement and that of the one before is charged to it: the charges add up. */
+#include "sim/impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    RING = 8192, /* cycles of the calendars; operations further away than that get their unit unseen */
+    RING_MASK = RING - 1,
+    STORES = 4096, /* remembered 8-byte pieces of stores */
+    QUEUES = 8,
+    REP_UNKNOWN = 16
+};
+
+/* A resource with `size` places, each given back at a known time: the reorder buffer, registers, queues. */
+struct places {
+    int64_t *free_at;
+    uint8_t *label; /* what the holder was bound by */
+    uint32_t size, head;
+};
+
+struct stored {
+    uint64_t piece; /* address / 8, plus 1 so that 0 is none */
+    uint64_t addr;
+    int64_t value_ready, in_cache;
+    uint32_t insn; /* that stored */
+    uint8_t bytes;
+};
+
+struct sim_core {
+    const struct machine *m;
+    const struct sim_insn *insns;
+    size_t count;
+    struct sim_cost *costs;
+    double total;
+    uint32_t warm_left;
+
+    /* registers */
+    int64_t ready[X86_REG_COUNT];
+    bool from_load[X86_REG_COUNT];
+    struct sim_values values;
+
+    /* fetch */
+    int64_t fetch_at, last_taken;
+    uint64_t window;
+    uint32_t window_ops;
+    bool redirected;
+
+    /* dispatch */
+    int64_t dispatch_at;
+    enum sim_bound dispatch_bound;
+    uint32_t fused_first; /* the instruction that the next jump may fuse with, or ID_NONE */
+
+    /* calendars, from cycle `now` on */
+    int64_t now;
+    uint64_t busy[MACHINE_PORT_MAX][RING / 64];
+    uint32_t starting[RING]; /* ports on which an operation starts in that cycle */
+    uint16_t leaving[QUEUES][RING];
+    uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX];
+
+    struct places reorder, int_regs, vec_regs, loads, stores, fetched;
+    struct stored stored[STORES];
+    int64_t drained_at; /* when the last store so far leaves for the cache */
+
+    /* retirement */
+    int64_t retired_at, retire_step, charged_to;
+    enum sim_bound blocker;
+    uint8_t blocker_unit;
+};
+
+/* What one step finds out about its instruction. */
+struct timing {
+    uint64_t load_addr, store_addr;
+    int64_t dispatched, earliest; /* earliest start, by dispatch */
+    int64_t done;
+    enum sim_bound bound;
+    uint8_t unit;
+};
+
+const char *sim_bound_name(enum sim_bound b)
+{
+    static const char *const names[] = {"width", "fetch", "chain", "load", "unit"};
+    return b < SIM_BOUND_COUNT ? names[b] : "?";
+}
+
+static int64_t whole_cycle(int64_t t) { return (t + TICK - 1) & ~(int64_t)(TICK - 1); }
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- places ---- */
+
+static void places_init(struct places *p, double size)
+{
+    p->size = size > 0 ? (uint32_t)size : 0;
+    p->free_at = p->size ? xmalloc(p->size * sizeof *p->free_at) : NULL;
+    p->label = p->size ? xmalloc(p->size) : NULL;
+}
+
+static void places_reset(struct places *p)
+{
+    if (p->size)
+        memset(p->free_at, 0, p->size * sizeof *p->free_at);
+    p->head = 0;
+}
+
+static void places_fini(struct places *p)
+{
+    free(p->free_at);
+    free(p->label);
+}
+
+/* When the next place is free. */
+static int64_t places_free(const struct places *p) { return p->size ? p->free_at[p->head] : 0; }
+
+static void places_take(struct places *p, int64_t free_at, enum sim_bound why)
+{
+    if (!p->size)
+        return;
+    p->free_at[p->head] = free_at;
+    p->label[p->head] = (uint8_t)why;
+    p->head = p->head + 1 == p->size ? 0 : p->head + 1;
+}
+
+/* ---- calendars ---- */
+
+static void pass_cycle(struct sim_core *c)
+{
+    uint32_t slot = (uint32_t)c->now & RING_MASK;
+    for (uint32_t ports = c->starting[slot]; ports; ports &= ports - 1)
+        c->pending[__builtin_ctz(ports)]--;
+    c->starting[slot] = 0;
+    for (size_t q = 0; q < c->m->queue_count && q < QUEUES; q++) {
+        c->waiting[q] -= c->leaving[q][slot];
+        c->leaving[q][slot] = 0;
+    }
+    if ((slot & 63) == 63)
+        for (unsigned p = 0, n = machine_port_count(c->m); p < n; p++)
+            c->busy[p][slot / 64] = 0;
+    c->now++;
+}
+
+static void pass_until(struct sim_core *c, int64_t tick)
+{
+    while (c->now < tick >> TICK_SHIFT)
+        pass_cycle(c);
+}
+
+/* First cycle >= t in which the port is free for `busy` cycles. */
+static int64_t find_free(const struct sim_core *c, unsigned port, int64_t t, unsigned busy)
+{
+    const uint64_t *bits = c->busy[port];
+    int64_t end = c->now + RING - 64;
+    for (unsigned run = 0; t < end;) {
+        uint32_t slot = (uint32_t)t & RING_MASK;
+        uint64_t taken = bits[slot / 64] >> (slot & 63);
+        if (taken & 1) {
+            run = 0;
+            uint64_t open = ~taken;
+            unsigned skip = open ? (unsigned)__builtin_ctzll(open) : 64;
+            unsigned left = 64 - (slot & 63);
+            t += skip < left ? skip : left;
+            continue;
+        }
+        t++;
+        if (++run == busy)
+            return t - busy;
+    }
+    return t;
+}
+
+static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
+{
+    int64_t end = c->now + RING - 64;
+    for (int64_t k = t; k < t + busy && k < end; k++) {
+        uint32_t slot = (uint32_t)k & RING_MASK;
+        c->busy[port][slot / 64] |= 1ull << (slot & 63);
+    }
+}
+
+/* The port with the fewest operations waiting for it; of equals the highest. */
+static unsigned least_pending(const struct sim_core *c, uint32_t ports)
+{
+    unsigned best = (unsigned)__builtin_ctz(ports);
+    for (uint32_t rest = ports & (ports - 1); rest; rest &= rest - 1) {
+        unsigned p = (unsigned)__builtin_ctz(rest);
+        if (c->pending[p] <= c->pending[best])
+            best = p;
+    }
+    return best;
+}
+
+static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned busy, unsigned *port)
+{
+    int64_t best = INT64_MAX;
+    for (; ports; ports &= ports - 1) {
+        unsigned p = (unsigned)__builtin_ctz(ports);
+        int64_t s = find_free(c, p, t, busy);
+        if (s < best) {
+            best = s;
+            *port = p;
+        }
+        if (best == t)
+            break;
+    }
+    return best;
+}
+
+/* Gives an operation its unit and its start, not before tick `ready`. Returns the start in ticks. */
+static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t ready, uint8_t *unit)
+{
+    int64_t t = whole_cycle(ready) >> TICK_SHIFT;
+    unsigned port = 0;
+    int64_t s;
+    if (c->m->bind_at_dispatch > 0) {
+        port = least_pending(c, u->ports);
+        s = find_free(c, port, t, u->busy);
+    } else {
+        s = first_free_port(c, u->ports, t, u->busy, &port);
+    }
+    occupy(c, port, s, u->busy);
+    uint32_t slot = (uint32_t)(s < c->now + RING - 64 ? s : c->now + RING - 65) & RING_MASK;
+    if (!(c->starting[slot] >> port & 1)) {
+        c->starting[slot] |= 1u << port;
+        c->pending[port]++;
+    }
+    if (u->queue < QUEUES) {
+        c->leaving[u->queue][slot]++;
+        c->waiting[u->queue]++;
+    }
+    *unit = s > t ? (uint8_t)port : 255;
+    return s << TICK_SHIFT;
+}
+
+/* ---- fetch ---- */
+
+static bool starts_window(const struct sim_core *c, uint64_t window) { return c->redirected || window != c->window; }
+
+/* When the front end has this instruction. A taken branch ends its window. */
+static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
+{
+    const struct machine *m = c->m;
+    uint64_t window = m->fetch_window > 0 ? i->addr / (uint64_t)m->fetch_window : 0;
+    c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
+    if (starts_window(c, window)) {
+        c->fetch_at = later(c->fetch_at + (m->fetch_window > 0 ? TICK : 0), c->last_taken);
+        c->window = window;
+        c->window_ops = 0;
+        c->redirected = false;
+    }
+    if (!fused && ++c->window_ops > m->fetch_ops && m->fetch_ops > 0) {
+        c->fetch_at += ticks(m->fetch_extra);
+        c->window_ops = 1;
+    }
+    if (i->flags & INSN_CROSSES)
+        c->fetch_at += ticks(m->cross_cost);
+    return c->fetch_at;
+}
+
+static double interval_after(const struct machine *m, const struct sim_insn *i)
+{
+    double t = m->taken_interval;
+    if (i->flags & INSN_CALL)
+        t = m->call_interval;
+    else if (i->flags & INSN_RET)
+        t = m->ret_interval;
+    if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && m->indirect_interval > t)
+        t = m->indirect_interval;
+    return t;
+}
+
+static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
+{
+    if (flags & SIM_MISPREDICTED)
+        c->fetch_at = later(c->fetch_at, done + ticks(c->m->mispredict));
+    if (!(flags & (SIM_TAKEN | SIM_MISPREDICTED)))
+        return;
+    c->redirected = true;
+    c->last_taken = later(c->last_taken, c->fetch_at) + ticks(interval_after(c->m, i));
+    if (c->m->fetch_window <= 0)
+        c->fetch_at = c->last_taken;
+}
+
+/* ---- fusion ---- */
+
+/* By condition code: does the jump read only what the first instruction may be fused for? cmp, add and sub: carry,
+ * zero, below, signed comparisons; inc and dec leave the carry; test and and go with all. */
+static bool conditions_fit(uint8_t fuse, uint8_t cond)
+{
+    unsigned kind = cond >> 1; /* 0 O, 1 C, 2 Z, 3 BE, 4 S, 5 P, 6 L, 7 LE */
+    switch (fuse) {
+    case X86_FUSE_TEST:
+        return true;
+    case X86_FUSE_CMP:
+    case X86_FUSE_ALU:
+        return kind == 1 || kind == 2 || kind == 3 || kind == 6 || kind == 7;
+    case X86_FUSE_INC:
+        return kind == 2 || kind == 6 || kind == 7;
+    default:
+        return false;
+    }
+}
+
+static bool is_fused(const struct sim_core *c, const struct sim_insn *jump)
+{
+    const double allowed[] = {0, c->m->fuse_test, c->m->fuse_cmp, c->m->fuse_alu, c->m->fuse_inc};
+    if (jump->cond == 255 || c->fused_first == ID_NONE)
+        return false;
+    const struct sim_insn *first = &c->insns[c->fused_first];
+    return allowed[first->fuse] > 0 && first->addr + first->len == jump->addr &&
+           conditions_fit(first->fuse, jump->cond);
+}
+
+/* ---- dispatch ---- */
+
+static void stall(struct sim_core *c, int64_t until, enum sim_bound why)
+{
+    if (until <= c->dispatch_at)
+        return;
+    c->dispatch_at = whole_cycle(until);
+    c->dispatch_bound = why;
+}
+
+static void wait_place(struct sim_core *c, const struct places *p)
+{
+    if (p->size)
+        stall(c, p->free_at[p->head], (enum sim_bound)p->label[p->head]);
+}
+
+static void wait_queue(struct sim_core *c, const struct sim_use *u)
+{
+    if (!u->ports || u->queue >= QUEUES)
+        return;
+    unsigned size = c->m->queues[u->queue].size;
+    while (c->waiting[u->queue] >= size) {
+        stall(c, (c->now + 1) << TICK_SHIFT, c->blocker);
+        pass_until(c, c->dispatch_at);
+    }
+}
+
+static uint32_t whole_slots(const struct sim_core *c, const struct sim_insn *i)
+{
+    double slots = (double)i->slots * c->m->max_issue / TICK;
+    return slots < 1.5 ? 1 : slots > 64 ? 64 : (uint32_t)(slots + 0.5);
+}
+
+static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused)
+{
+    c->dispatch_bound = SIM_BOUND_WIDTH;
+    stall(c, fetch(c, i, fused), SIM_BOUND_FETCH);
+    if (fused)
+        return c->dispatch_at;
+    wait_place(c, &c->reorder);
+    if (i->flags & INSN_INT_RESULT)
+        wait_place(c, &c->int_regs);
+    if (i->flags & INSN_VEC_RESULT)
+        wait_place(c, &c->vec_regs);
+    if (i->flags & INSN_LOAD)
+        wait_place(c, &c->loads);
+    if (i->flags & INSN_STORE)
+        wait_place(c, &c->stores);
+    if (i->flags & INSN_SERIAL)
+        stall(c, c->retired_at, SIM_BOUND_CHAIN);
+    pass_until(c, c->dispatch_at);
+    for (unsigned k = 0; k < i->use_count; k++)
+        wait_queue(c, &i->uses[k]);
+    wait_queue(c, &i->load);
+    int64_t at = c->dispatch_at;
+    c->dispatch_at += i->slots;
+    for (uint32_t n = whole_slots(c, i); n > 0; n--)
+        places_take(&c->fetched, at, SIM_BOUND_WIDTH);
+    return at;
+}
+
+/* ---- memory ---- */
+
+static size_t piece_slot(uint64_t piece) { return piece * 0x9e3779b97f4a7c15u >> 52 & (STORES - 1); }
+
+static void remember_store(struct sim_core *c, const struct sim_insn *i, uint64_t addr, int64_t value_ready,
+                           int64_t in_cache)
+{
+    unsigned bytes = i->bytes ? i->bytes : 8;
+    for (uint64_t piece = addr / 8; piece <= (addr + bytes - 1) / 8; piece++)
+        c->stored[piece_slot(piece)] =
+            (struct stored){piece + 1, addr, value_ready, in_cache, (uint32_t)(i - c->insns), (uint8_t)bytes};
+}
+
+/* When a load that would start at `start` has its value, if it takes it from a store still on its way; else 0. */
+static int64_t forwarded(const struct sim_core *c, const struct sim_insn *i, uint64_t addr, int64_t start)
+{
+    const struct machine *m = c->m;
+    unsigned bytes = i->bytes ? i->bytes : 8;
+    int64_t ready = 0;
+    for (uint64_t piece = addr / 8; piece <= (addr + bytes - 1) / 8; piece++) {
+        const struct stored *s = &c->stored[piece_slot(piece)];
+        bool overlaps = s->piece == piece + 1 && s->addr < addr + bytes && addr < s->addr + s->bytes;
+        if (!overlaps || s->in_cache <= start)
+            continue;
+        bool covers = s->addr <= addr && addr + bytes <= s->addr + s->bytes;
+        const struct sim_insn *from = &c->insns[s->insn];
+        bool alike = m->rename >= 0 && s->addr == addr && from->base == i->base && from->index == i->index &&
+                     from->disp == i->disp;
+        double wait = !covers                      ? m->forward_fail
+                      : alike                      ? m->rename
+                      : i->flags & INSN_VEC_ACCESS ? m->forward_vec
+                                                   : m->forward;
+        if (wait >= 0)
+            ready = later(ready, s->value_ready + ticks(wait));
+    }
+    return ready;
+}
+
+/* ---- the parts of an instruction ---- */
+
+static int64_t operands_ready(const struct sim_core *c, const uint8_t *regs, unsigned count, bool *from_load)
+{
+    int64_t t = 0;
+    for (unsigned k = 0; k < count; k++) {
+        if (c->ready[regs[k]] <= t)
+            continue;
+        t = c->ready[regs[k]];
+        *from_load = c->from_load[regs[k]];
+    }
+    return t;
+}
+
+static int64_t address_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
+{
+    int64_t t = 0;
+    for (unsigned k = 0; k < i->addr_count; k++) {
+        uint8_t r = i->addr_regs[k];
+        int64_t at = c->ready[r] + (c->from_load[r] ? 0 : ticks(c->m->address_latency));
+        if (c->ready[r] && at > t) {
+            t = at;
+            *from_load = c->from_load[r];
+        }
+    }
+    return t;
+}
+
+static void note_wait(struct timing *t, int64_t start, int64_t ready, bool from_load, uint8_t unit)
+{
+    if (unit != 255 && start > ready) {
+        t->bound = SIM_BOUND_UNIT;
+        t->unit = unit;
+    } else if (ready > t->earliest) {
+        t->bound = from_load ? SIM_BOUND_LOAD : SIM_BOUND_CHAIN;
+    }
+}
+
+static int64_t run_load(struct sim_core *c, const struct sim_insn *i, struct timing *t)
+{
+    bool from_load = false;
+    uint8_t unit = 255;
+    int64_t ready = later(address_ready(c, i, &from_load), t->earliest);
+    int64_t start = i->load.ports ? start_on(c, &i->load, ready, &unit) : whole_cycle(ready);
+    note_wait(t, start, ready, from_load, unit);
+    int64_t value = start + i->load_latency;
+    int64_t by_store = forwarded(c, i, t->load_addr, start);
+    bool renamed = by_store && c->m->rename >= 0 && c->m->rename < 1;
+    if (by_store > value || renamed) {
+        value = by_store > t->earliest ? by_store : t->earliest;
+        t->bound = SIM_BOUND_LOAD;
+    }
+    return value;
+}
+
+/* Operation on its operands; returns when its result is there. */
+static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t loaded, struct timing *t)
+{
+    bool from_load = false;
+    int64_t ready = operands_ready(c, i->reads, i->read_count, &from_load);
+    if (loaded >= ready) {
+        ready = loaded;
+        from_load = loaded > 0;
+    }
+    ready = later(ready, t->earliest);
+    int64_t last = i->use_count ? 0 : ready; /* without a unit: eliminated, nothing waits for a whole cycle */
+    for (unsigned k = 0; k < i->use_count; k++) {
+        uint8_t unit = 255;
+        int64_t start = start_on(c, &i->uses[k], ready, &unit);
+        note_wait(t, start, ready, from_load, unit);
+        last = later(last, start);
+    }
+    if (!i->use_count)
+        note_wait(t, ready, ready, from_load, 255);
+    return last + i->latency;
+}
+
+/* Value and address go to the store queue apart; the first unit of the class takes the value, the others addresses. */
+static int64_t run_store(struct sim_core *c, const struct sim_insn *i, int64_t value, struct timing *t,
+                         int64_t *value_ready)
+{
+    bool from_load = false;
+    uint8_t unit = 255;
+    int64_t addr = later(address_ready(c, i, &from_load), t->earliest);
+    value = later(value, t->earliest);
+    int64_t done = whole_cycle(value);
+    for (unsigned k = 0; k < i->store_use_count; k++) {
+        int64_t ready = k ? addr : value;
+        int64_t start = start_on(c, &i->store[k], ready, &unit);
+        note_wait(t, start, ready, from_load, unit);
+        done = later(done, start + TICK);
+    }
+    *value_ready = value;
+    return later(done, whole_cycle(addr));
+}
+
+static void write_results(struct sim_core *c, const struct sim_insn *i, int64_t result)
+{
+    for (unsigned k = 0; k < i->write_count; k++) {
+        c->ready[i->writes[k]] = result;
+        c->from_load[i->writes[k]] = i->flags & INSN_LOAD_RESULT;
+    }
+}
+
+/* A rep string instruction holds up dispatch while it runs. */
+static int64_t run_rep(struct sim_core *c, const struct sim_insn *i, uint32_t flags, struct timing *t)
+{
+    uint32_t n = flags >> SIM_REPEAT_SHIFT;
+    double bytes = (double)(n ? n : REP_UNKNOWN) * i->bytes;
+    bool from_load = false;
+    int64_t ready = later(operands_ready(c, i->reads, i->read_count, &from_load), t->earliest);
+    int64_t done = ready + ticks(c->m->rep_start + (c->m->rep_bytes > 0 ? bytes / c->m->rep_bytes : 0));
+    c->dispatch_at = later(c->dispatch_at, done);
+    t->bound = SIM_BOUND_UNIT;
+    return done;
+}
+
+/* Runs the parts; returns when the value for a store is ready. */
+static int64_t execute(struct sim_core *c, const struct sim_insn *i, uint32_t flags, struct timing *t)
+{
+    int64_t loaded = 0, value_ready = 0;
+    if (i->flags & INSN_REP) {
+        t->done = run_rep(c, i, flags, t);
+        write_results(c, i, t->done);
+        return t->done;
+    }
+    if (i->flags & INSN_LOAD)
+        loaded = run_load(c, i, t);
+    int64_t result = loaded;
+    if (i->flags & INSN_HAS_OP) {
+        result = run_op(c, i, loaded, t);
+    } else if (!(i->flags & INSN_LOAD)) {
+        bool from_load = false;
+        result = later(operands_ready(c, i->reads, i->read_count, &from_load), t->earliest);
+        if (!(i->flags & INSN_STORE))
+            note_wait(t, result, result, from_load, 255);
+    }
+    t->done = later(whole_cycle(result), t->earliest);
+    if (i->flags & INSN_STORE)
+        t->done = later(t->done, run_store(c, i, i->flags & INSN_CALL ? t->earliest : result, t, &value_ready));
+    write_results(c, i, result);
+    return value_ready;
+}
+
+/* ---- retirement ---- */
+
+static void charge(struct sim_core *c, uint32_t index, int64_t span, const struct timing *t)
+{
+    if (c->warm_left) {
+        c->warm_left--;
+        return;
+    }
+    struct sim_cost *k = &c->costs[index];
+    double cycles = (double)span / TICK;
+    k->count++;
+    k->cycles += cycles;
+    c->total += cycles;
+    k->bound[t->bound] += (float)cycles;
+    if (t->bound != SIM_BOUND_UNIT || t->unit == 255)
+        return;
+    if (k->unit == t->unit || k->unit_cycles <= 0) {
+        k->unit = t->unit;
+        k->unit_cycles += (float)cycles;
+    } else {
+        k->unit_cycles -= (float)cycles;
+    }
+}
+
+static void retire(struct sim_core *c, uint32_t index, struct timing *t, bool fused)
+{
+    int64_t behind = c->retired_at + (fused ? 0 : c->retire_step);
+    if (t->done < behind) { /* held up by what retires before it */
+        t->bound = c->blocker;
+        t->unit = c->blocker_unit;
+    }
+    c->blocker = t->bound;
+    c->blocker_unit = t->unit;
+    c->retired_at = later(behind, t->done);
+    charge(c, index, c->retired_at - c->charged_to, t);
+    c->charged_to = c->retired_at;
+}
+
+static void take_places(struct sim_core *c, const struct sim_insn *i, bool fused, enum sim_bound why)
+{
+    if (fused)
+        return;
+    if (c->reorder.size)
+        for (uint32_t n = whole_slots(c, i); n > 0; n--)
+            places_take(&c->reorder, c->retired_at, why);
+    if (i->flags & INSN_INT_RESULT)
+        places_take(&c->int_regs, c->retired_at, why);
+    if (i->flags & INSN_VEC_RESULT)
+        places_take(&c->vec_regs, c->retired_at, why);
+    if (i->flags & INSN_LOAD)
+        places_take(&c->loads, c->retired_at, why);
+    if (i->flags & INSN_STORE)
+        places_take(&c->stores, c->drained_at, why);
+}
+
+/* ---- steps ---- */
+
+static void find_addresses(struct sim_core *c, const struct sim_insn *i, uint64_t addr, struct timing *t)
+{
+    if (!addr && (i->flags & (INSN_LOAD | INSN_STORE)))
+        addr = sim_values_address(&c->values, i);
+    t->load_addr = t->store_addr = addr;
+    if (i->effect == X86_EFFECT_PUSH && (i->flags & INSN_LOAD))
+        t->store_addr = c->values.reg[4] - 8;
+}
+
+static void step_out_of_order(struct sim_core *c, uint32_t index, const struct sim_insn *i, uint32_t flags,
+                              struct timing *t)
+{
+    bool fused = is_fused(c, i);
+    t->dispatched = dispatch(c, i, fused);
+    t->earliest = t->dispatched + ticks(c->m->start_delay);
+    t->bound = c->dispatch_bound;
+    int64_t value_ready = 0;
+    if (fused) /* runs together with the comparison */
+        t->done = later(t->earliest, operands_ready(c, i->reads, i->read_count, &(bool){false}));
+    else
+        value_ready = execute(c, i, flags, t);
+    enum sim_bound why = t->bound;
+    retire(c, index, t, fused);
+    if (i->flags & INSN_STORE) {
+        c->drained_at = later(c->retired_at, c->drained_at + TICK);
+        remember_store(c, i, t->store_addr, value_ready, c->drained_at);
+    }
+    take_places(c, i, fused, why);
+    if (flags & (SIM_TAKEN | SIM_MISPREDICTED))
+        after_branch(c, i, flags, t->done);
+}
+
+/* In order each part issues on its own, when its operands and its unit are there. */
+static int64_t issue_in_order(struct sim_core *c, const struct sim_use *u, int64_t ready, bool from_load,
+                              struct timing *t)
+{
+    uint8_t unit = 255;
+    int64_t at = later(ready, c->dispatch_at), start = at;
+    if (u && u->ports)
+        start = start_on(c, u, at, &unit);
+    t->earliest = c->dispatch_at;
+    note_wait(t, start, ready, from_load, unit);
+    c->dispatch_at = start + ticks(1 / c->m->max_issue);
+    pass_until(c, start);
+    return start;
+}
+
+static void step_in_order(struct sim_core *c, uint32_t index, const struct sim_insn *i, uint32_t flags,
+                          struct timing *t)
+{
+    static const struct sim_use nothing;
+    bool from_load = false;
+    int64_t loaded = 0, result = 0;
+    stall(c, fetch(c, i, false), SIM_BOUND_FETCH);
+    if (i->flags & INSN_LOAD) {
+        int64_t ready = address_ready(c, i, &from_load);
+        loaded = result = issue_in_order(c, &i->load, ready, from_load, t) + i->load_latency;
+    }
+    bool only_access = !(i->flags & INSN_HAS_OP) && (i->flags & (INSN_LOAD | INSN_STORE));
+    int64_t ready = later(loaded, operands_ready(c, i->reads, i->read_count, &from_load));
+    if (!only_access)
+        result = issue_in_order(c, i->use_count ? &i->uses[0] : &nothing, ready, from_load || loaded == ready, t) +
+                 i->latency;
+    for (unsigned k = 1; k < i->use_count; k++)
+        result = later(result, start_on(c, &i->uses[k], ready, &(uint8_t){0}) + i->latency);
+    if (i->flags & INSN_STORE)
+        issue_in_order(c, i->store_use_count ? &i->store[0] : &nothing,
+                       later(only_access ? ready : result, address_ready(c, i, &from_load)), from_load, t);
+    if (i->flags & INSN_REP)
+        run_rep(c, i, flags, t);
+    write_results(c, i, result);
+    charge(c, index, c->dispatch_at - c->charged_to, t);
+    c->charged_to = c->dispatch_at;
+    c->fetch_at = later(c->fetch_at, c->dispatch_at);
+    if (flags & (SIM_TAKEN | SIM_MISPREDICTED))
+        after_branch(c, i, flags, c->dispatch_at);
+}
+
+void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t flags)
+{
+    const struct sim_insn *i = &c->insns[index];
+    struct timing t = {.bound = SIM_BOUND_WIDTH, .unit = 255};
+    assert(index < c->count); /* the table is the caller's */
+    find_addresses(c, i, addr, &t);
+    if (c->m->in_order)
+        step_in_order(c, index, i, flags, &t);
+    else
+        step_out_of_order(c, index, i, flags, &t);
+    sim_values_step(&c->values, i, t.load_addr);
+    c->fused_first = i->fuse ? index : ID_NONE;
+}
+
+void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value) { c->values.reg[reg & 15] = value; }
+
+/* ---- life ---- */
+
+static void rewind_clock(struct sim_core *c)
+{
+    memset(c->ready, 0, sizeof c->ready);
+    memset(c->busy, 0, sizeof c->busy);
+    memset(c->starting, 0, sizeof c->starting);
+    memset(c->leaving, 0, sizeof c->leaving);
+    memset(c->waiting, 0, sizeof c->waiting);
+    memset(c->pending, 0, sizeof c->pending);
+    memset(c->stored, 0, sizeof c->stored);
+    struct places *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        places_reset(all[i]);
+    c->now = c->fetch_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at = c->charged_to = 0;
+    c->redirected = true;
+    c->fused_first = ID_NONE;
+    c->blocker = SIM_BOUND_WIDTH;
+    c->blocker_unit = 255;
+}
+
+void sim_core_reset_pipeline(struct sim_core *c, uint32_t warm)
+{
+    rewind_clock(c);
+    sim_values_init(&c->values, (uint32_t)c->values.state | 1);
+    c->warm_left = warm;
+}
+
+struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *insns, size_t count,
+                              const struct sim_options *options)
+{
+    struct sim_core *c = xmalloc(sizeof *c);
+    c->m = m;
+    c->insns = insns;
+    c->count = count;
+    c->costs = xmalloc((count ? count : 1) * sizeof *c->costs);
+    for (size_t i = 0; i < count; i++)
+        c->costs[i].unit = 255;
+    places_init(&c->reorder, m->rob);
+    places_init(&c->int_regs, m->int_regs);
+    places_init(&c->vec_regs, m->vec_regs);
+    places_init(&c->loads, m->load_queue);
+    places_init(&c->stores, m->store_queue);
+    places_init(&c->fetched, m->fetch_queue);
+    c->retire_step = ticks(1 / (m->retire_width > 0 ? m->retire_width : m->max_issue));
+    sim_values_init(&c->values, options && options->seed ? options->seed : 1);
+    rewind_clock(c);
+    return c;
+}
+
+void sim_core_free(struct sim_core *c)
+{
+    if (!c)
+        return;
+    struct places *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        places_fini(all[i]);
+    free(c->costs);
+    free(c);
+}
+
+/* Nothing waits in the model: each step charged its instruction up to its retirement. The window only ends. */
+void sim_core_flush(struct sim_core *c) { sim_core_reset_pipeline(c, 0); }
+
+double sim_core_cycles(const struct sim_core *c) { return c->total; }
+const struct sim_cost *sim_core_costs(const struct sim_core *c) { return c->costs; }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A static instruction, from its bytes to the numbers that the core model works with: looked up once in the machine
+ * description, so that a step of the model touches nothing else. */
+#include "sim/impl.h"
+
+static const struct {
+    size_t detail_offset;
+    uint32_t flag;
+} plain_flags[] = {
+    {offsetof(struct x86_detail, is_load), INSN_LOAD},
+    {offsetof(struct x86_detail, is_store), INSN_STORE},
+    {offsetof(struct x86_detail, is_vec), INSN_VEC_ACCESS},
+    {offsetof(struct x86_detail, is_branch), INSN_BRANCH},
+    {offsetof(struct x86_detail, is_call), INSN_CALL},
+    {offsetof(struct x86_detail, is_ret), INSN_RET},
+    {offsetof(struct x86_detail, is_indirect), INSN_INDIRECT},
+    {offsetof(struct x86_detail, is_rep), INSN_REP},
+    {offsetof(struct x86_detail, is_serializing), INSN_SERIAL},
+    {offsetof(struct x86_detail, addr_indexed), INSN_INDEXED},
+    {offsetof(struct x86_detail, addr_is_stack), INSN_STACK},
+};
+
+static void take_flags(const struct x86_detail *d, struct sim_insn *out)
+{
+    for (size_t i = 0; i < ARRAY_LEN(plain_flags); i++)
+        if (*(const bool *)((const char *)d + plain_flags[i].detail_offset))
+            out->flags |= plain_flags[i].flag;
+    for (int k = 0; k < d->write_count; k++) {
+        bool is_int = d->writes[k] < X86_REG_VEC0 || d->writes[k] >= X86_REG_FLAGS_C;
+        out->flags |= is_int ? INSN_INT_RESULT : INSN_VEC_RESULT;
+    }
+}
+
+static uint8_t queue_of(const struct machine *m, uint32_t ports)
+{
+    for (size_t i = 0; i < m->unit_count; i++)
+        if (ports >> m->units[i].first_port & 1)
+            return m->units[i].queue < 0 ? 255 : (uint8_t)m->units[i].queue;
+    return 255;
+}
+
+static struct sim_use make_use(const struct machine *m, const struct machine_use *u)
+{
+    double busy = u->issue < 1 ? 1 : u->issue;
+    return (struct sim_use){u->ports, (uint16_t)(busy + 0.5), queue_of(m, u->ports)};
+}
+
+static void take_class(const struct machine *m, const struct machine_class *c, struct sim_insn *out)
+{
+    out->flags |= INSN_HAS_OP;
+    out->latency = (int32_t)ticks((c->latency + c->latency_high) / 2);
+    for (unsigned i = 0; i < c->use_count; i++)
+        out->uses[out->use_count++] = make_use(m, &c->uses[i]);
+}
+
+static void take_load(const struct machine *m, const struct x86_detail *d, struct sim_insn *out)
+{
+    const struct machine_class *c = machine_access(m, d, false);
+    out->load_latency = (int32_t)ticks(c->latency + (d->addr_indexed ? m->index_latency : 0));
+    if (c->use_count)
+        out->load = make_use(m, &c->uses[0]);
+}
+
+static void take_store(const struct machine *m, const struct x86_detail *d, struct sim_insn *out)
+{
+    const struct machine_class *c = machine_access(m, d, true);
+    for (unsigned i = 0; i < c->use_count && i < ARRAY_LEN(out->store); i++)
+        out->store[out->store_use_count++] = make_use(m, &c->uses[i]);
+}
+
+/* Slots of the whole instruction: its operation and, where they do not share a slot, its accesses. */
+static double slots_of(const struct machine *m, const struct x86_detail *d, const struct machine_class *op)
+{
+    double slots = op ? op->slots : 0;
+    bool is_rmw = op && d->is_load && d->is_store;
+    if (d->is_load && (!op || !m->fuse_load))
+        slots += machine_access(m, d, false)->slots;
+    if (d->is_store && !d->is_call && (!op || !m->fuse_store || (d->is_load && !is_rmw)))
+        slots += machine_access(m, d, true)->slots;
+    return slots;
+}
+
+static void take_address(const struct x86_detail *d, struct sim_insn *out)
+{
+    out->addr_count = d->addr_reg_count;
+    memcpy(out->addr_regs, d->addr_regs, d->addr_reg_count);
+    out->disp = d->addr_disp;
+    out->base = d->addr_base;
+    out->index = d->addr_index;
+    out->scale = d->scale;
+    out->bytes = (uint8_t)(d->mem_bytes > 64 ? 64 : d->mem_bytes);
+}
+
+static void take_registers(const struct x86_detail *d, struct sim_insn *out)
+{
+    out->read_count = d->read_count;
+    out->write_count = d->write_count;
+    memcpy(out->reads, d->reads, d->read_count);
+    memcpy(out->writes, d->writes, d->write_count);
+    if (d->is_load || d->is_store)
+        return;
+    for (int k = 0; k < d->addr_reg_count && out->read_count < SIM_READ_MAX; k++) /* lea */
+        out->reads[out->read_count++] = d->addr_regs[k];
+}
+
+int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
+{
+    struct x86_detail d;
+    memset(out, 0, sizeof *out);
+    out->addr = addr;
+    out->base = out->index = X86_REG_NONE;
+    out->effect_dst = out->effect_src = X86_REG_NONE;
+    out->cond = 255;
+    out->slots = (int32_t)ticks(1 / m->max_issue);
+    if (x86_detail_decode(bytes, avail, &d) < 0)
+        return -1;
+    const struct machine_class *op = machine_class_of(m, &d, NULL);
+    take_flags(&d, out);
+    take_address(&d, out);
+    take_registers(&d, out);
+    out->len = d.len;
+    out->fuse = d.fuse;
+    out->cond = d.cond;
+    out->effect = d.effect;
+    out->effect_dst = d.effect_dst;
+    out->effect_src = d.effect_src;
+    out->imm = d.imm;
+    if (op && !(d.is_zero_idiom && m->zero_idiom))
+        take_class(m, op, out);
+    if (d.is_load)
+        take_load(m, &d, out);
+    if (d.is_store)
+        take_store(m, &d, out);
+    if (d.is_load && !(out->flags & INSN_HAS_OP))
+        out->flags |= INSN_LOAD_RESULT;
+    uint64_t boundary = (uint64_t)m->cross_boundary;
+    if (d.is_branch && boundary && addr / boundary != (addr + d.len) / boundary)
+        out->flags |= INSN_CROSSES;
+    out->slots = (int32_t)ticks(slots_of(m, &d, op) / m->max_issue);
+    return 0;
+}

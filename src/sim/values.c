@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Registers and memory with numbers in them, so that addresses which plain arithmetic makes equal are found equal
+ * without a trace of addresses: moves, lea, add and sub, push, pop and reloads are executed, whatever else writes a
+ * register leaves a fresh random number there. Two accesses meet by chance once in 2^60. */
+#include "sim/impl.h"
+
+static uint64_t fresh(struct sim_values *v)
+{
+    uint64_t x = v->state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (x ^ x >> 31) & ~(uint64_t)63; /* unknown pointers are taken as aligned */
+}
+
+void sim_values_init(struct sim_values *v, uint32_t seed)
+{
+    memset(v->memory, 0, sizeof v->memory);
+    v->state = seed;
+    for (int r = 0; r < 16; r++)
+        v->reg[r] = fresh(v);
+}
+
+static uint64_t operand(const struct sim_values *v, const struct sim_insn *i)
+{
+    uint64_t a = (uint64_t)i->disp;
+    if (i->base == X86_ADDR_RIP)
+        a += i->addr;
+    else if (i->base < 16)
+        a += v->reg[i->base];
+    if (i->index < 16)
+        a += v->reg[i->index] * i->scale;
+    return a;
+}
+
+uint64_t sim_values_address(const struct sim_values *v, const struct sim_insn *i)
+{
+    if (i->effect == X86_EFFECT_LEAVE)
+        return v->reg[5];
+    if (i->effect == X86_EFFECT_PUSH && i->base == 4 && !(i->flags & INSN_LOAD))
+        return v->reg[4] - 8;
+    return operand(v, i);
+}
+
+static size_t slot_of(uint64_t addr) { return (addr * 0x9e3779b97f4a7c15u) >> 52 & (VALUE_CACHE - 1); }
+
+static void remember(struct sim_values *v, uint64_t addr, uint64_t value)
+{
+    v->memory[slot_of(addr)].addr = addr;
+    v->memory[slot_of(addr)].value = value;
+}
+
+static uint64_t recall(struct sim_values *v, uint64_t addr)
+{
+    size_t s = slot_of(addr);
+    if (v->memory[s].addr != addr)
+        remember(v, addr, fresh(v));
+    return v->memory[s].value;
+}
+
+static void push(struct sim_values *v, const struct sim_insn *i)
+{
+    v->reg[4] -= 8;
+    remember(v, v->reg[4], i->effect_src < 16 ? v->reg[i->effect_src] : fresh(v));
+}
+
+static void pop(struct sim_values *v, const struct sim_insn *i)
+{
+    uint64_t value = recall(v, v->reg[4]);
+    v->reg[4] += 8 + (uint64_t)i->imm;
+    if (i->effect_dst < 16)
+        v->reg[i->effect_dst] = value;
+}
+
+static void leave(struct sim_values *v)
+{
+    v->reg[4] = v->reg[5] + 8;
+    v->reg[5] = recall(v, v->reg[5]);
+}
+
+void sim_values_step(struct sim_values *v, const struct sim_insn *i, uint64_t addr)
+{
+    switch ((enum x86_effect)i->effect) {
+    case X86_EFFECT_COPY:
+        v->reg[i->effect_dst] = v->reg[i->effect_src];
+        return;
+    case X86_EFFECT_CONST:
+        v->reg[i->effect_dst] = (uint64_t)i->imm;
+        return;
+    case X86_EFFECT_ADD_IMM:
+        v->reg[i->effect_dst] += (uint64_t)i->imm;
+        return;
+    case X86_EFFECT_ADD_REG:
+        v->reg[i->effect_dst] += v->reg[i->effect_src];
+        return;
+    case X86_EFFECT_LEA:
+        v->reg[i->effect_dst] = operand(v, i);
+        return;
+    case X86_EFFECT_LOAD:
+        v->reg[i->effect_dst] = recall(v, addr);
+        return;
+    case X86_EFFECT_STORE:
+        remember(v, addr, v->reg[i->effect_src]);
+        return;
+    case X86_EFFECT_PUSH:
+        push(v, i);
+        return;
+    case X86_EFFECT_POP:
+        pop(v, i);
+        return;
+    case X86_EFFECT_LEAVE:
+        leave(v);
+        return;
+    case X86_EFFECT_OTHER:
+        for (int k = 0; k < i->write_count; k++)
+            if (i->writes[k] < 16)
+                v->reg[i->writes[k]] = fresh(v);
+        return;
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Machine descriptions: read what was written, tell mistakes with line and column, find the class of any instruction.
+ * And the detailed decoding that its forms come from. */
+#include "machine/machine.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+static void round_trip_keeps_everything(void **state)
+{
+    (void)state;
+    struct machine *m = machine_default(), *again = NULL;
+    struct strbuf a = {0}, b = {0};
+    machine_format(m, &a);
+    assert_int_equal(machine_parse("again", a.data, a.len, &again), 0);
+    machine_format(again, &b);
+    assert_string_equal(a.data, b.data);
+    assert_int_equal(m->class_count, again->class_count);
+    assert_true(m->class_count > 50);
+    str_free(&a);
+    str_free(&b);
+    machine_free(m);
+    machine_free(again);
+}
+
+static void shipped_descriptions_are_readable(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"generic-core", "decstation-3100"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s.machine", MACHINES_DIR, names[i]);
+        struct machine *m = NULL;
+        assert_int_equal(machine_read(path, &m), 0);
+        assert_int_equal(m->in_order, i == 1);
+        assert_non_null(machine_error_of(m, "anything"));
+        machine_free(m);
+    }
+}
+
+/* What reading `text` says on stderr. */
+static void message_of(const char *text, char *out, size_t cap)
+{
+    char path[] = "/tmp/mtool-test-XXXXXX";
+    int fd = mkstemp(path), keep = dup(2);
+    assert_true(fd >= 0 && keep >= 0);
+    dup2(fd, 2);
+    struct machine *m = NULL;
+    int rc = machine_parse("f", text, strlen(text), &m);
+    dup2(keep, 2);
+    ssize_t n = pread(fd, out, cap - 1, 0);
+    out[n > 0 ? n : 0] = 0;
+    close(fd);
+    close(keep);
+    unlink(path);
+    assert_int_equal(rc, -1);
+}
+
+static void mistakes_have_line_and_column(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "f:1:1: not a machine description"},
+        {"\x7f"
+         "ELF\x02\x01",
+         "f:1:1: not a machine description"},
+        {"mtool-machine 2\nend\n", "f:1:1: a machine description of another version"},
+        {"mtool-machine 1\n\n  reorder many\nend\n", "f:3:11: not a number: \"many\""},
+        {"mtool-machine 1\nreorder 5 6\nend\n", "f:2:11: too much on the line: \"6\""},
+        {"mtool-machine 1\nreorder\nend\n", "f:2:8: the line ends where a number is expected"},
+        {"mtool-machine 1\nspeed 9\nend\n", "f:2:1: unknown word \"speed\""},
+        {"mtool-machine 1\nname \"abc\nend\n", "f:2:6: a quoted text does not end on its line"},
+        {"mtool-machine 1\nunit a\nunit a\nend\n", "f:3:6: second unit or group with the name \"a\""},
+        {"mtool-machine 1\nunit a multiplicity 99\nend\n", "f:2:21: number out of range: \"99\""},
+        {"mtool-machine 1\nunit a\nclass int result-latency 1 on b\nend\n", "f:3:31: unknown unit or group in \"b\""},
+        {"mtool-machine 1\nunit a\nclass int result-latency 1\nend\n", "f:3:27: a class needs result-latency and on"},
+        {"mtool-machine 1\nunit a\nform \"add r64,r64\" int\nend\n", "f:3:20: unknown class \"int\""},
+        {"mtool-machine 1\ncache L1 disk\nend\n", "f:2:10: unknown kind of cache \"disk\""},
+        {"mtool-machine 1\nunit a\nclass other result-latency 1 on a\n",
+         "f:4:1: the file stops without a line \"end\""},
+        {"mtool-machine 1\nunit a\nend\n", "f:4:1: a machine needs at least one unit and the class \"other\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char said[4096];
+        message_of(cases[i].text, said, sizeof said);
+        if (!strstr(said, cases[i].message))
+            fail_msg("case %zu said: %s", i, said);
+        assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1); /* one line */
+    }
+}
+
+static struct x86_detail detail_of(const char *hex)
+{
+    uint8_t bytes[15];
+    size_t len = strlen(hex) / 2;
+    for (size_t i = 0; i < len; i++) {
+        const char pair[] = {hex[2 * i], hex[2 * i + 1], 0};
+        bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    struct x86_detail d;
+    assert_int_equal(x86_detail_decode(bytes, len, &d), 0);
+    assert_int_equal(d.len, len);
+    return d;
+}
+
+static void details_are_right(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hex, *form;
+        unsigned reads, writes, addrs; /* how many */
+        bool load, store;
+    } cases[] = {
+        {"4801d8", "add r64,r64", 2, 3, 0, false, false},
+        {"480303", "add r64,r64", 1, 3, 1, true, false},
+        {"480103", "add r64,r64", 1, 2, 1, true, true},
+        {"8b04cb", "mov r32,m", 0, 1, 2, true, false},
+        {"890424", "mov m,r32", 1, 0, 1, false, true},
+        {"488d440801", "lea r64,b+i+d", 0, 1, 2, false, false},
+        {"50", "push r64", 1, 0, 1, false, true},
+        {"c3", "ret", 0, 0, 1, true, false},
+        {"48f7f1", "div r64", 3, 4, 0, false, false},
+        {"0f46c1", "cmovbe r32,r32", 4, 1, 0, false, false},
+        {"d3e0", "shl r32,cl", 4, 3, 0, false, false},
+        {"31c0", "xor r32,r32", 0, 3, 0, false, false},
+        {"c4e2f5b8c2", "vfmadd231pd y,y,y", 3, 1, 0, false, false},
+        {"62f1fd49584040", "vaddpd z{k},z,z", 2, 1, 1, true, false},
+        {"f20f2a00", "cvtsi2sd x,r32", 1, 1, 1, true, false},
+        {"f20f2d00", "cvtsd2si r32,x", 0, 1, 1, true, false},
+        {"f3a4", "rep movsb", 3, 3, 2, true, true},
+        {"f00fb10f", "lock cmpxchg r32,r32", 2, 3, 1, true, true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct x86_detail d = detail_of(cases[i].hex);
+        assert_string_equal(d.form, cases[i].form);
+        assert_int_equal(d.read_count, cases[i].reads);
+        assert_int_equal(d.write_count, cases[i].writes);
+        assert_int_equal(d.addr_reg_count, cases[i].addrs);
+        assert_int_equal(d.is_load, cases[i].load);
+        assert_int_equal(d.is_store, cases[i].store);
+    }
+    assert_true(detail_of("31c0").is_zero_idiom);
+    assert_true(detail_of("4889e5").is_mov_elim);
+    assert_int_equal(detail_of("4839fe").fuse, X86_FUSE_CMP);
+    assert_int_equal(detail_of("75fe").cond, 5);
+    assert_int_equal(detail_of("4883ec18").effect, X86_EFFECT_ADD_IMM);
+    assert_int_equal(detail_of("4883ec18").imm, -0x18);
+}
+
+static void every_instruction_finds_a_class(void **state)
+{
+    (void)state;
+    struct machine *m = machine_default();
+    static const struct {
+        const char *hex, *class_name;
+    } cases[] = {
+        {"4801d8", "int"},
+        {"4889d8", "mov-eliminated"},
+        {"0fb6c1", "mov"},
+        {"480fafc3", "imul"},
+        {"48f7e1", "imul-wide"},
+        {"48f7f1", "div64"},
+        {"f7f1", "div32"},
+        {"488d440801", "lea3"},
+        {"488d4001", "lea"},
+        {"d3e0", "shift-cl"},
+        {"f20f58c1", "fadd"},
+        {"c4e2f5b8c2", "fma"},
+        {"c5fd5ec1", "fdiv64.y"},
+        {"f30f51c1", "fsqrt32"},
+        {"660f70c000", "shuffle"},
+        {"660f6ec0", "from-int"},
+        {"660fd7c1", "to-int"},
+        {"75fe", "branch"},
+        {"c3", "ret"},
+        {"ffe0", "jump-indirect"},
+        {"0fa2", "fence"},
+        {"f00fb10f", "atomic"},
+        {"62f1fd49584040", "fadd"},
+        {"d8c1", "x87"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct x86_detail d = detail_of(cases[i].hex);
+        const struct machine_class *c = machine_class_of(m, &d, NULL);
+        assert_non_null(c);
+        if (strcmp(c->name, cases[i].class_name))
+            fail_msg("%s (%s) is %s, not %s", cases[i].hex, d.form, c->name, cases[i].class_name);
+    }
+    struct x86_detail load = detail_of("c5fc1000");
+    assert_null(machine_class_of(m, &load, NULL));
+    assert_string_equal(machine_access(m, &load, false)->name, "load.y");
+    machine_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(shipped_descriptions_are_readable),
+        cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right),
+        cmocka_unit_test(every_instruction_finds_a_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
