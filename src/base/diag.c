@@ -22,7 +22,7 @@ double time_now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void put_line(const char *prefix, const char *fmt, va_list ap, const char *id)
+__attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, const char *fmt, va_list ap, const char *id)
 {
     diag_progress_end();
     char text[4096];
