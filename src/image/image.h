@@ -139,8 +139,10 @@ struct image_moved_func { /* one contiguous copied function (whole FDE range) */
     uint64_t addr_new, len_new;
 };
 /* Maps an address inside the function that was at an instruction boundary (or its end) to the copy. Must be monotone
- * within a function. */
-typedef uint64_t (*image_addr_map)(void *ctx, uint32_t fde, uint64_t addr_old);
+ * within a function, and give an address in [addr_new, addr_new + len_new]. is_landing_pad: the address is a landing pad
+ * of an exception table: the unwinder enters the copy elsewhere than the plain flow does, so the caller must know which
+ * of the two is meant; then any address of code is taken, also the old one. */
+typedef uint64_t (*image_addr_map)(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad);
 
 struct image_unwind_out {
     struct strbuf frame; /* new .eh_frame content: CIEs and FDEs of the copies only, zero-terminated */
@@ -151,11 +153,11 @@ struct image_unwind_out {
  * before, the caller gives the address of the first and each next one follows at the next multiple of 16; the addresses used
  * are returned. All references are pc-relative sdata4. The header refers to old FDEs at their old addresses, and its
  * eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part left alone) stays at
- * its old address. `map` must give an address in [addr_new, addr_new + len_new], and for the LSDA also of other functions
- * among `moved` (a pad in the .cold part). An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
- * moved, the first) and -1 returned without a message: the caller then leaves that function alone and calls again; *bad is
- * SIZE_MAX if the new tables are farther than 2 GB from the old. No function twice in `moved`. Returns 0 or -1 (then `out`
- * is empty). The caller frees the three. */
+ * its old address; for one in another function among `moved`, `map` is asked with that function's fde. No function may be
+ * twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into moved, the first) and -1
+ * returned without a message: the caller then leaves that function alone and calls again; *bad is SIZE_MAX if no function
+ * is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller
+ * frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Unwind tables for functions that were copied elsewhere: call frame instructions with their locations recomputed, new
+ * exception tables, and one search table over old and new. Every reference is pc-relative in four bytes. Formats as in
+ * unwind.c and lsda.c; what those do not understand does not get here (image_unwind_can_move). */
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "image/impl.h"
+
+#define ENC_REF (DW_EH_PE_pcrel | DW_EH_PE_sdata4)
+#define ENC_TABLE (DW_EH_PE_datarel | DW_EH_PE_sdata4)
+#define LEB_MOST 10
+
+struct emitter {
+    const struct image *img;
+    const struct image_unwind *u;
+    const struct image_moved_func *moved;
+    size_t moved_count;
+    uint32_t *moved_of; /* FDE to index into moved, or ID_NONE */
+    image_addr_map map;
+    void *ctx;
+    struct strbuf *out; /* the table being written */
+    uint64_t vaddr;     /* where it will be */
+    bool is_bad;        /* something did not fit: the function at hand cannot be expressed */
+};
+
+/* ---- writing ---- */
+
+static void put(struct emitter *e, const void *bytes, size_t len) { str_put(e->out, bytes, len); }
+static void put_u8(struct emitter *e, uint8_t v) { put(e, &v, 1); }
+static void put_u32(struct emitter *e, uint32_t v) { put(e, &v, 4); }
+static uint64_t here(const struct emitter *e) { return e->vaddr + e->out->len; }
+
+/* At least `width` bytes, which only pads: a reader takes the same value from it. */
+static void put_uleb(struct emitter *e, uint64_t v, unsigned width)
+{
+    for (unsigned n = 1;; n++) {
+        uint8_t byte = v & 0x7f;
+        v >>= 7;
+        bool is_last = !v && n >= width;
+        put_u8(e, is_last ? byte : byte | 0x80);
+        if (is_last)
+            return;
+    }
+}
+
+static unsigned uleb_len(uint64_t v)
+{
+    unsigned n = 1;
+    while (v >>= 7)
+        n++;
+    return n;
+}
+
+static void put_sleb(struct emitter *e, int64_t v)
+{
+    for (;;) {
+        uint8_t byte = v & 0x7f;
+        v >>= 7;
+        bool is_last = v == ((byte & 0x40) ? -1 : 0);
+        put_u8(e, is_last ? byte : byte | 0x80);
+        if (is_last)
+            return;
+    }
+}
+
+static uint32_t near_offset(struct emitter *e, uint64_t target, uint64_t from)
+{
+    int64_t d = (int64_t)(target - from);
+    e->is_bad |= d != (int32_t)d;
+    return (uint32_t)d;
+}
+
+/* A pc-relative reference; the null reference is the word 0. */
+static void put_ref(struct emitter *e, uint64_t target) { put_u32(e, target ? near_offset(e, target, here(e)) : 0); }
+
+static void pad_to(struct emitter *e, size_t align)
+{
+    while (e->out->len & (align - 1))
+        put_u8(e, 0);
+}
+
+static void patch_u32(struct emitter *e, size_t at, uint32_t v) { memcpy(e->out->data + at, &v, 4); }
+
+/* ---- old addresses to new ---- */
+
+static uint64_t map_inside(struct emitter *e, const struct image_moved_func *m, uint64_t addr_old)
+{
+    uint64_t addr = e->map(e->ctx, m->fde, addr_old, false);
+    e->is_bad |= addr - m->addr_new > m->len_new;
+    return addr;
+}
+
+/* A pad may be in another function (a .cold part); one in a function that did not move stays. */
+static uint64_t map_pad(struct emitter *e, uint64_t pad)
+{
+    uint32_t f = image_unwind_find(e->u, pad);
+    if (f == ID_NONE || e->moved_of[f] == ID_NONE)
+        return pad;
+    return e->map(e->ctx, f, pad, true);
+}
+
+/* ---- exception tables ---- */
+
+/* The new table is cut as: head, offset to the types, sites, actions, padding, types, specifications. */
+struct lsda_plan {
+    struct lsda old;
+    const struct image_moved_func *m;
+    uint64_t pad_base;   /* what pads are relative to */
+    bool has_pad_base;   /* and it is written, as it is not the function's start */
+    struct strbuf sites; /* encoded */
+    uint64_t padding;
+    unsigned types_at_width;
+};
+
+/* Pads are unsigned distances from the base, and 0 means none; so a pad at or before the start needs a base of its own.
+ */
+static void plan_pad_base(struct emitter *e, struct lsda_plan *p)
+{
+    struct lsda l = p->old;
+    struct lsda_site s;
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    while (lsda_next(&l, e->img, &s)) {
+        if (!s.pad)
+            continue;
+        uint64_t pad = map_pad(e, s.pad);
+        lowest = min_u64(lowest, pad);
+        highest = max_u64(highest, pad);
+    }
+    p->has_pad_base = lowest != UINT64_MAX && lowest <= p->m->addr_new;
+    p->pad_base = p->has_pad_base ? lowest - 1 : p->m->addr_new;
+    e->is_bad |= highest > p->pad_base && highest - p->pad_base > INT32_MAX;
+}
+
+static void plan_sites(struct emitter *e, struct lsda_plan *p)
+{
+    struct strbuf *out = e->out;
+    e->out = &p->sites;
+    struct lsda l = p->old;
+    struct lsda_site s;
+    uint64_t last = p->m->addr_new;
+    while (lsda_next(&l, e->img, &s) && !e->is_bad) {
+        uint64_t start = map_inside(e, p->m, s.start), end = map_inside(e, p->m, s.end);
+        e->is_bad |= start < last || end < start;
+        last = start;
+        put_uleb(e, start - p->m->addr_new, 1);
+        put_uleb(e, end - start, 1);
+        put_uleb(e, s.pad ? map_pad(e, s.pad) - p->pad_base : 0, 1);
+        put_uleb(e, s.action, 1);
+    }
+    e->out = out;
+}
+
+static uint64_t sites_with_head_len(const struct lsda_plan *p) { return 1 + uleb_len(p->sites.len) + p->sites.len; }
+
+/* The types are aligned to 4. The offset to them is written in as many bytes as its greatest padding could need, so
+ * that its own length does not depend on the padding. */
+static void plan_types(struct emitter *e, struct lsda_plan *p)
+{
+    uint64_t body = sites_with_head_len(p) + p->old.actions_len + p->old.type_count * 4;
+    p->types_at_width = uleb_len(body + 3);
+    uint64_t offset = 1 + (p->has_pad_base ? 4 : 0) + 1 + p->types_at_width + body;
+    p->padding = -(e->out->len + offset) & 3;
+}
+
+static void put_lsda_head(struct emitter *e, const struct lsda_plan *p)
+{
+    put_u8(e, p->has_pad_base ? ENC_REF : DW_EH_PE_omit);
+    if (p->has_pad_base)
+        put_ref(e, p->pad_base);
+    if (!p->old.types) {
+        put_u8(e, DW_EH_PE_omit);
+    } else {
+        put_u8(e, ENC_REF | (p->old.type_enc & DW_EH_PE_indirect));
+        uint64_t body = sites_with_head_len(p) + p->old.actions_len + p->padding + p->old.type_count * 4;
+        put_uleb(e, body, p->types_at_width);
+    }
+    put_u8(e, DW_EH_PE_uleb128);
+    put_uleb(e, p->sites.len, 1);
+}
+
+static void put_types(struct emitter *e, const struct lsda_plan *p)
+{
+    for (uint64_t i = p->old.type_count; i > 0; i--) {
+        uint64_t type = 0;
+        e->is_bad |= !lsda_type(&p->old, e->img, i, &type);
+        put_ref(e, type);
+    }
+    const uint8_t *specs = p->old.specs_len ? image_at(e->img, p->old.types, p->old.specs_len) : NULL;
+    if (specs)
+        put(e, specs, p->old.specs_len);
+}
+
+/* Writes the table of one function and returns its address, 0 if it has none. */
+static uint64_t put_lsda(struct emitter *e, const struct image_moved_func *m)
+{
+    struct lsda_plan p = {.m = m};
+    const struct image_fde *f = &e->u->fdes[m->fde];
+    if (!f->lsda)
+        return 0;
+    if (lsda_open(e->img, f, &p.old) < 0) {
+        e->is_bad = true;
+        return 0;
+    }
+    pad_to(e, 4);
+    uint64_t at = here(e);
+    plan_pad_base(e, &p);
+    plan_sites(e, &p);
+    if (p.old.types)
+        plan_types(e, &p);
+    put_lsda_head(e, &p);
+    put(e, p.sites.data, p.sites.len);
+    put(e, p.old.actions, p.old.actions_len);
+    for (uint64_t i = 0; i < p.padding; i++)
+        put_u8(e, 0);
+    put_types(e, &p);
+    str_free(&p.sites);
+    return at;
+}
+
+/* ---- call frame instructions ---- */
+
+static void put_advance(struct emitter *e, uint64_t delta)
+{
+    if (delta < 0x40) {
+        put_u8(e, (uint8_t)(DW_CFA_advance_loc | delta));
+    } else if (delta <= UINT8_MAX) {
+        put_u8(e, DW_CFA_advance_loc1);
+        put_u8(e, (uint8_t)delta);
+    } else if (delta <= UINT16_MAX) {
+        put_u8(e, DW_CFA_advance_loc2);
+        put(e, &(uint16_t){(uint16_t)delta}, 2);
+    } else {
+        e->is_bad |= delta > UINT32_MAX;
+        put_u8(e, DW_CFA_advance_loc4);
+        put_u32(e, (uint32_t)delta);
+    }
+}
+
+/* Locations are mapped when an instruction that is not a move is met, so that moves in a row become one. */
+static void put_cfi(struct emitter *e, const struct image_moved_func *m)
+{
+    const struct image_fde *f = &e->u->fdes[m->fde];
+    const struct image_cie *cie = &e->u->cies[f->cie];
+    struct cursor c = cfi_cursor(e->img, f);
+    struct cfi_op op;
+    uint64_t loc = f->addr, loc_done = loc, addr_done = m->addr_new;
+    while (!e->is_bad && cfi_next(&c, e->img, cie, &op)) {
+        if (cfi_moves(&op, cie, &loc))
+            continue;
+        if (loc != loc_done) {
+            uint64_t addr = map_inside(e, m, loc);
+            e->is_bad |= addr < addr_done;
+            if (addr != addr_done)
+                put_advance(e, addr - addr_done);
+            loc_done = loc;
+            addr_done = addr;
+        }
+        put(e, op.start, (size_t)(op.end - op.start));
+    }
+    e->is_bad |= c.is_bad;
+}
+
+/* ---- records ---- */
+
+static size_t begin_record(struct emitter *e)
+{
+    size_t at = e->out->len;
+    put_u32(e, 0);
+    return at;
+}
+
+/* Zero bytes after the instructions are DW_CFA_nop. */
+static void end_record(struct emitter *e, size_t at)
+{
+    pad_to(e, 8);
+    patch_u32(e, at, (uint32_t)(e->out->len - at - 4));
+}
+
+static void put_augmentation(struct emitter *e, const struct image_cie *cie)
+{
+    bool has_personality = cie->personality_enc != DW_EH_PE_omit, has_lsda = cie->lsda_enc != DW_EH_PE_omit;
+    put_uleb(e, (has_personality ? 5u : 0u) + (has_lsda ? 1u : 0u) + 1u, 1);
+    if (has_personality) {
+        put_u8(e, ENC_REF | (cie->personality_enc & DW_EH_PE_indirect));
+        put_ref(e, cie->personality);
+    }
+    if (has_lsda)
+        put_u8(e, ENC_REF);
+    put_u8(e, ENC_REF);
+}
+
+static void put_cie(struct emitter *e, const struct image_cie *cie)
+{
+    size_t at = begin_record(e);
+    put_u32(e, 0);
+    put_u8(e, 1);
+    char letters[8];
+    int n = snprintf(letters, sizeof letters, "z%s%sR%s", cie->personality_enc != DW_EH_PE_omit ? "P" : "",
+                     cie->lsda_enc != DW_EH_PE_omit ? "L" : "", cie->is_signal_frame ? "S" : "");
+    put(e, letters, (size_t)n + 1);
+    put_uleb(e, 1, 1);
+    put_sleb(e, cie->data_align);
+    put_u8(e, (uint8_t)cie->return_reg);
+    put_augmentation(e, cie);
+    put(e, cie->cfi, cie->cfi_len);
+    end_record(e, at);
+}
+
+/* `cie_at` is the offset of the CIE in the new frame. Returns the address of the record. */
+static uint64_t put_fde(struct emitter *e, const struct image_moved_func *m, size_t cie_at, uint64_t lsda)
+{
+    const struct image_fde *f = &e->u->fdes[m->fde];
+    bool has_lsda = e->u->cies[f->cie].lsda_enc != DW_EH_PE_omit;
+    size_t at = begin_record(e);
+    put_u32(e, (uint32_t)(e->out->len - cie_at));
+    put_ref(e, m->addr_new);
+    e->is_bad |= m->len_new > INT32_MAX;
+    put_u32(e, (uint32_t)m->len_new);
+    put_uleb(e, has_lsda ? 4 : 0, 1);
+    if (has_lsda)
+        put_ref(e, lsda);
+    put_cfi(e, m);
+    end_record(e, at);
+    return e->vaddr + at;
+}
+
+/* ---- the three tables ---- */
+
+struct table_row {
+    uint64_t addr, record;
+};
+
+static int by_row(const void *a, const void *b)
+{
+    const struct table_row *x = a, *y = b;
+    return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* Each fills `bad` and returns -1 at the first function that cannot be expressed. */
+static int put_all_lsdas(struct emitter *e, uint64_t *lsda_at, size_t *bad)
+{
+    for (size_t i = 0; i < e->moved_count; i++) {
+        lsda_at[i] = put_lsda(e, &e->moved[i]);
+        *bad = i;
+        if (e->is_bad)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct table_row *rows, size_t *bad)
+{
+    size_t *cie_at = xmalloc(e->u->cie_count * sizeof *cie_at); /* offset + 1; 0: not written yet */
+    for (size_t i = 0; i < e->moved_count && !e->is_bad; i++) {
+        uint32_t cie = e->u->fdes[e->moved[i].fde].cie;
+        *bad = i;
+        e->is_bad |= !e->u->cies[cie].can_emit;
+        if (!cie_at[cie]) {
+            cie_at[cie] = e->out->len + 1;
+            put_cie(e, &e->u->cies[cie]);
+        }
+        rows[i] = (struct table_row){e->moved[i].addr_new, put_fde(e, &e->moved[i], cie_at[cie] - 1, lsda_at[i])};
+    }
+    free(cie_at);
+    put_u32(e, 0);
+    return e->is_bad ? -1 : 0;
+}
+
+/* LSB 10.6.2. */
+static int put_header(struct emitter *e, uint64_t frame, struct table_row *rows, size_t *bad)
+{
+    size_t count = e->moved_count;
+    for (size_t i = 0; i < e->u->fde_count; i++)
+        rows[count++] = (struct table_row){e->u->fdes[i].addr, e->u->fdes[i].record};
+    qsort(rows, count, sizeof *rows, by_row);
+    *bad = SIZE_MAX;
+    put_u8(e, 1);
+    put_u8(e, ENC_REF);
+    put_u8(e, DW_EH_PE_udata4);
+    put_u8(e, ENC_TABLE);
+    put_ref(e, frame);
+    e->is_bad |= count > UINT32_MAX;
+    put_u32(e, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        put_u32(e, near_offset(e, rows[i].addr, e->vaddr));
+        put_u32(e, near_offset(e, rows[i].record, e->vaddr));
+    }
+    return e->is_bad ? -1 : 0;
+}
+
+static void next_table(struct emitter *e, struct strbuf *out, uint64_t *vaddr)
+{
+    if (e->out)
+        e->vaddr = ALIGN_UP(here(e), 16u);
+    e->out = out;
+    *vaddr = e->vaddr;
+}
+
+static int emit_all(struct emitter *e, struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame,
+                    uint64_t *vaddr_hdr, size_t *bad)
+{
+    uint64_t *lsda_at = xmalloc(e->moved_count * sizeof *lsda_at);
+    struct table_row *rows = xmalloc((e->moved_count + e->u->fde_count) * sizeof *rows);
+    next_table(e, &out->lsda, vaddr_lsda);
+    int rc = put_all_lsdas(e, lsda_at, bad);
+    next_table(e, &out->frame, vaddr_frame);
+    if (rc == 0)
+        rc = put_all_frames(e, lsda_at, rows, bad);
+    next_table(e, &out->hdr, vaddr_hdr);
+    if (rc == 0)
+        rc = put_header(e, *vaddr_frame, rows, bad);
+    free(lsda_at);
+    free(rows);
+    return rc;
+}
+
+int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
+                      size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
+                      struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
+                      size_t *bad)
+{
+    struct emitter e = {.img = img,
+                        .u = u,
+                        .moved = moved,
+                        .moved_count = moved_count,
+                        .map = map,
+                        .ctx = ctx,
+                        .vaddr = ALIGN_UP(vaddr_first, 16u)};
+    memset(out, 0, sizeof *out);
+    e.moved_of = xmalloc(u->fde_count * sizeof *e.moved_of);
+    memset(e.moved_of, 0xff, u->fde_count * sizeof *e.moved_of);
+    for (size_t i = 0; i < moved_count; i++)
+        e.moved_of[moved[i].fde] = (uint32_t)i;
+    int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, bad);
+    free(e.moved_of);
+    if (rc < 0) {
+        str_free(&out->lsda);
+        str_free(&out->frame);
+        str_free(&out->hdr);
+    }
+    return rc;
+}
+
+bool image_unwind_can_move(const struct image *img, const struct image_unwind *u, uint32_t fde)
+{
+    const struct image_fde *f = &u->fdes[fde];
+    const struct image_cie *cie = &u->cies[f->cie];
+    struct lsda l;
+    return !f->is_signal_frame && cie->can_emit && cfi_can_move(img, cie, f) &&
+           (!f->lsda || lsda_open(img, f, &l) == 0);
+}
