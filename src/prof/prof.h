@@ -20,7 +20,7 @@ enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_KIND_COUNT };
 extern const char *const prof_kind_name[PROF_KIND_COUNT];
 
 struct prof_object { /* one m-object. Self figures: inner loops that are objects and callees are not part of it */
-    uint32_t id;
+    uint32_t id;               /* its index in objects */
     enum prof_kind kind;
     const char *module;        /* path of the original file */
     const char *function;      /* demangling is the painter's; "0x1234" form if nameless; with inlined-from where known */
@@ -66,6 +66,16 @@ struct prof_line { /* per source line, where there is DWARF */
 struct prof_warning {
     const char *id, *text;
 };
+enum prof_warn { /* what the join may have to say; a paragraph of doc/warnings.md each */
+#define X(name, id, meaning, cause, remedy) PROF_WARN_##name,
+#include "prof/warnings.def"
+#undef X
+    PROF_WARN_COUNT
+};
+struct prof_warn_about {
+    const char *id, *meaning, *cause, *remedy;
+};
+extern const struct prof_warn_about prof_warn_about[PROF_WARN_COUNT];
 
 struct prof_block_row { /* exact counts, for dump counts and the store */
     uint32_t module;     /* index into modules */
@@ -104,7 +114,7 @@ struct prof_result {
         uint64_t instructions_counted, memory_ops; /* executed, exact */
         double instructions_counted_share;         /* of user time by samples in counted code, NAN unknown */
         double memory_ops_measured;                /* share of memory operations inside reported objects */
-        double unexplained_overhead;               /* whole minus the sum over objects, as a fraction of predicted */
+        double unexplained_overhead;               /* memory seconds of the whole minus the sum over objects, as a fraction of predicted */
     } coverage;
     struct prof_object *objects;   /* in order of memory_s, largest first */
     size_t object_count;
@@ -125,6 +135,8 @@ struct prof_result {
 
 struct prof_result *prof_result_new(void); /* empty, all figures unknown */
 void prof_result_free(struct prof_result *r);
+void prof_warn(struct prof_result *r, enum prof_warn id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void prof_warn_add(struct prof_result *r, const char *id, const char *text); /* one of another folder; an id and text twice is once */
 
 /* The inputs, filled by cmd from launch, rewrite and machine. */
 struct rewrite_map;

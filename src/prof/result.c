@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An empty result: every figure unknown, every list empty. Fills nothing; the passes of join.c do. */
+ *
+ * result: the empty result model and its warnings. Everything a result points to lives in its arena.
+ */
 #include "prof/prof.h"
 
 #include <math.h>
 
 const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece"};
+
+const struct prof_warn_about prof_warn_about[PROF_WARN_COUNT] = {
+#define X(name, id, meaning, cause, remedy) {id, meaning, cause, remedy},
+#include "prof/warnings.def"
+#undef X
+};
 
 struct prof_result *prof_result_new(void)
 {
@@ -27,4 +35,26 @@ void prof_result_free(struct prof_result *r)
 {
     if (r)
         arena_free(r->arena);
+}
+
+void prof_warn_add(struct prof_result *r, const char *id, const char *text)
+{
+    for (size_t i = 0; i < r->warning_count; i++)
+        if (strcmp(r->warnings[i].id, id) == 0 && strcmp(r->warnings[i].text, text) == 0)
+            return;
+    struct prof_warning *more = ARENA_ARRAY(r->arena, struct prof_warning, r->warning_count + 1);
+    if (r->warning_count)
+        memcpy(more, r->warnings, r->warning_count * sizeof *more);
+    more[r->warning_count++] = (struct prof_warning){arena_strdup(r->arena, id), arena_strdup(r->arena, text)};
+    r->warnings = more;
+}
+
+void prof_warn(struct prof_result *r, enum prof_warn id, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    prof_warn_add(r, prof_warn_about[id].id, text);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ideal: cycles of the core model become seconds with an interval. The error bar is what the machine's self-test found on
+ * kernels not used for fitting (of one object: nine kernels in ten were nearer), together with the error of the windows
+ * drawn. Does not itself simulate (walks.c does).
+ */
+#include "prof/impl.h"
+#include "machine/machine.h"
+
+#include <math.h>
+
+/* Of a machine that was never tested. */
+#define UNTESTED_MEDIAN 0.15
+#define UNTESTED_P90 0.40
+#define Z95 1.96
+
+static void take_clock(struct join *j, const struct machine *m)
+{
+    struct prof_result *r = j->r;
+    if (isnan(r->machine.tsc_hz) && m->tsc_ghz > 0)
+        r->machine.tsc_hz = m->tsc_ghz * 1e9;
+    if (isnan(r->machine.cycles_per_tsc) && m->core_per_tsc > 0)
+        r->machine.cycles_per_tsc = m->core_per_tsc;
+    j->core_hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;
+    if (!(j->core_hz > 0))
+        prof_warn(r, PROF_WARN_CLOCK_UNKNOWN, "the machine description gives no clock: ideal times are unknown");
+}
+
+void ideal_prepare(struct join *j)
+{
+    const struct machine *m = j->in->machine;
+    struct prof_result *r = j->r;
+    j->core_hz = NAN;
+    if (!m)
+        return;
+    if (!r->machine.cpu && m->name)
+        r->machine.cpu = arena_strdup(r->arena, m->name);
+    take_clock(j, m);
+    const struct machine_error *e = machine_error_of(m, "all");
+    j->model_error.median = e ? e->median : UNTESTED_MEDIAN;
+    j->model_error.p90 = e ? e->p90 : UNTESTED_P90;
+    j->model_error.bias = e ? e->bias : 0;
+    if (!e) {
+        prof_warn(r, PROF_WARN_MODEL_NOT_CALIBRATED, "the machine description has no self-test: an error of %.0f %% is assumed",
+                  100 * UNTESTED_P90);
+        return;
+    }
+    r->machine.ideal_error_median = e->median;
+    r->machine.ideal_error_p90 = e->p90;
+    r->machine.ideal_bias = e->bias;
+}
+
+/* predicted = true * (1 + error), error within bias +- spread. The figure itself is never moved by the bias, so that it
+ * stays the sum of what was simulated; the interval reaches further to the side where the truth is likelier. */
+static struct prof_interval with_error(double seconds, double bias, double spread)
+{
+    double low = seconds / (1 + bias + spread), high = seconds / fmax(0.25, 1 + bias - spread);
+    return (struct prof_interval){seconds, fmin(low, seconds), fmax(high, seconds)};
+}
+
+static bool is_known(const struct join *j)
+{
+    return j->cycles && j->core_hz > 0;
+}
+
+struct prof_interval ideal_of(const struct join *j, const struct tally *t)
+{
+    if (!is_known(j))
+        return stats_unknown();
+    double drawn = t->cycles > 0 ? Z95 * sqrt(t->cycles_var) / t->cycles : 0;
+    return with_error(t->cycles / j->core_hz, j->model_error.bias, hypot(j->model_error.p90, drawn));
+}
+
+/* Over many loops the model's errors cancel, down to its median error; a program of one loop has that loop's error. */
+struct prof_interval ideal_of_whole(const struct join *j)
+{
+    if (!is_known(j))
+        return stats_unknown();
+    double cycles = 0, squares = 0, var = 0;
+    for (uint32_t l = 0; l < j->loop_count + j->func_count; l++) {
+        const struct tally *t = l < j->loop_count ? &j->loops[l].self : &j->funcs[l - j->loop_count].self;
+        cycles += t->cycles;
+        squares += t->cycles * t->cycles;
+        var += t->cycles_var;
+    }
+    if (!(cycles > 0))
+        return (struct prof_interval){0, 0, 0};
+    double model = fmax(j->model_error.median, j->model_error.p90 * sqrt(squares) / cycles);
+    return with_error(cycles / j->core_hz, j->model_error.bias, hypot(model, Z95 * sqrt(var) / cycles));
+}
