@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "image/image.h"
 #include "rewrite/rewrite.h"
+#include "wire/wire.h"
 
 /* ---- program.c: what is to be run ---- */
 
@@ -20,19 +21,26 @@ struct launch_module {
     const char *refused;   /* why not rewritten, NULL if it is */
     bool is_exe, is_interp /* ld.so: stays original */;
     bool seen_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
+    bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
+    uint8_t wire_key[WIRE_KEY_BYTES]; /* valid with copy: identity embedded in it */
+    uint32_t counter_count;           /* valid with copy */
 };
 struct launch_program {
     const char *path;        /* real path of the ELF executable that runs (of a script: its interpreter) */
-    const char **argv;       /* as given to exec, argv[0] as the user typed it; NULL-terminated */
+    const char **argv;       /* as given to exec, argv[0] as the user typed it; NULL-terminated. Of a script that starts
+                                with `#!/usr/bin/env NAME`: what env would execute */
     const char *script;      /* the script, if one; else NULL */
     const char *exec_path;   /* path handed to execve (the user's own spelling, found through PATH) */
+    const char **elf_argv;   /* what the kernel hands to the ELF file in the end: argv, or of a script its interpreter, the
+                                interpreter's argument, the script, the rest */
+    const char *key;         /* image key of the executable */
     struct launch_module *modules; /* [0] is the executable */
     size_t module_count, module_cap;
     struct arena *arena;
 };
 /* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable, other
  * architecture, setuid and not root, foreign run time such as Go), and lists the shared objects it needs (by its own ld.so,
- * in --list mode) and those remembered from earlier runs. 0, or -1 after one line. */
+ * in --list mode) and those remembered from earlier runs. 0, or -1 after one line (unusable input). */
 int launch_program_find(const char *const *argv, struct launch_program **out);
 void launch_program_free(struct launch_program *p);
 
