@@ -4,6 +4,7 @@
 #ifndef MTOOL_LAUNCH_IMPL_H
 #define MTOOL_LAUNCH_IMPL_H
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -36,5 +37,96 @@ int identity_read(struct arena *a, const char *path, struct identity *out); /* k
 int libraries_list(struct launch_program *p, const char *interp);
 struct launch_module *module_find(const struct launch_program *p, const char *path); /* by original or copy; or NULL */
 struct launch_module *module_add(struct launch_program *p, const char *path, const char *soname); /* finds or appends */
+
+/* ---- space.c: processes and what they mapped executable; events must come in order of time ---- */
+
+struct spaces;
+struct spaces *spaces_new(struct launch_program *p, pid_t root_pid);
+void spaces_free(struct spaces *s);
+void spaces_fork(struct spaces *s, uint32_t pid, uint32_t parent);
+void spaces_thread_start(struct spaces *s, uint32_t pid);
+void spaces_thread_end(struct spaces *s, uint32_t pid);
+void spaces_exec(struct spaces *s, uint32_t pid);
+/* A file that is no module of the program yet becomes one. Names as the kernel gives them: "//anon", "[vdso]". */
+void spaces_map(struct spaces *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t file_offset, const char *path);
+/* Module and address in its original file; false if it is in none. */
+bool spaces_locate(struct spaces *s, uint32_t pid, uint64_t addr, uint32_t *module, uint64_t *vaddr);
+uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as told */
+uint32_t spaces_processes(const struct spaces *s);
+uint32_t spaces_threads_most(const struct spaces *s);
+bool spaces_threads_seen(const struct spaces *s);
+
+/* ---- perf.c ---- */
+
+enum perf_purpose { PERF_MAPS /* only who maps, forks, executes */, PERF_SAMPLE };
+struct perf_counts {
+    uint64_t all, user, lost;
+    bool user_only;
+    double period_s;
+};
+struct perf;
+/* For a process that has not executed the program yet. NULL if the kernel refuses (nothing reported). */
+struct perf *perf_open(pid_t pid, struct spaces *spaces, enum perf_purpose purpose, double hertz);
+void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
+struct perf_counts perf_result(const struct perf *f);
+const struct map *perf_places(const struct perf *f); /* sample_key -> count */
+void perf_close(struct perf *f);
+
+static inline uint64_t sample_key(uint32_t module, uint64_t vaddr)
+{
+    return (uint64_t)(module == ID_NONE ? 0 : module + 1) << 48 | (vaddr & ((1ull << 48) - 1));
+}
+
+/* ---- procfs.c: the same from /proc, a few times a second ---- */
+
+void procfs_look(pid_t pid, struct spaces *spaces); /* mappings and threads of one process now */
+void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
+long procfs_peak_rss_kb(pid_t pid);  /* VmHWM, 0 if gone */
+bool procfs_is_stopped(pid_t pid);
+bool procfs_is_descendant(pid_t pid, pid_t ancestor);
+
+/* ---- signals.c: signals while a program runs ---- */
+
+struct signals {
+    sigset_t mask_before;
+    struct sigaction child_before;
+    int fd; /* signalfd */
+};
+/* SIGCHLD as by default while mtool waits for children of its own (an inherited SIG_IGN would reap them unseen). */
+struct sigaction signals_keep_children(void);
+void signals_unkeep_children(const struct sigaction *before);
+int signals_begin(struct signals *s); /* 0, or -1 after one line */
+void signals_restore(const struct signals *s); /* the state before signals_begin, in this process (also in a child) */
+void signals_end(struct signals *s);
+void signals_take(const struct signals *s, pid_t program); /* reads what came; passes on what was for mtool alone */
+void signals_stop_like(const struct signals *s, pid_t program, int signal); /* the program was stopped by it */
+
+/* ---- process.c: one start of a program and its end ---- */
+
+enum watch { WATCH_NOTHING, WATCH_MAPS, WATCH_SAMPLES };
+void process_fill_samples(const struct map *places, struct launch_result *out); /* keys: sample_key */
+struct start {
+    struct launch_program *p;
+    const char *path;        /* for execve */
+    const char *const *argv; /* the same */
+    const char *env_extra;   /* "NAME=value" appended to the environment, or NULL */
+    bool use_copies;         /* bind the copies over the originals first, as `mode` says */
+    enum launch_mode mode;
+    enum watch watch;
+    double hertz;
+};
+/* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
+int process_run(const struct start *s, struct launch_result *r);
+
+/* ---- mode.c ---- */
+
+struct mode_fail { /* crosses a pipe */
+    int err;       /* errno */
+    int step;      /* index of a text */
+    int module;    /* that could not be bound, or -1 */
+};
+/* In a child that has not executed yet: binds every copy over its original. 0, or -1 with *fail. */
+int mode_enter(enum launch_mode mode, const struct launch_program *p, struct mode_fail *fail);
+const char *mode_step_text(int step);
 
 #endif

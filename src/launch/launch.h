@@ -66,18 +66,20 @@ enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED };
 
 struct launch_sample { /* aggregated: one row a distinct place */
-    uint32_t module;  /* index into program.modules; ID_NONE: kernel, vdso, JIT, unknown */
+    uint32_t module;  /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
     uint64_t vaddr;   /* as in the original file */
     uint64_t count;
 };
+#define LAUNCH_VADDR_UNKNOWN 0 /* user code outside of any file: vdso, made at run time (JIT) */
+#define LAUNCH_VADDR_KERNEL 1
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
 struct launch_result {
     int status;           /* as of waitpid */
     double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
-    long max_rss_kb;
-    uint32_t processes, threads_most; /* as far as seen; threads_most 1: none created */
+    long max_rss_kb;          /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
+    uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;
     /* LAUNCH_COUNT */
     uint64_t **counters;  /* [module_count] summed over areas; NULL for modules without a copy or never loaded */
@@ -85,16 +87,18 @@ struct launch_result {
     uint32_t forks;
     /* LAUNCH_SAMPLED */
     enum launch_sampler sampler;
-    struct launch_sample *samples;
+    const char *sampler_note; /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
+    struct launch_sample *samples; /* sorted by module, then address; their counts add up to samples_all */
     size_t sample_count;
-    uint64_t samples_all, samples_user, samples_lost; /* user + not user = all */
+    uint64_t samples_all, samples_user, samples_lost; /* user + kernel = all */
+    bool samples_user_only; /* the kernel's part was not allowed to be sampled: all == user */
     double sample_period_s;
     struct arena *arena;
 };
 struct launch_options {
     enum launch_how how;
     enum launch_mode mode;      /* for LAUNCH_COUNT */
-    double sample_hz;           /* 0: 1000 */
+    double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick */
     bool force_timer;           /* use the fallback sampler, for tests */
 };
 /* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets while

@@ -124,25 +124,31 @@ static int take_line(struct launch_program *p, char *line, const char *interp_re
     return 0;
 }
 
-static const char *last_line(struct strbuf *s)
+/* What the loader complains of: its last line, without the program's name. */
+static const char *complaint(struct strbuf *s)
 {
+    static const char lead[] = "error while loading shared libraries: ";
     while (s->len && s->data[s->len - 1] == '\n')
         s->data[--s->len] = 0;
-    const char *nl = s->len ? strrchr(s->data, '\n') : NULL;
-    return nl ? nl + 1 : s->len ? s->data : "no reason given";
+    if (!s->len)
+        return "no reason given";
+    const char *nl = strrchr(s->data, '\n'), *line = nl ? nl + 1 : s->data, *after = strstr(line, lead);
+    return after ? after + sizeof lead - 1 : line;
 }
 
 static int list_needed(struct launch_program *p, const char *interp)
 {
     struct strbuf out = {0}, err = {0};
+    struct sigaction before = signals_keep_children();
     int status = ask_loader(interp, p->path, &out, &err), rc = 0;
+    signals_unkeep_children(&before);
     const char *interp_real = file_real_path(p->arena, interp);
     char *at = NULL;
     for (char *s = out.len ? strtok_r(out.data, "\n", &at) : NULL; s && rc == 0; s = strtok_r(NULL, "\n", &at))
         rc = take_line(p, s, interp_real);
     if (rc == 0 && status != 0)
         rc = diag_error("%s: its loader %s cannot load it: %s", p->path, interp,
-                        status == -1 ? "it could not be started or hung" : last_line(&err));
+                        status == -1 ? "it could not be started or hung" : complaint(&err));
     str_free(&out);
     str_free(&err);
     return rc;

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One start of the program and its end: fork, wait until the samplers are attached, enter the launch mode, execute with
+ * the signal state that mtool was given, and watch until it ends. What fails before the program runs comes back through
+ * a pipe that closes by itself on exec. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+#define LOOK_MS 100 /* how often rings are emptied and /proc is read */
+
+struct news { /* from the child, before exec and if that fails */
+    double user_s, system_s; /* used before the program began */
+    struct mode_fail fail;
+    bool failed;
+};
+struct running {
+    const struct start *start;
+    struct signals signals;
+    pid_t pid;
+    int go_fd, news_fd;
+    struct strbuf news;
+    bool has_executed; /* or failed to: the news pipe is closed */
+    struct spaces *spaces;
+    struct perf *perf;
+    double began_s;
+    long peak_rss_kb;
+    struct rusage usage;
+};
+
+static double seconds(struct timeval t) { return (double)t.tv_sec + 1e-6 * (double)t.tv_usec; }
+
+/* ---- the child ---- */
+
+static _Noreturn void child_fail(int fd, struct news *n, int err)
+{
+    n->failed = true;
+    if (err)
+        n->fail = (struct mode_fail){err, -1, -1};
+    if (write(fd, n, sizeof *n) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+static char **env_with(const char *extra)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **env = xmalloc((n + 2) * sizeof *env);
+    memcpy(env, environ, n * sizeof *env);
+    if (extra)
+        env[n] = xstrdup(extra);
+    return env;
+}
+
+/* Takes the pipes and what start says to the program. */
+static _Noreturn void child(const struct running *r, int go_fd, int news_fd, char **env)
+{
+    const struct start *s = r->start;
+    struct news n = {0};
+    char go;
+    ssize_t got;
+    while ((got = read(go_fd, &go, 1)) < 0 && errno == EINTR)
+        continue;
+    if (got != 1)
+        _exit(127); /* mtool gave up */
+    if (s->use_copies && mode_enter(s->mode, s->p, &n.fail) < 0)
+        child_fail(news_fd, &n, 0);
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    n.user_s = seconds(u.ru_utime);
+    n.system_s = seconds(u.ru_stime);
+    if (write(news_fd, &n, sizeof n) < 0)
+        _exit(127);
+    union {
+        const char *const *given;
+        char *const *wanted;
+    } argv = {.given = s->argv};
+    signals_restore(&r->signals);
+    execve(s->path, argv.wanted, env);
+    child_fail(news_fd, &n, errno);
+}
+
+/* ---- the start ---- */
+
+static int start_child(struct running *r)
+{
+    int go[2], news[2];
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return diag_error("cannot make a pipe: %s; close other programs and try again", strerror(errno));
+    if (pipe2(news, O_CLOEXEC) < 0) {
+        close(go[0]);
+        close(go[1]);
+        return diag_error("cannot make a pipe: %s; close other programs and try again", strerror(errno));
+    }
+    char **env = env_with(r->start->env_extra);
+    r->pid = fork();
+    if (r->pid == 0) {
+        close(go[1]);
+        child(r, go[0], news[1], env);
+    }
+    int err = errno;
+    free(env);
+    close(go[0]);
+    close(news[1]);
+    r->go_fd = go[1];
+    r->news_fd = news[0];
+    fcntl(news[0], F_SETFL, O_NONBLOCK);
+    if (r->pid > 0)
+        return 0;
+    close(r->go_fd);
+    close(r->news_fd);
+    return diag_error("cannot start a process: %s; end others or raise the limit (ulimit -u)", strerror(err));
+}
+
+static void attach(struct running *r)
+{
+    const struct start *s = r->start;
+    if (s->watch == WATCH_NOTHING)
+        return;
+    r->spaces = spaces_new(s->p, r->pid);
+    r->perf = perf_open(r->pid, r->spaces, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
+}
+
+/* ---- while it runs ---- */
+
+static void read_news(struct running *r)
+{
+    char buf[sizeof(struct news)];
+    ssize_t n;
+    while ((n = read(r->news_fd, buf, sizeof buf)) > 0)
+        str_put(&r->news, buf, (size_t)n);
+    if (n < 0 || r->has_executed)
+        return;
+    r->has_executed = true;
+    if (r->spaces && !r->perf)
+        spaces_exec(r->spaces, (uint32_t)r->pid);
+}
+
+static void look(struct running *r)
+{
+    if (!r->has_executed)
+        return;
+    long peak = procfs_peak_rss_kb(r->pid);
+    if (peak)
+        r->peak_rss_kb = peak;
+    if (r->perf)
+        perf_drain(r->perf, false);
+    else if (r->spaces)
+        procfs_look(r->pid, r->spaces);
+}
+
+/* True when it has ended, with *status and r->usage. */
+static bool reap(struct running *r, int *status)
+{
+    pid_t got;
+    while ((got = wait4(r->pid, status, WNOHANG | WUNTRACED, &r->usage)) == r->pid && WIFSTOPPED(*status))
+        signals_stop_like(&r->signals, r->pid, WSTOPSIG(*status));
+    return got == r->pid || (got < 0 && errno == ECHILD);
+}
+
+static int wait_for_end(struct running *r)
+{
+    int status = 0;
+    while (!reap(r, &status)) {
+        struct pollfd fds[2] = {{.fd = r->signals.fd, .events = POLLIN},
+                                {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN}};
+        poll(fds, 2, LOOK_MS);
+        if (fds[1].revents)
+            read_news(r);
+        signals_take(&r->signals, r->pid);
+        look(r);
+    }
+    read_news(r);
+    if (r->perf)
+        perf_drain(r->perf, true);
+    return status;
+}
+
+/* ---- the result ---- */
+
+static void fill_times(const struct running *r, const struct news *n, struct launch_result *out)
+{
+    double user = seconds(r->usage.ru_utime) - n->user_s, sys = seconds(r->usage.ru_stime) - n->system_s;
+    out->user_s = user > 0 ? user : 0;
+    out->system_s = sys > 0 ? sys : 0;
+    out->wall_s = time_now_s() - r->began_s;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own); /* the kernel lets a child inherit its parent's peak */
+    out->max_rss_kb = r->usage.ru_maxrss > own.ru_maxrss ? r->usage.ru_maxrss : r->peak_rss_kb;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct launch_sample *x = a, *y = b;
+    if (x->module != y->module)
+        return x->module < y->module ? -1 : 1;
+    return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+void process_fill_samples(const struct map *places, struct launch_result *out)
+{
+    out->samples = ARENA_ARRAY(out->arena, struct launch_sample, places->len);
+    for (size_t i = 0; i < places->cap; i++) {
+        if (!places->used[i])
+            continue;
+        uint32_t module = (uint32_t)(places->keys[i] >> 48);
+        out->samples[out->sample_count++] = (struct launch_sample){
+            module ? module - 1 : ID_NONE, places->keys[i] & ((1ull << 48) - 1), places->vals[i]};
+    }
+    if (out->sample_count)
+        qsort(out->samples, out->sample_count, sizeof *out->samples, by_place);
+}
+
+static void fill_watched(const struct running *r, struct launch_result *out)
+{
+    if (r->spaces) {
+        out->processes = spaces_processes(r->spaces);
+        out->threads_most = spaces_threads_most(r->spaces);
+        out->threads_seen = spaces_threads_seen(r->spaces);
+    }
+    if (r->start->watch != WATCH_SAMPLES || !r->perf)
+        return;
+    struct perf_counts c = perf_result(r->perf);
+    out->sampler = LAUNCH_SAMPLER_PERF;
+    out->samples_all = c.all;
+    out->samples_user = c.user;
+    out->samples_lost = c.lost;
+    out->samples_user_only = c.user_only;
+    out->sample_period_s = c.period_s;
+    process_fill_samples(perf_places(r->perf), out);
+}
+
+static int report_failure(const struct start *s, const struct mode_fail *f)
+{
+    const char *why = strerror(f->err);
+    if (f->step < 0 && f->err == ENOEXEC)
+        return diag_error("%s: the kernel cannot execute it; check that the file is whole", s->path);
+    if (f->step < 0)
+        return diag_error("%s: cannot be executed: %s", s->path, why);
+    return diag_error("%s: cannot %s: %s; set MTOOL_LAUNCH=path to do without a namespace",
+                      f->module >= 0 ? s->p->modules[f->module].path : s->path, mode_step_text(f->step), why);
+}
+
+/* The last record tells: none if a signal ended the child before it came so far. */
+static int take_news(const struct running *r, struct news *n)
+{
+    memset(n, 0, sizeof *n);
+    size_t count = r->news.len / sizeof *n;
+    if (count)
+        memcpy(n, r->news.data + (count - 1) * sizeof *n, sizeof *n);
+    return n->failed ? report_failure(r->start, &n->fail) : 0;
+}
+
+static void release(struct running *r)
+{
+    perf_close(r->perf);
+    spaces_free(r->spaces);
+    str_free(&r->news);
+    close(r->news_fd);
+}
+
+int process_run(const struct start *s, struct launch_result *out)
+{
+    struct running r = {.start = s};
+    struct news n;
+    if (signals_begin(&r.signals) < 0)
+        return -1;
+    if (start_child(&r) < 0) {
+        signals_end(&r.signals);
+        return -1;
+    }
+    attach(&r);
+    r.began_s = time_now_s();
+    if (write(r.go_fd, "g", 1) < 0)
+        diag_debug(1, "the child ended before it was started");
+    close(r.go_fd);
+    out->status = wait_for_end(&r);
+    int rc = take_news(&r, &n);
+    if (rc == 0) {
+        fill_times(&r, &n, out);
+        fill_watched(&r, out);
+    }
+    signals_end(&r.signals);
+    release(&r);
+    return rc;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A program and a wish (plain, counted, sampled) to one run with its result. How a process is started and watched is in
+ * process.c; this file chooses what to start it with and reads what it left behind. */
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+const char *const launch_sampler_text[] = {
+    [LAUNCH_SAMPLER_NONE] = "none",
+    [LAUNCH_SAMPLER_PERF] = "perf_event software clock",
+    [LAUNCH_SAMPLER_TIMER] = "processor-time timer inside the program",
+};
+
+static struct start start_original(struct launch_program *p)
+{
+    return (struct start){.p = p, .path = p->exec_path, .argv = p->argv, .watch = WATCH_NOTHING};
+}
+
+static int run_plain(struct launch_program *p, struct launch_result *r)
+{
+    struct start s = start_original(p);
+    return process_run(&s, r);
+}
+
+static int run_sampled(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
+{
+    struct start s = start_original(p);
+    s.watch = WATCH_SAMPLES;
+    s.hertz = opt->sample_hz;
+    return process_run(&s, r);
+}
+
+static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
+{
+    struct start s = start_original(p);
+    s.mode = opt->mode;
+    s.watch = WATCH_MAPS;
+    return process_run(&s, r);
+}
+
+int launch_run(struct launch_program *p, const struct launch_options *opt, struct launch_result **out)
+{
+    struct arena *a = arena_new();
+    struct launch_result *r = ARENA_NEW(a, struct launch_result);
+    r->arena = a;
+    int rc = -1;
+    switch (opt->how) {
+    case LAUNCH_PLAIN:
+        rc = run_plain(p, r);
+        break;
+    case LAUNCH_COUNT:
+        rc = run_counted(p, opt, r);
+        break;
+    case LAUNCH_SAMPLED:
+        rc = run_sampled(p, opt, r);
+        break;
+    }
+    *out = rc == 0 ? r : NULL;
+    if (rc < 0)
+        arena_free(a);
+    return rc;
+}
+
+void launch_result_free(struct launch_result *r)
+{
+    if (r)
+        arena_free(r->arena);
+}
+
+_Noreturn void launch_exit_like(int status)
+{
+    if (WIFSIGNALED(status)) {
+        int sig = WTERMSIG(status);
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        prctl(PR_SET_DUMPABLE, 0); /* also where cores go to a pipe */
+        fflush(NULL);
+        signal(sig, SIG_DFL);
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, sig);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        raise(sig);
+        exit(128 + sig);
+    }
+    exit(WEXITSTATUS(status));
+}
