@@ -55,4 +55,20 @@ struct wire_header {
     struct wire_module modules[WIRE_MODULES_MOST];
 };
 
+/* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched and
+ * in place), which starts a CPU-time timer of the process and notes where each tick found it. The host learns what was
+ * mapped where by reading /proc/PID/maps while the program runs. Created and sized by the host. The timer is not inherited
+ * by children and ends at exec. */
+#define WIRE_SAMPLES_ENV "MTOOL_SAMPLES" /* value: absolute path of the sample file; taken from the environment likewise */
+#define WIRE_SAMPLES_MAGIC 0x31504d534c4f544du /* "MTOLSMP1" in memory order */
+struct wire_samples {
+    uint64_t magic;
+    uint64_t capacity;  /* of pc */
+    uint64_t next;      /* samples taken; those beyond capacity are lost */
+    uint64_t period_ns; /* of CPU time (user and system) */
+    uint64_t started;   /* 1: the runtime has set its timer; 0: it could not */
+    uint64_t reserved[3];
+    uint64_t pc[];      /* addresses as the process saw them */
+};
+
 #endif
