@@ -26,7 +26,9 @@
     X(LANDING, "a jump lands inside the bytes of its entry jump")                                                      \
     X(SHORT_BRANCH, "a short-reach branch that cannot be moved")                                                       \
     X(STARTUP, "start-up code that must stay in place")                                                                \
-    X(FAR, "out of reach of a 32-bit displacement")
+    X(FAR, "out of reach of a 32-bit displacement")                                                                    \
+    X(GETPC, "reads its own address by a call")                                                                        \
+    X(TEXT_RELOC, "its code is changed by the dynamic linker")
 enum cfg_reason {
 #define X(id, text) CFG_REASON_##id,
     CFG_REASONS(X)
@@ -44,6 +46,7 @@ struct cfg_func {
     uint16_t reason; /* enum cfg_reason; OK: may be rewritten */
     uint8_t unresolved; /* has an indirect jump that may go anywhere (a tail call, as far as we can tell): its original body may run */
     uint8_t is_plt;     /* one PLT stub */
+    uint32_t pad;       /* the structs below are saved as they are: no hidden bytes */
 };
 
 enum cfg_block_flag {
@@ -68,6 +71,7 @@ struct cfg_block {
     uint16_t flags;       /* CFG_BLOCK_* */
     uint8_t term;         /* enum x86_kind of the last instruction; X86_PLAIN: falls through */
     uint8_t pad;
+    uint32_t pad2;
 };
 
 enum cfg_edge_kind {
@@ -98,6 +102,7 @@ struct cfg_table { /* one jump table (or table of labels) used by one indirect j
     uint8_t kind, entry_bytes;
     uint8_t by_reloc;    /* entries carry relative relocations: edit those, the table stays where it is */
     uint8_t pad;
+    uint32_t pad2;
 };
 
 struct cfg_loop { /* natural loop; several back edges to one header are one loop. Irreducible cycles are no loops. */
@@ -118,12 +123,19 @@ struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address; the
     VEC(uint32_t) table_refs;
     VEC(struct cfg_loop) loops;
     VEC(uint32_t) loop_members;
+    VEC(uint64_t) outside_targets; /* sorted: addresses inside functions (not entries) that branches in code outside all
+                                  functions (crt stubs, hand-written code without FDE) go to. Their blocks are ADDR_TAKEN or CALLED */
+    VEC(uint64_t) split_targets; /* sorted: addresses one byte into a lock-prefixed instruction that original code branches to
+                                  (glibc jumps over the prefix). insns[].target of these branches says the prefix instead:
+                                  the copy always locks, which means the same. Never put a patch over these addresses. */
     VEC(uint64_t) mid_targets; /* code addresses inside functions (not their entries) found in data relocations, data words of
                                   label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN */
     uint64_t bytes_code, bytes_funcs; /* executable section bytes; of these inside functions with reason OK */
+    struct cfg_index *index; /* private: address to instruction; NULL in a loaded one */
 };
 
-/* functions.c, blocks.c, tables.c, loops.c: builds it all. 0, or -1 after one line. Only functions with reason OK have blocks. */
+/* build.c and the files it calls: builds it all. 0, or -1 after one line. Only functions with reason OK have blocks; all
+ * have instructions, except the overlapping ones (none) and the undecodable ones (those before the first bad byte). */
 int cfg_build(const struct image *img, struct cfg **out);
 void cfg_free(struct cfg *c);
 uint32_t cfg_func_at(const struct cfg *c, uint64_t addr);   /* function whose range holds addr, or ID_NONE */
@@ -141,6 +153,12 @@ struct cfg_liveness {
                              return or unknown jump in between: sound under inter-procedural register allocation */
 };
 void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratch, struct cfg_liveness *out);
+
+/* save.c: the flat arrays funcs, blocks, edges, tables, loops, loop_members as bytes, appended to `out`. 0. */
+int cfg_save(const struct cfg *c, struct strbuf *out);
+/* The same back, without insns, table_refs, targets and img. Everything is checked: -1 (nothing reported: the caller knows
+ * the file) if the bytes are no such form, of another version, cut off or inconsistent. */
+int cfg_load(const uint8_t *bytes, size_t len, struct cfg **out);
 
 void cfg_check(const struct cfg *c); /* asserts the invariants written here */
 enum cfg_dump_what { CFG_DUMP_INSN, CFG_DUMP_CFG, CFG_DUMP_LOOPS };

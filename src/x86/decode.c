@@ -281,6 +281,32 @@ static void put_flags(struct x86_insn *o, const ZydisDecodedInstruction *z)
         o->props |= X86_PROP_FLAGS_MAYBE;
 }
 
+static uint8_t op_of(const ZydisDecodedInstruction *z)
+{
+    switch (z->mnemonic) {
+    case ZYDIS_MNEMONIC_MOV:
+        return X86_OP_MOV;
+    case ZYDIS_MNEMONIC_MOVSXD:
+        return X86_OP_MOVSXD;
+    case ZYDIS_MNEMONIC_ADD:
+        return X86_OP_ADD;
+    case ZYDIS_MNEMONIC_SUB:
+        return X86_OP_SUB;
+    case ZYDIS_MNEMONIC_LEA:
+        return X86_OP_LEA;
+    case ZYDIS_MNEMONIC_CMP:
+        return X86_OP_CMP;
+    case ZYDIS_MNEMONIC_PUSH:
+        return X86_OP_PUSH;
+    case ZYDIS_MNEMONIC_POP:
+        return X86_OP_POP;
+    case ZYDIS_MNEMONIC_AND:
+        return X86_OP_AND;
+    default:
+        return z->meta.category == ZYDIS_CATEGORY_CMOV ? X86_OP_CMOV : X86_OP_OTHER;
+    }
+}
+
 static void put_props(struct x86_insn *o, const ZydisDecodedInstruction *z)
 {
     if (z->attributes & ZYDIS_ATTRIB_HAS_LOCK)
@@ -416,6 +442,8 @@ static bool describe(const uint8_t *bytes, size_t avail, struct shape *s, unsign
     o->len = z.length;
     o->kind = kind_of(&z);
     o->cond = o->kind == X86_JCC ? z.opcode & 15 : 0;
+    o->op = op_of(&z);
+    o->op_bytes = ops[0].size && ops[0].size <= 64 ? (uint8_t)(ops[0].size / 8) : 0;
     put_fields(o, &z);
     put_props(o, &z);
     put_operands(o, &z, ops);

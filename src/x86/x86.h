@@ -26,6 +26,21 @@ enum x86_kind {
     X86_KIND_COUNT
 };
 
+/* What it does, as far as jump-table and spill patterns need to know; the operands' roles follow from the masks. */
+enum x86_op {
+    X86_OP_OTHER,
+    X86_OP_MOV,     /* mov, between registers and memory, or from an immediate */
+    X86_OP_MOVSXD,  /* 32 to 64 bits with sign */
+    X86_OP_ADD,
+    X86_OP_SUB,
+    X86_OP_LEA,
+    X86_OP_CMP,
+    X86_OP_CMOV,
+    X86_OP_PUSH,
+    X86_OP_POP,
+    X86_OP_AND,
+};
+
 /* flag bits, for flags_read / flags_written */
 enum { X86_CF = 1, X86_PF = 2, X86_AF = 4, X86_ZF = 8, X86_SF = 16, X86_OF = 32, X86_ALL_FLAGS = 63 };
 
@@ -62,6 +77,8 @@ struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
     uint8_t disp_off, disp_len;        /* where the displacement (or branch offset) stands in the instruction; len 0 none */
     uint8_t imm_off, imm_len;
     uint8_t cond;                      /* JCC: condition code 0..15 as encoded */
+    uint8_t op;                        /* enum x86_op */
+    uint8_t op_bytes;                  /* operand width: 1 2 4 8; of a movsxd the destination's */
 };
 
 /* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */

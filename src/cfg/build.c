@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of passes from an image to its cfg.
+ */
+#include "cfg/impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void cfg_free(struct cfg *c)
+{
+    if (!c)
+        return;
+    if (c->index) {
+        free(c->index->bit_first);
+        free(c->index->bits);
+        free(c->index->rank);
+        free(c->index);
+    }
+    VEC_FREE(&c->funcs);
+    VEC_FREE(&c->insns);
+    VEC_FREE(&c->blocks);
+    VEC_FREE(&c->edges);
+    VEC_FREE(&c->tables);
+    VEC_FREE(&c->table_refs);
+    VEC_FREE(&c->loops);
+    VEC_FREE(&c->loop_members);
+    VEC_FREE(&c->outside_targets);
+    VEC_FREE(&c->split_targets);
+    VEC_FREE(&c->mid_targets);
+    free(c);
+}
+
+static void build_fini(struct build *b)
+{
+    free(b->marks);
+    free(b->entry_known);
+    VEC_FREE(&b->branches);
+    VEC_FREE(&b->jumps);
+    VEC_FREE(&b->tables);
+    VEC_FREE(&b->refs);
+    VEC_FREE(&b->table_starts);
+    VEC_FREE(&b->edge_nodes);
+    map_fini(&b->table_edges);
+}
+
+#define RUN(what)                                                                                                      \
+    do {                                                                                                               \
+        double start_s = time_now_s();                                                                                 \
+        what;                                                                                                          \
+        diag_debug(2, "cfg: %s: %.3f s", #what, time_now_s() - start_s);                                               \
+    } while (0)
+
+static int build_all(struct build *b)
+{
+    struct cfg *c = b->c;
+    int rc = 0;
+    RUN(rc = build_functions(b)); /* first: all else is facts about instructions */
+    if (rc < 0)
+        return -1;
+    b->marks = xmalloc(c->insns.len + 1);
+    b->entry_known = xmalloc(c->funcs.len + 1);
+    RUN(build_branch_targets(b));
+    RUN(build_address_targets(b));
+    RUN(build_landing_pads(b));
+    RUN(build_outside_targets(b));
+    RUN(build_tables(b)); /* needs every mark but those of table targets, which it sets */
+    RUN(build_blocks(b)); /* the marks are complete */
+    RUN(build_loops(c));
+    c->mid_targets.len = sort_unique_u64(c->mid_targets.data, c->mid_targets.len);
+    return 0;
+}
+
+int cfg_build(const struct image *img, struct cfg **out)
+{
+    struct build b = {.img = img, .c = xmalloc(sizeof *b.c)};
+    b.c->img = img;
+    *out = NULL;
+    int rc = image_unwind_read(img, &b.c->unwind);
+    if (rc == 0)
+        rc = build_all(&b);
+    build_fini(&b);
+    if (rc < 0)
+        cfg_free(b.c);
+    else
+        *out = b.c;
+    return rc;
+}

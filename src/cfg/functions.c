@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Unwind table and PLT to functions, functions to instructions: every FDE range swept linearly, every PLT stub a function
+ * of its own, and the index from address to instruction. Decides nothing about control flow.
+ */
+#include "cfg/impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+const char *const cfg_reason_text[CFG_REASON_COUNT] = {
+#define X(id, text) text,
+    CFG_REASONS(X)
+#undef X
+};
+
+/* ---- ranges ---- */
+
+bool is_plt_section(const struct image_section *s)
+{
+    static const char *const names[] = {".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(s->name, names[i]) == 0)
+            return s->addr && s->size;
+    return false;
+}
+
+static bool in_code(const struct image *img, uint64_t addr, uint64_t len)
+{
+    return len && len < UINT32_MAX && image_is_code(img, addr) && image_is_code(img, addr + len - 1) &&
+           image_at(img, addr, len);
+}
+
+static void add_fde_functions(struct cfg *c)
+{
+    for (size_t i = 0; i < c->unwind.fde_count; i++) {
+        const struct image_fde *d = &c->unwind.fdes[i];
+        const struct image_section *s = image_section_of(c->img, d->addr);
+        if (!in_code(c->img, d->addr, d->len_bytes) || (s && is_plt_section(s)))
+            continue;
+        struct cfg_func f = {.addr = d->addr, .size = (uint32_t)d->len_bytes, .fde = (uint32_t)i};
+        if (d->is_signal_frame || c->unwind.cies[d->cie].is_signal_frame)
+            f.reason = CFG_REASON_SIGNAL_FRAME;
+        VEC_PUSH(&c->funcs, f);
+    }
+}
+
+/* The FDE that covers the whole section, or ID_NONE. */
+static uint32_t fde_of_section(const struct cfg *c, const struct image_section *s)
+{
+    for (size_t i = 0; i < c->unwind.fde_count; i++)
+        if (c->unwind.fdes[i].addr == s->addr && c->unwind.fdes[i].len_bytes >= s->size)
+            return (uint32_t)i;
+    return ID_NONE;
+}
+
+/* A stub may start with endbr64; the first of a lazy PLT pushes a GOT word and is the way into the dynamic linker. */
+static bool is_plt0(const struct image *img, uint64_t addr, uint32_t len)
+{
+    struct x86_insn i;
+    const uint8_t *p = image_at(img, addr, len);
+    int n = p ? x86_decode(p, len, addr, &i) : 0;
+    if (n && (i.props & X86_PROP_ENDBR))
+        n = x86_decode(p + n, len - (uint32_t)n, addr + (uint64_t)n, &i);
+    return n && i.op == X86_OP_PUSH && (i.props & X86_PROP_RIPREL);
+}
+
+static void add_plt_stubs(struct cfg *c, const struct image_section *s)
+{
+    uint64_t step = s->entsize;
+    if (step != 8 && step != 16 && step != 32)
+        step = s->size % 16 == 0 ? 16 : 8;
+    uint32_t fde = fde_of_section(c, s);
+    for (uint64_t a = s->addr; a + step <= s->addr + s->size; a += step) {
+        if (!in_code(c->img, a, step))
+            continue;
+        struct cfg_func f = {.addr = a, .size = (uint32_t)step, .fde = fde, .is_plt = 1};
+        if (a == s->addr && is_plt0(c->img, a, (uint32_t)step))
+            f.reason = CFG_REASON_STARTUP;
+        VEC_PUSH(&c->funcs, f);
+    }
+}
+
+static int by_addr(const void *a, const void *b)
+{
+    const struct cfg_func *x = a, *y = b;
+    return x->addr != y->addr ? (x->addr > y->addr) - (x->addr < y->addr) : (x->size > y->size) - (x->size < y->size);
+}
+
+static void refuse_overlaps(struct cfg *c)
+{
+    size_t widest = 0; /* the one that reaches furthest so far */
+    for (size_t i = 1; i < c->funcs.len; i++) {
+        struct cfg_func *f = &c->funcs.data[i], *w = &c->funcs.data[widest];
+        if (f->addr < w->addr + w->size)
+            f->reason = w->reason = CFG_REASON_OVERLAP;
+        if (f->addr + f->size > w->addr + w->size)
+            widest = i;
+    }
+}
+
+/* ---- instructions ---- */
+
+/* Decodes up to the end of the function or the first bytes that are no instruction. */
+static void sweep(struct cfg *c, struct cfg_func *f)
+{
+    f->insn_first = (uint32_t)c->insns.len;
+    if (f->reason == CFG_REASON_OVERLAP)
+        return;
+    const uint8_t *p = image_at(c->img, f->addr, f->size + 16ull); /* some more: the decoder's fast way wants 16 bytes */
+    uint32_t more = p ? 16 : 0, at = 0;
+    if (!p)
+        p = image_at(c->img, f->addr, f->size);
+    assert(p); /* in_code saw to it */
+    while (at < f->size) {
+        VEC_RESERVE(&c->insns, c->insns.len + 1);
+        struct x86_insn *i = &c->insns.data[c->insns.len];
+        int n = x86_decode(p + at, f->size - at + more, f->addr + at, i);
+        if (n == 0 || at + (uint32_t)n > f->size) {
+            refuse(f, CFG_REASON_UNDECODABLE);
+            break;
+        }
+        if (i->props & X86_PROP_GS)
+            refuse(f, CFG_REASON_GS);
+        at += (uint32_t)n;
+        c->insns.len++;
+    }
+    f->insn_count = (uint32_t)c->insns.len - f->insn_first;
+}
+
+static void build_index(struct cfg *c)
+{
+    struct cfg_index *x = c->index = xmalloc(sizeof *x);
+    x->bit_first = xmalloc(c->funcs.len * sizeof *x->bit_first);
+    uint64_t bytes = 0;
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        x->bit_first[f] = (uint32_t)bytes;
+        bytes += c->funcs.data[f].size;
+    }
+    x->word_count = (size_t)(bytes / 64 + 1);
+    x->bits = xmalloc(x->word_count * 8);
+    x->rank = xmalloc(x->word_count * 4);
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+            uint32_t bit = x->bit_first[f] + (uint32_t)(c->insns.data[i].addr - fn->addr);
+            x->bits[bit / 64] |= 1ull << bit % 64;
+        }
+    }
+    uint32_t n = 0;
+    for (size_t w = 0; w < x->word_count; w++) {
+        x->rank[w] = n;
+        n += (uint32_t)__builtin_popcountll(x->bits[w]);
+    }
+}
+
+/* needs: image, unwind. fills: funcs, insns, index. */
+int build_functions(struct build *b)
+{
+    struct cfg *c = b->c;
+    add_fde_functions(c);
+    for (size_t i = 0; i < c->img->section_count; i++)
+        if (is_plt_section(&c->img->sections[i]))
+            add_plt_stubs(c, &c->img->sections[i]);
+    if (c->funcs.len)
+        qsort(c->funcs.data, c->funcs.len, sizeof *c->funcs.data, by_addr);
+    refuse_overlaps(c);
+    uint64_t bytes = 0;
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        struct cfg_func *fn = &c->funcs.data[f];
+        bytes += fn->size;
+        if (c->img->entry && fn->addr == c->img->entry)
+            refuse(fn, CFG_REASON_STARTUP);
+    }
+    if (bytes >= UINT32_MAX)
+        return diag_error("%s: its functions together have %llu bytes; at most 4 GiB are handled", c->img->path,
+                          (unsigned long long)bytes);
+    VEC_RESERVE(&c->insns, bytes / 4 + 16);
+    for (size_t f = 0; f < c->funcs.len; f++)
+        sweep(c, &c->funcs.data[f]);
+    build_index(c);
+    return 0;
+}
+
+/* ---- look-ups ---- */
+
+uint32_t cfg_func_at(const struct cfg *c, uint64_t addr)
+{
+    size_t lo = 0, hi = c->funcs.len; /* the first that starts after addr is in [lo, hi] */
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (c->funcs.data[mid].addr <= addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo && func_holds(&c->funcs.data[lo - 1], addr) ? (uint32_t)(lo - 1) : ID_NONE;
+}
+
+uint32_t insn_in_func(const struct cfg *c, uint32_t func, uint64_t addr)
+{
+    const struct cfg_index *x = c->index;
+    uint32_t bit = x->bit_first[func] + (uint32_t)(addr - c->funcs.data[func].addr);
+    uint64_t word = x->bits[bit / 64];
+    if (!(word >> bit % 64 & 1))
+        return ID_NONE;
+    return x->rank[bit / 64] + (uint32_t)__builtin_popcountll(word & ((1ull << bit % 64) - 1));
+}
+
+uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr)
+{
+    uint32_t f = c->index ? cfg_func_at(c, addr) : ID_NONE;
+    return f == ID_NONE ? ID_NONE : insn_in_func(c, f, addr);
+}
+
+uint32_t func_of_insn(const struct cfg *c, uint32_t insn) { return cfg_func_at(c, c->insns.data[insn].addr); }
+
+uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)
+{
+    uint32_t f = cfg_func_at(c, addr);
+    if (f == ID_NONE || c->funcs.data[f].block_count == 0)
+        return ID_NONE;
+    uint32_t lo = c->funcs.data[f].block_first, hi = lo + c->funcs.data[f].block_count;
+    while (hi - lo > 1) { /* blocks tile the function */
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (c->blocks.data[mid].addr <= addr)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+uint32_t cfg_block_start(const struct cfg *c, uint64_t addr)
+{
+    uint32_t b = cfg_block_at(c, addr);
+    return b != ID_NONE && c->blocks.data[b].addr == addr ? b : ID_NONE;
+}

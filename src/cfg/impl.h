@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the passes of cfg_build share. build.c is their list; each pass says above itself what it needs and fills.
+ */
+#ifndef MTOOL_CFG_IMPL_H
+#define MTOOL_CFG_IMPL_H
+
+#include "cfg/cfg.h"
+
+/* Address to instruction in constant time: one bit for each byte of all functions, in function order, and the number of
+ * bits set before each word. Instruction ids count the set bits. */
+struct cfg_index {
+    uint32_t *bit_first; /* [funcs.len]: bit of the function's first byte */
+    uint64_t *bits;
+    uint32_t *rank;
+    size_t word_count;
+};
+
+enum mark { /* of an instruction */
+    MARK_LEADER = 1,
+    MARK_ADDR_TAKEN = 2,
+    MARK_PAD = 4,
+    MARK_CALLED = 8,
+};
+
+struct branch { /* a direct jump between two known instructions */
+    uint32_t to, from;
+};
+
+enum jump_class {
+    JUMP_TABLE,   /* all its tables are known */
+    JUMP_POINTER, /* to an absolute address from memory, an argument, a return value: into this function only by a label
+                     whose address is taken */
+    JUMP_UNKNOWN, /* the address is computed in a way not understood */
+};
+
+struct jump { /* an indirect jump */
+    uint32_t insn, func;
+    uint32_t table_first, table_count; /* into build.tables, of JUMP_TABLE */
+    uint8_t class;
+    bool to_labels; /* JUMP_POINTER that may go to any label of its own function */
+};
+
+struct table_ref {
+    uint64_t addr; /* of the table */
+    uint32_t insn; /* that holds it */
+};
+
+struct found_table {
+    uint64_t addr;
+    uint32_t entries, bound; /* bound: of the compare before the jump if there is one, else 0: never cuts, see scan */
+    uint32_t ref_first, ref_count; /* into build.refs */
+    uint8_t kind;
+    bool by_reloc, is_single; /* single: constant index, one entry */
+};
+
+struct table_edge {
+    uint32_t from, next; /* jump insn; 1 + next of the list or 0 */
+};
+
+struct build {
+    struct cfg *c;
+    const struct image *img;
+    uint8_t *marks;       /* [insns.len] enum mark */
+    uint8_t *entry_known; /* [funcs.len]: a call, pointer or symbol names its entry */
+    VEC(struct branch) branches; /* sorted by to */
+    VEC(struct jump) jumps;      /* sorted by insn */
+    VEC(struct found_table) tables;
+    VEC(uint32_t) refs;
+    VEC(uint64_t) table_starts; /* sorted, of all tables that are indexed */
+    struct map table_edges;     /* target insn -> 1 + first of its table_edge list */
+    VEC(struct table_edge) edge_nodes;
+};
+
+/* functions.c */
+int build_functions(struct build *b);
+uint32_t insn_in_func(const struct cfg *c, uint32_t func, uint64_t addr); /* starts there, or ID_NONE */
+bool is_plt_section(const struct image_section *s);
+static inline bool func_holds(const struct cfg_func *f, uint64_t addr) { return addr - f->addr < f->size; }
+static inline bool falls_through(const struct x86_insn *i)
+{
+    return i->kind != X86_JMP && i->kind != X86_JMP_IND && i->kind != X86_RET && i->kind != X86_TRAP;
+}
+static inline bool is_direct_jump(const struct x86_insn *i)
+{
+    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN;
+}
+static inline bool ends_block(const struct x86_insn *i)
+{
+    return i->kind != X86_PLAIN && i->kind != X86_SYSCALL && i->kind != X86_INT;
+}
+static inline void refuse(struct cfg_func *f, enum cfg_reason why)
+{
+    if (f->reason == CFG_REASON_OK)
+        f->reason = (uint16_t)why;
+}
+uint32_t func_of_insn(const struct cfg *c, uint32_t insn);
+
+/* targets.c */
+void build_branch_targets(struct build *b);
+void build_address_targets(struct build *b);
+void build_landing_pads(struct build *b);
+void build_outside_targets(struct build *b);
+void sort_u64(uint64_t *v, size_t n);          /* ascending */
+size_t sort_unique_u64(uint64_t *v, size_t n); /* returns how many are left */
+
+/* slice.c */
+struct slice_result {
+    enum jump_class class;
+    bool incomplete; /* some path had no known predecessor */
+    uint8_t kind;    /* enum cfg_table_kind */
+    bool is_single;
+    VEC(struct table_ref) refs; /* JUMP_TABLE: every (table, instruction that holds its address), sorted by table */
+    uint32_t load;   /* instruction that reads the table (a mov or the jump) */
+};
+void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out);
+void slice_result_fini(struct slice_result *r);
+int64_t insn_disp(const struct build *b, const struct x86_insn *i); /* displacement of its memory operand */
+uint64_t insn_imm(const struct build *b, const struct x86_insn *i); /* immediate, sign-extended */
+
+/* tables.c */
+void build_tables(struct build *b);
+uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_t k); /* target address; 0 invalid */
+
+/* blocks.c */
+void build_blocks(struct build *b);
+uint32_t block_of_leader(const struct cfg *c, uint32_t func, uint32_t insn); /* block that starts there, or ID_NONE */
+
+/* loops.c */
+void build_loops(struct cfg *c);
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where does the target of an indirect jump come from? Walks backwards from the jump along every known path, register by
+ * register, to the loads and address constants that make it. Knows the shapes compilers give jump tables:
+ *   PIC32  lea T(%rip),%b ... movslq (%b,%i,4),%x; add %b,%x (or lea (%b,%x),%y); jmp *%x
+ *   ABS64  jmp *T(,%i,8); mov T(,%i,8),%x; jmp *%x; lea T(%rip),%b; jmp *(%b,%i,8)
+ *   one    jmp *T+k(%rip): a constant index
+ * The base may be loaded blocks away (hoisted out of a loop), copied, or spilled to the stack. Says nothing about how many
+ * entries a table has.
+ */
+#include "cfg/impl.h"
+
+#include <stdlib.h>
+
+enum role {
+    ROLE_TARGET,   /* the address jumped to */
+    ROLE_PART,     /* one side of the sum that is the address jumped to */
+    ROLE_PIC_BASE, /* base of the load of a 4-byte entry */
+    ROLE_ABS_BASE, /* base of the load of an 8-byte entry */
+};
+
+struct item { /* what was in a register, or a stack slot, before an instruction? */
+    uint32_t at, func;
+    uint8_t role, reg; /* reg: for a slot the frame register (4 rsp, 5 rbp) */
+    bool is_slot;
+    int32_t disp; /* of the slot from the frame register as it is at `at` */
+};
+
+struct slice {
+    const struct build *b;
+    struct slice_result *out;
+    VEC(struct item) work;
+    struct map seen;
+    VEC(struct table_ref) loads, addends, absolutes; /* bases found by role */
+    bool pointer, unknown; /* some path ends in a plain pointer; in something not understood */
+    bool single;
+    uint64_t single_addr;
+    uint32_t single_insn, steps;
+};
+
+#define STEPS_MOST 2000000 /* instructions one slice may look at before it gives up */
+
+void slice_result_fini(struct slice_result *r) { VEC_FREE(&r->refs); }
+
+/* ---- operand values ---- */
+
+static int64_t read_signed(const struct build *b, uint64_t addr, unsigned len)
+{
+    const uint8_t *p = image_at(b->img, addr, len);
+    uint64_t v = 0;
+    if (!p || len == 0 || len > 8)
+        return 0;
+    memcpy(&v, p, len);
+    unsigned shift = 64 - 8 * len;
+    return (int64_t)(v << shift) >> shift;
+}
+
+int64_t insn_disp(const struct build *b, const struct x86_insn *i)
+{
+    return i->disp_len ? read_signed(b, i->addr + i->disp_off, i->disp_len) : 0;
+}
+
+uint64_t insn_imm(const struct build *b, const struct x86_insn *i)
+{
+    return i->imm_len ? (uint64_t)read_signed(b, i->addr + i->imm_off, i->imm_len) : 0;
+}
+
+/* The address constant that a lea or a mov of an immediate gives, 0 if it gives none. */
+static uint64_t address_constant(const struct build *b, const struct x86_insn *i)
+{
+    bool fixed = b->img->kind == IMAGE_EXEC;
+    if (i->op == X86_OP_LEA && i->op_bytes >= 4 && i->mem_index == 0xff) {
+        if (i->props & X86_PROP_RIPREL)
+            return i->op_bytes == 8 ? i->target : 0;
+        return fixed && (i->props & X86_PROP_ABS32) && i->mem_base == 0xff ? i->target : 0;
+    }
+    bool loads_imm = i->op == X86_OP_MOV && (i->props & X86_PROP_IMM_ADDR) && !i->loads && !i->stores;
+    return fixed && loads_imm ? i->target : 0;
+}
+
+static bool is_one_bit(uint16_t mask) { return mask && !(mask & (mask - 1)); }
+static uint8_t bit_number(uint16_t mask) { return (uint8_t)__builtin_ctz(mask); }
+
+/* ---- the walk ---- */
+
+static void push_item(struct slice *s, struct item it) { VEC_PUSH(&s->work, it); }
+
+static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum role role, uint8_t reg)
+{
+    push_item(s, (struct item){.at = at, .func = from->func, .role = (uint8_t)role, .reg = reg});
+}
+
+/* A path ended where nothing more can be said about the value. */
+static void give_up(struct slice *s, const struct item *it)
+{
+    if (it->role == ROLE_TARGET || it->role == ROLE_ABS_BASE)
+        s->pointer = true;
+    else
+        s->unknown = true;
+}
+
+static void found_base(struct slice *s, const struct item *it, uint64_t addr, uint32_t insn)
+{
+    struct table_ref r = {addr, insn};
+    if (it->role == ROLE_PIC_BASE)
+        VEC_PUSH(&s->loads, r);
+    else if (it->role == ROLE_PART)
+        VEC_PUSH(&s->addends, r);
+    else if (it->role == ROLE_ABS_BASE)
+        VEC_PUSH(&s->absolutes, r);
+    else
+        s->pointer = true; /* the address of a label itself */
+}
+
+/* The jump target is read from memory by instruction `at`. */
+static void target_in_memory(struct slice *s, const struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    bool fixed = s->b->img->kind == IMAGE_EXEC;
+    bool absolute = !(i->props & X86_PROP_RIPREL) && (i->props & X86_PROP_ABS32) && fixed;
+    s->out->load = at;
+    if (i->props & X86_PROP_SEG) {
+        s->pointer = true;
+    } else if ((i->props & X86_PROP_RIPREL) || (absolute && i->mem_base == 0xff && i->mem_index == 0xff)) {
+        s->pointer |= s->single && s->single_addr != i->target; /* two of them: not worth telling apart */
+        s->single = true;
+        s->single_addr = i->target;
+        s->single_insn = at;
+    } else if (absolute && image_is_readonly_data(s->b->img, i->target)) {
+        struct table_ref r = {i->target, at};
+        VEC_PUSH(&s->absolutes, r);
+    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 8 && insn_disp(s->b, i) == 0) {
+        push_reg(s, it, at, ROLE_ABS_BASE, i->mem_base);
+    } else {
+        s->pointer = true;
+    }
+}
+
+static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, uint8_t x, uint8_t y)
+{
+    push_reg(s, it, at, ROLE_PART, x);
+    push_reg(s, it, at, ROLE_PART, y);
+}
+
+static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
+    if (i->op == X86_OP_MOV && i->op_bytes == 8 && i->loads)
+        target_in_memory(s, it, at);
+    else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && !i->imm_len && is_one_bit(other))
+        target_is_sum(s, it, at, it->reg, bit_number(other));
+    else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
+             insn_disp(s->b, i) == 0)
+        target_is_sum(s, it, at, i->mem_base, i->mem_index);
+    else if (address_constant(s->b, i) || i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND)
+        s->pointer = true;
+    else
+        s->unknown = true;
+}
+
+static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    uint64_t addr = address_constant(s->b, i);
+    if (addr) {
+        found_base(s, it, addr, at);
+    } else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads && i->mem_base < 16 && i->mem_index < 16 &&
+               i->mem_scale == 4 && insn_disp(s->b, i) == 0) {
+        s->out->load = at;
+        push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
+    } else {
+        s->unknown = true;
+    }
+}
+
+/* Copies and spills look the same in every role. Returns whether `at` was one. */
+static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    if (i->op_bytes != 8 || (i->props & X86_PROP_SEG))
+        return false;
+    if (i->op == X86_OP_MOV && !i->loads && is_one_bit(i->gpr_read)) {
+        push_reg(s, it, at, (enum role)it->role, bit_number(i->gpr_read));
+        return true;
+    }
+    uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
+    if (i->op == X86_OP_CMOV && !i->loads && is_one_bit(other)) {
+        push_reg(s, it, at, (enum role)it->role, bit_number(other));
+        push_reg(s, it, at, (enum role)it->role, it->reg);
+        return true;
+    }
+    bool from_slot = i->op == X86_OP_MOV && i->loads && (i->mem_base == 4 || i->mem_base == 5) && i->mem_index == 0xff;
+    if (from_slot && it->role != ROLE_TARGET) {
+        push_item(s, (struct item){.at = at, .func = it->func, .role = it->role, .reg = i->mem_base, .is_slot = true,
+                                   .disp = (int32_t)insn_disp(s->b, i)});
+        return true;
+    }
+    return false;
+}
+
+static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
+{
+    if (follow_copy(s, it, at))
+        return;
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    uint64_t addr = address_constant(s->b, i);
+    switch ((enum role)it->role) {
+    case ROLE_TARGET:
+        def_of_target(s, it, at);
+        break;
+    case ROLE_PART:
+        def_of_part(s, it, at);
+        break;
+    case ROLE_PIC_BASE:
+    case ROLE_ABS_BASE:
+        if (addr)
+            found_base(s, it, addr, at);
+        else
+            give_up(s, it);
+        break;
+    }
+}
+
+/* Does instruction i end the walk for a register? Calls clobber what they return in; other registers that are used after
+ * a call without a new value were kept by it (the compiler knew its callee). */
+static bool defines(const struct x86_insn *i, uint8_t reg)
+{
+    if (i->kind == X86_CALL || i->kind == X86_CALL_IND)
+        return reg == 0 || reg == 2;
+    return i->gpr_written >> reg & 1;
+}
+
+/* One step back over `at` for a stack slot: its disp is kept relative to the frame register. True: the walk ends. */
+static bool step_slot(struct slice *s, struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    bool writes_slot = i->stores && i->mem_base == it->reg && i->mem_index == 0xff && insn_disp(s->b, i) == it->disp;
+    if (writes_slot && i->op == X86_OP_MOV && i->op_bytes == 8 && !i->imm_len) {
+        uint16_t source = i->gpr_read & (uint16_t)~(1u << it->reg);
+        if (is_one_bit(source))
+            push_reg(s, it, at, (enum role)it->role, bit_number(source));
+        else
+            give_up(s, it);
+        return true;
+    }
+    if (writes_slot) {
+        give_up(s, it);
+        return true;
+    }
+    if (!(i->gpr_written >> it->reg & 1) || i->kind == X86_CALL || i->kind == X86_CALL_IND)
+        return false;
+    int64_t delta = i->op == X86_OP_PUSH ? -8 : i->op == X86_OP_POP ? 8 : 0;
+    if ((i->op == X86_OP_ADD || i->op == X86_OP_SUB) && i->imm_len && !i->loads)
+        delta = i->op == X86_OP_ADD ? (int64_t)insn_imm(s->b, i) : -(int64_t)insn_imm(s->b, i);
+    if (it->reg != 4 || delta == 0) { /* rbp set anew, rsp aligned: another frame */
+        give_up(s, it);
+        return true;
+    }
+    it->disp += (int32_t)delta;
+    return false;
+}
+
+static bool first_visit(struct slice *s, const struct item *it)
+{
+    uint64_t key = (uint64_t)it->at << 8 | (uint64_t)it->role << 5 | (uint64_t)it->reg << 1 | it->is_slot;
+    if (it->is_slot)
+        key ^= (uint64_t)(uint32_t)it->disp << 40;
+    if (map_has(&s->seen, key))
+        return false;
+    map_put(&s->seen, key, 1);
+    return true;
+}
+
+static size_t first_branch_to(const struct build *b, uint32_t insn)
+{
+    size_t lo = 0, hi = b->branches.len;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (b->branches.data[mid].to < insn)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Goes on at every jump that leads to the leader it->at. Returns how many there are. */
+static size_t enter_predecessors(struct slice *s, const struct item *it)
+{
+    const struct build *b = s->b;
+    const struct cfg_func *home = &b->c->funcs.data[it->func];
+    size_t n = 0;
+    uint64_t edge = 0;
+    for (size_t k = first_branch_to(b, it->at); k < b->branches.len && b->branches.data[k].to == it->at; k++, n++) {
+        struct item p = *it;
+        p.at = b->branches.data[k].from;
+        if (p.at - home->insn_first >= home->insn_count)
+            p.func = func_of_insn(b->c, p.at);
+        push_item(s, p);
+    }
+    map_get(&b->table_edges, it->at, &edge);
+    for (; edge; edge = b->edge_nodes.data[edge - 1].next, n++) {
+        struct item p = *it;
+        p.at = b->edge_nodes.data[edge - 1].from;
+        if (p.at - home->insn_first >= home->insn_count)
+            p.func = func_of_insn(b->c, p.at);
+        push_item(s, p);
+    }
+    return n;
+}
+
+/* A part of a function moved elsewhere (.cold) is entered by jumps only, in the middle of a frame. */
+static bool is_fragment(const struct build *b, const struct cfg_func *f)
+{
+    return f->fde != ID_NONE && !f->is_plt &&
+           image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[f->fde], f->addr) != 8;
+}
+
+static void walk(struct slice *s, struct item it)
+{
+    const struct build *b = s->b;
+    const struct cfg *c = b->c;
+    for (;;) {
+        const struct cfg_func *f = &c->funcs.data[it.func];
+        bool is_start = it.at == f->insn_first, has_fall = !is_start && falls_through(&c->insns.data[it.at - 1]);
+        if (is_start || (b->marks[it.at] & MARK_LEADER)) {
+            if (!first_visit(s, &it))
+                return;
+            if (b->marks[it.at] & MARK_PAD)
+                give_up(s, &it);
+            size_t n = enter_predecessors(s, &it);
+            if (is_start && !(n && is_fragment(b, f)))
+                give_up(s, &it);
+            if (!is_start && !has_fall && n == 0)
+                s->out->incomplete = true;
+        }
+        if (!has_fall || ++s->steps > STEPS_MOST) {
+            s->unknown |= s->steps > STEPS_MOST;
+            return;
+        }
+        it.at--;
+        if (it.is_slot) {
+            if (step_slot(s, &it, it.at))
+                return;
+        } else if (defines(&c->insns.data[it.at], it.reg)) {
+            def_of_register(s, &it, it.at);
+            return;
+        }
+    }
+}
+
+/* ---- the verdict ---- */
+
+static int by_table(const void *a, const void *b)
+{
+    const struct table_ref *x = a, *y = b;
+    if (x->addr != y->addr)
+        return x->addr < y->addr ? -1 : 1;
+    return (x->insn > y->insn) - (x->insn < y->insn);
+}
+
+static bool same_tables(const struct table_ref *x, size_t nx, const struct table_ref *y, size_t ny)
+{
+    size_t i = 0, j = 0; /* both sorted by table */
+    while (i < nx && j < ny) {
+        uint64_t addr = x[i].addr;
+        if (addr != y[j].addr)
+            return false;
+        while (i < nx && x[i].addr == addr)
+            i++;
+        while (j < ny && y[j].addr == addr)
+            j++;
+    }
+    return i == nx && j == ny;
+}
+
+static void take_refs(struct slice_result *out, const struct table_ref *r, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        VEC_PUSH(&out->refs, r[k]);
+    qsort(out->refs.data, out->refs.len, sizeof *out->refs.data, by_table);
+    size_t kept = 0;
+    for (size_t k = 0; k < out->refs.len; k++)
+        if (k == 0 || by_table(&out->refs.data[k], &out->refs.data[k - 1]) != 0)
+            out->refs.data[kept++] = out->refs.data[k];
+    out->refs.len = kept;
+}
+
+static void judge(struct slice *s)
+{
+    struct slice_result *out = s->out;
+    size_t n_load = s->loads.len, n_add = s->addends.len, n_abs = s->absolutes.len;
+    bool pic = n_load || n_add;
+    out->class = s->unknown || pic ? JUMP_UNKNOWN : JUMP_POINTER;
+    if (s->unknown || s->pointer || (pic && (n_abs || s->single)) || (n_abs && s->single))
+        return;
+    if (pic) {
+        qsort(s->loads.data, n_load, sizeof *s->loads.data, by_table);
+        if (n_add)
+            qsort(s->addends.data, n_add, sizeof *s->addends.data, by_table);
+        if (!n_load || !same_tables(s->loads.data, n_load, s->addends.data, n_add))
+            return;
+        take_refs(out, s->loads.data, n_load);
+        take_refs(out, s->addends.data, n_add);
+        out->kind = CFG_TABLE_PIC32;
+    } else if (n_abs) {
+        take_refs(out, s->absolutes.data, n_abs);
+        out->kind = CFG_TABLE_ABS64;
+    } else if (s->single) {
+        struct table_ref r = {s->single_addr, s->single_insn};
+        take_refs(out, &r, 1);
+        out->kind = CFG_TABLE_ABS64;
+        out->is_single = true;
+    } else {
+        return; /* nothing found: no path leads here yet */
+    }
+    out->class = JUMP_TABLE;
+}
+
+void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out)
+{
+    struct slice s = {.b = b, .out = out};
+    const struct x86_insn *j = &b->c->insns.data[jump_insn];
+    struct item it = {.at = jump_insn, .func = func, .role = ROLE_TARGET};
+    out->class = JUMP_POINTER;
+    out->incomplete = out->is_single = false;
+    out->refs.len = 0;
+    out->load = jump_insn;
+    if (j->loads) {
+        target_in_memory(&s, &it, jump_insn);
+    } else {
+        it.reg = bit_number(j->gpr_read & 0xffff ? j->gpr_read : 1);
+        push_item(&s, it);
+    }
+    while (s.work.len)
+        walk(&s, s.work.data[--s.work.len]);
+    judge(&s);
+    map_fini(&s.seen);
+    VEC_FREE(&s.work);
+    VEC_FREE(&s.loads);
+    VEC_FREE(&s.addends);
+    VEC_FREE(&s.absolutes);
+}

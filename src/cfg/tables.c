@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Indirect jumps to jump tables: slices every indirect jump, measures each table it finds, adds the edges, and repeats
+ * until nothing new is found, because handlers of an interpreter are reached through the table itself. Then decides what
+ * an unresolved jump means for its function.
+ *
+ * The number of entries is the longest run that can be entries, never less: a rewritten table with too many entries is
+ * harmless, one with too few is not, and the compare before the jump is sometimes another one's. So the bound of a
+ * compare only ever adds entries.
+ */
+#include "cfg/impl.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#define ENTRIES_MOST 65536
+#define SOFT_RUN_MOST 8 /* doubtful entries in a row before the table is taken to have ended */
+#define ROUNDS_MOST 12
+
+/* ---- entries ---- */
+
+static uint64_t absolute_entry(const struct build *b, uint64_t place)
+{
+    const struct image_reloc *r = image_reloc_at(b->img, place);
+    if (r)
+        return r->type == R_X86_64_RELATIVE ? (uint64_t)r->addend : 0;
+    const uint8_t *p = b->img->kind == IMAGE_EXEC ? image_at(b->img, place, 8) : NULL;
+    uint64_t word = 0;
+    if (p)
+        memcpy(&word, p, 8);
+    return word;
+}
+
+uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_t k)
+{
+    if (t->kind == CFG_TABLE_ABS64)
+        return absolute_entry(b, t->addr + 8ull * k);
+    const uint8_t *p = image_at(b->img, t->addr + 4ull * k, 4);
+    int32_t v;
+    if (!p)
+        return 0;
+    memcpy(&v, p, 4);
+    return t->addr + (uint64_t)(int64_t)v;
+}
+
+static bool jumps_into(const struct build *b, const struct cfg_func *from, const struct cfg_func *to, bool to_start)
+{
+    for (uint32_t i = from->insn_first; i < from->insn_first + from->insn_count; i++) {
+        const struct x86_insn *in = &b->c->insns.data[i];
+        if (is_direct_jump(in) && func_holds(to, in->target) && (to_start || in->target != to->addr))
+            return true;
+    }
+    return false;
+}
+
+/* Is g the part of f that the compiler moved away? */
+static bool is_partner(const struct build *b, uint32_t f, uint32_t g, bool trust_unknown_entry)
+{
+    const struct cfg_func *from = &b->c->funcs.data[f], *to = &b->c->funcs.data[g];
+    if (to->is_plt || to->fde == ID_NONE)
+        return false;
+    if (trust_unknown_entry && !b->entry_known[g])
+        return true;
+    return image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[to->fde], to->addr) != 8 ||
+           jumps_into(b, from, to, true) || jumps_into(b, to, from, false);
+}
+
+enum fit { FIT_NONE, FIT_SOFT, FIT_GOOD };
+
+/* Could this be an entry of a table of function f? Soft: it is some instruction, so it may stand between good ones. */
+static enum fit fit_entry(const struct build *b, uint32_t f, const struct found_table *t, uint64_t addr)
+{
+    const struct cfg *c = b->c;
+    uint32_t g = !addr ? ID_NONE : func_holds(&c->funcs.data[f], addr) ? f : cfg_func_at(c, addr);
+    if (g == ID_NONE || insn_in_func(c, g, addr) == ID_NONE)
+        return FIT_NONE;
+    bool at_start = addr == c->funcs.data[g].addr;
+    if (g == f)
+        return at_start && t->kind == CFG_TABLE_ABS64 ? FIT_SOFT : FIT_GOOD;
+    return is_partner(b, f, g, t->kind == CFG_TABLE_PIC32) ? FIT_GOOD : FIT_SOFT;
+}
+
+static uint64_t next_start(const struct build *b, uint64_t addr)
+{
+    size_t lo = 0, hi = b->table_starts.len;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (b->table_starts.data[mid] <= addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < b->table_starts.len ? b->table_starts.data[lo] : UINT64_MAX;
+}
+
+/* Entries of t, a table of function f: up to the last good one before the run of possible ones ends or another table
+ * starts; but if the whole range that the compare allows consists of instructions, all of it. */
+static uint32_t scan(const struct build *b, uint32_t f, const struct found_table *t)
+{
+    uint32_t bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, good = 0, k = 0, soft = 0;
+    uint64_t limit = next_start(b, t->addr);
+    bool in_run = true;
+    for (; k < ENTRIES_MOST; k++) {
+        uint64_t place = t->addr + (uint64_t)bytes * k;
+        if (k >= t->bound && (place >= limit || !in_run))
+            break;
+        if (image_is_code(b->img, place))
+            break;
+        enum fit fit = fit_entry(b, f, t, table_entry(b, t, k));
+        if (fit == FIT_NONE)
+            break;
+        soft = fit == FIT_SOFT ? soft + 1 : 0;
+        in_run = in_run && soft <= SOFT_RUN_MOST && place < limit;
+        if (in_run && fit == FIT_GOOD)
+            good = k + 1;
+    }
+    return k >= t->bound && t->bound > good ? t->bound : good;
+}
+
+/* ---- the compare before the jump ---- */
+
+static uint32_t bound_of_compare(const struct build *b, uint32_t cmp, uint32_t load)
+{
+    const struct cfg *c = b->c;
+    uint64_t imm = insn_imm(b, &c->insns.data[cmp]);
+    for (uint32_t i = cmp + 1; i < load; i++) {
+        const struct x86_insn *j = &c->insns.data[i];
+        if (j->kind == X86_JCC && imm < ENTRIES_MOST)
+            return j->cond == 7 ? (uint32_t)imm + 1 : j->cond == 3 ? (uint32_t)imm : 0; /* ja, jae */
+        if (j->flags_written)
+            break;
+    }
+    return 0;
+}
+
+/* Upper bound of the index register of the table read at `load`, as the nearest compare or mask before it says; 0: none. */
+static uint32_t find_bound(const struct build *b, const struct cfg_func *f, uint32_t load)
+{
+    const struct cfg *c = b->c;
+    const struct x86_insn *l = &c->insns.data[load];
+    uint8_t reg = l->mem_index < 16 ? l->mem_index : l->mem_base;
+    if (reg >= 16)
+        return 0;
+    for (uint32_t i = load; i-- > f->insn_first && load - i < 32;) {
+        const struct x86_insn *in = &c->insns.data[i];
+        bool reads = in->gpr_read >> reg & 1, writes = in->gpr_written >> reg & 1;
+        if (!falls_through(in))
+            return 0;
+        if (in->op == X86_OP_CMP && reads && in->imm_len && !in->loads)
+            return bound_of_compare(b, i, load);
+        if (in->op == X86_OP_AND && writes && in->imm_len && !in->loads)
+            return insn_imm(b, in) < ENTRIES_MOST ? (uint32_t)insn_imm(b, in) + 1 : 0;
+        if (!writes)
+            continue;
+        bool copy = !in->loads && in->gpr_read && !(in->gpr_read & (in->gpr_read - 1)) && !in->imm_len &&
+                    (in->op == X86_OP_MOV || in->op == X86_OP_MOVSXD || (in->op == X86_OP_OTHER && !in->flags_written));
+        if (!copy)
+            return 0;
+        reg = (uint8_t)__builtin_ctz(in->gpr_read); /* mov, movzx, movsx */
+    }
+    return 0;
+}
+
+/* ---- rounds ---- */
+
+static void add_start(struct build *b, uint64_t addr)
+{
+    size_t k = b->table_starts.len;
+    VEC_PUSH(&b->table_starts, addr);
+    for (; k && b->table_starts.data[k - 1] > addr; k--)
+        b->table_starts.data[k] = b->table_starts.data[k - 1];
+    b->table_starts.data[k] = addr;
+}
+
+static bool has_start(const struct build *b, uint64_t addr) { return addr && next_start(b, addr - 1) == addr; }
+
+/* The tables of a slice as found_table, appended; entries still 0. */
+static uint32_t add_found(struct build *b, const struct cfg_func *f, const struct slice_result *r)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < r->refs.len; k++) {
+        uint64_t addr = r->refs.data[k].addr;
+        if (k == 0 || addr != r->refs.data[k - 1].addr) {
+            struct found_table t = {.addr = addr, .ref_first = (uint32_t)b->refs.len, .kind = r->kind, .is_single = r->is_single};
+            t.by_reloc = t.kind == CFG_TABLE_ABS64 && image_reloc_at(b->img, addr);
+            t.bound = r->is_single ? 1 : find_bound(b, f, r->load);
+            VEC_PUSH(&b->tables, t);
+            n++;
+        }
+        VEC_PUSH(&b->refs, r->refs.data[k].insn);
+        b->tables.data[b->tables.len - 1].ref_count++;
+    }
+    return n;
+}
+
+static uint32_t measure(const struct build *b, uint32_t f, const struct found_table *t)
+{
+    if (!image_is_readonly_data(b->img, t->addr))
+        return 0;
+    if (t->is_single) {
+        struct found_table one = *t;
+        one.bound = 0;
+        return fit_entry(b, f, &one, table_entry(b, t, 0)) == FIT_GOOD;
+    }
+    return scan(b, f, t);
+}
+
+/* Edges of jump j to the entries of t that were not there before. */
+static bool add_table_edges(struct build *b, const struct jump *j, const struct found_table *t)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < t->entries; k++) {
+        uint32_t to = cfg_insn_at(b->c, table_entry(b, t, k));
+        uint64_t head = 0, e;
+        map_get(&b->table_edges, to, &head);
+        for (e = head; e && b->edge_nodes.data[e - 1].from != j->insn; e = b->edge_nodes.data[e - 1].next)
+            ;
+        if (e)
+            continue;
+        struct table_edge node = {j->insn, (uint32_t)head};
+        VEC_PUSH(&b->edge_nodes, node);
+        map_put(&b->table_edges, to, b->edge_nodes.len);
+        b->marks[to] |= MARK_LEADER;
+        any = true;
+    }
+    return any;
+}
+
+/* Slices j again. `measuring` is false in the first pass over the module, which only learns where tables start. */
+static bool resolve(struct build *b, struct jump *j, struct slice_result *r, bool measuring)
+{
+    const struct cfg_func *f = &b->c->funcs.data[j->func];
+    bool changed = false;
+    slice_jump(b, j->insn, j->func, r);
+    j->class = (uint8_t)r->class;
+    if (r->class != JUMP_TABLE)
+        return false;
+    size_t refs_before = b->refs.len;
+    j->table_first = (uint32_t)b->tables.len;
+    j->table_count = add_found(b, f, r);
+    for (uint32_t k = 0; k < j->table_count; k++) {
+        struct found_table *t = &b->tables.data[j->table_first + k];
+        if (!t->is_single && !has_start(b, t->addr) && image_is_readonly_data(b->img, t->addr))
+            add_start(b, t->addr);
+        if (!measuring)
+            continue;
+        t->entries = measure(b, j->func, t);
+        if (t->entries == 0)
+            j->class = t->kind == CFG_TABLE_ABS64 ? JUMP_POINTER : JUMP_UNKNOWN;
+    }
+    for (uint32_t k = 0; measuring && j->class == JUMP_TABLE && k < j->table_count; k++)
+        changed |= add_table_edges(b, j, &b->tables.data[j->table_first + k]);
+    if (!measuring || j->class != JUMP_TABLE) {
+        b->tables.len = j->table_first;
+        b->refs.len = refs_before;
+        j->table_count = 0;
+    }
+    return changed;
+}
+
+/* Until a whole round finds nothing new; then every verdict holds in the final graph. */
+static void resolve_function(struct build *b, size_t first, size_t end, struct slice_result *r)
+{
+    size_t tables_before = b->tables.len, refs_before = b->refs.len;
+    bool changed = true;
+    for (int round = 0; changed && round < ROUNDS_MOST; round++) {
+        changed = false;
+        b->tables.len = tables_before;
+        b->refs.len = refs_before;
+        for (size_t k = first; k < end; k++)
+            changed |= resolve(b, &b->jumps.data[k], r, true);
+    }
+    for (size_t k = first; changed && k < end; k++) /* never seen; better nothing than half of it */
+        b->jumps.data[k].class = JUMP_UNKNOWN;
+}
+
+static void list_jumps(struct build *b)
+{
+    const struct cfg *c = b->c;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+            if (c->insns.data[i].kind == X86_JMP_IND) {
+                struct jump j = {.insn = i, .func = f, .class = JUMP_POINTER};
+                VEC_PUSH(&b->jumps, j);
+            }
+    }
+}
+
+/* ---- what an unresolved jump means ---- */
+
+static bool has_labels(const struct build *b, const struct cfg_func *f)
+{
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+        if (b->marks[i] & MARK_ADDR_TAKEN)
+            return true;
+    return false;
+}
+
+/* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is
+ * taken: those are known. With the frame closed (CFA is rsp+8) it leaves the function for good, as far as we can tell;
+ * with the frame open it goes to one of the labels. A computed address that is not understood may go anywhere: with the
+ * frame open that is a table we do not know. */
+static void decide(struct build *b, struct jump *j)
+{
+    struct cfg_func *f = &b->c->funcs.data[j->func];
+    if (j->class == JUMP_TABLE || f->is_plt)
+        return;
+    if (j->class == JUMP_POINTER && !has_labels(b, f))
+        return;
+    bool closed = f->fde != ID_NONE && image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[f->fde],
+                                                                   b->c->insns.data[j->insn].addr) == 8;
+    f->unresolved = 1;
+    if (j->class == JUMP_POINTER)
+        j->to_labels = !closed;
+    else if (!closed)
+        refuse(f, CFG_REASON_TABLE);
+}
+
+/* needs: all marks, branches. fills: jumps, tables, refs, marks of table targets, unresolved, reason TABLE. */
+void build_tables(struct build *b)
+{
+    struct slice_result r = {0};
+    list_jumps(b);
+    for (size_t k = 0; k < b->jumps.len; k++)
+        if (!b->c->funcs.data[b->jumps.data[k].func].is_plt)
+            resolve(b, &b->jumps.data[k], &r, false);
+    for (size_t k = 0, end; k < b->jumps.len; k = end) {
+        for (end = k + 1; end < b->jumps.len && b->jumps.data[end].func == b->jumps.data[k].func; end++)
+            ;
+        if (!b->c->funcs.data[b->jumps.data[k].func].is_plt)
+            resolve_function(b, k, end, &r);
+    }
+    for (size_t k = 0; k < b->jumps.len; k++)
+        decide(b, &b->jumps.data[k]);
+    slice_result_fini(&r);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Marks the instructions at which control can arrive other than from the one before: targets of direct branches, code
+ * addresses held in data, relocations, symbols and operands, landing pads, and targets of branches in code that belongs to
+ * no function. Indirect jumps are for tables.c.
+ */
+#include "cfg/impl.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+/* Radix sort by bytes: the values are addresses, so that only some of the bytes differ. */
+void sort_u64(uint64_t *v, size_t n)
+{
+    uint64_t *from = v, *to = xmalloc((n + 1) * sizeof *to), *spare = to;
+    uint64_t all_or = 0, all_and = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        all_or |= v[i];
+        all_and &= v[i];
+    }
+    for (int shift = 0; shift < 64; shift += 8) {
+        size_t at[257] = {0};
+        if (!((all_or ^ all_and) >> shift & 255))
+            continue;
+        for (size_t i = 0; i < n; i++)
+            at[(from[i] >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++)
+            at[k + 1] += at[k];
+        for (size_t i = 0; i < n; i++)
+            to[at[from[i] >> shift & 255]++] = from[i];
+        uint64_t *t = from;
+        from = to;
+        to = t;
+    }
+    if (from != v)
+        memcpy(v, from, n * sizeof *v);
+    free(spare);
+}
+
+size_t sort_unique_u64(uint64_t *v, size_t n)
+{
+    sort_u64(v, n);
+    size_t out = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || v[i] != v[i - 1])
+            v[out++] = v[i];
+    return out;
+}
+
+/* ---- direct branches ---- */
+
+/* glibc skips a lock prefix when there is one thread: `je 1f; lock; 1: cmpxchg ...`. The branch is made to go to the
+ * prefix: always locked means the same. */
+static uint32_t at_lock_prefix(struct build *b, struct x86_insn *i, uint32_t g)
+{
+    uint64_t prefix = i->target - 1;
+    uint32_t to = func_holds(&b->c->funcs.data[g], prefix) ? insn_in_func(b->c, g, prefix) : ID_NONE;
+    const uint8_t *p = image_at(b->img, prefix, 1);
+    if (to == ID_NONE || !p || *p != 0xf0)
+        return ID_NONE;
+    VEC_PUSH(&b->c->split_targets, i->target);
+    i->target = prefix;
+    return to;
+}
+
+static void mark_call(struct build *b, uint32_t g, uint32_t to)
+{
+    if (to == b->c->funcs.data[g].insn_first)
+        b->entry_known[g] = 1;
+    else
+        b->marks[to] |= MARK_LEADER | MARK_CALLED;
+}
+
+static void mark_branch(struct build *b, uint32_t f, uint32_t from)
+{
+    struct cfg *c = b->c;
+    struct x86_insn *i = &c->insns.data[from];
+    uint32_t g = func_holds(&c->funcs.data[f], i->target) ? f : cfg_func_at(c, i->target);
+    if (g == ID_NONE)
+        return;
+    uint32_t to = insn_in_func(c, g, i->target);
+    if (to == ID_NONE)
+        to = at_lock_prefix(b, i, g);
+    if (to == ID_NONE) {
+        refuse(&c->funcs.data[g], CFG_REASON_SPLIT_INSN);
+    } else if (i->kind == X86_CALL) {
+        mark_call(b, g, to);
+    } else {
+        struct branch br = {to, from};
+        b->marks[to] |= MARK_LEADER;
+        VEC_PUSH(&b->branches, br);
+    }
+}
+
+/* needs: functions. fills: marks, branches, split_targets, reason SPLIT_INSN. */
+void build_branch_targets(struct build *b)
+{
+    struct cfg *c = b->c;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+            if (is_direct_jump(&c->insns.data[i]) || c->insns.data[i].kind == X86_CALL)
+                mark_branch(b, f, i);
+    }
+    uint64_t *keys = xmalloc((b->branches.len + 1) * sizeof *keys);
+    for (size_t k = 0; k < b->branches.len; k++)
+        keys[k] = (uint64_t)b->branches.data[k].to << 32 | b->branches.data[k].from;
+    sort_u64(keys, b->branches.len);
+    for (size_t k = 0; k < b->branches.len; k++)
+        b->branches.data[k] = (struct branch){(uint32_t)(keys[k] >> 32), (uint32_t)keys[k]};
+    free(keys);
+    c->split_targets.len = sort_unique_u64(c->split_targets.data, c->split_targets.len);
+}
+
+/* ---- addresses of code ---- */
+
+/* Somebody holds this address. Anything that is no instruction of ours is ignored: numbers may look like addresses. */
+static void mark_address(struct build *b, uint64_t addr)
+{
+    struct cfg *c = b->c;
+    uint32_t g = cfg_func_at(c, addr), to = g == ID_NONE ? ID_NONE : insn_in_func(c, g, addr);
+    if (to == ID_NONE)
+        return;
+    if (to == c->funcs.data[g].insn_first) {
+        b->entry_known[g] = 1;
+        return;
+    }
+    b->marks[to] |= MARK_LEADER | MARK_ADDR_TAKEN;
+    VEC_PUSH(&c->mid_targets, addr);
+}
+
+static void mark_relocs(struct build *b)
+{
+    const struct image *img = b->img;
+    for (size_t k = 0; k < img->reloc_count; k++) {
+        const struct image_reloc *r = &img->relocs[k];
+        if (r->type == R_X86_64_RELATIVE || r->type == R_X86_64_IRELATIVE) {
+            mark_address(b, (uint64_t)r->addend);
+        } else if (r->type == R_X86_64_64 && r->sym && r->sym < img->dynsym_count) {
+            if (img->symbols[r->sym].shndx != SHN_UNDEF)
+                mark_address(b, img->symbols[r->sym].addr + (uint64_t)r->addend);
+        } else if (r->type == R_X86_64_JUMP_SLOT) { /* before it is bound the slot leads back into its PLT stub */
+            const uint8_t *p = image_at(img, r->addr, 8);
+            uint64_t word;
+            if (p) {
+                memcpy(&word, p, 8);
+                mark_address(b, word);
+            }
+        }
+    }
+}
+
+/* Exported labels inside a function: other modules may call them. */
+static void mark_symbols(struct build *b)
+{
+    for (size_t k = 1; k < b->img->dynsym_count; k++) {
+        const struct image_symbol *s = &b->img->symbols[k];
+        bool code = s->type == STT_FUNC || s->type == STT_NOTYPE || s->type == STT_GNU_IFUNC;
+        if (code && s->shndx != SHN_UNDEF && s->shndx < SHN_LORESERVE)
+            mark_address(b, s->addr);
+    }
+}
+
+static bool may_hold_pointers(const struct image_section *s)
+{
+    static const char *const never[] = {".eh_frame", ".eh_frame_hdr", ".gcc_except_table", ".interp", ".dynstr"};
+    if (!(s->flags & SHF_ALLOC) || (s->flags & SHF_EXECINSTR) || !s->addr)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(never); i++)
+        if (strcmp(s->name, never[i]) == 0)
+            return false;
+    return s->type == SHT_PROGBITS || s->type == SHT_INIT_ARRAY || s->type == SHT_FINI_ARRAY || s->type == SHT_PREINIT_ARRAY;
+}
+
+static void mark_words(struct build *b, uint64_t addr, uint64_t len, uint64_t lo, uint64_t hi)
+{
+    uint64_t first = ALIGN_UP(addr, 8ull), end = addr + len;
+    const uint8_t *p = end > first ? image_at(b->img, first, end - first) : NULL;
+    for (uint64_t at = 0; p && at + 8 <= end - first; at += 8) {
+        uint64_t word;
+        memcpy(&word, p + at, 8);
+        if (word - lo < hi - lo)
+            mark_address(b, word);
+    }
+}
+
+/* A fixed-address program has no relocations: every aligned word of its data that hits an instruction may be a pointer. */
+static void mark_data_words(struct build *b)
+{
+    const struct cfg *c = b->c;
+    if (b->img->kind != IMAGE_EXEC || c->funcs.len == 0)
+        return;
+    const struct cfg_func *last = &c->funcs.data[c->funcs.len - 1];
+    uint64_t lo = c->funcs.data[0].addr, hi = last->addr + last->size;
+    for (size_t k = 0; k < b->img->section_count; k++)
+        if (may_hold_pointers(&b->img->sections[k]))
+            mark_words(b, b->img->sections[k].addr, b->img->sections[k].size, lo, hi);
+    for (size_t k = 0; b->img->section_count == 0 && k < b->img->segment_count; k++) {
+        const struct image_segment *s = &b->img->segments[k];
+        if (s->type == PT_LOAD && !(s->flags & PF_X))
+            mark_words(b, s->vaddr, s->filesz, lo, hi);
+    }
+}
+
+/* The address of code that an instruction holds as a value: lea, or an immediate where addresses are fixed. */
+static void mark_operand(struct build *b, const struct x86_insn *i)
+{
+    bool fixed = b->img->kind == IMAGE_EXEC;
+    if (i->kind != X86_PLAIN || !i->target)
+        return;
+    if ((i->props & X86_PROP_LEA) && ((i->props & X86_PROP_RIPREL) || (fixed && (i->props & X86_PROP_ABS32)))) {
+        mark_address(b, i->target);
+    } else if (fixed && (i->props & X86_PROP_IMM_ADDR)) {
+        mark_address(b, (i->props & (X86_PROP_RIPREL | X86_PROP_ABS32)) ? insn_imm(b, i) : i->target);
+    }
+}
+
+/* needs: functions. fills: marks ADDR_TAKEN, entry_known, mid_targets (sorted at the end of the build). */
+void build_address_targets(struct build *b)
+{
+    mark_relocs(b);
+    mark_symbols(b);
+    mark_data_words(b);
+    for (size_t i = 0; i < b->c->insns.len; i++)
+        if (b->c->insns.data[i].props & (X86_PROP_LEA | X86_PROP_IMM_ADDR))
+            mark_operand(b, &b->c->insns.data[i]);
+}
+
+/* ---- landing pads ---- */
+
+struct pad_ctx {
+    struct build *b;
+    uint32_t func;
+    bool bad;
+};
+
+static void mark_pad(void *ctx, uint64_t pad)
+{
+    struct pad_ctx *p = ctx;
+    const struct cfg_func *f = &p->b->c->funcs.data[p->func];
+    uint32_t to = func_holds(f, pad) ? insn_in_func(p->b->c, p->func, pad) : cfg_insn_at(p->b->c, pad);
+    if (to == ID_NONE)
+        p->bad = true;
+    else
+        p->b->marks[to] |= MARK_LEADER | MARK_PAD;
+}
+
+/* needs: functions. fills: marks PAD, reason UNWIND where the exception table is not understood. */
+void build_landing_pads(struct build *b)
+{
+    struct cfg *c = b->c;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        struct cfg_func *fn = &c->funcs.data[f];
+        if (fn->fde == ID_NONE || fn->is_plt || !c->unwind.fdes[fn->fde].lsda || !fn->insn_count)
+            continue;
+        struct pad_ctx ctx = {.b = b, .func = f};
+        if (image_unwind_landing_pads(b->img, &c->unwind, fn->fde, mark_pad, &ctx) < 0 || ctx.bad)
+            refuse(fn, CFG_REASON_UNWIND);
+    }
+}
+
+/* ---- code outside all functions ---- */
+
+static void mark_outside_insn(struct build *b, const struct x86_insn *i)
+{
+    struct cfg *c = b->c;
+    bool jump = is_direct_jump(i);
+    if (!jump && i->kind != X86_CALL) {
+        mark_operand(b, i);
+        return;
+    }
+    uint32_t g = cfg_func_at(c, i->target), to = g == ID_NONE ? ID_NONE : insn_in_func(c, g, i->target);
+    if (to == ID_NONE)
+        return;
+    b->entry_known[g] |= to == c->funcs.data[g].insn_first;
+    if (to == c->funcs.data[g].insn_first)
+        return;
+    b->marks[to] |= (uint8_t)(MARK_LEADER | (jump ? MARK_ADDR_TAKEN : MARK_CALLED));
+    VEC_PUSH(&c->outside_targets, i->target);
+}
+
+/* Data may stand among such code, so that some of what is found here never runs: a few block borders too many. */
+static void sweep_gap(struct build *b, uint64_t addr, uint64_t end)
+{
+    const uint8_t *p = end > addr ? image_at(b->img, addr, end - addr) : NULL;
+    struct x86_insn i;
+    for (uint64_t at = 0; p && at < end - addr;) {
+        int n = x86_decode(p + at, end - addr - at, addr + at, &i);
+        if (n)
+            mark_outside_insn(b, &i);
+        at += n ? (uint64_t)n : 1;
+    }
+}
+
+static void sweep_outside(struct build *b, uint64_t addr, uint64_t end)
+{
+    const struct cfg *c = b->c;
+    uint64_t at = addr;
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        if (fn->addr + fn->size <= at || fn->addr >= end || fn->reason == CFG_REASON_OVERLAP)
+            continue;
+        sweep_gap(b, at, min_u64(fn->addr, end));
+        at = fn->addr + fn->size;
+        if (fn->reason == CFG_REASON_UNDECODABLE && fn->insn_count) {
+            const struct x86_insn *last = &c->insns.data[fn->insn_first + fn->insn_count - 1];
+            at = last->addr + last->len;
+        }
+    }
+    sweep_gap(b, at, end);
+}
+
+/* needs: functions, reasons UNDECODABLE and OVERLAP. fills: marks, outside_targets, bytes_code. */
+void build_outside_targets(struct build *b)
+{
+    struct cfg *c = b->c;
+    for (size_t k = 0; k < b->img->section_count; k++) {
+        const struct image_section *s = &b->img->sections[k];
+        if (!(s->flags & SHF_ALLOC) || !(s->flags & SHF_EXECINSTR) || s->type == SHT_NOBITS)
+            continue;
+        c->bytes_code += s->size;
+        sweep_outside(b, s->addr, s->addr + s->size);
+    }
+    for (size_t k = 0; b->img->section_count == 0 && k < b->img->segment_count; k++) {
+        const struct image_segment *s = &b->img->segments[k];
+        if (s->type != PT_LOAD || !(s->flags & PF_X))
+            continue;
+        c->bytes_code += s->filesz;
+        sweep_outside(b, s->vaddr, s->vaddr + s->filesz);
+    }
+    c->outside_targets.len = sort_unique_u64(c->outside_targets.data, c->outside_targets.len);
+}
