@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# lib.sh: what the end-to-end cases say things with. Every check prints one TAP line; what a reader needs to see why it
+# failed follows as "# " lines. A case runs in an empty folder; $MTOOL is the program under test.
+
+PROGRAMS=$E2E/programs
+REFUSED=125 # status of count and run when mtool itself could not do it, as with env(1)
+
+ok() { echo "ok - $1"; }
+not_ok() { # NAME TEXT...
+    echo "not ok - $1"
+    shift
+    printf '%s\n' "$@" | tail -n 40 | sed 's/^/# /'
+}
+skip() { echo "ok - $1 # SKIP $2"; }
+check() { # NAME COMMAND...
+    local name=$1 out
+    shift
+    if out=$("$@" 2>&1); then ok "$name"; else not_ok "$name" "$*: status $?" "$out"; fi
+}
+is() { # NAME GOT WANTED
+    if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "got:    $2" "wanted: $3"; fi
+}
+is_like() { # NAME GOT PATTERN: an extended regular expression
+    if grep -qE -- "$3" <<<"$2"; then ok "$1"; else not_ok "$1" "got: $2" "wanted something like: $3"; fi
+}
+
+# build OUT SOURCE [FLAGS...]: SOURCE under programs/, by its suffix; CC, CXX and FC may be set.
+build() {
+    local out=$1 source=$PROGRAMS/$2
+    shift 2
+    case $source in
+    *.c) ${CC:-gcc} -g -O2 -I "$PROGRAMS" -o "$out" "$source" "$@" ;;
+    *.cc) ${CXX:-g++} -g -O2 -I "$PROGRAMS" -o "$out" "$source" "$@" ;;
+    *.f90) ${FC:-gfortran} -g -O2 -J . -o "$out" "$source" "$@" ;;
+    esac || { not_ok "build of $out" "see above"; return 1; }
+}
+
+# run_plain / run_counted PROGRAM ARGS...: leave plain.* or counted.* (out, err, status); stdin is $INPUT or nothing.
+run_plain() {
+    "$@" <"${INPUT:-/dev/null}" >plain.out 2>plain.err
+    plain_status=$?
+}
+run_counted() {
+    rm -f counted.mtool
+    "$MTOOL" count -o counted.mtool -- "$@" <"${INPUT:-/dev/null}" >counted.out 2>counted.err
+    counted_status=$?
+}
+
+# What the program itself wrote to stderr: mtool speaks only after the program has ended, in lines that say who speaks.
+program_part() { head -c "$(stat -c %s plain.err)" <(grep -v '^mtool: ' counted.err); }
+
+# same NAME PROGRAM ARGS...: plain and counted, the same stdout, stderr and status, and a profile.
+same() {
+    local name=$1 why=
+    shift
+    run_plain "$@"
+    run_counted "$@"
+    [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
+    cmp -s plain.out counted.out || why+="stdout differs; "
+    cmp -s plain.err <(program_part) || why+="stderr differs; "
+    [ -s counted.mtool ] || why+="no profile; "
+    if [ -z "$why" ]; then
+        ok "$name: same as plain"
+    else
+        not_ok "$name: same as plain" "$why" "$(diff plain.out counted.out | head -10)" "$(head -n 20 counted.err)"
+    fi
+}
+
+# block_counts PROFILE PROGRAM: "ADDRESS SIZE INSTRUCTIONS COUNT" of the executed blocks of that module.
+block_counts() {
+    "$MTOOL" dump counts --json "$1" | jq -r --arg module "$(realpath "$2")" \
+        '.blocks[] | select(.module == $module) | "\(.address) \(.size_bytes) \(.instructions) \(.count)"'
+}
+
+# expected NAME PROGRAM: every "expect PLACE NUMBER" that the program printed holds: the sum of the counts of the blocks
+# around the labels here_PLACE_*, or of the block at the entry of function PLACE.
+expected() {
+    local out
+    block_counts counted.mtool "$2" >blocks.txt
+    nm "$2" | grep -iE ' [tTwW] ' >symbols.txt
+    if out=$(perl "$E2E/expected.pl" counted.out symbols.txt blocks.txt); then
+        ok "$1: exact counts ($out)"
+    else
+        not_ok "$1: exact counts" "$out" "$(tail -n 5 counted.err)"
+    fi
+}
+same_and_expected() { # NAME PROGRAM ARGS...
+    same "$@"
+    expected "$1" "$2"
+}
+
+# refused NAME PATTERN STATUS COMMAND...: ends with STATUS, says exactly one line, which matches, and leaves no file.
+refused() {
+    local name=$1 pattern=$2 wanted=$3 status said before
+    shift 3
+    before=$(ls -A)
+    said=$("$@" 2>&1 >refused.out </dev/null)
+    status=$?
+    local why=
+    [ "$status" = "$wanted" ] || why+="status $status, wanted $wanted; "
+    [ "$(wc -l <<<"$said")" = 1 ] || why+="not exactly one line; "
+    grep -qiE -- "$pattern" <<<"$said" || why+="the line is not like '$pattern'; "
+    [ -s refused.out ] && why+="something on stdout; "
+    rm -f refused.out
+    [ "$(ls -A)" = "$before" ] || why+="files left: $(ls -A | tr '\n' ' '); "
+    if [ -z "$why" ]; then ok "$name"; else not_ok "$name" "$*" "$why" "$said"; fi
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# finish: no process of this case may be left, and nothing in the temporary folder.
+finish() {
+    local left='' pid
+    for pid in /proc/[0-9]*; do
+        pid=${pid#/proc/}
+        [ "$pid" = $$ ] || [ "$pid" = "$PPID" ] && continue
+        if grep -qz "^E2E_MARK=$E2E_MARK\$" "/proc/$pid/environ" 2>/dev/null; then
+            left+="$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null); "
+            kill -9 "$pid"
+        fi
+    done
+    is "no process left behind" "$left" ""
+    is "nothing left in the temporary folder" "$(ls -A "$TMPDIR")" ""
+}

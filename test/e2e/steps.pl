@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# steps.pl STEPS BLOCKS EDGES: compares what programs/stepper.c saw with the counts of mtool, block by block and edge by
+# edge; at most 3 % of the steps may lie in no counted block. BLOCKS has lines "ADDRESS SIZE INSTRUCTIONS COUNT", EDGES "FROM TO COUNT", addresses with 0x.
+use strict;
+use warnings;
+my ($steps, $blocks, $edges) = @ARGV;
+my (%at, %pair, %into, @block, %size, @wrong, $right);
+open my $s, '<', $steps or die "$steps: $!";
+while (<$s>) {
+    my ($prev, $addr, $count) = split;
+    $at{hex $addr} += $count;
+    push @{$into{hex $addr}}, [hex $prev, $count] if $prev ne '-';
+}
+open my $b, '<', $blocks or die "$blocks: $!";
+while (<$b>) {
+    my ($addr, $size, undef, $count) = split;
+    $addr = hex $addr;
+    $size{$addr} = $size;
+    my $want = $at{$addr} || 0;
+    $count == $want ? $right++ : push @wrong, sprintf "block %x: counted %s, stepped %s", $addr, $count, $want;
+}
+open my $e, '<', $edges or die "$edges: $!";
+while (<$e>) {
+    my ($from, $to, $count) = split;
+    ($from, $to) = (hex $from, hex $to);
+    my $want = 0;
+    $want += $_->[1] for grep { $_->[0] >= $from && $_->[0] < $from + $size{$from} } @{$into{$to} || []};
+    next if !$want && $to == $from + $size{$from}; # a call and its return point: the step before is the return
+    $count == $want ? $right++ : push @wrong, sprintf "edge %x to %x: counted %s, stepped %s", $from, $to, $count, $want;
+}
+my ($all, $outside) = (0, 0);
+my @starts = sort { $a <=> $b } keys %size;
+my $i = 0;
+for my $addr (sort { $a <=> $b } keys %at) {
+    $i++ while $i < $#starts && $starts[$i + 1] <= $addr;
+    $all += $at{$addr};
+    $outside += $at{$addr} unless @starts && $starts[$i] <= $addr && $addr < $starts[$i] + $size{$starts[$i]};
+}
+push @wrong, "$outside of $all steps lie in no counted block" if $outside > 0.03 * $all;
+splice @wrong, 12, @wrong - 12, "... " . (@wrong - 12) . " more" if @wrong > 12;
+print @wrong ? join("\n", @wrong) : "$right blocks and edges, $outside of $all steps outside", "\n";
+exit(@wrong || !$right ? 1 : 0);
