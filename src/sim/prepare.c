@@ -74,9 +74,9 @@ static double slots_of(const struct machine *m, const struct x86_detail *d, cons
 {
     double slots = op ? op->slots : 0;
     bool is_rmw = op && d->is_load && d->is_store;
-    if (d->is_load && (!op || !m->fuse_load))
+    if (d->is_load && (!op || m->fuse_load == 0))
         slots += machine_access(m, d, false)->slots;
-    if (d->is_store && !d->is_call && (!op || !m->fuse_store || (d->is_load && !is_rmw)))
+    if (d->is_store && !d->is_call && (!op || m->fuse_store == 0 || (d->is_load && !is_rmw)))
         slots += machine_access(m, d, true)->slots;
     return slots;
 }
@@ -126,7 +126,7 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->effect_dst = d.effect_dst;
     out->effect_src = d.effect_src;
     out->imm = d.imm;
-    if (op && !(d.is_zero_idiom && m->zero_idiom))
+    if (op && !(d.is_zero_idiom && m->zero_idiom != 0))
         take_class(m, op, out);
     if (d.is_load)
         take_load(m, &d, out);

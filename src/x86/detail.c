@@ -250,8 +250,10 @@ static void take_operands(struct work *w)
 static bool same_sources(const struct work *w)
 {
     int n = w->in.operand_count_visible;
+    if (n < 2)
+        return false;
     const ZydisDecodedOperand *a = &w->op[n - 2], *b = &w->op[n - 1];
-    return n >= 2 && a->type == ZYDIS_OPERAND_TYPE_REGISTER && b->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+    return a->type == ZYDIS_OPERAND_TYPE_REGISTER && b->type == ZYDIS_OPERAND_TYPE_REGISTER &&
            a->reg.value == b->reg.value && a->encoding != ZYDIS_OPERAND_ENCODING_MASK;
 }
 
