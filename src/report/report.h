@@ -14,7 +14,13 @@ struct report_options {
     bool is_terminal; /* colour */
     unsigned columns; /* width, 0: 80 */
     enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE } by;
-    enum { REPORT_SORT_MEMORY, REPORT_SORT_ACTUAL, REPORT_SORT_IDEAL, REPORT_SORT_OVERHEAD, REPORT_SORT_INSTRUCTIONS } sort;
+    enum {
+        REPORT_SORT_MEMORY,
+        REPORT_SORT_ACTUAL,
+        REPORT_SORT_IDEAL,
+        REPORT_SORT_OVERHEAD,
+        REPORT_SORT_INSTRUCTIONS
+    } sort;
 };
 /* text.c: the paper's Figure 2 in today's words: predicted, measured, overhead, system time; then coverage. */
 void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out);

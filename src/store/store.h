@@ -10,18 +10,25 @@
 
 #define STORE_SCHEMA_VERSION 1
 
-/* Opens PATH for writing before the work is done, so that an unwritable place is refused early; writes nothing yet that a
- * reader could take for a profile. NULL path: chooses PROGRAM.mtool, PROGRAM.2.mtool, ... in the current folder, never an existing one.
+/* ---- write.c ---- */
+
+/* Tries PATH before the work is done, so that an unwritable place is refused early; leaves nothing on disk until
+ * store_commit. NULL path: chooses PROGRAM.mtool, PROGRAM.2.mtool, ... in the current folder, never an existing one.
  * An existing PATH is refused unless force. 0, or -1 after one line. */
 struct store;
 int store_create(const char *path, const char *program, bool force, struct store **out);
+/* Where the profile goes; final after store_commit, since another run may take the name meanwhile. */
 const char *store_path(const struct store *s);
-/* Writes everything in one transaction and renames into place. 0, or -1 after one line (full disk...); nothing half-written. */
+/* Writes everything in one transaction under a hidden name and renames into place. SIGINT, SIGTERM, SIGHUP and SIGQUIT
+ * are held back meanwhile and make it stop. 0, or -1 after one line (full disk...); nothing half-written stays. */
 int store_commit(struct store *s, const struct prof_result *r);
-void store_abort(struct store *s); /* removes what was begun; after commit only frees */
+void store_abort(struct store *s); /* frees; also after commit */
+
+/* ---- read.c ---- */
+
 /* Reads a profile. 0, or -1 after one line (missing, no profile of ours, newer or older schema, corrupt). */
 int store_read(const char *path, struct prof_result **out);
-/* Schema and row counts as stable text, for `mtool dump db`. */
-int store_dump(const char *path, bool json, FILE *out);
+/* Schema and row counts as stable text, for `mtool dump db`. 0, or -1 after one line. */
+int store_dump(const char *path, bool json, struct strbuf *out);
 
 #endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report/impl.h: what the painters share: names fit to be read, and text that fits a terminal whatever is in it.
+ */
+#ifndef MTOOL_REPORT_IMPL_H
+#define MTOOL_REPORT_IMPL_H
+
+#include "prof/prof.h"
+#include "report/report.h"
+
+/* ---- name.c ---- */
+
+/* Every mangled C++ (and old Rust) name inside `function` as its author wrote it; `function` itself if there is none or
+ * no demangler on this machine. In `a`. */
+const char *name_plain(struct arena *a, const char *function);
+/* Without arguments and with template arguments as <..>; what is left may still be long. In `a`. */
+const char *name_brief(struct arena *a, const char *plain);
+
+/* ---- cell.c ---- */
+
+/* Valid UTF-8 without anything that drives a terminal: control characters, direction marks and stray bytes as \xNN.
+ * `text` itself if there is nothing to change, else in `a`. */
+const char *cell_safe(struct arena *a, const char *text);
+size_t cell_width(const char *safe); /* columns on a terminal */
+/* `safe` in at most `width` columns; what does not fit goes from its middle, for "...". */
+void cell_put_short(struct strbuf *out, const char *safe, size_t width);
+void cell_put_left(struct strbuf *out, const char *safe, size_t width);  /* shortened, then filled with blanks */
+void cell_put_right(struct strbuf *out, const char *safe, size_t width); /* never shortened */
+
+/* Text broken at blanks into lines of at most `width` columns; all but the first begin with `indent` blanks. */
+void cell_put_wrapped(struct strbuf *out, const char *safe, size_t width, size_t indent);
+
+/* ---- figure.c: numbers as short text in `a`; "?" if unknown ---- */
+
+const char *figure_real(struct arena *a, double x, int decimals);
+int figure_decimals(double largest); /* so that `largest` shows three or four digits */
+const char *figure_interval(struct arena *a, const struct prof_interval *i, int decimals); /* "0.350..0.432" */
+const char *figure_percent(struct arena *a, double fraction);                              /* "42%", "0.3%", "1200x" */
+const char *figure_count(struct arena *a, uint64_t n);                                     /* "1,234,567" */
+
+/* ---- grid.c: a table ---- */
+
+typedef void shorten_fn(struct strbuf *out, const char *text, size_t width, struct arena *a);
+struct grid_column {
+    const char *head[2];
+    bool is_left;
+    shorten_fn *shorten; /* columns of text share the width that figures (NULL) leave */
+};
+struct grid_row {
+    const char *const *cells; /* safe text, one a column */
+    bool is_dim;
+};
+struct grid {
+    const struct grid_column *columns;
+    size_t column_count;
+    VEC(struct grid_row) rows;
+    unsigned width;
+    bool is_terminal;
+    struct arena *arena;
+};
+void grid_init(struct grid *g, const struct grid_column *columns, size_t count, const struct report_options *o,
+               struct arena *a);
+void grid_row(struct grid *g, const char *const *cells, bool is_dim);
+void grid_put(struct grid *g, struct strbuf *out); /* and frees the rows */
+shorten_fn shorten_middle, shorten_place;
+
+/* ---- rows.c: which objects the table shows, in its order ---- */
+
+struct row_set {
+    const struct prof_object **objects; /* sums over a function are objects too, with the place of its procedure */
+    size_t count;
+    size_t insignificant; /* left out for that */
+};
+void rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
+double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unknown */
+
+#define REPORT_TOP 20
+#define REPORT_COLUMNS 80
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The result as JSON: schemas mtool-report-1 and mtool-count-1 (doc/profile.md). Members are added, never renamed; what
+ * is unknown is null. */
+#include <math.h>
+
+#include "report/impl.h"
+
+static void put_count(struct json *j, const char *key, uint64_t n)
+{
+    if (n == PROF_UNKNOWN)
+        json_null(j, key);
+    else
+        json_u64(j, key, n);
+}
+
+static void put_line(struct json *j, const char *key, uint32_t line)
+{
+    if (line)
+        json_u64(j, key, line);
+    else
+        json_null(j, key);
+}
+
+static void put_interval(struct json *j, const char *const keys[3], const struct prof_interval *i)
+{
+    json_real(j, keys[0], i->value);
+    json_real(j, keys[1], i->low);
+    json_real(j, keys[2], i->high);
+}
+#define INTERVAL(j, name, unit, i)                                                                                     \
+    put_interval(j, (const char *const[3]){name unit, name "_low" unit, name "_high" unit}, i)
+
+static void put_command(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "command");
+    for (const char **w = r->command; w && *w; w++)
+        json_str(j, NULL, *w);
+    json_array_end(j);
+}
+
+static void put_machine(struct json *j, const struct prof_result *r)
+{
+    json_object(j, "machine");
+    json_str(j, "cpu", r->machine.cpu);
+    json_str(j, "description", r->machine.description);
+    json_str(j, "kernel", r->machine.kernel);
+    json_real(j, "tsc_hz", r->machine.tsc_hz);
+    json_real(j, "cycles_per_tsc", r->machine.cycles_per_tsc);
+    json_real(j, "ideal_error_median", r->machine.ideal_error_median);
+    json_real(j, "ideal_error_p90", r->machine.ideal_error_p90);
+    json_real(j, "ideal_bias", r->machine.ideal_bias);
+    json_object_end(j);
+}
+
+static void put_run(struct json *j, const struct prof_result *r)
+{
+    json_str(j, "started", r->started);
+    json_str(j, "mtool_version", r->mtool_version);
+    json_str(j, "options", r->options);
+    json_i64(j, "exit", r->exit_status);
+    json_u64(j, "plain_runs", r->plain_runs);
+    put_count(j, "samples", r->samples);
+    put_count(j, "samples_lost", r->samples_lost);
+    json_str(j, "sampler", r->sampler);
+    json_str(j, "launch_mode", r->launch_mode);
+    json_u64(j, "processes", r->processes);
+    json_u64(j, "threads", r->threads);
+}
+
+static void put_time(struct json *j, const struct prof_result *r)
+{
+    json_object(j, "time");
+    INTERVAL(j, "predicted_user", "_s", &r->predicted_user_s);
+    INTERVAL(j, "actual_user", "_s", &r->actual_user_s);
+    INTERVAL(j, "actual_system", "_s", &r->actual_system_s);
+    INTERVAL(j, "overhead", "", &r->overhead);
+    json_object_end(j);
+}
+
+static void put_coverage(struct json *j, const struct prof_result *r)
+{
+    json_object(j, "coverage");
+    put_count(j, "functions", r->coverage.functions);
+    put_count(j, "functions_rewritten", r->coverage.functions_rewritten);
+    put_count(j, "instructions_counted", r->coverage.instructions_counted);
+    json_real(j, "instructions_counted_share", r->coverage.instructions_counted_share);
+    put_count(j, "memory_ops", r->coverage.memory_ops);
+    json_real(j, "memory_ops_measured", r->coverage.memory_ops_measured);
+    json_real(j, "unexplained_overhead", r->coverage.unexplained_overhead);
+    json_object_end(j);
+}
+
+static void put_object_place(struct json *j, const struct prof_object *o, struct arena *a)
+{
+    json_u64(j, "id", o->id);
+    json_str(j, "kind", prof_kind_name[o->kind]);
+    json_str(j, "module", o->module);
+    json_str(j, "function", o->function);
+    json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
+    json_hex(j, "address", o->address);
+    json_str(j, "file", o->file);
+    put_line(j, "line_first", o->line_first);
+    put_line(j, "line_last", o->line_last);
+    if (o->parent == ID_NONE)
+        json_null(j, "parent");
+    else
+        json_u64(j, "parent", o->parent);
+    json_u64(j, "depth", o->depth);
+}
+
+static void put_object_counts(struct json *j, const struct prof_object *o)
+{
+    put_count(j, "entries", o->entries);
+    put_count(j, "iterations", o->iterations);
+    put_count(j, "instructions", o->instructions);
+    put_count(j, "memory_ops", o->memory_ops);
+    put_count(j, "instructions_incl", o->instructions_incl);
+    put_count(j, "memory_ops_incl", o->memory_ops_incl);
+    json_real(j, "memory_ops_share", o->memory_share);
+    put_count(j, "samples", o->samples);
+}
+
+static void put_object_times(struct json *j, const struct prof_object *o)
+{
+    INTERVAL(j, "ideal", "_s", &o->ideal_s);
+    json_str(j, "ideal_method", o->ideal_method);
+    INTERVAL(j, "actual", "_s", &o->actual_s);
+    json_str(j, "actual_method", o->actual_method);
+    json_real(j, "branch_s", o->branch_s);
+    INTERVAL(j, "memory", "_s", &o->memory_s);
+    json_real(j, "overhead", overhead_of(o));
+    INTERVAL(j, "ideal_incl", "_s", &o->ideal_incl_s);
+    INTERVAL(j, "actual_incl", "_s", &o->actual_incl_s);
+    INTERVAL(j, "memory_incl", "_s", &o->memory_incl_s);
+    json_real(j, "extra_cycles_per_memory_op", o->extra_cycles_per_memory_op);
+    json_str(j, "bound_by", o->bound_by);
+    json_bool(j, "significant", o->is_significant);
+}
+
+static void put_objects(struct json *j, const struct prof_result *r, struct arena *a)
+{
+    json_array(j, "objects");
+    for (size_t i = 0; i < r->object_count; i++) {
+        json_object(j, NULL);
+        put_object_place(j, &r->objects[i], a);
+        put_object_counts(j, &r->objects[i]);
+        put_object_times(j, &r->objects[i]);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_modules(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "modules");
+    for (size_t i = 0; i < r->module_count; i++) {
+        const struct prof_module *m = &r->modules[i];
+        json_object(j, NULL);
+        json_str(j, "path", m->path);
+        json_str(j, "build_id", m->build_id);
+        json_bool(j, "counted", m->is_counted);
+        put_count(j, "functions", m->functions);
+        put_count(j, "functions_rewritten", m->functions_rewritten);
+        put_count(j, "instructions", m->instructions);
+        put_count(j, "memory_ops", m->memory_ops);
+        json_real(j, "time_share", m->time_share);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_lines(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "lines");
+    for (size_t i = 0; i < r->line_count; i++) {
+        const struct prof_line *l = &r->lines[i];
+        json_object(j, NULL);
+        json_str(j, "file", l->file);
+        put_line(j, "line", l->line);
+        put_count(j, "instructions", l->instructions);
+        put_count(j, "memory_ops", l->memory_ops);
+        put_count(j, "samples", l->samples);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_refused(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "refused");
+    for (size_t i = 0; i < r->refused_count; i++) {
+        const struct prof_refused *f = &r->refused[i];
+        json_object(j, NULL);
+        json_str(j, "module", f->module);
+        json_str(j, "function", f->function);
+        json_hex(j, "address", f->address);
+        json_str(j, "reason", f->reason);
+        json_real(j, "time_share", f->time_share);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_warnings(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "warnings");
+    for (size_t i = 0; i < r->warning_count; i++) {
+        json_object(j, NULL);
+        json_str(j, "id", r->warnings[i].id);
+        json_str(j, "text", r->warnings[i].text);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+void report_json(const struct prof_result *r, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    struct json j;
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    json_str(&j, "schema", PROF_SCHEMA);
+    json_str(&j, "program", r->program);
+    put_command(&j, r);
+    put_run(&j, r);
+    put_machine(&j, r);
+    put_time(&j, r);
+    put_coverage(&j, r);
+    put_objects(&j, r, a);
+    put_modules(&j, r);
+    put_lines(&j, r);
+    put_refused(&j, r);
+    put_warnings(&j, r);
+    json_object_end(&j);
+    arena_free(a);
+}
+
+/* ---- counts ---- */
+
+static void put_blocks(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "blocks");
+    for (size_t i = 0; i < r->block_count; i++) {
+        const struct prof_block_row *b = &r->blocks[i];
+        json_object(j, NULL);
+        json_str(j, "module", r->modules[b->module].path);
+        json_hex(j, "address", b->address);
+        json_u64(j, "size_bytes", b->size_bytes);
+        json_u64(j, "instructions", b->instructions);
+        json_u64(j, "memory_ops", b->memory_ops);
+        json_str(j, "function", b->function);
+        json_str(j, "file", b->file);
+        put_line(j, "line", b->line);
+        put_count(j, "count", b->count);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_edges(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "edges");
+    for (size_t i = 0; i < r->edge_count; i++) {
+        const struct prof_edge_row *e = &r->edges[i];
+        json_object(j, NULL);
+        json_str(j, "module", r->modules[e->module].path);
+        json_hex(j, "from", e->from);
+        json_hex(j, "to", e->to);
+        put_count(j, "count", e->count);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+void report_counts_json(const struct prof_result *r, struct strbuf *out)
+{
+    struct json j;
+    json_init(&j, out, false); /* a million blocks: no blanks */
+    json_object(&j, NULL);
+    json_str(&j, "schema", "mtool-count-1");
+    put_command(&j, r);
+    json_i64(&j, "exit", r->exit_status);
+    json_u64(&j, "threads", r->threads);
+    put_count(&j, "instructions", r->coverage.instructions_counted);
+    put_blocks(&j, r);
+    put_edges(&j, r);
+    put_refused(&j, r);
+    json_object_end(&j);
+}

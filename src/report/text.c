@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The whole program in a few lines (the paper's Figure 2 in today's words), and the table of bottlenecks. Lines fit the
+ * given width; colour only for terminals, and never as the only sign of anything. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/impl.h"
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+static unsigned width_of(const struct report_options *o) { return o->columns ? o->columns : REPORT_COLUMNS; }
+
+static bool is_known(const struct prof_interval *i) { return isfinite(i->value); }
+
+/* ---- summary ---- */
+
+static void put_time(struct strbuf *out, struct arena *a, const char *what, const struct prof_interval *s, int decimals,
+                     const char *note)
+{
+    if (!is_known(s))
+        return;
+    str_printf(out, "  %-20s %9s", what, figure_real(a, s->value, decimals));
+    if (isfinite(s->low) && isfinite(s->high))
+        str_printf(out, "  %-16s", figure_interval(a, s, decimals));
+    else
+        str_printf(out, "  %-16s", "");
+    str_puts(out, note);
+    while (out->data[out->len - 1] == ' ')
+        out->data[--out->len] = 0;
+    str_puts(out, "\n");
+}
+
+static struct prof_interval scaled(const struct prof_interval *i, double factor)
+{
+    return (struct prof_interval){i->value * factor, i->low * factor, i->high * factor};
+}
+
+static const char *overhead_note(const struct prof_result *r, struct arena *a)
+{
+    const struct prof_interval *o = &r->overhead;
+    if (!isfinite(o->low) || !isfinite(o->high))
+        return arena_printf(a, "%s of predicted", figure_percent(a, o->value));
+    const struct prof_interval percent = scaled(o, 100);
+    return arena_printf(a, "%s of predicted (%s%%)", figure_percent(a, o->value), figure_interval(a, &percent, 0));
+}
+
+static void put_times(const struct prof_result *r, struct arena *a, struct strbuf *out)
+{
+    if (!is_known(&r->predicted_user_s) && !is_known(&r->actual_user_s))
+        return;
+    int decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
+    struct prof_interval memory = scaled(&r->overhead, r->predicted_user_s.value);
+    str_printf(out, "  %-20s %9s  95%% interval\n", "", "seconds");
+    put_time(out, a, "predicted user time", &r->predicted_user_s, decimals, "every access hits the L1 cache");
+    put_time(out, a, "measured user time", &r->actual_user_s, decimals,
+             r->plain_runs == 1 ? "one run"
+             : r->plain_runs    ? arena_printf(a, "median of %u runs", r->plain_runs)
+                                : "");
+    put_time(out, a, "overhead: memory", &memory, decimals, overhead_note(r, a));
+    put_time(out, a, "          system", &r->actual_system_s, decimals, "in the kernel");
+}
+
+static void put_command(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                        struct strbuf *out)
+{
+    struct strbuf line = {0};
+    for (const char **w = r->command; w && *w; w++)
+        str_printf(&line, "%s%s", w == r->command ? "" : " ", cell_safe(a, *w));
+    if (!line.len)
+        str_puts(&line, r->program ? cell_safe(a, r->program) : "?");
+    str_puts(out, o->is_terminal ? BOLD : "");
+    cell_put_short(out, line.data, width_of(o));
+    str_puts(out, o->is_terminal ? PLAIN : "");
+    str_puts(out, "\n");
+    if (r->exit_status)
+        str_printf(out, "  ended with status %d\n", r->exit_status);
+    str_free(&line);
+}
+
+static void put_coverage(const struct prof_result *r, struct arena *a, struct strbuf *out)
+{
+    if (isfinite(r->coverage.memory_ops_measured))
+        str_printf(out, "Measured %s of memory operations", figure_percent(a, r->coverage.memory_ops_measured));
+    if (isfinite(r->coverage.memory_ops_measured) && isfinite(r->coverage.unexplained_overhead))
+        str_printf(out, "; unexplained overhead %s", figure_percent(a, r->coverage.unexplained_overhead));
+    if (isfinite(r->coverage.memory_ops_measured))
+        str_puts(out, "\n");
+    if (isfinite(r->coverage.instructions_counted_share))
+        str_printf(out, "%s of user time was in counted code\n",
+                   figure_percent(a, r->coverage.instructions_counted_share));
+    if (r->coverage.instructions_counted != PROF_UNKNOWN)
+        str_printf(out, "%s instructions counted, %s of them memory operations\n",
+                   figure_count(a, r->coverage.instructions_counted), figure_count(a, r->coverage.memory_ops));
+    if (r->coverage.functions != PROF_UNKNOWN && r->coverage.functions_rewritten != PROF_UNKNOWN)
+        str_printf(out, "%s of %s functions rewritten\n", figure_count(a, r->coverage.functions_rewritten),
+                   figure_count(a, r->coverage.functions));
+}
+
+/* What the user should know of: whole modules, and functions that took at least a hundredth of the time. */
+static bool is_worth_a_line(const struct prof_refused *f)
+{
+    return f->time_share >= 0.01 || (!f->function && isnan(f->time_share));
+}
+
+static void put_refused(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                        struct strbuf *out)
+{
+    enum { MOST = 5 };
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < r->refused_count; i++) {
+        const struct prof_refused *f = &r->refused[i];
+        if (!is_worth_a_line(f) || shown == MOST) {
+            more += is_worth_a_line(f);
+            continue;
+        }
+        const char *share =
+            isnan(f->time_share) ? "" : arena_printf(a, " (%s of user time)", figure_percent(a, f->time_share));
+        const char *what = f->function ? name_brief(a, name_plain(a, f->function)) : "";
+        const char *module = f->module ? file_base_name(f->module) : "?";
+        const char *line = arena_printf(a, "Not counted: %s%s%s%s: %s", what, f->function ? " in " : "", module, share,
+                                        f->reason ? f->reason : "unknown");
+        cell_put_wrapped(out, cell_safe(a, line), width_of(o), 2);
+        shown++;
+    }
+    if (more)
+        str_printf(out, "Not counted: %zu more (mtool report --json lists them)\n", more);
+}
+
+void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    put_command(r, o, a, out);
+    put_times(r, a, out);
+    put_coverage(r, a, out);
+    put_refused(r, o, a, out);
+    arena_free(a);
+}
+
+/* ---- table ---- */
+
+static const struct grid_column object_columns[] = {
+    {{"memory", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL},       {{"actual", "s"}, false, NULL},
+    {{"ideal", "s"}, false, NULL},  {{"over-", "head"}, false, NULL},         {{"mem", "ops"}, false, NULL},
+    {{"", ""}, true, NULL},         {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+static const char *const kind_short[PROF_KIND_COUNT] = {"loop", "proc", "piece"};
+
+static const char *place_of(const struct prof_object *o, struct arena *a)
+{
+    if (!o->file || !o->line_first)
+        return arena_printf(a, "%s+0x%llx", o->module ? file_base_name(o->module) : "?",
+                            (unsigned long long)o->address);
+    if (o->line_last > o->line_first)
+        return arena_printf(a, "%s:%u-%u", file_base_name(o->file), o->line_first, o->line_last);
+    return arena_printf(a, "%s:%u", file_base_name(o->file), o->line_first);
+}
+
+static void add_object(struct grid *g, const struct prof_object *o, int decimals, struct arena *a)
+{
+    const char *const cells[ARRAY_LEN(object_columns)] = {
+        figure_real(a, o->memory_s.value, decimals),
+        figure_interval(a, &o->memory_s, decimals),
+        figure_real(a, o->actual_s.value, decimals),
+        figure_real(a, o->ideal_s.value, decimals),
+        figure_percent(a, overhead_of(o)),
+        figure_percent(a, o->memory_share),
+        kind_short[o->kind],
+        cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?"),
+        cell_safe(a, place_of(o, a)),
+    };
+    grid_row(g, cells, !o->is_significant);
+}
+
+static double largest_time(const struct row_set *rows)
+{
+    double most = 0;
+    for (size_t i = 0; i < rows->count; i++)
+        most = fmax(most, fmax(rows->objects[i]->actual_s.value, rows->objects[i]->ideal_s.value));
+    return most;
+}
+
+static size_t row_limit(const struct report_options *o, size_t count)
+{
+    return o->all ? count : min_u64(count, o->top ? o->top : REPORT_TOP);
+}
+
+static void put_rest(size_t shown, size_t count, struct strbuf *out)
+{
+    if (shown < count)
+        str_printf(out, "%zu more (--top %zu)\n", count - shown, count);
+}
+
+static void table_objects(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                          struct strbuf *out)
+{
+    const char *what = o->by == REPORT_BY_FUNCTION ? "function"
+                       : o->by == REPORT_BY_LOOP   ? "loop"
+                                                   : "loop or procedure";
+    struct row_set rows;
+    struct grid g;
+    rows_build(r, o, a, &rows);
+    if (!rows.count && !rows.insignificant) {
+        str_printf(out, "No %s was timed.\n", what);
+    } else if (!rows.count) {
+        const char *line =
+            arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
+                         what, rows.insignificant);
+        cell_put_wrapped(out, line, width_of(o), 0);
+    } else {
+        grid_init(&g, object_columns, ARRAY_LEN(object_columns), o, a);
+        for (size_t i = 0; i < row_limit(o, rows.count); i++)
+            add_object(&g, rows.objects[i], figure_decimals(largest_time(&rows)), a);
+        grid_put(&g, out);
+        put_rest(row_limit(o, rows.count), rows.count, out);
+    }
+}
+
+/* ---- source lines and modules: counts and samples, no seconds of their own ---- */
+
+static const struct grid_column line_columns[] = {
+    {{"samples", ""}, false, NULL},    {{"share", ""}, false, NULL},        {{"instructions", ""}, false, NULL},
+    {{"memory ops", ""}, false, NULL}, {{"line", ""}, true, shorten_place},
+};
+static const struct grid_column module_columns[] = {
+    {{"user", "time"}, false, NULL}, {{"", "instructions"}, false, NULL},   {{"", "memory ops"}, false, NULL},
+    {{"", "counted"}, false, NULL},  {{"", "module"}, true, shorten_place},
+};
+
+static int compare_lines(const void *x, const void *y)
+{
+    const struct prof_line *a = *(const struct prof_line *const *)x, *b = *(const struct prof_line *const *)y;
+    uint64_t sa = a->samples + 1, sb = b->samples + 1; /* unknown becomes 0: last */
+    if (sa != sb)
+        return sa > sb ? -1 : 1;
+    return a->memory_ops != b->memory_ops ? (a->memory_ops > b->memory_ops ? -1 : 1) : (a > b) - (a < b);
+}
+
+static double samples_of_lines(const struct prof_result *r)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->line_count; i++)
+        sum += r->lines[i].samples == PROF_UNKNOWN ? 0 : r->lines[i].samples;
+    return (double)sum;
+}
+
+static void table_lines(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                        struct strbuf *out)
+{
+    const struct prof_line **list = ARENA_ARRAY(a, const struct prof_line *, r->line_count);
+    double all = samples_of_lines(r);
+    struct grid g;
+    for (size_t i = 0; i < r->line_count; i++)
+        list[i] = &r->lines[i];
+    qsort(list, r->line_count, sizeof *list, compare_lines);
+    grid_init(&g, line_columns, ARRAY_LEN(line_columns), o, a);
+    for (size_t i = 0; i < row_limit(o, r->line_count); i++) {
+        const struct prof_line *l = list[i];
+        const char *const cells[ARRAY_LEN(line_columns)] = {
+            figure_count(a, l->samples),
+            figure_percent(a, l->samples == PROF_UNKNOWN ? NAN : (double)l->samples / all),
+            figure_count(a, l->instructions),
+            figure_count(a, l->memory_ops),
+            cell_safe(a, arena_printf(a, "%s:%u", l->file ? l->file : "?", l->line)),
+        };
+        grid_row(&g, cells, false);
+    }
+    if (r->line_count)
+        grid_put(&g, out);
+    else
+        str_puts(out, "No source line is known: the program has no line table (compile it with -g).\n");
+    put_rest(row_limit(o, r->line_count), r->line_count, out);
+}
+
+static void table_modules(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                          struct strbuf *out)
+{
+    struct grid g;
+    grid_init(&g, module_columns, ARRAY_LEN(module_columns), o, a);
+    for (size_t i = 0; i < r->module_count; i++) {
+        const struct prof_module *m = &r->modules[i];
+        double counted = m->functions == PROF_UNKNOWN ? NAN : (double)m->functions_rewritten / (double)m->functions;
+        const char *const cells[ARRAY_LEN(module_columns)] = {
+            figure_percent(a, m->time_share),      figure_count(a, m->instructions),
+            figure_count(a, m->memory_ops),        m->is_counted ? figure_percent(a, counted) : "no",
+            cell_safe(a, m->path ? m->path : "?"),
+        };
+        grid_row(&g, cells, !m->is_counted);
+    }
+    if (r->module_count)
+        grid_put(&g, out);
+    else
+        str_puts(out, "No module is known.\n");
+}
+
+void report_table(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    str_puts(out, "\n");
+    if (o->by == REPORT_BY_LINE)
+        table_lines(r, o, a, out);
+    else if (o->by == REPORT_BY_MODULE)
+        table_modules(r, o, a, out);
+    else
+        table_objects(r, o, a, out);
+    for (size_t i = 0; i < r->warning_count; i++) {
+        const struct prof_warning *w = &r->warnings[i];
+        const char *line = arena_printf(a, "warning: %s [%s]", w->text ? w->text : "?", w->id ? w->id : "?");
+        str_puts(out, i ? "" : "\n");
+        cell_put_wrapped(out, cell_safe(a, line), width_of(o), 2);
+    }
+    arena_free(a);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows to the result model, and the tables of a profile as text. Believes nothing: a row that no writer of ours could
+ * have made is damage, said in one line. */
+#include <assert.h>
+#include <math.h>
+
+#include "store/impl.h"
+#include "store/store.h"
+
+struct reader {
+    sqlite3 *db;
+    const char *path;
+    struct arena *arena;
+    const char **functions, **sources;
+    size_t function_count, source_count;
+};
+
+struct cell { /* one column of the row that the statement stands on */
+    struct reader *reader;
+    sqlite3_stmt *st;
+    int index;
+};
+
+/* ---- one cell to a field; false: no value of ours ---- */
+
+static bool is_null(const struct cell *c) { return sqlite3_column_type(c->st, c->index) == SQLITE_NULL; }
+
+static bool read_text(const struct cell *c, const char **field)
+{
+    const unsigned char *text = sqlite3_column_text(c->st, c->index);
+    *field = text ? arena_strdup(c->reader->arena, (const char *)text) : NULL;
+    return true;
+}
+
+/* SQLite gives 0 for NULL, so only a 0 needs the second look. */
+static bool read_u64(const struct cell *c, uint64_t *field)
+{
+    int64_t value = sqlite3_column_int64(c->st, c->index);
+    *field = value == 0 && is_null(c) ? PROF_UNKNOWN : (uint64_t)value;
+    return true;
+}
+
+static bool read_u32(const struct cell *c, uint32_t *field, uint32_t null)
+{
+    int64_t value = sqlite3_column_int64(c->st, c->index);
+    *field = value == 0 && null && is_null(c) ? null : (uint32_t)value;
+    return value >= 0 && value <= UINT32_MAX;
+}
+
+static bool read_int(const struct cell *c, int *field)
+{
+    *field = sqlite3_column_int(c->st, c->index);
+    return true;
+}
+
+static bool read_real(const struct cell *c, double *field)
+{
+    double value = sqlite3_column_double(c->st, c->index);
+    *field = value == 0 && is_null(c) ? NAN : value;
+    return true;
+}
+
+static bool read_bool(const struct cell *c, bool *field)
+{
+    *field = sqlite3_column_int(c->st, c->index) != 0;
+    return true;
+}
+
+static bool read_kind(const struct cell *c, enum prof_kind *field)
+{
+    const char *text = (const char *)sqlite3_column_text(c->st, c->index);
+    for (unsigned i = 0; text && i < PROF_KIND_COUNT; i++) {
+        if (strcmp(text, prof_kind_name[i]) == 0) {
+            *field = (enum prof_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_interned(const struct cell *c, const char **texts, size_t count, const char **field)
+{
+    int64_t id = sqlite3_column_int64(c->st, c->index);
+    bool is_none = id == 0 && is_null(c), is_good = is_none || (id >= 0 && (uint64_t)id < count);
+    *field = is_none || !is_good ? NULL : texts[id];
+    return is_good;
+}
+
+static bool read_column(const struct cell *c, const struct store_column *column, void *row, size_t n)
+{
+    void *field = (char *)row + column->offset;
+    const struct reader *r = c->reader;
+    switch (column->kind) {
+    case STORE_ROW:
+        return sqlite3_column_int64(c->st, c->index) == (int64_t)n;
+    case STORE_TEXT:
+        return read_text(c, field);
+    case STORE_U64:
+        return read_u64(c, field);
+    case STORE_ADDRESS:
+        *(uint64_t *)field = (uint64_t)sqlite3_column_int64(c->st, c->index);
+        return true;
+    case STORE_U32:
+    case STORE_LINE:
+        return read_u32(c, field, 0);
+    case STORE_ID:
+        return read_u32(c, field, ID_NONE);
+    case STORE_INT:
+        return read_int(c, field);
+    case STORE_REAL:
+        return read_real(c, field);
+    case STORE_BOOL:
+        return read_bool(c, field);
+    case STORE_OBJECT:
+        return read_kind(c, field);
+    case STORE_FUNCTION:
+        return read_interned(c, r->functions, r->function_count, field);
+    case STORE_SOURCE:
+        return read_interned(c, r->sources, r->source_count, field);
+    case STORE_KIND_COUNT:
+        break;
+    }
+    assert(!"no kind");
+    return false;
+}
+
+/* ---- tables ---- */
+
+static int64_t count_rows(sqlite3 *db, const char *table)
+{
+    sqlite3_stmt *st = NULL;
+    struct strbuf sql = {0};
+    str_printf(&sql, "SELECT count(*) FROM \"%s\"", table);
+    int64_t n = -1;
+    if (sqlite3_prepare_v2(db, sql.data, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    str_free(&sql);
+    return n;
+}
+
+static sqlite3_stmt *prepare_select(sqlite3 *db, const struct store_table *t)
+{
+    struct strbuf sql = {0};
+    for (size_t i = 0; i < t->column_count; i++)
+        str_printf(&sql, "%s%s", i ? "," : "SELECT ", t->columns[i].name);
+    str_printf(&sql, " FROM %s ORDER BY rowid", t->name);
+    sqlite3_stmt *st = NULL;
+    sqlite3_prepare_v2(db, sql.data, -1, &st, NULL);
+    str_free(&sql);
+    return st;
+}
+
+static int damaged_row(struct reader *r, const struct store_table *t, size_t n, const struct store_column *c)
+{
+    return store_damaged(r->path, arena_printf(r->arena, "table %s, row %zu, column %s", t->name, n, c->name));
+}
+
+/* Fills at most `count` rows. 0, or -1 after one line. */
+static int fill_rows(struct reader *r, const struct store_table *t, sqlite3_stmt *st, char *rows, size_t count)
+{
+    size_t n = 0;
+    int rc;
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW && n < count) {
+        for (size_t i = 0; i < t->column_count; i++)
+            if (!read_column(&(struct cell){r, st, (int)i}, &t->columns[i], rows + n * t->row_bytes, n))
+                return damaged_row(r, t, n, &t->columns[i]);
+        n++;
+    }
+    if (rc != SQLITE_DONE && rc != SQLITE_ROW)
+        return store_damaged(r->path, sqlite3_errmsg(r->db));
+    return n == count && rc == SQLITE_DONE
+               ? 0
+               : store_damaged(r->path, arena_printf(r->arena, "rows of table %s", t->name));
+}
+
+/* Reads a whole table into the arena. */
+static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_t *count)
+{
+    const struct store_table *t = &store_tables[id];
+    sqlite3_stmt *st = prepare_select(r->db, t);
+    int64_t n = st ? count_rows(r->db, t->name) : -1;
+    int rc = n < 0 ? store_damaged(r->path, sqlite3_errmsg(r->db)) : 0;
+    if (rc == 0) {
+        char *list = arena_alloc(r->arena, t->row_bytes * ((size_t)n + 1)); /* one more: the end of `command` */
+        rc = fill_rows(r, t, st, list, (size_t)n);
+        *(void **)rows = list;
+        *count = (size_t)n;
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* The one row of run or machine, straight into the result. */
+static int read_single(struct reader *r, enum store_table_id id, struct prof_result *result)
+{
+    const struct store_table *t = &store_tables[id];
+    sqlite3_stmt *st = prepare_select(r->db, t);
+    int rc = st ? fill_rows(r, t, st, (char *)result, 1) : store_damaged(r->path, sqlite3_errmsg(r->db));
+    sqlite3_finalize(st);
+    return rc;
+}
+
+static int check_modules(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->block_count; i++)
+        if (result->blocks[i].module >= result->module_count)
+            return store_damaged(r->path, "a block of no module");
+    for (size_t i = 0; i < result->edge_count; i++)
+        if (result->edges[i].module >= result->module_count)
+            return store_damaged(r->path, "an edge of no module");
+    return 0;
+}
+
+static int read_tables(struct reader *r, struct prof_result *x)
+{
+    size_t arguments;
+    int rc = read_rows(r, STORE_FUNCTIONS, &r->functions, &r->function_count);
+    rc = rc ? rc : read_rows(r, STORE_SOURCES, &r->sources, &r->source_count);
+    rc = rc ? rc : read_single(r, STORE_RUN, x);
+    rc = rc ? rc : read_single(r, STORE_MACHINE, x);
+    rc = rc ? rc : read_rows(r, STORE_ARGUMENT, &x->command, &arguments);
+    rc = rc ? rc : read_rows(r, STORE_MODULE, &x->modules, &x->module_count);
+    rc = rc ? rc : read_rows(r, STORE_OBJECTS, &x->objects, &x->object_count);
+    rc = rc ? rc : read_rows(r, STORE_REFUSED, &x->refused, &x->refused_count);
+    rc = rc ? rc : read_rows(r, STORE_LINES, &x->lines, &x->line_count);
+    rc = rc ? rc : read_rows(r, STORE_BLOCK, &x->blocks, &x->block_count);
+    rc = rc ? rc : read_rows(r, STORE_EDGE, &x->edges, &x->edge_count);
+    rc = rc ? rc : read_rows(r, STORE_WARNING, &x->warnings, &x->warning_count);
+    return rc ? rc : check_modules(r, x);
+}
+
+int store_read(const char *path, struct prof_result **out)
+{
+    struct reader r = {.path = path};
+    if (store_open(path, &r.db) < 0)
+        return -1;
+    struct prof_result *result = prof_result_new();
+    r.arena = result->arena;
+    int rc = read_tables(&r, result);
+    sqlite3_close(r.db);
+    if (rc < 0)
+        prof_result_free(result);
+    else
+        *out = result;
+    return rc;
+}
+
+/* ---- dump ---- */
+
+static void dump_text(sqlite3 *db, struct strbuf *out)
+{
+    str_printf(out, "schema %d\n", STORE_SCHEMA_VERSION);
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        str_printf(out, "%-10s %lld rows\n", store_tables[i].name, (long long)count_rows(db, store_tables[i].name));
+    str_puts(out, "\n");
+    store_schema_sql(out);
+}
+
+static void dump_json(sqlite3 *db, struct strbuf *out)
+{
+    struct json j;
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    json_str(&j, "schema", "mtool-db-1");
+    json_u64(&j, "version", STORE_SCHEMA_VERSION);
+    json_array(&j, "tables");
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
+        const struct store_table *t = &store_tables[i];
+        json_object(&j, NULL);
+        json_str(&j, "name", t->name);
+        json_str(&j, "text", t->doc);
+        json_i64(&j, "rows", count_rows(db, t->name));
+        json_array(&j, "columns");
+        for (size_t k = 0; k < t->column_count; k++)
+            json_str(&j, NULL, t->columns[k].name);
+        json_array_end(&j);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_object_end(&j);
+}
+
+int store_dump(const char *path, bool json, struct strbuf *out)
+{
+    sqlite3 *db;
+    if (store_open(path, &db) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < STORE_TABLE_COUNT && rc == 0; i++)
+        if (count_rows(db, store_tables[i].name) < 0)
+            rc = store_damaged(path, sqlite3_errmsg(db));
+    if (rc == 0)
+        json ? dump_json(db, out) : dump_text(db, out);
+    sqlite3_close(db);
+    return rc;
+}

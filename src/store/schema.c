@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tables of a profile: which field of the result model is which column, and what it means. Reading, writing, the
+ * SQL and its comments are all made from these lists. A change of meaning here needs a new STORE_SCHEMA_VERSION. */
+#include "store/impl.h"
+
+#define COLUMN(kind, name, field, doc)                                                                                 \
+    {                                                                                                                  \
+        name, STORE_##kind, offsetof(ROW, field), doc                                                                  \
+    }
+#define NUMBER(doc)                                                                                                    \
+    {                                                                                                                  \
+        "id", STORE_ROW, 0, doc                                                                                        \
+    }
+#define WHOLE(kind, name, doc)                                                                                         \
+    {                                                                                                                  \
+        name, STORE_##kind, 0, doc                                                                                     \
+    } /* the row is the field */
+#define INTERVAL(name, unit, field, doc)                                                                               \
+    {name unit, STORE_REAL, offsetof(ROW, field.value), doc},                                                          \
+        {name "_low" unit, STORE_REAL, offsetof(ROW, field.low), NULL},                                                \
+    {                                                                                                                  \
+        name "_high" unit, STORE_REAL, offsetof(ROW, field.high), NULL                                                 \
+    }
+
+const char *const store_sql_type[STORE_KIND_COUNT] = {
+    [STORE_ROW] = "INTEGER PRIMARY KEY",
+    [STORE_TEXT] = "TEXT",
+    [STORE_U64] = "INTEGER",
+    [STORE_ADDRESS] = "INTEGER",
+    [STORE_U32] = "INTEGER",
+    [STORE_ID] = "INTEGER",
+    [STORE_LINE] = "INTEGER",
+    [STORE_INT] = "INTEGER",
+    [STORE_REAL] = "REAL",
+    [STORE_BOOL] = "INTEGER",
+    [STORE_OBJECT] = "TEXT",
+    [STORE_FUNCTION] = "INTEGER REFERENCES function(id)",
+    [STORE_SOURCE] = "INTEGER REFERENCES source(id)",
+};
+
+#define ROW struct prof_result
+static const struct store_column run_columns[] = {
+    COLUMN(TEXT, "program", program, "path of the executable that ran"),
+    COLUMN(TEXT, "started", started, "ISO 8601, UTC"),
+    COLUMN(TEXT, "mtool_version", mtool_version, NULL),
+    COLUMN(INT, "exit_status", exit_status, "of the program, as a shell sees it"),
+    COLUMN(TEXT, "options", options, "the mtool command line"),
+    INTERVAL("predicted_user", "_s", predicted_user_s, "as if every access hit the first-level cache"),
+    INTERVAL("actual_user", "_s", actual_user_s, "median of the plain runs"),
+    INTERVAL("actual_system", "_s", actual_system_s, "the same, spent in the kernel"),
+    INTERVAL("overhead", "", overhead, "(actual - predicted) / predicted"),
+    COLUMN(U32, "plain_runs", plain_runs, "timed runs of the untouched program"),
+    COLUMN(U64, "samples", samples, NULL),
+    COLUMN(U64, "samples_lost", samples_lost, NULL),
+    COLUMN(TEXT, "sampler", sampler, "where the samples come from"),
+    COLUMN(TEXT, "launch_mode", launch_mode, "how the counted copies were put in place"),
+    COLUMN(U32, "processes", processes, NULL),
+    COLUMN(U32, "threads", threads, NULL),
+    COLUMN(U64, "functions", coverage.functions, "in the modules that were loaded"),
+    COLUMN(U64, "functions_rewritten", coverage.functions_rewritten, NULL),
+    COLUMN(U64, "instructions_counted", coverage.instructions_counted, "executed in counted code, exact"),
+    COLUMN(U64, "memory_ops", coverage.memory_ops, "of them those that access memory"),
+    COLUMN(REAL, "instructions_counted_share", coverage.instructions_counted_share, "of user time in counted code"),
+    COLUMN(REAL, "memory_ops_measured", coverage.memory_ops_measured, "share of memory_ops inside objects"),
+    COLUMN(REAL, "unexplained_overhead", coverage.unexplained_overhead,
+           "whole overhead less the sum over objects, as a fraction of predicted_user_s"),
+};
+static const struct store_column machine_columns[] = {
+    COLUMN(TEXT, "cpu", machine.cpu, NULL),
+    COLUMN(TEXT, "description", machine.description, "path or name of the machine description"),
+    COLUMN(TEXT, "kernel", machine.kernel, NULL),
+    COLUMN(REAL, "tsc_hz", machine.tsc_hz, "ticks of the time stamp counter a second"),
+    COLUMN(REAL, "cycles_per_tsc", machine.cycles_per_tsc, "core cycles a tick"),
+    COLUMN(REAL, "ideal_error_median", machine.ideal_error_median, "of the estimator's self-test, as fractions"),
+    COLUMN(REAL, "ideal_error_p90", machine.ideal_error_p90, NULL),
+    COLUMN(REAL, "ideal_bias", machine.ideal_bias, NULL),
+};
+#undef ROW
+
+#define ROW struct prof_module
+static const struct store_column module_columns[] = {
+    NUMBER("what block.module and edge.module mean"),
+    COLUMN(TEXT, "path", path, "the original file"),
+    COLUMN(TEXT, "build_id", build_id, NULL),
+    COLUMN(BOOL, "is_counted", is_counted, NULL),
+    COLUMN(U64, "functions", functions, NULL),
+    COLUMN(U64, "functions_rewritten", functions_rewritten, NULL),
+    COLUMN(U64, "instructions", instructions, "executed in counted code"),
+    COLUMN(U64, "memory_ops", memory_ops, "likewise"),
+    COLUMN(REAL, "time_share", time_share, "of user samples"),
+};
+#undef ROW
+
+#define ROW struct prof_object
+static const struct store_column object_columns[] = {
+    {"rank", STORE_ROW, 0, "from 0, largest memory_s first"},
+    COLUMN(U32, "id", id, "what parent means"),
+    COLUMN(OBJECT, "kind", kind, "loop, procedure or piece"),
+    COLUMN(TEXT, "module", module, "path of the original file"),
+    COLUMN(TEXT, "function", function, "as in the symbol table"),
+    COLUMN(ADDRESS, "address", address, "loop header or entry, as in the file"),
+    COLUMN(TEXT, "file", file, "source"),
+    COLUMN(LINE, "line_first", line_first, NULL),
+    COLUMN(LINE, "line_last", line_last, NULL),
+    COLUMN(ID, "parent", parent, "id of the enclosing object"),
+    COLUMN(U32, "depth", depth, "loops: nesting, 1 outermost"),
+    COLUMN(U64, "entries", entries, "procedures: calls"),
+    COLUMN(U64, "iterations", iterations, "loops only"),
+    COLUMN(U64, "instructions", instructions, "executed; self: without inner objects and callees"),
+    COLUMN(U64, "memory_ops", memory_ops, NULL),
+    COLUMN(U64, "instructions_incl", instructions_incl, "with inner loops, without callees"),
+    COLUMN(U64, "memory_ops_incl", memory_ops_incl, NULL),
+    INTERVAL("ideal", "_s", ideal_s, "as if every access hit the first-level cache; self"),
+    INTERVAL("actual", "_s", actual_s, "self"),
+    INTERVAL("memory", "_s", memory_s, "actual - ideal - branch; self"),
+    INTERVAL("ideal_incl", "_s", ideal_incl_s, "with inner loops, without callees"),
+    INTERVAL("actual_incl", "_s", actual_incl_s, NULL),
+    INTERVAL("memory_incl", "_s", memory_incl_s, NULL),
+    COLUMN(REAL, "branch_s", branch_s, "mispredicted branches; self"),
+    COLUMN(TEXT, "ideal_method", ideal_method, "simulated, replayed or both"),
+    COLUMN(TEXT, "actual_method", actual_method, "sampled, probed or both"),
+    COLUMN(REAL, "extra_cycles_per_memory_op", extra_cycles_per_memory_op, NULL),
+    COLUMN(TEXT, "bound_by", bound_by, "what limits the ideal time"),
+    COLUMN(U64, "samples", samples, NULL),
+    COLUMN(REAL, "memory_share", memory_share, "of all memory operations in counted code; self"),
+    COLUMN(BOOL, "is_significant", is_significant, "memory_low_s is above 0"),
+};
+#undef ROW
+
+#define ROW struct prof_refused
+static const struct store_column refused_columns[] = {
+    COLUMN(TEXT, "module", module, NULL),
+    COLUMN(TEXT, "function", function, "NULL: the whole module"),
+    COLUMN(ADDRESS, "address", address, NULL),
+    COLUMN(TEXT, "reason", reason, NULL),
+    COLUMN(REAL, "time_share", time_share, "of user samples"),
+};
+#undef ROW
+
+#define ROW struct prof_line
+static const struct store_column line_columns[] = {
+    COLUMN(SOURCE, "source", file, NULL),
+    COLUMN(U32, "line", line, NULL),
+    COLUMN(U64, "instructions", instructions, "executed"),
+    COLUMN(U64, "memory_ops", memory_ops, NULL),
+    COLUMN(U64, "samples", samples, NULL),
+};
+#undef ROW
+
+#define ROW struct prof_block_row
+static const struct store_column block_columns[] = {
+    COLUMN(U32, "module", module, "module.id"),
+    COLUMN(ADDRESS, "address", address, "as in the file"),
+    COLUMN(U32, "size_bytes", size_bytes, NULL),
+    COLUMN(U32, "instructions", instructions, "in one execution"),
+    COLUMN(U32, "memory_ops", memory_ops, "in one execution"),
+    COLUMN(FUNCTION, "function", function, NULL),
+    COLUMN(SOURCE, "source", file, NULL),
+    COLUMN(LINE, "line", line, NULL),
+    COLUMN(U64, "count", count, "executions, exact"),
+};
+#undef ROW
+
+#define ROW struct prof_edge_row
+static const struct store_column edge_columns[] = {
+    COLUMN(U32, "module", module, "module.id"),
+    COLUMN(ADDRESS, "from_address", from, "of the block left"),
+    COLUMN(ADDRESS, "to_address", to, "of the block entered"),
+    COLUMN(U64, "count", count, "executions, exact"),
+};
+#undef ROW
+
+#define ROW struct prof_warning
+static const struct store_column warning_columns[] = {
+    COLUMN(TEXT, "id", id, "a paragraph of doc/warnings.md"),
+    COLUMN(TEXT, "text", text, NULL),
+};
+#undef ROW
+
+static const struct store_column argument_columns[] = {NUMBER("0: the program"), WHOLE(TEXT, "text", NULL)};
+static const struct store_column function_columns[] = {NUMBER("what block.function means"), WHOLE(TEXT, "name", NULL)};
+static const struct store_column source_columns[] = {NUMBER("what block.source and line.source mean"),
+                                                     WHOLE(TEXT, "path", NULL)};
+
+#define TABLE(name, type, doc)                                                                                         \
+    {                                                                                                                  \
+#name, sizeof(type), name##_columns, ARRAY_LEN(name##_columns), doc                                            \
+    }
+const struct store_table store_tables[STORE_TABLE_COUNT] = {
+    [STORE_RUN] =
+        TABLE(run, struct prof_result, "one row: the program as a whole; CPU seconds of the untouched program"),
+    [STORE_MACHINE] = TABLE(machine, struct prof_result, "one row: where it ran, and the model of it"),
+    [STORE_ARGUMENT] = TABLE(argument, const char *, "the command that was profiled"),
+    [STORE_MODULE] = TABLE(module, struct prof_module, "executable and shared objects"),
+    [STORE_OBJECTS] = TABLE(object, struct prof_object, "loops, procedures and pieces of them"),
+    [STORE_REFUSED] = TABLE(refused, struct prof_refused, "what was not counted, and why"),
+    [STORE_LINES] = TABLE(line, struct prof_line, "source lines"),
+    [STORE_BLOCK] = TABLE(block, struct prof_block_row, "executed basic blocks"),
+    [STORE_EDGE] = TABLE(edge, struct prof_edge_row, "executed edges between blocks"),
+    [STORE_WARNING] = TABLE(warning, struct prof_warning, "what mtool warned of"),
+    [STORE_FUNCTIONS] = TABLE(function, const char *, "names of functions of blocks"),
+    [STORE_SOURCES] = TABLE(source, const char *, "names of source files of blocks and lines"),
+};
+
+static const char *const views[] = {
+    "CREATE VIEW loop AS SELECT * FROM object WHERE kind = 'loop'",
+    "CREATE VIEW procedure AS SELECT * FROM object WHERE kind = 'procedure'",
+    "CREATE VIEW bottleneck AS SELECT rank, kind, function, file, line_first, module, address, memory_s, memory_low_s, "
+    "memory_high_s, actual_s, ideal_s, memory_s / ideal_s AS overhead, memory_share FROM object "
+    "WHERE is_significant ORDER BY rank",
+    "CREATE VIEW estimate AS SELECT id AS object, 'self' AS scope, ideal_s, ideal_low_s, ideal_high_s, "
+    "ideal_method AS method, bound_by FROM object UNION ALL SELECT id, 'inclusive', ideal_incl_s, ideal_incl_low_s, "
+    "ideal_incl_high_s, ideal_method, NULL FROM object",
+    "CREATE VIEW measurement AS SELECT id AS object, 'self' AS scope, actual_s, actual_low_s, actual_high_s, "
+    "actual_method AS method, samples FROM object UNION ALL SELECT id, 'inclusive', actual_incl_s, actual_incl_low_s, "
+    "actual_incl_high_s, actual_method, NULL FROM object",
+    "CREATE VIEW overhead AS SELECT id AS object, 'self' AS scope, memory_s, memory_low_s, memory_high_s, branch_s, "
+    "memory_s / ideal_s AS overhead FROM object UNION ALL SELECT id, 'inclusive', memory_incl_s, memory_incl_low_s, "
+    "memory_incl_high_s, NULL, memory_incl_s / ideal_incl_s FROM object",
+    "CREATE VIEW named_block AS SELECT module.path AS module, block.address, size_bytes, block.instructions, "
+    "block.memory_ops, function.name AS function, source.path AS file, line, count FROM block "
+    "JOIN module ON module.id = block.module LEFT JOIN function ON function.id = block.function "
+    "LEFT JOIN source ON source.id = block.source",
+};
+
+static void put_table(struct strbuf *out, const struct store_table *t)
+{
+    str_printf(out, "CREATE TABLE %s ( -- %s\n", t->name, t->doc);
+    for (size_t i = 0; i < t->column_count; i++) {
+        const struct store_column *c = &t->columns[i];
+        str_printf(out, "  %s %s%s", c->name, store_sql_type[c->kind], i + 1 < t->column_count ? "," : "");
+        str_printf(out, c->doc ? " -- %s\n" : "\n", c->doc);
+    }
+    str_puts(out, ");\n");
+}
+
+void store_schema_sql(struct strbuf *out)
+{
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        put_table(out, &store_tables[i]);
+    for (size_t i = 0; i < ARRAY_LEN(views); i++)
+        str_printf(out, "%s;\n", views[i]);
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Results made by hand, and a comparison of results that knows every field by itself (not from the tables of store). */
+#include "fixture.h"
+
+#include <math.h>
+
+#define NO NAN
+static const struct prof_interval unknown = {NO, NO, NO};
+
+static struct prof_interval around(double value, double half)
+{
+    return (struct prof_interval){value, value - half, value + half};
+}
+
+static void set_times(struct prof_result *r)
+{
+    r->predicted_user_s = around(0.93, 0.028);
+    r->actual_user_s = around(1.32, 0.019);
+    r->actual_system_s = (struct prof_interval){0.012, 0.008, 0.02};
+    r->overhead = (struct prof_interval){0.4194, 0.352, 0.487};
+    r->plain_runs = 5;
+    r->samples = 1302;
+    r->samples_lost = 0;
+    r->sampler = "perf_event, 997 Hz";
+    r->launch_mode = "private mount namespace";
+    r->processes = r->threads = 1;
+}
+
+static void set_run(struct prof_result *r)
+{
+    static const char *command[] = {"./gather", "1000000", "a b", NULL};
+    r->program = "/home/u/gather";
+    r->command = command;
+    r->started = "2026-03-04T05:06:07Z";
+    r->mtool_version = "0.1.0";
+    r->options = "mtool run -- ./gather 1000000 'a b'";
+    r->machine.cpu = "A CPU";
+    r->machine.description = "/home/u/.cache/mtool/machine";
+    r->machine.kernel = "6.1.0";
+    r->machine.tsc_hz = 2.5e9;
+    r->machine.cycles_per_tsc = 1.4;
+    r->machine.ideal_error_median = 0.09;
+    r->machine.ideal_error_p90 = 0.3;
+    r->machine.ideal_bias = -0.1;
+}
+
+static void set_coverage(struct prof_result *r)
+{
+    r->coverage.functions = 3120;
+    r->coverage.functions_rewritten = 3098;
+    r->coverage.instructions_counted = 4123456789;
+    r->coverage.memory_ops = 1234567890;
+    r->coverage.instructions_counted_share = 0.992;
+    r->coverage.memory_ops_measured = 0.97;
+    r->coverage.unexplained_overhead = 0.021;
+}
+
+static struct prof_object object(uint32_t id, enum prof_kind kind, const char *function, double ideal, double actual,
+                                 double half)
+{
+    return (struct prof_object){
+        .id = id,
+        .kind = kind,
+        .module = "/home/u/gather",
+        .function = function,
+        .address = 0x1180 + 64 * id,
+        .parent = ID_NONE,
+        .depth = kind == PROF_LOOP,
+        .entries = 10,
+        .iterations = kind == PROF_LOOP ? 10000000 : PROF_UNKNOWN,
+        .instructions = 70000000,
+        .memory_ops = 20000000,
+        .instructions_incl = 70000000,
+        .memory_ops_incl = 20000000,
+        .ideal_s = around(ideal, half / 3),
+        .actual_s = around(actual, half / 2),
+        .memory_s = around(actual - ideal, half),
+        .ideal_incl_s = around(ideal, half / 3),
+        .actual_incl_s = around(actual, half / 2),
+        .memory_incl_s = around(actual - ideal, half),
+        .branch_s = NO,
+        .ideal_method = "simulated",
+        .actual_method = "sampled",
+        .extra_cycles_per_memory_op = 12.5,
+        .bound_by = "chain",
+        .samples = 100,
+        .memory_share = 0.31,
+        .is_significant = actual - ideal > half,
+    };
+}
+
+static void set_objects(struct prof_result *r, const struct prof_object *list, size_t count)
+{
+    r->objects = ARENA_ARRAY(r->arena, struct prof_object, count);
+    memcpy(r->objects, list, count * sizeof *list);
+    r->object_count = count;
+}
+
+static void set_modules(struct prof_result *r)
+{
+    static struct prof_module modules[] = {
+        {"/home/u/gather", "5f3a", true, 20, 20, 4023456789, 1204567890, 0.985},
+        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "0d71", true, 3100, 3078, 100000000, 30000000, 0.007},
+        {"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", NULL, false, PROF_UNKNOWN, PROF_UNKNOWN, PROF_UNKNOWN,
+         PROF_UNKNOWN, NO}};
+    r->modules = modules;
+    r->module_count = ARRAY_LEN(modules);
+}
+
+static void set_lines(struct prof_result *r)
+{
+    static struct prof_line lines[] = {{"/home/u/gather.c", 14, 60000000, 20000000, 812},
+                                       {"/home/u/gather.c", 31, 10000000, 5000000, 120},
+                                       {"/home/u/gather.c", 32, 10000000, 0, PROF_UNKNOWN}};
+    r->lines = lines;
+    r->line_count = ARRAY_LEN(lines);
+}
+
+static void set_counts(struct prof_result *r)
+{
+    static struct prof_block_row blocks[] = {{0, 0x1180, 14, 4, 1, "gather", "/home/u/gather.c", 14, 10000000},
+                                             {0, 0x118e, 7, 2, 0, "gather", "/home/u/gather.c", 15, 10},
+                                             {1, 0x28490, 3, 1, 0, NULL, NULL, 0, 1}};
+    static struct prof_edge_row edges[] = {{0, 0x1180, 0x1180, 9999990}, {0, 0x1180, 0x118e, 10}};
+    r->blocks = blocks;
+    r->block_count = ARRAY_LEN(blocks);
+    r->edges = edges;
+    r->edge_count = ARRAY_LEN(edges);
+}
+
+static void set_refused(struct prof_result *r)
+{
+    static struct prof_refused refused[] = {
+        {"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", NULL, "no function of it has unwind information", 0, 0.013},
+        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "__memmove_avx_unaligned_erms",
+         "jump into the middle of an instruction", 0x9a3c0, 0.011},
+        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "small", "indirect jump that is not understood", 0x9a000, 0.0001}};
+    r->refused = refused;
+    r->refused_count = ARRAY_LEN(refused);
+}
+
+static void make_typical(struct prof_result *r)
+{
+    struct prof_object list[] = {object(0, PROF_LOOP, "gather", 0.21, 0.55, 0.03),
+                                 object(1, PROF_LOOP, "_ZN4list4walkERKSt6vectorIiSaIiEE", 0.12, 0.16, 0.02),
+                                 object(2, PROF_PROCEDURE, "gather", 0.3, 0.311, 0.005),
+                                 object(3, PROF_PROCEDURE, "main", 0.3, 0.299, 0.02),
+                                 object(4, PROF_LOOP, "_IO_vfprintf_internal", 0.001, 0.0012, 0.001)};
+    list[0].file = list[2].file = "/home/u/gather.c";
+    list[0].line_first = 12, list[0].line_last = 15;
+    list[0].parent = 2;
+    list[1].file = "/usr/include/c++/12/bits/a_header_with_a_long_name.hpp";
+    list[1].line_first = list[1].line_last = 1187;
+    list[2].line_first = 8, list[2].line_last = 20;
+    list[3].memory_share = 0.002;
+    list[4].module = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    set_run(r);
+    set_times(r);
+    set_coverage(r);
+    set_objects(r, list, ARRAY_LEN(list));
+    set_modules(r);
+    set_lines(r);
+    set_counts(r);
+    set_refused(r);
+}
+
+/* A C++ name of a thousand characters. */
+static const char *long_name(struct arena *a)
+{
+    struct strbuf s = {0};
+    str_puts(&s, "_ZN");
+    while (s.len < 990)
+        str_puts(&s, "9namespace");
+    str_puts(&s, "4leafEv");
+    const char *name = arena_strdup(a, s.data);
+    str_free(&s);
+    return name;
+}
+
+static void make_nasty(struct prof_result *r)
+{
+    static const char *command[] = {"./-x\033[2J", "", "<b>&amp;'\"</b>", "\xff\xfe\x80", "\xe6\xbc\xa2\xe5\xad\x97",
+                                    NULL};
+    static struct prof_module modules[] = {
+        {"/tmp/\033]0;owned\007/a\nb", "", true, 0, 0, 0, 0, 0},
+        {"/tmp/\xc3\x28", NULL, false, PROF_UNKNOWN, PROF_UNKNOWN, PROF_UNKNOWN, PROF_UNKNOWN, NO}};
+    static struct prof_warning warnings[] = {{"some-id", "text with \"quotes\", <tags> and \x01 in it"},
+                                             {"other-id", ""}};
+    make_typical(r);
+    r->command = command;
+    r->exit_status = 137;
+    struct prof_object list[] = {object(7, PROF_PIECE, "evil\033[31m\n\ttext", 1e-9, 12345.678, 1),
+                                 object(3, PROF_LOOP, long_name(r->arena), 100, 200, 10),
+                                 object(9, PROF_LOOP, "\xe6\xbc\xa2\xe5\xad\x97\xe2\x80\xae<script>", 0.5, 0.4, 0.01),
+                                 object(4000000000u, PROF_PROCEDURE, "\xff\xc0\x80\xed\xa0\x80", 1, 1, 1)};
+    list[1].file = "/a/very/long/path/that/never/ends/and/ends/in/a/very_very_very_long_file_name_indeed.cc";
+    list[1].line_first = 4294967294u, list[1].line_last = 4294967295u;
+    list[1].depth = UINT32_MAX;
+    list[1].parent = 4000000000u;
+    list[2].address = UINT64_MAX;
+    list[2].entries = list[2].instructions = list[2].memory_ops = list[2].samples = PROF_UNKNOWN;
+    list[2].instructions_incl = list[2].memory_ops_incl = PROF_UNKNOWN;
+    list[2].ideal_s = list[2].actual_s = list[2].memory_s = unknown;
+    list[2].ideal_incl_s = list[2].actual_incl_s = list[2].memory_incl_s = unknown;
+    list[2].memory_share = list[2].extra_cycles_per_memory_op = NO;
+    list[2].ideal_method = list[2].actual_method = list[2].bound_by = NULL;
+    list[2].is_significant = true; /* contradicts the figures: painters must live with it */
+    list[3].module = NULL;
+    list[3].instructions = (uint64_t)INT64_MAX;
+    list[3].branch_s = 0.25;
+    set_objects(r, list, ARRAY_LEN(list));
+    r->modules = modules;
+    r->module_count = ARRAY_LEN(modules);
+    r->warnings = warnings;
+    r->warning_count = ARRAY_LEN(warnings);
+    r->overhead = (struct prof_interval){-0.001, NO, NO};
+    r->samples_lost = PROF_UNKNOWN;
+}
+
+static void make_nothing(struct prof_result *r)
+{
+    make_typical(r);
+    for (size_t i = 0; i < r->object_count; i++)
+        r->objects[i].is_significant = false;
+    r->refused_count = 0;
+}
+
+static void make_counts(struct prof_result *r)
+{
+    set_run(r);
+    r->threads = 1;
+    r->coverage.instructions_counted = 4123456789;
+    r->coverage.memory_ops = 1234567890;
+    set_modules(r);
+    set_counts(r);
+    set_refused(r);
+}
+
+static void make_empty(struct prof_result *r) { (void)r; }
+
+struct prof_result *fixture_result(const char *name)
+{
+    static const struct {
+        const char *name;
+        void (*make)(struct prof_result *);
+    } makers[] = {{"typical", make_typical},
+                  {"nasty", make_nasty},
+                  {"nothing", make_nothing},
+                  {"counts", make_counts},
+                  {"empty", make_empty}};
+    for (size_t i = 0; i < ARRAY_LEN(makers); i++) {
+        if (strcmp(makers[i].name, name) == 0) {
+            struct prof_result *r = prof_result_new();
+            makers[i].make(r);
+            return r;
+        }
+    }
+    return NULL;
+}
+
+struct prof_result *fixture_large(size_t blocks)
+{
+    struct prof_result *r = fixture_result("typical");
+    r->blocks = ARENA_ARRAY(r->arena, struct prof_block_row, blocks);
+    r->edges = ARENA_ARRAY(r->arena, struct prof_edge_row, blocks);
+    const char *function = NULL;
+    for (size_t i = 0; i < blocks; i++) {
+        if (i % 20 == 0)
+            function = arena_printf(r->arena, "function_%zu", i / 20);
+        r->blocks[i] =
+            (struct prof_block_row){0, 0x1000 + 12 * i, 12, 3, 1, function, "/home/u/file.c", (uint32_t)i, i * 17};
+        r->edges[i] = (struct prof_edge_row){0, 0x1000 + 12 * i, 0x1000 + 12 * (i * 7 % blocks), i * 3};
+    }
+    r->block_count = r->edge_count = blocks;
+    return r;
+}
+
+/* ---- comparison ---- */
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+static bool same_real(double a, double b) { return (isnan(a) && isnan(b)) || a == b; }
+static bool same_interval(const struct prof_interval *a, const struct prof_interval *b)
+{
+    return same_real(a->value, b->value) && same_real(a->low, b->low) && same_real(a->high, b->high);
+}
+
+#define TEXT(f)                                                                                                        \
+    if (!same_text(a->f, b->f))                                                                                        \
+    return #f
+#define REAL(f)                                                                                                        \
+    if (!same_real(a->f, b->f))                                                                                        \
+    return #f
+#define SPAN(f)                                                                                                        \
+    if (!same_interval(&a->f, &b->f))                                                                                  \
+    return #f
+#define SAME(f)                                                                                                        \
+    if (a->f != b->f)                                                                                                  \
+    return #f
+
+static const char *object_difference(const struct prof_object *a, const struct prof_object *b)
+{
+    SAME(id);
+    SAME(kind);
+    TEXT(module);
+    TEXT(function);
+    SAME(address);
+    TEXT(file);
+    SAME(line_first);
+    SAME(line_last);
+    SAME(parent);
+    SAME(depth);
+    SAME(entries);
+    SAME(iterations);
+    SAME(instructions);
+    SAME(memory_ops);
+    SAME(instructions_incl);
+    SAME(memory_ops_incl);
+    SPAN(ideal_s);
+    SPAN(actual_s);
+    SPAN(memory_s);
+    SPAN(ideal_incl_s);
+    SPAN(actual_incl_s);
+    SPAN(memory_incl_s);
+    REAL(branch_s);
+    TEXT(ideal_method);
+    TEXT(actual_method);
+    REAL(extra_cycles_per_memory_op);
+    TEXT(bound_by);
+    SAME(samples);
+    REAL(memory_share);
+    SAME(is_significant);
+    return NULL;
+}
+
+static const char *refused_difference(const struct prof_refused *a, const struct prof_refused *b)
+{
+    TEXT(module);
+    TEXT(function);
+    TEXT(reason);
+    SAME(address);
+    REAL(time_share);
+    return NULL;
+}
+
+static const char *module_difference(const struct prof_module *a, const struct prof_module *b)
+{
+    TEXT(path);
+    TEXT(build_id);
+    SAME(is_counted);
+    SAME(functions);
+    SAME(functions_rewritten);
+    SAME(instructions);
+    SAME(memory_ops);
+    REAL(time_share);
+    return NULL;
+}
+
+static const char *line_difference(const struct prof_line *a, const struct prof_line *b)
+{
+    TEXT(file);
+    SAME(line);
+    SAME(instructions);
+    SAME(memory_ops);
+    SAME(samples);
+    return NULL;
+}
+
+static const char *warning_difference(const struct prof_warning *a, const struct prof_warning *b)
+{
+    TEXT(id);
+    TEXT(text);
+    return NULL;
+}
+
+static const char *block_difference(const struct prof_block_row *a, const struct prof_block_row *b)
+{
+    SAME(module);
+    SAME(address);
+    SAME(size_bytes);
+    SAME(instructions);
+    SAME(memory_ops);
+    TEXT(function);
+    TEXT(file);
+    SAME(line);
+    SAME(count);
+    return NULL;
+}
+
+static const char *edge_difference(const struct prof_edge_row *a, const struct prof_edge_row *b)
+{
+    SAME(module);
+    SAME(from);
+    SAME(to);
+    SAME(count);
+    return NULL;
+}
+
+static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
+{
+    TEXT(program);
+    TEXT(started);
+    TEXT(mtool_version);
+    SAME(exit_status);
+    TEXT(options);
+    TEXT(machine.cpu);
+    TEXT(machine.description);
+    TEXT(machine.kernel);
+    REAL(machine.tsc_hz);
+    REAL(machine.cycles_per_tsc);
+    REAL(machine.ideal_error_median);
+    REAL(machine.ideal_error_p90);
+    REAL(machine.ideal_bias);
+    SPAN(predicted_user_s);
+    SPAN(actual_user_s);
+    SPAN(actual_system_s);
+    SPAN(overhead);
+    SAME(plain_runs);
+    SAME(samples);
+    SAME(samples_lost);
+    TEXT(sampler);
+    TEXT(launch_mode);
+    SAME(processes);
+    SAME(threads);
+    SAME(coverage.functions);
+    SAME(coverage.functions_rewritten);
+    SAME(coverage.instructions_counted);
+    SAME(coverage.memory_ops);
+    REAL(coverage.instructions_counted_share);
+    REAL(coverage.memory_ops_measured);
+    REAL(coverage.unexplained_overhead);
+    for (size_t i = 0; a->command && a->command[i]; i++)
+        TEXT(command[i]);
+    return NULL;
+}
+
+#define LIST(list, count, function)                                                                                    \
+    SAME(count);                                                                                                       \
+    for (size_t i = 0; i < a->count; i++)                                                                              \
+        if ((name = function(&a->list[i], &b->list[i])))                                                               \
+            return name;
+
+const char *fixture_difference(const struct prof_result *a, const struct prof_result *b)
+{
+    const char *name = run_difference(a, b);
+    if (name)
+        return name;
+    LIST(objects, object_count, object_difference)
+    LIST(modules, module_count, module_difference)
+    LIST(refused, refused_count, refused_difference)
+    LIST(lines, line_count, line_difference)
+    LIST(blocks, block_count, block_difference)
+    LIST(edges, edge_count, edge_difference)
+    LIST(warnings, warning_count, warning_difference)
+    return NULL;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The profile file: what is written is read back equal; nothing half-written stays; what is no profile is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "fixture.h"
+#include "store/store.h"
+
+static char folder[64];
+
+/* Every test begins in an empty folder of its own. */
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/mtool-store-XXXXXX");
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    char command[160];
+    snprintf(command, sizeof command, "chmod -R u+w %s && rm -rf %s", folder, folder);
+    return chdir("/") == 0 && system(command) == 0 ? 0 : -1;
+}
+
+static int files_here(void)
+{
+    FILE *f = popen("ls -A | wc -l", "r");
+    int n = -1;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    return n;
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void write_profile(const char *path, const struct prof_result *r)
+{
+    struct store *s;
+    assert_int_equal(store_create(path, "prog", true, &s), 0);
+    assert_int_equal(store_commit(s, r), 0);
+    store_abort(s);
+}
+
+static void round_trip(const char *name)
+{
+    struct prof_result *r = fixture_result(name), *back = NULL;
+    write_profile("p.mtool", r);
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    const char *difference = fixture_difference(r, back);
+    if (difference)
+        fail_msg("%s: %s differs", name, difference);
+    prof_result_free(back);
+    prof_result_free(r);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    round_trip("typical");
+    round_trip("nasty");
+    round_trip("nothing");
+    round_trip("counts");
+    round_trip("empty");
+    assert_int_equal(files_here(), 1);
+}
+
+/* A new field must get a column: then add it to src/store/schema.c and fixture.c, and correct the size here. */
+static void test_no_field_is_forgotten(void **state)
+{
+    (void)state;
+    assert_int_equal(sizeof(struct prof_object), 312);
+    assert_int_equal(sizeof(struct prof_module), 64);
+    assert_int_equal(sizeof(struct prof_refused), 40);
+    assert_int_equal(sizeof(struct prof_line), 40);
+    assert_int_equal(sizeof(struct prof_block_row), 64);
+    assert_int_equal(sizeof(struct prof_edge_row), 32);
+    assert_int_equal(sizeof(struct prof_result), 432);
+}
+
+static void test_views(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("typical");
+    write_profile("p.mtool", r);
+    prof_result_free(r);
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    static const struct {
+        const char *sql;
+        int rows;
+    } queries[] = {{"SELECT function, memory_s FROM bottleneck WHERE memory_s > 0", 3},
+                   {"SELECT * FROM loop", 3},
+                   {"SELECT * FROM procedure", 2},
+                   {"SELECT * FROM estimate WHERE scope = 'self'", 5},
+                   {"SELECT * FROM measurement", 10},
+                   {"SELECT * FROM overhead WHERE overhead > 1", 2},
+                   {"SELECT * FROM named_block WHERE function IS NULL", 1},
+                   {"SELECT * FROM object WHERE branch_s IS NULL", 5}};
+    assert_int_equal(sqlite3_open_v2("p.mtool", &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
+        int rows = 0;
+        assert_int_equal(sqlite3_prepare_v2(db, queries[i].sql, -1, &st, NULL), SQLITE_OK);
+        while (sqlite3_step(st) == SQLITE_ROW)
+            rows++;
+        if (rows != queries[i].rows)
+            fail_msg("%s: %d rows", queries[i].sql, rows);
+        sqlite3_finalize(st);
+    }
+    sqlite3_close(db);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("empty");
+    struct store *a, *b, *c;
+    assert_int_equal(store_create(NULL, "/usr/bin/prog", false, &a), 0);
+    assert_int_equal(store_create(NULL, "/usr/bin/prog", false, &b), 0); /* at the same time */
+    assert_int_equal(files_here(), 0);
+    assert_int_equal(store_commit(a, r), 0);
+    assert_int_equal(store_commit(b, r), 0);
+    assert_string_equal(store_path(a), "prog.mtool");
+    assert_string_equal(store_path(b), "prog.2.mtool");
+    assert_int_equal(store_create(NULL, "prog", false, &c), 0);
+    assert_string_equal(store_path(c), "prog.3.mtool");
+    store_abort(a);
+    store_abort(b);
+    store_abort(c);
+    assert_int_equal(store_create(NULL, "-rf", false, &a), 0);
+    assert_string_equal(store_path(a), "./-rf.mtool");
+    store_abort(a);
+    char name[300];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    assert_int_equal(store_create(NULL, name, false, &a), 0);
+    assert_int_equal(store_commit(a, r), 0);
+    store_abort(a);
+    assert_int_equal(files_here(), 3);
+    prof_result_free(r);
+}
+
+static void test_given_name(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("empty");
+    struct store *s;
+    assert_int_equal(store_create("a.mtool", "p", false, &s), 0);
+    close(open("a.mtool", O_CREAT | O_WRONLY, 0600)); /* someone else was faster */
+    assert_int_equal(store_commit(s, r), 0);
+    assert_string_equal(store_path(s), "a.mtool.2");
+    store_abort(s);
+    assert_int_equal(store_create("a.mtool", "p", false, &s), -1);
+    assert_int_equal(store_create("a.mtool", "p", true, &s), 0);
+    assert_int_equal(store_commit(s, r), 0);
+    assert_string_equal(store_path(s), "a.mtool");
+    store_abort(s);
+    struct prof_result *back;
+    assert_int_equal(store_read("a.mtool", &back), 0);
+    prof_result_free(back);
+    prof_result_free(r);
+}
+
+static void test_refused_places(void **state)
+{
+    (void)state;
+    struct store *s;
+    assert_int_equal(mkdir("d", 0755), 0);
+    close(open("f", O_CREAT | O_WRONLY, 0600));
+    static const char *const places[] = {"nowhere/a.mtool", "f/a.mtool", "d", "d/", "", "/dev/null", "/proc/a.mtool"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (store_create(places[i], "p", true, &s) != -1)
+            fail_msg("'%s' was taken", places[i]);
+    assert_int_equal(files_here(), 2);
+}
+
+/* In a child, so that the user, the limits and the signals are its own. */
+static int in_child(int (*body)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(body());
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static int body_unwritable(void)
+{
+    struct store *s;
+    if (geteuid() == 0 && setuid(65534) < 0)
+        return 2;
+    return store_create(NULL, "p", false, &s) == -1 ? 0 : 1;
+}
+
+static void test_unwritable_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(".", 0555), 0);
+    assert_int_equal(in_child(body_unwritable), 0);
+}
+
+static int body_file_limit(void)
+{
+    struct prof_result *r = fixture_large(20000);
+    struct store *s;
+    struct rlimit limit = {200 << 10, 200 << 10};
+    if (setrlimit(RLIMIT_FSIZE, &limit) < 0 || store_create("p.mtool", "p", false, &s) < 0)
+        return 2;
+    int rc = store_commit(s, r);
+    store_abort(s);
+    prof_result_free(r);
+    return rc == -1 && raise(0) == 0 ? 0 : 1;
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(body_file_limit), 0);
+    assert_int_equal(files_here(), 0);
+}
+
+static int body_interrupted(void)
+{
+    struct prof_result *r = fixture_large(20000);
+    struct store *s;
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (store_create("p.mtool", "p", false, &s) < 0)
+        return 2;
+    pid_t parent = getpid(), killer = fork();
+    if (killer == 0) { /* as soon as the hidden file is there */
+        while (system("ls -A | grep -q .") != 0)
+            ;
+        kill(parent, SIGTERM);
+        _exit(0);
+    }
+    for (int i = 0; i < 1000; i++) { /* until one falls into a commit; the signal ends us */
+        store_commit(s, r);
+        unlink(store_path(s));
+    }
+    return 3;
+}
+
+static void test_interrupted(void **state)
+{
+    (void)state;
+    int status = in_child(body_interrupted);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+    assert_int_equal(system("test -z \"$(ls -A | grep '^\\.')\""), 0);
+}
+
+/* ---- reading what is no good profile ---- */
+
+static void test_foreign(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("typical"), *back;
+    assert_int_equal(store_read("missing.mtool", &back), -1);
+    assert_int_equal(store_read(".", &back), -1);
+    assert_int_equal(store_read("/dev/zero", &back), -1);
+    assert_int_equal(system("echo hello > text; : > empty; head -c 4096 /dev/urandom > random"), 0);
+    assert_int_equal(store_read("text", &back), -1);
+    assert_int_equal(store_read("empty", &back), -1);
+    assert_int_equal(store_read("random", &back), -1);
+    run_sql("other.db", "CREATE TABLE run(x)");
+    assert_int_equal(store_read("other.db", &back), -1);
+    write_profile("p.mtool", r);
+    run_sql("p.mtool", "PRAGMA user_version=2");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "PRAGMA user_version=0");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    prof_result_free(r);
+}
+
+static void test_wrong_rows(void **state)
+{
+    (void)state;
+    static const char *const changes[] = {
+        "DELETE FROM run",
+        "INSERT INTO run SELECT * FROM run",
+        "DROP TABLE edge",
+        "ALTER TABLE object RENAME COLUMN samples TO sample_count",
+        "UPDATE object SET kind = 'thing' WHERE id = 1",
+        "UPDATE block SET module = 77 WHERE rowid = 1",
+        "UPDATE block SET function = -1 WHERE rowid = 1",
+        "UPDATE block SET size_bytes = 1 << 40 WHERE rowid = 1",
+        "UPDATE edge SET module = 3",
+        "DELETE FROM module WHERE id = 0",
+    };
+    struct prof_result *r = fixture_result("typical"), *back;
+    for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
+        write_profile("p.mtool", r);
+        run_sql("p.mtool", changes[i]);
+        if (store_read("p.mtool", &back) != -1)
+            fail_msg("read after: %s", changes[i]);
+    }
+    prof_result_free(r);
+}
+
+/* Wherever it is cut or changed, reading ends: with a line, or with figures; never in a crash. */
+static void test_damage(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("nasty"), *back;
+    write_profile("p.mtool", r);
+    struct file_bytes whole;
+    assert_int_equal(file_map("p.mtool", &whole), 0);
+    for (size_t len = 0; len < whole.len; len += 1777) {
+        assert_int_equal(file_write_whole("cut.mtool", whole.data, len, 0644), 0);
+        assert_int_equal(store_read("cut.mtool", &back), -1);
+    }
+    uint8_t *copy = xmalloc(whole.len);
+    for (size_t at = 0; at < whole.len; at += 131) {
+        memcpy(copy, whole.data, whole.len);
+        copy[at] ^= 0xff;
+        copy[(at * 7919) % whole.len] ^= 0x10;
+        assert_int_equal(file_write_whole("bad.mtool", copy, whole.len, 0644), 0);
+        if (store_read("bad.mtool", &back) == 0)
+            prof_result_free(back);
+    }
+    free(copy);
+    file_unmap(&whole);
+    prof_result_free(r);
+}
+
+/* Read-only places, and names that are special to SQLite's URIs. */
+static void test_reads_anywhere(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("typical"), *back;
+    static const char name[] = "a%20b?mode=rwc#c d\xc3\xa9.mtool";
+    write_profile(name, r);
+    assert_int_equal(store_read(name, &back), 0);
+    prof_result_free(back);
+    char *full = realpath(name, NULL);
+    assert_int_equal(store_read(full, &back), 0);
+    prof_result_free(back);
+    free(full);
+    assert_int_equal(files_here(), 1);
+    prof_result_free(r);
+}
+
+static void test_dump(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_result("typical");
+    struct strbuf text = {0}, json = {0};
+    write_profile("p.mtool", r);
+    assert_int_equal(store_dump("p.mtool", false, &text), 0);
+    assert_non_null(strstr(text.data, "schema 1\n"));
+    assert_non_null(strstr(text.data, "block      3 rows\n"));
+    assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
+    assert_int_equal(store_dump("p.mtool", true, &json), 0);
+    assert_non_null(strstr(json.data, "\"schema\": \"mtool-db-1\""));
+    str_free(&text);
+    str_free(&json);
+    assert_int_equal(store_dump("missing", false, &text), -1);
+    prof_result_free(r);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    struct prof_result *r = fixture_large(50000), *back;
+    write_profile("p.mtool", r);
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    prof_result_free(back);
+    prof_result_free(r);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+    const struct CMUnitTest tests[] = {
+        TEST(test_round_trip),
+        TEST(test_no_field_is_forgotten),
+        TEST(test_views),
+        TEST(test_names),
+        TEST(test_given_name),
+        TEST(test_refused_places),
+        TEST(test_unwritable_folder),
+        TEST(test_full),
+        TEST(test_interrupted),
+        TEST(test_foreign),
+        TEST(test_wrong_rows),
+        TEST(test_damage),
+        TEST(test_reads_anywhere),
+        TEST(test_dump),
+        TEST(test_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
