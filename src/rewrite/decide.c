@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which functions are moved, which entries get a jump. "The original may run" is a closure: functions left alone, or
+ * with a jump that may go anywhere, plus all they branch into. No jump is written over a byte (after its first) where
+ * anything in that closure, or any code pointer in data, may land.
+ *
+ * needs: cfg. fills: funcs, patches; sets cfg reasons of functions refused here.
+ */
+#include "rewrite/impl.h"
+
+#include <elf.h>
+
+#define PATCH_BYTES 5
+
+static void refuse(struct rw *w, uint32_t f, enum cfg_reason why)
+{
+    w->cfg->funcs.data[f].reason = (uint16_t)why;
+    w->funcs[f].is_moved = false;
+    w->funcs[f].is_patched = false;
+}
+
+/* All places where control may arrive without going through a function's first byte: code pointers in data, branch
+ * targets of code that may still run. Kept as a bit for each byte of [lo, hi). */
+struct landings {
+    uint64_t lo, hi;
+    uint8_t *bits;
+};
+
+static void land(struct landings *l, uint64_t addr)
+{
+    if (addr >= l->lo && addr < l->hi)
+        l->bits[(addr - l->lo) / 8] |= (uint8_t)(1u << ((addr - l->lo) % 8));
+}
+
+static bool lands(const struct landings *l, uint64_t addr)
+{
+    return addr >= l->lo && addr < l->hi && (l->bits[(addr - l->lo) / 8] >> ((addr - l->lo) % 8) & 1);
+}
+
+static bool has_target(const struct x86_insn *i)
+{
+    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN || i->kind == X86_CALL;
+}
+
+/* Code that cannot be decoded or belongs to no function: any byte could start a branch, so each that looks like one is
+ * taken for one. Too many landings only cost a few entry jumps. */
+static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
+{
+    const uint8_t *p = image_at(img, lo, hi - lo);
+    for (uint64_t a = lo; p && a < hi; a++, p++) {
+        uint64_t left = hi - a;
+        int32_t rel;
+        if (left >= 2 && (*p == 0xeb || (*p & 0xf0) == 0x70 || (*p >= 0xe0 && *p <= 0xe3)))
+            land(l, a + 2 + (uint64_t)(int64_t)(int8_t)p[1]);
+        if (left >= 5 && (*p == 0xe8 || *p == 0xe9)) {
+            memcpy(&rel, p + 1, 4);
+            land(l, a + 5 + (uint64_t)(int64_t)rel);
+        }
+        if (left >= 6 && *p == 0x0f && (p[1] & 0xf0) == 0x80) {
+            memcpy(&rel, p + 2, 4);
+            land(l, a + 6 + (uint64_t)(int64_t)rel);
+        }
+    }
+}
+
+/* Lands the branches of one function's original body. */
+static void land_func(struct rw *w, struct landings *l, uint32_t f)
+{
+    const struct cfg_func *fn = &w->cfg->funcs.data[f];
+    if (!fn->insn_count) {
+        land_bytes(l, w->img, fn->addr, fn->addr + fn->size);
+        return;
+    }
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+        if (has_target(&w->cfg->insns.data[i]))
+            land(l, w->cfg->insns.data[i].target);
+}
+
+/* Functions that a function's original body can enter other than by their first byte. */
+static bool spread(struct rw *w, uint32_t f)
+{
+    const struct cfg_func *fn = &w->cfg->funcs.data[f];
+    bool any = false;
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+        const struct x86_insn *in = &w->cfg->insns.data[i];
+        if (!has_target(in))
+            continue;
+        uint32_t g = cfg_func_at(w->cfg, in->target);
+        if (g == ID_NONE || g == f || w->funcs[g].may_run || w->cfg->funcs.data[g].addr == in->target)
+            continue;
+        w->funcs[g].may_run = true;
+        any = true;
+    }
+    return any;
+}
+
+/* The pieces of executable sections between functions. */
+static void land_gaps(struct rw *w, struct landings *l)
+{
+    struct cfg *c = w->cfg;
+    for (size_t s = 0; s < w->img->section_count; s++) {
+        const struct image_section *sec = &w->img->sections[s];
+        if (!(sec->flags & SHF_EXECINSTR) || sec->type == SHT_NOBITS || !sec->size)
+            continue;
+        uint64_t at = sec->addr, end = sec->addr + sec->size;
+        size_t lo = 0, hi = c->funcs.len;
+        while (lo < hi) {
+            size_t mid = (lo + hi) / 2;
+            if (c->funcs.data[mid].addr + c->funcs.data[mid].size <= at)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        for (; lo < c->funcs.len && c->funcs.data[lo].addr < end; lo++) {
+            if (c->funcs.data[lo].addr > at)
+                land_bytes(l, w->img, at, c->funcs.data[lo].addr);
+            at = max_u64(at, c->funcs.data[lo].addr + c->funcs.data[lo].size);
+        }
+        if (at < end)
+            land_bytes(l, w->img, at, end);
+    }
+}
+
+static bool is_padding(const struct rw *w, uint64_t lo, uint64_t hi)
+{
+    const uint8_t *p = image_at(w->img, lo, hi - lo);
+    if (!p || !image_is_code(w->img, lo) || !image_is_code(w->img, hi - 1))
+        return false;
+    for (uint64_t a = lo; a < hi; a++) {
+        uint8_t b = p[a - lo];
+        if (cfg_func_at(w->cfg, a) != ID_NONE)
+            return false;
+        if (b != 0x90 && b != 0xcc && b != 0 && b != 0x66 && b != 0x0f && b != 0x1f && b != 0x44 && b != 0x40 &&
+            b != 0x2e && b != 0x84 && b != 0x80)
+            return false;
+    }
+    return true;
+}
+
+/* Can a 5-byte jump stand at addr in function f? */
+static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, const struct cfg_func *fn, uint64_t addr)
+{
+    uint64_t end = fn->addr + fn->size;
+    if (addr + PATCH_BYTES > end && !is_padding(w, end, addr + PATCH_BYTES))
+        return CFG_REASON_TOO_SMALL;
+    for (uint64_t a = addr + 1; a < addr + PATCH_BYTES; a++)
+        if (lands(l, a))
+            return CFG_REASON_LANDING;
+    return CFG_REASON_OK;
+}
+
+static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
+{
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+        const struct x86_insn *in = &w->cfg->insns.data[i];
+        if (in->kind == X86_CALL && in->target == in->addr + in->len)
+            return true;
+    }
+    return false;
+}
+
+static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
+{
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+        const struct x86_insn *in = &w->cfg->insns.data[i];
+        if (in->kind == X86_XBEGIN && in->disp_len != 4)
+            return true;
+    }
+    return false;
+}
+
+static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
+{
+    size_t lo = 0, hi = w->img->reloc_count;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (w->img->relocs[mid].addr + 8 <= fn->addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < w->img->reloc_count && w->img->relocs[lo].addr < fn->addr + fn->size;
+}
+
+/* Addresses inside functions that outsiders know by name: they get a jump of their own. */
+static void patch_exports(struct rw *w, struct landings *l)
+{
+    for (size_t s = 1; s < w->img->dynsym_count; s++) {
+        const struct image_symbol *sym = &w->img->symbols[s];
+        if (sym->shndx == 0 || !sym->addr || (sym->type != STT_FUNC && sym->type != STT_GNU_IFUNC && sym->type != STT_NOTYPE))
+            continue;
+        uint32_t f = cfg_func_at(w->cfg, sym->addr);
+        if (f == ID_NONE || !w->funcs[f].is_moved || w->cfg->funcs.data[f].addr == sym->addr)
+            continue;
+        uint32_t b = cfg_block_start(w->cfg, sym->addr);
+        w->funcs[f].may_run = true;
+        if (b != ID_NONE && patch_fits(w, l, &w->cfg->funcs.data[f], sym->addr) == CFG_REASON_OK &&
+            (w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN)) {
+            struct rw_patch p = {sym->addr, b};
+            VEC_PUSH(&w->patches, p);
+        }
+    }
+}
+
+/* One round: what may run, where it lands, whose entry jump does not fit. True if a function was refused. */
+static bool round_of_refusals(struct rw *w, struct landings *l)
+{
+    struct cfg *c = w->cfg;
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t f = 0; f < c->funcs.len; f++)
+            if (w->funcs[f].may_run && c->funcs.data[f].insn_count)
+                again |= spread(w, f);
+    }
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        if (w->funcs[f].may_run)
+            land_func(w, l, f);
+    bool any = false;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        if (!w->funcs[f].is_moved)
+            continue;
+        enum cfg_reason why = patch_fits(w, l, &c->funcs.data[f], c->funcs.data[f].addr);
+        if (why == CFG_REASON_OK)
+            continue;
+        refuse(w, f, why);
+        w->funcs[f].may_run = true;
+        any = true;
+    }
+    return any;
+}
+
+/* A PLT stub needs no description: no call stands in it. */
+static bool can_unwind(const struct rw *w, const struct cfg_func *fn)
+{
+    const struct image_unwind *u = &w->cfg->unwind;
+    return fn->fde != ID_NONE && u->fdes[fn->fde].addr == fn->addr && u->fdes[fn->fde].len_bytes == fn->size &&
+           image_unwind_can_move(w->img, u, fn->fde);
+}
+
+void rw_decide(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        struct cfg_func *fn = &c->funcs.data[f];
+        w->funcs[f].is_moved = fn->reason == CFG_REASON_OK && fn->block_count > 0 && w->opt->plan != REWRITE_SAMPLE;
+        if (w->funcs[f].is_moved && !fn->is_plt && !can_unwind(w, fn))
+            refuse(w, f, CFG_REASON_UNWIND);
+        else if (w->funcs[f].is_moved && reads_own_address(w, fn))
+            refuse(w, f, CFG_REASON_GETPC);
+        else if (w->funcs[f].is_moved && has_text_reloc(w, fn))
+            refuse(w, f, CFG_REASON_TEXT_RELOC);
+        else if (w->funcs[f].is_moved && branch_is_stuck(w, fn))
+            refuse(w, f, CFG_REASON_SHORT_BRANCH);
+        w->funcs[f].may_run = !w->funcs[f].is_moved || fn->unresolved || fn->is_plt; /* a lazy GOT entry points into its stub */
+    }
+    struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
+    l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
+    land_gaps(w, &l);
+    for (size_t i = 0; i < c->mid_targets.len; i++) {
+        land(&l, c->mid_targets.data[i]);
+        uint32_t f = cfg_func_at(c, c->mid_targets.data[i]);
+        if (f != ID_NONE)
+            w->funcs[f].may_run = true;
+    }
+    while (round_of_refusals(w, &l))
+        ;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        if (!w->funcs[f].is_moved)
+            continue;
+        w->funcs[f].is_patched = true;
+        struct rw_patch p = {c->funcs.data[f].addr, c->funcs.data[f].block_first};
+        VEC_PUSH(&w->patches, p);
+    }
+    patch_exports(w, &l);
+}

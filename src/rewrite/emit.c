@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The copies' bytes, and the new jump tables. Everything that refers to code or data by a distance is recomputed;
+ * everything else is the original's bytes. Code pointers keep the original's value (its entry jumps here).
+ *
+ * needs: layout. fills: text, ro.
+ */
+#include "rewrite/impl.h"
+
+struct emitter {
+    struct rw *w;
+    uint8_t *text; /* of w->text_vaddr */
+};
+
+static uint8_t *at_vaddr(const struct emitter *em, uint64_t addr) { return em->text + (addr - em->w->text_vaddr); }
+
+static void patch32(uint8_t *at, uint64_t v)
+{
+    uint32_t x = (uint32_t)v;
+    memcpy(at, &x, 4);
+}
+
+static uint64_t counter_addr(const struct rw *w, uint32_t n) { return w->counters_vaddr + 8ull * n; }
+
+static unsigned put_counter(const struct emitter *em, uint64_t addr, const struct rw_place *p, uint32_t n)
+{
+    rw_put_counter(at_vaddr(em, addr), addr, p, counter_addr(em->w, n));
+    return rw_form_bytes(p->form);
+}
+
+/* Where a direct branch or call to an original address goes now, if no edge says better. */
+static uint64_t code_target(const struct rw *w, uint64_t target, bool is_call)
+{
+    uint32_t b = cfg_block_start(w->cfg, target);
+    if (!rw_block_moved(w, b))
+        return target;
+    if (is_call)
+        return w->cfg->blocks.data[b].flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED) ? rw_enter(w, b) : target;
+    return rw_body(w, b);
+}
+
+static uint64_t branch_target(const struct rw *w, const struct cfg_block *blk, const struct x86_insn *in)
+{
+    const struct cfg *c = w->cfg;
+    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        if (ed->kind == CFG_EDGE_FALL || ed->kind == CFG_EDGE_RETURN)
+            continue;
+        if (w->edge_stub_off[e] != UINT32_MAX)
+            return w->funcs[blk->func].addr_new + w->edge_stub_off[e];
+        if (rw_edge_inside(w, ed))
+            return rw_body(w, ed->to);
+    }
+    return in->target;
+}
+
+static void put_jcc(uint8_t *at, uint64_t addr, const struct x86_insn *in, bool is_long, uint64_t target)
+{
+    if (!is_long) {
+        at[0] = in->kind == X86_JMP ? 0xeb : (uint8_t)(0x70 | in->cond);
+        at[1] = (uint8_t)(target - (addr + 2));
+    } else if (in->kind == X86_JMP) {
+        rw_put_jmp(at, addr, target);
+    } else {
+        at[0] = 0x0f;
+        at[1] = (uint8_t)(0x80 | in->cond);
+        patch32(at + 2, target - (addr + 6));
+    }
+}
+
+/* The operand of an instruction that refers to a jump table, or a distance that must be recomputed. */
+static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t i)
+{
+    const struct x86_insn *in = &w->cfg->insns.data[i];
+    uint64_t t, target = in->target;
+    bool is_ref = map_get(&w->ref_table, i, &t);
+    if (is_ref)
+        target += w->tables.data[t].addr_new - w->tables.data[t].old->addr;
+    if (in->props & X86_PROP_RIPREL)
+        patch32(at + in->disp_off, target - (addr + in->len));
+    else if (is_ref && (in->props & X86_PROP_ABS32))
+        patch32(at + in->disp_off, target);
+    else if (is_ref && (in->props & X86_PROP_IMM_ADDR))
+        memcpy(at + in->imm_off, &target, in->imm_len);
+}
+
+/* One instruction; returns the bytes it took. */
+static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, uint64_t addr, uint64_t *stub)
+{
+    struct rw *w = em->w;
+    const struct x86_insn *in = &w->cfg->insns.data[i];
+    uint8_t *at = at_vaddr(em, addr);
+    const uint8_t *old = image_at(w->img, in->addr, in->len);
+    switch ((enum x86_kind)in->kind) {
+    case X86_JMP:
+    case X86_JCC:
+        put_jcc(at, addr, in, w->is_long[i], branch_target(w, blk, in));
+        return in->kind == X86_JMP ? (w->is_long[i] ? 5 : 2) : (w->is_long[i] ? 6 : 2);
+    case X86_JCXZ: /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement, prefixes before it */
+        at[0] = in->len == 3 ? old[0] : 0x90;
+        at[1] = old[in->len - 2];
+        at[2] = 2;
+        at[3] = 0xeb;
+        at[4] = 5;
+        rw_put_jmp(at + 5, addr + 5, branch_target(w, blk, in));
+        return 10;
+    case X86_SYSCALL:
+        if (w->opt->plan != REWRITE_COUNT)
+            break;
+        rw_put_syscall(at, addr, *stub);
+        rw_put_syscall_stub(w, at_vaddr(em, *stub), *stub, addr + RW_SYSCALL_BYTES);
+        *stub += RW_SYSCALL_STUB_BYTES;
+        return RW_SYSCALL_BYTES;
+    case X86_CALL:
+        memcpy(at, old, in->len);
+        patch32(at + in->disp_off, code_target(w, in->target, true) - (addr + in->len));
+        return in->len;
+    case X86_XBEGIN:
+        memcpy(at, old, in->len);
+        patch32(at + in->disp_off, branch_target(w, blk, in) - (addr + in->len));
+        return in->len;
+    default: break;
+    }
+    memcpy(at, old, in->len);
+    fix_operand(w, at, addr, i);
+    return in->len;
+}
+
+static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_t *stub)
+{
+    struct rw *w = em->w;
+    const struct cfg *c = w->cfg;
+    const struct cfg_block *blk = &c->blocks.data[b];
+    uint64_t base = w->funcs[f].addr_new, addr = base + w->insn_off[blk->insn_first];
+    uint64_t body = base + w->body_off[b];
+    bool in_line = w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b];
+    uint64_t head = in_line ? base + w->enter_off[b] : body;
+    for (uint32_t e = b > c->funcs.data[f].block_first ? c->blocks.data[b - 1].edge_first : 0, n = 0;
+         b > c->funcs.data[f].block_first && n < c->blocks.data[b - 1].edge_count; e++, n++)
+        if (c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b && w->edge_counter[e] != ID_NONE)
+            addr += put_counter(em, addr, &w->edge_place[e], w->edge_counter[e]);
+    rw_put_nops(at_vaddr(em, addr), (unsigned)(head - addr));
+    if (in_line)
+        put_counter(em, head, &w->enter_place[b], w->enter_counter[b]);
+    addr = body;
+    for (uint32_t k = 0; k < blk->insn_count; k++) {
+        if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
+            addr += put_counter(em, addr, &w->place[b], w->block_counter[b]);
+        addr += put_insn(em, blk, blk->insn_first + k, addr, stub);
+    }
+}
+
+static void emit_stubs(const struct emitter *em, uint32_t f)
+{
+    struct rw *w = em->w;
+    const struct cfg *c = w->cfg;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    uint64_t base = w->funcs[f].addr_new;
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        if (w->enter_counter[b] != ID_NONE && w->enter_off[b] >= w->body_off[b]) {
+            uint64_t a = base + w->enter_off[b];
+            a += put_counter(em, a, &w->enter_place[b], w->enter_counter[b]);
+            rw_put_jmp(at_vaddr(em, a), a, base + w->body_off[b]);
+        }
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+            if (w->edge_stub_off[e] == UINT32_MAX)
+                continue;
+            uint64_t a = base + w->edge_stub_off[e];
+            a += put_counter(em, a, &w->edge_place[e], w->edge_counter[e]);
+            rw_put_jmp(at_vaddr(em, a), a, rw_body(w, c->edges.data[e].to));
+        }
+    }
+}
+
+static void emit_func(const struct emitter *em, uint32_t f)
+{
+    struct rw *w = em->w;
+    const struct cfg_func *fn = &w->cfg->funcs.data[f];
+    uint64_t stub = 0;
+    cfg_for_each_block(w->cfg, fn, b)
+    {
+        uint64_t off;
+        if (map_get(&w->syscall_stub, b, &off)) /* the hooks of its system calls stand behind its other stubs */
+            stub = w->funcs[f].addr_new + off;
+        emit_block(em, f, b, &stub);
+    }
+    emit_stubs(em, f);
+}
+
+/* ---- tables ---- */
+
+static uint64_t table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k)
+{
+    const uint8_t *p = image_at(w->img, t->addr + (uint64_t)k * t->entry_bytes, t->entry_bytes);
+    if (t->by_reloc) {
+        const struct image_reloc *r = image_reloc_at(w->img, t->addr + 8ull * k);
+        return r ? (uint64_t)r->addend : 0;
+    }
+    if (!p)
+        return 0;
+    if (t->kind == CFG_TABLE_PIC32) {
+        int32_t rel;
+        memcpy(&rel, p, 4);
+        return t->addr + (uint64_t)(int64_t)rel;
+    }
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* Where entry k of the table that block b jumps through leads: to the stub of a counted edge, or to the block. */
+uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old)
+{
+    const struct cfg *c = w->cfg;
+    uint32_t to = cfg_block_start(c, old);
+    if (!rw_block_moved(w, to))
+        return old;
+    if (nt->group != ID_NONE) {
+        for (size_t lo = 0, hi = w->group_edges.len; lo < hi;) {
+            size_t mid = (lo + hi) / 2;
+            const struct rw_group_edge *ge = &w->group_edges.data[mid];
+            if (ge->group == nt->group && ge->to == to)
+                return ge->stub_off != UINT32_MAX ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub_off : rw_body(w, to);
+            if (ge->group < nt->group || (ge->group == nt->group && ge->to < to))
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        return rw_body(w, to);
+    }
+    const struct cfg_block *blk = &c->blocks.data[nt->old->block];
+    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub_off[e] != UINT32_MAX)
+            return w->funcs[blk->func].addr_new + w->edge_stub_off[e];
+    return rw_body(w, to);
+}
+
+static void emit_table(struct rw *w, const struct rw_table *nt)
+{
+    if (nt->old->by_reloc || !rw_block_moved(w, nt->old->block))
+        return;
+    char *at = w->ro.data + (nt->addr_new - w->ro_vaddr);
+    for (uint32_t k = 0; k < nt->entries; k++) {
+        uint64_t target = rw_table_target(w, nt, table_entry_old(w, nt->old, k));
+        if (nt->old->kind == CFG_TABLE_PIC32) {
+            int32_t rel = (int32_t)(target - nt->addr_new);
+            memcpy(at + 4ull * k, &rel, 4);
+        } else {
+            memcpy(at + 8ull * k, &target, 8);
+        }
+    }
+}
+
+static void emit_groups(const struct emitter *em)
+{
+    struct rw *w = em->w;
+    for (size_t g = 0; g < w->group_edges.len; g++) {
+        const struct rw_group_edge *ge = &w->group_edges.data[g];
+        if (ge->stub_off == UINT32_MAX)
+            continue;
+        uint64_t a = w->funcs[w->cfg->blocks.data[ge->to].func].addr_new + ge->stub_off;
+        a += put_counter(em, a, &w->enter_place[ge->to], ge->counter);
+        rw_put_jmp(at_vaddr(em, a), a, rw_body(w, ge->to));
+    }
+}
+
+int rw_emit(struct rw *w)
+{
+    if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
+        return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances", w->img->path);
+    VEC_RESERVE(&w->text, w->text_bytes + 16);
+    memset(w->text.data, 0xcc, w->text_bytes + 16);
+    w->text.len = w->text_bytes;
+    struct emitter em = {w, (uint8_t *)w->text.data};
+    rw_blob_put(w, em.text);
+    for (uint32_t f = 0; f < w->cfg->funcs.len; f++)
+        if (w->funcs[f].is_moved)
+            emit_func(&em, f);
+    emit_groups(&em);
+    for (size_t t = 0; t < w->tables.len; t++)
+        emit_table(w, &w->tables.data[t]);
+    return 0;
+}

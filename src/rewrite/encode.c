@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The bytes of what is inserted: counters, jumps, padding, and the hook around system calls that make processes. */
+#include "rewrite/impl.h"
+
+unsigned rw_form_bytes(enum rw_form form)
+{
+    static const uint8_t bytes[RW_FORM_COUNT] = {[RW_FORM_INC] = 7, [RW_FORM_REG] = 18, [RW_FORM_PUSH] = 33};
+    return bytes[form];
+}
+
+static uint8_t *put32(uint8_t *p, uint64_t v)
+{
+    uint32_t x = (uint32_t)v;
+    memcpy(p, &x, 4);
+    return p + 4;
+}
+
+static uint8_t *put_bytes(uint8_t *p, const char *bytes, unsigned n)
+{
+    memcpy(p, bytes, n);
+    return p + n;
+}
+
+/* mov r,[rip->c]; lea r,[r+1]; mov [rip->c],r : 18 bytes */
+static void put_mov_lea_mov(uint8_t *p, uint64_t addr, unsigned r, uint64_t c)
+{
+    uint8_t hi = (uint8_t)(r >> 3), lo = (uint8_t)(r & 7);
+    *p++ = (uint8_t)(0x48 | hi << 2);
+    *p++ = 0x8b;
+    *p++ = (uint8_t)(0x05 | lo << 3);
+    p = put32(p, c - (addr + 7));
+    *p++ = (uint8_t)(0x48 | hi << 2 | hi);
+    *p++ = 0x8d;
+    *p++ = (uint8_t)(0x40 | lo << 3 | lo); /* rsp and r12 would need a SIB byte: never chosen */
+    *p++ = 1;
+    *p++ = (uint8_t)(0x48 | hi << 2);
+    *p++ = 0x89;
+    *p++ = (uint8_t)(0x05 | lo << 3);
+    put32(p, c - (addr + 18));
+}
+
+void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t c)
+{
+    switch ((enum rw_form)p->form) {
+    case RW_FORM_INC:
+        at = put_bytes(at, "\x48\xff\x05", 3);
+        put32(at, c - (addr + 7));
+        return;
+    case RW_FORM_REG: put_mov_lea_mov(at, addr, p->reg, c); return;
+    case RW_FORM_PUSH: /* lea rsp,[rsp-128]; push rax; ...; pop rax; lea rsp,[rsp+128] */
+        at = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
+        put_mov_lea_mov(at, addr + 6, 0, c);
+        put_bytes(at + 18, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+        return;
+    case RW_FORM_NONE:
+    case RW_FORM_COUNT: return;
+    }
+}
+
+void rw_put_nops(uint8_t *at, unsigned n)
+{
+    static const char nops[10][10] = {"",
+                                      "\x90",
+                                      "\x66\x90",
+                                      "\x0f\x1f\x00",
+                                      "\x0f\x1f\x40\x00",
+                                      "\x0f\x1f\x44\x00\x00",
+                                      "\x66\x0f\x1f\x44\x00\x00",
+                                      "\x0f\x1f\x80\x00\x00\x00\x00",
+                                      "\x0f\x1f\x84\x00\x00\x00\x00\x00",
+                                      "\x66\x0f\x1f\x84\x00\x00\x00\x00\x00"};
+    while (n) {
+        unsigned k = n > 9 ? 9 : n;
+        at = put_bytes(at, nops[k], k);
+        n -= k;
+    }
+}
+
+void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target)
+{
+    *at++ = 0xe9;
+    put32(at, target - (addr + 5));
+}
+
+void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target)
+{
+    *at++ = 0xe8;
+    put32(at, target - (addr + 5));
+}
+
+/* In front of a syscall only rcx and r11 are free (the kernel overwrites them), and the flags are not:
+ *   lea ecx,[rax-56]; jrcxz L; lea ecx,[rax-57]; jrcxz L; lea ecx,[rax-435]; jrcxz L; syscall; jmp C; L: jmp stub; C:
+ * 56 clone, 57 fork, 435 clone3. vfork (58) shares its parent's memory while the parent waits: nothing to do. */
+void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub)
+{
+    at = put_bytes(at, "\x8d\x48\xc8\xe3\x11\x8d\x48\xc7\xe3\x0c\x8d\x88\x4d\xfe\xff\xff\xe3\x04\x0f\x05\xeb\x05", 22);
+    rw_put_jmp(at, addr + 22, stub);
+}
+
+/*   lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]      (before_clone keeps all registers)
+ *   syscall; mov rcx,rax; jrcxz child; jmp back
+ *   child: mov rcx,[rip->pending]; jrcxz back'; lea rsp,[rsp-128]; call forked; lea rsp,[rsp+128]; back': jmp back */
+void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back)
+{
+    uint8_t *p = at;
+    p = put_bytes(p, "\x48\x8d\x64\x24\x80", 5);
+    rw_put_call(p, addr + 5, rw_blob_before_clone(w));
+    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00\x0f\x05\x48\x89\xc1\xe3\x02\xeb\x1b", 17); /* jmp back' */
+    p = put_bytes(p, "\x48\x8b\x0d", 3);
+    p = put32(p, w->rw_vaddr + RW_DATA_PENDING - (addr + (uint64_t)(p - at) + 4));
+    p = put_bytes(p, "\xe3\x12\x48\x8d\x64\x24\x80", 7);
+    rw_put_call(p, addr + (uint64_t)(p - at), rw_blob_forked(w));
+    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
+    rw_put_jmp(p, addr + (uint64_t)(p - at), back);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the passes of the rewriter share: one struct rw, filled from left to right by the passes in pipeline.c's order.
+ * Each field says which pass fills it.
+ */
+#ifndef MTOOL_REWRITE_IMPL_H
+#define MTOOL_REWRITE_IMPL_H
+
+#include "rewrite/rewrite.h"
+
+/* How a counter is incremented. The flags that are alive where it stands decide. */
+enum rw_form {
+    RW_FORM_NONE,
+    RW_FORM_INC,  /* inc qword [rip+d]: leaves CF alone, writes the others */
+    RW_FORM_REG,  /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
+    RW_FORM_PUSH, /* the same with a register saved below the red zone */
+    RW_FORM_COUNT
+};
+struct rw_place { /* where and how a block's own counter stands */
+    uint16_t at;  /* instructions of the block before it */
+    uint8_t form; /* enum rw_form */
+    uint8_t reg;  /* RW_FORM_REG: the register */
+};
+
+struct rw_func {
+    uint64_t addr_new; /* layout */
+    uint32_t size_new; /* layout; 0: not moved */
+    bool is_moved;     /* decide */
+    bool may_run;      /* decide: its original body may still be executed */
+    bool is_patched;   /* decide: gets a jump at its entry */
+};
+
+struct rw_table { /* a new jump table, for one cfg_table or for several that share their address register */
+    const struct cfg_table *old;
+    uint32_t entries;  /* the most of those that share it */
+    uint32_t group;    /* of plan, or ID_NONE: used by one jump */
+    uint64_t addr_new; /* layout; by_reloc tables stay where they are */
+};
+
+struct rw_patch { /* a jump written over original code */
+    uint64_t addr;
+    uint32_t block; /* to this block's copy */
+};
+
+struct rw_group_edge { /* the way from a shared table to one of its targets */
+    uint32_t group, to, counter; /* counter ID_NONE: derived */
+    uint32_t stub_off;           /* layout: in the copy of to's function; UINT32_MAX none */
+};
+
+/* arcs.c: the flow graph, the same for the planner and the solver */
+enum rw_arc_kind { RW_ARC_BLOCK, RW_ARC_EDGE, RW_ARC_ENTER, RW_ARC_OUT, RW_ARC_GROUP };
+struct rw_arc {
+    uint32_t a, b; /* nodes: flow goes from a to b */
+    uint32_t id;   /* of the block, edge or group edge */
+    uint8_t kind, weight;
+};
+struct rw_arcs {
+    struct rw_arc *data;
+    size_t len, cap;
+    uint32_t outside, nodes;
+};
+void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
+                   size_t group_edge_count, uint32_t group_count, struct rw_arcs *out);
+
+struct rw {
+    const struct rewrite_options *opt;
+    struct image *img;
+    struct cfg *cfg;
+    struct arena *arena; /* all arrays below */
+    uint8_t key[16];
+    struct rw_func *funcs; /* decide */
+    VEC(struct rw_patch) patches; /* decide */
+
+    uint32_t *block_counter, *edge_counter, *enter_counter; /* plan */
+    uint32_t *block_group;                                  /* plan: of a block that jumps through a shared table */
+    VEC(struct rw_group_edge) group_edges;                  /* plan: sorted by group, to */
+    uint32_t group_count, counter_count;                    /* plan */
+    VEC(struct rw_table) tables;                            /* plan */
+    uint32_t *table_new;                                    /* plan: [cfg->tables.len] -> tables */
+    struct map ref_table;                                   /* plan: instruction id -> tables */
+
+    struct rw_place *place;           /* place: [blocks] */
+    struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
+
+    uint32_t *insn_off;               /* layout: [insns] start of what stands for the instruction, insertions in front included */
+    uint32_t *body_off, *enter_off;   /* layout: [blocks] where edges inside, and entrances from outside, arrive */
+    uint32_t *edge_stub_off;          /* layout: [edges] UINT32_MAX: no stub */
+    struct map syscall_stub;          /* layout: block -> offset of its system calls' hooks in the function */
+    uint8_t *is_long;                 /* layout: [insns] branch needs 32 bits */
+    uint64_t text_vaddr, text_bytes;  /* layout: new code, the runtime blob first */
+    uint64_t ro_vaddr;                /* layout: program headers, tables, unwind data */
+    uint64_t tables_vaddr;
+
+    struct strbuf text;               /* emit */
+    struct strbuf ro;                 /* emit, unwind */
+    uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes; /* unwind; 0 none */
+    uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
+    uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
+    struct rewrite_stats *stats;
+};
+
+/* An address in the copy. */
+static inline uint64_t rw_body(const struct rw *w, uint32_t block)
+{
+    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->body_off[block];
+}
+static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
+{
+    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->enter_off[block];
+}
+/* The same questions asked of a loaded map, where a function that was not moved has its reason. */
+static inline bool rw_cfg_block_moved(const struct cfg *c, uint32_t block)
+{
+    return block != ID_NONE && c->funcs.data[c->blocks.data[block].func].reason == CFG_REASON_OK;
+}
+static inline bool rw_cfg_edge_inside(const struct cfg *c, const struct cfg_edge *e)
+{
+    return e->kind != CFG_EDGE_OUT && e->kind != CFG_EDGE_RETURN && rw_cfg_block_moved(c, e->to);
+}
+static inline bool rw_block_moved(const struct rw *w, uint32_t block)
+{
+    return block != ID_NONE && w->funcs[w->cfg->blocks.data[block].func].is_moved;
+}
+/* An edge that stays inside moved code, and so is counted as such. */
+static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
+{
+    return e->kind != CFG_EDGE_OUT && e->kind != CFG_EDGE_RETURN && rw_block_moved(w, e->to);
+}
+
+void rw_decide(struct rw *w);
+void rw_plan(struct rw *w);
+void rw_place(struct rw *w);
+void rw_layout(struct rw *w);
+int rw_emit(struct rw *w);
+uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
+int rw_unwind(struct rw *w, size_t *bad_func); /* -1 with *bad_func: that one cannot be moved, decide again */
+uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
+void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
+int rw_write(struct rw *w, const char *out);
+int rw_map_write(const struct rw *w, const char *path);
+
+/* encode.c: bytes of what is inserted */
+unsigned rw_form_bytes(enum rw_form form);
+void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
+void rw_put_nops(uint8_t *at, unsigned n);
+void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
+void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
+enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59 };
+void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
+void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
+
+/* blob.c: the runtime */
+uint64_t rw_blob_bytes(void);
+uint64_t rw_dynamic_init(const struct rw *w); /* write.c: DT_INIT of the original, 0 none */
+void rw_blob_put(const struct rw *w, uint8_t *at); /* code at w->text_vaddr, configuration filled in */
+uint64_t rw_blob_init(const struct rw *w);  /* addresses of the blob's entrances in the new code */
+uint64_t rw_blob_entry(const struct rw *w);
+uint64_t rw_blob_before_clone(const struct rw *w);
+uint64_t rw_blob_forked(const struct rw *w);
+enum { RW_DATA_BYTES = 4096, RW_DATA_PENDING = 0, RW_DATA_SELF = 8, RW_DATA_DYNAMIC = 64 }; /* the runtime's words in front of the counters */
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sizes and addresses. Every function's copy is laid out in the order of the original: blocks, their counters in line,
+ * then stubs for counters on taken edges, table edges and entrances that something else falls into. Branches start
+ * short and grow until all reach (they never shrink, so this ends). Copies keep the original's address mod 64, and the
+ * head of an innermost loop its address mod 32: the same loop elsewhere can take up to twice as long.
+ *
+ * needs: place. fills: insn_off, body_off, enter_off, edge_stub_off, is_long, addr_new, size_new, *_vaddr.
+ */
+#include "rewrite/impl.h"
+
+enum { LOOP_ALIGN = 32, JCXZ_BYTES = 10 };
+
+static bool is_inner_loop_head(const struct cfg *c, const uint8_t *has_child, uint32_t b)
+{
+    const struct cfg_block *blk = &c->blocks.data[b];
+    return (blk->flags & CFG_BLOCK_LOOP_HEADER) && blk->loop != ID_NONE && c->loops.data[blk->loop].header == b &&
+           !has_child[blk->loop];
+}
+
+/* Is the only way to the byte in front of this block's label the return of the call that ends the previous block, or
+ * nothing at all? Then a counter for the entrance may stand there in line. */
+static bool enter_in_line(const struct rw *w, const struct cfg_func *fn, uint32_t b)
+{
+    const struct cfg *c = w->cfg;
+    if (b == fn->block_first)
+        return true;
+    const struct cfg_block *prev = &c->blocks.data[b - 1];
+    for (uint32_t e = prev->edge_first; e < prev->edge_first + prev->edge_count; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_FALL)
+            return false;
+    return true;
+}
+
+static uint32_t fall_edge_into(const struct cfg *c, const struct cfg_func *fn, uint32_t b)
+{
+    if (b == fn->block_first)
+        return ID_NONE;
+    const struct cfg_block *prev = &c->blocks.data[b - 1];
+    for (uint32_t e = prev->edge_first; e < prev->edge_first + prev->edge_count; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b)
+            return e;
+    return ID_NONE;
+}
+
+static unsigned insn_bytes(const struct rw *w, uint32_t i)
+{
+    const struct x86_insn *in = &w->cfg->insns.data[i];
+    switch ((enum x86_kind)in->kind) {
+    case X86_JMP: return w->is_long[i] ? 5 : 2;
+    case X86_JCC: return w->is_long[i] ? 6 : 2;
+    case X86_JCXZ: return JCXZ_BYTES;
+    case X86_SYSCALL: return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : in->len;
+    default: return in->len;
+    }
+}
+
+/* Where a direct branch of block b goes in the copy, as an offset in its own function; UINT32_MAX: elsewhere. */
+static uint32_t branch_off(const struct rw *w, uint32_t f, const struct cfg_block *blk)
+{
+    const struct cfg *c = w->cfg;
+    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        if (ed->kind == CFG_EDGE_FALL || ed->kind == CFG_EDGE_RETURN)
+            continue;
+        if (w->edge_stub_off[e] != UINT32_MAX)
+            return w->edge_stub_off[e];
+        if (rw_edge_inside(w, ed) && c->blocks.data[ed->to].func == f)
+            return w->body_off[ed->to];
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, uint32_t off, const uint8_t *has_child)
+{
+    struct cfg *c = w->cfg;
+    struct cfg_block *blk = &c->blocks.data[b];
+    uint32_t fall = fall_edge_into(c, fn, b);
+    w->insn_off[blk->insn_first] = off;
+    if (is_inner_loop_head(c, has_child, b)) {
+        uint32_t head = off;
+        if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
+            head += rw_form_bytes(w->edge_place[fall].form);
+        if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
+            head += rw_form_bytes(w->enter_place[b].form);
+        off += ((uint32_t)(blk->addr - fn->addr) - head) & (LOOP_ALIGN - 1);
+    }
+    if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
+        off += rw_form_bytes(w->edge_place[fall].form);
+    w->enter_off[b] = off;
+    if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
+        off += rw_form_bytes(w->enter_place[b].form);
+    w->body_off[b] = off;
+    for (uint32_t k = 0; k < blk->insn_count; k++) {
+        uint32_t i = blk->insn_first + k;
+        if (k > 0)
+            w->insn_off[i] = off;
+        if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
+            off += rw_form_bytes(w->place[b].form);
+        off += insn_bytes(w, i);
+    }
+    return off;
+}
+
+/* Room for the hooks of a block's system calls. */
+static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b, uint32_t *off)
+{
+    if (w->opt->plan != REWRITE_COUNT)
+        return;
+    uint32_t first = *off;
+    for (uint32_t k = 0; k < blk->insn_count; k++)
+        if (w->cfg->insns.data[blk->insn_first + k].kind == X86_SYSCALL)
+            *off += RW_SYSCALL_STUB_BYTES;
+    if (*off != first)
+        map_put(&w->syscall_stub, b, first);
+}
+
+static uint32_t put_stubs(struct rw *w, uint32_t f, uint32_t off)
+{
+    struct cfg *c = w->cfg;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        if (w->enter_counter[b] != ID_NONE && !enter_in_line(w, fn, b)) {
+            w->enter_off[b] = off;
+            off += rw_form_bytes(w->enter_place[b].form) + 5;
+        }
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+            if (w->edge_counter[e] == ID_NONE || c->edges.data[e].kind == CFG_EDGE_FALL)
+                continue;
+            w->edge_stub_off[e] = off;
+            off += rw_form_bytes(w->edge_place[e].form) + 5;
+        }
+        map_put_hooks(w, blk, b, &off);
+    }
+    return off;
+}
+
+/* True if a branch had to grow. */
+static bool grow_branches(struct rw *w, uint32_t f)
+{
+    struct cfg *c = w->cfg;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    bool any = false;
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        uint32_t i = blk->insn_first + blk->insn_count - 1;
+        uint8_t kind = c->insns.data[i].kind;
+        if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[i])
+            continue;
+        uint32_t to = branch_off(w, f, blk), end = w->insn_off[i] + 2;
+        if (w->block_counter[b] != ID_NONE && w->place[b].at == blk->insn_count - 1)
+            end += rw_form_bytes(w->place[b].form);
+        if (blk->insn_count == 1)
+            end = w->body_off[b] + (end - w->insn_off[i]);
+        int64_t rel = (int64_t)to - (int64_t)end;
+        if (to != UINT32_MAX && rel >= -128 && rel <= 127)
+            continue;
+        w->is_long[i] = 1;
+        any = true;
+    }
+    return any;
+}
+
+static uint32_t layout_func(struct rw *w, uint32_t f, const uint8_t *has_child)
+{
+    const struct cfg_func *fn = &w->cfg->funcs.data[f];
+    uint32_t off;
+    do {
+        off = 0;
+        cfg_for_each_block(w->cfg, fn, b) off = put_block(w, fn, b, off, has_child);
+        off = put_stubs(w, f, off);
+    } while (grow_branches(w, f));
+    return off;
+}
+
+static void layout_groups(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    for (size_t g = 0; g < w->group_edges.len; g++) {
+        struct rw_group_edge *ge = &w->group_edges.data[g];
+        if (ge->counter == ID_NONE)
+            continue;
+        struct rw_func *fn = &w->funcs[c->blocks.data[ge->to].func];
+        ge->stub_off = fn->size_new;
+        fn->size_new += rw_form_bytes(w->enter_place[ge->to].form) + 5;
+    }
+}
+
+static void layout_data(struct rw *w)
+{
+    uint64_t phdrs = (w->img->segment_count + 6) * 56;
+    w->ro_vaddr = ALIGN_UP(w->text_vaddr + w->text_bytes, (uint64_t)4096);
+    uint64_t at = ALIGN_UP(w->ro_vaddr + phdrs, (uint64_t)64);
+    w->tables_vaddr = at;
+    for (size_t t = 0; t < w->tables.len; t++) {
+        struct rw_table *nt = &w->tables.data[t];
+        nt->addr_new = nt->old->by_reloc ? nt->old->addr : at;
+        if (!nt->old->by_reloc)
+            at = ALIGN_UP(at + (uint64_t)nt->entries * nt->old->entry_bytes, (uint64_t)8);
+    }
+    str_put(&w->ro, "", 0);
+    VEC_RESERVE(&w->ro, at - w->ro_vaddr + 1);
+    memset(w->ro.data, 0, at - w->ro_vaddr + 1);
+    w->ro.len = at - w->ro_vaddr;
+}
+
+void rw_layout(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    w->insn_off = ARENA_ARRAY(w->arena, uint32_t, c->insns.len + 1);
+    w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->insns.len + 1);
+    w->body_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
+    w->enter_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
+    w->edge_stub_off = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
+    memset(w->edge_stub_off, 0xff, (c->edges.len + 1) * sizeof *w->edge_stub_off);
+    uint8_t *has_child = ARENA_ARRAY(w->arena, uint8_t, c->loops.len + 1);
+    for (size_t l = 0; l < c->loops.len; l++)
+        if (c->loops.data[l].parent != ID_NONE)
+            has_child[c->loops.data[l].parent] = 1;
+    uint64_t bias = rw_file_bias(w->img); /* offsets follow addresses, so both must be beyond the original's */
+    w->text_vaddr = ALIGN_UP(max_u64(w->img->vaddr_hi, w->img->len_bytes + bias), (uint64_t)4096) + 4096;
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        if (w->funcs[f].is_moved)
+            w->funcs[f].size_new = layout_func(w, f, has_child);
+    layout_groups(w);
+    uint64_t at = w->text_vaddr + rw_blob_bytes();
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        if (!w->funcs[f].is_moved)
+            continue;
+        at += (c->funcs.data[f].addr - at) & 63;
+        w->funcs[f].addr_new = at;
+        at += w->funcs[f].size_new;
+    }
+    w->text_bytes = at - w->text_vaddr;
+    layout_data(w);
+}

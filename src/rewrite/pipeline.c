@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The map of the rewriter: a straight list of passes over one struct rw.
+ */
+#include "rewrite/impl.h"
+
+#include <stdlib.h>
+
+#define REWRITE_FORMAT "mtool-rewrite-1" /* part of every copy's identity: change it when copies change */
+
+static void set_key(struct rw *w)
+{
+    struct strbuf s = {0};
+    str_printf(&s, "%s %s plan %d poison %d all %d", REWRITE_FORMAT, w->img->key, (int)w->opt->plan, w->opt->poison,
+               w->opt->all_blocks);
+    char hex[33];
+    file_hash_hex(s.data, s.len, hex);
+    for (int i = 0; i < 16; i++) {
+        char two[3] = {hex[2 * i], hex[2 * i + 1], 0};
+        w->key[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
+    str_free(&s);
+}
+
+/* What the planning passes filled, before they run again with one function less. */
+static void forget_plan(struct rw *w)
+{
+    VEC_FREE(&w->patches);
+    VEC_FREE(&w->group_edges);
+    VEC_FREE(&w->tables);
+    map_fini(&w->ref_table);
+    map_fini(&w->syscall_stub);
+    str_free(&w->ro);
+    w->group_count = w->counter_count = 0;
+}
+
+static int timed(const char *pass, int rc, double *since)
+{
+    double now = time_now_s();
+    diag_debug(1, "rewrite: %-8s %7.3f s", pass, now - *since);
+    *since = now;
+    return rc;
+}
+
+static int run_passes(struct rw *w, const char *out, const char *map)
+{
+    double t = time_now_s();
+    if (timed("cfg", cfg_build(w->img, &w->cfg), &t) < 0)
+        return -1;
+    size_t bad;
+    for (;;) {
+        rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */
+        timed("decide", 0, &t);
+        rw_plan(w); /* which blocks and edges are counted */
+        timed("plan", 0, &t);
+        rw_place(w); /* where each counter stands in its block */
+        timed("place", 0, &t);
+        rw_layout(w); /* sizes and addresses of code and tables */
+        timed("layout", 0, &t);
+        if (timed("unwind", rw_unwind(w, &bad), &t) == 0) /* before emit: its size decides where the counters are */
+            break;
+        w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
+        forget_plan(w);
+    }
+    rw_data(w); /* addresses of the counters */
+    if (timed("emit", rw_emit(w), &t) < 0)
+        return -1;
+    if (timed("write", rw_write(w, out), &t) < 0)
+        return -1;
+    return map ? timed("map", rw_map_write(w, map), &t) : 0;
+}
+
+static void fill_stats(struct rw *w, struct rewrite_stats *s)
+{
+    for (uint32_t f = 0; f < w->cfg->funcs.len; f++) {
+        s->funcs++;
+        s->funcs_moved += w->funcs[f].is_moved;
+        s->refused[w->cfg->funcs.data[f].reason]++;
+        if (w->funcs[f].is_moved) {
+            s->text_bytes_old += w->cfg->funcs.data[f].size;
+            s->text_bytes_new += w->funcs[f].size_new;
+        }
+    }
+    s->insns = w->cfg->insns.len;
+    s->blocks = w->cfg->blocks.len;
+    s->edges = w->cfg->edges.len;
+    s->counters = w->counter_count;
+    s->file_bytes_new = w->rw_vaddr + RW_DATA_BYTES - rw_file_bias(w->img);
+}
+
+int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
+                 struct rewrite_stats *stats)
+{
+    struct rewrite_stats ignored;
+    struct rw w = {.opt = opt, .stats = stats ? stats : &ignored};
+    memset(w.stats, 0, sizeof *w.stats);
+    double start = time_now_s();
+    if (image_open(in, &w.img) < 0)
+        return -1;
+    int rc = -1;
+    w.arena = arena_new();
+    if (w.img->foreign_runtime) {
+        diag_error("%s: made by %s, whose run time reads its own code: it cannot be rewritten", in, w.img->foreign_runtime);
+    } else {
+        set_key(&w);
+        rc = run_passes(&w, out, map);
+        if (rc == 0)
+            fill_stats(&w, w.stats);
+    }
+    forget_plan(&w);
+    str_free(&w.text);
+    cfg_free(w.cfg);
+    image_close(w.img);
+    arena_free(w.arena);
+    w.stats->seconds = time_now_s() - start;
+    return rc;
+}

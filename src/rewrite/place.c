@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where in its block a counter stands, and in which form: anywhere before the terminator where the flags are dead
+ * ("flags before registers"), else a form that leaves the flags alone with a register that is certainly overwritten
+ * later, else with one saved on the stack below the red zone.
+ *
+ * needs: *_counter (plan). fills: place, edge_place, enter_place.
+ */
+#include "rewrite/impl.h"
+
+enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
+
+static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i)
+{
+    struct rw_place p = {0, RW_FORM_INC, 0};
+    if (!(live->flags_live[i] & ~X86_CF))
+        return p;
+    for (uint8_t r = 0; r < 16; r++) {
+        if (r == 4 || r == 12 || !(live->gpr_dead[i] >> r & 1))
+            continue;
+        p.form = RW_FORM_REG;
+        p.reg = r;
+        return p;
+    }
+    p.form = RW_FORM_PUSH;
+    return p;
+}
+
+/* The first place with dead flags; else the first with a dead register; else the start. */
+static struct rw_place best_in_block(const struct cfg_liveness *live, const struct cfg_func *fn, const struct cfg_block *b)
+{
+    uint32_t first = b->insn_first - fn->insn_first, n = b->insn_count < LOOK_MOST ? b->insn_count : LOOK_MOST;
+    struct rw_place best = form_at(live, first);
+    for (uint32_t k = 1; k < n && best.form != RW_FORM_INC; k++) {
+        struct rw_place p = form_at(live, first + k);
+        if (p.form < best.form) {
+            best = p;
+            best.at = (uint16_t)k;
+        }
+    }
+    return best;
+}
+
+void rw_place(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    w->place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
+    w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
+    w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
+    for (size_t e = 0; e < c->edges.len; e++)
+        w->edge_place[e].form = RW_FORM_PUSH; /* into another function: nothing known there */
+    if (!w->counter_count)
+        return;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        if (!w->funcs[f].is_moved)
+            continue;
+        struct arena *scratch = arena_new();
+        struct cfg_liveness live = {0};
+        cfg_liveness_build(c, f, scratch, &live);
+        cfg_for_each_block(c, fn, b)
+        {
+            const struct cfg_block *blk = &c->blocks.data[b];
+            w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first);
+            if (w->block_counter[b] != ID_NONE)
+                w->place[b] = best_in_block(&live, fn, blk);
+            for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+                uint32_t to = c->edges.data[e].to;
+                if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
+                    w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first);
+            }
+        }
+        arena_free(scratch);
+    }
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which blocks and edges get a counter: the chords of a maximum spanning tree (Knuth, TAOCP 1, 2.3.4.1; Ball and Larus
+ * 1994). The graph has two nodes a block, the way in and the way out, joined by the block itself, and one node for the
+ * world outside. No equation is ever used at the outside node, and a call is a way out followed by a way in: so counts
+ * stay exact when a call does not come back (exit, longjmp, an exception).
+ *
+ * Jumps that share one table of labels (interpreters) go through a node of their own, since a table entry cannot tell
+ * who used it.
+ *
+ * needs: funcs (decide). fills: *_counter, block_group, group_edges, tables, table_new, ref_table.
+ */
+#include "rewrite/impl.h"
+
+#include <stdlib.h>
+
+struct planner {
+    struct rw *w;
+    uint32_t *uf; /* union-find over nodes */
+    struct rw_arcs arcs;
+};
+
+static uint32_t find(uint32_t *uf, uint32_t n)
+{
+    while (uf[n] != n)
+        n = uf[n] = uf[uf[n]];
+    return n;
+}
+
+/* ---- tables: which share an address and therefore a node ---- */
+
+static void tables_merge(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    w->table_new = ARENA_ARRAY(w->arena, uint32_t, c->tables.len + 1);
+    struct map by_addr = {0};
+    for (uint32_t t = 0; t < c->tables.len; t++) {
+        const struct cfg_table *tab = &c->tables.data[t];
+        uint64_t n = w->tables.len, v;
+        bool shared = false;
+        if (tab->by_reloc && map_get(&by_addr, tab->addr, &v))
+            n = v, shared = true;
+        for (uint32_t r = tab->ref_first; r < tab->ref_first + tab->ref_count && !shared; r++)
+            if (map_get(&w->ref_table, c->table_refs.data[r], &v))
+                n = v, shared = true;
+        if (n == w->tables.len) {
+            struct rw_table fresh = {tab, 0, ID_NONE, 0};
+            VEC_PUSH(&w->tables, fresh);
+        }
+        struct rw_table *nt = &w->tables.data[n];
+        nt->entries = tab->entries > nt->entries ? tab->entries : nt->entries;
+        if (tab->by_reloc)
+            map_put(&by_addr, tab->addr, n);
+        for (uint32_t r = tab->ref_first; r < tab->ref_first + tab->ref_count; r++)
+            map_put(&w->ref_table, c->table_refs.data[r], n);
+        if (shared && nt->group == ID_NONE)
+            nt->group = w->group_count++;
+        w->table_new[t] = (uint32_t)n;
+    }
+    map_fini(&by_addr);
+    for (uint32_t t = 0; t < c->tables.len; t++)
+        if (w->tables.data[w->table_new[t]].group != ID_NONE)
+            w->block_group[c->tables.data[t].block] = w->tables.data[w->table_new[t]].group;
+}
+
+static int group_edge_order(const void *a, const void *b)
+{
+    const struct rw_group_edge *x = a, *y = b;
+    return x->group != y->group ? (x->group < y->group ? -1 : 1) : (x->to > y->to) - (x->to < y->to);
+}
+
+static void group_edges_collect(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    for (uint32_t e = 0; e < c->edges.len; e++) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        uint32_t g = w->block_group[ed->from];
+        if (g == ID_NONE || ed->kind != CFG_EDGE_TABLE || !rw_block_moved(w, ed->from) || !rw_block_moved(w, ed->to))
+            continue;
+        struct rw_group_edge ge = {g, ed->to, ID_NONE, UINT32_MAX};
+        VEC_PUSH(&w->group_edges, ge);
+    }
+    if (!w->group_edges.len)
+        return;
+    qsort(w->group_edges.data, w->group_edges.len, sizeof *w->group_edges.data, group_edge_order);
+    size_t n = 1;
+    for (size_t i = 1; i < w->group_edges.len; i++)
+        if (group_edge_order(&w->group_edges.data[n - 1], &w->group_edges.data[i]))
+            w->group_edges.data[n++] = w->group_edges.data[i];
+    w->group_edges.len = n;
+}
+
+/* ---- the tree ---- */
+
+static void take_chord(struct rw *w, const struct rw_arc *a)
+{
+    uint32_t n = w->counter_count++;
+    switch ((enum rw_arc_kind)a->kind) {
+    case RW_ARC_BLOCK: w->block_counter[a->id] = n; break;
+    case RW_ARC_EDGE: w->edge_counter[a->id] = n; break;
+    case RW_ARC_ENTER: w->enter_counter[a->id] = n; break;
+    case RW_ARC_GROUP: w->group_edges.data[a->id].counter = n; break;
+    case RW_ARC_OUT: w->counter_count--; break; /* cannot be: forced arcs form no cycle */
+    }
+}
+
+static void spanning_tree(struct planner *p)
+{
+    size_t first[257] = {0};
+    uint32_t *order = xmalloc((p->arcs.len + 1) * sizeof *order);
+    for (size_t i = 0; i < p->arcs.len; i++)
+        first[256 - p->arcs.data[i].weight]++;
+    for (size_t k = 1; k < ARRAY_LEN(first); k++)
+        first[k] += first[k - 1];
+    for (size_t i = 0; i < p->arcs.len; i++)
+        order[first[255 - p->arcs.data[i].weight]++] = (uint32_t)i;
+    uint8_t *is_chord = xmalloc(p->arcs.len + 1);
+    for (size_t k = 0; k < p->arcs.len; k++) {
+        const struct rw_arc *a = &p->arcs.data[order[k]];
+        uint32_t x = find(p->uf, a->a), y = find(p->uf, a->b);
+        if (x == y)
+            is_chord[order[k]] = 1;
+        else
+            p->uf[x] = y;
+    }
+    for (size_t i = 0; i < p->arcs.len; i++) /* numbered in address order: neighbours share cache lines */
+        if (is_chord[i])
+            take_chord(p->w, &p->arcs.data[i]);
+    free(is_chord);
+    free(order);
+}
+
+static void fill_none(uint32_t *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        a[i] = ID_NONE;
+}
+
+void rw_plan(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    size_t nb = c->blocks.len;
+    w->block_counter = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
+    w->enter_counter = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
+    w->block_group = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
+    w->edge_counter = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
+    fill_none(w->block_counter, nb);
+    fill_none(w->enter_counter, nb);
+    fill_none(w->block_group, nb);
+    fill_none(w->edge_counter, c->edges.len);
+    tables_merge(w);
+    group_edges_collect(w);
+    if (w->opt->plan != REWRITE_COUNT)
+        return;
+    if (w->opt->all_blocks) {
+        for (uint32_t b = 0; b < nb; b++)
+            if (rw_block_moved(w, b))
+                w->block_counter[b] = w->counter_count++;
+    }
+    struct planner p = {.w = w};
+    rw_arcs_build(c, w->block_group, w->group_edges.data, w->group_edges.len, w->group_count, &p.arcs);
+    size_t nodes = p.arcs.nodes;
+    p.uf = xmalloc(nodes * sizeof *p.uf);
+    for (uint32_t n = 0; n < nodes; n++)
+        p.uf[n] = n;
+    if (w->opt->all_blocks) { /* blocks are known already: they only join their nodes last */
+        for (size_t i = 0; i < p.arcs.len; i++)
+            if (p.arcs.data[i].kind == RW_ARC_BLOCK)
+                p.arcs.data[i] = (struct rw_arc){p.arcs.outside, p.arcs.outside, 0, RW_ARC_OUT, 1};
+    }
+    spanning_tree(&p);
+    free(p.uf);
+    VEC_FREE(&p.arcs);
+}

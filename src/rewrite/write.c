@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rewritten file: the original's bytes with jumps at function entries and edited relocations, then three new
+ * segments (code; headers, tables and unwind data; the runtime's words and the counters). File offsets of the new
+ * segments keep the first segment's distance from their addresses, because kernels before 5.18 and the dynamic linker
+ * find the program headers by it.
+ *
+ * needs: everything. The file is whole or absent.
+ */
+#include "rewrite/impl.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+uint64_t rw_file_bias(const struct image *img)
+{
+    for (size_t i = 0; i < img->segment_count; i++)
+        if (img->segments[i].type == PT_LOAD)
+            return img->segments[i].vaddr - img->segments[i].offset;
+    return 0;
+}
+
+/* ---- the dynamic section ---- */
+
+static size_t dynamic_entries(const struct image *img, const Elf64_Dyn **out)
+{
+    const uint8_t *p = img->dynamic_size ? image_at(img, img->dynamic_vaddr, img->dynamic_size) : NULL;
+    *out = (const Elf64_Dyn *)(const void *)p;
+    size_t n = 0;
+    while (p && (n + 1) * sizeof(Elf64_Dyn) <= img->dynamic_size && (*out)[n].d_tag != DT_NULL)
+        n++;
+    return n;
+}
+
+static uint64_t dynamic_value(const struct image *img, int64_t tag)
+{
+    const Elf64_Dyn *d;
+    size_t n = dynamic_entries(img, &d);
+    for (size_t i = 0; i < n; i++)
+        if (d[i].d_tag == tag)
+            return d[i].d_un.d_val;
+    return 0;
+}
+
+uint64_t rw_dynamic_init(const struct rw *w) { return dynamic_value(w->img, DT_INIT); }
+
+static void dynamic_set(Elf64_Dyn *d, size_t *n, int64_t tag, uint64_t val)
+{
+    size_t i = 0;
+    while (i < *n && d[i].d_tag != tag)
+        i++;
+    if (i == *n)
+        (*n)++;
+    d[i].d_tag = tag;
+    d[i].d_un.d_val = val;
+}
+
+static void dynamic_drop(Elf64_Dyn *d, size_t *n, int64_t tag)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < *n; i++)
+        if (d[i].d_tag != tag)
+            d[k++] = d[i];
+    *n = k;
+}
+
+/* The run path with our folder first, $ORIGIN written out since the copy lies elsewhere. */
+static char *run_path(const struct rw *w)
+{
+    char *dir = file_real_path(w->arena, w->img->path);
+    if (!dir)
+        dir = arena_strdup(w->arena, w->img->path);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        *slash = 0;
+    struct strbuf s = {0};
+    str_puts(&s, w->opt->rpath);
+    const char *p = w->img->runpath ? w->img->runpath : w->img->rpath;
+    if (p)
+        str_puts(&s, ":");
+    while (p && *p) {
+        size_t n = strncmp(p, "${ORIGIN}", 9) == 0 ? 9 : strncmp(p, "$ORIGIN", 7) == 0 ? 7 : 0;
+        if (n)
+            str_puts(&s, dir);
+        else
+            str_put(&s, p, 1);
+        p += n ? n : 1;
+    }
+    char *out = arena_strdup(w->arena, s.data);
+    str_free(&s);
+    return out;
+}
+
+void rw_data(struct rw *w)
+{
+    while (w->ro.len % 16)
+        str_put(&w->ro, "", 1);
+    if (w->opt->interp && w->img->interp) {
+        w->interp_vaddr = w->ro_vaddr + w->ro.len;
+        str_put(&w->ro, w->opt->interp, strlen(w->opt->interp) + 1);
+    }
+    uint64_t strtab = dynamic_value(w->img, DT_STRTAB), size = dynamic_value(w->img, DT_STRSZ);
+    const uint8_t *old = size ? image_at(w->img, strtab, size) : NULL;
+    if (w->opt->rpath && old) {
+        w->dynstr_vaddr = w->ro_vaddr + w->ro.len;
+        str_put(&w->ro, old, size);
+        w->rpath_off = size;
+        const char *path = run_path(w);
+        str_put(&w->ro, path, strlen(path) + 1);
+        w->dynstr_bytes = w->ro_vaddr + w->ro.len - w->dynstr_vaddr;
+    }
+    w->rw_vaddr = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)4096);
+    w->counters_vaddr = w->rw_vaddr + RW_DATA_BYTES;
+}
+
+/* ---- the original's bytes, changed ---- */
+
+struct output {
+    uint8_t *bytes;      /* of the original, changed */
+    uint8_t data[RW_DATA_BYTES];
+    uint64_t dynamic_vaddr, dynamic_size; /* moved: new place; 0 unchanged */
+};
+
+static uint8_t *file_at(const struct rw *w, const struct output *o, uint64_t vaddr, size_t len)
+{
+    const uint8_t *p = image_at(w->img, vaddr, len);
+    return p ? o->bytes + (p - w->img->bytes) : NULL;
+}
+
+static void put_dynamic(const struct rw *w, struct output *o)
+{
+    const Elf64_Dyn *old;
+    size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof *old;
+    bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
+    if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr))
+        return;
+    Elf64_Dyn *d = ARENA_ARRAY(w->arena, Elf64_Dyn, n + 8);
+    memcpy(d, old, n * sizeof *d);
+    if (is_dso)
+        dynamic_set(d, &n, DT_INIT, rw_blob_init(w));
+    if (w->dynstr_vaddr) {
+        dynamic_set(d, &n, DT_STRTAB, w->dynstr_vaddr);
+        dynamic_set(d, &n, DT_STRSZ, w->dynstr_bytes);
+        dynamic_drop(d, &n, DT_RUNPATH);
+        dynamic_set(d, &n, DT_RPATH, w->rpath_off);
+    }
+    d[n].d_tag = DT_NULL;
+    if (n + 1 <= room) {
+        memcpy(file_at(w, o, w->img->dynamic_vaddr, (n + 1) * sizeof *d), d, (n + 1) * sizeof *d);
+        return;
+    }
+    size_t most = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
+    if (n + 1 > most)
+        return; /* no module has 250 dynamic entries; its counters would stay unmapped and be reported as lost */
+    memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
+    o->dynamic_vaddr = w->rw_vaddr + RW_DATA_DYNAMIC;
+    o->dynamic_size = (n + 1) * sizeof *d;
+}
+
+/* Pointers in data to the middle of a function lead to its copy; pointers to entries keep their value. */
+static void put_relocs(const struct rw *w, const struct output *o)
+{
+    struct map exported = {0}, in_table = {0};
+    for (size_t s = 1; s < w->img->dynsym_count; s++)
+        if (w->img->symbols[s].shndx)
+            map_put(&exported, w->img->symbols[s].addr, 1);
+    for (size_t t = 0; t < w->tables.len; t++)
+        for (uint32_t k = 0; w->tables.data[t].old->by_reloc && k < w->tables.data[t].entries; k++)
+            map_put(&in_table, w->tables.data[t].old->addr + 8ull * k, t);
+    for (size_t i = 0; i < w->img->reloc_count; i++) {
+        const struct image_reloc *r = &w->img->relocs[i];
+        if (r->type != R_X86_64_RELATIVE || map_has(&exported, (uint64_t)r->addend))
+            continue;
+        uint32_t b = cfg_block_start(w->cfg, (uint64_t)r->addend);
+        if (!rw_block_moved(w, b) || (w->cfg->blocks.data[b].flags & CFG_BLOCK_ENTRY))
+            continue;
+        uint64_t t, to;
+        if (map_get(&in_table, r->addr, &t))
+            to = rw_table_target(w, &w->tables.data[t], (uint64_t)r->addend);
+        else if (w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN)
+            to = rw_enter(w, b);
+        else
+            continue;
+        memcpy(o->bytes + r->file_offset + (r->is_relr ? 0 : offsetof(Elf64_Rela, r_addend)), &to, 8);
+    }
+    map_fini(&exported);
+    map_fini(&in_table);
+}
+
+static void put_patches(const struct rw *w, const struct output *o)
+{
+    for (uint32_t f = 0; w->opt->poison && f < w->cfg->funcs.len; f++) {
+        const struct cfg_func *fn = &w->cfg->funcs.data[f];
+        uint8_t *p = w->funcs[f].is_moved && !w->funcs[f].may_run ? file_at(w, o, fn->addr, fn->size) : NULL;
+        if (p)
+            memset(p, 0xcc, fn->size);
+    }
+    for (size_t i = 0; i < w->patches.len; i++) {
+        uint8_t *p = file_at(w, o, w->patches.data[i].addr, 5);
+        if (p)
+            rw_put_jmp(p, w->patches.data[i].addr, rw_enter(w, w->patches.data[i].block));
+    }
+}
+
+/* ---- program headers ---- */
+
+static Elf64_Phdr load(const struct rw *w, uint32_t flags, uint64_t vaddr, uint64_t filesz, uint64_t memsz)
+{
+    uint64_t off = vaddr - rw_file_bias(w->img);
+    Elf64_Phdr p = {PT_LOAD, flags, off, vaddr, vaddr, filesz, memsz, 4096};
+    return p;
+}
+
+static size_t make_phdrs(const struct rw *w, const struct output *o, Elf64_Phdr *p)
+{
+    size_t n = 0;
+    uint64_t bias = rw_file_bias(w->img);
+    bool has_hdr = false;
+    for (size_t i = 0; i < w->img->segment_count; i++) {
+        const struct image_segment *s = &w->img->segments[i];
+        Elf64_Phdr h = {s->type, s->flags, s->offset, s->vaddr, s->vaddr, s->filesz, s->memsz, s->align};
+        if (s->type == PT_GNU_EH_FRAME && w->eh_frame_hdr_vaddr) {
+            h.p_vaddr = h.p_paddr = w->eh_frame_hdr_vaddr;
+            h.p_offset = w->eh_frame_hdr_vaddr - bias;
+            h.p_filesz = h.p_memsz = w->eh_frame_hdr_bytes;
+            has_hdr = true;
+        } else if (s->type == PT_INTERP && w->interp_vaddr) {
+            h.p_vaddr = h.p_paddr = w->interp_vaddr;
+            h.p_offset = w->interp_vaddr - bias;
+            h.p_filesz = h.p_memsz = strlen(w->opt->interp) + 1;
+        } else if (s->type == PT_DYNAMIC && o->dynamic_vaddr) {
+            h.p_vaddr = h.p_paddr = o->dynamic_vaddr;
+            h.p_offset = o->dynamic_vaddr - bias;
+            h.p_filesz = h.p_memsz = o->dynamic_size;
+        }
+        p[n++] = h;
+    }
+    if (!has_hdr && w->eh_frame_hdr_vaddr) {
+        uint64_t v = w->eh_frame_hdr_vaddr;
+        p[n++] = (Elf64_Phdr){PT_GNU_EH_FRAME, PF_R, v - bias, v, v, w->eh_frame_hdr_bytes, w->eh_frame_hdr_bytes, 4};
+    }
+    p[n++] = load(w, PF_R | PF_X, w->text_vaddr, w->text_bytes, w->text_bytes);
+    p[n++] = load(w, PF_R, w->ro_vaddr, w->ro.len, w->ro.len);
+    uint64_t counters = ALIGN_UP(8ull * w->counter_count, 4096ull);
+    p[n++] = load(w, PF_R | PF_W, w->rw_vaddr, RW_DATA_BYTES, RW_DATA_BYTES + counters);
+    for (size_t i = 0; i < n; i++) {
+        if (p[i].p_type != PT_PHDR)
+            continue;
+        p[i].p_vaddr = p[i].p_paddr = w->ro_vaddr;
+        p[i].p_offset = w->ro_vaddr - bias;
+        p[i].p_filesz = p[i].p_memsz = n * sizeof *p;
+    }
+    return n;
+}
+
+static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
+{
+    const char *p = bytes;
+    while (len) {
+        ssize_t n = pwrite(fd, p, len, (off_t)off);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        off += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int put_file(const struct rw *w, const struct output *o, int fd)
+{
+    uint64_t bias = rw_file_bias(w->img);
+    if (put_at(fd, o->bytes, w->img->len_bytes, 0) < 0 || put_at(fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
+        put_at(fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 || put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
+        return -1;
+    struct stat st;
+    mode_t mode = stat(w->img->path, &st) == 0 ? st.st_mode & 0777 : 0755;
+    return fchmod(fd, mode | 0444);
+}
+
+int rw_write(struct rw *w, const char *out)
+{
+    struct output o = {.bytes = xmalloc(w->img->len_bytes)};
+    memcpy(o.bytes, w->img->bytes, w->img->len_bytes);
+    put_dynamic(w, &o);
+    put_relocs(w, &o);
+    put_patches(w, &o);
+    Elf64_Phdr phdrs[256];
+    int rc = -1;
+    if (w->img->segment_count + 6 > ARRAY_LEN(phdrs)) {
+        diag_error("%s: has %zu program headers, more than can be extended", w->img->path, w->img->segment_count);
+        free(o.bytes);
+        return -1;
+    }
+    size_t n = make_phdrs(w, &o, phdrs);
+    memcpy(w->ro.data, phdrs, n * sizeof *phdrs);
+    Elf64_Ehdr *eh = (Elf64_Ehdr *)(void *)o.bytes;
+    eh->e_phoff = w->ro_vaddr - rw_file_bias(w->img);
+    eh->e_phnum = (uint16_t)n;
+    if (w->img->kind != IMAGE_DSO && w->img->entry && w->opt->plan != REWRITE_NONE)
+        eh->e_entry = rw_blob_entry(w);
+    char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);
+    int fd = mkostemp(tmp, O_CLOEXEC);
+    if (fd >= 0) {
+        rc = put_file(w, &o, fd);
+        int err = errno;
+        if (close(fd) < 0 && rc == 0)
+            rc = -1, err = errno;
+        if (rc == 0 && rename(tmp, out) < 0)
+            rc = -1, err = errno;
+        if (rc < 0)
+            unlink(tmp);
+        errno = err;
+    }
+    free(o.bytes);
+    return rc < 0 ? diag_error("%s: cannot be written: %s", out, strerror(errno)) : 0;
+}
