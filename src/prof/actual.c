@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * actual: samples of the program counter become shares of the untouched program's time, with binomial intervals; the
- * plain runs give the seconds that are shared out. A sample's address is that of the instruction that waits, often the one
- * after a load that missed: right within a loop, not to be read as the very instruction.
+ * plain runs give the seconds that are shared out. A sample's address is that of the instruction that waits, often the
+ * one after a load that missed: right within a loop, not to be read as the very instruction.
  */
 #include "prof/impl.h"
 
@@ -98,8 +98,8 @@ void actual_whole(struct join *j)
         prof_warn(r, PROF_WARN_FEW_SAMPLES, "only %llu samples: times of loops and procedures are coarse",
                   (unsigned long long)j->samples_all);
     if (in->samples_lost * 20 > j->samples_all)
-        prof_warn(r, PROF_WARN_SAMPLES_LOST, "%llu samples were lost beside %llu kept", (unsigned long long)in->samples_lost,
-                  (unsigned long long)j->samples_all);
+        prof_warn(r, PROF_WARN_SAMPLES_LOST, "%llu samples were lost beside %llu kept",
+                  (unsigned long long)in->samples_lost, (unsigned long long)j->samples_all);
     if (j->samples_unexpected * 50 > j->samples_all)
         prof_warn(r, PROF_WARN_RUNS_DIFFER, "%.0f %% of the samples fell on code that the counted run never executed",
                   100.0 * (double)j->samples_unexpected / (double)j->samples_all);

@@ -13,8 +13,8 @@ static struct cfg_edge *edges_of(const struct cfg *c, const struct cfg_block *b)
     return c->edges.data + b->edge_first;
 }
 
-/* Control that comes back from a call: as the count of the return edge, whichever way the solver gave it. A return point
- * that is entered in no other way from outside got everything from its call that no other edge brought. */
+/* Control that comes back from a call: as the count of the return edge, whichever way the solver gave it. A return
+ * point that is entered in no other way from outside got everything from its call that no other edge brought. */
 static void settle_returns(struct join_module *m, const uint64_t *counts)
 {
     const struct cfg *c = m->cfg;
@@ -157,10 +157,7 @@ static struct tally tally_of_block(const struct join *j, const struct cfg_block 
     return t;
 }
 
-static void set_variance(struct tally *t, double err)
-{
-    t->cycles_var = t->cycles * err * t->cycles * err;
-}
+static void set_variance(struct tally *t, double err) { t->cycles_var = t->cycles * err * t->cycles * err; }
 
 static void sum_upwards(struct join *j, const struct join_module *m)
 {
@@ -198,7 +195,8 @@ void counts_sum(struct join *j)
                 continue;
             struct tally t = tally_of_block(j, block, m->block_base + b);
             tally_add(block->loop != ID_NONE ? &j->loops[m->loop_base + block->loop].self
-                                             : &j->funcs[m->func_base + block->func].self, &t);
+                                             : &j->funcs[m->func_base + block->func].self,
+                      &t);
         }
         sum_upwards(j, m);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ideal: cycles of the core model become seconds with an interval. The error bar is what the machine's self-test found on
- * kernels not used for fitting (of one object: nine kernels in ten were nearer), together with the error of the windows
- * drawn. Does not itself simulate (walks.c does).
+ * ideal: cycles of the core model become seconds with an interval. The error bar is what the machine's self-test found
+ * on kernels not used for fitting (of one object: nine kernels in ten were nearer), together with the error of the
+ * windows drawn. Does not itself simulate (walks.c does).
  */
-#include "prof/impl.h"
 #include "machine/machine.h"
+#include "prof/impl.h"
 
 #include <math.h>
 
@@ -41,8 +41,8 @@ void ideal_prepare(struct join *j)
     j->model_error.p90 = e ? e->p90 : UNTESTED_P90;
     j->model_error.bias = e ? e->bias : 0;
     if (!e) {
-        prof_warn(r, PROF_WARN_MODEL_NOT_CALIBRATED, "the machine description has no self-test: an error of %.0f %% is assumed",
-                  100 * UNTESTED_P90);
+        prof_warn(r, PROF_WARN_MODEL_NOT_CALIBRATED,
+                  "the machine description has no self-test: an error of %.0f %% is assumed", 100 * UNTESTED_P90);
         return;
     }
     r->machine.ideal_error_median = e->median;
@@ -58,10 +58,7 @@ static struct prof_interval with_error(double seconds, double bias, double sprea
     return (struct prof_interval){seconds, fmin(low, seconds), fmax(high, seconds)};
 }
 
-static bool is_known(const struct join *j)
-{
-    return j->cycles && j->core_hz > 0;
-}
+static bool is_known(const struct join *j) { return j->cycles && j->core_hz > 0; }
 
 struct prof_interval ideal_of(const struct join *j, const struct tally *t)
 {

@@ -8,38 +8,40 @@
 
 #include "cfg/cfg.h"
 #include "image/image.h"
+#include "prof/debug.h"
 #include "prof/prof.h"
 #include "rewrite/rewrite.h"
 
 struct tally { /* sums over blocks */
     uint64_t instructions, memory_ops, samples;
-    double cycles;         /* ideal */
-    double cycles_var;     /* variance of `cycles` that comes from the windows drawn */
+    double cycles;     /* ideal */
+    double cycles_var; /* variance of `cycles` that comes from the windows drawn */
 };
 
 struct join_loop {
     struct tally self, incl; /* self: blocks whose innermost loop this is */
     uint64_t entries, iterations;
-    double cycles_err;       /* of self.cycles by the windows drawn: standard error as a fraction */
-    uint32_t object;         /* its own, or ID_NONE */
+    double cycles_err; /* of self.cycles by the windows drawn: standard error as a fraction */
+    uint32_t object;   /* its own, or ID_NONE */
 };
 
 struct join_func {
     struct tally self, incl; /* self: blocks in no loop */
     uint64_t calls;
     double cycles_err;
-    const char *name;        /* NULL until asked for */
+    const char *name; /* NULL until asked for */
     uint32_t object;
     bool is_counted;
 };
 
 struct join_module {
     const struct prof_input_module *in;
-    const char *path;          /* as in, but lives with the result */
-    const struct cfg *cfg;     /* NULL: not counted */
-    struct image *img;         /* of the original; NULL not counted, or the file has gone */
-    struct lines *lines;       /* NULL: no DWARF */
-    uint64_t *edges, *enter;   /* counts by the cfg's own ids; enter: from outside, by block */
+    const char *path;           /* as in, but lives with the result */
+    const struct cfg *cfg;      /* NULL: not counted */
+    struct image *img;          /* of the original; NULL not counted, or the file has gone */
+    struct lines *lines;        /* NULL: no DWARF */
+    struct scope_cache *scopes; /* NULL likewise */
+    uint64_t *edges, *enter;    /* counts by the cfg's own ids; enter: from outside, by block */
     uint32_t block_base, loop_base, func_base;
     uint64_t samples, functions, functions_rewritten, instructions, memory_ops;
 };
@@ -52,45 +54,61 @@ struct join_lost { /* samples outside counted blocks, by function */
 struct join {
     struct prof_result *r;
     const struct prof_input *in;
-    struct arena *scratch;     /* gone after the join */
+    struct arena *scratch; /* gone after the join */
     struct join_module *modules;
     uint32_t module_count, block_count, loop_count, func_count;
-    uint64_t *counts;          /* by block */
-    uint64_t *samples;         /* by block */
-    float *cycles;             /* ideal, of one execution, by block; NULL: no machine */
+    uint64_t *counts;  /* by block */
+    uint64_t *samples; /* by block */
+    float *cycles;     /* ideal, of one execution, by block; NULL: no machine */
     struct join_loop *loops;
     struct join_func *funcs;
     uint64_t samples_all, samples_counted, samples_unexpected; /* unexpected: in counted code of count 0 */
     VEC(struct join_lost) lost;
     uint64_t instructions, memory_ops; /* of all counted code */
-    double core_hz;            /* NAN unknown */
-    struct { double median, p90, bias; } model_error; /* of (predicted - true) / true */
+    struct file_names files;
+    struct walks *walks; /* NULL: no ideal times */
+    double core_hz;      /* NAN unknown */
+    struct {
+        double median, p90, bias;
+    } model_error; /* of (predicted - true) / true */
 };
 
 /* ---- counts.c ---- */
-/* Solves every module's counters, then entries, iterations and calls, and the sums of instructions and memory operations. */
+/* Solves every module's counters, then entries, iterations and calls, and the sums of instructions and memory
+ * operations. */
 void counts_solve(struct join *j);
-/* Adds up tallies of loops and functions from all per-block arrays that are there. Called again when more are filled. */
+/* Adds up tallies of loops and functions from all per-block arrays that are there. Called again when more are filled.
+ */
 void counts_sum(struct join *j);
 void tally_add(struct tally *to, const struct tally *t);
 
 /* ---- actual.c ---- */
-void actual_locate(struct join *j); /* samples to blocks; the others to `lost` */
-void actual_whole(struct join *j);  /* user and system seconds of the whole */
+void actual_locate(struct join *j);                                     /* samples to blocks; the others to `lost` */
+void actual_whole(struct join *j);                                      /* user and system seconds of the whole */
 struct prof_interval actual_of(const struct join *j, uint64_t samples); /* seconds; all NAN without samples */
 
 /* ---- ideal.c ---- */
 void ideal_prepare(struct join *j); /* clock and error bar of the machine description */
 struct prof_interval ideal_of(const struct join *j, const struct tally *t); /* seconds of one object */
-struct prof_interval ideal_of_whole(const struct join *j); /* of all counted code */
+struct prof_interval ideal_of_whole(const struct join *j);                  /* of all counted code */
 
 /* ---- names.c ---- */
 const char *join_func_name(struct join *j, struct join_module *m, uint32_t func); /* never NULL */
+const char *join_file_name(const struct join *j, uint32_t file);                  /* NULL for ID_NONE */
+
+/* ---- places.c ---- */
+void places_open(struct join *j); /* debug information of the modules that ran */
+void places_close(struct join *j);
+/* Source file, lines and, for a loop that was inlined, the function of an object whose address is set. Loop ID_NONE:
+ * the procedure. Leaves all as it is where nothing is known. */
+void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint32_t loop, struct prof_object *o);
+void places_sum_lines(struct join *j); /* the rows by source line */
 
 /* ---- objects.c ---- */
 /* The object that a block of this function and innermost loop (ID_NONE: none) belongs to; ID_NONE if to none. */
 uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_t func, uint32_t loop);
-void objects_build(struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
+void objects_build(
+    struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
 
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
@@ -103,11 +121,11 @@ struct prof_interval stats_unknown(void);
 /* Share k/n with its 95 % interval (Wilson 1927). n 0: unknown. */
 struct prof_interval stats_wilson(uint64_t k, uint64_t n);
 double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
-double stats_median(const double *x, size_t n); /* NAN if n is 0 */
+double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
 /* Median with a 95 % interval of the true centre, from Student's t. One value: 5 % either way. */
 struct prof_interval stats_centre(const double *x, size_t n);
-struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);    /* independent, both >= 0 */
-struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b); /* a - b, independent */
+struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
+struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
 
 struct rng {

@@ -2,7 +2,7 @@
  *
  * join: the list of passes that turn counters, samples, times and a machine description into the result model.
  */
-#include "prof/impl.h"
+#include "prof/walks.h"
 
 static int open_modules(struct join *j)
 {
@@ -27,24 +27,29 @@ static void close_modules(struct join *j)
 
 static void run_passes(struct join *j)
 {
-    counts_solve(j);   /* first: all others weigh by counts */
+    counts_solve(j); /* first: all others weigh by counts */
     actual_locate(j);
     actual_whole(j);
-    counts_sum(j);     /* what is heavy decides where the model looks */
+    counts_sum(j); /* what is heavy decides where the model looks */
+    places_open(j);
     ideal_prepare(j);
-    counts_sum(j);     /* again, now with cycles */
+    j->walks = walks_run(j);
+    counts_sum(j); /* again, now with cycles */
     objects_build(j);
-    whole_build(j);    /* needs the objects: what they leave unexplained */
+    places_sum_lines(j);
+    whole_build(j); /* needs the objects: what they leave unexplained */
     if (j->in->want_blocks)
         rows_build(j);
 }
 
 int prof_join(struct prof_result *r, const struct prof_input *in)
 {
-    struct join j = {.r = r, .in = in, .scratch = arena_new()};
+    struct join j = {.r = r, .in = in, .scratch = arena_new(), .files.arena = r->arena};
     int status = open_modules(&j);
     if (status == 0)
         run_passes(&j);
+    walks_free(j.walks);
+    places_close(&j);
     close_modules(&j);
     VEC_FREE(&j.lost);
     arena_free(j.scratch);

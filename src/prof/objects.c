@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * objects: chooses the m-objects and gives each its figures. Every executed loop that holds a thousandth of all
- * instructions, memory operations or samples is one (with its inner loops: so the loop around an object is one too), and
- * every executed procedure, the heaviest first if there are very many. What an inner loop that is no object did belongs to
- * the object around it, so that the sum over objects is the sum over their procedures.
+ * instructions, memory operations or samples is one (with its inner loops: so the loop around an object is one too),
+ * and every executed procedure, the heaviest first if there are very many. What an inner loop that is no object did
+ * belongs to the object around it, so that the sum over objects is the sum over their procedures.
  */
-#include "prof/impl.h"
+#include "prof/walks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static void choose_in_function(struct join *j, struct drafts *d, uint32_t module
     const struct cfg_func *f = &m->cfg->funcs.data[func];
     struct join_func *jf = &j->funcs[m->func_base + func];
     jf->object = (uint32_t)d->v.len;
-    VEC_PUSH(&d->v, ((struct draft){.incl = jf->incl, .self = jf->self, .module = module, .func = func, .loop = ID_NONE}));
+    VEC_PUSH(&d->v,
+             ((struct draft){.incl = jf->incl, .self = jf->self, .module = module, .func = func, .loop = ID_NONE}));
     for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
         struct join_loop *jl = &j->loops[m->loop_base + l];
         if (jl->iterations == 0 || share_of(j, &jl->incl) < LOOP_SHARE)
@@ -110,7 +111,8 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->branch_s = NAN;
     o->ideal_method = isnan(o->ideal_s.value) ? NULL : "simulated";
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
-    o->extra_cycles_per_memory_op = d->self.memory_ops ? o->memory_s.value * j->core_hz / (double)d->self.memory_ops : NAN;
+    o->extra_cycles_per_memory_op =
+        d->self.memory_ops ? o->memory_s.value * j->core_hz / (double)d->self.memory_ops : NAN;
     o->is_significant = o->memory_s.low > 0;
 }
 
@@ -131,6 +133,7 @@ static void fill(struct join *j, const struct draft *d, struct prof_object *o)
         o->parent = ID_NONE;
         o->entries = j->funcs[m->func_base + d->func].calls;
         o->iterations = PROF_UNKNOWN;
+        places_of_object(j, m, d->func, ID_NONE, o);
         return;
     }
     const struct cfg_loop *l = &m->cfg->loops.data[d->loop];
@@ -140,6 +143,7 @@ static void fill(struct join *j, const struct draft *d, struct prof_object *o)
     o->depth = l->depth;
     o->entries = j->loops[m->loop_base + d->loop].entries;
     o->iterations = j->loops[m->loop_base + d->loop].iterations;
+    places_of_object(j, m, d->func, d->loop, o);
 }
 
 /* By memory seconds; where these are unknown by time, at last by instructions. The rest only makes the order total. */
@@ -175,6 +179,24 @@ static void order(struct join *j)
     }
 }
 
+/* What binds each object: sums over its own blocks. */
+static void fill_bounds(struct join *j)
+{
+    struct bound_sums *sums = xmalloc((j->r->object_count + 1) * sizeof *sums);
+    for (uint32_t i = 0; i < j->module_count; i++) {
+        const struct join_module *m = &j->modules[i];
+        for (uint32_t b = 0; m->cfg && b < m->cfg->blocks.len; b++) {
+            const struct cfg_block *block = &m->cfg->blocks.data[b];
+            uint32_t home = j->counts[m->block_base + b] ? objects_home(j, m, block->func, block->loop) : ID_NONE;
+            if (home != ID_NONE)
+                walks_add_bound(j->walks, m->block_base + b, &sums[home]);
+        }
+    }
+    for (size_t i = 0; i < j->r->object_count; i++)
+        j->r->objects[i].bound_by = walks_bound_name(j->walks, &sums[i], j->r->arena);
+    free(sums);
+}
+
 void objects_build(struct join *j)
 {
     struct drafts d = {0};
@@ -188,5 +210,7 @@ void objects_build(struct join *j)
         fill(j, &d.v.data[i], &r->objects[i]);
     }
     VEC_FREE(&d.v);
+    if (j->walks)
+        fill_bounds(j);
     order(j);
 }

@@ -20,28 +20,30 @@ enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_KIND_COUNT };
 extern const char *const prof_kind_name[PROF_KIND_COUNT];
 
 struct prof_object { /* one m-object. Self figures: inner loops that are objects and callees are not part of it */
-    uint32_t id;               /* its index in objects */
+    uint32_t id;     /* its index in objects */
     enum prof_kind kind;
-    const char *module;        /* path of the original file */
-    const char *function;      /* demangling is the painter's; "0x1234" form if nameless; with inlined-from where known */
-    uint64_t address;          /* loop header or function entry, as in the file */
-    const char *file;          /* source, NULL unknown */
-    uint32_t line_first, line_last; /* 0 unknown */
-    uint32_t parent;           /* enclosing object's id (outer loop or procedure), ID_NONE */
-    uint32_t depth;            /* loops: nesting, 1 outermost; procedures 0 */
-    uint64_t entries, iterations;           /* procedures: calls, and PROF_UNKNOWN */
-    uint64_t instructions, memory_ops;      /* self */
+    const char *module;   /* path of the original file */
+    const char *function; /* demangling is the painter's; "0x1234" form if nameless; with inlined-from where known */
+    uint64_t address;     /* loop header or function entry, as in the file */
+    const char *file;     /* source, NULL unknown */
+    uint32_t line_first, line_last;              /* 0 unknown */
+    uint32_t parent;                             /* enclosing object's id (outer loop or procedure), ID_NONE */
+    uint32_t depth;                              /* loops: nesting, 1 outermost; procedures 0 */
+    uint64_t entries, iterations;                /* procedures: calls, and PROF_UNKNOWN */
+    uint64_t instructions, memory_ops;           /* self */
     uint64_t instructions_incl, memory_ops_incl; /* with inner loops, without callees */
-    struct prof_interval ideal_s, actual_s, memory_s; /* self; memory_s = actual - ideal - branch, low end not cut at 0 */
+    struct prof_interval ideal_s, actual_s,
+        memory_s; /* self; memory_s = actual - ideal - branch, low end not cut at 0 */
     struct prof_interval ideal_incl_s, actual_incl_s, memory_incl_s; /* with inner loops */
-    double branch_s;           /* self, NAN unknown */
-    const char *ideal_method;  /* "simulated", "replayed", "both", NULL */
-    const char *actual_method; /* "sampled", "probed", "both", NULL */
+    double branch_s;                                                 /* self, NAN unknown */
+    const char *ideal_method;                                        /* "simulated", "replayed", "both", NULL */
+    const char *actual_method;                                       /* "sampled", "probed", "both", NULL */
     double extra_cycles_per_memory_op;
-    const char *bound_by;      /* what limits the ideal: "chain", "unit NAME", "width", "front end"; NULL */
+    const char *bound_by; /* what limits the ideal: "chain", "load" (first-level latency), "unit NAME", "width", "front
+                             end"; NULL */
     uint64_t samples;
-    double memory_share;       /* of all memory operations executed in counted code, self */
-    bool is_significant;       /* memory_s.low above 0 */
+    double memory_share; /* of all memory operations executed in counted code, self */
+    bool is_significant; /* memory_s.low above 0 */
 };
 
 struct prof_refused { /* not counted: a function, or a whole module with function NULL */
@@ -70,7 +72,7 @@ enum prof_warn { /* what the join may have to say; a paragraph of doc/warnings.m
 #define X(name, id, meaning, cause, remedy) PROF_WARN_##name,
 #include "prof/warnings.def"
 #undef X
-    PROF_WARN_COUNT
+                 PROF_WARN_COUNT
 };
 struct prof_warn_about {
     const char *id, *meaning, *cause, *remedy;
@@ -78,7 +80,7 @@ struct prof_warn_about {
 extern const struct prof_warn_about prof_warn_about[PROF_WARN_COUNT];
 
 struct prof_block_row { /* exact counts, for dump counts and the store */
-    uint32_t module;     /* index into modules */
+    uint32_t module;    /* index into modules */
     uint64_t address;
     uint32_t size_bytes, instructions, memory_ops;
     const char *function, *file; /* NULL unknown */
@@ -96,8 +98,8 @@ struct prof_result {
     const char **command; /* NULL-terminated */
     const char *started;  /* ISO 8601 UTC */
     const char *mtool_version;
-    int exit_status;      /* as a shell sees it */
-    const char *options;  /* the mtool command line */
+    int exit_status;     /* as a shell sees it */
+    const char *options; /* the mtool command line */
     struct {
         const char *cpu, *description, *kernel; /* description: path or name of the machine file */
         double tsc_hz, cycles_per_tsc;
@@ -114,29 +116,31 @@ struct prof_result {
         uint64_t instructions_counted, memory_ops; /* executed, exact */
         double instructions_counted_share;         /* of user time by samples in counted code, NAN unknown */
         double memory_ops_measured;                /* share of memory operations inside reported objects */
-        double unexplained_overhead;               /* memory seconds of the whole minus the sum over objects, as a fraction of predicted */
+        double unexplained_overhead; /* memory seconds of the whole minus the sum over objects, as a fraction of
+                                        predicted */
     } coverage;
-    struct prof_object *objects;   /* in order of memory_s, largest first */
+    struct prof_object *objects; /* in order of memory_s, largest first */
     size_t object_count;
     struct prof_module *modules;
     size_t module_count;
-    struct prof_refused *refused;  /* in order of time_share; functions never executed are left out, modules are not */
+    struct prof_refused *refused; /* in order of time_share; functions never executed are left out, modules are not */
     size_t refused_count;
     struct prof_line *lines;
     size_t line_count;
     struct prof_block_row *blocks; /* executed blocks only */
     size_t block_count;
-    struct prof_edge_row *edges;   /* executed edges only */
+    struct prof_edge_row *edges; /* executed edges only */
     size_t edge_count;
     struct prof_warning *warnings;
     size_t warning_count;
-    struct arena *arena;           /* owns everything */
+    struct arena *arena; /* owns everything */
 };
 
 struct prof_result *prof_result_new(void); /* empty, all figures unknown */
 void prof_result_free(struct prof_result *r);
 void prof_warn(struct prof_result *r, enum prof_warn id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void prof_warn_add(struct prof_result *r, const char *id, const char *text); /* one of another folder; an id and text twice is once */
+void prof_warn_add(struct prof_result *r, const char *id,
+                   const char *text); /* one of another folder; an id and text twice is once */
 
 /* The inputs, filled by cmd from launch, rewrite and machine. */
 struct rewrite_map;

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rows: exact counts of executed blocks and edges, one row each. An edge is control that went straight from one block to
- * another; what a called function's return brings to the block after the call is no edge.
+ * rows: exact counts of executed blocks and edges, one row each. An edge is control that went straight from one block
+ * to another; what a called function's return brings to the block after the call is no edge.
  */
 #include "prof/impl.h"
 
 static void put_block(struct join *j, struct join_module *m, uint32_t module, uint32_t b)
 {
     const struct cfg_block *block = &m->cfg->blocks.data[b];
+    struct line_row row = {.file = ID_NONE};
+    if (m->lines && !lines_at(m->lines, block->addr, &row))
+        row = (struct line_row){.file = ID_NONE};
     j->r->blocks[j->r->block_count++] = (struct prof_block_row){.module = module,
                                                                 .address = block->addr,
                                                                 .size_bytes = block->size,
                                                                 .instructions = block->insn_count,
                                                                 .memory_ops = block->mem_ops,
                                                                 .function = join_func_name(j, m, block->func),
+                                                                .file = join_file_name(j, row.file),
+                                                                .line = row.line,
                                                                 .count = j->counts[m->block_base + b]};
 }
 
@@ -23,8 +28,8 @@ static void put_edges(struct join *j, const struct join_module *m, uint32_t modu
     for (size_t e = 0; e < c->edges.len; e++) {
         const struct cfg_edge *edge = &c->edges.data[e];
         if (m->edges[e] && edge->to != ID_NONE && edge->kind != CFG_EDGE_RETURN)
-            j->r->edges[j->r->edge_count++] =
-                (struct prof_edge_row){module, c->blocks.data[edge->from].addr, c->blocks.data[edge->to].addr, m->edges[e]};
+            j->r->edges[j->r->edge_count++] = (struct prof_edge_row){module, c->blocks.data[edge->from].addr,
+                                                                     c->blocks.data[edge->to].addr, m->edges[e]};
     }
 }
 

@@ -11,10 +11,7 @@
 
 #define Z95 1.959963984540054
 
-struct prof_interval stats_unknown(void)
-{
-    return (struct prof_interval){NAN, NAN, NAN};
-}
+struct prof_interval stats_unknown(void) { return (struct prof_interval){NAN, NAN, NAN}; }
 
 struct prof_interval stats_wilson(uint64_t k, uint64_t n)
 {
@@ -88,7 +85,8 @@ struct prof_interval stats_product(struct prof_interval a, struct prof_interval 
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b)
 {
     double v = a.value - b.value;
-    return (struct prof_interval){v, v - hypot(a.value - a.low, b.high - b.value), v + hypot(a.high - a.value, b.value - b.low)};
+    return (struct prof_interval){v, v - hypot(a.value - a.low, b.high - b.value),
+                                  v + hypot(a.high - a.value, b.value - b.low)};
 }
 
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b)
@@ -112,7 +110,4 @@ uint64_t rng_next(struct rng *g)
     return z ^ (z >> 31);
 }
 
-uint64_t rng_below(struct rng *g, uint64_t n)
-{
-    return (uint64_t)(((unsigned __int128)rng_next(g) * n) >> 64);
-}
+uint64_t rng_below(struct rng *g, uint64_t n) { return (uint64_t)(((unsigned __int128)rng_next(g) * n) >> 64); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * whole: the prediction and overhead of the whole program, what was covered, the modules, and the code that was not
- * counted. Time in code that was not counted enters the prediction as it was measured: nothing is known of its ideal, and
- * it must not look like memory overhead.
+ * counted. Time in code that was not counted enters the prediction as it was measured: nothing is known of its ideal,
+ * and it must not look like memory overhead.
  */
 #include "prof/impl.h"
 
@@ -50,16 +50,17 @@ static void fill_refused(struct join *j)
     for (size_t i = 0; i < j->lost.len; i++) {
         const struct join_lost *l = &j->lost.data[i];
         r->refused[r->refused_count++] =
-            (struct prof_refused){l->module, l->function, l->reason,
-                                  l->address, sample_share(j, l->samples)};
+            (struct prof_refused){l->module, l->function, l->reason, l->address, sample_share(j, l->samples)};
     }
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
         if (m->cfg)
             continue;
-        const char *why = m->in->refused ? m->in->refused : m->in->is_interp ? "the dynamic loader stays as it is" : "not rewritten";
-        r->refused[r->refused_count++] = (struct prof_refused){m->path, NULL,
-                                                               arena_strdup(r->arena, why), 0, sample_share(j, m->samples)};
+        const char *why = m->in->refused     ? m->in->refused
+                          : m->in->is_interp ? "the dynamic loader stays as it is"
+                                             : "not rewritten";
+        r->refused[r->refused_count++] =
+            (struct prof_refused){m->path, NULL, arena_strdup(r->arena, why), 0, sample_share(j, m->samples)};
     }
     qsort(r->refused, r->refused_count, sizeof *r->refused, compare_refused);
 }
@@ -95,7 +96,8 @@ static void fill_coverage(struct join *j)
     r->coverage.memory_ops_measured = j->memory_ops && j->samples_all ? memory_ops / (double)j->memory_ops : NAN;
     r->coverage.unexplained_overhead =
         r->predicted_user_s.value > 0
-            ? (r->actual_user_s.value - r->predicted_user_s.value - memory_s) / r->predicted_user_s.value : NAN;
+            ? (r->actual_user_s.value - r->predicted_user_s.value - memory_s) / r->predicted_user_s.value
+            : NAN;
     if (r->coverage.instructions_counted_share < 0.95)
         prof_warn(r, PROF_WARN_UNCOUNTED_CODE, "%.0f %% of the user time was spent in code that was not counted",
                   100 * (1 - r->coverage.instructions_counted_share));

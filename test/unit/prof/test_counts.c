@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Counts of hand-made modules against closed forms: nests, recursion, calls that do not return, loops entered by a return. */
+ * Counts of hand-made modules against closed forms: nests, recursion, calls that do not return, loops entered by a
+ * return. */
 #include "toy.h"
 
+#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <cmocka.h>
 
 static struct prof_result *join_toys(const struct toy *t, size_t count)
 {
@@ -34,7 +35,8 @@ static void test_nest(void **state)
     toy_nest(&t, 7, 10, 100);
     toy_done(&t);
     struct prof_result *r = join_toys(&t, 1);
-    const struct prof_object *inner = object_at(r, toy_addr(&t, 2), PROF_LOOP), *outer = object_at(r, toy_addr(&t, 1), PROF_LOOP);
+    const struct prof_object *inner = object_at(r, toy_addr(&t, 2), PROF_LOOP),
+                             *outer = object_at(r, toy_addr(&t, 1), PROF_LOOP);
     const struct prof_object *proc = object_at(r, toy_addr(&t, 0), PROF_PROCEDURE);
     assert_int_equal(r->object_count, 3);
     assert_int_equal(inner->entries, 70);
@@ -80,7 +82,8 @@ static void test_counts_only(void **state)
         const struct prof_object *o = &r->objects[i];
         assert_int_equal(o->id, i);
         assert_true(isnan(o->ideal_s.value) && isnan(o->actual_s.high) && isnan(o->memory_s.low) && isnan(o->branch_s));
-        assert_true(isnan(o->extra_cycles_per_memory_op) && !o->is_significant && !o->ideal_method && !o->actual_method);
+        assert_true(isnan(o->extra_cycles_per_memory_op) && !o->is_significant && !o->ideal_method &&
+                    !o->actual_method);
         assert_true(i == 0 || r->objects[i - 1].instructions >= o->instructions);
     }
     prof_result_free(r);
@@ -190,8 +193,8 @@ static void test_small_loops(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nest),        cmocka_unit_test(test_counts_only),
-                                       cmocka_unit_test(test_recursion),   cmocka_unit_test(test_return_loop),
-                                       cmocka_unit_test(test_modules),     cmocka_unit_test(test_small_loops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nest),      cmocka_unit_test(test_counts_only),
+                                       cmocka_unit_test(test_recursion), cmocka_unit_test(test_return_loop),
+                                       cmocka_unit_test(test_modules),   cmocka_unit_test(test_small_loops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

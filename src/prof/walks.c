@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * walks: windows of instructions, drawn by paths.c, through the core model; out come the ideal cycles of one execution
+ * of every executed block. Three rounds: windows over the whole program, in equal batches whose differences give the
+ * error of drawing; windows into loops and procedures that matter and got few; one short window for each block that was
+ * never on the way. What is still left (more code than the budget can visit) gets the average of its surroundings. The
+ * budget is counted in instructions, never in seconds, so that the same input gives the same figures.
+ */
+#include "prof/walks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define STEPS_A_SECOND 4e6 /* what the model manages at least; turns seconds of budget into instructions */
+#define BATCHES 24
+#define BATCHES_LEAST 6
+#define WINDOW 4000      /* attributed instructions */
+#define WARM 400         /* before them: about a reorder buffer */
+#define HOME_SHARE 0.001 /* of all instructions: matters */
+#define HOME_LEAST 4000  /* instructions that it should get */
+#define HOME_WINDOWS 40
+#define TABLE_MOST 1000000u /* static instructions that can be visited: 150 bytes each where touched */
+#define PATH_MOST 512
+#define SWEEP_AFTER 32   /* instructions that follow the block of a sweep */
+#define UNSEEN_ERROR 0.5 /* of cycles that are an average of the surroundings */
+
+enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
+
+struct home { /* a loop's or function's own code: sums over batches */
+    double cycles, insns, last_cycles, last_insns;
+    double cycles2, insns2, cross;
+};
+
+struct walks {
+    struct join *j;
+    const struct machine *m;
+    struct calls calls;
+    struct paths paths;
+    struct sim_insn *table;
+    struct sim_core *core;
+    uint32_t *first; /* by block: its first instruction in the table; 0: not made ready */
+    uint32_t used, most, batches;
+    VEC(uint32_t) visited; /* blocks made ready */
+    struct home *homes;    /* loops, then functions */
+    uint64_t steps, steps_most;
+};
+
+static uint32_t home_of(const struct walks *w, uint32_t block)
+{
+    const struct join_module *m = walk_module(w->j, block);
+    const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
+    return b->loop != ID_NONE ? m->loop_base + b->loop : w->j->loop_count + m->func_base + b->func;
+}
+
+static const struct tally *home_self(const struct walks *w, uint32_t home)
+{
+    return home < w->j->loop_count ? &w->j->loops[home].self : &w->j->funcs[home - w->j->loop_count].self;
+}
+
+/* ---- blocks in the model's table ---- */
+
+/* False: no room, or no bytes. */
+static bool make_ready(struct walks *w, uint32_t block)
+{
+    if (w->first[block])
+        return true;
+    const struct join_module *m = walk_module(w->j, block);
+    const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
+    const uint8_t *bytes = m->img ? image_at(m->img, b->addr, b->size) : NULL;
+    if (!bytes || b->insn_count == 0 || b->insn_count > w->most - w->used)
+        return false;
+    uint32_t off = 0;
+    for (uint32_t i = 0; i < b->insn_count; i++) {
+        struct x86_insn insn;
+        if (off >= b->size || !x86_decode(bytes + off, b->size - off, b->addr + off, &insn))
+            return false;
+        sim_insn_prepare(w->m, bytes + off, b->size - off, b->addr + off, &w->table[w->used + i]);
+        off += insn.len;
+    }
+    w->first[block] = w->used;
+    w->used += b->insn_count;
+    VEC_PUSH(&w->visited, block);
+    return true;
+}
+
+static bool goes_elsewhere(const struct walks *w, const struct join_module *m, const struct cfg_block *b, uint32_t next,
+                           bool opaque)
+{
+    if (b->term == X86_PLAIN)
+        return false;
+    if (opaque || next == ID_NONE)
+        return b->term != X86_JCC;
+    return walk_module(w->j, next) != m || walk_block(w->j, next)->addr != b->addr + b->size;
+}
+
+/* A call that does not land where it points went through a linkage stub. */
+static bool is_through_stub(const struct walks *w, const struct cfg_block *b, uint32_t next, bool opaque)
+{
+    return b->term == X86_CALL && !opaque && next != ID_NONE && b->call_target != walk_block(w->j, next)->addr;
+}
+
+static bool play(struct walks *w, uint32_t block, uint32_t next, bool opaque)
+{
+    if (!make_ready(w, block))
+        return false;
+    const struct join_module *m = walk_module(w->j, block);
+    const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
+    uint32_t last = w->first[block] + b->insn_count - 1;
+    for (uint32_t i = w->first[block]; i < last; i++)
+        sim_core_step(w->core, i, 0, 0);
+    sim_core_step(w->core, last, 0, goes_elsewhere(w, m, b, next, opaque) ? SIM_TAKEN : 0);
+    if (is_through_stub(w, b, next, opaque))
+        sim_core_step(w->core, INSN_JUMP, 0, SIM_TAKEN);
+    if (opaque)
+        sim_core_step(w->core, INSN_RET, 0, SIM_TAKEN);
+    w->steps += b->insn_count;
+    return true;
+}
+
+/* ---- windows ---- */
+
+/* Plays from `start` on, after `warm` instructions of the way that led there, until `insns` instructions are
+ * attributed. */
+static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insns)
+{
+    uint32_t path[PATH_MOST], count = paths_before(&w->paths, start, warm, path, PATH_MOST);
+    uint64_t begin, warmed = 0;
+    bool opaque;
+    for (uint32_t i = 0; i < count; i++)
+        warmed += walk_block(w->j, path[i])->insn_count;
+    sim_core_reset_pipeline(w->core, (uint32_t)min_u64(warmed, UINT32_MAX));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = i + 1 < count ? path[i + 1] : start;
+        paths_follow(&w->paths, path[i], next, &opaque);
+        if (!play(w, path[i], next, opaque))
+            break;
+    }
+    begin = w->steps;
+    for (uint32_t at = start, next; at != ID_NONE && w->steps - begin < insns; at = next) {
+        next = paths_next(&w->paths, at, &opaque);
+        if (next == ID_NONE)
+            next = paths_draw_entry(&w->paths);
+        if (!play(w, at, next, opaque)) {
+            w->steps++; /* so that a program that is all unknown ends too */
+            continue;
+        }
+    }
+}
+
+static double block_cycles(const struct walks *w, uint32_t block, uint64_t *executions)
+{
+    const struct cfg_block *b = walk_block(w->j, block);
+    const struct sim_cost *c = sim_core_costs(w->core) + w->first[block];
+    double sum = 0;
+    *executions = UINT64_MAX;
+    for (uint32_t i = 0; i < b->insn_count; i++) {
+        *executions = min_u64(*executions, c[i].count);
+        sum += c[i].count ? c[i].cycles / (double)c[i].count : 0;
+    }
+    return sum;
+}
+
+/* What each home got since the last batch. */
+static void end_batch(struct walks *w)
+{
+    sim_core_flush(w->core);
+    const struct sim_cost *costs = sim_core_costs(w->core);
+    uint32_t homes = w->j->loop_count + w->j->func_count;
+    for (uint32_t h = 0; h < homes; h++)
+        w->homes[h].cycles = w->homes[h].insns = 0;
+    for (size_t v = 0; v < w->visited.len; v++) {
+        uint32_t block = w->visited.data[v];
+        struct home *h = &w->homes[home_of(w, block)];
+        for (uint32_t i = 0; i < walk_block(w->j, block)->insn_count; i++) {
+            h->cycles += costs[w->first[block] + i].cycles;
+            h->insns += (double)costs[w->first[block] + i].count;
+        }
+    }
+    for (uint32_t i = 0; i < homes; i++) {
+        struct home *h = &w->homes[i];
+        double c = h->cycles - h->last_cycles, n = h->insns - h->last_insns;
+        h->cycles2 += c * c, h->insns2 += n * n, h->cross += c * n;
+        h->last_cycles = h->cycles, h->last_insns = h->insns;
+    }
+    w->batches++;
+}
+
+/* Standard error of a home's cycles per instruction, as a fraction: the ratio estimator over batches (Cochran
+ * 1977, 6.4). */
+static double home_error(const struct walks *w, const struct home *h)
+{
+    if (!(h->cycles > 0) || w->batches < 2)
+        return 1;
+    double r = h->cycles / h->insns, squares = h->cycles2 - 2 * r * h->cross + r * r * h->insns2;
+    return sqrt(fmax(0, squares) * w->batches / (w->batches - 1)) / h->cycles;
+}
+
+static double home_share(const struct walks *w, uint32_t home)
+{
+    return (double)home_self(w, home)->instructions / (double)w->j->instructions;
+}
+
+static bool is_settled(const struct walks *w)
+{
+    for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++)
+        if (home_share(w, h) > 0.01 && home_error(w, &w->homes[h]) > 0.01)
+            return false;
+    return true;
+}
+
+static void walk_program(struct walks *w)
+{
+    for (int i = 0; i < BATCHES && !(i >= BATCHES_LEAST && is_settled(w)); i++) {
+        while (w->steps < (w->steps_most * 3 / 5) * (uint64_t)(i + 1) / BATCHES)
+            window(w, paths_draw_start(&w->paths), WARM, WINDOW);
+        end_batch(w);
+        diag_progress("simulating", w->steps, w->steps_most);
+    }
+}
+
+/* A block of the home, in proportion to what it executed. */
+static uint32_t draw_in_home(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint64_t all)
+{
+    const struct cfg_func *f = &m->cfg->funcs.data[func];
+    uint64_t pick = rng_below(&w->paths.rng, all);
+    for (uint32_t b = f->block_first; b < f->block_first + f->block_count; b++) {
+        const struct cfg_block *block = &m->cfg->blocks.data[b];
+        uint64_t n = block->loop == loop ? w->j->counts[m->block_base + b] * block->insn_count : 0;
+        if (pick < n)
+            return m->block_base + b;
+        pick -= n;
+    }
+    return ID_NONE;
+}
+
+static void walk_home(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint32_t home)
+{
+    uint64_t all = home_self(w, home)->instructions;
+    double lacks = HOME_LEAST - w->homes[home].insns;
+    if (all == 0 || home_share(w, home) < HOME_SHARE || lacks <= 0)
+        return;
+    for (int i = 0; i < HOME_WINDOWS && w->steps < w->steps_most * 4 / 5; i++)
+        window(w, draw_in_home(w, m, func, loop, all), WARM / 2, HOME_LEAST / HOME_WINDOWS * 2);
+}
+
+static void walk_homes(struct walks *w)
+{
+    for (uint32_t i = 0; i < w->j->module_count; i++) {
+        const struct join_module *m = &w->j->modules[i];
+        if (!m->cfg)
+            continue;
+        for (uint32_t l = 0; l < m->cfg->loops.len; l++)
+            walk_home(w, m, m->cfg->loops.data[l].func, l, m->loop_base + l);
+        for (uint32_t f = 0; f < m->cfg->funcs.len; f++)
+            walk_home(w, m, f, ID_NONE, w->j->loop_count + m->func_base + f);
+    }
+    sim_core_flush(w->core);
+}
+
+struct weighed {
+    uint64_t weight;
+    uint32_t block;
+};
+
+static int compare_weighed(const void *a, const void *b)
+{
+    const struct weighed *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
+    return x->block < y->block ? -1 : x->block > y->block;
+}
+
+static bool is_seen(const struct walks *w, uint32_t block)
+{
+    uint64_t executions = 0;
+    if (w->first[block])
+        block_cycles(w, block, &executions);
+    return executions > 0;
+}
+
+/* Blocks that no window met, the heaviest first, until the budget is used up. */
+static void walk_unseen(struct walks *w)
+{
+    VEC(struct weighed) v = {0};
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        uint64_t before = i ? w->paths.executed.upto[i - 1] : 0;
+        if (!is_seen(w, block))
+            VEC_PUSH(&v, ((struct weighed){w->paths.executed.upto[i] - before, block}));
+    }
+    if (v.len)
+        qsort(v.data, v.len, sizeof *v.data, compare_weighed);
+    for (size_t i = 0; i < v.len && w->steps < w->steps_most; i++)
+        window(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
+    sim_core_flush(w->core);
+    VEC_FREE(&v);
+}
+
+/* ---- results ---- */
+
+struct average {
+    double cycles, insns; /* of seen blocks, all their executions */
+    double unseen_insns;
+};
+
+static void add_seen(struct walks *w, struct average *homes, struct average *whole)
+{
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], home = home_of(w, block);
+        uint64_t executions = 0;
+        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
+        double cycles = w->first[block] ? block_cycles(w, block, &executions) : 0;
+        if (executions == 0) {
+            homes[home].unseen_insns += insns, whole->unseen_insns += insns;
+            w->j->cycles[block] = -1;
+            continue;
+        }
+        w->j->cycles[block] = (float)cycles;
+        homes[home].insns += insns, whole->insns += insns;
+        homes[home].cycles += cycles * (double)w->j->counts[block],
+            whole->cycles += cycles * (double)w->j->counts[block];
+    }
+}
+
+static void fill_unseen(struct walks *w, const struct average *homes, const struct average *whole)
+{
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        const struct average *a = &homes[home_of(w, block)];
+        if (!(w->j->cycles[block] < 0))
+            continue;
+        if (!(a->insns > 0))
+            a = whole;
+        w->j->cycles[block] = (float)(a->cycles / a->insns * walk_block(w->j, block)->insn_count);
+    }
+}
+
+static void set_errors(struct walks *w, const struct average *homes)
+{
+    for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++) {
+        double all = homes[h].insns + homes[h].unseen_insns;
+        if (!(all > 0))
+            continue;
+        double drawn = fmin(UNSEEN_ERROR, home_error(w, &w->homes[h]));
+        double err = hypot(drawn, UNSEEN_ERROR * homes[h].unseen_insns / all);
+        if (h < w->j->loop_count)
+            w->j->loops[h].cycles_err = err;
+        else
+            w->j->funcs[h - w->j->loop_count].cycles_err = err;
+    }
+}
+
+static bool take_results(struct walks *w)
+{
+    struct average whole = {0};
+    struct average *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    w->j->cycles = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    add_seen(w, homes, &whole);
+    bool any = whole.insns > 0;
+    if (any) {
+        fill_unseen(w, homes, &whole);
+        set_errors(w, homes);
+        double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
+        if (unseen > 0.02)
+            prof_warn(w->j->r, PROF_WARN_MODEL_COVERAGE,
+                      "%.0f %% of the instructions got an average of their surroundings", 100 * unseen);
+    } else {
+        w->j->cycles = NULL;
+    }
+    free(homes);
+    return any;
+}
+
+static uint32_t executed_insns(const struct walks *w)
+{
+    uint64_t sum = INSN_FIRST;
+    for (uint32_t i = 0; i < w->paths.executed.count; i++)
+        sum += walk_block(w->j, w->paths.executed.blocks[i])->insn_count;
+    return (uint32_t)min_u64(sum, TABLE_MOST);
+}
+
+static void make_stand_ins(struct walks *w)
+{
+    static const uint8_t ret[] = {0xc3}, jump[] = {0xff, 0x25, 0, 0, 0, 0};
+    sim_insn_prepare(w->m, ret, sizeof ret, 0, &w->table[INSN_RET]);
+    sim_insn_prepare(w->m, jump, sizeof jump, 64, &w->table[INSN_JUMP]);
+    w->used = INSN_FIRST;
+}
+
+struct walks *walks_run(struct join *j)
+{
+    if (!j->in->machine || !(j->core_hz > 0) || j->instructions == 0)
+        return NULL;
+    struct walks *w = xmalloc(sizeof *w);
+    w->j = j;
+    w->m = j->in->machine;
+    calls_resolve(j, &w->calls);
+    paths_init(&w->paths, j, &w->calls, j->in->seed);
+    w->most = executed_insns(w);
+    w->table = xmalloc(w->most * sizeof *w->table);
+    w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
+    w->homes = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->homes);
+    make_stand_ins(w);
+    w->core = sim_core_new(w->m, w->table, w->most, NULL);
+    w->steps_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
+    walk_program(w);
+    walk_homes(w);
+    walk_unseen(w);
+    diag_progress_end();
+    if (take_results(w))
+        return w;
+    walks_free(w);
+    return NULL;
+}
+
+void walks_free(struct walks *w)
+{
+    if (!w)
+        return;
+    sim_core_free(w->core);
+    free(w->table);
+    free(w->first);
+    free(w->homes);
+    VEC_FREE(&w->visited);
+    free(w);
+}
+
+void walks_add_bound(const struct walks *w, uint32_t block, struct bound_sums *to)
+{
+    if (!w->first[block])
+        return;
+    const struct sim_cost *c = sim_core_costs(w->core) + w->first[block];
+    for (uint32_t i = 0; i < walk_block(w->j, block)->insn_count; i++) {
+        double times = c[i].count ? (double)w->j->counts[block] / (double)c[i].count : 0;
+        for (int b = 0; b < SIM_BOUND_COUNT; b++)
+            to->by[b] += times * (double)c[i].bound[b];
+        if (c[i].unit < MACHINE_PORT_MAX)
+            to->by_port[c[i].unit] += times * (double)c[i].unit_cycles;
+    }
+}
+
+/* Ports of one unit are one name. */
+static const char *heaviest_unit(const struct walks *w, const struct bound_sums *s)
+{
+    const char *best = NULL;
+    double most = 0;
+    for (unsigned p = 0; p < machine_port_count(w->m); p++) {
+        double sum = 0;
+        for (unsigned q = 0; q < machine_port_count(w->m); q++)
+            if (strcmp(machine_port_name(w->m, p), machine_port_name(w->m, q)) == 0)
+                sum += s->by_port[q];
+        if (sum > most)
+            most = sum, best = machine_port_name(w->m, p);
+    }
+    return best;
+}
+
+const char *walks_bound_name(const struct walks *w, const struct bound_sums *s, struct arena *a)
+{
+    int best = 0;
+    for (int b = 1; b < SIM_BOUND_COUNT; b++)
+        if (s->by[b] > s->by[best])
+            best = b;
+    if (!(s->by[best] > 0))
+        return NULL;
+    const char *unit = best == SIM_BOUND_UNIT ? heaviest_unit(w, s) : NULL;
+    if (unit)
+        return arena_printf(a, "unit %s", unit);
+    return best == SIM_BOUND_FETCH ? "front end" : arena_strdup(a, sim_bound_name((enum sim_bound)best));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Intervals against values worked out by hand or published. */
+#include "prof/impl.h"
+
+#include <cmocka.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#define assert_near(a, b, e) assert_true(fabs((a) - (b)) <= (e))
+
+static void test_wilson(void **state)
+{
+    (void)state;
+    struct prof_interval a = stats_wilson(5, 10), none = stats_wilson(0, 10), all = stats_wilson(10, 10),
+                         big = stats_wilson(81, 263);
+    assert_near(a.value, 0.5, 1e-12);
+    assert_near(a.low, 0.2366, 5e-5);
+    assert_near(a.high, 0.7634, 5e-5);
+    assert_true(none.low == 0 && none.value == 0);
+    assert_near(none.high, 0.2775, 5e-5);
+    assert_true(all.high == 1 && all.value == 1);
+    assert_near(all.low, 0.7225, 5e-5);
+    assert_near(big.low, 0.2553, 5e-5); /* Newcombe (1998), table I, method 3 */
+    assert_near(big.high, 0.3662, 5e-5);
+    assert_true(isnan(stats_wilson(0, 0).value) && isnan(stats_wilson(0, 0).high));
+}
+
+static void test_centre(void **state)
+{
+    (void)state;
+    assert_near(stats_median((double[]){3, 1, 2}, 3), 2, 0);
+    assert_near(stats_median((double[]){4, 1, 2, 3}, 4), 2.5, 0);
+    assert_true(isnan(stats_median(NULL, 0)) && isnan(stats_centre(NULL, 0).low));
+    struct prof_interval same = stats_centre((double[]){2, 2, 2}, 3), one = stats_centre((double[]){2}, 1);
+    assert_true(same.low == 2 && same.high == 2);
+    assert_true(one.low < 2 && one.high > 2);
+    struct prof_interval three = stats_centre((double[]){9, 10, 11}, 3); /* s = 1, t = 4.303 */
+    assert_near(three.high - 10, 4.303 / sqrt(3), 1e-3);
+}
+
+static void test_combine(void **state)
+{
+    (void)state;
+    struct prof_interval a = {10, 9, 12}, b = {4, 3, 5};
+    struct prof_interval d = stats_difference(a, b), p = stats_product((struct prof_interval){0.5, 0.4, 0.6}, a);
+    assert_near(d.value, 6, 0);
+    assert_near(d.low, 6 - sqrt(2), 1e-12);
+    assert_near(d.high, 6 + sqrt(5), 1e-12);
+    assert_near(p.value, 5, 0);
+    assert_near(p.low, 5 - hypot(1, 0.5), 1e-12);
+    struct prof_interval r = stats_ratio_less_one(a, b),
+                         zero = stats_ratio_less_one(a, (struct prof_interval){0, 0, 0});
+    assert_near(r.value, 1.5, 1e-12);
+    assert_true(r.low < 1.5 && r.high > 1.5);
+    assert_near(log(2.5) - log(r.low + 1), hypot(log(10 / 9.0), log(5 / 4.0)), 1e-12);
+    assert_true(isnan(zero.value));
+    assert_true(isnan(stats_difference(a, stats_unknown()).low));
+}
+
+static void test_generator(void **state)
+{
+    (void)state;
+    struct rng a = {7}, b = {7};
+    unsigned hits[10] = {0};
+    for (int i = 0; i < 100000; i++) {
+        uint64_t x = rng_below(&a, 10);
+        assert_int_equal(x, rng_below(&b, 10));
+        hits[x]++;
+    }
+    for (int i = 0; i < 10; i++)
+        assert_near((double)hits[i], 10000, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson), cmocka_unit_test(test_centre),
+                                       cmocka_unit_test(test_combine), cmocka_unit_test(test_generator)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Walks visit blocks as often as they were executed; loops of known cost get that cost; the same seed, the same
+ * figures. */
+#include "prof/walks.h"
+#include "toy.h"
+
+#include <cmocka.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#define assert_near(a, b, e) assert_true(fabs((a) - (b)) <= (e))
+
+/* ---- walks without a model, over modules made by hand ---- */
+
+static void walk_and_compare(struct join *j, uint64_t steps, double tolerance)
+{
+    struct calls calls;
+    struct paths p;
+    uint64_t *visits = xmalloc((j->block_count + 1) * sizeof *visits), total = 0, all = 0;
+    calls_resolve(j, &calls);
+    paths_init(&p, j, &calls, 3);
+    uint32_t at = paths_draw_start(&p);
+    for (uint64_t i = 0; i < steps; i++) {
+        bool opaque;
+        visits[at]++;
+        at = paths_next(&p, at, &opaque);
+        if (at == ID_NONE)
+            at = paths_draw_entry(&p);
+    }
+    for (uint32_t b = 0; b < j->block_count; b++)
+        total += visits[b], all += j->counts[b];
+    for (uint32_t b = 0; b < j->block_count; b++)
+        assert_near((double)visits[b] / (double)total, (double)j->counts[b] / (double)all, tolerance);
+    free(visits);
+}
+
+static void solve(struct join *j, struct toy *t, struct join_module *m, struct prof_input *in)
+{
+    *in = (struct prof_input){.modules = &t->module, .module_count = 1};
+    *m = (struct join_module){.in = &in->modules[0], .path = t->path, .cfg = t->map.cfg};
+    *j = (struct join){.r = prof_result_new(), .in = in, .scratch = arena_new(), .modules = m, .module_count = 1};
+    counts_solve(j);
+}
+
+static void forget(struct join *j)
+{
+    arena_free(j->scratch);
+    prof_result_free(j->r);
+}
+
+static void test_frequencies(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct join j;
+    struct join_module m;
+    struct prof_input in;
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 50, 6, 9);
+    toy_done(&t);
+    solve(&j, &t, &m, &in);
+    walk_and_compare(&j, 2000000, 0.01);
+    forget(&j);
+    toy_fini(&t);
+}
+
+/* Two callers of one function, one ten times as often; a walk that starts inside the callee comes back to them so. */
+static void test_callers(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct join j;
+    struct join_module m;
+    struct prof_input in;
+    uint32_t call[2];
+    toy_init(&t, "/none/a");
+    toy_func(&t);
+    uint32_t callee = toy_block(&t, 20, 0, CFG_BLOCK_ENTRY, X86_RET, 1100, 1100);
+    for (int i = 0; i < 2; i++) {
+        uint64_t n = i ? 100 : 1000;
+        toy_func(&t);
+        uint32_t pre = toy_block(&t, 1, 0, CFG_BLOCK_ENTRY, X86_PLAIN, 1, 1);
+        call[i] = toy_block(&t, 2, 0, 0, X86_CALL, n, 0);
+        uint32_t back = toy_block(&t, 2, 0, CFG_BLOCK_RETURN_POINT, X86_JCC, n, n);
+        uint32_t leave = toy_block(&t, 1, 0, 0, X86_RET, 1, 0);
+        t.cfg.blocks.data[call[i]].call_target = toy_addr(&t, callee);
+        toy_edge(&t, pre, call[i], CFG_EDGE_FALL, 1);
+        toy_edge(&t, call[i], back, CFG_EDGE_RETURN, 0);
+        toy_edge(&t, back, call[i], CFG_EDGE_TAKEN, n - 1);
+        toy_edge(&t, back, leave, CFG_EDGE_FALL, 1);
+    }
+    toy_done(&t);
+    solve(&j, &t, &m, &in);
+    walk_and_compare(&j, 300000, 0.01);
+    struct calls calls;
+    struct paths p;
+    uint32_t path[64], seen[2] = {0};
+    calls_resolve(&j, &calls);
+    paths_init(&p, &j, &calls, 1);
+    for (int i = 0; i < 1100; i++) {
+        uint32_t n = paths_before(&p, callee, 3, path, 64);
+        assert_true(n > 0);
+        seen[0] += path[n - 1] == call[0], seen[1] += path[n - 1] == call[1];
+    }
+    assert_int_equal(seen[0] + seen[1], 1100);
+    assert_near((double)seen[1], 100, 40);
+    forget(&j);
+    toy_fini(&t);
+}
+
+/* ---- through the model, over a real program with counts made by hand ---- */
+
+static struct image *img;
+
+static uint64_t symbol(const char *name)
+{
+    for (size_t i = 0; i < img->symbol_count; i++)
+        if (strcmp(img->symbols[i].name, name) == 0)
+            return img->symbols[i].addr;
+    fail_msg("no %s in the fixture", name);
+    return 0;
+}
+
+static struct prof_result *join_fixture(struct toy *t, const struct machine *m, const struct prof_input_sample *samples,
+                                        size_t count)
+{
+    double user[] = {1, 1, 1};
+    struct prof_input in = {.modules = &t->module,
+                            .module_count = 1,
+                            .machine = m,
+                            .sim_budget_s = 0.1,
+                            .samples = samples,
+                            .sample_count = count,
+                            .plain_user_s = user,
+                            .plain_runs = 3,
+                            .seed = 5};
+    struct prof_result *r = prof_result_new();
+    r->machine.tsc_hz = 1e9, r->machine.cycles_per_tsc = 1;
+    assert_int_equal(prof_join(r, &in), 0);
+    return r;
+}
+
+static const struct prof_object *object_in(const struct prof_result *r, const char *function, enum prof_kind kind)
+{
+    for (size_t i = 0; i < r->object_count; i++)
+        if (strcmp(r->objects[i].function, function) == 0 && r->objects[i].kind == kind)
+            return &r->objects[i];
+    return NULL;
+}
+
+/* A million turns of three cycles; half a second of a core of 1 GHz was really taken. */
+static void test_chain(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    const uint64_t n = 1000000;
+    toy_read(&t, FIXTURE);
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol("chain")), loop = entry + 1, leave = entry + 2;
+    toy_set(&t, entry, 10), toy_set(&t, loop, n), toy_set(&t, leave, 10);
+    toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, n - 10), toy_set_edge(&t, loop, leave, 10);
+    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 900}, {0, toy_addr(&t, leave), 100}};
+    struct prof_result *r = join_fixture(&t, machine, samples, 2), *again = join_fixture(&t, machine, samples, 2);
+    const struct prof_object *o = object_in(r, "chain", PROF_LOOP);
+    assert_non_null(o);
+    assert_int_equal(o->entries, 10);
+    assert_int_equal(o->iterations, n);
+    assert_near(o->ideal_s.value, 3e-3, 0.1e-3);
+    assert_true(o->ideal_s.low < 3e-3 && o->ideal_s.high > 3e-3);
+    assert_string_equal(o->bound_by, "chain");
+    assert_string_equal(o->ideal_method, "simulated");
+    assert_near(o->memory_s.value, 0.9 - o->ideal_s.value, 1e-9);
+    assert_true(o->is_significant && o->id == 0);
+    assert_near(r->predicted_user_s.value, 3e-3, 0.1e-3);
+    assert_near(r->overhead.value, 1 / r->predicted_user_s.value - 1, 1e-6);
+    assert_near(r->coverage.unexplained_overhead, 0, 1e-6);
+    assert_true(r->objects[0].ideal_s.value == again->objects[0].ideal_s.value);
+    prof_result_free(r);
+    prof_result_free(again);
+    toy_fini(&t);
+    machine_free(machine);
+}
+
+/* A loop of calls: the walk follows them, so the chain goes on through the callee. */
+static void test_calls(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    const uint64_t n = 1000000;
+    toy_read(&t, FIXTURE);
+    uint32_t leaf = cfg_block_start(t.map.cfg, symbol("leaf")), entry = cfg_block_start(t.map.cfg, symbol("caller"));
+    toy_set(&t, leaf, n);
+    toy_set(&t, entry, 1), toy_set(&t, entry + 1, n), toy_set(&t, entry + 2, n), toy_set(&t, entry + 3, 1);
+    toy_set_edge(&t, entry, entry + 1, 1), toy_set_edge(&t, entry + 2, entry + 1, n - 1),
+        toy_set_edge(&t, entry + 2, entry + 3, 1);
+    struct prof_result *r = join_fixture(&t, machine, NULL, 0);
+    const struct prof_object *loop = object_in(r, "caller", PROF_LOOP), *callee = object_in(r, "leaf", PROF_PROCEDURE);
+    assert_non_null(loop);
+    assert_int_equal(loop->entries, 1);
+    assert_int_equal(callee->entries, n);
+    assert_near(loop->ideal_s.value + callee->ideal_s.value, 6e-3, 0.6e-3);
+    assert_true(isnan(loop->actual_s.value) && isnan(loop->memory_s.value));
+    prof_result_free(r);
+    toy_fini(&t);
+    machine_free(machine);
+}
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    return image_open(FIXTURE, &img);
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    image_close(img);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies), cmocka_unit_test(test_callers),
+                                       cmocka_unit_test(test_chain), cmocka_unit_test(test_calls)};
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}
