@@ -2,10 +2,11 @@
  * Samples to objects, modules and refused code: shares, seconds, what stays unknown, and the warnings. */
 #include "toy.h"
 
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+
+#include <cmocka.h>
 
 #define assert_near(a, b, e) assert_true(fabs((a) - (b)) <= (e))
 

@@ -3,10 +3,11 @@
  * return. */
 #include "toy.h"
 
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+
+#include <cmocka.h>
 
 static struct prof_result *join_toys(const struct toy *t, size_t count)
 {

@@ -2,12 +2,13 @@
  * Source places of a small program: lines, what was inlined where, and debug files apart from the program. */
 #include "toy.h"
 
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 enum {
     LINE_INNER = 103,

@@ -2,10 +2,11 @@
  * Intervals against values worked out by hand or published. */
 #include "prof/impl.h"
 
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+
+#include <cmocka.h>
 
 #define assert_near(a, b, e) assert_true(fabs((a) - (b)) <= (e))
 

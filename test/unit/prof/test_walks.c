@@ -4,11 +4,12 @@
 #include "prof/walks.h"
 #include "toy.h"
 
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #define assert_near(a, b, e) assert_true(fabs((a) - (b)) <= (e))
 
