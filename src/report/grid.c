@@ -130,7 +130,10 @@ void shorten_place(struct strbuf *out, const char *text, size_t width, struct ar
     if (!end)
         end = base + strlen(base);
     size_t number = end[0] == ':' && cell_width(base) > width ? strcspn(end, "-") : strlen(end);
-    size_t rest = width > number + 4 ? width - number : 4;
-    cell_put_short(out, arena_strndup(a, base, (size_t)(end - base)), rest);
+    if (number + 4 > width) {
+        cell_put_short(out, base, width);
+        return;
+    }
+    cell_put_short(out, arena_strndup(a, base, (size_t)(end - base)), width - number);
     str_put(out, end, number);
 }

@@ -109,7 +109,7 @@ static size_t length_without_arguments(const char *s, size_t len)
     for (size_t i = end; i-- > 0;) {
         depth += s[i] == ')';
         if (s[i] == '(' && --depth == 0)
-            return i > 0 ? i : len;
+            return i > 0 && s[i - 1] != ' ' ? i : len;
     }
     return len;
 }
