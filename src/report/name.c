@@ -6,6 +6,8 @@
 
 #include "report/impl.h"
 
+#define INLINED " (inlined in " /* as prof names a loop that was inlined: "INNER (inlined in OUTER)" */
+
 typedef char *demangle_fn(const char *mangled, char *buffer, size_t *len, int *status);
 
 static demangle_fn *demangler(void)
@@ -123,6 +125,12 @@ static size_t operator_length(const char *s)
 
 const char *name_brief(struct arena *a, const char *plain)
 {
+    const char *inlined = strstr(plain, INLINED);
+    if (inlined) {
+        const char *in = inlined + sizeof INLINED - 1;
+        const char *inner = name_brief(a, arena_strndup(a, plain, (size_t)(inlined - plain)));
+        return arena_printf(a, "%s" INLINED "%s)", inner, name_brief(a, arena_strndup(a, in, strlen(in) - (*in != 0))));
+    }
     struct strbuf out = {0};
     size_t len = length_without_arguments(plain, strlen(plain)), depth = 0;
     bool is_rust = plain[0] == '<'; /* "<T as Trait>::method": what is between the brackets is the name */

@@ -406,7 +406,8 @@ static void test_names(void **state)
         {"_ZN49_$LT$alloc..Vec$u20$as$u20$core..iter..Extend$GT$6extend17h0123456789abcdefE",
          "<alloc::Vec as core::iter::Extend>::extend", "<alloc::Vec as core::iter::Extend>::extend"},
         {"_Znonsense", "_Znonsense", "_Znonsense"},
-        {"f (inlined from _ZN1A1bEv)", "f (inlined from A::b())", "f (inlined from A::b())"},
+        {"_ZlsRSoi (inlined in _ZN1A1bEv)", "operator<<(std::ostream&, int) (inlined in A::b())",
+         "operator<< (inlined in A::b)"},
         {"0x1234", "0x1234", "0x1234"},
     };
     struct arena *a = arena_new();
