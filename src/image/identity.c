@@ -170,15 +170,16 @@ static bool has_ghc_strings(const struct image *img)
     return has_string(p, s->size, marks, 6) && has_string(p, s->size, marks + 7, 4);
 }
 
-/* The Go linker puts its build information at the start of the data segment, aligned to 16 (debug/buildinfo). */
+/* The Go linker puts its build information near the start of the data, aligned to 16 (debug/buildinfo). */
 static bool has_go_build_info(const struct image *img)
 {
     static const char magic[] = "\xff Go buildinf:";
     for (size_t i = 0; i < img->index->load_count; i++) {
         const struct load *l = &img->index->loads[i];
         uint64_t len = min_u64(l->hi_file - l->lo, 64u << 10);
-        if (!(l->flags & PF_X) && memmem(img->bytes + l->offset, len, magic, sizeof magic - 1))
-            return true;
+        for (uint64_t at = -l->lo & 15; (l->flags & PF_W) && at + sizeof magic <= len; at += 16)
+            if (memcmp(img->bytes + l->offset + at, magic, sizeof magic - 1) == 0)
+                return true;
     }
     return false;
 }

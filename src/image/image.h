@@ -17,7 +17,7 @@ enum image_kind {
     IMAGE_KIND_COUNT
 };
 
-struct image_segment { /* one program header, in file order */
+struct image_segment {    /* one program header, in file order */
     uint32_t type, flags; /* PT_*, PF_* */
     uint64_t offset, vaddr, filesz, memsz, align;
 };
@@ -36,13 +36,13 @@ struct image_symbol {
     bool is_dynamic;    /* from .dynsym, else .symtab */
 };
 
-struct image_reloc { /* a dynamic relocation, from RELA, JMPREL or RELR */
-    uint64_t addr;   /* the place */
-    uint32_t type;   /* R_X86_64_* ; RELR entries appear as R_X86_64_RELATIVE */
-    uint32_t sym;    /* index into dynsym order, 0 none: image->symbols[sym] */
+struct image_reloc {      /* a dynamic relocation, from RELA, JMPREL or RELR */
+    uint64_t addr;        /* the place */
+    uint32_t type;        /* R_X86_64_* ; RELR entries appear as R_X86_64_RELATIVE */
+    uint32_t sym;         /* index into dynsym order, 0 none: image->symbols[sym] */
     const char *sym_name; /* NULL if sym is 0 */
-    int64_t addend;  /* for RELR: the word in the file */
-    uint64_t file_offset; /* of the 24-byte Elf64_Rela record, or of the word itself for RELR: where an addend is edited */
+    int64_t addend;       /* for RELR: the word in the file */
+    uint64_t file_offset; /* of the 24-byte Elf64_Rela record, or for RELR of the word: where an addend is edited */
     bool is_relr;
 };
 
@@ -51,23 +51,24 @@ struct image {
     const uint8_t *bytes;
     size_t len_bytes;
     enum image_kind kind;
-    bool is_static; /* no PT_INTERP and not a DSO */
-    uint64_t entry; /* e_entry; 0 if none */
+    bool is_static;              /* no PT_INTERP and not a DSO */
+    uint64_t entry;              /* e_entry; 0 if none */
     uint64_t vaddr_lo, vaddr_hi; /* over all PT_LOAD; hi is the end of memory, not page aligned */
     struct image_segment *segments;
     size_t segment_count;
     struct image_section *sections; /* may be empty (sections stripped) */
     size_t section_count;
     struct image_symbol *symbols; /* functions, IFUNCs, notypes and objects, dynsym first in its order, then symtab */
-    size_t symbol_count, dynsym_count; /* symbols[0..dynsym_count) are exactly the dynsym entries in order, [0] the null one */
-    struct image_reloc *relocs; /* sorted by addr; of a static executable those of its allocated RELA sections (IRELATIVE) */
+    size_t symbol_count;
+    size_t dynsym_count;        /* symbols[0..dynsym_count) are exactly the dynsym entries in order, [0] the null one */
+    struct image_reloc *relocs; /* sorted by addr; if there is no PT_DYNAMIC, of allocated RELA sections */
     size_t reloc_count;
-    const char *interp; /* PT_INTERP or NULL */
+    const char *interp;                   /* PT_INTERP or NULL */
     const char *soname, *rpath, *runpath; /* NULL if none */
     const char **needed;
     size_t needed_count;
-    char build_id[65]; /* hex, "" if none */
-    char key[33];      /* build id and content hash folded: the identity used by caches */
+    char build_id[65];                    /* hex, "" if none */
+    char key[33];                         /* build id and content hash folded: the identity used by caches */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
     bool has_ibt_property;
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
@@ -89,21 +90,22 @@ bool image_is_readonly_data(const struct image *img, uint64_t vaddr); /* not cod
 const struct image_section *image_section_named(const struct image *img, const char *name); /* or NULL */
 const struct image_section *image_section_of(const struct image *img, uint64_t vaddr);      /* allocated one, or NULL */
 const struct image_reloc *image_reloc_at(const struct image *img, uint64_t vaddr);          /* exact place, or NULL */
-/* Best function name for an address: symbol whose [addr, addr+size) holds it (or exact start); NULL if none. *offset may be NULL. */
+/* Best function name for an address: symbol whose [addr, addr+size) holds it (or exact start); NULL if none. *offset
+ * may be NULL. */
 const char *image_symbol_name(const struct image *img, uint64_t vaddr, uint64_t *offset);
 void image_dump(const struct image *img, FILE *out); /* stable text */
 
 /* ---- unwind.c: .eh_frame read. DWARF 5 section 6.4; LSB 5 chapter 10; Itanium C++ ABI exception tables. ---- */
 
 struct image_fde {
-    uint64_t addr;      /* first address covered */
+    uint64_t addr; /* first address covered */
     uint64_t len_bytes;
-    uint64_t lsda;      /* address of its language specific data, 0 none */
+    uint64_t lsda;        /* address of its language specific data, 0 none */
     bool is_signal_frame; /* augmentation 'S' */
-    uint32_t cie;       /* index into cies */
-    const uint8_t *cfi; /* call frame instructions of the FDE */
+    uint32_t cie;         /* index into cies */
+    const uint8_t *cfi;   /* call frame instructions of the FDE */
     uint32_t cfi_len;
-    uint64_t record;    /* address of the FDE itself in .eh_frame */
+    uint64_t record; /* address of the FDE itself in .eh_frame */
 };
 struct image_cie {
     const uint8_t *cfi;
@@ -111,11 +113,11 @@ struct image_cie {
     uint64_t code_align;
     int64_t data_align;
     uint64_t return_reg;
-    uint64_t personality;    /* decoded value: address of the routine, or of the pointer to it if indirect; 0 none */
+    uint64_t personality; /* decoded value: address of the routine, or of the pointer to it if indirect; 0 none */
     uint8_t personality_enc, lsda_enc, fde_enc; /* DW_EH_PE_*, 0xff omitted */
     bool is_signal_frame;
-    bool has_augmentation;   /* 'z' */
-    bool can_emit;           /* false: something in it cannot be written anew, so no function of it can move */
+    bool has_augmentation; /* 'z' */
+    bool can_emit;         /* false: something in it cannot be written anew, so no function of it can move */
 };
 struct image_unwind {
     struct image_fde *fdes; /* sorted by addr, no empty ones; of several with one addr the first is kept; those of
@@ -124,13 +126,15 @@ struct image_unwind {
     struct image_cie *cies;
     size_t cie_count;
 };
-/* Fills `out` (memory in img->arena) from .eh_frame (by section, else by PT_GNU_EH_FRAME). No table: 0 with fde_count 0.
- * A broken table: -1 after one line. */
+/* Fills `out` (memory in img->arena) from .eh_frame (by section, else by PT_GNU_EH_FRAME). No table: 0 with fde_count
+ * 0. A broken table: -1 after one line. */
 int image_unwind_read(const struct image *img, struct image_unwind *out);
 /* The FDE whose range holds vaddr, or ID_NONE. */
 uint32_t image_unwind_find(const struct image_unwind *u, uint64_t vaddr);
-/* CFA offset from rsp at vaddr if the CFA there is rsp+N, else -1 (other register or expression). For telling tail calls. */
-int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f, uint64_t vaddr);
+/* CFA offset from rsp at vaddr if the CFA there is rsp+N, else -1 (other register or expression). For telling tail
+ * calls. */
+int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                                    uint64_t vaddr);
 
 /* ---- unwind_emit.c: tables for code that was moved ---- */
 
@@ -139,9 +143,9 @@ struct image_moved_func { /* one contiguous copied function (whole FDE range) */
     uint64_t addr_new, len_new;
 };
 /* Maps an address inside the function that was at an instruction boundary (or its end) to the copy. Must be monotone
- * within a function, and give an address in [addr_new, addr_new + len_new]. is_landing_pad: the address is a landing pad
- * of an exception table: the unwinder enters the copy elsewhere than the plain flow does, so the caller must know which
- * of the two is meant; then any address of code is taken, also the old one. */
+ * within a function, and give an address in [addr_new, addr_new + len_new]. is_landing_pad: the address is a landing
+ * pad of an exception table: the unwinder enters the copy elsewhere than the plain flow does, so the caller must know
+ * which of the two is meant; then any address of code is taken, also the old one. */
 typedef uint64_t (*image_addr_map)(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad);
 
 struct image_unwind_out {
@@ -149,15 +153,15 @@ struct image_unwind_out {
     struct strbuf lsda;  /* new exception tables */
     struct strbuf hdr;   /* new .eh_frame_hdr: binary search table over the old FDEs (in place) and the new ones */
 };
-/* vaddr_*: where the caller will place each. The three are emitted in the order lsda, frame, hdr; since sizes are not known
- * before, the caller gives the address of the first and each next one follows at the next multiple of 16; the addresses used
- * are returned. All references are pc-relative sdata4. The header refers to old FDEs at their old addresses, and its
- * eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part left alone) stays at
- * its old address; for one in another function among `moved`, `map` is asked with that function's fde. No function may be
- * twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into moved, the first) and -1
- * returned without a message: the caller then leaves that function alone and calls again; *bad is SIZE_MAX if no function
- * is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller
- * frees the three. */
+/* vaddr_*: where the caller will place each. The three are emitted in the order lsda, frame, hdr; since sizes are not
+ * known before, the caller gives the address of the first and each next one follows at the next multiple of 16; the
+ * addresses used are returned. All references are pc-relative sdata4. The header refers to old FDEs at their old
+ * addresses, and its eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part
+ * left alone) stays at its old address; for one in another function among `moved`, `map` is asked with that function's
+ * fde. No function may be twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
+ * moved, the first) and -1 returned without a message: the caller then leaves that function alone and calls again; *bad
+ * is SIZE_MAX if no function is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1
+ * and `out` is empty. The caller frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
