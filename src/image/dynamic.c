@@ -287,7 +287,7 @@ static int read_relr(const struct image *img, uint64_t addr, uint64_t size, relo
         for (w >>= 1; w; w >>= 1, at += 8)
             if ((w & 1) && take_relr(img, at, out) < 0)
                 return -1;
-        place += 63 * 8;
+        place += 63 * (uint64_t)8;
     }
     return 0;
 }

@@ -37,8 +37,8 @@ static void walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64
 static void take_build_id(struct image *img, const struct note *n)
 {
     static const char hex[] = "0123456789abcdef";
-    uint32_t len = n->desc_len < 32 ? n->desc_len : 32;
-    for (uint32_t i = 0; i < len; i++) {
+    size_t len = n->desc_len < 32 ? n->desc_len : 32;
+    for (size_t i = 0; i < len; i++) {
         img->build_id[2 * i] = hex[n->desc[i] >> 4];
         img->build_id[2 * i + 1] = hex[n->desc[i] & 15];
     }

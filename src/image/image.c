@@ -344,7 +344,7 @@ static void index_code(struct image *img)
     }
     ix->code_count = merge_ranges(found.data, found.len);
     ix->code = ARENA_ARRAY(img->arena, struct range, ix->code_count);
-    if (ix->code_count)
+    if (found.data)
         memcpy(ix->code, found.data, ix->code_count * sizeof *ix->code);
     VEC_FREE(&found);
 }
