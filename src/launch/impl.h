@@ -38,6 +38,28 @@ int libraries_list(struct launch_program *p, const char *interp);
 struct launch_module *module_find(const struct launch_program *p, const char *path); /* by original or copy; or NULL */
 struct launch_module *module_add(struct launch_program *p, const char *path, const char *soname); /* finds or appends */
 
+/* ---- copy.c: one rewritten module in the cache ---- */
+
+struct copy {
+    const char *file, *map; /* NULL if refused */
+    const char *refused;    /* why, NULL if not */
+    uint8_t wire_key[WIRE_KEY_BYTES];
+    uint32_t counter_count;
+};
+const char *copies_dir(struct arena *a);
+/* From the cache: true if there is a whole copy, or a refusal. Marks it as used now. */
+bool copy_known(struct arena *a, const char *path, const struct rewrite_options *opt, struct copy *out);
+int copy_make(struct arena *a, const char *path, const struct rewrite_options *opt); /* 0, or -1 after one line */
+/* So that the next start does not try again. Not where the disk is nearly full, which may have been the reason. */
+void copy_remember_refusal(struct arena *a, const char *path, const struct rewrite_options *opt, const char *reason);
+void copy_remove_dir(const char *dir); /* a folder of plain files */
+
+/* ---- evict.c, cache.c ---- */
+
+void copies_evict(void);
+/* launch_copies_make for the first `module_count` modules, without the folder of links. */
+int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count);
+
 /* ---- space.c: processes and what they mapped executable; events must come in order of time ---- */
 
 struct spaces;

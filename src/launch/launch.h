@@ -44,12 +44,15 @@ struct launch_program {
 int launch_program_find(const char *const *argv, struct launch_program **out);
 void launch_program_free(struct launch_program *p);
 
-/* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies ---- */
+/* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies. MTOOL_CACHE_MB limits their size. ---- */
 
 /* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten keeps
  * copy NULL and gets `refused`. Damaged cache entries are made again. 0, or -1 after one line (the executable's own failure
  * to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. */
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt);
+/* For LAUNCH_MODE_PATH: the folder to give as opt->rpath, where launch_copies_make puts links to the copies of the
+ * libraries by soname. A name only, in p's arena; the same for the same program and libraries. */
+const char *launch_path_mode_dir(const struct launch_program *p);
 int launch_remember_modules(const struct launch_program *p); /* for the next run of the same executable */
 
 /* ---- run.c ---- */
