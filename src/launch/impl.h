@@ -74,6 +74,7 @@ void spaces_map(struct spaces *s, uint32_t pid, uint64_t addr, uint64_t len, uin
 /* Module and address in its original file; false if it is in none. */
 bool spaces_locate(struct spaces *s, uint32_t pid, uint64_t addr, uint32_t *module, uint64_t *vaddr);
 uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as told */
+uint32_t spaces_root(const struct spaces *s); /* its pid */
 uint32_t spaces_processes(const struct spaces *s);
 uint32_t spaces_threads_most(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
@@ -98,6 +99,8 @@ static inline uint64_t sample_key(uint32_t module, uint64_t vaddr)
 {
     return (uint64_t)(module == ID_NONE ? 0 : module + 1) << 48 | (vaddr & ((1ull << 48) - 1));
 }
+
+bool perf_is_allowed(enum perf_purpose purpose);
 
 /* ---- procfs.c: the same from /proc, a few times a second ---- */
 
@@ -125,17 +128,27 @@ void signals_stop_like(const struct signals *s, pid_t program, int signal); /* t
 
 /* ---- process.c: one start of a program and its end ---- */
 
-enum watch { WATCH_NOTHING, WATCH_MAPS, WATCH_SAMPLES };
+enum watch {
+    WATCH_NOTHING,
+    WATCH_MAPS,         /* mappings, processes and threads: by perf, else by /proc */
+    WATCH_MAPS_BY_PROC, /* only by /proc */
+    WATCH_SAMPLES
+};
+struct bind {
+    const char *copy, *over;
+};
 void process_fill_samples(const struct map *places, struct launch_result *out); /* keys: sample_key */
 struct start {
     struct launch_program *p;
     const char *path;        /* for execve */
     const char *const *argv; /* the same */
     const char *env_extra;   /* "NAME=value" appended to the environment, or NULL */
-    bool use_copies;         /* bind the copies over the originals first, as `mode` says */
+    const struct bind *binds; /* made first, unless the mode is LAUNCH_MODE_PATH */
+    size_t bind_count;        /* 0: no namespace is made at all */
     enum launch_mode mode;
     enum watch watch;
     double hertz;
+    struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);
@@ -145,10 +158,39 @@ int process_run(const struct start *s, struct launch_result *r);
 struct mode_fail { /* crosses a pipe */
     int err;       /* errno */
     int step;      /* index of a text */
-    int module;    /* that could not be bound, or -1 */
+    int bind;      /* index of the one that failed, or -1 */
 };
-/* In a child that has not executed yet: binds every copy over its original. 0, or -1 with *fail. */
-int mode_enter(enum launch_mode mode, const struct launch_program *p, struct mode_fail *fail);
+/* In a child that has not executed yet. 0, or -1 with *fail. */
+int mode_enter(enum launch_mode mode, const struct bind *binds, size_t bind_count, struct mode_fail *fail);
 const char *mode_step_text(int step);
+
+/* ---- scratch.c: a file shared with the program, in memory if possible ---- */
+
+struct scratch_size {
+    uint64_t fixed_bytes, part_bytes, part_most; /* the file holds the fixed part and 1 to part_most parts */
+};
+struct scratch {
+    char path[256];
+    int fd;
+    uint64_t parts; /* that it has room for */
+};
+int scratch_open(struct scratch *s, const struct scratch_size *size); /* 0, or -1 after one line; removes left-overs */
+void scratch_close(struct scratch *s); /* and removes it */
+
+/* ---- counters.c ---- */
+
+struct counters {
+    struct scratch file;        /* fd -1: nothing to count */
+    struct wire_header *header; /* mapped; NULL likewise */
+    uint32_t module_of[WIRE_MODULES_MOST]; /* place in the header -> program.modules */
+};
+int counters_open(struct counters *c, const struct launch_program *p); /* 0, or -1 after one line */
+void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
+void counters_close(struct counters *c);
+
+/* ---- timer.c ---- */
+
+/* Runs the program under the fallback sampler. 0 with *ran false: nothing was started, see r->sampler_note. */
+int timer_run(struct launch_program *p, double hertz, struct launch_result *r, bool *ran);
 
 #endif

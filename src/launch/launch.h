@@ -85,7 +85,8 @@ struct launch_result {
     uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;
     /* LAUNCH_COUNT */
-    uint64_t **counters;  /* [module_count] summed over areas; NULL for modules without a copy or never loaded */
+    uint64_t **counters;  /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
+    size_t counters_len;  /* module_count when the run ended; a later run may append modules */
     uint32_t flags;       /* WIRE_* */
     uint32_t forks;
     /* LAUNCH_SAMPLED */
@@ -100,9 +101,9 @@ struct launch_result {
 };
 struct launch_options {
     enum launch_how how;
-    enum launch_mode mode;      /* for LAUNCH_COUNT */
+    enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
     double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick */
-    bool force_timer;           /* use the fallback sampler, for tests */
+    bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };
 /* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets while
  * waiting (INT, TERM, HUP, QUIT, TSTP...) are passed on or left to the terminal; the program's own end decides. Modules seen

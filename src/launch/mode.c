@@ -31,9 +31,9 @@ static const char *const step_text[STEP_COUNT] = {
 
 const char *mode_step_text(int step) { return step >= 0 && step < STEP_COUNT ? step_text[step] : "start"; }
 
-static int failed(struct mode_fail *f, enum step step, int module)
+static int failed(struct mode_fail *f, enum step step, int bind)
 {
-    *f = (struct mode_fail){errno, (int)step, module};
+    *f = (struct mode_fail){errno, (int)step, bind};
     return -1;
 }
 
@@ -76,14 +76,14 @@ static int make_namespace(enum launch_mode mode, struct mode_fail *f)
     return 0;
 }
 
-int mode_enter(enum launch_mode mode, const struct launch_program *p, struct mode_fail *f)
+int mode_enter(enum launch_mode mode, const struct bind *binds, size_t bind_count, struct mode_fail *f)
 {
     if (mode == LAUNCH_MODE_PATH)
         return 0;
     if (make_namespace(mode, f) < 0)
         return -1;
-    for (size_t i = 0; i < p->module_count; i++)
-        if (p->modules[i].copy && mount(p->modules[i].copy, p->modules[i].path, NULL, MS_BIND, NULL) < 0)
+    for (size_t i = 0; i < bind_count; i++)
+        if (mount(binds[i].copy, binds[i].over, NULL, MS_BIND, NULL) < 0)
             return failed(f, STEP_BIND, (int)i);
     return 0;
 }

@@ -12,7 +12,8 @@
 
 #include "launch/impl.h"
 
-#define LOOK_MS 100 /* how often rings are emptied and /proc is read */
+#define LOOK_MS 100     /* how often rings are emptied and /proc is read */
+#define LOOK_FIRST_MS 2 /* at first more often, growing: a short program is to be seen at all */
 
 struct news { /* from the child, before exec and if that fails */
     double user_s, system_s; /* used before the program began */
@@ -70,7 +71,7 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
         continue;
     if (got != 1)
         _exit(127); /* mtool gave up */
-    if (s->use_copies && mode_enter(s->mode, s->p, &n.fail) < 0)
+    if (s->bind_count && mode_enter(s->mode, s->binds, s->bind_count, &n.fail) < 0)
         child_fail(news_fd, &n, 0);
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -125,6 +126,8 @@ static void attach(struct running *r)
     if (s->watch == WATCH_NOTHING)
         return;
     r->spaces = spaces_new(s->p, r->pid);
+    if (s->watch == WATCH_MAPS_BY_PROC)
+        return;
     r->perf = perf_open(r->pid, r->spaces, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
 }
 
@@ -167,11 +170,12 @@ static bool reap(struct running *r, int *status)
 
 static int wait_for_end(struct running *r)
 {
-    int status = 0;
+    int status = 0, pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
     while (!reap(r, &status)) {
         struct pollfd fds[2] = {{.fd = r->signals.fd, .events = POLLIN},
                                 {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN}};
-        poll(fds, 2, LOOK_MS);
+        poll(fds, 2, pause_ms);
+        pause_ms = pause_ms < LOOK_MS / 2 ? pause_ms * 2 : LOOK_MS;
         if (fds[1].revents)
             read_news(r);
         signals_take(&r->signals, r->pid);
@@ -245,7 +249,7 @@ static int report_failure(const struct start *s, const struct mode_fail *f)
     if (f->step < 0)
         return diag_error("%s: cannot be executed: %s", s->path, why);
     return diag_error("%s: cannot %s: %s; set MTOOL_LAUNCH=path to do without a namespace",
-                      f->module >= 0 ? s->p->modules[f->module].path : s->path, mode_step_text(f->step), why);
+                      f->bind >= 0 ? s->binds[f->bind].over : s->path, mode_step_text(f->step), why);
 }
 
 /* The last record tells: none if a signal ended the child before it came so far. */
@@ -261,7 +265,10 @@ static int take_news(const struct running *r, struct news *n)
 static void release(struct running *r)
 {
     perf_close(r->perf);
-    spaces_free(r->spaces);
+    if (r->start->keep_spaces)
+        *r->start->keep_spaces = r->spaces;
+    else
+        spaces_free(r->spaces);
     str_free(&r->news);
     close(r->news_fd);
 }

@@ -26,20 +26,55 @@ static int run_plain(struct launch_program *p, struct launch_result *r)
     return process_run(&s, r);
 }
 
+/* Without any sampler the run still gives its times. */
 static int run_sampled(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
     struct start s = start_original(p);
-    s.watch = WATCH_SAMPLES;
-    s.hertz = opt->sample_hz;
-    return process_run(&s, r);
+    bool ran = false;
+    if (!opt->force_timer && perf_is_allowed(PERF_SAMPLE)) {
+        s.watch = WATCH_SAMPLES;
+        s.hertz = opt->sample_hz;
+        return process_run(&s, r);
+    }
+    int rc = timer_run(p, opt->sample_hz, r, &ran);
+    return ran || rc < 0 ? rc : process_run(&s, r);
 }
 
+/* Binds for every module with a copy; in p's arena. */
+static void bind_copies(struct launch_program *p, struct start *s)
+{
+    struct bind *binds = ARENA_ARRAY(p->arena, struct bind, p->module_count);
+    s->binds = binds;
+    for (size_t i = 0; i < p->module_count; i++)
+        if (p->modules[i].copy)
+            binds[s->bind_count++] = (struct bind){p->modules[i].copy, p->modules[i].path};
+}
+
+/* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
+ * only the copy's run path would lead to theirs. */
 static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
     struct start s = start_original(p);
+    struct counters c;
+    char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
     s.mode = opt->mode;
     s.watch = WATCH_MAPS;
-    return process_run(&s, r);
+    if (counters_open(&c, p) < 0)
+        return -1;
+    if (c.header) {
+        snprintf(env, sizeof env, "%s=%s", WIRE_ENV, c.file.path);
+        s.env_extra = env;
+    }
+    bind_copies(p, &s);
+    if (s.mode == LAUNCH_MODE_PATH && p->modules[0].copy) {
+        s.path = p->modules[0].copy;
+        s.argv = p->elf_argv;
+    }
+    int rc = process_run(&s, r);
+    if (rc == 0)
+        counters_sum(&c, p, r);
+    counters_close(&c);
+    return rc;
 }
 
 int launch_run(struct launch_program *p, const struct launch_options *opt, struct launch_result **out)

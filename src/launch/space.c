@@ -65,6 +65,7 @@ void spaces_free(struct spaces *s)
     free(s);
 }
 
+uint32_t spaces_root(const struct spaces *s) { return s->root_pid; }
 uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_most(const struct spaces *s) { return s->threads_most; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }

@@ -54,7 +54,7 @@ static void odd_state(void)
 static void test_nothing_to_notice(void **state)
 {
     (void)state;
-    const char *hows[] = {"plain", "count", "sampled"};
+    const char *hows[] = {"plain", "watch", "count", "sampled"}; /* the timer sampler has its SIGPROF handler */
     struct help_run direct = help_run(ARGV(help_victim(), "state", "x"), odd_state);
     assert_int_equal(direct.status, 0);
     assert_non_null(strstr(direct.out, "fd 77"));
@@ -258,7 +258,7 @@ static void test_samples_in_a_library_opened_late(void **state)
         assert_true((double)samples_in(text, help_library(), addr, size) > 0.8 * help_value(text, "samples_user"));
     }
     free(text);
-    text = result_of(ARGV(help_driver(), "count", file, help_victim(), "load", help_library()), file);
+    text = result_of(ARGV(help_driver(), "watch", file, help_victim(), "load", help_library()), file);
     char want[700];
     snprintf(want, sizeof want, "module %s soname liblaunch-library.so exe 0 interp 0 run_time 1 other 0",
              help_library());
@@ -271,7 +271,7 @@ static void test_threads_and_forks_are_seen(void **state)
 {
     (void)state;
     char *file = help_path("result");
-    char *text = result_of(ARGV(help_driver(), "count", file, help_victim(), "threads", "3"), file);
+    char *text = result_of(ARGV(help_driver(), "watch", file, help_victim(), "threads", "3"), file);
     assert_int_equal(help_value(text, "threads_most"), 4);
     free(text);
     text = result_of(ARGV(help_driver(), "sampled", file, help_victim(), "forks", "3"), file);

@@ -2,18 +2,23 @@
  * The program that the launch tests run: each first argument is one behaviour. Prints what it can see of its own state,
  * so that a run under mtool can be compared with a direct one. */
 #include <dlfcn.h>
-#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
+
+#include "wire/wire.h"
 
 extern char **environ;
 uint64_t victim_hot(uint64_t n);
@@ -150,6 +155,92 @@ static int sleeper(void)
     return 0;
 }
 
+static void print_size(const char *what, const char *path)
+{
+    struct stat st;
+    printf("%s %s %lld\n", what, path, stat(path, &st) == 0 ? (long long)st.st_size : -1);
+}
+
+/* Which files this process is made of, by the names that it sees. */
+static int files(void)
+{
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n < 0 ? 0 : n] = 0;
+    print_size("exe", exe);
+    Dl_info info;
+    void *in_libc = dlsym(RTLD_DEFAULT, "strtoul");
+    char real[4096];
+    if (dladdr(in_libc, &info) && realpath(info.dli_fname, real))
+        print_size("libc", real);
+    return 0;
+}
+
+/* ---- the part of the injected runtime, played by the program itself ---- */
+
+static void *map_shared(const char *name)
+{
+    const char *path = getenv(name);
+    struct stat st;
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return NULL;
+    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    unsetenv(name);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static struct wire_header *header;
+
+/* Into an area of this process: the first module's first counter, and its last. */
+static void count_some(uint64_t n)
+{
+    if (!header || header->magic != WIRE_MAGIC)
+        return;
+    uint64_t area = __atomic_fetch_add(&header->area_next, 1, __ATOMIC_RELAXED);
+    uint64_t *c = (uint64_t *)(void *)((char *)header + WIRE_HEADER_BYTES + area * header->area_bytes +
+                                      header->modules[0].offset);
+    c[0] += n;
+    c[header->modules[0].bytes / 8 - 1] += 1;
+    header->modules[0].loaded = 1;
+}
+
+static int counted_forks(int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (fork() == 0) {
+            __atomic_fetch_add(&header->forks, 1, __ATOMIC_RELAXED);
+            count_some(1);
+            kill(getpid(), SIGKILL);
+        }
+        wait(NULL);
+    }
+    return 0;
+}
+
+static struct wire_samples *samples;
+
+static void on_tick(int sig, siginfo_t *info, void *context)
+{
+    (void)sig, (void)info;
+    uint64_t n = __atomic_fetch_add(&samples->next, 1, __ATOMIC_RELAXED);
+    if (n < samples->capacity)
+        samples->pc[n] = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+}
+
+static void play_runtime(void)
+{
+    header = map_shared(WIRE_ENV);
+    count_some(42);
+    samples = map_shared(WIRE_SAMPLES_ENV);
+    if (!samples || samples->magic != WIRE_SAMPLES_MAGIC)
+        return;
+    struct sigaction a = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct itimerval t = {{0, (suseconds_t)(samples->period_ns / 1000)}, {0, (suseconds_t)(samples->period_ns / 1000)}};
+    samples->started = sigaction(SIGPROF, &a, NULL) == 0 && setitimer(ITIMER_PROF, &t, NULL) == 0;
+}
+
 static int load(const char *path)
 {
     usleep(300000);
@@ -166,6 +257,7 @@ static int load(const char *path)
 
 int main(int argc, char **argv)
 {
+    play_runtime();
     const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "";
     if (!strcmp(what, "exit"))
         return atoi(arg);
@@ -187,6 +279,10 @@ int main(int argc, char **argv)
         return sleeper();
     if (!strcmp(what, "load"))
         return load(arg);
+    if (!strcmp(what, "files"))
+        return files();
+    if (!strcmp(what, "counted-forks"))
+        return counted_forks(atoi(arg));
     if (!strcmp(what, "system"))
         return system(arg) != 0;
     fprintf(stderr, "victim: unknown behaviour %s\n", what);

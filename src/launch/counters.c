@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The counter file of wire.h, as the host sees it: made with a place for every module that counts, and summed over all
+ * processes afterwards. Knows nothing of what a counter means. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+#define AREAS_MOST 4096
+
+/* Two files with the same content share a place; their counts cannot be told apart and go to the first. */
+static bool has_key(const struct wire_header *h, const uint8_t *key)
+{
+    for (uint32_t i = 0; i < h->module_count; i++)
+        if (!memcmp(h->modules[i].key, key, WIRE_KEY_BYTES))
+            return true;
+    return false;
+}
+
+static uint32_t place_modules(struct counters *c, const struct launch_program *p, struct wire_header *h)
+{
+    uint32_t left_out = 0;
+    h->magic = WIRE_MAGIC;
+    for (size_t i = 0; i < p->module_count; i++) {
+        const struct launch_module *m = &p->modules[i];
+        if (!m->copy || !m->counter_count || has_key(h, m->wire_key))
+            continue;
+        if (h->module_count == WIRE_MODULES_MOST) {
+            left_out++;
+            continue;
+        }
+        c->module_of[h->module_count] = (uint32_t)i;
+        struct wire_module *w = &h->modules[h->module_count++];
+        memcpy(w->key, m->wire_key, WIRE_KEY_BYTES);
+        w->offset = h->area_bytes;
+        w->bytes = ALIGN_UP((uint64_t)m->counter_count * 8, (uint64_t)4096);
+        h->area_bytes += w->bytes;
+    }
+    return left_out;
+}
+
+int counters_open(struct counters *c, const struct launch_program *p)
+{
+    struct wire_header *plan = xmalloc(sizeof *plan);
+    *c = (struct counters){.file.fd = -1};
+    uint32_t left_out = place_modules(c, p, plan);
+    if (left_out)
+        diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MOST);
+    int rc = 0;
+    if (plan->area_bytes) {
+        rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, AREAS_MOST});
+        if (rc == 0) {
+            plan->area_most = (uint32_t)c->file.parts;
+            void *at = mmap(NULL, WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c->file.fd, 0);
+            c->header = at == MAP_FAILED ? NULL : at;
+            if (c->header)
+                memcpy(c->header, plan, sizeof *plan);
+            else
+                rc = diag_error("%s: cannot be mapped: %s", c->file.path, strerror(errno));
+        }
+    }
+    free(plan);
+    if (rc < 0)
+        counters_close(c);
+    return rc;
+}
+
+/* Adds what the file holds at `offset`, passing over holes, which are zero. */
+static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
+{
+    uint64_t buf[8192], at = offset, end = offset + bytes;
+    while (at < end) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+        if (data < 0 || (uint64_t)data >= end)
+            return;
+        at = max_u64(at, ALIGN_DOWN((uint64_t)data, (uint64_t)8));
+        ssize_t n = pread(fd, buf, min_u64(sizeof buf, end - at), (off_t)at);
+        if (n <= 0)
+            return;
+        for (size_t i = 0; i < (size_t)n / 8; i++)
+            sums[(at - offset) / 8 + i] += buf[i];
+        at += (uint64_t)n;
+    }
+}
+
+void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r)
+{
+    const struct wire_header *h = c->header;
+    r->counters = ARENA_ARRAY(r->arena, uint64_t *, p->module_count);
+    r->counters_len = p->module_count;
+    if (!h)
+        return;
+    uint64_t areas = min_u64(h->area_next, h->area_most);
+    for (uint32_t i = 0; i < h->module_count; i++) {
+        const struct wire_module *w = &h->modules[i];
+        if (!w->loaded)
+            continue;
+        uint64_t *sums = r->counters[c->module_of[i]] = ARENA_ARRAY(r->arena, uint64_t, w->bytes / 8);
+        for (uint64_t area = 0; area < areas; area++)
+            add_range(c->file.fd, WIRE_HEADER_BYTES + area * h->area_bytes + w->offset, w->bytes, sums);
+    }
+    r->flags = h->flags;
+    r->forks = h->forks;
+    r->threads_seen |= (h->flags & WIRE_THREADS) != 0;
+}
+
+void counters_close(struct counters *c)
+{
+    if (c->header)
+        munmap(c->header, WIRE_HEADER_BYTES);
+    c->header = NULL;
+    if (c->file.fd >= 0)
+        scratch_close(&c->file);
+}

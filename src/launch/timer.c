@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The fallback sampler: the program's copy that carries only the runtime notes in a shared file where a timer of
+ * processor time found it (wire.h, struct wire_samples); its code is where it was. The mappings come from /proc. Sees
+ * the first process only. Kernel time counts at the system call that spent it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+#define SAMPLES_MOST (4u << 20) /* over an hour at 1 kHz; the kernel's tick makes it several */
+
+static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *bytes)
+{
+    struct scratch_size z = {sizeof(struct wire_samples), 8 * 4096, SAMPLES_MOST / 4096};
+    if (scratch_open(f, &z) < 0)
+        return NULL;
+    *bytes = z.fixed_bytes + f->parts * z.part_bytes;
+    void *at = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+    if (at == MAP_FAILED) {
+        diag_error("%s: cannot be mapped: %s", f->path, strerror(errno));
+        scratch_close(f);
+        return NULL;
+    }
+    struct wire_samples *s = at;
+    s->magic = WIRE_SAMPLES_MAGIC;
+    s->capacity = f->parts * 4096;
+    s->period_ns = (uint64_t)(1e9 / hertz + 0.5);
+    return s;
+}
+
+static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct launch_result *r)
+{
+    uint64_t n = min_u64(s->next, s->capacity);
+    struct map places = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t module;
+        uint64_t vaddr, seen = 0;
+        bool known = spaces_locate(spaces, spaces_root(spaces), s->pc[i], &module, &vaddr);
+        uint64_t key = known ? sample_key(module, vaddr) : sample_key(ID_NONE, LAUNCH_VADDR_UNKNOWN);
+        map_get(&places, key, &seen);
+        map_put(&places, key, seen + 1);
+    }
+    r->sampler = LAUNCH_SAMPLER_TIMER;
+    r->samples_all = r->samples_user = n;
+    r->samples_lost = s->next - n;
+    /* The kernel looks at such timers at its own tick only, so the period asked for is not the one that was. */
+    r->sample_period_s = s->next ? (r->user_s + r->system_s) / (double)s->next : 0;
+    process_fill_samples(&places, r);
+    map_fini(&places);
+}
+
+/* The executable's copy with the sampler; false if it could not be made. */
+static bool make_copy(struct launch_program *p, struct copy *c)
+{
+    struct rewrite_options opt = {.plan = REWRITE_SAMPLE};
+    struct launch_program only = *p; /* its first module alone, so that the counting copies stay */
+    struct launch_module exe = {.path = p->path, .is_exe = true};
+    only.modules = &exe;
+    only.module_count = 1;
+    bool made = copies_make(&only, &opt, 1) == 0 && exe.copy;
+    *c = (struct copy){.file = exe.copy, .refused = exe.refused};
+    return made;
+}
+
+int timer_run(struct launch_program *p, double hertz, struct launch_result *r, bool *ran)
+{
+    struct copy c;
+    struct scratch f;
+    size_t bytes = 0;
+    *ran = false;
+    r->sampler_note = "perf_event is refused and the executable could not be made ready for the timer";
+    if (!make_copy(p, &c))
+        return 0;
+    struct wire_samples *s = open_file(&f, hertz > 0 ? hertz : 997, &bytes);
+    if (!s)
+        return 0;
+    enum launch_mode mode = launch_mode_probe();
+    struct bind bind = {c.file, p->path};
+    char env[sizeof f.path + sizeof WIRE_SAMPLES_ENV + 1];
+    snprintf(env, sizeof env, "%s=%s", WIRE_SAMPLES_ENV, f.path);
+    struct spaces *spaces = NULL;
+    bool by_path = mode == LAUNCH_MODE_PATH;
+    struct start start = {.p = p,
+                          .path = by_path ? c.file : p->exec_path,
+                          .argv = by_path ? p->elf_argv : p->argv,
+                          .env_extra = env,
+                          .binds = &bind,
+                          .bind_count = 1,
+                          .mode = mode,
+                          .watch = WATCH_MAPS_BY_PROC,
+                          .keep_spaces = &spaces};
+    const char *counting_copy = p->modules[0].copy;
+    p->modules[0].copy = c.file; /* so that its mappings are known as the executable's */
+    int rc = process_run(&start, r);
+    p->modules[0].copy = counting_copy;
+    if (rc == 0 && s->started) {
+        take_samples(s, spaces, r);
+        r->sampler_note = "perf_event is refused here";
+    } else {
+        r->sampler_note = "perf_event is refused here and the timer inside the program did not start";
+    }
+    *ran = rc == 0;
+    spaces_free(spaces);
+    munmap(s, bytes);
+    scratch_close(&f);
+    return rc;
+}
