@@ -24,7 +24,7 @@ const char *help_library(void);
 
 extern char help_dir[64]; /* a new folder under /tmp, XDG_CACHE_HOME inside it */
 int help_setup(void **state);
-int help_teardown(void **state); /* also: no file of ours may be left in /dev/shm */
+int help_teardown(void **state); /* also: no file of a driver that has ended may be left in /dev/shm */
 
 char *help_path(const char *name); /* in help_dir; heap */
 void help_write(const char *path, const char *text, unsigned mode);

@@ -414,17 +414,6 @@ static void test_killed_mtool_leaves_nothing_for_long(void **state)
     assert_false(file_exists(name));
 }
 
-static void test_nothing_left_in_memory(void **state)
-{
-    (void)state;
-    DIR *d = opendir("/dev/shm");
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (!strncmp(e->d_name, "mtool-", 6) && kill(atoi(e->d_name + 6), 0) < 0)
-            fail_msg("left over: %s", e->d_name);
-    if (d)
-        closedir(d);
-}
-
 /* ---- the fallback sampler ---- */
 
 static void check_timer(const char *how, void (*before)(void))
@@ -490,7 +479,6 @@ int main(void)
         cmocka_unit_test(test_counters_of_killed_children),
         cmocka_unit_test(test_limit_of_file_size),
         cmocka_unit_test(test_killed_mtool_leaves_nothing_for_long),
-        cmocka_unit_test(test_nothing_left_in_memory),
         cmocka_unit_test(test_timer_sampler),
         cmocka_unit_test(test_without_any_sampler),
     };
