@@ -12,7 +12,7 @@
 /* What main ends with. Commands with CMD_TAIL end with the program's own status, or CMD_SELF_FAILED. */
 enum { CMD_DONE = 0, CMD_FAILED = 1, CMD_UNUSABLE = 2, CMD_SELF_FAILED = 125 };
 
-/* ---- table.c: the two .def files as data; knows no command's function, so that the man page maker can use it ---- */
+/* ---- table.c: the .def files as data; knows no command's function, so that the man page maker can use it ---- */
 
 enum cmd_id {
 #define COMMAND(id, name, arguments, least, most, flags, summary, text) CMD_ID_##id,
@@ -33,6 +33,12 @@ struct cmd_command { /* a row of commands.def */
     const char *summary, *text;
 };
 extern const struct cmd_command cmd_commands[CMD_ID_COUNT];
+
+struct cmd_group { /* a row of groups.def */
+    const char *word, *summary;
+};
+extern const struct cmd_group cmd_groups[];
+extern const size_t cmd_group_count;
 
 enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_NUMBER, CMD_REAL, CMD_CHOICE };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool dump insn|cfg|loops|layout: the intermediate forms of one ELF file, in stable text or JSON. */
-#include "cmd/cmd.h"
 #include "cfg/cfg.h"
+#include "cmd/cmd.h"
 
 static int dump(const struct cmd_args *a, enum cfg_dump_what what)
 {

@@ -72,14 +72,19 @@ void cmd_help_one(const struct cmd_command *c, struct strbuf *out)
                c->arguments[0] ? " " : "", c->arguments);
     put_paragraphs(out, c->text);
     str_puts(out, "\noptions:\n");
-    for (size_t i = 0; i < cmd_option_count; i++)
-        if (cmd_options[i].commands & (uint64_t)1 << c->id)
-            put_option(out, &cmd_options[i]);
+    for (int common = 0; common < 2; common++)
+        for (size_t i = 0; i < cmd_option_count; i++)
+            if (cmd_options[i].commands & (uint64_t)1 << c->id && (cmd_options[i].commands == CMD_ALL) == common)
+                put_option(out, &cmd_options[i]);
 }
 
 void cmd_help_group(const char *word, struct strbuf *out)
 {
-    str_printf(out, "usage: mtool %s COMMAND [OPTIONS] ARGUMENTS\n\ncommands:\n", word);
+    str_printf(out, "usage: mtool %s COMMAND [OPTIONS] ARGUMENTS\n\n", word);
+    for (size_t i = 0; i < cmd_group_count; i++)
+        if (strcmp(cmd_groups[i].word, word) == 0)
+            str_printf(out, "mtool %s: %s.\n\n", word, cmd_groups[i].summary);
+    str_puts(out, "commands:\n");
     put_commands(out, word);
     str_printf(out, "\n'mtool %s COMMAND --help' explains one.\n", word);
 }

@@ -9,6 +9,13 @@ const struct cmd_command cmd_commands[CMD_ID_COUNT] = {
 #undef COMMAND
 };
 
+const struct cmd_group cmd_groups[] = {
+#define GROUP(word, summary) {word, summary},
+#include "cmd/groups.def"
+#undef GROUP
+};
+const size_t cmd_group_count = ARRAY_LEN(cmd_groups);
+
 const struct cmd_option cmd_options[] = {
 #define OPTION(commands, name, letter, kind, field, value, text)                                                       \
     {commands, name, letter, kind, offsetof(struct cmd_args, field), value, text},
