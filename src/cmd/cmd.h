@@ -60,7 +60,10 @@ struct cmd_args {
         *rest; /* arguments that are no options, NULL-terminated; of CMD_TAIL the program and its arguments */
     int rest_count;
     const char *line; /* the whole command line, quoted as for a shell, for the profile */
-    const char *output;
+    const char *output, *machine;
+    uint64_t runs;
+    double hz;
+    bool blocks;
     bool force, poison, all_blocks, plan_count, plan_none;
     bool help, quiet, json, all;
     unsigned verbose;

@@ -71,7 +71,7 @@ struct row_set {
     size_t count;
     size_t insignificant; /* left out for that */
 };
-void rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
+void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
 double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unknown */
 
 #define REPORT_TOP 20

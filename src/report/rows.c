@@ -99,7 +99,7 @@ static size_t sum_functions(const struct prof_object **list, size_t count, struc
     return n;
 }
 
-void rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out)
+void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out)
 {
     const struct prof_object **list = ARENA_ARRAY(a, const struct prof_object *, r->object_count + 1);
     size_t count = 0, kept = 0;

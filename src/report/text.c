@@ -199,7 +199,7 @@ static void table_objects(const struct prof_result *r, const struct report_optio
                                                    : "loop or procedure";
     struct row_set rows;
     struct grid g;
-    rows_build(r, o, a, &rows);
+    report_rows_build(r, o, a, &rows);
     if (!rows.count && !rows.insignificant) {
         str_printf(out, "No %s was timed.\n", what);
     } else if (!rows.count) {

@@ -59,6 +59,8 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         timed("layout", 0, &t);
         if (timed("unwind", rw_unwind(w, &bad), &t) == 0) /* before emit: its size decides where the counters are */
             break;
+        if (bad == SIZE_MAX)
+            return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances", w->img->path);
         w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
         forget_plan(w);
     }

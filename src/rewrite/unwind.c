@@ -42,7 +42,7 @@ int rw_unwind(struct rw *w, size_t *bad_func)
         rc = image_unwind_emit(w->img, &c->unwind, moved.data, moved.len, map_addr, w, first, &out, &at_lsda, &at_frame,
                                &at_hdr, &bad);
     if (rc < 0) {
-        *bad_func = ids.data[bad];
+        *bad_func = bad < ids.len ? ids.data[bad] : SIZE_MAX; /* none is to blame: out of reach of one another */
     } else if (moved.len) {
         static const char zero[64];
         const struct strbuf *parts[3] = {&out.lsda, &out.frame, &out.hdr};

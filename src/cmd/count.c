@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool count: one counted run; exact block and edge counts go to the profile. */
+#include "cmd/profile.h"
+
+static int count(struct profile *p, const struct cmd_args *a)
+{
+    int rc = profile_begin(p, a);
+    if (rc || (rc = profile_copies(p)))
+        return rc;
+    struct launch_options opt = {.how = LAUNCH_COUNT, .mode = p->mode};
+    struct launch_result *run = NULL;
+    if ((rc = profile_run(p, &opt, true, &run)))
+        return rc;
+    launch_remember_modules(p->program);
+    struct prof_input in = {.want_blocks = true};
+    if (!profile_counts_are_exact(run))
+        rc = CMD_SELF_FAILED;
+    else if (!(rc = profile_inputs(p, run, NULL, &in)) && prof_join(p->result, &in) < 0)
+        rc = CMD_SELF_FAILED;
+    p->result->processes = run->processes;
+    p->result->threads = run->threads_most;
+    if (!rc)
+        rc = profile_finish(p);
+    launch_result_free(run);
+    return rc;
+}
+
+int cmd_count(const struct cmd_args *a)
+{
+    struct profile p;
+    int rc = count(&p, a);
+    int status = p.status;
+    if (rc == 0) {
+        const struct prof_result *r = p.result;
+        diag_note("%llu instructions, %llu memory operations counted in %llu of %llu functions; profile in %s",
+                  (unsigned long long)r->coverage.instructions_counted, (unsigned long long)r->coverage.memory_ops,
+                  (unsigned long long)r->coverage.functions_rewritten, (unsigned long long)r->coverage.functions,
+                  store_path(p.store));
+        diag_note("to see it: mtool dump counts %s", store_path(p.store));
+    }
+    profile_end(&p);
+    if (rc == 0)
+        launch_exit_like(status);
+    return rc;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What mtool count and mtool run share. */
+#include "cmd/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *utc_now(struct arena *a)
+{
+    time_t t = time(NULL);
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    return arena_printf(a, "%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+                        tm.tm_min, tm.tm_sec);
+}
+
+static void describe(struct profile *p)
+{
+    struct prof_result *r = p->result;
+    const struct launch_program *prog = p->program;
+    r->program = arena_strdup(r->arena, prog->path);
+    size_t n = 0;
+    while (prog->argv[n])
+        n++;
+    r->command = ARENA_ARRAY(r->arena, const char *, n + 1);
+    for (size_t i = 0; i < n; i++)
+        r->command[i] = arena_strdup(r->arena, prog->argv[i]);
+    r->started = utc_now(r->arena);
+    r->mtool_version = MTOOL_VERSION;
+    r->options = arena_strdup(r->arena, p->args->line ? p->args->line : "");
+    r->launch_mode = launch_mode_text[p->mode];
+}
+
+int profile_begin(struct profile *p, const struct cmd_args *a)
+{
+    memset(p, 0, sizeof *p);
+    p->args = a;
+    p->status = -1;
+    if (launch_program_find(a->rest, &p->program) < 0)
+        return CMD_UNUSABLE;
+    if (store_create(a->output, p->program->path, a->force, &p->store) < 0)
+        return CMD_UNUSABLE;
+    p->mode = launch_mode_probe();
+    p->result = prof_result_new();
+    describe(p);
+    return 0;
+}
+
+int profile_copies(struct profile *p)
+{
+    struct rewrite_options opt = {.plan = REWRITE_COUNT, .poison = p->args->poison, .all_blocks = p->args->all_blocks};
+    if (p->mode == LAUNCH_MODE_PATH)
+        opt.rpath = launch_path_mode_dir(p->program);
+    if (launch_copies_make(p->program, &opt) < 0)
+        return CMD_SELF_FAILED;
+    const struct launch_module *exe = &p->program->modules[0];
+    if (!exe->copy)
+        diag_warn("not-counted", "%s itself cannot be rewritten (%s): only its libraries are counted", exe->path,
+                  exe->refused ? exe->refused : "unknown reason");
+    return 0;
+}
+
+/* Standard input that can be rewound is read by every run from where it stood at the first. */
+static void rewind_input(bool is_first)
+{
+    static off_t start = -1;
+    if (is_first)
+        start = lseek(0, 0, SEEK_CUR);
+    else if (start >= 0)
+        lseek(0, start, SEEK_SET);
+}
+
+int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
+{
+    int saved[2] = {-1, -1}, rc;
+    rewind_input(is_first);
+    if (!is_first) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        for (int fd = 1; fd <= 2 && null >= 0; fd++) {
+            saved[fd - 1] = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+            if (saved[fd - 1] >= 0)
+                dup2(null, fd);
+        }
+        if (null >= 0)
+            close(null);
+    }
+    rc = launch_run(p->program, opt, out);
+    for (int fd = 1; fd <= 2; fd++) {
+        if (saved[fd - 1] < 0)
+            continue;
+        dup2(saved[fd - 1], fd);
+        close(saved[fd - 1]);
+    }
+    if (rc < 0) {
+        if (!is_first)
+            diag_error("%s: a further run could not be started", p->program->path);
+        return CMD_SELF_FAILED;
+    }
+    if (p->status == -1)
+        p->status = (*out)->status;
+    else if ((*out)->status != p->status)
+        diag_warn("runs-differ", "a further run ended with another status than the first (%d, %d): figures join unlike runs",
+                  (*out)->status, p->status);
+    return 0;
+}
+
+bool profile_counts_are_exact(const struct launch_result *counted)
+{
+    if (counted->flags & WIRE_THREADS)
+        return diag_error("the program created threads; counting several threads at once is not supported: no counts were "
+                          "kept. Run it with one thread (for example OMP_NUM_THREADS=1)"),
+               false;
+    if (counted->flags & WIRE_LOST)
+        diag_warn("counts-lost", "some counters could not be kept (out of memory, or more than %u processes): counts are too low",
+                  4096u);
+    return true;
+}
+
+int profile_inputs(struct profile *p, const struct launch_result *counted, const struct launch_result *sampled,
+                   struct prof_input *in)
+{
+    const struct launch_program *prog = p->program;
+    struct arena *ar = p->result->arena;
+    struct prof_input_module *m = ARENA_ARRAY(ar, struct prof_input_module, prog->module_count);
+    p->maps = xmalloc(prog->module_count * sizeof *p->maps);
+    p->map_count = prog->module_count;
+    for (size_t i = 0; i < prog->module_count; i++) {
+        const struct launch_module *lm = &prog->modules[i];
+        m[i].path = arena_strdup(ar, lm->path);
+        m[i].is_interp = lm->is_interp;
+        m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
+        m[i].counters = counted && counted->counters ? counted->counters[i] : NULL;
+        if (lm->map && m[i].counters && rewrite_map_open(lm->map, &p->maps[i]) < 0)
+            return CMD_SELF_FAILED;
+        m[i].map = p->maps[i];
+        if (!m[i].map)
+            m[i].counters = NULL;
+        if (!m[i].map && !m[i].refused && lm->seen_at_run_time && !lm->other_program)
+            m[i].refused = "loaded at run time; the next run will count it";
+    }
+    in->modules = m;
+    in->module_count = prog->module_count;
+    if (sampled && sampled->sample_count) {
+        struct prof_input_sample *s = ARENA_ARRAY(ar, struct prof_input_sample, sampled->sample_count);
+        size_t n = 0;
+        for (size_t i = 0; i < sampled->sample_count; i++) {
+            const struct launch_sample *ls = &sampled->samples[i];
+            if (ls->module == ID_NONE && ls->vaddr == LAUNCH_VADDR_KERNEL)
+                continue;
+            s[n++] = (struct prof_input_sample){ls->module, ls->vaddr, ls->count};
+        }
+        in->samples = s;
+        in->sample_count = n;
+        in->samples_lost = sampled->samples_lost;
+        in->sample_period_s = sampled->sample_period_s;
+    }
+    return 0;
+}
+
+static void add_warnings(struct prof_result *r)
+{
+    const struct diag_warning *w;
+    size_t n = diag_warnings(&w);
+    struct prof_warning *all = ARENA_ARRAY(r->arena, struct prof_warning, r->warning_count + n);
+    if (r->warning_count)
+        memcpy(all, r->warnings, r->warning_count * sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        bool known = false;
+        for (size_t k = 0; k < r->warning_count && !known; k++)
+            known = !strcmp(r->warnings[k].id, w[i].id) && !strcmp(r->warnings[k].text, w[i].text);
+        if (!known)
+            all[r->warning_count++] = (struct prof_warning){arena_strdup(r->arena, w[i].id), arena_strdup(r->arena, w[i].text)};
+    }
+    r->warnings = all;
+}
+
+int profile_finish(struct profile *p)
+{
+    p->result->exit_status = WIFEXITED(p->status) ? WEXITSTATUS(p->status) : 128 + WTERMSIG(p->status);
+    add_warnings(p->result);
+    return store_commit(p->store, p->result) < 0 ? CMD_SELF_FAILED : 0;
+}
+
+void profile_end(struct profile *p)
+{
+    for (size_t i = 0; p->maps && i < p->map_count; i++)
+        rewrite_map_close(p->maps[i]);
+    free(p->maps);
+    if (p->store)
+        store_abort(p->store);
+    prof_result_free(p->result);
+    launch_program_free(p->program);
+}

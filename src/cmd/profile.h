@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What mtool count and mtool run share: a program found, its profile begun, runs made, results joined and kept. */
+#ifndef MTOOL_CMD_PROFILE_H
+#define MTOOL_CMD_PROFILE_H
+
+#include "cmd/cmd.h"
+#include "launch/launch.h"
+#include "machine/machine.h"
+#include "prof/prof.h"
+#include "store/store.h"
+
+struct profile {
+    const struct cmd_args *args;
+    struct launch_program *program;
+    struct store *store;
+    struct prof_result *result;
+    enum launch_mode mode;
+    struct rewrite_map **maps; /* [map_count] of the modules with a copy, NULL others */
+    size_t map_count;
+    int status;                /* of the first run, as of waitpid; -1 none yet */
+};
+
+/* Finds the program and opens the profile for writing. 0, or an exit status. */
+int profile_begin(struct profile *p, const struct cmd_args *a);
+/* Rewrites all modules (from the cache where possible). 0, or an exit status. */
+int profile_copies(struct profile *p);
+/* One run. Only the first has the user's standard output and error; later ones write nowhere, and a standard input that
+ * can be rewound is. 0, or an exit status. */
+int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out);
+/* The modules as prof wants them; counters and samples may be NULL. */
+int profile_inputs(struct profile *p, const struct launch_result *counted, const struct launch_result *sampled,
+                   struct prof_input *in);
+/* Are these counts usable? Says in one line why not: threads, lost counters. */
+bool profile_counts_are_exact(const struct launch_result *counted);
+int profile_finish(struct profile *p); /* stores; 0 or an exit status */
+void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
+
+/* machine.c's: the description to use: --machine FILE, else the cached one of this host, else made now (said). */
+int cmd_machine_get(const struct cmd_args *a, struct machine **out);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
+ * report, the profile. */
+#include "cmd/profile.h"
+#include "report/report.h"
+
+#include <unistd.h>
+
+enum { PLAIN_MOST = 12 };
+static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
+
+struct times {
+    double user[PLAIN_MOST], system[PLAIN_MOST];
+    size_t n;
+};
+
+static int run_plain(struct profile *p, struct times *t)
+{
+    struct launch_options opt = {.how = LAUNCH_PLAIN};
+    struct launch_result *run = NULL;
+    int rc = profile_run(p, &opt, false, &run);
+    if (rc)
+        return rc;
+    t->user[t->n] = run->user_s;
+    t->system[t->n++] = run->system_s;
+    launch_result_free(run);
+    return 0;
+}
+
+/* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
+static int make_runs(struct profile *p, const struct cmd_args *a, struct times *t, struct launch_result **sampled,
+                     struct launch_result **counted)
+{
+    struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
+    struct launch_options count = {.how = LAUNCH_COUNT, .mode = p->mode};
+    int rc = profile_run(p, &sample, true, sampled);
+    if (rc)
+        return rc;
+    launch_remember_modules(p->program);
+    if ((*sampled)->threads_seen)
+        return diag_error("the program created threads; counting several threads at once is not supported yet. Run it with "
+                          "one thread (for example OMP_NUM_THREADS=1)"),
+               CMD_SELF_FAILED;
+    size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;
+    if (plain > PLAIN_MOST)
+        plain = PLAIN_MOST;
+    if ((rc = profile_copies(p)))
+        return rc;
+    while (t->n < (plain + 1) / 2)
+        if ((rc = run_plain(p, t)))
+            return rc;
+    if ((rc = profile_run(p, &count, false, counted)))
+        return rc;
+    while (t->n < plain)
+        if ((rc = run_plain(p, t)))
+            return rc;
+    return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
+}
+
+static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
+                const struct launch_result *sampled, const struct launch_result *counted)
+{
+    struct prof_input in = {.plain_user_s = t->user, .plain_system_s = t->system, .plain_runs = t->n, .machine = m,
+                            .want_blocks = a->blocks, .seed = 1};
+    int rc = profile_inputs(p, counted, sampled, &in);
+    if (rc)
+        return rc;
+    struct prof_result *r = p->result;
+    r->sampler = launch_sampler_text[sampled->sampler];
+    r->processes = sampled->processes;
+    r->threads = sampled->threads_most;
+    if (sampled->sampler == LAUNCH_SAMPLER_NONE)
+        diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
+                  sampled->sampler_note ? sampled->sampler_note : "no sampler");
+    return prof_join(r, &in) < 0 ? CMD_SELF_FAILED : 0;
+}
+
+static int run(struct profile *p, const struct cmd_args *a)
+{
+    struct machine *m = NULL;
+    struct launch_result *sampled = NULL, *counted = NULL;
+    struct times t = {.n = 0};
+    int rc = profile_begin(p, a);
+    if (!rc)
+        rc = cmd_machine_get(a, &m);
+    if (!rc)
+        rc = make_runs(p, a, &t, &sampled, &counted);
+    if (!rc)
+        rc = join(p, a, &t, m, sampled, counted);
+    if (!rc)
+        rc = profile_finish(p);
+    launch_result_free(sampled);
+    launch_result_free(counted);
+    machine_free(m);
+    return rc;
+}
+
+/* On stderr: standard output is the program's. */
+static void show(const struct profile *p, const struct cmd_args *a)
+{
+    struct report_options o = {.top = a->top ? a->top : 10, .is_terminal = isatty(2), .columns = cmd_columns(a, 2)};
+    struct strbuf out = {0};
+    report_summary(p->result, &o, &out);
+    report_table(p->result, &o, &out);
+    str_printf(&out, "\nProfile: %s    To see more: mtool report %s\n", store_path(p->store), store_path(p->store));
+    const char *s = out.data;
+    for (size_t left = out.len; left;) {
+        ssize_t n = write(2, s, left);
+        if (n <= 0)
+            break;
+        s += n;
+        left -= (size_t)n;
+    }
+    str_free(&out);
+}
+
+int cmd_run(const struct cmd_args *a)
+{
+    struct profile p;
+    int rc = run(&p, a);
+    int status = p.status;
+    if (rc == 0 && !a->quiet)
+        show(&p, a);
+    profile_end(&p);
+    if (rc == 0)
+        launch_exit_like(status);
+    return rc;
+}
