@@ -87,6 +87,9 @@ bool cmd_is_group(const char *word); /* the first word of two-word commands */
 void cmd_help_all(struct strbuf *out);                     /* of mtool as a whole */
 void cmd_help_group(const char *word, struct strbuf *out); /* of the commands that begin with WORD */
 void cmd_help_one(const struct cmd_command *c, struct strbuf *out);
+/* Puts `len` bytes of text and a newline, broken at blanks to 80 columns; the first line goes on at column `at`,
+ * further ones begin at `indent`. */
+void cmd_put_wrapped(struct strbuf *out, const char *text, size_t len, size_t at, size_t indent);
 
 /* ---- output.c ---- */
 

@@ -4,8 +4,7 @@
 
 #define WIDTH 80
 
-/* Puts `len` bytes of text broken at blanks; the first line goes on at column `at`, further ones begin at `indent`. */
-static void put_wrapped(struct strbuf *out, const char *text, size_t len, size_t at, size_t indent)
+void cmd_put_wrapped(struct strbuf *out, const char *text, size_t len, size_t at, size_t indent)
 {
     bool is_first = true;
     for (const char *end = text + len; text < end;) {
@@ -33,7 +32,7 @@ static void put_paragraphs(struct strbuf *out, const char *text)
         if (text[0] == ' ')
             str_printf(out, "%.*s\n", (int)len, text);
         else
-            put_wrapped(out, text, len, 0, 0);
+            cmd_put_wrapped(out, text, len, 0, 0);
     }
 }
 
@@ -50,7 +49,7 @@ static void put_option(struct strbuf *out, const struct cmd_option *o)
         str_printf(out, "%s\n%24s", left.data, "");
     else
         str_printf(out, "%-24s", left.data);
-    put_wrapped(out, o->text, strlen(o->text), 24, 24);
+    cmd_put_wrapped(out, o->text, strlen(o->text), 24, 24);
     str_free(&left);
 }
 
@@ -62,7 +61,7 @@ static void put_commands(struct strbuf *out, const char *group)
         if (group && (strncmp(c->name, group, len) != 0 || c->name[len] != ' '))
             continue;
         str_printf(out, "  %-16s", c->name);
-        put_wrapped(out, c->summary, strlen(c->summary), 18, 18);
+        cmd_put_wrapped(out, c->summary, strlen(c->summary), 18, 18);
     }
 }
 
