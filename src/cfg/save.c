@@ -90,7 +90,7 @@ static bool func_is_sound(const struct cfg *c, size_t k, uint64_t *blocks, uint6
     const struct cfg_func *f = &c->funcs.data[k];
     bool overlapping = k && f->addr < c->funcs.data[k - 1].addr + c->funcs.data[k - 1].size;
     return f->reason < CFG_REASON_COUNT && f->addr + f->size >= f->addr && (k == 0 || f->addr >= c->funcs.data[k - 1].addr) &&
-           (!overlapping || f->reason != CFG_REASON_OK) && (f->reason == CFG_REASON_OK || f->block_count == 0) &&
+           (!overlapping || f->reason != CFG_REASON_OK) && /* one refused by the rewriter keeps its blocks */
            is_next(blocks, f->block_first, f->block_count, c->blocks.len) &&
            is_next(loops, f->loop_first, f->loop_count, c->loops.len);
 }
