@@ -15,7 +15,7 @@ static bool is_trailing_padding(const struct build *b, const struct cfg_func *f)
     uint32_t i = f->insn_first + f->insn_count;
     while (i > f->insn_first && (b->c->insns.data[i - 1].props & X86_PROP_NOP) && !b->marks[i - 1])
         i--;
-    return i > f->insn_first && i < f->insn_first + f->insn_count && !b->marks[i] && !falls_through(&b->c->insns.data[i - 1]);
+    return i > f->insn_first && i < f->insn_first + f->insn_count && !b->marks[i] && !goes_on(b, i - 1);
 }
 
 static void refuse_run_off(struct build *b)
@@ -61,6 +61,8 @@ static void cut_function(struct build *b, uint32_t func)
         k.insn_count = i - k.insn_first;
         k.size = (uint32_t)(in->addr + in->len - k.addr);
         k.term = ends_block(in) ? in->kind : X86_PLAIN;
+        if (b->marks[i - 1] & MARK_NORETURN)
+            k.flags |= CFG_BLOCK_NORETURN;
         VEC_PUSH(&c->blocks, k);
     }
     f->block_count = (uint32_t)c->blocks.len - f->block_first;
@@ -128,7 +130,7 @@ static void add_label_edges(struct build *b, uint32_t from)
 static void publish_table(struct build *b, const struct found_table *t, uint32_t block)
 {
     struct cfg *c = b->c;
-    struct cfg_table out = {.addr = t->addr, .entries = t->entries, .block = block,
+    struct cfg_table out = {.addr = t->addr, .base = t->base, .entries = t->entries, .block = block,
                             .ref_first = (uint32_t)c->table_refs.len, .ref_count = t->ref_count, .kind = t->kind,
                             .entry_bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, .by_reloc = t->by_reloc};
     for (uint32_t k = 0; k < t->ref_count; k++)
@@ -147,6 +149,10 @@ static void add_table_targets(struct build *b, const struct jump *j, uint32_t fr
             uint32_t block = cfg_block_start(c, table_entry(b, tab, k));
             VEC_PUSH(&to, block);
         }
+    }
+    for (uint32_t k = 0; k < j->label_count; k++) {
+        uint32_t block = cfg_block_start(c, b->labels.data[j->label_first + k]);
+        VEC_PUSH(&to, block);
     }
     to.len = sort_unique_u64(to.data, to.len);
     for (size_t k = 0; k < to.len; k++) /* ID_NONE, last, is a target in a refused function */
@@ -188,7 +194,7 @@ static void add_edges_of(struct build *b, uint32_t k, const struct jump *j)
     case X86_CALL:
     case X86_CALL_IND:
         blk->call_target = last->kind == X86_CALL ? last->target : 0;
-        if (next_block(c, k) != ID_NONE)
+        if (next_block(c, k) != ID_NONE && !(blk->flags & CFG_BLOCK_NORETURN))
             add_edge(c, k, k + 1, CFG_EDGE_RETURN);
         break;
     case X86_JMP_IND:

@@ -39,6 +39,7 @@ static void build_fini(struct build *b)
     VEC_FREE(&b->jumps);
     VEC_FREE(&b->tables);
     VEC_FREE(&b->refs);
+    VEC_FREE(&b->labels);
     VEC_FREE(&b->table_starts);
     VEC_FREE(&b->edge_nodes);
     map_fini(&b->table_edges);
@@ -60,6 +61,7 @@ static int build_all(struct build *b)
         return -1;
     b->marks = xmalloc(c->insns.len + 1);
     b->entry_known = xmalloc(c->funcs.len + 1);
+    RUN(build_noreturn(b));
     RUN(build_branch_targets(b));
     RUN(build_address_targets(b));
     RUN(build_landing_pads(b));

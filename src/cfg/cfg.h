@@ -56,6 +56,8 @@ enum cfg_block_flag {
     CFG_BLOCK_ADDR_TAKEN = 8,   /* its address is in data or in a lea/mov: may be entered by a jump we do not see */
     CFG_BLOCK_LOOP_HEADER = 16,
     CFG_BLOCK_CALLED = 32,      /* a direct call goes to it although it is no function entry */
+    CFG_BLOCK_NORETURN = 64,    /* ends in a call of a function that does not return: no RETURN edge (the next block keeps
+                                   RETURN_POINT: believe counts, not this) */
 };
 #define CFG_BLOCK_EXT_IN (CFG_BLOCK_ENTRY | CFG_BLOCK_RETURN_POINT | CFG_BLOCK_LANDING_PAD | CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED)
 
@@ -96,9 +98,12 @@ enum cfg_table_kind {
 };
 struct cfg_table { /* one jump table (or table of labels) used by one indirect jump */
     uint64_t addr;       /* first entry */
+    uint64_t base;       /* PIC32: what the entries are relative to: addr, or a label in the code (then the jump adds the
+                            address of that label, which is a mid_target, from a lea of its own) */
     uint32_t entries;    /* superset: all valid ones; never cut by a guessed bound */
     uint32_t block;      /* whose last instruction jumps through it */
-    uint32_t ref_first, ref_count; /* into table_refs: instruction ids that hold the table's address (lea, disp32, imm) */
+    uint32_t ref_first, ref_count; /* into table_refs: instructions that hold the table's address (lea, disp32, imm),
+                                        or an address inside it (a load with a constant index): keep the difference */
     uint8_t kind, entry_bytes;
     uint8_t by_reloc;    /* entries carry relative relocations: edit those, the table stays where it is */
     uint8_t pad;

@@ -16,7 +16,8 @@ static const struct {
     const char *name;
 } block_flags[] = {{CFG_BLOCK_ENTRY, "entry"},           {CFG_BLOCK_RETURN_POINT, "return-point"},
                    {CFG_BLOCK_LANDING_PAD, "landing-pad"}, {CFG_BLOCK_ADDR_TAKEN, "addr-taken"},
-                   {CFG_BLOCK_LOOP_HEADER, "loop-header"}, {CFG_BLOCK_CALLED, "called"}};
+                   {CFG_BLOCK_LOOP_HEADER, "loop-header"}, {CFG_BLOCK_CALLED, "called"},
+                   {CFG_BLOCK_NORETURN, "noreturn"}};
 
 struct dump {
     const struct cfg *c;

@@ -21,6 +21,7 @@ enum mark { /* of an instruction */
     MARK_ADDR_TAKEN = 2,
     MARK_PAD = 4,
     MARK_CALLED = 8,
+    MARK_NORETURN = 16, /* of a call */
 };
 
 struct branch { /* a direct jump between two known instructions */
@@ -37,6 +38,7 @@ enum jump_class {
 struct jump { /* an indirect jump */
     uint32_t insn, func;
     uint32_t table_first, table_count; /* into build.tables, of JUMP_TABLE */
+    uint32_t label_first, label_count; /* into build.labels: targets without a table, of JUMP_TABLE */
     uint8_t class;
     bool to_labels; /* JUMP_POINTER that may go to any label of its own function */
 };
@@ -47,9 +49,10 @@ struct table_ref {
 };
 
 struct found_table {
-    uint64_t addr;
+    uint64_t addr, base; /* base: what 4-byte entries are relative to */
     uint32_t entries, bound; /* bound: of the compare before the jump if there is one, else 0: never cuts, see scan */
     uint32_t ref_first, ref_count; /* into build.refs */
+    uint32_t at_least; /* entries there must be */
     uint8_t kind;
     bool by_reloc, is_single; /* single: constant index, one entry */
 };
@@ -67,6 +70,7 @@ struct build {
     VEC(struct jump) jumps;      /* sorted by insn */
     VEC(struct found_table) tables;
     VEC(uint32_t) refs;
+    VEC(uint64_t) labels;
     VEC(uint64_t) table_starts; /* sorted, of all tables that are indexed */
     struct map table_edges;     /* target insn -> 1 + first of its table_edge list */
     VEC(struct table_edge) edge_nodes;
@@ -104,12 +108,23 @@ void build_outside_targets(struct build *b);
 void sort_u64(uint64_t *v, size_t n);          /* ascending */
 size_t sort_unique_u64(uint64_t *v, size_t n); /* returns how many are left */
 
+/* noreturn.c */
+void build_noreturn(struct build *b);
+/* Can control go on to the next instruction? */
+static inline bool goes_on(const struct build *b, uint32_t insn)
+{
+    return falls_through(&b->c->insns.data[insn]) && !(b->marks[insn] & MARK_NORETURN);
+}
+
 /* slice.c */
 struct slice_result {
     enum jump_class class;
     bool incomplete; /* some path had no known predecessor */
     uint8_t kind;    /* enum cfg_table_kind */
     bool is_single;
+    uint32_t at_least; /* entries, by an index that is constant; 0 unknown */
+    VEC(uint64_t) labels; /* addresses that are the target themselves, without a table */
+    uint64_t label;  /* PIC32: entries are relative to this address in the code; 0: to their table */
     VEC(struct table_ref) refs; /* JUMP_TABLE: every (table, instruction that holds its address), sorted by table */
     uint32_t load;   /* instruction that reads the table (a mov or the jump) */
 };

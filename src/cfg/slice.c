@@ -5,6 +5,7 @@
  *   PIC32  lea T(%rip),%b ... movslq (%b,%i,4),%x; add %b,%x (or lea (%b,%x),%y); jmp *%x
  *   ABS64  jmp *T(,%i,8); mov T(,%i,8),%x; jmp *%x; lea T(%rip),%b; jmp *(%b,%i,8)
  *   one    jmp *T+k(%rip): a constant index
+ * PIC32 entries may also be relative to a label of the function (glibc's printf: &&case - &&base).
  * The base may be loaded blocks away (hoisted out of a loop), copied, or spilled to the stack. Says nothing about how many
  * entries a table has.
  */
@@ -32,6 +33,7 @@ struct slice {
     VEC(struct item) work;
     struct map seen;
     VEC(struct table_ref) loads, addends, absolutes; /* bases found by role */
+    VEC(struct table_ref) constant_loads;            /* movslq T+k(%rip): the address read */
     bool pointer, unknown; /* some path ends in a plain pointer; in something not understood */
     bool single;
     uint64_t single_addr;
@@ -40,7 +42,11 @@ struct slice {
 
 #define STEPS_MOST 2000000 /* instructions one slice may look at before it gives up */
 
-void slice_result_fini(struct slice_result *r) { VEC_FREE(&r->refs); }
+void slice_result_fini(struct slice_result *r)
+{
+    VEC_FREE(&r->refs);
+    VEC_FREE(&r->labels);
+}
 
 /* ---- operand values ---- */
 
@@ -90,13 +96,19 @@ static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum
     push_item(s, (struct item){.at = at, .func = from->func, .role = (uint8_t)role, .reg = reg});
 }
 
+static void not_understood(struct slice *s, uint32_t at)
+{
+    diag_debug(3, "cfg: slice stops at %llx", (unsigned long long)s->b->c->insns.data[at].addr);
+    s->unknown = true;
+}
+
 /* A path ended where nothing more can be said about the value. */
 static void give_up(struct slice *s, const struct item *it)
 {
     if (it->role == ROLE_TARGET || it->role == ROLE_ABS_BASE)
         s->pointer = true;
     else
-        s->unknown = true;
+        not_understood(s, it->at);
 }
 
 static void found_base(struct slice *s, const struct item *it, uint64_t addr, uint32_t insn)
@@ -109,7 +121,7 @@ static void found_base(struct slice *s, const struct item *it, uint64_t addr, ui
     else if (it->role == ROLE_ABS_BASE)
         VEC_PUSH(&s->absolutes, r);
     else
-        s->pointer = true; /* the address of a label itself */
+        VEC_PUSH(&s->out->labels, addr); /* the address of a label itself */
 }
 
 /* The jump target is read from memory by instruction `at`. */
@@ -146,17 +158,21 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = &s->b->c->insns.data[at];
     uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
-    if (i->op == X86_OP_MOV && i->op_bytes == 8 && i->loads)
+    uint64_t addr = address_constant(s->b, i);
+    if (addr)
+        found_base(s, it, addr, at);
+    else if (i->op == X86_OP_MOV && i->op_bytes == 8 && i->loads)
         target_in_memory(s, it, at);
     else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && !i->imm_len && is_one_bit(other))
         target_is_sum(s, it, at, it->reg, bit_number(other));
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
              insn_disp(s->b, i) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
-    else if (address_constant(s->b, i) || i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND)
+    else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND ||
+             (i->loads && (i->props & X86_PROP_SEG))) /* the last: unmasks a pointer with glibc's pointer guard */
         s->pointer = true;
     else
-        s->unknown = true;
+        not_understood(s, at);
 }
 
 static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
@@ -165,12 +181,15 @@ static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
     uint64_t addr = address_constant(s->b, i);
     if (addr) {
         found_base(s, it, addr, at);
+    } else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads && (i->props & X86_PROP_RIPREL)) {
+        struct table_ref r = {i->target, at};
+        VEC_PUSH(&s->constant_loads, r);
     } else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads && i->mem_base < 16 && i->mem_index < 16 &&
                i->mem_scale == 4 && insn_disp(s->b, i) == 0) {
         s->out->load = at;
         push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
     } else {
-        s->unknown = true;
+        not_understood(s, at);
     }
 }
 
@@ -285,28 +304,32 @@ static size_t first_branch_to(const struct build *b, uint32_t insn)
     return lo;
 }
 
+/* Goes on before the jump `from`, unless it is a tail call of a whole function (`tails` false). */
+static size_t enter_from(struct slice *s, const struct item *it, uint32_t from, bool tails)
+{
+    const struct cfg_func *home = &s->b->c->funcs.data[it->func];
+    struct item p = *it;
+    p.at = from;
+    if (from - home->insn_first >= home->insn_count) {
+        if (!tails)
+            return 0;
+        p.func = func_of_insn(s->b->c, from);
+    }
+    push_item(s, p);
+    return 1;
+}
+
 /* Goes on at every jump that leads to the leader it->at. Returns how many there are. */
-static size_t enter_predecessors(struct slice *s, const struct item *it)
+static size_t enter_predecessors(struct slice *s, const struct item *it, bool tails)
 {
     const struct build *b = s->b;
-    const struct cfg_func *home = &b->c->funcs.data[it->func];
     size_t n = 0;
     uint64_t edge = 0;
-    for (size_t k = first_branch_to(b, it->at); k < b->branches.len && b->branches.data[k].to == it->at; k++, n++) {
-        struct item p = *it;
-        p.at = b->branches.data[k].from;
-        if (p.at - home->insn_first >= home->insn_count)
-            p.func = func_of_insn(b->c, p.at);
-        push_item(s, p);
-    }
+    for (size_t k = first_branch_to(b, it->at); k < b->branches.len && b->branches.data[k].to == it->at; k++)
+        n += enter_from(s, it, b->branches.data[k].from, tails);
     map_get(&b->table_edges, it->at, &edge);
-    for (; edge; edge = b->edge_nodes.data[edge - 1].next, n++) {
-        struct item p = *it;
-        p.at = b->edge_nodes.data[edge - 1].from;
-        if (p.at - home->insn_first >= home->insn_count)
-            p.func = func_of_insn(b->c, p.at);
-        push_item(s, p);
-    }
+    for (; edge; edge = b->edge_nodes.data[edge - 1].next)
+        n += enter_from(s, it, b->edge_nodes.data[edge - 1].from, tails);
     return n;
 }
 
@@ -323,14 +346,15 @@ static void walk(struct slice *s, struct item it)
     const struct cfg *c = b->c;
     for (;;) {
         const struct cfg_func *f = &c->funcs.data[it.func];
-        bool is_start = it.at == f->insn_first, has_fall = !is_start && falls_through(&c->insns.data[it.at - 1]);
+        bool is_start = it.at == f->insn_first, has_fall = !is_start && goes_on(b, it.at - 1);
         if (is_start || (b->marks[it.at] & MARK_LEADER)) {
             if (!first_visit(s, &it))
                 return;
             if (b->marks[it.at] & MARK_PAD)
                 give_up(s, &it);
-            size_t n = enter_predecessors(s, &it);
-            if (is_start && !(n && is_fragment(b, f)))
+            bool whole = is_start && !is_fragment(b, f);
+            size_t n = enter_predecessors(s, &it, !whole);
+            if (whole || (is_start && n == 0))
                 give_up(s, &it);
             if (!is_start && !has_fall && n == 0)
                 s->out->incomplete = true;
@@ -387,32 +411,74 @@ static void take_refs(struct slice_result *out, const struct table_ref *r, size_
     out->refs.len = kept;
 }
 
+/* The one address in the code that is added on every path, or 0. */
+static uint64_t only_label(const struct slice *s)
+{
+    if (s->addends.len == 0 || cfg_insn_at(s->b->c, s->addends.data[0].addr) == ID_NONE)
+        return 0;
+    for (size_t k = 1; k < s->addends.len; k++)
+        if (s->addends.data[k].addr != s->addends.data[0].addr)
+            return 0;
+    return s->addends.data[0].addr;
+}
+
+/* A constant index into a table whose base is known from the other side of the sum: one more instruction that holds an
+ * address inside that table. */
+static bool take_constant_loads(struct slice *s)
+{
+    for (size_t k = 0; k < s->constant_loads.len; k++) {
+        struct table_ref r = s->constant_loads.data[k];
+        uint64_t base = s->addends.len ? s->addends.data[0].addr : 0;
+        bool in_label_table = cfg_insn_at(s->b->c, base) != ID_NONE;
+        if (!base || (!in_label_table && (r.addr - base) % 4) || (!in_label_table && r.addr - base >= 4 << 16))
+            return false;
+        if (!in_label_table) {
+            uint32_t entries = (uint32_t)((r.addr - base) / 4) + 1;
+            s->out->at_least = entries > s->out->at_least ? entries : s->out->at_least;
+            r.addr = base;
+        }
+        VEC_PUSH(&s->loads, r);
+    }
+    return true;
+}
+
+static bool judge_sum(struct slice *s)
+{
+    struct slice_result *out = s->out;
+    if (!take_constant_loads(s) || !s->loads.len || !s->addends.len)
+        return false;
+    qsort(s->loads.data, s->loads.len, sizeof *s->loads.data, by_table);
+    qsort(s->addends.data, s->addends.len, sizeof *s->addends.data, by_table);
+    bool own = same_tables(s->loads.data, s->loads.len, s->addends.data, s->addends.len);
+    out->label = own ? 0 : only_label(s);
+    if (!own && !out->label)
+        return false;
+    take_refs(out, s->loads.data, s->loads.len);
+    if (own)
+        take_refs(out, s->addends.data, s->addends.len);
+    out->kind = CFG_TABLE_PIC32;
+    return true;
+}
+
 static void judge(struct slice *s)
 {
     struct slice_result *out = s->out;
-    size_t n_load = s->loads.len, n_add = s->addends.len, n_abs = s->absolutes.len;
-    bool pic = n_load || n_add;
-    out->class = s->unknown || pic ? JUMP_UNKNOWN : JUMP_POINTER;
-    if (s->unknown || s->pointer || (pic && (n_abs || s->single)) || (n_abs && s->single))
+    bool sum = s->loads.len || s->addends.len || s->constant_loads.len;
+    out->class = s->unknown || sum ? JUMP_UNKNOWN : JUMP_POINTER;
+    if (s->unknown || s->pointer || sum + (s->absolutes.len > 0) + s->single > 1)
         return;
-    if (pic) {
-        qsort(s->loads.data, n_load, sizeof *s->loads.data, by_table);
-        if (n_add)
-            qsort(s->addends.data, n_add, sizeof *s->addends.data, by_table);
-        if (!n_load || !same_tables(s->loads.data, n_load, s->addends.data, n_add))
+    if (sum) {
+        if (!judge_sum(s))
             return;
-        take_refs(out, s->loads.data, n_load);
-        take_refs(out, s->addends.data, n_add);
-        out->kind = CFG_TABLE_PIC32;
-    } else if (n_abs) {
-        take_refs(out, s->absolutes.data, n_abs);
+    } else if (s->absolutes.len) {
+        take_refs(out, s->absolutes.data, s->absolutes.len);
         out->kind = CFG_TABLE_ABS64;
     } else if (s->single) {
         struct table_ref r = {s->single_addr, s->single_insn};
         take_refs(out, &r, 1);
         out->kind = CFG_TABLE_ABS64;
         out->is_single = true;
-    } else {
+    } else if (out->labels.len == 0) {
         return; /* nothing found: no path leads here yet */
     }
     out->class = JUMP_TABLE;
@@ -425,6 +491,8 @@ void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct
     struct item it = {.at = jump_insn, .func = func, .role = ROLE_TARGET};
     out->class = JUMP_POINTER;
     out->incomplete = out->is_single = false;
+    out->label = out->at_least = 0;
+    out->labels.len = 0;
     out->refs.len = 0;
     out->load = jump_insn;
     if (j->loads) {
@@ -441,4 +509,5 @@ void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct
     VEC_FREE(&s.loads);
     VEC_FREE(&s.addends);
     VEC_FREE(&s.absolutes);
+    VEC_FREE(&s.constant_loads);
 }

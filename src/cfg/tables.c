@@ -40,7 +40,7 @@ uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_
     if (!p)
         return 0;
     memcpy(&v, p, 4);
-    return t->addr + (uint64_t)(int64_t)v;
+    return t->base + (uint64_t)(int64_t)v;
 }
 
 static bool jumps_into(const struct build *b, const struct cfg_func *from, const struct cfg_func *to, bool to_start)
@@ -144,7 +144,7 @@ static uint32_t find_bound(const struct build *b, const struct cfg_func *f, uint
     for (uint32_t i = load; i-- > f->insn_first && load - i < 32;) {
         const struct x86_insn *in = &c->insns.data[i];
         bool reads = in->gpr_read >> reg & 1, writes = in->gpr_written >> reg & 1;
-        if (!falls_through(in))
+        if (!goes_on(b, i))
             return 0;
         if (in->op == X86_OP_CMP && reads && in->imm_len && !in->loads)
             return bound_of_compare(b, i, load);
@@ -181,9 +181,10 @@ static uint32_t add_found(struct build *b, const struct cfg_func *f, const struc
     for (size_t k = 0; k < r->refs.len; k++) {
         uint64_t addr = r->refs.data[k].addr;
         if (k == 0 || addr != r->refs.data[k - 1].addr) {
-            struct found_table t = {.addr = addr, .ref_first = (uint32_t)b->refs.len, .kind = r->kind, .is_single = r->is_single};
+            struct found_table t = {.addr = addr, .base = r->label ? r->label : addr, .ref_first = (uint32_t)b->refs.len,
+                                    .at_least = r->at_least, .kind = r->kind, .is_single = r->is_single};
             t.by_reloc = t.kind == CFG_TABLE_ABS64 && image_reloc_at(b->img, addr);
-            t.bound = r->is_single ? 1 : find_bound(b, f, r->load);
+            t.bound = r->is_single ? 0 : find_bound(b, f, r->load);
             VEC_PUSH(&b->tables, t);
             n++;
         }
@@ -197,81 +198,109 @@ static uint32_t measure(const struct build *b, uint32_t f, const struct found_ta
 {
     if (!image_is_readonly_data(b->img, t->addr))
         return 0;
-    if (t->is_single) {
-        struct found_table one = *t;
-        one.bound = 0;
-        return fit_entry(b, f, &one, table_entry(b, t, 0)) == FIT_GOOD;
-    }
-    return scan(b, f, t);
+    if (t->is_single)
+        return fit_entry(b, f, t, table_entry(b, t, 0)) == FIT_GOOD;
+    uint32_t n = scan(b, f, t);
+    return n >= t->at_least ? n : 0;
 }
 
-/* Edges of jump j to the entries of t that were not there before. */
-static bool add_table_edges(struct build *b, const struct jump *j, const struct found_table *t)
+/* An edge from jump j to instruction `to` unless it was there before. */
+static bool add_jump_edge(struct build *b, const struct jump *j, uint32_t to)
 {
-    bool any = false;
-    for (uint32_t k = 0; k < t->entries; k++) {
-        uint32_t to = cfg_insn_at(b->c, table_entry(b, t, k));
-        uint64_t head = 0, e;
-        map_get(&b->table_edges, to, &head);
-        for (e = head; e && b->edge_nodes.data[e - 1].from != j->insn; e = b->edge_nodes.data[e - 1].next)
-            ;
-        if (e)
-            continue;
-        struct table_edge node = {j->insn, (uint32_t)head};
-        VEC_PUSH(&b->edge_nodes, node);
-        map_put(&b->table_edges, to, b->edge_nodes.len);
-        b->marks[to] |= MARK_LEADER;
-        any = true;
-    }
-    return any;
+    uint64_t head = 0, e;
+    map_get(&b->table_edges, to, &head);
+    for (e = head; e; e = b->edge_nodes.data[e - 1].next)
+        if (b->edge_nodes.data[e - 1].from == j->insn)
+            return false;
+    struct table_edge node = {j->insn, (uint32_t)head};
+    VEC_PUSH(&b->edge_nodes, node);
+    map_put(&b->table_edges, to, b->edge_nodes.len);
+    b->marks[to] |= MARK_LEADER;
+    return true;
 }
 
-/* Slices j again. `measuring` is false in the first pass over the module, which only learns where tables start. */
-static bool resolve(struct build *b, struct jump *j, struct slice_result *r, bool measuring)
+/* Measures what the slice found. False: some of it cannot be a table or a label of this function. */
+static bool take_targets(struct build *b, struct jump *j, const struct slice_result *r)
 {
     const struct cfg_func *f = &b->c->funcs.data[j->func];
-    bool changed = false;
-    slice_jump(b, j->insn, j->func, r);
-    j->class = (uint8_t)r->class;
-    if (r->class != JUMP_TABLE)
-        return false;
-    size_t refs_before = b->refs.len;
     j->table_first = (uint32_t)b->tables.len;
+    j->label_first = (uint32_t)b->labels.len;
     j->table_count = add_found(b, f, r);
     for (uint32_t k = 0; k < j->table_count; k++) {
         struct found_table *t = &b->tables.data[j->table_first + k];
         if (!t->is_single && !has_start(b, t->addr) && image_is_readonly_data(b->img, t->addr))
             add_start(b, t->addr);
-        if (!measuring)
-            continue;
         t->entries = measure(b, j->func, t);
         if (t->entries == 0)
-            j->class = t->kind == CFG_TABLE_ABS64 ? JUMP_POINTER : JUMP_UNKNOWN;
+            return false;
     }
-    for (uint32_t k = 0; measuring && j->class == JUMP_TABLE && k < j->table_count; k++)
-        changed |= add_table_edges(b, j, &b->tables.data[j->table_first + k]);
-    if (!measuring || j->class != JUMP_TABLE) {
+    for (size_t k = 0; k < r->labels.len; k++) {
+        uint64_t label = r->labels.data[k];
+        if (!func_holds(f, label) || insn_in_func(b->c, j->func, label) == ID_NONE)
+            return false;
+        VEC_PUSH(&b->labels, label);
+        j->label_count++;
+    }
+    return true;
+}
+
+/* Slices j again; true if that added edges. */
+static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
+{
+    bool changed = false;
+    size_t refs_before = b->refs.len;
+    j->table_count = j->label_count = 0;
+    slice_jump(b, j->insn, j->func, r);
+    j->class = (uint8_t)r->class;
+    if (r->class != JUMP_TABLE)
+        return false;
+    if (!take_targets(b, j, r)) {
+        j->class = r->kind == CFG_TABLE_PIC32 && r->refs.len ? JUMP_UNKNOWN : JUMP_POINTER;
         b->tables.len = j->table_first;
+        b->labels.len = j->label_first;
         b->refs.len = refs_before;
-        j->table_count = 0;
+        j->table_count = j->label_count = 0;
     }
+    for (uint32_t k = 0; k < j->table_count; k++) {
+        struct found_table t = b->tables.data[j->table_first + k];
+        for (uint32_t e = 0; e < t.entries; e++)
+            changed |= add_jump_edge(b, j, cfg_insn_at(b->c, table_entry(b, &t, e)));
+    }
+    for (uint32_t k = 0; k < j->label_count; k++)
+        changed |= add_jump_edge(b, j, insn_in_func(b->c, j->func, b->labels.data[j->label_first + k]));
     return changed;
 }
 
 /* Until a whole round finds nothing new; then every verdict holds in the final graph. */
 static void resolve_function(struct build *b, size_t first, size_t end, struct slice_result *r)
 {
-    size_t tables_before = b->tables.len, refs_before = b->refs.len;
+    size_t tables_before = b->tables.len, refs_before = b->refs.len, labels_before = b->labels.len;
     bool changed = true;
     for (int round = 0; changed && round < ROUNDS_MOST; round++) {
         changed = false;
         b->tables.len = tables_before;
         b->refs.len = refs_before;
+        b->labels.len = labels_before;
         for (size_t k = first; k < end; k++)
-            changed |= resolve(b, &b->jumps.data[k], r, true);
+            changed |= resolve(b, &b->jumps.data[k], r);
     }
     for (size_t k = first; changed && k < end; k++) /* never seen; better nothing than half of it */
         b->jumps.data[k].class = JUMP_UNKNOWN;
+}
+
+/* Where tables start, as far as jumps say that need no knowledge of others: so that no table is measured into the next. */
+static void learn_starts(struct build *b, struct slice_result *r)
+{
+    for (size_t k = 0; k < b->jumps.len; k++) {
+        const struct jump *j = &b->jumps.data[k];
+        if (b->c->funcs.data[j->func].is_plt)
+            continue;
+        slice_jump(b, j->insn, j->func, r);
+        for (size_t t = 0; r->class == JUMP_TABLE && !r->is_single && t < r->refs.len; t++)
+            if (image_is_readonly_data(b->img, r->refs.data[t].addr))
+                VEC_PUSH(&b->table_starts, r->refs.data[t].addr);
+    }
+    b->table_starts.len = sort_unique_u64(b->table_starts.data, b->table_starts.len);
 }
 
 static void list_jumps(struct build *b)
@@ -300,20 +329,24 @@ static bool has_labels(const struct build *b, const struct cfg_func *f)
 /* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is
  * taken: those are known. With the frame closed (CFA is rsp+8) it leaves the function for good, as far as we can tell;
  * with the frame open it goes to one of the labels. A computed address that is not understood may go anywhere: with the
- * frame open that is a table we do not know. */
+ * frame open that is a table we do not know; and where labels are known, it may be computed from one of them, which then
+ * must not move. */
 static void decide(struct build *b, struct jump *j)
 {
     struct cfg_func *f = &b->c->funcs.data[j->func];
     if (j->class == JUMP_TABLE || f->is_plt)
         return;
-    if (j->class == JUMP_POINTER && !has_labels(b, f))
+    bool labels = has_labels(b, f);
+    if (j->class == JUMP_POINTER && !labels)
         return;
     bool closed = f->fde != ID_NONE && image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[f->fde],
                                                                    b->c->insns.data[j->insn].addr) == 8;
     f->unresolved = 1;
+    diag_debug(1, "cfg: %llx: %s target, frame %s", (unsigned long long)b->c->insns.data[j->insn].addr,
+               j->class == JUMP_POINTER ? "pointer" : "unknown", closed ? "closed" : "open");
     if (j->class == JUMP_POINTER)
         j->to_labels = !closed;
-    else if (!closed)
+    else if (!closed || labels)
         refuse(f, CFG_REASON_TABLE);
 }
 
@@ -322,9 +355,7 @@ void build_tables(struct build *b)
 {
     struct slice_result r = {0};
     list_jumps(b);
-    for (size_t k = 0; k < b->jumps.len; k++)
-        if (!b->c->funcs.data[b->jumps.data[k].func].is_plt)
-            resolve(b, &b->jumps.data[k], &r, false);
+    learn_starts(b, &r);
     for (size_t k = 0, end; k < b->jumps.len; k = end) {
         for (end = k + 1; end < b->jumps.len && b->jumps.data[end].func == b->jumps.data[k].func; end++)
             ;

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[k], "--why") == 0)
             why = true;
         else if (strcmp(argv[k], "-v") == 0)
-            diag_verbose = 2;
+            diag_verbose++;
         else
             rc |= survey(argv[k], check, why);
     }

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls that do not return. Without them every `call abort` seems to go on into whatever block was placed after it, which
+ * makes false paths and false loops. A function does not return if it holds no return, no indirect jump, and leads by
+ * jumps only to functions that do not return; of imported ones a list of names decides.
+ */
+#include "cfg/impl.h"
+
+#include <stdlib.h>
+
+/* A star stands for any end. */
+static const char *const names[] = {
+    "abort", "exit", "_exit", "_Exit", "quick_exit", "pthread_exit", "thrd_exit", "__assert_fail", "__assert_perror_fail",
+    "__assert", "__stack_chk_fail", "__chk_fail", "__fortify_fail", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
+    "err", "errx", "verr", "verrx", "__libc_start_main", "__libc_fatal", "__libc_longjmp", "__libc_siglongjmp", "__libc_exit",
+    "__cxa_throw", "__cxa_rethrow", "__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_pure_virtual", "__cxa_deleted_virtual",
+    "__cxa_throw_bad_array_new_length", "__cxa_throw_bad_array_length", "__cxa_call_unexpected", "__cxa_call_terminate",
+    "_Unwind_Resume", "_ZSt9terminatev", "_ZSt10unexpectedv", "_ZSt*__throw_*", "_ZSt17rethrow_exceptionNSt*",
+    "_gfortran_stop_*", "_gfortran_error_stop_*", "_gfortran_runtime_error", "_gfortran_runtime_error_at", "_gfortran_os_error",
+    "_gfortran_os_error_at", "_gfortran_exit_*", "g_assertion_message_expr", "g_assertion_message", "g_abort", "Perl_croak",
+    "Perl_croak_*", "Py_FatalError", "_Py_FatalErrorFunc", "Py_Exit", "rb_raise", "rb_exc_raise", "lua_error", "luaL_error",
+};
+
+static bool matches(const char *name, const char *pattern)
+{
+    for (; *pattern && *pattern != '*'; name++, pattern++)
+        if (*name != *pattern)
+            return false;
+    if (!*pattern)
+        return !*name;
+    for (; *name; name++)
+        if (matches(name, pattern + 1))
+            return true;
+    return !pattern[1];
+}
+
+static bool is_known(const char *name)
+{
+    for (size_t k = 0; name && k < ARRAY_LEN(names); k++)
+        if (matches(name, names[k]))
+            return true;
+    return false;
+}
+
+/* The symbol whose address the dynamic linker puts into the memory operand of an indirect call or jump. */
+static const char *imported_name(const struct build *b, const struct x86_insn *i)
+{
+    const struct image_reloc *r = (i->props & X86_PROP_RIPREL) && i->loads ? image_reloc_at(b->img, i->target) : NULL;
+    return r ? r->sym_name : NULL;
+}
+
+static uint32_t stub_jump(const struct cfg *c, const struct cfg_func *f)
+{
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+        if (c->insns.data[i].kind == X86_JMP_IND)
+            return i;
+    return ID_NONE;
+}
+
+/* Could it be one, by itself? */
+static bool may_lack_return(const struct build *b, const struct cfg_func *f)
+{
+    const struct cfg *c = b->c;
+    if (f->is_plt) {
+        uint32_t jump = stub_jump(c, f);
+        return jump != ID_NONE && is_known(imported_name(b, &c->insns.data[jump]));
+    }
+    if (!f->insn_count || f->reason == CFG_REASON_OVERLAP || f->reason == CFG_REASON_UNDECODABLE)
+        return false;
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+        if (c->insns.data[i].kind == X86_RET || c->insns.data[i].kind == X86_JMP_IND)
+            return false;
+    const struct x86_insn *last = &c->insns.data[f->insn_first + f->insn_count - 1];
+    return !falls_through(last) || last->kind == X86_CALL || last->kind == X86_CALL_IND;
+}
+
+/* Does a jump of f lead to a function that may return? */
+static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, const uint8_t *lacks)
+{
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+        if (!is_direct_jump(&c->insns.data[i]) || func_holds(f, c->insns.data[i].target))
+            continue;
+        uint32_t g = cfg_func_at(c, c->insns.data[i].target);
+        if (g == ID_NONE || !lacks[g])
+            return true;
+    }
+    return false;
+}
+
+/* needs: functions. fills: marks NORETURN of call instructions. */
+void build_noreturn(struct build *b)
+{
+    const struct cfg *c = b->c;
+    uint8_t *lacks = xmalloc(c->funcs.len + 1);
+    for (size_t k = 0; k < c->funcs.len; k++)
+        lacks[k] = may_lack_return(b, &c->funcs.data[k]);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t k = 0; k < c->funcs.len; k++)
+            if (lacks[k] && !c->funcs.data[k].is_plt && jumps_to_returning(c, &c->funcs.data[k], lacks)) {
+                lacks[k] = 0;
+                changed = true;
+            }
+    }
+    for (size_t i = 0; i < c->insns.len; i++) {
+        const struct x86_insn *in = &c->insns.data[i];
+        uint32_t g = in->kind == X86_CALL ? cfg_func_at(c, in->target) : ID_NONE;
+        bool at_entry = g != ID_NONE && c->funcs.data[g].addr == in->target;
+        if ((at_entry && lacks[g]) || (in->kind == X86_CALL_IND && is_known(imported_name(b, in))))
+            b->marks[i] |= MARK_NORETURN;
+    }
+    free(lacks);
+}
