@@ -38,7 +38,7 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
     uint8_t m = b->marks[insn];
     bool first = insn == f->insn_first;
     uint8_t before = first ? X86_PLAIN : b->c->insns.data[insn - 1].kind;
-    return (uint16_t)((first ? CFG_BLOCK_ENTRY : 0) | (m & MARK_ADDR_TAKEN ? CFG_BLOCK_ADDR_TAKEN : 0) |
+    return (uint16_t)((first ? CFG_BLOCK_ENTRY : 0) | (m & MARK_FREE_LABEL ? CFG_BLOCK_ADDR_TAKEN : 0) |
                       (m & MARK_PAD ? CFG_BLOCK_LANDING_PAD : 0) | (m & MARK_CALLED ? CFG_BLOCK_CALLED : 0) |
                       (before == X86_CALL || before == X86_CALL_IND ? CFG_BLOCK_RETURN_POINT : 0));
 }

@@ -41,8 +41,11 @@ static void build_fini(struct build *b)
     VEC_FREE(&b->refs);
     VEC_FREE(&b->labels);
     VEC_FREE(&b->table_starts);
-    VEC_FREE(&b->edge_nodes);
-    map_fini(&b->table_edges);
+    VEC_FREE(&b->holders);
+    VEC_FREE(&b->groups);
+    VEC_FREE(&b->links);
+    map_fini(&b->group_of);
+    map_fini(&b->groups_to);
 }
 
 #define RUN(what)                                                                                                      \

@@ -53,7 +53,8 @@ enum cfg_block_flag {
     CFG_BLOCK_ENTRY = 1,        /* function entry: entered by calls */
     CFG_BLOCK_RETURN_POINT = 2, /* follows a call */
     CFG_BLOCK_LANDING_PAD = 4,  /* entered by the unwinder */
-    CFG_BLOCK_ADDR_TAKEN = 8,   /* its address is in data or in a lea/mov: may be entered by a jump we do not see */
+    CFG_BLOCK_ADDR_TAKEN = 8,   /* its address is in data (other than tables in `tables`), a symbol or a lea/mov, or code that
+                                   is left alone jumps to it: may be entered by a jump we do not see */
     CFG_BLOCK_LOOP_HEADER = 16,
     CFG_BLOCK_CALLED = 32,      /* a direct call goes to it although it is no function entry */
     CFG_BLOCK_NORETURN = 64,    /* ends in a call of a function that does not return: no RETURN edge (the next block keeps
@@ -134,7 +135,7 @@ struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address; the
                                   (glibc jumps over the prefix). insns[].target of these branches says the prefix instead:
                                   the copy always locks, which means the same. Never put a patch over these addresses. */
     VEC(uint64_t) mid_targets; /* code addresses inside functions (not their entries) found in data relocations, data words of
-                                  label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN */
+                                  label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN unless only `tables` hold them */
     uint64_t bytes_code, bytes_funcs; /* executable section bytes; of these inside functions with reason OK */
     struct cfg_index *index; /* private: address to instruction; NULL in a loaded one */
 };

@@ -18,7 +18,7 @@ struct cfg_index {
 
 enum mark { /* of an instruction */
     MARK_LEADER = 1,
-    MARK_ADDR_TAKEN = 2,
+    MARK_FREE_LABEL = 2, /* its address is held elsewhere than in jump tables that are understood */
     MARK_PAD = 4,
     MARK_CALLED = 8,
     MARK_NORETURN = 16, /* of a call */
@@ -26,6 +26,11 @@ enum mark { /* of an instruction */
 
 struct branch { /* a direct jump between two known instructions */
     uint32_t to, from;
+};
+
+struct holder {
+    uint64_t place; /* of the word */
+    uint32_t insn;  /* whose address it holds */
 };
 
 enum jump_class {
@@ -57,13 +62,21 @@ struct found_table {
     bool by_reloc, is_single; /* single: constant index, one entry */
 };
 
-struct table_edge {
-    uint32_t from, next; /* jump insn; 1 + next of the list or 0 */
+struct link { /* of a list in build.links; ids count from 1, 0 ends a list */
+    uint32_t what, next;
+};
+
+/* All jumps that go through one table (or to one label): each of them can reach each target, so that 200 dispatching jumps
+ * of an interpreter times 200 targets stay 400 links. */
+struct jump_group {
+    uint64_t addr;  /* of the table or label */
+    uint32_t jumps; /* list of jump instructions */
 };
 
 struct build {
     struct cfg *c;
     const struct image *img;
+    VEC(struct holder) holders; /* words of data that hold addresses inside functions */
     uint8_t *marks;       /* [insns.len] enum mark */
     uint8_t *entry_known; /* [funcs.len]: a call, pointer or symbol names its entry */
     VEC(struct branch) branches; /* sorted by to */
@@ -72,8 +85,10 @@ struct build {
     VEC(uint32_t) refs;
     VEC(uint64_t) labels;
     VEC(uint64_t) table_starts; /* sorted, of all tables that are indexed */
-    struct map table_edges;     /* target insn -> 1 + first of its table_edge list */
-    VEC(struct table_edge) edge_nodes;
+    VEC(struct jump_group) groups;
+    struct map group_of;  /* group's addr -> 1 + its place in groups */
+    struct map groups_to; /* target instruction -> list of groups */
+    VEC(struct link) links;
 };
 
 /* functions.c */
@@ -135,6 +150,7 @@ uint64_t insn_imm(const struct build *b, const struct x86_insn *i); /* immediate
 
 /* tables.c */
 void build_tables(struct build *b);
+uint32_t groups_to(const struct build *b, uint32_t insn); /* list of groups whose jumps reach it */
 uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_t k); /* target address; 0 invalid */
 
 /* blocks.c */

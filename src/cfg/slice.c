@@ -169,7 +169,7 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
              insn_disp(s->b, i) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
     else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND ||
-             (i->loads && (i->props & X86_PROP_SEG))) /* the last: unmasks a pointer with glibc's pointer guard */
+             (i->op == X86_OP_XOR && i->loads)) /* the last: takes glibc's pointer guard off a pointer */
         s->pointer = true;
     else
         not_understood(s, at);
@@ -280,9 +280,10 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
     return false;
 }
 
-static bool first_visit(struct slice *s, const struct item *it)
+/* Is this the first time that the question is asked at this place: a leader, or (is_group) a group of jumps? */
+static bool first_visit(struct slice *s, const struct item *it, uint32_t at, bool is_group)
 {
-    uint64_t key = (uint64_t)it->at << 8 | (uint64_t)it->role << 5 | (uint64_t)it->reg << 1 | it->is_slot;
+    uint64_t key = (uint64_t)at << 8 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
     if (it->is_slot)
         key ^= (uint64_t)(uint32_t)it->disp << 40;
     if (map_has(&s->seen, key))
@@ -324,12 +325,16 @@ static size_t enter_predecessors(struct slice *s, const struct item *it, bool ta
 {
     const struct build *b = s->b;
     size_t n = 0;
-    uint64_t edge = 0;
     for (size_t k = first_branch_to(b, it->at); k < b->branches.len && b->branches.data[k].to == it->at; k++)
         n += enter_from(s, it, b->branches.data[k].from, tails);
-    map_get(&b->table_edges, it->at, &edge);
-    for (; edge; edge = b->edge_nodes.data[edge - 1].next)
-        n += enter_from(s, it, b->edge_nodes.data[edge - 1].from, tails);
+    for (uint32_t g = groups_to(b, it->at); g; g = b->links.data[g - 1].next) {
+        uint32_t group = b->links.data[g - 1].what;
+        n++;
+        if (!first_visit(s, it, group, true))
+            continue;
+        for (uint32_t j = b->groups.data[group].jumps; j; j = b->links.data[j - 1].next)
+            enter_from(s, it, b->links.data[j - 1].what, tails);
+    }
     return n;
 }
 
@@ -348,7 +353,7 @@ static void walk(struct slice *s, struct item it)
         const struct cfg_func *f = &c->funcs.data[it.func];
         bool is_start = it.at == f->insn_first, has_fall = !is_start && goes_on(b, it.at - 1);
         if (is_start || (b->marks[it.at] & MARK_LEADER)) {
-            if (!first_visit(s, &it))
+            if (!first_visit(s, &it, it.at, false))
                 return;
             if (b->marks[it.at] & MARK_PAD)
                 give_up(s, &it);

@@ -133,7 +133,8 @@ static uint32_t bound_of_compare(const struct build *b, uint32_t cmp, uint32_t l
     return 0;
 }
 
-/* Upper bound of the index register of the table read at `load`, as the nearest compare or mask before it says; 0: none. */
+/* Upper bound of the index register of the table read at `load`, as the nearest compare before it says; 0: none. A mask
+ * does not count: compilers leave out entries that they know to be impossible. */
 static uint32_t find_bound(const struct build *b, const struct cfg_func *f, uint32_t load)
 {
     const struct cfg *c = b->c;
@@ -148,8 +149,6 @@ static uint32_t find_bound(const struct build *b, const struct cfg_func *f, uint
             return 0;
         if (in->op == X86_OP_CMP && reads && in->imm_len && !in->loads)
             return bound_of_compare(b, i, load);
-        if (in->op == X86_OP_AND && writes && in->imm_len && !in->loads)
-            return insn_imm(b, in) < ENTRIES_MOST ? (uint32_t)insn_imm(b, in) + 1 : 0;
         if (!writes)
             continue;
         bool copy = !in->loads && in->gpr_read && !(in->gpr_read & (in->gpr_read - 1)) && !in->imm_len &&
@@ -204,19 +203,57 @@ static uint32_t measure(const struct build *b, uint32_t f, const struct found_ta
     return n >= t->at_least ? n : 0;
 }
 
-/* An edge from jump j to instruction `to` unless it was there before. */
-static bool add_jump_edge(struct build *b, const struct jump *j, uint32_t to)
+/* ---- groups ---- */
+
+static uint32_t add_link(struct build *b, uint32_t what, uint32_t next)
 {
-    uint64_t head = 0, e;
-    map_get(&b->table_edges, to, &head);
-    for (e = head; e; e = b->edge_nodes.data[e - 1].next)
-        if (b->edge_nodes.data[e - 1].from == j->insn)
-            return false;
-    struct table_edge node = {j->insn, (uint32_t)head};
-    VEC_PUSH(&b->edge_nodes, node);
-    map_put(&b->table_edges, to, b->edge_nodes.len);
+    struct link l = {what, next};
+    VEC_PUSH(&b->links, l);
+    return (uint32_t)b->links.len;
+}
+
+static bool has_link(const struct build *b, uint32_t list, uint32_t what)
+{
+    for (; list; list = b->links.data[list - 1].next)
+        if (b->links.data[list - 1].what == what)
+            return true;
+    return false;
+}
+
+uint32_t groups_to(const struct build *b, uint32_t insn)
+{
+    uint64_t list = 0;
+    map_get(&b->groups_to, insn, &list);
+    return (uint32_t)list;
+}
+
+/* The group of the table or label at addr, with jump j in it. */
+static uint32_t join_group(struct build *b, uint64_t addr, const struct jump *j, bool *changed)
+{
+    uint64_t found = 0;
+    if (!map_get(&b->group_of, addr, &found)) {
+        struct jump_group g = {.addr = addr};
+        VEC_PUSH(&b->groups, g);
+        found = b->groups.len;
+        map_put(&b->group_of, addr, found);
+    }
+    struct jump_group *g = &b->groups.data[found - 1];
+    if (!has_link(b, g->jumps, j->insn)) {
+        uint32_t list = add_link(b, j->insn, g->jumps);
+        g->jumps = list;
+        *changed = true;
+    }
+    return (uint32_t)found - 1;
+}
+
+static void reach(struct build *b, uint32_t group, uint32_t to, bool *changed)
+{
+    uint32_t list = groups_to(b, to);
+    if (has_link(b, list, group))
+        return;
+    map_put(&b->groups_to, to, add_link(b, group, list));
     b->marks[to] |= MARK_LEADER;
-    return true;
+    *changed = true;
 }
 
 /* Measures what the slice found. False: some of it cannot be a table or a label of this function. */
@@ -262,12 +299,15 @@ static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
         j->table_count = j->label_count = 0;
     }
     for (uint32_t k = 0; k < j->table_count; k++) {
-        struct found_table t = b->tables.data[j->table_first + k];
-        for (uint32_t e = 0; e < t.entries; e++)
-            changed |= add_jump_edge(b, j, cfg_insn_at(b->c, table_entry(b, &t, e)));
+        const struct found_table *t = &b->tables.data[j->table_first + k];
+        uint32_t group = join_group(b, t->addr, j, &changed);
+        for (uint32_t e = 0; e < t->entries; e++)
+            reach(b, group, cfg_insn_at(b->c, table_entry(b, t, e)), &changed);
     }
-    for (uint32_t k = 0; k < j->label_count; k++)
-        changed |= add_jump_edge(b, j, insn_in_func(b->c, j->func, b->labels.data[j->label_first + k]));
+    for (uint32_t k = 0; k < j->label_count; k++) {
+        uint64_t label = b->labels.data[j->label_first + k];
+        reach(b, join_group(b, label, j, &changed), insn_in_func(b->c, j->func, label), &changed);
+    }
     return changed;
 }
 
@@ -321,9 +361,45 @@ static void list_jumps(struct build *b)
 static bool has_labels(const struct build *b, const struct cfg_func *f)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        if (b->marks[i] & MARK_ADDR_TAKEN)
+        if (b->marks[i] & MARK_FREE_LABEL)
             return true;
     return false;
+}
+
+static int by_place(const void *x, const void *y)
+{
+    const struct holder *a = x, *b = y;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Words inside the tables of understood jumps are read by these jumps only. Whoever else holds the address of a label may
+ * jump to it. */
+static void find_free_labels(struct build *b)
+{
+    if (!b->holders.len)
+        return;
+    qsort(b->holders.data, b->holders.len, sizeof *b->holders.data, by_place);
+    uint8_t *in_table = xmalloc(b->holders.len);
+    for (size_t k = 0; k < b->jumps.len; k++) {
+        const struct jump *j = &b->jumps.data[k];
+        for (uint32_t t = j->table_first; j->class == JUMP_TABLE && t < j->table_first + j->table_count; t++) {
+            const struct found_table *tab = &b->tables.data[t];
+            size_t lo = 0, hi = b->holders.len;
+            while (lo < hi) {
+                size_t mid = (lo + hi) / 2;
+                if (b->holders.data[mid].place < tab->addr)
+                    lo = mid + 1;
+                else
+                    hi = mid;
+            }
+            for (; tab->kind == CFG_TABLE_ABS64 && lo < b->holders.len && b->holders.data[lo].place < tab->addr + 8ull * tab->entries; lo++)
+                in_table[lo] = 1;
+        }
+    }
+    for (size_t k = 0; k < b->holders.len; k++)
+        if (!in_table[k])
+            b->marks[b->holders.data[k].insn] |= MARK_FREE_LABEL;
+    free(in_table);
 }
 
 /* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is
@@ -362,6 +438,7 @@ void build_tables(struct build *b)
         if (!b->c->funcs.data[b->jumps.data[k].func].is_plt)
             resolve_function(b, k, end, &r);
     }
+    find_free_labels(b);
     for (size_t k = 0; k < b->jumps.len; k++)
         decide(b, &b->jumps.data[k]);
     slice_result_fini(&r);

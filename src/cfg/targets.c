@@ -114,8 +114,9 @@ void build_branch_targets(struct build *b)
 
 /* ---- addresses of code ---- */
 
-/* Somebody holds this address. Anything that is no instruction of ours is ignored: numbers may look like addresses. */
-static void mark_address(struct build *b, uint64_t addr)
+/* Somebody holds this address: the word at `place`, or an instruction or symbol (place 0). Anything that is no instruction
+ * of ours is ignored: numbers may look like addresses. */
+static void mark_address(struct build *b, uint64_t addr, uint64_t place)
 {
     struct cfg *c = b->c;
     uint32_t g = cfg_func_at(c, addr), to = g == ID_NONE ? ID_NONE : insn_in_func(c, g, addr);
@@ -125,8 +126,14 @@ static void mark_address(struct build *b, uint64_t addr)
         b->entry_known[g] = 1;
         return;
     }
-    b->marks[to] |= MARK_LEADER | MARK_ADDR_TAKEN;
+    b->marks[to] |= MARK_LEADER;
     VEC_PUSH(&c->mid_targets, addr);
+    if (place) {
+        struct holder h = {place, to};
+        VEC_PUSH(&b->holders, h);
+    } else {
+        b->marks[to] |= MARK_FREE_LABEL;
+    }
 }
 
 static void mark_relocs(struct build *b)
@@ -135,16 +142,16 @@ static void mark_relocs(struct build *b)
     for (size_t k = 0; k < img->reloc_count; k++) {
         const struct image_reloc *r = &img->relocs[k];
         if (r->type == R_X86_64_RELATIVE || r->type == R_X86_64_IRELATIVE) {
-            mark_address(b, (uint64_t)r->addend);
+            mark_address(b, (uint64_t)r->addend, r->addr);
         } else if (r->type == R_X86_64_64 && r->sym && r->sym < img->dynsym_count) {
             if (img->symbols[r->sym].shndx != SHN_UNDEF)
-                mark_address(b, img->symbols[r->sym].addr + (uint64_t)r->addend);
+                mark_address(b, img->symbols[r->sym].addr + (uint64_t)r->addend, r->addr);
         } else if (r->type == R_X86_64_JUMP_SLOT) { /* before it is bound the slot leads back into its PLT stub */
             const uint8_t *p = image_at(img, r->addr, 8);
             uint64_t word;
             if (p) {
                 memcpy(&word, p, 8);
-                mark_address(b, word);
+                mark_address(b, word, r->addr);
             }
         }
     }
@@ -157,7 +164,7 @@ static void mark_symbols(struct build *b)
         const struct image_symbol *s = &b->img->symbols[k];
         bool code = s->type == STT_FUNC || s->type == STT_NOTYPE || s->type == STT_GNU_IFUNC;
         if (code && s->shndx != SHN_UNDEF && s->shndx < SHN_LORESERVE)
-            mark_address(b, s->addr);
+            mark_address(b, s->addr, 0);
     }
 }
 
@@ -180,7 +187,7 @@ static void mark_words(struct build *b, uint64_t addr, uint64_t len, uint64_t lo
         uint64_t word;
         memcpy(&word, p + at, 8);
         if (word - lo < hi - lo)
-            mark_address(b, word);
+            mark_address(b, word, first + at);
     }
 }
 
@@ -209,13 +216,13 @@ static void mark_operand(struct build *b, const struct x86_insn *i)
     if (i->kind != X86_PLAIN || !i->target)
         return;
     if ((i->props & X86_PROP_LEA) && ((i->props & X86_PROP_RIPREL) || (fixed && (i->props & X86_PROP_ABS32)))) {
-        mark_address(b, i->target);
+        mark_address(b, i->target, 0);
     } else if (fixed && (i->props & X86_PROP_IMM_ADDR)) {
-        mark_address(b, (i->props & (X86_PROP_RIPREL | X86_PROP_ABS32)) ? insn_imm(b, i) : i->target);
+        mark_address(b, (i->props & (X86_PROP_RIPREL | X86_PROP_ABS32)) ? insn_imm(b, i) : i->target, 0);
     }
 }
 
-/* needs: functions. fills: marks ADDR_TAKEN, entry_known, mid_targets (sorted at the end of the build). */
+/* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the build). */
 void build_address_targets(struct build *b)
 {
     mark_relocs(b);
@@ -275,7 +282,7 @@ static void mark_outside_insn(struct build *b, const struct x86_insn *i)
     b->entry_known[g] |= to == c->funcs.data[g].insn_first;
     if (to == c->funcs.data[g].insn_first)
         return;
-    b->marks[to] |= (uint8_t)(MARK_LEADER | (jump ? MARK_ADDR_TAKEN : MARK_CALLED));
+    b->marks[to] |= (uint8_t)(MARK_LEADER | (jump ? MARK_FREE_LABEL : MARK_CALLED));
     VEC_PUSH(&c->outside_targets, i->target);
 }
 

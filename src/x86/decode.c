@@ -302,6 +302,8 @@ static uint8_t op_of(const ZydisDecodedInstruction *z)
         return X86_OP_POP;
     case ZYDIS_MNEMONIC_AND:
         return X86_OP_AND;
+    case ZYDIS_MNEMONIC_XOR:
+        return X86_OP_XOR;
     default:
         return z->meta.category == ZYDIS_CATEGORY_CMOV ? X86_OP_CMOV : X86_OP_OTHER;
     }

@@ -39,6 +39,7 @@ enum x86_op {
     X86_OP_PUSH,
     X86_OP_POP,
     X86_OP_AND,
+    X86_OP_XOR,
 };
 
 /* flag bits, for flags_read / flags_written */
