@@ -146,8 +146,10 @@ static void add_table_targets(struct build *b, const struct jump *j, uint32_t fr
         const struct found_table *tab = &b->tables.data[j->table_first + t];
         publish_table(b, tab, from);
         for (uint32_t k = 0; k < tab->entries; k++) {
-            uint32_t block = cfg_block_start(c, table_entry(b, tab, k));
-            VEC_PUSH(&to, block);
+            uint64_t addr = table_entry(b, tab, k);
+            uint32_t block = cfg_block_start(c, addr);
+            if (block != ID_NONE || cfg_insn_at(c, addr) != ID_NONE) /* else the end of the function: never taken */
+                VEC_PUSH(&to, block);
         }
     }
     for (uint32_t k = 0; k < j->label_count; k++) {
@@ -155,6 +157,8 @@ static void add_table_targets(struct build *b, const struct jump *j, uint32_t fr
         VEC_PUSH(&to, block);
     }
     to.len = sort_unique_u64(to.data, to.len);
+    if (to.len == 0)
+        add_edge(c, from, ID_NONE, CFG_EDGE_OUT);
     for (size_t k = 0; k < to.len; k++) /* ID_NONE, last, is a target in a refused function */
         add_edge(c, from, (uint32_t)to.data[k], to.data[k] == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_TABLE);
     VEC_FREE(&to);

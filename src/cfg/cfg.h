@@ -101,7 +101,8 @@ struct cfg_table { /* one jump table (or table of labels) used by one indirect j
     uint64_t addr;       /* first entry */
     uint64_t base;       /* PIC32: what the entries are relative to: addr, or a label in the code (then the jump adds the
                             address of that label, which is a mid_target, from a lea of its own) */
-    uint32_t entries;    /* superset: all valid ones; never cut by a guessed bound */
+    uint32_t entries;    /* superset: all valid ones; never cut by a guessed bound. An entry may lead to no block (into a
+                            function left alone; LLVM: the end of the function, for impossible cases): keep its address */
     uint32_t block;      /* whose last instruction jumps through it */
     uint32_t ref_first, ref_count; /* into table_refs: instructions that hold the table's address (lea, disp32, imm),
                                         or an address inside it (a load with a constant index): keep the difference */

@@ -22,6 +22,7 @@ enum mark { /* of an instruction */
     MARK_PAD = 4,
     MARK_CALLED = 8,
     MARK_NORETURN = 16, /* of a call */
+    MARK_TABLE_REF = 32, /* holds the address of a table of an understood jump */
 };
 
 struct branch { /* a direct jump between two known instructions */
@@ -120,6 +121,10 @@ void build_branch_targets(struct build *b);
 void build_address_targets(struct build *b);
 void build_landing_pads(struct build *b);
 void build_outside_targets(struct build *b);
+/* A fixed-address program has no relocations: every aligned word of its data that is in [lo, hi) may be a pointer. Nothing
+ * for other images. */
+void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi, void (*fn)(void *ctx, uint64_t word, uint64_t place),
+                        void *ctx);
 void sort_u64(uint64_t *v, size_t n);          /* ascending */
 size_t sort_unique_u64(uint64_t *v, size_t n); /* returns how many are left */
 

@@ -67,10 +67,13 @@ static bool is_partner(const struct build *b, uint32_t f, uint32_t g, bool trust
 
 enum fit { FIT_NONE, FIT_SOFT, FIT_GOOD };
 
-/* Could this be an entry of a table of function f? Soft: it is some instruction, so it may stand between good ones. */
+/* Could this be an entry of a table of function f? Soft: it is some instruction, so it may stand between good ones. LLVM
+ * fills the places of impossible cases with the end of the function. */
 static enum fit fit_entry(const struct build *b, uint32_t f, const struct found_table *t, uint64_t addr)
 {
     const struct cfg *c = b->c;
+    if (addr == c->funcs.data[f].addr + c->funcs.data[f].size)
+        return FIT_GOOD;
     uint32_t g = !addr ? ID_NONE : func_holds(&c->funcs.data[f], addr) ? f : cfg_func_at(c, addr);
     if (g == ID_NONE || insn_in_func(c, g, addr) == ID_NONE)
         return FIT_NONE;
@@ -249,7 +252,7 @@ static uint32_t join_group(struct build *b, uint64_t addr, const struct jump *j,
 static void reach(struct build *b, uint32_t group, uint32_t to, bool *changed)
 {
     uint32_t list = groups_to(b, to);
-    if (has_link(b, list, group))
+    if (to == ID_NONE || has_link(b, list, group))
         return;
     map_put(&b->groups_to, to, add_link(b, group, list));
     b->marks[to] |= MARK_LEADER;
@@ -268,6 +271,7 @@ static bool take_targets(struct build *b, struct jump *j, const struct slice_res
         if (!t->is_single && !has_start(b, t->addr) && image_is_readonly_data(b->img, t->addr))
             add_start(b, t->addr);
         t->entries = measure(b, j->func, t);
+        diag_debug(3, "cfg: table %llx entries %u compare %u", (unsigned long long)t->addr, t->entries, t->bound);
         if (t->entries == 0)
             return false;
     }
@@ -358,6 +362,15 @@ static void list_jumps(struct build *b)
 
 /* ---- what an unresolved jump means ---- */
 
+struct word_table {
+    uint64_t lo, hi;
+    bool shared; /* its address is held by others than its jumps */
+};
+struct word_tables {
+    struct word_table *data;
+    size_t len, cap;
+};
+
 static bool has_labels(const struct build *b, const struct cfg_func *f)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
@@ -366,40 +379,99 @@ static bool has_labels(const struct build *b, const struct cfg_func *f)
     return false;
 }
 
-static int by_place(const void *x, const void *y)
+static int by_range(const void *x, const void *y)
 {
-    const struct holder *a = x, *b = y;
-    return (a->place > b->place) - (a->place < b->place);
+    const struct word_table *a = x, *b = y;
+    return (a->lo > b->lo) - (a->lo < b->lo);
 }
 
-/* Words inside the tables of understood jumps are read by these jumps only. Whoever else holds the address of a label may
- * jump to it. */
-static void find_free_labels(struct build *b)
+/* The absolute tables of all understood jumps, disjoint and sorted. */
+static void list_word_tables(struct build *b, struct word_tables *w)
 {
-    if (!b->holders.len)
-        return;
-    qsort(b->holders.data, b->holders.len, sizeof *b->holders.data, by_place);
-    uint8_t *in_table = xmalloc(b->holders.len);
     for (size_t k = 0; k < b->jumps.len; k++) {
         const struct jump *j = &b->jumps.data[k];
         for (uint32_t t = j->table_first; j->class == JUMP_TABLE && t < j->table_first + j->table_count; t++) {
             const struct found_table *tab = &b->tables.data[t];
-            size_t lo = 0, hi = b->holders.len;
-            while (lo < hi) {
-                size_t mid = (lo + hi) / 2;
-                if (b->holders.data[mid].place < tab->addr)
-                    lo = mid + 1;
-                else
-                    hi = mid;
-            }
-            for (; tab->kind == CFG_TABLE_ABS64 && lo < b->holders.len && b->holders.data[lo].place < tab->addr + 8ull * tab->entries; lo++)
-                in_table[lo] = 1;
+            for (uint32_t r = tab->ref_first; r < tab->ref_first + tab->ref_count; r++)
+                b->marks[b->refs.data[r]] |= MARK_TABLE_REF;
+            struct word_table x = {tab->addr, tab->addr + 8ull * tab->entries, false};
+            if (tab->kind == CFG_TABLE_ABS64)
+                VEC_PUSH(w, x);
         }
     }
-    for (size_t k = 0; k < b->holders.len; k++)
-        if (!in_table[k])
+    if (w->len)
+        qsort(w->data, w->len, sizeof *w->data, by_range);
+    size_t n = 0;
+    for (size_t k = 0; k < w->len; k++) {
+        if (n && w->data[k].lo < w->data[n - 1].hi)
+            w->data[n - 1].hi = max_u64(w->data[n - 1].hi, w->data[k].hi);
+        else
+            w->data[n++] = w->data[k];
+    }
+    w->len = n;
+}
+
+static struct word_table *table_around(const struct word_tables *w, uint64_t addr)
+{
+    size_t lo = 0, hi = w->len;
+    if (!w->len || addr < w->data[0].lo || addr >= w->data[w->len - 1].hi)
+        return NULL;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (w->data[mid].lo <= addr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo && addr < w->data[lo - 1].hi ? &w->data[lo - 1] : NULL;
+}
+
+static void note_other_use(const struct word_tables *w, uint64_t addr)
+{
+    struct word_table *t = table_around(w, addr);
+    if (t)
+        t->shared = true;
+}
+
+static void note_word(void *ctx, uint64_t word, uint64_t place)
+{
+    (void)place;
+    note_other_use(ctx, word);
+}
+
+/* Whoever else holds the address of a table may read labels out of it. */
+static void find_shared_tables(struct build *b, struct word_tables *w)
+{
+    const struct cfg *c = b->c;
+    bool fixed = b->img->kind == IMAGE_EXEC;
+    for (size_t i = 0; i < c->insns.len; i++) {
+        const struct x86_insn *in = &c->insns.data[i];
+        bool memory = in->props & (X86_PROP_RIPREL | X86_PROP_ABS32);
+        if (memory && !(b->marks[i] & MARK_TABLE_REF))
+            note_other_use(w, in->target);
+        if (fixed && (in->props & X86_PROP_IMM_ADDR) && !(b->marks[i] & MARK_TABLE_REF))
+            note_other_use(w, memory ? insn_imm(b, in) : in->target);
+    }
+    for (size_t k = 0; k < b->img->reloc_count; k++)
+        if (b->img->relocs[k].type == R_X86_64_RELATIVE)
+            note_other_use(w, (uint64_t)b->img->relocs[k].addend);
+    for_each_data_word(b, w->data[0].lo, w->data[w->len - 1].hi, note_word, w);
+}
+
+/* Words inside the tables of understood jumps are read by these jumps only, unless others use the table too. Whoever else
+ * holds the address of a label may jump to it. */
+static void find_free_labels(struct build *b)
+{
+    struct word_tables w = {0};
+    list_word_tables(b, &w);
+    if (w.len)
+        find_shared_tables(b, &w);
+    for (size_t k = 0; k < b->holders.len; k++) {
+        const struct word_table *t = table_around(&w, b->holders.data[k].place);
+        if (!t || t->shared)
             b->marks[b->holders.data[k].insn] |= MARK_FREE_LABEL;
-    free(in_table);
+    }
+    VEC_FREE(&w);
 }
 
 /* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is

@@ -179,35 +179,40 @@ static bool may_hold_pointers(const struct image_section *s)
     return s->type == SHT_PROGBITS || s->type == SHT_INIT_ARRAY || s->type == SHT_FINI_ARRAY || s->type == SHT_PREINIT_ARRAY;
 }
 
-static void mark_words(struct build *b, uint64_t addr, uint64_t len, uint64_t lo, uint64_t hi)
+struct word_range {
+    uint64_t lo, hi;
+    void (*fn)(void *ctx, uint64_t word, uint64_t place);
+    void *ctx;
+};
+
+static void scan_words(const struct image *img, uint64_t addr, uint64_t len, const struct word_range *r)
 {
     uint64_t first = ALIGN_UP(addr, 8ull), end = addr + len;
-    const uint8_t *p = end > first ? image_at(b->img, first, end - first) : NULL;
+    const uint8_t *p = end > first ? image_at(img, first, end - first) : NULL;
     for (uint64_t at = 0; p && at + 8 <= end - first; at += 8) {
         uint64_t word;
         memcpy(&word, p + at, 8);
-        if (word - lo < hi - lo)
-            mark_address(b, word, first + at);
+        if (word - r->lo < r->hi - r->lo)
+            r->fn(r->ctx, word, first + at);
     }
 }
 
-/* A fixed-address program has no relocations: every aligned word of its data that hits an instruction may be a pointer. */
-static void mark_data_words(struct build *b)
+void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi, void (*fn)(void *ctx, uint64_t word, uint64_t place),
+                        void *ctx)
 {
-    const struct cfg *c = b->c;
-    if (b->img->kind != IMAGE_EXEC || c->funcs.len == 0)
+    const struct image *img = b->img;
+    struct word_range r = {lo, hi, fn, ctx};
+    if (img->kind != IMAGE_EXEC)
         return;
-    const struct cfg_func *last = &c->funcs.data[c->funcs.len - 1];
-    uint64_t lo = c->funcs.data[0].addr, hi = last->addr + last->size;
-    for (size_t k = 0; k < b->img->section_count; k++)
-        if (may_hold_pointers(&b->img->sections[k]))
-            mark_words(b, b->img->sections[k].addr, b->img->sections[k].size, lo, hi);
-    for (size_t k = 0; b->img->section_count == 0 && k < b->img->segment_count; k++) {
-        const struct image_segment *s = &b->img->segments[k];
-        if (s->type == PT_LOAD && !(s->flags & PF_X))
-            mark_words(b, s->vaddr, s->filesz, lo, hi);
-    }
+    for (size_t k = 0; k < img->section_count; k++)
+        if (may_hold_pointers(&img->sections[k]))
+            scan_words(img, img->sections[k].addr, img->sections[k].size, &r);
+    for (size_t k = 0; img->section_count == 0 && k < img->segment_count; k++)
+        if (img->segments[k].type == PT_LOAD && !(img->segments[k].flags & PF_X))
+            scan_words(img, img->segments[k].vaddr, img->segments[k].filesz, &r);
 }
+
+static void mark_word(void *ctx, uint64_t word, uint64_t place) { mark_address(ctx, word, place); }
 
 /* The address of code that an instruction holds as a value: lea, or an immediate where addresses are fixed. */
 static void mark_operand(struct build *b, const struct x86_insn *i)
@@ -225,12 +230,15 @@ static void mark_operand(struct build *b, const struct x86_insn *i)
 /* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the build). */
 void build_address_targets(struct build *b)
 {
+    const struct cfg *c = b->c;
     mark_relocs(b);
     mark_symbols(b);
-    mark_data_words(b);
-    for (size_t i = 0; i < b->c->insns.len; i++)
-        if (b->c->insns.data[i].props & (X86_PROP_LEA | X86_PROP_IMM_ADDR))
-            mark_operand(b, &b->c->insns.data[i]);
+    if (c->funcs.len)
+        for_each_data_word(b, c->funcs.data[0].addr, c->funcs.data[c->funcs.len - 1].addr + c->funcs.data[c->funcs.len - 1].size,
+                           mark_word, b);
+    for (size_t i = 0; i < c->insns.len; i++)
+        if (c->insns.data[i].props & (X86_PROP_LEA | X86_PROP_IMM_ADDR))
+            mark_operand(b, &c->insns.data[i]);
 }
 
 /* ---- landing pads ---- */
