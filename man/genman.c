@@ -85,8 +85,6 @@ static void put_synopsis(const struct cmd_command *c)
     fputs(".B mtool ", stdout);
     put_line(c->name);
     fputs("[\\fIOPTIONS\\fR]", stdout);
-    if (c->flags & CMD_TAIL)
-        fputs(" [\\-\\-]", stdout);
     putchar(' ');
     put_line(c->arguments);
 }
@@ -107,11 +105,11 @@ static void put_status(bool has_tail, bool has_plain)
 {
     puts(".SH EXIT STATUS");
     if (has_plain)
-        puts(".TP\n0\nDone.\n.TP\n1\nThe job failed, or a check found something.\n.TP\n2\n"
-             "The command line is wrong, or the input cannot be used.");
+        puts(".TP\n0\nDone.\n.TP\n1\nThe job failed, or a check found something.");
+    puts(".TP\n2\nThe command line is wrong, or the input cannot be used.");
     if (has_tail)
-        puts(".TP\n125\nmtool itself failed. Otherwise the command ends as the program did, by the same status or "
-             "signal.");
+        puts(".TP\n125\nmtool itself failed.\n.TP\nof the program\nA command that runs a program ends as the program "
+             "did, by the same status or signal.");
 }
 
 /* ---- pages ---- */

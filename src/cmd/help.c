@@ -67,8 +67,7 @@ static void put_commands(struct strbuf *out, const char *group)
 
 void cmd_help_one(const struct cmd_command *c, struct strbuf *out)
 {
-    str_printf(out, "usage: mtool %s [OPTIONS]%s%s%s\n\n", c->name, c->flags & CMD_TAIL ? " [--]" : "",
-               c->arguments[0] ? " " : "", c->arguments);
+    str_printf(out, "usage: mtool %s [OPTIONS]%s%s\n\n", c->name, c->arguments[0] ? " " : "", c->arguments);
     put_paragraphs(out, c->text);
     str_puts(out, "\noptions:\n");
     for (int common = 0; common < 2; common++)

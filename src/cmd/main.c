@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     const char *topic = NULL;
     int rc = cmd_parse(argc, argv, &a, &topic), status;
     if (rc < 0) {
-        status = a.command && a.command->flags & CMD_TAIL ? CMD_SELF_FAILED : CMD_UNUSABLE;
+        status = CMD_UNUSABLE;
     } else if (rc > 0) {
         status = print_help(&a, topic);
     } else {

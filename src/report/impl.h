@@ -70,6 +70,7 @@ struct row_set {
     const struct prof_object **objects; /* sums over a function are objects too, with the place of its procedure */
     size_t count;
     size_t insignificant; /* left out for that */
+    size_t known;         /* of all, shown or not: those whose memory_s is known */
 };
 void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
 double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unknown */

@@ -99,19 +99,22 @@ static size_t sum_functions(const struct prof_object **list, size_t count, struc
     return n;
 }
 
-void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out)
+void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                       struct row_set *out)
 {
     const struct prof_object **list = ARENA_ARRAY(a, const struct prof_object *, r->object_count + 1);
-    size_t count = 0, kept = 0;
+    size_t count = 0, kept = 0, known = 0;
     for (size_t i = 0; i < r->object_count; i++)
         if (o->by != REPORT_BY_LOOP || r->objects[i].kind == PROF_LOOP)
             list[count++] = &r->objects[i];
     if (o->by == REPORT_BY_FUNCTION)
         count = sum_functions(list, count, a);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        known += !isnan(list[i]->memory_s.value);
         if (o->all || list[i]->is_significant)
             list[kept++] = list[i];
+    }
     unsigned sort = o->sort;
     qsort_r(list, kept, sizeof *list, compare, &sort);
-    *out = (struct row_set){list, kept, count - kept};
+    *out = (struct row_set){list, kept, count - kept, known};
 }

@@ -61,12 +61,19 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     put_time(out, a, "          system", &r->actual_system_s, decimals, "in the kernel");
 }
 
+/* Words that a shell would not take as one word are quoted. */
+static void put_word(struct strbuf *line, const char *word, bool is_first, struct arena *a)
+{
+    const char *quote = *word && !strpbrk(word, " \t\n*?$&|;<>()`\"'\\#") ? "" : strchr(word, '\'') ? "\"" : "'";
+    str_printf(line, "%s%s%s%s", is_first ? "" : " ", quote, cell_safe(a, word), quote);
+}
+
 static void put_command(const struct prof_result *r, const struct report_options *o, struct arena *a,
                         struct strbuf *out)
 {
     struct strbuf line = {0};
     for (const char **w = r->command; w && *w; w++)
-        str_printf(&line, "%s%s", w == r->command ? "" : " ", cell_safe(a, *w));
+        put_word(&line, *w, w == r->command, a);
     if (!line.len)
         str_puts(&line, r->program ? cell_safe(a, r->program) : "?");
     str_puts(out, o->is_terminal ? BOLD : "");
@@ -202,6 +209,10 @@ static void table_objects(const struct prof_result *r, const struct report_optio
     report_rows_build(r, o, a, &rows);
     if (!rows.count && !rows.insignificant) {
         str_printf(out, "No %s was timed.\n", what);
+    } else if (!rows.count && !rows.known) {
+        const char *line = arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).",
+                                        what, rows.insignificant);
+        cell_put_wrapped(out, line, width_of(o), 0);
     } else if (!rows.count) {
         const char *line =
             arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
