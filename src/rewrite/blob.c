@@ -5,6 +5,7 @@
 #include "rt_blob.h"
 
 enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_FORKED = 24, BLOB_CONFIG = 32 };
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2 }; /* as in rt.c */
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -27,7 +28,7 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     uint64_t config[4] = {
         w->rw_vaddr - w->text_vaddr,
         w->opt->plan == REWRITE_COUNT ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
-        w->opt->plan == REWRITE_SAMPLE,
+        (w->opt->plan == REWRITE_SAMPLE ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0),
         orig ? orig - w->text_vaddr : 0,
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);

@@ -263,6 +263,8 @@ void rw_decide(struct rw *w)
         if (f != ID_NONE)
             w->funcs[f].may_run = true;
     }
+    for (size_t i = 0; i < c->split_targets.len; i++)
+        land(&l, c->split_targets.data[i]);
     while (round_of_refusals(w, &l))
         ;
     for (uint32_t f = 0; f < c->funcs.len; f++) {

@@ -203,7 +203,7 @@ static uint64_t table_entry_old(const struct rw *w, const struct cfg_table *t, u
     if (t->kind == CFG_TABLE_PIC32) {
         int32_t rel;
         memcpy(&rel, p, 4);
-        return t->addr + (uint64_t)(int64_t)rel;
+        return t->base + (uint64_t)(int64_t)rel;
     }
     uint64_t v;
     memcpy(&v, p, 8);
@@ -245,7 +245,8 @@ static void emit_table(struct rw *w, const struct rw_table *nt)
     for (uint32_t k = 0; k < nt->entries; k++) {
         uint64_t target = rw_table_target(w, nt, table_entry_old(w, nt->old, k));
         if (nt->old->kind == CFG_TABLE_PIC32) {
-            int32_t rel = (int32_t)(target - nt->addr_new);
+            uint64_t base = nt->old->base == nt->old->addr ? nt->addr_new : nt->old->base; /* a label keeps its value */
+            int32_t rel = (int32_t)(target - base);
             memcpy(at + 4ull * k, &rel, 4);
         } else {
             memcpy(at + 8ull * k, &target, 8);

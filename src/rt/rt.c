@@ -20,10 +20,11 @@ enum { NR_CLONE = 56, NR_CLONE3 = 435 };
 enum { F_CLONE_VM = 0x100, F_CLONE_VFORK = 0x4000 };
 enum { PAGE = 4096, EFAULT_ = 14, PATH_BYTES = 512 };
 
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2 };
 struct rt_config { /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel;     /* struct rt_data, and the counters PAGE bytes further */
     uint64_t bytes;       /* of the counters, a multiple of PAGE */
-    uint64_t samples;     /* 1: this is a sampler, not a counter */
+    uint64_t flags;       /* CONFIG_* */
     int64_t orig_rel;     /* the original DT_INIT or e_entry; 0 none */
     uint8_t key[WIRE_KEY_BYTES];
 };
@@ -101,6 +102,19 @@ static void flag(struct wire_header *h, uint32_t bits) { __atomic_fetch_or(&h->f
 
 static int open_file(const char *path) { return (int)sys(SYS_open, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0, 0); }
 
+/* Start-up code of a static executable looks for the auxiliary vector behind the first null: close the gap. (The dynamic
+ * linker has found it before us, and keeps its address.) */
+static void pull_auxv(char **hole) /* its old place begins behind hole, its new one at it */
+{
+    uint64_t *to = (uint64_t *)hole, *from = to + 1;
+    for (;; to += 2, from += 2) {
+        to[0] = from[0];
+        to[1] = from[1];
+        if (!to[0])
+            return;
+    }
+}
+
 /* The value of an environment variable (name with its '='), copied out and taken away. 0 if there is none. */
 static int take_env(char **envp, const char *name, char *path)
 {
@@ -119,6 +133,8 @@ static int take_env(char **envp, const char *name, char *path)
         path[n] = 0;
         for (; *envp; envp++)
             envp[0] = envp[1];
+        if (rt_config.flags & CONFIG_STATIC)
+            pull_auxv(envp);
         return 1;
     }
     return 0;
@@ -261,7 +277,7 @@ static void start_sampling(char **envp)
 void rt_start(char **envp)
 {
     struct rt_data *d = own_data();
-    if (rt_config.samples)
+    if (rt_config.flags & CONFIG_SAMPLER)
         start_sampling(envp);
     if (!rt_config.bytes || !find_pcb(envp))
         return;
