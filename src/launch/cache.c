@@ -182,6 +182,16 @@ const char *launch_path_mode_dir(const struct launch_program *p)
     return arena_printf(p->arena, "%s/paths/%s", file_cache_dir(p->arena), hash);
 }
 
+/* The name that a library is asked for by: of one opened at run time only its own is known. */
+static const char *link_name(const struct launch_program *p, const struct launch_module *m)
+{
+    struct identity id;
+    const char *name = m->soname;
+    if (m->seen_at_run_time && identity_known(p->arena, m->path, &id) && id.soname)
+        name = id.soname;
+    return m->is_exe || !name || strchr(name, '/') ? NULL : name;
+}
+
 static int link_libraries(const struct launch_program *p, const char *dir)
 {
     if (file_make_dirs(dir, 0700) < 0)
@@ -189,9 +199,10 @@ static int link_libraries(const struct launch_program *p, const char *dir)
                           strerror(errno));
     for (size_t i = 0; i < p->module_count; i++) {
         const struct launch_module *m = &p->modules[i];
-        if (m->is_exe || !m->soname || strchr(m->soname, '/'))
+        const char *name = link_name(p, m);
+        if (!name)
             continue;
-        const char *link = arena_printf(p->arena, "%s/%s", dir, m->soname);
+        const char *link = arena_printf(p->arena, "%s/%s", dir, name);
         const char *tmp = arena_printf(p->arena, "%s/.%d-%zu", dir, (int)getpid(), i);
         if (!m->copy)
             unlink(link);

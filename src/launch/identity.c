@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define READER MTOOL_VERSION "/2" /* another version may see more in the same file */
+
 static const char *index_path(struct arena *a, const char *path)
 {
     char hash[33];
@@ -35,9 +37,10 @@ bool identity_known(struct arena *a, const char *path, struct identity *out)
     out->key = record_get(a, lines, "key");
     out->kind = (enum image_kind)record_get_u64(lines, "kind");
     out->interp = record_get(a, lines, "interp");
+    out->soname = record_get(a, lines, "soname");
     out->foreign = record_get(a, lines, "foreign");
     return then && name && reader && out->key && !strcmp(then, now) && !strcmp(name, path) &&
-           !strcmp(reader, MTOOL_VERSION) && strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
+           !strcmp(reader, READER) && strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
 }
 
 /* Without a cache that can be written the next start is only slower: no error here. */
@@ -47,10 +50,12 @@ static void remember(struct arena *a, const char *path, const char *stat_before,
     if (strchr(path, '\n') || file_make_dirs(arena_printf(a, "%s/index", file_cache_dir(a)), 0700) < 0)
         return;
     struct strbuf s = {0};
-    str_printf(&s, "path %s\nstat %s\nreader %s\nkey %s\nkind %u\n", path, stat_before, MTOOL_VERSION, id->key,
+    str_printf(&s, "path %s\nstat %s\nreader %s\nkey %s\nkind %u\n", path, stat_before, READER, id->key,
                (unsigned)id->kind);
     if (id->interp)
         str_printf(&s, "interp %s\n", id->interp);
+    if (id->soname)
+        str_printf(&s, "soname %s\n", id->soname);
     if (id->foreign)
         str_printf(&s, "foreign %s\n", id->foreign);
     if (record_write(file, &s) < 0)
@@ -66,7 +71,9 @@ int identity_read(struct arena *a, const char *path, struct identity *out)
     struct image *img;
     if (image_open(path, &img) < 0)
         return -1;
-    *out = (struct identity){arena_strdup(a, img->key), img->kind, NULL, NULL};
+    *out = (struct identity){.key = arena_strdup(a, img->key), .kind = img->kind};
+    if (img->soname)
+        out->soname = arena_strdup(a, img->soname);
     if (img->interp)
         out->interp = arena_strdup(a, img->interp);
     if (img->foreign_runtime)

@@ -26,6 +26,7 @@ struct identity {
     const char *key;     /* image key */
     enum image_kind kind;
     const char *interp;  /* PT_INTERP, NULL if none */
+    const char *soname;  /* DT_SONAME, NULL if none */
     const char *foreign; /* foreign run time, NULL if none */
 };
 bool identity_known(struct arena *a, const char *path, struct identity *out);
@@ -74,6 +75,8 @@ void spaces_map(struct spaces *s, uint32_t pid, uint64_t addr, uint64_t len, uin
 /* Module and address in its original file; false if it is in none. */
 bool spaces_locate(struct spaces *s, uint32_t pid, uint64_t addr, uint32_t *module, uint64_t *vaddr);
 uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as told */
+/* The program that the root process executed in place of the one that was started; NULL if it did not. */
+const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
 uint32_t spaces_processes(const struct spaces *s);
 uint32_t spaces_threads_most(const struct spaces *s);

@@ -84,6 +84,8 @@ struct launch_result {
     long max_rss_kb;          /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;
+    const char *executed; /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
+                             counted, so the user had better name this one; NULL: it did not, or was not seen to */
     /* LAUNCH_COUNT */
     uint64_t **counters;  /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
     size_t counters_len;  /* module_count when the run ended; a later run may append modules */

@@ -228,6 +228,8 @@ static void fill_watched(const struct running *r, struct launch_result *out)
         out->processes = spaces_processes(r->spaces);
         out->threads_most = spaces_threads_most(r->spaces);
         out->threads_seen = spaces_threads_seen(r->spaces);
+        if (spaces_executed(r->spaces))
+            out->executed = arena_strdup(out->arena, spaces_executed(r->spaces));
     }
     if (r->start->watch != WATCH_SAMPLES || !r->perf)
         return;

@@ -39,6 +39,7 @@ struct spaces {
     struct map by_path;         /* hash of a mapped path -> module or ID_NONE */
     uint32_t processes_seen, threads_most;
     bool threads_seen;
+    uint32_t executed; /* module that the root process became by a later exec, ID_NONE */
 };
 
 struct spaces *spaces_new(struct launch_program *p, pid_t root_pid)
@@ -47,6 +48,7 @@ struct spaces *spaces_new(struct launch_program *p, pid_t root_pid)
     s->p = p;
     s->root_pid = (uint32_t)root_pid;
     s->threads_most = 1;
+    s->executed = ID_NONE;
     return s;
 }
 
@@ -63,6 +65,11 @@ void spaces_free(struct spaces *s)
     map_fini(&s->by_pid);
     map_fini(&s->by_path);
     free(s);
+}
+
+const char *spaces_executed(const struct spaces *s)
+{
+    return s->executed == ID_NONE ? NULL : s->p->modules[s->executed].path;
 }
 
 uint32_t spaces_root(const struct spaces *s) { return s->root_pid; }
@@ -238,6 +245,8 @@ void spaces_map(struct spaces *s, uint32_t pid, uint64_t addr, uint64_t len, uin
     bool is_file = path[0] == '/' && path[1] != '/';
     uint32_t module = is_file ? module_of_path(s, path) : ID_NONE;
     struct process *pr = process_of(s, pid);
+    if (pid == s->root_pid && pr->is_other && !pr->ranges.len) /* the kernel maps the executable first */
+        s->executed = module;
     if (module != ID_NONE && !pr->is_other)
         s->p->modules[module].other_program = false;
     cut_out(pr, addr, addr + len);

@@ -39,9 +39,10 @@ static void print_result(const char *path, const struct launch_program *p, const
     if (!f)
         exit(126);
     fprintf(f, "status %d\nuser_s %f\nsystem_s %f\nwall_s %f\nrss_kb %ld\nprocesses %u\nthreads_most %u\nforks %u\n"
-            "flags %u\nnote %s\nmode %d\n",
+            "flags %u\nnote %s\nmode %d\nexecuted %s\n",
             r->status, r->user_s, r->system_s, r->wall_s, r->max_rss_kb, r->processes, r->threads_most, r->forks,
-            r->flags, r->sampler_note ? r->sampler_note : "-", mode);
+            r->flags, r->sampler_note ? r->sampler_note : "-", mode,
+            r->executed ? r->executed : "-");
     print_modules(f, p, r);
     print_samples(f, p, r);
     fclose(f);

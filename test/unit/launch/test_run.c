@@ -286,6 +286,22 @@ static void test_threads_and_forks_are_seen(void **state)
     free(file);
 }
 
+static void test_exec_in_place_is_seen(void **state)
+{
+    (void)state;
+    char *file = help_path("result"), command[600], want[600];
+    snprintf(command, sizeof command, "exec %s busy 0.05", help_victim());
+    char *text = result_of(ARGV(help_driver(), "sampled", file, "/bin/sh", "-c", command), file);
+    snprintf(want, sizeof want, "\nexecuted %s\n", help_victim());
+    if (help_value(text, "sampler") == LAUNCH_SAMPLER_PERF)
+        assert_non_null(strstr(text, want));
+    free(text);
+    text = result_of(ARGV(help_driver(), "sampled", file, help_victim(), "system", "true"), file);
+    assert_non_null(strstr(text, "\nexecuted -\n"));
+    free(text);
+    free(file);
+}
+
 static void test_cannot_be_executed(void **state)
 {
     (void)state;
@@ -313,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_samples_find_the_hot_function),
         cmocka_unit_test(test_samples_in_a_library_opened_late),
         cmocka_unit_test(test_threads_and_forks_are_seen),
+        cmocka_unit_test(test_exec_in_place_is_seen),
         cmocka_unit_test(test_cannot_be_executed),
     };
     return cmocka_run_group_tests(tests, help_setup, help_teardown);
