@@ -48,15 +48,19 @@ static _Noreturn void child_fail(int fd, struct news *n, int err)
     _exit(127);
 }
 
+/* The environment with one more at its end; the strings stay where they are. */
 static char **env_with(const char *extra)
 {
+    union {
+        const char *given;
+        char *wanted;
+    } last = {.given = extra};
     size_t n = 0;
     while (environ[n])
         n++;
     char **env = xmalloc((n + 2) * sizeof *env);
     memcpy(env, environ, n * sizeof *env);
-    if (extra)
-        env[n] = xstrdup(extra);
+    env[n] = last.wanted;
     return env;
 }
 

@@ -144,7 +144,9 @@ static void test_refused_modules(void **state)
     char *text = run_count("exit", "0", fail_libc, NULL);
     assert_non_null(strstr(text, "copy libc.so.6 - refused "));
     assert_non_null(strstr(text, "has too many hands"));
-    assert_string_not_equal(copy_of(text, "launch-victim"), "-");
+    char *exe = copy_of(text, "launch-victim");
+    assert_string_not_equal(exe, "-");
+    free(exe);
     free(text);
     text = run_count("exit", "0", NULL, NULL); /* not tried again */
     assert_int_equal(rewritten(), 0);
@@ -462,6 +464,13 @@ static int setup(void **state)
     return 0;
 }
 
+static int teardown(void **state)
+{
+    free(result_file);
+    free(log_file);
+    return help_teardown(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,5 +491,5 @@ int main(void)
         cmocka_unit_test(test_timer_sampler),
         cmocka_unit_test(test_without_any_sampler),
     };
-    return cmocka_run_group_tests(tests, setup, help_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
