@@ -191,7 +191,7 @@ static void emit_func(const struct emitter *em, uint32_t f)
 
 /* ---- tables ---- */
 
-static uint64_t table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k)
+uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k)
 {
     const uint8_t *p = image_at(w->img, t->addr + (uint64_t)k * t->entry_bytes, t->entry_bytes);
     if (t->by_reloc) {
@@ -243,7 +243,7 @@ static void emit_table(struct rw *w, const struct rw_table *nt)
         return;
     char *at = w->ro.data + (nt->addr_new - w->ro_vaddr);
     for (uint32_t k = 0; k < nt->entries; k++) {
-        uint64_t target = rw_table_target(w, nt, table_entry_old(w, nt->old, k));
+        uint64_t target = rw_table_target(w, nt, rw_table_entry_old(w, nt->old, k));
         if (nt->old->kind == CFG_TABLE_PIC32) {
             uint64_t base = nt->old->base == nt->old->addr ? nt->addr_new : nt->old->base; /* a label keeps its value */
             int32_t rel = (int32_t)(target - base);

@@ -132,6 +132,7 @@ void rw_plan(struct rw *w);
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);
+uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
 uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
 int rw_unwind(struct rw *w, size_t *bad_func); /* -1 with *bad_func: that one cannot be moved, decide again (SIZE_MAX: none is to blame) */
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */

@@ -29,6 +29,43 @@ static uint32_t find(uint32_t *uf, uint32_t n)
 
 /* ---- tables: which share an address and therefore a node ---- */
 
+/* All tables of a jump that has a shared one are in its group, and a table is in one group. True if something moved. */
+static bool groups_spread(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    bool any = false;
+    for (uint32_t t = 0; t < c->tables.len; t++) {
+        struct rw_table *nt = &w->tables.data[w->table_new[t]];
+        uint32_t *g = &w->block_group[c->tables.data[t].block];
+        uint32_t least = *g < nt->group ? *g : nt->group; /* ID_NONE is the largest */
+        any |= *g != least || nt->group != least;
+        *g = nt->group = least;
+    }
+    return any;
+}
+
+/* Edges that a jump takes to a label whose address it holds in a register: such an address keeps its value (it may be
+ * compared or added to), so the jump goes to the original code. Only tables lead to copies. */
+static void edges_to_labels_leave(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    struct map by_table = {0};
+    for (uint32_t t = 0; t < c->tables.len; t++)
+        for (uint32_t k = 0; k < c->tables.data[t].entries; k++) {
+            uint32_t to = cfg_block_start(c, rw_table_entry_old(w, &c->tables.data[t], k));
+            if (to != ID_NONE)
+                map_put(&by_table, (uint64_t)c->tables.data[t].block << 32 | to, 1);
+        }
+    for (uint32_t e = 0; e < c->edges.len; e++) {
+        struct cfg_edge *ed = &c->edges.data[e];
+        if (ed->kind != CFG_EDGE_TABLE || map_has(&by_table, (uint64_t)ed->from << 32 | ed->to))
+            continue;
+        ed->kind = CFG_EDGE_OUT;
+        ed->to = ID_NONE;
+    }
+    map_fini(&by_table);
+}
+
 static void tables_merge(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -58,9 +95,8 @@ static void tables_merge(struct rw *w)
         w->table_new[t] = (uint32_t)n;
     }
     map_fini(&by_addr);
-    for (uint32_t t = 0; t < c->tables.len; t++)
-        if (w->tables.data[w->table_new[t]].group != ID_NONE)
-            w->block_group[c->tables.data[t].block] = w->tables.data[w->table_new[t]].group;
+    while (groups_spread(w))
+        ;
 }
 
 static int group_edge_order(const void *a, const void *b)
@@ -148,6 +184,7 @@ void rw_plan(struct rw *w)
     fill_none(w->enter_counter, nb);
     fill_none(w->block_group, nb);
     fill_none(w->edge_counter, c->edges.len);
+    edges_to_labels_leave(w);
     tables_merge(w);
     group_edges_collect(w);
     if (w->opt->plan != REWRITE_COUNT)
