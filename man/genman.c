@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables of commands and options to one page of the manual, or to the completion for bash; on standard output. Run
- * by the build: genman PAGE, where PAGE is mtool, mtool-WORD (all commands that begin with WORD) or bash. */
+ * The tables of commands, options and warnings to one page of the manual, or to the completion for bash; on standard
+ * output. Run by the build: genman PAGE, where PAGE is mtool, mtool-WORD (all commands that begin with WORD) or bash;
+ * or warnings, which is doc/warnings.md. */
 #include "cmd/cmd.h"
 
 /* ---- roff ---- */
@@ -248,6 +249,20 @@ static int put_completion(void)
     return 0;
 }
 
+/* ---- doc/warnings.md ---- */
+
+static int put_warnings(void)
+{
+    puts("# Warnings\n\nEvery warning of mtool ends with its id in brackets. `mtool help ID` prints the same as this "
+         "page. "
+         "The page is made\nfrom `src/cmd/warnings.def` and `src/prof/warnings.def` by `genman warnings`.");
+    for (size_t i = 0; i < cmd_warning_count; i++) {
+        const struct cmd_warning *w = &cmd_warnings[i];
+        printf("\n## %s\n\n%s\n\n*Cause.* %s\n\n*Remedy.* %s\n", w->id, w->meaning, w->cause, w->remedy);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const char prefix[] = "mtool-";
@@ -255,8 +270,10 @@ int main(int argc, char **argv)
         return put_main_page();
     if (argc == 2 && strcmp(argv[1], "bash") == 0)
         return put_completion();
+    if (argc == 2 && strcmp(argv[1], "warnings") == 0)
+        return put_warnings();
     if (argc == 2 && strncmp(argv[1], prefix, sizeof prefix - 1) == 0)
         return put_word_page(argv[1], argv[1] + sizeof prefix - 1);
-    fputs("usage: genman mtool|mtool-WORD|bash\n", stderr);
+    fputs("usage: genman mtool|mtool-WORD|bash|warnings\n", stderr);
     return 2;
 }

@@ -53,6 +53,15 @@ struct cmd_option { /* a row of options.def */
 extern const struct cmd_option cmd_options[];
 extern const size_t cmd_option_count;
 
+/* ---- warnings.c ---- */
+
+struct cmd_warning { /* a row of warnings.def or prof/warnings.def */
+    const char *id, *meaning, *cause, *remedy;
+};
+extern const struct cmd_warning cmd_warnings[];
+extern const size_t cmd_warning_count;
+const struct cmd_warning *cmd_warning_find(const char *id); /* NULL if there is none */
+
 /* What the user typed. A field is zero if its option was not given. */
 struct cmd_args {
     const struct cmd_command *command;
@@ -87,6 +96,7 @@ bool cmd_is_group(const char *word); /* the first word of two-word commands */
 void cmd_help_all(struct strbuf *out);                     /* of mtool as a whole */
 void cmd_help_group(const char *word, struct strbuf *out); /* of the commands that begin with WORD */
 void cmd_help_one(const struct cmd_command *c, struct strbuf *out);
+void cmd_help_warning(const struct cmd_warning *w, struct strbuf *out);
 /* Puts `len` bytes of text and a newline, broken at blanks to 80 columns; the first line goes on at column `at`,
  * further ones begin at `indent`. */
 void cmd_put_wrapped(struct strbuf *out, const char *text, size_t len, size_t at, size_t indent);

@@ -99,3 +99,13 @@ void cmd_help_all(struct strbuf *out)
     put_commands(out, NULL);
     str_puts(out, "\n'mtool COMMAND --help' or 'man mtool-COMMAND' explains one.\n");
 }
+
+void cmd_help_warning(const struct cmd_warning *w, struct strbuf *out)
+{
+    const char *const parts[][2] = {{"meaning: ", w->meaning}, {"cause: ", w->cause}, {"remedy: ", w->remedy}};
+    str_printf(out, "The warning '%s'\n", w->id);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        str_printf(out, "\n%s", parts[i][0]);
+        cmd_put_wrapped(out, parts[i][1], strlen(parts[i][1]), strlen(parts[i][0]), 0);
+    }
+}

@@ -19,9 +19,11 @@ int cmd_help(const struct cmd_args *a)
         cmd_help_one(c, &out);
     else if (a->rest_count == 1 && cmd_is_group(a->rest[0]))
         cmd_help_group(a->rest[0], &out);
+    else if (a->rest_count == 1 && cmd_warning_find(a->rest[0]))
+        cmd_help_warning(cmd_warning_find(a->rest[0]), &out);
     else
-        return diag_error("help: there is no command '%s%s%s'; 'mtool help' lists them", a->rest[0],
-                          a->rest_count > 1 ? " " : "", a->rest_count > 1 ? a->rest[1] : ""),
+        return diag_error("help: there is no command and no warning '%s%s%s'; 'mtool help' lists the commands",
+                          a->rest[0], a->rest_count > 1 ? " " : "", a->rest_count > 1 ? a->rest[1] : ""),
                CMD_UNUSABLE;
     return cmd_print(&out);
 }
