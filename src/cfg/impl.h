@@ -46,6 +46,7 @@ struct jump { /* an indirect jump */
     uint32_t table_first, table_count; /* into build.tables, of JUMP_TABLE */
     uint32_t label_first, label_count; /* into build.labels: targets without a table, of JUMP_TABLE */
     uint8_t class;
+    bool doubt;     /* JUMP_TABLE, see slice_result */
     bool to_labels; /* JUMP_POINTER that may go to any label of its own function */
 };
 
@@ -140,6 +141,7 @@ static inline bool goes_on(const struct build *b, uint32_t insn)
 struct slice_result {
     enum jump_class class;
     bool incomplete; /* some path had no known predecessor */
+    bool doubt;      /* JUMP_TABLE: some path seems to come with another base */
     uint8_t kind;    /* enum cfg_table_kind */
     bool is_single;
     uint32_t at_least; /* entries, by an index that is constant; 0 unknown */

@@ -57,6 +57,31 @@ static uint32_t stub_jump(const struct cfg *c, const struct cfg_func *f)
     return ID_NONE;
 }
 
+/* Imported function called by instruction i, through its stub g or directly through the GOT; NULL: not known. */
+static const char *called_name(const struct build *b, const struct x86_insn *i, uint32_t g)
+{
+    uint32_t jump = g == ID_NONE ? ID_NONE : stub_jump(b->c, &b->c->funcs.data[g]);
+    if (g != ID_NONE && jump == ID_NONE)
+        return NULL;
+    return imported_name(b, g == ID_NONE ? i : &b->c->insns.data[jump]);
+}
+
+/* glibc's error ends the program if its first argument is not 0. */
+static bool is_error(const char *name) { return name && (strcmp(name, "error") == 0 || strcmp(name, "error_at_line") == 0); }
+
+/* Does the straight line of code before the call put a constant other than 0 into edi? */
+static bool is_status_set(const struct build *b, uint32_t call)
+{
+    for (uint32_t i = call; i-- > 0 && call - i < 24;) {
+        const struct x86_insn *in = &b->c->insns.data[i];
+        if (ends_block(in))
+            return false;
+        if (in->gpr_written & 1 << 7)
+            return in->op == X86_OP_MOV && in->imm_len == 4 && in->target != 0;
+    }
+    return false;
+}
+
 /* Could it be one, by itself? */
 static bool may_lack_return(const struct build *b, const struct cfg_func *f)
 {
@@ -102,11 +127,12 @@ void build_noreturn(struct build *b)
                 changed = true;
             }
     }
-    for (size_t i = 0; i < c->insns.len; i++) {
+    for (uint32_t i = 0; i < c->insns.len; i++) {
         const struct x86_insn *in = &c->insns.data[i];
         uint32_t g = in->kind == X86_CALL ? cfg_func_at(c, in->target) : ID_NONE;
         bool at_entry = g != ID_NONE && c->funcs.data[g].addr == in->target;
-        if ((at_entry && lacks[g]) || (in->kind == X86_CALL_IND && is_known(imported_name(b, in))))
+        const char *name = in->kind == X86_CALL_IND || (at_entry && c->funcs.data[g].is_plt) ? called_name(b, in, g) : NULL;
+        if ((at_entry && lacks[g]) || is_known(name) || (is_error(name) && is_status_set(b, i)))
             b->marks[i] |= MARK_NORETURN;
     }
     free(lacks);

@@ -5,6 +5,7 @@
  *   PIC32  lea T(%rip),%b ... movslq (%b,%i,4),%x; add %b,%x (or lea (%b,%x),%y); jmp *%x
  *   ABS64  jmp *T(,%i,8); mov T(,%i,8),%x; jmp *%x; lea T(%rip),%b; jmp *(%b,%i,8)
  *   one    jmp *T+k(%rip): a constant index
+ * Without optimization the load is mov (%o,%b),%eax; cltq with %o the index times 4.
  * PIC32 entries may also be relative to a label of the function (glibc's printf: &&case - &&base).
  * The base may be loaded blocks away (hoisted out of a loop), copied, or spilled to the stack. Says nothing about how many
  * entries a table has.
@@ -16,7 +17,9 @@
 enum role {
     ROLE_TARGET,   /* the address jumped to */
     ROLE_PART,     /* one side of the sum that is the address jumped to */
+    ROLE_ENTRY,    /* 4-byte entry before its sign is extended */
     ROLE_PIC_BASE, /* base of the load of a 4-byte entry */
+    ROLE_PIC_SIDE, /* base or scaled index of such a load: which of them is not known */
     ROLE_ABS_BASE, /* base of the load of an 8-byte entry */
 };
 
@@ -34,8 +37,8 @@ struct slice {
     struct map seen;
     VEC(struct table_ref) loads, addends, absolutes; /* bases found by role */
     VEC(struct table_ref) constant_loads;            /* movslq T+k(%rip): the address read */
-    bool pointer, unknown; /* some path ends in a plain pointer; in something not understood */
-    bool single;
+    bool pointer, unknown, doubt; /* some path ends in a plain pointer; in something not understood; a base does */
+    bool single, sum; /* sum: some path adds two values */
     uint64_t single_addr;
     uint32_t single_insn, steps;
 };
@@ -96,25 +99,41 @@ static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum
     push_item(s, (struct item){.at = at, .func = from->func, .role = (uint8_t)role, .reg = reg});
 }
 
-static void not_understood(struct slice *s, uint32_t at)
+/* The value comes from something at `at` that is no address constant. Of the target itself that settles it: unknown. A base
+ * can be nothing but a constant, so that this path is never taken to this jump (most come from calls that do not return,
+ * unknown to us); but that is reasoning about compilers, hence doubt. */
+static void not_understood(struct slice *s, const struct item *it, uint32_t at)
 {
+    if (it->role == ROLE_PIC_SIDE)
+        return;
     diag_debug(3, "cfg: slice stops at %llx", (unsigned long long)s->b->c->insns.data[at].addr);
-    s->unknown = true;
+    if (it->role == ROLE_TARGET)
+        s->unknown = true;
+    else
+        s->doubt = true;
 }
 
 /* A path ended where nothing more can be said about the value. */
 static void give_up(struct slice *s, const struct item *it)
 {
-    if (it->role == ROLE_TARGET || it->role == ROLE_ABS_BASE)
+    if (it->role == ROLE_TARGET)
         s->pointer = true;
     else
-        not_understood(s, it->at);
+        not_understood(s, it, it->at);
+}
+
+/* The walk came to the entry of a function. No caller hands over a table in a register that it expects to find unchanged. */
+static void at_entry(struct slice *s, const struct item *it)
+{
+    bool callee_saved = it->reg == 3 || it->reg == 5 || it->reg >= 12;
+    if (it->role == ROLE_TARGET || it->is_slot || !callee_saved)
+        give_up(s, it);
 }
 
 static void found_base(struct slice *s, const struct item *it, uint64_t addr, uint32_t insn)
 {
     struct table_ref r = {addr, insn};
-    if (it->role == ROLE_PIC_BASE)
+    if (it->role == ROLE_PIC_BASE || it->role == ROLE_PIC_SIDE)
         VEC_PUSH(&s->loads, r);
     else if (it->role == ROLE_PART)
         VEC_PUSH(&s->addends, r);
@@ -150,6 +169,7 @@ static void target_in_memory(struct slice *s, const struct item *it, uint32_t at
 
 static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, uint8_t x, uint8_t y)
 {
+    s->sum = true;
     push_reg(s, it, at, ROLE_PART, x);
     push_reg(s, it, at, ROLE_PART, y);
 }
@@ -168,29 +188,44 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
              insn_disp(s->b, i) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
-    else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND ||
-             (i->op == X86_OP_XOR && i->loads)) /* the last: takes glibc's pointer guard off a pointer */
+    else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND || (i->op == X86_OP_MOV && i->imm_len) ||
+             (i->op == X86_OP_XOR && (i->loads || !i->gpr_read))) /* takes glibc's pointer guard off a pointer, or zeroes */
         s->pointer = true;
     else
-        not_understood(s, at);
+        not_understood(s, it, at);
+}
+
+/* `at` loads a 4-byte entry. */
+static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
+{
+    const struct x86_insn *i = &s->b->c->insns.data[at];
+    bool indexed = i->mem_base < 16 && i->mem_index < 16 && insn_disp(s->b, i) == 0 && !(i->props & X86_PROP_SEG);
+    s->out->load = at;
+    if (i->props & X86_PROP_RIPREL) {
+        struct table_ref r = {i->target, at};
+        VEC_PUSH(&s->constant_loads, r);
+    } else if (indexed && i->mem_scale == 4) {
+        push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
+    } else if (indexed && i->mem_scale == 1) {
+        push_reg(s, it, at, ROLE_PIC_SIDE, i->mem_base);
+        push_reg(s, it, at, ROLE_PIC_SIDE, i->mem_index);
+    } else {
+        not_understood(s, it, at);
+    }
 }
 
 static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = &s->b->c->insns.data[at];
     uint64_t addr = address_constant(s->b, i);
-    if (addr) {
+    if (addr)
         found_base(s, it, addr, at);
-    } else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads && (i->props & X86_PROP_RIPREL)) {
-        struct table_ref r = {i->target, at};
-        VEC_PUSH(&s->constant_loads, r);
-    } else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads && i->mem_base < 16 && i->mem_index < 16 &&
-               i->mem_scale == 4 && insn_disp(s->b, i) == 0) {
-        s->out->load = at;
-        push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
-    } else {
-        not_understood(s, at);
-    }
+    else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads)
+        entry_in_memory(s, it, at);
+    else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && is_one_bit(i->gpr_read))
+        push_reg(s, it, at, ROLE_ENTRY, bit_number(i->gpr_read));
+    else
+        not_understood(s, it, at);
 }
 
 /* Copies and spills look the same in every role. Returns whether `at` was one. */
@@ -231,12 +266,19 @@ static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
     case ROLE_PART:
         def_of_part(s, it, at);
         break;
+    case ROLE_ENTRY:
+        if (i->op == X86_OP_MOV && i->op_bytes == 4 && i->loads)
+            entry_in_memory(s, it, at);
+        else
+            not_understood(s, it, at);
+        break;
     case ROLE_PIC_BASE:
+    case ROLE_PIC_SIDE:
     case ROLE_ABS_BASE:
         if (addr)
             found_base(s, it, addr, at);
-        else
-            give_up(s, it);
+        else if (i->op != X86_OP_POP) /* a register given back its old value before the function ends */
+            not_understood(s, it, at);
         break;
     }
 }
@@ -283,9 +325,9 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
 /* Is this the first time that the question is asked at this place: a leader, or (is_group) a group of jumps? */
 static bool first_visit(struct slice *s, const struct item *it, uint32_t at, bool is_group)
 {
-    uint64_t key = (uint64_t)at << 8 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
+    uint64_t key = (uint64_t)at << 9 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
     if (it->is_slot)
-        key ^= (uint64_t)(uint32_t)it->disp << 40;
+        key ^= (uint64_t)(uint32_t)it->disp << 41;
     if (map_has(&s->seen, key))
         return false;
     map_put(&s->seen, key, 1);
@@ -360,7 +402,7 @@ static void walk(struct slice *s, struct item it)
             bool whole = is_start && !is_fragment(b, f);
             size_t n = enter_predecessors(s, &it, !whole);
             if (whole || (is_start && n == 0))
-                give_up(s, &it);
+                at_entry(s, &it);
             if (!is_start && !has_fall && n == 0)
                 s->out->incomplete = true;
         }
@@ -468,8 +510,9 @@ static bool judge_sum(struct slice *s)
 static void judge(struct slice *s)
 {
     struct slice_result *out = s->out;
-    bool sum = s->loads.len || s->addends.len || s->constant_loads.len;
+    bool sum = s->sum || s->loads.len || s->addends.len || s->constant_loads.len;
     out->class = s->unknown || sum ? JUMP_UNKNOWN : JUMP_POINTER;
+    out->doubt = s->doubt;
     if (s->unknown || s->pointer || sum + (s->absolutes.len > 0) + s->single > 1)
         return;
     if (sum) {
@@ -484,7 +527,7 @@ static void judge(struct slice *s)
         out->kind = CFG_TABLE_ABS64;
         out->is_single = true;
     } else if (out->labels.len == 0) {
-        return; /* nothing found: no path leads here yet */
+        return; /* nothing found: no path leads here yet, or only a base that is no constant */
     }
     out->class = JUMP_TABLE;
 }

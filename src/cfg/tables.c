@@ -293,6 +293,7 @@ static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
     j->table_count = j->label_count = 0;
     slice_jump(b, j->insn, j->func, r);
     j->class = (uint8_t)r->class;
+    j->doubt = r->doubt;
     if (r->class != JUMP_TABLE)
         return false;
     if (!take_targets(b, j, r)) {
@@ -482,6 +483,8 @@ static void find_free_labels(struct build *b)
 static void decide(struct build *b, struct jump *j)
 {
     struct cfg_func *f = &b->c->funcs.data[j->func];
+    if (j->class == JUMP_TABLE)
+        f->unresolved |= j->doubt;
     if (j->class == JUMP_TABLE || f->is_plt)
         return;
     bool labels = has_labels(b, f);

@@ -287,6 +287,7 @@ static uint8_t op_of(const ZydisDecodedInstruction *z)
     case ZYDIS_MNEMONIC_MOV:
         return X86_OP_MOV;
     case ZYDIS_MNEMONIC_MOVSXD:
+    case ZYDIS_MNEMONIC_CDQE:
         return X86_OP_MOVSXD;
     case ZYDIS_MNEMONIC_ADD:
         return X86_OP_ADD;

@@ -30,7 +30,7 @@ enum x86_kind {
 enum x86_op {
     X86_OP_OTHER,
     X86_OP_MOV,     /* mov, between registers and memory, or from an immediate */
-    X86_OP_MOVSXD,  /* 32 to 64 bits with sign */
+    X86_OP_MOVSXD,  /* 32 to 64 bits with sign; cdqe too */
     X86_OP_ADD,
     X86_OP_SUB,
     X86_OP_LEA,
