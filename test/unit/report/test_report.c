@@ -299,6 +299,38 @@ static void test_json_keys(void **state)
     str_free(&counts);
 }
 
+/* Every member is explained in doc/profile.md. */
+static void check_explained(const char *json, const char *page)
+{
+    char quoted[80];
+    for (const char *s = json; (s = strstr(s, "\":")); s++) {
+        const char *begin = s;
+        while (begin > json && begin[-1] != '"')
+            begin--;
+        if (strspn(begin, "abcdefghijklmnopqrstuvwxyz0123456789_") != (size_t)(s - begin))
+            continue; /* inside a string */
+        snprintf(quoted, sizeof quoted, "`%.*s`", (int)(s - begin), begin);
+        if (!strstr(page, quoted) && strcmp(quoted, "`schema`") != 0)
+            fail_msg("doc/profile.md does not explain %s", quoted);
+    }
+}
+
+static void test_json_is_explained(void **state)
+{
+    (void)state;
+    struct file_bytes file;
+    struct strbuf out = {0};
+    assert_int_equal(file_map(getenv("PAGE"), &file), 0);
+    char *page = xmalloc(file.len + 1);
+    memcpy(page, file.data, file.len);
+    paint("json typical", &out);
+    paint("counts-json typical", &out);
+    check_explained(out.data, page);
+    file_unmap(&file);
+    free(page);
+    str_free(&out);
+}
+
 /* ---- lines that fit, whatever is in the names ---- */
 
 static void check_lines(const char *text, size_t width)
@@ -439,17 +471,12 @@ static void test_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_80),
-        cmocka_unit_test(test_golden_120),
-        cmocka_unit_test(test_golden_json),
-        cmocka_unit_test(test_json_is_json),
-        cmocka_unit_test(test_json_keys),
-        cmocka_unit_test(test_lines_fit),
-        cmocka_unit_test(test_colour_only_on_terminals),
-        cmocka_unit_test(test_safe),
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_golden_80),   cmocka_unit_test(test_golden_120),
+        cmocka_unit_test(test_golden_json), cmocka_unit_test(test_json_is_json),
+        cmocka_unit_test(test_json_keys),   cmocka_unit_test(test_json_is_explained),
+        cmocka_unit_test(test_lines_fit),   cmocka_unit_test(test_colour_only_on_terminals),
+        cmocka_unit_test(test_safe),        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

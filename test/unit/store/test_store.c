@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <sqlite3.h>
 
 #include "fixture.h"
+#include "store/impl.h"
 #include "store/store.h"
 
 static char folder[64];
@@ -388,6 +388,34 @@ static void test_dump(void **state)
     prof_result_free(r);
 }
 
+/* doc/profile.md shows the schema as it is. REBASE=1 writes it there. */
+static void test_page(void **state)
+{
+    (void)state;
+    static const char fence[] = "```sql\n";
+    struct file_bytes file;
+    struct strbuf schema = {0}, page = {0};
+    const char *path = getenv("PAGE");
+    assert_non_null(path);
+    assert_int_equal(file_map(path, &file), 0);
+    char *text = xmalloc(file.len + 1);
+    memcpy(text, file.data, file.len);
+    char *begin = strstr(text, fence), *end = begin ? strstr(begin + sizeof fence - 1, "```\n") : NULL;
+    assert_non_null(end);
+    store_schema_sql(&schema);
+    str_put(&page, text, (size_t)(begin - text) + sizeof fence - 1);
+    str_puts(&page, schema.data);
+    str_puts(&page, end);
+    if (getenv("REBASE"))
+        put_file(path, page.data, page.len);
+    else
+        assert_string_equal(text, page.data);
+    file_unmap(&file);
+    free(text);
+    str_free(&schema);
+    str_free(&page);
+}
+
 static void test_many(void **state)
 {
     (void)state;
@@ -417,6 +445,7 @@ int main(void)
         TEST(test_damage),
         TEST(test_reads_anywhere),
         TEST(test_dump),
+        TEST(test_page),
         TEST(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
