@@ -59,6 +59,7 @@ enum cfg_block_flag {
     CFG_BLOCK_CALLED = 32,      /* a direct call goes to it although it is no function entry */
     CFG_BLOCK_NORETURN = 64,    /* ends in a call of a function that does not return: no RETURN edge (the next block keeps
                                    RETURN_POINT: believe counts, not this) */
+    CFG_BLOCK_SYSCALL = 128,    /* set by the rewriter: has a system call inside, which need not come back (exit) */
 };
 #define CFG_BLOCK_EXT_IN (CFG_BLOCK_ENTRY | CFG_BLOCK_RETURN_POINT | CFG_BLOCK_LANDING_PAD | CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED)
 

@@ -12,6 +12,7 @@ static int count(struct profile *p, const struct cmd_args *a)
     if ((rc = profile_run(p, &opt, true, &run)))
         return rc;
     launch_remember_modules(p->program);
+    profile_warn_executed(run);
     struct prof_input in = {.want_blocks = true};
     if (!profile_counts_are_exact(run))
         rc = CMD_SELF_FAILED;
@@ -39,7 +40,7 @@ int cmd_count(const struct cmd_args *a)
         diag_note("to see it: mtool dump counts %s", store_path(p.store));
     }
     profile_end(&p);
-    if (rc == 0)
+    if (rc == 0 || rc == PROFILE_INTERRUPTED)
         launch_exit_like(status);
     return rc;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -100,12 +101,26 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
             diag_error("%s: a further run could not be started", p->program->path);
         return CMD_SELF_FAILED;
     }
+    int end = (*out)->status;
+    bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
+    if (!is_only && WIFSIGNALED(end) && (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM)) {
+        p->status = end; /* the user has had enough */
+        diag_note("interrupted: no further run is made and no profile is written");
+        return PROFILE_INTERRUPTED;
+    }
     if (p->status == -1)
-        p->status = (*out)->status;
+        p->status = end;
     else if ((*out)->status != p->status)
         diag_warn("runs-differ", "a further run ended with another status than the first (%d, %d): figures join unlike runs",
                   (*out)->status, p->status);
     return 0;
+}
+
+void profile_warn_executed(const struct launch_result *run)
+{
+    if (run->executed)
+        diag_warn("executed", "the program replaced itself by %s, which is not counted; give that program to mtool instead",
+                  run->executed);
 }
 
 bool profile_counts_are_exact(const struct launch_result *counted)
@@ -133,7 +148,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         m[i].path = arena_strdup(ar, lm->path);
         m[i].is_interp = lm->is_interp;
         m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
-        m[i].counters = counted && counted->counters ? counted->counters[i] : NULL;
+        m[i].counters = counted && i < counted->counters_len ? counted->counters[i] : NULL;
         if (lm->map && m[i].counters && rewrite_map_open(lm->map, &p->maps[i]) < 0)
             return CMD_SELF_FAILED;
         m[i].map = p->maps[i];

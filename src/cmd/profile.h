@@ -20,6 +20,8 @@ struct profile {
     int status;                /* of the first run, as of waitpid; -1 none yet */
 };
 
+enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program was interrupted; end as it did */
+
 /* Finds the program and opens the profile for writing. 0, or an exit status. */
 int profile_begin(struct profile *p, const struct cmd_args *a);
 /* Rewrites all modules (from the cache where possible). 0, or an exit status. */
@@ -32,6 +34,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
                    struct prof_input *in);
 /* Are these counts usable? Says in one line why not: threads, lost counters. */
 bool profile_counts_are_exact(const struct launch_result *counted);
+void profile_warn_executed(const struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 

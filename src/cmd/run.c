@@ -37,6 +37,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
     if (rc)
         return rc;
     launch_remember_modules(p->program);
+    profile_warn_executed(*sampled);
     if ((*sampled)->threads_seen)
         return diag_error("the program created threads; counting several threads at once is not supported yet. Run it with "
                           "one thread (for example OMP_NUM_THREADS=1)"),
@@ -122,7 +123,7 @@ int cmd_run(const struct cmd_args *a)
     if (rc == 0 && !a->quiet)
         show(&p, a);
     profile_end(&p);
-    if (rc == 0)
+    if (rc == 0 || rc == PROFILE_INTERRUPTED)
         launch_exit_like(status);
     return rc;
 }

@@ -49,7 +49,11 @@ static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, stru
     if (blk->flags & CFG_BLOCK_EXT_IN)
         arc_add(p, p->outside, in, RW_ARC_ENTER, b, weight_at(d, blk->flags & CFG_BLOCK_LANDING_PAD ? 8 : 1));
     bool out_done = false;
-    if (group != ID_NONE) {
+    if (blk->flags & CFG_BLOCK_SYSCALL) { /* what comes in need not go out */
+        arc_add(p, out, p->outside, RW_ARC_OUT, b, WEIGHT_FORCED);
+        out_done = true;
+    }
+    if (group != ID_NONE) { /* no system call in such a block: see rw_decide */
         arc_add(p, out, p->outside + 1 + group, RW_ARC_OUT, b, WEIGHT_FORCED);
         out_done = true;
     }

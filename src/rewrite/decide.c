@@ -237,6 +237,22 @@ static bool can_unwind(const struct rw *w, const struct cfg_func *fn)
            image_unwind_can_move(w->img, u, fn->fde);
 }
 
+/* Blocks with a system call inside: it need not come back. False if one ends in a jump through a table: what leaves by
+ * the call could not be told from what leaves by the jump (no compiler makes such a block). */
+static bool mark_syscalls(struct cfg *c, const struct cfg_func *fn)
+{
+    bool ok = true;
+    cfg_for_each_block(c, fn, b)
+    {
+        struct cfg_block *blk = &c->blocks.data[b];
+        for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++)
+            if (c->insns.data[i].kind == X86_SYSCALL)
+                blk->flags |= CFG_BLOCK_SYSCALL;
+        ok &= !(blk->flags & CFG_BLOCK_SYSCALL && blk->term == X86_JMP_IND);
+    }
+    return ok;
+}
+
 void rw_decide(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -248,6 +264,8 @@ void rw_decide(struct rw *w)
             refuse(w, f, CFG_REASON_UNWIND);
         else if (w->funcs[f].is_moved && reads_own_address(w, fn))
             refuse(w, f, CFG_REASON_GETPC);
+        else if (w->funcs[f].is_moved && !mark_syscalls(c, fn))
+            refuse(w, f, CFG_REASON_TABLE);
         else if (w->funcs[f].is_moved && has_text_reloc(w, fn))
             refuse(w, f, CFG_REASON_TEXT_RELOC);
         else if (w->funcs[f].is_moved && branch_is_stuck(w, fn))

@@ -27,11 +27,14 @@ static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i)
 }
 
 /* The first place with dead flags; else the first with a dead register; else the start. */
-static struct rw_place best_in_block(const struct cfg_liveness *live, const struct cfg_func *fn, const struct cfg_block *b)
+static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liveness *live, const struct cfg_func *fn,
+                                     const struct cfg_block *b)
 {
     uint32_t first = b->insn_first - fn->insn_first, n = b->insn_count < LOOK_MOST ? b->insn_count : LOOK_MOST;
     struct rw_place best = form_at(live, first);
     for (uint32_t k = 1; k < n && best.form != RW_FORM_INC; k++) {
+        if (c->insns.data[b->insn_first + k - 1].kind == X86_SYSCALL)
+            break; /* may not come back */
         struct rw_place p = form_at(live, first + k);
         if (p.form < best.form) {
             best = p;
@@ -63,7 +66,7 @@ void rw_place(struct rw *w)
             const struct cfg_block *blk = &c->blocks.data[b];
             w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first);
             if (w->block_counter[b] != ID_NONE)
-                w->place[b] = best_in_block(&live, fn, blk);
+                w->place[b] = best_in_block(c, &live, fn, blk);
             for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
                 uint32_t to = c->edges.data[e].to;
                 if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
