@@ -5,7 +5,6 @@
  */
 #include "store/store.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -253,7 +252,7 @@ static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct 
         bind_intern(st, i, &w->sources, *(const char *const *)field);
         break;
     case STORE_KIND_COUNT:
-        assert(!"no kind");
+        break;
     }
 }
 
