@@ -21,10 +21,11 @@ enum {
     SLOTS = 32,               /* pieces of executable code kept */
     CHAIN = 4000,             /* adds in a clock chain, one cycle each */
     CANARY = 4000,            /* nops in a canary */
-    TURN_CYCLES = 16000,      /* aim for one sample */
+    TURN_CYCLES = 8000,       /* aim for one sample */
     SAMPLES = 7,              /* of one measurement */
     TRIES = 256,              /* disturbed ones kept */
-    RATIO_KEPT = 4096
+    RATIO_KEPT = 4096,
+    FILLS = LAB_DATA - 256 /* where the data area is not zero */
 };
 
 struct lab {
@@ -280,23 +281,27 @@ static void put_prologue(struct lab_code *c, const struct lab *l, unsigned fill)
     }
     if (fill == LAB_FILL_NONE)
         return;
-    static const uint64_t patterns[] = {0, 0x0102030405060708u, 0x3f8000113f800011u, 0x3ff0000010000123u};
+    /* By loads: a register last written by an integer or shuffle instruction would lend floating point instructions
+     * a cycle more on some cores, for as long as it is read. */
     bool wide = l->has256 && (fill & LAB_FILL_WIDE);
-    fill &= ~(unsigned)LAB_FILL_WIDE;
-    LAB_PUT(c, 0x48, 0xb8); /* mov rax, pattern; movq xmm0,rax; punpcklqdq xmm0,xmm0 */
-    lab_put_le64(c, patterns[fill]);
-    LAB_PUT(c, 0x66, 0x48, 0x0f, 0x6e, 0xc0, 0x66, 0x0f, 0x6c, 0xc0);
-    if (wide)
-        LAB_PUT(c, 0xc4, 0xe3, 0x7d, 0x18, 0xc0, 0x01); /* vinsertf128 ymm0,ymm0,xmm0,1 */
-    for (uint8_t r = 1; r < 16; r++) {
-        if (wide) /* vmovaps ymm_r, ymm0 */
-            LAB_PUT(c, 0xc5, (uint8_t)(r >= 8 ? 0x7c : 0xfc), 0x28, (uint8_t)(0xc0 | (r & 7) << 3));
-        else if (r >= 8) /* movaps xmm_r, xmm0 */
-            LAB_PUT(c, 0x44, 0x0f, 0x28, (uint8_t)(0xc0 | (r & 7) << 3));
-        else
-            LAB_PUT(c, 0x0f, 0x28, (uint8_t)(0xc0 | r << 3));
+    uint32_t at = FILLS + (fill & 3) * 64;
+    for (uint8_t r = 0; r < 16; r++) {
+        uint8_t modrm = (uint8_t)(0x86 | (r & 7) << 3);
+        if (wide) /* vmovups ymm_r, [r14+at] */
+            LAB_PUT(c, 0xc4, (uint8_t)(r >= 8 ? 0x41 : 0xc1), 0x7c, 0x10, modrm);
+        else /* movups xmm_r, [r14+at] */
+            LAB_PUT(c, (uint8_t)(r >= 8 ? 0x45 : 0x41), 0x0f, 0x10, modrm);
+        lab_put_le32(c, at);
     }
-    LAB_PUT(c, 0xb8, 3, 0, 0, 0); /* mov eax,3 */
+}
+
+/* What the registers are filled with: whole numbers, and values near 1 that no operation brings to an extreme soon. */
+static void write_fills(struct lab *l)
+{
+    static const uint64_t patterns[] = {0, 0x0102030405060708u, 0x3f8000113f800011u, 0x3ff0000010000123u};
+    for (size_t f = 0; f < ARRAY_LEN(patterns); f++)
+        for (size_t i = 0; i < 8; i++)
+            memcpy(l->data + FILLS + f * 64 + i * 8, &patterns[f], 8);
 }
 
 static void put_epilogue(struct lab_code *c, const struct lab *l)
@@ -437,6 +442,7 @@ struct lab *lab_open(double budget_s)
         free(l);
         return NULL;
     }
+    write_fills(l);
     catch_signals(l);
     find_clock_cost(l);
     read_bracket(l);

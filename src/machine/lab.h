@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros, r15 counts turns. */
+/* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros (the last 256 are not), r15 counts turns. */
 enum { LAB_DATA = 1 << 16, LAB_BASE = 14, LAB_COUNTER = 15, LAB_CODE = 1 << 16 };
 
 struct lab_code { /* code under construction; full: more was put than fits, never run */
