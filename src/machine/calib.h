@@ -13,7 +13,7 @@ struct timed_form {
     double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;
-    bool unsure;                     /* timed while others disturbed the core */
+    bool unsure; /* timed while others disturbed the core */
 };
 
 /* ---- timing.c: one form ---- */
@@ -21,7 +21,7 @@ struct timed_form {
 struct calib {
     struct lab *lab;
     struct arena *arena;
-    double width;      /* slots a cycle */
+    double width; /* slots a cycle */
     bool quick;
     VEC(struct timed_form) forms;
     bool unsure;       /* some timing since this was last cleared was disturbed */
@@ -43,12 +43,12 @@ const struct timed_form *timing_of(struct calib *k, const char *form);
 
 /* ---- ports.c: units from timings; knows no machine ---- */
 
-struct port_family {       /* a form of one operation that keeps one of several ports busy for a cycle */
+struct port_family { /* a form of one operation that keeps one of several ports busy for a cycle */
     const char *form;
     double interval;
-    uint32_t ports;        /* found */
+    uint32_t ports; /* found */
 };
-struct port_mix {          /* `a` of family i among `b` of family j take so many cycles a round */
+struct port_mix { /* `a` of family i among `b` of family j take so many cycles a round */
     unsigned i, j, a, b;
     double cycles;
 };
@@ -59,10 +59,11 @@ unsigned ports_solve(struct port_family *families, size_t family_count, const st
 
 /* ---- the parts ---- */
 
-void calib_width(struct calib *k);     /* frontend.c: slots a cycle; must run first, because the others use it */
-void calib_frontend(struct calib *k);  /* fetch, taken branches, calls, misprediction, fusion */
-void calib_window(struct calib *k);    /* reorder buffer, registers, schedulers */
-void calib_units(struct calib *k);     /* units.c: units, classes and forms */
-void calib_memory(struct calib *k);    /* memory.c: loads, stores, forwarding, caches, TLBs */
+void calib_width(struct calib *k);    /* frontend.c: slots a cycle; must run first, because the others use it */
+void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
+void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
+void calib_units(struct calib *k);    /* units.c: units, classes and forms */
+void calib_memory(struct calib *k);   /* memory.c: loads, stores, forwarding, caches, TLBs */
+void calib_special(struct calib *k);  /* special.c: divisions, strings, locked operations */
 
 #endif

@@ -18,25 +18,25 @@
 #endif
 
 enum {
-    SLOTS = 32,               /* pieces of executable code kept */
-    CHAIN = 4000,             /* adds in a clock chain, one cycle each */
-    CANARY = 4000,            /* nops in a canary */
-    TURN_CYCLES = 8000,       /* aim for one sample */
-    SAMPLES = 7,              /* of one measurement */
-    TRIES = 256,              /* disturbed ones kept */
+    SLOTS = 32,         /* pieces of executable code kept */
+    CHAIN = 4000,       /* adds in a clock chain, one cycle each */
+    CANARY = 4000,      /* nops in a canary */
+    TURN_CYCLES = 8000, /* aim for one sample */
+    SAMPLES = 7,        /* of one measurement */
+    TRIES = 256,        /* disturbed ones kept */
     RATIO_KEPT = 4096,
-    FILLS = LAB_DATA - 256 /* where the data area is not zero */
+    FILLS = LAB_DATA - 512 /* where the data area is not zero */
 };
 
 struct lab {
     uint8_t *code, *data;
     unsigned next;
     double deadline_s, start_s, budget_s, tsc_ghz;
-    double best_canary;    /* cycles per nop, undisturbed */
-    double overhead;       /* cycles of an empty call with its clock reads */
-    double clock_cost;     /* ticks that two clock reads in a row show */
-    double chain, canary;  /* ticks of the latest chain, cycles of the latest canary: brackets are shared */
-    unsigned faster;       /* canaries in a row that beat the best */
+    double best_canary;   /* cycles per nop, undisturbed */
+    double overhead;      /* cycles of an empty call with its clock reads */
+    double clock_cost;    /* ticks that two clock reads in a row show */
+    double chain, canary; /* ticks of the latest chain, cycles of the latest canary: brackets are shared */
+    unsigned faster;      /* canaries in a row that beat the best */
     double ratios[RATIO_KEPT], spreads[RATIO_KEPT];
     size_t ratio_count, spread_count;
     uint64_t samples, disturbed;
@@ -119,7 +119,8 @@ static double chain_ticks(void)
 static double canary_ticks(void)
 {
     uint64_t n = CANARY / 80, t = clock_ticks();
-    __asm__ volatile(".p2align 6\n1:\n\t.rept 80\n\t.byte 0x0f, 0x1f, 0x40, 0x00\n\t.endr\n\tdec %0\n\tjnz 1b" : "+r"(n)::"cc");
+    __asm__ volatile(".p2align 6\n1:\n\t.rept 80\n\t.byte 0x0f, 0x1f, 0x40, 0x00\n\t.endr\n\tdec %0\n\tjnz 1b"
+                     : "+r"(n)::"cc");
     return (double)(clock_ticks() - t);
 }
 
@@ -242,15 +243,8 @@ static void wake_vectors(void (*f)(uint64_t, void *), void *data, uint64_t turns
     while (time_now_s() < until);
 }
 
-double lab_call_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
+static double guarded_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
 {
-    if (!f || lab_seconds_left(l) < 0)
-        return -2;
-    if (sigsetjmp(back, 1)) {
-        guarded = 0;
-        return -1;
-    }
-    guarded = 1;
     f(1, data);
     bool quiet;
     wake_vectors(f, data, turns ? turns : 8);
@@ -263,8 +257,21 @@ double lab_call_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, u
         turns = want < 8 ? 8 : (uint64_t)want;
     }
     double cycles = repeat(l, f, data, turns) / (double)turns;
-    guarded = 0;
     return cycles > 0 ? cycles : 0;
+}
+
+double lab_call_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
+{
+    if (!f || lab_seconds_left(l) < 0)
+        return -2;
+    if (sigsetjmp(back, 1)) { /* nothing of this frame is used after the jump back */
+        guarded = 0;
+        return -1;
+    }
+    guarded = 1;
+    double cycles = guarded_cycles(l, f, data, turns);
+    guarded = 0;
+    return cycles;
 }
 
 /* ---- loops ---- */
@@ -295,10 +302,11 @@ static void put_prologue(struct lab_code *c, const struct lab *l, unsigned fill)
     }
 }
 
-/* What the registers are filled with: whole numbers, and values near 1 that no operation brings to an extreme soon. */
+/* What the registers are filled with: whole numbers, and values near 1.01 with all digits used, because divisions and
+ * roots of round numbers are done early. */
 static void write_fills(struct lab *l)
 {
-    static const uint64_t patterns[] = {0, 0x0102030405060708u, 0x3f8000113f800011u, 0x3ff0000010000123u};
+    static const uint64_t patterns[] = {0, 0x0102030405060708u, 0x3f814a3d3f814a3du, 0x3ff029f5c28f5c29u};
     for (size_t f = 0; f < ARRAY_LEN(patterns); f++)
         for (size_t i = 0; i < 8; i++)
             memcpy(l->data + FILLS + f * 64 + i * 8, &patterns[f], 8);
@@ -320,7 +328,7 @@ double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill
     lab_put(c, body->bytes, body->len);
     size_t tail = c->len % 32;
     if (tail > 32 - 9)
-        lab_align(c, 32, 0); /* some cores are slow on a branch that touches a 32-byte boundary */
+        lab_align(c, 32, 0);                  /* some cores are slow on a branch that touches a 32-byte boundary */
     LAB_PUT(c, 0x49, 0xff, 0xcf, 0x0f, 0x85); /* dec r15; jnz top */
     lab_put_le32(c, (uint32_t)(top - (c->len + 4)));
     put_epilogue(c, l);
@@ -402,12 +410,15 @@ static int check_clock(struct lab *l)
     double s0 = time_now_s();
     while (time_now_s() - s0 < 0.02)
         if (clock_ticks() < t0)
-            return diag_error("the time stamp counter runs backwards on this machine; mtool cannot calibrate it, name a "
-                              "description of machines/ instead");
+            return diag_error(
+                "the time stamp counter runs backwards on this machine; mtool cannot calibrate it, name a "
+                "description of machines/ instead");
     double ghz = (double)(clock_ticks() - t0) / (time_now_s() - s0) * 1e-9;
     if (ghz < 0.1 || ghz > 20)
-        return diag_error("the time stamp counter runs at %.3f GHz, which cannot be; mtool cannot calibrate this machine, "
-                          "name a description of machines/ instead", ghz);
+        return diag_error(
+            "the time stamp counter runs at %.3f GHz, which cannot be; mtool cannot calibrate this machine, "
+            "name a description of machines/ instead",
+            ghz);
     l->tsc_ghz = ghz;
     return 0;
 }
@@ -477,4 +488,7 @@ double lab_noise(const struct lab *l)
 }
 double lab_tsc_ghz(const struct lab *l) { return l->tsc_ghz; }
 double lab_disturbed_share(const struct lab *l) { return l->samples ? (double)l->disturbed / (double)l->samples : 0; }
-bool lab_has_vectors(const struct lab *l, unsigned bits) { return bits <= 128 || (bits <= 256 ? l->has256 : l->has512); }
+bool lab_has_vectors(const struct lab *l, unsigned bits)
+{
+    return bits <= 128 || (bits <= 256 ? l->has256 : l->has512);
+}

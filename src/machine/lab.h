@@ -8,7 +8,8 @@
 
 #include "base/base.h"
 
-/* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros (the last 256 are not), r15 counts turns. */
+/* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros (the last 512 are not), r15 counts
+ * turns. */
 enum { LAB_DATA = 1 << 16, LAB_BASE = 14, LAB_COUNTER = 15, LAB_CODE = 1 << 16 };
 
 struct lab_code { /* code under construction; full: more was put than fits, never run */
@@ -18,7 +19,7 @@ struct lab_code { /* code under construction; full: more was put than fits, neve
 };
 void lab_put(struct lab_code *c, const void *bytes, size_t len);
 #define LAB_PUT(c, ...) lab_put((c), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
-void lab_put_nops(struct lab_code *c, size_t bytes);      /* as few instructions as possible */
+void lab_put_nops(struct lab_code *c, size_t bytes);       /* as few instructions as possible */
 void lab_align(struct lab_code *c, size_t to, size_t off); /* until the length is `off` modulo `to` */
 void lab_put_le32(struct lab_code *c, uint32_t v);
 void lab_put_le64(struct lab_code *c, uint64_t v);
@@ -52,7 +53,7 @@ bool lab_was_unsure(const struct lab *l);
 double lab_seconds_left(const struct lab *l);
 double lab_core_per_tsc(const struct lab *l); /* median over all samples */
 double lab_tsc_ghz(const struct lab *l);
-double lab_noise(const struct lab *l);        /* median relative spread of samples */
+double lab_noise(const struct lab *l); /* median relative spread of samples */
 double lab_disturbed_share(const struct lab *l);
 bool lab_has_vectors(const struct lab *l, unsigned bits); /* 256, 512 usable? */
 

@@ -53,10 +53,7 @@ static unsigned operand_kinds(const char *form, char kinds[OPERANDS])
     return n;
 }
 
-static bool has(const uint8_t *list, unsigned n, unsigned reg)
-{
-    return memchr(list, (int)reg, n) != NULL;
-}
+static bool has(const uint8_t *list, unsigned n, unsigned reg) { return memchr(list, (int)reg, n) != NULL; }
 
 static unsigned numbering(char kind) { return kind == 'r' ? X86_REG_GPR0 : kind == 'x' ? X86_REG_VEC0 : X86_REG_MASK0; }
 
@@ -155,11 +152,15 @@ static bool put(struct lab_code *c, const char *form, const struct x86_choice *c
     return len != 0;
 }
 
-/* A conditional jump is timed together with the comparison before it, not taken: test r12,r12; jz next. */
+/* A conditional jump is timed together with the comparison before it, not taken: test r12,r12; jz next. None touches a
+ * multiple of 32 bytes, which some cores are slow at. */
 static bool put_branches(struct lab_code *c, unsigned count)
 {
-    while (count-- > 0)
+    for (; count > 0; count--) {
+        if (c->len % 32 + 5 > 31)
+            lab_align(c, 32, 0);
         LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00);
+    }
     return true;
 }
 
@@ -247,13 +248,47 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
         return -1;
     }
     unsigned ff = timing_fill(f), fg = timing_fill(g);
-    unsigned fill = (ff | fg) & LAB_FILL_WIDE ? (fmax(ff & 3, fg & 3) > 0 ? LAB_FILL_WIDE | ((ff & 3) ? (ff & 3) : (fg & 3)) : 0)
-                                             : ((ff & 3) ? ff : fg);
+    unsigned fill = (ff | fg) & LAB_FILL_WIDE
+                        ? (fmax(ff & 3, fg & 3) > 0 ? LAB_FILL_WIDE | ((ff & 3) ? (ff & 3) : (fg & 3)) : 0)
+                        : ((ff & 3) ? ff : fg);
     double cycles = loop(k, c, fill);
     return cycles < 0 ? -1 : cycles / rounds;
 }
 
 /* ---- latency ---- */
+
+/* Divisions and roots end early at round values, to which a chain of them tends: a multiplication keeps it away. */
+static const char *refresher(const char *form)
+{
+    static const struct {
+        const char *part, *legacy, *wide_y, *wide_z;
+    } ways[] = {{"ss", "mulss x,x", NULL, NULL},
+                {"sd", "mulsd x,x", NULL, NULL},
+                {"ps", "mulps x,x", "vmulps y,y,y", "vmulps z,z,z"},
+                {"pd", "mulpd x,x", "vmulpd y,y,y", "vmulpd z,z,z"}};
+    const char *end = form + strcspn(form, " ");
+    if (!strstr(form, "div") && !strstr(form, "sqrt"))
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+        if (strncmp(end - 2, ways[i].part, 2) == 0)
+            return strchr(end, 'z') ? ways[i].wide_z : strchr(end, 'y') ? ways[i].wide_y : ways[i].legacy;
+    return NULL;
+}
+
+static double refreshed_chain(struct calib *k, const char *form, const struct shape *s, const char *mul)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    bool ok = true;
+    for (unsigned i = 0; i < COPIES / 4 && ok; i++) {
+        struct x86_choice choice = choose(form, s, 0), by = {.regs = {0, form[0] == 'v' ? 0 : 14, 14}};
+        if (s->source[0] >= 0)
+            choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
+        ok = put(c, form, &choice) && put(c, mul, &by);
+    }
+    double cycles = ok ? loop(k, c, timing_fill(form)) : -1;
+    const struct timed_form *t = timing_of(k, mul);
+    return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
+}
 
 static double chain_through(struct calib *k, const char *form, const struct shape *s, int source)
 {
@@ -292,7 +327,8 @@ static const char *way_back(char from, char to, bool vex)
     return from == 'k' ? "vpmovm2d z,k" : "vpmovd2m k,z";
 }
 
-static double round_trip(struct calib *k, const char *form, const struct shape *s, int source, const char *const *back, unsigned backs)
+static double round_trip(struct calib *k, const char *form, const struct shape *s, int source, const char *const *back,
+                         unsigned backs)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     bool ok = true;
@@ -314,7 +350,7 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     return cycles < 0 ? -1 : cycles / (COPIES / 2);
 }
 
-static double known_latency(struct calib *k, const char *form)
+static double known_latency(const struct calib *k, const char *form)
 {
     for (size_t i = 0; i < k->forms.len; i++)
         if (strcmp(k->forms.data[i].form, form) == 0 && k->forms.data[i].latency >= 0)
@@ -352,6 +388,8 @@ double timing_latency(struct calib *k, const char *form)
         return -1;
     if (s.implicit || !s.count || strncmp(form, "lea", 3) == 0)
         return chain_through(k, form, &s, -1);
+    if (refresher(form))
+        return refreshed_chain(k, form, &s, refresher(form));
     if (!s.has_dest)
         return s.sets_flags ? flags_latency(k, form, &s) : -1;
     if (s.source[0] < 0 && s.other >= 0 && !s.reads_dest)
@@ -441,8 +479,8 @@ static void time_line(struct calib *k, const struct form_line *l)
 
 void timing_all(struct calib *k)
 {
-    static const char *const first[] = {"cmovcc r64,r64", "movq r64,x", "movq x,r64", "kmovw k,r32", "kmovw r32,k",
-                                        "vpmovm2d z,k"};
+    static const char *const first[] = {"cmovcc r64,r64", "movq r64,x",  "movq x,r64",
+                                        "kmovw k,r32",    "kmovw r32,k", "vpmovm2d z,k"};
     for (size_t i = 0; i < ARRAY_LEN(first); i++) /* others' latencies are told by theirs */
         if (i < 3 || lab_has_vectors(k->lab, 512))
             time_form(k, first[i]);

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Operations of one slot and one unit, on as many different units as possible; the second where the first is missing. */
+/* Operations of one slot and one unit, on as many different units as possible; the second where the first is missing.
+ */
 static const char *const basis_forms[][2] = {
     {"add r64,r64", NULL},
     {"lea r64,b+d", NULL},
@@ -107,7 +108,7 @@ static void add_units(struct calib *k, const struct port_family *f, size_t n, un
         char name[16];
         snprintf(name, sizeof name, "p%u", p);
         uint32_t unit = machine_add_unit(m, name, 1, 1);
-        m->units[unit].queue = 0;
+        m->units[unit].queue = 0; /* the array may have moved: not in one expression */
     }
     for (size_t i = 0; i < n; i++) {
         char name[MACHINE_NAME_LEN];
@@ -243,10 +244,13 @@ static uint32_t class_like(struct machine *m, const char *form, struct machine_c
 {
     struct x86_detail d = detail_of_form(form);
     bool gone = !c->use_count && c->latency < 0.5;
-    const char *family = gone ? "eliminated" : machine_family(&d), *width = d.op_bits > 256 ? ".z" : d.op_bits > 128 ? ".y" : "";
+    const char *family = gone ? "eliminated" : machine_family(&d), *width = d.op_bits > 256   ? ".z"
+                                                                            : d.op_bits > 128 ? ".y"
+                                                                                              : "";
     for (uint32_t i = 0; i < m->class_count; i++) {
         size_t n = strlen(family);
-        bool kin = strncmp(m->classes[i].name, family, n) == 0 && (!m->classes[i].name[n] || m->classes[i].name[n] == '.');
+        bool kin =
+            strncmp(m->classes[i].name, family, n) == 0 && (!m->classes[i].name[n] || m->classes[i].name[n] == '.');
         if (kin && same_class(&m->classes[i], c))
             return i;
     }
@@ -303,7 +307,8 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
         add_use(&c, t->ports[i], 1);
     }
     if (is_slow(k, t, c.slots, ports))
-        add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"), fmax(1, floor(t->interval + 0.4)));
+        add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"),
+                fmax(1, floor(t->interval + 0.4)));
     c.latency_high = c.latency;
     return c;
 }
@@ -376,8 +381,10 @@ void calib_units(struct calib *k)
     machine_add_unit(k->m, "slow", 1, 1);
     uint32_t anywhere = ports_of_basis(f, n, "add r64,r64"), branch = ports_of_basis(f, n, "jcc i");
     name_ports(k->m, branch);
-    struct machine_class other = {.name = "other", .latency = 2, .latency_high = 2, .slots = 1, .use_count = 1, .uses = {{anywhere, 1}}};
-    struct machine_class jcc = {.name = "branch", .latency = 1, .latency_high = 1, .slots = 1, .use_count = 1, .uses = {{branch, 1}}};
+    struct machine_class other = {
+        .name = "other", .latency = 2, .latency_high = 2, .slots = 1, .use_count = 1, .uses = {{anywhere, 1}}};
+    struct machine_class jcc = {
+        .name = "branch", .latency = 1, .latency_high = 1, .slots = 1, .use_count = 1, .uses = {{branch, 1}}};
     struct machine_class nop = {.name = "nop", .slots = 1};
     machine_add_class(k->m, &other);
     machine_add_class(k->m, &jcc);

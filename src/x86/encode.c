@@ -10,9 +10,9 @@ static const struct {
     const char *text;
     ZydisRegister first;
 } kinds[] = {
-    {"r8", ZYDIS_REGISTER_AL},   {"r16", ZYDIS_REGISTER_AX},  {"r32", ZYDIS_REGISTER_EAX}, {"r64", ZYDIS_REGISTER_RAX},
-    {"x", ZYDIS_REGISTER_XMM0},  {"y", ZYDIS_REGISTER_YMM0},  {"z", ZYDIS_REGISTER_ZMM0},  {"k", ZYDIS_REGISTER_K0},
-    {"mm", ZYDIS_REGISTER_MM0},  {"st", ZYDIS_REGISTER_ST0},
+    {"r8", ZYDIS_REGISTER_AL},  {"r16", ZYDIS_REGISTER_AX}, {"r32", ZYDIS_REGISTER_EAX}, {"r64", ZYDIS_REGISTER_RAX},
+    {"x", ZYDIS_REGISTER_XMM0}, {"y", ZYDIS_REGISTER_YMM0}, {"z", ZYDIS_REGISTER_ZMM0},  {"k", ZYDIS_REGISTER_K0},
+    {"mm", ZYDIS_REGISTER_MM0}, {"st", ZYDIS_REGISTER_ST0},
 };
 
 static ZydisMnemonic mnemonic_of(const char *name)
