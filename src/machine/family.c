@@ -57,6 +57,8 @@ static bool is_double(const char *name)
 static const char *refine(const struct x86_detail *d, const char *name, const char *family)
 {
     bool gpr_only = !strpbrk(d->form + strcspn(d->form, " "), "xyz");
+    if (strcmp(family, "string") == 0 && strchr(d->form, ',')) /* movsd x,x and cmpsd x,x,i share their names */
+        return name[0] == 'm' ? "shuffle" : "fadd";
     if (strcmp(family, "fdiv") == 0)
         return is_double(name) ? "fdiv64" : "fdiv32";
     if (strcmp(family, "fsqrt") == 0)

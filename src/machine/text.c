@@ -436,8 +436,8 @@ static int read_lines(struct reader *r)
                      "it was cut short: write it anew with mtool calibrate");
     if (!r->m->unit_count || !machine_class_named(r->m, "other"))
         return wrong(r, "a machine needs at least one unit and the class \"other\"", "add them");
-    if (r->m->max_issue <= 0)
-        return wrong(r, "maximum-multiple-issue must be positive", "mend it");
+    if (r->m->max_issue <= 0 || r->m->issue_share <= 0)
+        return wrong(r, "maximum-multiple-issue and issue-share must be positive", "mend them");
     return 0;
 }
 

@@ -241,6 +241,14 @@ static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t rea
 
 static bool starts_window(const struct sim_core *c, uint64_t window) { return c->redirected || window != c->window; }
 
+/* Does a branch, with the comparison that it is fused with, touch the boundary that the fetch is slow at? */
+static bool crosses(const struct sim_core *c, const struct sim_insn *i, bool fused)
+{
+    uint64_t boundary = (uint64_t)c->m->cross_boundary;
+    uint64_t first = fused ? c->insns[c->fused_first].addr : i->addr;
+    return boundary && first / boundary != (i->addr + i->len) / boundary;
+}
+
 /* When the front end has this instruction. A taken branch ends its window. */
 static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
@@ -257,7 +265,7 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
         c->fetch_at += ticks(m->fetch_extra);
         c->window_ops = 1;
     }
-    if (i->flags & INSN_CROSSES)
+    if (i->flags & INSN_BRANCH && crosses(c, i, fused))
         c->fetch_at += ticks(m->cross_cost);
     return c->fetch_at;
 }
@@ -276,12 +284,13 @@ static double interval_after(const struct machine *m, const struct sim_insn *i)
 
 static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
 {
-    if (flags & SIM_MISPREDICTED)
-        c->fetch_at = later(c->fetch_at, done + ticks(c->m->mispredict));
+    bool waits = c->m->indirect_waits > 0 && i->flags & INSN_INDIRECT && !(i->flags & INSN_RET);
+    if (flags & SIM_MISPREDICTED || waits)
+        c->fetch_at = later(c->fetch_at, done + ticks(waits ? c->m->indirect_interval : c->m->mispredict));
     if (!(flags & (SIM_TAKEN | SIM_MISPREDICTED)))
         return;
     c->redirected = true;
-    c->last_taken = later(c->last_taken, c->fetch_at) + ticks(interval_after(c->m, i));
+    c->last_taken = later(c->last_taken, c->fetch_at) + ticks(waits ? 0 : interval_after(c->m, i));
     if (c->m->fetch_window <= 0)
         c->fetch_at = c->last_taken;
 }
@@ -345,7 +354,7 @@ static void wait_queue(struct sim_core *c, const struct sim_use *u)
 
 static uint32_t whole_slots(const struct sim_core *c, const struct sim_insn *i)
 {
-    double slots = (double)i->slots * c->m->max_issue / TICK;
+    double slots = (double)i->slots * c->m->max_issue * c->m->issue_share / TICK;
     return slots < 1.5 ? 1 : slots > 64 ? 64 : (uint32_t)(slots + 0.5);
 }
 
@@ -709,6 +718,11 @@ void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t f
 }
 
 void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value) { c->values.reg[reg & 15] = value; }
+
+void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16])
+{
+    memcpy(c->values.reg, regs, sizeof c->values.reg);
+}
 
 /* ---- life ---- */
 

@@ -112,7 +112,7 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->base = out->index = X86_REG_NONE;
     out->effect_dst = out->effect_src = X86_REG_NONE;
     out->cond = 255;
-    out->slots = (int32_t)ticks(1 / m->max_issue);
+    out->slots = (int32_t)ticks(1 / m->max_issue / m->issue_share);
     if (x86_detail_decode(bytes, avail, &d) < 0)
         return -1;
     const struct machine_class *op = machine_class_of(m, &d, NULL);
@@ -134,9 +134,6 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
         take_store(m, &d, out);
     if (d.is_load && !(out->flags & INSN_HAS_OP))
         out->flags |= INSN_LOAD_RESULT;
-    uint64_t boundary = (uint64_t)m->cross_boundary;
-    if (d.is_branch && boundary && addr / boundary != (addr + d.len) / boundary)
-        out->flags |= INSN_CROSSES;
-    out->slots = (int32_t)ticks(slots_of(m, &d, op) / m->max_issue);
+    out->slots = (int32_t)ticks(slots_of(m, &d, op) / m->max_issue / m->issue_share);
     return 0;
 }

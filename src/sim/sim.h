@@ -87,12 +87,37 @@ enum {
  * sum for moves, lea, add and sub, push, pop, and loads of what was stored; so equal addresses are found equal where
  * plain arithmetic shows it (stack slots, the same element twice), and all others are taken as different. */
 void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t flags);
-/* Sets a general register (0 rax ... 15 r15) to a known value; those set give true addresses. */
+/* Sets a general register (0 rax ... 15 r15), or all of them, to known values; those set give true addresses. */
 void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value);
+void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16]);
 /* Ends the window: what is still in flight retires and is attributed. */
 void sim_core_flush(struct sim_core *c);
 
 double sim_core_cycles(const struct sim_core *c);                /* attributed since sim_core_new */
 const struct sim_cost *sim_core_costs(const struct sim_core *c); /* one for each instruction of the table */
+
+/* ---- selftest.c: how far off the core model is on this machine ---- */
+
+struct sim_selftest_options {
+    double budget_s; /* seconds it may take; 0: 10 */
+    uint32_t seed;   /* of the draw of kernels for fitting and for scoring; 0: 1 */
+    bool keep;       /* score only: neither fit nor change the description */
+};
+struct sim_selftest_case {
+    const char *name, *kind; /* of the kernel: "integer", "float", "memory", "branch" */
+    bool wide;               /* compiled for 256-bit vectors */
+    bool fitted;             /* used for fitting; else for scoring */
+    double instructions;     /* of one run of the kernel */
+    double true_cycles, predicted_cycles;
+};
+struct sim_selftest_result {
+    struct sim_selftest_case *cases; /* in the caller's arena */
+    size_t count;
+};
+/* Runs small kernels on this CPU, timed, and in the model, on the recorded stream of the same code. Half of them, drawn
+ * at random, fit the few parameters that calibration cannot measure; the errors of the other half are written into m
+ * (machine_error_of) as its error bar. 0, or -1 after one line. result and a may be NULL. */
+int sim_selftest(struct machine *m, const struct sim_selftest_options *options, struct arena *a,
+                 struct sim_selftest_result *result);
 
 #endif

@@ -597,7 +597,7 @@ int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out
     take_operands(&w);
     find_idioms(&w);
     find_effect(&w);
-    out->is_pure_move = is_move(&w) && (out->is_load != out->is_store);
+    out->is_pure_move = is_move(&w) && !out->is_gather && (out->is_load != out->is_store);
     unsigned vec = widest_vector(&w);
     out->op_bits = (uint16_t)(vec ? vec : w.in.operand_width);
     put_form(&w);

@@ -146,4 +146,17 @@ struct x86_detail {
 /* 0, or -1 if the bytes are no instruction. */
 int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out);
 
+/* ---- encode.c: for calibration, code made at run time ---- */
+
+/* What stands for the operands of a form; numbers of registers within their class (0 rax or xmm0, ...). */
+struct x86_choice {
+    uint8_t regs[5]; /* for the register operands, in their order ("cl" takes none) */
+    int64_t imm;
+    uint8_t base, index, scale; /* for "m" and lea: GPR numbers; X86_REG_NONE: none; scale 0 is taken as 1 */
+    int32_t disp;
+};
+/* The bytes of an instruction of this form (as x86_detail writes it; not jumps, calls, rep and lock), or 0 if there is
+ * none. "cmovcc", "setcc" get the condition zero, "cmovbe", "setbe" below or equal. */
+int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15]);
+
 #endif

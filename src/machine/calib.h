@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the parts of the calibration share: the bench (lab.h), what has been timed, and the units found. */
+#ifndef MTOOL_MACHINE_CALIB_H
+#define MTOOL_MACHINE_CALIB_H
+
+#include "machine/impl.h"
+#include "machine/lab.h"
+
+enum { CALIB_BASIS_MAX = 32, CALIB_PORT_MAX = 14 };
+
+struct timed_form {
+    const char *form;
+    double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
+    uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
+    unsigned part_count;
+    bool unsure; /* timed while others disturbed the core */
+};
+
+/* ---- timing.c: one form ---- */
+
+struct calib {
+    struct lab *lab;
+    struct arena *arena;
+    double width; /* slots a cycle */
+    bool quick;
+    VEC(struct timed_form) forms;
+    bool unsure;       /* some timing since this was last cleared was disturbed */
+    struct machine *m; /* under construction */
+};
+/* Appends copies of the instruction that do not wait for each other; registers from one of two disjoint halves. */
+bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, bool other_half);
+/* What lab_loop_cycles must fill vector registers with for this form. */
+unsigned timing_fill(const char *form);
+double timing_latency(struct calib *k, const char *form);  /* negative: not on this CPU, or no chain could be made */
+double timing_interval(struct calib *k, const char *form); /* negative: not on this CPU */
+double timing_slots(struct calib *k, const char *form, double interval);
+/* Cycles of one round of a of form f among b of form g. */
+double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
+/* All forms of forms.def that this CPU has, timed into k->forms. */
+void timing_all(struct calib *k);
+/* The timed form of that name, timed now if it was not; NULL if the CPU lacks it. */
+const struct timed_form *timing_of(struct calib *k, const char *form);
+
+/* ---- ports.c: units from timings; knows no machine ---- */
+
+struct port_family { /* a form of one operation that keeps one of several ports busy for a cycle */
+    const char *form;
+    double interval;
+    uint32_t ports; /* found */
+};
+struct port_mix { /* `a` of family i among `b` of family j take so many cycles a round */
+    unsigned i, j, a, b;
+    double cycles;
+};
+/* Finds a set of ports for each family that explains all intervals and mixes as well as it can. Returns the number of
+ * ports, and the mean relative deviation in *misfit. Deterministic. */
+unsigned ports_solve(struct port_family *families, size_t family_count, const struct port_mix *mixes, size_t mix_count,
+                     double width, double *misfit);
+
+/* ---- the parts ---- */
+
+void calib_width(struct calib *k);    /* frontend.c: slots a cycle; must run first, because the others use it */
+void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
+void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
+void calib_units(struct calib *k);    /* units.c: units, classes and forms */
+void calib_memory(struct calib *k);   /* memory.c: loads, stores, forwarding, caches, TLBs */
+void calib_special(struct calib *k);  /* special.c: divisions, strings, locked operations */
+
+#endif

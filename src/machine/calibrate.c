@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The running machine to its description: the parts of the calibration in their order, on one quiet CPU, within a
+ * budget of time. What could not be timed keeps the value of the generic description. */
+#include "machine/calib.h"
+
+#include <cpuid.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const char *cpu_name(struct arena *a)
+{
+    uint32_t r[13] = {0};
+    char *text = (char *)r;
+    if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+        return "unknown x86-64";
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    return arena_strdup(a, str_printable(a, text + strspn(text, " ")));
+}
+
+static const char *today(struct arena *a)
+{
+    time_t now = time(NULL);
+    struct tm t;
+    char text[16] = "";
+    if (gmtime_r(&now, &t))
+        strftime(text, sizeof text, "%Y-%m-%d", &t);
+    return arena_strdup(a, text);
+}
+
+static double clamp_budget(const struct machine_calibrate_options *o)
+{
+    double s = o && o->budget_s > 0 ? o->budget_s : 30;
+    return s > 60 ? 60 : s;
+}
+
+/* Parts in this order, because later ones use what earlier ones found: the width counts slots, branches are a family of
+ * operations, the classes name the units of calls and divisions, the window needs the loads' units. */
+static const struct {
+    void (*part)(struct calib *k);
+    unsigned measurements; /* about so many, for sharing out the time */
+} parts[] = {
+    {calib_width, 6},    {timing_all, 2600},  {calib_units, 5000}, {calib_frontend, 90},
+    {calib_memory, 700}, {calib_special, 60}, {calib_window, 120},
+};
+
+static void run_parts(struct calib *k)
+{
+    unsigned left = 0;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        left += parts[i].measurements;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        lab_plan(k->lab, k->quick ? left / 8 : left);
+        double start = time_now_s();
+        parts[i].part(k);
+        left -= parts[i].measurements;
+        diag_debug(1, "calibrate: part %zu took %.2f s", i, time_now_s() - start);
+    }
+    diag_progress_end();
+}
+
+static int finish(struct calib *k, struct machine **out)
+{
+    struct machine *m = k->m;
+    m->tsc_ghz = round(lab_tsc_ghz(k->lab) * 1e4) / 1e4;
+    m->core_per_tsc = round(lab_core_per_tsc(k->lab) * 1e4) / 1e4;
+    m->noise = round(lab_noise(k->lab) * 1e4) / 1e4;
+    m->name = cpu_name(m->arena);
+    m->date = today(m->arena);
+    m->source = "calibrated";
+    diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
+               100 * lab_disturbed_share(k->lab), 100 * m->noise);
+    if (k->forms.len < 20 || m->core_per_tsc <= 0) {
+        machine_free(m);
+        return diag_error(
+            "this machine was never quiet enough to time instructions; calibrate again when less runs on it, "
+            "or name a description of machines/");
+    }
+    *out = m;
+    return 0;
+}
+
+int machine_calibrate(const struct machine_calibrate_options *options, struct machine **out)
+{
+    struct calib k = {.quick = options && options->quick};
+    double budget = clamp_budget(options);
+    k.lab = lab_open(k.quick ? budget / 10 : budget);
+    if (!k.lab)
+        return -1;
+    k.arena = arena_new();
+    k.m = machine_new();
+    run_parts(&k);
+    int rc = finish(&k, out);
+    lab_close(k.lab);
+    VEC_FREE(&k.forms);
+    arena_free(k.arena);
+    return rc;
+}

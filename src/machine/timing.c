@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One form of instruction, timed: latency in a chain of dependent copies, interval among independent ones, slots by
+ * filling up the width with nops. What a copy reads and writes is found by decoding it, not listed. */
+#include "machine/calib.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { OPERANDS = 5, COPIES = 120 };
+
+static const struct form_line {
+    char kind; /* I: as is; 2: 32 and 64 bits; V: xmm and ymm; Z: as is, but needs 512 bits */
+    const char *name, *operands;
+} lines[] = {
+#define I(text) {'I', text, ""},
+#define I2(name, operands) {'2', name, operands},
+#define V(name, operands) {'V', name, operands},
+#define Z(text) {'Z', text, ""},
+#include "machine/forms.def"
+#undef I
+#undef I2
+#undef V
+#undef Z
+};
+
+/* ---- the shape of a form ---- */
+
+struct shape {
+    char kind[OPERANDS]; /* of each register operand: r, x (any vector), k */
+    unsigned count;
+    bool has_dest, reads_dest, implicit; /* implicit: works on rax and rdx */
+    bool second_dest;                    /* the second operand is written as well */
+    int source[2];                       /* operands read that are of the destination's kind, or -1 */
+    int other;                           /* an operand read that is of another kind, or -1 */
+    bool sets_flags, is_vex;
+};
+
+static unsigned operand_kinds(const char *form, char kinds[OPERANDS])
+{
+    unsigned n = 0;
+    const char *s = form + strcspn(form, " {");
+    while (*s && n < OPERANDS) {
+        s += strspn(s, " ,{}");
+        if (*s == 'r')
+            kinds[n++] = 'r';
+        else if (*s == 'x' || *s == 'y' || *s == 'z')
+            kinds[n++] = 'x';
+        else if (*s == 'k')
+            kinds[n++] = 'k';
+        s += strcspn(s, " ,{}");
+    }
+    return n;
+}
+
+static bool has(const uint8_t *list, unsigned n, unsigned reg) { return memchr(list, (int)reg, n) != NULL; }
+
+static unsigned numbering(char kind) { return kind == 'r' ? X86_REG_GPR0 : kind == 'x' ? X86_REG_VEC0 : X86_REG_MASK0; }
+
+/* False if the form cannot be encoded. */
+static bool find_shape(const char *form, struct shape *s)
+{
+    static const uint8_t probe[OPERANDS] = {5, 6, 7, 3, 2};
+    struct x86_choice c = {{5, 6, 7, 3, 2}, 3, LAB_BASE, X86_REG_NONE, 0, 0};
+    uint8_t bytes[15];
+    struct x86_detail d;
+    memset(s, 0, sizeof *s);
+    s->source[0] = s->source[1] = s->other = -1;
+    if (strchr(form, '*') || strstr(form, "+i"))
+        c.index = LAB_BASE;
+    int len = x86_encode_form(form, &c, bytes);
+    if (!len || x86_detail_decode(bytes, (size_t)len, &d) < 0)
+        return false;
+    s->count = operand_kinds(form, s->kind);
+    s->is_vex = form[0] == 'v' || form[0] == 'k';
+    s->sets_flags = has(d.writes, d.write_count, X86_REG_FLAGS_ZAPS) || has(d.writes, d.write_count, X86_REG_FLAGS_C);
+    for (unsigned i = 0; i < s->count; i++) {
+        unsigned reg = numbering(s->kind[i]) + probe[i];
+        bool read = has(d.reads, d.read_count, reg), written = has(d.writes, d.write_count, reg);
+        s->second_dest = s->second_dest || (i == 1 && written);
+        if (i == 0) {
+            s->has_dest = written;
+            s->reads_dest = written && read;
+        } else if (read && s->has_dest && s->kind[i] == s->kind[0]) {
+            s->source[s->source[0] >= 0] = (int)i;
+        } else if (read || (i == 0 && !written)) {
+            s->other = (int)i;
+        }
+    }
+    s->implicit = !s->has_dest && has(d.writes, d.write_count, 0);
+    return true;
+}
+
+unsigned timing_fill(const char *form)
+{
+    const char *end = form + strcspn(form, " {");
+    unsigned wide = strpbrk(end, "yz") ? LAB_FILL_WIDE : 0;
+    if (!strpbrk(end, "xyz"))
+        return LAB_FILL_NONE;
+    if (form[0] == 'p' || strncmp(form, "vp", 2) == 0)
+        return wide | LAB_FILL_INT;
+    char last = end[-1], before = end[-2];
+    bool is_float = before == 's' || before == 'p' || strstr(form, "ps") || strstr(form, "ss");
+    return wide | (last == 'd' && is_float ? LAB_FILL_DOUBLE : is_float ? LAB_FILL_FLOAT : LAB_FILL_INT);
+}
+
+/* ---- copies ---- */
+
+/* Register numbers that copies may write (two disjoint halves) and those that are only read. */
+static const uint8_t gpr_pool[2][5] = {{0, 3, 2, 6, 7}, {5, 8, 9, 10, 11}};
+static const uint8_t gpr_all[] = {0, 3, 2, 6, 7, 5, 8, 9, 10, 11};
+
+static uint8_t written_register(char kind, unsigned i, int half)
+{
+    if (kind == 'r')
+        return half < 0 ? gpr_all[i % ARRAY_LEN(gpr_all)] : gpr_pool[half][i % 5];
+    if (kind == 'x')
+        return (uint8_t)(half < 0 ? i % 13 : i % 6 + (unsigned)half * 6);
+    return (uint8_t)(1 + i % 5);
+}
+
+/* Registers that are only read; neighbours differ, or x op x would be a zero idiom. */
+static uint8_t read_register(char kind, unsigned i)
+{
+    return (uint8_t)((kind == 'r' ? 12 : kind == 'x' ? 14 : 6) + (i & 1));
+}
+
+static struct x86_choice choose(const char *form, const struct shape *s, uint8_t dest)
+{
+    struct x86_choice c = {.imm = 3, .base = 12, .index = X86_REG_NONE, .disp = 8};
+    const char *address = form + strcspn(form, " ");
+    bool is_lea = strncmp(form, "lea", 3) == 0;
+    for (unsigned i = 0; i < s->count; i++)
+        c.regs[i] = i == 0 && s->has_dest ? dest : read_register(s->kind[i], i);
+    if (s->second_dest)
+        c.regs[1] = 11;
+    if (is_lea) {
+        c.base = strstr(address, ",b") ? 12 : X86_REG_NONE; /* not r13, which needs a displacement */
+        c.index = strchr(address, 'i') ? 13 : X86_REG_NONE;
+        c.scale = strchr(address, '*') ? 4 : 1;
+        c.disp = strchr(address, 'd') ? 8 : 0;
+    }
+    return c;
+}
+
+static bool put(struct lab_code *c, const char *form, const struct x86_choice *choice)
+{
+    uint8_t bytes[15];
+    int len = x86_encode_form(form, choice, bytes);
+    if (len)
+        lab_put(c, bytes, (size_t)len);
+    return len != 0;
+}
+
+/* A conditional jump is timed together with the comparison before it, not taken: test r12,r12; jz next. None touches a
+ * multiple of 32 bytes, which some cores are slow at. */
+static bool put_branches(struct lab_code *c, unsigned count)
+{
+    for (; count > 0; count--) {
+        if (c->len % 32 + 5 > 31)
+            lab_align(c, 32, 0);
+        LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00);
+    }
+    return true;
+}
+
+static bool put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, int half)
+{
+    struct shape s;
+    if (strcmp(form, "jcc i") == 0)
+        return put_branches(c, count);
+    if (!find_shape(form, &s))
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t dest = written_register(s.count ? s.kind[0] : 'r', first + i, half);
+        struct x86_choice choice = choose(form, &s, dest);
+        if (s.second_dest)
+            choice.regs[1] = written_register(s.kind[1], first + i + (half < 0 ? 5 : 2), half);
+        if (s.implicit) /* cut the chain through rax */
+            LAB_PUT(c, 0xb8, 3, 0, 0, 0);
+        if (!put(c, form, &choice))
+            return false;
+    }
+    return true;
+}
+
+bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, bool other_half)
+{
+    return put_copies(c, form, first, count, other_half);
+}
+
+/* ---- interval, slots, mixes ---- */
+
+static double loop(struct calib *k, struct lab_code *c, unsigned fill)
+{
+    double cycles = lab_loop_cycles(k->lab, c, fill);
+    k->unsure = k->unsure || lab_was_unsure(k->lab);
+    free(c);
+    return cycles;
+}
+
+double timing_interval(struct calib *k, const char *form)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    if (!put_copies(c, form, 0, COPIES, -1)) {
+        free(c);
+        return -1;
+    }
+    double cycles = loop(k, c, timing_fill(form));
+    return cycles < 0 ? -1 : cycles / COPIES;
+}
+
+double timing_slots(struct calib *k, const char *form, double interval)
+{
+    struct shape s;
+    double span = fmax(4, interval * 1.5);
+    unsigned nops = (unsigned)(span * k->width + 0.5), rounds = nops < 40 ? 200 / (nops + 1) : 4;
+    if (interval > 60 || !find_shape(form, &s))
+        return -1;
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (unsigned r = 0; r < rounds; r++) {
+        put_copies(c, form, r, 1, 0);
+        for (unsigned i = 0; i < nops; i++)
+            lab_put_nops(c, 4);
+    }
+    double cycles = loop(k, c, timing_fill(form));
+    if (cycles < 0)
+        return -1;
+    double slots = cycles / rounds * k->width - nops - 1.0 / rounds - s.implicit;
+    return slots < 0 ? 0 : slots;
+}
+
+double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    unsigned rounds = 240 / (a + b) + 1, put_f = 0, put_g = 0;
+    bool ok = true;
+    for (unsigned r = 0; r < rounds; r++) { /* spread the few among the many */
+        unsigned due = 0;
+        for (unsigned i = 0; i < b && ok; i++) {
+            for (; due * b < (i + 1) * a && due < a; due++)
+                ok = ok && put_copies(c, f, put_f++, 1, 0);
+            ok = ok && put_copies(c, g, put_g++, 1, 1);
+        }
+    }
+    if (!ok) {
+        free(c);
+        return -1;
+    }
+    unsigned ff = timing_fill(f), fg = timing_fill(g);
+    unsigned fill = (ff | fg) & LAB_FILL_WIDE
+                        ? (fmax(ff & 3, fg & 3) > 0 ? LAB_FILL_WIDE | ((ff & 3) ? (ff & 3) : (fg & 3)) : 0)
+                        : ((ff & 3) ? ff : fg);
+    double cycles = loop(k, c, fill);
+    return cycles < 0 ? -1 : cycles / rounds;
+}
+
+/* ---- latency ---- */
+
+/* Divisions and roots end early at round values, to which a chain of them tends: a multiplication keeps it away. */
+static const char *refresher(const char *form)
+{
+    static const struct {
+        const char *part, *legacy, *wide_y, *wide_z;
+    } ways[] = {{"ss", "mulss x,x", NULL, NULL},
+                {"sd", "mulsd x,x", NULL, NULL},
+                {"ps", "mulps x,x", "vmulps y,y,y", "vmulps z,z,z"},
+                {"pd", "mulpd x,x", "vmulpd y,y,y", "vmulpd z,z,z"}};
+    const char *end = form + strcspn(form, " ");
+    if (!strstr(form, "div") && !strstr(form, "sqrt"))
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+        if (strncmp(end - 2, ways[i].part, 2) == 0)
+            return strchr(end, 'z') ? ways[i].wide_z : strchr(end, 'y') ? ways[i].wide_y : ways[i].legacy;
+    return NULL;
+}
+
+static double refreshed_chain(struct calib *k, const char *form, const struct shape *s, const char *mul)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    bool ok = true;
+    for (unsigned i = 0; i < COPIES / 4 && ok; i++) {
+        struct x86_choice choice = choose(form, s, 0), by = {.regs = {0, form[0] == 'v' ? 0 : 14, 14}};
+        if (s->source[0] >= 0)
+            choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
+        ok = put(c, form, &choice) && put(c, mul, &by);
+    }
+    double cycles = ok ? loop(k, c, timing_fill(form)) : -1;
+    const struct timed_form *t = timing_of(k, mul);
+    return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
+}
+
+static double chain_through(struct calib *k, const char *form, const struct shape *s, int source)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    bool ok = true;
+    for (unsigned i = 0; i < COPIES && ok; i++) {
+        uint8_t a = s->kind[0] == 'k' ? 1 : 0, b = s->kind[0] == 'k' ? 2 : 3;
+        struct x86_choice choice = choose(form, s, i & 1 && source >= 0 ? b : a);
+        if (source >= 0)
+            choice.regs[source] = i & 1 ? a : b;
+        if (strncmp(form, "lea", 3) == 0) {
+            choice.regs[0] = a;
+            *(choice.base == X86_REG_NONE ? &choice.index : &choice.base) = a;
+        }
+        ok = put(c, form, &choice);
+    }
+    if (!ok) {
+        free(c);
+        return -1;
+    }
+    double cycles = loop(k, c, timing_fill(form));
+    return cycles < 0 ? -1 : cycles / COPIES;
+}
+
+/* The form that brings a result of kind `from` back to kind `to`. */
+static const char *way_back(char from, char to, bool vex)
+{
+    if (from == 'x' && to == 'r')
+        return vex ? "vmovq r64,x" : "movq r64,x";
+    if (from == 'r' && to == 'x')
+        return vex ? "vmovq x,r64" : "movq x,r64";
+    if (from == 'k' && to == 'r')
+        return "kmovw r32,k";
+    if (from == 'r' && to == 'k')
+        return "kmovw k,r32";
+    return from == 'k' ? "vpmovm2d z,k" : "vpmovd2m k,z";
+}
+
+static double round_trip(struct calib *k, const char *form, const struct shape *s, int source, const char *const *back,
+                         unsigned backs)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    bool ok = true;
+    uint8_t low = s->kind[source] == 'k' || s->kind[0] == 'k' ? 1 : 0;
+    for (unsigned i = 0; i < COPIES / 2 && ok; i++) {
+        struct x86_choice choice = choose(form, s, low);
+        choice.regs[source] = low;
+        ok = put(c, form, &choice);
+        for (unsigned b = 0; b < backs && ok; b++) {
+            struct x86_choice way = {.regs = {low, low, low, low, low}, .base = 13, .index = X86_REG_NONE};
+            ok = put(c, back[b], &way);
+        }
+    }
+    if (!ok) {
+        free(c);
+        return -1;
+    }
+    double cycles = loop(k, c, timing_fill(form));
+    return cycles < 0 ? -1 : cycles / (COPIES / 2);
+}
+
+static double known_latency(const struct calib *k, const char *form)
+{
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (strcmp(k->forms.data[i].form, form) == 0 && k->forms.data[i].latency >= 0)
+            return k->forms.data[i].latency;
+    return -1;
+}
+
+/* A form and the one that leads back: half the round trip each, unless one of them is known. */
+static double crossing(struct calib *k, const char *form, const struct shape *s)
+{
+    const char *back = way_back(s->kind[0], s->kind[s->other], s->is_vex);
+    double both = round_trip(k, form, s, s->other, &back, 1);
+    if (both < 0)
+        return -1;
+    const char *plain = back[0] == 'v' && back[1] == 'm' ? back + 1 : back;
+    double other = known_latency(k, plain);
+    return other < 0 || strcmp(plain, form) == 0 ? both / 2 : fmax(both - other, 1);
+}
+
+/* What only sets flags is followed by a conditional move, for vectors also by the move back. */
+static double flags_latency(struct calib *k, const char *form, const struct shape *s)
+{
+    bool vec = s->kind[0] == 'x', mask = s->kind[0] == 'k';
+    const char *const back[] = {"cmovcc r64,r64", mask ? "kmovw k,r32" : s->is_vex ? "vmovq x,r64" : "movq x,r64"};
+    double both = round_trip(k, form, s, 0, back, vec || mask ? 2 : 1);
+    double cmov = known_latency(k, "cmovcc r64,r64");
+    double in = !vec && !mask ? 0 : known_latency(k, mask ? "kmovw k,r32" : "movq x,r64");
+    return both < 0 ? -1 : fmax(both - (cmov < 0 ? 1 : cmov) - (in < 0 ? 2 : in), 1);
+}
+
+double timing_latency(struct calib *k, const char *form)
+{
+    struct shape s;
+    if (!find_shape(form, &s))
+        return -1;
+    if (s.implicit || !s.count || strncmp(form, "lea", 3) == 0)
+        return chain_through(k, form, &s, -1);
+    if (refresher(form))
+        return refreshed_chain(k, form, &s, refresher(form));
+    if (!s.has_dest)
+        return s.sets_flags ? flags_latency(k, form, &s) : -1;
+    if (s.source[0] < 0 && s.other >= 0 && !s.reads_dest)
+        return crossing(k, form, &s);
+    if (s.source[0] < 0 && !s.reads_dest)
+        return -1; /* a constant: nothing to wait for */
+    double latency = chain_through(k, form, &s, s.source[0]);
+    if (s.source[1] >= 0)
+        latency = fmax(latency, chain_through(k, form, &s, s.source[1]));
+    if (s.reads_dest && s.other >= 0 && s.kind[s.other] == 'r' && s.kind[0] == 'x') /* pinsr, cvtsi2sd: the way in */
+        latency = fmax(latency, crossing(k, form, &s));
+    return latency;
+}
+
+/* ---- all forms ---- */
+
+static bool is_known(const struct calib *k, const char *form)
+{
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (strcmp(k->forms.data[i].form, form) == 0)
+            return true;
+    return false;
+}
+
+static void time_again(struct calib *k, struct timed_form *t)
+{
+    k->unsure = false;
+    t->interval = timing_interval(k, t->form);
+    if (t->interval >= 0 && strcmp(t->form, "jcc i") != 0) {
+        t->latency = timing_latency(k, t->form);
+        t->slots = timing_slots(k, t->form, t->interval);
+    }
+    t->unsure = k->unsure;
+}
+
+static void time_form(struct calib *k, const char *form)
+{
+    if (is_known(k, form))
+        return;
+    struct timed_form t = {.form = arena_strdup(k->arena, form), .latency = -1, .slots = 1};
+    time_again(k, &t);
+    if (t.interval >= 0)
+        VEC_PUSH(&k->forms, t);
+}
+
+const struct timed_form *timing_of(struct calib *k, const char *form)
+{
+    time_form(k, form);
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (strcmp(k->forms.data[i].form, form) == 0)
+            return &k->forms.data[i];
+    return NULL;
+}
+
+/* "r,r" with r32 for r; "v,v,v" with x or y for v, the first left out if drop. */
+static const char *expand(struct calib *k, const char *prefix, const struct form_line *l, const char *with, bool drop)
+{
+    struct strbuf s = {0};
+    str_printf(&s, "%s%s ", prefix, l->name);
+    for (const char *p = l->operands + (drop ? 2 : 0); *p; p++) {
+        if (*p == 'r' || *p == 'v')
+            str_puts(&s, with);
+        else
+            str_put(&s, p, 1);
+    }
+    const char *form = arena_strdup(k->arena, s.data);
+    str_free(&s);
+    return form;
+}
+
+static void time_line(struct calib *k, const struct form_line *l)
+{
+    struct shape ignored;
+    if (l->kind == 'I' || (l->kind == 'Z' && lab_has_vectors(k->lab, 512)))
+        time_form(k, l->name);
+    if (l->kind == '2') {
+        time_form(k, expand(k, "", l, "r64", false));
+        time_form(k, expand(k, "", l, "r32", false));
+    }
+    if (l->kind != 'V')
+        return;
+    const char *two = expand(k, "", l, "x", true); /* the destination is also a source */
+    time_form(k, find_shape(two, &ignored) ? two : expand(k, "", l, "x", false));
+    if (lab_has_vectors(k->lab, 256))
+        time_form(k, expand(k, "v", l, "y", false));
+}
+
+void timing_all(struct calib *k)
+{
+    static const char *const first[] = {"cmovcc r64,r64", "movq r64,x",  "movq x,r64",
+                                        "kmovw k,r32",    "kmovw r32,k", "vpmovm2d z,k"};
+    for (size_t i = 0; i < ARRAY_LEN(first); i++) /* others' latencies are told by theirs */
+        if (i < 3 || lab_has_vectors(k->lab, 512))
+            time_form(k, first[i]);
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        diag_progress("timing instructions", i, ARRAY_LEN(lines));
+        if (!k->quick || i % 10 == 0)
+            time_line(k, &lines[i]);
+    }
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (k->forms.data[i].unsure)
+            time_again(k, &k->forms.data[i]);
+}

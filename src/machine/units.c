@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Timed forms to units and classes. A basis of simple operations is mixed pair by pair, which tells the ports
+ * (ports.c); every other form is then mixed with operations that keep one set of ports full: what it adds to their time
+ * is the number of its operations that run on these ports only. Forms that come out alike share a class. */
+#include "machine/calib.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Operations of one slot and one unit, on as many different units as possible; the second where the first is missing.
+ */
+static const char *const basis_forms[][2] = {
+    {"add r64,r64", NULL},
+    {"lea r64,b+d", NULL},
+    {"shl r64,i", NULL},
+    {"imul r64,r64", NULL},
+    {"cmovcc r64,r64", NULL},
+    {"popcnt r64,r64", NULL},
+    {"bt r64,r64", NULL},
+    {"pdep r64,r64,r64", NULL},
+    {"andn r64,r64,r64", NULL},
+    {"jcc i", NULL},
+    {"vpaddd x,x,x", "paddd x,x"},
+    {"vpand x,x,x", "pand x,x"},
+    {"vpcmpeqd x,x,x", "pcmpeqd x,x"},
+    {"vpmullw x,x,x", "pmullw x,x"},
+    {"vpslld x,x,i", "pslld x,i"},
+    {"vpshufd x,x,i", "pshufd x,x,i"},
+    {"vpunpckldq x,x,x", "punpckldq x,x"},
+    {"vaddpd x,x,x", "addpd x,x"},
+    {"vmulpd x,x,x", "mulpd x,x"},
+    {"vfmadd231pd x,x,x", NULL},
+    {"movd r32,x", NULL},
+    {"movd x,r32", NULL},
+    {"vaesenc x,x,x", "aesenc x,x"},
+    {"vcvtdq2ps x,x", "cvtdq2ps x,x"},
+    {"vpermd y,y,y", NULL},
+    {"vblendps x,x,x,i", "blendps x,x,i"},
+    {"vpaddd z,z,z", NULL},
+    {"vaddpd z,z,z", NULL},
+    {"vpshufd z,z,i", NULL},
+    {"vpsrlq z,z,i", NULL},
+};
+
+enum { SETS_MAX = 24 };
+
+struct blockers { /* the distinct sets of ports, smallest first, each with a form that fills it */
+    const char *form[SETS_MAX];
+    uint32_t ports[SETS_MAX];
+    size_t count;
+};
+
+/* Times come out a touch low or high: whole numbers are taken where they are near. */
+static double tidy(double cycles)
+{
+    double whole = round(cycles);
+    if (whole >= 1 && fabs(cycles - whole) < 0.03 * whole + 0.04)
+        return whole;
+    return round(cycles * 20) / 20;
+}
+
+/* ---- the basis ---- */
+
+static size_t take_basis(struct calib *k, struct port_family *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(basis_forms) && n < CALIB_BASIS_MAX; i++) {
+        if (strchr(basis_forms[i][0], 'z') && !lab_has_vectors(k->lab, 512))
+            continue;
+        const struct timed_form *t = timing_of(k, basis_forms[i][0]);
+        if (!t && basis_forms[i][1])
+            t = timing_of(k, basis_forms[i][1]);
+        if (t && t->slots < 1.4 && t->interval < 1.3)
+            f[n++] = (struct port_family){t->form, t->interval, 0};
+    }
+    return n;
+}
+
+/* Wide and narrow vectors are not mixed: some cores close units to narrow ones while wide ones are about. */
+static bool is_wide(const char *form) { return strchr(form + strcspn(form, " "), 'z') != NULL; }
+static bool is_vector(const char *form) { return strpbrk(form + strcspn(form, " "), "xyz") != NULL; }
+static bool may_mix(const char *f, const char *g) { return !is_vector(f) || !is_vector(g) || is_wide(f) == is_wide(g); }
+
+static size_t mix_basis(struct calib *k, const struct port_family *f, size_t n, struct port_mix *mix)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        diag_progress("mixing instructions", i, n);
+        for (unsigned j = i + 1; j < n; j++) {
+            if (!may_mix(f[i].form, f[j].form))
+                continue;
+            unsigned a = (unsigned)(1 / f[i].interval + 0.4), b = (unsigned)(1 / f[j].interval + 0.4);
+            double cycles = timing_mix(k, f[i].form, a, f[j].form, b);
+            if (cycles > 0)
+                mix[count++] = (struct port_mix){i, j, a, b, cycles};
+        }
+    }
+    return count;
+}
+
+static void add_units(struct calib *k, const struct port_family *f, size_t n, unsigned ports)
+{
+    struct machine *m = k->m;
+    m->bind_at_dispatch = 1;
+    machine_add_queue(m, "common", 97);
+    for (unsigned p = 0; p < ports; p++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%u", p);
+        uint32_t unit = machine_add_unit(m, name, 1, 1);
+        m->units[unit].queue = 0; /* the array may have moved: not in one expression */
+    }
+    for (size_t i = 0; i < n; i++) {
+        char name[MACHINE_NAME_LEN];
+        size_t len = strcspn(f[i].form, " ");
+        snprintf(name, sizeof name, "on-%.*s", (int)len, f[i].form);
+        bool known = false;
+        for (size_t g = 0; g < m->group_count; g++)
+            known = known || m->groups[g].ports == f[i].ports;
+        if (!known && (f[i].ports & (f[i].ports - 1)))
+            machine_add_group(m, name, f[i].ports);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct port_family *x = a, *y = b;
+    int d = __builtin_popcount(x->ports) - __builtin_popcount(y->ports);
+    return d ? d : (x->ports > y->ports) - (x->ports < y->ports);
+}
+
+/* One family for each set that leaves some width to the form it is mixed with. */
+static void choose_blockers(struct calib *k, const struct port_family *f, size_t n, bool wide, struct blockers *b)
+{
+    b->count = 0;
+    for (size_t i = 0; i < n && b->count < SETS_MAX; i++) {
+        if (__builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0)
+            continue;
+        if (is_vector(f[i].form) && is_wide(f[i].form) != wide)
+            continue;
+        if (b->count && b->ports[b->count - 1] == f[i].ports)
+            continue;
+        b->form[b->count] = f[i].form;
+        b->ports[b->count++] = f[i].ports;
+    }
+}
+
+/* ---- the operations of a form ---- */
+
+/* How many operations of the form run only on this set of ports; negative: not to be told. */
+static double pressure(struct calib *k, const struct timed_form *t, const char *blocker, uint32_t ports)
+{
+    unsigned n = (unsigned)__builtin_popcount(ports);
+    double room = fmax(k->width - n, 0.5), slots = t->slots > 0 ? t->slots : 4;
+    unsigned span = (unsigned)ceil(fmax(t->interval + 1, slots / room * 1.3 + 2));
+    if (span > 60)
+        return -1;
+    double cycles = timing_mix(k, t->form, 1, blocker, span * n);
+    return cycles < 0 ? -1 : cycles * n - span * n;
+}
+
+/* A form has no more operations than slots; smaller sets are tried first, so that each finds its narrowest. */
+static void find_parts(struct calib *k, struct timed_form *t, const struct blockers *b)
+{
+    unsigned most = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
+    k->unsure = false;
+    t->part_count = 0;
+    for (size_t i = 0; i < b->count && t->part_count < most; i++) {
+        double u = pressure(k, t, b->form[i], b->ports[i]);
+        double known = 0;
+        for (unsigned q = 0; q < t->part_count; q++)
+            known += (t->ports[q] & ~b->ports[i]) == 0;
+        for (double more = u - known; more > 0.6 && t->part_count < most; more--)
+            t->ports[t->part_count++] = b->ports[i];
+    }
+    t->unsure = k->unsure;
+}
+
+/* Interval that the operations of a form allow: the most crowded set of ports. */
+static double ports_interval(const struct timed_form *t, unsigned ports)
+{
+    double worst = 0;
+    for (uint32_t set = 1; set < 1u << ports; set++) {
+        unsigned inside = 0;
+        for (unsigned q = 0; q < t->part_count; q++)
+            inside += (t->ports[q] & ~set) == 0;
+        worst = fmax(worst, inside / (double)__builtin_popcount(set));
+    }
+    return worst;
+}
+
+/* Operations that no blocker saw, because they run almost anywhere. */
+static void add_roaming(struct timed_form *t, uint32_t anywhere)
+{
+    if (!strchr(t->form, ' '))
+        return;
+    for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--)
+        t->ports[t->part_count++] = anywhere;
+}
+
+static bool is_eliminated(const struct calib *k, const struct timed_form *t)
+{
+    return t->latency >= 0 && t->latency < 0.8 && t->slots < 1.4 && t->interval < 1.35 / k->width;
+}
+
+static bool has_divider(const char *form)
+{
+    const char *const words[] = {"div", "sqrt"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strstr(form, words[i]))
+            return true;
+    return false;
+}
+
+/* ---- classes ---- */
+
+static bool same_class(const struct machine_class *a, const struct machine_class *b)
+{
+    if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
+        return false;
+    for (unsigned i = 0; i < a->use_count; i++)
+        if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
+            return false;
+    return true;
+}
+
+static struct x86_detail detail_of_form(const char *form)
+{
+    struct x86_choice c = {{5, 6, 7, 3, 2}, 3, 14, X86_REG_NONE, 1, 8};
+    struct x86_detail d = {.addr_base = X86_REG_NONE};
+    uint8_t bytes[15];
+    if (strncmp(form, "lea", 3) == 0 && strchr(form + 4, 'i'))
+        c.index = 12;
+    if (strchr(form, '*'))
+        c.scale = 4;
+    int len = x86_encode_form(form, &c, bytes);
+    if (len)
+        x86_detail_decode(bytes, (size_t)len, &d);
+    return d;
+}
+
+/* An old class that is alike, or a new one named by the family and width, with a number if that is taken. */
+static uint32_t class_like(struct machine *m, const char *form, struct machine_class *c)
+{
+    struct x86_detail d = detail_of_form(form);
+    bool gone = !c->use_count && c->latency < 0.5;
+    const char *family = gone ? "eliminated" : machine_family(&d), *width = d.op_bits > 256   ? ".z"
+                                                                            : d.op_bits > 128 ? ".y"
+                                                                                              : "";
+    for (uint32_t i = 0; i < m->class_count; i++) {
+        size_t n = strlen(family);
+        bool kin =
+            strncmp(m->classes[i].name, family, n) == 0 && (!m->classes[i].name[n] || m->classes[i].name[n] == '.');
+        if (kin && same_class(&m->classes[i], c))
+            return i;
+    }
+    snprintf(c->name, sizeof c->name, "%s%s", family, machine_class_named(m, family) ? width : "");
+    for (int n = 2; machine_class_named(m, c->name); n++)
+        snprintf(c->name, sizeof c->name, "%s%s.%d", family, width, n);
+    return machine_add_class(m, c);
+}
+
+static void add_use(struct machine_class *c, uint32_t ports, double issue)
+{
+    for (unsigned i = 0; i < c->use_count; i++)
+        if (c->uses[i].ports == ports && issue > 1) {
+            c->uses[i].issue = fmax(c->uses[i].issue, issue);
+            return;
+        }
+    if (c->use_count < MACHINE_USE_MAX)
+        c->uses[c->use_count++] = (struct machine_use){ports, issue};
+}
+
+/* Groups are made for sets that came out of the mixes of one form only. */
+static void name_ports(struct machine *m, uint32_t ports)
+{
+    for (size_t g = 0; g < m->group_count; g++)
+        if (m->groups[g].ports == ports)
+            return;
+    char name[MACHINE_NAME_LEN];
+    snprintf(name, sizeof name, "set-%x", ports);
+    if (ports & (ports - 1))
+        machine_add_group(m, name, ports);
+}
+
+/* Longer than its operations allow: a unit that is not pipelined. What reads the flags that it writes only waits for
+ * itself. */
+static bool is_slow(const struct calib *k, const struct timed_form *t, double slots, unsigned ports)
+{
+    struct x86_detail d = detail_of_form(t->form);
+    bool chained = memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) && t->interval < t->latency * 1.05;
+    double allowed = fmax(ports_interval(t, ports), slots / k->width);
+    return !chained && t->interval > allowed * 1.15 + 0.1 && t->interval > 1.5;
+}
+
+static struct machine_class class_of_timing(struct calib *k, const struct timed_form *t, unsigned ports)
+{
+    struct machine_class c = {.latency = tidy(t->latency < 0 ? 1 : t->latency), .slots = fmax(1, round(t->slots))};
+    if (t->slots < 0)
+        c.slots = fmin(4, ceil(t->interval * k->width / 2));
+    if (is_eliminated(k, t)) {
+        c.latency = 0;
+        return c;
+    }
+    for (unsigned i = 0; i < t->part_count; i++) {
+        name_ports(k->m, t->ports[i]);
+        add_use(&c, t->ports[i], 1);
+    }
+    if (is_slow(k, t, c.slots, ports))
+        add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"),
+                fmax(1, floor(t->interval + 0.4)));
+    c.latency_high = c.latency;
+    return c;
+}
+
+static void add_form(struct machine *m, const struct timed_form *t, uint32_t class_id)
+{
+    struct machine_form f = {.class_id = class_id,
+                             .measured_latency = t->latency < 0 ? -1 : round(t->latency * 100) / 100,
+                             .measured_interval = round(t->interval * 1000) / 1000};
+    snprintf(f.form, sizeof f.form, "%.47s", t->form);
+    machine_add_form(m, &f);
+}
+
+static void classify(struct calib *k, struct timed_form *t, uint32_t anywhere, unsigned ports)
+{
+    add_roaming(t, anywhere);
+    struct machine_class c = class_of_timing(k, t, ports);
+    add_form(k->m, t, class_like(k->m, t->form, &c));
+}
+
+/* Which operations each form has; those found while the core was disturbed are looked at once more. */
+static void find_all_parts(struct calib *k, const struct port_family *f, size_t n)
+{
+    struct blockers narrow, wide;
+    choose_blockers(k, f, n, false, &narrow);
+    choose_blockers(k, f, n, true, &wide);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < k->forms.len; i++) {
+            struct timed_form *t = &k->forms.data[i];
+            diag_progress("finding units", i, k->forms.len);
+            if (is_eliminated(k, t) || strcmp(t->form, "jcc i") == 0 || (pass && !t->unsure))
+                continue;
+            find_parts(k, t, is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k') ? &wide : &narrow);
+        }
+}
+
+/* Common forms first: the first of a family gives its name to the class. */
+static void classify_all(struct calib *k, uint32_t anywhere, unsigned ports)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < k->forms.len; i++) {
+            struct timed_form *t = &k->forms.data[i];
+            bool rare = is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k');
+            if (rare == (pass == 1) && strcmp(t->form, "jcc i") != 0)
+                classify(k, t, anywhere, ports);
+        }
+}
+
+static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char *form)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(f[i].form, form) == 0)
+            return f[i].ports;
+    return 1;
+}
+
+void calib_units(struct calib *k)
+{
+    struct port_family f[CALIB_BASIS_MAX];
+    struct port_mix *mix = xmalloc(CALIB_BASIS_MAX * CALIB_BASIS_MAX * sizeof *mix);
+    size_t n = take_basis(k, f);
+    size_t mixes = mix_basis(k, f, n, mix);
+    double misfit = 0;
+    unsigned ports = ports_solve(f, n, mix, mixes, k->width, &misfit);
+    diag_debug(1, "%zu mixes of %zu operations show %u units, mean deviation %.1f %%", mixes, n, ports, misfit * 100);
+    free(mix);
+    add_units(k, f, n, ports);
+    qsort(f, n, sizeof *f, by_size);
+    machine_add_unit(k->m, "divider", 1, 1);
+    machine_add_unit(k->m, "slow", 1, 1);
+    uint32_t anywhere = ports_of_basis(f, n, "add r64,r64"), branch = ports_of_basis(f, n, "jcc i");
+    name_ports(k->m, branch);
+    struct machine_class other = {
+        .name = "other", .latency = 2, .latency_high = 2, .slots = 1, .use_count = 1, .uses = {{anywhere, 1}}};
+    struct machine_class jcc = {
+        .name = "branch", .latency = 1, .latency_high = 1, .slots = 1, .use_count = 1, .uses = {{branch, 1}}};
+    struct machine_class nop = {.name = "nop", .slots = 1};
+    machine_add_class(k->m, &other);
+    machine_add_class(k->m, &jcc);
+    machine_add_class(k->m, &nop);
+    find_all_parts(k, f, n);
+    classify_all(k, anywhere, ports);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far ahead a core looks: a chain of square roots that starts anew each round, with filler behind it. While the
+ * filler of one round fits into the core beside the chain, the next chain starts before the first has ended; with
+ * longer filler it cannot. What the filler consists of tells which resource is met: nops only take places in the
+ * reorder buffer, results take registers, operations that wait take places in a scheduler. */
+#include "machine/calib.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { CHAIN = 24, LIMIT = 640 };
+
+typedef void (*filler)(struct lab_code *c, unsigned i);
+
+static void put_form(struct lab_code *c, const char *form, uint8_t a, uint8_t b, int32_t disp)
+{
+    struct x86_choice choice = {{a, b, b, b, b}, 3, LAB_BASE, X86_REG_NONE, 1, disp};
+    uint8_t bytes[15];
+    int len = x86_encode_form(form, &choice, bytes);
+    lab_put(c, bytes, (size_t)len);
+}
+
+static const uint8_t free_gprs[] = {2, 3, 5, 6, 7, 8, 9, 10, 11};
+static uint8_t gpr(unsigned i) { return free_gprs[i % ARRAY_LEN(free_gprs)]; }
+
+static void fill_nop(struct lab_code *c, unsigned i)
+{
+    (void)i;
+    lab_put_nops(c, 1);
+}
+static void fill_int(struct lab_code *c, unsigned i) { put_form(c, "lea r64,b", gpr(i), 0, 0); }
+static void fill_vec(struct lab_code *c, unsigned i) { put_form(c, "paddd x,x", (uint8_t)(4 + i % 10), 15, 0); }
+static void fill_load(struct lab_code *c, unsigned i) { put_form(c, "mov r64,m", gpr(i), 0, (int32_t)(i % 64 * 8)); }
+static void fill_store(struct lab_code *c, unsigned i)
+{
+    put_form(c, "mov m,r64", 12, 12, (int32_t)(i % 8 * 8 + 1024));
+}
+static void fill_int_waiting(struct lab_code *c, unsigned i) /* lea r,[rax]: rax holds the end of the chain */
+{
+    struct x86_choice choice = {{gpr(i)}, 0, 0, X86_REG_NONE, 1, 1};
+    uint8_t bytes[15];
+    lab_put(c, bytes, (size_t)x86_encode_form("lea r64,b+d", &choice, bytes));
+}
+static void fill_vec_waiting(struct lab_code *c, unsigned i)
+{
+    put_form(c, "pshufd x,x,i", (uint8_t)(4 + i % 10), 0, 0);
+}
+static void fill_load_waiting(struct lab_code *c, unsigned i) /* mov r,[r14+rax]; rax is zero in the end */
+{
+    struct x86_choice choice = {{gpr(i)}, 0, LAB_BASE, 0, 1, (int32_t)(i % 64 * 8)};
+    uint8_t bytes[15];
+    lab_put(c, bytes, (size_t)x86_encode_form("mov r64,m", &choice, bytes));
+}
+
+static double round_cycles(struct calib *k, filler fill, unsigned n, bool hands_over)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    unsigned rounds = n > 200 ? 2 : 4;
+    for (unsigned r = 0; r < rounds; r++) {
+        put_form(c, "movaps x,x", 0, 14, 0); /* a new chain */
+        for (int i = 0; i < CHAIN; i++)
+            put_form(c, "sqrtsd x,x", 0, 0, 0);
+        if (hands_over) { /* rax = 0, but only when the chain has ended */
+            put_form(c, "movq r64,x", 0, 0, 0);
+            put_form(c, "and r64,i", 0, 0, 0);
+            c->bytes[c->len - 1] = 0;
+        }
+        for (unsigned i = 0; i < n; i++)
+            fill(c, i);
+    }
+    double cycles = lab_loop_cycles(k->lab, c, LAB_FILL_DOUBLE);
+    free(c);
+    return cycles < 0 ? -1 : cycles / rounds;
+}
+
+/* The filler at which two chains stop to overlap: half way between half and all of the time of one after the other.
+ * Where the chain takes places of the same kind, it gives them back one by one meanwhile: half of them count.
+ * 0 if no limit was met. */
+static double depth(struct calib *k, filler fill, bool hands_over, bool chain_shares)
+{
+    const struct timed_form *root = timing_of(k, "sqrtsd x,x");
+    double apart = CHAIN * (root && root->latency > 0 ? root->latency : 15), limit = 0.75 * apart;
+    if (round_cycles(k, fill, 8, hands_over) > limit)
+        return 0;
+    unsigned low = 8, high = LIMIT;
+    if (round_cycles(k, fill, high, hands_over) < limit)
+        return 0;
+    while (high - low > 2) {
+        unsigned mid = (low + high) / 2;
+        if (round_cycles(k, fill, mid, hands_over) > limit)
+            high = mid;
+        else
+            low = mid;
+    }
+    return high + (chain_shares ? CHAIN / 2 : 0);
+}
+
+static double at_most(double size, double limit) { return size > 0 && size < 0.93 * limit ? size : 0; }
+
+static bool shares_units(const struct machine *m)
+{
+    const struct machine_class *i = machine_class_named(m, "int"), *v = machine_class_named(m, "vlogic");
+    return !v || (i && i->use_count && v->use_count && (i->uses[0].ports & v->uses[0].ports));
+}
+
+static unsigned size_of(const struct machine *m, double found)
+{
+    return (unsigned)(found > 0 ? found : m->rob > 0 ? m->rob : 512);
+}
+
+/* Vector and integer operations wait in one scheduler where their units are shared. */
+static void set_queues(struct calib *k, double ints, double vecs, double mem)
+{
+    struct machine *m = k->m;
+    bool shared = shares_units(m);
+    m->queues[0].size = size_of(m, shared ? fmax(ints, vecs) : ints);
+    if (!shared) {
+        uint32_t int_ports = machine_class_named(m, "int")->uses[0].ports;
+        uint32_t q = machine_add_queue(m, "vector", size_of(m, vecs));
+        for (size_t u = 0; u < m->unit_count; u++)
+            if (!(int_ports >> m->units[u].first_port & 1) && m->units[u].queue == 0)
+                m->units[u].queue = (int)q;
+    }
+    uint32_t q = machine_add_queue(m, "memory", size_of(m, mem));
+    for (size_t u = 0; u < m->unit_count; u++)
+        if (strncmp(m->units[u].name, "load", 4) == 0 || strncmp(m->units[u].name, "address", 7) == 0)
+            m->units[u].queue = (int)q;
+}
+
+void calib_window(struct calib *k)
+{
+    struct machine *m = k->m;
+    diag_progress("finding how far the core looks ahead", 0, 0);
+    double rob = depth(k, fill_nop, false, true);
+    m->rob = rob > 0 ? rob : 512;
+    m->int_regs = at_most(depth(k, fill_int, false, false), m->rob);
+    m->vec_regs = at_most(depth(k, fill_vec, false, true), m->rob);
+    m->load_queue = at_most(depth(k, fill_load, false, false), m->rob);
+    m->store_queue = at_most(depth(k, fill_store, false, false), m->rob);
+    double ints = at_most(depth(k, fill_int_waiting, true, shares_units(m)), m->rob);
+    double vecs = at_most(depth(k, fill_vec_waiting, false, true), m->rob);
+    double mem = at_most(depth(k, fill_load_waiting, true, false), m->rob);
+    set_queues(k, ints, vecs, mem);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels of the self-test: small loops of many kinds on data that fits into the first-level cache. */
+#ifndef MTOOL_SIM_KERNELS_H
+#define MTOOL_SIM_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kernel_node {
+    struct kernel_node *left, *right, *next;
+    int64_t key;
+};
+
+struct kernel_data { /* about 24 KiB */
+    double x[256], y[256], z[256], m[3][16 * 16];
+    float f[256];
+    int32_t i[512], k[512];
+    uint32_t table[256];
+    uint8_t bytes[1024], out[1024];
+    struct kernel_node nodes[64];
+    double real_result;
+    uint64_t result;
+};
+
+struct kernel {
+    const char *name;
+    const char *kind; /* the class that errors are reported by: integer, float, memory, branch */
+    void (*run)(struct kernel_data *d);
+};
+
+void kernel_data_init(struct kernel_data *d);
+/* The same kernels as the compiler makes them for any x86-64, and for one with 256-bit vectors. */
+extern const struct kernel kernels_base[], kernels_wide[];
+extern const size_t kernel_count;
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far off the core model is: kernels timed on this machine against the model on the recorded stream of the same
+ * code at the same addresses. A seeded draw splits them; one half fits the parameters that cannot be measured, the
+ * other half scores. */
+#include "machine/lab.h"
+#include "sim/kernels.h"
+#include "sim/record.h"
+#include "sim/sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { STEPS = 120000, PLAYED = 24000 };
+
+struct stream { /* one round of a kernel, from its entry to its next entry */
+    struct sim_insn *table;
+    size_t table_count;
+    uint64_t *addrs; /* of the table's instructions */
+    uint32_t *index, *flags;
+    const struct record_step *steps; /* for the registers; those of repeated steps are left out by `step` */
+    uint32_t *step;
+    size_t count;
+};
+
+struct subject {
+    const struct kernel *kernel;
+    bool wide, fitted;
+    double truth, predicted;
+    struct stream stream;
+};
+
+struct selftest {
+    struct machine *m;
+    struct lab *lab;
+    struct arena *arena;
+    struct kernel_data *data;
+    struct subject *subjects;
+    size_t count;
+};
+
+/* ---- truth ---- */
+
+struct job {
+    void (*run)(struct kernel_data *);
+    struct kernel_data *data;
+};
+
+static void run_job(void *p)
+{
+    struct job *j = p;
+    j->run(j->data);
+}
+
+static void run_turns(uint64_t turns, void *p)
+{
+    struct job *j = p;
+    for (uint64_t i = 0; i < turns; i++)
+        j->run(j->data);
+}
+
+static double true_cycles(struct selftest *t, const struct kernel *k)
+{
+    struct job j = {k->run, t->data};
+    kernel_data_init(t->data);
+    run_turns(20, &j);
+    return lab_call_cycles(t->lab, run_turns, &j, 0);
+}
+
+/* ---- stream ---- */
+
+/* The second round of those recorded: entry to entry. */
+static bool find_round(const struct record *r, uint64_t entry, size_t *first, size_t *end)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->steps[i].rip != entry)
+            continue;
+        seen++;
+        if (seen == 2)
+            *first = i;
+        if (seen == 3) {
+            *end = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const uint8_t *code_at(uint64_t addr)
+{
+    union {
+        uint64_t n;
+        const uint8_t *p;
+    } u = {.n = addr};
+    return u.p;
+}
+
+static void build_stream(struct selftest *t, const struct record *r, size_t first, size_t end, struct stream *s)
+{
+    struct map seen = {0};
+    size_t n = end - first;
+    struct record_step *steps = ARENA_ARRAY(t->arena, struct record_step, n);
+    memcpy(steps, r->steps + first, n * sizeof *steps);
+    s->steps = steps;
+    s->index = ARENA_ARRAY(t->arena, uint32_t, n);
+    s->flags = ARENA_ARRAY(t->arena, uint32_t, n);
+    s->step = ARENA_ARRAY(t->arena, uint32_t, n);
+    s->addrs = ARENA_ARRAY(t->arena, uint64_t, n);
+    for (size_t i = 0; i < n;) {
+        uint64_t rip = steps[i].rip, id;
+        if (!map_get(&seen, rip, &id)) {
+            id = s->table_count++;
+            s->addrs[id] = rip;
+            map_put(&seen, rip, id);
+        }
+        size_t k = i + 1; /* each turn of a rep string instruction is a step */
+        while (k < n && steps[k].rip == rip)
+            k++;
+        uint64_t next = steps[k % n].rip;
+        bool taken = next - rip > 15 || next <= rip;
+        s->index[s->count] = (uint32_t)id;
+        s->flags[s->count] = (taken ? SIM_TAKEN : 0) | (uint32_t)(k - i > 1 ? (k - i) << SIM_REPEAT_SHIFT : 0);
+        s->step[s->count++] = (uint32_t)i;
+        i = k;
+    }
+    map_fini(&seen);
+    s->table = ARENA_ARRAY(t->arena, struct sim_insn, s->table_count);
+}
+
+static int record_stream(struct selftest *t, struct record *r, const struct kernel *k, struct stream *s)
+{
+    union {
+        void (*f)(struct kernel_data *);
+        uint64_t addr;
+    } entry = {.f = k->run};
+    struct job j = {k->run, t->data};
+    size_t first = 0, end = 0;
+    if (record_run(run_job, &j, r) < 0)
+        return diag_error(
+            "single steps (the trap flag) do not work here, so the self-test of the core model cannot run; "
+            "the machine description stays without its own error bar");
+    if (r->overflow || !find_round(r, entry.addr, &first, &end))
+        return 0; /* this kernel is left out */
+    build_stream(t, r, first, end, s);
+    return 0;
+}
+
+/* A jump forward by less than an instruction's length is told from none by the decoded length. */
+static void mend_taken(struct stream *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct sim_insn *insn = &s->table[s->index[i]];
+        uint64_t next = s->table[s->index[(i + 1) % s->count]].addr;
+        bool taken = insn->addr + insn->len != next;
+        s->flags[i] = (s->flags[i] & ~(uint32_t)SIM_TAKEN) | (taken ? SIM_TAKEN : 0);
+    }
+}
+
+/* ---- prediction ---- */
+
+static double predict(const struct machine *m, struct stream *s)
+{
+    for (size_t i = 0; i < s->table_count; i++)
+        sim_insn_prepare(m, code_at(s->addrs[i]), 15, s->addrs[i], &s->table[i]);
+    mend_taken(s);
+    struct sim_core *c = sim_core_new(m, s->table, s->table_count, NULL);
+    size_t rounds = PLAYED / s->count + 2, warm = s->count < 600 ? 600 / s->count + 1 : 1;
+    sim_core_reset_pipeline(c, (uint32_t)(warm * s->count));
+    for (size_t r = 0; r < rounds + warm; r++)
+        for (size_t i = 0; i < s->count; i++) {
+            sim_core_set_regs(c, s->steps[s->step[i]].regs);
+            sim_core_step(c, s->index[i], 0, s->flags[i]);
+        }
+    double cycles = sim_core_cycles(c) / (double)rounds;
+    sim_core_free(c);
+    return cycles;
+}
+
+static double relative_error(const struct subject *s) { return (s->predicted - s->truth) / s->truth; }
+
+static void predict_all(struct selftest *t, bool fitted_only)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->subjects[i].fitted || !fitted_only)
+            t->subjects[i].predicted = predict(t->m, &t->subjects[i].stream);
+}
+
+/* ---- fitting ---- */
+
+/* Mean error of the fitting half; what is too low counts a little more, as it would be taken for memory overhead. */
+static double fit_cost(struct selftest *t)
+{
+    double sum = 0;
+    size_t n = 0;
+    predict_all(t, true);
+    for (size_t i = 0; i < t->count; i++) {
+        if (!t->subjects[i].fitted)
+            continue;
+        double e = log(t->subjects[i].predicted / t->subjects[i].truth);
+        sum += fmin(fabs(e), 0.7) * (e < 0 ? 1.2 : 1);
+        n++;
+    }
+    return n ? sum / (double)n : 0;
+}
+
+static void fit(struct selftest *t)
+{
+    static const double shares[] = {1, 0.96, 0.92, 0.88, 0.84};
+    double best = INFINITY, best_share = 1, best_bind = 1;
+    for (int bind = 0; bind < 2; bind++)
+        for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
+            diag_progress("fitting the core model", (uint64_t)bind * ARRAY_LEN(shares) + i, 2 * ARRAY_LEN(shares));
+            t->m->issue_share = shares[i];
+            t->m->bind_at_dispatch = bind;
+            double cost = fit_cost(t);
+            diag_debug(1, "selftest: issue-share %.2f bind-at-dispatch %d: %.4f", shares[i], bind, cost);
+            if (cost < best) {
+                best = cost;
+                best_share = shares[i];
+                best_bind = bind;
+            }
+        }
+    t->m->issue_share = best_share;
+    t->m->bind_at_dispatch = best_bind;
+}
+
+/* ---- the scores ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void score(struct selftest *t, const char *kind)
+{
+    double *size = ARENA_ARRAY(t->arena, double, t->count), sum = 0;
+    unsigned n = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct subject *s = &t->subjects[i];
+        if (s->fitted || (strcmp(kind, "all") != 0 && strcmp(kind, s->kernel->kind) != 0))
+            continue;
+        size[n++] = fabs(relative_error(s));
+        sum += relative_error(s);
+    }
+    if (!n)
+        return;
+    qsort(size, n, sizeof *size, compare_doubles);
+    struct machine_error e = {.count = n};
+    snprintf(e.kernels, sizeof e.kernels, "%s", kind);
+    e.median = round(size[n / 2] * 1000) / 1000;
+    e.p90 = round(size[(n * 9) / 10 < n ? n * 9 / 10 : n - 1] * 1000) / 1000;
+    e.bias = round(sum / n * 1000) / 1000;
+    machine_add_error(t->m, &e);
+}
+
+/* ---- the whole ---- */
+
+static int add_kernel(struct selftest *t, struct record *r, const struct kernel *k, bool wide)
+{
+    struct subject *s = &t->subjects[t->count];
+    *s = (struct subject){.kernel = k, .wide = wide};
+    s->truth = true_cycles(t, k);
+    if (s->truth <= 0 || lab_was_unsure(t->lab))
+        return 0;
+    if (record_stream(t, r, k, &s->stream) < 0)
+        return -1;
+    if (s->stream.count > 20)
+        t->count++;
+    return 0;
+}
+
+static int add_kernels(struct selftest *t)
+{
+    struct record r = {.cap = STEPS};
+    bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    size_t all = kernel_count * (wide ? 2 : 1);
+    int rc = 0;
+    r.steps = xmalloc(STEPS * sizeof *r.steps);
+    t->subjects = ARENA_ARRAY(t->arena, struct subject, all);
+    for (size_t i = 0; rc == 0 && i < all; i++) {
+        diag_progress("testing the core model", i, all);
+        lab_plan(t->lab, (unsigned)(all - i));
+        rc = i < kernel_count ? add_kernel(t, &r, &kernels_base[i], false)
+                              : add_kernel(t, &r, &kernels_wide[i - kernel_count], true);
+    }
+    free(r.steps);
+    return rc;
+}
+
+/* Both forms of a kernel go to the same half: they are too alike to test one with the other. */
+static void draw(struct selftest *t, uint32_t seed)
+{
+    uint8_t *half = ARENA_ARRAY(t->arena, uint8_t, kernel_count);
+    size_t *order = ARENA_ARRAY(t->arena, size_t, kernel_count);
+    uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+    for (size_t i = 0; i < kernel_count; i++)
+        order[i] = i;
+    for (size_t i = kernel_count; i > 1; i--) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        size_t k = (state >> 33) % i, swap = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = swap;
+    }
+    for (size_t i = 0; i < kernel_count; i++)
+        half[order[i]] = i & 1;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct subject *s = &t->subjects[i];
+        t->subjects[i].fitted = half[s->kernel - (s->wide ? kernels_wide : kernels_base)];
+    }
+}
+
+static void report(const struct selftest *t, struct arena *a, struct sim_selftest_result *out)
+{
+    out->cases = ARENA_ARRAY(a, struct sim_selftest_case, t->count);
+    out->count = t->count;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct subject *s = &t->subjects[i];
+        out->cases[i] = (struct sim_selftest_case){s->kernel->name,         s->kernel->kind, s->wide,     s->fitted,
+                                                   (double)s->stream.count, s->truth,        s->predicted};
+    }
+}
+
+int sim_selftest(struct machine *m, const struct sim_selftest_options *options, struct arena *a,
+                 struct sim_selftest_result *result)
+{
+    static const char *const kinds[] = {"all", "integer", "float", "memory", "branch"};
+    struct selftest t = {.m = m};
+    t.lab = lab_open(options && options->budget_s > 0 ? options->budget_s : 10);
+    if (!t.lab)
+        return -1;
+    t.arena = arena_new();
+    t.data = xmalloc(sizeof *t.data);
+    int rc = add_kernels(&t);
+    if (rc == 0 && t.count < 12)
+        rc = diag_error("this machine was never quiet enough for the self-test of the core model; calibrate again when "
+                        "less runs on it");
+    if (rc == 0) {
+        bool keep = options && options->keep;
+        draw(&t, options && options->seed ? options->seed : 1);
+        if (!keep)
+            fit(&t);
+        predict_all(&t, false);
+        for (size_t i = 0; !keep && i < ARRAY_LEN(kinds); i++)
+            score(&t, kinds[i]);
+        if (result)
+            report(&t, a, result);
+    }
+    diag_progress_end();
+    lab_close(t.lab);
+    free(t.data);
+    arena_free(t.arena);
+    return rc;
+}
