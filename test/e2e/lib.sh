@@ -5,7 +5,8 @@
 # failed follows as "# " lines. A case runs in an empty folder; $MTOOL is the program under test.
 
 PROGRAMS=$E2E/programs
-export REFUSED=125 # status of count and run when mtool itself could not do it, as with env(1)
+export REFUSED=2 # status when the program or an option cannot be used
+export SELF_FAILED=125 # status of count and run when mtool itself failed, as with env(1)
 
 ok() { echo "ok - $1"; }
 not_ok() { # NAME TEXT...
