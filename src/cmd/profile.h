@@ -38,7 +38,9 @@ void profile_warn_executed(const struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 
-/* machine.c's: the description to use: --machine FILE, else the cached one of this host, else made now (said). */
+/* Where the description of this CPU is kept, in the arena; NULL after one line. */
+const char *cmd_machine_path(struct arena *ar);
+/* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
 int cmd_machine_get(const struct cmd_args *a, struct machine **out);
 
 #endif
