@@ -106,6 +106,7 @@ void cmd_put_wrapped(struct strbuf *out, const char *text, size_t len, size_t at
 /* Writes and flushes standard output. A reader that went away ends the process quietly; any other failure is one line.
  * Returns CMD_DONE or CMD_FAILED. Frees out. */
 int cmd_print(struct strbuf *out);
+bool cmd_has_colour(int fd); /* a terminal that takes it, and NO_COLOR is not set */
 unsigned cmd_columns(const struct cmd_args *a,
                      int fd); /* --columns, else the terminal's width, else COLUMNS, else 80 */
 

@@ -40,3 +40,9 @@ unsigned cmd_columns(const struct cmd_args *a, int fd)
     unsigned long n = env ? strtoul(env, NULL, 10) : 0;
     return n ? sane_columns(n) : 80;
 }
+
+bool cmd_has_colour(int fd)
+{
+    const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+    return isatty(fd) && term && strcmp(term, "dumb") != 0 && !(no && *no);
+}

@@ -15,7 +15,7 @@ int cmd_report(const struct cmd_args *a)
     const struct report_options o = {
         .top = a->top,
         .all = a->all,
-        .is_terminal = isatty(STDOUT_FILENO),
+        .is_terminal = cmd_has_colour(STDOUT_FILENO),
         .columns = cmd_columns(a, STDOUT_FILENO),
         .by = a->by,
         .sort = a->sort,

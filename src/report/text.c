@@ -189,7 +189,8 @@ static double largest_time(const struct row_set *rows)
 
 static size_t row_limit(const struct report_options *o, size_t count)
 {
-    return o->all ? count : min_u64(count, o->top ? o->top : REPORT_TOP);
+    size_t most = o->top ? o->top : o->all ? count : REPORT_TOP;
+    return min_u64(count, most);
 }
 
 static void put_rest(size_t shown, size_t count, struct strbuf *out)
