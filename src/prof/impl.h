@@ -114,7 +114,7 @@ void objects_build(
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
 
 /* ---- rows.c ---- */
-void rows_build(struct join *j); /* blocks and edges, as they are stored */
+void rows_build(struct join *j); /* blocks and edges, as they are stored, if wanted */
 
 /* ---- stats.c ---- */
 struct prof_interval stats_unknown(void);

@@ -27,19 +27,27 @@ static void close_modules(struct join *j)
 
 static void run_passes(struct join *j)
 {
-    counts_solve(j); /* first: all others weigh by counts */
-    actual_locate(j);
-    actual_whole(j);
-    counts_sum(j); /* what is heavy decides where the model looks */
-    places_open(j);
-    ideal_prepare(j);
-    j->walks = walks_run(j);
-    counts_sum(j); /* again, now with cycles */
-    objects_build(j);
-    places_sum_lines(j);
-    whole_build(j); /* needs the objects: what they leave unexplained */
-    if (j->in->want_blocks)
-        rows_build(j);
+    double since = time_now_s();
+#define RUN(pass)                                                                                                      \
+    do {                                                                                                               \
+        pass(j);                                                                                                       \
+        diag_debug(2, "join: %s took %.3f s", #pass, time_now_s() - since);                                            \
+        since = time_now_s();                                                                                          \
+    } while (0)
+
+    RUN(counts_solve); /* first: all others weigh by counts */
+    RUN(actual_locate);
+    RUN(actual_whole);
+    RUN(counts_sum); /* what is heavy decides where the model looks */
+    RUN(places_open);
+    RUN(ideal_prepare);
+    RUN(walks_run);
+    RUN(counts_sum); /* again, now with cycles */
+    RUN(objects_build);
+    RUN(places_sum_lines);
+    RUN(whole_build); /* needs the objects: what they leave unexplained */
+    RUN(rows_build);
+#undef RUN
 }
 
 int prof_join(struct prof_result *r, const struct prof_input *in)

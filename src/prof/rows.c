@@ -36,6 +36,8 @@ static void put_edges(struct join *j, const struct join_module *m, uint32_t modu
 void rows_build(struct join *j)
 {
     size_t blocks = 0, edges = 0;
+    if (!j->in->want_blocks)
+        return;
     for (uint32_t b = 0; b < j->block_count; b++)
         blocks += j->counts[b] != 0;
     for (uint32_t i = 0; i < j->module_count; i++)

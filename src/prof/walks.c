@@ -12,7 +12,8 @@
 #include <stdlib.h>
 
 #define STEPS_A_SECOND 4e6 /* what the model manages at least; turns seconds of budget into instructions */
-#define BATCHES 24
+#define READY_STEPS 6      /* what it costs to make an instruction ready, in steps */
+#define BATCHES 48
 #define BATCHES_LEAST 6
 #define WINDOW 4000      /* attributed instructions */
 #define WARM 400         /* before them: about a reorder buffer */
@@ -21,8 +22,9 @@
 #define HOME_WINDOWS 40
 #define TABLE_MOST 1000000u /* static instructions that can be visited: 150 bytes each where touched */
 #define PATH_MOST 512
-#define SWEEP_AFTER 32   /* instructions that follow the block of a sweep */
-#define UNSEEN_ERROR 0.5 /* of cycles that are an average of the surroundings */
+#define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
+#define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
+#define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
 
@@ -40,9 +42,10 @@ struct walks {
     struct sim_core *core;
     uint32_t *first; /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;
-    VEC(uint32_t) visited; /* blocks made ready */
-    struct home *homes;    /* loops, then functions */
-    uint64_t steps, steps_most;
+    VEC(uint32_t) visited;      /* blocks made ready */
+    struct home *homes;         /* loops, then functions */
+    uint64_t steps;             /* instructions played */
+    uint64_t spent, spent_most; /* the same with what else costs time, for the budget */
 };
 
 static uint32_t home_of(const struct walks *w, uint32_t block)
@@ -79,6 +82,7 @@ static bool make_ready(struct walks *w, uint32_t block)
     }
     w->first[block] = w->used;
     w->used += b->insn_count;
+    w->spent += (uint64_t)b->insn_count * READY_STEPS;
     VEC_PUSH(&w->visited, block);
     return true;
 }
@@ -113,7 +117,7 @@ static bool play(struct walks *w, uint32_t block, uint32_t next, bool opaque)
         sim_core_step(w->core, INSN_JUMP, 0, SIM_TAKEN);
     if (opaque)
         sim_core_step(w->core, INSN_RET, 0, SIM_TAKEN);
-    w->steps += b->insn_count;
+    w->steps += b->insn_count, w->spent += b->insn_count;
     return true;
 }
 
@@ -140,10 +144,8 @@ static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insn
         next = paths_next(&w->paths, at, &opaque);
         if (next == ID_NONE)
             next = paths_draw_entry(&w->paths);
-        if (!play(w, at, next, opaque)) {
-            w->steps++; /* so that a program that is all unknown ends too */
-            continue;
-        }
+        if (!play(w, at, next, opaque))
+            w->steps++, w->spent++; /* so that a program that is all unknown ends too */
     }
 }
 
@@ -211,10 +213,10 @@ static bool is_settled(const struct walks *w)
 static void walk_program(struct walks *w)
 {
     for (int i = 0; i < BATCHES && !(i >= BATCHES_LEAST && is_settled(w)); i++) {
-        while (w->steps < (w->steps_most * 3 / 5) * (uint64_t)(i + 1) / BATCHES)
+        while (w->spent < (w->spent_most * 3 / 5) * (uint64_t)(i + 1) / BATCHES)
             window(w, paths_draw_start(&w->paths), WARM, WINDOW);
         end_batch(w);
-        diag_progress("simulating", w->steps, w->steps_most);
+        diag_progress("simulating", w->spent, w->spent_most);
     }
 }
 
@@ -239,7 +241,7 @@ static void walk_home(struct walks *w, const struct join_module *m, uint32_t fun
     double lacks = HOME_LEAST - w->homes[home].insns;
     if (all == 0 || home_share(w, home) < HOME_SHARE || lacks <= 0)
         return;
-    for (int i = 0; i < HOME_WINDOWS && w->steps < w->steps_most * 4 / 5; i++)
+    for (int i = 0; i < HOME_WINDOWS && w->spent < w->spent_most * 4 / 5; i++)
         window(w, draw_in_home(w, m, func, loop, all), WARM / 2, HOME_LEAST / HOME_WINDOWS * 2);
 }
 
@@ -282,6 +284,7 @@ static bool is_seen(const struct walks *w, uint32_t block)
 static void walk_unseen(struct walks *w)
 {
     VEC(struct weighed) v = {0};
+    uint64_t left = 0;
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         uint64_t before = i ? w->paths.executed.upto[i - 1] : 0;
@@ -290,8 +293,13 @@ static void walk_unseen(struct walks *w)
     }
     if (v.len)
         qsort(v.data, v.len, sizeof *v.data, compare_weighed);
-    for (size_t i = 0; i < v.len && w->steps < w->steps_most; i++)
+    for (size_t i = 0; i < v.len; i++)
+        left += v.data[i].weight;
+    for (size_t i = 0; i < v.len && w->spent < w->spent_most; left -= v.data[i].weight, i++) {
+        if ((double)left < SWEEP_ENOUGH * (double)w->j->instructions)
+            break;
         window(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
+    }
     sim_core_flush(w->core);
     VEC_FREE(&v);
 }
@@ -387,10 +395,10 @@ static void make_stand_ins(struct walks *w)
     w->used = INSN_FIRST;
 }
 
-struct walks *walks_run(struct join *j)
+void walks_run(struct join *j)
 {
     if (!j->in->machine || !(j->core_hz > 0) || j->instructions == 0)
-        return NULL;
+        return;
     struct walks *w = xmalloc(sizeof *w);
     w->j = j;
     w->m = j->in->machine;
@@ -402,15 +410,17 @@ struct walks *walks_run(struct join *j)
     w->homes = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->homes);
     make_stand_ins(w);
     w->core = sim_core_new(w->m, w->table, w->most, NULL);
-    w->steps_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
+    w->spent_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
     walk_program(w);
     walk_homes(w);
     walk_unseen(w);
+    diag_debug(2, "walks: %llu steps in %u batches over %zu blocks", (unsigned long long)w->steps, w->batches,
+               w->visited.len);
     diag_progress_end();
     if (take_results(w))
-        return w;
-    walks_free(w);
-    return NULL;
+        j->walks = w;
+    else
+        walks_free(w);
 }
 
 void walks_free(struct walks *w)

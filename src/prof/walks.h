@@ -62,9 +62,9 @@ void paths_follow(struct paths *p, uint32_t block, uint32_t next, bool *opaque);
 /* ---- walks.c: windows through the core model ---- */
 
 struct walks; /* opaque */
-/* Draws windows, fills j->cycles and the errors of loops and functions. NULL if the machine gives no clock, or nothing
- * ran. */
-struct walks *walks_run(struct join *j);
+/* Draws windows, fills j->walks, j->cycles and the errors of loops and functions. Nothing if the machine gives no
+ * clock, or nothing ran. */
+void walks_run(struct join *j);
 void walks_free(struct walks *w);
 struct bound_sums {
     double by[SIM_BOUND_COUNT];
