@@ -75,8 +75,7 @@ static uint32_t through_slot(const struct join *j, struct symbols *s, const stru
     return sym ? sym->block : ID_NONE;
 }
 
-/* The slot that the code at addr jumps through, if that is all it does: endbr64; jmp *slot(%rip). 0 if not. */
-static uint64_t stub_slot(const struct image *img, uint64_t addr)
+uint64_t calls_stub_slot(const struct image *img, uint64_t addr)
 {
     for (int i = 0; i < 3; i++) {
         struct x86_insn insn;
@@ -108,7 +107,7 @@ static uint32_t target_of(const struct join *j, struct symbols *s, const struct 
 {
     if (b->call_target) {
         uint32_t direct = block_at(j, m, b->call_target);
-        uint64_t slot = direct == ID_NONE && m->img ? stub_slot(m->img, b->call_target) : 0;
+        uint64_t slot = direct == ID_NONE && m->img ? calls_stub_slot(m->img, b->call_target) : 0;
         return slot ? through_slot(j, s, m, slot) : direct;
     }
     bool indirect = b->term == X86_CALL_IND || b->term == X86_JMP_IND;

@@ -52,7 +52,7 @@ bool lines_unit_at(struct lines *l, uint64_t addr, uint32_t *unit, Dwarf_Die *li
 struct scope {
     uint32_t parent;               /* ID_NONE: the function itself */
     const char *name;              /* linkage name if it has one; NULL unknown */
-    uint32_t call_file, call_line; /* where it was inlined, in its parent */
+    uint32_t call_file, call_line; /* where it was inlined, in its parent; of the function itself where it is defined */
 };
 struct scopes { /* of one function; [0] is the function */
     struct scope *scopes;

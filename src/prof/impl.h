@@ -92,6 +92,10 @@ void ideal_prepare(struct join *j); /* clock and error bar of the machine descri
 struct prof_interval ideal_of(const struct join *j, const struct tally *t); /* seconds of one object */
 struct prof_interval ideal_of_whole(const struct join *j);                  /* of all counted code */
 
+/* ---- calls.c, see walks.h ---- */
+/* The slot that the code at addr jumps through, if that is all it does: endbr64; jmp *slot(%rip). 0 if not. */
+uint64_t calls_stub_slot(const struct image *img, uint64_t addr);
+
 /* ---- names.c ---- */
 const char *join_func_name(struct join *j, struct join_module *m, uint32_t func); /* never NULL */
 const char *join_file_name(const struct join *j, uint32_t file);                  /* NULL for ID_NONE */

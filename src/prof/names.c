@@ -7,9 +7,19 @@
 
 #include <inttypes.h>
 
+/* "malloc@plt" for a linkage stub; NULL if it is none, or of no named function. */
+static const char *stub_name(struct join *j, const struct join_module *m, const struct cfg_func *f)
+{
+    uint64_t slot = f->is_plt && m->img ? calls_stub_slot(m->img, f->addr) : 0;
+    const struct image_reloc *r = slot ? image_reloc_at(m->img, slot) : NULL;
+    return r && r->sym_name ? arena_printf(j->r->arena, "%s@plt", r->sym_name) : NULL;
+}
+
 const char *join_func_name(struct join *j, struct join_module *m, uint32_t func)
 {
     struct join_func *f = &j->funcs[m->func_base + func];
+    if (!f->name)
+        f->name = stub_name(j, m, &m->cfg->funcs.data[func]);
     if (f->name)
         return f->name;
     uint64_t addr = m->cfg->funcs.data[func].addr, offset = 0;

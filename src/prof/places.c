@@ -112,6 +112,8 @@ void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint
         r.scopes = NULL;
     if (loop == ID_NONE) {
         widen(m->lines, &r, f->addr, f->addr + f->size);
+        if (r.scopes && r.scopes->scopes[0].call_line && r.scopes->scopes[0].call_file == r.file)
+            r.first = (uint32_t)min_u64(r.first, r.scopes->scopes[0].call_line);
     } else {
         if (r.scopes)
             r.frame = frame_of_loop(m, r.scopes, loop);

@@ -118,16 +118,18 @@ static uint64_t number_of(Dwarf_Die *die, unsigned at)
 {
     Dwarf_Attribute attr;
     Dwarf_Word value = 0;
-    return dwarf_formudata(dwarf_attr(die, at, &attr), &value) == 0 ? value : 0;
+    return dwarf_formudata(dwarf_attr_integrate(die, at, &attr), &value) == 0 ? value : 0;
 }
 
 static uint32_t add_scope(struct making *m, Dwarf_Die *die, uint32_t parent)
 {
     uint32_t id = (uint32_t)m->scopes.len;
-    uint64_t file = number_of(die, DW_AT_call_file);
+    bool inlined = parent != ID_NONE;
+    uint64_t file = number_of(die, inlined ? DW_AT_call_file : DW_AT_decl_file);
+    uint64_t line = number_of(die, inlined ? DW_AT_call_line : DW_AT_decl_line);
     const char *path = file && file < m->unit->file_count ? dwarf_filesrc(m->unit->files, file, NULL, NULL) : NULL;
-    VEC_PUSH(&m->scopes, ((struct scope){parent, name_of(die), file_names_id(lines_names(m->cache->lines), path),
-                                         (uint32_t)number_of(die, DW_AT_call_line)}));
+    VEC_PUSH(&m->scopes,
+             ((struct scope){parent, name_of(die), file_names_id(lines_names(m->cache->lines), path), (uint32_t)line}));
     Dwarf_Addr base, lo, hi;
     for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0;)
         if (hi > lo)

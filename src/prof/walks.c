@@ -15,10 +15,12 @@
 #define READY_STEPS 6      /* what it costs to make an instruction ready, in steps */
 #define BATCHES 48
 #define BATCHES_LEAST 6
-#define WINDOW 4000      /* attributed instructions */
-#define WARM 400         /* before them: about a reorder buffer */
-#define HOME_SHARE 0.001 /* of all instructions: matters */
-#define HOME_LEAST 4000  /* instructions that it should get */
+#define SETTLED_SHARE 0.01 /* homes above this share of all instructions are known to ... */
+#define SETTLED_ERROR 0.03 /* ... this standard error: far below the model's own */
+#define WINDOW 4000        /* attributed instructions */
+#define WARM 400           /* before them: about a reorder buffer */
+#define HOME_SHARE 0.001   /* of all instructions: matters */
+#define HOME_LEAST 4000    /* instructions that it should get */
 #define HOME_WINDOWS 40
 #define TABLE_MOST 1000000u /* static instructions that can be visited: 150 bytes each where touched */
 #define PATH_MOST 512
@@ -205,7 +207,7 @@ static double home_share(const struct walks *w, uint32_t home)
 static bool is_settled(const struct walks *w)
 {
     for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++)
-        if (home_share(w, h) > 0.01 && home_error(w, &w->homes[h]) > 0.01)
+        if (home_share(w, h) > SETTLED_SHARE && home_error(w, &w->homes[h]) > SETTLED_ERROR)
             return false;
     return true;
 }

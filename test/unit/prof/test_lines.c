@@ -79,9 +79,9 @@ static void check_sums(const struct prof_result *r)
         assert_string_equal(file_base_name(r->lines[i].file), "fixture-lines.c");
     }
     assert_int_equal(samples, 7);
-    assert_in_range(instructions, r->coverage.instructions_counted * 9 / 10,
-                    r->coverage.instructions_counted); /* some are of no line */
-    assert_in_range(memory_ops, r->coverage.memory_ops * 9 / 10, r->coverage.memory_ops);
+    assert_in_range(instructions, r->coverage.instructions_counted * 3 / 4,
+                    r->coverage.instructions_counted); /* compilers give some no line */
+    assert_in_range(memory_ops, r->coverage.memory_ops * 3 / 4, r->coverage.memory_ops);
     for (size_t i = 0; i < r->block_count; i++) {
         assert_string_equal(r->blocks[i].function, "sum_all");
         assert_string_equal(file_base_name(r->blocks[i].file), "fixture-lines.c");
