@@ -5,12 +5,22 @@
  */
 #include "prof/impl.h"
 
+/* Of the first instruction that the compiler gave a line. */
+static struct line_row first_line(const struct join_module *m, const struct cfg_block *b)
+{
+    struct line_row row;
+    for (uint64_t at = b->addr; m->lines && at < b->addr + b->size; at = max_u64(at + 1, row.hi)) {
+        row.hi = 0;
+        if (lines_at(m->lines, at, &row) && row.line)
+            return row;
+    }
+    return (struct line_row){.file = ID_NONE};
+}
+
 static void put_block(struct join *j, struct join_module *m, uint32_t module, uint32_t b)
 {
     const struct cfg_block *block = &m->cfg->blocks.data[b];
-    struct line_row row = {.file = ID_NONE};
-    if (m->lines && !lines_at(m->lines, block->addr, &row))
-        row = (struct line_row){.file = ID_NONE};
+    struct line_row row = first_line(m, block);
     j->r->blocks[j->r->block_count++] = (struct prof_block_row){.module = module,
                                                                 .address = block->addr,
                                                                 .size_bytes = block->size,

@@ -84,7 +84,8 @@ static void check_sums(const struct prof_result *r)
     assert_in_range(memory_ops, r->coverage.memory_ops * 3 / 4, r->coverage.memory_ops);
     for (size_t i = 0; i < r->block_count; i++) {
         assert_string_equal(r->blocks[i].function, "sum_all");
-        assert_string_equal(file_base_name(r->blocks[i].file), "fixture-lines.c");
+        if (r->blocks[i].line) /* clang leaves whole blocks without */
+            assert_string_equal(file_base_name(r->blocks[i].file), "fixture-lines.c");
     }
 }
 
