@@ -130,11 +130,14 @@ static void add_label_edges(struct build *b, uint32_t from)
 static void publish_table(struct build *b, const struct found_table *t, uint32_t block)
 {
     struct cfg *c = b->c;
-    struct cfg_table out = {.addr = t->addr, .base = t->base, .entries = t->entries, .block = block,
-                            .ref_first = (uint32_t)c->table_refs.len, .ref_count = t->ref_count, .kind = t->kind,
-                            .entry_bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, .by_reloc = t->by_reloc};
+    uint32_t refs = (uint32_t)c->table_refs.len;
+    struct cfg_table out = {.addr = t->addr, .base = t->base, .entries = t->entries, .block = block, .ref_first = refs,
+                            .ref_count = t->ref_count, .base_ref_first = refs + t->ref_count, .base_ref_count = t->base_ref_count,
+                            .kind = t->kind, .entry_bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, .by_reloc = t->by_reloc};
     for (uint32_t k = 0; k < t->ref_count; k++)
         VEC_PUSH(&c->table_refs, b->refs.data[t->ref_first + k]);
+    for (uint32_t k = 0; k < t->base_ref_count; k++)
+        VEC_PUSH(&c->table_refs, b->refs.data[t->base_ref_first + k]);
     VEC_PUSH(&c->tables, out);
 }
 

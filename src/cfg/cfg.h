@@ -100,13 +100,15 @@ enum cfg_table_kind {
 };
 struct cfg_table { /* one jump table (or table of labels) used by one indirect jump */
     uint64_t addr;       /* first entry */
-    uint64_t base;       /* PIC32: what the entries are relative to: addr, or a label in the code (then the jump adds the
-                            address of that label, which is a mid_target, from a lea of its own) */
+    uint64_t base;       /* PIC32: what the entries are relative to: addr, or a label in the code, whose address
+                            is then added by instructions of their own: base_refs */
     uint32_t entries;    /* superset: all valid ones; never cut by a guessed bound. An entry may lead to no block (into a
                             function left alone; LLVM: the end of the function, for impossible cases): keep its address */
     uint32_t block;      /* whose last instruction jumps through it */
     uint32_t ref_first, ref_count; /* into table_refs: instructions that hold the table's address (lea, disp32, imm),
                                         or an address inside it (a load with a constant index): keep the difference */
+    uint32_t base_ref_first, base_ref_count; /* into table_refs: lea or add-immediate that hold a base that is a label (it
+                                                is a mid_target): the entries must be relative to what these say */
     uint8_t kind, entry_bytes;
     uint8_t by_reloc;    /* entries carry relative relocations: edit those, the table stays where it is */
     uint8_t pad;

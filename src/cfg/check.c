@@ -156,6 +156,8 @@ static void check_table(const struct cfg *c, uint32_t k)
     assert(t->entries > 0 && t->kind < CFG_TABLE_KIND_COUNT && t->block < c->blocks.len);
     assert(t->entry_bytes == (t->kind == CFG_TABLE_ABS64 ? 8 : 4) && c->blocks.data[t->block].term == X86_JMP_IND);
     assert((uint64_t)t->ref_first + t->ref_count <= c->table_refs.len || !c->insns.len);
+    for (uint32_t r = t->base_ref_first; r < t->base_ref_first + t->base_ref_count; r++)
+        assert(c->insns.data[c->table_refs.data[r]].target == t->base);
     for (uint32_t r = t->ref_first; r < t->ref_first + t->ref_count; r++)
         assert(c->insns.data[c->table_refs.data[r]].target - t->addr < (uint64_t)t->entries * t->entry_bytes);
 }

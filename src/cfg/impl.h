@@ -59,6 +59,7 @@ struct found_table {
     uint64_t addr, base; /* base: what 4-byte entries are relative to */
     uint32_t entries, bound; /* bound: of the compare before the jump if there is one, else 0: never cuts, see scan */
     uint32_t ref_first, ref_count; /* into build.refs */
+    uint32_t base_ref_first, base_ref_count; /* the same, of instructions that hold a base that is a label */
     uint32_t at_least; /* entries there must be */
     uint8_t kind;
     bool by_reloc, is_single; /* single: constant index, one entry */
@@ -147,6 +148,7 @@ struct slice_result {
     uint32_t at_least; /* entries, by an index that is constant; 0 unknown */
     VEC(uint64_t) labels; /* addresses that are the target themselves, without a table */
     uint64_t label;  /* PIC32: entries are relative to this address in the code; 0: to their table */
+    VEC(uint32_t) base_refs; /* instructions that hold the label */
     VEC(struct table_ref) refs; /* JUMP_TABLE: every (table, instruction that holds its address), sorted by table */
     uint32_t load;   /* instruction that reads the table (a mov or the jump) */
 };

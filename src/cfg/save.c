@@ -175,7 +175,7 @@ int cfg_load(const uint8_t *bytes, size_t len, struct cfg **out)
     memcpy(&c->bytes_code, bytes + 16, 8);
     memcpy(&c->bytes_funcs, bytes + 24, 8);
     for (size_t k = 0; k < c->tables.len; k++)
-        c->tables.data[k].ref_first = c->tables.data[k].ref_count = 0;
+        c->tables.data[k].ref_first = c->tables.data[k].ref_count = c->tables.data[k].base_ref_first = c->tables.data[k].base_ref_count = 0;
     *out = c;
     return 0;
 }

@@ -21,6 +21,7 @@ enum role {
     ROLE_PIC_BASE, /* base of the load of a 4-byte entry */
     ROLE_PIC_SIDE, /* base or scaled index of such a load: which of them is not known */
     ROLE_ABS_BASE, /* base of the load of an 8-byte entry */
+    ROLE_ABS_SIDE, /* base or scaled index of such a load */
 };
 
 struct item { /* what was in a register, or a stack slot, before an instruction? */
@@ -49,6 +50,7 @@ void slice_result_fini(struct slice_result *r)
 {
     VEC_FREE(&r->refs);
     VEC_FREE(&r->labels);
+    VEC_FREE(&r->base_refs);
 }
 
 /* ---- operand values ---- */
@@ -104,7 +106,7 @@ static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum
  * unknown to us); but that is reasoning about compilers, hence doubt. */
 static void not_understood(struct slice *s, const struct item *it, uint32_t at)
 {
-    if (it->role == ROLE_PIC_SIDE)
+    if (it->role == ROLE_PIC_SIDE || it->role == ROLE_ABS_SIDE)
         return;
     diag_debug(3, "cfg: slice stops at %llx", (unsigned long long)s->b->c->insns.data[at].addr);
     if (it->role == ROLE_TARGET)
@@ -137,7 +139,7 @@ static void found_base(struct slice *s, const struct item *it, uint64_t addr, ui
         VEC_PUSH(&s->loads, r);
     else if (it->role == ROLE_PART)
         VEC_PUSH(&s->addends, r);
-    else if (it->role == ROLE_ABS_BASE)
+    else if (it->role == ROLE_ABS_BASE || it->role == ROLE_ABS_SIDE)
         VEC_PUSH(&s->absolutes, r);
     else
         VEC_PUSH(&s->out->labels, addr); /* the address of a label itself */
@@ -162,6 +164,9 @@ static void target_in_memory(struct slice *s, const struct item *it, uint32_t at
         VEC_PUSH(&s->absolutes, r);
     } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 8 && insn_disp(s->b, i) == 0) {
         push_reg(s, it, at, ROLE_ABS_BASE, i->mem_base);
+    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 && insn_disp(s->b, i) == 0) {
+        push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_base);
+        push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_index);
     } else {
         s->pointer = true;
     }
@@ -172,6 +177,15 @@ static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, u
     s->sum = true;
     push_reg(s, it, at, ROLE_PART, x);
     push_reg(s, it, at, ROLE_PART, y);
+}
+
+/* add $label,%r in a fixed-address program. */
+static void target_is_label_plus(struct slice *s, const struct item *it, uint32_t at)
+{
+    struct table_ref r = {s->b->c->insns.data[at].target, at};
+    VEC_PUSH(&s->addends, r);
+    s->sum = true;
+    push_reg(s, it, at, ROLE_PART, it->reg);
 }
 
 static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
@@ -185,6 +199,8 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
         target_in_memory(s, it, at);
     else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && !i->imm_len && is_one_bit(other))
         target_is_sum(s, it, at, it->reg, bit_number(other));
+    else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && i->imm_len == 4 && s->b->img->kind == IMAGE_EXEC)
+        target_is_label_plus(s, it, at);
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
              insn_disp(s->b, i) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
@@ -201,9 +217,12 @@ static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
     const struct x86_insn *i = &s->b->c->insns.data[at];
     bool indexed = i->mem_base < 16 && i->mem_index < 16 && insn_disp(s->b, i) == 0 && !(i->props & X86_PROP_SEG);
     s->out->load = at;
+    bool fixed = s->b->img->kind == IMAGE_EXEC && (i->props & X86_PROP_ABS32);
+    struct table_ref r = {i->target, at};
     if (i->props & X86_PROP_RIPREL) {
-        struct table_ref r = {i->target, at};
         VEC_PUSH(&s->constant_loads, r);
+    } else if (fixed && i->mem_base == 0xff && i->mem_index < 16 && i->mem_scale == 4) {
+        VEC_PUSH(&s->loads, r);
     } else if (indexed && i->mem_scale == 4) {
         push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
     } else if (indexed && i->mem_scale == 1) {
@@ -275,6 +294,7 @@ static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
     case ROLE_PIC_BASE:
     case ROLE_PIC_SIDE:
     case ROLE_ABS_BASE:
+    case ROLE_ABS_SIDE:
         if (addr)
             found_base(s, it, addr, at);
         else if (i->op != X86_OP_POP) /* a register given back its old value before the function ends */
@@ -503,6 +523,9 @@ static bool judge_sum(struct slice *s)
     take_refs(out, s->loads.data, s->loads.len);
     if (own)
         take_refs(out, s->addends.data, s->addends.len);
+    for (size_t k = 0; !own && k < s->addends.len; k++)
+        if (k == 0 || s->addends.data[k].insn != s->addends.data[k - 1].insn)
+            VEC_PUSH(&out->base_refs, s->addends.data[k].insn);
     out->kind = CFG_TABLE_PIC32;
     return true;
 }
@@ -540,7 +563,7 @@ void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct
     out->class = JUMP_POINTER;
     out->incomplete = out->is_single = false;
     out->label = out->at_least = 0;
-    out->labels.len = 0;
+    out->labels.len = out->base_refs.len = 0;
     out->refs.len = 0;
     out->load = jump_insn;
     if (j->loads) {

@@ -179,11 +179,15 @@ static bool has_start(const struct build *b, uint64_t addr) { return addr && nex
 /* The tables of a slice as found_table, appended; entries still 0. */
 static uint32_t add_found(struct build *b, const struct cfg_func *f, const struct slice_result *r)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, base_first = (uint32_t)b->refs.len;
+    for (size_t k = 0; k < r->base_refs.len; k++)
+        VEC_PUSH(&b->refs, r->base_refs.data[k]);
     for (size_t k = 0; k < r->refs.len; k++) {
         uint64_t addr = r->refs.data[k].addr;
         if (k == 0 || addr != r->refs.data[k - 1].addr) {
             struct found_table t = {.addr = addr, .base = r->label ? r->label : addr, .ref_first = (uint32_t)b->refs.len,
+                                    
+                                    .base_ref_first = base_first, .base_ref_count = (uint32_t)r->base_refs.len,
                                     .at_least = r->at_least, .kind = r->kind, .is_single = r->is_single};
             t.by_reloc = t.kind == CFG_TABLE_ABS64 && image_reloc_at(b->img, addr);
             t.bound = r->is_single ? 0 : find_bound(b, f, r->load);
