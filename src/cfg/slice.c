@@ -179,13 +179,13 @@ static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, u
     push_reg(s, it, at, ROLE_PART, y);
 }
 
-/* add $label,%r in a fixed-address program. */
-static void target_is_label_plus(struct slice *s, const struct item *it, uint32_t at)
+/* In a fixed-address program: add $label,%r or lea label(%r),%y. */
+static void target_is_label_plus(struct slice *s, const struct item *it, uint32_t at, uint8_t reg)
 {
     struct table_ref r = {s->b->c->insns.data[at].target, at};
     VEC_PUSH(&s->addends, r);
     s->sum = true;
-    push_reg(s, it, at, ROLE_PART, it->reg);
+    push_reg(s, it, at, ROLE_PART, reg);
 }
 
 static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
@@ -193,14 +193,18 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
     const struct x86_insn *i = &s->b->c->insns.data[at];
     uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
     uint64_t addr = address_constant(s->b, i);
+    bool fixed = s->b->img->kind == IMAGE_EXEC;
     if (addr)
         found_base(s, it, addr, at);
     else if (i->op == X86_OP_MOV && i->op_bytes == 8 && i->loads)
         target_in_memory(s, it, at);
     else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && !i->imm_len && is_one_bit(other))
         target_is_sum(s, it, at, it->reg, bit_number(other));
-    else if (i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && i->imm_len == 4 && s->b->img->kind == IMAGE_EXEC)
-        target_is_label_plus(s, it, at);
+    else if (fixed && i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && i->imm_len == 4)
+        target_is_label_plus(s, it, at, it->reg);
+    else if (fixed && i->op == X86_OP_LEA && i->op_bytes == 8 && (i->props & X86_PROP_ABS32) && i->mem_base < 16 &&
+             i->mem_index == 0xff)
+        target_is_label_plus(s, it, at, i->mem_base);
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
              insn_disp(s->b, i) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);

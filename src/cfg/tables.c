@@ -186,7 +186,7 @@ static uint32_t add_found(struct build *b, const struct cfg_func *f, const struc
         uint64_t addr = r->refs.data[k].addr;
         if (k == 0 || addr != r->refs.data[k - 1].addr) {
             struct found_table t = {.addr = addr, .base = r->label ? r->label : addr, .ref_first = (uint32_t)b->refs.len,
-                                    
+
                                     .base_ref_first = base_first, .base_ref_count = (uint32_t)r->base_refs.len,
                                     .at_least = r->at_least, .kind = r->kind, .is_single = r->is_single};
             t.by_reloc = t.kind == CFG_TABLE_ABS64 && image_reloc_at(b->img, addr);
