@@ -199,33 +199,38 @@ static void put_rest(size_t shown, size_t count, struct strbuf *out)
         str_printf(out, "%zu more (--top %zu)\n", count - shown, count);
 }
 
+/* Why there is no row. */
+static const char *no_rows_sentence(const struct prof_result *r, const struct row_set *rows, const char *what,
+                                    struct arena *a)
+{
+    if (!rows->known && !r->plain_runs && r->coverage.instructions_counted != PROF_UNKNOWN)
+        return "Only counts are in this profile: mtool dump counts prints them, mtool run takes times too.";
+    if (!rows->insignificant)
+        return arena_printf(a, "No %s was timed.", what);
+    if (!rows->known)
+        return arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).", what,
+                            rows->insignificant);
+    return arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
+                        what, rows->insignificant);
+}
+
 static void table_objects(const struct prof_result *r, const struct report_options *o, struct arena *a,
                           struct strbuf *out)
 {
-    const char *what = o->by == REPORT_BY_FUNCTION ? "function"
-                       : o->by == REPORT_BY_LOOP   ? "loop"
-                                                   : "loop or procedure";
+    static const char *const what[] = {
+        [REPORT_BY_OBJECT] = "loop or procedure", [REPORT_BY_FUNCTION] = "function", [REPORT_BY_LOOP] = "loop"};
     struct row_set rows;
     struct grid g;
     report_rows_build(r, o, a, &rows);
-    if (!rows.count && !rows.insignificant) {
-        str_printf(out, "No %s was timed.\n", what);
-    } else if (!rows.count && !rows.known) {
-        const char *line = arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).",
-                                        what, rows.insignificant);
-        cell_put_wrapped(out, line, width_of(o), 0);
-    } else if (!rows.count) {
-        const char *line =
-            arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
-                         what, rows.insignificant);
-        cell_put_wrapped(out, line, width_of(o), 0);
-    } else {
-        grid_init(&g, object_columns, ARRAY_LEN(object_columns), o, a);
-        for (size_t i = 0; i < row_limit(o, rows.count); i++)
-            add_object(&g, rows.objects[i], figure_decimals(largest_time(&rows)), a);
-        grid_put(&g, out);
-        put_rest(row_limit(o, rows.count), rows.count, out);
+    if (!rows.count) {
+        cell_put_wrapped(out, no_rows_sentence(r, &rows, what[o->by], a), width_of(o), 0);
+        return;
     }
+    grid_init(&g, object_columns, ARRAY_LEN(object_columns), o, a);
+    for (size_t i = 0; i < row_limit(o, rows.count); i++)
+        add_object(&g, rows.objects[i], figure_decimals(largest_time(&rows)), a);
+    grid_put(&g, out);
+    put_rest(row_limit(o, rows.count), rows.count, out);
 }
 
 /* ---- source lines and modules: counts and samples, no seconds of their own ---- */
