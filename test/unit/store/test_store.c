@@ -363,7 +363,7 @@ static void test_damage(void **state)
         assert_int_equal(store_read("cut.mtool", &back), -1);
     }
     uint8_t *copy = xmalloc(whole.len);
-    for (size_t at = 0; at < whole.len; at += 131) {
+    for (size_t at = 0; at < whole.len; at += 397) {
         memcpy(copy, whole.data, whole.len);
         copy[at] ^= 0xff;
         copy[(at * 7919) % whole.len] ^= 0x10;
@@ -442,7 +442,7 @@ static void test_page(void **state)
 static void test_many(void **state)
 {
     (void)state;
-    struct prof_result *r = fixture_large(50000), *back;
+    struct prof_result *r = fixture_large(20000), *back;
     write_profile("p.mtool", r);
     assert_int_equal(store_read("p.mtool", &back), 0);
     assert_null(fixture_difference(r, back));
