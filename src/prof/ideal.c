@@ -58,6 +58,12 @@ static struct prof_interval with_error(double seconds, double bias, double sprea
     return (struct prof_interval){seconds, fmin(low, seconds), fmax(high, seconds)};
 }
 
+/* The self-test's quantiles are of the size of errors, bias and all; what is left of them around the bias. */
+static double around_bias(const struct join *j, double quantile)
+{
+    return fmax(quantile - fabs(j->model_error.bias), quantile / 2);
+}
+
 static bool is_known(const struct join *j) { return j->cycles && j->core_hz > 0; }
 
 struct prof_interval ideal_of(const struct join *j, const struct tally *t)
@@ -65,7 +71,7 @@ struct prof_interval ideal_of(const struct join *j, const struct tally *t)
     if (!is_known(j))
         return stats_unknown();
     double drawn = t->cycles > 0 ? Z95 * sqrt(t->cycles_var) / t->cycles : 0;
-    return with_error(t->cycles / j->core_hz, j->model_error.bias, hypot(j->model_error.p90, drawn));
+    return with_error(t->cycles / j->core_hz, j->model_error.bias, hypot(around_bias(j, j->model_error.p90), drawn));
 }
 
 /* Over many loops the model's errors cancel, down to its median error; a program of one loop has that loop's error. */
@@ -82,6 +88,7 @@ struct prof_interval ideal_of_whole(const struct join *j)
     }
     if (!(cycles > 0))
         return (struct prof_interval){0, 0, 0};
-    double model = fmax(j->model_error.median, j->model_error.p90 * sqrt(squares) / cycles);
+    double model =
+        fmax(around_bias(j, j->model_error.median), around_bias(j, j->model_error.p90) * sqrt(squares) / cycles);
     return with_error(cycles / j->core_hz, j->model_error.bias, hypot(model, Z95 * sqrt(var) / cycles));
 }

@@ -12,6 +12,7 @@
 
 #define LOOP_SHARE 0.001
 #define PROCEDURES_MOST 2000
+#define SAMPLES_LEAST 10 /* to be significant: fewer may have slid over from the code beside it */
 
 struct draft { /* an object while it is made */
     struct tally self, incl;
@@ -113,7 +114,7 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
     o->extra_cycles_per_memory_op =
         d->self.memory_ops ? o->memory_s.value * j->core_hz / (double)d->self.memory_ops : NAN;
-    o->is_significant = o->memory_s.low > 0;
+    o->is_significant = o->memory_s.low > 0 && d->self.samples >= SAMPLES_LEAST;
 }
 
 static void fill(struct join *j, const struct draft *d, struct prof_object *o)

@@ -43,7 +43,7 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
                              end"; NULL */
     uint64_t samples;
     double memory_share; /* of all memory operations executed in counted code, self */
-    bool is_significant; /* memory_s.low above 0 */
+    bool is_significant; /* memory_s.low above 0, and 10 samples at least */
 };
 
 struct prof_refused { /* not counted: a function, or a whole module with function NULL */

@@ -397,9 +397,17 @@ static void make_stand_ins(struct walks *w)
     w->used = INSN_FIRST;
 }
 
+static bool has_code(const struct join *j)
+{
+    for (uint32_t i = 0; i < j->module_count; i++)
+        if (j->modules[i].img && j->modules[i].instructions)
+            return true;
+    return false;
+}
+
 void walks_run(struct join *j)
 {
-    if (!j->in->machine || !(j->core_hz > 0) || j->instructions == 0)
+    if (!j->in->machine || !(j->core_hz > 0) || !has_code(j))
         return;
     struct walks *w = xmalloc(sizeof *w);
     w->j = j;

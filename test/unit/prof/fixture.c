@@ -15,6 +15,10 @@ __asm__(".text\n"
         "1: call leaf\n  dec %rcx\n  jnz 1b\n"
         "  ret\n.cfi_endproc\n.size caller, .-caller\n");
 
+long far_leaf(long x); /* in the library */
+long far_call(long x);
+__attribute__((noinline)) long far_call(long x) { return far_leaf(x) + 1; }
+
 long chain(long n);
 long caller(long n);
 long sum_all(const long *a, long rows, long n);
@@ -40,5 +44,5 @@ int main(int argc, char **argv)
 {
     static long a[100];
     (void)argv;
-    return (int)(chain(argc) + caller(argc) + sum_all(a, 10, argc));
+    return (int)(chain(argc) + far_call(argc) + caller(argc) + sum_all(a, 10, argc));
 }

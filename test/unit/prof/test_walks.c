@@ -115,11 +115,11 @@ static void test_callers(void **state)
 
 static struct image *img;
 
-static uint64_t symbol(const char *name)
+static uint64_t symbol(const struct image *of, const char *name)
 {
-    for (size_t i = 0; i < img->symbol_count; i++)
-        if (strcmp(img->symbols[i].name, name) == 0)
-            return img->symbols[i].addr;
+    for (size_t i = 0; i < of->symbol_count; i++)
+        if (strcmp(of->symbols[i].name, name) == 0)
+            return of->symbols[i].addr;
     fail_msg("no %s in the fixture", name);
     return 0;
 }
@@ -159,7 +159,7 @@ static void test_chain(void **state)
     struct machine *machine = machine_default();
     const uint64_t n = 1000000;
     toy_read(&t, FIXTURE);
-    uint32_t entry = cfg_block_start(t.map.cfg, symbol("chain")), loop = entry + 1, leave = entry + 2;
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1, leave = entry + 2;
     toy_set(&t, entry, 10), toy_set(&t, loop, n), toy_set(&t, leave, 10);
     toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, n - 10), toy_set_edge(&t, loop, leave, 10);
     struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 900}, {0, toy_addr(&t, leave), 100}};
@@ -192,7 +192,8 @@ static void test_calls(void **state)
     struct machine *machine = machine_default();
     const uint64_t n = 1000000;
     toy_read(&t, FIXTURE);
-    uint32_t leaf = cfg_block_start(t.map.cfg, symbol("leaf")), entry = cfg_block_start(t.map.cfg, symbol("caller"));
+    uint32_t leaf = cfg_block_start(t.map.cfg, symbol(img, "leaf")),
+             entry = cfg_block_start(t.map.cfg, symbol(img, "caller"));
     toy_set(&t, leaf, n);
     toy_set(&t, entry, 1), toy_set(&t, entry + 1, n), toy_set(&t, entry + 2, n), toy_set(&t, entry + 3, 1);
     toy_set_edge(&t, entry, entry + 1, 1), toy_set_edge(&t, entry + 2, entry + 1, n - 1),
@@ -204,6 +205,74 @@ static void test_calls(void **state)
     assert_int_equal(callee->entries, n);
     assert_near(loop->ideal_s.value + callee->ideal_s.value, 6e-3, 0.6e-3);
     assert_true(isnan(loop->actual_s.value) && isnan(loop->memory_s.value));
+    prof_result_free(r);
+    toy_fini(&t);
+    machine_free(machine);
+}
+
+/* A call through a linkage stub is followed into the library that defines the name, and known there as a caller. */
+static void test_across_modules(void **state)
+{
+    (void)state;
+    struct toy t[2];
+    struct machine *machine = machine_default();
+    toy_read(&t[0], FIXTURE);
+    toy_read(&t[1], FIXTURE_LIB);
+    uint32_t call = cfg_block_start(t[0].map.cfg, symbol(t[0].img, "far_call"));
+    uint32_t leaf = cfg_block_start(t[1].map.cfg, symbol(t[1].img, "far_leaf"));
+    while (t[0].map.cfg->blocks.data[call].term != X86_CALL)
+        call++;
+    toy_set(&t[0], call, 1000), toy_set(&t[0], call + 1, 1000);
+    toy_set(&t[1], leaf, 1000);
+    struct prof_input_module modules[] = {t[0].module, {.path = "/none/other"}, t[1].module};
+    struct prof_input in = {.modules = modules, .module_count = 3};
+    struct join_module m[] = {{.in = &modules[0], .cfg = t[0].map.cfg, .img = t[0].img},
+                              {.in = &modules[1]},
+                              {.in = &modules[2], .cfg = t[1].map.cfg, .img = t[1].img}};
+    struct join j = {.r = prof_result_new(), .in = &in, .scratch = arena_new(), .modules = m, .module_count = 3};
+    counts_solve(&j);
+    struct calls calls;
+    calls_resolve(&j, &calls);
+    assert_int_equal(calls.to[call], m[2].block_base + leaf);
+    assert_int_equal(calls.sites[calls.from_first[m[2].block_base + leaf]].block, call);
+    assert_ptr_equal(walk_module(&j, m[2].block_base + leaf), &m[2]);
+    forget(&j);
+    in.machine = machine, in.sim_budget_s = 0.02;
+    struct prof_result *r = prof_result_new();
+    r->machine.tsc_hz = 1e9, r->machine.cycles_per_tsc = 1;
+    assert_int_equal(prof_join(r, &in), 0);
+    const struct prof_object *o = object_in(r, "far_leaf", PROF_PROCEDURE);
+    assert_int_equal(o->entries, 1000);
+    assert_true(o->ideal_s.value > 0 && o->ideal_s.value < 1000 * 20e-9);
+    prof_result_free(r);
+    toy_fini(&t[0]);
+    toy_fini(&t[1]);
+    machine_free(machine);
+}
+
+/* The file has gone: counts stand, ideal times are unknown, and no time is spent on them. A machine without clock or
+ * self-test says so. */
+static void test_unknown(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 7, 10, 100);
+    toy_done(&t);
+    struct prof_result *r = join_fixture(&t, machine, NULL, 0);
+    assert_int_equal(r->object_count, 3);
+    assert_true(isnan(r->objects[0].ideal_s.value) && isnan(r->predicted_user_s.value) && !r->objects[0].bound_by);
+    prof_result_free(r);
+    machine->error_count = 0;
+    machine->tsc_ghz = 0;
+    struct prof_input in = {.modules = &t.module, .module_count = 1, .machine = machine};
+    r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    assert_int_equal(r->warning_count, 2);
+    assert_string_equal(r->warnings[0].id, "clock-unknown");
+    assert_string_equal(r->warnings[1].id, "model-not-calibrated");
+    assert_true(isnan(r->objects[0].ideal_s.value));
     prof_result_free(r);
     toy_fini(&t);
     machine_free(machine);
@@ -224,7 +293,8 @@ static int close_fixture(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies), cmocka_unit_test(test_callers),
-                                       cmocka_unit_test(test_chain), cmocka_unit_test(test_calls)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
+                                       cmocka_unit_test(test_chain),          cmocka_unit_test(test_calls),
+                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }
