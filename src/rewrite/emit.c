@@ -48,6 +48,8 @@ static uint64_t branch_target(const struct rw *w, const struct cfg_block *blk, c
             continue;
         if (w->edge_stub_off[e] != UINT32_MAX)
             return w->funcs[blk->func].addr_new + w->edge_stub_off[e];
+        if (rw_edge_inside(w, ed) && ed->to == ed->from)
+            return w->funcs[blk->func].addr_new + w->turn_off[ed->to];
         if (rw_edge_inside(w, ed))
             return rw_body(w, ed->to);
     }
@@ -133,6 +135,8 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     const struct cfg_block *blk = &c->blocks.data[b];
     uint64_t base = w->funcs[f].addr_new, addr = base + w->insn_off[blk->insn_first];
     uint64_t body = base + w->body_off[b];
+    if (b > c->funcs.data[f].block_first && w->step[b - 1].step)
+        rw_put_step_leave(w, at_vaddr(em, addr - RW_STEP_LEAVE_BYTES), addr - RW_STEP_LEAVE_BYTES, b - 1);
     bool in_line = w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b];
     uint64_t head = in_line ? base + w->enter_off[b] : body;
     for (uint32_t e = b > c->funcs.data[f].block_first ? c->blocks.data[b - 1].edge_first : 0, n = 0;
@@ -142,7 +146,9 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     rw_put_nops(at_vaddr(em, addr), (unsigned)(head - addr));
     if (in_line)
         put_counter(em, head, &w->enter_place[b], w->enter_counter[b]);
-    addr = body;
+    if (w->step[b].step)
+        rw_put_step_enter(w, at_vaddr(em, body), body, b);
+    addr = base + w->turn_off[b];
     for (uint32_t k = 0; k < blk->insn_count; k++) {
         if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
             addr += put_counter(em, addr, &w->place[b], w->block_counter[b]);

@@ -22,6 +22,12 @@ struct rw_place { /* where and how a block's own counter stands */
     uint8_t reg;  /* RW_FORM_REG: the register */
 };
 
+struct rw_step { /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
+    int32_t step;     /* what the register gains each time round */
+    uint32_t pending; /* counter that holds the entry value while the loop is under way */
+    uint8_t reg, pad[3];
+};
+
 struct rw_func {
     uint64_t addr_new; /* layout */
     uint32_t size_new; /* layout; 0: not moved */
@@ -80,10 +86,12 @@ struct rw {
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
     struct rw_place *place;           /* place: [blocks] */
+    struct rw_step *step;             /* place: [blocks] */
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
     uint32_t *insn_off;               /* layout: [insns] start of what stands for the instruction, insertions in front included */
     uint32_t *body_off, *enter_off;   /* layout: [blocks] where edges inside, and entrances from outside, arrive */
+    uint32_t *turn_off;               /* layout: [blocks] where a counted loop's own edge arrives */
     uint32_t *edge_stub_off;          /* layout: [edges] UINT32_MAX: no stub */
     struct map syscall_stub;          /* layout: block -> offset of its system calls' hooks in the function */
     uint8_t *is_long;                 /* layout: [insns] branch needs 32 bits */
@@ -149,6 +157,12 @@ void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
 enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59 };
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
+
+/* induction.c */
+enum { RW_STEP_ENTER_BYTES = 14, RW_STEP_LEAVE_BYTES = 18 };
+void rw_induction(struct rw *w, uint32_t block);
+void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
+void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 
 /* blob.c: the runtime */
 uint64_t rw_blob_bytes(void);

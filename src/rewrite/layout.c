@@ -66,7 +66,7 @@ static uint32_t branch_off(const struct rw *w, uint32_t f, const struct cfg_bloc
         if (w->edge_stub_off[e] != UINT32_MAX)
             return w->edge_stub_off[e];
         if (rw_edge_inside(w, ed) && c->blocks.data[ed->to].func == f)
-            return w->body_off[ed->to];
+            return ed->to == ed->from ? w->turn_off[ed->to] : w->body_off[ed->to];
     }
     return UINT32_MAX;
 }
@@ -76,6 +76,8 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     struct cfg *c = w->cfg;
     struct cfg_block *blk = &c->blocks.data[b];
     uint32_t fall = fall_edge_into(c, fn, b);
+    if (b > fn->block_first && w->step[b - 1].step)
+        off += RW_STEP_LEAVE_BYTES;
     w->insn_off[blk->insn_first] = off;
     if (is_inner_loop_head(c, has_child, b)) {
         uint32_t head = off;
@@ -83,6 +85,8 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
             head += rw_form_bytes(w->edge_place[fall].form);
         if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
             head += rw_form_bytes(w->enter_place[b].form);
+        if (w->step[b].step)
+            head += RW_STEP_ENTER_BYTES;
         off += ((uint32_t)(blk->addr - fn->addr) - head) & (LOOP_ALIGN - 1);
     }
     if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
@@ -91,6 +95,9 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
         off += rw_form_bytes(w->enter_place[b].form);
     w->body_off[b] = off;
+    if (w->step[b].step)
+        off += RW_STEP_ENTER_BYTES;
+    w->turn_off[b] = off;
     for (uint32_t k = 0; k < blk->insn_count; k++) {
         uint32_t i = blk->insn_first + k;
         if (k > 0)
@@ -154,7 +161,7 @@ static bool grow_branches(struct rw *w, uint32_t f)
         if (w->block_counter[b] != ID_NONE && w->place[b].at == blk->insn_count - 1)
             end += rw_form_bytes(w->place[b].form);
         if (blk->insn_count == 1)
-            end = w->body_off[b] + (end - w->insn_off[i]);
+            end = w->turn_off[b] + (end - w->insn_off[i]);
         int64_t rel = (int64_t)to - (int64_t)end;
         if (to != UINT32_MAX && rel >= -128 && rel <= 127)
             continue;
@@ -213,6 +220,7 @@ void rw_layout(struct rw *w)
     w->insn_off = ARENA_ARRAY(w->arena, uint32_t, c->insns.len + 1);
     w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->insns.len + 1);
     w->body_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
+    w->turn_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->enter_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->edge_stub_off = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
     memset(w->edge_stub_off, 0xff, (c->edges.len + 1) * sizeof *w->edge_stub_off);

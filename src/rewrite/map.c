@@ -6,6 +6,7 @@
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg
  *   88  block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks]
+ *       step {int32 step, pending counter, register}[blocks]: step 0 plain, else the counter is step times the count
  *       group edges {group, to, counter, unused}[group edges], padding to 8, block_addr_new[blocks], path, cfg
  */
 #include "rewrite/impl.h"
@@ -13,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAP_VERSION = 1, MAP_HEADER_BYTES = 88 };
+enum { MAP_VERSION = 2, MAP_HEADER_BYTES = 88 };
 
 struct map_header {
     char magic[8];
@@ -26,6 +27,7 @@ _Static_assert(sizeof(struct map_header) == MAP_HEADER_BYTES, "the map's header 
 struct map_full {
     struct rewrite_map pub; /* first: the public part */
     uint32_t *block_group;
+    struct rw_step *step;
     struct rw_group_edge *group_edges;
     uint32_t group_edge_count, group_count;
 };
@@ -50,6 +52,7 @@ int rw_map_write(const struct rw *w, const char *path)
     str_put(&s, w->edge_counter, c->edges.len * 4);
     str_put(&s, w->enter_counter, c->blocks.len * 4);
     str_put(&s, w->block_group, c->blocks.len * 4);
+    str_put(&s, w->step, c->blocks.len * sizeof *w->step);
     str_put(&s, w->group_edges.data, w->group_edges.len * sizeof *w->group_edges.data);
     while (s.len % 8)
         str_put(&s, "", 1);
@@ -112,7 +115,7 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     m->group_count = h.groups;
     if (!(p->block_counter = take(&r, h.blocks, 4)) || !(p->edge_counter = take(&r, h.edges, 4)) ||
         !(p->enter_counter = take(&r, h.blocks, 4)) || !(m->block_group = take(&r, h.blocks, 4)) ||
-        !(m->group_edges = take(&r, h.group_edges, sizeof *m->group_edges)))
+        !(m->step = take(&r, h.blocks, sizeof *m->step)) || !(m->group_edges = take(&r, h.group_edges, sizeof *m->group_edges)))
         return false;
     while ((size_t)(r.p - bytes) % 8 && r.p < r.end)
         r.p++;
@@ -126,6 +129,9 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     for (uint32_t g = 0; g < h.group_edges; g++)
         if (m->group_edges[g].group >= h.groups || m->group_edges[g].to >= h.blocks ||
             !ids_below(&m->group_edges[g].counter, 1, h.counters))
+            return false;
+    for (uint32_t b = 0; b < h.blocks; b++)
+        if (m->step[b].step && m->step[b].pending >= h.counters)
             return false;
     return ids_below(p->block_counter, h.blocks, h.counters) && ids_below(p->edge_counter, h.edges, h.counters) &&
            ids_below(p->enter_counter, h.blocks, h.counters) && ids_below(m->block_group, h.blocks, h.groups);
@@ -160,6 +166,7 @@ void rewrite_map_close(struct rewrite_map *p)
     free(p->in_path);
     free(m->block_group);
     free(m->group_edges);
+    free(m->step);
     free(m);
 }
 
@@ -188,6 +195,20 @@ static uint32_t counter_of(const struct map_full *m, const struct rw_arc *a)
     return ID_NONE;
 }
 
+/* What the counter of an arc says. Of a counted loop: what its register gained in all, by the step. */
+static uint64_t counter_value(struct solver *s, const struct rw_arc *a, const uint64_t *counters)
+{
+    uint32_t n = counter_of(s->m, a);
+    const struct rw_step *step = &s->m->step[a->id];
+    if (a->kind != RW_ARC_BLOCK || !step->step)
+        return counters[n];
+    int64_t gained = (int64_t)(counters[n] + counters[step->pending]);
+    if (gained % step->step == 0 && gained / step->step >= 0)
+        return (uint64_t)(gained / step->step);
+    s->broken++;
+    return 0;
+}
+
 static void solver_index(struct solver *s, const uint64_t *counters)
 {
     s->val = xmalloc((s->arcs.len + 1) * 8);
@@ -199,7 +220,7 @@ static void solver_index(struct solver *s, const uint64_t *counters)
         const struct rw_arc *a = &s->arcs.data[i];
         uint32_t n = counter_of(s->m, a);
         if (n != ID_NONE) {
-            s->val[i] = counters[n];
+            s->val[i] = counter_value(s, a, counters);
             s->known[i] = 1;
         } else {
             s->unknown[a->a]++;

@@ -48,6 +48,7 @@ void rw_place(struct rw *w)
 {
     struct cfg *c = w->cfg;
     w->place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
+    w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
     w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
     w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
     for (size_t e = 0; e < c->edges.len; e++)
@@ -65,13 +66,18 @@ void rw_place(struct rw *w)
         {
             const struct cfg_block *blk = &c->blocks.data[b];
             w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first);
-            if (w->block_counter[b] != ID_NONE)
-                w->place[b] = best_in_block(c, &live, fn, blk);
             for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
                 uint32_t to = c->edges.data[e].to;
                 if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
                     w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first);
             }
+            if (w->block_counter[b] == ID_NONE)
+                continue;
+            w->place[b] = best_in_block(c, &live, fn, blk);
+            bool has_next = b + 1 < fn->block_first + fn->block_count;
+            if (has_next && !live.flags_live[blk->insn_first - fn->insn_first] &&
+                !live.flags_live[c->blocks.data[b + 1].insn_first - fn->insn_first])
+                rw_induction(w, b);
         }
         arena_free(scratch);
     }
