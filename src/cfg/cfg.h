@@ -46,7 +46,7 @@ struct cfg_func {
     uint16_t reason; /* enum cfg_reason; OK: may be rewritten */
     uint8_t unresolved; /* has an indirect jump that may go anywhere (a tail call, as far as we can tell): its original body may run */
     uint8_t is_plt;     /* one PLT stub */
-    uint32_t pad;       /* the structs below are saved as they are: no hidden bytes */
+    uint32_t pad;
 };
 
 enum cfg_block_flag {
@@ -122,7 +122,7 @@ struct cfg_loop { /* natural loop; several back edges to one header are one loop
     uint32_t member_first, member_count; /* into loop_members: block ids incl. those of inner loops, ascending */
 };
 
-struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address; the saved form is these arrays */
+struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
     const struct image *img; /* NULL in a loaded one */
     struct image_unwind unwind;
     VEC(struct cfg_func) funcs;
@@ -164,9 +164,9 @@ struct cfg_liveness {
 };
 void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratch, struct cfg_liveness *out);
 
-/* save.c: the flat arrays funcs, blocks, edges, tables, loops, loop_members as bytes, appended to `out`. 0. */
+/* save.c: the arrays funcs, blocks, edges, tables, loops, loop_members packed into bytes, appended to `out`. 0. */
 int cfg_save(const struct cfg *c, struct strbuf *out);
-/* The same back, without insns, table_refs, targets and img. Everything is checked: -1 (nothing reported: the caller knows
+/* The same back, without insns, table_refs, targets and img; the ids are the same. Everything is checked: -1 (nothing reported: the caller knows
  * the file) if the bytes are no such form, of another version, cut off or inconsistent. */
 int cfg_load(const uint8_t *bytes, size_t len, struct cfg **out);
 
