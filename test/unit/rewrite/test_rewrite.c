@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rewriting a file and reading its map back: what is refused, what a damaged map does, that counts follow from counters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rewrite/rewrite.h"
+
+static char dir[] = "/tmp/mtool-rewrite-test.XXXXXX";
+static char copy[64], map[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(copy, sizeof copy, "%s/copy", dir);
+    snprintf(map, sizeof map, "%s/copy.map", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(copy);
+    unlink(map);
+    return rmdir(dir);
+}
+
+static void rewrite_ls(enum rewrite_plan plan, bool all_blocks, struct rewrite_stats *stats)
+{
+    struct rewrite_options opt = {.plan = plan, .all_blocks = all_blocks};
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, stats), 0);
+}
+
+static void test_copy_opens_as_elf(void **state)
+{
+    (void)state;
+    struct rewrite_stats s;
+    rewrite_ls(REWRITE_COUNT, false, &s);
+    assert_true(s.funcs_moved * 10 > s.funcs * 9);
+    assert_true(s.counters > 0 && s.counters < s.blocks + s.edges);
+    struct image *old, *new;
+    assert_int_equal(image_open("/bin/ls", &old), 0);
+    assert_int_equal(image_open(copy, &new), 0);
+    assert_true(new->segment_count >= old->segment_count + 3);
+    assert_true(new->entry != old->entry);
+    struct image_unwind u_old, u_new;
+    assert_int_equal(image_unwind_read(old, &u_old), 0);
+    assert_int_equal(image_unwind_read(new, &u_new), 0);
+    image_close(old);
+    image_close(new);
+}
+
+static void test_plans(void **state)
+{
+    (void)state;
+    struct rewrite_stats none, count, all;
+    rewrite_ls(REWRITE_NONE, false, &none);
+    rewrite_ls(REWRITE_COUNT, false, &count);
+    rewrite_ls(REWRITE_COUNT, true, &all);
+    assert_int_equal(none.counters, 0);
+    assert_true(count.counters < all.counters); /* the tree saves counters */
+    assert_true(none.text_bytes_new < count.text_bytes_new && count.text_bytes_new < all.text_bytes_new);
+}
+
+/* A run that never came: every count is nothing, and every equation holds. */
+static void test_zero_counters(void **state)
+{
+    (void)state;
+    rewrite_ls(REWRITE_COUNT, false, NULL);
+    struct rewrite_map *m;
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    uint64_t *zero = xmalloc(8ull * m->counter_count), *blocks = xmalloc(8 * m->cfg->blocks.len),
+             *edges = xmalloc(8 * m->cfg->edges.len);
+    assert_int_equal(rewrite_counts_solve(m, zero, blocks, edges, NULL), 0);
+    for (size_t b = 0; b < m->cfg->blocks.len; b++)
+        assert_int_equal(blocks[b], 0);
+    free(zero);
+    free(blocks);
+    free(edges);
+    rewrite_map_close(m);
+}
+
+static void test_damaged_maps(void **state)
+{
+    (void)state;
+    rewrite_ls(REWRITE_COUNT, false, NULL);
+    struct file_bytes f;
+    assert_int_equal(file_map(map, &f), 0);
+    uint8_t *bytes = xmalloc(f.len);
+    size_t len = f.len, opened = 0;
+    char bad[80];
+    snprintf(bad, sizeof bad, "%s/bad", dir);
+    int saved = dup(2);
+    assert_non_null(freopen("/dev/null", "w", stderr)); /* one line each would drown the report */
+    for (size_t k = 0; k < 300; k++) {
+        memcpy(bytes, f.data, len);
+        size_t cut = k % 3 ? len : len * k / 300;
+        bytes[(k * 2654435761u) % (k < 150 ? 600 : len)] ^= (uint8_t)(1u << k % 8);
+        assert_int_equal(file_write_whole(bad, bytes, cut, 0600), 0);
+        struct rewrite_map *m;
+        if (rewrite_map_open(bad, &m) == 0) {
+            opened++;
+            uint64_t *zero = xmalloc(8ull * m->counter_count), *blocks = xmalloc(8 * m->cfg->blocks.len),
+                     *edges = xmalloc(8 * m->cfg->edges.len);
+            rewrite_counts_solve(m, zero, blocks, edges, NULL);
+            free(zero);
+            free(blocks);
+            free(edges);
+            rewrite_map_close(m);
+        }
+    }
+    dup2(saved, 2);
+    close(saved);
+    assert_true(opened < 300);
+    unlink(bad);
+    free(bytes);
+    file_unmap(&f);
+}
+
+static void test_missing_file(void **state)
+{
+    (void)state;
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    unlink(copy);
+    assert_int_equal(rewrite_file("/nonexistent/program", &opt, copy, map, NULL), -1);
+    assert_false(file_exists(copy));
+    assert_int_equal(rewrite_file("/bin/ls", &opt, "/nonexistent/folder/copy", map, NULL), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copy_opens_as_elf), cmocka_unit_test(test_plans),        cmocka_unit_test(test_zero_counters),
+        cmocka_unit_test(test_damaged_maps),      cmocka_unit_test(test_missing_file),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
