@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The flat arrays of a cfg to bytes and back, packed: what follows from the rest is left out, and numbers are LEB128 (u) or
- * zigzag LEB128 (s). cc1plus: 20 MB where the arrays have 120. The form:
+ * The flat arrays of a cfg to bytes and back, packed: what follows from the rest is left out, and numbers are LEB128
+ * (u) or zigzag LEB128 (s). cc1plus: 20 MB where the arrays have 120. The form:
  *
  *   "mtoolcfg"  u version  u bytes_code  u bytes_funcs  u funcs  u blocks  u edges  u tables  u loops  u loop_members
  *   each function:  u addr - previous addr   u size   u fde + 1, 0 none   u insn_count   u block_count   u loop_count
  *                   u reason << 2 | is_plt << 1 | unresolved, then its blocks, then its loops
- *     each block:   u size  u insn_count  u mem_ops  u flags << 1 | has call_target  u term  u loop + 1 from the function's
- *                   first, 0 none  s call_target - addr, if it has one  u edge_count
- *       each edge:  u kind  s to - from, unless the kind is OUT
- *     each loop:    u header from the function's first block  u parent + 1 from its first loop, 0 none  u depth  u member_count
- *                   then the members, each as u the difference from the one before (the first: from the first block)
- *   each table:     u addr - previous addr   s base - addr   u entries   u block   u kind << 1 | by_reloc
+ *     each block:   u size  u insn_count  u mem_ops  u flags << 1 | has call_target  u term  u loop + 1 from the
+ * function's first, 0 none  s call_target - addr, if it has one  u edge_count each edge:  u kind  s to - from, unless
+ * the kind is OUT each loop:    u header from the function's first block  u parent + 1 from its first loop, 0 none  u
+ * depth  u member_count then the members, each as u the difference from the one before (the first: from the first
+ * block) each table:     u addr - previous addr   s base - addr   u entries   u block   u kind << 1 | by_reloc
  *
  * The bytes may come from a file that anything can have happened to: the loader believes nothing.
  */
@@ -43,7 +42,10 @@ static void put_s(struct strbuf *out, uint64_t difference)
 }
 
 /* ID_NONE becomes 0. */
-static void put_id(struct strbuf *out, uint32_t id, uint32_t first) { put_u(out, id == ID_NONE ? 0 : id - first + 1ull); }
+static void put_id(struct strbuf *out, uint32_t id, uint32_t first)
+{
+    put_u(out, id == ID_NONE ? 0 : id - first + 1ull);
+}
 
 static void save_block(const struct cfg *c, const struct cfg_func *f, uint32_t k, struct strbuf *out)
 {
@@ -93,7 +95,7 @@ static void save_func(const struct cfg *c, const struct cfg_func *f, uint64_t be
 
 int cfg_save(const struct cfg *c, struct strbuf *out)
 {
-    const uint64_t head[] = {VERSION,       c->bytes_code, c->bytes_funcs, c->funcs.len, c->blocks.len,
+    const uint64_t head[] = {VERSION,      c->bytes_code, c->bytes_funcs, c->funcs.len,       c->blocks.len,
                              c->edges.len, c->tables.len, c->loops.len,   c->loop_members.len};
     str_put(out, MAGIC, 8);
     for (size_t k = 0; k < ARRAY_LEN(head); k++)
@@ -224,7 +226,8 @@ static bool starts_soundly(const struct cfg *c, const struct cfg_func *f)
     const struct cfg_func *before = c->funcs.len > 1 ? &f[-1] : NULL;
     bool overlaps = before && f->addr < before->addr + before->size;
     bool ok = f->reason == CFG_REASON_OK;
-    return f->size && f->addr + f->size > f->addr && (!before || f->addr >= before->addr) && (ok ? f->block_count > 0 : !f->block_count) &&
+    return f->size && f->addr + f->size > f->addr && (!before || f->addr >= before->addr) &&
+           (!ok || f->block_count > 0) && /* one refused by the rewriter keeps its blocks */
            !(overlaps && (ok || before->reason == CFG_REASON_OK));
 }
 
@@ -232,8 +235,10 @@ static void load_func(struct cfg *c, struct reader *r)
 {
     uint32_t func = (uint32_t)c->funcs.len;
     struct cfg_func *f = &c->funcs.data[c->funcs.len++];
-    *f = (struct cfg_func){.addr = func ? f[-1].addr : 0, .insn_first = func ? f[-1].insn_first + f[-1].insn_count : 0,
-                           .block_first = (uint32_t)c->blocks.len, .loop_first = (uint32_t)c->loops.len};
+    *f = (struct cfg_func){.addr = func ? f[-1].addr : 0,
+                           .insn_first = func ? f[-1].insn_first + f[-1].insn_count : 0,
+                           .block_first = (uint32_t)c->blocks.len,
+                           .loop_first = (uint32_t)c->loops.len};
     f->addr += get_u(r);
     f->size = get_u32(r);
     f->fde = get_id(r, 0, UINT32_MAX - 1);
@@ -272,8 +277,8 @@ static void load_table(struct cfg *c, struct reader *r)
     c->tables.data[c->tables.len++] = t;
 }
 
-/* Room for exactly as many members as the head says: what is loaded can then be checked against cap. Each takes a byte at
- * least, so that a false count cannot ask for more memory than a multiple of the file. */
+/* Room for exactly as many members as the head says: what is loaded can then be checked against cap. Each takes a byte
+ * at least, so that a false count cannot ask for more memory than a multiple of the file. */
 static void make_room(struct reader *r, void **data, size_t *cap, size_t member)
 {
     *cap = get_below(r, min_u64((uint64_t)(r->end - r->at) + 1, UINT32_MAX));
