@@ -11,6 +11,7 @@ enum { CALIB_BASIS_MAX = 32, CALIB_PORT_MAX = 14 };
 struct timed_form {
     const char *form;
     double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
+    double latency_high;             /* of divisions: for long quotients */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;
     bool unsure; /* timed while others disturbed the core */
@@ -40,6 +41,15 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
 void timing_all(struct calib *k);
 /* The timed form of that name, timed now if it was not; NULL if the CPU lacks it. */
 const struct timed_form *timing_of(struct calib *k, const char *form);
+
+/* ---- division.c: integer divisions, which need their operands laid out ---- */
+
+bool division_is(const char *form);
+enum { DIVISION_FEEDERS = 2 }; /* instructions that division_put puts before the division */
+void division_put(struct lab_code *c, const char *form);
+double division_latency(struct calib *k, const char *form, bool long_quotient); /* negative: could not be timed */
+/* Do integer and floating point divisions wait for each other? */
+bool division_is_shared(struct calib *k);
 
 /* ---- ports.c: units from timings; knows no machine ---- */
 

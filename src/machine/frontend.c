@@ -72,12 +72,16 @@ void calib_width(struct calib *k)
 
 /* ---- fusion ---- */
 
-static double fuses(struct calib *k, const uint8_t *pair, size_t len)
+static bool fuses(struct calib *k, const uint8_t *pair, size_t len)
 {
     double more = extra_slots(k, pair, len, 2);
     return more < -0.5;
 }
 #define FUSES(k, ...) fuses((k), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+#define MORE_SLOTS(k, ...) extra_slots((k), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), 1)
+
+static double whole(double slots) { return slots > 0.5 ? round(slots) : 0; }
 
 static void find_fusion(struct calib *k)
 {
@@ -86,11 +90,19 @@ static void find_fusion(struct calib *k)
     m->fuse_cmp = FUSES(k, 0x4d, 0x39, 0xec, 0x72, 0x00);                    /* cmp r12,r13; jb */
     m->fuse_alu = FUSES(k, 0x48, 0x01, 0xc0, 0x74, 0x00);                    /* add rax,rax; jz */
     m->fuse_inc = FUSES(k, 0x48, 0xff, 0xc0, 0x74, 0x00);                    /* inc rax; jz */
-    double load = extra_slots(k, (const uint8_t[]){0x49, 0x03, 0x06}, 3, 1); /* add rax,[r14] */
-    double rmw = extra_slots(k, (const uint8_t[]){0x49, 0x01, 0x06}, 3, 1);  /* add [r14],rax */
+    double load = MORE_SLOTS(k, 0x49, 0x03, 0x06); /* add rax,[r14] */
+    double rmw = MORE_SLOTS(k, 0x49, 0x01, 0x06);  /* add [r14],rax */
     m->fuse_load = load < 0.5;
     m->fuse_store = rmw < 0.5;
     m->zero_idiom = 1;
+    double store = MORE_SLOTS(k, 0x49, 0x89, 0x06);                            /* mov [r14],rax */
+    m->indexed_load = whole(MORE_SLOTS(k, 0x4b, 0x03, 0x04, 0x26) - load);   /* the same with [r14+r12] */
+    m->indexed_rmw = whole(MORE_SLOTS(k, 0x4b, 0x01, 0x04, 0x26) - rmw);
+    m->indexed_store = whole(MORE_SLOTS(k, 0x4b, 0x89, 0x04, 0x26) - store);
+    if (!lab_has_vectors(k->lab, 256))
+        return;
+    double vex = MORE_SLOTS(k, 0xc4, 0xc1, 0x70, 0x58, 0x06);                 /* vaddps xmm0,xmm1,[r14] */
+    m->indexed_vex = whole(MORE_SLOTS(k, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
 }
 
 /* ---- taken branches and fetch windows ---- */
@@ -176,15 +188,12 @@ static void find_crossing(struct calib *k)
 {
     double inside = branches_at(k, 24), across = branches_at(k, 29), line = branches_at(k, 61);
     k->m->cross_boundary = 0;
-    k->m->cross_cost = 0;
     if (inside <= 0)
         return;
-    if (across > inside + 0.5) {
-        k->m->cross_boundary = 32;
-        k->m->cross_cost = round((across - inside) * 2) / 2;
-    } else if (line > inside + 0.5) {
-        k->m->cross_boundary = 64;
-        k->m->cross_cost = round((line - inside) * 2) / 2;
+    bool half = across > inside + 0.5;
+    if (half || line > inside + 0.5) {
+        k->m->cross_boundary = half ? 32 : 64;
+        k->m->slow_bytes = fmax(4, round(64 / (half ? across : line)));
     }
 }
 

@@ -169,6 +169,11 @@ static bool put_copies(struct lab_code *c, const char *form, unsigned first, uns
     struct shape s;
     if (strcmp(form, "jcc i") == 0)
         return put_branches(c, count);
+    if (division_is(form)) {
+        for (unsigned i = 0; i < count; i++)
+            division_put(c, form);
+        return true;
+    }
     if (!find_shape(form, &s))
         return false;
     for (unsigned i = 0; i < count; i++) {
@@ -226,7 +231,7 @@ double timing_slots(struct calib *k, const char *form, double interval)
     double cycles = loop(k, c, timing_fill(form));
     if (cycles < 0)
         return -1;
-    double slots = cycles / rounds * k->width - nops - 1.0 / rounds - s.implicit;
+    double slots = cycles / rounds * k->width - nops - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
     return slots < 0 ? 0 : slots;
 }
 
@@ -419,7 +424,9 @@ static void time_again(struct calib *k, struct timed_form *t)
     k->unsure = false;
     t->interval = timing_interval(k, t->form);
     if (t->interval >= 0 && strcmp(t->form, "jcc i") != 0) {
-        t->latency = timing_latency(k, t->form);
+        bool divides = division_is(t->form);
+        t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
+        t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
         t->slots = timing_slots(k, t->form, t->interval);
     }
     t->unsure = k->unsure;
@@ -489,6 +496,9 @@ void timing_all(struct calib *k)
         if (!k->quick || i % 10 == 0)
             time_line(k, &lines[i]);
     }
+    static const char *const divisions[] = {"div r32", "idiv r32", "div r64", "idiv r64"};
+    for (size_t i = 0; i < ARRAY_LEN(divisions); i++)
+        time_form(k, divisions[i]);
     for (size_t i = 0; i < k->forms.len; i++)
         if (k->forms.data[i].unsure)
             time_again(k, &k->forms.data[i]);

@@ -378,6 +378,10 @@ void calib_units(struct calib *k)
     add_units(k, f, n, ports);
     qsort(f, n, sizeof *f, by_size);
     machine_add_unit(k->m, "divider", 1, 1);
+    if (division_is_shared(k))
+        machine_add_group(k->m, "int-divider", machine_ports_named(k->m, "divider"));
+    else
+        machine_add_unit(k->m, "int-divider", 1, 1);
     machine_add_unit(k->m, "slow", 1, 1);
     uint32_t anywhere = ports_of_basis(f, n, "add r64,r64"), branch = ports_of_basis(f, n, "jcc i");
     name_ports(k->m, branch);

@@ -16,6 +16,7 @@ enum {
     RING_MASK = RING - 1,
     STORES = 4096, /* remembered 8-byte pieces of stores */
     QUEUES = 8,
+    SLOW_LINES = 4096,
     REP_UNKNOWN = 16
 };
 
@@ -51,7 +52,8 @@ struct sim_core {
     int64_t fetch_at, last_taken;
     uint64_t window;
     uint32_t window_ops;
-    bool redirected;
+    bool redirected, slow;
+    uint64_t slow_lines[SLOW_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
 
     /* dispatch */
     int64_t dispatch_at;
@@ -151,35 +153,30 @@ static void pass_until(struct sim_core *c, int64_t tick)
         pass_cycle(c);
 }
 
-/* First cycle >= t in which the port is free for `busy` cycles. */
-static int64_t find_free(const struct sim_core *c, unsigned port, int64_t t, unsigned busy)
+/* First cycle >= t in which the port is free. */
+static int64_t find_free(const struct sim_core *c, unsigned port, int64_t t)
 {
     const uint64_t *bits = c->busy[port];
-    int64_t end = c->now + RING - 64;
-    for (unsigned run = 0; t < end;) {
+    for (int64_t end = c->now + RING - 64; t < end;) {
         uint32_t slot = (uint32_t)t & RING_MASK;
-        uint64_t taken = bits[slot / 64] >> (slot & 63);
-        if (taken & 1) {
-            run = 0;
-            uint64_t open = ~taken;
-            unsigned skip = open ? (unsigned)__builtin_ctzll(open) : 64;
-            unsigned left = 64 - (slot & 63);
-            t += skip < left ? skip : left;
-            continue;
-        }
-        t++;
-        if (++run == busy)
-            return t - busy;
+        uint64_t open = ~(bits[slot / 64] >> (slot & 63));
+        unsigned skip = open ? (unsigned)__builtin_ctzll(open) : 64, left = 64 - (slot & 63);
+        if (skip < left)
+            return t + skip;
+        t += left;
     }
     return t;
 }
 
+/* Takes the next `busy` free cycles from t on. They need not be in one piece: an older operation may have its cycles,
+ * which it got before it was ready, in between; the real unit would have made it wait. */
 static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
 {
-    int64_t end = c->now + RING - 64;
-    for (int64_t k = t; k < t + busy && k < end; k++) {
-        uint32_t slot = (uint32_t)k & RING_MASK;
+    for (int64_t end = c->now + RING - 64; busy > 0 && t < end; busy--) {
+        uint32_t slot = (uint32_t)t & RING_MASK;
         c->busy[port][slot / 64] |= 1ull << (slot & 63);
+        if (busy > 1)
+            t = find_free(c, port, t + 1);
     }
 }
 
@@ -195,12 +192,12 @@ static unsigned least_pending(const struct sim_core *c, uint32_t ports)
     return best;
 }
 
-static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned busy, unsigned *port)
+static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned *port)
 {
     int64_t best = INT64_MAX;
     for (; ports; ports &= ports - 1) {
         unsigned p = (unsigned)__builtin_ctz(ports);
-        int64_t s = find_free(c, p, t, busy);
+        int64_t s = find_free(c, p, t);
         if (s < best) {
             best = s;
             *port = p;
@@ -219,9 +216,9 @@ static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t rea
     int64_t s;
     if (c->m->bind_at_dispatch > 0) {
         port = least_pending(c, u->ports);
-        s = find_free(c, port, t, u->busy);
+        s = find_free(c, port, t);
     } else {
-        s = first_free_port(c, u->ports, t, u->busy, &port);
+        s = first_free_port(c, u->ports, t, &port);
     }
     occupy(c, port, s, u->busy);
     uint32_t slot = (uint32_t)(s < c->now + RING - 64 ? s : c->now + RING - 65) & RING_MASK;
@@ -249,24 +246,45 @@ static bool crosses(const struct sim_core *c, const struct sim_insn *i, bool fus
     return boundary && first / boundary != (i->addr + i->len) / boundary;
 }
 
+static uint64_t *slow_line(struct sim_core *c, uint64_t line) { return &c->slow_lines[line & (SLOW_LINES - 1)]; }
+
+/* Lines with such a branch are kept out of the operation cache: what enters one is decoded anew, piece by piece, until
+ * a branch leads elsewhere. */
+static void watch_slow(struct sim_core *c, const struct sim_insn *i, bool fused)
+{
+    uint64_t line = i->addr / (uint64_t)c->m->cross_boundary + 1;
+    if (i->flags & INSN_BRANCH && crosses(c, i, fused)) {
+        uint64_t first = (fused ? c->insns[c->fused_first].addr : i->addr) / (uint64_t)c->m->cross_boundary + 1;
+        *slow_line(c, first) = first;
+        c->slow = true;
+    } else if (!c->slow && *slow_line(c, line) == line) {
+        c->slow = true;
+        c->window = UINT64_MAX;
+    }
+}
+
 /* When the front end has this instruction. A taken branch ends its window. */
 static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
     const struct machine *m = c->m;
-    uint64_t window = m->fetch_window > 0 ? i->addr / (uint64_t)m->fetch_window : 0;
+    if (c->redirected)
+        c->slow = false;
+    if (m->cross_boundary > 0)
+        watch_slow(c, i, fused);
+    double bytes = c->slow ? m->slow_bytes : m->fetch_window;
+    uint64_t window = bytes > 0 ? (c->slow ? i->addr + i->len - 1 : i->addr) / (uint64_t)bytes : 0;
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
-        c->fetch_at = later(c->fetch_at + (m->fetch_window > 0 ? TICK : 0), c->last_taken);
+        uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
+        c->fetch_at = later(c->fetch_at + (bytes > 0 ? (int64_t)pieces * TICK : 0), c->last_taken);
         c->window = window;
         c->window_ops = 0;
         c->redirected = false;
     }
-    if (!fused && ++c->window_ops > m->fetch_ops && m->fetch_ops > 0) {
+    if (!fused && ++c->window_ops > m->fetch_ops && m->fetch_ops > 0 && !c->slow) {
         c->fetch_at += ticks(m->fetch_extra);
         c->window_ops = 1;
     }
-    if (i->flags & INSN_BRANCH && crosses(c, i, fused))
-        c->fetch_at += ticks(m->cross_cost);
     return c->fetch_at;
 }
 
@@ -440,10 +458,12 @@ static int64_t operands_ready(const struct sim_core *c, const uint8_t *regs, uns
 
 static int64_t address_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
-    int64_t t = 0;
+    int64_t t = 0, late = ticks(c->m->address_latency);
+    if (i->flags & INSN_INDEXED) /* load_latency has that already */
+        late = late > ticks(c->m->index_latency) ? late - ticks(c->m->index_latency) : 0;
     for (unsigned k = 0; k < i->addr_count; k++) {
         uint8_t r = i->addr_regs[k];
-        int64_t at = c->ready[r] + (c->from_load[r] ? 0 : ticks(c->m->address_latency));
+        int64_t at = c->ready[r] + (c->from_load[r] ? 0 : late);
         if (c->ready[r] && at > t) {
             t = at;
             *from_load = c->from_load[r];

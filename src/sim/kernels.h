@@ -11,12 +11,12 @@ struct kernel_node {
     int64_t key;
 };
 
-struct kernel_data { /* about 24 KiB */
-    double x[256], y[256], z[256], m[3][16 * 16];
-    float f[256];
-    int32_t i[512], k[512];
-    uint32_t table[256];
-    uint8_t bytes[1024], out[1024];
+struct kernel_data { /* about 24 KiB; the gaps keep arrays from standing 4 KiB apart, where stores and loads mix up */
+    double x[256 + 24], y[256 + 40], z[256 + 72], m[3][16 * 16 + 56];
+    float f[256 + 48];
+    int32_t i[512 + 80], k[512 + 112];
+    uint32_t table[256 + 16];
+    uint8_t bytes[1024 + 64], out[1024 + 192];
     struct kernel_node nodes[64];
     double real_result;
     uint64_t result;

@@ -69,6 +69,20 @@ static void take_store(const struct machine *m, const struct x86_detail *d, stru
         out->store[out->store_use_count++] = make_use(m, &c->uses[i]);
 }
 
+/* Some cores split what has an index register in its address. */
+static double indexed_slots(const struct machine *m, const struct x86_detail *d, bool has_op)
+{
+    if (!d->addr_indexed || d->is_gather)
+        return 0;
+    if (!has_op)
+        return d->is_store ? m->indexed_store : 0;
+    if (d->is_load && d->is_store)
+        return m->indexed_rmw;
+    const char *comma = strchr(d->form, ',');
+    bool third = d->form[0] == 'v' && comma && strchr(comma + 1, ',') && d->write_count && !memchr(d->reads, d->writes[0], d->read_count);
+    return !d->is_load ? 0 : third ? m->indexed_vex : m->indexed_load;
+}
+
 /* Slots of the whole instruction: its operation and, where they do not share a slot, its accesses. */
 static double slots_of(const struct machine *m, const struct x86_detail *d, const struct machine_class *op)
 {
@@ -78,7 +92,7 @@ static double slots_of(const struct machine *m, const struct x86_detail *d, cons
         slots += machine_access(m, d, false)->slots;
     if (d->is_store && !d->is_call && (!op || m->fuse_store == 0 || (d->is_load && !is_rmw)))
         slots += machine_access(m, d, true)->slots;
-    return slots;
+    return slots + indexed_slots(m, d, op != NULL);
 }
 
 static void take_address(const struct x86_detail *d, struct sim_insn *out)
@@ -104,6 +118,17 @@ static void take_registers(const struct x86_detail *d, struct sim_insn *out)
         out->reads[out->read_count++] = d->addr_regs[k];
 }
 
+/* A move that the renamer does is only done by it from one register to another. */
+static const struct machine_class *class_of(const struct machine *m, const struct x86_detail *d)
+{
+    const struct machine_class *c = machine_class_of(m, d, NULL), *run;
+    bool itself = d->read_count == 1 && d->write_count == 1 && d->reads[0] == d->writes[0];
+    if (!c || c->use_count || c->latency > 0 || !itself)
+        return c;
+    run = machine_class_named(m, d->writes[0] < X86_REG_VEC0 ? "mov" : "vmov");
+    return run ? run : c;
+}
+
 int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
 {
     struct x86_detail d;
@@ -115,7 +140,7 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->slots = (int32_t)ticks(1 / m->max_issue / m->issue_share);
     if (x86_detail_decode(bytes, avail, &d) < 0)
         return -1;
-    const struct machine_class *op = machine_class_of(m, &d, NULL);
+    const struct machine_class *op = class_of(m, &d);
     take_flags(&d, out);
     take_address(&d, out);
     take_registers(&d, out);

@@ -331,7 +331,7 @@ int sim_selftest(struct machine *m, const struct sim_selftest_options *options, 
     if (!t.lab)
         return -1;
     t.arena = arena_new();
-    t.data = xmalloc(sizeof *t.data);
+    t.data = aligned_alloc(4096, ALIGN_UP(sizeof *t.data, 4096));
     int rc = add_kernels(&t);
     if (rc == 0 && t.count < 12)
         rc = diag_error("this machine was never quiet enough for the self-test of the core model; calibrate again when "
