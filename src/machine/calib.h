@@ -37,6 +37,8 @@ double timing_interval(struct calib *k, const char *form); /* negative: not on t
 double timing_slots(struct calib *k, const char *form, double interval);
 /* Cycles of one round of a of form f among b of form g. */
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
+/* Times it once more: its latency, interval, slots. */
+void timing_again(struct calib *k, struct timed_form *t);
 /* All forms of forms.def that this CPU has, timed into k->forms. */
 void timing_all(struct calib *k);
 /* The timed form of that name, timed now if it was not; NULL if the CPU lacks it. */

@@ -166,6 +166,11 @@ const struct machine_class *machine_access(const struct machine *m, const struct
                                             {"store", "store.x", "store.y", "store.z"}};
     unsigned width = !d->is_vec ? 0 : d->mem_bytes > 32 ? 3 : d->mem_bytes > 16 ? 2 : 1;
     const struct machine_class *c = NULL;
+    if (store && d->addr_indexed) {
+        char name[MACHINE_NAME_LEN];
+        snprintf(name, sizeof name, "%s-indexed", names[1][width]);
+        c = machine_class_named(m, name);
+    }
     for (unsigned w = width + 1; !c && w-- > 0;)
         c = machine_class_named(m, names[store][w]);
     for (unsigned w = width + 1; !c && w < 4; w++)

@@ -83,26 +83,48 @@ static bool fuses(struct calib *k, const uint8_t *pair, size_t len)
 
 static double whole(double slots) { return slots > 0.5 ? round(slots) : 0; }
 
+/* Does a pair fuse when the comparison ends a line and the jump starts the next? Beside one within the line, among the
+ * same nops. */
+static bool fuses_across(struct calib *k)
+{
+    enum { ROUNDS = 16 };
+    double cycles[2];
+    for (unsigned inside = 0; inside < 2; inside++) {
+        struct lab_code *c = xmalloc(sizeof *c);
+        for (unsigned r = 0; r < ROUNDS; r++) {
+            for (unsigned i = 0; i < 15 - inside; i++)
+                lab_put_nops(c, 4);
+            lab_put_nops(c, 1);
+            LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test at 61 to 63; or 57 to 59 */
+            lab_put_nops(c, inside ? 4 : 0);
+            lab_align(c, 128, 0);
+        }
+        cycles[inside] = run(k, c) / ROUNDS * k->width;
+    }
+    return cycles[0] < cycles[1] + 0.5;
+}
+
 static void find_fusion(struct calib *k)
 {
     struct machine *m = k->m;
-    m->fuse_test = FUSES(k, 0x4d, 0x85, 0xe4, 0x74, 0x00);                   /* test r12,r12; jz next: never taken */
-    m->fuse_cmp = FUSES(k, 0x4d, 0x39, 0xec, 0x72, 0x00);                    /* cmp r12,r13; jb */
-    m->fuse_alu = FUSES(k, 0x48, 0x01, 0xc0, 0x74, 0x00);                    /* add rax,rax; jz */
-    m->fuse_inc = FUSES(k, 0x48, 0xff, 0xc0, 0x74, 0x00);                    /* inc rax; jz */
+    m->fuse_test = FUSES(k, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next: never taken */
+    m->fuse_cmp = FUSES(k, 0x4d, 0x39, 0xec, 0x72, 0x00);  /* cmp r12,r13; jb */
+    m->fuse_alu = FUSES(k, 0x48, 0x01, 0xc0, 0x74, 0x00);  /* add rax,rax; jz */
+    m->fuse_inc = FUSES(k, 0x48, 0xff, 0xc0, 0x74, 0x00);  /* inc rax; jz */
+    m->fuse_across = fuses_across(k);
     double load = MORE_SLOTS(k, 0x49, 0x03, 0x06); /* add rax,[r14] */
     double rmw = MORE_SLOTS(k, 0x49, 0x01, 0x06);  /* add [r14],rax */
     m->fuse_load = load < 0.5;
     m->fuse_store = rmw < 0.5;
     m->zero_idiom = 1;
-    double store = MORE_SLOTS(k, 0x49, 0x89, 0x06);                            /* mov [r14],rax */
-    m->indexed_load = whole(MORE_SLOTS(k, 0x4b, 0x03, 0x04, 0x26) - load);   /* the same with [r14+r12] */
+    double store = MORE_SLOTS(k, 0x49, 0x89, 0x06);                        /* mov [r14],rax */
+    m->indexed_load = whole(MORE_SLOTS(k, 0x4b, 0x03, 0x04, 0x26) - load); /* the same with [r14+r12] */
     m->indexed_rmw = whole(MORE_SLOTS(k, 0x4b, 0x01, 0x04, 0x26) - rmw);
     m->indexed_store = whole(MORE_SLOTS(k, 0x4b, 0x89, 0x04, 0x26) - store);
     if (!lab_has_vectors(k->lab, 256))
         return;
-    double vex = MORE_SLOTS(k, 0xc4, 0xc1, 0x70, 0x58, 0x06);                 /* vaddps xmm0,xmm1,[r14] */
-    m->indexed_vex = whole(MORE_SLOTS(k, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
+    double vex = MORE_SLOTS(k, 0xc4, 0xc1, 0x70, 0x58, 0x06); /* vaddps xmm0,xmm1,[r14] */
+    m->indexed_new = whole(MORE_SLOTS(k, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
 }
 
 /* ---- taken branches and fetch windows ---- */
@@ -170,15 +192,70 @@ static void find_fetch_ops(struct calib *k)
 }
 
 /* Branches that touch a multiple of 32: some cores keep such lines out of the operation cache. */
+static void put_pair_at(struct lab_code *c, size_t block, size_t offset)
+{
+    while (c->len - block + 8 <= offset)
+        lab_put_nops(c, 8);
+    lab_put_nops(c, offset - (c->len - block));
+    LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next */
+}
+
 static double branches_at(struct calib *k, unsigned offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     for (int b = 0; b < BLOCKS; b++) {
-        lab_align(c, 64, 0);
-        for (unsigned at = 0; at + 8 <= offset; at += 8)
-            lab_put_nops(c, 8);
-        lab_put_nops(c, offset % 8);
-        LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next */
+        lab_align(c, 128, 0);
+        put_pair_at(c, c->len, offset);
+    }
+    lab_align(c, 128, 0);
+    double cycles = run(k, c);
+    return cycles < 0 ? -1 : cycles / BLOCKS;
+}
+
+/* Behind such a branch twelve pieces of 16 bytes with n nops each. */
+static double slow_pieces(struct calib *k, unsigned n)
+{
+    enum { PIECES = 12, TIMES = 4 };
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (int t = 0; t < TIMES; t++) {
+        lab_align(c, 256, 0);
+        put_pair_at(c, c->len, 28);
+        lab_align(c, 16, 0);
+        for (int p = 0; p < PIECES; p++)
+            for (unsigned i = n, left = 16; i > 0; left -= left / i, i--)
+                lab_put_nops(c, left / i);
+    }
+    double cycles = run(k, c);
+    return cycles < 0 ? -1 : cycles / TIMES / PIECES;
+}
+
+static void find_slow_ops(struct calib *k)
+{
+    double four = slow_pieces(k, 4);
+    k->m->slow_ops = 0;
+    for (unsigned n = 5; n <= 8; n++) {
+        double more = slow_pieces(k, n) - four;
+        if (more < fmax(0, n / k->width - 1) + 0.3)
+            continue;
+        k->m->slow_ops = n - 1;
+        return;
+    }
+}
+
+/* A ring of blocks: `fast` lines of 32 bytes, then one with such a branch, then the jump to the next block. */
+static double slow_ring(struct calib *k, unsigned fast)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    size_t jump = 0;
+    for (int b = 0; b < BLOCKS; b++) {
+        lab_align(c, 256, 0);
+        uint32_t reach = (uint32_t)(c->len - jump);
+        if (b)
+            memcpy(c->bytes + jump - 4, &reach, 4);
+        put_pair_at(c, c->len, fast * 32 + 28);
+        LAB_PUT(c, 0xe9); /* jmp to the next block */
+        lab_put_le32(c, 0);
+        jump = c->len;
     }
     double cycles = run(k, c);
     return cycles < 0 ? -1 : cycles / BLOCKS;
@@ -186,15 +263,18 @@ static double branches_at(struct calib *k, unsigned offset)
 
 static void find_crossing(struct calib *k)
 {
-    double inside = branches_at(k, 24), across = branches_at(k, 29), line = branches_at(k, 61);
-    k->m->cross_boundary = 0;
+    struct machine *m = k->m;
+    double inside = branches_at(k, 24), across = branches_at(k, 28), line = branches_at(k, 60);
+    m->cross_boundary = 0;
     if (inside <= 0)
         return;
     bool half = across > inside + 0.5;
-    if (half || line > inside + 0.5) {
-        k->m->cross_boundary = half ? 32 : 64;
-        k->m->slow_bytes = fmax(4, round(64 / (half ? across : line)));
-    }
+    if (!half && line < inside + 0.5)
+        return;
+    m->cross_boundary = half ? 32 : 64;
+    m->slow_bytes = fmax(4, round(128 / (half ? across : line)));
+    find_slow_ops(k);
+    m->slow_switch = whole(slow_ring(k, 2) - slow_ring(k, 0) - 8 / fmin(k->width, 6));
 }
 
 /* ---- calls, indirect jumps ---- */

@@ -40,7 +40,8 @@ struct lab {
     double ratios[RATIO_KEPT], spreads[RATIO_KEPT];
     size_t ratio_count, spread_count;
     uint64_t samples, disturbed;
-    unsigned planned; /* measurements still to come, for sharing out the time */
+    unsigned planned; /* measurements still to come in this part, for sharing out its time */
+    double part_end_s;
     bool unsure;
     cpu_set_t cpus;
     struct sigaction old[4];
@@ -124,15 +125,17 @@ static double canary_ticks(void)
     return (double)(clock_ticks() - t);
 }
 
-/* An interrupt inside a chain makes the canary beside it look fast, so one fast canary proves nothing. */
+/* An interrupt inside a chain makes the canary beside it look fast, so a faster canary than any before is believed only
+ * between equal chains, and when it comes again. */
 static void read_bracket(struct lab *l)
 {
     double before = l->chain;
     l->chain = chain_ticks() - l->clock_cost;
     double chain = before > 0 && before < l->chain ? before : l->chain;
     l->canary = (canary_ticks() - l->clock_cost) * CHAIN / chain / CANARY;
-    l->faster = l->canary < l->best_canary * 0.99 ? l->faster + 1 : 0;
-    if (l->faster > 5)
+    bool steady = fabs(l->chain - before) < 0.004 * before;
+    l->faster = steady && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
+    if (l->faster > 2)
         l->best_canary = l->canary;
 }
 
@@ -193,11 +196,18 @@ static void keep_spread(struct lab *l, double low, double high)
 /* Patience: disturbed samples are taken again, as long as the measurements still to come leave time for it. */
 static double patience_s(const struct lab *l)
 {
-    double left = lab_seconds_left(l), each = left / (double)(l->planned > 20 ? l->planned : 20);
-    return fmin(3 * each, 0.5);
+    double left = fmin(l->part_end_s - time_now_s(), lab_seconds_left(l));
+    return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), 0), 1.0);
 }
 
-void lab_plan(struct lab *l, unsigned measurements) { l->planned = measurements; }
+void lab_plan(struct lab *l, unsigned measurements, double seconds)
+{
+    l->planned = measurements;
+    l->part_end_s = time_now_s() + seconds;
+}
+
+bool lab_part_is_over(const struct lab *l) { return time_now_s() > l->part_end_s; }
+
 bool lab_was_unsure(const struct lab *l) { return l->unsure; }
 
 static double repeat(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
@@ -369,16 +379,12 @@ static void find_clock_cost(struct lab *l)
     l->clock_cost = quantile(cost, ARRAY_LEN(cost), 0.2);
 }
 
+/* Long enough that the neighbours are seen to come and go. */
 static void find_best_canary(struct lab *l)
 {
-    enum { N = 400 };
-    double canaries[N];
-    for (int i = 0; i < N; i++) {
+    double until = time_now_s() + fmin(0.06, 0.02 * l->budget_s);
+    while (time_now_s() < until)
         read_bracket(l);
-        canaries[i] = l->canary;
-    }
-    double best = quantile(canaries, N, 0.05);
-    l->best_canary = best < l->best_canary ? best : l->best_canary;
 }
 
 /* The quietest of the first allowed CPUs. */

@@ -46,8 +46,10 @@ double lab_sample(struct lab *l, void (*f)(uint64_t turns, void *data), void *da
 /* Makes the code executable for a call; valid until 16 more have been made. */
 void (*lab_make(struct lab *l, const struct lab_code *c))(uint64_t, void *);
 void *lab_data(struct lab *l);
-/* So many measurements are still to come: how long each may wait for a quiet moment follows from it. */
-void lab_plan(struct lab *l, unsigned measurements);
+/* The next part of the work takes about so many measurements and should take so many seconds: how long each may wait
+ * for a quiet moment follows from it. A part that is late goes on, with less patience. */
+void lab_plan(struct lab *l, unsigned measurements, double seconds);
+bool lab_part_is_over(const struct lab *l); /* what is left of the part had better be left away */
 /* Was the last measurement taken without enough quiet samples? */
 bool lab_was_unsure(const struct lab *l);
 double lab_seconds_left(const struct lab *l);

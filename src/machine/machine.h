@@ -135,7 +135,8 @@ enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTH
 const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
                                              enum machine_match *how);
 /* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
- * "store", ... A wider one stands in for one that is missing. */
+ * "store", ... and "store-indexed", "store.x-indexed", ... for addresses with an index, where the description has them.
+ * A wider one stands in for one that is missing. */
 const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store);
 /* The family of a form: "fmul" for "vmulsd x,x,x". Never NULL. */
 const char *machine_family(const struct x86_detail *d);

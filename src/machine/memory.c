@@ -37,8 +37,10 @@ static double run(struct calib *k, struct lab_code *c, unsigned rounds, unsigned
 
 static unsigned fill_of(const char *form) { return strpbrk(form, "yz") ? LAB_FILL_INT | LAB_FILL_WIDE : LAB_FILL_INT; }
 
-/* `loads` loads and `stores` stores, each to a line of its own in turn. */
-static double mixed(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores)
+/* `loads` loads and `stores` stores, each to a line of its own in turn; the stores' address with an index or without.
+ */
+static double mixed_at(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores,
+                       uint8_t index)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = COPIES / (loads + stores), at = 0;
@@ -46,9 +48,14 @@ static double mixed(struct calib *k, const char *load, unsigned loads, const cha
         for (unsigned i = 0; i < loads; i++, at++)
             put(c, load, (uint8_t)(at % 4), LAB_BASE, X86_REG_NONE, (int32_t)(at % 16 * 64));
         for (unsigned i = 0; i < stores; i++, at++)
-            put(c, store, 6, LAB_BASE, X86_REG_NONE, (int32_t)(2048 + (at & 1) * 64));
+            put(c, store, 6, LAB_BASE, index, (int32_t)(2048 + (at & 1) * 64));
     }
     return run(k, c, rounds, fill_of(loads ? load : store));
+}
+
+static double mixed(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores)
+{
+    return mixed_at(k, load, loads, store, stores, X86_REG_NONE);
 }
 
 /* A pointer to itself at [r14]: form after form, each on the result of the one before. */
@@ -104,6 +111,7 @@ static double load_latency(struct calib *k, const struct width *w)
  * units if both together go slower than each alone. */
 struct memory_units {
     unsigned loads, stores, both;
+    bool indexed_apart; /* stores with an index in their address use the loads' units only */
     uint32_t load_ports, store_ports, address_ports;
 };
 
@@ -118,6 +126,8 @@ static void find_units(struct calib *k, struct memory_units *u)
     u->both = u->loads + u->stores;
     if (together > 1.25 && together > (u->loads + u->stores) / k->width * 1.1)
         u->both = (unsigned)fmax(fmax(u->loads, u->stores), round(u->both / together));
+    double indexed = mixed_at(k, "mov r64,m", u->loads, "mov m,r64", u->stores, 13); /* r13 is 3: within the line */
+    u->indexed_apart = indexed > together + 0.25 && u->both > u->loads;
 }
 
 static uint32_t new_ports(struct machine *m, const char *what, unsigned first, unsigned end)
@@ -173,6 +183,11 @@ static void add_access(struct calib *k, const struct width *w, const struct memo
     s.uses[0] = (struct machine_use){some_ports(k->m, u->store_ports, n, "stores"), store > 1.3 ? round(store) : 1};
     s.uses[1] = (struct machine_use){u->address_ports, 1};
     machine_add_class(k->m, &l);
+    machine_add_class(k->m, &s);
+    if (!u->indexed_apart)
+        return;
+    snprintf(s.name, sizeof s.name, "store%s-indexed", w->suffix);
+    s.uses[1].ports = u->load_ports;
     machine_add_class(k->m, &s);
 }
 

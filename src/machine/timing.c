@@ -231,7 +231,8 @@ double timing_slots(struct calib *k, const char *form, double interval)
     double cycles = loop(k, c, timing_fill(form));
     if (cycles < 0)
         return -1;
-    double slots = cycles / rounds * k->width - nops - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
+    double slots =
+        cycles / rounds * k->width - nops - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
     return slots < 0 ? 0 : slots;
 }
 
@@ -419,7 +420,7 @@ static bool is_known(const struct calib *k, const char *form)
     return false;
 }
 
-static void time_again(struct calib *k, struct timed_form *t)
+void timing_again(struct calib *k, struct timed_form *t)
 {
     k->unsure = false;
     t->interval = timing_interval(k, t->form);
@@ -437,7 +438,7 @@ static void time_form(struct calib *k, const char *form)
     if (is_known(k, form))
         return;
     struct timed_form t = {.form = arena_strdup(k->arena, form), .latency = -1, .slots = 1};
-    time_again(k, &t);
+    timing_again(k, &t);
     if (t.interval >= 0)
         VEC_PUSH(&k->forms, t);
 }
@@ -484,22 +485,101 @@ static void time_line(struct calib *k, const struct form_line *l)
         time_form(k, expand(k, "v", l, "y", false));
 }
 
+/* Of each family one or two, which stand for the rest where time does not suffice; those whose latency tells that of
+ * others come first. */
+static const char *const essential[] = {
+    "cmovcc r64,r64",
+    "movq r64,x",
+    "movq x,r64",
+    "kmovw k,r32",
+    "kmovw r32,k",
+    "vpmovm2d z,k",
+    "add r64,r64",
+    "mov r64,r64",
+    "mov r64,i",
+    "movzx r32,r8",
+    "movsxd r64,r32",
+    "lea r64,b+d",
+    "lea r64,b+i",
+    "lea r64,b+i+d",
+    "adc r64,r64",
+    "shl r64,i",
+    "shlx r64,r64,r64",
+    "shl r64,cl",
+    "shld r64,r64,i",
+    "imul r64,r64",
+    "mul r64",
+    "div r32",
+    "idiv r32",
+    "div r64",
+    "idiv r64",
+    "setcc r8",
+    "popcnt r64,r64",
+    "bt r64,r64",
+    "andn r64,r64,r64",
+    "crc32 r64,r64",
+    "movaps x,x",
+    "movsd x,x",
+    "pand x,x",
+    "paddd x,x",
+    "pcmpeqb x,x",
+    "pmullw x,x",
+    "pmulld x,x",
+    "pslld x,i",
+    "pshufd x,x,i",
+    "vpermd y,y,y",
+    "vinsertf128 y,y,x,i",
+    "vextractf128 x,y,i",
+    "blendps x,x,i",
+    "vblendvps y,y,y,y",
+    "pmovmskb r32,x",
+    "pinsrd x,r32,i",
+    "pextrd r32,x,i",
+    "addsd x,x",
+    "addss x,x",
+    "addpd x,x",
+    "mulsd x,x",
+    "mulps x,x",
+    "mulpd x,x",
+    "vfmadd231sd x,x,x",
+    "vfmadd231pd y,y,y",
+    "divss x,x",
+    "divsd x,x",
+    "divpd x,x",
+    "sqrtss x,x",
+    "sqrtsd x,x",
+    "rcpps x,x",
+    "ucomisd x,x",
+    "roundsd x,x,i",
+    "haddpd x,x",
+    "cvtsi2sd x,r64",
+    "cvttsd2si r64,x",
+    "cvtdq2pd x,x",
+    "cvtsd2ss x,x",
+    "vpaddd y,y,y",
+    "vpand y,y,y",
+    "vpshufb y,y,y",
+    "vaddpd y,y,y",
+    "vmulpd y,y,y",
+    "vdivpd y,y,y",
+    "vdivps y,y,y",
+    "vsqrtpd y,y",
+    "aesenc x,x",
+    "vpaddd z,z,z",
+    "vaddpd z,z,z",
+    "vmulpd z,z,z",
+    "vfmadd231pd z,z,z",
+    "vdivpd z,z,z",
+    "vpermd z,z,z",
+};
+
 void timing_all(struct calib *k)
 {
-    static const char *const first[] = {"cmovcc r64,r64", "movq r64,x",  "movq x,r64",
-                                        "kmovw k,r32",    "kmovw r32,k", "vpmovm2d z,k"};
-    for (size_t i = 0; i < ARRAY_LEN(first); i++) /* others' latencies are told by theirs */
-        if (i < 3 || lab_has_vectors(k->lab, 512))
-            time_form(k, first[i]);
-    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(essential); i++)
+        if (!strpbrk(essential[i] + strcspn(essential[i], " "), "zk") || lab_has_vectors(k->lab, 512))
+            time_form(k, essential[i]);
+    for (size_t i = 0; i < ARRAY_LEN(lines) && !k->quick && !lab_part_is_over(k->lab); i++) {
         diag_progress("timing instructions", i, ARRAY_LEN(lines));
-        if (!k->quick || i % 10 == 0)
-            time_line(k, &lines[i]);
+        time_line(k, &lines[i]);
     }
-    static const char *const divisions[] = {"div r32", "idiv r32", "div r64", "idiv r64"};
-    for (size_t i = 0; i < ARRAY_LEN(divisions); i++)
-        time_form(k, divisions[i]);
-    for (size_t i = 0; i < k->forms.len; i++)
-        if (k->forms.data[i].unsure)
-            time_again(k, &k->forms.data[i]);
 }

@@ -173,7 +173,7 @@ static void find_parts(struct calib *k, struct timed_form *t, const struct block
         for (double more = u - known; more > 0.6 && t->part_count < most; more--)
             t->ports[t->part_count++] = b->ports[i];
     }
-    t->unsure = k->unsure;
+    t->unsure = t->unsure || k->unsure;
 }
 
 /* Interval that the operations of a form allow: the most crowded set of ports. */
@@ -329,7 +329,8 @@ static void classify(struct calib *k, struct timed_form *t, uint32_t anywhere, u
     add_form(k->m, t, class_like(k->m, t->form, &c));
 }
 
-/* Which operations each form has; those found while the core was disturbed are looked at once more. */
+/* Which operations each form has. Those found while the core was disturbed are looked at once more; those that no time
+ * is left for stay unsure. */
 static void find_all_parts(struct calib *k, const struct port_family *f, size_t n)
 {
     struct blockers narrow, wide;
@@ -341,6 +342,12 @@ static void find_all_parts(struct calib *k, const struct port_family *f, size_t 
             diag_progress("finding units", i, k->forms.len);
             if (is_eliminated(k, t) || strcmp(t->form, "jcc i") == 0 || (pass && !t->unsure))
                 continue;
+            if (lab_part_is_over(k->lab) && (pass || i > 120)) {
+                t->unsure = true;
+                continue;
+            }
+            if (pass)
+                timing_again(k, t);
             find_parts(k, t, is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k') ? &wide : &narrow);
         }
 }
@@ -351,6 +358,8 @@ static void classify_all(struct calib *k, uint32_t anywhere, unsigned ports)
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < k->forms.len; i++) {
             struct timed_form *t = &k->forms.data[i];
+            if (t->unsure && i > 120) /* left to its family */
+                continue;
             bool rare = is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k');
             if (rare == (pass == 1) && strcmp(t->form, "jcc i") != 0)
                 classify(k, t, anywhere, ports);

@@ -58,6 +58,7 @@ struct sim_core {
     /* dispatch */
     int64_t dispatch_at;
     enum sim_bound dispatch_bound;
+    uint32_t *jump_of;    /* of each instruction: the jump that it was last fused with, plus 1 */
     uint32_t fused_first; /* the instruction that the next jump may fuse with, or ID_NONE */
 
     /* calendars, from cycle `now` on */
@@ -65,7 +66,9 @@ struct sim_core {
     uint64_t busy[MACHINE_PORT_MAX][RING / 64];
     uint32_t starting[RING]; /* ports on which an operation starts in that cycle */
     uint16_t leaving[QUEUES][RING];
-    uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX];
+    uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
+    int64_t seen_at;
+    unsigned turn;
 
     struct places reorder, int_regs, vec_regs, loads, stores, fetched;
     struct stored stored[STORES];
@@ -180,14 +183,24 @@ static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
     }
 }
 
-/* The port with the fewest operations waiting for it; of equals the highest. */
-static unsigned least_pending(const struct sim_core *c, uint32_t ports)
+/* The port with the fewest operations waiting for it when this cycle began; of equals another one each time. */
+static unsigned least_pending(struct sim_core *c, uint32_t ports)
 {
-    unsigned best = (unsigned)__builtin_ctz(ports);
-    for (uint32_t rest = ports & (ports - 1); rest; rest &= rest - 1) {
-        unsigned p = (unsigned)__builtin_ctz(rest);
-        if (c->pending[p] <= c->pending[best])
-            best = p;
+    if (c->seen_at != c->now) {
+        c->seen_at = c->now;
+        memcpy(c->seen_pending, c->pending, sizeof c->seen_pending);
+    }
+    unsigned turn = ++c->turn & (MACHINE_PORT_MAX - 1) & 7;
+    uint64_t twice = (uint64_t)ports << MACHINE_PORT_MAX | ports; /* from port `turn` on, and round */
+    unsigned best = 0;
+    uint32_t least = UINT32_MAX;
+    for (uint64_t rest = twice >> turn << turn & ((1ull << (turn + MACHINE_PORT_MAX - 1) << 1) - 1); rest;
+         rest &= rest - 1) {
+        unsigned p = (unsigned)__builtin_ctzll(rest) & (MACHINE_PORT_MAX - 1);
+        if (c->seen_pending[p] >= least)
+            continue;
+        least = c->seen_pending[p];
+        best = p;
     }
     return best;
 }
@@ -256,11 +269,14 @@ static void watch_slow(struct sim_core *c, const struct sim_insn *i, bool fused)
     if (i->flags & INSN_BRANCH && crosses(c, i, fused)) {
         uint64_t first = (fused ? c->insns[c->fused_first].addr : i->addr) / (uint64_t)c->m->cross_boundary + 1;
         *slow_line(c, first) = first;
-        c->slow = true;
-    } else if (!c->slow && *slow_line(c, line) == line) {
-        c->slow = true;
-        c->window = UINT64_MAX;
+        line = first;
     }
+    if (c->slow || *slow_line(c, line) != line)
+        return;
+    c->slow = true;
+    c->window = UINT64_MAX;
+    if (!c->redirected)
+        c->fetch_at += ticks(c->m->slow_switch);
 }
 
 /* When the front end has this instruction. A taken branch ends its window. */
@@ -281,8 +297,9 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
         c->window_ops = 0;
         c->redirected = false;
     }
-    if (!fused && ++c->window_ops > m->fetch_ops && m->fetch_ops > 0 && !c->slow) {
-        c->fetch_at += ticks(m->fetch_extra);
+    double ops = c->slow ? m->slow_ops : m->fetch_ops;
+    if ((c->slow || !fused) && ++c->window_ops > ops && ops > 0) {
+        c->fetch_at += c->slow ? TICK : ticks(m->fetch_extra);
         c->window_ops = 1;
     }
     return c->fetch_at;
@@ -339,6 +356,8 @@ static bool is_fused(const struct sim_core *c, const struct sim_insn *jump)
     if (jump->cond == 255 || c->fused_first == ID_NONE)
         return false;
     const struct sim_insn *first = &c->insns[c->fused_first];
+    if (jump->addr % 64 == 0 && c->m->fuse_across <= 0)
+        return false;
     return allowed[first->fuse] > 0 && first->addr + first->len == jump->addr &&
            conditions_fit(first->fuse, jump->cond);
 }
@@ -509,10 +528,14 @@ static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t load
         from_load = loaded > 0;
     }
     ready = later(ready, t->earliest);
+    const struct sim_insn *units = i;
+    uint32_t jump = c->jump_of[i - c->insns];
+    if (jump && i->use_count == 1)
+        units = &c->insns[jump - 1];
     int64_t last = i->use_count ? 0 : ready; /* without a unit: eliminated, nothing waits for a whole cycle */
-    for (unsigned k = 0; k < i->use_count; k++) {
+    for (unsigned k = 0; k < units->use_count; k++) {
         uint8_t unit = 255;
-        int64_t start = start_on(c, &i->uses[k], ready, &unit);
+        int64_t start = start_on(c, &units->uses[k], ready, &unit);
         note_wait(t, start, ready, from_load, unit);
         last = later(last, start);
     }
@@ -662,10 +685,12 @@ static void step_out_of_order(struct sim_core *c, uint32_t index, const struct s
     t->earliest = t->dispatched + ticks(c->m->start_delay);
     t->bound = c->dispatch_bound;
     int64_t value_ready = 0;
-    if (fused) /* runs together with the comparison */
+    if (fused) { /* runs together with the comparison, on the jump's unit: known from the second time on */
+        c->jump_of[c->fused_first] = index + 1;
         t->done = later(t->earliest, operands_ready(c, i->reads, i->read_count, &(bool){false}));
-    else
+    } else {
         value_ready = execute(c, i, flags, t);
+    }
     enum sim_bound why = t->bound;
     retire(c, index, t, fused);
     if (i->flags & INSN_STORE) {
@@ -759,6 +784,7 @@ static void rewind_clock(struct sim_core *c)
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         places_reset(all[i]);
     c->now = c->fetch_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at = c->charged_to = 0;
+    c->seen_at = -1;
     c->redirected = true;
     c->fused_first = ID_NONE;
     c->blocker = SIM_BOUND_WIDTH;
@@ -780,6 +806,7 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->insns = insns;
     c->count = count;
     c->costs = xmalloc((count ? count : 1) * sizeof *c->costs);
+    c->jump_of = xmalloc((count ? count : 1) * sizeof *c->jump_of);
     for (size_t i = 0; i < count; i++)
         c->costs[i].unit = 255;
     places_init(&c->reorder, m->rob);
@@ -802,6 +829,7 @@ void sim_core_free(struct sim_core *c)
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         places_fini(all[i]);
     free(c->costs);
+    free(c->jump_of);
     free(c);
 }
 

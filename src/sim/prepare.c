@@ -78,9 +78,9 @@ static double indexed_slots(const struct machine *m, const struct x86_detail *d,
         return d->is_store ? m->indexed_store : 0;
     if (d->is_load && d->is_store)
         return m->indexed_rmw;
-    const char *comma = strchr(d->form, ',');
-    bool third = d->form[0] == 'v' && comma && strchr(comma + 1, ',') && d->write_count && !memchr(d->reads, d->writes[0], d->read_count);
-    return !d->is_load ? 0 : third ? m->indexed_vex : m->indexed_load;
+    bool new_result =
+        d->write_count && d->writes[0] < X86_REG_FLAGS_C && !memchr(d->reads, d->writes[0], d->read_count);
+    return !d->is_load ? 0 : new_result ? m->indexed_new : m->indexed_load;
 }
 
 /* Slots of the whole instruction: its operation and, where they do not share a slot, its accesses. */

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-enum { TRAP_FLAG = 0x100, RUNS = 4 };
+enum { TRAP_FLAG = 0x100 };
 
 static struct record *current;
 static volatile sig_atomic_t done;
@@ -35,7 +35,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
         s->regs[r] = (uint64_t)g[greg_of[r]];
 }
 
-int record_run(void (*f)(void *), void *data, struct record *out)
+int record_run(void (*f)(uint64_t, void *), uint64_t turns, void *data, struct record *out)
 {
     struct sigaction sa = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO}, old;
     out->count = 0;
@@ -45,8 +45,7 @@ int record_run(void (*f)(void *), void *data, struct record *out)
     if (sigaction(SIGTRAP, &sa, &old) < 0)
         return -1;
     raise(SIGTRAP);
-    for (volatile int i = 0; i < RUNS; i++)
-        f(data);
+    f(turns, data);
     done = 1;
     raise(SIGTRAP); /* if no step has ended the stepping yet */
     sigaction(SIGTRAP, &old, NULL);

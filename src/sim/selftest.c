@@ -41,30 +41,11 @@ struct selftest {
 
 /* ---- truth ---- */
 
-struct job {
-    void (*run)(struct kernel_data *);
-    struct kernel_data *data;
-};
-
-static void run_job(void *p)
-{
-    struct job *j = p;
-    j->run(j->data);
-}
-
-static void run_turns(uint64_t turns, void *p)
-{
-    struct job *j = p;
-    for (uint64_t i = 0; i < turns; i++)
-        j->run(j->data);
-}
-
 static double true_cycles(struct selftest *t, const struct kernel *k)
 {
-    struct job j = {k->run, t->data};
     kernel_data_init(t->data);
-    run_turns(20, &j);
-    return lab_call_cycles(t->lab, run_turns, &j, 0);
+    k->run(20, t->data);
+    return lab_call_cycles(t->lab, k->run, t->data, 0);
 }
 
 /* ---- stream ---- */
@@ -133,10 +114,9 @@ static int record_stream(struct selftest *t, struct record *r, const struct kern
     union {
         void (*f)(struct kernel_data *);
         uint64_t addr;
-    } entry = {.f = k->run};
-    struct job j = {k->run, t->data};
+    } entry = {.f = k->entry};
     size_t first = 0, end = 0;
-    if (record_run(run_job, &j, r) < 0)
+    if (record_run(k->run, 4, t->data, r) < 0)
         return diag_error(
             "single steps (the trap flag) do not work here, so the self-test of the core model cannot run; "
             "the machine description stays without its own error bar");
@@ -278,10 +258,10 @@ static int add_kernels(struct selftest *t)
     size_t all = kernel_count * (wide ? 2 : 1);
     int rc = 0;
     r.steps = xmalloc(STEPS * sizeof *r.steps);
+    lab_plan(t->lab, (unsigned)all, 0.7 * lab_seconds_left(t->lab));
     t->subjects = ARENA_ARRAY(t->arena, struct subject, all);
     for (size_t i = 0; rc == 0 && i < all; i++) {
         diag_progress("testing the core model", i, all);
-        lab_plan(t->lab, (unsigned)(all - i));
         rc = i < kernel_count ? add_kernel(t, &r, &kernels_base[i], false)
                               : add_kernel(t, &r, &kernels_wide[i - kernel_count], true);
     }
