@@ -53,9 +53,10 @@ int cmd_calibrate(const struct cmd_args *a)
     int rc = machine_write(m, path) < 0 ? CMD_FAILED : CMD_DONE;
     const struct machine_error *e = machine_error_of(m, "all");
     if (rc == CMD_DONE && e)
-        diag_note("%s: described in %s in %.0f s; its predictions are off by %.0f %% in the median, %.0f %% for nine in ten "
-                  "kernels, on average %+.0f %%",
-                  m->name, path, time_now_s() - start, 100 * e->median, 100 * e->p90, 100 * e->bias);
+        diag_note(
+            "%s: described in %s in %.0f s; its predictions are off by %.0f %% in the median, %.0f %% for nine in ten "
+            "kernels, on average %+.0f %%",
+            m->name, path, time_now_s() - start, 100 * e->median, 100 * e->p90, 100 * e->bias);
     machine_free(m);
     return rc;
 }

@@ -103,7 +103,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     }
     int end = (*out)->status;
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
-    if (!is_only && WIFSIGNALED(end) && (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM)) {
+    if (!is_only && WIFSIGNALED(end) &&
+        (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM)) {
         p->status = end; /* the user has had enough */
         diag_note("interrupted: no further run is made and no profile is written");
         return PROFILE_INTERRUPTED;
@@ -111,7 +112,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     if (p->status == -1)
         p->status = end;
     else if ((*out)->status != p->status)
-        diag_warn("runs-differ", "a further run ended with another status than the first (%d, %d): figures join unlike runs",
+        diag_warn("runs-differ",
+                  "a further run ended with another status than the first (%d, %d): figures join unlike runs",
                   (*out)->status, p->status);
     return 0;
 }
@@ -119,18 +121,25 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
 void profile_warn_executed(const struct launch_result *run)
 {
     if (run->executed)
-        diag_warn("executed", "the program replaced itself by %s, which is not counted; give that program to mtool instead",
+        diag_warn("executed",
+                  "the program replaced itself by %s, which is not counted; give that program to mtool instead",
                   run->executed);
 }
 
 bool profile_counts_are_exact(const struct launch_result *counted)
 {
-    if (counted->flags & WIRE_THREADS)
-        return diag_error("the program created threads; counting several threads at once is not supported: no counts were "
-                          "kept. Run it with one thread (for example OMP_NUM_THREADS=1)"),
+    if (counted->flags & WIRE_THREADS_APART)
+        return diag_error("the program created threads and they could not be kept on one processor: counts would not "
+                          "be exact, "
+                          "none were kept. Run it with one thread (for example OMP_NUM_THREADS=1)"),
                false;
+    if (counted->flags & WIRE_THREADS)
+        diag_warn("threads",
+                  "the program created threads: they took turns on one processor while they were counted; counts and "
+                  "times are sums over all threads");
     if (counted->flags & WIRE_LOST)
-        diag_warn("counts-lost", "some counters could not be kept (out of memory, or more than %u processes): counts are too low",
+        diag_warn("counts-lost",
+                  "some counters could not be kept (out of memory, or more than %u processes): counts are too low",
                   4096u);
     return true;
 }
@@ -188,7 +197,8 @@ static void add_warnings(struct prof_result *r)
         for (size_t k = 0; k < r->warning_count && !known; k++)
             known = !strcmp(r->warnings[k].id, w[i].id) && !strcmp(r->warnings[k].text, w[i].text);
         if (!known)
-            all[r->warning_count++] = (struct prof_warning){arena_strdup(r->arena, w[i].id), arena_strdup(r->arena, w[i].text)};
+            all[r->warning_count++] =
+                (struct prof_warning){arena_strdup(r->arena, w[i].id), arena_strdup(r->arena, w[i].text)};
     }
     r->warnings = all;
 }

@@ -17,7 +17,7 @@ struct profile {
     enum launch_mode mode;
     struct rewrite_map **maps; /* [map_count] of the modules with a copy, NULL others */
     size_t map_count;
-    int status;                /* of the first run, as of waitpid; -1 none yet */
+    int status; /* of the first run, as of waitpid; -1 none yet */
 };
 
 enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program was interrupted; end as it did */

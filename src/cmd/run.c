@@ -38,10 +38,6 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
         return rc;
     launch_remember_modules(p->program);
     profile_warn_executed(*sampled);
-    if ((*sampled)->threads_seen)
-        return diag_error("the program created threads; counting several threads at once is not supported yet. Run it with "
-                          "one thread (for example OMP_NUM_THREADS=1)"),
-               CMD_SELF_FAILED;
     size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;
     if (plain > PLAIN_MOST)
         plain = PLAIN_MOST;
@@ -61,8 +57,12 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
                 const struct launch_result *sampled, const struct launch_result *counted)
 {
-    struct prof_input in = {.plain_user_s = t->user, .plain_system_s = t->system, .plain_runs = t->n, .machine = m,
-                            .want_blocks = a->blocks, .seed = 1};
+    struct prof_input in = {.plain_user_s = t->user,
+                            .plain_system_s = t->system,
+                            .plain_runs = t->n,
+                            .machine = m,
+                            .want_blocks = a->blocks,
+                            .seed = 1};
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;

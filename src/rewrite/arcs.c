@@ -64,7 +64,8 @@ static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, stru
         if (rw_cfg_edge_inside(c, ed)) {
             arc_add(p, out, 2 * ed->to, RW_ARC_EDGE, e, edge_weight(c, ed));
         } else if (!out_done) {
-            arc_add(p, out, p->outside, RW_ARC_OUT, b, WEIGHT_FORCED); /* never counted itself: the block is, if need be */
+            arc_add(p, out, p->outside, RW_ARC_OUT, b,
+                    WEIGHT_FORCED); /* never counted itself: the block is, if need be */
             out_done = true;
         }
     }

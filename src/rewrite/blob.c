@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The runtime blob: made from src/rt at build time, placed at the start of the new text, its configuration filled in. */
+ * The runtime blob: made from src/rt at build time, placed at the start of the new text, its configuration filled in.
+ */
 #include "rewrite/impl.h"
 
 #include "rt_blob.h"

@@ -39,7 +39,8 @@ static bool lands(const struct landings *l, uint64_t addr)
 
 static bool has_target(const struct x86_insn *i)
 {
-    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN || i->kind == X86_CALL;
+    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN ||
+           i->kind == X86_CALL;
 }
 
 /* Code that cannot be decoded or belongs to no function: any byte could start a branch, so each that looks like one is
@@ -138,7 +139,8 @@ static bool is_padding(const struct rw *w, uint64_t lo, uint64_t hi)
 }
 
 /* Can a 5-byte jump stand at addr in function f? */
-static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, const struct cfg_func *fn, uint64_t addr)
+static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, const struct cfg_func *fn,
+                                  uint64_t addr)
 {
     uint64_t end = fn->addr + fn->size;
     if (addr + PATCH_BYTES > end && !is_padding(w, end, addr + PATCH_BYTES))
@@ -187,7 +189,8 @@ static void patch_exports(struct rw *w, struct landings *l)
 {
     for (size_t s = 1; s < w->img->dynsym_count; s++) {
         const struct image_symbol *sym = &w->img->symbols[s];
-        if (sym->shndx == 0 || !sym->addr || (sym->type != STT_FUNC && sym->type != STT_GNU_IFUNC && sym->type != STT_NOTYPE))
+        if (sym->shndx == 0 || !sym->addr ||
+            (sym->type != STT_FUNC && sym->type != STT_GNU_IFUNC && sym->type != STT_NOTYPE))
             continue;
         uint32_t f = cfg_func_at(w->cfg, sym->addr);
         if (f == ID_NONE || !w->funcs[f].is_moved || w->cfg->funcs.data[f].addr == sym->addr)
@@ -199,6 +202,26 @@ static void patch_exports(struct rw *w, struct landings *l)
             struct rw_patch p = {sym->addr, b};
             VEC_PUSH(&w->patches, p);
         }
+    }
+}
+
+/* glibc's clone and clone3 end their frame description in front of the system call, so they stay where they are: the
+ * runtime must hear of the threads that they make all the same. */
+static void find_clones(struct rw *w, const struct landings *l, uint64_t lo, uint64_t hi)
+{
+    const uint8_t *p = image_at(w->img, lo, hi - lo);
+    for (uint64_t a = lo; p && a + 7 <= hi; a++, p++) {
+        uint32_t number;
+        memcpy(&number, p + 1, 4);
+        if (*p != 0xb8 || (number != 56 && number != 435) || p[5] != 0x0f || p[6] != 0x05)
+            continue;
+        bool free = true;
+        for (uint64_t k = a + 1; k < a + PATCH_BYTES; k++)
+            free &= !lands(l, k);
+        uint32_t f = cfg_func_at(w->cfg, a);
+        struct rw_hook h = {a, number, 0};
+        if (free && (f == ID_NONE || !w->funcs[f].is_moved))
+            VEC_PUSH(&w->hooks, h);
     }
 }
 
@@ -270,7 +293,8 @@ void rw_decide(struct rw *w)
             refuse(w, f, CFG_REASON_TEXT_RELOC);
         else if (w->funcs[f].is_moved && branch_is_stuck(w, fn))
             refuse(w, f, CFG_REASON_SHORT_BRANCH);
-        w->funcs[f].may_run = !w->funcs[f].is_moved || fn->unresolved || fn->is_plt; /* a lazy GOT entry points into its stub */
+        w->funcs[f].may_run =
+            !w->funcs[f].is_moved || fn->unresolved || fn->is_plt; /* a lazy GOT entry points into its stub */
     }
     struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
@@ -293,4 +317,9 @@ void rw_decide(struct rw *w)
         VEC_PUSH(&w->patches, p);
     }
     patch_exports(w, &l);
+    for (size_t s = 0; s < w->img->section_count && w->opt->plan == REWRITE_COUNT; s++) {
+        const struct image_section *sec = &w->img->sections[s];
+        if ((sec->flags & SHF_EXECINSTR) && sec->type != SHT_NOBITS)
+            find_clones(w, &l, sec->addr, sec->addr + sec->size);
+    }
 }

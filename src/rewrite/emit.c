@@ -87,7 +87,8 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
 }
 
 /* One instruction; returns the bytes it took. */
-static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, uint64_t addr, uint64_t *stub)
+static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, uint64_t addr,
+                         uint64_t *stub)
 {
     struct rw *w = em->w;
     const struct x86_insn *in = &w->cfg->insns.data[i];
@@ -98,7 +99,8 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
     case X86_JCC:
         put_jcc(at, addr, in, w->is_long[i], branch_target(w, blk, in));
         return in->kind == X86_JMP ? (w->is_long[i] ? 5 : 2) : (w->is_long[i] ? 6 : 2);
-    case X86_JCXZ: /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement, prefixes before it */
+    case X86_JCXZ: /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement, prefixes before it
+                    */
         at[0] = in->len == 3 ? old[0] : 0x90;
         at[1] = old[in->len - 2];
         at[2] = 2;
@@ -121,7 +123,8 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
         memcpy(at, old, in->len);
         patch32(at + in->disp_off, branch_target(w, blk, in) - (addr + in->len));
         return in->len;
-    default: break;
+    default:
+        break;
     }
     memcpy(at, old, in->len);
     fix_operand(w, at, addr, i);
@@ -228,7 +231,8 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
             size_t mid = (lo + hi) / 2;
             const struct rw_group_edge *ge = &w->group_edges.data[mid];
             if (ge->group == nt->group && ge->to == to)
-                return ge->stub_off != UINT32_MAX ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub_off : rw_body(w, to);
+                return ge->stub_off != UINT32_MAX ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub_off
+                                                  : rw_body(w, to);
             if (ge->group < nt->group || (ge->group == nt->group && ge->to < to))
                 lo = mid + 1;
             else
@@ -276,7 +280,8 @@ static void emit_groups(const struct emitter *em)
 int rw_emit(struct rw *w)
 {
     if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
-        return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances", w->img->path);
+        return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
+                          w->img->path);
     VEC_RESERVE(&w->text, w->text_bytes + 16);
     memset(w->text.data, 0xcc, w->text_bytes + 16);
     w->text.len = w->text_bytes;
@@ -286,6 +291,8 @@ int rw_emit(struct rw *w)
         if (w->funcs[f].is_moved)
             emit_func(&em, f);
     emit_groups(&em);
+    for (size_t h = 0; h < w->hooks.len; h++)
+        rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);
     for (size_t t = 0; t < w->tables.len; t++)
         emit_table(w, &w->tables.data[t]);
     return 0;

@@ -46,14 +46,17 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
         at = put_bytes(at, "\x48\xff\x05", 3);
         put32(at, c - (addr + 7));
         return;
-    case RW_FORM_REG: put_mov_lea_mov(at, addr, p->reg, c); return;
+    case RW_FORM_REG:
+        put_mov_lea_mov(at, addr, p->reg, c);
+        return;
     case RW_FORM_PUSH: /* lea rsp,[rsp-128]; push rax; ...; pop rax; lea rsp,[rsp+128] */
         at = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
         put_mov_lea_mov(at, addr + 6, 0, c);
         put_bytes(at + 18, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
         return;
     case RW_FORM_NONE:
-    case RW_FORM_COUNT: return;
+    case RW_FORM_COUNT:
+        return;
     }
 }
 
@@ -95,6 +98,18 @@ void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub)
 {
     at = put_bytes(at, "\x8d\x48\xc8\xe3\x11\x8d\x48\xc7\xe3\x0c\x8d\x88\x4d\xfe\xff\xff\xe3\x04\x0f\x05\xeb\x05", 22);
     rw_put_jmp(at, addr + 22, stub);
+}
+
+/* mov eax,number; lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]; jmp to the syscall */
+void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h)
+{
+    uint8_t *p = at;
+    *p++ = 0xb8;
+    p = put32(p, h->number);
+    p = put_bytes(p, "\x48\x8d\x64\x24\x80", 5);
+    rw_put_call(p, h->stub + 10, rw_blob_before_clone(w));
+    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
+    rw_put_jmp(p, h->stub + 23, h->addr + 5);
 }
 
 /*   lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]      (before_clone keeps all registers)

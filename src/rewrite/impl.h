@@ -22,7 +22,7 @@ struct rw_place { /* where and how a block's own counter stands */
     uint8_t reg;  /* RW_FORM_REG: the register */
 };
 
-struct rw_step { /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
+struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
     int32_t step;     /* what the register gains each time round */
     uint32_t pending; /* counter that holds the entry value while the loop is under way */
     uint8_t reg, pad[3];
@@ -48,7 +48,13 @@ struct rw_patch { /* a jump written over original code */
     uint32_t block; /* to this block's copy */
 };
 
-struct rw_group_edge { /* the way from a shared table to one of its targets */
+struct rw_hook { /* a clone in code that stays: `mov eax,number; syscall`; the mov becomes a jump to a stub */
+    uint64_t addr;
+    uint32_t number;
+    uint64_t stub; /* layout */
+};
+
+struct rw_group_edge {           /* the way from a shared table to one of its targets */
     uint32_t group, to, counter; /* counter ID_NONE: derived */
     uint32_t stub_off;           /* layout: in the copy of to's function; UINT32_MAX none */
 };
@@ -74,8 +80,9 @@ struct rw {
     struct cfg *cfg;
     struct arena *arena; /* all arrays below */
     uint8_t key[16];
-    struct rw_func *funcs; /* decide */
+    struct rw_func *funcs;        /* decide */
     VEC(struct rw_patch) patches; /* decide */
+    VEC(struct rw_hook) hooks;    /* decide */
 
     uint32_t *block_counter, *edge_counter, *enter_counter; /* plan */
     uint32_t *block_group;                                  /* plan: of a block that jumps through a shared table */
@@ -85,23 +92,23 @@ struct rw {
     uint32_t *table_new;                                    /* plan: [cfg->tables.len] -> tables */
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
-    struct rw_place *place;           /* place: [blocks] */
-    struct rw_step *step;             /* place: [blocks] */
+    struct rw_place *place;                    /* place: [blocks] */
+    struct rw_step *step;                      /* place: [blocks] */
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
-    uint32_t *insn_off;               /* layout: [insns] start of what stands for the instruction, insertions in front included */
-    uint32_t *body_off, *enter_off;   /* layout: [blocks] where edges inside, and entrances from outside, arrive */
-    uint32_t *turn_off;               /* layout: [blocks] where a counted loop's own edge arrives */
-    uint32_t *edge_stub_off;          /* layout: [edges] UINT32_MAX: no stub */
-    struct map syscall_stub;          /* layout: block -> offset of its system calls' hooks in the function */
-    uint8_t *is_long;                 /* layout: [insns] branch needs 32 bits */
-    uint64_t text_vaddr, text_bytes;  /* layout: new code, the runtime blob first */
-    uint64_t ro_vaddr;                /* layout: program headers, tables, unwind data */
+    uint32_t *insn_off; /* layout: [insns] start of what stands for the instruction, insertions in front included */
+    uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
+    uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
+    uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */
+    struct map syscall_stub;         /* layout: block -> offset of its system calls' hooks in the function */
+    uint8_t *is_long;                /* layout: [insns] branch needs 32 bits */
+    uint64_t text_vaddr, text_bytes; /* layout: new code, the runtime blob first */
+    uint64_t ro_vaddr;               /* layout: program headers, tables, unwind data */
     uint64_t tables_vaddr;
 
-    struct strbuf text;               /* emit */
-    struct strbuf ro;                 /* emit, unwind */
-    uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes; /* unwind; 0 none */
+    struct strbuf text;                                           /* emit */
+    struct strbuf ro;                                             /* emit, unwind */
+    uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
     struct rewrite_stats *stats;
@@ -142,7 +149,9 @@ void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);
 uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
 uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
-int rw_unwind(struct rw *w, size_t *bad_func); /* -1 with *bad_func: that one cannot be moved, decide again (SIZE_MAX: none is to blame) */
+int rw_unwind(
+    struct rw *w,
+    size_t *bad_func); /* -1 with *bad_func: that one cannot be moved, decide again (SIZE_MAX: none is to blame) */
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
 void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
 int rw_write(struct rw *w, const char *out);
@@ -152,9 +161,10 @@ int rw_map_write(const struct rw *w, const char *path);
 unsigned rw_form_bytes(enum rw_form form);
 void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
 void rw_put_nops(uint8_t *at, unsigned n);
-void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
+void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
-enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59 };
+enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59, RW_HOOK_STUB_BYTES = 28 };
+void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
 
@@ -166,12 +176,17 @@ void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t 
 
 /* blob.c: the runtime */
 uint64_t rw_blob_bytes(void);
-uint64_t rw_dynamic_init(const struct rw *w); /* write.c: DT_INIT of the original, 0 none */
+uint64_t rw_dynamic_init(const struct rw *w);      /* write.c: DT_INIT of the original, 0 none */
 void rw_blob_put(const struct rw *w, uint8_t *at); /* code at w->text_vaddr, configuration filled in */
-uint64_t rw_blob_init(const struct rw *w);  /* addresses of the blob's entrances in the new code */
+uint64_t rw_blob_init(const struct rw *w);         /* addresses of the blob's entrances in the new code */
 uint64_t rw_blob_entry(const struct rw *w);
 uint64_t rw_blob_before_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
-enum { RW_DATA_BYTES = 4096, RW_DATA_PENDING = 0, RW_DATA_SELF = 8, RW_DATA_DYNAMIC = 64 }; /* the runtime's words in front of the counters */
+enum {
+    RW_DATA_BYTES = 4096,
+    RW_DATA_PENDING = 0,
+    RW_DATA_SELF = 8,
+    RW_DATA_DYNAMIC = 64
+}; /* the runtime's words in front of the counters */
 
 #endif

@@ -7,9 +7,9 @@
  *     the loop, untouched
  *     exit:       add [c],R;  mov [p],0          on the way out
  *
- * c is then step times the turns, in 64-bit arithmetic. p is the entry value while the loop is under way: if the program is
- * killed there, adding it back takes the unfinished entry out of the sum. An increment in a loop of a few cycles would
- * otherwise wait for its own store each time round.
+ * c is then step times the turns, in 64-bit arithmetic. p is the entry value while the loop is under way: if the
+ * program is killed there, adding it back takes the unfinished entry out of the sum. An increment in a loop of a few
+ * cycles would otherwise wait for its own store each time round.
  */
 #include "rewrite/impl.h"
 

@@ -47,11 +47,16 @@ static unsigned insn_bytes(const struct rw *w, uint32_t i)
 {
     const struct x86_insn *in = &w->cfg->insns.data[i];
     switch ((enum x86_kind)in->kind) {
-    case X86_JMP: return w->is_long[i] ? 5 : 2;
-    case X86_JCC: return w->is_long[i] ? 6 : 2;
-    case X86_JCXZ: return JCXZ_BYTES;
-    case X86_SYSCALL: return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : in->len;
-    default: return in->len;
+    case X86_JMP:
+        return w->is_long[i] ? 5 : 2;
+    case X86_JCC:
+        return w->is_long[i] ? 6 : 2;
+    case X86_JCXZ:
+        return JCXZ_BYTES;
+    case X86_SYSCALL:
+        return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : in->len;
+    default:
+        return in->len;
     }
 }
 
@@ -242,6 +247,8 @@ void rw_layout(struct rw *w)
         w->funcs[f].addr_new = at;
         at += w->funcs[f].size_new;
     }
+    for (size_t h = 0; h < w->hooks.len; h++, at += RW_HOOK_STUB_BYTES)
+        w->hooks.data[h].stub = at;
     w->text_bytes = at - w->text_vaddr;
     layout_data(w);
 }

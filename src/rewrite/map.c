@@ -41,11 +41,18 @@ int rw_map_write(const struct rw *w, const char *path)
     char *real = file_real_path(w->arena, w->img->path);
     if (!real)
         real = arena_strdup(w->arena, w->img->path);
-    struct map_header h = {.magic = {'m', 't', 'o', 'o', 'l', 'm', 'a', 'p'}, .version = MAP_VERSION,
-                           .counters = w->counter_count, .blocks = (uint32_t)c->blocks.len, .edges = (uint32_t)c->edges.len,
-                           .group_edges = (uint32_t)w->group_edges.len, .groups = w->group_count,
-                           .counters_vaddr = w->counters_vaddr, .text_new_lo = w->text_vaddr,
-                           .text_new_hi = w->text_vaddr + w->text_bytes, .path_len = strlen(real) + 1, .cfg_len = saved.len};
+    struct map_header h = {.magic = {'m', 't', 'o', 'o', 'l', 'm', 'a', 'p'},
+                           .version = MAP_VERSION,
+                           .counters = w->counter_count,
+                           .blocks = (uint32_t)c->blocks.len,
+                           .edges = (uint32_t)c->edges.len,
+                           .group_edges = (uint32_t)w->group_edges.len,
+                           .groups = w->group_count,
+                           .counters_vaddr = w->counters_vaddr,
+                           .text_new_lo = w->text_vaddr,
+                           .text_new_hi = w->text_vaddr + w->text_bytes,
+                           .path_len = strlen(real) + 1,
+                           .cfg_len = saved.len};
     memcpy(h.key, w->key, sizeof h.key);
     str_put(&s, &h, sizeof h);
     str_put(&s, w->block_counter, c->blocks.len * 4);
@@ -115,7 +122,8 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     m->group_count = h.groups;
     if (!(p->block_counter = take(&r, h.blocks, 4)) || !(p->edge_counter = take(&r, h.edges, 4)) ||
         !(p->enter_counter = take(&r, h.blocks, 4)) || !(m->block_group = take(&r, h.blocks, 4)) ||
-        !(m->step = take(&r, h.blocks, sizeof *m->step)) || !(m->group_edges = take(&r, h.group_edges, sizeof *m->group_edges)))
+        !(m->step = take(&r, h.blocks, sizeof *m->step)) ||
+        !(m->group_edges = take(&r, h.group_edges, sizeof *m->group_edges)))
         return false;
     while ((size_t)(r.p - bytes) % 8 && r.p < r.end)
         r.p++;
@@ -175,22 +183,27 @@ void rewrite_map_close(struct rewrite_map *p)
 struct solver {
     const struct map_full *m;
     struct rw_arcs arcs;
-    uint64_t *val;       /* [arcs] */
-    uint8_t *known;      /* [arcs] */
-    uint32_t *first;     /* [nodes + 1] into incident */
-    uint32_t *incident;  /* arc ids by node */
-    uint32_t *unknown;   /* [nodes] arcs not known yet */
+    uint64_t *val;      /* [arcs] */
+    uint8_t *known;     /* [arcs] */
+    uint32_t *first;    /* [nodes + 1] into incident */
+    uint32_t *incident; /* arc ids by node */
+    uint32_t *unknown;  /* [nodes] arcs not known yet */
     uint64_t broken;
 };
 
 static uint32_t counter_of(const struct map_full *m, const struct rw_arc *a)
 {
     switch ((enum rw_arc_kind)a->kind) {
-    case RW_ARC_BLOCK: return m->pub.block_counter[a->id];
-    case RW_ARC_EDGE: return m->pub.edge_counter[a->id];
-    case RW_ARC_ENTER: return m->pub.enter_counter[a->id];
-    case RW_ARC_GROUP: return m->group_edges[a->id].counter;
-    case RW_ARC_OUT: return ID_NONE;
+    case RW_ARC_BLOCK:
+        return m->pub.block_counter[a->id];
+    case RW_ARC_EDGE:
+        return m->pub.edge_counter[a->id];
+    case RW_ARC_ENTER:
+        return m->pub.enter_counter[a->id];
+    case RW_ARC_GROUP:
+        return m->group_edges[a->id].counter;
+    case RW_ARC_OUT:
+        return ID_NONE;
     }
     return ID_NONE;
 }
@@ -307,15 +320,16 @@ static void spread_groups(const struct solver *s, const uint64_t *blocks, uint64
         const struct cfg_edge *ed = &c->edges.data[e];
         uint32_t g = m->block_group[ed->from];
         uint64_t v;
-        if (g != ID_NONE && ed->kind == CFG_EDGE_TABLE && map_get(&into, (uint64_t)g << 32 | ed->to, &v) && total[g] > 0)
+        if (g != ID_NONE && ed->kind == CFG_EDGE_TABLE && map_get(&into, (uint64_t)g << 32 | ed->to, &v) &&
+            total[g] > 0)
             edges[e] = (uint64_t)((double)blocks[ed->from] * ((double)v / total[g]) + 0.5);
     }
     free(total);
     map_fini(&into);
 }
 
-uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
-                              uint64_t *enter)
+uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *counters, uint64_t *blocks,
+                              uint64_t *edges, uint64_t *enter)
 {
     const struct map_full *m = (const struct map_full *)(const void *)pub;
     const struct cfg *c = pub->cfg;
@@ -337,7 +351,8 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *cou
             enter[a->id] = s.val[i];
     }
     spread_groups(&s, blocks, edges);
-    for (uint32_t e = 0; e < c->edges.len; e++) { /* a return point is entered by its call, or else by nothing we follow */
+    for (uint32_t e = 0; e < c->edges.len;
+         e++) { /* a return point is entered by its call, or else by nothing we follow */
         const struct cfg_edge *ed = &c->edges.data[e];
         if (ed->kind != CFG_EDGE_RETURN || !rw_cfg_block_moved(c, ed->to))
             continue;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-5" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-6" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
@@ -26,6 +26,7 @@ static void set_key(struct rw *w)
 static void forget_plan(struct rw *w)
 {
     VEC_FREE(&w->patches);
+    VEC_FREE(&w->hooks);
     VEC_FREE(&w->group_edges);
     VEC_FREE(&w->tables);
     map_fini(&w->ref_table);
@@ -60,7 +61,8 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         if (timed("unwind", rw_unwind(w, &bad), &t) == 0) /* before emit: its size decides where the counters are */
             break;
         if (bad == SIZE_MAX)
-            return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances", w->img->path);
+            return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
+                              w->img->path);
         w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
         forget_plan(w);
     }
@@ -102,7 +104,8 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     int rc = -1;
     w.arena = arena_new();
     if (w.img->foreign_runtime) {
-        diag_error("%s: made by %s, whose run time reads its own code: it cannot be rewritten", in, w.img->foreign_runtime);
+        diag_error("%s: made by %s, whose run time reads its own code: it cannot be rewritten", in,
+                   w.img->foreign_runtime);
     } else {
         set_key(&w);
         rc = run_passes(&w, out, map);

@@ -132,11 +132,21 @@ static void take_chord(struct rw *w, const struct rw_arc *a)
 {
     uint32_t n = w->counter_count++;
     switch ((enum rw_arc_kind)a->kind) {
-    case RW_ARC_BLOCK: w->block_counter[a->id] = n; break;
-    case RW_ARC_EDGE: w->edge_counter[a->id] = n; break;
-    case RW_ARC_ENTER: w->enter_counter[a->id] = n; break;
-    case RW_ARC_GROUP: w->group_edges.data[a->id].counter = n; break;
-    case RW_ARC_OUT: w->counter_count--; break; /* cannot be: forced arcs form no cycle */
+    case RW_ARC_BLOCK:
+        w->block_counter[a->id] = n;
+        break;
+    case RW_ARC_EDGE:
+        w->edge_counter[a->id] = n;
+        break;
+    case RW_ARC_ENTER:
+        w->enter_counter[a->id] = n;
+        break;
+    case RW_ARC_GROUP:
+        w->group_edges.data[a->id].counter = n;
+        break;
+    case RW_ARC_OUT:
+        w->counter_count--;
+        break; /* cannot be: forced arcs form no cycle */
     }
 }
 

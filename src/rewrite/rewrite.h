@@ -19,9 +19,9 @@ enum rewrite_plan {
 
 struct rewrite_options {
     enum rewrite_plan plan;
-    bool poison;     /* test only: fill the old bytes of fully resolved functions with int3 */
-    bool all_blocks; /* a counter in every block instead of the spanning tree: for tests */
-    const char *rpath; /* fallback launch without a namespace: folder searched first for libraries, NULL none */
+    bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
+    bool all_blocks;    /* a counter in every block instead of the spanning tree: for tests */
+    const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
 };
 
@@ -41,23 +41,25 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 
 struct rewrite_map {
-    struct cfg *cfg;          /* the arrays without instructions (cfg_load) */
-    uint8_t key[16];          /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
+    struct cfg *cfg; /* the arrays without instructions (cfg_load) */
+    uint8_t key[16]; /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
     uint32_t counter_count;
-    uint32_t *block_counter;  /* [cfg->blocks.len] counter in the block, ID_NONE: derived */
-    uint32_t *edge_counter;   /* [cfg->edges.len] */
-    uint32_t *enter_counter;  /* [cfg->blocks.len] counter on the way in from outside (call, return, unwinder), ID_NONE */
+    uint32_t *block_counter; /* [cfg->blocks.len] counter in the block, ID_NONE: derived */
+    uint32_t *edge_counter;  /* [cfg->edges.len] */
+    uint32_t
+        *enter_counter; /* [cfg->blocks.len] counter on the way in from outside (call, return, unwinder), ID_NONE */
     uint64_t *block_addr_new; /* [cfg->blocks.len] address of the copy, 0 if none */
     uint64_t counters_vaddr;  /* of the counter segment in the rewritten module */
     uint64_t text_new_lo, text_new_hi;
-    char *in_path;            /* the original */
+    char *in_path; /* the original */
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
 
-/* Solves the flow equations: from the counters of one module to all block and edge counts (arrays of cfg->blocks.len and
- * cfg->edges.len). Exact: no equation is used at blocks' ends where control may leave for good (calls). Returns the number
- * of equations that do not hold (0 unless counts were lost). enter may be NULL: times each block was entered from outside. */
+/* Solves the flow equations: from the counters of one module to all block and edge counts (arrays of cfg->blocks.len
+ * and cfg->edges.len). Exact: no equation is used at blocks' ends where control may leave for good (calls). Returns the
+ * number of equations that do not hold (0 unless counts were lost). enter may be NULL: times each block was entered
+ * from outside. */
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
                               uint64_t *enter);
 

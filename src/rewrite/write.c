@@ -120,7 +120,7 @@ void rw_data(struct rw *w)
 /* ---- the original's bytes, changed ---- */
 
 struct output {
-    uint8_t *bytes;      /* of the original, changed */
+    uint8_t *bytes; /* of the original, changed */
     uint8_t data[RW_DATA_BYTES];
     uint64_t dynamic_vaddr, dynamic_size; /* moved: new place; 0 unchanged */
 };
@@ -199,6 +199,11 @@ static void put_patches(const struct rw *w, const struct output *o)
         if (p)
             memset(p, 0xcc, fn->size);
     }
+    for (size_t i = 0; i < w->hooks.len; i++) {
+        uint8_t *p = file_at(w, o, w->hooks.data[i].addr, 5);
+        if (p)
+            rw_put_jmp(p, w->hooks.data[i].addr, w->hooks.data[i].stub);
+    }
     for (size_t i = 0; i < w->patches.len; i++) {
         uint8_t *p = file_at(w, o, w->patches.data[i].addr, 5);
         if (p)
@@ -276,8 +281,10 @@ static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
 static int put_file(const struct rw *w, const struct output *o, int fd)
 {
     uint64_t bias = rw_file_bias(w->img);
-    if (put_at(fd, o->bytes, w->img->len_bytes, 0) < 0 || put_at(fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
-        put_at(fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 || put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
+    if (put_at(fd, o->bytes, w->img->len_bytes, 0) < 0 ||
+        put_at(fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
+        put_at(fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
+        put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
         return -1;
     struct stat st;
     mode_t mode = stat(w->img->path, &st) == 0 ? st.st_mode & 0777 : 0755;

@@ -11,21 +11,39 @@
 
 typedef __SIZE_TYPE__ size_t;
 
-enum { SYS_open = 2, SYS_close = 3, SYS_mmap = 9, SYS_munmap = 11, SYS_rt_sigaction = 13, SYS_access = 21, SYS_mincore = 27,
-       SYS_timer_create = 222, SYS_timer_settime = 223 };
-enum { PROT_RW = 3, MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_FIXED = 16, MAP_ANON = 32, MAP_NORESERVE = 0x4000,
-       MAP_FIXED_NOREPLACE = 0x100000 };
+enum {
+    SYS_open = 2,
+    SYS_close = 3,
+    SYS_mmap = 9,
+    SYS_munmap = 11,
+    SYS_rt_sigaction = 13,
+    SYS_access = 21,
+    SYS_mincore = 27,
+    SYS_sched_setaffinity = 203,
+    SYS_timer_create = 222,
+    SYS_timer_settime = 223,
+    SYS_getcpu = 309
+};
+enum {
+    PROT_RW = 3,
+    MAP_SHARED = 1,
+    MAP_PRIVATE = 2,
+    MAP_FIXED = 16,
+    MAP_ANON = 32,
+    MAP_NORESERVE = 0x4000,
+    MAP_FIXED_NOREPLACE = 0x100000
+};
 enum { O_RDWR_CLOEXEC = 02 | 02000000 };
 enum { NR_CLONE = 56, NR_CLONE3 = 435 };
 enum { F_CLONE_VM = 0x100, F_CLONE_VFORK = 0x4000 };
 enum { PAGE = 4096, EFAULT_ = 14, PATH_BYTES = 512 };
 
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2 };
-struct rt_config { /* filled in by the rewriter; distances from the start of the blob */
-    int64_t data_rel;     /* struct rt_data, and the counters PAGE bytes further */
-    uint64_t bytes;       /* of the counters, a multiple of PAGE */
-    uint64_t flags;       /* CONFIG_* */
-    int64_t orig_rel;     /* the original DT_INIT or e_entry; 0 none */
+struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
+    int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
+    uint64_t bytes;   /* of the counters, a multiple of PAGE */
+    uint64_t flags;   /* CONFIG_* */
+    int64_t orig_rel; /* the original DT_INIT or e_entry; 0 none */
     uint8_t key[WIRE_KEY_BYTES];
 };
 #pragma GCC visibility push(hidden) /* else the compiler goes through a GOT that the blob does not have */
@@ -33,7 +51,7 @@ extern const struct rt_config rt_config;
 extern const char rt_blob[];
 #pragma GCC visibility pop
 
-struct rt_data { /* in the module's own writable page */
+struct rt_data {      /* in the module's own writable page */
     uint64_t pending; /* the system call under way makes a process with memory of its own */
     uint64_t self;    /* own address, once started: tells a live module from memory used again after dlclose */
 };
@@ -45,7 +63,7 @@ struct rt_pcb {
     uint64_t magic;
     struct wire_header *header; /* shared mapping */
     uint64_t area;
-    uint32_t module_count;
+    uint32_t module_count, has_threads;
     char path[PATH_BYTES];
     struct rt_module modules[WIRE_MODULES_MOST];
 };
@@ -84,17 +102,17 @@ static int64_t sys(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, 
     register uint64_t r8 __asm__("r8") = e;
     register uint64_t r9 __asm__("r9") = f;
     int64_t rc;
-    __asm__ volatile("syscall" : "=a"(rc) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return rc;
 }
 
 static int failed(int64_t rc) { return rc < 0 && rc > -4096; }
 
 /* Only a module that has started (self is set) knows that the control page is there. */
-static int is_counting(void)
-{
-    return ((const struct rt_data *)(rt_blob + rt_config.data_rel))->self != 0;
-}
+static int is_counting(void) { return ((const struct rt_data *)(rt_blob + rt_config.data_rel))->self != 0; }
 
 static struct rt_data *own_data(void) { return (struct rt_data *)(rt_blob + rt_config.data_rel); }
 
@@ -102,8 +120,8 @@ static void flag(struct wire_header *h, uint32_t bits) { __atomic_fetch_or(&h->f
 
 static int open_file(const char *path) { return (int)sys(SYS_open, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0, 0); }
 
-/* Start-up code of a static executable looks for the auxiliary vector behind the first null: close the gap. (The dynamic
- * linker has found it before us, and keeps its address.) */
+/* Start-up code of a static executable looks for the auxiliary vector behind the first null: close the gap. (The
+ * dynamic linker has found it before us, and keeps its address.) */
 static void pull_auxv(char **hole) /* its old place begins behind hole, its new one at it */
 {
     uint64_t *to = (uint64_t *)hole, *from = to + 1;
@@ -153,7 +171,8 @@ static uint64_t take_area(struct wire_header *h)
 /* The process's control page: there already, made now, or (0) this process is not counted. */
 static int find_pcb(char **envp)
 {
-    int64_t at = sys(SYS_mmap, WIRE_PCB_VADDR, PCB_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    int64_t at = sys(SYS_mmap, WIRE_PCB_VADDR, PCB_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE,
+                     (uint64_t)-1, 0);
     if (failed(at))
         return at == -17 /* EEXIST */ && PCB->magic == WIRE_MAGIC;
     if (at != (int64_t)WIRE_PCB_VADDR) {
@@ -180,8 +199,8 @@ static int find_pcb(char **envp)
     return 1;
 }
 
-/* Puts the file's counters of the present area over a module's; what it has counted so far is added if `keep`, else lost
- * on purpose (a child's copy of its parent's counts). If it cannot, counts go to private memory. */
+/* Puts the file's counters of the present area over a module's; what it has counted so far is added if `keep`, else
+ * lost on purpose (a child's copy of its parent's counts). If it cannot, counts go to private memory. */
 static void map_counters(const struct rt_module *m, int keep)
 {
     struct wire_header *h = PCB->header;
@@ -219,8 +238,12 @@ static int same_key(const uint8_t *a, const uint8_t *b)
 
 /* ---- the sampler ---- */
 
-enum { SIGPROF_ = 27, SA_FLAGS = 0x4 /* SIGINFO */ | 0x04000000 /* RESTORER */ | 0x08000000 /* ONSTACK */ | 0x10000000 /* RESTART */,
-       UC_RIP = 168, CLOCK_PROCESS_CPU = 2 };
+enum {
+    SIGPROF_ = 27,
+    SA_FLAGS = 0x4 /* SIGINFO */ | 0x04000000 /* RESTORER */ | 0x08000000 /* ONSTACK */ | 0x10000000 /* RESTART */,
+    UC_RIP = 168,
+    CLOCK_PROCESS_CPU = 2
+};
 #define SAMPLES_VADDR (WIRE_PCB_VADDR - PAGE) /* where the address of the sample file's mapping is kept */
 
 static void on_tick(int sig, const void *info, const void *context)
@@ -257,7 +280,8 @@ static void start_sampling(char **envp)
     if (!take_env(envp, WIRE_SAMPLES_ENV "=", path))
         return;
     struct wire_samples *s = map_samples(path);
-    int64_t at = sys(SYS_mmap, SAMPLES_VADDR, PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    int64_t at =
+        sys(SYS_mmap, SAMPLES_VADDR, PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     if (!s || at != (int64_t)SAMPLES_VADDR)
         return;
     *(struct wire_samples **)SAMPLES_VADDR = s;
@@ -302,12 +326,30 @@ void rt_start(char **envp)
     flag(h, WIRE_LOST);
 }
 
+/* Several threads incrementing one counter at once would lose counts; on one processor an increment, being one
+ * instruction, cannot be interrupted. Done when the first thread is about to be made (it inherits the setting), so that
+ * a program that asked how many processors there are has got the true answer. */
+static void share_processor(struct wire_header *h)
+{
+    uint32_t cpu = 0;
+    uint64_t mask[128] = {0};
+    if (!failed(sys(SYS_getcpu, (uint64_t)&cpu, 0, 0, 0, 0, 0)) && cpu < sizeof mask * 8) {
+        mask[cpu / 64] = 1ull << cpu % 64;
+        if (!failed(sys(SYS_sched_setaffinity, 0, sizeof mask, (uint64_t)mask, 0, 0, 0)))
+            return;
+    }
+    flag(h, WIRE_THREADS_APART);
+}
+
 /* Before clone, fork, clone3 by the thread itself: will the child have memory of its own? */
 void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1)
 {
     uint64_t flags = nr == NR_CLONE ? a0 : nr == NR_CLONE3 && a1 >= 8 ? *(const uint64_t *)a0 : 0;
     own_data()->pending = !(flags & F_CLONE_VM);
     if (is_counting() && (flags & F_CLONE_VM) && !(flags & F_CLONE_VFORK)) {
+        if (!PCB->has_threads)
+            share_processor(PCB->header);
+        PCB->has_threads = 1;
         flag(PCB->header, WIRE_THREADS);
         __atomic_fetch_add(&PCB->header->threads, 1, __ATOMIC_RELAXED);
     }

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define WIRE_ENV "MTOOL_COUNTERS" /* value: absolute path of the counter file */
+#define WIRE_ENV "MTOOL_COUNTERS"      /* value: absolute path of the counter file */
 #define WIRE_MAGIC 0x31544e434c4f544du /* "MTOLCNT1" in memory order */
 #define WIRE_HEADER_BYTES (256u << 10)
 #define WIRE_KEY_BYTES 16
@@ -27,9 +27,10 @@
 #define WIRE_PCB_VADDR 0x6d746f6f6000ull /* where a counted process keeps its private control page */
 
 enum wire_flag {
-    WIRE_LOST = 1,        /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
-    WIRE_THREADS = 2,     /* the program created a thread: plain counters lost updates, counts are not exact */
-    WIRE_GS_USED = 4,
+    WIRE_LOST = 1,    /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
+    WIRE_THREADS = 2, /* the program created a thread; from then on all of its threads shared one processor, so that
+                         none interrupts another's increment */
+    WIRE_THREADS_APART = 4, /* they could not be kept on one processor: counts are not exact */
 };
 
 struct wire_module {
@@ -38,7 +39,7 @@ struct wire_module {
     uint64_t bytes;              /* a multiple of 4096 */
     uint32_t loaded;             /* set by the runtime: how many processes mapped it */
     uint32_t pad;
-    uint64_t addr;               /* where the root process mapped its counters (the load address follows from it) */
+    uint64_t addr; /* where the root process mapped its counters (the load address follows from it) */
 };
 
 struct wire_header {
@@ -55,11 +56,12 @@ struct wire_header {
     struct wire_module modules[WIRE_MODULES_MOST];
 };
 
-/* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched and
- * in place), which starts a CPU-time timer of the process and notes where each tick found it. The host learns what was
- * mapped where by reading /proc/PID/maps while the program runs. Created and sized by the host. The timer is not inherited
- * by children and ends at exec. */
-#define WIRE_SAMPLES_ENV "MTOOL_SAMPLES" /* value: absolute path of the sample file; taken from the environment likewise */
+/* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched
+ * and in place), which starts a CPU-time timer of the process and notes where each tick found it. The host learns what
+ * was mapped where by reading /proc/PID/maps while the program runs. Created and sized by the host. The timer is not
+ * inherited by children and ends at exec. */
+#define WIRE_SAMPLES_ENV                                                                                               \
+    "MTOOL_SAMPLES" /* value: absolute path of the sample file; taken from the environment likewise */
 #define WIRE_SAMPLES_MAGIC 0x31504d534c4f544du /* "MTOLSMP1" in memory order */
 struct wire_samples {
     uint64_t magic;
@@ -68,7 +70,7 @@ struct wire_samples {
     uint64_t period_ns; /* of CPU time (user and system) */
     uint64_t started;   /* 1: the runtime has set its timer; 0: it could not */
     uint64_t reserved[3];
-    uint64_t pc[];      /* addresses as the process saw them */
+    uint64_t pc[]; /* addresses as the process saw them */
 };
 
 #endif
