@@ -4,18 +4,17 @@
 use strict;
 use warnings;
 my ($output, $symbols, $blocks) = @ARGV;
-my (@block, %places, $right, @wrong);
-open my $b, '<', $blocks or die "$blocks: $!";
-while (<$b>) {
+my (@block, %places, %functions, $right, @wrong);
+open my $blocks_file, '<', $blocks or die "$blocks: $!";
+while (<$blocks_file>) {
     my ($addr, $size, undef, $count) = split;
     push @block, [hex $addr, hex($addr) + $size, $count];
 }
 @block = sort { $a->[0] <=> $b->[0] } @block;
-open my $s, '<', $symbols or die "$symbols: $!";
-while (<$s>) {
+open my $symbols_file, '<', $symbols or die "$symbols: $!";
+while (<$symbols_file>) {
     my ($addr, undef, $name) = split;
-    my $place = $name =~ /^here_(.*)_\d+$/ ? $1 : $name;
-    $places{$place}{hex $addr} = 1;
+    $name =~ /^here_(.*)_\d+$/ ? ($places{$1}{hex $addr} = 1) : ($functions{$name}{hex $addr} = 1);
 }
 sub count_at {
     my ($addr) = @_;
@@ -26,13 +25,14 @@ sub count_at {
     }
     return $lo < @block && $block[$lo][0] <= $addr ? $block[$lo][2] : 0;
 }
-open my $o, '<', $output or die "$output: $!";
-while (<$o>) {
+open my $output_file, '<', $output or die "$output: $!";
+while (<$output_file>) {
     /^expect (\S+) (\d+)$/ or next;
     my ($place, $want) = ($1, $2);
     my $got = 0;
-    push @wrong, "$place: no such label or function" unless $places{$place};
-    $got += count_at($_) for keys %{$places{$place} || {}};
+    my $found = $places{$place} || $functions{$place};
+    push @wrong, "$place: no such label or function" unless $found;
+    $got += count_at($_) for keys %{$found || {}};
     $got == $want ? $right++ : push @wrong, "$place: counted $got, wanted $want";
 }
 print @wrong ? join("\n", @wrong) : ($right || 0) . " places", "\n";

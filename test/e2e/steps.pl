@@ -5,24 +5,25 @@ use strict;
 use warnings;
 my ($steps, $blocks, $edges) = @ARGV;
 my (%at, %pair, %into, @block, %size, @wrong, $right);
-open my $s, '<', $steps or die "$steps: $!";
-while (<$s>) {
+open my $steps_file, '<', $steps or die "$steps: $!";
+while (<$steps_file>) {
     my ($prev, $addr, $count) = split;
     $at{hex $addr} += $count;
     push @{$into{hex $addr}}, [hex $prev, $count] if $prev ne '-';
 }
-open my $b, '<', $blocks or die "$blocks: $!";
-while (<$b>) {
+open my $blocks_file, '<', $blocks or die "$blocks: $!";
+while (<$blocks_file>) {
     my ($addr, $size, undef, $count) = split;
     $addr = hex $addr;
     $size{$addr} = $size;
     my $want = $at{$addr} || 0;
     $count == $want ? $right++ : push @wrong, sprintf "block %x: counted %s, stepped %s", $addr, $count, $want;
 }
-open my $e, '<', $edges or die "$edges: $!";
-while (<$e>) {
+open my $edges_file, '<', $edges or die "$edges: $!";
+while (<$edges_file>) {
     my ($from, $to, $count) = split;
     ($from, $to) = (hex $from, hex $to);
+    next unless defined $size{$from};
     my $want = 0;
     $want += $_->[1] for grep { $_->[0] >= $from && $_->[0] < $from + $size{$from} } @{$into{$to} || []};
     next if !$want && $to == $from + $size{$from}; # a call and its return point: the step before is the return
