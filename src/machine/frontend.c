@@ -322,7 +322,7 @@ static void find_indirect(struct calib *k)
     const struct timed_form *mul = timing_of(k, "imul r64,r64");
     double latency = mul ? mul->latency : 3;
     m->indirect_waits = jump > 0 && late - jump > 0.7 * CHAIN * latency;
-    double before = m->indirect_waits ? latency + 2 + m->start_delay : 0; /* imul, add, jmp */
+    double before = m->indirect_waits != 0 ? latency + 2 + m->start_delay : 0; /* imul, add, jmp */
     m->indirect_interval = fmax(m->taken_interval, jump > 0 ? tidy_half(jump - before) : 2);
 }
 
