@@ -323,7 +323,8 @@ static void add_cache(struct machine *m, const char *name, enum machine_cache_ki
 /* What the system says of a level, if it is near what was measured (a virtual machine may say anything). */
 static double believed_size(double measured, long told)
 {
-    return told > 0 && told > measured * 0.6 && told < measured * 1.8 ? (double)told : measured;
+    double size = (double)told;
+    return told > 0 && size > measured * 0.6 && size < measured * 1.8 ? size : measured;
 }
 
 /* A level ends where the latency has risen by more than the TLB could explain. */

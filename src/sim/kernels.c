@@ -8,7 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef __clang__
+#define KEEP __attribute__((noinline))
+#else
 #define KEEP __attribute__((noinline, noclone))
+#endif
 
 /* ---- integer ---- */
 
