@@ -26,6 +26,10 @@ struct calib {
     bool quick;
     VEC(struct timed_form) forms;
     bool unsure;       /* some timing since this was last cleared was disturbed */
+    size_t classified; /* of the forms: their classes are in m */
+    struct port_family *basis;
+    size_t basis_count;
+    unsigned ports;    /* of the basis */
     struct machine *m; /* under construction */
 };
 /* Appends copies of the instruction that do not wait for each other; registers from one of two disjoint halves. */
@@ -39,8 +43,9 @@ double timing_slots(struct calib *k, const char *form, double interval);
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
-/* All forms of forms.def that this CPU has, timed into k->forms. */
-void timing_all(struct calib *k);
+/* Timed into k->forms: of each family one or two forms; then all others of forms.def that this CPU has. */
+void timing_essential(struct calib *k);
+void timing_rest(struct calib *k);
 /* The timed form of that name, timed now if it was not; NULL if the CPU lacks it. */
 const struct timed_form *timing_of(struct calib *k, const char *form);
 
@@ -74,7 +79,8 @@ unsigned ports_solve(struct port_family *families, size_t family_count, const st
 void calib_width(struct calib *k);    /* frontend.c: slots a cycle; must run first, because the others use it */
 void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
 void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
-void calib_units(struct calib *k);    /* units.c: units, classes and forms */
+void calib_units(struct calib *k);    /* units.c: units; classes and forms of what has been timed so far */
+void calib_rest(struct calib *k);     /* units.c: classes and forms of all others */
 void calib_memory(struct calib *k);   /* memory.c: loads, stores, forwarding, caches, TLBs */
 void calib_special(struct calib *k);  /* special.c: divisions, strings, locked operations */
 

@@ -43,8 +43,8 @@ static const struct {
     unsigned measurements; /* about so many */
     double share;          /* of the time; what is left over goes to those that follow; 1 together */
 } parts[] = {
-    {calib_width, 4, 0.02},   {timing_all, 2600, 0.27},  {calib_units, 4500, 0.42}, {calib_frontend, 130, 0.08},
-    {calib_memory, 250, 0.1}, {calib_special, 60, 0.03}, {calib_window, 120, 0.08},
+    {calib_width, 4, 0.02},   {timing_essential, 300, 0.08}, {calib_units, 900, 0.2},   {calib_frontend, 130, 0.08},
+    {calib_memory, 250, 0.1}, {calib_special, 60, 0.03},     {calib_window, 120, 0.08}, {calib_rest, 6000, 0.41},
 };
 
 static void run_parts(struct calib *k, double budget)
@@ -56,8 +56,8 @@ static void run_parts(struct calib *k, double budget)
                  (end - start) * parts[i].share / shares);
         shares -= parts[i].share;
         parts[i].part(k);
-        diag_debug(1, "calibrate: part %zu took %.2f s of %.2f", i, time_now_s() - start,
-                   (end - start) * parts[i].share / (shares + parts[i].share));
+        diag_debug(1, "calibrate: canary %.4f, part %zu took %.2f s of %.2f", lab_canary(k->lab), i,
+                   time_now_s() - start, (end - start) * parts[i].share / (shares + parts[i].share));
     }
     diag_progress_end();
 }

@@ -129,12 +129,13 @@ static double canary_ticks(void)
  * between equal chains, and when it comes again. */
 static void read_bracket(struct lab *l)
 {
-    double before = l->chain;
+    double before = l->chain, last = l->canary;
     l->chain = chain_ticks() - l->clock_cost;
     double chain = before > 0 && before < l->chain ? before : l->chain;
     l->canary = (canary_ticks() - l->clock_cost) * CHAIN / chain / CANARY;
-    bool steady = fabs(l->chain - before) < 0.004 * before;
-    l->faster = steady && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
+    bool steady = fabs(l->chain - before) < 0.004 * before && fabs(l->canary - last) < 0.02 * last;
+    bool possible = l->canary > l->best_canary * 0.45 || l->best_canary >= 1; /* a neighbour takes half, not more */
+    l->faster = steady && possible && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
     if (l->faster > 2)
         l->best_canary = l->canary;
 }
@@ -158,7 +159,7 @@ static double quantile(double *v, size_t n, double q)
 static bool is_quiet(const struct lab *l, double chain_before, double canary_before)
 {
     double drift = fabs(l->chain - chain_before) / chain_before;
-    double limit = l->best_canary * 1.04;
+    double limit = l->best_canary * 1.012;
     return drift < 0.004 && l->canary < limit && canary_before < limit;
 }
 
@@ -228,12 +229,12 @@ static double repeat(struct lab *l, void (*f)(uint64_t, void *), void *data, uin
     }
     l->planned -= l->planned > 0;
     l->unsure = n < 3;
-    if (!n)
-        return quantile(bad, bad_count < TRIES ? bad_count : TRIES, 0.2);
+    if (!n) /* disturbances only add, and the shorter of the chains was taken: the least is nearest */
+        return quantile(bad, bad_count < TRIES ? bad_count : TRIES, 0);
     qsort(good, n, sizeof *good, compare_doubles);
     if (n >= 4)
         keep_spread(l, good[n / 4], good[n * 3 / 4]);
-    return good[n / 4];
+    return good[n >= 4];
 }
 
 static void on_signal(int sig)
@@ -492,6 +493,7 @@ double lab_noise(const struct lab *l)
     memcpy(copy, l->spreads, sizeof copy);
     return quantile(copy, l->spread_count, 0.5);
 }
+double lab_canary(const struct lab *l) { return l->best_canary; }
 double lab_tsc_ghz(const struct lab *l) { return l->tsc_ghz; }
 double lab_disturbed_share(const struct lab *l) { return l->samples ? (double)l->disturbed / (double)l->samples : 0; }
 bool lab_has_vectors(const struct lab *l, unsigned bits)

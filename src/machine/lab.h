@@ -55,7 +55,8 @@ bool lab_was_unsure(const struct lab *l);
 double lab_seconds_left(const struct lab *l);
 double lab_core_per_tsc(const struct lab *l); /* median over all samples */
 double lab_tsc_ghz(const struct lab *l);
-double lab_noise(const struct lab *l); /* median relative spread of samples */
+double lab_noise(const struct lab *l);  /* median relative spread of samples */
+double lab_canary(const struct lab *l); /* cycles a nop takes when nothing disturbs */
 double lab_disturbed_share(const struct lab *l);
 bool lab_has_vectors(const struct lab *l, unsigned bits); /* 256, 512 usable? */
 

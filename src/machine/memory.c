@@ -201,6 +201,41 @@ static void find_address_latencies(struct calib *k)
     k->m->address_latency = after_add > plain + 1 ? tidy(after_add - plain - 1) : 0;
 }
 
+/* ---- over the end of a line ---- */
+
+static double at_offset(struct calib *k, const char *form, int32_t offset)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (int i = 0; i < COPIES; i++)
+        put(c, form, (uint8_t)(i % 4), LAB_BASE, X86_REG_NONE, 1024 + i % 16 * 64 + offset);
+    return run(k, c, COPIES, LAB_FILL_NONE);
+}
+
+/* An index of zero, loaded from a place that holds it, again and again. */
+static double chase_at(struct calib *k, int32_t offset)
+{
+    enum { ROUNDS = 24 };
+    struct lab_code *c = xmalloc(sizeof *c);
+    LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0 */
+    for (int r = 0; r < ROUNDS; r++)
+        put(c, "mov r64,m", 0, LAB_BASE, 0, 1024 + offset);
+    return run(k, c, ROUNDS, LAB_FILL_NONE);
+}
+
+static void find_crossings(struct calib *k)
+{
+    struct machine *m = k->m;
+    double load = at_offset(k, "mov r64,m", 0), load_across = at_offset(k, "mov r64,m", 60);
+    double store = at_offset(k, "mov m,r64", 0), store_across = at_offset(k, "mov m,r64", 60);
+    double latency = chase_at(k, 0), latency_across = chase_at(k, 60);
+    if (load > 0 && load_across > 0)
+        m->cross_load = fmax(0, round(load_across / load) - 1);
+    if (store > 0 && store_across > 0)
+        m->cross_store = fmax(0, round(store_across / store) - 1);
+    if (latency > 0 && latency_across > 0)
+        m->cross_latency = fmax(0, round(latency_across - latency));
+}
+
 /* ---- store to load ---- */
 
 /* Store and load in turn, the value going round: [r14] or, for another name of the same place, [rbx] with rbx = r14. */
@@ -418,6 +453,7 @@ void calib_memory(struct calib *k)
         if (lab_has_vectors(k->lab, widths[i].bits))
             add_access(k, &widths[i], &u);
     find_address_latencies(k);
+    find_crossings(k);
     find_forwarding(k);
     find_caches(k);
 }

@@ -573,13 +573,19 @@ static const char *const essential[] = {
     "vpermd z,z,z",
 };
 
-void timing_all(struct calib *k)
+void timing_essential(struct calib *k)
 {
-    for (size_t i = 0; i < ARRAY_LEN(essential); i++)
+    for (size_t i = 0; i < ARRAY_LEN(essential); i++) {
+        diag_progress("timing instructions", i, ARRAY_LEN(essential));
         if (!strpbrk(essential[i] + strcspn(essential[i], " "), "zk") || lab_has_vectors(k->lab, 512))
             time_form(k, essential[i]);
+    }
+}
+
+void timing_rest(struct calib *k)
+{
     for (size_t i = 0; i < ARRAY_LEN(lines) && !k->quick && !lab_part_is_over(k->lab); i++) {
-        diag_progress("timing instructions", i, ARRAY_LEN(lines));
+        diag_progress("timing more instructions", i, ARRAY_LEN(lines));
         time_line(k, &lines[i]);
     }
 }

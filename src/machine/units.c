@@ -329,41 +329,62 @@ static void classify(struct calib *k, struct timed_form *t, uint32_t anywhere, u
     add_form(k->m, t, class_like(k->m, t->form, &c));
 }
 
-/* Which operations each form has. Those found while the core was disturbed are looked at once more; those that no time
- * is left for stay unsure. */
-static void find_all_parts(struct calib *k, const struct port_family *f, size_t n)
+static bool wants_parts(const struct calib *k, const struct timed_form *t)
+{
+    return !is_eliminated(k, t) && strcmp(t->form, "jcc i") != 0;
+}
+
+static bool is_rare(const char *form) { return strpbrk(form + strcspn(form, " "), "zk") != NULL; }
+
+/* The basis has its ports already. */
+static bool take_basis_ports(const struct calib *k, struct timed_form *t)
+{
+    for (size_t i = 0; i < k->basis_count; i++)
+        if (strcmp(k->basis[i].form, t->form) == 0) {
+            t->ports[0] = k->basis[i].ports;
+            t->part_count = 1;
+            return true;
+        }
+    return false;
+}
+
+/* Which operations each form has that is not classified yet. Those found while the core was disturbed are looked at
+ * once more, as often as the time allows. */
+static void find_all_parts(struct calib *k, bool at_any_rate)
 {
     struct blockers narrow, wide;
-    choose_blockers(k, f, n, false, &narrow);
-    choose_blockers(k, f, n, true, &wide);
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < k->forms.len; i++) {
+    choose_blockers(k, k->basis, k->basis_count, false, &narrow);
+    choose_blockers(k, k->basis, k->basis_count, true, &wide);
+    for (int pass = 0; pass < 4; pass++)
+        for (size_t i = k->classified; i < k->forms.len; i++) {
             struct timed_form *t = &k->forms.data[i];
-            diag_progress("finding units", i, k->forms.len);
-            if (is_eliminated(k, t) || strcmp(t->form, "jcc i") == 0 || (pass && !t->unsure))
+            diag_progress("finding units", i - k->classified, k->forms.len - k->classified);
+            if (!wants_parts(k, t) || (pass && !t->unsure) || take_basis_ports(k, t))
                 continue;
-            if (lab_part_is_over(k->lab) && (pass || i > 120)) {
-                t->unsure = true;
+            if (lab_part_is_over(k->lab) && (pass || !at_any_rate)) {
+                t->unsure = t->unsure || !pass;
                 continue;
             }
             if (pass)
                 timing_again(k, t);
-            find_parts(k, t, is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k') ? &wide : &narrow);
+            find_parts(k, t, is_rare(t->form) ? &wide : &narrow);
         }
 }
 
-/* Common forms first: the first of a family gives its name to the class. */
-static void classify_all(struct calib *k, uint32_t anywhere, unsigned ports)
+/* Common forms first: the first of a family gives its name to the class. Unsure ones are left to their family, unless
+ * they are to be its model. */
+static void classify_all(struct calib *k, bool even_unsure)
 {
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < k->forms.len; i++) {
+    uint32_t anywhere = machine_class_named(k->m, "other")->uses[0].ports;
+    unsigned ports = k->ports;
+    for (int rare = 0; rare < 2; rare++)
+        for (size_t i = k->classified; i < k->forms.len; i++) {
             struct timed_form *t = &k->forms.data[i];
-            if (t->unsure && i > 120) /* left to its family */
-                continue;
-            bool rare = is_wide(t->form) || strchr(t->form + strcspn(t->form, " "), 'k');
-            if (rare == (pass == 1) && strcmp(t->form, "jcc i") != 0)
+            bool wanted = is_rare(t->form) == rare && strcmp(t->form, "jcc i") != 0;
+            if (wanted && (even_unsure || !t->unsure))
                 classify(k, t, anywhere, ports);
         }
+    k->classified = k->forms.len;
 }
 
 static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char *form)
@@ -374,25 +395,11 @@ static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char
     return 1;
 }
 
-void calib_units(struct calib *k)
+/* Classes that the others build on. */
+static void add_basic_classes(struct calib *k)
 {
-    struct port_family f[CALIB_BASIS_MAX];
-    struct port_mix *mix = xmalloc(CALIB_BASIS_MAX * CALIB_BASIS_MAX * sizeof *mix);
-    size_t n = take_basis(k, f);
-    size_t mixes = mix_basis(k, f, n, mix);
-    double misfit = 0;
-    unsigned ports = ports_solve(f, n, mix, mixes, k->width, &misfit);
-    diag_debug(1, "%zu mixes of %zu operations show %u units, mean deviation %.1f %%", mixes, n, ports, misfit * 100);
-    free(mix);
-    add_units(k, f, n, ports);
-    qsort(f, n, sizeof *f, by_size);
-    machine_add_unit(k->m, "divider", 1, 1);
-    if (division_is_shared(k))
-        machine_add_group(k->m, "int-divider", machine_ports_named(k->m, "divider"));
-    else
-        machine_add_unit(k->m, "int-divider", 1, 1);
-    machine_add_unit(k->m, "slow", 1, 1);
-    uint32_t anywhere = ports_of_basis(f, n, "add r64,r64"), branch = ports_of_basis(f, n, "jcc i");
+    uint32_t anywhere = ports_of_basis(k->basis, k->basis_count, "add r64,r64");
+    uint32_t branch = ports_of_basis(k->basis, k->basis_count, "jcc i");
     name_ports(k->m, branch);
     struct machine_class other = {
         .name = "other", .latency = 2, .latency_high = 2, .slots = 1, .use_count = 1, .uses = {{anywhere, 1}}};
@@ -402,6 +409,39 @@ void calib_units(struct calib *k)
     machine_add_class(k->m, &other);
     machine_add_class(k->m, &jcc);
     machine_add_class(k->m, &nop);
-    find_all_parts(k, f, n);
-    classify_all(k, anywhere, ports);
+}
+
+static void add_dividers(struct calib *k)
+{
+    machine_add_unit(k->m, "divider", 1, 1);
+    if (division_is_shared(k))
+        machine_add_group(k->m, "int-divider", machine_ports_named(k->m, "divider"));
+    else
+        machine_add_unit(k->m, "int-divider", 1, 1);
+    machine_add_unit(k->m, "slow", 1, 1);
+}
+
+void calib_units(struct calib *k)
+{
+    k->basis = ARENA_ARRAY(k->arena, struct port_family, CALIB_BASIS_MAX);
+    struct port_mix *mix = ARENA_ARRAY(k->arena, struct port_mix, CALIB_BASIS_MAX * CALIB_BASIS_MAX);
+    k->basis_count = take_basis(k, k->basis);
+    size_t mixes = mix_basis(k, k->basis, k->basis_count, mix);
+    double misfit = 0;
+    k->ports = ports_solve(k->basis, k->basis_count, mix, mixes, k->width, &misfit);
+    diag_debug(1, "%zu mixes of %zu operations show %u units, mean deviation %.1f %%", mixes, k->basis_count, k->ports,
+               misfit * 100);
+    add_units(k, k->basis, k->basis_count, k->ports);
+    qsort(k->basis, k->basis_count, sizeof *k->basis, by_size);
+    add_dividers(k);
+    add_basic_classes(k);
+    find_all_parts(k, true);
+    classify_all(k, true);
+}
+
+void calib_rest(struct calib *k)
+{
+    timing_rest(k);
+    find_all_parts(k, false);
+    classify_all(k, false);
 }

@@ -501,14 +501,24 @@ static void note_wait(struct timing *t, int64_t start, int64_t ready, bool from_
     }
 }
 
+static bool crosses_line(const struct sim_insn *i, uint64_t addr) { return addr % 64 + i->bytes > 64 && addr % 64 > 0; }
+
+static struct sim_use longer(struct sim_use u, double cycles)
+{
+    u.busy = (uint16_t)(u.busy + cycles);
+    return u;
+}
+
 static int64_t run_load(struct sim_core *c, const struct sim_insn *i, struct timing *t)
 {
     bool from_load = false;
     uint8_t unit = 255;
     int64_t ready = later(address_ready(c, i, &from_load), t->earliest);
-    int64_t start = i->load.ports ? start_on(c, &i->load, ready, &unit) : whole_cycle(ready);
+    bool crossing = crosses_line(i, t->load_addr);
+    struct sim_use use = longer(i->load, crossing ? c->m->cross_load : 0);
+    int64_t start = use.ports ? start_on(c, &use, ready, &unit) : whole_cycle(ready);
     note_wait(t, start, ready, from_load, unit);
-    int64_t value = start + i->load_latency;
+    int64_t value = start + i->load_latency + (crossing ? ticks(c->m->cross_latency) : 0);
     int64_t by_store = forwarded(c, i, t->load_addr, start);
     bool renamed = by_store && c->m->rename >= 0 && c->m->rename < 1;
     if (by_store > value || renamed) {
@@ -555,7 +565,8 @@ static int64_t run_store(struct sim_core *c, const struct sim_insn *i, int64_t v
     int64_t done = whole_cycle(value);
     for (unsigned k = 0; k < i->store_use_count; k++) {
         int64_t ready = k ? addr : value;
-        int64_t start = start_on(c, &i->store[k], ready, &unit);
+        struct sim_use use = longer(i->store[k], k == 0 && crosses_line(i, t->store_addr) ? c->m->cross_store : 0);
+        int64_t start = start_on(c, &use, ready, &unit);
         note_wait(t, start, ready, from_load, unit);
         done = later(done, start + TICK);
     }

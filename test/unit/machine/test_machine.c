@@ -43,6 +43,24 @@ static void shipped_descriptions_are_readable(void **state)
     }
 }
 
+/* Each line that the file may have is in the manual. */
+static void the_manual_names_every_line(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+#define X(group, field, name, value, text) "`" name "`",
+#include "machine/params.def"
+#undef X
+        "`name ", "`scheduler ", "`unit ", "`group ", "`class ", "`form ", "`cache ", "`error ", "`end`",
+    };
+    struct file_bytes f;
+    assert_int_equal(file_map(MANUAL, &f), 0);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (!memmem(f.data, f.len, words[i], strlen(words[i])))
+            fail_msg("doc/machine.md does not name %s", words[i]);
+    file_unmap(&f);
+}
+
 /* What reading `text` says on stderr. */
 static void message_of(const char *text, char *out, size_t cap)
 {
@@ -203,7 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(shipped_descriptions_are_readable),
-        cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right),
+        cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
         cmocka_unit_test(every_instruction_finds_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
