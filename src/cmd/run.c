@@ -6,12 +6,15 @@
 
 #include <unistd.h>
 
-enum { PLAIN_MOST = 12 };
+enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
 static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
+static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
+static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n;
+    double began, shortest; /* when the first run began; wall time of the shortest plain run */
 };
 
 static int run_plain(struct profile *p, struct times *t)
@@ -23,8 +26,20 @@ static int run_plain(struct profile *p, struct times *t)
         return rc;
     t->user[t->n] = run->user_s;
     t->system[t->n++] = run->system_s;
+    t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
     launch_result_free(run);
     return 0;
+}
+
+static bool needs_another(const struct times *t)
+{
+    double low = t->user[0], high = t->user[0];
+    for (size_t i = 1; i < t->n; i++) {
+        low = t->user[i] < low ? t->user[i] : low;
+        high = t->user[i] > high ? t->user[i] : high;
+    }
+    double spent = time_now_s() - t->began;
+    return high - low > UNLIKE * low && t->n < PLAIN_UNLIKE && spent + t->shortest < PATIENCE * t->shortest;
 }
 
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
@@ -33,6 +48,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
 {
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
     struct launch_options count = {.how = LAUNCH_COUNT, .mode = p->mode};
+    t->began = time_now_s();
     int rc = profile_run(p, &sample, true, sampled);
     if (rc)
         return rc;
@@ -48,7 +64,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
             return rc;
     if ((rc = profile_run(p, &count, false, counted)))
         return rc;
-    while (t->n < plain)
+    while (t->n < plain || (!a->runs && needs_another(t)))
         if ((rc = run_plain(p, t)))
             return rc;
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;

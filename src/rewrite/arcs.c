@@ -74,14 +74,14 @@ static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, stru
 }
 
 void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
-                   size_t group_edge_count, uint32_t group_count, struct rw_arcs *out)
+                   size_t group_edge_count, uint32_t group_count, const bool *with_func, struct rw_arcs *out)
 {
     size_t nb = c->blocks.len;
     memset(out, 0, sizeof *out);
     out->outside = (uint32_t)(2 * nb);
     out->nodes = (uint32_t)(2 * nb + 1 + group_count);
     for (uint32_t b = 0; b < nb; b++)
-        if (rw_cfg_block_moved(c, b))
+        if (rw_cfg_block_moved(c, b) && (!with_func || with_func[c->blocks.data[b].func]))
             arcs_of_block(c, block_group, out, b);
     for (uint32_t g = 0; g < group_edge_count; g++)
         arc_add(out, out->outside + 1 + group_edges[g].group, 2 * group_edges[g].to, RW_ARC_GROUP, g,

@@ -71,8 +71,9 @@ struct rw_arcs {
     size_t len, cap;
     uint32_t outside, nodes;
 };
+/* with_func [funcs]: only arcs that leave blocks of these functions; NULL: of all */
 void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
-                   size_t group_edge_count, uint32_t group_count, struct rw_arcs *out);
+                   size_t group_edge_count, uint32_t group_count, const bool *with_func, struct rw_arcs *out);
 
 struct rw {
     const struct rewrite_options *opt;

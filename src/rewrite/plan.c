@@ -205,7 +205,7 @@ void rw_plan(struct rw *w)
                 w->block_counter[b] = w->counter_count++;
     }
     struct planner p = {.w = w};
-    rw_arcs_build(c, w->block_group, w->group_edges.data, w->group_edges.len, w->group_count, &p.arcs);
+    rw_arcs_build(c, w->block_group, w->group_edges.data, w->group_edges.len, w->group_count, NULL, &p.arcs);
     size_t nodes = p.arcs.nodes;
     p.uf = xmalloc(nodes * sizeof *p.uf);
     for (uint32_t n = 0; n < nodes; n++)
