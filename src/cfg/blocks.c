@@ -13,7 +13,7 @@
 static bool is_trailing_padding(const struct build *b, const struct cfg_func *f)
 {
     uint32_t i = f->insn_first + f->insn_count;
-    while (i > f->insn_first && (b->c->insns.data[i - 1].props & X86_PROP_NOP) && !b->marks[i - 1])
+    while (i > f->insn_first && (cfg_shape(b->c, i - 1)->props & X86_PROP_NOP) && !b->marks[i - 1])
         i--;
     return i > f->insn_first && i < f->insn_first + f->insn_count && !b->marks[i] && !goes_on(b, i - 1);
 }
@@ -24,7 +24,7 @@ static void refuse_run_off(struct build *b)
         struct cfg_func *f = &b->c->funcs.data[k];
         if (f->reason != CFG_REASON_OK || !f->insn_count)
             continue;
-        const struct x86_insn *last = &b->c->insns.data[f->insn_first + f->insn_count - 1];
+        const struct x86_insn *last = cfg_shape(b->c, f->insn_first + f->insn_count - 1);
         bool call = last->kind == X86_CALL || last->kind == X86_CALL_IND; /* of a function that does not return */
         if (falls_through(last) && !call && !is_trailing_padding(b, f))
             refuse(f, CFG_REASON_RUNS_OFF);
@@ -37,7 +37,7 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
 {
     uint8_t m = b->marks[insn];
     bool first = insn == f->insn_first;
-    uint8_t before = first ? X86_PLAIN : b->c->insns.data[insn - 1].kind;
+    uint8_t before = first ? X86_PLAIN : cfg_shape(b->c, insn - 1)->kind;
     return (uint16_t)((first ? CFG_BLOCK_ENTRY : 0) | (m & MARK_FREE_LABEL ? CFG_BLOCK_ADDR_TAKEN : 0) |
                       (m & MARK_PAD ? CFG_BLOCK_LANDING_PAD : 0) | (m & MARK_CALLED ? CFG_BLOCK_CALLED : 0) |
                       (before == X86_CALL || before == X86_CALL_IND ? CFG_BLOCK_RETURN_POINT : 0));
@@ -51,15 +51,15 @@ static void cut_function(struct build *b, uint32_t func)
     if (f->reason != CFG_REASON_OK)
         return;
     for (uint32_t i = f->insn_first, end = i + f->insn_count; i < end;) {
-        struct cfg_block k = {.addr = c->insns.data[i].addr, .func = func, .insn_first = i, .loop = ID_NONE,
+        struct cfg_block k = {.addr = cfg_insn_addr(c, i), .func = func, .insn_first = i, .loop = ID_NONE,
                               .flags = flags_of(b, f, i)};
         const struct x86_insn *in;
         do {
-            in = &c->insns.data[i++];
+            in = cfg_shape(c, i++);
             k.mem_ops += (uint32_t)in->loads + in->stores;
         } while (i < end && !ends_block(in) && !(b->marks[i] & MARK_LEADER));
         k.insn_count = i - k.insn_first;
-        k.size = (uint32_t)(in->addr + in->len - k.addr);
+        k.size = (uint32_t)(cfg_insn_addr(c, i - 1) + in->len - k.addr);
         k.term = ends_block(in) ? in->kind : X86_PLAIN;
         if (b->marks[i - 1] & MARK_NORETURN)
             k.flags |= CFG_BLOCK_NORETURN;
@@ -181,7 +181,7 @@ static void add_edges_of(struct build *b, uint32_t k, const struct jump *j)
 {
     struct cfg *c = b->c;
     struct cfg_block *blk = &c->blocks.data[k];
-    const struct x86_insn *last = &c->insns.data[blk->insn_first + blk->insn_count - 1];
+    uint32_t last = blk->insn_first + blk->insn_count - 1;
     blk->edge_first = (uint32_t)c->edges.len;
     switch ((enum x86_kind)blk->term) {
     case X86_PLAIN:
@@ -193,14 +193,14 @@ static void add_edges_of(struct build *b, uint32_t k, const struct jump *j)
     case X86_JCXZ:
     case X86_XBEGIN:
         add_fall(c, k);
-        add_direct(c, k, last->target);
+        add_direct(c, k, cfg_insn_target(c, last));
         break;
     case X86_JMP:
-        add_direct(c, k, last->target);
+        add_direct(c, k, cfg_insn_target(c, last));
         break;
     case X86_CALL:
     case X86_CALL_IND:
-        blk->call_target = last->kind == X86_CALL ? last->target : 0;
+        blk->call_target = blk->term == X86_CALL ? cfg_insn_target(c, last) : 0;
         if (next_block(c, k) != ID_NONE && !(blk->flags & CFG_BLOCK_NORETURN))
             add_edge(c, k, k + 1, CFG_EDGE_RETURN);
         break;
@@ -231,8 +231,8 @@ static void mark_entered_by_refused(struct build *b)
     for (size_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; fn->reason != CFG_REASON_OK && i < fn->insn_first + fn->insn_count; i++)
-            if (is_direct_jump(&c->insns.data[i]) && !func_holds(fn, c->insns.data[i].target))
-                mark_entered(c, c->insns.data[i].target);
+            if (is_direct_jump(cfg_shape(c, i)) && !func_holds(fn, cfg_insn_target(c, i)))
+                mark_entered(c, cfg_insn_target(c, i));
     }
     for (size_t k = 0; k < b->jumps.len; k++) {
         const struct jump *j = &b->jumps.data[k];

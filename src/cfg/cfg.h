@@ -122,11 +122,17 @@ struct cfg_loop { /* natural loop; several back edges to one header are one loop
     uint32_t member_first, member_count; /* into loop_members: block ids incl. those of inner loops, ascending */
 };
 
+struct cfg_insn { /* 12 bytes; one for each decoded instruction. Read it with cfg_insn and its kin */
+    uint32_t off; /* address - insn_base */
+    struct x86_short what;
+};
+
 struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
     const struct image *img; /* NULL in a loaded one */
     struct image_unwind unwind;
     VEC(struct cfg_func) funcs;
-    VEC(struct x86_insn) insns; /* empty in a loaded one */
+    VEC(struct cfg_insn) insns; /* empty in a loaded one */
+    uint64_t insn_base;
     VEC(struct cfg_block) blocks;
     VEC(struct cfg_edge) edges; /* sorted by from */
     VEC(struct cfg_table) tables;
@@ -136,7 +142,7 @@ struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
     VEC(uint64_t) outside_targets; /* sorted: addresses inside functions (not entries) that branches in code outside all
                                   functions (crt stubs, hand-written code without FDE) go to. Their blocks are ADDR_TAKEN or CALLED */
     VEC(uint64_t) split_targets; /* sorted: addresses one byte into a lock-prefixed instruction that original code branches to
-                                  (glibc jumps over the prefix). insns[].target of these branches says the prefix instead:
+                                  (glibc jumps over the prefix). the target of these branches says the prefix instead:
                                   the copy always locks, which means the same. Never put a patch over these addresses. */
     VEC(uint64_t) mid_targets; /* code addresses inside functions (not their entries) found in data relocations, data words of
                                   label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN unless only `tables` hold them */
@@ -152,6 +158,18 @@ uint32_t cfg_func_at(const struct cfg *c, uint64_t addr);   /* function whose ra
 uint32_t cfg_block_at(const struct cfg *c, uint64_t addr);  /* block whose range holds addr, or ID_NONE */
 uint32_t cfg_block_start(const struct cfg *c, uint64_t addr); /* block that starts at addr, or ID_NONE */
 uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr);   /* instruction that starts at addr, or ID_NONE */
+/* All about instruction i. Only what is the same for its whole shape (addr and target 0): cheaper. */
+struct x86_insn cfg_insn(const struct cfg *c, uint32_t i);
+static inline const struct x86_insn *cfg_shape(const struct cfg *c, uint32_t i)
+{
+    return &x86_shape(c->insns.data[i].what.shape)->insn;
+}
+static inline uint64_t cfg_insn_addr(const struct cfg *c, uint32_t i) { return c->insn_base + c->insns.data[i].off; }
+/* The target of a direct branch or call, or the address of a RIP-relative operand. */
+static inline uint64_t cfg_insn_target(const struct cfg *c, uint32_t i)
+{
+    return x86_short_target(&c->insns.data[i].what, cfg_insn_addr(c, i));
+}
 #define cfg_for_each_block(c, f, b) for (uint32_t b = (f)->block_first, b##_end = b + (f)->block_count; b < b##_end; b++)
 
 /* liveness.c: facts within one function, for the probe placer.

@@ -26,8 +26,8 @@ static void check_insns(const struct cfg *c, const struct cfg_func *f)
 {
     uint64_t at = f->addr;
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
-        const struct x86_insn *in = &c->insns.data[i];
-        assert(in->addr == at && in->len > 0 && in->len <= 15 && in->kind < X86_KIND_COUNT);
+        const struct x86_insn *in = cfg_shape(c, i);
+        assert(cfg_insn_addr(c, i) == at && in->len > 0 && in->len <= 15 && in->kind < X86_KIND_COUNT);
         assert(cfg_insn_at(c, at) == i);
         at += in->len;
     }
@@ -38,11 +38,11 @@ static void check_block_insns(const struct cfg *c, const struct cfg_block *b)
 {
     uint32_t last = b->insn_first + b->insn_count - 1, mem_ops = 0;
     for (uint32_t i = b->insn_first; i <= last; i++) {
-        mem_ops += (uint32_t)c->insns.data[i].loads + c->insns.data[i].stores;
-        assert(i == last || !ends_block(&c->insns.data[i]));
+        mem_ops += (uint32_t)cfg_shape(c, i)->loads + cfg_shape(c, i)->stores;
+        assert(i == last || !ends_block(cfg_shape(c, i)));
     }
-    assert(mem_ops == b->mem_ops && c->insns.data[b->insn_first].addr == b->addr);
-    assert(b->term == (ends_block(&c->insns.data[last]) ? c->insns.data[last].kind : X86_PLAIN));
+    assert(mem_ops == b->mem_ops && cfg_insn_addr(c, b->insn_first) == b->addr);
+    assert(b->term == (ends_block(cfg_shape(c, last)) ? cfg_shape(c, last)->kind : X86_PLAIN));
 }
 
 /* How many edges of each kind a terminator may have. */
@@ -157,9 +157,9 @@ static void check_table(const struct cfg *c, uint32_t k)
     assert(t->entry_bytes == (t->kind == CFG_TABLE_ABS64 ? 8 : 4) && c->blocks.data[t->block].term == X86_JMP_IND);
     assert((uint64_t)t->ref_first + t->ref_count <= c->table_refs.len || !c->insns.len);
     for (uint32_t r = t->base_ref_first; r < t->base_ref_first + t->base_ref_count; r++)
-        assert(c->insns.data[c->table_refs.data[r]].target == t->base);
+        assert(cfg_insn(c, c->table_refs.data[r]).target == t->base);
     for (uint32_t r = t->ref_first; r < t->ref_first + t->ref_count; r++)
-        assert(c->insns.data[c->table_refs.data[r]].target - t->addr < (uint64_t)t->entries * t->entry_bytes);
+        assert(cfg_insn(c, c->table_refs.data[r]).target - t->addr < (uint64_t)t->entries * t->entry_bytes);
 }
 
 void cfg_check(const struct cfg *c)

@@ -94,8 +94,10 @@ static void dump_insns(struct dump *d, const struct cfg_func *f)
 {
     if (d->json)
         json_array(d->json, "insns");
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        dump_insn(d, &d->c->insns.data[i]);
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+        struct x86_insn in = cfg_insn(d->c, i);
+        dump_insn(d, &in);
+    }
     if (d->json)
         json_array_end(d->json);
 }

@@ -114,13 +114,14 @@ static void sweep(struct cfg *c, struct cfg_func *f)
     assert(p); /* in_code saw to it */
     while (at < f->size) {
         VEC_RESERVE(&c->insns, c->insns.len + 1);
-        struct x86_insn *i = &c->insns.data[c->insns.len];
-        int n = x86_decode(p + at, f->size - at + more, f->addr + at, i);
+        struct cfg_insn *i = &c->insns.data[c->insns.len];
+        int n = x86_decode_short(p + at, f->size - at + more, &i->what);
         if (n == 0 || at + (uint32_t)n > f->size) {
             refuse(f, CFG_REASON_UNDECODABLE);
             break;
         }
-        if (i->props & X86_PROP_GS)
+        i->off = (uint32_t)(f->addr + at - c->insn_base);
+        if (x86_shape(i->what.shape)->insn.props & X86_PROP_GS)
             refuse(f, CFG_REASON_GS);
         at += (uint32_t)n;
         c->insns.len++;
@@ -143,7 +144,7 @@ static void build_index(struct cfg *c)
     for (size_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-            uint32_t bit = x->bit_first[f] + (uint32_t)(c->insns.data[i].addr - fn->addr);
+            uint32_t bit = x->bit_first[f] + (uint32_t)(cfg_insn_addr(c, i) - fn->addr);
             x->bits[bit / 64] |= 1ull << bit % 64;
         }
     }
@@ -172,8 +173,13 @@ int build_functions(struct build *b)
         if (c->img->entry && fn->addr == c->img->entry)
             refuse(fn, CFG_REASON_STARTUP);
     }
+    if (c->funcs.len) {
+        const struct cfg_func *last = &c->funcs.data[c->funcs.len - 1];
+        c->insn_base = c->funcs.data[0].addr;
+        bytes = max_u64(bytes, last->addr + last->size - c->insn_base); /* the last to begin; others are within reach of it */
+    }
     if (bytes >= UINT32_MAX)
-        return diag_error("%s: its functions together have %llu bytes; at most 4 GiB are handled", c->img->path,
+        return diag_error("%s: its functions cover %llu bytes; at most 4 GiB are handled", c->img->path,
                           (unsigned long long)bytes);
     VEC_RESERVE(&c->insns, bytes / 4 + 16);
     for (size_t f = 0; f < c->funcs.len; f++)
@@ -213,7 +219,19 @@ uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr)
     return f == ID_NONE ? ID_NONE : insn_in_func(c, f, addr);
 }
 
-uint32_t func_of_insn(const struct cfg *c, uint32_t insn) { return cfg_func_at(c, c->insns.data[insn].addr); }
+struct x86_insn cfg_insn(const struct cfg *c, uint32_t i)
+{
+    const struct x86_shape *s = x86_shape(c->insns.data[i].what.shape);
+    struct x86_insn out = s->insn;
+    out.addr = cfg_insn_addr(c, i);
+    out.target = cfg_insn_target(c, i);
+    const uint8_t *p = s->rule == X86_TARGET_WIDE ? image_at(c->img, out.addr + out.imm_off, 8) : NULL;
+    if (p)
+        memcpy(&out.target, p, 8);
+    return out;
+}
+
+uint32_t func_of_insn(const struct cfg *c, uint32_t insn) { return cfg_func_at(c, cfg_insn_addr(c, insn)); }
 
 uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)
 {

@@ -135,7 +135,7 @@ void build_noreturn(struct build *b);
 /* Can control go on to the next instruction? */
 static inline bool goes_on(const struct build *b, uint32_t insn)
 {
-    return falls_through(&b->c->insns.data[insn]) && !(b->marks[insn] & MARK_NORETURN);
+    return falls_through(cfg_shape(b->c, insn)) && !(b->marks[insn] & MARK_NORETURN);
 }
 
 /* slice.c */
@@ -154,8 +154,9 @@ struct slice_result {
 };
 void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out);
 void slice_result_fini(struct slice_result *r);
-int64_t insn_disp(const struct build *b, const struct x86_insn *i); /* displacement of its memory operand */
-uint64_t insn_imm(const struct build *b, const struct x86_insn *i); /* immediate, sign-extended */
+int64_t insn_disp(const struct build *b, uint32_t insn); /* displacement of its memory operand */
+uint64_t insn_imm(const struct build *b, uint32_t insn); /* immediate, sign-extended */
+uint64_t imm_of(const struct build *b, const struct x86_insn *i); /* the same of one that may be in no function */
 
 /* tables.c */
 void build_tables(struct build *b);

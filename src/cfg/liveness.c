@@ -35,7 +35,7 @@ static struct live before(const struct x86_insn *i, struct live after)
 static struct live before_block(const struct cfg *c, const struct cfg_block *b, struct live l)
 {
     for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;)
-        l = before(&c->insns.data[i], l);
+        l = before(cfg_shape(c, i), l);
     return l;
 }
 
@@ -92,7 +92,7 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratc
         const struct cfg_block *b = &c->blocks.data[f->block_first + k];
         struct live l = after_block(c, f, b, in);
         for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;) {
-            l = before(&c->insns.data[i], l);
+            l = before(cfg_shape(c, i), l);
             out->flags_live[i - f->insn_first] = l.flags;
             out->gpr_dead[i - f->insn_first] = (uint16_t) ~(l.regs | never);
         }

@@ -42,28 +42,30 @@ static bool is_known(const char *name)
     return false;
 }
 
-/* The symbol whose address the dynamic linker puts into the memory operand of an indirect call or jump. */
-static const char *imported_name(const struct build *b, const struct x86_insn *i)
+/* The symbol whose address the dynamic linker puts into the memory operand of the indirect call or jump i. */
+static const char *imported_name(const struct build *b, uint32_t i)
 {
-    const struct image_reloc *r = (i->props & X86_PROP_RIPREL) && i->loads ? image_reloc_at(b->img, i->target) : NULL;
+    const struct x86_insn *in = cfg_shape(b->c, i);
+    bool loads = (in->props & X86_PROP_RIPREL) && in->loads;
+    const struct image_reloc *r = loads ? image_reloc_at(b->img, cfg_insn_target(b->c, i)) : NULL;
     return r ? r->sym_name : NULL;
 }
 
 static uint32_t stub_jump(const struct cfg *c, const struct cfg_func *f)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        if (c->insns.data[i].kind == X86_JMP_IND)
+        if (cfg_shape(c, i)->kind == X86_JMP_IND)
             return i;
     return ID_NONE;
 }
 
 /* Imported function called by instruction i, through its stub g or directly through the GOT; NULL: not known. */
-static const char *called_name(const struct build *b, const struct x86_insn *i, uint32_t g)
+static const char *called_name(const struct build *b, uint32_t i, uint32_t g)
 {
     uint32_t jump = g == ID_NONE ? ID_NONE : stub_jump(b->c, &b->c->funcs.data[g]);
     if (g != ID_NONE && jump == ID_NONE)
         return NULL;
-    return imported_name(b, g == ID_NONE ? i : &b->c->insns.data[jump]);
+    return imported_name(b, g == ID_NONE ? i : jump);
 }
 
 /* glibc's error ends the program if its first argument is not 0. */
@@ -73,11 +75,11 @@ static bool is_error(const char *name) { return name && (strcmp(name, "error") =
 static bool is_status_set(const struct build *b, uint32_t call)
 {
     for (uint32_t i = call; i-- > 0 && call - i < 24;) {
-        const struct x86_insn *in = &b->c->insns.data[i];
+        const struct x86_insn *in = cfg_shape(b->c, i);
         if (ends_block(in))
             return false;
         if (in->gpr_written & 1 << 7)
-            return in->op == X86_OP_MOV && in->imm_len == 4 && in->target != 0;
+            return in->op == X86_OP_MOV && in->imm_len == 4 && cfg_insn_target(b->c, i) != 0;
     }
     return false;
 }
@@ -88,14 +90,14 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
     const struct cfg *c = b->c;
     if (f->is_plt) {
         uint32_t jump = stub_jump(c, f);
-        return jump != ID_NONE && is_known(imported_name(b, &c->insns.data[jump]));
+        return jump != ID_NONE && is_known(imported_name(b, jump));
     }
     if (!f->insn_count || f->reason == CFG_REASON_OVERLAP || f->reason == CFG_REASON_UNDECODABLE)
         return false;
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        if (c->insns.data[i].kind == X86_RET || c->insns.data[i].kind == X86_JMP_IND)
+        if (cfg_shape(c, i)->kind == X86_RET || cfg_shape(c, i)->kind == X86_JMP_IND)
             return false;
-    const struct x86_insn *last = &c->insns.data[f->insn_first + f->insn_count - 1];
+    const struct x86_insn *last = cfg_shape(c, f->insn_first + f->insn_count - 1);
     return !falls_through(last) || last->kind == X86_CALL || last->kind == X86_CALL_IND;
 }
 
@@ -103,9 +105,9 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
 static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, const uint8_t *lacks)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
-        if (!is_direct_jump(&c->insns.data[i]) || func_holds(f, c->insns.data[i].target))
+        if (!is_direct_jump(cfg_shape(c, i)) || func_holds(f, cfg_insn_target(c, i)))
             continue;
-        uint32_t g = cfg_func_at(c, c->insns.data[i].target);
+        uint32_t g = cfg_func_at(c, cfg_insn_target(c, i));
         if (g == ID_NONE || !lacks[g])
             return true;
     }
@@ -128,10 +130,13 @@ void build_noreturn(struct build *b)
             }
     }
     for (uint32_t i = 0; i < c->insns.len; i++) {
-        const struct x86_insn *in = &c->insns.data[i];
-        uint32_t g = in->kind == X86_CALL ? cfg_func_at(c, in->target) : ID_NONE;
-        bool at_entry = g != ID_NONE && c->funcs.data[g].addr == in->target;
-        const char *name = in->kind == X86_CALL_IND || (at_entry && c->funcs.data[g].is_plt) ? called_name(b, in, g) : NULL;
+        uint8_t kind = cfg_shape(c, i)->kind;
+        if (kind != X86_CALL && kind != X86_CALL_IND)
+            continue;
+        uint64_t target = cfg_insn_target(c, i);
+        uint32_t g = kind == X86_CALL ? cfg_func_at(c, target) : ID_NONE;
+        bool at_entry = g != ID_NONE && c->funcs.data[g].addr == target;
+        const char *name = kind == X86_CALL_IND || (at_entry && c->funcs.data[g].is_plt) ? called_name(b, i, g) : NULL;
         if ((at_entry && lacks[g]) || is_known(name) || (is_error(name) && is_status_set(b, i)))
             b->marks[i] |= MARK_NORETURN;
     }

@@ -66,19 +66,28 @@ static int64_t read_signed(const struct build *b, uint64_t addr, unsigned len)
     return (int64_t)(v << shift) >> shift;
 }
 
-int64_t insn_disp(const struct build *b, const struct x86_insn *i)
+int64_t insn_disp(const struct build *b, uint32_t insn)
 {
-    return i->disp_len ? read_signed(b, i->addr + i->disp_off, i->disp_len) : 0;
+    const struct x86_insn *i = cfg_shape(b->c, insn);
+    return i->disp_len ? read_signed(b, cfg_insn_addr(b->c, insn) + i->disp_off, i->disp_len) : 0;
 }
 
-uint64_t insn_imm(const struct build *b, const struct x86_insn *i)
+uint64_t imm_of(const struct build *b, const struct x86_insn *i)
 {
     return i->imm_len ? (uint64_t)read_signed(b, i->addr + i->imm_off, i->imm_len) : 0;
 }
 
-/* The address constant that a lea or a mov of an immediate gives, 0 if it gives none. */
-static uint64_t address_constant(const struct build *b, const struct x86_insn *i)
+uint64_t insn_imm(const struct build *b, uint32_t insn)
 {
+    struct x86_insn i = cfg_insn(b->c, insn);
+    return imm_of(b, &i);
+}
+
+/* The address constant that a lea or a mov of an immediate gives, 0 if it gives none. */
+static uint64_t address_constant(const struct build *b, uint32_t insn)
+{
+    struct x86_insn full = cfg_insn(b->c, insn);
+    const struct x86_insn *i = &full;
     bool fixed = b->img->kind == IMAGE_EXEC;
     if (i->op == X86_OP_LEA && i->op_bytes >= 4 && i->mem_index == 0xff) {
         if (i->props & X86_PROP_RIPREL)
@@ -108,7 +117,7 @@ static void not_understood(struct slice *s, const struct item *it, uint32_t at)
 {
     if (it->role == ROLE_PIC_SIDE || it->role == ROLE_ABS_SIDE)
         return;
-    diag_debug(3, "cfg: slice stops at %llx", (unsigned long long)s->b->c->insns.data[at].addr);
+    diag_debug(3, "cfg: slice stops at %llx", (unsigned long long)cfg_insn_addr(s->b->c, at));
     if (it->role == ROLE_TARGET)
         s->unknown = true;
     else
@@ -148,23 +157,24 @@ static void found_base(struct slice *s, const struct item *it, uint64_t addr, ui
 /* The jump target is read from memory by instruction `at`. */
 static void target_in_memory(struct slice *s, const struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
     bool fixed = s->b->img->kind == IMAGE_EXEC;
     bool absolute = !(i->props & X86_PROP_RIPREL) && (i->props & X86_PROP_ABS32) && fixed;
+    uint64_t target = cfg_insn_target(s->b->c, at);
     s->out->load = at;
     if (i->props & X86_PROP_SEG) {
         s->pointer = true;
     } else if ((i->props & X86_PROP_RIPREL) || (absolute && i->mem_base == 0xff && i->mem_index == 0xff)) {
-        s->pointer |= s->single && s->single_addr != i->target; /* two of them: not worth telling apart */
+        s->pointer |= s->single && s->single_addr != target; /* two of them: not worth telling apart */
         s->single = true;
-        s->single_addr = i->target;
+        s->single_addr = target;
         s->single_insn = at;
-    } else if (absolute && image_is_readonly_data(s->b->img, i->target)) {
-        struct table_ref r = {i->target, at};
+    } else if (absolute && image_is_readonly_data(s->b->img, target)) {
+        struct table_ref r = {target, at};
         VEC_PUSH(&s->absolutes, r);
-    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 8 && insn_disp(s->b, i) == 0) {
+    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 8 && insn_disp(s->b, at) == 0) {
         push_reg(s, it, at, ROLE_ABS_BASE, i->mem_base);
-    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 && insn_disp(s->b, i) == 0) {
+    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 && insn_disp(s->b, at) == 0) {
         push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_base);
         push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_index);
     } else {
@@ -182,7 +192,7 @@ static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, u
 /* In a fixed-address program: add $label,%r or lea label(%r),%y. */
 static void target_is_label_plus(struct slice *s, const struct item *it, uint32_t at, uint8_t reg)
 {
-    struct table_ref r = {s->b->c->insns.data[at].target, at};
+    struct table_ref r = {cfg_insn(s->b->c, at).target, at};
     VEC_PUSH(&s->addends, r);
     s->sum = true;
     push_reg(s, it, at, ROLE_PART, reg);
@@ -190,9 +200,9 @@ static void target_is_label_plus(struct slice *s, const struct item *it, uint32_
 
 static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
     uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
-    uint64_t addr = address_constant(s->b, i);
+    uint64_t addr = address_constant(s->b, at);
     bool fixed = s->b->img->kind == IMAGE_EXEC;
     if (addr)
         found_base(s, it, addr, at);
@@ -206,7 +216,7 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
              i->mem_index == 0xff)
         target_is_label_plus(s, it, at, i->mem_base);
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
-             insn_disp(s->b, i) == 0)
+             insn_disp(s->b, at) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
     else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND || (i->op == X86_OP_MOV && i->imm_len) ||
              (i->op == X86_OP_XOR && (i->loads || !i->gpr_read))) /* takes glibc's pointer guard off a pointer, or zeroes */
@@ -218,11 +228,11 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 /* `at` loads a 4-byte entry. */
 static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
-    bool indexed = i->mem_base < 16 && i->mem_index < 16 && insn_disp(s->b, i) == 0 && !(i->props & X86_PROP_SEG);
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
+    bool indexed = i->mem_base < 16 && i->mem_index < 16 && insn_disp(s->b, at) == 0 && !(i->props & X86_PROP_SEG);
     s->out->load = at;
     bool fixed = s->b->img->kind == IMAGE_EXEC && (i->props & X86_PROP_ABS32);
-    struct table_ref r = {i->target, at};
+    struct table_ref r = {cfg_insn_target(s->b->c, at), at};
     if (i->props & X86_PROP_RIPREL) {
         VEC_PUSH(&s->constant_loads, r);
     } else if (fixed && i->mem_base == 0xff && i->mem_index < 16 && i->mem_scale == 4) {
@@ -239,8 +249,8 @@ static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
 
 static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
-    uint64_t addr = address_constant(s->b, i);
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
+    uint64_t addr = address_constant(s->b, at);
     if (addr)
         found_base(s, it, addr, at);
     else if (i->op == X86_OP_MOVSXD && i->op_bytes == 8 && i->loads)
@@ -254,7 +264,7 @@ static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
 /* Copies and spills look the same in every role. Returns whether `at` was one. */
 static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
     if (i->op_bytes != 8 || (i->props & X86_PROP_SEG))
         return false;
     if (i->op == X86_OP_MOV && !i->loads && is_one_bit(i->gpr_read)) {
@@ -270,7 +280,7 @@ static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
     bool from_slot = i->op == X86_OP_MOV && i->loads && (i->mem_base == 4 || i->mem_base == 5) && i->mem_index == 0xff;
     if (from_slot && it->role != ROLE_TARGET) {
         push_item(s, (struct item){.at = at, .func = it->func, .role = it->role, .reg = i->mem_base, .is_slot = true,
-                                   .disp = (int32_t)insn_disp(s->b, i)});
+                                   .disp = (int32_t)insn_disp(s->b, at)});
         return true;
     }
     return false;
@@ -280,8 +290,8 @@ static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
 {
     if (follow_copy(s, it, at))
         return;
-    const struct x86_insn *i = &s->b->c->insns.data[at];
-    uint64_t addr = address_constant(s->b, i);
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
+    uint64_t addr = address_constant(s->b, at);
     switch ((enum role)it->role) {
     case ROLE_TARGET:
         def_of_target(s, it, at);
@@ -319,8 +329,8 @@ static bool defines(const struct x86_insn *i, uint8_t reg)
 /* One step back over `at` for a stack slot: its disp is kept relative to the frame register. True: the walk ends. */
 static bool step_slot(struct slice *s, struct item *it, uint32_t at)
 {
-    const struct x86_insn *i = &s->b->c->insns.data[at];
-    bool writes_slot = i->stores && i->mem_base == it->reg && i->mem_index == 0xff && insn_disp(s->b, i) == it->disp;
+    const struct x86_insn *i = cfg_shape(s->b->c, at);
+    bool writes_slot = i->stores && i->mem_base == it->reg && i->mem_index == 0xff && insn_disp(s->b, at) == it->disp;
     if (writes_slot && i->op == X86_OP_MOV && i->op_bytes == 8 && !i->imm_len) {
         uint16_t source = i->gpr_read & (uint16_t)~(1u << it->reg);
         if (is_one_bit(source))
@@ -337,7 +347,7 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
         return false;
     int64_t delta = i->op == X86_OP_PUSH ? -8 : i->op == X86_OP_POP ? 8 : 0;
     if ((i->op == X86_OP_ADD || i->op == X86_OP_SUB) && i->imm_len && !i->loads)
-        delta = i->op == X86_OP_ADD ? (int64_t)insn_imm(s->b, i) : -(int64_t)insn_imm(s->b, i);
+        delta = i->op == X86_OP_ADD ? (int64_t)insn_imm(s->b, at) : -(int64_t)insn_imm(s->b, at);
     if (it->reg != 4 || delta == 0) { /* rbp set anew, rsp aligned: another frame */
         give_up(s, it);
         return true;
@@ -438,7 +448,7 @@ static void walk(struct slice *s, struct item it)
         if (it.is_slot) {
             if (step_slot(s, &it, it.at))
                 return;
-        } else if (defines(&c->insns.data[it.at], it.reg)) {
+        } else if (defines(cfg_shape(c, it.at), it.reg)) {
             def_of_register(s, &it, it.at);
             return;
         }
@@ -562,7 +572,7 @@ static void judge(struct slice *s)
 void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out)
 {
     struct slice s = {.b = b, .out = out};
-    const struct x86_insn *j = &b->c->insns.data[jump_insn];
+    const struct x86_insn *j = cfg_shape(b->c, jump_insn);
     struct item it = {.at = jump_insn, .func = func, .role = ROLE_TARGET};
     out->class = JUMP_POINTER;
     out->incomplete = out->is_single = false;

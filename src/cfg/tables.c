@@ -46,8 +46,8 @@ uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_
 static bool jumps_into(const struct build *b, const struct cfg_func *from, const struct cfg_func *to, bool to_start)
 {
     for (uint32_t i = from->insn_first; i < from->insn_first + from->insn_count; i++) {
-        const struct x86_insn *in = &b->c->insns.data[i];
-        if (is_direct_jump(in) && func_holds(to, in->target) && (to_start || in->target != to->addr))
+        uint64_t target = is_direct_jump(cfg_shape(b->c, i)) ? cfg_insn_target(b->c, i) : 0;
+        if (target && func_holds(to, target) && (to_start || target != to->addr))
             return true;
     }
     return false;
@@ -125,9 +125,9 @@ static uint32_t scan(const struct build *b, uint32_t f, const struct found_table
 static uint32_t bound_of_compare(const struct build *b, uint32_t cmp, uint32_t load)
 {
     const struct cfg *c = b->c;
-    uint64_t imm = insn_imm(b, &c->insns.data[cmp]);
+    uint64_t imm = insn_imm(b, cmp);
     for (uint32_t i = cmp + 1; i < load; i++) {
-        const struct x86_insn *j = &c->insns.data[i];
+        const struct x86_insn *j = cfg_shape(c, i);
         if (j->kind == X86_JCC && imm < ENTRIES_MOST)
             return j->cond == 7 ? (uint32_t)imm + 1 : j->cond == 3 ? (uint32_t)imm : 0; /* ja, jae */
         if (j->flags_written)
@@ -141,12 +141,12 @@ static uint32_t bound_of_compare(const struct build *b, uint32_t cmp, uint32_t l
 static uint32_t find_bound(const struct build *b, const struct cfg_func *f, uint32_t load)
 {
     const struct cfg *c = b->c;
-    const struct x86_insn *l = &c->insns.data[load];
+    const struct x86_insn *l = cfg_shape(c, load);
     uint8_t reg = l->mem_index < 16 ? l->mem_index : l->mem_base;
     if (reg >= 16)
         return 0;
     for (uint32_t i = load; i-- > f->insn_first && load - i < 32;) {
-        const struct x86_insn *in = &c->insns.data[i];
+        const struct x86_insn *in = cfg_shape(c, i);
         bool reads = in->gpr_read >> reg & 1, writes = in->gpr_written >> reg & 1;
         if (!goes_on(b, i))
             return 0;
@@ -358,7 +358,7 @@ static void list_jumps(struct build *b)
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-            if (c->insns.data[i].kind == X86_JMP_IND) {
+            if (cfg_shape(c, i)->kind == X86_JMP_IND) {
                 struct jump j = {.insn = i, .func = f, .class = JUMP_POINTER};
                 VEC_PUSH(&b->jumps, j);
             }
@@ -449,13 +449,13 @@ static void find_shared_tables(struct build *b, struct word_tables *w)
 {
     const struct cfg *c = b->c;
     bool fixed = b->img->kind == IMAGE_EXEC;
-    for (size_t i = 0; i < c->insns.len; i++) {
-        const struct x86_insn *in = &c->insns.data[i];
-        bool memory = in->props & (X86_PROP_RIPREL | X86_PROP_ABS32);
+    for (uint32_t i = 0; i < c->insns.len; i++) {
+        uint16_t props = cfg_shape(c, i)->props;
+        bool memory = props & (X86_PROP_RIPREL | X86_PROP_ABS32);
         if (memory && !(b->marks[i] & MARK_TABLE_REF))
-            note_other_use(w, in->target);
-        if (fixed && (in->props & X86_PROP_IMM_ADDR) && !(b->marks[i] & MARK_TABLE_REF))
-            note_other_use(w, memory ? insn_imm(b, in) : in->target);
+            note_other_use(w, cfg_insn_target(c, i));
+        if (fixed && (props & X86_PROP_IMM_ADDR) && !(b->marks[i] & MARK_TABLE_REF))
+            note_other_use(w, memory ? insn_imm(b, i) : cfg_insn(c, i).target);
     }
     for (size_t k = 0; k < b->img->reloc_count; k++)
         if (b->img->relocs[k].type == R_X86_64_RELATIVE)
@@ -495,9 +495,9 @@ static void decide(struct build *b, struct jump *j)
     if (j->class == JUMP_POINTER && !labels)
         return;
     bool closed = f->fde != ID_NONE && image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[f->fde],
-                                                                   b->c->insns.data[j->insn].addr) == 8;
+                                                                   cfg_insn_addr(b->c, j->insn)) == 8;
     f->unresolved = 1;
-    diag_debug(1, "cfg: %llx: %s target, frame %s", (unsigned long long)b->c->insns.data[j->insn].addr,
+    diag_debug(1, "cfg: %llx: %s target, frame %s", (unsigned long long)cfg_insn_addr(b->c, j->insn),
                j->class == JUMP_POINTER ? "pointer" : "unknown", closed ? "closed" : "open");
     if (j->class == JUMP_POINTER)
         j->to_labels = !closed;

@@ -51,15 +51,16 @@ size_t sort_unique_u64(uint64_t *v, size_t n)
 
 /* glibc skips a lock prefix when there is one thread: `je 1f; lock; 1: cmpxchg ...`. The branch is made to go to the
  * prefix: always locked means the same. */
-static uint32_t at_lock_prefix(struct build *b, struct x86_insn *i, uint32_t g)
+static uint32_t at_lock_prefix(struct build *b, uint32_t branch, uint32_t g)
 {
-    uint64_t prefix = i->target - 1;
+    uint64_t target = cfg_insn_target(b->c, branch), prefix = target - 1;
+    int32_t *distance = &b->c->insns.data[branch].what.value;
     uint32_t to = func_holds(&b->c->funcs.data[g], prefix) ? insn_in_func(b->c, g, prefix) : ID_NONE;
     const uint8_t *p = image_at(b->img, prefix, 1);
-    if (to == ID_NONE || !p || *p != 0xf0)
+    if (to == ID_NONE || !p || *p != 0xf0 || *distance == INT32_MIN)
         return ID_NONE;
-    VEC_PUSH(&b->c->split_targets, i->target);
-    i->target = prefix;
+    VEC_PUSH(&b->c->split_targets, target);
+    --*distance;
     return to;
 }
 
@@ -74,16 +75,16 @@ static void mark_call(struct build *b, uint32_t g, uint32_t to)
 static void mark_branch(struct build *b, uint32_t f, uint32_t from)
 {
     struct cfg *c = b->c;
-    struct x86_insn *i = &c->insns.data[from];
-    uint32_t g = func_holds(&c->funcs.data[f], i->target) ? f : cfg_func_at(c, i->target);
+    uint64_t target = cfg_insn_target(c, from);
+    uint32_t g = func_holds(&c->funcs.data[f], target) ? f : cfg_func_at(c, target);
     if (g == ID_NONE)
         return;
-    uint32_t to = insn_in_func(c, g, i->target);
+    uint32_t to = insn_in_func(c, g, target);
     if (to == ID_NONE)
-        to = at_lock_prefix(b, i, g);
+        to = at_lock_prefix(b, from, g);
     if (to == ID_NONE) {
         refuse(&c->funcs.data[g], CFG_REASON_SPLIT_INSN);
-    } else if (i->kind == X86_CALL) {
+    } else if (cfg_shape(c, from)->kind == X86_CALL) {
         mark_call(b, g, to);
     } else {
         struct branch br = {to, from};
@@ -99,7 +100,7 @@ void build_branch_targets(struct build *b)
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-            if (is_direct_jump(&c->insns.data[i]) || c->insns.data[i].kind == X86_CALL)
+            if (is_direct_jump(cfg_shape(c, i)) || cfg_shape(c, i)->kind == X86_CALL)
                 mark_branch(b, f, i);
     }
     uint64_t *keys = xmalloc((b->branches.len + 1) * sizeof *keys);
@@ -223,7 +224,7 @@ static void mark_operand(struct build *b, const struct x86_insn *i)
     if ((i->props & X86_PROP_LEA) && ((i->props & X86_PROP_RIPREL) || (fixed && (i->props & X86_PROP_ABS32)))) {
         mark_address(b, i->target, 0);
     } else if (fixed && (i->props & X86_PROP_IMM_ADDR)) {
-        mark_address(b, (i->props & (X86_PROP_RIPREL | X86_PROP_ABS32)) ? insn_imm(b, i) : i->target, 0);
+        mark_address(b, (i->props & (X86_PROP_RIPREL | X86_PROP_ABS32)) ? imm_of(b, i) : i->target, 0);
     }
 }
 
@@ -236,9 +237,12 @@ void build_address_targets(struct build *b)
     if (c->funcs.len)
         for_each_data_word(b, c->funcs.data[0].addr, c->funcs.data[c->funcs.len - 1].addr + c->funcs.data[c->funcs.len - 1].size,
                            mark_word, b);
-    for (size_t i = 0; i < c->insns.len; i++)
-        if (c->insns.data[i].props & (X86_PROP_LEA | X86_PROP_IMM_ADDR))
-            mark_operand(b, &c->insns.data[i]);
+    for (uint32_t i = 0; i < c->insns.len; i++) {
+        if (!(cfg_shape(c, i)->props & (X86_PROP_LEA | X86_PROP_IMM_ADDR)))
+            continue;
+        struct x86_insn in = cfg_insn(c, i);
+        mark_operand(b, &in);
+    }
 }
 
 /* ---- landing pads ---- */
@@ -318,8 +322,8 @@ static void sweep_outside(struct build *b, uint64_t addr, uint64_t end)
         sweep_gap(b, at, min_u64(fn->addr, end));
         at = fn->addr + fn->size;
         if (fn->reason == CFG_REASON_UNDECODABLE && fn->insn_count) {
-            const struct x86_insn *last = &c->insns.data[fn->insn_first + fn->insn_count - 1];
-            at = last->addr + last->len;
+            uint32_t last = fn->insn_first + fn->insn_count - 1;
+            at = cfg_insn_addr(c, last) + cfg_shape(c, last)->len;
         }
     }
     sweep_gap(b, at, end);

@@ -73,8 +73,8 @@ static void land_func(struct rw *w, struct landings *l, uint32_t f)
         return;
     }
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-        if (has_target(&w->cfg->insns.data[i]))
-            land(l, w->cfg->insns.data[i].target);
+        if (has_target(cfg_shape(w->cfg, i)))
+            land(l, cfg_insn_target(w->cfg, i));
 }
 
 /* Functions that a function's original body can enter other than by their first byte. */
@@ -83,11 +83,11 @@ static bool spread(struct rw *w, uint32_t f)
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        const struct x86_insn *in = &w->cfg->insns.data[i];
-        if (!has_target(in))
+        if (!has_target(cfg_shape(w->cfg, i)))
             continue;
-        uint32_t g = cfg_func_at(w->cfg, in->target);
-        if (g == ID_NONE || g == f || w->funcs[g].may_run || w->cfg->funcs.data[g].addr == in->target)
+        uint64_t target = cfg_insn_target(w->cfg, i);
+        uint32_t g = cfg_func_at(w->cfg, target);
+        if (g == ID_NONE || g == f || w->funcs[g].may_run || w->cfg->funcs.data[g].addr == target)
             continue;
         w->funcs[g].may_run = true;
         any = true;
@@ -154,8 +154,8 @@ static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, 
 static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        const struct x86_insn *in = &w->cfg->insns.data[i];
-        if (in->kind == X86_CALL && in->target == in->addr + in->len)
+        const struct x86_insn *in = cfg_shape(w->cfg, i);
+        if (in->kind == X86_CALL && cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + in->len)
             return true;
     }
     return false;
@@ -164,7 +164,7 @@ static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        const struct x86_insn *in = &w->cfg->insns.data[i];
+        const struct x86_insn *in = cfg_shape(w->cfg, i);
         if (in->kind == X86_XBEGIN && in->disp_len != 4)
             return true;
     }
@@ -269,7 +269,7 @@ static bool mark_syscalls(struct cfg *c, const struct cfg_func *fn)
     {
         struct cfg_block *blk = &c->blocks.data[b];
         for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++)
-            if (c->insns.data[i].kind == X86_SYSCALL)
+            if (cfg_shape(c, i)->kind == X86_SYSCALL)
                 blk->flags |= CFG_BLOCK_SYSCALL;
         ok &= !(blk->flags & CFG_BLOCK_SYSCALL && blk->term == X86_JMP_IND);
     }

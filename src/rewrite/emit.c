@@ -39,7 +39,7 @@ static uint64_t code_target(const struct rw *w, uint64_t target, bool is_call)
     return rw_body(w, b);
 }
 
-static uint64_t branch_target(const struct rw *w, const struct cfg_block *blk, const struct x86_insn *in)
+static uint64_t branch_target(const struct rw *w, const struct cfg_block *blk)
 {
     const struct cfg *c = w->cfg;
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
@@ -53,7 +53,7 @@ static uint64_t branch_target(const struct rw *w, const struct cfg_block *blk, c
         if (rw_edge_inside(w, ed))
             return rw_body(w, ed->to);
     }
-    return in->target;
+    return cfg_insn_target(c, blk->insn_first + blk->insn_count - 1);
 }
 
 static void put_jcc(uint8_t *at, uint64_t addr, const struct x86_insn *in, bool is_long, uint64_t target)
@@ -73,8 +73,8 @@ static void put_jcc(uint8_t *at, uint64_t addr, const struct x86_insn *in, bool 
 /* The operand of an instruction that refers to a jump table, or a distance that must be recomputed. */
 static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t i)
 {
-    const struct x86_insn *in = &w->cfg->insns.data[i];
-    uint64_t t, target = in->target;
+    const struct x86_insn *in = cfg_shape(w->cfg, i);
+    uint64_t t, target = cfg_insn(w->cfg, i).target;
     bool is_ref = map_get(&w->ref_table, i, &t);
     if (is_ref)
         target += w->tables.data[t].addr_new - w->tables.data[t].old->addr;
@@ -91,13 +91,13 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
                          uint64_t *stub)
 {
     struct rw *w = em->w;
-    const struct x86_insn *in = &w->cfg->insns.data[i];
+    const struct x86_insn *in = cfg_shape(w->cfg, i);
     uint8_t *at = at_vaddr(em, addr);
-    const uint8_t *old = image_at(w->img, in->addr, in->len);
+    const uint8_t *old = image_at(w->img, cfg_insn_addr(w->cfg, i), in->len);
     switch ((enum x86_kind)in->kind) {
     case X86_JMP:
     case X86_JCC:
-        put_jcc(at, addr, in, w->is_long[i], branch_target(w, blk, in));
+        put_jcc(at, addr, in, w->is_long[i], branch_target(w, blk));
         return in->kind == X86_JMP ? (w->is_long[i] ? 5 : 2) : (w->is_long[i] ? 6 : 2);
     case X86_JCXZ: /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement, prefixes before it
                     */
@@ -106,7 +106,7 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
         at[2] = 2;
         at[3] = 0xeb;
         at[4] = 5;
-        rw_put_jmp(at + 5, addr + 5, branch_target(w, blk, in));
+        rw_put_jmp(at + 5, addr + 5, branch_target(w, blk));
         return 10;
     case X86_SYSCALL:
         if (w->opt->plan != REWRITE_COUNT)
@@ -117,11 +117,11 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
         return RW_SYSCALL_BYTES;
     case X86_CALL:
         memcpy(at, old, in->len);
-        patch32(at + in->disp_off, code_target(w, in->target, true) - (addr + in->len));
+        patch32(at + in->disp_off, code_target(w, cfg_insn_target(w->cfg, i), true) - (addr + in->len));
         return in->len;
     case X86_XBEGIN:
         memcpy(at, old, in->len);
-        patch32(at + in->disp_off, branch_target(w, blk, in) - (addr + in->len));
+        patch32(at + in->disp_off, branch_target(w, blk) - (addr + in->len));
         return in->len;
     default:
         break;

@@ -60,14 +60,15 @@ static bool is_self_loop(const struct cfg *c, uint32_t b)
 /* A register of the block that one instruction changes by a constant and no other writes. */
 static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw_step *out)
 {
-    const struct x86_insn *in = &w->cfg->insns.data[blk->insn_first];
+    const struct cfg *c = w->cfg;
     for (uint32_t k = 0; k < blk->insn_count; k++) {
-        const uint8_t *p = image_at(w->img, in[k].addr, in[k].len);
+        unsigned len = cfg_shape(c, blk->insn_first + k)->len;
+        const uint8_t *p = image_at(w->img, cfg_insn_addr(c, blk->insn_first + k), len);
         uint8_t reg;
-        int64_t step = step_of(p, in[k].len, &reg);
+        int64_t step = step_of(p, len, &reg);
         bool only = step != 0 && reg != 4;
         for (uint32_t j = 0; j < blk->insn_count && only; j++)
-            only = j == k || !(in[j].gpr_written >> reg & 1);
+            only = j == k || !(cfg_shape(c, blk->insn_first + j)->gpr_written >> reg & 1);
         if (!only)
             continue;
         out->step = (int32_t)step;

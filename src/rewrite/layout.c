@@ -45,7 +45,7 @@ static uint32_t fall_edge_into(const struct cfg *c, const struct cfg_func *fn, u
 
 static unsigned insn_bytes(const struct rw *w, uint32_t i)
 {
-    const struct x86_insn *in = &w->cfg->insns.data[i];
+    const struct x86_insn *in = cfg_shape(w->cfg, i);
     switch ((enum x86_kind)in->kind) {
     case X86_JMP:
         return w->is_long[i] ? 5 : 2;
@@ -121,7 +121,7 @@ static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b,
         return;
     uint32_t first = *off;
     for (uint32_t k = 0; k < blk->insn_count; k++)
-        if (w->cfg->insns.data[blk->insn_first + k].kind == X86_SYSCALL)
+        if (cfg_shape(w->cfg, blk->insn_first + k)->kind == X86_SYSCALL)
             *off += RW_SYSCALL_STUB_BYTES;
     if (*off != first)
         map_put(&w->syscall_stub, b, first);
@@ -159,7 +159,7 @@ static bool grow_branches(struct rw *w, uint32_t f)
     {
         const struct cfg_block *blk = &c->blocks.data[b];
         uint32_t i = blk->insn_first + blk->insn_count - 1;
-        uint8_t kind = c->insns.data[i].kind;
+        uint8_t kind = cfg_shape(c, i)->kind;
         if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[i])
             continue;
         uint32_t to = branch_off(w, f, blk), end = w->insn_off[i] + 2;

@@ -33,7 +33,7 @@ static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liven
     uint32_t first = b->insn_first - fn->insn_first, n = b->insn_count < LOOK_MOST ? b->insn_count : LOOK_MOST;
     struct rw_place best = form_at(live, first);
     for (uint32_t k = 1; k < n && best.form != RW_FORM_INC; k++) {
-        if (c->insns.data[b->insn_first + k - 1].kind == X86_SYSCALL)
+        if (cfg_shape(c, b->insn_first + k - 1)->kind == X86_SYSCALL)
             break; /* may not come back */
         struct rw_place p = form_at(live, first + k);
         if (p.form < best.form) {

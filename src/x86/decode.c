@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instruction bytes to the 40-byte summary x86_insn. Zydis decodes; its answer is remembered by the instruction's head
- * (prefixes, opcode, ModRM, SIB), because all that the summary holds besides addresses depends on these bytes alone.
- * So a decode is a look-up nearly always: 5 million instructions in a fifth of a second instead of two and a half.
- * Does not know what an instruction computes.
+ * Instruction bytes to the summary x86_insn, or to its short form. Zydis decodes; its answer is remembered by the
+ * instruction's head (prefixes, opcode, ModRM, SIB), because all that the summary holds besides addresses depends on
+ * these bytes alone. So a decode is a look-up nearly always: 5 million instructions in a fifth of a second instead of two
+ * and a half. Does not know what an instruction computes.
  */
 #include "x86/x86.h"
 
 #include <Zydis/Zydis.h>
+#include <pthread.h>
 
 /* ---- the head: every byte before displacement and immediate ---- */
 
@@ -69,15 +70,11 @@ static unsigned head_len(const uint8_t *p)
 
 /* ---- what Zydis says, as a summary ---- */
 
-enum target_rule { TARGET_NONE, TARGET_REL8, TARGET_REL32, TARGET_RIP, TARGET_ABS, TARGET_IMM_S32, TARGET_IMM_U32,
-                   TARGET_IMM_64 };
-
-struct shape { /* a remembered answer, 64 bytes */
-    uint64_t head;      /* the head's bytes, zero above */
-    uint8_t len;        /* of the head; 0: empty */
-    uint8_t rule;       /* enum target_rule */
+struct answer { /* to what is asked of Zydis */
+    struct x86_shape shape;
+    uint8_t value_off, value_len; /* where the target's number stands; len 0: none */
     uint8_t shift_mask; /* shift by immediate: with (imm & mask) == 0 no flag is written; else 0 */
-    struct x86_insn insn;
+    unsigned head_len;  /* as Zydis sees it */
 };
 
 static bool is_gpr(ZydisRegister r)
@@ -390,19 +387,22 @@ static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, c
     }
 }
 
-static uint8_t target_rule(const struct x86_insn *o, const ZydisDecodedInstruction *z)
+static void put_rule(struct answer *a, const ZydisDecodedInstruction *z)
 {
-    if (z->raw.imm[0].size && z->raw.imm[0].is_relative)
-        return o->disp_len == 1 ? TARGET_REL8 : o->disp_len == 4 ? TARGET_REL32 : TARGET_NONE;
-    if (o->props & X86_PROP_RIPREL)
-        return TARGET_RIP;
-    if (o->props & X86_PROP_ABS32)
-        return TARGET_ABS;
-    if (o->imm_len == 8)
-        return TARGET_IMM_64;
-    if (o->imm_len == 4)
-        return z->operand_width == 64 ? TARGET_IMM_S32 : TARGET_IMM_U32;
-    return TARGET_NONE;
+    const struct x86_insn *o = &a->shape.insn;
+    bool relative = z->raw.imm[0].size && z->raw.imm[0].is_relative, memory = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32);
+    a->value_off = relative || memory ? o->disp_off : o->imm_off;
+    a->value_len = relative || memory ? o->disp_len : o->imm_len >= 4 ? o->imm_len : 0;
+    if (relative ? o->disp_len != 1 && o->disp_len != 4 : !a->value_len)
+        a->value_len = 0;
+    else if (relative || (o->props & X86_PROP_RIPREL))
+        a->shape.rule = X86_TARGET_REL;
+    else if (o->props & X86_PROP_ABS32)
+        a->shape.rule = X86_TARGET_SIGNED;
+    else if (o->imm_len == 8)
+        a->shape.rule = X86_TARGET_WIDE;
+    else
+        a->shape.rule = z->operand_width == 64 ? X86_TARGET_SIGNED : X86_TARGET_UNSIGNED;
 }
 
 static unsigned zydis_head_len(const ZydisDecodedInstruction *z)
@@ -430,17 +430,17 @@ static const ZydisDecoder *decoder(void)
     return &d;
 }
 
-/* Fills *s without s->len; false: no instruction. *head gets what Zydis takes for the head. */
-static bool describe(const uint8_t *bytes, size_t avail, struct shape *s, unsigned *head)
+/* False: no instruction. */
+static bool ask(const uint8_t *bytes, size_t avail, struct answer *a)
 {
     ZydisDecoderContext ctx;
     ZydisDecodedInstruction z;
     ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT] = {0};
-    memset(s, 0, sizeof *s);
+    memset(a, 0, sizeof *a);
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), &ctx, bytes, avail, &z)) ||
         !ZYAN_SUCCESS(ZydisDecoderDecodeOperands(decoder(), &ctx, &z, ops, z.operand_count)))
         return false;
-    struct x86_insn *o = &s->insn;
+    struct x86_insn *o = &a->shape.insn;
     o->mnemonic = (uint16_t)z.mnemonic;
     o->len = z.length;
     o->kind = kind_of(&z);
@@ -451,88 +451,154 @@ static bool describe(const uint8_t *bytes, size_t avail, struct shape *s, unsign
     put_props(o, &z);
     put_operands(o, &z, ops);
     put_flags(o, &z);
-    s->rule = target_rule(o, &z);
+    put_rule(a, &z);
     if (is_shift(&z) && o->imm_len == 1 && z.encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY)
-        s->shift_mask = z.operand_width == 64 ? 63 : 31;
+        a->shift_mask = z.operand_width == 64 ? 63 : 31;
     bool tail_opcode = z.encoding == ZYDIS_INSTRUCTION_ENCODING_3DNOW;
-    *head = tail_opcode ? 0 : zydis_head_len(&z);
+    a->head_len = tail_opcode ? 0 : zydis_head_len(&z);
     return true;
+}
+
+/* ---- shapes: every answer once ---- */
+
+struct x86_shape *x86_shapes[X86_SHAPES_MOST / X86_SHAPE_CHUNK];
+static struct { /* open addressing from the shape's bytes to 1 + its number */
+    pthread_mutex_t lock;
+    uint32_t *slots, cap, count;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint32_t hash_shape(const struct x86_shape *s)
+{
+    uint64_t words[sizeof *s / 8], h = 0;
+    memcpy(words, s, sizeof words);
+    for (size_t k = 0; k < ARRAY_LEN(words); k++)
+        h = (h ^ words[k]) * 0x9e3779b97f4a7c15u ^ h >> 29;
+    return (uint32_t)(h >> 32);
+}
+
+static uint32_t *slot_of(const struct x86_shape *s)
+{
+    uint32_t k = hash_shape(s) & (known.cap - 1);
+    while (known.slots[k] && memcmp(x86_shape(known.slots[k] - 1), s, sizeof *s) != 0)
+        k = (k + 1) & (known.cap - 1);
+    return &known.slots[k];
+}
+
+static void grow_slots(void)
+{
+    known.cap = known.cap ? known.cap * 2 : 1024;
+    known.slots = xrealloc(known.slots, known.cap * sizeof *known.slots);
+    memset(known.slots, 0, known.cap * sizeof *known.slots);
+    for (uint32_t i = 0; i < known.count; i++)
+        *slot_of(x86_shape(i)) = i + 1;
+}
+
+static uint32_t add_shape(const struct x86_shape *s)
+{
+    uint32_t id = known.count++, chunk = id / X86_SHAPE_CHUNK;
+    if (!x86_shapes[chunk])
+        x86_shapes[chunk] = xmalloc(X86_SHAPE_CHUNK * sizeof *s);
+    x86_shapes[chunk][id % X86_SHAPE_CHUNK] = *s;
+    return id;
+}
+
+/* The number of this shape; ID_NONE: there are too many. */
+static uint32_t number_of(const struct x86_shape *s)
+{
+    pthread_mutex_lock(&known.lock);
+    if (known.count * 2 >= known.cap)
+        grow_slots();
+    uint32_t *slot = slot_of(s), id = ID_NONE;
+    if (*slot)
+        id = *slot - 1;
+    else if (known.count < X86_SHAPES_MOST)
+        *slot = 1 + (id = add_shape(s));
+    pthread_mutex_unlock(&known.lock);
+    return id;
 }
 
 /* ---- one decode ---- */
 
-static int64_t read_i32(const uint8_t *p)
+struct memory { /* of one head, 24 bytes */
+    uint64_t head;    /* its bytes, zero above */
+    uint32_t shape, shape_unwritten; /* the second: of a shift by 0 */
+    uint8_t head_len; /* 0: empty */
+    uint8_t len, value_off, value_len, shift_mask, imm_off;
+};
+
+static bool remember(const struct answer *a, struct memory *m)
 {
-    int32_t v;
-    memcpy(&v, p, 4);
-    return v;
+    const struct x86_insn *o = &a->shape.insn;
+    struct x86_shape unwritten = a->shape;
+    unwritten.insn.flags_written = 0;
+    m->shape = number_of(&a->shape);
+    m->shape_unwritten = a->shift_mask ? number_of(&unwritten) : m->shape;
+    m->len = o->len;
+    m->value_off = a->value_off;
+    m->value_len = a->value_len;
+    m->shift_mask = a->shift_mask;
+    m->imm_off = o->imm_off;
+    return m->shape != ID_NONE && m->shape_unwritten != ID_NONE;
 }
 
-static uint64_t target_of(const struct shape *s, const uint8_t *p, uint64_t addr)
+static int recall(const struct memory *m, const uint8_t *p, struct x86_short *out)
 {
-    const struct x86_insn *o = &s->insn;
-    uint64_t v;
-    switch (s->rule) {
-    case TARGET_REL8:
-        return addr + o->len + (uint64_t)(int64_t)(int8_t)p[o->disp_off];
-    case TARGET_REL32:
-    case TARGET_RIP:
-        return addr + o->len + (uint64_t)read_i32(p + o->disp_off);
-    case TARGET_ABS:
-        return (uint64_t)read_i32(p + o->disp_off);
-    case TARGET_IMM_S32:
-        return (uint64_t)read_i32(p + o->imm_off);
-    case TARGET_IMM_U32:
-        return (uint32_t)read_i32(p + o->imm_off);
-    case TARGET_IMM_64:
-        memcpy(&v, p + o->imm_off, 8);
-        return v;
-    default:
-        return 0;
+    out->shape = m->shift_mask && (p[m->imm_off] & m->shift_mask) == 0 ? m->shape_unwritten : m->shape;
+    out->value = 0;
+    if (m->value_len >= 4)
+        memcpy(&out->value, p + m->value_off, 4);
+    else if (m->value_len == 1)
+        out->value = (int8_t)p[m->value_off];
+    return m->len;
+}
+
+#define MEMORIES 16384 /* a power of two */
+
+static struct memory *memory_slot(uint64_t head, unsigned len)
+{
+    static _Thread_local struct memory *memories; /* for the life of the thread */
+    if (!memories)
+        memories = xmalloc(MEMORIES * sizeof *memories);
+    return &memories[(head + len) * 0x9e3779b97f4a7c15u >> 50];
+}
+_Static_assert(MEMORIES == 1 << (64 - 50), "the hash gives as many bits as there are slots");
+
+int x86_decode_short(const uint8_t *bytes, size_t avail, struct x86_short *out)
+{
+    struct answer a;
+    struct memory fresh = {0}, *m = &fresh;
+    unsigned len = avail >= 16 ? head_len(bytes) : 0;
+    uint64_t head = 0;
+    if (len && len <= 8) {
+        memcpy(&head, bytes, 8);
+        head &= UINT64_MAX >> (64 - 8 * len);
+        m = memory_slot(head, len);
+        if (m->head == head && m->head_len == len)
+            return recall(m, bytes, out);
     }
+    if (!ask(bytes, avail, &a) || !remember(&a, &fresh))
+        return 0;
+    if (m != &fresh && a.head_len == len) {
+        fresh.head = head;
+        fresh.head_len = (uint8_t)len;
+        *m = fresh;
+    }
+    return recall(&fresh, bytes, out);
 }
-
-static int emit(const struct shape *s, const uint8_t *p, uint64_t addr, struct x86_insn *out)
-{
-    *out = s->insn;
-    out->addr = addr;
-    out->target = target_of(s, p, addr);
-    if (s->shift_mask && (p[out->imm_off] & s->shift_mask) == 0)
-        out->flags_written = 0;
-    return out->len;
-}
-
-#define SHAPES 8192 /* a power of two; cc1plus misses 1 look-up in 100 */
-
-static struct shape *shape_slot(uint64_t head, unsigned len)
-{
-    static _Thread_local struct shape *shapes; /* for the life of the thread */
-    if (!shapes)
-        shapes = xmalloc(SHAPES * sizeof *shapes);
-    return &shapes[(head + len) * 0x9e3779b97f4a7c15u >> 51];
-}
-_Static_assert(SHAPES == 1 << (64 - 51), "the hash gives as many bits as there are slots");
 
 int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_insn *out)
 {
-    struct shape fresh;
-    unsigned z_len, len = avail >= 16 ? head_len(bytes) : 0;
-    if (len == 0 || len > 8)
-        return describe(bytes, avail, &fresh, &z_len) ? emit(&fresh, bytes, addr, out) : 0;
-    uint64_t head;
-    memcpy(&head, bytes, 8);
-    head &= UINT64_MAX >> (64 - 8 * len);
-    struct shape *s = shape_slot(head, len);
-    if (s->head == head && s->len == len)
-        return emit(s, bytes, addr, out);
-    if (!describe(bytes, avail, &fresh, &z_len))
+    struct x86_short s;
+    int len = x86_decode_short(bytes, avail, &s);
+    if (!len)
         return 0;
-    if (z_len == len) {
-        fresh.head = head;
-        fresh.len = (uint8_t)len;
-        *s = fresh;
-    }
-    return emit(&fresh, bytes, addr, out);
+    const struct x86_shape *k = x86_shape(s.shape);
+    *out = k->insn;
+    out->addr = addr;
+    out->target = x86_short_target(&s, addr);
+    if (k->rule == X86_TARGET_WIDE)
+        memcpy(&out->target, bytes + out->imm_off, 8);
+    return len;
 }
 
 bool x86_kills_gpr(const struct x86_insn *i, unsigned r) { return (i->gpr_written & ~i->gpr_read) >> r & 1; }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the 40-byte summary that the
- * rewriter keeps for every instruction; detail.c gives everything the core model and the calibration need of one.
+ * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction, and
+ * an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
+ * calibration need of one.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -62,7 +63,7 @@ enum x86_prop {
     X86_PROP_VSIB = 8192, /* gather or scatter: the index is a vector register; loads or stores count its elements */
 };
 
-struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
+struct x86_insn { /* 40 bytes */
     uint64_t addr;        /* in the file */
     uint64_t target;      /* direct branch: destination; else see props; else 0 */
     uint16_t mnemonic;    /* ZydisMnemonic, for dumps and pattern matching inside x86 and cfg */
@@ -84,6 +85,46 @@ struct x86_insn { /* 40 bytes; one for each decoded instruction of a module */
 
 /* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */
 int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_insn *out);
+
+/* What a target is made of, beside the instruction's address. */
+enum x86_target_rule { X86_TARGET_NONE, X86_TARGET_REL, X86_TARGET_SIGNED, X86_TARGET_UNSIGNED, X86_TARGET_WIDE };
+
+/* A shape: all that instructions have in common which differ only in place, displacement and immediate. A program of
+ * millions of instructions has some thousands. */
+struct x86_shape {
+    struct x86_insn insn; /* addr and target 0 */
+    uint8_t rule, pad[7]; /* enum x86_target_rule */
+};
+struct x86_short { /* with its address it gives the x86_insn again */
+    uint32_t shape;
+    int32_t value; /* the distance, or the number, that the target is made of; X86_TARGET_WIDE: look at the bytes */
+};
+/* The same decode to the short form. Returns the length, or 0: no instruction (or more than X86_SHAPES_MOST shapes). */
+int x86_decode_short(const uint8_t *bytes, size_t avail, struct x86_short *out);
+
+/* Shapes are never forgotten nor moved, and are the same for all threads. */
+#define X86_SHAPE_CHUNK 1024
+#define X86_SHAPES_MOST (4096u * X86_SHAPE_CHUNK)
+extern struct x86_shape *x86_shapes[X86_SHAPES_MOST / X86_SHAPE_CHUNK];
+static inline const struct x86_shape *x86_shape(uint32_t shape)
+{
+    return &x86_shapes[shape / X86_SHAPE_CHUNK][shape % X86_SHAPE_CHUNK];
+}
+/* x86_insn.target; 0 for X86_TARGET_WIDE, whose target is the immediate of 8 bytes. */
+static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr)
+{
+    const struct x86_shape *k = x86_shape(s->shape);
+    switch ((enum x86_target_rule)k->rule) {
+    case X86_TARGET_REL:
+        return addr + k->insn.len + (uint64_t)(int64_t)s->value;
+    case X86_TARGET_SIGNED:
+        return (uint64_t)(int64_t)s->value;
+    case X86_TARGET_UNSIGNED:
+        return (uint32_t)s->value;
+    default:
+        return 0;
+    }
+}
 /* Intel syntax text, for dumps. */
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len);
 const char *x86_mnemonic_name(uint16_t mnemonic);

@@ -152,7 +152,7 @@ static void check_step(const struct place *from, const struct place *to)
     checked++;
     const struct cfg *c = from->m->c;
     const struct cfg_block *b = &c->blocks.data[from->block];
-    const struct x86_insn *i = &c->insns.data[from->insn];
+    struct x86_insn full = cfg_insn(c, from->insn), *i = &full;
     bool same = to->m == from->m, leaves;
     if (from->insn != b->insn_first + b->insn_count - 1) {
         bool exec = i->kind == X86_SYSCALL && to->addr != i->addr + i->len;

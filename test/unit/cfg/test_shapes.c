@@ -50,7 +50,7 @@ static void test_lock_prefix(void **state)
 {
     (void)state;
     const struct cfg_func *f = func(&fx, "skips_lock");
-    const struct x86_insn *je = &fx.c->insns.data[f->insn_first + 1], *locked = je + 1;
+    struct x86_insn two[] = {cfg_insn(fx.c, f->insn_first + 1), cfg_insn(fx.c, f->insn_first + 2)}, *je = two, *locked = two + 1;
     assert_true(locked->props & X86_PROP_LOCK);
     assert_int_equal(je->target, locked->addr);
     assert_int_equal(fx.c->split_targets.len, 1);
