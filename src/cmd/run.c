@@ -4,6 +4,7 @@
 #include "cmd/profile.h"
 #include "report/report.h"
 
+#include <math.h>
 #include <unistd.h>
 
 enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
@@ -15,15 +16,36 @@ struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n;
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
+    double clocks[PLAIN_MOST], shares[PLAIN_MOST];
+    size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
 };
 
-static int run_plain(struct profile *p, struct times *t)
+static void look_at_speed(const struct machine *m, struct times *t)
+{
+    struct machine_speed now = machine_speed_now(m);
+    diag_debug(1, "run: %.4f core cycles a tick, %.3f of the core's width", now.core_per_tsc, now.share);
+    if (isnan(now.share))
+        return;
+    t->clocks[t->looks] = now.core_per_tsc;
+    t->shares[t->looks++] = now.share;
+}
+
+static double mean(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return n ? sum / (double)n : 0;
+}
+
+static int run_plain(struct profile *p, const struct machine *m, struct times *t)
 {
     struct launch_options opt = {.how = LAUNCH_PLAIN};
     struct launch_result *run = NULL;
     int rc = profile_run(p, &opt, false, &run);
     if (rc)
         return rc;
+    look_at_speed(m, t);
     t->user[t->n] = run->user_s;
     t->system[t->n++] = run->system_s;
     t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
@@ -43,8 +65,8 @@ static bool needs_another(const struct times *t)
 }
 
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
-static int make_runs(struct profile *p, const struct cmd_args *a, struct times *t, struct launch_result **sampled,
-                     struct launch_result **counted)
+static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
+                     struct launch_result **sampled, struct launch_result **counted)
 {
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
     struct launch_options count = {.how = LAUNCH_COUNT, .mode = p->mode};
@@ -60,12 +82,12 @@ static int make_runs(struct profile *p, const struct cmd_args *a, struct times *
     if ((rc = profile_copies(p)))
         return rc;
     while (t->n < (plain + 1) / 2)
-        if ((rc = run_plain(p, t)))
+        if ((rc = run_plain(p, m, t)))
             return rc;
     if ((rc = profile_run(p, &count, false, counted)))
         return rc;
     while (t->n < plain || (!a->runs && needs_another(t)))
-        if ((rc = run_plain(p, t)))
+        if ((rc = run_plain(p, m, t)))
             return rc;
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
@@ -77,6 +99,8 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
                             .plain_system_s = t->system,
                             .plain_runs = t->n,
                             .machine = m,
+                            .core_per_tsc = mean(t->clocks, t->looks),
+                            .core_share = mean(t->shares, t->looks),
                             .want_blocks = a->blocks,
                             .seed = 1};
     int rc = profile_inputs(p, counted, sampled, &in);
@@ -101,7 +125,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc)
         rc = cmd_machine_get(a, &m);
     if (!rc)
-        rc = make_runs(p, a, &t, &sampled, &counted);
+        rc = make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc)
         rc = join(p, a, &t, m, sampled, counted);
     if (!rc)

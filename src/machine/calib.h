@@ -17,6 +17,8 @@ struct timed_form {
     bool unsure; /* timed while others disturbed the core */
 };
 
+const char *calib_cpu_name(struct arena *a); /* what the processor calls itself */
+
 /* ---- timing.c: one form ---- */
 
 struct calib {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char *cpu_name(struct arena *a)
+const char *calib_cpu_name(struct arena *a)
 {
     uint32_t r[13] = {0};
     char *text = (char *)r;
@@ -67,8 +67,9 @@ static int finish(struct calib *k, struct machine **out)
     struct machine *m = k->m;
     m->tsc_ghz = round(lab_tsc_ghz(k->lab) * 1e4) / 1e4;
     m->core_per_tsc = round(lab_core_per_tsc(k->lab) * 1e4) / 1e4;
+    m->nop_cycles = round(lab_canary(k->lab) * 1e4) / 1e4;
     m->noise = round(lab_noise(k->lab) * 1e4) / 1e4;
-    m->name = cpu_name(m->arena);
+    m->name = calib_cpu_name(m->arena);
     m->date = today(m->arena);
     m->source = "calibrated";
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,

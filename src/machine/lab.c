@@ -19,8 +19,6 @@
 
 enum {
     SLOTS = 32,         /* pieces of executable code kept */
-    CHAIN = 4000,       /* adds in a clock chain, one cycle each */
-    CANARY = 4000,      /* nops in a canary */
     TURN_CYCLES = 8000, /* aim for one sample */
     SAMPLES = 7,        /* of one measurement */
     TRIES = 256,        /* disturbed ones kept */
@@ -110,16 +108,16 @@ static inline uint64_t clock_ticks(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-static double chain_ticks(void)
+double lab_chain_ticks(void)
 {
-    uint64_t n = CHAIN / 40, t = clock_ticks();
+    uint64_t n = LAB_CHAIN / 40, t = clock_ticks();
     __asm__ volatile(".p2align 6\n1:\n\t.rept 40\n\tadd $1, %%rax\n\t.endr\n\tdec %0\n\tjnz 1b" : "+r"(n)::"rax", "cc");
     return (double)(clock_ticks() - t);
 }
 
-static double canary_ticks(void)
+double lab_canary_ticks(void)
 {
-    uint64_t n = CANARY / 80, t = clock_ticks();
+    uint64_t n = LAB_CANARY / 80, t = clock_ticks();
     __asm__ volatile(".p2align 6\n1:\n\t.rept 80\n\t.byte 0x0f, 0x1f, 0x40, 0x00\n\t.endr\n\tdec %0\n\tjnz 1b"
                      : "+r"(n)::"cc");
     return (double)(clock_ticks() - t);
@@ -130,9 +128,9 @@ static double canary_ticks(void)
 static void read_bracket(struct lab *l)
 {
     double before = l->chain, last = l->canary;
-    l->chain = chain_ticks() - l->clock_cost;
+    l->chain = lab_chain_ticks() - l->clock_cost;
     double chain = before > 0 && before < l->chain ? before : l->chain;
-    l->canary = (canary_ticks() - l->clock_cost) * CHAIN / chain / CANARY;
+    l->canary = (lab_canary_ticks() - l->clock_cost) * LAB_CHAIN / chain / LAB_CANARY;
     bool steady = fabs(l->chain - before) < 0.004 * before && fabs(l->canary - last) < 0.02 * last;
     bool possible = l->canary > l->best_canary * 0.45 || l->best_canary >= 1; /* a neighbour takes half, not more */
     l->faster = steady && possible && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
@@ -171,7 +169,7 @@ static double timed(struct lab *l, void (*f)(uint64_t, void *), void *data, uint
     double span = (double)(clock_ticks() - t);
     read_bracket(l);
     *quiet = is_quiet(l, chain, canary);
-    double ratio = *quiet ? 2 * CHAIN / (chain + l->chain) : CHAIN / fmin(chain, l->chain);
+    double ratio = *quiet ? 2 * LAB_CHAIN / (chain + l->chain) : LAB_CHAIN / fmin(chain, l->chain);
     l->samples++;
     l->disturbed += !*quiet;
     if (*quiet && l->ratio_count < RATIO_KEPT)
@@ -370,14 +368,14 @@ static void pin(int cpu)
     sched_setaffinity(0, sizeof one, &one);
 }
 
-static void find_clock_cost(struct lab *l)
+double lab_clock_cost(void)
 {
     double cost[101];
     for (size_t i = 0; i < ARRAY_LEN(cost); i++) {
         uint64_t t = clock_ticks();
         cost[i] = (double)(clock_ticks() - t);
     }
-    l->clock_cost = quantile(cost, ARRAY_LEN(cost), 0.2);
+    return quantile(cost, ARRAY_LEN(cost), 0.2);
 }
 
 /* Long enough that the neighbours are seen to come and go. */
@@ -462,7 +460,7 @@ struct lab *lab_open(double budget_s)
     }
     write_fills(l);
     catch_signals(l);
-    find_clock_cost(l);
+    l->clock_cost = lab_clock_cost();
     read_bracket(l);
     choose_cpu(l);
     double empty = lab_call_cycles(l, nothing, NULL, 1);

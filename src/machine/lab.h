@@ -43,6 +43,12 @@ double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), voi
 /* One sample of any function: cycles, or -1 if it was disturbed. */
 double lab_sample(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns);
 
+/* Ticks of the time stamp counter for LAB_CHAIN dependent adds, a cycle each, and for LAB_CANARY nops. */
+enum { LAB_CHAIN = 4000, LAB_CANARY = 4000 };
+double lab_chain_ticks(void);
+double lab_clock_cost(void); /* of which so many are for reading the clock */
+double lab_canary_ticks(void);
+
 /* Makes the code executable for a call; valid until 16 more have been made. */
 void (*lab_make(struct lab *l, const struct lab_code *c))(uint64_t, void *);
 void *lab_data(struct lab *l);

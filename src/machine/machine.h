@@ -161,4 +161,13 @@ struct machine_calibrate_options {
  * ...). The residuals are not in it yet: sim_selftest adds them. */
 int machine_calibrate(const struct machine_calibrate_options *options, struct machine **out);
 
+/* ---- speed.c ---- */
+
+struct machine_speed {
+    double core_per_tsc; /* core cycles in one tick of the time stamp counter now; NAN unknown */
+    double share;        /* of the core's full width that this thread gets: 1 alone, about 0.5 beside a busy neighbour; NAN */
+};
+/* Looks for some milliseconds at the processor that it runs on; all unknown if m describes another. */
+struct machine_speed machine_speed_now(const struct machine *m);
+
 #endif

@@ -13,17 +13,28 @@
 #define UNTESTED_MEDIAN 0.15
 #define UNTESTED_P90 0.40
 #define Z95 1.96
+#define SHARE_UNDISTURBED 0.9
 
 static void take_clock(struct join *j, const struct machine *m)
 {
     struct prof_result *r = j->r;
     if (isnan(r->machine.tsc_hz) && m->tsc_ghz > 0)
         r->machine.tsc_hz = m->tsc_ghz * 1e9;
+    double now = j->in->core_per_tsc; /* actual and ideal time by the same clock */
     if (isnan(r->machine.cycles_per_tsc) && m->core_per_tsc > 0)
-        r->machine.cycles_per_tsc = m->core_per_tsc;
+        r->machine.cycles_per_tsc = now > 0 ? now : m->core_per_tsc;
     j->core_hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;
     if (!(j->core_hz > 0))
         prof_warn(r, PROF_WARN_CLOCK_UNKNOWN, "the machine description gives no clock: ideal times are unknown");
+}
+
+static void take_share(struct join *j)
+{
+    double share = j->in->core_share;
+    j->core_share = share > 0 && share < 1 ? share : 1;
+    if (j->core_share < SHARE_UNDISTURBED)
+        prof_warn(j->r, PROF_WARN_CORE_SHARED,
+                  "another program shares the core: %.0f %% of its width was left beside the plain runs", 100 * share);
 }
 
 void ideal_prepare(struct join *j)
@@ -36,6 +47,7 @@ void ideal_prepare(struct join *j)
     if (!r->machine.cpu && m->name)
         r->machine.cpu = arena_strdup(r->arena, m->name);
     take_clock(j, m);
+    take_share(j);
     const struct machine_error *e = machine_error_of(m, "all");
     j->model_error.median = e ? e->median : UNTESTED_MEDIAN;
     j->model_error.p90 = e ? e->p90 : UNTESTED_P90;
@@ -51,10 +63,12 @@ void ideal_prepare(struct join *j)
 }
 
 /* predicted = true * (1 + error), error within bias +- spread. The figure itself is never moved by the bias, so that it
- * stays the sum of what was simulated; the interval reaches further to the side where the truth is likelier. */
-static struct prof_interval with_error(double seconds, double bias, double spread)
+ * stays the sum of what was simulated; the interval reaches further to the side where the truth is likelier. Code that
+ * needs the whole width of a core is slowed by a neighbour in proportion, other code less: up to there it is open. */
+static struct prof_interval with_error(const struct join *j, double seconds, double spread)
 {
-    double low = seconds / (1 + bias + spread), high = seconds / fmax(0.25, 1 + bias - spread);
+    double bias = j->model_error.bias;
+    double low = seconds / (1 + bias + spread), high = seconds / fmax(0.25, 1 + bias - spread) / j->core_share;
     return (struct prof_interval){seconds, fmin(low, seconds), fmax(high, seconds)};
 }
 
@@ -71,7 +85,7 @@ struct prof_interval ideal_of(const struct join *j, const struct tally *t)
     if (!is_known(j))
         return stats_unknown();
     double drawn = t->cycles > 0 ? Z95 * sqrt(t->cycles_var) / t->cycles : 0;
-    return with_error(t->cycles / j->core_hz, j->model_error.bias, hypot(around_bias(j, j->model_error.p90), drawn));
+    return with_error(j, t->cycles / j->core_hz, hypot(around_bias(j, j->model_error.p90), drawn));
 }
 
 /* Over many loops the model's errors cancel, down to its median error; a program of one loop has that loop's error. */
@@ -90,5 +104,5 @@ struct prof_interval ideal_of_whole(const struct join *j)
         return (struct prof_interval){0, 0, 0};
     double model =
         fmax(around_bias(j, j->model_error.median), around_bias(j, j->model_error.p90) * sqrt(squares) / cycles);
-    return with_error(cycles / j->core_hz, j->model_error.bias, hypot(model, Z95 * sqrt(var) / cycles));
+    return with_error(j, cycles / j->core_hz, hypot(model, Z95 * sqrt(var) / cycles));
 }

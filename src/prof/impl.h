@@ -68,6 +68,7 @@ struct join {
     struct file_names files;
     struct walks *walks; /* NULL: no ideal times */
     double core_hz;      /* NAN unknown */
+    double core_share;   /* above 0, at most 1 */
     struct {
         double median, p90, bias;
     } model_error; /* of (predicted - true) / true */

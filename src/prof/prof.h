@@ -166,6 +166,7 @@ struct prof_input {
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;
     const struct machine *machine; /* NULL: counts only */
+    double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
     bool want_blocks;              /* fill blocks and edges too */
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Machine descriptions: read what was written, tell mistakes with line and column, find the class of any instruction.
  * And the detailed decoding that its forms come from. */
-#include "machine/machine.h"
+#include "machine/calib.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -172,6 +173,26 @@ static void details_are_right(void **state)
     assert_int_equal(detail_of("4883ec18").imm, -0x18);
 }
 
+static void the_speed_is_told_of_this_cpu_only(void **state)
+{
+    (void)state;
+    struct machine *m = machine_new();
+    m->name = "another processor";
+    m->core_per_tsc = 1;
+    m->nop_cycles = 0.25;
+    struct machine_speed other = machine_speed_now(m);
+    assert_true(isnan(other.core_per_tsc) && isnan(other.share));
+    m->name = calib_cpu_name(m->arena);
+    struct machine_speed now = machine_speed_now(m);
+    if (isnan(now.core_per_tsc))
+        skip(); /* never twenty chains in peace */
+    assert_true(now.core_per_tsc > 0.1 && now.core_per_tsc < 10);
+    assert_true(now.share > 0 && now.share <= 1);
+    m->nop_cycles = 0;
+    assert_true(isnan(machine_speed_now(m).share));
+    machine_free(m);
+}
+
 static void every_instruction_finds_a_class(void **state)
 {
     (void)state;
@@ -222,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(shipped_descriptions_are_readable),
         cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
+        cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
         cmocka_unit_test(every_instruction_finds_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * speed: how fast the core goes at this moment, beside what the description says of it: its clock, and whether another
+ * hardware thread takes part of its width. Dependent adds tell the clock, for they do not mind a neighbour; nops
+ * between them need the whole width. Looks at the processor that it runs on, for a few milliseconds. */
+#include "machine/calib.h"
+
+#include <math.h>
+
+enum { BRACKETS_LEAST = 20 };
+static const double LOOK_S = 0.004;
+
+static bool is_of_this_cpu(const struct machine *m)
+{
+    struct arena *a = arena_new();
+    bool is = m->name && !strcmp(m->name, calib_cpu_name(a));
+    arena_free(a);
+    return is;
+}
+
+struct machine_speed machine_speed_now(const struct machine *m)
+{
+    struct machine_speed speed = {NAN, NAN};
+    if (!is_of_this_cpu(m) || !(m->core_per_tsc > 0))
+        return speed;
+    double cost = lab_clock_cost(), end = time_now_s() + LOOK_S;
+    double chains = 0, canaries = 0, before = lab_chain_ticks() - cost;
+    unsigned kept = 0, taken = 0;
+    do {
+        double canary = lab_canary_ticks() - cost, after = lab_chain_ticks() - cost;
+        if (fabs(after - before) < 0.01 * before) { /* else the clock changed, or something ran between */
+            chains += before + after;
+            canaries += canary;
+            kept++;
+        }
+        before = after;
+        taken++;
+    } while (time_now_s() < end || taken < BRACKETS_LEAST);
+    if (kept < BRACKETS_LEAST / 2)
+        return speed;
+    speed.core_per_tsc = 2 * LAB_CHAIN * kept / chains;
+    if (m->nop_cycles > 0)
+        speed.share = fmin(1, m->nop_cycles * LAB_CANARY * kept / (canaries * speed.core_per_tsc));
+    return speed;
+}
