@@ -278,6 +278,37 @@ static void test_unknown(void **state)
     machine_free(machine);
 }
 
+/* Half of the core's width was left: code may rightly take twice as long; a clock measured beside the runs counts. */
+static void test_shared_core(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    toy_read(&t, FIXTURE);
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1, leave = entry + 2;
+    toy_set(&t, entry, 10), toy_set(&t, loop, 1000000), toy_set(&t, leave, 10);
+    toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, 999990), toy_set_edge(&t, loop, leave, 10);
+    struct prof_interval ideal[2];
+    for (int shared = 0; shared < 2; shared++) {
+        struct prof_input in = {.modules = &t.module, .module_count = 1, .machine = machine, .seed = 5};
+        in.core_share = shared ? 0.5 : 1, in.core_per_tsc = 2;
+        struct prof_result *r = prof_result_new();
+        r->machine.tsc_hz = 1e9;
+        assert_int_equal(prof_join(r, &in), 0);
+        ideal[shared] = object_in(r, "chain", PROF_LOOP)->ideal_s;
+        bool said = false;
+        for (size_t i = 0; i < r->warning_count; i++)
+            said |= strcmp(r->warnings[i].id, "core-shared") == 0;
+        assert_int_equal(said, shared);
+        prof_result_free(r);
+    }
+    assert_near(ideal[0].value, 1.5e-3, 0.05e-3);
+    assert_true(ideal[1].value == ideal[0].value && ideal[1].low == ideal[0].low);
+    assert_near(ideal[1].high, 2 * ideal[0].high, 1e-9);
+    toy_fini(&t);
+    machine_free(machine);
+}
+
 static int open_fixture(void **state)
 {
     (void)state;
@@ -295,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
                                        cmocka_unit_test(test_chain),          cmocka_unit_test(test_calls),
-                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown)};
+                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_shared_core)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }
