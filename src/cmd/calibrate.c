@@ -93,13 +93,15 @@ static int get_kept(const struct cmd_args *a, const char *path, struct machine *
     return rc;
 }
 
-int cmd_machine_get(const struct cmd_args *a, struct machine **out)
+int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where)
 {
+    *where = a->machine;
     if (a->machine)
         return machine_read(a->machine, out) < 0 ? CMD_UNUSABLE : 0;
-    const char *path = cmd_machine_path(a->arena);
+    const char *path = *where = cmd_machine_path(a->arena);
     if (path && get_kept(a, path, out) == 0)
         return 0;
+    *where = NULL;
     diag_warn("model-not-calibrated", "this machine could not be measured: a generic core is assumed, without a clock");
     *out = machine_default();
     return 0;

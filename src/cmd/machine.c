@@ -11,7 +11,7 @@ static int read_description(const char *path, struct machine **out)
 {
     if (access(path, R_OK) < 0)
         return diag_error("cannot read the machine description %s: %s", path, strerror(errno)), CMD_UNUSABLE;
-    return machine_read(path, out) < 0 ? CMD_FAILED : CMD_DONE;
+    return machine_read(path, out) < 0 ? CMD_UNUSABLE : CMD_DONE;
 }
 
 /* ---- show ---- */
@@ -136,7 +136,7 @@ int cmd_machine_show(const struct cmd_args *a)
     struct machine *m;
     int status = read_description(a->rest[0], &m);
     if (status != CMD_DONE)
-        return CMD_UNUSABLE;
+        return status;
     struct strbuf out = {0};
     a->json ? put_machine(m, &out) : machine_format(m, &out);
     machine_free(m);

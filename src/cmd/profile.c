@@ -3,9 +3,9 @@
 #include "cmd/profile.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +34,9 @@ static void describe(struct profile *p)
     r->mtool_version = MTOOL_VERSION;
     r->options = arena_strdup(r->arena, p->args->line ? p->args->line : "");
     r->launch_mode = launch_mode_text[p->mode];
+    struct utsname host;
+    if (uname(&host) == 0)
+        r->machine.kernel = arena_printf(r->arena, "%s %s", host.sysname, host.release);
 }
 
 int profile_begin(struct profile *p, const struct cmd_args *a)
@@ -77,30 +80,12 @@ static void rewind_input(bool is_first)
 
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
 {
-    int saved[2] = {-1, -1}, rc;
+    struct launch_options o = *opt;
     rewind_input(is_first);
-    if (!is_first) {
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        for (int fd = 1; fd <= 2 && null >= 0; fd++) {
-            saved[fd - 1] = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-            if (saved[fd - 1] >= 0)
-                dup2(null, fd);
-        }
-        if (null >= 0)
-            close(null);
-    }
-    rc = launch_run(p->program, opt, out);
-    for (int fd = 1; fd <= 2; fd++) {
-        if (saved[fd - 1] < 0)
-            continue;
-        dup2(saved[fd - 1], fd);
-        close(saved[fd - 1]);
-    }
-    if (rc < 0) {
-        if (!is_first)
-            diag_error("%s: a further run could not be started", p->program->path);
+    o.mute = !is_first;
+    int rc = launch_run(p->program, &o, out);
+    if (rc < 0)
         return CMD_SELF_FAILED;
-    }
     int end = (*out)->status;
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
     if (!is_only && WIFSIGNALED(end) &&

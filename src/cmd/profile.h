@@ -41,6 +41,6 @@ void profile_end(struct profile *p);   /* frees all; removes a profile that was 
 /* Where the description of this CPU is kept, in the arena; NULL after one line. */
 const char *cmd_machine_path(struct arena *ar);
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
-int cmd_machine_get(const struct cmd_args *a, struct machine **out);
+int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
 
 #endif

@@ -122,8 +122,9 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct launch_result *sampled = NULL, *counted = NULL;
     struct times t = {.n = 0};
     int rc = profile_begin(p, a);
-    if (!rc)
-        rc = cmd_machine_get(a, &m);
+    const char *where = NULL;
+    if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
+        p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
         rc = make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc)
@@ -139,7 +140,7 @@ static int run(struct profile *p, const struct cmd_args *a)
 /* On stderr: standard output is the program's. */
 static void show(const struct profile *p, const struct cmd_args *a)
 {
-    struct report_options o = {.top = a->top ? a->top : 10, .is_terminal = isatty(2), .columns = cmd_columns(a, 2)};
+    struct report_options o = {.top = a->top ? a->top : 10, .is_terminal = cmd_has_colour(STDERR_FILENO), .columns = cmd_columns(a, 2)};
     struct strbuf out = {0};
     report_summary(p->result, &o, &out);
     report_table(p->result, &o, &out);

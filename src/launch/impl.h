@@ -151,6 +151,7 @@ struct start {
     enum launch_mode mode;
     enum watch watch;
     double hertz;
+    const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
@@ -194,6 +195,6 @@ void counters_close(struct counters *c);
 /* ---- timer.c ---- */
 
 /* Runs the program under the fallback sampler. 0 with *ran false: nothing was started, see r->sampler_note. */
-int timer_run(struct launch_program *p, double hertz, struct launch_result *r, bool *ran);
+int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran);
 
 #endif

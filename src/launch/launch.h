@@ -105,6 +105,7 @@ struct launch_options {
     enum launch_how how;
     enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
     double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick */
+    bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };
 /* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets while

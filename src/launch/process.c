@@ -64,6 +64,17 @@ static char **env_with(const char *extra)
     return env;
 }
 
+static void mute(void)
+{
+    int null = open("/dev/null", O_WRONLY);
+    if (null < 0)
+        return;
+    dup2(null, 1);
+    dup2(null, 2);
+    if (null > 2)
+        close(null);
+}
+
 /* Takes the pipes and what start says to the program. */
 static _Noreturn void child(const struct running *r, int go_fd, int news_fd, char **env)
 {
@@ -83,6 +94,8 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
     n.system_s = seconds(u.ru_stime);
     if (write(news_fd, &n, sizeof n) < 0)
         _exit(127);
+    if (s->mute)
+        mute();
     union {
         const char *const *given;
         char *const *wanted;
@@ -184,7 +197,11 @@ static int wait_for_end(struct running *r)
             read_news(r);
         signals_take(&r->signals, r->pid);
         look(r);
+        if (r->start->mute)
+            diag_progress(r->start->mute, 0, 0);
     }
+    if (r->start->mute)
+        diag_progress_end();
     read_news(r);
     if (r->perf)
         perf_drain(r->perf, true);

@@ -15,28 +15,38 @@ const char *const launch_sampler_text[] = {
     [LAUNCH_SAMPLER_TIMER] = "processor-time timer inside the program",
 };
 
-static struct start start_original(struct launch_program *p)
+static const char *const how_text[] = {
+    [LAUNCH_PLAIN] = "running the program as it is",
+    [LAUNCH_COUNT] = "running the program counted",
+    [LAUNCH_SAMPLED] = "running the program sampled",
+};
+
+static struct start start_original(struct launch_program *p, const struct launch_options *opt)
 {
-    return (struct start){.p = p, .path = p->exec_path, .argv = p->argv, .watch = WATCH_NOTHING};
+    return (struct start){.p = p,
+                          .path = p->exec_path,
+                          .argv = p->argv,
+                          .watch = WATCH_NOTHING,
+                          .mute = opt->mute ? how_text[opt->how] : NULL};
 }
 
-static int run_plain(struct launch_program *p, struct launch_result *r)
+static int run_plain(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
-    struct start s = start_original(p);
+    struct start s = start_original(p, opt);
     return process_run(&s, r);
 }
 
 /* Without any sampler the run still gives its times. */
 static int run_sampled(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
-    struct start s = start_original(p);
+    struct start s = start_original(p, opt);
     bool ran = false;
     if (!opt->force_timer && perf_is_allowed(PERF_SAMPLE)) {
         s.watch = WATCH_SAMPLES;
         s.hertz = opt->sample_hz;
         return process_run(&s, r);
     }
-    int rc = timer_run(p, opt->sample_hz, r, &ran);
+    int rc = timer_run(p, opt->sample_hz, s.mute, r, &ran);
     return ran || rc < 0 ? rc : process_run(&s, r);
 }
 
@@ -54,7 +64,7 @@ static void bind_copies(struct launch_program *p, struct start *s)
  * only the copy's run path would lead to theirs. */
 static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
-    struct start s = start_original(p);
+    struct start s = start_original(p, opt);
     struct counters c;
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
     s.mode = opt->mode;
@@ -85,7 +95,7 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
     int rc = -1;
     switch (opt->how) {
     case LAUNCH_PLAIN:
-        rc = run_plain(p, r);
+        rc = run_plain(p, opt, r);
         break;
     case LAUNCH_COUNT:
         rc = run_counted(p, opt, r);

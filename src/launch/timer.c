@@ -64,7 +64,7 @@ static bool make_copy(struct launch_program *p, struct copy *c)
     return made;
 }
 
-int timer_run(struct launch_program *p, double hertz, struct launch_result *r, bool *ran)
+int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran)
 {
     struct copy c;
     struct scratch f;
@@ -90,6 +90,7 @@ int timer_run(struct launch_program *p, double hertz, struct launch_result *r, b
                           .bind_count = 1,
                           .mode = mode,
                           .watch = WATCH_MAPS_BY_PROC,
+                          .mute = mute,
                           .keep_spaces = &spaces};
     const char *counting_copy = p->modules[0].copy;
     p->modules[0].copy = c.file; /* so that its mappings are known as the executable's */
