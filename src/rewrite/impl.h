@@ -8,6 +8,8 @@
 
 #include "rewrite/rewrite.h"
 
+#include <elf.h>
+
 /* How a counter is incremented. The flags that are alive where it stands decide. */
 enum rw_form {
     RW_FORM_NONE,
@@ -110,6 +112,7 @@ struct rw {
     struct strbuf text;                                           /* emit */
     struct strbuf ro;                                             /* emit, unwind */
     uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
+    uint64_t eh_frame_vaddr, eh_frame_bytes;                      /* unwind; 0 none */
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
     struct rewrite_stats *stats;
@@ -156,6 +159,8 @@ int rw_unwind(
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
 void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
 int rw_write(struct rw *w, const char *out);
+/* sections.c: appends to `tail`, which will stand at tail_offset, and edits the header accordingly. */
+void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, Elf64_Ehdr *eh);
 int rw_map_write(const struct rw *w, const char *path);
 
 /* encode.c: bytes of what is inserted */

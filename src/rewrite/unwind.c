@@ -53,6 +53,8 @@ int rw_unwind(struct rw *w, size_t *bad_func)
             if (parts[k]->len)
                 str_put(&w->ro, parts[k]->data, parts[k]->len);
         }
+        w->eh_frame_vaddr = at_frame;
+        w->eh_frame_bytes = out.frame.len;
         w->eh_frame_hdr_vaddr = at_hdr;
         w->eh_frame_hdr_bytes = out.hdr.len;
     }

@@ -123,6 +123,7 @@ struct output {
     uint8_t *bytes; /* of the original, changed */
     uint8_t data[RW_DATA_BYTES];
     uint64_t dynamic_vaddr, dynamic_size; /* moved: new place; 0 unchanged */
+    struct strbuf tail;                   /* behind the last segment */
 };
 
 static uint8_t *file_at(const struct rw *w, const struct output *o, uint64_t vaddr, size_t len)
@@ -284,7 +285,8 @@ static int put_file(const struct rw *w, const struct output *o, int fd)
     if (put_at(fd, o->bytes, w->img->len_bytes, 0) < 0 ||
         put_at(fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
         put_at(fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
-        put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
+        put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0 ||
+        put_at(fd, o->tail.data, o->tail.len, w->rw_vaddr - bias + RW_DATA_BYTES) < 0)
         return -1;
     struct stat st;
     mode_t mode = stat(w->img->path, &st) == 0 ? st.st_mode & 0777 : 0755;
@@ -312,6 +314,7 @@ int rw_write(struct rw *w, const char *out)
     eh->e_phnum = (uint16_t)n;
     if (w->img->kind != IMAGE_DSO && w->img->entry && w->opt->plan != REWRITE_NONE)
         eh->e_entry = rw_blob_entry(w);
+    rw_sections(w, w->rw_vaddr - rw_file_bias(w->img) + RW_DATA_BYTES, &o.tail, eh);
     char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);
     int fd = mkostemp(tmp, O_CLOEXEC);
     if (fd >= 0) {
@@ -326,5 +329,6 @@ int rw_write(struct rw *w, const char *out)
         errno = err;
     }
     free(o.bytes);
+    str_free(&o.tail);
     return rc < 0 ? diag_error("%s: cannot be written: %s", out, strerror(errno)) : 0;
 }

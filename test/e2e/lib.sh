@@ -109,6 +109,13 @@ refused() {
     if [ -z "$why" ]; then ok "$name"; else not_ok "$name" "$*" "$why" "$said"; fi
 }
 
+# launch_modes: those that work here, for MTOOL_LAUNCH
+launch_modes() {
+    is_root && unshare -m true 2>/dev/null && echo root-ns
+    unshare -Ur true 2>/dev/null && echo user-ns
+    echo path
+}
+
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # finish: no process of this case may be left, and nothing in the temporary folder.
