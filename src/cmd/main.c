@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The program: reads the command line, runs one command, and turns its outcome into the exit status. */
 #include "cmd/cmd.h"
+#include "launch/launch.h"
 
 static int (*const functions[CMD_ID_COUNT])(const struct cmd_args *) = {
 #define COMMAND(id, name, arguments, least, most, flags, summary, text) [CMD_ID_##id] = cmd_##id,
@@ -58,6 +59,7 @@ int main(int argc, char **argv)
     } else if (rc > 0) {
         status = print_help(&a, topic);
     } else {
+        launch_own_limits();
         diag_quiet = a.quiet;
         diag_verbose = (int)a.verbose;
         status = functions[a.command->id](&a);

@@ -150,6 +150,7 @@ struct start {
     size_t bind_count;        /* 0: no namespace is made at all */
     enum launch_mode mode;
     enum watch watch;
+    uint64_t more_bytes; /* of address space, if that is limited */
     double hertz;
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
@@ -180,6 +181,11 @@ struct scratch {
 };
 int scratch_open(struct scratch *s, const struct scratch_size *size); /* 0, or -1 after one line; removes left-overs */
 void scratch_close(struct scratch *s); /* and removes it */
+
+/* ---- limits.c ---- */
+
+void limits_restore(uint64_t more_bytes); /* in a child: as mtool was given them; more_bytes of address space on top */
+uint64_t limits_more_bytes(const struct launch_program *p); /* what its copies take more than the originals */
 
 /* ---- counters.c ---- */
 

@@ -44,6 +44,12 @@ struct launch_program {
 int launch_program_find(const char *const *argv, struct launch_program **out);
 void launch_program_free(struct launch_program *p);
 
+/* ---- limits.c ---- */
+
+/* To be called at mtool's start: lifts for mtool itself the limits (ulimit) that were meant for the program, as far as
+ * it may; the program is started with its own. */
+void launch_own_limits(void);
+
 /* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies. MTOOL_CACHE_MB limits their size. ---- */
 
 /* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten keeps

@@ -67,6 +67,7 @@ static int read_both(int out_fd, int err_fd, struct strbuf *out, struct strbuf *
 static void run_loader(const char *interp, const char *path, int out_fd, int err_fd)
 {
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    limits_restore(0);
     if (dup2(null_fd, 0) >= 0 && dup2(out_fd, 1) >= 0 && dup2(err_fd, 2) >= 0)
         execl(interp, interp, "--list", path, (char *)NULL);
     _exit(127);

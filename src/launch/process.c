@@ -101,6 +101,7 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
         char *const *wanted;
     } argv = {.given = s->argv};
     signals_restore(&r->signals);
+    limits_restore(s->more_bytes);
     execve(s->path, argv.wanted, env);
     child_fail(news_fd, &n, errno);
 }

@@ -76,6 +76,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
         s.env_extra = env;
     }
     bind_copies(p, &s);
+    s.more_bytes = limits_more_bytes(p);
     if (s.mode == LAUNCH_MODE_PATH && p->modules[0].copy) {
         s.path = p->modules[0].copy;
         s.argv = p->elf_argv;

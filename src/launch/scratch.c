@@ -39,33 +39,17 @@ static void sweep(const char *dir)
         closedir(d);
 }
 
-/* The limit of file sizes is the program's; mtool's own file may use what the hard limit leaves. */
-static int set_size(int fd, uint64_t bytes)
-{
-    struct rlimit before, wide;
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, action;
-    getrlimit(RLIMIT_FSIZE, &before);
-    wide = (struct rlimit){before.rlim_max, before.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &wide);
-    sigaction(SIGXFSZ, &ignore, &action);
-    int rc = ftruncate(fd, (off_t)bytes), err = errno;
-    sigaction(SIGXFSZ, &action, NULL);
-    setrlimit(RLIMIT_FSIZE, &before);
-    errno = err;
-    return rc;
-}
-
 /* As many parts as fit in half of what is free: a hole that cannot be filled later kills who writes to it. */
 static uint64_t parts_that_fit(int fd, const struct scratch_size *z)
 {
     struct statvfs v;
-    struct rlimit l;
+    struct rlimit l; /* mtool's own: see limits.c */
     uint64_t most = z->part_most, fixed = z->fixed_bytes + z->part_bytes;
     if (fstatvfs(fd, &v) == 0)
         most = min_u64(most, (uint64_t)v.f_bavail * v.f_frsize / 2 / z->part_bytes);
     getrlimit(RLIMIT_FSIZE, &l);
-    if (l.rlim_max != RLIM_INFINITY)
-        most = min_u64(most, l.rlim_max < fixed ? 0 : (l.rlim_max - z->fixed_bytes) / z->part_bytes);
+    if (l.rlim_cur != RLIM_INFINITY)
+        most = min_u64(most, l.rlim_cur < fixed ? 0 : (l.rlim_cur - z->fixed_bytes) / z->part_bytes);
     return max_u64(most, 1);
 }
 
@@ -73,7 +57,7 @@ static uint64_t parts_that_fit(int fd, const struct scratch_size *z)
 static int fill(struct scratch *s, const struct scratch_size *z)
 {
     s->parts = parts_that_fit(s->fd, z);
-    if (flock(s->fd, LOCK_EX | LOCK_NB) < 0 || set_size(s->fd, z->fixed_bytes + s->parts * z->part_bytes) < 0)
+    if (flock(s->fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(s->fd, (off_t)(z->fixed_bytes + s->parts * z->part_bytes)) < 0)
         return -1;
     return fallocate(s->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(z->fixed_bytes + z->part_bytes)) < 0 &&
                    errno != EOPNOTSUPP
@@ -109,6 +93,9 @@ int scratch_open(struct scratch *s, const struct scratch_size *z)
         diag_debug(1, "%s: no file of %llu bytes there: %s", dirs[i],
                    (unsigned long long)(z->fixed_bytes + z->part_bytes), strerror(err));
     }
+    if (err == EFBIG)
+        return diag_error("the limit on the size of files is too low for the counters; raise it (ulimit -f %llu at least)",
+                          (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 9) + 1);
     return diag_error("cannot make a shared file in /dev/shm, $TMPDIR or /tmp: %s; free %llu MB in one of them",
                       strerror(err), (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 20) + 1);
 }

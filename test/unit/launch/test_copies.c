@@ -396,6 +396,7 @@ static void small_file_limit(void)
 {
     struct rlimit l = {4096, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &l);
+    launch_own_limits();
 }
 
 static void test_limit_of_file_size(void **state)
