@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Call frame instructions (DWARF 5 section 6.4.2) cut into operations, asked whether they can move to another address,
- * and interpreted as far as the CFA: enough to tell where the stack pointer stands, no register rules. */
+ * and interpreted into rows: where the CFA is, and for each general register the instruction that set its rule. */
 #include <dwarf.h>
 
 #include "image/impl.h"
 
-#define REG_RSP 7
 #define REG_RIP 16
-#define STATES_MOST 64 /* compilers nest remember_state no deeper than two */
 
 #ifndef DW_CFA_MIPS_advance_loc8
 #define DW_CFA_MIPS_advance_loc8 0x1d
@@ -151,8 +149,8 @@ bool cfi_moves(const struct cfi_op *op, const struct image_cie *cie, uint64_t *l
 struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde)
 {
     const uint8_t *record = image_at(img, fde->record, 4);
-    return (struct cursor){fde->cfi, fde->cfi, fde->cfi + fde->cfi_len, fde->record + (uint64_t)(fde->cfi - record),
-                           false};
+    uint64_t vaddr = record ? fde->record + (uint64_t)(fde->cfi - record) : 0;
+    return (struct cursor){fde->cfi, fde->cfi, fde->cfi + fde->cfi_len, vaddr, false};
 }
 
 static struct cursor cie_cursor(const struct image_cie *cie)
@@ -230,53 +228,80 @@ bool cfi_can_move(const struct image *img, const struct image_cie *cie, const st
     return !c.is_bad;
 }
 
-/* ---- where is the CFA? ---- */
+/* ---- rows ---- */
 
-struct cfa {
-    bool is_expr;
-    uint64_t reg;
-    int64_t offset;
-};
-struct cfa_states {
-    struct cfa now, stack[STATES_MOST];
-    unsigned depth;
-    bool is_bad;
-};
+static void set_cfa(struct cfi_row *r, uint64_t reg, int64_t offset)
+{
+    r->cfa_expr = (struct cfi_rule){0};
+    r->cfa_reg = reg;
+    r->cfa_offset = offset;
+}
 
-static void apply(struct cfa_states *s, const struct image_cie *cie, const struct cfi_op *op)
+static struct cfi_rule rule_of(const struct cfi_op *op)
+{
+    return (struct cfi_rule){op->start, (uint32_t)(op->end - op->start)};
+}
+
+static void set_rule(struct cfi_machine *m, const struct cfi_op *op)
+{
+    bool is_restore = op->op == DW_CFA_restore || op->op == DW_CFA_restore_extended;
+    if (op->reg < CFI_REGS)
+        m->now.regs[op->reg] = is_restore ? m->first.regs[op->reg] : rule_of(op);
+    else
+        m->has_other_regs = true;
+}
+
+void cfi_machine_step(struct cfi_machine *m, const struct image_cie *cie, const struct cfi_op *op)
 {
     switch (op->op) {
     case DW_CFA_def_cfa:
-        s->now = (struct cfa){false, op->reg, (int64_t)op->arg};
+        set_cfa(&m->now, op->reg, (int64_t)op->arg);
         break;
     case DW_CFA_def_cfa_sf:
-        s->now = (struct cfa){false, op->reg, (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align)};
+        set_cfa(&m->now, op->reg, (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align));
         break;
     case DW_CFA_def_cfa_register:
-        s->now.reg = op->reg;
+        m->now.cfa_reg = op->reg;
         break;
     case DW_CFA_def_cfa_offset:
-        s->now.offset = (int64_t)op->arg;
+        m->now.cfa_offset = (int64_t)op->arg;
         break;
     case DW_CFA_def_cfa_offset_sf:
-        s->now.offset = (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align);
+        m->now.cfa_offset = (int64_t)((uint64_t)op->arg_signed * (uint64_t)cie->data_align);
         break;
     case DW_CFA_def_cfa_expression:
-        s->now.is_expr = true;
+        m->now.cfa_expr = rule_of(op);
         break;
     case DW_CFA_remember_state:
-        s->is_bad |= s->depth == STATES_MOST;
-        if (!s->is_bad)
-            s->stack[s->depth++] = s->now;
+        m->is_bad |= m->depth == CFI_STATES_MOST;
+        if (!m->is_bad)
+            m->stack[m->depth++] = m->now;
         break;
     case DW_CFA_restore_state:
-        s->is_bad |= s->depth == 0;
-        if (!s->is_bad)
-            s->now = s->stack[--s->depth];
+        m->is_bad |= m->depth == 0;
+        if (!m->is_bad)
+            m->now = m->stack[--m->depth];
+        break;
+    case DW_CFA_nop:
+    case DW_CFA_GNU_args_size:
         break;
     default:
+        set_rule(m, op);
         break;
     }
+}
+
+void cfi_machine_init(struct cfi_machine *m, const struct image *img, const struct image_cie *cie)
+{
+    struct cfi_op op;
+    struct cursor c = cie_cursor(cie);
+    m->first = m->now = (struct cfi_row){.cfa_expr = {cie->cfi, 0}, .cfa_reg = UINT64_MAX};
+    m->depth = 0;
+    m->is_bad = m->has_other_regs = false;
+    while (cfi_next(&c, img, cie, &op))
+        cfi_machine_step(m, cie, &op);
+    m->first = m->now;
+    m->is_bad |= c.is_bad;
 }
 
 int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
@@ -285,22 +310,19 @@ int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_
     if (vaddr - f->addr >= f->len_bytes)
         return -1;
     const struct image_cie *cie = &u->cies[f->cie];
-    struct cfa_states s;
-    s.now = (struct cfa){true, 0, 0};
-    s.depth = 0;
-    s.is_bad = false;
+    struct cfi_machine m;
     struct cfi_op op;
-    struct cursor c = cie_cursor(cie);
-    while (cfi_next(&c, img, cie, &op))
-        apply(&s, cie, &op);
-    s.is_bad |= c.is_bad;
-    c = cfi_cursor(img, f);
+    cfi_machine_init(&m, img, cie);
+    struct cursor c = cfi_cursor(img, f);
     uint64_t loc = f->addr;
     while (cfi_next(&c, img, cie, &op)) {
-        if (cfi_moves(&op, cie, &loc) && loc > vaddr)
-            break;
-        apply(&s, cie, &op);
+        if (cfi_moves(&op, cie, &loc)) {
+            if (loc > vaddr)
+                break;
+        } else {
+            cfi_machine_step(&m, cie, &op);
+        }
     }
-    bool is_known = !s.is_bad && !c.is_bad && !s.now.is_expr && s.now.reg == REG_RSP;
-    return is_known && s.now.offset >= 0 ? s.now.offset : -1;
+    bool is_known = !m.is_bad && !c.is_bad && !m.now.cfa_expr.start && m.now.cfa_reg == CFI_REG_RSP;
+    return is_known && m.now.cfa_offset >= 0 ? m.now.cfa_offset : -1;
 }

@@ -138,9 +138,21 @@ int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_
 
 /* ---- unwind_emit.c: tables for code that was moved ---- */
 
+/* What stands in a copy and not in the original, and has another frame than what is before it. From off_new on the
+ * frame is that of the original at off_old (IMAGE_STATE_HERE: that of the code around it), with the stack pointer moved
+ * down by `pushed` bytes. Both offsets are from the starts of the function. In the order of off_new; after the first
+ * with an off_old only such follow, or HERE that means the same one. */
+struct image_state {
+    uint32_t off_new, off_old;
+    uint32_t pushed;
+};
+#define IMAGE_STATE_HERE UINT32_MAX
+
 struct image_moved_func { /* one contiguous copied function (whole FDE range) */
-    uint32_t fde;         /* index into unwind->fdes */
+    uint32_t fde; /* index into unwind->fdes; ID_NONE: a stub without one that finds its return address at rsp */
     uint64_t addr_new, len_new;
+    const struct image_state *states;
+    size_t state_count;
 };
 /* Maps an address inside the function that was at an instruction boundary (or its end) to the copy. Must be monotone
  * within a function, and give an address in [addr_new, addr_new + len_new]. is_landing_pad: the address is a landing

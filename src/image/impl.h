@@ -89,6 +89,31 @@ bool cfi_moves(const struct cfi_op *op, const struct image_cie *cie, uint64_t *l
 bool cfi_can_move(const struct image *img, const struct image_cie *cie, const struct image_fde *fde);
 struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde);
 
+enum {
+    CFI_REG_RSP = 7,
+    CFI_REGS = 17,        /* general registers and the return address */
+    CFI_STATES_MOST = 16, /* compilers nest remember_state no deeper than two */
+};
+struct cfi_rule { /* the instruction that set it, to be copied; start NULL: none did */
+    const uint8_t *start;
+    uint32_t len;
+};
+struct cfi_row {
+    struct cfi_rule cfa_expr; /* start NULL: the CFA is cfa_reg + cfa_offset */
+    uint64_t cfa_reg;
+    int64_t cfa_offset;
+    struct cfi_rule regs[CFI_REGS];
+};
+struct cfi_machine {
+    struct cfi_row now, first; /* first: as the CIE leaves it */
+    struct cfi_row stack[CFI_STATES_MOST];
+    unsigned depth;
+    bool is_bad, has_other_regs; /* has_other_regs: a rule for one beyond CFI_REGS was met and dropped */
+};
+void cfi_machine_init(struct cfi_machine *m, const struct image *img, const struct image_cie *cie);
+void cfi_machine_step(struct cfi_machine *m, const struct image_cie *cie,
+                      const struct cfi_op *op); /* none that moves */
+
 /* ---- lsda.c: exception tables of the GCC family (Itanium C++ ABI, exception tables) ---- */
 
 struct lsda_site {

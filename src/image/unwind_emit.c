@@ -11,6 +11,10 @@
 #define ENC_TABLE (DW_EH_PE_datarel | DW_EH_PE_sdata4)
 #define LEB_MOST 10
 
+struct past_row { /* a row of the function at hand, and where in the original it begins */
+    uint64_t addr;
+    struct cfi_row row;
+};
 struct emitter {
     const struct image *img;
     const struct image_unwind *u;
@@ -21,7 +25,8 @@ struct emitter {
     void *ctx;
     struct strbuf *out; /* the table being written */
     uint64_t vaddr;     /* where it will be */
-    bool is_bad;        /* something did not fit: the function at hand cannot be expressed */
+    VEC(struct past_row) past;
+    bool is_bad; /* something did not fit: the function at hand cannot be expressed */
 };
 
 /* ---- writing ---- */
@@ -98,6 +103,33 @@ static uint64_t map_pad(struct emitter *e, uint64_t pad)
     if (f == ID_NONE || e->moved_of[f] == ID_NONE)
         return pad;
     return e->map(e->ctx, f, pad, true);
+}
+
+/* ---- stubs of the procedure linkage table ---- */
+
+static const uint8_t stub_cfi[] = {DW_CFA_def_cfa, CFI_REG_RSP, 8, DW_CFA_offset | 16, 1};
+static const struct image_cie stub_cie = {.cfi = stub_cfi,
+                                          .cfi_len = sizeof stub_cfi,
+                                          .code_align = 1,
+                                          .data_align = -8,
+                                          .return_reg = 16,
+                                          .personality_enc = DW_EH_PE_omit,
+                                          .lsda_enc = DW_EH_PE_omit,
+                                          .has_augmentation = true,
+                                          .can_emit = true};
+static const struct image_fde stub_fde = {.cfi = stub_cfi, .cfi_len = 0};
+
+static const struct image_fde *fde_of(const struct emitter *e, const struct image_moved_func *m)
+{
+    return m->fde == ID_NONE ? &stub_fde : &e->u->fdes[m->fde];
+}
+static uint32_t cie_number(const struct emitter *e, const struct image_moved_func *m)
+{
+    return m->fde == ID_NONE ? (uint32_t)e->u->cie_count : e->u->fdes[m->fde].cie;
+}
+static const struct image_cie *cie_of(const struct emitter *e, const struct image_moved_func *m)
+{
+    return m->fde == ID_NONE ? &stub_cie : &e->u->cies[e->u->fdes[m->fde].cie];
 }
 
 /* ---- exception tables ---- */
@@ -195,7 +227,7 @@ static void put_types(struct emitter *e, const struct lsda_plan *p)
 static uint64_t put_lsda(struct emitter *e, const struct image_moved_func *m)
 {
     struct lsda_plan p = {.m = m};
-    const struct image_fde *f = &e->u->fdes[m->fde];
+    const struct image_fde *f = fde_of(e, m);
     if (!f->lsda)
         return 0;
     if (lsda_open(e->img, f, &p.old) < 0) {
@@ -237,28 +269,153 @@ static void put_advance(struct emitter *e, uint64_t delta)
     }
 }
 
+static void put_def_cfa(struct emitter *e, uint64_t reg, int64_t offset)
+{
+    e->is_bad |= offset < 0;
+    put_u8(e, DW_CFA_def_cfa);
+    put_uleb(e, reg, 1);
+    put_uleb(e, (uint64_t)offset, 1);
+}
+
+static bool same_rule(const struct cfi_rule *x, const struct cfi_rule *y)
+{
+    return x->start == y->start ||
+           (x->start && y->start && x->len == y->len && memcmp(x->start, y->start, x->len) == 0);
+}
+
+/* From one row to another, by what differs. */
+static void put_row(struct emitter *e, const struct cfi_row *from, const struct cfi_row *to)
+{
+    if (to->cfa_expr.start) {
+        if (!same_rule(&from->cfa_expr, &to->cfa_expr))
+            put(e, to->cfa_expr.start, to->cfa_expr.len);
+    } else if (from->cfa_expr.start || from->cfa_reg != to->cfa_reg || from->cfa_offset != to->cfa_offset) {
+        put_def_cfa(e, to->cfa_reg, to->cfa_offset);
+    }
+    for (unsigned r = 0; r < CFI_REGS; r++) {
+        if (same_rule(&from->regs[r], &to->regs[r]))
+            continue;
+        if (to->regs[r].start)
+            put(e, to->regs[r].start, to->regs[r].len);
+        else
+            put_u8(e, (uint8_t)(DW_CFA_restore | r));
+    }
+}
+
+struct cfi_run { /* one function on its way through put_cfi */
+    struct cfi_machine machine;
+    const struct image_moved_func *m;
+    uint64_t addr_done;
+    size_t state; /* next of m->states */
+    bool has_behind;
+};
+
+static void advance_to(struct emitter *e, struct cfi_run *r, uint64_t addr)
+{
+    e->is_bad |= addr < r->addr_done;
+    if (addr != r->addr_done)
+        put_advance(e, addr - r->addr_done);
+    r->addr_done = addr;
+}
+
+static struct cfi_row pushed(const struct cfi_row *row, uint32_t bytes)
+{
+    struct cfi_row out = *row;
+    if (!out.cfa_expr.start && out.cfa_reg == CFI_REG_RSP)
+        out.cfa_offset += bytes;
+    return out;
+}
+
+/* What was inserted in line before `limit`. */
+static void put_states_here(struct emitter *e, struct cfi_run *r, uint64_t limit)
+{
+    uint32_t depth = 0;
+    for (; r->state < r->m->state_count; r->state++) {
+        const struct image_state *s = &r->m->states[r->state];
+        if (s->off_old != IMAGE_STATE_HERE || r->m->addr_new + s->off_new >= limit)
+            break;
+        struct cfi_row from = pushed(&r->machine.now, depth), to = pushed(&r->machine.now, s->pushed);
+        depth = s->pushed;
+        if (from.cfa_offset == to.cfa_offset)
+            continue;
+        advance_to(e, r, r->m->addr_new + s->off_new);
+        put_row(e, &from, &to);
+    }
+}
+
+static const struct cfi_row *row_at(const struct emitter *e, uint64_t addr_old)
+{
+    size_t lo = 0, hi = e->past.len;
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (e->past.data[mid].addr <= addr_old)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &e->past.data[lo].row;
+}
+
+/* What was put behind the function: each piece has the frame of some place inside. */
+static void put_states_behind(struct emitter *e, struct cfi_run *r, uint64_t addr_old)
+{
+    const struct cfi_row *row = &r->machine.now;
+    uint32_t depth = 0;
+    for (; r->state < r->m->state_count && !e->is_bad; r->state++) {
+        const struct image_state *s = &r->m->states[r->state];
+        const struct cfi_row *next = s->off_old == IMAGE_STATE_HERE ? row : row_at(e, addr_old + s->off_old);
+        if (next == row && s->pushed == depth)
+            continue;
+        struct cfi_row from = pushed(row, depth), to = pushed(next, s->pushed);
+        row = next;
+        depth = s->pushed;
+        advance_to(e, r, r->m->addr_new + s->off_new);
+        put_row(e, &from, &to);
+    }
+}
+
+static void note_row(struct emitter *e, const struct cfi_run *r, uint64_t addr)
+{
+    if (r->has_behind)
+        VEC_PUSH(&e->past, ((struct past_row){addr, r->machine.now}));
+}
+
 /* Locations are mapped when an instruction that is not a move is met, so that moves in a row become one. */
 static void put_cfi(struct emitter *e, const struct image_moved_func *m)
 {
-    const struct image_fde *f = &e->u->fdes[m->fde];
-    const struct image_cie *cie = &e->u->cies[f->cie];
+    const struct image_fde *f = fde_of(e, m);
+    const struct image_cie *cie = cie_of(e, m);
     struct cursor c = cfi_cursor(e->img, f);
     struct cfi_op op;
-    uint64_t loc = f->addr, loc_done = loc, addr_done = m->addr_new;
+    struct cfi_run r;
+    uint64_t loc = f->addr, loc_done = loc;
+    r.m = m;
+    r.addr_done = m->addr_new;
+    r.state = 0;
+    r.has_behind = false;
+    for (size_t k = m->state_count; k-- > 0 && !r.has_behind;)
+        r.has_behind = m->states[k].off_old != IMAGE_STATE_HERE;
+    e->past.len = 0;
+    if (m->state_count)
+        cfi_machine_init(&r.machine, e->img, cie);
     while (!e->is_bad && cfi_next(&c, e->img, cie, &op)) {
         if (cfi_moves(&op, cie, &loc))
             continue;
         if (loc != loc_done) {
+            note_row(e, &r, loc_done);
             uint64_t addr = map_inside(e, m, loc);
-            e->is_bad |= addr < addr_done;
-            if (addr != addr_done)
-                put_advance(e, addr - addr_done);
+            put_states_here(e, &r, addr);
+            advance_to(e, &r, addr);
             loc_done = loc;
-            addr_done = addr;
         }
         put(e, op.start, (size_t)(op.end - op.start));
+        if (m->state_count)
+            cfi_machine_step(&r.machine, cie, &op);
     }
-    e->is_bad |= c.is_bad;
+    note_row(e, &r, loc_done);
+    put_states_here(e, &r, m->addr_new + m->len_new);
+    put_states_behind(e, &r, f->addr);
+    e->is_bad |= c.is_bad || (m->state_count && (r.machine.is_bad || r.machine.has_other_regs));
 }
 
 /* ---- records ---- */
@@ -310,8 +467,7 @@ static void put_cie(struct emitter *e, const struct image_cie *cie)
 /* `cie_at` is the offset of the CIE in the new frame. Returns the address of the record. */
 static uint64_t put_fde(struct emitter *e, const struct image_moved_func *m, size_t cie_at, uint64_t lsda)
 {
-    const struct image_fde *f = &e->u->fdes[m->fde];
-    bool has_lsda = e->u->cies[f->cie].lsda_enc != DW_EH_PE_omit;
+    bool has_lsda = cie_of(e, m)->lsda_enc != DW_EH_PE_omit;
     size_t at = begin_record(e);
     put_u32(e, (uint32_t)(e->out->len - cie_at));
     put_ref(e, m->addr_new);
@@ -351,14 +507,14 @@ static int put_all_lsdas(struct emitter *e, uint64_t *lsda_at, size_t *bad)
 
 static int put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct table_row *rows, size_t *bad)
 {
-    size_t *cie_at = xmalloc(e->u->cie_count * sizeof *cie_at); /* offset + 1; 0: not written yet */
+    size_t *cie_at = xmalloc((e->u->cie_count + 1) * sizeof *cie_at); /* offset + 1; 0: not written yet */
     for (size_t i = 0; i < e->moved_count && !e->is_bad; i++) {
-        uint32_t cie = e->u->fdes[e->moved[i].fde].cie;
+        uint32_t cie = cie_number(e, &e->moved[i]);
         *bad = i;
-        e->is_bad |= !e->u->cies[cie].can_emit;
+        e->is_bad |= !cie_of(e, &e->moved[i])->can_emit;
         if (!cie_at[cie]) {
             cie_at[cie] = e->out->len + 1;
-            put_cie(e, &e->u->cies[cie]);
+            put_cie(e, cie_of(e, &e->moved[i]));
         }
         rows[i] = (struct table_row){e->moved[i].addr_new, put_fde(e, &e->moved[i], cie_at[cie] - 1, lsda_at[i])};
     }
@@ -431,9 +587,11 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     e.moved_of = xmalloc(u->fde_count * sizeof *e.moved_of);
     memset(e.moved_of, 0xff, u->fde_count * sizeof *e.moved_of);
     for (size_t i = 0; i < moved_count; i++)
-        e.moved_of[moved[i].fde] = (uint32_t)i;
+        if (moved[i].fde != ID_NONE)
+            e.moved_of[moved[i].fde] = (uint32_t)i;
     int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, bad);
     free(e.moved_of);
+    VEC_FREE(&e.past);
     if (rc < 0) {
         str_free(&out->lsda);
         str_free(&out->frame);

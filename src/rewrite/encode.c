@@ -39,6 +39,8 @@ static void put_mov_lea_mov(uint8_t *p, uint64_t addr, unsigned r, uint64_t c)
     put32(p, c - (addr + 18));
 }
 
+const uint8_t rw_form_push_pushed[4][2] = {{5, 128}, {6, 136}, {25, 128}, {33, 0}};
+
 void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t c)
 {
     switch ((enum rw_form)p->form) {
@@ -115,6 +117,8 @@ void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h)
 /*   lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]      (before_clone keeps all registers)
  *   syscall; mov rcx,rax; jrcxz child; jmp back
  *   child: mov rcx,[rip->pending]; jrcxz back'; lea rsp,[rsp-128]; call forked; lea rsp,[rsp+128]; back': jmp back */
+const uint8_t rw_syscall_stub_pushed[4][2] = {{5, 128}, {18, 0}, {41, 128}, {54, 0}};
+
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back)
 {
     uint8_t *p = at;

@@ -169,6 +169,8 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
 void rw_put_nops(uint8_t *at, unsigned n);
 void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
+/* For the unwind tables: from which byte on how far the stack pointer is below where it was. */
+extern const uint8_t rw_form_push_pushed[4][2], rw_syscall_stub_pushed[4][2];
 enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59, RW_HOOK_STUB_BYTES = 28 };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);

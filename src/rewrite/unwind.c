@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Unwind tables of the copies, behind the jump tables in the read-only data.
+ * Unwind tables of the copies, behind the jump tables in the read-only data. A signal can come anywhere, so what was
+ * inserted is described as well: stubs behind a function have the frame of the place that they belong to.
  *
  * needs: layout. fills: ro (appended), eh_frame_hdr_*. */
 #include "rewrite/impl.h"
+
+#include <stdlib.h>
 
 static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad)
 {
@@ -21,19 +24,146 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
     return i == ID_NONE ? 0 : w->funcs[f].addr_new + w->insn_off[i];
 }
 
+/* ---- the frames of what was inserted ---- */
+
+struct states {
+    const struct rw *w;
+    VEC(struct image_state) all;
+    uint32_t *group_first, *group_next; /* [funcs], [group_edges]: those whose stubs a function has, by address */
+};
+
+static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t pushed)
+{
+    struct image_state state = {off_new, off_old, pushed};
+    VEC_PUSH(&s->all, state);
+}
+
+static void note_counter(struct states *s, uint32_t off, const struct rw_place *p)
+{
+    for (size_t k = 0; p->form == RW_FORM_PUSH && k < ARRAY_LEN(rw_form_push_pushed); k++)
+        note(s, off + rw_form_push_pushed[k][0], IMAGE_STATE_HERE, rw_form_push_pushed[k][1]);
+}
+
+static void note_block(struct states *s, const struct cfg_func *fn, uint32_t b)
+{
+    const struct rw *w = s->w;
+    const struct cfg *c = w->cfg;
+    const struct cfg_block *blk = &c->blocks.data[b], *prev = b > fn->block_first ? blk - 1 : NULL;
+    for (uint32_t e = prev ? prev->edge_first : 0; prev && e < prev->edge_first + prev->edge_count; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b && w->edge_counter[e] != ID_NONE)
+            note_counter(s, w->insn_off[blk->insn_first], &w->edge_place[e]);
+    if (w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b])
+        note_counter(s, w->enter_off[b], &w->enter_place[b]);
+    uint32_t at = w->place[b].at;
+    if (w->block_counter[b] != ID_NONE)
+        note_counter(s, at ? w->insn_off[blk->insn_first + at] : w->turn_off[b], &w->place[b]);
+}
+
+static void note_stub(struct states *s, uint32_t off_new, uint64_t old, const struct rw_place *p)
+{
+    note(s, off_new, (uint32_t)old, 0);
+    note_counter(s, off_new, p);
+}
+
+static void note_hooks(struct states *s, const struct cfg_func *fn, uint32_t b)
+{
+    const struct rw *w = s->w;
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
+    uint64_t off;
+    if (!map_get(&w->syscall_stub, b, &off))
+        return;
+    for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++) {
+        if (cfg_shape(w->cfg, i)->kind != X86_SYSCALL)
+            continue;
+        note(s, (uint32_t)off, (uint32_t)(cfg_insn_addr(w->cfg, i) - fn->addr), 0);
+        for (size_t k = 0; k < ARRAY_LEN(rw_syscall_stub_pushed); k++)
+            note(s, (uint32_t)off + rw_syscall_stub_pushed[k][0], IMAGE_STATE_HERE, rw_syscall_stub_pushed[k][1]);
+        off += RW_SYSCALL_STUB_BYTES;
+    }
+}
+
+/* In the order of put_stubs. */
+static void note_stubs(struct states *s, uint32_t f)
+{
+    const struct rw *w = s->w;
+    const struct cfg *c = w->cfg;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        uint64_t last = cfg_insn_addr(c, blk->insn_first + blk->insn_count - 1) - fn->addr;
+        if (w->enter_counter[b] != ID_NONE && w->enter_off[b] >= w->body_off[b])
+            note_stub(s, w->enter_off[b], blk->addr - fn->addr, &w->enter_place[b]);
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+            if (w->edge_stub_off[e] != UINT32_MAX)
+                note_stub(s, w->edge_stub_off[e], last, &w->edge_place[e]);
+        note_hooks(s, fn, b);
+    }
+    for (uint32_t g = s->group_first[f]; g != ID_NONE; g = s->group_next[g]) {
+        const struct rw_group_edge *ge = &w->group_edges.data[g];
+        note_stub(s, ge->stub_off, c->blocks.data[ge->to].addr - fn->addr, &w->enter_place[ge->to]);
+    }
+}
+
+/* A lazy stub pushes a number before it goes to the dynamic linker. */
+static void note_plt(struct states *s, const struct cfg_func *fn)
+{
+    for (uint32_t i = fn->insn_first; i + 1 < fn->insn_first + fn->insn_count; i++)
+        if (cfg_shape(s->w->cfg, i)->op == X86_OP_PUSH)
+            note(s, s->w->insn_off[i + 1], IMAGE_STATE_HERE, 8);
+}
+
+static void group_stubs_by_func(struct states *s)
+{
+    const struct rw *w = s->w;
+    s->group_first = xmalloc((w->cfg->funcs.len + 1) * sizeof *s->group_first);
+    s->group_next = xmalloc((w->group_edges.len + 1) * sizeof *s->group_next);
+    memset(s->group_first, 0xff, (w->cfg->funcs.len + 1) * sizeof *s->group_first);
+    for (size_t g = w->group_edges.len; g-- > 0;) {
+        if (w->group_edges.data[g].stub_off == UINT32_MAX)
+            continue;
+        uint32_t *first = &s->group_first[w->cfg->blocks.data[w->group_edges.data[g].to].func];
+        s->group_next[g] = *first;
+        *first = (uint32_t)g;
+    }
+}
+
+static void note_func(struct states *s, uint32_t f)
+{
+    const struct cfg_func *fn = &s->w->cfg->funcs.data[f];
+    cfg_for_each_block(s->w->cfg, fn, b) note_block(s, fn, b);
+    if (fn->is_plt)
+        note_plt(s, fn);
+    note_stubs(s, f);
+}
+
+static void states_fini(struct states *s)
+{
+    VEC_FREE(&s->all);
+    free(s->group_first);
+    free(s->group_next);
+}
+
 int rw_unwind(struct rw *w, size_t *bad_func)
 {
     struct cfg *c = w->cfg;
     VEC(struct image_moved_func) moved = {0};
     VEC(uint32_t) ids = {0};
+    struct states states = {.w = w};
+    group_stubs_by_func(&states);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        if (!w->funcs[f].is_moved || fn->is_plt)
+        if (!w->funcs[f].is_moved)
             continue;
-        struct image_moved_func m = {fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new};
+        size_t before = states.all.len;
+        note_func(&states, f);
+        struct image_moved_func m = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new, NULL,
+                                     states.all.len - before};
         VEC_PUSH(&moved, m);
         VEC_PUSH(&ids, f);
     }
+    for (size_t i = 0, at = 0; i < moved.len; at += moved.data[i++].state_count)
+        moved.data[i].states = states.all.data + at;
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;
@@ -61,6 +191,7 @@ int rw_unwind(struct rw *w, size_t *bad_func)
     str_free(&out.frame);
     str_free(&out.lsda);
     str_free(&out.hdr);
+    states_fini(&states);
     VEC_FREE(&moved);
     VEC_FREE(&ids);
     return rc;

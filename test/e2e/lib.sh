@@ -45,7 +45,8 @@ run_plain() {
 }
 run_counted() {
     rm -f counted.mtool
-    "$MTOOL" count -o counted.mtool -- "$@" <"${INPUT:-/dev/null}" >counted.out 2>counted.err
+    # shellcheck disable=SC2086 # no option, or one
+    "$MTOOL" count ${COUNT_OPTION:-} -o counted.mtool -- "$@" <"${INPUT:-/dev/null}" >counted.out 2>counted.err
     counted_status=$?
 }
 
@@ -77,11 +78,14 @@ block_counts() {
 
 # expected NAME PROGRAM: every "expect PLACE NUMBER" that the program printed holds: the sum of the counts of the blocks
 # around the labels here_PLACE_*, or of the block at the entry of function PLACE.
+counts_hold() { # PROGRAM
+    block_counts counted.mtool "$1" >blocks.txt
+    nm "$1" | grep -iE '^[0-9a-f]+ [tw] ' >symbols.txt
+    perl "$E2E/expected.pl" counted.out symbols.txt blocks.txt
+}
 expected() {
     local out
-    block_counts counted.mtool "$2" >blocks.txt
-    nm "$2" | grep -iE '^[0-9a-f]+ [tw] ' >symbols.txt
-    if out=$(perl "$E2E/expected.pl" counted.out symbols.txt blocks.txt); then
+    if out=$(counts_hold "$2"); then
         ok "$1: exact counts ($out)"
     else
         not_ok "$1: exact counts" "$out" "$(tail -n 5 counted.err)"
@@ -90,6 +94,50 @@ expected() {
 same_and_expected() { # NAME PROGRAM ARGS...
     same "$@"
     expected "$1" "$2"
+}
+
+# run_moved PROGRAM ARGS...: leaves moved.* of a run in which the program and its libraries are only moved, nothing is counted.
+# The copies lie in the folder moved/, under the originals' names, and are made once.
+run_moved() {
+    local program=$1 lib
+    shift
+    mkdir -p moved/lib
+    [ -e "moved/$program" ] || "$MTOOL" instrument -q --none -o "moved/$program" "$program" >moved.err 2>&1
+    for lib in $(ldd "$program" 2>/dev/null | awk '$3 ~ "^/" { print $3 }'); do
+        [ -e "moved/lib/${lib##*/}" ] || "$MTOOL" instrument -q --none -o "moved/lib/${lib##*/}" "$(realpath "$lib")" >>moved.err 2>&1
+    done
+    (LD_LIBRARY_PATH=$PWD/moved/lib exec -a "$program" "moved/$program" "$@") <"${INPUT:-/dev/null}" >moved.out 2>moved.err
+    moved_status=$?
+}
+
+# every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned, and
+# only moved: always the same stdout, stderr and status; and whatever it expects of its counts holds in the counted runs.
+# WAYS may name fewer of them.
+every_way() {
+    local name=$1 way why said
+    shift
+    run_plain "$@"
+    for way in ${WAYS:-count all-blocks poison moved}; do
+        why=
+        case $way in
+        count) run_counted "$@" ;;
+        moved) run_moved "$@" ;;
+        *) COUNT_OPTION=--$way run_counted "$@" ;;
+        esac
+        if [ $way = moved ]; then
+            [ "$plain_status" = "$moved_status" ] || why+="status: plain $plain_status, moved $moved_status; "
+            cmp -s plain.out moved.out || why+="stdout differs; "
+            cmp -s plain.err moved.err || why+="stderr differs; "
+            said=$(diff plain.out moved.out | head -n 12; head -n 8 moved.err)
+        else
+            [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
+            cmp -s plain.out counted.out || why+="stdout differs; "
+            cmp -s plain.err <(program_part) || why+="stderr differs; "
+            if grep -q '^expect ' counted.out; then said=$(counts_hold "$1") || why+="counts: $said; "; fi
+            said=$(diff plain.out counted.out | head -n 12; head -n 8 counted.err)
+        fi
+        if [ -z "$why" ]; then ok "$name, $way"; else not_ok "$name, $way" "$why" "$said"; fi
+    done
 }
 
 # refused NAME PATTERN STATUS COMMAND...: ends with STATUS, says exactly one line, which matches, and leaves no file.

@@ -41,9 +41,18 @@ void unwind_ok(const struct image *img, struct image_unwind *out)
     assert_true(out->fde_count > 0);
 }
 
-uint64_t grown_addr(const struct grown *g, uint64_t addr_old)
+enum { PIECE_BYTES = 3 };
+uint32_t grown_pushed(uint64_t offset) { return offset / PIECE_BYTES % 4 * 64; }
+
+static uint64_t stretched(const struct grown *g, uint64_t addr_old)
 {
     return g->code_base + (addr_old - g->img->vaddr_lo) * g->stretch;
+}
+
+uint64_t grown_addr(const struct grown *g, uint64_t addr_old)
+{
+    uint32_t f = g->states ? image_unwind_find(g->u, addr_old) : ID_NONE;
+    return f == ID_NONE ? stretched(g, addr_old) : stretched(g, g->u->fdes[f].addr) + addr_old - g->u->fdes[f].addr;
 }
 
 uint64_t grown_pad(const struct grown *g, uint64_t pad_old)
@@ -56,17 +65,35 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
     const struct grown *g = ctx;
     const struct image_fde *f = &g->u->fdes[fde];
     assert_true(addr_old >= f->addr && addr_old - f->addr <= f->len_bytes);
+    if (g->states && !is_landing_pad) /* it may be the end */
+        return stretched(g, f->addr) + addr_old - f->addr;
     return is_landing_pad ? grown_pad(g, addr_old) : grown_addr(g, addr_old);
+}
+
+static size_t put_states(struct image_state *out, const struct image_fde *f)
+{
+    size_t n = 0;
+    for (uint32_t k = 0; k < f->len_bytes; k += PIECE_BYTES) {
+        out[n++] = (struct image_state){(uint32_t)f->len_bytes + k, k, k % 2 ? 0 : grown_pushed(k)};
+        if (k % 2)
+            out[n++] = (struct image_state){(uint32_t)f->len_bytes + k, IMAGE_STATE_HERE, grown_pushed(k)};
+    }
+    return n;
 }
 
 static void choose(struct grown *g)
 {
     g->moved = calloc(g->u->fde_count, sizeof *g->moved);
+    struct image_state *next = g->states;
     for (uint32_t i = 0; i < g->u->fde_count; i++) {
         const struct image_fde *f = &g->u->fdes[i];
         if (!image_unwind_can_move(g->img, g->u, i))
             continue;
-        g->moved[g->moved_count++] = (struct image_moved_func){i, grown_addr(g, f->addr), f->len_bytes * g->stretch};
+        struct image_moved_func *m = &g->moved[g->moved_count++];
+        *m = (struct image_moved_func){
+            .fde = i, .addr_new = stretched(g, f->addr), .len_new = f->len_bytes * g->stretch, .states = next};
+        if (g->states)
+            next += m->state_count = put_states(next, f);
     }
 }
 
@@ -110,10 +137,12 @@ static void assemble(struct grown *g, uint64_t code_len, const struct image_unwi
 }
 
 void grown_open(struct grown *g, const struct image *img, const struct image_unwind *u, uint64_t stretch,
-                bool some_pads_stay)
+                bool some_pads_stay, bool has_states)
 {
     *g = (struct grown){.img = img, .u = u, .stretch = stretch, .some_pads_stay = some_pads_stay};
     g->code_base = ALIGN_UP(img->vaddr_hi, (uint64_t)1 << 20) + (1 << 20);
+    if (has_states)
+        g->states = calloc(img->len_bytes, sizeof *g->states); /* two for three bytes of code are the most */
     choose(g);
     uint64_t code_len = ALIGN_UP((img->vaddr_hi - img->vaddr_lo) * stretch, (uint64_t)4096);
     struct image_unwind_out t = {{0}, {0}, {0}};
@@ -134,4 +163,5 @@ void grown_close(struct grown *g)
     image_close(g->img_new);
     free(g->bytes);
     free(g->moved);
+    free(g->states);
 }

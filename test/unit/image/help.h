@@ -29,6 +29,8 @@ struct grown {
     uint64_t code_base; /* the new address of an old one: code_base + (old - vaddr_lo) * stretch */
     struct image_moved_func *moved;
     bool some_pads_stay;
+    struct image_state *states; /* not NULL: the stretch is 2, and the second half of each copy is pieces put behind it,
+                                   each with the frame of the same offset in the first half, some with more pushed */
     size_t moved_count;
     uint64_t lsda_at, frame_at, hdr_at;
     uint8_t *bytes;
@@ -36,10 +38,11 @@ struct grown {
     struct image *img_new;
     struct image_unwind u_new;
 };
+uint32_t grown_pushed(uint64_t offset); /* at that offset of the second half */
 uint64_t grown_addr(const struct grown *g, uint64_t addr_old);
 uint64_t grown_pad(const struct grown *g, uint64_t pad_old);
 void grown_open(struct grown *g, const struct image *img, const struct image_unwind *u, uint64_t stretch,
-                bool some_pads_stay);
+                bool some_pads_stay, bool has_states);
 void grown_close(struct grown *g);
 
 #endif

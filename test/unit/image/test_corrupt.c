@@ -32,7 +32,7 @@ static void emit_what_can_move(const struct image *img, const struct image_unwin
         image_unwind_landing_pads(img, u, i, count_pad, &pads);
         image_unwind_cfa_rsp_offset(img, u, f, f->addr + f->len_bytes - 1);
         if (image_unwind_can_move(img, u, i))
-            moved[n++] = (struct image_moved_func){i, f->addr + shift, f->len_bytes};
+            moved[n++] = (struct image_moved_func){.fde = i, .addr_new = f->addr + shift, .len_new = f->len_bytes};
     }
     struct image_unwind_out out;
     if (image_unwind_emit(img, u, moved, n, map_far, &shift, img->vaddr_hi + 2 * shift, &out, &at[0], &at[1], &at[2],

@@ -393,7 +393,7 @@ static size_t check_moved(const char *path, uint64_t stretch, bool some_pads_sta
     struct image_unwind u;
     unwind_ok(img, &u);
     struct grown g;
-    grown_open(&g, img, &u, stretch, some_pads_stay);
+    grown_open(&g, img, &u, stretch, some_pads_stay, false);
     assert_true(g.moved_count + 3 >= u.fde_count); /* PLT and signal return stay */
     check_functions(&g);
     check_new_table(&g);
@@ -402,6 +402,49 @@ static size_t check_moved(const char *path, uint64_t stretch, bool some_pads_sta
     grown_close(&g);
     image_close(img);
     return lsdas;
+}
+
+/* What stands behind a function has the frame of the place that it names, whatever is pushed there. */
+static size_t check_behind(const char *path, size_t step)
+{
+    struct image *img = open_ok(path);
+    struct image_unwind u;
+    unwind_ok(img, &u);
+    struct grown g;
+    grown_open(&g, img, &u, 2, false, true);
+    struct oracle old = oracle_open(img), new = oracle_open(g.img_new);
+    struct strbuf want = {0}, got = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < g.moved_count; i += step) {
+        const struct image_fde *f = &u.fdes[g.moved[i].fde];
+        uint32_t k = image_unwind_find(&g.u_new, g.moved[i].addr_new);
+        assert_int_not_equal(k, ID_NONE);
+        for (uint64_t at = 0; at < f->len_bytes; at += 3, n++) {
+            uint64_t addr = f->addr + at, addr_new = g.moved[i].addr_new + f->len_bytes + at;
+            int64_t cfa = image_unwind_cfa_rsp_offset(img, &u, f, addr);
+            int64_t cfa_new = image_unwind_cfa_rsp_offset(g.img_new, &g.u_new, &g.u_new.fdes[k], addr_new);
+            assert_int_equal(cfa_new, cfa < 0 ? cfa : cfa + grown_pushed(at));
+            if (cfa >= 0 && grown_pushed(at))
+                continue;
+            row_text(&old, addr, &want);
+            row_text(&new, addr_new, &got);
+            assert_string_equal(got.data, want.data);
+        }
+    }
+    str_free(&want);
+    str_free(&got);
+    oracle_close(&old);
+    oracle_close(&new);
+    grown_close(&g);
+    image_close(img);
+    return n;
+}
+
+static void test_behind(void **state)
+{
+    (void)state;
+    assert_true(check_behind(fixture_path, 1) > 10);
+    assert_true(check_behind(LIBC, 31) > 500);
 }
 
 static void test_moved_fixture(void **state)
@@ -448,7 +491,8 @@ static void expect_bad(const struct image *img, const struct image_unwind *u, ui
     size_t n = 0, bad = 99;
     for (uint32_t i = 0; i < u->fde_count && n < ARRAY_LEN(moved); i++)
         if (image_unwind_can_move(img, u, i))
-            moved[n++] = (struct image_moved_func){i, u->fdes[i].addr + (1u << 24), u->fdes[i].len_bytes};
+            moved[n++] = (struct image_moved_func){
+                .fde = i, .addr_new = u->fdes[i].addr + (1u << 24), .len_new = u->fdes[i].len_bytes};
     struct image_unwind_out out;
     uint64_t at[3];
     assert_int_equal(
@@ -503,6 +547,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cfa),
         cmocka_unit_test(test_moved_fixture),
         cmocka_unit_test(test_moved_libc),
+        cmocka_unit_test(test_behind),
         cmocka_unit_test(test_moved_libstdcxx),
         cmocka_unit_test(test_pads_left_behind),
         cmocka_unit_test(test_bad_map_is_reported),
