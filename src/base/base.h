@@ -74,6 +74,14 @@ bool map_get(const struct map *m, uint64_t key, uint64_t *val);
 bool map_has(const struct map *m, uint64_t key);
 void map_fini(struct map *m);
 
+/* ---- parallel.c ---- */
+
+typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
+/* Calls fn for ranges of `grain` items (the last may be shorter) that together are [0, n), in any order and by several
+ * threads; returns when all are done. What fn writes must depend on its range alone. */
+void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
+extern unsigned parallel_most; /* threads at most; 0: as many as there are processors for this process, up to 16 */
+
 /* ---- file.c ---- */
 
 struct file_bytes {

@@ -43,11 +43,33 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
                       (before == X86_CALL || before == X86_CALL_IND ? CFG_BLOCK_RETURN_POINT : 0));
 }
 
+#define FUNCS_A_RANGE 64
+
+/* Leaders become bits of index->leads; ranges of functions may share a word. */
+static void find_leaders(void *ctx, size_t first, size_t end)
+{
+    const struct build *b = ctx;
+    struct cfg *c = b->c;
+    for (size_t k = first; k < end; k++) {
+        struct cfg_func *f = &c->funcs.data[k];
+        bool leads = true;
+        for (uint32_t i = f->insn_first; f->reason == CFG_REASON_OK && i < f->insn_first + f->insn_count; i++) {
+            if (leads || (b->marks[i] & MARK_LEADER)) {
+                __atomic_fetch_or(&c->index->leads[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
+                f->block_count++;
+            }
+            leads = ends_block(cfg_shape(c, i));
+        }
+    }
+}
+
+static bool is_leader(const struct cfg *c, uint32_t i) { return c->index->leads[i / 64] >> i % 64 & 1; }
+
 static void cut_function(struct build *b, uint32_t func)
 {
     struct cfg *c = b->c;
     struct cfg_func *f = &c->funcs.data[func];
-    f->block_first = (uint32_t)c->blocks.len;
+    struct cfg_block *out = &c->blocks.data[f->block_first];
     if (f->reason != CFG_REASON_OK)
         return;
     for (uint32_t i = f->insn_first, end = i + f->insn_count; i < end;) {
@@ -57,39 +79,56 @@ static void cut_function(struct build *b, uint32_t func)
         do {
             in = cfg_shape(c, i++);
             k.mem_ops += (uint32_t)in->loads + in->stores;
-        } while (i < end && !ends_block(in) && !(b->marks[i] & MARK_LEADER));
+        } while (i < end && !is_leader(c, i));
         k.insn_count = i - k.insn_first;
         k.size = (uint32_t)(cfg_insn_addr(c, i - 1) + in->len - k.addr);
         k.term = ends_block(in) ? in->kind : X86_PLAIN;
         if (b->marks[i - 1] & MARK_NORETURN)
             k.flags |= CFG_BLOCK_NORETURN;
-        VEC_PUSH(&c->blocks, k);
+        *out++ = k;
     }
-    f->block_count = (uint32_t)c->blocks.len - f->block_first;
 }
 
-uint32_t block_of_leader(const struct cfg *c, uint32_t func, uint32_t insn)
+static void cut_range(void *ctx, size_t first, size_t end)
 {
-    const struct cfg_func *f = &c->funcs.data[func];
-    if (f->block_count == 0)
-        return ID_NONE;
-    uint32_t lo = f->block_first, hi = lo + f->block_count;
-    while (hi - lo > 1) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (c->blocks.data[mid].insn_first <= insn)
-            lo = mid;
-        else
-            hi = mid;
+    for (size_t f = first; f < end; f++)
+        cut_function(ctx, (uint32_t)f);
+}
+
+static void cut_all(struct build *b)
+{
+    struct cfg *c = b->c;
+    size_t count = 0;
+    c->index->leads = xmalloc((c->insns.len / 64 + 1) * sizeof *c->index->leads);
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, find_leaders, b);
+    index_leaders(c);
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        c->funcs.data[f].block_first = (uint32_t)count;
+        count += c->funcs.data[f].block_count;
+        if (c->funcs.data[f].reason == CFG_REASON_OK)
+            c->bytes_funcs += c->funcs.data[f].size;
     }
-    return c->blocks.data[lo].insn_first == insn ? lo : ID_NONE;
+    c->blocks.data = xmalloc(count * sizeof *c->blocks.data);
+    c->blocks.len = c->blocks.cap = count;
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, cut_range, b);
 }
 
 /* ---- edges ---- */
 
-static void add_edge(struct cfg *c, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
+struct edge_list {
+    struct cfg_edge *data;
+    size_t len, cap;
+};
+
+struct edger { /* makes the edges of ranges of functions, each in a list of its own */
+    struct build *b;
+    struct edge_list *lists;
+};
+
+static void add_edge(struct edge_list *out, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
 {
     struct cfg_edge e = {.from = from, .to = to, .kind = (uint8_t)kind};
-    VEC_PUSH(&c->edges, e);
+    VEC_PUSH(out, e);
 }
 
 static uint32_t next_block(const struct cfg *c, uint32_t block)
@@ -98,33 +137,32 @@ static uint32_t next_block(const struct cfg *c, uint32_t block)
     return block + 1 < f->block_first + f->block_count ? block + 1 : ID_NONE;
 }
 
-static void add_fall(struct cfg *c, uint32_t from)
+static void add_fall(const struct cfg *c, struct edge_list *out, uint32_t from)
 {
     uint32_t to = next_block(c, from);
-    add_edge(c, from, to, to == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_FALL); /* none after unreachable padding at the end */
+    add_edge(out, from, to, to == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_FALL); /* none after unreachable padding at the end */
 }
 
-static void add_direct(struct cfg *c, uint32_t from, uint64_t target)
+static void add_direct(struct cfg *c, struct edge_list *out, uint32_t from, uint64_t target)
 {
     uint32_t func = c->blocks.data[from].func;
     uint32_t g = func_holds(&c->funcs.data[func], target) ? func : cfg_func_at(c, target);
     uint32_t insn = g == ID_NONE ? ID_NONE : insn_in_func(c, g, target);
-    uint32_t to = insn == ID_NONE ? ID_NONE : block_of_leader(c, g, insn);
+    uint32_t to = insn == ID_NONE ? ID_NONE : block_of_leader(c, insn);
     if (to == ID_NONE) {
         c->blocks.data[from].call_target = target;
-        add_edge(c, from, ID_NONE, CFG_EDGE_OUT);
+        add_edge(out, from, ID_NONE, CFG_EDGE_OUT);
     } else {
-        add_edge(c, from, to, g != func && target == c->funcs.data[g].addr ? CFG_EDGE_TAIL : CFG_EDGE_TAKEN);
+        add_edge(out, from, to, g != func && target == c->funcs.data[g].addr ? CFG_EDGE_TAIL : CFG_EDGE_TAKEN);
     }
 }
 
-static void add_label_edges(struct build *b, uint32_t from)
+static void add_label_edges(const struct cfg *c, struct edge_list *out, uint32_t from)
 {
-    struct cfg *c = b->c;
     const struct cfg_func *f = &c->funcs.data[c->blocks.data[from].func];
     for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
         if (c->blocks.data[k].flags & CFG_BLOCK_ADDR_TAKEN)
-            add_edge(c, from, k, CFG_EDGE_TABLE);
+            add_edge(out, from, k, CFG_EDGE_TABLE);
 }
 
 static void publish_table(struct build *b, const struct found_table *t, uint32_t block)
@@ -141,13 +179,12 @@ static void publish_table(struct build *b, const struct found_table *t, uint32_t
     VEC_PUSH(&c->tables, out);
 }
 
-static void add_table_targets(struct build *b, const struct jump *j, uint32_t from)
+static void add_table_targets(const struct build *b, struct edge_list *out, const struct jump *j, uint32_t from)
 {
-    struct cfg *c = b->c;
+    const struct cfg *c = b->c;
     VEC(uint64_t) to = {0};
     for (uint32_t t = 0; t < j->table_count; t++) {
         const struct found_table *tab = &b->tables.data[j->table_first + t];
-        publish_table(b, tab, from);
         for (uint32_t k = 0; k < tab->entries; k++) {
             uint64_t addr = table_entry(b, tab, k);
             uint32_t block = cfg_block_start(c, addr);
@@ -161,59 +198,124 @@ static void add_table_targets(struct build *b, const struct jump *j, uint32_t fr
     }
     to.len = sort_unique_u64(to.data, to.len);
     if (to.len == 0)
-        add_edge(c, from, ID_NONE, CFG_EDGE_OUT);
+        add_edge(out, from, ID_NONE, CFG_EDGE_OUT);
     for (size_t k = 0; k < to.len; k++) /* ID_NONE, last, is a target in a refused function */
-        add_edge(c, from, (uint32_t)to.data[k], to.data[k] == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_TABLE);
+        add_edge(out, from, (uint32_t)to.data[k], to.data[k] == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_TABLE);
     VEC_FREE(&to);
 }
 
-static void add_indirect(struct build *b, const struct jump *j, uint32_t from)
+static void add_indirect(const struct build *b, struct edge_list *out, const struct jump *j, uint32_t from)
 {
     if (j->class == JUMP_TABLE)
-        add_table_targets(b, j, from);
+        add_table_targets(b, out, j, from);
     else if (j->to_labels)
-        add_label_edges(b, from);
+        add_label_edges(b->c, out, from);
     if (j->class != JUMP_TABLE)
-        add_edge(b->c, from, ID_NONE, CFG_EDGE_OUT);
+        add_edge(out, from, ID_NONE, CFG_EDGE_OUT);
 }
 
-static void add_edges_of(struct build *b, uint32_t k, const struct jump *j)
+/* edge_first counts from the start of the list. */
+static void add_edges_of(struct build *b, struct edge_list *out, uint32_t k, const struct jump *j)
 {
     struct cfg *c = b->c;
     struct cfg_block *blk = &c->blocks.data[k];
     uint32_t last = blk->insn_first + blk->insn_count - 1;
-    blk->edge_first = (uint32_t)c->edges.len;
+    blk->edge_first = (uint32_t)out->len;
     switch ((enum x86_kind)blk->term) {
     case X86_PLAIN:
     case X86_SYSCALL:
     case X86_INT:
-        add_fall(c, k);
+        add_fall(c, out, k);
         break;
     case X86_JCC:
     case X86_JCXZ:
     case X86_XBEGIN:
-        add_fall(c, k);
-        add_direct(c, k, cfg_insn_target(c, last));
+        add_fall(c, out, k);
+        add_direct(c, out, k, cfg_insn_target(c, last));
         break;
     case X86_JMP:
-        add_direct(c, k, cfg_insn_target(c, last));
+        add_direct(c, out, k, cfg_insn_target(c, last));
         break;
     case X86_CALL:
     case X86_CALL_IND:
         blk->call_target = blk->term == X86_CALL ? cfg_insn_target(c, last) : 0;
         if (next_block(c, k) != ID_NONE && !(blk->flags & CFG_BLOCK_NORETURN))
-            add_edge(c, k, k + 1, CFG_EDGE_RETURN);
+            add_edge(out, k, k + 1, CFG_EDGE_RETURN);
         break;
     case X86_JMP_IND:
-        add_indirect(b, j, k);
+        add_indirect(b, out, j, k);
         break;
     case X86_RET:
     case X86_TRAP:
     case X86_KIND_COUNT:
-        add_edge(c, k, ID_NONE, CFG_EDGE_OUT);
+        add_edge(out, k, ID_NONE, CFG_EDGE_OUT);
         break;
     }
-    blk->edge_count = (uint32_t)c->edges.len - blk->edge_first;
+    blk->edge_count = (uint32_t)out->len - blk->edge_first;
+}
+
+static const struct jump *first_jump_from(const struct build *b, uint32_t insn)
+{
+    size_t lo = 0, hi = b->jumps.len;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (b->jumps.data[mid].insn < insn)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return &b->jumps.data[lo];
+}
+
+static void edges_of_range(void *ctx, size_t first, size_t end)
+{
+    const struct edger *e = ctx;
+    const struct cfg *c = e->b->c;
+    const struct jump *j = first_jump_from(e->b, c->funcs.data[first].insn_first), *none = e->b->jumps.data + e->b->jumps.len;
+    uint32_t block = c->funcs.data[first].block_first;
+    for (uint32_t past = c->funcs.data[end - 1].block_first + c->funcs.data[end - 1].block_count; block < past; block++) {
+        uint32_t last = c->blocks.data[block].insn_first + c->blocks.data[block].insn_count - 1;
+        while (j < none && j->insn < last)
+            j++;
+        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block, j < none && j->insn == last ? j : NULL);
+    }
+}
+
+static void join_lists(struct cfg *c, struct edge_list *lists, size_t count)
+{
+    size_t all = 0;
+    for (size_t k = 0; k < count; k++)
+        all += lists[k].len;
+    c->edges.data = xmalloc(all * sizeof *c->edges.data);
+    c->edges.cap = all;
+    for (size_t k = 0; k < count; k++) {
+        uint32_t block = c->funcs.data[k * FUNCS_A_RANGE].block_first;
+        size_t end = (k + 1) * FUNCS_A_RANGE, past = end < c->funcs.len ? c->funcs.data[end].block_first : c->blocks.len;
+        for (; block < past; block++)
+            c->blocks.data[block].edge_first += (uint32_t)c->edges.len;
+        if (lists[k].len)
+            memcpy(c->edges.data + c->edges.len, lists[k].data, lists[k].len * sizeof *lists[k].data);
+        c->edges.len += lists[k].len;
+        VEC_FREE(&lists[k]);
+    }
+}
+
+static void add_edges(struct build *b)
+{
+    struct cfg *c = b->c;
+    size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
+    struct edger e = {b, xmalloc(count * sizeof *e.lists)};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, edges_of_range, &e);
+    join_lists(c, e.lists, count);
+    free(e.lists);
+    for (size_t k = 0; k < b->jumps.len; k++) {
+        const struct jump *j = &b->jumps.data[k];
+        if (j->class != JUMP_TABLE || c->funcs.data[j->func].reason != CFG_REASON_OK)
+            continue;
+        uint32_t block = cfg_block_at(c, cfg_insn_addr(c, j->insn));
+        for (uint32_t t = j->table_first; t < j->table_first + j->table_count; t++)
+            publish_table(b, &b->tables.data[t], block);
+    }
 }
 
 /* ---- ways in from code that stays where it is ---- */
@@ -255,20 +357,8 @@ void build_blocks(struct build *b)
 {
     struct cfg *c = b->c;
     refuse_run_off(b);
-    VEC_RESERVE(&c->blocks, c->insns.len / 5 + 16);
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
-        cut_function(b, f);
-        if (c->funcs.data[f].reason == CFG_REASON_OK)
-            c->bytes_funcs += c->funcs.data[f].size;
-    }
-    VEC_RESERVE(&c->edges, c->blocks.len * 3 / 2 + 16);
-    size_t j = 0;
-    for (uint32_t k = 0; k < c->blocks.len; k++) {
-        uint32_t last = c->blocks.data[k].insn_first + c->blocks.data[k].insn_count - 1;
-        while (j < b->jumps.len && b->jumps.data[j].insn < last)
-            j++;
-        add_edges_of(b, k, j < b->jumps.len && b->jumps.data[j].insn == last ? &b->jumps.data[j] : NULL);
-    }
+    cut_all(b);
+    add_edges(b);
     mark_entered_by_refused(b);
     if (c->tables.len)
         qsort(c->tables.data, c->tables.len, sizeof *c->tables.data, by_table_addr);

@@ -15,6 +15,9 @@ void cfg_free(struct cfg *c)
         free(c->index->bit_first);
         free(c->index->bits);
         free(c->index->rank);
+        free(c->index->step_func);
+        free(c->index->leads);
+        free(c->index->lead_rank);
         free(c->index);
     }
     VEC_FREE(&c->funcs);

@@ -101,10 +101,9 @@ static void refuse_overlaps(struct cfg *c)
 
 /* ---- instructions ---- */
 
-/* Decodes up to the end of the function or the first bytes that are no instruction. */
-static void sweep(struct cfg *c, struct cfg_func *f)
+/* Decodes up to the end of the function or the first bytes that are no instruction, into insns from insn_first on. */
+static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
 {
-    f->insn_first = (uint32_t)c->insns.len;
     if (f->reason == CFG_REASON_OVERLAP)
         return;
     const uint8_t *p = image_at(c->img, f->addr, f->size + 16ull); /* some more: the decoder's fast way wants 16 bytes */
@@ -113,8 +112,7 @@ static void sweep(struct cfg *c, struct cfg_func *f)
         p = image_at(c->img, f->addr, f->size);
     assert(p); /* in_code saw to it */
     while (at < f->size) {
-        VEC_RESERVE(&c->insns, c->insns.len + 1);
-        struct cfg_insn *i = &c->insns.data[c->insns.len];
+        struct cfg_insn *i = &c->insns.data[f->insn_first + f->insn_count];
         int n = x86_decode_short(p + at, f->size - at + more, &i->what);
         if (n == 0 || at + (uint32_t)n > f->size) {
             refuse(f, CFG_REASON_UNDECODABLE);
@@ -123,36 +121,88 @@ static void sweep(struct cfg *c, struct cfg_func *f)
         i->off = (uint32_t)(f->addr + at - c->insn_base);
         if (x86_shape(i->what.shape)->insn.props & X86_PROP_GS)
             refuse(f, CFG_REASON_GS);
+        bits[at / 64] |= 1ull << at % 64;
         at += (uint32_t)n;
-        c->insns.len++;
+        f->insn_count++;
     }
-    f->insn_count = (uint32_t)c->insns.len - f->insn_first;
 }
 
-static void build_index(struct cfg *c)
+#define FUNCS_A_RANGE 64
+
+/* A range's instructions stand together, from where they would if each byte before the range were one. */
+static void sweep_range(void *ctx, size_t first, size_t end)
+{
+    struct cfg *c = ctx;
+    uint32_t at = c->index->bit_first[first];
+    for (size_t f = first; f < end; f++) {
+        c->funcs.data[f].insn_first = at;
+        sweep(c, &c->funcs.data[f], &c->index->bits[c->index->bit_first[f] / 64]);
+        at += c->funcs.data[f].insn_count;
+    }
+}
+
+static void close_up(struct cfg *c)
+{
+    size_t len = 0;
+    for (size_t f = 0; f < c->funcs.len; f++) {
+        struct cfg_func *fn = &c->funcs.data[f];
+        memmove(c->insns.data + len, c->insns.data + fn->insn_first, fn->insn_count * sizeof *c->insns.data);
+        fn->insn_first = (uint32_t)len;
+        len += fn->insn_count;
+    }
+    c->insns.len = c->insns.cap = len;
+    c->insns.data = xrealloc(c->insns.data, len * sizeof *c->insns.data);
+}
+
+/* Every function's bits start with a word of their own. False: more than can be numbered. */
+static bool index_bits(struct cfg *c)
 {
     struct cfg_index *x = c->index = xmalloc(sizeof *x);
     x->bit_first = xmalloc(c->funcs.len * sizeof *x->bit_first);
-    uint64_t bytes = 0;
+    uint64_t bits = 0;
     for (size_t f = 0; f < c->funcs.len; f++) {
-        x->bit_first[f] = (uint32_t)bytes;
-        bytes += c->funcs.data[f].size;
+        x->bit_first[f] = (uint32_t)bits;
+        bits += ALIGN_UP((uint64_t)c->funcs.data[f].size, 64ull);
+        if (bits >= UINT32_MAX)
+            return false;
     }
-    x->word_count = (size_t)(bytes / 64 + 1);
+    x->word_count = (size_t)(bits / 64);
     x->bits = xmalloc(x->word_count * 8);
     x->rank = xmalloc(x->word_count * 4);
-    for (size_t f = 0; f < c->funcs.len; f++) {
-        const struct cfg_func *fn = &c->funcs.data[f];
-        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-            uint32_t bit = x->bit_first[f] + (uint32_t)(cfg_insn_addr(c, i) - fn->addr);
-            x->bits[bit / 64] |= 1ull << bit % 64;
-        }
-    }
+    return true;
+}
+
+static void rank_bits(const uint64_t *bits, size_t words, uint32_t *rank)
+{
     uint32_t n = 0;
-    for (size_t w = 0; w < x->word_count; w++) {
-        x->rank[w] = n;
-        n += (uint32_t)__builtin_popcountll(x->bits[w]);
+    for (size_t w = 0; w < words; w++) {
+        rank[w] = n;
+        n += (uint32_t)__builtin_popcountll(bits[w]);
     }
+}
+
+/* The function that an address is in, by steps of some bytes: at most eight steps a function. */
+static void index_functions(struct cfg *c)
+{
+    struct cfg_index *x = c->index;
+    uint64_t base = c->funcs.data[0].addr, span = c->funcs.data[c->funcs.len - 1].addr - base;
+    while (span >> x->step_bits > 8 * c->funcs.len)
+        x->step_bits++;
+    x->step_count = (size_t)(span >> x->step_bits) + 1;
+    x->step_func = xmalloc(x->step_count * sizeof *x->step_func);
+    uint32_t f = 0;
+    for (size_t k = 0; k < x->step_count; k++) {
+        while (f + 1 < c->funcs.len && c->funcs.data[f + 1].addr - base <= (uint64_t)k << x->step_bits)
+            f++;
+        x->step_func[k] = f;
+    }
+}
+
+void index_leaders(struct cfg *c)
+{
+    struct cfg_index *x = c->index;
+    x->lead_rank = xmalloc((c->insns.len / 64 + 1) * sizeof *x->lead_rank);
+    rank_bits(x->leads, c->insns.len / 64 + 1, x->lead_rank);
 }
 
 /* needs: image, unwind. fills: funcs, insns, index. */
@@ -166,32 +216,40 @@ int build_functions(struct build *b)
     if (c->funcs.len)
         qsort(c->funcs.data, c->funcs.len, sizeof *c->funcs.data, by_addr);
     refuse_overlaps(c);
-    uint64_t bytes = 0;
-    for (size_t f = 0; f < c->funcs.len; f++) {
-        struct cfg_func *fn = &c->funcs.data[f];
-        bytes += fn->size;
-        if (c->img->entry && fn->addr == c->img->entry)
-            refuse(fn, CFG_REASON_STARTUP);
-    }
-    if (c->funcs.len) {
-        const struct cfg_func *last = &c->funcs.data[c->funcs.len - 1];
-        c->insn_base = c->funcs.data[0].addr;
-        bytes = max_u64(bytes, last->addr + last->size - c->insn_base); /* the last to begin; others are within reach of it */
-    }
-    if (bytes >= UINT32_MAX)
-        return diag_error("%s: its functions cover %llu bytes; at most 4 GiB are handled", c->img->path,
-                          (unsigned long long)bytes);
-    VEC_RESERVE(&c->insns, bytes / 4 + 16);
     for (size_t f = 0; f < c->funcs.len; f++)
-        sweep(c, &c->funcs.data[f]);
-    build_index(c);
+        if (c->img->entry && c->funcs.data[f].addr == c->img->entry)
+            refuse(&c->funcs.data[f], CFG_REASON_STARTUP);
+    const struct cfg_func *last = c->funcs.len ? &c->funcs.data[c->funcs.len - 1] : NULL;
+    c->insn_base = c->funcs.len ? c->funcs.data[0].addr : 0;
+    if (!index_bits(c) || (last && last->addr + last->size - c->insn_base >= UINT32_MAX))
+        return diag_error("%s: its functions reach over more than the 4 GiB that are handled", c->img->path);
+    c->insns.data = xmalloc(c->index->word_count * 64 * sizeof *c->insns.data); /* touched only as far as it gets used */
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, sweep_range, c);
+    close_up(c);
+    rank_bits(c->index->bits, c->index->word_count, c->index->rank);
+    if (c->funcs.len)
+        index_functions(c);
     return 0;
 }
 
 /* ---- look-ups ---- */
 
+static uint32_t func_by_index(const struct cfg *c, uint64_t addr)
+{
+    const struct cfg_index *x = c->index;
+    uint64_t step = (addr - c->insn_base) >> x->step_bits;
+    uint32_t f = x->step_func[step < x->step_count ? step : x->step_count - 1];
+    if (addr < c->insn_base)
+        return ID_NONE;
+    while (f + 1 < c->funcs.len && c->funcs.data[f + 1].addr <= addr)
+        f++;
+    return func_holds(&c->funcs.data[f], addr) ? f : ID_NONE;
+}
+
 uint32_t cfg_func_at(const struct cfg *c, uint64_t addr)
 {
+    if (c->index && c->index->step_func)
+        return func_by_index(c, addr);
     size_t lo = 0, hi = c->funcs.len; /* the first that starts after addr is in [lo, hi] */
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
@@ -233,13 +291,20 @@ struct x86_insn cfg_insn(const struct cfg *c, uint32_t i)
 
 uint32_t func_of_insn(const struct cfg *c, uint32_t insn) { return cfg_func_at(c, cfg_insn_addr(c, insn)); }
 
-uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)
+uint32_t block_of_leader(const struct cfg *c, uint32_t insn)
 {
-    uint32_t f = cfg_func_at(c, addr);
-    if (f == ID_NONE || c->funcs.data[f].block_count == 0)
+    const struct cfg_index *x = c->index;
+    uint64_t word = x->leads[insn / 64];
+    if (!(word >> insn % 64 & 1))
         return ID_NONE;
-    uint32_t lo = c->funcs.data[f].block_first, hi = lo + c->funcs.data[f].block_count;
-    while (hi - lo > 1) { /* blocks tile the function */
+    return x->lead_rank[insn / 64] + (uint32_t)__builtin_popcountll(word & ((1ull << insn % 64) - 1));
+}
+
+/* Of a loaded cfg: blocks tile the function. */
+static uint32_t search_block(const struct cfg *c, const struct cfg_func *f, uint64_t addr)
+{
+    uint32_t lo = f->block_first, hi = lo + f->block_count;
+    while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (c->blocks.data[mid].addr <= addr)
             lo = mid;
@@ -249,8 +314,21 @@ uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)
     return lo;
 }
 
+uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)
+{
+    uint32_t f = cfg_func_at(c, addr);
+    return f == ID_NONE || c->funcs.data[f].block_count == 0 ? ID_NONE : search_block(c, &c->funcs.data[f], addr);
+}
+
 uint32_t cfg_block_start(const struct cfg *c, uint64_t addr)
 {
-    uint32_t b = cfg_block_at(c, addr);
-    return b != ID_NONE && c->blocks.data[b].addr == addr ? b : ID_NONE;
+    uint32_t f = cfg_func_at(c, addr);
+    if (f == ID_NONE || c->funcs.data[f].block_count == 0)
+        return ID_NONE;
+    if (c->index && c->index->lead_rank) {
+        uint32_t i = insn_in_func(c, f, addr);
+        return i == ID_NONE ? ID_NONE : block_of_leader(c, i);
+    }
+    uint32_t b = search_block(c, &c->funcs.data[f], addr);
+    return c->blocks.data[b].addr == addr ? b : ID_NONE;
 }

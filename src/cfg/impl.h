@@ -10,10 +10,15 @@
 /* Address to instruction in constant time: one bit for each byte of all functions, in function order, and the number of
  * bits set before each word. Instruction ids count the set bits. */
 struct cfg_index {
-    uint32_t *bit_first; /* [funcs.len]: bit of the function's first byte */
+    uint32_t *bit_first; /* [funcs.len]: bit of the function's first byte, the first of a word */
     uint64_t *bits;
     uint32_t *rank;
     size_t word_count;
+    uint32_t *step_func; /* the last function that starts at or before each step of 1 << step_bits bytes from insn_base */
+    size_t step_count;
+    unsigned step_bits;
+    uint64_t *leads;     /* a bit for each instruction: a block starts there; NULL before there are blocks */
+    uint32_t *lead_rank; /* as rank */
 };
 
 enum mark { /* of an instruction */
@@ -165,7 +170,8 @@ uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_
 
 /* blocks.c */
 void build_blocks(struct build *b);
-uint32_t block_of_leader(const struct cfg *c, uint32_t func, uint32_t insn); /* block that starts there, or ID_NONE */
+uint32_t block_of_leader(const struct cfg *c, uint32_t insn); /* block that starts there, or ID_NONE */
+void index_leaders(struct cfg *c); /* functions.c: index->leads are complete */
 
 /* loops.c */
 void build_loops(struct cfg *c);

@@ -13,8 +13,14 @@
 
 #include <stdlib.h>
 
+struct loop_list { /* of a range of functions; ids count from its start */
+    VEC(struct cfg_loop) loops;
+    VEC(uint32_t) members;
+};
+
 struct work { /* nodes: 0 the virtual root, block k of the function is k + 1; "number" is the place in DFS preorder */
-    const struct cfg *c;
+    struct cfg *c;
+    struct loop_list *out;
     const struct cfg_func *f;
     uint32_t n; /* nodes */
     uint32_t cap;
@@ -226,51 +232,52 @@ static bool collapse_loop(struct work *w, uint32_t h)
 /* Headers in block order become the function's loops; w->next[number] is the id of a header's loop. */
 static void publish_loops(struct cfg *c, struct work *w, struct cfg_func *f)
 {
-    f->loop_first = (uint32_t)c->loops.len;
+    struct loop_list *out = w->out;
     for (uint32_t v = 1; v < w->n; v++) {
         uint32_t k = w->number[v];
         if (w->next[k] == ID_NONE)
             continue;
-        w->next[k] = (uint32_t)c->loops.len;
+        w->next[k] = (uint32_t)out->loops.len;
         struct cfg_loop l = {.func = (uint32_t)(f - c->funcs.data), .header = f->block_first + v - 1, .parent = ID_NONE};
         c->blocks.data[l.header].flags |= CFG_BLOCK_LOOP_HEADER;
-        VEC_PUSH(&c->loops, l);
+        VEC_PUSH(&out->loops, l);
     }
-    f->loop_count = (uint32_t)c->loops.len - f->loop_first;
+    f->loop_count = (uint32_t)out->loops.len - f->loop_first;
     for (uint32_t k = 1; k < w->n; k++) {
         uint32_t around = w->loop_of[k] ? w->next[w->loop_of[k]] : ID_NONE, own = w->next[k];
         c->blocks.data[f->block_first + w->node_at[k] - 1].loop = own != ID_NONE ? own : around;
         if (own != ID_NONE)
-            c->loops.data[own].parent = around;
+            out->loops.data[own].parent = around;
     }
 }
 
-static void set_depths(struct cfg *c, const struct cfg_func *f)
+static void set_depths(struct loop_list *out, const struct cfg_func *f)
 {
     for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
         uint32_t depth = 0;
-        for (uint32_t up = l; up != ID_NONE; up = c->loops.data[up].parent)
+        for (uint32_t up = l; up != ID_NONE; up = out->loops.data[up].parent)
             depth++;
-        c->loops.data[l].depth = depth;
+        out->loops.data[l].depth = depth;
     }
 }
 
-static void list_members(struct cfg *c, const struct cfg_func *f)
+static void list_members(const struct cfg *c, struct loop_list *out, const struct cfg_func *f)
 {
+    struct cfg_loop *loops = out->loops.data;
     for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
-        for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = c->loops.data[l].parent)
-            c->loops.data[l].member_count++;
-    size_t at = c->loop_members.len;
+        for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = loops[l].parent)
+            loops[l].member_count++;
+    size_t at = out->members.len;
     for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
-        c->loops.data[l].member_first = (uint32_t)at;
-        at += c->loops.data[l].member_count;
-        c->loops.data[l].member_count = 0;
+        loops[l].member_first = (uint32_t)at;
+        at += loops[l].member_count;
+        loops[l].member_count = 0;
     }
-    VEC_RESERVE(&c->loop_members, at);
-    c->loop_members.len = at;
+    VEC_RESERVE(&out->members, at);
+    out->members.len = at;
     for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
-        for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = c->loops.data[l].parent)
-            c->loop_members.data[c->loops.data[l].member_first + c->loops.data[l].member_count++] = k;
+        for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = loops[l].parent)
+            out->members.data[loops[l].member_first + loops[l].member_count++] = k;
 }
 
 /* A cycle needs an edge that does not go forwards in the text. */
@@ -303,18 +310,71 @@ static void loops_of_function(struct cfg *c, struct work *w, struct cfg_func *f)
         if (collapse_loop(w, k))
             w->next[k] = 0;
     publish_loops(c, w, f);
-    set_depths(c, f);
-    list_members(c, f);
+    set_depths(w->out, f);
+    list_members(c, w->out, f);
+}
+
+#define FUNCS_A_RANGE 64
+
+struct finder {
+    struct cfg *c;
+    struct loop_list *lists;
+};
+
+static void loops_of_range(void *ctx, size_t first, size_t end)
+{
+    const struct finder *all = ctx;
+    struct work w = {.c = all->c, .out = &all->lists[first / FUNCS_A_RANGE]};
+    for (size_t k = first; k < end; k++) {
+        struct cfg_func *f = &w.c->funcs.data[k];
+        f->loop_first = (uint32_t)w.out->loops.len;
+        if (may_loop(w.c, f))
+            loops_of_function(w.c, &w, f);
+    }
+    work_fini(&w);
+}
+
+/* The ids of one function become those of the whole. */
+static void take_function(struct cfg *c, const struct loop_list *from, struct cfg_func *f, uint32_t by, uint32_t members)
+{
+    for (uint32_t k = f->loop_first; k < f->loop_first + f->loop_count; k++) {
+        struct cfg_loop l = from->loops.data[k];
+        l.parent += l.parent == ID_NONE ? 0 : by;
+        l.member_first += members;
+        c->loops.data[c->loops.len++] = l;
+    }
+    for (uint32_t k = f->block_first; f->loop_count && k < f->block_first + f->block_count; k++)
+        c->blocks.data[k].loop += c->blocks.data[k].loop == ID_NONE ? 0 : by;
+    f->loop_first += by;
+}
+
+static void join_lists(struct cfg *c, struct loop_list *lists, size_t count)
+{
+    size_t loops = 0, members = 0;
+    for (size_t k = 0; k < count; k++) {
+        loops += lists[k].loops.len;
+        members += lists[k].members.len;
+    }
+    VEC_RESERVE(&c->loops, loops);
+    VEC_RESERVE(&c->loop_members, members);
+    for (size_t k = 0; k < count; k++) {
+        uint32_t by = (uint32_t)c->loops.len, before = (uint32_t)c->loop_members.len;
+        for (size_t f = k * FUNCS_A_RANGE; f < c->funcs.len && f < (k + 1) * FUNCS_A_RANGE; f++)
+            take_function(c, &lists[k], &c->funcs.data[f], by, before);
+        if (lists[k].members.len)
+            memcpy(c->loop_members.data + before, lists[k].members.data, lists[k].members.len * sizeof(uint32_t));
+        c->loop_members.len += lists[k].members.len;
+        VEC_FREE(&lists[k].loops);
+        VEC_FREE(&lists[k].members);
+    }
 }
 
 /* needs: blocks, edges. fills: loops, loop_members, blocks' loop and LOOP_HEADER. */
 void build_loops(struct cfg *c)
 {
-    struct work w = {.c = c};
-    for (size_t k = 0; k < c->funcs.len; k++) {
-        c->funcs.data[k].loop_first = (uint32_t)c->loops.len;
-        if (may_loop(c, &c->funcs.data[k]))
-            loops_of_function(c, &w, &c->funcs.data[k]);
-    }
-    work_fini(&w);
+    size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
+    struct finder all = {c, xmalloc(count * sizeof *all.lists)};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, loops_of_range, &all);
+    join_lists(c, all.lists, count);
+    free(all.lists);
 }

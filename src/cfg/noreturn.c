@@ -114,22 +114,24 @@ static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, co
     return false;
 }
 
-/* needs: functions. fills: marks NORETURN of call instructions. */
-void build_noreturn(struct build *b)
+#define FUNCS_A_RANGE 64
+
+struct finder {
+    const struct build *b;
+    uint8_t *lacks; /* [funcs.len] */
+};
+
+static void judge_range(void *ctx, size_t first, size_t end)
+{
+    const struct finder *n = ctx;
+    for (size_t k = first; k < end; k++)
+        n->lacks[k] = may_lack_return(n->b, &n->b->c->funcs.data[k]);
+}
+
+static void mark_calls(const struct build *b, const struct cfg_func *f, const uint8_t *lacks)
 {
     const struct cfg *c = b->c;
-    uint8_t *lacks = xmalloc(c->funcs.len + 1);
-    for (size_t k = 0; k < c->funcs.len; k++)
-        lacks[k] = may_lack_return(b, &c->funcs.data[k]);
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t k = 0; k < c->funcs.len; k++)
-            if (lacks[k] && !c->funcs.data[k].is_plt && jumps_to_returning(c, &c->funcs.data[k], lacks)) {
-                lacks[k] = 0;
-                changed = true;
-            }
-    }
-    for (uint32_t i = 0; i < c->insns.len; i++) {
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
         uint8_t kind = cfg_shape(c, i)->kind;
         if (kind != X86_CALL && kind != X86_CALL_IND)
             continue;
@@ -140,5 +142,30 @@ void build_noreturn(struct build *b)
         if ((at_entry && lacks[g]) || is_known(name) || (is_error(name) && is_status_set(b, i)))
             b->marks[i] |= MARK_NORETURN;
     }
+}
+
+static void mark_range(void *ctx, size_t first, size_t end)
+{
+    const struct finder *n = ctx;
+    for (size_t k = first; k < end; k++)
+        mark_calls(n->b, &n->b->c->funcs.data[k], n->lacks);
+}
+
+/* needs: functions. fills: marks NORETURN of call instructions. */
+void build_noreturn(struct build *b)
+{
+    const struct cfg *c = b->c;
+    uint8_t *lacks = xmalloc(c->funcs.len + 1);
+    struct finder n = {b, lacks};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, judge_range, &n);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t k = 0; k < c->funcs.len; k++)
+            if (lacks[k] && !c->funcs.data[k].is_plt && jumps_to_returning(c, &c->funcs.data[k], lacks)) {
+                lacks[k] = 0;
+                changed = true;
+            }
+    }
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, mark_range, &n);
     free(lacks);
 }

@@ -11,6 +11,7 @@
 #include "cfg/impl.h"
 
 #include <elf.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #define ENTRIES_MOST 65536
@@ -338,17 +339,28 @@ static void resolve_function(struct build *b, size_t first, size_t end, struct s
 }
 
 /* Where tables start, as far as jumps say that need no knowledge of others: so that no table is measured into the next. */
-static void learn_starts(struct build *b, struct slice_result *r)
+static void starts_of_range(void *ctx, size_t first, size_t end)
 {
-    for (size_t k = 0; k < b->jumps.len; k++) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct build *b = ctx;
+    struct slice_result r = {0};
+    for (size_t k = first; k < end; k++) {
         const struct jump *j = &b->jumps.data[k];
         if (b->c->funcs.data[j->func].is_plt)
             continue;
-        slice_jump(b, j->insn, j->func, r);
-        for (size_t t = 0; r->class == JUMP_TABLE && !r->is_single && t < r->refs.len; t++)
-            if (image_is_readonly_data(b->img, r->refs.data[t].addr))
-                VEC_PUSH(&b->table_starts, r->refs.data[t].addr);
+        slice_jump(b, j->insn, j->func, &r);
+        pthread_mutex_lock(&lock);
+        for (size_t t = 0; r.class == JUMP_TABLE && !r.is_single && t < r.refs.len; t++)
+            if (image_is_readonly_data(b->img, r.refs.data[t].addr))
+                VEC_PUSH(&b->table_starts, r.refs.data[t].addr);
+        pthread_mutex_unlock(&lock);
     }
+    slice_result_fini(&r);
+}
+
+static void learn_starts(struct build *b)
+{
+    parallel_for(b->jumps.len, 64, starts_of_range, b);
     b->table_starts.len = sort_unique_u64(b->table_starts.data, b->table_starts.len);
 }
 
@@ -510,7 +522,7 @@ void build_tables(struct build *b)
 {
     struct slice_result r = {0};
     list_jumps(b);
-    learn_starts(b, &r);
+    learn_starts(b);
     for (size_t k = 0, end; k < b->jumps.len; k = end) {
         for (end = k + 1; end < b->jumps.len && b->jumps.data[end].func == b->jumps.data[k].func; end++)
             ;

@@ -7,6 +7,7 @@
 #include "cfg/impl.h"
 
 #include <elf.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 /* Radix sort by bytes: the values are addresses, so that only some of the bytes differ. */
@@ -47,7 +48,31 @@ size_t sort_unique_u64(uint64_t *v, size_t n)
     return out;
 }
 
+/* ---- what several threads write: marks, and rare things under a lock ---- */
+
+#define FUNCS_A_RANGE 64
+
+static pthread_mutex_t rare = PTHREAD_MUTEX_INITIALIZER;
+
+static void set_mark(struct build *b, uint32_t insn, unsigned mark)
+{
+    if ((__atomic_load_n(&b->marks[insn], __ATOMIC_RELAXED) & mark) != mark)
+        __atomic_fetch_or(&b->marks[insn], (uint8_t)mark, __ATOMIC_RELAXED);
+}
+
+static void set_entry_known(struct build *b, uint32_t func) { __atomic_store_n(&b->entry_known[func], 1, __ATOMIC_RELAXED); }
+
 /* ---- direct branches ---- */
+
+struct branch_list {
+    struct branch *data;
+    size_t len, cap;
+};
+
+struct brancher { /* finds the branches of ranges of functions, each in a list of its own */
+    struct build *b;
+    struct branch_list *lists;
+};
 
 /* glibc skips a lock prefix when there is one thread: `je 1f; lock; 1: cmpxchg ...`. The branch is made to go to the
  * prefix: always locked means the same. */
@@ -59,20 +84,22 @@ static uint32_t at_lock_prefix(struct build *b, uint32_t branch, uint32_t g)
     const uint8_t *p = image_at(b->img, prefix, 1);
     if (to == ID_NONE || !p || *p != 0xf0 || *distance == INT32_MIN)
         return ID_NONE;
-    VEC_PUSH(&b->c->split_targets, target);
     --*distance;
+    pthread_mutex_lock(&rare);
+    VEC_PUSH(&b->c->split_targets, target);
+    pthread_mutex_unlock(&rare);
     return to;
 }
 
 static void mark_call(struct build *b, uint32_t g, uint32_t to)
 {
     if (to == b->c->funcs.data[g].insn_first)
-        b->entry_known[g] = 1;
+        set_entry_known(b, g);
     else
-        b->marks[to] |= MARK_LEADER | MARK_CALLED;
+        set_mark(b, to, MARK_LEADER | MARK_CALLED);
 }
 
-static void mark_branch(struct build *b, uint32_t f, uint32_t from)
+static void mark_branch(struct build *b, struct branch_list *out, uint32_t f, uint32_t from)
 {
     struct cfg *c = b->c;
     uint64_t target = cfg_insn_target(c, from);
@@ -83,33 +110,60 @@ static void mark_branch(struct build *b, uint32_t f, uint32_t from)
     if (to == ID_NONE)
         to = at_lock_prefix(b, from, g);
     if (to == ID_NONE) {
+        pthread_mutex_lock(&rare);
         refuse(&c->funcs.data[g], CFG_REASON_SPLIT_INSN);
+        pthread_mutex_unlock(&rare);
     } else if (cfg_shape(c, from)->kind == X86_CALL) {
         mark_call(b, g, to);
     } else {
         struct branch br = {to, from};
-        b->marks[to] |= MARK_LEADER;
-        VEC_PUSH(&b->branches, br);
+        set_mark(b, to, MARK_LEADER);
+        VEC_PUSH(out, br);
     }
+}
+
+static void branches_of_range(void *ctx, size_t first, size_t end)
+{
+    const struct brancher *all = ctx;
+    const struct cfg *c = all->b->c;
+    for (size_t f = first; f < end; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+            if (is_direct_jump(cfg_shape(c, i)) || cfg_shape(c, i)->kind == X86_CALL)
+                mark_branch(all->b, &all->lists[first / FUNCS_A_RANGE], (uint32_t)f, i);
+    }
+}
+
+/* By to, then from. */
+static void sort_branches(struct build *b, struct branch_list *lists, size_t count)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < count; k++)
+        n += lists[k].len;
+    uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
+    n = 0;
+    for (size_t k = 0; k < count; k++) {
+        for (size_t i = 0; i < lists[k].len; i++)
+            keys[n++] = (uint64_t)lists[k].data[i].to << 32 | lists[k].data[i].from;
+        VEC_FREE(&lists[k]);
+    }
+    sort_u64(keys, n);
+    b->branches.data = xmalloc((n + 1) * sizeof *b->branches.data);
+    b->branches.len = b->branches.cap = n;
+    for (size_t k = 0; k < n; k++)
+        b->branches.data[k] = (struct branch){(uint32_t)(keys[k] >> 32), (uint32_t)keys[k]};
+    free(keys);
 }
 
 /* needs: functions. fills: marks, branches, split_targets, reason SPLIT_INSN. */
 void build_branch_targets(struct build *b)
 {
     struct cfg *c = b->c;
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
-        const struct cfg_func *fn = &c->funcs.data[f];
-        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-            if (is_direct_jump(cfg_shape(c, i)) || cfg_shape(c, i)->kind == X86_CALL)
-                mark_branch(b, f, i);
-    }
-    uint64_t *keys = xmalloc((b->branches.len + 1) * sizeof *keys);
-    for (size_t k = 0; k < b->branches.len; k++)
-        keys[k] = (uint64_t)b->branches.data[k].to << 32 | b->branches.data[k].from;
-    sort_u64(keys, b->branches.len);
-    for (size_t k = 0; k < b->branches.len; k++)
-        b->branches.data[k] = (struct branch){(uint32_t)(keys[k] >> 32), (uint32_t)keys[k]};
-    free(keys);
+    size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
+    struct brancher all = {b, xmalloc(count * sizeof *all.lists)};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, branches_of_range, &all);
+    sort_branches(b, all.lists, count);
+    free(all.lists);
     c->split_targets.len = sort_unique_u64(c->split_targets.data, c->split_targets.len);
 }
 
@@ -124,17 +178,16 @@ static void mark_address(struct build *b, uint64_t addr, uint64_t place)
     if (to == ID_NONE)
         return;
     if (to == c->funcs.data[g].insn_first) {
-        b->entry_known[g] = 1;
+        set_entry_known(b, g);
         return;
     }
-    b->marks[to] |= MARK_LEADER;
+    struct holder h = {place, to};
+    set_mark(b, to, MARK_LEADER | (place ? 0 : MARK_FREE_LABEL));
+    pthread_mutex_lock(&rare);
     VEC_PUSH(&c->mid_targets, addr);
-    if (place) {
-        struct holder h = {place, to};
+    if (place)
         VEC_PUSH(&b->holders, h);
-    } else {
-        b->marks[to] |= MARK_FREE_LABEL;
-    }
+    pthread_mutex_unlock(&rare);
 }
 
 static void mark_relocs(struct build *b)
@@ -228,6 +281,20 @@ static void mark_operand(struct build *b, const struct x86_insn *i)
     }
 }
 
+#define INSNS_A_RANGE 16384
+
+static void operands_of_range(void *ctx, size_t first, size_t end)
+{
+    struct build *b = ctx;
+    unsigned props = X86_PROP_LEA | (b->img->kind == IMAGE_EXEC ? X86_PROP_IMM_ADDR : 0);
+    for (size_t i = first; i < end; i++) {
+        if (!(cfg_shape(b->c, (uint32_t)i)->props & props))
+            continue;
+        struct x86_insn in = cfg_insn(b->c, (uint32_t)i);
+        mark_operand(b, &in);
+    }
+}
+
 /* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the build). */
 void build_address_targets(struct build *b)
 {
@@ -237,12 +304,7 @@ void build_address_targets(struct build *b)
     if (c->funcs.len)
         for_each_data_word(b, c->funcs.data[0].addr, c->funcs.data[c->funcs.len - 1].addr + c->funcs.data[c->funcs.len - 1].size,
                            mark_word, b);
-    for (uint32_t i = 0; i < c->insns.len; i++) {
-        if (!(cfg_shape(c, i)->props & (X86_PROP_LEA | X86_PROP_IMM_ADDR)))
-            continue;
-        struct x86_insn in = cfg_insn(c, i);
-        mark_operand(b, &in);
-    }
+    parallel_for(c->insns.len, INSNS_A_RANGE, operands_of_range, b);
 }
 
 /* ---- landing pads ---- */
