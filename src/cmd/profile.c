@@ -56,7 +56,8 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
 
 int profile_copies(struct profile *p)
 {
-    struct rewrite_options opt = {.plan = REWRITE_COUNT, .poison = p->args->poison, .all_blocks = p->args->all_blocks};
+    struct rewrite_options opt = {.plan = REWRITE_COUNT, .poison = p->args->poison, .all_blocks = p->args->all_blocks,
+                                  .threads = launch_may_make_threads(p->program)};
     if (p->mode == LAUNCH_MODE_PATH)
         opt.rpath = launch_path_mode_dir(p->program);
     if (launch_copies_make(p->program, &opt) < 0)
@@ -119,9 +120,8 @@ bool profile_counts_are_exact(const struct launch_result *counted)
                           "none were kept. Run it with one thread (for example OMP_NUM_THREADS=1)"),
                false;
     if (counted->flags & WIRE_THREADS)
-        diag_warn("threads",
-                  "the program created threads: they took turns on one processor while they were counted; counts and "
-                  "times are sums over all threads");
+        diag_warn("threads", "the program created threads: counts and times are sums over all threads%s",
+                  counted->flags & WIRE_TURNS ? "; while they were counted, some took turns on one processor" : "");
     if (counted->flags & WIRE_LOST)
         diag_warn("counts-lost",
                   "some counters could not be kept (out of memory, or more than %u processes): counts are too low",

@@ -75,6 +75,7 @@ static void take_copy(struct launch_module *m, const struct copy *c)
     m->map = c->map;
     m->refused = c->refused;
     m->counter_count = c->counter_count;
+    m->owns_gs = c->owns_gs;
     memcpy(m->wire_key, c->wire_key, sizeof m->wire_key);
 }
 
@@ -236,6 +237,8 @@ static bool needs_work(struct launch_program *p, size_t i, const struct rewrite_
         c.refused = "the loader itself stays original";
     else if (m->other_program)
         c.refused = "belongs to another program";
+    else if (opt->threads && p->is_static && !m->is_exe)
+        c.refused = "opened by a static program that makes threads";
     else
         known = copy_known(p->arena, m->path, opt, &c);
     if (!known)
@@ -267,10 +270,25 @@ int copies_make(struct launch_program *p, const struct rewrite_options *opt, siz
     return 0;
 }
 
+static bool some_own_gs(const struct launch_program *p)
+{
+    for (size_t i = 0; i < p->module_count; i++)
+        if (p->modules[i].copy && p->modules[i].owns_gs)
+            return true;
+    return false;
+}
+
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt)
 {
     if (copies_make(p, opt, p->module_count) < 0)
         return -1;
+    p->counts_by_thread = opt->threads && !some_own_gs(p);
+    if (opt->threads && !p->counts_by_thread) {
+        struct rewrite_options without = *opt;
+        without.threads = false;
+        if (copies_make(p, &without, p->module_count) < 0)
+            return -1;
+    }
     if (!opt->rpath)
         return 0;
     return link_libraries(p, opt->rpath);

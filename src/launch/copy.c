@@ -34,8 +34,8 @@ static const char *entry_path(struct arena *a, const char *key, const char *path
     char hash[33];
     stat("/proc/self/exe", &self);
     struct strbuf s = {0};
-    str_printf(&s, "%s %lld %lld.%09ld|%u %d %d|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
-               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks,
+    str_printf(&s, "%s %lld %lld.%09ld|%u %d %d %d|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
+               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks, o->threads,
                o->rpath ? o->rpath : "", o->interp ? o->interp : "", file_base_name(path));
     file_hash_hex(s.data, s.len, hash);
     str_free(&s);
@@ -106,6 +106,7 @@ static bool read_entry(struct arena *a, const char *dir, const char *path, struc
         out->file = arena_printf(a, "%s/%s", dir, file_base_name(path));
         out->map = arena_printf(a, "%s/map", dir);
         out->counter_count = (uint32_t)record_get_u64(meta, "counters");
+        out->owns_gs = record_get_u64(meta, "gs") != 0;
         if (!read_key(record_get(a, meta, "key"), out->wire_key) || !stamp_holds(a, meta, "file", out->file) ||
             !stamp_holds(a, meta, "map", out->map))
             return false;
@@ -163,7 +164,7 @@ static int describe(struct arena *a, const char *file, const char *map, struct s
     str_puts(meta, "key ");
     for (size_t i = 0; i < WIRE_KEY_BYTES; i++)
         str_printf(meta, "%02x", m->key[i]);
-    str_printf(meta, "\ncounters %u\nfile %s\nmap %s\n", m->counter_count, stamp_of(a, file), stamp_of(a, map));
+    str_printf(meta, "\ncounters %u\ngs %u\nfile %s\nmap %s\n", m->counter_count, m->owns_gs, stamp_of(a, file), stamp_of(a, map));
     rewrite_map_close(m);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define READER MTOOL_VERSION "/2" /* another version may see more in the same file */
+#define READER MTOOL_VERSION "/3" /* another version may see more in the same file */
 
 static const char *index_path(struct arena *a, const char *path)
 {
@@ -39,6 +39,7 @@ bool identity_known(struct arena *a, const char *path, struct identity *out)
     out->interp = record_get(a, lines, "interp");
     out->soname = record_get(a, lines, "soname");
     out->foreign = record_get(a, lines, "foreign");
+    out->makes_threads = record_get_u64(lines, "threads") != 0;
     return then && name && reader && out->key && !strcmp(then, now) && !strcmp(name, path) &&
            !strcmp(reader, READER) && strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
 }
@@ -58,9 +59,26 @@ static void remember(struct arena *a, const char *path, const char *stat_before,
         str_printf(&s, "soname %s\n", id->soname);
     if (id->foreign)
         str_printf(&s, "foreign %s\n", id->foreign);
+    if (id->makes_threads)
+        str_puts(&s, "threads 1\n");
     if (record_write(file, &s) < 0)
         diag_debug(1, "cannot write %s: %s", file, strerror(errno));
     str_free(&s);
+}
+
+/* A static executable holds such a function itself; without symbols it must be thought to. */
+static bool makes_threads(const struct image *img)
+{
+    static const char *const makers[] = {"pthread_create", "thrd_create", "clone"};
+    bool has_symbols = false;
+    for (size_t s = 1; s < img->symbol_count; s++) {
+        const struct image_symbol *sym = &img->symbols[s];
+        has_symbols |= !sym->is_dynamic;
+        for (size_t i = 0; i < ARRAY_LEN(makers); i++)
+            if (!strcmp(sym->name, makers[i]) && (img->is_static ? i < 2 : sym->shndx == 0))
+                return true;
+    }
+    return img->is_static && !has_symbols;
 }
 
 int identity_read(struct arena *a, const char *path, struct identity *out)
@@ -76,6 +94,7 @@ int identity_read(struct arena *a, const char *path, struct identity *out)
         out->soname = arena_strdup(a, img->soname);
     if (img->interp)
         out->interp = arena_strdup(a, img->interp);
+    out->makes_threads = makes_threads(img);
     if (img->foreign_runtime)
         out->foreign = arena_strdup(a, img->foreign_runtime);
     image_close(img);

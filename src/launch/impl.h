@@ -28,6 +28,7 @@ struct identity {
     const char *interp;  /* PT_INTERP, NULL if none */
     const char *soname;  /* DT_SONAME, NULL if none */
     const char *foreign; /* foreign run time, NULL if none */
+    bool makes_threads;  /* asks for a function that makes threads, or may hold one */
 };
 bool identity_known(struct arena *a, const char *path, struct identity *out);
 int identity_read(struct arena *a, const char *path, struct identity *out); /* known, else opens the file; -1 after one line */
@@ -46,6 +47,7 @@ struct copy {
     const char *refused;    /* why, NULL if not */
     uint8_t wire_key[WIRE_KEY_BYTES];
     uint32_t counter_count;
+    bool owns_gs; /* see rewrite_map */
 };
 const char *copies_dir(struct arena *a);
 /* From the cache: true if there is a whole copy, or a refusal. Marks it as used now. */
@@ -151,6 +153,7 @@ struct start {
     enum launch_mode mode;
     enum watch watch;
     uint64_t more_bytes; /* of address space, if that is limited */
+    bool maps_upwards; /* new mappings are placed from low addresses to high, so that there is room above them */
     double hertz;
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */

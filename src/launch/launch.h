@@ -24,6 +24,7 @@ struct launch_module {
     bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
     uint8_t wire_key[WIRE_KEY_BYTES]; /* valid with copy: identity embedded in it */
     uint32_t counter_count;           /* valid with copy */
+    bool owns_gs; /* valid with copy: its program cannot be counted with rewrite_options.threads */
 };
 struct launch_program {
     const char *path;        /* real path of the ELF executable that runs (of a script: its interpreter) */
@@ -34,6 +35,9 @@ struct launch_program {
     const char **elf_argv;   /* what the kernel hands to the ELF file in the end: argv, or of a script its interpreter, the
                                 interpreter's argument, the script, the rest */
     const char *key;         /* image key of the executable */
+    bool is_static, is_fixed; /* the executable: has no loader; has fixed addresses */
+    bool made_threads;       /* seen in this or an earlier run */
+    bool counts_by_thread;   /* its copies were made with rewrite_options.threads */
     struct launch_module *modules; /* [0] is the executable */
     size_t module_count, module_cap;
     struct arena *arena;
@@ -50,11 +54,16 @@ void launch_program_free(struct launch_program *p);
  * it may; the program is started with its own. */
 void launch_own_limits(void);
 
+/* May it make threads, and can they then count each for itself (rewrite_options.threads)? Known from earlier runs, else
+ * guessed from what it asks of its libraries; a wrong guess costs time, never a count. */
+bool launch_may_make_threads(const struct launch_program *p);
+
 /* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies. MTOOL_CACHE_MB limits their size. ---- */
 
 /* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten keeps
  * copy NULL and gets `refused`. Damaged cache entries are made again. 0, or -1 after one line (the executable's own failure
- * to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. */
+ * to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. opt->threads is passed over
+ * if a module needs the register that it takes: see counts_by_thread. */
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt);
 /* For LAUNCH_MODE_PATH: the folder to give as opt->rpath, where launch_copies_make puts links to the copies of the
  * libraries by soname. A name only, in p's arena; the same for the same program and libraries. */

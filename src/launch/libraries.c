@@ -165,6 +165,7 @@ static const char *remembered_path(const struct launch_program *p)
 static void recall(struct launch_program *p)
 {
     char *lines = record_read(p->arena, remembered_path(p)), *at = NULL;
+    p->made_threads = lines && record_get_u64(lines, "threads");
     for (char *s = lines ? strtok_r(lines, "\n", &at) : NULL; s; s = strtok_r(NULL, "\n", &at)) {
         const char *path = strncmp(s, "module ", 7) ? NULL : s + 7;
         if (!path || module_find(p, path) || access(path, R_OK) < 0)
@@ -177,6 +178,10 @@ int launch_remember_modules(const struct launch_program *p)
 {
     struct strbuf s = {0};
     size_t n = 0;
+    if (p->made_threads) {
+        str_puts(&s, "threads 1\n");
+        n++;
+    }
     for (size_t i = 0; i < p->module_count && n < REMEMBERED_MOST; i++) {
         const struct launch_module *m = &p->modules[i];
         if (!m->seen_at_run_time || m->other_program || strchr(m->path, '\n'))
@@ -191,6 +196,29 @@ int launch_remember_modules(const struct launch_program *p)
         rc = diag_error("%s: cannot be written: %s; set XDG_CACHE_HOME to a folder that can", path, strerror(errno));
     str_free(&s);
     return rc;
+}
+
+/* Libraries that ask for such a function only to hand it on. */
+static bool hands_on(const char *soname)
+{
+    static const char *const names[] = {"libc.so.6", "libpthread.so.0", "libstdc++.so.6"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (soname && !strcmp(soname, names[i]))
+            return true;
+    return false;
+}
+
+bool launch_may_make_threads(const struct launch_program *p)
+{
+    struct identity id;
+    bool makes = p->made_threads, is_glibc = p->is_static;
+    for (size_t i = 0; i < p->module_count; i++) {
+        const struct launch_module *m = &p->modules[i];
+        is_glibc |= m->is_interp && !strncmp(file_base_name(m->path), "ld-linux", 8); /* others know no IRELATIVE */
+        makes = makes || (!m->is_interp && !m->other_program && !hands_on(m->soname) &&
+                          identity_read(p->arena, m->path, &id) == 0 && id.makes_threads);
+    }
+    return makes && is_glibc;
 }
 
 int libraries_list(struct launch_program *p, const char *interp)

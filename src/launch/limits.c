@@ -8,6 +8,7 @@
 
 #include "launch/impl.h"
 
+#define THREADS_THOUGHT_OF 16 /* that have counters of their own at once; more take turns if memory is short */
 #define COUNTING_BYTES (8ull << 20) /* the runtime's control page, the counter file's head, mappings for a moment */
 
 static const int widened[] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};
@@ -66,7 +67,8 @@ uint64_t limits_more_bytes(const struct launch_program *p)
         if (!m->copy || stat(m->copy, &copy) < 0)
             continue;
         more += (uint64_t)copy.st_size; /* the original, being part of it, may be smaller in memory than as a file */
-        more += 2 * ALIGN_UP(8ull * m->counter_count, 4096ull); /* also mapped once more while they are moved */
+        uint64_t times = p->counts_by_thread ? THREADS_THOUGHT_OF : 2; /* twice for a moment, while they are moved */
+        more += times * ALIGN_UP(8ull * m->counter_count, 4096ull);
     }
     return more;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,11 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
         const char *const *given;
         char *const *wanted;
     } argv = {.given = s->argv};
+    if (s->maps_upwards) {
+        int now = personality(0xffffffff);
+        if (now >= 0)
+            personality((unsigned long)now | ADDR_COMPAT_LAYOUT); /* without it threads take turns */
+    }
     signals_restore(&r->signals);
     limits_restore(s->more_bytes);
     execve(s->path, argv.wanted, env);

@@ -219,6 +219,8 @@ static int fill(struct launch_program *p)
     if (identity_read(p->arena, p->path, &id) < 0 || check_identity(p->path, &id) < 0)
         return -1;
     p->key = id.key;
+    p->is_static = !id.interp;
+    p->is_fixed = id.kind == IMAGE_EXEC;
     module_add(p, p->path, NULL)->is_exe = true;
     if (p->script)
         diag_note("%s is a script; profiling its interpreter %s", p->script, p->path);

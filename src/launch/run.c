@@ -77,6 +77,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     }
     bind_copies(p, &s);
     s.more_bytes = limits_more_bytes(p);
+    s.maps_upwards = p->counts_by_thread && !(p->is_fixed && p->is_static);
     if (s.mode == LAUNCH_MODE_PATH && p->modules[0].copy) {
         s.path = p->modules[0].copy;
         s.argv = p->elf_argv;
@@ -105,6 +106,7 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         rc = run_sampled(p, opt, r);
         break;
     }
+    p->made_threads |= rc == 0 && r->threads_seen;
     *out = rc == 0 ? r : NULL;
     if (rc < 0)
         arena_free(a);

@@ -276,6 +276,62 @@ static bool mark_syscalls(struct cfg *c, const struct cfg_func *fn)
     return ok;
 }
 
+/* ---- functions that run while the dynamic linker relocates ---- */
+
+static void mark_early(const struct rw *w, uint8_t *early, uint64_t addr)
+{
+    uint32_t f = cfg_func_at(w->cfg, addr);
+    if (f != ID_NONE)
+        early[f] = 1;
+}
+
+/* All that a function calls or branches into. True if that is new. */
+static bool spread_early(const struct rw *w, uint8_t *early, uint32_t f)
+{
+    const struct cfg_func *fn = &w->cfg->funcs.data[f];
+    bool any = false;
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+        uint32_t g = has_target(cfg_shape(w->cfg, i)) ? cfg_func_at(w->cfg, cfg_insn_target(w->cfg, i)) : ID_NONE;
+        if (g == ID_NONE || early[g])
+            continue;
+        early[g] = 1;
+        any = true;
+    }
+    return any;
+}
+
+/* Which functions count through gs: all but those that may run before the runtime knows the module, on a thread with a
+ * slot: what chooses the implementation of a function (IFUNC), and what that calls. It calls nothing by the GOT, which
+ * is not filled yet. */
+static void find_gs(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    uint8_t *early = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
+    for (size_t s = 1; s < w->img->symbol_count; s++)
+        if (w->img->symbols[s].type == STT_GNU_IFUNC && w->img->symbols[s].shndx)
+            mark_early(w, early, w->img->symbols[s].addr);
+    for (size_t r = 0; r < w->img->reloc_count; r++)
+        if (w->img->relocs[r].type == R_X86_64_IRELATIVE)
+            mark_early(w, early, (uint64_t)w->img->relocs[r].addend);
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t f = 0; f < c->funcs.len; f++)
+            if (early[f])
+                again |= spread_early(w, early, f);
+    }
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        w->funcs[f].gs = w->opt->threads && w->funcs[f].is_moved && !early[f];
+}
+
+/* Does the module use gs itself, as emulators of other systems do? */
+bool rw_owns_gs(const struct rw *w)
+{
+    for (size_t i = 0; i < w->cfg->insns.len; i++)
+        if (cfg_shape(w->cfg, (uint32_t)i)->props & X86_PROP_GS)
+            return true;
+    return false;
+}
+
 void rw_decide(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -317,6 +373,7 @@ void rw_decide(struct rw *w)
         VEC_PUSH(&w->patches, p);
     }
     patch_exports(w, &l);
+    find_gs(w);
     for (size_t s = 0; s < w->img->section_count && w->opt->plan == REWRITE_COUNT; s++) {
         const struct image_section *sec = &w->img->sections[s];
         if ((sec->flags & SHF_EXECINSTR) && sec->type != SHT_NOBITS)

@@ -25,7 +25,7 @@ static uint64_t counter_addr(const struct rw *w, uint32_t n) { return w->counter
 static unsigned put_counter(const struct emitter *em, uint64_t addr, const struct rw_place *p, uint32_t n)
 {
     rw_put_counter(at_vaddr(em, addr), addr, p, counter_addr(em->w, n));
-    return rw_form_bytes(p->form);
+    return rw_place_bytes(p);
 }
 
 /* Where a direct branch or call to an original address goes now, if no edge says better. */
@@ -138,8 +138,10 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     const struct cfg_block *blk = &c->blocks.data[b];
     uint64_t base = w->funcs[f].addr_new, addr = base + w->insn_off[blk->insn_first];
     uint64_t body = base + w->body_off[b];
-    if (b > c->funcs.data[f].block_first && w->step[b - 1].step)
-        rw_put_step_leave(w, at_vaddr(em, addr - RW_STEP_LEAVE_BYTES), addr - RW_STEP_LEAVE_BYTES, b - 1);
+    if (b > c->funcs.data[f].block_first && w->step[b - 1].step) {
+        uint64_t leave = addr - rw_step_leave_bytes(&w->step[b - 1]);
+        rw_put_step_leave(w, at_vaddr(em, leave), leave, b - 1);
+    }
     bool in_line = w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b];
     uint64_t head = in_line ? base + w->enter_off[b] : body;
     for (uint32_t e = b > c->funcs.data[f].block_first ? c->blocks.data[b - 1].edge_first : 0, n = 0;

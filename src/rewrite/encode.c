@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The bytes of what is inserted: counters, jumps, padding, and the hook around system calls that make processes. */
 #include "rewrite/impl.h"
+#include "wire/wire.h"
 
-unsigned rw_form_bytes(enum rw_form form)
+enum { GS_PREFIX = 0x65 };
+
+unsigned rw_place_bytes(const struct rw_place *p)
 {
     static const uint8_t bytes[RW_FORM_COUNT] = {[RW_FORM_INC] = 7, [RW_FORM_REG] = 18, [RW_FORM_PUSH] = 33};
-    return bytes[form];
+    static const uint8_t accesses[RW_FORM_COUNT] = {[RW_FORM_INC] = 1, [RW_FORM_REG] = 2, [RW_FORM_PUSH] = 2};
+    return bytes[p->form] + (p->gs ? accesses[p->form] : 0u);
 }
 
 static uint8_t *put32(uint8_t *p, uint64_t v)
@@ -21,40 +25,47 @@ static uint8_t *put_bytes(uint8_t *p, const char *bytes, unsigned n)
     return p + n;
 }
 
-/* mov r,[rip->c]; lea r,[r+1]; mov [rip->c],r : 18 bytes */
-static void put_mov_lea_mov(uint8_t *p, uint64_t addr, unsigned r, uint64_t c)
+/* op [rip->c],r or op r,[rip->c] with REX.W, in the thread's own area if gs; addr is where p will stand. */
+uint8_t *rw_put_access(uint8_t *p, uint64_t *addr, bool gs, uint8_t op, unsigned r, uint64_t c)
+{
+    if (gs)
+        *p++ = GS_PREFIX;
+    *p++ = (uint8_t)(0x48 | r >> 3 << 2);
+    *p++ = op;
+    *p++ = (uint8_t)(0x05 | (r & 7) << 3);
+    *addr += gs ? 8 : 7;
+    return put32(p, c - *addr);
+}
+
+/* mov r,[rip->c]; lea r,[r+1]; mov [rip->c],r : 18 bytes, 20 with gs */
+static uint8_t *put_mov_lea_mov(uint8_t *p, uint64_t addr, bool gs, unsigned r, uint64_t c)
 {
     uint8_t hi = (uint8_t)(r >> 3), lo = (uint8_t)(r & 7);
-    *p++ = (uint8_t)(0x48 | hi << 2);
-    *p++ = 0x8b;
-    *p++ = (uint8_t)(0x05 | lo << 3);
-    p = put32(p, c - (addr + 7));
+    p = rw_put_access(p, &addr, gs, 0x8b, r, c);
     *p++ = (uint8_t)(0x48 | hi << 2 | hi);
     *p++ = 0x8d;
     *p++ = (uint8_t)(0x40 | lo << 3 | lo); /* rsp and r12 would need a SIB byte: never chosen */
     *p++ = 1;
-    *p++ = (uint8_t)(0x48 | hi << 2);
-    *p++ = 0x89;
-    *p++ = (uint8_t)(0x05 | lo << 3);
-    put32(p, c - (addr + 18));
+    addr += 4;
+    return rw_put_access(p, &addr, gs, 0x89, r, c);
 }
 
-const uint8_t rw_form_push_pushed[4][2] = {{5, 128}, {6, 136}, {25, 128}, {33, 0}};
+const uint8_t rw_form_push_pushed[2][4][2] = {{{5, 128}, {6, 136}, {25, 128}, {33, 0}},
+                                              {{5, 128}, {6, 136}, {27, 128}, {35, 0}}};
 
 void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t c)
 {
     switch ((enum rw_form)p->form) {
     case RW_FORM_INC:
-        at = put_bytes(at, "\x48\xff\x05", 3);
-        put32(at, c - (addr + 7));
+        rw_put_access(at, &addr, p->gs, 0xff, 0, c);
         return;
     case RW_FORM_REG:
-        put_mov_lea_mov(at, addr, p->reg, c);
+        put_mov_lea_mov(at, addr, p->gs, p->reg, c);
         return;
     case RW_FORM_PUSH: /* lea rsp,[rsp-128]; push rax; ...; pop rax; lea rsp,[rsp+128] */
         at = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
-        put_mov_lea_mov(at, addr + 6, 0, c);
-        put_bytes(at + 18, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+        at = put_mov_lea_mov(at, addr + 6, p->gs, 0, c);
+        put_bytes(at, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
         return;
     case RW_FORM_NONE:
     case RW_FORM_COUNT:
@@ -102,33 +113,42 @@ void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub)
     rw_put_jmp(at, addr + 22, stub);
 }
 
-/* mov eax,number; lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]; jmp to the syscall */
-void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h)
+/* lea rsp,[rsp-128]; call TARGET; lea rsp,[rsp+128]: past the red zone. The runtime keeps all registers. */
+static uint8_t *put_call_out(uint8_t *p, uint64_t addr, uint64_t target)
 {
-    uint8_t *p = at;
-    *p++ = 0xb8;
-    p = put32(p, h->number);
     p = put_bytes(p, "\x48\x8d\x64\x24\x80", 5);
-    rw_put_call(p, h->stub + 10, rw_blob_before_clone(w));
-    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
-    rw_put_jmp(p, h->stub + 23, h->addr + 5);
+    rw_put_call(p, addr + 5, target);
+    return put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
 }
 
-/*   lea rsp,[rsp-128]; call before_clone; lea rsp,[rsp+128]      (before_clone keeps all registers)
- *   syscall; mov rcx,rax; jrcxz child; jmp back
- *   child: mov rcx,[rip->pending]; jrcxz back'; lea rsp,[rsp-128]; call forked; lea rsp,[rsp+128]; back': jmp back */
-const uint8_t rw_syscall_stub_pushed[4][2] = {{5, 128}, {18, 0}, {41, 128}, {54, 0}};
+/*   call out before_clone; syscall; mov rcx,rax; jrcxz child
+ *   call out after_clone; jmp back
+ *   child: mov rcx,[rip->counting]; jrcxz out; mov rcx,WIRE_PCB_VADDR; mov rcx,[rcx]; jrcxz forked; jmp out
+ *   forked: call out forked
+ *   out: jmp back
+ * In the child rcx and r11 are free, as after every system call. */
+const uint8_t rw_syscall_stub_pushed[6][2] = {{5, 128}, {18, 0}, {30, 128}, {43, 0}, {79, 128}, {92, 0}};
 
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back)
 {
-    uint8_t *p = at;
-    p = put_bytes(p, "\x48\x8d\x64\x24\x80", 5);
-    rw_put_call(p, addr + 5, rw_blob_before_clone(w));
-    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00\x0f\x05\x48\x89\xc1\xe3\x02\xeb\x1b", 17); /* jmp back' */
-    p = put_bytes(p, "\x48\x8b\x0d", 3);
-    p = put32(p, w->rw_vaddr + RW_DATA_PENDING - (addr + (uint64_t)(p - at) + 4));
-    p = put_bytes(p, "\xe3\x12\x48\x8d\x64\x24\x80", 7);
-    rw_put_call(p, addr + (uint64_t)(p - at), rw_blob_forked(w));
-    p = put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
+    uint8_t *p = put_call_out(at, addr, rw_blob_before_clone(w));
+    p = put_bytes(p, "\x0f\x05\x48\x89\xc1\xe3\x17", 7);
+    p = put_call_out(p, addr + (uint64_t)(p - at), rw_blob_after_clone(w));
     rw_put_jmp(p, addr + (uint64_t)(p - at), back);
+    p = put_bytes(p + 5, "\x48\x8b\x0d", 3);
+    p = put32(p, w->rw_vaddr + RW_DATA_COUNTING - (addr + (uint64_t)(p - at) + 4));
+    p = put_bytes(p, "\xe3\x23\x48\xb9", 4);
+    uint64_t pcb = WIRE_PCB_VADDR;
+    memcpy(p, &pcb, 8);
+    p = put_bytes(p + 8, "\x48\x8b\x09\xe3\x02\xeb\x12", 7);
+    p = put_call_out(p, addr + (uint64_t)(p - at), rw_blob_forked(w));
+    rw_put_jmp(p, addr + (uint64_t)(p - at), back);
+}
+
+/* mov eax,number; then as above, back to behind the original's system call */
+void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h)
+{
+    *at++ = 0xb8;
+    at = put32(at, h->number);
+    rw_put_syscall_stub(w, at, h->stub + 5, h->addr + 7);
 }

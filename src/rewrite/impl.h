@@ -22,12 +22,13 @@ struct rw_place { /* where and how a block's own counter stands */
     uint16_t at;  /* instructions of the block before it */
     uint8_t form; /* enum rw_form */
     uint8_t reg;  /* RW_FORM_REG: the register */
+    bool gs;      /* the counter is the thread's own */
 };
 
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
     int32_t step;     /* what the register gains each time round */
     uint32_t pending; /* counter that holds the entry value while the loop is under way */
-    uint8_t reg, pad[3];
+    uint8_t reg, gs, pad[2];
 };
 
 struct rw_func {
@@ -36,6 +37,7 @@ struct rw_func {
     bool is_moved;     /* decide */
     bool may_run;      /* decide: its original body may still be executed */
     bool is_patched;   /* decide: gets a jump at its entry */
+    bool gs;           /* decide: its counters are the thread's own */
 };
 
 struct rw_table { /* a new jump table, for one cfg_table or for several that share their address register */
@@ -114,6 +116,7 @@ struct rw {
     uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
     uint64_t eh_frame_vaddr, eh_frame_bytes;                      /* unwind; 0 none */
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
+    uint64_t rela_vaddr, rela_bytes;   /* data: dynamic relocations with one more; 0 none */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
     struct rewrite_stats *stats;
 };
@@ -147,6 +150,7 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
 }
 
 void rw_decide(struct rw *w);
+bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
@@ -164,20 +168,22 @@ void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, 
 int rw_map_write(const struct rw *w, const char *path);
 
 /* encode.c: bytes of what is inserted */
-unsigned rw_form_bytes(enum rw_form form);
+unsigned rw_place_bytes(const struct rw_place *p);
 void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
+uint8_t *rw_put_access(uint8_t *at, uint64_t *addr, bool gs, uint8_t op, unsigned reg, uint64_t counter_addr);
 void rw_put_nops(uint8_t *at, unsigned n);
 void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
-/* For the unwind tables: from which byte on how far the stack pointer is below where it was. */
-extern const uint8_t rw_form_push_pushed[4][2], rw_syscall_stub_pushed[4][2];
-enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 59, RW_HOOK_STUB_BYTES = 28 };
+/* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs. */
+extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[6][2];
+enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 97, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
 
 /* induction.c */
-enum { RW_STEP_ENTER_BYTES = 14, RW_STEP_LEAVE_BYTES = 18 };
+unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */
+unsigned rw_step_leave_bytes(const struct rw_step *s);
 void rw_induction(struct rw *w, uint32_t block);
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
@@ -189,11 +195,13 @@ void rw_blob_put(const struct rw *w, uint8_t *at); /* code at w->text_vaddr, con
 uint64_t rw_blob_init(const struct rw *w);         /* addresses of the blob's entrances in the new code */
 uint64_t rw_blob_entry(const struct rw *w);
 uint64_t rw_blob_before_clone(const struct rw *w);
+uint64_t rw_blob_after_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
+uint64_t rw_blob_register(const struct rw *w);
 enum {
     RW_DATA_BYTES = 4096,
-    RW_DATA_PENDING = 0,
-    RW_DATA_SELF = 8,
+    RW_DATA_EARLY = 0,
+    RW_DATA_COUNTING = 16,
     RW_DATA_DYNAMIC = 64
 }; /* the runtime's words in front of the counters */
 

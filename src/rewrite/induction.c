@@ -86,33 +86,29 @@ void rw_induction(struct rw *w, uint32_t b)
     if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], &s))
         return;
     s.pending = w->counter_count++;
+    s.gs = w->place[b].gs;
     w->step[b] = s;
     w->place[b].form = RW_FORM_NONE;
 }
 
-/* op [rip->target],r with a REX.W prefix: 7 bytes */
-static void put_op(uint8_t *at, uint64_t addr, uint8_t op, uint8_t reg, uint64_t target)
-{
-    uint32_t rel = (uint32_t)(target - (addr + 7));
-    at[0] = (uint8_t)(0x48 | (reg >> 3) << 2);
-    at[1] = op;
-    at[2] = (uint8_t)(0x05 | (reg & 7) << 3);
-    memcpy(at + 3, &rel, 4);
-}
+unsigned rw_step_enter_bytes(const struct rw_step *s) { return !s->step ? 0 : s->gs ? 16 : 14; }
+unsigned rw_step_leave_bytes(const struct rw_step *s) { return !s->step ? 0 : s->gs ? 20 : 18; }
 
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
     const struct rw_step *s = &w->step[b];
-    put_op(at, addr, 0x29, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
-    put_op(at + 7, addr + 7, 0x89, s->reg, w->counters_vaddr + 8ull * s->pending);
+    at = rw_put_access(at, &addr, s->gs, 0x29, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
+    rw_put_access(at, &addr, s->gs, 0x89, s->reg, w->counters_vaddr + 8ull * s->pending);
 }
 
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
     const struct rw_step *s = &w->step[b];
-    put_op(at, addr, 0x01, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
-    uint32_t rel = (uint32_t)(w->counters_vaddr + 8ull * s->pending - (addr + RW_STEP_LEAVE_BYTES));
-    memcpy(at + 7, "\x48\xc7\x05", 3);
-    memcpy(at + 10, &rel, 4);
-    memset(at + 14, 0, 4);
+    uint32_t rel = (uint32_t)(w->counters_vaddr + 8ull * s->pending - (addr + rw_step_leave_bytes(s)));
+    at = rw_put_access(at, &addr, s->gs, 0x01, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
+    if (s->gs)
+        *at++ = 0x65;
+    memcpy(at, "\x48\xc7\x05", 3);
+    memcpy(at + 3, &rel, 4);
+    memset(at + 7, 0, 4);
 }

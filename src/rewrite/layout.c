@@ -81,34 +81,32 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     struct cfg *c = w->cfg;
     struct cfg_block *blk = &c->blocks.data[b];
     uint32_t fall = fall_edge_into(c, fn, b);
-    if (b > fn->block_first && w->step[b - 1].step)
-        off += RW_STEP_LEAVE_BYTES;
+    if (b > fn->block_first)
+        off += rw_step_leave_bytes(&w->step[b - 1]);
     w->insn_off[blk->insn_first] = off;
     if (is_inner_loop_head(c, has_child, b)) {
         uint32_t head = off;
         if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
-            head += rw_form_bytes(w->edge_place[fall].form);
+            head += rw_place_bytes(&w->edge_place[fall]);
         if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
-            head += rw_form_bytes(w->enter_place[b].form);
-        if (w->step[b].step)
-            head += RW_STEP_ENTER_BYTES;
+            head += rw_place_bytes(&w->enter_place[b]);
+        head += rw_step_enter_bytes(&w->step[b]);
         off += ((uint32_t)(blk->addr - fn->addr) - head) & (LOOP_ALIGN - 1);
     }
     if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
-        off += rw_form_bytes(w->edge_place[fall].form);
+        off += rw_place_bytes(&w->edge_place[fall]);
     w->enter_off[b] = off;
     if (w->enter_counter[b] != ID_NONE && enter_in_line(w, fn, b))
-        off += rw_form_bytes(w->enter_place[b].form);
+        off += rw_place_bytes(&w->enter_place[b]);
     w->body_off[b] = off;
-    if (w->step[b].step)
-        off += RW_STEP_ENTER_BYTES;
+    off += rw_step_enter_bytes(&w->step[b]);
     w->turn_off[b] = off;
     for (uint32_t k = 0; k < blk->insn_count; k++) {
         uint32_t i = blk->insn_first + k;
         if (k > 0)
             w->insn_off[i] = off;
         if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
-            off += rw_form_bytes(w->place[b].form);
+            off += rw_place_bytes(&w->place[b]);
         off += insn_bytes(w, i);
     }
     return off;
@@ -136,13 +134,13 @@ static uint32_t put_stubs(struct rw *w, uint32_t f, uint32_t off)
         const struct cfg_block *blk = &c->blocks.data[b];
         if (w->enter_counter[b] != ID_NONE && !enter_in_line(w, fn, b)) {
             w->enter_off[b] = off;
-            off += rw_form_bytes(w->enter_place[b].form) + 5;
+            off += rw_place_bytes(&w->enter_place[b]) + 5;
         }
         for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
             if (w->edge_counter[e] == ID_NONE || c->edges.data[e].kind == CFG_EDGE_FALL)
                 continue;
             w->edge_stub_off[e] = off;
-            off += rw_form_bytes(w->edge_place[e].form) + 5;
+            off += rw_place_bytes(&w->edge_place[e]) + 5;
         }
         map_put_hooks(w, blk, b, &off);
     }
@@ -164,7 +162,7 @@ static bool grow_branches(struct rw *w, uint32_t f)
             continue;
         uint32_t to = branch_off(w, f, blk), end = w->insn_off[i] + 2;
         if (w->block_counter[b] != ID_NONE && w->place[b].at == blk->insn_count - 1)
-            end += rw_form_bytes(w->place[b].form);
+            end += rw_place_bytes(&w->place[b]);
         if (blk->insn_count == 1)
             end = w->turn_off[b] + (end - w->insn_off[i]);
         int64_t rel = (int64_t)to - (int64_t)end;
@@ -197,7 +195,7 @@ static void layout_groups(struct rw *w)
             continue;
         struct rw_func *fn = &w->funcs[c->blocks.data[ge->to].func];
         ge->stub_off = fn->size_new;
-        fn->size_new += rw_form_bytes(w->enter_place[ge->to].form) + 5;
+        fn->size_new += rw_place_bytes(&w->enter_place[ge->to]) + 5;
     }
 }
 

@@ -5,7 +5,8 @@
  *
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg
- *   88  block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks]
+ *   88  1: the module uses gs itself
+ *   96  block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks]
  *       step {int32 step, pending counter, register}[blocks]: step 0 plain, else the counter is step times the count
  *       group edges {group, to, counter, unused}[group edges], padding to 8, block_addr_new[blocks], path, cfg
  */
@@ -14,13 +15,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAP_VERSION = 2, MAP_HEADER_BYTES = 88 };
+enum { MAP_VERSION = 3, MAP_HEADER_BYTES = 96 };
 
 struct map_header {
     char magic[8];
     uint32_t version, counters, blocks, edges, group_edges, groups;
     uint8_t key[16];
-    uint64_t counters_vaddr, text_new_lo, text_new_hi, path_len, cfg_len;
+    uint64_t counters_vaddr, text_new_lo, text_new_hi, path_len, cfg_len, owns_gs;
 };
 _Static_assert(sizeof(struct map_header) == MAP_HEADER_BYTES, "the map's header is drawn above");
 
@@ -52,7 +53,8 @@ int rw_map_write(const struct rw *w, const char *path)
                            .text_new_lo = w->text_vaddr,
                            .text_new_hi = w->text_vaddr + w->text_bytes,
                            .path_len = strlen(real) + 1,
-                           .cfg_len = saved.len};
+                           .cfg_len = saved.len,
+                           .owns_gs = rw_owns_gs(w)};
     memcpy(h.key, w->key, sizeof h.key);
     str_put(&s, &h, sizeof h);
     str_put(&s, w->block_counter, c->blocks.len * 4);
@@ -118,6 +120,7 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     p->counters_vaddr = h.counters_vaddr;
     p->text_new_lo = h.text_new_lo;
     p->text_new_hi = h.text_new_hi;
+    p->owns_gs = h.owns_gs != 0;
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
     if (!(p->block_counter = take(&r, h.blocks, 4)) || !(p->edge_counter = take(&r, h.edges, 4)) ||

@@ -6,13 +6,13 @@
 
 #include <stdlib.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-7" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-8" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
     struct strbuf s = {0};
-    str_printf(&s, "%s %s plan %d poison %d all %d", REWRITE_FORMAT, w->img->key, (int)w->opt->plan, w->opt->poison,
-               w->opt->all_blocks);
+    str_printf(&s, "%s %s plan %d poison %d all %d threads %d", REWRITE_FORMAT, w->img->key, (int)w->opt->plan,
+               w->opt->poison, w->opt->all_blocks, w->opt->threads);
     char hex[33];
     file_hash_hex(s.data, s.len, hex);
     for (int i = 0; i < 16; i++) {

@@ -10,9 +10,9 @@
 
 enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
 
-static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i)
+static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i, bool gs)
 {
-    struct rw_place p = {0, RW_FORM_INC, 0};
+    struct rw_place p = {0, RW_FORM_INC, 0, gs};
     if (!(live->flags_live[i] & ~X86_CF))
         return p;
     for (uint8_t r = 0; r < 16; r++) {
@@ -28,14 +28,14 @@ static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i)
 
 /* The first place with dead flags; else the first with a dead register; else the start. */
 static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liveness *live, const struct cfg_func *fn,
-                                     const struct cfg_block *b)
+                                     const struct cfg_block *b, bool gs)
 {
     uint32_t first = b->insn_first - fn->insn_first, n = b->insn_count < LOOK_MOST ? b->insn_count : LOOK_MOST;
-    struct rw_place best = form_at(live, first);
+    struct rw_place best = form_at(live, first, gs);
     for (uint32_t k = 1; k < n && best.form != RW_FORM_INC; k++) {
         if (cfg_shape(c, b->insn_first + k - 1)->kind == X86_SYSCALL)
             break; /* may not come back */
-        struct rw_place p = form_at(live, first + k);
+        struct rw_place p = form_at(live, first + k, gs);
         if (p.form < best.form) {
             best = p;
             best.at = (uint16_t)k;
@@ -51,29 +51,32 @@ void rw_place(struct rw *w)
     w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
     w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
     w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
-    for (size_t e = 0; e < c->edges.len; e++)
-        w->edge_place[e].form = RW_FORM_PUSH; /* into another function: nothing known there */
+    for (size_t e = 0; e < c->edges.len; e++) { /* into another function: nothing known there */
+        w->edge_place[e].form = RW_FORM_PUSH;
+        w->edge_place[e].gs = w->funcs[c->blocks.data[c->edges.data[e].from].func].gs;
+    }
     if (!w->counter_count)
         return;
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         if (!w->funcs[f].is_moved)
             continue;
+        bool gs = w->funcs[f].gs;
         struct arena *scratch = arena_new();
         struct cfg_liveness live = {0};
         cfg_liveness_build(c, f, scratch, &live);
         cfg_for_each_block(c, fn, b)
         {
             const struct cfg_block *blk = &c->blocks.data[b];
-            w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first);
+            w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first, gs);
             for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
                 uint32_t to = c->edges.data[e].to;
                 if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
-                    w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first);
+                    w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first, gs);
             }
             if (w->block_counter[b] == ID_NONE)
                 continue;
-            w->place[b] = best_in_block(c, &live, fn, blk);
+            w->place[b] = best_in_block(c, &live, fn, blk, gs);
             bool has_next = b + 1 < fn->block_first + fn->block_count;
             if (has_next && !live.flags_live[blk->insn_first - fn->insn_first] &&
                 !live.flags_live[c->blocks.data[b + 1].insn_first - fn->insn_first])

@@ -21,6 +21,7 @@ struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
     bool all_blocks;    /* a counter in every block instead of the spanning tree: for tests */
+    bool threads;       /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
 };
@@ -51,6 +52,7 @@ struct rewrite_map {
     uint64_t *block_addr_new; /* [cfg->blocks.len] address of the copy, 0 if none */
     uint64_t counters_vaddr;  /* of the counter segment in the rewritten module */
     uint64_t text_new_lo, text_new_hi;
+    bool owns_gs;  /* the module uses gs itself: nothing in its process may be rewritten with `threads` */
     char *in_path; /* the original */
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */

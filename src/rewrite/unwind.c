@@ -40,8 +40,8 @@ static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t 
 
 static void note_counter(struct states *s, uint32_t off, const struct rw_place *p)
 {
-    for (size_t k = 0; p->form == RW_FORM_PUSH && k < ARRAY_LEN(rw_form_push_pushed); k++)
-        note(s, off + rw_form_push_pushed[k][0], IMAGE_STATE_HERE, rw_form_push_pushed[k][1]);
+    for (size_t k = 0; p->form == RW_FORM_PUSH && k < ARRAY_LEN(rw_form_push_pushed[0]); k++)
+        note(s, off + rw_form_push_pushed[p->gs][k][0], IMAGE_STATE_HERE, rw_form_push_pushed[p->gs][k][1]);
 }
 
 static void note_block(struct states *s, const struct cfg_func *fn, uint32_t b)

@@ -95,10 +95,27 @@ static char *run_path(const struct rw *w)
     return out;
 }
 
+/* The old relocations and room for one more, which makes the dynamic linker call the runtime (rt_register) before any
+ * other code of the module runs, so that threads that have slots may run it. The bytes come last (put_rela). */
+static void make_room_for_rela(struct rw *w)
+{
+    if (!w->opt->threads || w->opt->plan != REWRITE_COUNT || w->img->is_static || !w->counter_count)
+        return;
+    uint64_t old = dynamic_value(w->img, DT_RELA), size = old ? dynamic_value(w->img, DT_RELASZ) : 0;
+    uint64_t plt = dynamic_value(w->img, DT_JMPREL), plt_size = plt ? dynamic_value(w->img, DT_PLTRELSZ) : 0;
+    if (plt_size && plt >= old && plt + plt_size == old + size)
+        size -= plt_size; /* some linkers let the one end in the other, which the dynamic linker sees by their addresses */
+    w->rela_vaddr = w->ro_vaddr + w->ro.len;
+    w->rela_bytes = size + sizeof(Elf64_Rela);
+    for (uint64_t i = 0; i < w->rela_bytes; i++)
+        str_put(&w->ro, "", 1);
+}
+
 void rw_data(struct rw *w)
 {
     while (w->ro.len % 16)
         str_put(&w->ro, "", 1);
+    make_room_for_rela(w);
     if (w->opt->interp && w->img->interp) {
         w->interp_vaddr = w->ro_vaddr + w->ro.len;
         str_put(&w->ro, w->opt->interp, strlen(w->opt->interp) + 1);
@@ -137,12 +154,17 @@ static void put_dynamic(const struct rw *w, struct output *o)
     const Elf64_Dyn *old;
     size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof *old;
     bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
-    if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr))
+    if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr))
         return;
     Elf64_Dyn *d = ARENA_ARRAY(w->arena, Elf64_Dyn, n + 8);
     memcpy(d, old, n * sizeof *d);
     if (is_dso)
         dynamic_set(d, &n, DT_INIT, rw_blob_init(w));
+    if (w->rela_vaddr) {
+        dynamic_set(d, &n, DT_RELA, w->rela_vaddr);
+        dynamic_set(d, &n, DT_RELASZ, w->rela_bytes);
+        dynamic_set(d, &n, DT_RELAENT, sizeof(Elf64_Rela));
+    }
     if (w->dynstr_vaddr) {
         dynamic_set(d, &n, DT_STRTAB, w->dynstr_vaddr);
         dynamic_set(d, &n, DT_STRSZ, w->dynstr_bytes);
@@ -190,6 +212,19 @@ static void put_relocs(const struct rw *w, const struct output *o)
     }
     map_fini(&exported);
     map_fini(&in_table);
+}
+
+static void put_rela(const struct rw *w, const struct output *o)
+{
+    if (!w->rela_vaddr)
+        return;
+    char *to = w->ro.data + (w->rela_vaddr - w->ro_vaddr);
+    uint64_t old_bytes = w->rela_bytes - sizeof(Elf64_Rela);
+    const uint8_t *old = old_bytes ? file_at(w, o, dynamic_value(w->img, DT_RELA), old_bytes) : NULL;
+    if (old)
+        memcpy(to, old, old_bytes);
+    Elf64_Rela call = {w->rw_vaddr + RW_DATA_EARLY, R_X86_64_IRELATIVE, (int64_t)rw_blob_register(w)};
+    memcpy(to + old_bytes, &call, sizeof call);
 }
 
 static void put_patches(const struct rw *w, const struct output *o)
@@ -299,6 +334,7 @@ int rw_write(struct rw *w, const char *out)
     memcpy(o.bytes, w->img->bytes, w->img->len_bytes);
     put_dynamic(w, &o);
     put_relocs(w, &o);
+    put_rela(w, &o);
     put_patches(w, &o);
     Elf64_Phdr phdrs[256];
     int rc = -1;

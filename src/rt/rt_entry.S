@@ -12,10 +12,12 @@ rt_blob:
     .quad rt_init_entry - rt_blob       /* 0: DT_INIT of a shared object */
     .quad rt_exe_entry - rt_blob        /* 8: e_entry of an executable */
     .quad rt_before_clone - rt_blob     /* 16 */
-    .quad rt_forked - rt_blob           /* 24 */
+    .quad rt_after_clone_ - rt_blob     /* 24 */
+    .quad rt_forked - rt_blob           /* 32 */
+    .quad rt_register - rt_blob         /* 40: resolver of an IRELATIVE relocation */
     .globl rt_config
     .hidden rt_config
-rt_config:                              /* 32: see struct rt_config */
+rt_config:                              /* 48: see struct rt_config */
     .skip 64
 
     .text
@@ -90,6 +92,7 @@ rt_sigreturn:
     .endm
 
 rt_before_clone: SAVED rt_note_clone
+rt_after_clone_: SAVED rt_after_clone
 rt_forked: SAVED rt_new_process
 
     .section .note.GNU-stack, "", @progbits

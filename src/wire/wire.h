@@ -6,7 +6,7 @@
  *
  *   offset 0                      struct wire_header, WIRE_HEADER_BYTES in all
  *   WIRE_HEADER_BYTES             area 0: the counters of the first process, all modules one after the other
- *   + area_bytes                  area 1: of the second process (a fork), ... up to area_most
+ *   + area_bytes                  area 1: of the next process (a fork) or thread, ... up to area_most
  *
  * A module's counters are 64-bit numbers at module.offset inside an area. Areas are additive and never cleared by the
  * runtime, so the sum over areas is the count of the whole process tree (as far as it was made by fork).
@@ -28,9 +28,10 @@
 
 enum wire_flag {
     WIRE_LOST = 1,    /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
-    WIRE_THREADS = 2, /* the program created a thread; from then on all of its threads shared one processor, so that
-                         none interrupts another's increment */
-    WIRE_THREADS_APART = 4, /* they could not be kept on one processor: counts are not exact */
+    WIRE_THREADS = 2, /* the program created a thread */
+    WIRE_THREADS_APART = 4, /* threads that had to take turns could not be kept on one processor: counts are not exact */
+    WIRE_TURNS = 8, /* some threads had no area of their own: those that share one were bound to one processor, so that
+                       none interrupts another's increment */
 };
 
 struct wire_module {

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the pieces of the runtime share: system calls, the words in front of a module's counters, and the control page
+ * of a counted process. Nothing here is known to the host (that is wire.h).
+ *
+ * One control page a process stands at a fixed address (WIRE_PCB_VADDR); the first module that starts makes it. In
+ * front of it lies a page that the kernel clears in the child of a fork, and only there: so a child knows whether its
+ * memory is its own, whatever its siblings do at the same time. exec drops both.
+ */
+#ifndef MTOOL_RT_H
+#define MTOOL_RT_H
+
+#include "wire/wire.h"
+
+typedef __SIZE_TYPE__ size_t;
+
+enum {
+    SYS_open = 2,
+    SYS_close = 3,
+    SYS_mmap = 9,
+    SYS_munmap = 11,
+    SYS_rt_sigaction = 13,
+    SYS_rt_sigprocmask = 14,
+    SYS_access = 21,
+    SYS_sched_yield = 24,
+    SYS_mincore = 27,
+    SYS_madvise = 28,
+    SYS_arch_prctl = 158,
+    SYS_gettid = 186,
+    SYS_tkill = 200,
+    SYS_sched_setaffinity = 203,
+    SYS_timer_create = 222,
+    SYS_timer_settime = 223,
+    SYS_getcpu = 309
+};
+enum {
+    PROT_RW = 3,
+    MAP_SHARED = 1,
+    MAP_PRIVATE = 2,
+    MAP_FIXED = 16,
+    MAP_ANON = 32,
+    MAP_NORESERVE = 0x4000,
+    MAP_FIXED_NOREPLACE = 0x100000
+};
+enum { O_RDWR_CLOEXEC = 02 | 02000000 };
+enum { PAGE = 4096, ESRCH_ = 3, EFAULT_ = 14, PATH_BYTES = 512, SLOTS_MOST = 512 };
+
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4 };
+struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
+    int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
+    uint64_t bytes;   /* of the counters, a multiple of PAGE */
+    uint64_t flags;   /* CONFIG_* */
+    int64_t orig_rel; /* the original DT_INIT or e_entry; 0 none */
+    uint8_t key[WIRE_KEY_BYTES];
+};
+
+struct rt_data {       /* in the module's own writable page */
+    uint64_t early;    /* what rt_early gave to the dynamic linker */
+    uint64_t self;     /* own address, once registered: tells a live module from memory used again after dlclose */
+    uint64_t counting; /* 1: the control page is there and this process is counted */
+};
+
+struct rt_module {
+    uint64_t data, bytes;
+    uint64_t offset;  /* of its counters inside an area; NOWHERE: the file has no place for it */
+    uint32_t wire;    /* its place in the header */
+    uint32_t is_mapped;
+    const struct rt_config *config; /* valid while the module is loaded */
+};
+#define NOWHERE UINT64_MAX
+
+struct rt_slot {       /* an area that one thread at a time counts into: see slots.c */
+    uint64_t delta;    /* gs base of its thread: distance from a module's counters to its own */
+    uint64_t area, parent_gs;
+    int32_t tid;       /* of the thread that has it; 0 none; SLOT_PENDING: is being made */
+    int32_t creator;   /* tid of the thread that makes it */
+    uint32_t is_stale; /* the area is the parent process's */
+    uint32_t pad;
+};
+enum { SLOT_PENDING = -1 };
+
+struct rt_pcb {
+    uint64_t magic;
+    struct wire_header *header; /* shared mapping; 0: not looked for yet */
+    uint64_t area;              /* of the first thread */
+    uint32_t module_count, slot_count, slot_hint;
+    uint32_t has_turns; /* threads take turns on the processor `turns_cpu` */
+    uint32_t turns_cpu, no_slots, no_wipe, has_fsgsbase;
+    int32_t lock; /* tid */
+    int64_t slot_next, slot_step;
+    char path[PATH_BYTES];
+    struct rt_module modules[WIRE_MODULES_MOST];
+    struct rt_slot slots[SLOTS_MOST];
+};
+#define WIPED ((uint64_t *)WIRE_PCB_VADDR) /* 1, and 0 in the child of a fork */
+#define PCB ((struct rt_pcb *)(WIRE_PCB_VADDR + PAGE))
+#define PCB_BYTES (PAGE + (sizeof(struct rt_pcb) + PAGE - 1) / PAGE * PAGE)
+
+static inline int64_t sys(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    register uint64_t r10 __asm__("r10") = d;
+    register uint64_t r8 __asm__("r8") = e;
+    register uint64_t r9 __asm__("r9") = f;
+    int64_t rc;
+    __asm__ volatile("syscall"
+                     : "=a"(rc)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return rc;
+}
+
+static inline int failed(int64_t rc) { return rc < 0 && rc > -4096; }
+
+#pragma GCC visibility push(hidden) /* else the compiler goes through a GOT that the blob does not have */
+extern const struct rt_config rt_config;
+extern const char rt_blob[];
+
+/* rt_entry.S */
+void rt_sigreturn(void);
+
+/* rt.c */
+void rt_start(char **envp);
+uint64_t rt_register(void);
+void rt_new_process(void);
+int rt_open(const char *path);
+void rt_flag(uint32_t bits); /* WIRE_* in the file's header */
+uint64_t rt_take_area(void); /* UINT64_MAX: none left */
+int rt_take_env(char **envp, const char *name, char *path);
+int rt_is_alive(const struct rt_module *m);
+void *memcpy(void *to, const void *from, size_t n);
+void *memset(void *to, int c, size_t n);
+
+/* slots.c */
+void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1);
+void rt_after_clone(int64_t rc);
+void rt_slots_add(const struct rt_module *m);    /* a module appears: all slots get counters of it */
+void rt_slots_remove(const struct rt_module *m); /* it is gone */
+void rt_slots_forked(void);
+struct rt_mask {
+    uint64_t before;
+};
+void rt_lock(struct rt_mask *m);
+void rt_unlock(const struct rt_mask *m);
+
+/* sampler.c */
+void rt_start_sampling(char **envp);
+#pragma GCC visibility pop
+
+static inline struct rt_data *own_data(void) { return (struct rt_data *)(rt_blob + rt_config.data_rel); }
+static inline int is_counting(void) { return own_data()->counting != 0; }
+
+#endif
