@@ -5,9 +5,10 @@
 
 static void say(const struct rewrite_stats *s, const char *out)
 {
-    diag_note("%s: %u of %u functions moved, %llu blocks, %llu edges, %llu counters, text %.2f times the old, %.2f s",
-              out, s->funcs_moved, s->funcs, (unsigned long long)s->blocks, (unsigned long long)s->edges,
-              (unsigned long long)s->counters,
+    diag_note("%s: %u of %u functions moved (%llu of %llu bytes of code), %llu blocks, %llu edges, %llu counters, text %.2f "
+              "times the old, %.2f s",
+              out, s->funcs_moved, s->funcs, (unsigned long long)s->text_bytes_old, (unsigned long long)s->code_bytes,
+              (unsigned long long)s->blocks, (unsigned long long)s->edges, (unsigned long long)s->counters,
               s->text_bytes_old ? (double)s->text_bytes_new / (double)s->text_bytes_old : 0.0, s->seconds);
     for (int r = 1; r < CFG_REASON_COUNT; r++)
         if (s->refused[r])

@@ -85,6 +85,7 @@ static void fill_stats(struct rw *w, struct rewrite_stats *s)
             s->text_bytes_new += w->funcs[f].size_new;
         }
     }
+    s->code_bytes = w->cfg->bytes_code;
     s->insns = w->cfg->insns.len;
     s->blocks = w->cfg->blocks.len;
     s->edges = w->cfg->edges.len;

@@ -30,7 +30,8 @@ struct rewrite_stats {
     uint32_t funcs, funcs_moved;
     uint32_t refused[CFG_REASON_COUNT]; /* functions by reason */
     uint64_t insns, blocks, edges, counters;
-    uint64_t text_bytes_old, text_bytes_new, file_bytes_new;
+    uint64_t code_bytes; /* of all executable sections */
+    uint64_t text_bytes_old, text_bytes_new, file_bytes_new; /* of moved functions, of their copies, of the whole copy */
     double seconds;
 };
 
