@@ -3,6 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
+TIME ?= 3600
 MESON_SETUP = meson setup --default-library=static
 
 all: build examples
@@ -22,6 +23,13 @@ test: packages-build packages-examples packages-test
 bench: build examples packages-bench
 	bench/main-job
 
+# Looks for inputs that break the readers, TIME seconds in all; test/fuzz/run says more.
+fuzz: packages-build packages-test
+	test -f build-fuzz/build.ninja || CC=clang CXX=clang++ $(MESON_SETUP) build-fuzz -Dtests=true -Dfuzz=true \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=1
+	ninja -C build-fuzz fuzzers
+	test/fuzz/run build-fuzz $(TIME)
+
 lint: build packages-lint
 	tools/lint $(BUILD)
 
@@ -31,10 +39,10 @@ install: build
 	meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
 clean:
-	rm -rf $(BUILD) build-asan build-clang
+	rm -rf $(BUILD) build-asan build-clang build-fuzz
 
 help:
-	@echo "make [all] | build | examples | demo | test | bench | lint | install PREFIX=/usr/local [DESTDIR=] | clean"
+	@echo "make [all] | build | examples | demo | test | bench | lint | fuzz TIME=3600 | install PREFIX=/usr/local [DESTDIR=] | clean"
 
 $(BUILD)/build.ninja: packages-build
 	test -f $@ || $(MESON_SETUP) $(BUILD) -Dtests=$(if $(wildcard /usr/include/cmocka.h),true,false)
@@ -42,4 +50,4 @@ $(BUILD)/build.ninja: packages-build
 packages-%:
 	@tools/install-packages $*
 
-.PHONY: all build examples demo test bench lint install clean help
+.PHONY: all build examples demo test bench lint fuzz install clean help

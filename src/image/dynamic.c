@@ -70,7 +70,8 @@ static int take_needed(struct image *img, const struct dynamic *d, const uint8_t
             continue;
         const char *name = image_string(d->strings, d->strsz, get_u64(entries + i * sizeof(Elf64_Dyn) + 8));
         if (!name)
-            return image_refuse(img, "the name of a needed library is outside its table; the file is corrupt");
+            return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                                   "the name of a needed library is outside its table; the file is corrupt");
         img->needed[n++] = name;
     }
     return 0;
@@ -82,7 +83,8 @@ static int take_name(struct image *img, const struct dynamic *d, uint64_t offset
         return 0;
     *out = image_string(d->strings, d->strsz, offset);
     if (!*out)
-        return image_refuse(img, "a name in the dynamic section is outside its table; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "a name in the dynamic section is outside its table; the file is corrupt");
     return 0;
 }
 
@@ -90,7 +92,8 @@ static int read_tags(struct image *img, struct dynamic *d)
 {
     const uint8_t *p = image_at(img, img->dynamic_vaddr, img->dynamic_size);
     if (!p)
-        return image_refuse(img, "the dynamic section is not inside a loaded segment; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "the dynamic section is not inside a loaded segment; the file is corrupt");
     size_t count = 0, most = img->dynamic_size / sizeof(Elf64_Dyn);
     for (; count < most; count++) {
         Elf64_Dyn e;
@@ -102,7 +105,8 @@ static int read_tags(struct image *img, struct dynamic *d)
     }
     d->strings = d->strsz ? image_at(img, d->strtab, d->strsz) : NULL;
     if (!d->strings && d->strsz)
-        return image_refuse(img, "the dynamic strings are not inside a loaded segment; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "the dynamic strings are not inside a loaded segment; the file is corrupt");
     if (!d->strings)
         d->strsz = 0;
     if (take_needed(img, d, p, count) < 0 || take_name(img, d, d->soname, &img->soname) < 0 ||
@@ -182,17 +186,20 @@ static struct image_symbol symbol_of(const uint8_t *p, bool is_dynamic)
 static int read_dynsyms(struct image *img, const struct dynamic *d, uint64_t count)
 {
     if (d->syment && d->syment != sizeof(Elf64_Sym))
-        return image_refuse(img, "has dynamic symbols of %llu bytes instead of 24; the file is corrupt",
-                            (unsigned long long)d->syment);
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "has dynamic symbols of %llu bytes instead of 24; the file is corrupt",
+                               (unsigned long long)d->syment);
     const uint8_t *p = count <= img->len_bytes ? image_at(img, d->symtab, count * sizeof(Elf64_Sym)) : NULL;
     if (!p)
-        return image_refuse(img, "the dynamic symbols are not inside a loaded segment; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "the dynamic symbols are not inside a loaded segment; the file is corrupt");
     for (uint64_t i = 0; i < count; i++) {
         struct image_symbol s = symbol_of(p + i * sizeof(Elf64_Sym), true);
         s.name = image_string(d->strings, d->strsz, get_u32(p + i * sizeof(Elf64_Sym)));
         if (!s.name)
-            return image_refuse(img, "the name of dynamic symbol %llu is outside its table; the file is corrupt",
-                                (unsigned long long)i);
+            return image_refuse_at(img, (uint64_t)(p - img->bytes) + i * sizeof(Elf64_Sym),
+                                   "the name of dynamic symbol %llu is outside its table; the file is corrupt",
+                                   (unsigned long long)i);
         img->symbols[i] = s;
     }
     img->symbol_count = img->dynsym_count = count;
@@ -206,8 +213,9 @@ static bool is_wanted(uint8_t type)
 
 static int read_symtab(struct image *img, const struct image_section *s)
 {
-    if (s->link >= img->section_count || img->sections[s->link].type == SHT_NOBITS)
-        return image_refuse(img, "the symbol table has no table of names; the file is corrupt");
+    if (s->link >= img->section_count || img->sections[s->link].type == SHT_NOBITS ||
+        img->sections[s->link].type == SHT_NULL)
+        return image_refuse_at(img, s->offset, "the symbol table has no table of names; the file is corrupt");
     const struct image_section *names = &img->sections[s->link];
     const uint8_t *p = img->bytes + s->offset;
     for (uint64_t i = 1; i < s->size / sizeof(Elf64_Sym); i++) {
@@ -216,8 +224,9 @@ static int read_symtab(struct image *img, const struct image_section *s)
             continue;
         y.name = image_string(img->bytes + names->offset, names->size, get_u32(p + i * sizeof(Elf64_Sym)));
         if (!y.name)
-            return image_refuse(img, "the name of symbol %llu is outside its table; the file is corrupt",
-                                (unsigned long long)i);
+            return image_refuse_at(img, s->offset + i * sizeof(Elf64_Sym),
+                                   "the name of symbol %llu is outside its table; the file is corrupt",
+                                   (unsigned long long)i);
         img->symbols[img->symbol_count++] = y;
     }
     return 0;
@@ -234,9 +243,10 @@ static int take_rela(const struct image *img, const uint8_t *p, uint64_t size, r
         if (type == R_X86_64_NONE)
             continue;
         if (!image_load_of(img, r.r_offset))
-            return image_refuse(img,
-                                "a relocation for address 0x%llx is outside the loaded segments; the file is corrupt",
-                                (unsigned long long)r.r_offset);
+            return image_refuse_at(
+                img, (uint64_t)(p + i - img->bytes),
+                "a relocation for address 0x%llx is outside the loaded segments; the file is corrupt",
+                (unsigned long long)r.r_offset);
         VEC_PUSH(out, ((struct image_reloc){r.r_offset, type, (uint32_t)ELF64_R_SYM(r.r_info), NULL, r.r_addend,
                                             (uint64_t)(p + i - img->bytes), false}));
     }
@@ -249,17 +259,20 @@ static int read_rela(const struct image *img, uint64_t addr, uint64_t size, relo
         return 0;
     const uint8_t *p = image_at(img, addr, size);
     if (!p || size % sizeof(Elf64_Rela))
-        return image_refuse(img, "the relocations at 0x%llx are not inside a loaded segment; the file is corrupt",
-                            (unsigned long long)addr);
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "the relocations at 0x%llx are not inside a loaded segment; the file is corrupt",
+                               (unsigned long long)addr);
     return take_rela(img, p, size, out);
 }
 
-static int take_relr(const struct image *img, uint64_t addr, reloc_vec *out)
+/* `word`: which packed word names the place. */
+static int take_relr(const struct image *img, uint64_t addr, const uint8_t *word, reloc_vec *out)
 {
     const uint8_t *p = image_at(img, addr, 8);
     if (!p)
-        return image_refuse(img, "a packed relocation for address 0x%llx is outside the file; the file is corrupt",
-                            (unsigned long long)addr);
+        return image_refuse_at(img, (uint64_t)(word - img->bytes),
+                               "a packed relocation for address 0x%llx is outside the file; the file is corrupt",
+                               (unsigned long long)addr);
     VEC_PUSH(out, ((struct image_reloc){addr, R_X86_64_RELATIVE, 0, NULL, (int64_t)get_u64(p),
                                         (uint64_t)(p - img->bytes), true}));
     return 0;
@@ -273,19 +286,20 @@ static int read_relr(const struct image *img, uint64_t addr, uint64_t size, relo
         return 0;
     const uint8_t *p = image_at(img, addr, size);
     if (!p || size % 8)
-        return image_refuse(img, "the packed relocations are not inside a loaded segment; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "the packed relocations are not inside a loaded segment; the file is corrupt");
     uint64_t place = 0;
     for (uint64_t i = 0; i < size; i += 8) {
         uint64_t w = get_u64(p + i);
         if (!(w & 1)) {
-            if (take_relr(img, w, out) < 0)
+            if (take_relr(img, w, p + i, out) < 0)
                 return -1;
             place = w + 8;
             continue;
         }
         uint64_t at = place;
         for (w >>= 1; w; w >>= 1, at += 8)
-            if ((w & 1) && take_relr(img, at, out) < 0)
+            if ((w & 1) && take_relr(img, at, p + i, out) < 0)
                 return -1;
         place += 63 * (uint64_t)8;
     }
@@ -295,14 +309,16 @@ static int read_relr(const struct image *img, uint64_t addr, uint64_t size, relo
 static int check_reloc_tags(const struct image *img, const struct dynamic *d)
 {
     if (d->relaent && d->relaent != sizeof(Elf64_Rela))
-        return image_refuse(img, "has relocations of %llu bytes instead of 24; the file is corrupt",
-                            (unsigned long long)d->relaent);
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "has relocations of %llu bytes instead of 24; the file is corrupt",
+                               (unsigned long long)d->relaent);
     if (d->relrent && d->relrent != 8)
-        return image_refuse(img, "has packed relocations of %llu bytes instead of 8; the file is corrupt",
-                            (unsigned long long)d->relrent);
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "has packed relocations of %llu bytes instead of 8; the file is corrupt",
+                               (unsigned long long)d->relrent);
     if (d->pltrelsz && d->pltrel != DT_RELA)
-        return image_refuse(img,
-                            "has lazy relocations without addends, which x86-64 does not know; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "has lazy relocations without addends, which x86-64 does not know; the file is corrupt");
     return 0;
 }
 
@@ -364,7 +380,8 @@ static int read_symbols(struct image *img, const struct dynamic *d, uint64_t dyn
     const struct image_section *s = section_of_type(img, SHT_SYMTAB);
     uint64_t most = dynsyms + (s ? s->size / sizeof(Elf64_Sym) : 0);
     if (most > img->len_bytes)
-        return image_refuse(img, "the symbols are larger than the file; the file is corrupt");
+        return image_refuse_at(img, s ? s->offset : image_offset(img, d->symtab),
+                               "the symbols are larger than the file; the file is corrupt");
     img->symbols = ARENA_ARRAY(img->arena, struct image_symbol, most);
     if (dynsyms && read_dynsyms(img, d, dynsyms) < 0)
         return -1;
@@ -378,7 +395,8 @@ static int read_relocs_and_symbols(struct image *img, const struct dynamic *d, r
         return -1;
     uint64_t dynsyms = is_dynamic && d->symtab ? count_dynsyms(img, d, relocs) : 0;
     if (count_by_relocs(relocs) > dynsyms)
-        return image_refuse(img, "relocations name symbols, but there is no dynamic symbol table; the file is corrupt");
+        return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
+                               "relocations name symbols, but there is no dynamic symbol table; the file is corrupt");
     if (read_symbols(img, d, dynsyms) < 0)
         return -1;
     keep_relocs(img, relocs);

@@ -22,6 +22,36 @@ int image_refuse(const struct image *img, const char *fmt, ...)
     return diag_error("%s: %s", img->path, text);
 }
 
+int image_refuse_at(const struct image *img, uint64_t offset, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char text[512];
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return diag_error("%s: %s (offset 0x%llx)", img->path, text, (unsigned long long)offset);
+}
+
+uint64_t image_offset(const struct image *img, uint64_t vaddr)
+{
+    const struct load *l = image_load_of(img, vaddr);
+    return l ? l->offset + (vaddr - l->lo) : 0;
+}
+
+static uint64_t phdr_offset(const struct image *img, size_t i)
+{
+    Elf64_Ehdr h;
+    memcpy(&h, img->bytes, sizeof h);
+    return h.e_phoff + i * sizeof(Elf64_Phdr);
+}
+
+static uint64_t shdr_offset(const struct image *img, size_t i)
+{
+    Elf64_Ehdr h;
+    memcpy(&h, img->bytes, sizeof h);
+    return h.e_shoff + i * sizeof(Elf64_Shdr);
+}
+
 const char *image_string(const uint8_t *table, uint64_t table_len, uint64_t offset)
 {
     if (offset >= table_len || !memchr(table + offset, 0, table_len - offset))
@@ -63,7 +93,7 @@ static int check_header(const struct image *img, Elf64_Ehdr *h)
     if (img->len_bytes < SELFMAG || memcmp(img->bytes, ELFMAG, SELFMAG) != 0)
         return refuse_no_elf(img);
     if (img->len_bytes < sizeof(Elf32_Ehdr))
-        return image_refuse(img, "is cut off inside the ELF header; get a whole copy");
+        return image_refuse_at(img, img->len_bytes, "is cut off inside the ELF header; get a whole copy");
     size_t have = img->len_bytes < sizeof *h ? img->len_bytes : sizeof *h;
     memcpy(h, img->bytes, have);
     if (h->e_ident[EI_DATA] != ELFDATA2LSB)
@@ -72,9 +102,9 @@ static int check_header(const struct image *img, Elf64_Ehdr *h)
         return image_refuse(img, "is a 32-bit file (%s); mtool reads 64-bit x86-64 files only",
                             h->e_machine == EM_X86_64 ? "x32" : machine_name(h->e_machine));
     if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_VERSION] != EV_CURRENT)
-        return image_refuse(img, "has an ELF class or version that does not exist; the file is corrupt");
+        return image_refuse_at(img, EI_CLASS, "has an ELF class or version that does not exist; the file is corrupt");
     if (have < sizeof *h)
-        return image_refuse(img, "is cut off inside the ELF header; get a whole copy");
+        return image_refuse_at(img, img->len_bytes, "is cut off inside the ELF header; get a whole copy");
     if (h->e_machine != EM_X86_64)
         return image_refuse(img, "is for %s (ELF machine %u); mtool reads x86-64 files only",
                             machine_name(h->e_machine), h->e_machine);
@@ -104,12 +134,14 @@ static int check_type(const struct image *img, uint16_t type)
 static int check_load(const struct image *img, const Elf64_Phdr *p, unsigned i)
 {
     if (p->p_filesz > p->p_memsz)
-        return image_refuse(img, "segment %u is larger in the file than in memory; the file is corrupt", i);
+        return image_refuse_at(img, phdr_offset(img, i),
+                               "segment %u is larger in the file than in memory; the file is corrupt", i);
     if (p->p_vaddr >= ADDR_END || p->p_memsz > ADDR_END - p->p_vaddr)
-        return image_refuse(img, "segment %u lies outside the address space; the file is corrupt", i);
+        return image_refuse_at(img, phdr_offset(img, i),
+                               "segment %u lies outside the address space; the file is corrupt", i);
     if (p->p_filesz && ((p->p_vaddr - p->p_offset) & 4095))
-        return image_refuse(img, "segment %u has an offset that cannot be mapped to its address; the file is corrupt",
-                            i);
+        return image_refuse_at(img, phdr_offset(img, i),
+                               "segment %u has an offset that cannot be mapped to its address; the file is corrupt", i);
     return 0;
 }
 
@@ -130,12 +162,12 @@ static int index_loads(struct image *img)
                 (struct load){s->vaddr, s->vaddr + s->filesz, s->vaddr + s->memsz, s->offset, s->flags};
     }
     if (!ix->load_count)
-        return image_refuse(img, "has no loadable segment; there is nothing to run in it");
+        return image_refuse_at(img, phdr_offset(img, 0), "has no loadable segment; there is nothing to run in it");
     qsort(ix->loads, ix->load_count, sizeof *ix->loads, by_load);
     for (size_t i = 1; i < ix->load_count; i++)
         if (ix->loads[i].lo < ix->loads[i - 1].hi_mem)
-            return image_refuse(img, "segments overlap at address 0x%llx; the file is corrupt",
-                                (unsigned long long)ix->loads[i].lo);
+            return image_refuse_at(img, ix->loads[i].offset, "segments overlap at address 0x%llx; the file is corrupt",
+                                   (unsigned long long)ix->loads[i].lo);
     img->vaddr_lo = ix->loads[0].lo;
     img->vaddr_hi = ix->loads[ix->load_count - 1].hi_mem;
     return 0;
@@ -148,12 +180,14 @@ static int note_segment(struct image *img, const struct image_segment *s, unsign
         img->dynamic_size = s->filesz;
     } else if (s->type == PT_GNU_RELRO) {
         if (s->memsz > UINT64_MAX - s->vaddr)
-            return image_refuse(img, "segment %u lies outside the address space; the file is corrupt", i);
+            return image_refuse_at(img, phdr_offset(img, i),
+                                   "segment %u lies outside the address space; the file is corrupt", i);
         img->index->relro = (struct range){s->vaddr, s->vaddr + s->memsz};
     } else if (s->type == PT_INTERP) {
         img->interp = image_string(img->bytes + s->offset, s->filesz, 0);
         if (!img->interp)
-            return image_refuse(img, "the name of the program interpreter does not end; the file is corrupt");
+            return image_refuse_at(img, s->offset,
+                                   "the name of the program interpreter does not end; the file is corrupt");
     }
     return 0;
 }
@@ -161,12 +195,15 @@ static int note_segment(struct image *img, const struct image_segment *s, unsign
 static int read_segments(struct image *img, const Elf64_Ehdr *h, uint64_t count)
 {
     if (count && h->e_phentsize != sizeof(Elf64_Phdr))
-        return image_refuse(img, "has program headers of %u bytes instead of 56; the file is corrupt", h->e_phentsize);
+        return image_refuse_at(img, offsetof(Elf64_Ehdr, e_phentsize),
+                               "has program headers of %u bytes instead of 56; the file is corrupt", h->e_phentsize);
     if (count > SEGMENTS_MOST)
-        return image_refuse(img, "has %llu program headers, more than the kernel takes; the file is corrupt",
-                            (unsigned long long)count);
+        return image_refuse_at(img, offsetof(Elf64_Ehdr, e_phnum),
+                               "has %llu program headers, more than the kernel takes; the file is corrupt",
+                               (unsigned long long)count);
     if (!image_has_bytes(img, h->e_phoff, count * sizeof(Elf64_Phdr)))
-        return image_refuse(img, "program headers lie beyond the end of the file; it is cut off, get a whole copy");
+        return image_refuse_at(img, h->e_phoff,
+                               "program headers lie beyond the end of the file; it is cut off, get a whole copy");
     img->segments = ARENA_ARRAY(img->arena, struct image_segment, count);
     img->segment_count = count;
     for (unsigned i = 0; i < count; i++) {
@@ -177,7 +214,8 @@ static int read_segments(struct image *img, const Elf64_Ehdr *h, uint64_t count)
         if (p.p_type == PT_NULL || p.p_type == PT_GNU_STACK)
             continue;
         if (!image_has_bytes(img, p.p_offset, p.p_filesz))
-            return image_refuse(img, "segment %u ends beyond the end of the file; it is cut off, get a whole copy", i);
+            return image_refuse_at(img, phdr_offset(img, i),
+                                   "segment %u ends beyond the end of the file; it is cut off, get a whole copy", i);
         if ((p.p_type == PT_LOAD && check_load(img, &p, i) < 0) || note_segment(img, s, i) < 0)
             return -1;
     }
@@ -186,27 +224,34 @@ static int read_segments(struct image *img, const Elf64_Ehdr *h, uint64_t count)
 
 /* ---- sections ---- */
 
+/* Of the others the offset and size are not looked at, and may say anything. */
+static bool has_bytes(uint32_t section_type) { return section_type != SHT_NOBITS && section_type != SHT_NULL; }
+
 static int read_section_names(struct image *img, const Elf64_Shdr *raw, uint64_t names_index)
 {
     if (names_index == SHN_UNDEF)
         return 0;
-    if (names_index >= img->section_count || raw[names_index].sh_type == SHT_NOBITS)
-        return image_refuse(img, "the table of section names does not exist; the file is corrupt");
+    if (names_index >= img->section_count || !has_bytes(raw[names_index].sh_type))
+        return image_refuse_at(img, offsetof(Elf64_Ehdr, e_shstrndx),
+                               "the table of section names does not exist; the file is corrupt");
     const Elf64_Shdr *t = &raw[names_index];
     for (size_t i = 0; i < img->section_count; i++) {
         img->sections[i].name = image_string(img->bytes + t->sh_offset, t->sh_size, raw[i].sh_name);
         if (!img->sections[i].name)
-            return image_refuse(img, "the name of section %zu is outside the table of names; the file is corrupt", i);
+            return image_refuse_at(img, shdr_offset(img, i),
+                                   "the name of section %zu is outside the table of names; the file is corrupt", i);
     }
     return 0;
 }
 
 static int check_section(const struct image *img, const Elf64_Shdr *s, size_t i)
 {
-    if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !image_has_bytes(img, s->sh_offset, s->sh_size))
-        return image_refuse(img, "section %zu ends beyond the end of the file; it is cut off, get a whole copy", i);
+    if (has_bytes(s->sh_type) && !image_has_bytes(img, s->sh_offset, s->sh_size))
+        return image_refuse_at(img, shdr_offset(img, i),
+                               "section %zu ends beyond the end of the file; it is cut off, get a whole copy", i);
     if ((s->sh_flags & SHF_ALLOC) && (s->sh_addr >= ADDR_END || s->sh_size > ADDR_END - s->sh_addr))
-        return image_refuse(img, "section %zu lies outside the address space; the file is corrupt", i);
+        return image_refuse_at(img, shdr_offset(img, i),
+                               "section %zu lies outside the address space; the file is corrupt", i);
     return 0;
 }
 
@@ -215,9 +260,11 @@ static int read_sections(struct image *img, const Elf64_Ehdr *h, uint64_t count,
     if (!count)
         return 0;
     if (h->e_shentsize != sizeof(Elf64_Shdr))
-        return image_refuse(img, "has section headers of %u bytes instead of 64; the file is corrupt", h->e_shentsize);
+        return image_refuse_at(img, offsetof(Elf64_Ehdr, e_shentsize),
+                               "has section headers of %u bytes instead of 64; the file is corrupt", h->e_shentsize);
     if (count > img->len_bytes || !image_has_bytes(img, h->e_shoff, count * sizeof(Elf64_Shdr)))
-        return image_refuse(img, "section headers lie beyond the end of the file; it is cut off, get a whole copy");
+        return image_refuse_at(img, h->e_shoff,
+                               "section headers lie beyond the end of the file; it is cut off, get a whole copy");
     Elf64_Shdr *raw = ARENA_ARRAY(img->arena, Elf64_Shdr, count);
     memcpy(raw, img->bytes + h->e_shoff, count * sizeof *raw);
     img->sections = ARENA_ARRAY(img->arena, struct image_section, count);
@@ -265,7 +312,8 @@ static int header_counts(const struct image *img, const Elf64_Ehdr *h, uint64_t 
     }
     Elf64_Shdr zero;
     if (!image_has_bytes(img, h->e_shoff, sizeof zero))
-        return image_refuse(img, "section headers lie beyond the end of the file; it is cut off, get a whole copy");
+        return image_refuse_at(img, h->e_shoff,
+                               "section headers lie beyond the end of the file; it is cut off, get a whole copy");
     memcpy(&zero, img->bytes + h->e_shoff, sizeof zero);
     if (h->e_phnum == PN_XNUM)
         *phs = zero.sh_info;

@@ -32,6 +32,10 @@ struct image_index {
 
 /* ---- image.c ---- */
 int image_refuse(const struct image *img, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with the place in the file. */
+int image_refuse_at(const struct image *img, uint64_t offset, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+uint64_t image_offset(const struct image *img, uint64_t vaddr); /* in the file; 0 if it is in no segment */
 /* The string at `offset` of a table, or NULL if it does not end inside the table. */
 const char *image_string(const uint8_t *table, uint64_t table_len, uint64_t offset);
 /* Whether [offset, offset+len) lies in the file. */

@@ -256,8 +256,9 @@ int image_unwind_read(const struct image *img, struct image_unwind *out)
     VEC_FREE(&r.cies);
     map_fini(&r.cie_at);
     if (rc < 0)
-        image_refuse(img, "the unwind table is broken at 0x%llx: %s; no function can be found in it",
-                     (unsigned long long)r.problem_at, r.problem);
+        image_refuse_at(img, image_offset(img, r.problem_at),
+                        "the unwind table is broken at address 0x%llx: %s; no function can be found in it",
+                        (unsigned long long)r.problem_at, r.problem);
     return rc;
 }
 

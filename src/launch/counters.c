@@ -44,7 +44,7 @@ static uint32_t place_modules(struct counters *c, const struct launch_program *p
 int counters_open(struct counters *c, const struct launch_program *p)
 {
     struct wire_header *plan = xmalloc(sizeof *plan);
-    *c = (struct counters){.file.fd = -1};
+    *c = (struct counters){.file.fd = -1, .plan = plan};
     uint32_t left_out = place_modules(c, p, plan);
     if (left_out)
         diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MOST);
@@ -61,7 +61,6 @@ int counters_open(struct counters *c, const struct launch_program *p)
                 rc = diag_error("%s: cannot be mapped: %s", c->file.path, strerror(errno));
         }
     }
-    free(plan);
     if (rc < 0)
         counters_close(c);
     return rc;
@@ -85,21 +84,22 @@ static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
     }
 }
 
+/* Where things are is read from the plan: the program may have written anything into the file, by mistake. */
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r)
 {
-    const struct wire_header *h = c->header;
+    const struct wire_header *h = c->header, *plan = c->plan;
     r->counters = ARENA_ARRAY(r->arena, uint64_t *, p->module_count);
     r->counters_len = p->module_count;
     if (!h)
         return;
-    uint64_t areas = min_u64(h->area_next, h->area_most);
-    for (uint32_t i = 0; i < h->module_count; i++) {
-        const struct wire_module *w = &h->modules[i];
-        if (!w->loaded)
+    uint64_t areas = min_u64(h->area_next, plan->area_most);
+    for (uint32_t i = 0; i < plan->module_count; i++) {
+        const struct wire_module *w = &plan->modules[i];
+        if (!h->modules[i].loaded)
             continue;
         uint64_t *sums = r->counters[c->module_of[i]] = ARENA_ARRAY(r->arena, uint64_t, w->bytes / 8);
         for (uint64_t area = 0; area < areas; area++)
-            add_range(c->file.fd, WIRE_HEADER_BYTES + area * h->area_bytes + w->offset, w->bytes, sums);
+            add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, sums);
     }
     r->flags = h->flags;
     r->forks = h->forks;
@@ -113,4 +113,6 @@ void counters_close(struct counters *c)
     c->header = NULL;
     if (c->file.fd >= 0)
         scratch_close(&c->file);
+    free(c->plan);
+    c->plan = NULL;
 }

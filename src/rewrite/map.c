@@ -123,6 +123,8 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     p->owns_gs = h.owns_gs != 0;
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
+    if (h.counters > 3ull * h.blocks + h.edges + h.group_edges || h.groups > h.blocks) /* each belongs to something */
+        return false;
     if (!(p->block_counter = take(&r, h.blocks, 4)) || !(p->edge_counter = take(&r, h.edges, 4)) ||
         !(p->enter_counter = take(&r, h.blocks, 4)) || !(m->block_group = take(&r, h.blocks, 4)) ||
         !(m->step = take(&r, h.blocks, sizeof *m->step)) ||

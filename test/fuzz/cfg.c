@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fuzzes cfg_build: whatever the image reader lets through, a cfg whose invariants hold, that can be printed and asked
+ * for liveness, and that is the same after it was saved and loaded. */
+#include "fuzz.h"
+
+#include "cfg/cfg.h"
+
+static void ask_liveness(const struct cfg *c)
+{
+    struct arena *a = arena_new();
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        struct cfg_liveness live;
+        if (!c->funcs.data[f].block_count)
+            continue;
+        cfg_liveness_build(c, f, a, &live);
+        for (uint32_t i = 0; i < c->funcs.data[f].insn_count; i++)
+            FUZZ_CHECK(live.flags_live[i] <= X86_ALL_FLAGS);
+    }
+    arena_free(a);
+}
+
+static void save_and_load(const struct cfg *c)
+{
+    struct strbuf first = {0}, second = {0};
+    struct cfg *loaded;
+    FUZZ_CHECK(cfg_save(c, &first) == 0);
+    FUZZ_CHECK(cfg_load((const uint8_t *)first.data, first.len, &loaded) == 0);
+    cfg_check(loaded);
+    FUZZ_CHECK(cfg_save(loaded, &second) == 0);
+    FUZZ_CHECK(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
+    cfg_free(loaded);
+    str_free(&first);
+    str_free(&second);
+}
+
+static void use(const struct cfg *c)
+{
+    cfg_check(c);
+    ask_liveness(c);
+    for (int what = CFG_DUMP_INSN; what <= CFG_DUMP_LOOPS; what++) {
+        cfg_dump(c, (enum cfg_dump_what)what, false, fuzz_nowhere());
+        cfg_dump(c, (enum cfg_dump_what)what, true, fuzz_nowhere());
+    }
+    save_and_load(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct image *img;
+    struct cfg *c;
+    fuzz_begin();
+    if (image_open_bytes("input", bytes, len, &img) < 0)
+        return 0;
+    int rc = cfg_build(img, &c);
+    fuzz_check_said(rc, "input");
+    if (rc < 0) {
+        fuzz_check_tells_place();
+    } else {
+        use(c);
+        cfg_free(c);
+    }
+    image_close(img);
+    return 0;
+}

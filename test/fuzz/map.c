@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fuzzes the readers of maps and saved cfgs, which lie in a cache that anything can have happened to: a map is refused
+ * in one line, or taken, and then solving its equations with any counters keeps within its arrays. */
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+#include "rewrite/rewrite.h"
+
+static void solve(const struct rewrite_map *m, uint64_t random)
+{
+    size_t n = m->cfg->blocks.len;
+    uint64_t *counters = xmalloc(8ull * m->counter_count), *counts = xmalloc(16 * n + 8 * m->cfg->edges.len);
+    for (uint32_t i = 0; i < m->counter_count; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        counters[i] = random >> (random >> 58);
+    }
+    rewrite_counts_solve(m, counters, counts, counts + 2 * n, counts + n);
+    free(counters);
+    free(counts);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct rewrite_map *m;
+    fuzz_begin();
+    const char *path = fuzz_file(bytes, len);
+    int rc = rewrite_map_open(path, &m);
+    fuzz_check_said(rc, path);
+    if (rc < 0)
+        return 0;
+    solve(m, fuzz_hash(bytes, len));
+    cfg_dump(m->cfg, CFG_DUMP_LOOPS, false, fuzz_nowhere());
+    for (uint32_t f = 0; f < m->cfg->funcs.len; f++)
+        cfg_func_at(m->cfg, m->cfg->funcs.data[f].addr);
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        cfg_block_at(m->cfg, m->cfg->blocks.data[b].addr);
+    rewrite_map_close(m);
+    return 0;
+}
