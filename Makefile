@@ -26,7 +26,7 @@ bench: build examples packages-bench
 # Looks for inputs that break the readers, TIME seconds in all; test/fuzz/run says more.
 fuzz: packages-build packages-test
 	test -f build-fuzz/build.ninja || CC=clang CXX=clang++ $(MESON_SETUP) build-fuzz -Dtests=true -Dfuzz=true \
-		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=1
+		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=2
 	ninja -C build-fuzz fuzzers
 	test/fuzz/run build-fuzz $(TIME)
 

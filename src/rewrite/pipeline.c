@@ -43,9 +43,17 @@ static int timed(const char *pass, int rc, double *since)
     return rc;
 }
 
+static int refuse_too_large(const struct rw *w)
+{
+    return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
+                      w->img->path);
+}
+
 static int run_passes(struct rw *w, const char *out, const char *map)
 {
     double t = time_now_s();
+    if (w->img->vaddr_hi - w->img->vaddr_lo > INT32_MAX) /* first: memory for facts about addresses goes by this */
+        return refuse_too_large(w);
     if (timed("cfg", cfg_build(w->img, &w->cfg), &t) < 0)
         return -1;
     size_t bad;
@@ -61,8 +69,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         if (timed("unwind", rw_unwind(w, &bad), &t) == 0) /* before emit: its size decides where the counters are */
             break;
         if (bad == SIZE_MAX)
-            return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
-                              w->img->path);
+            return refuse_too_large(w);
         w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
         forget_plan(w);
     }

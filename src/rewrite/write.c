@@ -26,23 +26,30 @@ uint64_t rw_file_bias(const struct image *img)
 
 /* ---- the dynamic section ---- */
 
-static size_t dynamic_entries(const struct image *img, const Elf64_Dyn **out)
+static Elf64_Dyn dynamic_entry(const uint8_t *p, size_t i)
+{
+    Elf64_Dyn d;
+    memcpy(&d, p + i * sizeof d, sizeof d); /* it need not be aligned */
+    return d;
+}
+
+static size_t dynamic_entries(const struct image *img, const uint8_t **out)
 {
     const uint8_t *p = img->dynamic_size ? image_at(img, img->dynamic_vaddr, img->dynamic_size) : NULL;
-    *out = (const Elf64_Dyn *)(const void *)p;
     size_t n = 0;
-    while (p && (n + 1) * sizeof(Elf64_Dyn) <= img->dynamic_size && (*out)[n].d_tag != DT_NULL)
+    while (p && (n + 1) * sizeof(Elf64_Dyn) <= img->dynamic_size && dynamic_entry(p, n).d_tag != DT_NULL)
         n++;
+    *out = p;
     return n;
 }
 
 static uint64_t dynamic_value(const struct image *img, int64_t tag)
 {
-    const Elf64_Dyn *d;
-    size_t n = dynamic_entries(img, &d);
+    const uint8_t *p;
+    size_t n = dynamic_entries(img, &p);
     for (size_t i = 0; i < n; i++)
-        if (d[i].d_tag == tag)
-            return d[i].d_un.d_val;
+        if (dynamic_entry(p, i).d_tag == tag)
+            return dynamic_entry(p, i).d_un.d_val;
     return 0;
 }
 
@@ -151,8 +158,8 @@ static uint8_t *file_at(const struct rw *w, const struct output *o, uint64_t vad
 
 static void put_dynamic(const struct rw *w, struct output *o)
 {
-    const Elf64_Dyn *old;
-    size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof *old;
+    const uint8_t *old;
+    size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof(Elf64_Dyn);
     bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
     if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr))
         return;

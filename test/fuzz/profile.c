@@ -23,6 +23,7 @@ static void make_seed(size_t k)
     struct prof_result *r = fixture_result(names[k]);
     FUZZ_CHECK(store_create(path, "seed", true, &s) == 0 && store_commit(s, r) == 0);
     store_abort(s);
+    prof_result_free(r);
     FUZZ_CHECK(file_map(path, &seeds[k]) == 0);
     unlink(path);
 }
