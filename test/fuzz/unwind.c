@@ -59,7 +59,8 @@ static void choose(struct move *m)
     for (uint32_t i = 0; i < m->u->fde_count; i++) {
         const struct image_fde *f = &m->u->fdes[i];
         if (image_unwind_can_move(m->img, m->u, i))
-            m->funcs[m->count++] = (struct image_moved_func){i, f->addr + m->shift, f->len_bytes};
+            m->funcs[m->count++] =
+                (struct image_moved_func){.fde = i, .addr_new = f->addr + m->shift, .len_new = f->len_bytes};
     }
 }
 
