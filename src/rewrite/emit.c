@@ -86,14 +86,13 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
         memcpy(at + in->imm_off, &target, in->imm_len);
 }
 
-/* One instruction; returns the bytes it took. */
-static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, uint64_t addr,
-                         uint64_t *stub)
+/* One instruction, whose bytes were `old`; returns the bytes it took. */
+static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, const uint8_t *old,
+                         uint64_t addr, uint64_t *stub)
 {
     struct rw *w = em->w;
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     uint8_t *at = at_vaddr(em, addr);
-    const uint8_t *old = image_at(w->img, cfg_insn_addr(w->cfg, i), in->len);
     switch ((enum x86_kind)in->kind) {
     case X86_JMP:
     case X86_JCC:
@@ -127,7 +126,8 @@ static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, 
         break;
     }
     memcpy(at, old, in->len);
-    fix_operand(w, at, addr, i);
+    if (in->props & (X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR))
+        fix_operand(w, at, addr, i);
     return in->len;
 }
 
@@ -154,10 +154,12 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     if (w->step[b].step)
         rw_put_step_enter(w, at_vaddr(em, body), body, b);
     addr = base + w->turn_off[b];
+    const uint8_t *old = image_at(w->img, blk->addr, blk->size);
     for (uint32_t k = 0; k < blk->insn_count; k++) {
         if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
             addr += put_counter(em, addr, &w->place[b], w->block_counter[b]);
-        addr += put_insn(em, blk, blk->insn_first + k, addr, stub);
+        addr += put_insn(em, blk, blk->insn_first + k, old, addr, stub);
+        old += cfg_shape(c, blk->insn_first + k)->len;
     }
 }
 
@@ -279,19 +281,30 @@ static void emit_groups(const struct emitter *em)
     }
 }
 
+#define FUNCS_A_RANGE 64
+#define FILL_A_RANGE (1u << 20)
+
+static void fill_range(void *ctx, size_t first, size_t end) { memset((uint8_t *)ctx + first, 0xcc, end - first); }
+
+static void emit_range(void *ctx, size_t first, size_t end)
+{
+    const struct emitter *em = ctx;
+    for (size_t f = first; f < end; f++)
+        if (em->w->funcs[f].is_moved)
+            emit_func(em, (uint32_t)f);
+}
+
 int rw_emit(struct rw *w)
 {
     if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
         return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
                           w->img->path);
     VEC_RESERVE(&w->text, w->text_bytes + 16);
-    memset(w->text.data, 0xcc, w->text_bytes + 16);
+    parallel_for(w->text_bytes + 16, FILL_A_RANGE, fill_range, w->text.data);
     w->text.len = w->text_bytes;
     struct emitter em = {w, (uint8_t *)w->text.data};
     rw_blob_put(w, em.text);
-    for (uint32_t f = 0; f < w->cfg->funcs.len; f++)
-        if (w->funcs[f].is_moved)
-            emit_func(&em, f);
+    parallel_for(w->cfg->funcs.len, FUNCS_A_RANGE, emit_range, &em);
     emit_groups(&em);
     for (size_t h = 0; h < w->hooks.len; h++)
         rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);

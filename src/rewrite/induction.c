@@ -85,7 +85,6 @@ void rw_induction(struct rw *w, uint32_t b)
     struct rw_step s = {0};
     if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], &s))
         return;
-    s.pending = w->counter_count++;
     s.gs = w->place[b].gs;
     w->step[b] = s;
     w->place[b].form = RW_FORM_NONE;

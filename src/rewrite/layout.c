@@ -9,6 +9,8 @@
  */
 #include "rewrite/impl.h"
 
+#include <pthread.h>
+
 enum { LOOP_ALIGN = 32, JCXZ_BYTES = 10 };
 
 static bool is_inner_loop_head(const struct cfg *c, const uint8_t *has_child, uint32_t b)
@@ -60,6 +62,17 @@ static unsigned insn_bytes(const struct rw *w, uint32_t i)
     }
 }
 
+/* All of a block's instructions. Only the last, or a system call, may have another length than in the original. */
+static uint32_t block_bytes(const struct rw *w, const struct cfg_block *blk)
+{
+    uint32_t last = blk->insn_first + blk->insn_count - 1, bytes = 0;
+    if (!(blk->flags & CFG_BLOCK_SYSCALL))
+        return blk->size - cfg_shape(w->cfg, last)->len + insn_bytes(w, last);
+    for (uint32_t i = blk->insn_first; i <= last; i++)
+        bytes += insn_bytes(w, i);
+    return bytes;
+}
+
 /* Where a direct branch of block b goes in the copy, as an offset in its own function; UINT32_MAX: elsewhere. */
 static uint32_t branch_off(const struct rw *w, uint32_t f, const struct cfg_block *blk)
 {
@@ -101,16 +114,26 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     w->body_off[b] = off;
     off += rw_step_enter_bytes(&w->step[b]);
     w->turn_off[b] = off;
+    if (w->block_counter[b] != ID_NONE)
+        off += rw_place_bytes(&w->place[b]);
+    return off + block_bytes(w, blk);
+}
+
+/* The places of instructions inside blocks, once nothing moves any more. */
+static void put_insns(struct rw *w, uint32_t b)
+{
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
+    uint32_t off = w->turn_off[b];
     for (uint32_t k = 0; k < blk->insn_count; k++) {
-        uint32_t i = blk->insn_first + k;
         if (k > 0)
-            w->insn_off[i] = off;
+            w->insn_off[blk->insn_first + k] = off;
         if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
             off += rw_place_bytes(&w->place[b]);
-        off += insn_bytes(w, i);
+        off += insn_bytes(w, blk->insn_first + k);
     }
-    return off;
 }
+
+static pthread_mutex_t stub_lock = PTHREAD_MUTEX_INITIALIZER; /* of syscall_stub: functions are laid out in parallel */
 
 /* Room for the hooks of a block's system calls. */
 static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b, uint32_t *off)
@@ -118,11 +141,14 @@ static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b,
     if (w->opt->plan != REWRITE_COUNT)
         return;
     uint32_t first = *off;
-    for (uint32_t k = 0; k < blk->insn_count; k++)
+    for (uint32_t k = 0; (blk->flags & CFG_BLOCK_SYSCALL) && k < blk->insn_count; k++)
         if (cfg_shape(w->cfg, blk->insn_first + k)->kind == X86_SYSCALL)
             *off += RW_SYSCALL_STUB_BYTES;
-    if (*off != first)
-        map_put(&w->syscall_stub, b, first);
+    if (*off == first)
+        return;
+    pthread_mutex_lock(&stub_lock);
+    map_put(&w->syscall_stub, b, first);
+    pthread_mutex_unlock(&stub_lock);
 }
 
 static uint32_t put_stubs(struct rw *w, uint32_t f, uint32_t off)
@@ -160,11 +186,9 @@ static bool grow_branches(struct rw *w, uint32_t f)
         uint8_t kind = cfg_shape(c, i)->kind;
         if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[i])
             continue;
-        uint32_t to = branch_off(w, f, blk), end = w->insn_off[i] + 2;
-        if (w->block_counter[b] != ID_NONE && w->place[b].at == blk->insn_count - 1)
+        uint32_t to = branch_off(w, f, blk), end = w->turn_off[b] + block_bytes(w, blk);
+        if (w->block_counter[b] != ID_NONE)
             end += rw_place_bytes(&w->place[b]);
-        if (blk->insn_count == 1)
-            end = w->turn_off[b] + (end - w->insn_off[i]);
         int64_t rel = (int64_t)to - (int64_t)end;
         if (to != UINT32_MAX && rel >= -128 && rel <= 127)
             continue;
@@ -183,7 +207,23 @@ static uint32_t layout_func(struct rw *w, uint32_t f, const uint8_t *has_child)
         cfg_for_each_block(w->cfg, fn, b) off = put_block(w, fn, b, off, has_child);
         off = put_stubs(w, f, off);
     } while (grow_branches(w, f));
+    cfg_for_each_block(w->cfg, fn, b) put_insns(w, b);
     return off;
+}
+
+#define FUNCS_A_RANGE 64
+
+struct layouter {
+    struct rw *w;
+    const uint8_t *has_child; /* [loops] */
+};
+
+static void layout_range(void *ctx, size_t first, size_t end)
+{
+    const struct layouter *l = ctx;
+    for (size_t f = first; f < end; f++)
+        if (l->w->funcs[f].is_moved)
+            l->w->funcs[f].size_new = layout_func(l->w, (uint32_t)f, l->has_child);
 }
 
 static void layout_groups(struct rw *w)
@@ -233,9 +273,8 @@ void rw_layout(struct rw *w)
             has_child[c->loops.data[l].parent] = 1;
     uint64_t bias = rw_file_bias(w->img); /* offsets follow addresses, so both must be beyond the original's */
     w->text_vaddr = ALIGN_UP(max_u64(w->img->vaddr_hi, w->img->len_bytes + bias), (uint64_t)4096) + 4096;
-    for (uint32_t f = 0; f < c->funcs.len; f++)
-        if (w->funcs[f].is_moved)
-            w->funcs[f].size_new = layout_func(w, f, has_child);
+    struct layouter l = {w, has_child};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, layout_range, &l);
     layout_groups(w);
     uint64_t at = w->text_vaddr + rw_blob_bytes();
     for (uint32_t f = 0; f < c->funcs.len; f++) {

@@ -44,6 +44,46 @@ static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liven
     return best;
 }
 
+static void place_func(struct rw *w, uint32_t f, struct arena *scratch)
+{
+    const struct cfg *c = w->cfg;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    bool gs = w->funcs[f].gs;
+    struct cfg_liveness live = {0};
+    cfg_liveness_build(c, f, scratch, &live);
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first, gs);
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+            uint32_t to = c->edges.data[e].to;
+            if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
+                w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first, gs);
+        }
+        if (w->block_counter[b] == ID_NONE)
+            continue;
+        w->place[b] = best_in_block(c, &live, fn, blk, gs);
+        bool has_next = b + 1 < fn->block_first + fn->block_count;
+        if (has_next && !live.flags_live[blk->insn_first - fn->insn_first] &&
+            !live.flags_live[c->blocks.data[b + 1].insn_first - fn->insn_first])
+            rw_induction(w, b);
+    }
+}
+
+#define FUNCS_A_RANGE 64
+
+static void place_range(void *ctx, size_t first, size_t end)
+{
+    struct rw *w = ctx;
+    for (size_t f = first; f < end; f++) {
+        if (!w->funcs[f].is_moved)
+            continue;
+        struct arena *scratch = arena_new();
+        place_func(w, (uint32_t)f, scratch);
+        arena_free(scratch);
+    }
+}
+
 void rw_place(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -57,31 +97,8 @@ void rw_place(struct rw *w)
     }
     if (!w->counter_count)
         return;
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
-        const struct cfg_func *fn = &c->funcs.data[f];
-        if (!w->funcs[f].is_moved)
-            continue;
-        bool gs = w->funcs[f].gs;
-        struct arena *scratch = arena_new();
-        struct cfg_liveness live = {0};
-        cfg_liveness_build(c, f, scratch, &live);
-        cfg_for_each_block(c, fn, b)
-        {
-            const struct cfg_block *blk = &c->blocks.data[b];
-            w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first, gs);
-            for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
-                uint32_t to = c->edges.data[e].to;
-                if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
-                    w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first, gs);
-            }
-            if (w->block_counter[b] == ID_NONE)
-                continue;
-            w->place[b] = best_in_block(c, &live, fn, blk, gs);
-            bool has_next = b + 1 < fn->block_first + fn->block_count;
-            if (has_next && !live.flags_live[blk->insn_first - fn->insn_first] &&
-                !live.flags_live[c->blocks.data[b + 1].insn_first - fn->insn_first])
-                rw_induction(w, b);
-        }
-        arena_free(scratch);
-    }
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);
+    for (uint32_t b = 0; b < c->blocks.len; b++)
+        if (w->step[b].step)
+            w->step[b].pending = w->counter_count++;
 }
