@@ -2,41 +2,13 @@
  *
  * The flow graph that both the planner and the solver stand on, built the same way by both: two nodes a block (2b its
  * way in, 2b+1 its way out), one node for the world outside, one for each table of labels that several jumps share.
- * Arcs carry a weight: how often control is thought to pass (loops by depth), which only the planner reads.
+ * Arcs carry a weight, which only the planner sets (weights.c) and reads.
  */
 #include "rewrite/impl.h"
 
-enum { WEIGHT_FORCED = 255, WEIGHT_DEPTH = 13 };
-
-static unsigned depth_of(const struct cfg *c, uint32_t block)
+static void arc_add(struct rw_arcs *p, uint32_t a, uint32_t b, enum rw_arc_kind kind, uint32_t id)
 {
-    uint32_t l = c->blocks.data[block].loop;
-    unsigned d = l == ID_NONE ? 0 : c->loops.data[l].depth;
-    return d > 12 ? 12 : d;
-}
-
-static uint8_t weight_at(unsigned depth, int less)
-{
-    int v = (int)(WEIGHT_DEPTH * depth) + 40 - less;
-    return (uint8_t)(v < 1 ? 1 : v > 250 ? 250 : v);
-}
-
-static uint8_t edge_weight(const struct cfg *c, const struct cfg_edge *e)
-{
-    unsigned from = depth_of(c, e->from), to = depth_of(c, e->to), d = from < to ? from : to;
-    uint32_t ways = c->blocks.data[e->from].edge_count;
-    int less = ways > 8 ? 12 : ways > 1 ? 4 : 0;
-    bool is_back = c->blocks.data[e->to].addr <= c->blocks.data[e->from].addr;
-    if (is_back)
-        less -= 2; /* loops turn more often than they end */
-    if (e->kind != CFG_EDGE_FALL)
-        less -= 3; /* a counter there costs a jump too */
-    return weight_at(d, less);
-}
-
-static void arc_add(struct rw_arcs *p, uint32_t a, uint32_t b, enum rw_arc_kind kind, uint32_t id, uint8_t weight)
-{
-    struct rw_arc arc = {a, b, id, (uint8_t)kind, weight};
+    struct rw_arc arc = {a, b, id, (uint8_t)kind, kind == RW_ARC_OUT ? RW_WEIGHT_FORCED : 0};
     VEC_PUSH(p, arc);
 }
 
@@ -44,17 +16,16 @@ static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, stru
 {
     const struct cfg_block *blk = &c->blocks.data[b];
     uint32_t in = 2 * b, out = 2 * b + 1, group = block_group[b];
-    unsigned d = depth_of(c, b);
-    arc_add(p, in, out, RW_ARC_BLOCK, b, weight_at(d, 0));
+    arc_add(p, in, out, RW_ARC_BLOCK, b);
     if (blk->flags & CFG_BLOCK_EXT_IN)
-        arc_add(p, p->outside, in, RW_ARC_ENTER, b, weight_at(d, blk->flags & CFG_BLOCK_LANDING_PAD ? 8 : 1));
+        arc_add(p, p->outside, in, RW_ARC_ENTER, b);
     bool out_done = false;
     if (blk->flags & CFG_BLOCK_SYSCALL) { /* what comes in need not go out */
-        arc_add(p, out, p->outside, RW_ARC_OUT, b, WEIGHT_FORCED);
+        arc_add(p, out, p->outside, RW_ARC_OUT, b);
         out_done = true;
     }
     if (group != ID_NONE) { /* no system call in such a block: see rw_decide */
-        arc_add(p, out, p->outside + 1 + group, RW_ARC_OUT, b, WEIGHT_FORCED);
+        arc_add(p, out, p->outside + 1 + group, RW_ARC_OUT, b);
         out_done = true;
     }
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
@@ -62,15 +33,14 @@ static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, stru
         if (group != ID_NONE && ed->kind == CFG_EDGE_TABLE)
             continue;
         if (rw_cfg_edge_inside(c, ed)) {
-            arc_add(p, out, 2 * ed->to, RW_ARC_EDGE, e, edge_weight(c, ed));
+            arc_add(p, out, 2 * ed->to, RW_ARC_EDGE, e);
         } else if (!out_done) {
-            arc_add(p, out, p->outside, RW_ARC_OUT, b,
-                    WEIGHT_FORCED); /* never counted itself: the block is, if need be */
+            arc_add(p, out, p->outside, RW_ARC_OUT, b); /* never counted itself: the block is, if need be */
             out_done = true;
         }
     }
     if (!out_done && !blk->edge_count)
-        arc_add(p, out, p->outside, RW_ARC_OUT, b, WEIGHT_FORCED);
+        arc_add(p, out, p->outside, RW_ARC_OUT, b);
 }
 
 void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
@@ -84,6 +54,5 @@ void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struc
         if (rw_cfg_block_moved(c, b) && (!with_func || with_func[c->blocks.data[b].func]))
             arcs_of_block(c, block_group, out, b);
     for (uint32_t g = 0; g < group_edge_count; g++)
-        arc_add(out, out->outside + 1 + group_edges[g].group, 2 * group_edges[g].to, RW_ARC_GROUP, g,
-                weight_at(depth_of(c, group_edges[g].to), 4));
+        arc_add(out, out->outside + 1 + group_edges[g].group, 2 * group_edges[g].to, RW_ARC_GROUP, g);
 }

@@ -68,8 +68,10 @@ enum rw_arc_kind { RW_ARC_BLOCK, RW_ARC_EDGE, RW_ARC_ENTER, RW_ARC_OUT, RW_ARC_G
 struct rw_arc {
     uint32_t a, b; /* nodes: flow goes from a to b */
     uint32_t id;   /* of the block, edge or group edge */
-    uint8_t kind, weight;
+    uint8_t kind;
+    uint16_t weight; /* larger: more often passed */
 };
+enum { RW_WEIGHT_FORCED = 4095 };
 struct rw_arcs {
     struct rw_arc *data;
     size_t len, cap;
@@ -152,6 +154,7 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
 void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
+void rw_weigh(const struct rw *w, struct rw_arcs *arcs); /* weights.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);

@@ -152,14 +152,16 @@ static void take_chord(struct rw *w, const struct rw_arc *a)
 
 static void spanning_tree(struct planner *p)
 {
-    size_t first[257] = {0};
+    enum { WEIGHTS = RW_WEIGHT_FORCED + 1 };
+    size_t *first = xmalloc((WEIGHTS + 1) * sizeof *first);
     uint32_t *order = xmalloc((p->arcs.len + 1) * sizeof *order);
     for (size_t i = 0; i < p->arcs.len; i++)
-        first[256 - p->arcs.data[i].weight]++;
-    for (size_t k = 1; k < ARRAY_LEN(first); k++)
+        first[WEIGHTS - p->arcs.data[i].weight]++;
+    for (size_t k = 1; k <= WEIGHTS; k++)
         first[k] += first[k - 1];
     for (size_t i = 0; i < p->arcs.len; i++)
-        order[first[255 - p->arcs.data[i].weight]++] = (uint32_t)i;
+        order[first[WEIGHTS - 1 - p->arcs.data[i].weight]++] = (uint32_t)i;
+    free(first);
     uint8_t *is_chord = xmalloc(p->arcs.len + 1);
     for (size_t k = 0; k < p->arcs.len; k++) {
         const struct rw_arc *a = &p->arcs.data[order[k]];
@@ -206,6 +208,7 @@ void rw_plan(struct rw *w)
     }
     struct planner p = {.w = w};
     rw_arcs_build(c, w->block_group, w->group_edges.data, w->group_edges.len, w->group_count, NULL, &p.arcs);
+    rw_weigh(w, &p.arcs);
     size_t nodes = p.arcs.nodes;
     p.uf = xmalloc(nodes * sizeof *p.uf);
     for (uint32_t n = 0; n < nodes; n++)
@@ -213,7 +216,7 @@ void rw_plan(struct rw *w)
     if (w->opt->all_blocks) { /* blocks are known already: they only join their nodes last */
         for (size_t i = 0; i < p.arcs.len; i++)
             if (p.arcs.data[i].kind == RW_ARC_BLOCK)
-                p.arcs.data[i] = (struct rw_arc){p.arcs.outside, p.arcs.outside, 0, RW_ARC_OUT, 1};
+                p.arcs.data[i] = (struct rw_arc){p.arcs.outside, p.arcs.outside, 0, RW_ARC_OUT, 0};
     }
     spanning_tree(&p);
     free(p.uf);

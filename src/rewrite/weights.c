@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How often control is thought to pass each arc of the flow graph, so that the spanning tree takes the hot ones and the
+ * counters stand on the cold ones. Each branch gets a probability from what its two ways look like (Ball and Larus
+ * 1993), probabilities become frequencies loop by loop, inner ones first (Wu and Larus 1994). Nothing here is exact,
+ * and nothing that is counted depends on it: a wrong guess only makes the counting slower.
+ *
+ * needs: funcs (decide). fills: weights of arcs.
+ */
+#include "rewrite/impl.h"
+
+#include <stdlib.h>
+
+/* How often branches go the taken way, as measured in compiled programs (gcc -O2: compressors, a database,
+ * interpreters, a compiler), each branch weighted by the root of its count. */
+#define TAKEN_LEAVES_FUNC 0.02f /* a part that the compiler moved out of the way */
+#define TAKEN_NEVER 0.004f      /* to a call that does not return, or a trap */
+#define TAKEN_BACK 0.85f        /* to the head of a loop around it */
+#define TAKEN_EXIT 0.09f        /* out of the innermost loop; the other way stays inside */
+#define TAKEN_STAYS 0.70f       /* the way out is to fall through */
+#define TAKEN_ASIDE 0.28f       /* to a place that nothing falls into: laid out of the way */
+#define TAKEN_TO_RETURN 0.30f
+#define TAKEN_TO_CALL 0.32f
+#define FALLS_TO_CALL 0.60f
+#define LOOP_TURNS_MOST 64.0f
+
+/* by condition code: o no b ae e ne be a s ns p np l ge le g */
+static const float taken_by_cond[16] = {0.05f, 0.9f,  0.55f, 0.35f, 0.38f, 0.46f, 0.42f, 0.30f,
+                                        0.15f, 0.75f, 0.2f,  0.5f,  0.40f, 0.52f, 0.42f, 0.38f};
+
+struct flow {
+    const struct rw *w;
+    const struct cfg *c;
+    const struct cfg_func *fn;
+    float *prob;     /* [edges] */
+    float *freq;     /* [blocks] */
+    float *turns;    /* [loops] */
+    uint32_t *order; /* [blocks of fn] reverse postorder */
+    uint32_t *pos;   /* [blocks] in order */
+    uint32_t *stamp; /* [blocks] loop being looked at, plus 1 */
+};
+
+/* ---- branches ---- */
+
+static bool in_func(const struct flow *f, uint32_t b)
+{
+    return b != ID_NONE && b - f->fn->block_first < f->fn->block_count;
+}
+
+static bool in_loop(const struct cfg *c, uint32_t b, uint32_t loop)
+{
+    uint32_t l = c->blocks.data[b].loop;
+    while (l != ID_NONE && l != loop)
+        l = c->loops.data[l].parent;
+    return l == loop;
+}
+
+static bool heads_loop_of(const struct cfg *c, uint32_t to, uint32_t from)
+{
+    const struct cfg_block *t = &c->blocks.data[to];
+    return (t->flags & CFG_BLOCK_LOOP_HEADER) && t->loop != ID_NONE && c->loops.data[t->loop].header == to &&
+           in_loop(c, from, t->loop);
+}
+
+/* What straight-line code from block b comes to. */
+enum fate { FATE_OPEN, FATE_CALL, FATE_RETURN, FATE_NEVER };
+static enum fate fate_of(const struct cfg *c, uint32_t b)
+{
+    for (int steps = 0; steps < 3; steps++) {
+        const struct cfg_block *k = &c->blocks.data[b];
+        if ((k->flags & CFG_BLOCK_NORETURN) || k->term == X86_TRAP)
+            return FATE_NEVER;
+        if (k->term == X86_CALL || k->term == X86_CALL_IND)
+            return FATE_CALL;
+        if (k->term == X86_RET)
+            return FATE_RETURN;
+        if (k->edge_count != 1 || c->edges.data[k->edge_first].to == ID_NONE)
+            break;
+        b = c->edges.data[k->edge_first].to;
+    }
+    return FATE_OPEN;
+}
+
+/* Does nothing fall into block b, nor return there? */
+static bool stands_aside(const struct cfg *c, uint32_t b)
+{
+    const struct cfg_block *prev = &c->blocks.data[b - 1];
+    for (uint32_t e = prev->edge_first; e < prev->edge_first + prev->edge_count; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_FALL || c->edges.data[e].kind == CFG_EDGE_RETURN)
+            return false;
+    return true;
+}
+
+/* Two opinions make one (Dempster and Shafer). */
+static float both(float a, float b) { return a * b / (a * b + (1 - a) * (1 - b)); }
+
+static float plain_branch(const struct flow *f, uint32_t from, uint32_t taken, enum fate of_taken, enum fate of_fall)
+{
+    const struct cfg_block *b = &f->c->blocks.data[from];
+    float p = taken_by_cond[cfg_shape(f->c, b->insn_first + b->insn_count - 1)->cond & 15];
+    if (taken > f->fn->block_first && stands_aside(f->c, taken))
+        p = both(p, TAKEN_ASIDE);
+    if (of_taken == FATE_RETURN)
+        p = both(p, TAKEN_TO_RETURN);
+    if (of_taken == FATE_CALL)
+        p = both(p, TAKEN_TO_CALL);
+    if (of_fall == FATE_CALL)
+        p = both(p, FALLS_TO_CALL);
+    return p;
+}
+
+static float taken_probability(const struct flow *f, uint32_t from, uint32_t taken, uint32_t fall)
+{
+    const struct cfg *c = f->c;
+    if (!in_func(f, taken))
+        return TAKEN_LEAVES_FUNC;
+    enum fate of_taken = fate_of(c, taken), of_fall = fate_of(c, fall);
+    if ((of_taken == FATE_NEVER) != (of_fall == FATE_NEVER))
+        return of_taken == FATE_NEVER ? TAKEN_NEVER : 1 - TAKEN_NEVER;
+    bool back_taken = heads_loop_of(c, taken, from), back_fall = heads_loop_of(c, fall, from);
+    if (back_taken != back_fall)
+        return back_taken ? TAKEN_BACK : 1 - TAKEN_BACK;
+    uint32_t loop = c->blocks.data[from].loop;
+    if (loop != ID_NONE) {
+        bool exit_taken = !in_loop(c, taken, loop), exit_fall = !in_loop(c, fall, loop);
+        if (exit_taken != exit_fall)
+            return exit_taken ? TAKEN_EXIT : TAKEN_STAYS;
+    }
+    return plain_branch(f, from, taken, of_taken, of_fall);
+}
+
+static void branch_probabilities(struct flow *f, uint32_t b)
+{
+    const struct cfg *c = f->c;
+    const struct cfg_block *blk = &c->blocks.data[b];
+    uint32_t fall = ID_NONE, other = ID_NONE, first = blk->edge_first;
+    for (uint32_t e = first; e < first + blk->edge_count; e++) {
+        f->prob[e] = 1.0f / (float)blk->edge_count;
+        *(c->edges.data[e].kind == CFG_EDGE_FALL ? &fall : &other) = e;
+    }
+    if (blk->edge_count != 2 || fall == ID_NONE || other == ID_NONE || blk->term != X86_JCC)
+        return;
+    f->prob[other] = taken_probability(f, b, c->edges.data[other].to, c->edges.data[fall].to);
+    f->prob[fall] = 1 - f->prob[other];
+}
+
+/* ---- frequencies ---- */
+
+/* Blocks in an order where all but the edges that close a cycle lead forward. */
+static void order_blocks(struct flow *f, uint32_t *stack, uint32_t *next)
+{
+    const struct cfg *c = f->c;
+    uint32_t at = f->fn->block_count;
+    cfg_for_each_block(c, f->fn, b) f->pos[b] = ID_NONE;
+    for (uint32_t r = f->fn->block_count; r-- > 0;) { /* the entry last: it comes first in the order */
+        uint32_t depth = 0, root = f->fn->block_first + r;
+        if (f->pos[root] != ID_NONE ||
+            (r && !(c->blocks.data[root].flags & (CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT))))
+            continue;
+        stack[depth++] = root;
+        f->pos[root] = 0;
+        next[r] = 0;
+        while (depth) {
+            uint32_t b = stack[depth - 1], *n = &next[b - f->fn->block_first];
+            const struct cfg_block *blk = &c->blocks.data[b];
+            if (*n == blk->edge_count) {
+                f->order[--at] = b;
+                f->pos[b] = at;
+                depth--;
+                continue;
+            }
+            uint32_t to = c->edges.data[blk->edge_first + (*n)++].to;
+            if (!in_func(f, to) || f->pos[to] != ID_NONE)
+                continue;
+            f->pos[to] = 0;
+            next[to - f->fn->block_first] = 0;
+            stack[depth++] = to;
+        }
+    }
+    while (at) /* not reached */
+        f->order[--at] = ID_NONE;
+}
+
+/* Sends the frequency of each block of order[from..to) that bears `stamp` (0: of each) forward along its edges. Returns
+ * what comes back to `head`. */
+static float send_forward(struct flow *f, uint32_t from, uint32_t to, uint32_t stamp, uint32_t head)
+{
+    const struct cfg *c = f->c;
+    float back = 0;
+    for (uint32_t k = from; k < to; k++) {
+        uint32_t b = f->order[k];
+        if (b == ID_NONE || (stamp && f->stamp[b] != stamp))
+            continue;
+        const struct cfg_block *blk = &c->blocks.data[b];
+        if (b != head && (blk->flags & CFG_BLOCK_LOOP_HEADER) && blk->loop != ID_NONE &&
+            c->loops.data[blk->loop].header == b)
+            f->freq[b] *= f->turns[blk->loop];
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+            uint32_t t = c->edges.data[e].to;
+            if (t == head)
+                back += f->freq[b] * f->prob[e];
+            else if (in_func(f, t) && f->pos[t] > k && (!stamp || f->stamp[t] == stamp))
+                f->freq[t] += f->freq[b] * f->prob[e];
+        }
+    }
+    return back;
+}
+
+static void loop_turns(struct flow *f, uint32_t l)
+{
+    const struct cfg *c = f->c;
+    const struct cfg_loop *loop = &c->loops.data[l];
+    uint32_t last = 0;
+    for (uint32_t m = loop->member_first; m < loop->member_first + loop->member_count; m++) {
+        uint32_t b = c->loop_members.data[m];
+        f->stamp[b] = l + 1;
+        f->freq[b] = 0;
+        last = f->pos[b] > last && f->pos[b] != ID_NONE ? f->pos[b] : last;
+    }
+    f->freq[loop->header] = 1;
+    float back =
+        f->pos[loop->header] == ID_NONE ? 0 : send_forward(f, f->pos[loop->header], last + 1, l + 1, loop->header);
+    float stay = 1 - 1 / LOOP_TURNS_MOST;
+    f->turns[l] = 1 / (1 - (back < stay ? back : stay));
+}
+
+/* How often a block is entered from outside its function, the function's entry being 1. */
+static float entered(const struct cfg_block *b)
+{
+    if (b->flags & CFG_BLOCK_ENTRY)
+        return 1;
+    if (b->flags & CFG_BLOCK_CALLED)
+        return 0.5f;
+    return b->flags & CFG_BLOCK_ADDR_TAKEN ? 0.02f : 0.001f;
+}
+
+static void func_frequencies(struct flow *f, uint32_t *stack, uint32_t *next)
+{
+    const struct cfg *c = f->c;
+    uint32_t deepest = 0, n = f->fn->block_count;
+    order_blocks(f, stack, next);
+    cfg_for_each_block(c, f->fn, b) branch_probabilities(f, b);
+    for (uint32_t l = f->fn->loop_first; l < f->fn->loop_first + f->fn->loop_count; l++)
+        deepest = c->loops.data[l].depth > deepest ? c->loops.data[l].depth : deepest;
+    for (uint32_t d = deepest; d > 0; d--)
+        for (uint32_t l = f->fn->loop_first; l < f->fn->loop_first + f->fn->loop_count; l++)
+            if (c->loops.data[l].depth == d)
+                loop_turns(f, l);
+    cfg_for_each_block(c, f->fn, b) f->freq[b] = entered(&c->blocks.data[b]);
+    send_forward(f, 0, n, 0, ID_NONE);
+}
+
+/* ---- arcs ---- */
+
+/* Positive floats are ordered as their bits are. Three bits behind the exponent's will do: with more, arcs of one
+ * function are far apart in the order, and the planner waits for memory. */
+static uint16_t weight_of(float freq)
+{
+    uint32_t bits;
+    memcpy(&bits, &freq, 4);
+    return (uint16_t)(bits >> 20);
+}
+
+static float arc_frequency(const struct flow *f, const struct rw_arc *a)
+{
+    const struct cfg *c = f->c;
+    switch ((enum rw_arc_kind)a->kind) {
+    case RW_ARC_BLOCK:
+        return f->freq[a->id];
+    case RW_ARC_EDGE:
+        return f->freq[c->edges.data[a->id].from] * f->prob[a->id] *
+               (c->edges.data[a->id].kind == CFG_EDGE_FALL ? 1 : 1.5f);
+    case RW_ARC_ENTER:
+        return c->blocks.data[a->id].flags & CFG_BLOCK_RETURN_POINT ? f->freq[a->id] : entered(&c->blocks.data[a->id]);
+    case RW_ARC_GROUP:
+        return f->freq[f->w->group_edges.data[a->id].to] * 1.5f;
+    case RW_ARC_OUT:
+        break;
+    }
+    return 0;
+}
+
+void rw_weigh(const struct rw *w, struct rw_arcs *arcs)
+{
+    const struct cfg *c = w->cfg;
+    struct flow f = {.w = w, .c = c};
+    size_t nb = c->blocks.len;
+    uint32_t *scratch = xmalloc((3 * nb + 1) * sizeof *scratch);
+    f.order = scratch;
+    f.pos = xmalloc((nb + 1) * sizeof *f.pos);
+    f.stamp = xmalloc((nb + 1) * sizeof *f.stamp);
+    f.freq = xmalloc((nb + 1) * sizeof *f.freq);
+    f.prob = xmalloc((c->edges.len + 1) * sizeof *f.prob);
+    f.turns = xmalloc((c->loops.len + 1) * sizeof *f.turns);
+    for (uint32_t k = 0; k < c->funcs.len; k++) {
+        f.fn = &c->funcs.data[k];
+        if (w->funcs[k].is_moved)
+            func_frequencies(&f, scratch + nb, scratch + 2 * nb);
+    }
+    for (size_t i = 0; i < arcs->len; i++)
+        if (arcs->data[i].kind != RW_ARC_OUT)
+            arcs->data[i].weight = weight_of(arc_frequency(&f, &arcs->data[i]));
+    free(scratch);
+    free(f.pos);
+    free(f.stamp);
+    free(f.freq);
+    free(f.prob);
+    free(f.turns);
+}
