@@ -184,8 +184,31 @@ static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
     return lo < w->img->reloc_count && w->img->relocs[lo].addr < fn->addr + fn->size;
 }
 
+/* A jump from an address inside moved function f to the copy of the block there, if there is one and the jump fits. */
+static void patch_inside(struct rw *w, const struct landings *l, uint32_t f, uint64_t addr)
+{
+    uint32_t b = cfg_block_start(w->cfg, addr);
+    if (b == ID_NONE || patch_fits(w, l, &w->cfg->funcs.data[f], addr) != CFG_REASON_OK ||
+        !(w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN))
+        return;
+    struct rw_patch p = {addr, b};
+    VEC_PUSH(&w->patches, p);
+}
+
+/* Addresses inside functions that code holds in registers, or that are in data: whoever goes there comes back to the
+ * copy, so that counting resumes. */
+static void patch_labels(struct rw *w, const struct landings *l)
+{
+    for (size_t i = 0; i < w->cfg->mid_targets.len; i++) {
+        uint64_t addr = w->cfg->mid_targets.data[i];
+        uint32_t f = cfg_func_at(w->cfg, addr);
+        if (f != ID_NONE && w->funcs[f].is_moved)
+            patch_inside(w, l, f, addr);
+    }
+}
+
 /* Addresses inside functions that outsiders know by name: they get a jump of their own. */
-static void patch_exports(struct rw *w, struct landings *l)
+static void patch_exports(struct rw *w, const struct landings *l)
 {
     for (size_t s = 1; s < w->img->dynsym_count; s++) {
         const struct image_symbol *sym = &w->img->symbols[s];
@@ -195,13 +218,8 @@ static void patch_exports(struct rw *w, struct landings *l)
         uint32_t f = cfg_func_at(w->cfg, sym->addr);
         if (f == ID_NONE || !w->funcs[f].is_moved || w->cfg->funcs.data[f].addr == sym->addr)
             continue;
-        uint32_t b = cfg_block_start(w->cfg, sym->addr);
         w->funcs[f].may_run = true;
-        if (b != ID_NONE && patch_fits(w, l, &w->cfg->funcs.data[f], sym->addr) == CFG_REASON_OK &&
-            (w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN)) {
-            struct rw_patch p = {sym->addr, b};
-            VEC_PUSH(&w->patches, p);
-        }
+        patch_inside(w, l, f, sym->addr);
     }
 }
 
@@ -372,6 +390,7 @@ void rw_decide(struct rw *w)
         struct rw_patch p = {c->funcs.data[f].addr, c->funcs.data[f].block_first};
         VEC_PUSH(&w->patches, p);
     }
+    patch_labels(w, &l);
     patch_exports(w, &l);
     find_gs(w);
     for (size_t s = 0; s < w->img->section_count && w->opt->plan == REWRITE_COUNT; s++) {
