@@ -26,6 +26,7 @@ void cfg_free(struct cfg *c)
     VEC_FREE(&c->edges);
     VEC_FREE(&c->tables);
     VEC_FREE(&c->table_refs);
+    free(c->crossing);
     VEC_FREE(&c->loops);
     VEC_FREE(&c->loop_members);
     VEC_FREE(&c->outside_targets);
@@ -74,6 +75,7 @@ static int build_all(struct build *b)
     RUN(build_outside_targets(b));
     RUN(build_tables(b)); /* needs every mark but those of table targets, which it sets */
     RUN(build_blocks(b)); /* the marks are complete */
+    RUN(build_flags(c));
     RUN(build_loops(c));
     c->mid_targets.len = sort_unique_u64(c->mid_targets.data, c->mid_targets.len);
     return 0;

@@ -127,6 +127,11 @@ struct cfg_insn { /* 12 bytes; one for each decoded instruction. Read it with cf
     struct x86_short what;
 };
 
+struct cfg_crossing { /* flags (X86_CF..) that cross calls */
+    uint8_t in;       /* read before they are written */
+    uint8_t out;      /* read by a direct caller after the return */
+};
+
 struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
     const struct image *img; /* NULL in a loaded one */
     struct image_unwind unwind;
@@ -137,6 +142,7 @@ struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
     VEC(struct cfg_edge) edges; /* sorted by from */
     VEC(struct cfg_table) tables;
     VEC(uint32_t) table_refs;
+    struct cfg_crossing *crossing; /* [funcs]; NULL: no flag crosses any call, or a loaded one */
     VEC(struct cfg_loop) loops;
     VEC(uint32_t) loop_members;
     VEC(uint64_t) outside_targets; /* sorted: addresses inside functions (not entries) that branches in code outside all
@@ -174,7 +180,7 @@ static inline uint64_t cfg_insn_target(const struct cfg *c, uint32_t i)
 
 /* liveness.c: facts within one function, for the probe placer.
  * Flags that must survive just before instruction i (bit mask X86_CF..): live ones. Flags are dead at calls and returns
- * and at indirect jumps resolved or not (no compiler passes flags there); across direct jumps to other functions too. */
+ * except those that flags.c found to cross them, and at indirect jumps resolved or not (no compiler passes flags there). */
 struct cfg_liveness {
     uint8_t *flags_live;  /* [insn - func.insn_first]: live before the instruction */
     uint16_t *gpr_dead;   /* registers certainly overwritten later in this function on every path before being read, with no call,

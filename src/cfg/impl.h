@@ -175,5 +175,6 @@ void index_leaders(struct cfg *c); /* functions.c: index->leads are complete */
 
 /* loops.c */
 void build_loops(struct cfg *c);
+void build_flags(struct cfg *c);
 
 #endif

@@ -14,12 +14,21 @@ struct live {
     uint16_t regs;
 };
 
-static struct live before(const struct x86_insn *i, struct live after)
+static uint8_t flags_into(const struct cfg *c, uint32_t call)
 {
+    uint32_t g = c->crossing ? cfg_func_at(c, cfg_insn_target(c, call)) : ID_NONE;
+    return g == ID_NONE ? 0 : c->crossing[g].in;
+}
+
+static struct live before(const struct cfg *c, const struct cfg_block *b, uint32_t insn, struct live after)
+{
+    const struct x86_insn *i = cfg_shape(c, insn);
     switch ((enum x86_kind)i->kind) {
     case X86_CALL:
-    case X86_CALL_IND:
+        return (struct live){flags_into(c, insn), 0xffff};
     case X86_RET:
+        return (struct live){c->crossing ? c->crossing[b->func].out : 0, 0xffff};
+    case X86_CALL_IND:
     case X86_TRAP:
         return (struct live){0, 0xffff};
     case X86_JMP_IND:
@@ -35,7 +44,7 @@ static struct live before(const struct x86_insn *i, struct live after)
 static struct live before_block(const struct cfg *c, const struct cfg_block *b, struct live l)
 {
     for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;)
-        l = before(cfg_shape(c, i), l);
+        l = before(c, b, i, l);
     return l;
 }
 
@@ -92,7 +101,7 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratc
         const struct cfg_block *b = &c->blocks.data[f->block_first + k];
         struct live l = after_block(c, f, b, in);
         for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;) {
-            l = before(cfg_shape(c, i), l);
+            l = before(c, b, i, l);
             out->flags_live[i - f->insn_first] = l.flags;
             out->gpr_dead[i - f->insn_first] = (uint16_t) ~(l.regs | never);
         }

@@ -1,54 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugins FOLDER: a program and its libraries, found in every way: needed by $ORIGIN, opened by name through the run
- * path, opened by absolute path. Built several times: -DLIBRARY=NAME makes the library whose only function says who it is.
+ * plugins TURNS A B: loads and unloads two shared objects over and over, so that one comes to lie where the other was.
+ * Each is plugin.c. Prints, as "NAME: expect ...", what each must have counted.
  */
-#define _GNU_SOURCE
-#include <stdio.h>
-
-#ifdef LIBRARY
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#define JOIN_(x, y) x##y
-#define JOIN(x, y) JOIN_(x, y)
-int JOIN(sum_, LIBRARY)(int n)
-{
-    int s = 0;
-    for (int i = 0; i < n; i++)
-        s += i ^ n;
-    printf("%s %d\n", TEXT(LIBRARY), s);
-    return s;
-}
-#else
+#include "here.h"
 #include <dlfcn.h>
-#include <unistd.h>
-
-int sum_needed(int n);
-
-static void open_one(const char *path, const char *name)
-{
-    void *at = dlopen(path, RTLD_NOW);
-    int (*sum)(int) = at ? (int (*)(int))dlsym(at, name) : NULL;
-    Dl_info info;
-    if (!sum || !dladdr((void *)sum, &info)) {
-        printf("%s: %s\n", path, dlerror());
-        return;
-    }
-    sum(1000);
-    printf("%s in %s\n", name, info.dli_fname);
-    dlclose(at);
-}
+#include <stdlib.h>
 
 int main(int argc, char **argv)
 {
-    char exe[4096] = "", path[4200];
-    sum_needed(1000);
-    open_one("libnamed.so", "sum_named");
-    snprintf(path, sizeof path, "%s/libabsolute.so", argc > 1 ? argv[1] : "");
-    open_one(path, "sum_absolute");
-    if (readlink("/proc/self/exe", exe, sizeof exe - 1) < 0)
-        perror("/proc/self/exe");
-    printf("exe %s\nargv[0] %s\n", exe, argv[0]);
+    if (argc != 4)
+        return 2;
+    int turns = atoi(argv[1]), reused = 0, taken = 0;
+    void *before[2] = {NULL, NULL};
+    unsigned long calls[2] = {0, 0};
+    long sum = 0;
+    for (int i = 0; i < turns; i++) {
+        int which = i % 5 == 4; /* A four times, then B */
+        void *h = dlopen(argv[2 + which], i % 2 ? RTLD_NOW : RTLD_LAZY);
+        if (!h) {
+            fprintf(stderr, "%s\n", dlerror());
+            return 1;
+        }
+        long (*work)(long) = (long (*)(long))dlsym(h, "plugin_work");
+        if (!work)
+            return 3;
+        HERE(turn);
+        sum += work(i % 10);
+        calls[which] += (unsigned long)(i % 10) + 1;
+        reused += before[which] == (void *)work;
+        taken += before[!which] == (void *)work;
+        before[which] = (void *)work;
+        if (dlclose(h))
+            return 4;
+        if (dlopen(argv[2 + which], RTLD_NOLOAD | RTLD_NOW))
+            return 5;
+    }
+    printf("%ld, addresses %s\n", sum, reused || taken ? "used again" : "always new");
+    expect("turn", (unsigned long)turns);
+    printf("a: expect turns %lu\na: expect made %d\na: expect gone %d\n", calls[0], turns - turns / 5,
+           turns - turns / 5);
+    printf("b: expect turns %lu\nb: expect made %d\nb: expect gone %d\n", calls[1], turns / 5, turns / 5);
     return 0;
 }
-#endif

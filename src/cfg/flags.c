@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Flags that cross calls. Compilers let none do so, but hand-written code passes a carry into a local function or has
+ * one answer in ZF. For each function: which flags it reads before it writes them, and which of those it leaves some
+ * direct caller reads after the call. Flags across indirect calls and between modules are not looked for.
+ */
+#include "cfg/impl.h"
+
+#include <stdlib.h>
+
+enum { BLOCKS_MOST = 16 }; /* looked at for one answer; beyond them every flag counts as wanted */
+
+struct question {
+    const struct cfg *c;
+    bool any_in; /* some function has flags coming in */
+    unsigned left;
+};
+
+static uint8_t wanted_after(struct question *q, const struct cfg_block *b, uint8_t open);
+
+/* Of the flags in `open`, those that are read before they are written from the start of block b on. */
+static uint8_t wanted(struct question *q, uint32_t block, uint8_t open)
+{
+    const struct cfg *c = q->c;
+    if (block == ID_NONE || q->left == 0)
+        return open;
+    q->left--;
+    const struct cfg_block *b = &c->blocks.data[block];
+    uint8_t out = 0;
+    for (uint32_t i = b->insn_first; i < b->insn_first + b->insn_count; i++) {
+        const struct x86_insn *in = cfg_shape(c, i);
+        uint32_t g;
+        switch ((enum x86_kind)in->kind) {
+        case X86_CALL:
+            g = q->any_in ? cfg_func_at(c, cfg_insn_target(c, i)) : ID_NONE;
+            return g == ID_NONE ? out : out | (open & c->crossing[g].in);
+        case X86_RET:
+            return out | (open & c->crossing[b->func].out);
+        case X86_CALL_IND:
+        case X86_JMP_IND:
+        case X86_TRAP:
+            return out;
+        default:
+            break;
+        }
+        out |= open & in->flags_read;
+        if (!(in->props & X86_PROP_FLAGS_MAYBE))
+            open &= (uint8_t)~in->flags_written;
+        if (!open)
+            return out;
+    }
+    return out | wanted_after(q, b, open);
+}
+
+static uint8_t wanted_after(struct question *q, const struct cfg_block *b, uint8_t open)
+{
+    uint8_t out = b->edge_count ? 0 : open;
+    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count && out != open; e++)
+        out |= wanted(q, q->c->edges.data[e].to, open & (uint8_t)~out);
+    return out;
+}
+
+static uint8_t wanted_at(const struct cfg *c, uint32_t block, bool any_in)
+{
+    struct question q = {c, any_in, BLOCKS_MOST};
+    return wanted(&q, block,
+                  X86_ALL_FLAGS & ~X86_AF); /* no branch reads AF, and many instructions leave it undefined */
+}
+
+/* Returns how many functions changed. */
+static uint32_t fill_in(struct cfg *c, bool any_in)
+{
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        uint8_t in = fn->block_count ? wanted_at(c, fn->block_first, any_in) : 0;
+        n += in != c->crossing[f].in;
+        c->crossing[f].in = in;
+    }
+    return n;
+}
+
+static uint32_t add_out(struct cfg *c, uint32_t f, uint8_t flags)
+{
+    if (f == ID_NONE || !(flags & (uint8_t)~c->crossing[f].out))
+        return 0;
+    c->crossing[f].out |= flags;
+    return 1;
+}
+
+/* A function answers for those that it jumps to. */
+static uint32_t spread_out(struct cfg *c, uint32_t f)
+{
+    uint32_t n = 0;
+    const struct cfg_func *fn = &c->funcs.data[f];
+    cfg_for_each_block(c, fn, b)
+    {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+            if (c->edges.data[e].to != ID_NONE && c->blocks.data[c->edges.data[e].to].func != f)
+                n += add_out(c, c->blocks.data[c->edges.data[e].to].func, c->crossing[f].out);
+    }
+    return n;
+}
+
+static uint32_t fill_out(struct cfg *c, bool any_in)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b + 1 < c->blocks.len; b++) {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        if (blk->term != X86_CALL || !blk->call_target || blk->flags & CFG_BLOCK_NORETURN ||
+            c->blocks.data[b + 1].func != blk->func)
+            continue;
+        uint8_t flags = wanted_at(c, b + 1, any_in);
+        if (flags)
+            n += add_out(c, cfg_func_at(c, blk->call_target), flags);
+    }
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        if (c->crossing[f].out)
+            n += spread_out(c, f);
+    return n;
+}
+
+/* needs: blocks. fills: crossing. */
+void build_flags(struct cfg *c)
+{
+    bool any_in = false, any = false;
+    c->crossing = xmalloc((c->funcs.len + 1) * sizeof *c->crossing);
+    for (uint32_t in = 1, out = 1; in + out;) {
+        in = fill_in(c, any_in);
+        any_in |= in > 0;
+        out = fill_out(c, any_in);
+        any |= in + out > 0;
+    }
+    if (any)
+        return;
+    free(c->crossing);
+    c->crossing = NULL;
+}
