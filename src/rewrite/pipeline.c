@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-10" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-12" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {

@@ -44,10 +44,11 @@ static void pull_auxv(char **hole) /* its old place begins behind hole, its new 
     }
 }
 
-/* The value of an environment variable (name with its '='), copied out and taken away. 0 if there is none. */
+/* The value of an environment variable (name with its '='), copied out and taken away. 0 if there is none. After
+ * clearenv a library that is loaded is given no environment at all. */
 int rt_take_env(char **envp, const char *name, char *path)
 {
-    for (; *envp; envp++) {
+    for (; envp && *envp; envp++) {
         const char *v = *envp;
         size_t i = 0;
         while (name[i] && v[i] == name[i])
