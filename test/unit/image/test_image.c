@@ -272,6 +272,25 @@ static void test_foreign(void **state)
     free(bytes);
 }
 
+/* Code in the section of data: the fixture with the flags of .data changed. */
+static void test_memory_dump(void **state)
+{
+    (void)state;
+    struct image *img = open_ok(fixture_path), *dump = NULL;
+    uint8_t *bytes = xmalloc(img->len_bytes);
+    memcpy(bytes, img->bytes, img->len_bytes);
+    uint64_t shoff;
+    memcpy(&shoff, bytes + 0x28, 8);
+    for (size_t i = 0; i < img->section_count; i++)
+        if (strcmp(img->sections[i].name, ".data") == 0)
+            bytes[shoff + i * 64 + 8] |= SHF_EXECINSTR;
+    assert_int_equal(image_open_bytes("dump", bytes, img->len_bytes, &dump), 0);
+    assert_string_equal(dump->foreign_runtime, "a Lisp that saved its memory");
+    image_close(dump);
+    image_close(img);
+    free(bytes);
+}
+
 static void test_dump_is_stable(void **state)
 {
     (void)state;
@@ -307,6 +326,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refused_headers),
         cmocka_unit_test(test_refused_paths),
         cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_memory_dump),
         cmocka_unit_test(test_dump_is_stable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
