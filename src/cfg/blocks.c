@@ -254,7 +254,7 @@ static void add_edges_of(struct build *b, struct edge_list *out, uint32_t k, con
     blk->edge_count = (uint32_t)out->len - blk->edge_first;
 }
 
-static const struct jump *first_jump_from(const struct build *b, uint32_t insn)
+static size_t first_jump_from(const struct build *b, uint32_t insn)
 {
     size_t lo = 0, hi = b->jumps.len;
     while (lo < hi) {
@@ -264,20 +264,21 @@ static const struct jump *first_jump_from(const struct build *b, uint32_t insn)
         else
             hi = mid;
     }
-    return &b->jumps.data[lo];
+    return lo;
 }
 
 static void edges_of_range(void *ctx, size_t first, size_t end)
 {
     const struct edger *e = ctx;
     const struct cfg *c = e->b->c;
-    const struct jump *j = first_jump_from(e->b, c->funcs.data[first].insn_first), *none = e->b->jumps.data + e->b->jumps.len;
+    const struct jump *jumps = e->b->jumps.data; /* NULL if there are none */
+    size_t j = first_jump_from(e->b, c->funcs.data[first].insn_first), count = e->b->jumps.len;
     uint32_t block = c->funcs.data[first].block_first;
     for (uint32_t past = c->funcs.data[end - 1].block_first + c->funcs.data[end - 1].block_count; block < past; block++) {
         uint32_t last = c->blocks.data[block].insn_first + c->blocks.data[block].insn_count - 1;
-        while (j < none && j->insn < last)
+        while (j < count && jumps[j].insn < last)
             j++;
-        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block, j < none && j->insn == last ? j : NULL);
+        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block, j < count && jumps[j].insn == last ? &jumps[j] : NULL);
     }
 }
 

@@ -423,7 +423,8 @@ static int read_lines(struct reader *r)
         if (!at_line_end(r) && read_line(r) < 0)
             return -1;
         if (!at_line_end(r)) {
-            take(r, "");
+            if (take(r, "") < 0)
+                return -1;
             return wrong_token(r, "too much on the line:", "one item a line");
         }
         r->pos++;
