@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * forbid PROGRAM ARGS...: executes it where namespaces and mounts are refused, as in a container.
+ * forbid PROGRAM ARGS...: executes it where namespaces, mounts and personalities are refused, as in a container.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -19,6 +19,7 @@ int main(int argc, char **argv)
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         REFUSE(unshare), REFUSE(setns), REFUSE(mount), REFUSE(umount2), REFUSE(pivot_root), REFUSE(perf_event_open),
+        REFUSE(personality),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
