@@ -156,17 +156,13 @@ static int lock_entry(struct arena *a, const char *key)
     return fd;
 }
 
-static int describe(struct arena *a, const char *file, const char *map, struct strbuf *meta)
+static void describe(struct arena *a, const char *file, const char *map, const struct rewrite_stats *s, struct strbuf *meta)
 {
-    struct rewrite_map *m;
-    if (rewrite_map_open(map, &m) < 0)
-        return -1;
     str_puts(meta, "key ");
     for (size_t i = 0; i < WIRE_KEY_BYTES; i++)
-        str_printf(meta, "%02x", m->key[i]);
-    str_printf(meta, "\ncounters %u\ngs %u\nfile %s\nmap %s\n", m->counter_count, m->owns_gs, stamp_of(a, file), stamp_of(a, map));
-    rewrite_map_close(m);
-    return 0;
+        str_printf(meta, "%02x", s->key[i]);
+    str_printf(meta, "\ncounters %llu\ngs %u\nfile %s\nmap %s\n", (unsigned long long)s->counters, s->owns_gs,
+               stamp_of(a, file), stamp_of(a, map));
 }
 
 /* Fills the folder TMP. 0, or -1 after one line. */
@@ -180,10 +176,7 @@ static int fill_entry(struct arena *a, const char *path, const struct rewrite_op
         return -1;
     if (stat(path, &st) < 0 || chmod(file, (st.st_mode & 0777) | 0500) < 0)
         return diag_error("%s: cannot be given the rights of %s: %s", file, path, strerror(errno));
-    if (describe(a, file, map, &meta) < 0) {
-        str_free(&meta);
-        return -1;
-    }
+    describe(a, file, map, &stats, &meta);
     int rc = record_write(arena_printf(a, "%s/meta", tmp), &meta);
     str_free(&meta);
     return rc == 0 ? 0 : diag_error("%s: cannot be written: %s", tmp, strerror(errno));

@@ -136,7 +136,7 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     struct rw *w = em->w;
     const struct cfg *c = w->cfg;
     const struct cfg_block *blk = &c->blocks.data[b];
-    uint64_t base = w->funcs[f].addr_new, addr = base + w->insn_off[blk->insn_first];
+    uint64_t base = w->funcs[f].addr_new, addr = base + w->block_off[b];
     uint64_t body = base + w->body_off[b];
     if (b > c->funcs.data[f].block_first && w->step[b - 1].step) {
         uint64_t leave = addr - rw_step_leave_bytes(&w->step[b - 1]);

@@ -103,7 +103,9 @@ struct rw {
     struct rw_step *step;                      /* place: [blocks] */
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
-    uint32_t *insn_off; /* layout: [insns] start of what stands for the instruction, insertions in front included */
+    uint32_t *insn_off; /* layout: [insns] start of what stands for the instruction, insertions in front included.
+                           On the heap; gone after unwind */
+    uint32_t *block_off; /* layout: [blocks] the same of their first instructions */
     uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
     uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
     uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */

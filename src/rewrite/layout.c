@@ -96,7 +96,7 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     uint32_t fall = fall_edge_into(c, fn, b);
     if (b > fn->block_first)
         off += rw_step_leave_bytes(&w->step[b - 1]);
-    w->insn_off[blk->insn_first] = off;
+    w->insn_off[blk->insn_first] = w->block_off[b] = off;
     if (is_inner_loop_head(c, has_child, b)) {
         uint32_t head = off;
         if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
@@ -260,7 +260,8 @@ static void layout_data(struct rw *w)
 void rw_layout(struct rw *w)
 {
     struct cfg *c = w->cfg;
-    w->insn_off = ARENA_ARRAY(w->arena, uint32_t, c->insns.len + 1);
+    w->insn_off = xmalloc((c->insns.len + 1) * sizeof *w->insn_off);
+    w->block_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->insns.len + 1);
     w->body_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->turn_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);

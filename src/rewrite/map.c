@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map beside a rewritten module: which counter means what. A header of fixed fields, then arrays, then the saved
- * cfg, all little endian; every size is checked when it is read.
+ * The map beside a rewritten module: which counter means what. A header of fixed fields, little endian, then the path of
+ * the original, the saved cfg, and packed columns; every size is checked when it is read.
  *
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg
- *   88  1: the module uses gs itself
- *   96  block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks]
- *       step {int32 step, pending counter, register}[blocks]: step 0 plain, else the counter is step times the count
- *       group edges {group, to, counter, unused}[group edges], padding to 8, block_addr_new[blocks], path, cfg
+ *   88  1: the module uses gs itself     96 path, cfg
+ *
+ * Columns: block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks] block_addr_new[blocks];
+ * step[blocks] pending[blocks] register[blocks] gs[blocks] of counted loops; group[group edges] to[group edges]
+ * counter[group edges]. An entry is a LEB128 number: 0 and another number: so many entries are nothing (ID_NONE, or the
+ * value 0 of what is no id); else 1 more than the zigzag difference from the last entry that was something.
+ * Of a block with a step, the counter is step times the count.
  */
 #include "rewrite/impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAP_VERSION = 3, MAP_HEADER_BYTES = 96 };
+enum { MAP_VERSION = 4, MAP_HEADER_BYTES = 96 };
 
 struct map_header {
     char magic[8];
@@ -33,12 +36,99 @@ struct map_full {
     uint32_t group_edge_count, group_count;
 };
 
+/* ---- columns ---- */
+
+struct packer {
+    struct strbuf *out;
+    uint64_t last, nothings;
+};
+
+static void put_number(struct strbuf *out, uint64_t v)
+{
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        bytes[n++] = (uint8_t)(v | 0x80);
+    bytes[n++] = (uint8_t)v;
+    str_put(out, bytes, n);
+}
+
+static void pack_end(struct packer *p)
+{
+    if (p->nothings) {
+        put_number(p->out, 0);
+        put_number(p->out, p->nothings);
+    }
+    *p = (struct packer){.out = p->out};
+}
+
+static void pack(struct packer *p, uint64_t v, bool is_something)
+{
+    if (!is_something) {
+        p->nothings++;
+        return;
+    }
+    uint64_t last = p->last, d = v - last;
+    if (p->nothings)
+        pack_end(p);
+    put_number(p->out, (d << 1 ^ (d >> 63 ? UINT64_MAX : 0)) + 1);
+    p->last = v;
+}
+
+static void pack_ids(struct packer *p, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        pack(p, ids[i], ids[i] != ID_NONE);
+    pack_end(p);
+}
+
+/* ---- writing ---- */
+
+static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        pack(p, (uint64_t)(int64_t)s[i].step, s[i].step != 0);
+    pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, s[i].pending, s[i].step != 0);
+    pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, s[i].reg, s[i].step != 0);
+    pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, s[i].gs, s[i].gs != 0);
+    pack_end(p);
+}
+
+static void pack_all(const struct rw *w, struct strbuf *out)
+{
+    const struct cfg *c = w->cfg;
+    struct packer p = {.out = out};
+    pack_ids(&p, w->block_counter, c->blocks.len);
+    pack_ids(&p, w->edge_counter, c->edges.len);
+    pack_ids(&p, w->enter_counter, c->blocks.len);
+    pack_ids(&p, w->block_group, c->blocks.len);
+    for (uint32_t b = 0; b < c->blocks.len; b++) {
+        bool moved = rw_block_moved(w, b);
+        pack(&p, moved ? rw_body(w, b) : 0, moved);
+    }
+    pack_end(&p);
+    pack_steps(&p, w->step, c->blocks.len);
+    for (size_t g = 0; g < w->group_edges.len; g++)
+        pack(&p, w->group_edges.data[g].group, true);
+    pack_end(&p);
+    for (size_t g = 0; g < w->group_edges.len; g++)
+        pack(&p, w->group_edges.data[g].to, true);
+    pack_end(&p);
+    for (size_t g = 0; g < w->group_edges.len; g++)
+        pack(&p, w->group_edges.data[g].counter, w->group_edges.data[g].counter != ID_NONE);
+    pack_end(&p);
+}
+
 int rw_map_write(const struct rw *w, const char *path)
 {
     const struct cfg *c = w->cfg;
-    struct strbuf s = {0}, saved = {0};
-    if (cfg_save(c, &saved) < 0)
-        return -1;
+    struct strbuf s = {0};
     char *real = file_real_path(w->arena, w->img->path);
     if (!real)
         real = arena_strdup(w->arena, w->img->path);
@@ -53,56 +143,146 @@ int rw_map_write(const struct rw *w, const char *path)
                            .text_new_lo = w->text_vaddr,
                            .text_new_hi = w->text_vaddr + w->text_bytes,
                            .path_len = strlen(real) + 1,
-                           .cfg_len = saved.len,
-                           .owns_gs = rw_owns_gs(w)};
+                           .owns_gs = w->stats->owns_gs};
     memcpy(h.key, w->key, sizeof h.key);
     str_put(&s, &h, sizeof h);
-    str_put(&s, w->block_counter, c->blocks.len * 4);
-    str_put(&s, w->edge_counter, c->edges.len * 4);
-    str_put(&s, w->enter_counter, c->blocks.len * 4);
-    str_put(&s, w->block_group, c->blocks.len * 4);
-    str_put(&s, w->step, c->blocks.len * sizeof *w->step);
-    str_put(&s, w->group_edges.data, w->group_edges.len * sizeof *w->group_edges.data);
-    while (s.len % 8)
-        str_put(&s, "", 1);
-    for (uint32_t b = 0; b < c->blocks.len; b++) {
-        uint64_t at = rw_block_moved(w, b) ? rw_body(w, b) : 0;
-        str_put(&s, &at, 8);
-    }
     str_put(&s, real, h.path_len);
-    str_put(&s, saved.data, saved.len);
+    size_t before = s.len;
+    if (cfg_save(c, &s) < 0) {
+        str_free(&s);
+        return -1;
+    }
+    h.cfg_len = s.len - before;
+    memcpy(s.data, &h, sizeof h);
+    pack_all(w, &s);
     int rc = file_write_whole(path, s.data, s.len, 0644);
     if (rc < 0)
         diag_error("%s: cannot be written: %s", path, strerror(errno));
-    str_free(&saved);
     str_free(&s);
     return rc;
 }
 
+/* ---- reading ---- */
+
 struct reader {
     const uint8_t *p, *end;
+    uint64_t last, nothings;
+    bool bad; /* once set, every entry is nothing */
 };
 
-static void *take(struct reader *r, uint64_t n, uint64_t item)
+static uint64_t get_number(struct reader *r)
 {
-    if (n > (uint64_t)(r->end - r->p) / item) {
-        r->p = NULL;
-        r->end = NULL;
-        return NULL;
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && r->p < r->end; shift += 7) {
+        uint8_t b = *r->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80))
+            return v;
     }
-    void *out = xmalloc(n * item + 8);
-    if (n)
-        memcpy(out, r->p, n * item);
-    r->p += n * item;
+    r->bad = true;
+    return 0;
+}
+
+/* The next entry of a column; false: nothing. */
+static bool unpack(struct reader *r, uint64_t *v)
+{
+    if (!r->nothings) {
+        uint64_t n = get_number(r);
+        if (n-- && !r->bad) {
+            *v = r->last += n >> 1 ^ (n & 1 ? UINT64_MAX : 0);
+            return true;
+        }
+        r->nothings = get_number(r);
+        r->bad |= r->nothings == 0;
+    }
+    r->nothings -= !r->bad;
+    return false;
+}
+
+/* The end of a column: what is left of a run of nothings belongs to no entry. */
+static void unpack_end(struct reader *r)
+{
+    r->bad |= r->nothings != 0;
+    r->last = r->nothings = 0;
+}
+
+/* A number below `limit`, or 0 for nothing. */
+static uint64_t unpack_below(struct reader *r, uint64_t limit)
+{
+    uint64_t v;
+    if (!unpack(r, &v))
+        return 0;
+    r->bad |= v >= limit;
+    return v;
+}
+
+static uint32_t unpack_id(struct reader *r, uint64_t limit)
+{
+    uint64_t v;
+    if (!unpack(r, &v))
+        return ID_NONE;
+    r->bad |= v >= limit;
+    return (uint32_t)v;
+}
+
+static uint32_t *unpack_ids(struct reader *r, size_t n, uint64_t limit)
+{
+    uint32_t *out = xmalloc((n + 1) * sizeof *out);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        out[i] = unpack_id(r, limit);
+    unpack_end(r);
     return out;
 }
 
-static bool ids_below(const uint32_t *a, uint64_t n, uint32_t limit)
+static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t counters)
 {
-    for (uint64_t i = 0; i < n; i++)
-        if (a[i] != ID_NONE && a[i] >= limit)
-            return false;
-    return true;
+    for (size_t i = 0; i < n && !r->bad; i++) {
+        uint64_t v;
+        s[i].step = unpack(r, &v) ? (int32_t)v : 0;
+    }
+    unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        s[i].pending = (uint32_t)unpack_below(r, counters);
+    unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        s[i].reg = (uint8_t)unpack_below(r, 16);
+    unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        s[i].gs = (uint8_t)unpack_below(r, 2);
+    unpack_end(r);
+    for (size_t i = 0; i < n; i++)
+        r->bad |= s[i].step && s[i].pending >= counters;
+}
+
+static void unpack_group_edges(struct reader *r, struct map_full *m, const struct map_header *h)
+{
+    struct rw_group_edge *g = m->group_edges = xmalloc((h->group_edges + 1ull) * sizeof *g);
+    for (uint32_t i = 0; i < h->group_edges && !r->bad; i++)
+        r->bad |= (g[i].group = unpack_id(r, h->groups)) == ID_NONE;
+    unpack_end(r);
+    for (uint32_t i = 0; i < h->group_edges && !r->bad; i++)
+        r->bad |= (g[i].to = unpack_id(r, h->blocks)) == ID_NONE;
+    unpack_end(r);
+    for (uint32_t i = 0; i < h->group_edges && !r->bad; i++)
+        g[i].counter = unpack_id(r, h->counters);
+    unpack_end(r);
+}
+
+/* The numbers of blocks and edges are those of the cfg, which has a byte at least for each. */
+static void unpack_all(struct reader *r, struct map_full *m, const struct map_header *h)
+{
+    struct rewrite_map *p = &m->pub;
+    p->block_counter = unpack_ids(r, h->blocks, h->counters);
+    p->edge_counter = unpack_ids(r, h->edges, h->counters);
+    p->enter_counter = unpack_ids(r, h->blocks, h->counters);
+    m->block_group = unpack_ids(r, h->blocks, h->groups);
+    p->block_addr_new = xmalloc((h->blocks + 1ull) * sizeof *p->block_addr_new);
+    for (uint32_t b = 0; b < h->blocks && !r->bad; b++)
+        p->block_addr_new[b] = unpack_below(r, UINT64_MAX);
+    unpack_end(r);
+    m->step = xmalloc((h->blocks + 1ull) * sizeof *m->step);
+    unpack_steps(r, m->step, h->blocks, h->counters);
+    unpack_group_edges(r, m, h);
 }
 
 static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
@@ -114,7 +294,7 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     if (memcmp(h.magic, "mtoolmap", 8) || h.version != MAP_VERSION)
         return false;
     struct rewrite_map *p = &m->pub;
-    struct reader r = {bytes + sizeof h, bytes + len};
+    struct reader r = {.p = bytes + sizeof h, .end = bytes + len};
     memcpy(p->key, h.key, sizeof p->key);
     p->counter_count = h.counters;
     p->counters_vaddr = h.counters_vaddr;
@@ -123,31 +303,19 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     p->owns_gs = h.owns_gs != 0;
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
+    uint64_t left = len - sizeof h;
     if (h.counters > 3ull * h.blocks + h.edges + h.group_edges || h.groups > h.blocks) /* each belongs to something */
         return false;
-    if (!(p->block_counter = take(&r, h.blocks, 4)) || !(p->edge_counter = take(&r, h.edges, 4)) ||
-        !(p->enter_counter = take(&r, h.blocks, 4)) || !(m->block_group = take(&r, h.blocks, 4)) ||
-        !(m->step = take(&r, h.blocks, sizeof *m->step)) ||
-        !(m->group_edges = take(&r, h.group_edges, sizeof *m->group_edges)))
+    if (!h.path_len || h.path_len > left || h.cfg_len > left - h.path_len || h.group_edges > left)
         return false;
-    while ((size_t)(r.p - bytes) % 8 && r.p < r.end)
-        r.p++;
-    if (!(p->block_addr_new = take(&r, h.blocks, 8)) || !(p->in_path = take(&r, h.path_len, 1)) || !h.path_len)
-        return false;
+    p->in_path = xmalloc(h.path_len);
+    memcpy(p->in_path, r.p, h.path_len);
     p->in_path[h.path_len - 1] = 0;
-    if ((uint64_t)(r.end - r.p) != h.cfg_len || cfg_load(r.p, h.cfg_len, &p->cfg) < 0)
+    if (cfg_load(r.p + h.path_len, h.cfg_len, &p->cfg) < 0 || p->cfg->blocks.len != h.blocks || p->cfg->edges.len != h.edges)
         return false;
-    if (p->cfg->blocks.len != h.blocks || p->cfg->edges.len != h.edges)
-        return false;
-    for (uint32_t g = 0; g < h.group_edges; g++)
-        if (m->group_edges[g].group >= h.groups || m->group_edges[g].to >= h.blocks ||
-            !ids_below(&m->group_edges[g].counter, 1, h.counters))
-            return false;
-    for (uint32_t b = 0; b < h.blocks; b++)
-        if (m->step[b].step && m->step[b].pending >= h.counters)
-            return false;
-    return ids_below(p->block_counter, h.blocks, h.counters) && ids_below(p->edge_counter, h.edges, h.counters) &&
-           ids_below(p->enter_counter, h.blocks, h.counters) && ids_below(m->block_group, h.blocks, h.groups);
+    r.p += h.path_len + h.cfg_len;
+    unpack_all(&r, m, &h);
+    return !r.bad && r.p == r.end;
 }
 
 int rewrite_map_open(const char *path, struct rewrite_map **out)

@@ -4,9 +4,11 @@
  */
 #include "rewrite/impl.h"
 
+#include <malloc.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-12" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-13" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
@@ -22,6 +24,8 @@ static void set_key(struct rw *w)
     str_free(&s);
 }
 
+#define LARGE_BYTES (1 << 20) /* arrays from this size go back to the system as soon as they are freed */
+
 /* What the planning passes filled, before they run again with one function less. */
 static void forget_plan(struct rw *w)
 {
@@ -32,13 +36,17 @@ static void forget_plan(struct rw *w)
     map_fini(&w->ref_table);
     map_fini(&w->syscall_stub);
     str_free(&w->ro);
+    free(w->insn_off);
+    w->insn_off = NULL;
     w->group_count = w->counter_count = 0;
 }
 
 static int timed(const char *pass, int rc, double *since)
 {
     double now = time_now_s();
-    diag_debug(1, "rewrite: %-8s %7.3f s", pass, now - *since);
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    diag_debug(1, "rewrite: %-8s %7.3f s, %4ld MB so far", pass, now - *since, use.ru_maxrss >> 10);
     *since = now;
     return rc;
 }
@@ -73,11 +81,18 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
         forget_plan(w);
     }
+    free(w->insn_off);
+    w->insn_off = NULL;
     rw_data(w); /* addresses of the counters */
     if (timed("emit", rw_emit(w), &t) < 0)
         return -1;
+    w->stats->insns = w->cfg->insns.len;
+    w->stats->owns_gs = rw_owns_gs(w);
+    VEC_FREE(&w->cfg->insns); /* nobody reads them any more; what follows needs room */
     if (timed("write", rw_write(w, out), &t) < 0)
         return -1;
+    str_free(&w->text);
+    str_free(&w->ro);
     return map ? timed("map", rw_map_write(w, map), &t) : 0;
 }
 
@@ -93,10 +108,10 @@ static void fill_stats(struct rw *w, struct rewrite_stats *s)
         }
     }
     s->code_bytes = w->cfg->bytes_code;
-    s->insns = w->cfg->insns.len;
     s->blocks = w->cfg->blocks.len;
     s->edges = w->cfg->edges.len;
     s->counters = w->counter_count;
+    memcpy(s->key, w->key, sizeof s->key);
     s->file_bytes_new = w->rw_vaddr + RW_DATA_BYTES - rw_file_bias(w->img);
 }
 
@@ -107,6 +122,7 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     struct rw w = {.opt = opt, .stats = stats ? stats : &ignored};
     memset(w.stats, 0, sizeof *w.stats);
     double start = time_now_s();
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     if (image_open(in, &w.img) < 0)
         return -1;
     int rc = -1;

@@ -33,6 +33,8 @@ struct rewrite_stats {
     uint64_t code_bytes; /* of all executable sections */
     uint64_t text_bytes_old, text_bytes_new, file_bytes_new; /* of moved functions, of their copies, of the whole copy */
     double seconds;
+    uint8_t key[16]; /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
+    bool owns_gs;    /* see rewrite_map */
 };
 
 /* Rewrites IN to OUT (both paths), and writes the map that gives the counters their meaning. OUT is whole or absent.
