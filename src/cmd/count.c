@@ -2,17 +2,22 @@
  * mtool count: one counted run; exact block and edge counts go to the profile. */
 #include "cmd/profile.h"
 
+enum { PROCESSES_SHOWN = 20 };
+
 static int count(struct profile *p, const struct cmd_args *a)
 {
     int rc = profile_begin(p, a);
     if (rc || (rc = profile_copies(p)))
         return rc;
-    struct launch_options opt = {.how = LAUNCH_COUNT, .mode = p->mode};
+    struct launch_options opt = profile_counted_options(p);
     struct launch_result *run = NULL;
     if ((rc = profile_run(p, &opt, true, &run)))
         return rc;
     launch_remember_modules(p->program);
-    profile_warn_executed(run);
+    if (a->follow)
+        profile_take_processes(p, run);
+    else
+        profile_warn_executed(run);
     struct prof_input in = {.want_blocks = true};
     if (!profile_counts_are_exact(run))
         rc = CMD_SELF_FAILED;
@@ -26,6 +31,17 @@ static int count(struct profile *p, const struct cmd_args *a)
     return rc;
 }
 
+static void show_process(struct arena *a, const struct prof_process *p)
+{
+    char exit[24] = "", counted[48] = "not counted";
+    if (p->exit_status != ID_NONE)
+        snprintf(exit, sizeof exit, " exit %u", p->exit_status);
+    if (p->instructions != PROF_UNKNOWN)
+        snprintf(counted, sizeof counted, "%llu instructions", (unsigned long long)p->instructions);
+    diag_note("process %u%s: %s: %s%s%s%s", p->pid, exit, counted, p->is_fork ? "(fork) " : "",
+              p->command ? str_printable(a, p->command) : "?", p->refused ? ": " : "", p->refused ? p->refused : "");
+}
+
 int cmd_count(const struct cmd_args *a)
 {
     struct profile p;
@@ -37,6 +53,10 @@ int cmd_count(const struct cmd_args *a)
                   (unsigned long long)r->coverage.instructions_counted, (unsigned long long)r->coverage.memory_ops,
                   (unsigned long long)r->coverage.functions_rewritten, (unsigned long long)r->coverage.functions,
                   store_path(p.store));
+        for (size_t i = 0; i < r->process_count && i < PROCESSES_SHOWN; i++)
+            show_process(r->arena, &r->process[i]);
+        if (r->process_count > PROCESSES_SHOWN)
+            diag_note("and %zu more processes", r->process_count - PROCESSES_SHOWN);
         diag_note("to see it: mtool dump counts %s", store_path(p.store));
     }
     profile_end(&p);

@@ -104,6 +104,66 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     return 0;
 }
 
+/* ---- processes that are followed ---- */
+
+/* NULL if the module has no map that can be read. */
+static const struct rewrite_map *map_of(struct profile *p, size_t module)
+{
+    size_t n = p->program->module_count;
+    if (p->map_count < n) {
+        p->maps = xrealloc(p->maps, n * sizeof *p->maps);
+        memset(p->maps + p->map_count, 0, (n - p->map_count) * sizeof *p->maps);
+        p->map_count = n;
+    }
+    const char *path = p->program->modules[module].map;
+    if (!p->maps[module] && path && rewrite_map_open(path, &p->maps[module]) < 0)
+        return NULL;
+    return p->maps[module];
+}
+
+static void take_process(void *ctx, size_t process, uint64_t *const *counters)
+{
+    struct profile *p = ctx;
+    uint64_t sum = 0;
+    for (size_t m = 0; m < p->program->module_count; m++) {
+        const struct rewrite_map *map = counters[m] ? map_of(p, m) : NULL;
+        sum += map ? prof_instructions(map, counters[m]) : 0;
+    }
+    while (p->instructions.len <= process)
+        VEC_PUSH(&p->instructions, PROF_UNKNOWN);
+    p->instructions.data[process] = sum;
+}
+
+struct launch_options profile_counted_options(struct profile *p)
+{
+    return (struct launch_options){.how = LAUNCH_COUNT,
+                                   .mode = p->mode,
+                                   .follow = p->args->follow,
+                                   .each = take_process,
+                                   .ctx = p};
+}
+
+void profile_take_processes(struct profile *p, const struct launch_result *counted)
+{
+    struct prof_result *r = p->result;
+    if (counted->not_followed)
+        diag_warn("not-followed", "programs that it executed were not counted: that needs a mount namespace, and seccomp");
+    r->process = ARENA_ARRAY(r->arena, struct prof_process, counted->each_count);
+    r->process_count = counted->each_count;
+    for (size_t i = 0; i < counted->each_count; i++) {
+        const struct launch_process *from = &counted->each[i];
+        int s = from->status;
+        r->process[i] = (struct prof_process){
+            .pid = from->pid,
+            .parent = from->parent,
+            .command = from->command ? arena_strdup(r->arena, from->command) : NULL,
+            .is_fork = from->is_fork,
+            .exit_status = s == -1 ? ID_NONE : (uint32_t)(WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s)),
+            .instructions = i < p->instructions.len ? p->instructions.data[i] : PROF_UNKNOWN,
+            .refused = from->refused ? arena_strdup(r->arena, from->refused) : NULL};
+    }
+}
+
 void profile_warn_executed(const struct launch_result *run)
 {
     if (run->executed)
@@ -135,17 +195,15 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     const struct launch_program *prog = p->program;
     struct arena *ar = p->result->arena;
     struct prof_input_module *m = ARENA_ARRAY(ar, struct prof_input_module, prog->module_count);
-    p->maps = xmalloc(prog->module_count * sizeof *p->maps);
-    p->map_count = prog->module_count;
     for (size_t i = 0; i < prog->module_count; i++) {
         const struct launch_module *lm = &prog->modules[i];
         m[i].path = arena_strdup(ar, lm->path);
         m[i].is_interp = lm->is_interp;
         m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
         m[i].counters = counted && i < counted->counters_len ? counted->counters[i] : NULL;
-        if (lm->map && m[i].counters && rewrite_map_open(lm->map, &p->maps[i]) < 0)
+        m[i].map = m[i].counters ? map_of(p, i) : NULL;
+        if (lm->map && m[i].counters && !m[i].map)
             return CMD_SELF_FAILED;
-        m[i].map = p->maps[i];
         if (!m[i].map)
             m[i].counters = NULL;
         if (!m[i].map && !m[i].refused && lm->seen_at_run_time && !lm->other_program)
@@ -200,6 +258,7 @@ void profile_end(struct profile *p)
     for (size_t i = 0; p->maps && i < p->map_count; i++)
         rewrite_map_close(p->maps[i]);
     free(p->maps);
+    VEC_FREE(&p->instructions);
     if (p->store)
         store_abort(p->store);
     prof_result_free(p->result);

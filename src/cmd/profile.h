@@ -17,6 +17,7 @@ struct profile {
     enum launch_mode mode;
     struct rewrite_map **maps; /* [map_count] of the modules with a copy, NULL others */
     size_t map_count;
+    VEC(uint64_t) instructions; /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
     int status; /* of the first run, as of waitpid; -1 none yet */
 };
 
@@ -34,6 +35,9 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
                    struct prof_input *in);
 /* Are these counts usable? Says in one line why not: threads, lost counters. */
 bool profile_counts_are_exact(const struct launch_result *counted);
+/* The options of the counted run: with --follow, each process is heard of. */
+struct launch_options profile_counted_options(struct profile *p);
+void profile_take_processes(struct profile *p, const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */

@@ -69,13 +69,14 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
                      struct launch_result **sampled, struct launch_result **counted)
 {
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
-    struct launch_options count = {.how = LAUNCH_COUNT, .mode = p->mode};
+    struct launch_options count = profile_counted_options(p);
     t->began = time_now_s();
     int rc = profile_run(p, &sample, true, sampled);
     if (rc)
         return rc;
     launch_remember_modules(p->program);
-    profile_warn_executed(*sampled);
+    if (!a->follow)
+        profile_warn_executed(*sampled);
     size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;
     if (plain > PLAIN_MOST)
         plain = PLAIN_MOST;
@@ -86,6 +87,8 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
             return rc;
     if ((rc = profile_run(p, &count, false, counted)))
         return rc;
+    if (a->follow)
+        profile_take_processes(p, *counted);
     while (t->n < plain || (!a->runs && needs_another(t)))
         if ((rc = run_plain(p, m, t)))
             return rc;

@@ -228,7 +228,7 @@ static int check_cache(struct arena *a)
     return 0;
 }
 
-static bool needs_work(struct launch_program *p, size_t i, const struct rewrite_options *opt)
+bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_options *opt)
 {
     struct launch_module *m = &p->modules[i];
     struct copy c = {0};
@@ -244,7 +244,7 @@ static bool needs_work(struct launch_program *p, size_t i, const struct rewrite_
     if (!known)
         c = (struct copy){0};
     take_copy(m, &c);
-    return !known;
+    return known;
 }
 
 int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count)
@@ -255,7 +255,7 @@ int copies_make(struct launch_program *p, const struct rewrite_options *opt, siz
     size_t n = 0;
     for (size_t i = 0; i < module_count; i++) {
         struct stat st = {0};
-        if (!needs_work(p, i, opt))
+        if (copies_take_known(p, i, opt))
             continue;
         stat(p->modules[i].path, &st);
         jobs[n++] = (struct job){.module = i, .size_bytes = (uint64_t)st.st_size};
@@ -289,6 +289,8 @@ int launch_copies_make(struct launch_program *p, const struct rewrite_options *o
         if (copies_make(p, &without, p->module_count) < 0)
             return -1;
     }
+    p->copied_with = *opt;
+    p->copied_with.threads = p->counts_by_thread;
     if (!opt->rpath)
         return 0;
     return link_libraries(p, opt->rpath);

@@ -8,7 +8,7 @@
 
 #include "launch/impl.h"
 
-#define AREAS_MOST 4096
+#define ROOM_TO_GROW (64ull << 20) /* of addresses in each area, not of memory */
 
 /* Two files with the same content share a place; their counts cannot be told apart and go to the first. */
 static bool has_key(const struct wire_header *h, const uint8_t *key)
@@ -19,29 +19,47 @@ static bool has_key(const struct wire_header *h, const uint8_t *key)
     return false;
 }
 
+static uint64_t used_bytes(const struct wire_header *h)
+{
+    const struct wire_module *last = h->module_count ? &h->modules[h->module_count - 1] : NULL;
+    return last ? last->offset + last->bytes : 0;
+}
+
+/* false: no room. */
+static bool place(struct counters *c, struct wire_header *h, const struct launch_module *m, uint32_t module)
+{
+    if (h->module_count == WIRE_MODULES_MOST)
+        return false;
+    struct wire_module *w = &h->modules[h->module_count];
+    memcpy(w->key, m->wire_key, WIRE_KEY_BYTES);
+    w->offset = used_bytes(h);
+    w->bytes = ALIGN_UP((uint64_t)m->counter_count * 8, (uint64_t)4096);
+    if (h->area_bytes && w->offset + w->bytes > h->area_bytes)
+        return false;
+    c->module_of[h->module_count] = module;
+    __atomic_store_n(&h->module_count, h->module_count + 1, __ATOMIC_RELEASE); /* whole before a program looks */
+    return true;
+}
+
+bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module)
+{
+    const struct launch_module *m = &p->modules[module];
+    return !m->counter_count || has_key(c->header, m->wire_key) || place(c, c->header, m, module);
+}
+
 static uint32_t place_modules(struct counters *c, const struct launch_program *p, struct wire_header *h)
 {
     uint32_t left_out = 0;
     h->magic = WIRE_MAGIC;
     for (size_t i = 0; i < p->module_count; i++) {
         const struct launch_module *m = &p->modules[i];
-        if (!m->copy || !m->counter_count || has_key(h, m->wire_key))
-            continue;
-        if (h->module_count == WIRE_MODULES_MOST) {
-            left_out++;
-            continue;
-        }
-        c->module_of[h->module_count] = (uint32_t)i;
-        struct wire_module *w = &h->modules[h->module_count++];
-        memcpy(w->key, m->wire_key, WIRE_KEY_BYTES);
-        w->offset = h->area_bytes;
-        w->bytes = ALIGN_UP((uint64_t)m->counter_count * 8, (uint64_t)4096);
-        h->area_bytes += w->bytes;
+        if (m->copy && m->counter_count && !has_key(h, m->wire_key))
+            left_out += !place(c, h, m, (uint32_t)i);
     }
     return left_out;
 }
 
-int counters_open(struct counters *c, const struct launch_program *p)
+int counters_open(struct counters *c, const struct launch_program *p, bool grows)
 {
     struct wire_header *plan = xmalloc(sizeof *plan);
     *c = (struct counters){.file.fd = -1, .plan = plan};
@@ -49,8 +67,11 @@ int counters_open(struct counters *c, const struct launch_program *p)
     if (left_out)
         diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MOST);
     int rc = 0;
+    uint64_t used = used_bytes(plan);
+    plan->area_bytes = used + (grows ? ROOM_TO_GROW : 0);
     if (plan->area_bytes) {
-        rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, AREAS_MOST});
+        rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, WIRE_AREAS_MOST,
+                                                           grows ? max_u64(used, 1 << 20) : 0});
         if (rc == 0) {
             plan->area_most = (uint32_t)c->file.parts;
             void *at = mmap(NULL, WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c->file.fd, 0);
@@ -104,6 +125,32 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
     r->flags = h->flags;
     r->forks = h->forks;
     r->threads_seen |= (h->flags & WIRE_THREADS) != 0;
+}
+
+size_t counters_areas(const struct counters *c, struct counters_area *out, size_t most)
+{
+    size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->header->area_most), most) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct wire_area *a = &c->header->areas[i];
+        out[i] = (struct counters_area){a->pid, a->parent, a->time_ns};
+    }
+    return n;
+}
+
+void counters_sum_area(const struct counters *c, size_t area, struct arena *a, uint64_t **sums)
+{
+    const struct wire_header *h = c->header;
+    for (uint32_t i = 0; i < h->module_count; i++) {
+        const struct wire_module *w = &h->modules[i];
+        uint64_t at = WIRE_HEADER_BYTES + area * h->area_bytes + w->offset;
+        off_t data = lseek(c->file.fd, (off_t)at, SEEK_DATA);
+        if (!w->loaded || data < 0 || (uint64_t)data >= at + w->bytes)
+            continue;
+        uint64_t **to = &sums[c->module_of[i]];
+        if (!*to)
+            *to = ARENA_ARRAY(a, uint64_t, w->bytes / 8);
+        add_range(c->file.fd, at, w->bytes, *to);
+    }
 }
 
 void counters_close(struct counters *c)

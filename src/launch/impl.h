@@ -62,6 +62,7 @@ void copy_remove_dir(const char *dir); /* a folder of plain files */
 void copies_evict(void);
 /* launch_copies_make for the first `module_count` modules, without the folder of links. */
 int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count);
+bool copies_take_known(struct launch_program *p, size_t module, const struct rewrite_options *opt); /* from the cache */
 
 /* ---- space.c: processes and what they mapped executable; events must come in order of time ---- */
 
@@ -113,6 +114,8 @@ void procfs_look(pid_t pid, struct spaces *spaces); /* mappings and threads of o
 void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
 long procfs_peak_rss_kb(pid_t pid);  /* VmHWM, 0 if gone */
 bool procfs_is_stopped(pid_t pid);
+uint32_t procfs_parent(pid_t pid);     /* 0 if gone */
+uint32_t procfs_process_of(pid_t tid); /* the process that a thread belongs to, 0 if gone */
 bool procfs_is_descendant(pid_t pid, pid_t ancestor);
 
 /* ---- signals.c: signals while a program runs ---- */
@@ -155,6 +158,7 @@ struct start {
     uint64_t more_bytes; /* of address space, if that is limited */
     bool maps_upwards; /* new mappings are placed from low addresses to high, so that there is room above them */
     double hertz;
+    struct follow *follow; /* if not NULL, is asked before each exec */
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
 };
@@ -176,6 +180,7 @@ const char *mode_step_text(int step);
 
 struct scratch_size {
     uint64_t fixed_bytes, part_bytes, part_most; /* the file holds the fixed part and 1 to part_most parts */
+    uint64_t part_used_bytes; /* of a part that are ever written to, as far as known; 0: all */
 };
 struct scratch {
     char path[256];
@@ -198,9 +203,43 @@ struct counters {
     struct wire_header *plan;   /* what was written into it at first */
     uint32_t module_of[WIRE_MODULES_MOST]; /* place in the header -> program.modules */
 };
-int counters_open(struct counters *c, const struct launch_program *p); /* 0, or -1 after one line */
+/* With room for modules to come if `grows`. 0, or -1 after one line. */
+int counters_open(struct counters *c, const struct launch_program *p, bool grows);
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
 void counters_close(struct counters *c);
+
+bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module); /* false: no room left */
+struct counters_area { /* who counted into it */
+    uint32_t pid, parent;
+    uint64_t time_ns; /* CLOCK_MONOTONIC, when it was taken */
+};
+size_t counters_areas(const struct counters *c, struct counters_area *out, size_t most);
+/* Adds one area's counters to sums[module][] (made in `a` where NULL), of modules that it counted. */
+void counters_sum_area(const struct counters *c, size_t area, struct arena *a, uint64_t **sums);
+
+/* ---- follow.c ---- */
+
+struct follow_image { /* a program in a process, or a process that only forked */
+    uint32_t pid, parent;
+    const char *command; /* NULL: not known */
+    const char *refused; /* why it is not counted, NULL if it is */
+    int status;          /* as of waitpid; -1 unknown: replaced by another program, killed by a signal */
+    bool is_fork;
+    uint64_t time_ns, end_ns; /* CLOCK_MONOTONIC */
+};
+struct follow;
+struct follow *follow_new(struct launch_program *p, struct counters *c, const struct rewrite_options *opt);
+void follow_free(struct follow *f);
+void follow_install(int socket); /* in the program's process, before it executes; closes the socket */
+int follow_begin(struct follow *f, int socket, pid_t pid, enum launch_mode mode); /* -1: the kernel refuses */
+int follow_fd(const struct follow *f); /* to poll; -1 none */
+void follow_take(struct follow *f);    /* what is asked now */
+const struct follow_image *follow_images(const struct follow *f, size_t *n); /* in order of time */
+
+/* ---- processes.c ---- */
+
+void processes_fill(const struct launch_options *opt, const struct follow *f, const struct counters *c,
+                    struct launch_result *r);
 
 /* ---- timer.c ---- */
 

@@ -38,6 +38,7 @@ struct launch_program {
     bool is_static, is_fixed; /* the executable: has no loader; has fixed addresses */
     bool made_threads;       /* seen in this or an earlier run */
     bool counts_by_thread;   /* its copies were made with rewrite_options.threads */
+    struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
     struct launch_module *modules; /* [0] is the executable */
     size_t module_count, module_cap;
     struct arena *arena;
@@ -93,6 +94,17 @@ struct launch_sample { /* aggregated: one row a distinct place */
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
+struct launch_process { /* a program in a process, or a process that only forked, with LAUNCH_COUNT and `follow` */
+    uint32_t pid, parent;
+    const char *command; /* words with blanks between; NULL not known */
+    bool is_fork;
+    const char *refused; /* why the executable is not counted, NULL if it is */
+    int status;          /* as of waitpid; -1 not known (killed by a signal, replaced by another program, still running) */
+    bool is_counted;     /* some of its code was */
+};
+/* Called for each counted process; counters: [module] as in launch_result, NULL: none. Valid until it returns. */
+typedef void (*launch_each_process)(void *ctx, size_t process, uint64_t *const *counters);
+
 struct launch_result {
     int status;           /* as of waitpid */
     double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
@@ -106,6 +118,9 @@ struct launch_result {
     size_t counters_len;  /* module_count when the run ended; a later run may append modules */
     uint32_t flags;       /* WIRE_* */
     uint32_t forks;
+    struct launch_process *each; /* in order of time; none unless followed */
+    size_t each_count;
+    bool not_followed;    /* asked for, but the kernel or the mode does not allow it */
     /* LAUNCH_SAMPLED */
     enum launch_sampler sampler;
     const char *sampler_note; /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
@@ -120,6 +135,9 @@ struct launch_options {
     enum launch_how how;
     enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
     double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick */
+    bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
+    launch_each_process each;   /* with follow */
+    void *ctx;                  /* for each */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ struct running {
     const struct start *start;
     struct signals signals;
     pid_t pid;
-    int go_fd, news_fd;
+    int go_fd, news_fd, follow_fd /* until the listener came through it; -1 none */;
     struct strbuf news;
     bool has_executed; /* or failed to: the news pipe is closed */
     struct spaces *spaces;
@@ -77,7 +78,7 @@ static void mute(void)
 }
 
 /* Takes the pipes and what start says to the program. */
-static _Noreturn void child(const struct running *r, int go_fd, int news_fd, char **env)
+static _Noreturn void child(const struct running *r, int go_fd, int news_fd, int follow_fd, char **env)
 {
     const struct start *s = r->start;
     struct news n = {0};
@@ -89,6 +90,8 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
         _exit(127); /* mtool gave up */
     if (s->bind_count && mode_enter(s->mode, s->binds, s->bind_count, &n.fail) < 0)
         child_fail(news_fd, &n, 0);
+    if (s->follow)
+        follow_install(follow_fd);
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     n.user_s = seconds(u.ru_utime);
@@ -116,7 +119,7 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, cha
 
 static int start_child(struct running *r)
 {
-    int go[2], news[2];
+    int go[2], news[2], follow[2] = {-1, -1};
     if (pipe2(go, O_CLOEXEC) < 0)
         return diag_error("cannot make a pipe: %s; close other programs and try again", strerror(errno));
     if (pipe2(news, O_CLOEXEC) < 0) {
@@ -124,16 +127,21 @@ static int start_child(struct running *r)
         close(go[1]);
         return diag_error("cannot make a pipe: %s; close other programs and try again", strerror(errno));
     }
+    if (r->start->follow && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, follow) < 0)
+        return diag_error("cannot make a socket: %s; close other programs and try again", strerror(errno));
     char **env = env_with(r->start->env_extra);
     r->pid = fork();
     if (r->pid == 0) {
         close(go[1]);
-        child(r, go[0], news[1], env);
+        child(r, go[0], news[1], follow[1], env);
     }
     int err = errno;
     free(env);
     close(go[0]);
     close(news[1]);
+    if (follow[1] >= 0)
+        close(follow[1]);
+    r->follow_fd = follow[0];
     r->go_fd = go[1];
     r->news_fd = news[0];
     fcntl(news[0], F_SETFL, O_NONBLOCK);
@@ -192,16 +200,32 @@ static bool reap(struct running *r, int *status)
     return got == r->pid || (got < 0 && errno == ECHILD);
 }
 
+/* The first message brings the listener, all others come through it. */
+static void follow(struct running *r)
+{
+    if (r->follow_fd >= 0) {
+        if (follow_begin(r->start->follow, r->follow_fd, r->pid, r->start->mode) < 0)
+            diag_debug(1, "no listener came from the program's process");
+        close(r->follow_fd);
+        r->follow_fd = -1;
+    }
+    if (r->start->follow)
+        follow_take(r->start->follow);
+}
+
 static int wait_for_end(struct running *r)
 {
     int status = 0, pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
     while (!reap(r, &status)) {
-        struct pollfd fds[2] = {{.fd = r->signals.fd, .events = POLLIN},
-                                {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN}};
-        poll(fds, 2, pause_ms);
+        struct pollfd fds[3] = {{.fd = r->signals.fd, .events = POLLIN},
+                                {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN},
+                                {.fd = r->follow_fd >= 0 ? r->follow_fd : follow_fd(r->start->follow), .events = POLLIN}};
+        poll(fds, 3, pause_ms);
         pause_ms = pause_ms < LOOK_MS / 2 ? pause_ms * 2 : LOOK_MS;
         if (fds[1].revents)
             read_news(r);
+        if (fds[2].revents)
+            follow(r);
         signals_take(&r->signals, r->pid);
         look(r);
         if (r->start->mute)

@@ -53,6 +53,14 @@ static pid_t parent_of(pid_t pid, char *state)
     return parent;
 }
 
+uint32_t procfs_parent(pid_t pid)
+{
+    char state;
+    return (uint32_t)parent_of(pid, &state);
+}
+
+uint32_t procfs_process_of(pid_t tid) { return (uint32_t)status_number(tid, "\nTgid:"); }
+
 bool procfs_is_stopped(pid_t pid)
 {
     char state;

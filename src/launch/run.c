@@ -50,14 +50,16 @@ static int run_sampled(struct launch_program *p, const struct launch_options *op
     return ran || rc < 0 ? rc : process_run(&s, r);
 }
 
-/* Binds for every module with a copy; in p's arena. */
-static void bind_copies(struct launch_program *p, struct start *s)
+/* Binds for every module with a copy, and for the counter file where executed programs look; in p's arena. */
+static void bind_copies(struct launch_program *p, struct start *s, const char *counter_file)
 {
-    struct bind *binds = ARENA_ARRAY(p->arena, struct bind, p->module_count);
-    s->binds = binds;
+    struct bind *binds = ARENA_ARRAY(p->arena, struct bind, p->module_count + 1);
+    if (counter_file)
+        binds[s->bind_count++] = (struct bind){arena_strdup(p->arena, counter_file), WIRE_FOLLOW_PATH};
     for (size_t i = 0; i < p->module_count; i++)
         if (p->modules[i].copy)
             binds[s->bind_count++] = (struct bind){p->modules[i].copy, p->modules[i].path};
+    s->binds = binds;
 }
 
 /* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
@@ -67,17 +69,20 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     struct start s = start_original(p, opt);
     struct counters c;
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
+    bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH;
     s.mode = opt->mode;
     s.watch = WATCH_MAPS;
-    if (counters_open(&c, p) < 0)
+    if (counters_open(&c, p, follows) < 0)
         return -1;
     if (c.header) {
         snprintf(env, sizeof env, "%s=%s", WIRE_ENV, c.file.path);
         s.env_extra = env;
     }
-    bind_copies(p, &s);
+    bind_copies(p, &s, follows ? c.file.path : NULL);
     s.more_bytes = limits_more_bytes(p);
     s.maps_upwards = p->counts_by_thread && !(p->is_fixed && p->is_static);
+    if (follows)
+        s.follow = follow_new(p, &c, &p->copied_with);
     if (s.mode == LAUNCH_MODE_PATH && p->modules[0].copy) {
         s.path = p->modules[0].copy;
         s.argv = p->elf_argv;
@@ -85,6 +90,10 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     int rc = process_run(&s, r);
     if (rc == 0)
         counters_sum(&c, p, r);
+    r->not_followed = opt->follow && follow_fd(s.follow) < 0;
+    if (rc == 0 && s.follow)
+        processes_fill(opt, s.follow, &c, r);
+    follow_free(s.follow);
     counters_close(&c);
     return rc;
 }

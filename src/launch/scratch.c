@@ -39,6 +39,11 @@ static void sweep(const char *dir)
         closedir(d);
 }
 
+static uint64_t used_bytes(const struct scratch_size *z)
+{
+    return z->part_used_bytes ? z->part_used_bytes : z->part_bytes;
+}
+
 /* As many parts as fit in half of what is free: a hole that cannot be filled later kills who writes to it. */
 static uint64_t parts_that_fit(int fd, const struct scratch_size *z)
 {
@@ -46,7 +51,7 @@ static uint64_t parts_that_fit(int fd, const struct scratch_size *z)
     struct rlimit l; /* mtool's own: see limits.c */
     uint64_t most = z->part_most, fixed = z->fixed_bytes + z->part_bytes;
     if (fstatvfs(fd, &v) == 0)
-        most = min_u64(most, (uint64_t)v.f_bavail * v.f_frsize / 2 / z->part_bytes);
+        most = min_u64(most, (uint64_t)v.f_bavail * v.f_frsize / 2 / used_bytes(z));
     getrlimit(RLIMIT_FSIZE, &l);
     if (l.rlim_cur != RLIM_INFINITY)
         most = min_u64(most, l.rlim_cur < fixed ? 0 : (l.rlim_cur - z->fixed_bytes) / z->part_bytes);
@@ -59,7 +64,7 @@ static int fill(struct scratch *s, const struct scratch_size *z)
     s->parts = parts_that_fit(s->fd, z);
     if (flock(s->fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(s->fd, (off_t)(z->fixed_bytes + s->parts * z->part_bytes)) < 0)
         return -1;
-    return fallocate(s->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(z->fixed_bytes + z->part_bytes)) < 0 &&
+    return fallocate(s->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(z->fixed_bytes + used_bytes(z))) < 0 &&
                    errno != EOPNOTSUPP
                ? -1
                : 0;

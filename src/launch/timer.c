@@ -13,7 +13,7 @@
 
 static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *bytes)
 {
-    struct scratch_size z = {sizeof(struct wire_samples), 8 * 4096, SAMPLES_MOST / 4096};
+    struct scratch_size z = {sizeof(struct wire_samples), 8 * 4096, SAMPLES_MOST / 4096, 0};
     if (scratch_open(f, &z) < 0)
         return NULL;
     *bytes = z.fixed_bytes + f->parts * z.part_bytes;

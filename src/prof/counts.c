@@ -87,6 +87,18 @@ static void count_calls(struct join *j, struct join_module *m)
     }
 }
 
+uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters)
+{
+    const struct cfg *c = map->cfg;
+    uint64_t *blocks = xmalloc((c->blocks.len + 1) * 8), *edges = xmalloc((c->edges.len + 1) * 8), sum = 0;
+    rewrite_counts_solve(map, counters, blocks, edges, NULL);
+    for (uint32_t b = 0; b < c->blocks.len; b++)
+        sum += blocks[b] * c->blocks.data[b].insn_count;
+    free(blocks);
+    free(edges);
+    return sum;
+}
+
 static void solve_module(struct join *j, struct join_module *m)
 {
     uint64_t *counts = j->counts + m->block_base;

@@ -65,6 +65,15 @@ struct prof_line { /* per source line, where there is DWARF */
     uint64_t instructions, memory_ops, samples;
 };
 
+struct prof_process { /* a program in a process, or a process that only forked; in order of time */
+    uint32_t pid, parent;
+    const char *command;   /* NULL not known */
+    bool is_fork;          /* goes on with its parent's program */
+    uint32_t exit_status;  /* as a shell sees it, ID_NONE not known */
+    uint64_t instructions; /* executed in counted code, PROF_UNKNOWN: none of it was counted */
+    const char *refused;   /* why its executable is not counted, NULL if it is */
+};
+
 struct prof_warning {
     const char *id, *text;
 };
@@ -125,6 +134,8 @@ struct prof_result {
     size_t module_count;
     struct prof_refused *refused; /* in order of time_share; functions never executed are left out, modules are not */
     size_t refused_count;
+    struct prof_process *process; /* each, where programs that it executes are followed; else none */
+    size_t process_count;
     struct prof_line *lines;
     size_t line_count;
     struct prof_block_row *blocks; /* executed blocks only */
@@ -171,6 +182,8 @@ struct prof_input {
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
+/* Instructions executed in one module, from its counters. */
+uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters);
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,
  * launch mode...) stays. 0, or -1 after one line. */
 int prof_join(struct prof_result *r, const struct prof_input *in);

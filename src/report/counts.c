@@ -19,11 +19,27 @@ static void put_block(struct strbuf *out, const struct prof_result *r, const str
         str_puts(out, "?\n");
 }
 
+static void put_process(struct strbuf *out, const struct prof_process *p, struct arena *a)
+{
+    str_printf(out, "process\t%u\t%u\t", p->pid, p->parent);
+    str_printf(out, p->exit_status == ID_NONE ? "?\t" : "%u\t", p->exit_status);
+    if (p->instructions == PROF_UNKNOWN)
+        str_puts(out, "?");
+    else
+        str_printf(out, "%llu", (unsigned long long)p->instructions);
+    str_printf(out, "\t%s%s%s%s\n", p->is_fork ? "(fork) " : "", p->command ? cell_safe(a, p->command) : "?",
+               p->refused ? "\t" : "", p->refused ? cell_safe(a, p->refused) : "");
+}
+
 void report_counts_text(const struct prof_result *r, struct strbuf *out)
 {
     struct arena *a = arena_new();
     if (r->coverage.instructions_counted != PROF_UNKNOWN)
         str_printf(out, "instructions\t%llu\n", (unsigned long long)r->coverage.instructions_counted);
+    if (r->process_count)
+        str_puts(out, "#process\tpid\tparent\texit\tinstructions\tcommand\n");
+    for (size_t i = 0; i < r->process_count; i++)
+        put_process(out, &r->process[i], a);
     str_puts(out, "#block\tcount\taddress\tbytes\tinstructions\tmemory_ops\tmodule\tfunction\tline\n");
     for (size_t i = 0; i < r->block_count; i++)
         put_block(out, r, &r->blocks[i], a);

@@ -169,6 +169,27 @@ static void put_modules(struct json *j, const struct prof_result *r)
     json_array_end(j);
 }
 
+static void put_processes(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "process");
+    for (size_t i = 0; i < r->process_count; i++) {
+        const struct prof_process *p = &r->process[i];
+        json_object(j, NULL);
+        json_u64(j, "pid", p->pid);
+        json_u64(j, "parent", p->parent);
+        json_str(j, "command", p->command);
+        json_bool(j, "fork", p->is_fork);
+        if (p->exit_status == ID_NONE)
+            json_null(j, "exit");
+        else
+            json_u64(j, "exit", p->exit_status);
+        put_count(j, "instructions", p->instructions);
+        json_str(j, "refused", p->refused);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_lines(struct json *j, const struct prof_result *r)
 {
     json_array(j, "lines");
@@ -228,6 +249,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_coverage(&j, r);
     put_objects(&j, r, a);
     put_modules(&j, r);
+    put_processes(&j, r);
     put_lines(&j, r);
     put_refused(&j, r);
     put_warnings(&j, r);
@@ -282,6 +304,7 @@ void report_counts_json(const struct prof_result *r, struct strbuf *out)
     json_i64(&j, "exit", r->exit_status);
     json_u64(&j, "threads", r->threads);
     put_count(&j, "instructions", r->coverage.instructions_counted);
+    put_processes(&j, r);
     put_blocks(&j, r);
     put_edges(&j, r);
     put_refused(&j, r);

@@ -74,7 +74,14 @@ uint64_t rt_take_area(void)
 {
     struct wire_header *h = PCB->header;
     uint32_t n = __atomic_fetch_add(&h->area_next, 1, __ATOMIC_RELAXED);
-    return n < h->area_most ? n : NOWHERE;
+    if (n >= h->area_most || n >= WIRE_AREAS_MOST)
+        return NOWHERE;
+    uint64_t now[2] = {0, 0};
+    sys(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (uint64_t)now, 0, 0, 0, 0);
+    h->areas[n].time_ns = now[0] * 1000000000u + now[1];
+    h->areas[n].parent = (uint32_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    h->areas[n].pid = (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return n;
 }
 
 /* ---- the control page ---- */
@@ -128,25 +135,35 @@ static void resolve(struct rt_module *m)
     }
 }
 
-/* The auxiliary vector stands behind the environment, and that behind the hole which the name left (see pull_auxv). */
-static int has_fsgsbase(char **envp)
+/* The auxiliary vector stands behind the environment, which may have a hole at its end that the name left (see
+ * pull_auxv). An environment that the program has moved from the stack has none behind it. */
+static int has_fsgsbase(char **envp, int has_hole)
 {
-    enum { AT_HWCAP2 = 26, FSGSBASE = 2 };
+    enum { AT_HWCAP2 = 26, FSGSBASE = 2, STACK_MOST = 64 << 20 };
+    if ((uint64_t)envp - (uint64_t)&has_hole > STACK_MOST)
+        return 0;
     while (*envp)
         envp++;
-    const uint64_t *aux = (const uint64_t *)(envp + (rt_config.flags & CONFIG_STATIC ? 1 : 2));
+    const uint64_t *aux = (const uint64_t *)(envp + (has_hole ? 2 : 1));
     for (; *aux; aux += 2)
         if (aux[0] == AT_HWCAP2)
             return (aux[1] & FSGSBASE) != 0;
     return 0;
 }
 
-/* The counter file that the environment names. 0: this process is not counted. */
+static void copy_path(const char *from, char *to)
+{
+    while ((*to++ = *from++))
+        continue;
+}
+
+/* The counter file that the environment names, or that of a program which has this one followed. 0: this process is not counted. */
 static int open_header(char **envp)
 {
     struct wire_header *h = 0;
-    if (!rt_take_env(envp, WIRE_ENV "=", PCB->path))
-        return 0;
+    int is_named = rt_take_env(envp, WIRE_ENV "=", PCB->path);
+    if (!is_named)
+        copy_path(WIRE_FOLLOW_PATH, PCB->path);
     int fd = rt_open(PCB->path);
     if (fd < 0)
         return 0;
@@ -156,7 +173,7 @@ static int open_header(char **envp)
     if (failed(m) || h->magic != WIRE_MAGIC)
         return 0;
     PCB->header = h;
-    PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp);
+    PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp, is_named && !(rt_config.flags & CONFIG_STATIC));
     PCB->area = rt_take_area();
     for (uint32_t i = 0; i < PCB->module_count; i++)
         if (PCB->modules[i].bytes)

@@ -25,12 +25,15 @@ enum {
     SYS_sched_yield = 24,
     SYS_mincore = 27,
     SYS_madvise = 28,
+    SYS_getpid = 39,
+    SYS_getppid = 110,
     SYS_arch_prctl = 158,
     SYS_gettid = 186,
     SYS_tkill = 200,
     SYS_sched_setaffinity = 203,
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
+    SYS_clock_gettime = 228,
     SYS_getcpu = 309
 };
 enum {

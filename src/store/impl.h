@@ -45,6 +45,7 @@ enum store_table_id {
     STORE_MODULE,    /* struct prof_module */
     STORE_OBJECTS,   /* struct prof_object */
     STORE_REFUSED,   /* struct prof_refused */
+    STORE_PROCESS,   /* struct prof_process */
     STORE_LINES,     /* struct prof_line */
     STORE_BLOCK,     /* struct prof_block_row */
     STORE_EDGE,      /* struct prof_edge_row */

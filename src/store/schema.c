@@ -137,6 +137,19 @@ static const struct store_column refused_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_process
+static const struct store_column process_columns[] = {
+    NUMBER("in order of time; a process that executes another program is there once for each"),
+    COLUMN(U32, "pid", pid, NULL),
+    COLUMN(U32, "parent", parent, "pid of the process that made it"),
+    COLUMN(TEXT, "command", command, "words with blanks between"),
+    COLUMN(BOOL, "is_fork", is_fork, "goes on with its parent's program"),
+    COLUMN(ID, "exit_status", exit_status, "as a shell sees it; NULL: killed, or replaced by another program"),
+    COLUMN(U64, "instructions", instructions, "executed in counted code; NULL: none of it was counted"),
+    COLUMN(TEXT, "refused", refused, "why its executable was not counted"),
+};
+#undef ROW
+
 #define ROW struct prof_line
 static const struct store_column line_columns[] = {
     COLUMN(SOURCE, "source", file, NULL),
@@ -194,6 +207,7 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_MODULE] = TABLE(module, struct prof_module, "executable and shared objects"),
     [STORE_OBJECTS] = TABLE(object, struct prof_object, "loops, procedures and pieces of them"),
     [STORE_REFUSED] = TABLE(refused, struct prof_refused, "what was not counted, and why"),
+    [STORE_PROCESS] = TABLE(process, struct prof_process, "each process, with --follow"),
     [STORE_LINES] = TABLE(line, struct prof_line, "source lines"),
     [STORE_BLOCK] = TABLE(block, struct prof_block_row, "executed basic blocks"),
     [STORE_EDGE] = TABLE(edge, struct prof_edge_row, "executed edges between blocks"),

@@ -12,7 +12,8 @@
  * runtime, so the sum over areas is the count of the whole process tree (as far as it was made by fork).
  *
  * The host names the file in the environment variable WIRE_ENV of the program; the first module that starts removes it
- * from the environment, so that the program does not see it and programs that it executes are not counted.
+ * from the environment, so that the program does not see it and programs that it executes are not counted (unless the
+ * host wants them followed).
  */
 #ifndef MTOOL_WIRE_H
 #define MTOOL_WIRE_H
@@ -20,6 +21,9 @@
 #include <stdint.h>
 
 #define WIRE_ENV "MTOOL_COUNTERS"      /* value: absolute path of the counter file */
+/* Programs that were executed later find the file here: the host binds it over this file, which every Linux has and
+ * hardly anybody reads, in the program's mount namespace, if they are to be counted too. */
+#define WIRE_FOLLOW_PATH "/proc/execdomains"
 #define WIRE_MAGIC 0x31544e434c4f544du /* "MTOLCNT1" in memory order */
 #define WIRE_HEADER_BYTES (256u << 10)
 #define WIRE_KEY_BYTES 16
@@ -43,6 +47,12 @@ struct wire_module {
     uint64_t addr; /* where the root process mapped its counters (the load address follows from it) */
 };
 
+struct wire_area {
+    uint32_t pid, parent; /* of the process that counts into it */
+    uint64_t time_ns;     /* CLOCK_MONOTONIC, when it was taken */
+};
+#define WIRE_AREAS_MOST 4096
+
 struct wire_header {
     uint64_t magic;
     uint64_t area_bytes; /* a multiple of 4096 */
@@ -52,9 +62,10 @@ struct wire_header {
     uint32_t forks;      /* processes made by fork */
     uint32_t threads;    /* threads created */
     uint32_t execs;      /* not used by the first version: 0 */
-    uint32_t module_count;
+    uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t pad;
     struct wire_module modules[WIRE_MODULES_MOST];
+    struct wire_area areas[WIRE_AREAS_MOST];
 };
 
 /* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched

@@ -139,6 +139,16 @@ static void set_refused(struct prof_result *r)
     r->refused_count = ARRAY_LEN(refused);
 }
 
+static void set_processes(struct prof_result *r)
+{
+    static struct prof_process processes[] = {{100, 99, "sh -c 'a; b'", false, 0, 4123456000, NULL},
+                                              {101, 100, "sh -c 'a; b'", true, ID_NONE, 789, NULL},
+                                              {101, 100, "b", false, 130, PROF_UNKNOWN, "it carries the Go run time"},
+                                              {102, 1, NULL, false, ID_NONE, PROF_UNKNOWN, NULL}};
+    r->process = processes;
+    r->process_count = ARRAY_LEN(processes);
+}
+
 static void make_typical(struct prof_result *r)
 {
     struct prof_object list[] = {object(0, PROF_LOOP, "gather", 0.21, 0.55, 0.03),
@@ -234,6 +244,7 @@ static void make_counts(struct prof_result *r)
     set_modules(r);
     set_counts(r);
     set_refused(r);
+    set_processes(r);
 }
 
 static void make_empty(struct prof_result *r) { (void)r; }
