@@ -37,14 +37,21 @@ static bool place(struct counters *c, struct wire_header *h, const struct launch
     if (h->area_bytes && w->offset + w->bytes > h->area_bytes)
         return false;
     c->module_of[h->module_count] = module;
-    __atomic_store_n(&h->module_count, h->module_count + 1, __ATOMIC_RELEASE); /* whole before a program looks */
+    h->module_count++;
     return true;
 }
 
 bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module)
 {
     const struct launch_module *m = &p->modules[module];
-    return !m->counter_count || has_key(c->header, m->wire_key) || place(c, c->header, m, module);
+    if (!m->counter_count || has_key(c->plan, m->wire_key))
+        return true;
+    if (!place(c, c->plan, m, module))
+        return false;
+    uint32_t last = c->plan->module_count - 1;
+    c->header->modules[last] = c->plan->modules[last];
+    __atomic_store_n(&c->header->module_count, last + 1, __ATOMIC_RELEASE); /* whole before a program looks */
+    return true;
 }
 
 static uint32_t place_modules(struct counters *c, const struct launch_program *p, struct wire_header *h)
@@ -129,7 +136,7 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
 
 size_t counters_areas(const struct counters *c, struct counters_area *out, size_t most)
 {
-    size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->header->area_most), most) : 0;
+    size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->plan->area_most), most) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct wire_area *a = &c->header->areas[i];
         out[i] = (struct counters_area){a->pid, a->parent, a->time_ns};
@@ -139,12 +146,12 @@ size_t counters_areas(const struct counters *c, struct counters_area *out, size_
 
 void counters_sum_area(const struct counters *c, size_t area, struct arena *a, uint64_t **sums)
 {
-    const struct wire_header *h = c->header;
+    const struct wire_header *h = c->plan;
     for (uint32_t i = 0; i < h->module_count; i++) {
         const struct wire_module *w = &h->modules[i];
         uint64_t at = WIRE_HEADER_BYTES + area * h->area_bytes + w->offset;
         off_t data = lseek(c->file.fd, (off_t)at, SEEK_DATA);
-        if (!w->loaded || data < 0 || (uint64_t)data >= at + w->bytes)
+        if (!c->header->modules[i].loaded || data < 0 || (uint64_t)data >= at + w->bytes)
             continue;
         uint64_t **to = &sums[c->module_of[i]];
         if (!*to)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -49,6 +50,7 @@ struct follow {
     struct arena *arena;
     int listener, mount_ns, user_ns; /* -1: none */
     int guardian_fd;                 /* closed by mtool's end */
+    uint64_t *asked;                 /* shared with the guardian: what mtool took up and has not answered; 0 none */
     VEC(struct known) known;
     VEC(struct follow_image) images;
     VEC(bool) bound; /* by module */
@@ -373,12 +375,14 @@ void follow_take(struct follow *f)
         struct seccomp_notif n = {0};
         if (ioctl(f->listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
             continue; /* it is gone, or a signal took it out; then it asks again */
+        *f->asked = n.id;
         uint32_t pid = procfs_process_of((pid_t)n.pid);
         if (pid && n.data.nr == SYS_exit_group)
             take_exit(f, pid, (int)n.data.args[0]);
         else if (pid)
             take_exec(f, pid, &n.data);
         answer(f->listener, n.id);
+        *f->asked = 0;
     }
 }
 
@@ -386,7 +390,7 @@ int follow_fd(const struct follow *f) { return f ? f->listener : -1; }
 
 /* ---- the guardian ---- */
 
-static _Noreturn void guard(int listener, int end_fd)
+static _Noreturn void guard(int listener, int end_fd, const uint64_t *asked)
 {
     char byte;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -397,6 +401,8 @@ static _Noreturn void guard(int listener, int end_fd)
     syscall(SYS_close_range, 62, ~0u, 0);
     if (chdir("/") < 0 || read(fds[1], &byte, 1) < 0)
         _exit(1);
+    if (*asked)
+        answer(fds[0], *asked);
     struct pollfd p = {.fd = fds[0], .events = POLLIN};
     while (poll(&p, 1, -1) >= 0 && !(p.revents & (POLLHUP | POLLERR | POLLNVAL))) {
         struct seccomp_notif n = {0};
@@ -407,7 +413,7 @@ static _Noreturn void guard(int listener, int end_fd)
 }
 
 /* In a session of its own, where no signal from the terminal reaches it; nobody's child, so that nobody waits for it. */
-static int start_guardian(int listener)
+static int start_guardian(int listener, const uint64_t *asked)
 {
     int end[2], status;
     if (pipe2(end, O_CLOEXEC) < 0)
@@ -417,7 +423,7 @@ static int start_guardian(int listener)
         close(end[1]);
         if (setsid() < 0 || fork() != 0)
             _exit(0);
-        guard(listener, end[0]);
+        guard(listener, end[0], asked);
     }
     close(end[0]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -437,8 +443,12 @@ int follow_begin(struct follow *f, int socket, pid_t pid, enum launch_mode mode)
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) != 1 || !CMSG_FIRSTHDR(&m))
         return -1;
+    void *page = mmap(NULL, sizeof *f->asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -1;
+    f->asked = page;
     memcpy(&f->listener, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof f->listener);
-    f->guardian_fd = start_guardian(f->listener);
+    f->guardian_fd = start_guardian(f->listener, f->asked);
     f->mount_ns = open(arena_printf(f->arena, "/proc/%d/ns/mnt", (int)pid), O_RDONLY | O_CLOEXEC);
     if (mode == LAUNCH_MODE_USER_NS)
         f->user_ns = open(arena_printf(f->arena, "/proc/%d/ns/user", (int)pid), O_RDONLY | O_CLOEXEC);
@@ -470,6 +480,8 @@ void follow_free(struct follow *f)
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    if (f->asked)
+        munmap(f->asked, sizeof *f->asked);
     VEC_FREE(&f->known);
     VEC_FREE(&f->images);
     VEC_FREE(&f->bound);

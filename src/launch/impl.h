@@ -200,7 +200,7 @@ uint64_t limits_more_bytes(const struct launch_program *p); /* what its copies t
 struct counters {
     struct scratch file;        /* fd -1: nothing to count */
     struct wire_header *header; /* mapped; NULL likewise */
-    struct wire_header *plan;   /* what was written into it at first */
+    struct wire_header *plan;   /* what mtool wrote into it */
     uint32_t module_of[WIRE_MODULES_MOST]; /* place in the header -> program.modules */
 };
 /* With room for modules to come if `grows`. 0, or -1 after one line. */
