@@ -76,6 +76,7 @@ int counters_open(struct counters *c, const struct launch_program *p, bool grows
     int rc = 0;
     uint64_t used = used_bytes(plan);
     plan->area_bytes = used + (grows ? ROOM_TO_GROW : 0);
+    plan->follows = grows;
     if (plan->area_bytes) {
         rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, WIRE_AREAS_MOST,
                                                            grows ? max_u64(used, 1 << 20) : 0});

@@ -34,6 +34,10 @@
 #define SECCOMP_USER_NOTIF_FLAG_CONTINUE 1
 #endif
 
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1u << 5)
+#endif
+
 #define COMMAND_WORDS_MOST 64
 #define COMMAND_BYTES_MOST 2000
 
@@ -92,7 +96,10 @@ void follow_install(int socket)
         BPF_STMT(BPF_RET | BPF_K, ASK),
     };
     struct sock_fprog program = {ARRAY_LEN(code), code};
-    int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    unsigned how = SECCOMP_FILTER_FLAG_NEW_LISTENER, calm = how | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, calm, &program); /* no signal takes it out of an execve */
+    if (fd < 0) /* before Linux 5.19 */
+        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, how, &program);
     if (send_fd(socket, fd) < 0)
         _exit(126); /* mtool is gone */
     if (fd >= 0)
@@ -376,12 +383,14 @@ void follow_take(struct follow *f)
         if (ioctl(f->listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
             continue; /* it is gone, or a signal took it out; then it asks again */
         *f->asked = n.id;
+        size_t images = f->images.len;
         uint32_t pid = procfs_process_of((pid_t)n.pid);
         if (pid && n.data.nr == SYS_exit_group)
             take_exit(f, pid, (int)n.data.args[0]);
         else if (pid)
             take_exec(f, pid, &n.data);
-        answer(f->listener, n.id);
+        if (!answer(f->listener, n.id))
+            f->images.len = images; /* a signal took it out of the call, which will come again */
         *f->asked = 0;
     }
 }

@@ -69,7 +69,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     struct start s = start_original(p, opt);
     struct counters c;
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
-    bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH;
+    bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH && access(WIRE_FOLLOW_PATH, F_OK) == 0;
     s.mode = opt->mode;
     s.watch = WATCH_MAPS;
     if (counters_open(&c, p, follows) < 0)

@@ -15,7 +15,6 @@
 typedef __SIZE_TYPE__ size_t;
 
 enum {
-    SYS_open = 2,
     SYS_close = 3,
     SYS_mmap = 9,
     SYS_munmap = 11,
@@ -34,6 +33,7 @@ enum {
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
     SYS_clock_gettime = 228,
+    SYS_openat = 257,
     SYS_getcpu = 309
 };
 enum {
@@ -45,7 +45,7 @@ enum {
     MAP_NORESERVE = 0x4000,
     MAP_FIXED_NOREPLACE = 0x100000
 };
-enum { O_RDWR_CLOEXEC = 02 | 02000000 };
+enum { O_RDWR_CLOEXEC = 02 | 02000000, AT_FDCWD_ = -100 };
 enum { PAGE = 4096, ESRCH_ = 3, EFAULT_ = 14, PATH_BYTES = 512, SLOTS_MOST = 512 };
 
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4 };

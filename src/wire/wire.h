@@ -63,7 +63,7 @@ struct wire_header {
     uint32_t threads;    /* threads created */
     uint32_t execs;      /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
-    uint32_t pad;
+    uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
     struct wire_module modules[WIRE_MODULES_MOST];
     struct wire_area areas[WIRE_AREAS_MOST];
 };
