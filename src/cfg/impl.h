@@ -159,6 +159,7 @@ struct slice_result {
 };
 void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out);
 void slice_result_fini(struct slice_result *r);
+size_t first_branch_to(const struct build *b, uint32_t insn); /* its place in build.branches, or where it would stand */
 int64_t insn_disp(const struct build *b, uint32_t insn); /* displacement of its memory operand */
 uint64_t insn_imm(const struct build *b, uint32_t insn); /* immediate, sign-extended */
 uint64_t imm_of(const struct build *b, const struct x86_insn *i); /* the same of one that may be in no function */

@@ -368,7 +368,7 @@ static bool first_visit(struct slice *s, const struct item *it, uint32_t at, boo
     return true;
 }
 
-static size_t first_branch_to(const struct build *b, uint32_t insn)
+size_t first_branch_to(const struct build *b, uint32_t insn)
 {
     size_t lo = 0, hi = b->branches.len;
     while (lo < hi) {

@@ -491,11 +491,33 @@ static void find_free_labels(struct build *b)
     VEC_FREE(&w);
 }
 
+/* Does a known way lead to instruction i, other than from the one before it? */
+static bool is_target(const struct build *b, uint32_t i)
+{
+    size_t branch = first_branch_to(b, i);
+    return b->marks[i] & (MARK_PAD | MARK_FREE_LABEL) || groups_to(b, i) ||
+           (branch < b->branches.len && b->branches.data[branch].to == i);
+}
+
+/* Is there code in f that no known way leads to? A table that is not understood leads there. */
+static bool has_unreached(const struct build *b, const struct cfg_func *f)
+{
+    bool reached = true;
+    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+        const struct x86_insn *in = cfg_shape(b->c, i);
+        reached = reached || is_target(b, i);
+        if (!reached && in->kind != X86_TRAP && !(in->props & X86_PROP_NOP)) /* no padding */
+            return true;
+        reached = reached && goes_on(b, i);
+    }
+    return false;
+}
+
 /* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is
  * taken: those are known. With the frame closed (CFA is rsp+8) it leaves the function for good, as far as we can tell;
  * with the frame open it goes to one of the labels. A computed address that is not understood may go anywhere: with the
- * frame open that is a table we do not know; and where labels are known, it may be computed from one of them, which then
- * must not move. */
+ * frame open, or with code that nothing else leads to, that is a table we do not know; and where labels are known, it may
+ * be computed from one of them, which then must not move. */
 static void decide(struct build *b, struct jump *j)
 {
     struct cfg_func *f = &b->c->funcs.data[j->func];
@@ -513,7 +535,7 @@ static void decide(struct build *b, struct jump *j)
                j->class == JUMP_POINTER ? "pointer" : "unknown", closed ? "closed" : "open");
     if (j->class == JUMP_POINTER)
         j->to_labels = !closed;
-    else if (!closed || labels)
+    else if (!closed || labels || has_unreached(b, f))
         refuse(f, CFG_REASON_TABLE);
 }
 

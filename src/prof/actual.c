@@ -58,6 +58,17 @@ static bool put_to_block(struct join *j, const struct join_module *m, const stru
     return true;
 }
 
+/* Functions left alone are named even where no sample fell. */
+static void name_refused(struct join *j, struct map *index)
+{
+    for (uint32_t k = 0; k < j->module_count; k++) {
+        const struct join_module *m = &j->modules[k];
+        for (uint32_t f = 0; m->cfg && m->in->counters && f < m->cfg->funcs.len; f++)
+            if (m->cfg->funcs.data[f].reason != CFG_REASON_OK && !m->cfg->funcs.data[f].is_plt)
+                lose(j, index, k, f, 0);
+    }
+}
+
 void actual_locate(struct join *j)
 {
     struct map index = {0};
@@ -73,6 +84,7 @@ void actual_locate(struct join *j)
         if (m->cfg && !put_to_block(j, m, s))
             lose(j, &index, s->module, cfg_func_at(m->cfg, s->vaddr), s->count);
     }
+    name_refused(j, &index);
     map_fini(&index);
 }
 

@@ -132,7 +132,7 @@ struct prof_result {
     size_t object_count;
     struct prof_module *modules;
     size_t module_count;
-    struct prof_refused *refused; /* in order of time_share; functions never executed are left out, modules are not */
+    struct prof_refused *refused; /* in order of time_share; every function left alone, executed or not */
     size_t refused_count;
     struct prof_process *process; /* each, where programs that it executes are followed; else none */
     size_t process_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plugins TURNS A B: loads and unloads two shared objects over and over, so that one comes to lie where the other was.
- * Each is plugin.c. Prints, as "NAME: expect ...", what each must have counted.
+ * Each is plugin.cc. Prints, as "NAME: expect ...", what each must have counted.
  */
 #include "here.h"
 #include <dlfcn.h>
