@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernels                        lists the kernels: name, kind, flags
+ * kernels NAME n SECONDS         finds how often NAME must be called on n elements to run so long; prints the number
+ * kernels NAME n CALLS calls     calls it so often and prints the time of a call in ticks of the time stamp counter: the
+ *                                least of 16 parts of the run
+ * n is 512 (all data in the first-level cache) or a larger power of two. Data are the same at every run. */
+#include "kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <x86intrin.h>
+
+static const struct kernel *const all[] = {float_kernels,   integer_kernels, text_kernels, order_kernels,  table_kernels,
+                                           control_kernels, library_kernels, cxx_kernels,  fortran_kernels};
+enum { TABLES = sizeof all / sizeof *all, PARTS = 16 };
+
+static uint64_t state = 20261121;
+static uint64_t random_bits(void)
+{
+    uint64_t x = state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static void *room(size_t n, size_t bytes)
+{
+    void *p = aligned_alloc(4096, ((n + 64) * bytes + 4095) & ~(size_t)4095);
+    if (!p)
+        exit((fprintf(stderr, "kernels: out of memory\n"), 2));
+    return memset(p, 0, (n + 64) * bytes);
+}
+
+/* Sattolo's algorithm: one cycle through all. */
+static void make_cycle(int32_t *p, size_t n)
+{
+    for (size_t e = 0; e < n; e++)
+        p[e] = (int32_t)e;
+    for (size_t e = n - 1; e > 0; e--) {
+        size_t k = random_bits() % e;
+        int32_t t = p[e];
+        p[e] = p[k];
+        p[k] = t;
+    }
+}
+
+static void make_data(struct data *d, size_t n)
+{
+    *d = (struct data){.n = n};
+    d->x = room(n, 8), d->y = room(n, 8), d->z = room(n, 8), d->q = room(n, 8);
+    d->u = room(n, 4), d->v = room(n, 4), d->w = room(n, 4);
+    d->i = room(n, 4), d->j = room(n, 4), d->p = room(n, 4), d->s = room(n, 1), d->t = room(n, 1);
+    for (size_t e = 0; e < n; e++) {
+        uint64_t r = random_bits();
+        d->q[e] = r;
+        d->x[e] = d->z[e] = 0.5 + (double)(r >> 40) / (1 << 24);
+        d->y[e] = 0.5 + (double)(r & 0xffffff) / (1 << 24);
+        d->u[e] = (float)d->x[e];
+        d->v[e] = (float)d->y[e];
+        d->i[e] = (int32_t)(r >> 44);
+        d->j[e] = (int32_t)(r & 0xfffff);
+        d->s[e] = d->t[e] = (r & 15) == 0 ? ' ' : (uint8_t)('a' + (r >> 8) % 26);
+    }
+    make_cycle(d->p, n);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static unsigned long calls_for(const struct kernel *k, struct data *d, double wanted)
+{
+    k->run(d);
+    for (unsigned long calls = 1;; calls *= 2) {
+        double begun = seconds();
+        for (unsigned long c = 0; c < calls; c++)
+            k->run(d);
+        double took = seconds() - begun;
+        if (took > wanted / 8)
+            return (unsigned long)((double)calls * wanted / took) + 1;
+    }
+}
+
+static double least_ticks(const struct kernel *k, struct data *d, unsigned long calls)
+{
+    double least = 0;
+    unsigned long part = calls / PARTS + 1, done = 0;
+    while (done < calls) {
+        unsigned long n = calls - done < part ? calls - done : part;
+        uint64_t begun = __rdtsc();
+        for (unsigned long c = 0; c < n; c++)
+            k->run(d);
+        double ticks = (double)(__rdtsc() - begun) / (double)n;
+        if (done == 0 || ticks < least)
+            least = ticks;
+        done += n;
+    }
+    return least;
+}
+
+static const struct kernel *find(const char *name)
+{
+    for (int t = 0; t < TABLES; t++)
+        for (const struct kernel *k = all[t]; k->name; k++)
+            if (strcmp(k->name, name) == 0)
+                return k;
+    exit((fprintf(stderr, "kernels: no kernel %s\n", name), 2));
+}
+
+int main(int argc, char **argv)
+{
+    struct data d;
+    if (argc < 4) {
+        for (int t = 0; t < TABLES; t++)
+            for (const struct kernel *k = all[t]; k->name; k++)
+                printf("%s %s%s%s%s\n", k->name, k->kind, k->flags & LARGE ? " large" : "", k->flags & BRANCH ? " branch" : "",
+                       k->flags & COMPUTE ? " compute" : "");
+        return argc != 1 ? 2 : 0;
+    }
+    const struct kernel *k = find(argv[1]);
+    make_data(&d, strtoul(argv[2], NULL, 10));
+    if (argc == 4)
+        printf("%lu\n", calls_for(k, &d, strtod(argv[3], NULL)));
+    else
+        printf("%.3f\n", least_ticks(k, &d, strtoul(argv[3], NULL, 10)));
+    return 0;
+}
