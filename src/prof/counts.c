@@ -76,7 +76,7 @@ static void count_calls(struct join *j, struct join_module *m)
             m->functions++;
         if (func->reason != CFG_REASON_OK || func->block_count == 0)
             continue;
-        out->is_counted = !m->in->map->block_addr_new || m->in->map->block_addr_new[func->block_first] != 0;
+        out->is_counted = !m->in->map || !m->in->map->block_addr_new || m->in->map->block_addr_new[func->block_first] != 0;
         if (!out->is_counted)
             continue;
         m->functions_rewritten += func->is_plt == 0;
@@ -99,17 +99,25 @@ uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counte
     return sum;
 }
 
+static void solve_counters(struct join *j, struct join_module *m, uint64_t *counts)
+{
+    uint64_t broken = rewrite_counts_solve(m->in->map, m->in->counters, counts, m->edges, m->enter);
+    if (broken)
+        prof_warn(j->r, PROF_WARN_COUNTS_LOST, "counts of %s contradict themselves at %llu places: some were lost",
+                  file_base_name(m->in->path), (unsigned long long)broken);
+}
+
 static void solve_module(struct join *j, struct join_module *m)
 {
     uint64_t *counts = j->counts + m->block_base;
     m->edges = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->edges.len + 1);
     m->enter = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->blocks.len + 1);
-    if (!m->in->counters)
+    if (j->in->known)
+        known_counts(j, m);
+    else if (m->in->counters)
+        solve_counters(j, m, counts);
+    else
         return;
-    uint64_t broken = rewrite_counts_solve(m->in->map, m->in->counters, counts, m->edges, m->enter);
-    if (broken)
-        prof_warn(j->r, PROF_WARN_COUNTS_LOST, "counts of %s contradict themselves at %llu places: some were lost",
-                  file_base_name(m->in->path), (unsigned long long)broken);
     settle_returns(m, counts);
     count_loops(j, m);
     count_calls(j, m);

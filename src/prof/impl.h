@@ -38,6 +38,7 @@ struct join_module {
     const struct prof_input_module *in;
     const char *path;           /* as in, but lives with the result */
     const struct cfg *cfg;      /* NULL: not counted */
+    struct cfg *own_cfg;        /* the same, if it does not come with a map */
     struct image *img;          /* of the original; NULL not counted, or the file has gone */
     struct lines *lines;        /* NULL: no DWARF */
     struct scope_cache *scopes; /* NULL likewise */
@@ -82,6 +83,12 @@ void counts_solve(struct join *j);
  */
 void counts_sum(struct join *j);
 void tally_add(struct tally *to, const struct tally *t);
+
+/* ---- known.c: counts that a profile holds, in place of counters ---- */
+/* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since. */
+int known_open(struct join *j, struct join_module *m);
+void known_close(struct join_module *m);
+void known_counts(struct join *j, struct join_module *m); /* fills counts, edges, enter */
 
 /* ---- actual.c ---- */
 void actual_locate(struct join *j);                                     /* samples to blocks; the others to `lost` */

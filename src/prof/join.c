@@ -12,8 +12,10 @@ static int open_modules(struct join *j)
         m->in = &j->in->modules[i];
         m->path = arena_strdup(j->r->arena, m->in->path);
         m->cfg = m->in->map ? m->in->map->cfg : NULL;
+        if (j->in->known && known_open(j, m) < 0)
+            return -1;
         /* Without the original there are no names and no ideal times, but counts stand. */
-        if (m->cfg && file_exists(m->in->path) && image_open(m->in->path, &m->img) != 0)
+        if (m->cfg && !m->img && file_exists(m->in->path) && image_open(m->in->path, &m->img) != 0)
             return -1;
     }
     return 0;
@@ -21,8 +23,10 @@ static int open_modules(struct join *j)
 
 static void close_modules(struct join *j)
 {
-    for (uint32_t i = 0; i < j->module_count; i++)
+    for (uint32_t i = 0; i < j->module_count; i++) {
+        known_close(&j->modules[i]);
         image_close(j->modules[i].img);
+    }
 }
 
 static void run_passes(struct join *j)

@@ -176,6 +176,7 @@ struct prof_input {
     double sample_period_s;
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;
+    const struct prof_result *known; /* take the counts that this holds in place of counters; modules are then its modules */
     const struct machine *machine; /* NULL: counts only */
     double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
     bool want_blocks;              /* fill blocks and edges too */

@@ -179,6 +179,30 @@ static void add_object(struct grid *g, const struct prof_object *o, int decimals
     grid_row(g, cells, !o->is_significant);
 }
 
+/* Where nothing was measured: what was predicted, and why it is not less. */
+static const struct grid_column ideal_columns[] = {
+    {{"ideal", "s"}, false, NULL},     {{"95%", "interval"}, false, NULL}, {{"", "instructions"}, false, NULL},
+    {{"cycles/", "instr"}, false, NULL}, {{"mem", "ops"}, false, NULL},    {{"bound", "by"}, true, NULL},
+    {{"", ""}, true, NULL},            {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static void add_ideal(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals, struct arena *a)
+{
+    double hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;
+    const char *const cells[ARRAY_LEN(ideal_columns)] = {
+        figure_real(a, o->ideal_s.value, decimals),
+        figure_interval(a, &o->ideal_s, decimals),
+        figure_count(a, o->instructions),
+        figure_real(a, o->instructions ? o->ideal_s.value * hz / (double)o->instructions : NAN, 2),
+        figure_percent(a, o->memory_share),
+        o->bound_by ? cell_safe(a, o->bound_by) : "?",
+        kind_short[o->kind],
+        cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?"),
+        cell_safe(a, place_of(o, a)),
+    };
+    grid_row(g, cells, false);
+}
+
 static double largest_time(const struct row_set *rows)
 {
     double most = 0;
@@ -226,9 +250,12 @@ static void table_objects(const struct prof_result *r, const struct report_optio
         cell_put_wrapped(out, no_rows_sentence(r, &rows, what[o->by], a), width_of(o), 0);
         return;
     }
-    grid_init(&g, object_columns, ARRAY_LEN(object_columns), o, a);
-    for (size_t i = 0; i < row_limit(o, rows.count); i++)
-        add_object(&g, rows.objects[i], figure_decimals(largest_time(&rows)), a);
+    bool timed = is_known(&r->actual_user_s);
+    grid_init(&g, timed ? object_columns : ideal_columns, timed ? ARRAY_LEN(object_columns) : ARRAY_LEN(ideal_columns), o, a);
+    for (size_t i = 0; i < row_limit(o, rows.count); i++) {
+        int decimals = figure_decimals(largest_time(&rows));
+        timed ? add_object(&g, rows.objects[i], decimals, a) : add_ideal(&g, r, rows.objects[i], decimals, a);
+    }
     grid_put(&g, out);
     put_rest(row_limit(o, rows.count), rows.count, out);
 }
