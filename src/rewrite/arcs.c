@@ -12,7 +12,7 @@ static void arc_add(struct rw_arcs *p, uint32_t a, uint32_t b, enum rw_arc_kind 
     VEC_PUSH(p, arc);
 }
 
-static void arcs_of_block(const struct cfg *c, const uint32_t *block_group, struct rw_arcs *p, uint32_t b)
+void rw_arcs_of_block(const struct cfg *c, const uint32_t *block_group, struct rw_arcs *p, uint32_t b)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
     uint32_t in = 2 * b, out = 2 * b + 1, group = block_group[b];
@@ -52,7 +52,7 @@ void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struc
     out->nodes = (uint32_t)(2 * nb + 1 + group_count);
     for (uint32_t b = 0; b < nb; b++)
         if (rw_cfg_block_moved(c, b) && (!with_func || with_func[c->blocks.data[b].func]))
-            arcs_of_block(c, block_group, out, b);
+            rw_arcs_of_block(c, block_group, out, b);
     for (uint32_t g = 0; g < group_edge_count; g++)
         arc_add(out, out->outside + 1 + group_edges[g].group, 2 * group_edges[g].to, RW_ARC_GROUP, g);
 }

@@ -78,6 +78,7 @@ struct rw_arcs {
     uint32_t outside, nodes;
 };
 /* with_func [funcs]: only arcs that leave blocks of these functions; NULL: of all */
+void rw_arcs_of_block(const struct cfg *c, const uint32_t *block_group, struct rw_arcs *p, uint32_t b); /* appends */
 void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
                    size_t group_edge_count, uint32_t group_count, const bool *with_func, struct rw_arcs *out);
 
@@ -156,7 +157,12 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
 void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
-void rw_weigh(const struct rw *w, struct rw_arcs *arcs); /* weights.c */
+void rw_tree(struct rw *w); /* tree.c */
+struct rw_flow; /* weights.c: how often control is thought to come by */
+struct rw_flow *rw_flow_new(const struct rw *w);
+void rw_flow_free(struct rw_flow *f);
+void rw_weigh(const struct rw_flow *f, uint32_t func); /* several functions at the same time */
+uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);

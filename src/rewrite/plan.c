@@ -14,19 +14,6 @@
 
 #include <stdlib.h>
 
-struct planner {
-    struct rw *w;
-    uint32_t *uf; /* union-find over nodes */
-    struct rw_arcs arcs;
-};
-
-static uint32_t find(uint32_t *uf, uint32_t n)
-{
-    while (uf[n] != n)
-        n = uf[n] = uf[uf[n]];
-    return n;
-}
-
 /* ---- tables: which share an address and therefore a node ---- */
 
 /* All tables of a jump that has a shared one are in its group, and a table is in one group. True if something moved. */
@@ -126,58 +113,6 @@ static void group_edges_collect(struct rw *w)
     w->group_edges.len = n;
 }
 
-/* ---- the tree ---- */
-
-static void take_chord(struct rw *w, const struct rw_arc *a)
-{
-    uint32_t n = w->counter_count++;
-    switch ((enum rw_arc_kind)a->kind) {
-    case RW_ARC_BLOCK:
-        w->block_counter[a->id] = n;
-        break;
-    case RW_ARC_EDGE:
-        w->edge_counter[a->id] = n;
-        break;
-    case RW_ARC_ENTER:
-        w->enter_counter[a->id] = n;
-        break;
-    case RW_ARC_GROUP:
-        w->group_edges.data[a->id].counter = n;
-        break;
-    case RW_ARC_OUT:
-        w->counter_count--;
-        break; /* cannot be: forced arcs form no cycle */
-    }
-}
-
-static void spanning_tree(struct planner *p)
-{
-    enum { WEIGHTS = RW_WEIGHT_FORCED + 1 };
-    size_t *first = xmalloc((WEIGHTS + 1) * sizeof *first);
-    uint32_t *order = xmalloc((p->arcs.len + 1) * sizeof *order);
-    for (size_t i = 0; i < p->arcs.len; i++)
-        first[WEIGHTS - p->arcs.data[i].weight]++;
-    for (size_t k = 1; k <= WEIGHTS; k++)
-        first[k] += first[k - 1];
-    for (size_t i = 0; i < p->arcs.len; i++)
-        order[first[WEIGHTS - 1 - p->arcs.data[i].weight]++] = (uint32_t)i;
-    free(first);
-    uint8_t *is_chord = xmalloc(p->arcs.len + 1);
-    for (size_t k = 0; k < p->arcs.len; k++) {
-        const struct rw_arc *a = &p->arcs.data[order[k]];
-        uint32_t x = find(p->uf, a->a), y = find(p->uf, a->b);
-        if (x == y)
-            is_chord[order[k]] = 1;
-        else
-            p->uf[x] = y;
-    }
-    for (size_t i = 0; i < p->arcs.len; i++) /* numbered in address order: neighbours share cache lines */
-        if (is_chord[i])
-            take_chord(p->w, &p->arcs.data[i]);
-    free(is_chord);
-    free(order);
-}
-
 static void fill_none(uint32_t *a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -204,21 +139,7 @@ void rw_plan(struct rw *w)
     if (w->opt->all_blocks) {
         for (uint32_t b = 0; b < nb; b++)
             if (rw_block_moved(w, b))
-                w->block_counter[b] = w->counter_count++;
+                w->block_counter[b] = 0; /* numbered with the others */
     }
-    struct planner p = {.w = w};
-    rw_arcs_build(c, w->block_group, w->group_edges.data, w->group_edges.len, w->group_count, NULL, &p.arcs);
-    rw_weigh(w, &p.arcs);
-    size_t nodes = p.arcs.nodes;
-    p.uf = xmalloc(nodes * sizeof *p.uf);
-    for (uint32_t n = 0; n < nodes; n++)
-        p.uf[n] = n;
-    if (w->opt->all_blocks) { /* blocks are known already: they only join their nodes last */
-        for (size_t i = 0; i < p.arcs.len; i++)
-            if (p.arcs.data[i].kind == RW_ARC_BLOCK)
-                p.arcs.data[i] = (struct rw_arc){p.arcs.outside, p.arcs.outside, 0, RW_ARC_OUT, 0};
-    }
-    spanning_tree(&p);
-    free(p.uf);
-    VEC_FREE(&p.arcs);
+    rw_tree(w);
 }

@@ -40,6 +40,11 @@ struct flow {
     uint32_t *stamp; /* [blocks] loop being looked at, plus 1 */
 };
 
+struct rw_flow { /* each function touches its own part only */
+    struct flow all;
+    uint32_t *stack, *next; /* [blocks] */
+};
+
 /* ---- branches ---- */
 
 static bool in_func(const struct flow *f, uint32_t b)
@@ -280,30 +285,43 @@ static float arc_frequency(const struct flow *f, const struct rw_arc *a)
     return 0;
 }
 
-void rw_weigh(const struct rw *w, struct rw_arcs *arcs)
+uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a) { return weight_of(arc_frequency(&f->all, a)); }
+
+void rw_weigh(const struct rw_flow *f, uint32_t func)
+{
+    struct flow own = f->all;
+    own.fn = &own.c->funcs.data[func];
+    own.order += own.fn->block_first;
+    func_frequencies(&own, f->stack + own.fn->block_first, f->next + own.fn->block_first);
+}
+
+struct rw_flow *rw_flow_new(const struct rw *w)
 {
     const struct cfg *c = w->cfg;
-    struct flow f = {.w = w, .c = c};
+    struct rw_flow *f = xmalloc(sizeof *f);
     size_t nb = c->blocks.len;
-    uint32_t *scratch = xmalloc((3 * nb + 1) * sizeof *scratch);
-    f.order = scratch;
-    f.pos = xmalloc((nb + 1) * sizeof *f.pos);
-    f.stamp = xmalloc((nb + 1) * sizeof *f.stamp);
-    f.freq = xmalloc((nb + 1) * sizeof *f.freq);
-    f.prob = xmalloc((c->edges.len + 1) * sizeof *f.prob);
-    f.turns = xmalloc((c->loops.len + 1) * sizeof *f.turns);
-    for (uint32_t k = 0; k < c->funcs.len; k++) {
-        f.fn = &c->funcs.data[k];
-        if (w->funcs[k].is_moved)
-            func_frequencies(&f, scratch + nb, scratch + 2 * nb);
-    }
-    for (size_t i = 0; i < arcs->len; i++)
-        if (arcs->data[i].kind != RW_ARC_OUT)
-            arcs->data[i].weight = weight_of(arc_frequency(&f, &arcs->data[i]));
-    free(scratch);
-    free(f.pos);
-    free(f.stamp);
-    free(f.freq);
-    free(f.prob);
-    free(f.turns);
+    f->all.w = w;
+    f->all.c = c;
+    f->all.order = xmalloc((nb + 1) * sizeof *f->all.order);
+    f->all.pos = xmalloc((nb + 1) * sizeof *f->all.pos);
+    f->all.stamp = xmalloc((nb + 1) * sizeof *f->all.stamp);
+    f->all.freq = xmalloc((nb + 1) * sizeof *f->all.freq);
+    f->all.prob = xmalloc((c->edges.len + 1) * sizeof *f->all.prob);
+    f->all.turns = xmalloc((c->loops.len + 1) * sizeof *f->all.turns);
+    f->stack = xmalloc((nb + 1) * sizeof *f->stack);
+    f->next = xmalloc((nb + 1) * sizeof *f->next);
+    return f;
+}
+
+void rw_flow_free(struct rw_flow *f)
+{
+    free(f->all.order);
+    free(f->all.pos);
+    free(f->all.stamp);
+    free(f->all.freq);
+    free(f->all.prob);
+    free(f->all.turns);
+    free(f->stack);
+    free(f->next);
+    free(f);
 }
