@@ -59,6 +59,17 @@ void str_put(struct strbuf *s, const void *bytes, size_t len);
 void str_puts(struct strbuf *s, const char *text);
 void str_printf(struct strbuf *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void str_free(struct strbuf *s);
+void str_reserve(struct strbuf *s, size_t more); /* room for so many bytes, and the end */
+/* LEB128, straight into the buffer, without a null behind it: a large module has 15 million numbers. */
+static inline void str_put_uleb(struct strbuf *s, uint64_t v)
+{
+    enum { MOST = 10 };
+    if (s->cap - s->len <= MOST)
+        str_reserve(s, MOST);
+    for (; v >= 0x80; v >>= 7)
+        s->data[s->len++] = (char)(v | 0x80);
+    s->data[s->len++] = (char)v;
+}
 /* The text with control characters (below 0x20, 0x7f) as \xNN, so that a name cannot drive a terminal. In `a`. */
 const char *str_printable(struct arena *a, const char *text);
 
@@ -80,6 +91,7 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
 /* Calls fn for ranges of `grain` items (the last may be shorter) that together are [0, n), in any order and by several
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
+void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
 extern unsigned parallel_most; /* threads at most; 0: as many as there are processors for this process, up to 16 */
 
 /* ---- file.c ---- */

@@ -28,25 +28,49 @@ static void *work(void *arg)
     return NULL;
 }
 
-static unsigned threads_for(size_t ranges)
+static unsigned threads_for(size_t ranges, size_t least)
 {
     cpu_set_t cpus;
     unsigned most = parallel_most;
     if (!most)
         most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
-    if (ranges < RANGES_LEAST)
+    if (ranges < least)
         return 1;
     return most < THREADS_MOST ? most : THREADS_MOST;
+}
+
+static void share_out(struct job *j, unsigned most)
+{
+    pthread_t threads[THREADS_MOST];
+    unsigned started = 0;
+    while (started + 1 < most && pthread_create(&threads[started], NULL, work, j) == 0)
+        started++;
+    work(j);
+    while (started)
+        pthread_join(threads[--started], NULL);
 }
 
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx)
 {
     struct job j = {.n = n, .grain = grain, .fn = fn, .ctx = ctx};
-    pthread_t threads[THREADS_MOST];
-    unsigned most = threads_for(n / grain), started = 0;
-    while (started + 1 < most && pthread_create(&threads[started], NULL, work, &j) == 0)
-        started++;
-    work(&j);
-    while (started)
-        pthread_join(threads[--started], NULL);
+    share_out(&j, threads_for(n / grain, RANGES_LEAST));
+}
+
+struct both {
+    void (*fn[2])(void *ctx);
+    void *ctx;
+};
+
+static void one_of_both(void *arg, size_t first, size_t end)
+{
+    struct both *b = arg;
+    for (; first < end; first++)
+        b->fn[first](b->ctx);
+}
+
+void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx)
+{
+    struct both b = {{one, other}, ctx};
+    struct job j = {.n = 2, .grain = 1, .fn = one_of_both, .ctx = &b};
+    share_out(&j, threads_for(2, 2) > 1 ? 2 : 1);
 }

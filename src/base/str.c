@@ -4,15 +4,20 @@
 
 #include <stdlib.h>
 
+void str_reserve(struct strbuf *s, size_t more)
+{
+    size_t cap = s->cap ? s->cap : 64;
+    if (s->cap >= s->len + more + 1)
+        return;
+    while (cap < s->len + more + 1)
+        cap *= 2;
+    s->data = xrealloc(s->data, cap);
+    s->cap = cap;
+}
+
 void str_put(struct strbuf *s, const void *bytes, size_t len)
 {
-    if (s->cap < s->len + len + 1) {
-        size_t cap = s->cap ? s->cap : 64;
-        while (cap < s->len + len + 1)
-            cap *= 2;
-        s->data = xrealloc(s->data, cap);
-        s->cap = cap;
-    }
+    str_reserve(s, len);
     if (len)
         memcpy(s->data + s->len, bytes, len);
     s->len += len;

@@ -23,18 +23,7 @@
 
 /* ---- writing ---- */
 
-/* Straight into the buffer: a large module has 15 million numbers. */
-static void put_u(struct strbuf *out, uint64_t v)
-{
-    static const char room[16];
-    if (out->cap - out->len <= sizeof room) {
-        str_put(out, room, sizeof room);
-        out->len -= sizeof room;
-    }
-    for (; v >= 0x80; v >>= 7)
-        out->data[out->len++] = (char)(v | 0x80);
-    out->data[out->len++] = (char)v;
-}
+static void put_u(struct strbuf *out, uint64_t v) { str_put_uleb(out, v); }
 
 static void put_s(struct strbuf *out, uint64_t difference)
 {

@@ -11,6 +11,7 @@
 #include <elf.h>
 
 #define PATCH_BYTES 5
+#define FUNCS_A_RANGE 64
 
 static void refuse(struct rw *w, uint32_t f, enum cfg_reason why)
 {
@@ -342,19 +343,32 @@ static void find_gs(struct rw *w)
 }
 
 /* Does the module use gs itself, as emulators of other systems do? */
-bool rw_owns_gs(const struct rw *w)
+struct gs_found {
+    const struct rw *w;
+    bool any;
+};
+
+static void gs_in_range(void *ctx, size_t first, size_t end)
 {
-    for (size_t i = 0; i < w->cfg->insns.len; i++)
-        if (cfg_shape(w->cfg, (uint32_t)i)->props & X86_PROP_GS)
-            return true;
-    return false;
+    struct gs_found *g = ctx;
+    for (size_t i = first; i < end; i++)
+        if (cfg_shape(g->w->cfg, (uint32_t)i)->props & X86_PROP_GS)
+            __atomic_store_n(&g->any, true, __ATOMIC_RELAXED);
 }
 
-void rw_decide(struct rw *w)
+bool rw_owns_gs(const struct rw *w)
 {
+    struct gs_found g = {w, false};
+    parallel_for(w->cfg->insns.len, 1 << 16, gs_in_range, &g);
+    return g.any;
+}
+
+/* What a function says about itself. */
+static void judge_range(void *ctx, size_t first, size_t end)
+{
+    struct rw *w = ctx;
     struct cfg *c = w->cfg;
-    w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
+    for (uint32_t f = (uint32_t)first; f < end; f++) {
         struct cfg_func *fn = &c->funcs.data[f];
         w->funcs[f].is_moved = fn->reason == CFG_REASON_OK && fn->block_count > 0 && w->opt->plan != REWRITE_SAMPLE;
         if (w->funcs[f].is_moved && !fn->is_plt && !can_unwind(w, fn))
@@ -370,6 +384,13 @@ void rw_decide(struct rw *w)
         w->funcs[f].may_run =
             !w->funcs[f].is_moved || fn->unresolved || fn->is_plt; /* a lazy GOT entry points into its stub */
     }
+}
+
+void rw_decide(struct rw *w)
+{
+    struct cfg *c = w->cfg;
+    w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, judge_range, w);
     struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
     land_gaps(w, &l);

@@ -176,7 +176,7 @@ void rw_data(struct rw *w); /* strings behind the read-only data; places the wri
 int rw_write(struct rw *w, const char *out);
 /* sections.c: appends to `tail`, which will stand at tail_offset, and edits the header accordingly. */
 void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, Elf64_Ehdr *eh);
-int rw_map_write(const struct rw *w, const char *path);
+void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* real: path of the original */
 
 /* encode.c: bytes of what is inserted */
 unsigned rw_place_bytes(const struct rw_place *p);

@@ -43,21 +43,11 @@ struct packer {
     uint64_t last, nothings;
 };
 
-static void put_number(struct strbuf *out, uint64_t v)
-{
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7)
-        bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    str_put(out, bytes, n);
-}
-
 static void pack_end(struct packer *p)
 {
     if (p->nothings) {
-        put_number(p->out, 0);
-        put_number(p->out, p->nothings);
+        str_put_uleb(p->out, 0);
+        str_put_uleb(p->out, p->nothings);
     }
     *p = (struct packer){.out = p->out};
 }
@@ -71,7 +61,7 @@ static void pack(struct packer *p, uint64_t v, bool is_something)
     uint64_t last = p->last, d = v - last;
     if (p->nothings)
         pack_end(p);
-    put_number(p->out, (d << 1 ^ (d >> 63 ? UINT64_MAX : 0)) + 1);
+    str_put_uleb(p->out, (d << 1 ^ (d >> 63 ? UINT64_MAX : 0)) + 1);
     p->last = v;
 }
 
@@ -125,13 +115,10 @@ static void pack_all(const struct rw *w, struct strbuf *out)
     pack_end(&p);
 }
 
-int rw_map_write(const struct rw *w, const char *path)
+void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
 {
     const struct cfg *c = w->cfg;
     struct strbuf s = {0};
-    char *real = file_real_path(w->arena, w->img->path);
-    if (!real)
-        real = arena_strdup(w->arena, w->img->path);
     struct map_header h = {.magic = {'m', 't', 'o', 'o', 'l', 'm', 'a', 'p'},
                            .version = MAP_VERSION,
                            .counters = w->counter_count,
@@ -148,18 +135,11 @@ int rw_map_write(const struct rw *w, const char *path)
     str_put(&s, &h, sizeof h);
     str_put(&s, real, h.path_len);
     size_t before = s.len;
-    if (cfg_save(c, &s) < 0) {
-        str_free(&s);
-        return -1;
-    }
+    cfg_save(c, &s);
     h.cfg_len = s.len - before;
     memcpy(s.data, &h, sizeof h);
     pack_all(w, &s);
-    int rc = file_write_whole(path, s.data, s.len, 0644);
-    if (rc < 0)
-        diag_error("%s: cannot be written: %s", path, strerror(errno));
-    str_free(&s);
-    return rc;
+    *out = s;
 }
 
 /* ---- reading ---- */

@@ -4,6 +4,7 @@
  */
 #include "rewrite/impl.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -57,6 +58,38 @@ static int refuse_too_large(const struct rw *w)
                       w->img->path);
 }
 
+struct ending { /* the copy and its map, made at the same time */
+    struct rw *w;
+    const char *out, *real;
+    struct strbuf map;
+    int rc;
+};
+
+static void end_copy(void *ctx)
+{
+    struct ending *e = ctx;
+    e->rc = rw_write(e->w, e->out);
+}
+
+static void end_map(void *ctx)
+{
+    struct ending *e = ctx;
+    rw_map_pack(e->w, e->real, &e->map);
+}
+
+static int end(struct rw *w, const char *out, const char *map)
+{
+    if (!map)
+        return rw_write(w, out);
+    const char *real = file_real_path(w->arena, w->img->path);
+    struct ending e = {.w = w, .out = out, .real = real ? real : w->img->path};
+    parallel_both(end_copy, end_map, &e);
+    if (e.rc == 0 && file_write_whole(map, e.map.data, e.map.len, 0644) < 0)
+        e.rc = diag_error("%s: cannot be written: %s", map, strerror(errno));
+    str_free(&e.map);
+    return e.rc;
+}
+
 static int run_passes(struct rw *w, const char *out, const char *map)
 {
     double t = time_now_s();
@@ -89,11 +122,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     w->stats->insns = w->cfg->insns.len;
     w->stats->owns_gs = rw_owns_gs(w);
     VEC_FREE(&w->cfg->insns); /* nobody reads them any more; what follows needs room */
-    if (timed("write", rw_write(w, out), &t) < 0)
-        return -1;
-    str_free(&w->text);
-    str_free(&w->ro);
-    return map ? timed("map", rw_map_write(w, map), &t) : 0;
+    return timed("write", end(w, out, map), &t);
 }
 
 static void fill_stats(struct rw *w, struct rewrite_stats *s)
