@@ -228,11 +228,13 @@ static void patch_exports(struct rw *w, const struct landings *l)
  * runtime must hear of the threads that they make all the same. */
 static void find_clones(struct rw *w, const struct landings *l, uint64_t lo, uint64_t hi)
 {
-    const uint8_t *p = image_at(w->img, lo, hi - lo);
-    for (uint64_t a = lo; p && a + 7 <= hi; a++, p++) {
+    enum { MOV_EAX = 0xb8, BYTES = 7 };
+    const uint8_t *first = image_at(w->img, lo, hi - lo), *end = first ? first + (hi - lo) : NULL, *p = first;
+    for (; p && (size_t)(end - p) >= BYTES && (p = memchr(p, MOV_EAX, (size_t)(end - p) - BYTES + 1)); p++) {
         uint32_t number;
+        uint64_t a = lo + (uint64_t)(p - first);
         memcpy(&number, p + 1, 4);
-        if (*p != 0xb8 || (number != 56 && number != 435) || p[5] != 0x0f || p[6] != 0x05)
+        if ((number != 56 && number != 435) || p[5] != 0x0f || p[6] != 0x05)
             continue;
         bool free = true;
         for (uint64_t k = a + 1; k < a + PATCH_BYTES; k++)
