@@ -120,6 +120,7 @@ struct rw {
     struct strbuf ro;                                             /* emit, unwind */
     uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
     uint64_t eh_frame_vaddr, eh_frame_bytes;                      /* unwind; 0 none */
+    uint64_t dynsym_vaddr, gnu_hash_vaddr; /* names: 0 unchanged */
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
     uint64_t rela_vaddr, rela_bytes;   /* data: dynamic relocations with one more; 0 none */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
@@ -177,6 +178,8 @@ int rw_write(struct rw *w, const char *out);
 /* sections.c: appends to `tail`, which will stand at tail_offset, and edits the header accordingly. */
 void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, Elf64_Ehdr *eh);
 void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* real: path of the original */
+/* names.c: for dladdr; the arguments are the original's dynamic tags. */
+void rw_names(struct rw *w, uint64_t symtab, uint64_t gnu_hash);
 
 /* encode.c: bytes of what is inserted */
 unsigned rw_place_bytes(const struct rw_place *p);

@@ -122,6 +122,7 @@ void rw_data(struct rw *w)
 {
     while (w->ro.len % 16)
         str_put(&w->ro, "", 1);
+    rw_names(w, dynamic_value(w->img, DT_SYMTAB), dynamic_value(w->img, DT_GNU_HASH));
     make_room_for_rela(w);
     if (w->opt->interp && w->img->interp) {
         w->interp_vaddr = w->ro_vaddr + w->ro.len;
@@ -161,7 +162,7 @@ static void put_dynamic(const struct rw *w, struct output *o)
     const uint8_t *old;
     size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof(Elf64_Dyn);
     bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
-    if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr))
+    if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr && !w->dynsym_vaddr))
         return;
     Elf64_Dyn *d = ARENA_ARRAY(w->arena, Elf64_Dyn, n + 8);
     memcpy(d, old, n * sizeof *d);
@@ -171,6 +172,10 @@ static void put_dynamic(const struct rw *w, struct output *o)
         dynamic_set(d, &n, DT_RELA, w->rela_vaddr);
         dynamic_set(d, &n, DT_RELASZ, w->rela_bytes);
         dynamic_set(d, &n, DT_RELAENT, sizeof(Elf64_Rela));
+    }
+    if (w->dynsym_vaddr) {
+        dynamic_set(d, &n, DT_SYMTAB, w->dynsym_vaddr);
+        dynamic_set(d, &n, DT_GNU_HASH, w->gnu_hash_vaddr);
     }
     if (w->dynstr_vaddr) {
         dynamic_set(d, &n, DT_STRTAB, w->dynstr_vaddr);
