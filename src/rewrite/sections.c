@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What debuggers read of a copy and the kernel does not: section headers, function symbols at the addresses of the
- * copies, unwind tables of moved and unmoved code in one section. Stands behind the last segment of the file, so nothing
- * of it is mapped. Source-level debug information is left out, its addresses being those of the original; so are the
+ * copies, unwind tables of moved and unmoved code in one section; and what the program may read of its own file: sections
+ * that are not mapped, what was appended. Stands behind the last segment of the file, so nothing of it is mapped. Source-level debug information is left out, its addresses being those of the original; so are the
  * build id and the debug links, which would lead a debugger to it.
  *
  * needs: layout, unwind, data. Fills nothing.
@@ -47,10 +47,20 @@ static size_t add_bytes(struct tables *t, const char *name, Elf64_Shdr h, struct
 
 /* ---- the sections that stay ---- */
 
+/* Not mapped and not for debuggers: something that the program reads from its own file (Racket keeps its heap so). */
+static bool is_own_data(const struct image_section *s)
+{
+    static const char *const debug[] = {".debug", ".zdebug", ".gdb", ".gnu", ".note", ".stab", ".line"};
+    for (size_t i = 0; i < ARRAY_LEN(debug); i++)
+        if (strncmp(s->name, debug[i], strlen(debug[i])) == 0)
+            return false;
+    return s->type == SHT_PROGBITS;
+}
+
 static bool stays(const struct image_section *s)
 {
     bool is_unwind = !strcmp(s->name, ".eh_frame") || !strcmp(s->name, ".eh_frame_hdr");
-    return (s->flags & SHF_ALLOC) && !is_unwind;
+    return s->flags & SHF_ALLOC ? !is_unwind : is_own_data(s);
 }
 
 static void add_originals(struct tables *t, const Elf64_Shdr *raw)
@@ -229,6 +239,26 @@ static void add_symbols(struct tables *t)
     add_bytes(t, ".strtab", (Elf64_Shdr){.sh_type = SHT_STRTAB}, &s.strings);
 }
 
+/* ---- what stands behind the original ---- */
+
+static uint64_t end_of_elf(const struct image *img, const Elf64_Ehdr *eh)
+{
+    uint64_t end = eh->e_shoff + (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr);
+    for (size_t i = 0; i < img->section_count; i++)
+        if (img->sections[i].type != SHT_NOBITS)
+            end = max_u64(end, img->sections[i].offset + img->sections[i].size);
+    for (size_t i = 0; i < img->segment_count; i++)
+        end = max_u64(end, img->segments[i].offset + img->segments[i].filesz);
+    return end;
+}
+
+/* Archives and the like that were appended to the file are looked for at its end, or behind the section headers. */
+static void add_appended(const struct image *img, uint64_t from, struct strbuf *tail)
+{
+    if (from < img->len_bytes)
+        str_put(tail, (const char *)img->bytes + from, img->len_bytes - from);
+}
+
 /* ---- all ---- */
 
 static void add_names(struct tables *t)
@@ -244,8 +274,11 @@ void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, 
 {
     struct tables t = {.w = w, .tail = tail, .tail_offset = tail_offset};
     size_t n = w->img->section_count;
-    if (w->opt->plan == REWRITE_SAMPLE || n < 2 || n > SHN_LORESERVE - 8)
+    uint64_t end = end_of_elf(w->img, eh);
+    if (w->opt->plan == REWRITE_SAMPLE || n < 2 || n > SHN_LORESERVE - 8) {
+        add_appended(w->img, end, tail);
         return; /* the code is where it was, or nothing is said about it */
+    }
     Elf64_Shdr *raw = ARENA_ARRAY(w->arena, Elf64_Shdr, n);
     memcpy(raw, w->img->bytes + eh->e_shoff, n * sizeof *raw);
     t.index_new = ARENA_ARRAY(w->arena, uint32_t, n);
@@ -261,6 +294,7 @@ void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, 
     eh->e_shnum = (uint16_t)t.headers.len;
     eh->e_shstrndx = (uint16_t)(t.headers.len - 1);
     str_put(tail, (const char *)t.headers.data, t.headers.len * sizeof *t.headers.data);
+    add_appended(w->img, end, tail);
     VEC_FREE(&t.headers);
     str_free(&t.names);
 }
