@@ -25,8 +25,8 @@ static int count(struct profile *p, const struct cmd_args *a)
         rc = CMD_SELF_FAILED;
     p->result->processes = run->processes;
     p->result->threads = run->threads_most;
-    if (!rc)
-        rc = profile_finish(p);
+    if (!rc && !(rc = profile_finish(p)))
+        profile_learn(p, run);
     launch_result_free(run);
     return rc;
 }

@@ -228,6 +228,13 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     return 0;
 }
 
+void profile_learn(const struct profile *p, const struct launch_result *counted)
+{
+    for (size_t i = 0; i < p->map_count && i < counted->counters_len; i++)
+        if (p->maps[i] && counted->counters[i])
+            launch_learn(p->program, i, p->maps[i], counted->counters[i]);
+}
+
 static void add_warnings(struct prof_result *r)
 {
     const struct diag_warning *w;

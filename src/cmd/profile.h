@@ -39,6 +39,8 @@ bool profile_counts_are_exact(const struct launch_result *counted);
 struct launch_options profile_counted_options(struct profile *p);
 void profile_take_processes(struct profile *p, const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
+/* What the counts teach the copies of later runs. After profile_inputs. */
+void profile_learn(const struct profile *p, const struct launch_result *counted);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 

@@ -132,8 +132,8 @@ static int run(struct profile *p, const struct cmd_args *a)
         rc = make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc)
         rc = join(p, a, &t, m, sampled, counted);
-    if (!rc)
-        rc = profile_finish(p);
+    if (!rc && !(rc = profile_finish(p)))
+        profile_learn(p, counted);
     launch_result_free(sampled);
     launch_result_free(counted);
     machine_free(m);

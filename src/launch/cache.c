@@ -26,6 +26,7 @@ struct job {
     pid_t pid;
     int fd; /* its stderr */
     struct strbuf text;
+    struct rewrite_options opt; /* with the lesson that was there when it began: another mtool may bring one meanwhile */
 };
 
 static _Noreturn void work(const char *path, const struct rewrite_options *opt, int fd, pid_t parent)
@@ -37,7 +38,7 @@ static _Noreturn void work(const char *path, const struct rewrite_options *opt, 
     _exit(copy_make(a, path, opt) == 0 ? 0 : EXIT_REFUSED);
 }
 
-static bool start_job(struct job *j, const char *path, const struct rewrite_options *opt)
+static bool start_job(struct job *j, const char *path)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -45,7 +46,7 @@ static bool start_job(struct job *j, const char *path, const struct rewrite_opti
     pid_t parent = getpid();
     j->pid = fork();
     if (j->pid == 0)
-        work(path, opt, fds[1], parent);
+        work(path, &j->opt, fds[1], parent);
     close(fds[1]);
     j->fd = fds[0];
     if (j->pid > 0)
@@ -79,7 +80,7 @@ static void take_copy(struct launch_module *m, const struct copy *c)
     memcpy(m->wire_key, c->wire_key, sizeof m->wire_key);
 }
 
-static void finish_job(struct launch_program *p, struct job *j, const struct rewrite_options *opt)
+static void finish_job(struct launch_program *p, struct job *j)
 {
     struct launch_module *m = &p->modules[j->module];
     struct copy c;
@@ -88,19 +89,19 @@ static void finish_job(struct launch_program *p, struct job *j, const struct rew
         continue;
     close(j->fd);
     j->pid = 0;
-    if (status == 0 && copy_known(p->arena, m->path, opt, &c))
+    if (status == 0 && copy_known(p->arena, m->path, &j->opt, &c))
         take_copy(m, &c);
     else
         m->refused = reason_of(p->arena, j, status);
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED)
-        copy_remember_refusal(p->arena, m->path, opt, m->refused);
+        copy_remember_refusal(p->arena, m->path, &j->opt, m->refused);
     if (m->refused)
         diag_debug(1, "%s: not rewritten: %s", m->path, m->refused);
     str_free(&j->text);
 }
 
 /* Waits until one of the running jobs [0, n) has ended. */
-static void wait_for_one(struct launch_program *p, struct job *jobs, size_t n, const struct rewrite_options *opt)
+static void wait_for_one(struct launch_program *p, struct job *jobs, size_t n)
 {
     struct pollfd fds[CPU_SETSIZE];
     size_t which[CPU_SETSIZE], count = 0;
@@ -117,7 +118,7 @@ static void wait_for_one(struct launch_program *p, struct job *jobs, size_t n, c
         if (got > 0)
             str_put(&jobs[which[k]].text, buf, (size_t)got);
         else if (got == 0)
-            finish_job(p, &jobs[which[k]], opt);
+            finish_job(p, &jobs[which[k]]);
     }
 }
 
@@ -143,13 +144,14 @@ static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const
         size_t running = running_of(jobs, started, &done_bytes);
         diag_progress("rewriting the program and its libraries", done_bytes, all_bytes);
         if (started < n && running < most) {
-            if (!start_job(&jobs[started], p->modules[jobs[started].module].path, opt)) {
+            jobs[started].opt = lesson_taken(p, jobs[started].module, opt);
+            if (!start_job(&jobs[started], p->modules[jobs[started].module].path)) {
                 jobs[started].pid = 0;
                 p->modules[jobs[started].module].refused = "no process could be started to rewrite it";
             }
             started++;
         } else if (running) {
-            wait_for_one(p, jobs, started, opt);
+            wait_for_one(p, jobs, started);
         } else {
             break;
         }
@@ -231,6 +233,7 @@ static int check_cache(struct arena *a)
 bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_options *opt)
 {
     struct launch_module *m = &p->modules[i];
+    struct rewrite_options own = lesson_taken(p, i, opt);
     struct copy c = {0};
     bool known = true;
     if (m->is_interp)
@@ -240,7 +243,7 @@ bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_
     else if (opt->threads && p->is_static && !m->is_exe)
         c.refused = "opened by a static program that makes threads";
     else
-        known = copy_known(p->arena, m->path, opt, &c);
+        known = copy_known(p->arena, m->path, &own, &c);
     if (!known)
         c = (struct copy){0};
     take_copy(m, &c);

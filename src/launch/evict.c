@@ -14,6 +14,7 @@
 #define LIMIT_MB 4096
 #define YOUNG_SECONDS 600
 #define PATH_DIR_DAYS 7
+#define LESSON_DAYS 30 /* after the last use */
 
 
 struct old_entry {
@@ -121,9 +122,22 @@ static void forget_old_links(struct arena *a)
         closedir(d);
 }
 
+static void forget_old_lessons(struct arena *a)
+{
+    DIR *d = opendir(lessons_dir(a));
+    struct stat st;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtim.tv_sec > LESSON_DAYS * 86400)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
 void copies_evict(void)
 {
     struct arena *a = arena_new();
+    forget_old_lessons(a);
     throw_out(a);
     forget_old_links(a);
     arena_free(a);

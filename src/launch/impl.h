@@ -57,6 +57,12 @@ int copy_make(struct arena *a, const char *path, const struct rewrite_options *o
 void copy_remember_refusal(struct arena *a, const char *path, const struct rewrite_options *opt, const char *reason);
 void copy_remove_dir(const char *dir); /* a folder of plain files */
 
+/* ---- lesson.c ---- */
+
+/* The options with the lesson that the module was taught by an earlier run of this program, if there is one. */
+struct rewrite_options lesson_taken(const struct launch_program *p, size_t module, const struct rewrite_options *opt);
+const char *lessons_dir(struct arena *a);
+
 /* ---- evict.c, cache.c ---- */
 
 void copies_evict(void);

@@ -71,6 +71,13 @@ int launch_copies_make(struct launch_program *p, const struct rewrite_options *o
 const char *launch_path_mode_dir(const struct launch_program *p);
 int launch_remember_modules(const struct launch_program *p); /* for the next run of the same executable */
 
+/* ---- lesson.c ---- */
+
+/* After a counted run: keeps what its counts teach about a module, for the copies that later runs of the same program
+ * use. Short runs teach nothing, nor does one that is not much longer than the one that taught before. Reports nothing:
+ * without it later runs are only slower. */
+void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters);
+
 /* ---- run.c ---- */
 
 enum launch_mode {

@@ -71,7 +71,7 @@ struct rw_arc {
     uint8_t kind;
     uint16_t weight; /* larger: more often passed */
 };
-enum { RW_WEIGHT_FORCED = 4095 };
+enum { RW_WEIGHT_LEARNT = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below LEARNT */
 struct rw_arcs {
     struct rw_arc *data;
     size_t len, cap;
@@ -88,6 +88,7 @@ struct rw {
     struct cfg *cfg;
     struct arena *arena; /* all arrays below */
     uint8_t key[16];
+    const uint16_t *learnt_block, *learnt_edge, *learnt_enter; /* learn: weights, 0 never passed; NULL: nothing known */
     struct rw_func *funcs;        /* decide */
     VEC(struct rw_patch) patches; /* decide */
     VEC(struct rw_hook) hooks;    /* decide */
@@ -164,6 +165,7 @@ struct rw_flow *rw_flow_new(const struct rw *w);
 void rw_flow_free(struct rw_flow *f);
 void rw_weigh(const struct rw_flow *f, uint32_t func); /* several functions at the same time */
 uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
+void rw_learn(struct rw *w); /* learn.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);

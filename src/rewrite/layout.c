@@ -10,6 +10,7 @@
 #include "rewrite/impl.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 enum { LOOP_ALIGN = 32, JCXZ_BYTES = 10 };
 
@@ -257,6 +258,36 @@ static void layout_data(struct rw *w)
     w->ro.len = at - w->ro_vaddr;
 }
 
+/* ---- the order of functions ---- */
+
+struct rank {
+    uint32_t func;
+    uint16_t heat;
+};
+
+static int by_heat(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+    return x->heat != y->heat ? (x->heat < y->heat ? 1 : -1) : (x->func > y->func) - (x->func < y->func);
+}
+
+/* As in the original, but those that an earlier run knew as hot come first, side by side: what one run executes is
+ * spread thinly over the pages of a large file, and the processor's tables of pages and lines are small. */
+static struct rank *order_functions(const struct rw *w)
+{
+    const struct cfg *c = w->cfg;
+    struct rank *all = ARENA_ARRAY(w->arena, struct rank, c->funcs.len + 1);
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        all[f].func = f;
+        cfg_for_each_block(c, &c->funcs.data[f], b)
+            if (w->learnt_block && w->learnt_block[b] > all[f].heat)
+                all[f].heat = w->learnt_block[b];
+    }
+    if (w->learnt_block)
+        qsort(all, c->funcs.len, sizeof *all, by_heat);
+    return all;
+}
+
 void rw_layout(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -278,7 +309,9 @@ void rw_layout(struct rw *w)
     parallel_for(c->funcs.len, FUNCS_A_RANGE, layout_range, &l);
     layout_groups(w);
     uint64_t at = w->text_vaddr + rw_blob_bytes();
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
+    const struct rank *order = order_functions(w);
+    for (uint32_t k = 0; k < c->funcs.len; k++) {
+        uint32_t f = order[k].func;
         if (!w->funcs[f].is_moved)
             continue;
         at += (c->funcs.data[f].addr - at) & 63;

@@ -14,8 +14,12 @@
 static void set_key(struct rw *w)
 {
     struct strbuf s = {0};
-    str_printf(&s, "%s %s plan %d poison %d all %d threads %d", REWRITE_FORMAT, w->img->key, (int)w->opt->plan,
-               w->opt->poison, w->opt->all_blocks, w->opt->threads);
+    char lesson[33] = "";
+    uint64_t instructions;
+    if (w->opt->lesson && !rewrite_lesson_id(w->opt->lesson, lesson, &instructions))
+        lesson[0] = 0;
+    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s", REWRITE_FORMAT, w->img->key,
+               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson);
     char hex[33];
     file_hash_hex(s.data, s.len, hex);
     for (int i = 0; i < 16; i++) {
@@ -97,6 +101,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         return refuse_too_large(w);
     if (timed("cfg", cfg_build(w->img, &w->cfg), &t) < 0)
         return -1;
+    rw_learn(w); /* what an earlier run counted, for plan and layout */
     size_t bad;
     for (;;) {
         rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */

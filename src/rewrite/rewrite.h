@@ -24,6 +24,7 @@ struct rewrite_options {
     bool threads;       /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
+    const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
 };
 
 struct rewrite_stats {
@@ -41,6 +42,15 @@ struct rewrite_stats {
  * 0, or -1 after one line. A function that is not understood stays as it is; the map names it with its reason. */
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats);
+
+/* ---- learn.c: what counts teach the next copy of the same file ---- */
+
+struct rewrite_map;
+/* Solves the counts of a run and writes what is hot to PATH, if `least` instructions were executed. 0, or -1 with errno;
+ * nothing reported. */
+int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path);
+/* What tells this lesson from others, and how many instructions taught it. False if there is none. */
+bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions);
 
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 

@@ -272,13 +272,15 @@ static void second_round(struct tree *t, size_t ranges)
     VEC_FREE(&all);
 }
 
-/* In the order of address: neighbours share cache lines. */
-static void number_chords(struct rw *w)
+/* In the order of address, those of blocks that an earlier run passed (hot) or did not pass: neighbours share cache
+ * lines. */
+static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
 {
     const struct cfg *c = w->cfg;
-    uint32_t n = 0;
     for (uint32_t b = 0; b < c->blocks.len; b++) {
         const struct cfg_block *blk = &c->blocks.data[b];
+        if ((w->learnt_block && w->learnt_block[b]) != hot)
+            continue;
         if (w->block_counter[b] != ID_NONE)
             w->block_counter[b] = n++;
         if (w->enter_counter[b] != ID_NONE)
@@ -287,6 +289,12 @@ static void number_chords(struct rw *w)
             if (w->edge_counter[e] != ID_NONE)
                 w->edge_counter[e] = n++;
     }
+    return n;
+}
+
+static void number_chords(struct rw *w)
+{
+    uint32_t n = number_blocks(w, false, number_blocks(w, true, 0));
     for (size_t g = 0; g < w->group_edges.len; g++)
         if (w->group_edges.data[g].counter != ID_NONE)
             w->group_edges.data[g].counter = n++;

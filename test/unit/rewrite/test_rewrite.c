@@ -145,6 +145,46 @@ static void test_maps_of_real_files(void **state)
     assert_true(refused > 0);
 }
 
+/* What one run executed often gets no counter in the next copy, and stands in front; a damaged lesson changes nothing. */
+static void test_lessons(void **state)
+{
+    (void)state;
+    char lesson[64], id[33], again[33];
+    struct rewrite_stats s;
+    struct rewrite_map *m, *taught;
+    uint64_t executed = 0;
+    snprintf(lesson, sizeof lesson, "%s/lesson", dir);
+    rewrite_ls(REWRITE_COUNT, true, NULL);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    uint64_t *counters = xmalloc(8ull * m->counter_count);
+    uint32_t hot = ID_NONE; /* the last block that has a counter */
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        hot = m->block_counter[b] != ID_NONE && m->cfg->blocks.data[b].term == X86_RET ? b : hot;
+    counters[m->block_counter[hot]] = 1000000;
+    assert_int_equal(rewrite_lesson_write(m, counters, 0, lesson), 0);
+    assert_true(rewrite_lesson_id(lesson, id, &executed));
+    assert_true(executed >= 1000000);
+    counters[m->block_counter[hot]] = 50;
+    assert_int_equal(rewrite_lesson_write(m, counters, UINT64_MAX, lesson), 0); /* too short to teach: stays */
+    assert_true(rewrite_lesson_id(lesson, again, &executed));
+    assert_string_equal(id, again);
+    struct rewrite_options opt = {.plan = REWRITE_COUNT, .lesson = lesson};
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &s), 0);
+    assert_int_equal(rewrite_map_open(map, &taught), 0);
+    assert_memory_not_equal(m->key, taught->key, sizeof m->key);
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        if (taught->block_addr_new[b] && m->cfg->blocks.data[b].func != m->cfg->blocks.data[hot].func)
+            lowest = min_u64(lowest, taught->block_addr_new[b]);
+    assert_true(taught->block_addr_new[hot] < lowest);
+    assert_int_equal(truncate(lesson, 100), 0);
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &s), 0);
+    unlink(lesson);
+    free(counters);
+    rewrite_map_close(taught);
+    rewrite_map_close(m);
+}
+
 static void test_missing_file(void **state)
 {
     (void)state;
@@ -160,7 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copy_opens_as_elf), cmocka_unit_test(test_plans),        cmocka_unit_test(test_zero_counters),
         cmocka_unit_test(test_damaged_maps),      cmocka_unit_test(test_maps_of_real_files),
-        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_lessons),           cmocka_unit_test(test_missing_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
