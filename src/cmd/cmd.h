@@ -72,7 +72,7 @@ struct cmd_args {
     const char *output, *machine;
     uint64_t runs;
     double hz;
-    bool blocks, follow;
+    bool windows, blocks, follow;
     bool force, poison, all_blocks, plan_count, plan_none;
     bool help, quiet, json, all;
     unsigned verbose;

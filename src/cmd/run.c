@@ -12,6 +12,9 @@ static const double SHORT_S = 1.5; /* programs shorter than this are run more of
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
 
+/* Windows of the instruction stream, with --windows. */
+enum { WINDOW_STEPS = 25000, STEPS_LEAST = 100000, STEPS_MOST = 400000, STEPS_A_SECOND = 100000 /* of the program's time */ };
+
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n;
@@ -95,8 +98,30 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
+/* A single step takes thousands of cycles: there are so many that they take about as long as the program itself. */
+static int take_windows(struct profile *p, const struct times *t, struct launch_result **out)
+{
+    double user_s = t->user[0], steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, user_s * STEPS_A_SECOND));
+    struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS};
+    o.window_most = (uint32_t)(steps / WINDOW_STEPS);
+    o.window_interval_s = user_s / (o.window_most + 1);
+    int rc = profile_run(p, &o, false, out);
+    if (!rc && (*out)->windows_note)
+        diag_warn("no-windows", "no window of the instruction stream was taken: %s", (*out)->windows_note);
+    return rc;
+}
+
+static void put_windows(struct profile *p, const struct launch_result *taken, struct prof_input *in)
+{
+    struct prof_input_window *w = ARENA_ARRAY(p->result->arena, struct prof_input_window, taken->window_count + 1);
+    for (size_t i = 0; i < taken->window_count; i++)
+        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps};
+    in->windows = w;
+    in->window_count = taken->window_count;
+}
+
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
-                const struct launch_result *sampled, const struct launch_result *counted)
+                const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .plain_system_s = t->system,
@@ -109,6 +134,8 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;
+    if (windows)
+        put_windows(p, windows, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
@@ -122,7 +149,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
 static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
-    struct launch_result *sampled = NULL, *counted = NULL;
+    struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
     struct times t = {.n = 0};
     int rc = profile_begin(p, a);
     const char *where = NULL;
@@ -130,12 +157,15 @@ static int run(struct profile *p, const struct cmd_args *a)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
         rc = make_runs(p, a, m, &t, &sampled, &counted);
+    if (!rc && a->windows)
+        rc = take_windows(p, &t, &windows);
     if (!rc)
-        rc = join(p, a, &t, m, sampled, counted);
+        rc = join(p, a, &t, m, sampled, counted, windows);
     if (!rc && !(rc = profile_finish(p)))
         profile_learn(p, counted);
     launch_result_free(sampled);
     launch_result_free(counted);
+    launch_result_free(windows);
     machine_free(m);
     return rc;
 }

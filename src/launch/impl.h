@@ -251,5 +251,12 @@ void processes_fill(const struct launch_options *opt, const struct follow *f, co
 
 /* Runs the program under the fallback sampler. 0 with *ran false: nothing was started, see r->sampler_note. */
 int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran);
+struct copy;
+/* The executable's copy with the sampler and the maker of windows; false if it could not be made. */
+bool timer_copy(struct launch_program *p, struct copy *c);
+
+/* ---- windows.c ---- */
+/* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */
+int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
 
 #endif

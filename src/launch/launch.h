@@ -89,7 +89,18 @@ enum launch_mode {
 extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: what the program can notice */
 enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one */
 
-enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED };
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS };
+
+/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 12
+ * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
+struct launch_window {
+    const uint64_t *words;
+    uint32_t steps;
+    bool is_torn; /* ended before it was full */
+};
+#define LAUNCH_STEP_UNKNOWN 0xffffffffffffu
+#define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
+#define LAUNCH_STEP_VADDR(address) ((address)&0xfffffffffu)
 
 struct launch_sample { /* aggregated: one row a distinct place */
     uint32_t module;  /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
@@ -136,6 +147,10 @@ struct launch_result {
     uint64_t samples_all, samples_user, samples_lost; /* user + kernel = all */
     bool samples_user_only; /* the kernel's part was not allowed to be sampled: all == user */
     double sample_period_s;
+    /* LAUNCH_WINDOWS */
+    struct launch_window *windows; /* in order of time */
+    size_t window_count;
+    const char *windows_note; /* why there are none, else NULL */
     struct arena *arena;
 };
 struct launch_options {
@@ -145,6 +160,8 @@ struct launch_options {
     bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;   /* with follow */
     void *ctx;                  /* for each */
+    uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
+    double window_interval_s;   /* mean processor time between them */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };

@@ -19,6 +19,7 @@ static const char *const how_text[] = {
     [LAUNCH_PLAIN] = "running the program as it is",
     [LAUNCH_COUNT] = "running the program counted",
     [LAUNCH_SAMPLED] = "running the program sampled",
+    [LAUNCH_WINDOWS] = "taking windows of the program",
 };
 
 static struct start start_original(struct launch_program *p, const struct launch_options *opt)
@@ -113,6 +114,9 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         break;
     case LAUNCH_SAMPLED:
         rc = run_sampled(p, opt, r);
+        break;
+    case LAUNCH_WINDOWS:
+        rc = windows_run(p, opt, opt->mute ? how_text[opt->how] : NULL, r);
         break;
     }
     p->made_threads |= rc == 0 && r->threads_seen;

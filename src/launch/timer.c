@@ -51,8 +51,7 @@ static void take_samples(const struct wire_samples *s, struct spaces *spaces, st
     map_fini(&places);
 }
 
-/* The executable's copy with the sampler; false if it could not be made. */
-static bool make_copy(struct launch_program *p, struct copy *c)
+bool timer_copy(struct launch_program *p, struct copy *c)
 {
     struct rewrite_options opt = {.plan = REWRITE_SAMPLE};
     struct launch_program only = *p; /* its first module alone, so that the counting copies stay */
@@ -71,7 +70,7 @@ int timer_run(struct launch_program *p, double hertz, const char *mute, struct l
     size_t bytes = 0;
     *ran = false;
     r->sampler_note = "perf_event is refused and the executable could not be made ready for the timer";
-    if (!make_copy(p, &c))
+    if (!timer_copy(p, &c))
         return 0;
     struct wire_samples *s = open_file(&f, hertz > 0 ? hertz : 997, &bytes);
     if (!s)

@@ -164,6 +164,7 @@ void tally_add(struct tally *to, const struct tally *t)
     to->memory_ops += t->memory_ops;
     to->samples += t->samples;
     to->cycles += t->cycles;
+    to->branch_cycles += t->branch_cycles;
     to->cycles_var += t->cycles_var;
 }
 
@@ -174,6 +175,8 @@ static struct tally tally_of_block(const struct join *j, const struct cfg_block 
                       .samples = j->samples[number]};
     if (j->cycles)
         t.cycles = (double)j->counts[number] * (double)j->cycles[number];
+    if (j->branch_cycles)
+        t.branch_cycles = (double)j->counts[number] * (double)j->branch_cycles[number];
     return t;
 }
 

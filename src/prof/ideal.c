@@ -106,3 +106,21 @@ struct prof_interval ideal_of_whole(const struct join *j)
         fmax(around_bias(j, j->model_error.median), around_bias(j, j->model_error.p90) * sqrt(squares) / cycles);
     return with_error(j, cycles / j->core_hz, hypot(model, Z95 * sqrt(var) / cycles));
 }
+
+/* The model's predictor is not the machine's, and a window is short to learn from: the true cost is taken to lie within half
+ * and one and a half of it. */
+struct prof_interval branch_of(const struct join *j, const struct tally *t)
+{
+    if (!is_known(j) || !j->branch_cycles)
+        return stats_unknown();
+    double s = t->branch_cycles / j->core_hz;
+    return (struct prof_interval){s, 0.5 * s, 1.5 * s};
+}
+
+struct prof_interval branch_of_whole(const struct join *j)
+{
+    struct tally all = {0};
+    for (uint32_t f = 0; f < j->func_count; f++)
+        tally_add(&all, &j->funcs[f].incl);
+    return branch_of(j, &all);
+}

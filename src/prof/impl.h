@@ -15,6 +15,7 @@
 struct tally { /* sums over blocks */
     uint64_t instructions, memory_ops, samples;
     double cycles;     /* ideal */
+    double branch_cycles; /* more, for mispredicted branches */
     double cycles_var; /* variance of `cycles` that comes from the windows drawn */
 };
 
@@ -61,6 +62,7 @@ struct join {
     uint64_t *counts;  /* by block */
     uint64_t *samples; /* by block */
     float *cycles;     /* ideal, of one execution, by block; NULL: no machine */
+    float *branch_cycles; /* more for mispredicted branches; NULL: no windows, or they saw too little */
     struct join_loop *loops;
     struct join_func *funcs;
     uint64_t samples_all, samples_counted, samples_unexpected; /* unexpected: in counted code of count 0 */
@@ -99,6 +101,9 @@ struct prof_interval actual_of(const struct join *j, uint64_t samples); /* secon
 void ideal_prepare(struct join *j); /* clock and error bar of the machine description */
 struct prof_interval ideal_of(const struct join *j, const struct tally *t); /* seconds of one object */
 struct prof_interval ideal_of_whole(const struct join *j);                  /* of all counted code */
+/* Seconds more for mispredicted branches; unknown without windows. */
+struct prof_interval branch_of(const struct join *j, const struct tally *t);
+struct prof_interval branch_of_whole(const struct join *j);
 
 /* ---- calls.c, see walks.h ---- */
 /* The slot that the code at addr jumps through, if that is all it does: endbr64; jmp *slot(%rip). 0 if not. */

@@ -96,9 +96,10 @@ static void gather_self(struct join *j, struct drafts *d)
     }
 }
 
-static struct prof_interval memory_of(struct prof_interval actual, struct prof_interval ideal)
+static struct prof_interval memory_of(struct prof_interval actual, struct prof_interval ideal, struct prof_interval branch)
 {
-    return stats_difference(actual, ideal);
+    struct prof_interval rest = stats_difference(actual, ideal);
+    return isnan(branch.value) ? rest : stats_difference(rest, branch);
 }
 
 static void fill_times(const struct join *j, const struct draft *d, struct prof_object *o)
@@ -107,9 +108,10 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->ideal_incl_s = ideal_of(j, &d->incl);
     o->actual_s = actual_of(j, d->self.samples);
     o->actual_incl_s = actual_of(j, d->incl.samples);
-    o->memory_s = memory_of(o->actual_s, o->ideal_s);
-    o->memory_incl_s = memory_of(o->actual_incl_s, o->ideal_incl_s);
-    o->branch_s = NAN;
+    struct prof_interval branch = branch_of(j, &d->self);
+    o->memory_s = memory_of(o->actual_s, o->ideal_s, branch);
+    o->memory_incl_s = memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl));
+    o->branch_s = branch.value;
     o->ideal_method = isnan(o->ideal_s.value) ? NULL : "simulated";
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
     o->extra_cycles_per_memory_op =

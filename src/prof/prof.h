@@ -115,6 +115,7 @@ struct prof_result {
         double ideal_error_median, ideal_error_p90, ideal_bias; /* of the self-test, as fractions */
     } machine;
     struct prof_interval predicted_user_s, actual_user_s, actual_system_s, overhead; /* overhead: fraction */
+    struct prof_interval branch_user_s; /* part of predicted: mispredicted branches */
     uint32_t plain_runs;
     uint64_t samples, samples_lost;
     const char *sampler;     /* text */
@@ -167,7 +168,14 @@ struct prof_input_sample {
     uint32_t module; /* index, ID_NONE outside */
     uint64_t vaddr, count;
 };
+struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
+                              the upper 12 bits and the address in its file in the lower 36; all ones: in none */
+    const uint64_t *words;
+    uint32_t steps;
+};
 struct prof_input {
+    const struct prof_input_window *windows;
+    size_t window_count;
     const struct prof_input_module *modules;
     size_t module_count;
     const struct prof_input_sample *samples; /* user samples */

@@ -7,6 +7,7 @@
  * budget is counted in instructions, never in seconds, so that the same input gives the same figures.
  */
 #include "prof/walks.h"
+#include "prof/windows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #define PATH_MOST 512
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
+#define BRANCHES_SEEN 0.3 /* of the instructions, by windows: less says nothing of the rest */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
@@ -41,7 +43,7 @@ struct walks {
     struct calls calls;
     struct paths paths;
     struct sim_insn *table;
-    struct sim_core *core;
+    struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
     uint32_t *first; /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;
     VEC(uint32_t) visited;      /* blocks made ready */
@@ -151,10 +153,10 @@ static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insn
     }
 }
 
-static double block_cycles(const struct walks *w, uint32_t block, uint64_t *executions)
+static double block_cycles(const struct walks *w, const struct sim_core *core, uint32_t block, uint64_t *executions)
 {
     const struct cfg_block *b = walk_block(w->j, block);
-    const struct sim_cost *c = sim_core_costs(w->core) + w->first[block];
+    const struct sim_cost *c = sim_core_costs(core) + w->first[block];
     double sum = 0;
     *executions = UINT64_MAX;
     for (uint32_t i = 0; i < b->insn_count; i++) {
@@ -222,6 +224,41 @@ static void walk_program(struct walks *w)
     }
 }
 
+/* ---- windows of the real stream ---- */
+
+static uint32_t index_of_place(void *ctx, uint64_t place)
+{
+    struct walks *w = ctx;
+    uint32_t module = (uint32_t)(place >> 36);
+    uint64_t vaddr = place & 0xfffffffffu;
+    if (module >= w->j->module_count || !w->j->modules[module].cfg)
+        return ID_NONE;
+    const struct join_module *m = &w->j->modules[module];
+    uint32_t b = cfg_block_at(m->cfg, vaddr);
+    if (b == ID_NONE || w->j->counts[m->block_base + b] == 0 || !make_ready(w, m->block_base + b))
+        return ID_NONE;
+    uint32_t first = w->first[m->block_base + b];
+    for (uint32_t i = first; i < first + m->cfg->blocks.data[b].insn_count; i++)
+        if (w->table[i].addr == vaddr)
+            return i;
+    return ID_NONE;
+}
+
+static void walk_windows(struct walks *w)
+{
+    struct window_player p = {.core = w->core, .table = w->table, .index_of = index_of_place, .ctx = w, .warm = WARM};
+    if (!w->j->in->window_count)
+        return;
+    p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
+    p.predictor = sim_predictor_new();
+    for (size_t i = 0; i < w->j->in->window_count; i++) {
+        uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);
+        w->steps += played, w->spent += played;
+        end_batch(w);
+    }
+    sim_predictor_free(p.predictor);
+}
+
 /* A block of the home, in proportion to what it executed. */
 static uint32_t draw_in_home(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint64_t all)
 {
@@ -278,7 +315,7 @@ static bool is_seen(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
     if (w->first[block])
-        block_cycles(w, block, &executions);
+        block_cycles(w, w->core, block, &executions);
     return executions > 0;
 }
 
@@ -319,7 +356,7 @@ static void add_seen(struct walks *w, struct average *homes, struct average *who
         uint32_t block = w->paths.executed.blocks[i], home = home_of(w, block);
         uint64_t executions = 0;
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
-        double cycles = w->first[block] ? block_cycles(w, block, &executions) : 0;
+        double cycles = w->first[block] ? block_cycles(w, w->core, block, &executions) : 0;
         if (executions == 0) {
             homes[home].unseen_insns += insns, whole->unseen_insns += insns;
             w->j->cycles[block] = -1;
@@ -330,6 +367,47 @@ static void add_seen(struct walks *w, struct average *homes, struct average *who
         homes[home].cycles += cycles * (double)w->j->counts[block],
             whole->cycles += cycles * (double)w->j->counts[block];
     }
+}
+
+/* What mispredicted branches add to one execution of a block that windows saw; below 0: they did not. */
+static double branch_cycles_seen(const struct walks *w, uint32_t block)
+{
+    uint64_t executions = 0;
+    double cycles = w->first[block] ? block_cycles(w, w->branchy, block, &executions) : 0;
+    return executions ? fmax(0, cycles - (double)w->j->cycles[block]) : -1;
+}
+
+static double branch_rate(const struct average *home, const struct average *whole)
+{
+    const struct average *a = home->insns > 0 ? home : whole;
+    return a->cycles / a->insns;
+}
+
+/* Blocks that no window met get the average of their surroundings. */
+static void take_branches(struct walks *w)
+{
+    struct average whole = {0}, *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    float *out = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count, cycles = branch_cycles_seen(w, block);
+        out[block] = (float)cycles;
+        if (cycles < 0) {
+            whole.unseen_insns += insns;
+            continue;
+        }
+        struct average *home = &homes[home_of(w, block)];
+        home->insns += insns, whole.insns += insns;
+        home->cycles += cycles * (double)w->j->counts[block], whole.cycles += cycles * (double)w->j->counts[block];
+    }
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        if (out[block] < 0)
+            out[block] = (float)(branch_rate(&homes[home_of(w, block)], &whole) * walk_block(w->j, block)->insn_count);
+    }
+    if (whole.insns >= BRANCHES_SEEN * (whole.insns + whole.unseen_insns))
+        w->j->branch_cycles = out;
+    free(homes);
 }
 
 static void fill_unseen(struct walks *w, const struct average *homes, const struct average *whole)
@@ -370,6 +448,8 @@ static bool take_results(struct walks *w)
     if (any) {
         fill_unseen(w, homes, &whole);
         set_errors(w, homes);
+        if (w->branchy)
+            take_branches(w);
         double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
         if (unseen > 0.02)
             prof_warn(w->j->r, PROF_WARN_MODEL_COVERAGE,
@@ -421,7 +501,9 @@ void walks_run(struct join *j)
     make_stand_ins(w);
     w->core = sim_core_new(w->m, w->table, w->most, NULL);
     w->spent_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
-    walk_program(w);
+    walk_windows(w);
+    if (w->spent < (w->spent_most * 3 / 5) / 8) /* no windows, or next to none */
+        walk_program(w);
     walk_homes(w);
     walk_unseen(w);
     diag_debug(2, "walks: %llu steps in %u batches over %zu blocks", (unsigned long long)w->steps, w->batches,
@@ -438,6 +520,7 @@ void walks_free(struct walks *w)
     if (!w)
         return;
     sim_core_free(w->core);
+    sim_core_free(w->branchy);
     free(w->table);
     free(w->first);
     free(w->homes);

@@ -65,6 +65,11 @@ static void fill_refused(struct join *j)
     qsort(r->refused, r->refused_count, sizeof *r->refused, compare_refused);
 }
 
+static void add_to(struct prof_interval *sum, struct prof_interval more)
+{
+    *sum = (struct prof_interval){sum->value + more.value, sum->low + more.low, sum->high + more.high};
+}
+
 static void fill_overhead(struct join *j)
 {
     struct prof_result *r = j->r;
@@ -72,13 +77,14 @@ static void fill_overhead(struct join *j)
     r->predicted_user_s = ideal_of_whole(j);
     if (isnan(r->predicted_user_s.value))
         return;
+    struct prof_interval branch = r->branch_user_s = branch_of_whole(j);
+    if (!isnan(branch.value))
+        add_to(&r->predicted_user_s, branch);
     struct prof_interval rest = actual_of(j, uncounted);
-    if (uncounted && !isnan(rest.value)) {
-        struct prof_interval *p = &r->predicted_user_s;
-        *p = (struct prof_interval){p->value + rest.value, p->low + rest.value, p->high + rest.value};
-    }
+    if (uncounted && !isnan(rest.value))
+        add_to(&r->predicted_user_s, (struct prof_interval){rest.value, rest.value, rest.value});
     r->overhead = stats_ratio_less_one(r->actual_user_s, r->predicted_user_s);
-    if (j->samples_all)
+    if (j->samples_all && isnan(branch.value))
         prof_warn(r, PROF_WARN_BRANCH_NOT_SEPARATED, "memory seconds include mispredicted branches");
 }
 

@@ -71,6 +71,7 @@ static void put_time(struct json *j, const struct prof_result *r)
 {
     json_object(j, "time");
     INTERVAL(j, "predicted_user", "_s", &r->predicted_user_s);
+    INTERVAL(j, "branch_user", "_s", &r->branch_user_s);
     INTERVAL(j, "actual_user", "_s", &r->actual_user_s);
     INTERVAL(j, "actual_system", "_s", &r->actual_system_s);
     INTERVAL(j, "overhead", "", &r->overhead);

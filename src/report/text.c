@@ -53,6 +53,7 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     struct prof_interval memory = scaled(&r->overhead, r->predicted_user_s.value);
     str_printf(out, "  %-20s %9s  95%% interval\n", "", "seconds");
     put_time(out, a, "predicted user time", &r->predicted_user_s, decimals, "every access hits the L1 cache");
+    put_time(out, a, "       of it branches", &r->branch_user_s, decimals, "mispredicted");
     put_time(out, a, "measured user time", &r->actual_user_s, decimals,
              r->plain_runs == 1 ? "one run"
              : r->plain_runs    ? arena_printf(a, "median of %u runs", r->plain_runs)

@@ -306,7 +306,7 @@ void rt_start(char **envp)
 {
     struct rt_mask mask;
     if (rt_config.flags & CONFIG_SAMPLER)
-        rt_start_sampling(envp);
+        rt_start_sampling(envp), rt_start_windows(envp);
     if (!rt_config.bytes || is_counting() || (!has_pcb() && !make_pcb()))
         return;
     if (!PCB->header && !open_header(envp)) {

@@ -147,6 +147,9 @@ void rt_unlock(const struct rt_mask *m);
 
 /* sampler.c */
 void rt_start_sampling(char **envp);
+
+/* windows.c */
+void rt_start_windows(char **envp);
 #pragma GCC visibility pop
 
 static inline struct rt_data *own_data(void) { return (struct rt_data *)(rt_blob + rt_config.data_rel); }

@@ -96,6 +96,18 @@ void sim_core_flush(struct sim_core *c);
 double sim_core_cycles(const struct sim_core *c);                /* attributed since sim_core_new */
 const struct sim_cost *sim_core_costs(const struct sim_core *c); /* one for each instruction of the table */
 
+bool sim_insn_is_branch(const struct sim_insn *i);
+bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that repeats */
+
+/* ---- predict.c: which branches a processor would have mispredicted ---- */
+
+struct sim_predictor; /* opaque; about 200 KB */
+struct sim_predictor *sim_predictor_new(void); /* knows nothing yet */
+void sim_predictor_free(struct sim_predictor *p);
+/* The instruction at `pc` was executed and control went to `to` (taken) or to what follows it. True: mispredicted; false
+ * also for what is no branch. Learns from it. */
+bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to);
+
 /* ---- selftest.c: how far off the core model is on this machine ---- */
 
 struct sim_selftest_options {

@@ -46,6 +46,7 @@ static const struct store_column run_columns[] = {
     COLUMN(INT, "exit_status", exit_status, "of the program, as a shell sees it"),
     COLUMN(TEXT, "options", options, "the mtool command line"),
     INTERVAL("predicted_user", "_s", predicted_user_s, "as if every access hit the first-level cache"),
+    INTERVAL("branch_user", "_s", branch_user_s, "of predicted_user_s: mispredicted branches"),
     INTERVAL("actual_user", "_s", actual_user_s, "median of the plain runs"),
     INTERVAL("actual_system", "_s", actual_system_s, "the same, spent in the kernel"),
     INTERVAL("overhead", "", overhead, "(actual - predicted) / predicted"),

@@ -85,4 +85,45 @@ struct wire_samples {
     uint64_t pc[]; /* addresses as the process saw them */
 };
 
+/* The window file: stretches of the instruction stream of the program's first thread, each instruction with the general
+ * registers before it. The executable's copy is the one that samples; a timer of the thread's processor time starts
+ * a window after a random interval, and the trap flag takes the thread through it. Created and sized by the host.
+ *
+ * An instruction is one word, its address in the low 48 bits and in the upper 16 a bit for each register (rax, rcx, rdx,
+ * rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before, then the new values of these, lowest
+ * first. A window begins with all of them. */
+#define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
+#define WIRE_WINDOWS_MAGIC 0x314e49574c4f544du /* "MTOLWIN1" in memory order */
+#define WIRE_WINDOWS_MOST 1000
+struct wire_window {
+    uint64_t first;     /* its first word in data */
+    uint32_t steps;     /* instructions */
+    uint32_t end;       /* WIRE_WINDOW_*: why it ended */
+};
+enum { WIRE_WINDOW_OPEN, WIRE_WINDOW_FULL, WIRE_WINDOW_GUARD /* a system call or other instruction that it must not pass */ };
+struct wire_windows {
+    uint64_t magic;
+    uint64_t capacity;     /* words of data */
+    uint64_t used;         /* words of whole windows */
+    uint64_t interval_ns;  /* mean processor time from the end of a window to the start of the next */
+    uint64_t seed;         /* of the intervals; not 0 */
+    uint32_t steps_most;   /* instructions of a window */
+    uint32_t window_most;  /* no window begins after so many */
+    uint32_t window_count; /* whole windows */
+    uint32_t started;      /* 1: the runtime has set its timer; 0: it could not */
+    uint64_t reserved[2];
+    struct wire_window windows[WIRE_WINDOWS_MOST];
+    uint64_t data[];
+};
+#define WIRE_STEP_WORDS_MOST 17
+
+/* The next instruction of a window: its address; regs are brought up to date. *at moves on. */
+static inline uint64_t wire_step_next(const uint64_t **at, uint64_t regs[16])
+{
+    uint64_t word = *(*at)++;
+    for (unsigned mask = (unsigned)(word >> 48); mask; mask &= mask - 1)
+        regs[__builtin_ctz(mask)] = *(*at)++;
+    return word & 0xffffffffffffu;
+}
+
 #endif

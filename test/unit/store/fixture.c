@@ -15,6 +15,7 @@ static struct prof_interval around(double value, double half)
 static void set_times(struct prof_result *r)
 {
     r->predicted_user_s = around(0.93, 0.028);
+    r->branch_user_s = around(0.06, 0.03);
     r->actual_user_s = around(1.32, 0.019);
     r->actual_system_s = (struct prof_interval){0.012, 0.008, 0.02};
     r->overhead = (struct prof_interval){0.4194, 0.352, 0.487};
@@ -422,6 +423,7 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     REAL(machine.ideal_error_p90);
     REAL(machine.ideal_bias);
     SPAN(predicted_user_s);
+    SPAN(branch_user_s);
     SPAN(actual_user_s);
     SPAN(actual_system_s);
     SPAN(overhead);

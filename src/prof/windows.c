@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * windows: stretches of the real instruction stream, with the real registers and so the real addresses, through the core
+ * model twice: once as if every branch were predicted, once with those mispredicted that a predictor, trained by the windows
+ * so far, gets wrong. The difference is the branch part. Where the stream is interrupted (code that is not known, a
+ * signal, a system call) the pipelines begin anew. Knows nothing of blocks: the caller gives each address its instruction.
+ */
+#include "prof/windows.h"
+
+#include "wire/wire.h"
+
+#define STEP_UNKNOWN 0xffffffffffffu
+
+struct reader { /* of the words of a window; turns of a repeated string instruction are one step */
+    const uint64_t *at;
+    uint32_t left;
+    uint64_t address, regs[16]; /* of the step that is read, not yet played */
+};
+
+static bool read_step(struct reader *r)
+{
+    if (!r->left)
+        return false;
+    r->left--;
+    r->address = wire_step_next(&r->at, r->regs);
+    return true;
+}
+
+static void begin_anew(struct window_player *p)
+{
+    sim_core_reset_pipeline(p->core, p->warm);
+    sim_core_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
+}
+
+/* One instruction, and what came after it. */
+static void play(struct window_player *p, uint32_t index, const uint64_t regs[16], uint32_t repeats, uint64_t from, uint64_t to)
+{
+    const struct sim_insn *i = &p->table[index];
+    bool branch = sim_insn_is_branch(i), taken = branch && to != from + i->len;
+    uint32_t flags = (taken ? SIM_TAKEN : 0) | (repeats > 1 ? repeats << SIM_REPEAT_SHIFT : 0);
+    bool wrong = sim_predict(p->predictor, i, from, taken, to);
+    sim_core_set_regs(p->core, regs);
+    sim_core_step(p->core, index, 0, flags);
+    sim_core_set_regs(p->branchy, regs);
+    sim_core_step(p->branchy, index, 0, flags | (wrong ? SIM_MISPREDICTED : 0));
+    p->learning -= p->learning > 0;
+}
+
+uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps)
+{
+    struct reader r = {.at = words, .left = steps};
+    bool lost = true;
+    uint64_t played = 0;
+    p->learning = steps / 2;
+    for (bool more = read_step(&r); more;) {
+        uint64_t from = r.address, regs[16];
+        memcpy(regs, r.regs, sizeof regs);
+        uint32_t index = from == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, from), repeats = 1;
+        while ((more = read_step(&r)) && r.address == from && index != ID_NONE && sim_insn_is_rep(&p->table[index]))
+            repeats++;
+        if (index == ID_NONE || !more) { /* what follows the last one is not known */
+            lost = true;
+            continue;
+        }
+        if (lost)
+            begin_anew(p);
+        play(p, index, regs, repeats, from, r.address);
+        played++;
+        lost = !sim_insn_is_branch(&p->table[index]) && r.address != from + p->table[index].len;
+    }
+    return played;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * prof/windows.h: the real instruction stream through the core model.
+ */
+#ifndef MTOOL_PROF_WINDOWS_H
+#define MTOOL_PROF_WINDOWS_H
+
+#include "sim/sim.h"
+
+struct window_player {
+    struct sim_core *core, *branchy; /* every branch predicted; only those that `predictor` gets right */
+    struct sim_predictor *predictor;
+    const struct sim_insn *table;
+    /* Index in the table of the instruction at a place (module and address, see struct prof_input_window); ID_NONE: no code
+     * that is known. */
+    uint32_t (*index_of)(void *ctx, uint64_t place);
+    void *ctx;
+    uint32_t warm;     /* instructions that fill an empty pipeline and are not attributed */
+    uint32_t learning; /* of this window: those left that only teach the predictor */
+};
+/* Returns how many instructions were played. */
+uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A branch predictor of the kind that processors have had for some ten years: tagged tables of geometric history lengths
+ * over a bimodal base (A. Seznec, P. Michaud, A case for (partially) tagged geometric history length branch prediction,
+ * 2006), the same for targets of indirect jumps, and a stack of return addresses. Sizes are those of a middling core: which
+ * branches are hard to predict depends on the program far more than on them. Given the branches of a stream in order, it
+ * says which of them a processor would have mispredicted. */
+#include "sim/impl.h"
+
+#include <stdlib.h>
+
+enum {
+    BASE_BITS = 14,
+    TABLES = 6,
+    TABLE_BITS = 11,
+    TARGET_TABLES = 4,
+    TARGET_BITS = 9,
+    RETURNS = 32,
+    HISTORY_WORDS = 4,
+    COUNTER_MOST = 3, /* of a tagged entry: -4 to 3 */
+    USEFUL_MOST = 3,
+    DOUBT_MOST = 7,
+    AGE_AFTER = 1 << 17 /* branches between halvings of usefulness */
+};
+static const unsigned lengths[TABLES] = {5, 11, 24, 52, 112, 240}, target_lengths[TARGET_TABLES] = {0, 8, 30, 100};
+
+struct direction {
+    uint16_t tag;
+    int8_t counter;
+    uint8_t useful;
+};
+struct target {
+    uint64_t address;
+    uint16_t tag;
+    uint8_t sure;
+};
+
+struct sim_predictor {
+    uint64_t history[HISTORY_WORDS]; /* newest branch in bit 0 */
+    int8_t base[1 << BASE_BITS];     /* -2 to 1 */
+    struct direction tables[TABLES][1 << TABLE_BITS];
+    struct target targets[TARGET_TABLES][1 << TARGET_BITS];
+    uint64_t returns[RETURNS];
+    uint32_t top, seen;
+    int8_t doubt; /* 0 or more: entries that are new have been wrong more often than what was known before */
+};
+
+struct sim_predictor *sim_predictor_new(void) { return xmalloc(sizeof(struct sim_predictor)); }
+void sim_predictor_free(struct sim_predictor *p) { free(p); }
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+    return x ^ x >> 29;
+}
+
+static uint64_t recent(const struct sim_predictor *p, unsigned bits)
+{
+    uint64_t h = 0;
+    for (unsigned w = 0; w * 64 < bits; w++) {
+        unsigned left = bits - w * 64;
+        h = mix(h + (left < 64 ? p->history[w] & ((1ull << left) - 1) : p->history[w]) + w);
+    }
+    return h;
+}
+
+static void remember(struct sim_predictor *p, uint64_t bit)
+{
+    for (unsigned w = HISTORY_WORDS; w-- > 0;)
+        p->history[w] = p->history[w] << 1 | (w ? p->history[w - 1] >> 63 : bit & 1);
+}
+
+static int8_t nudge(int8_t counter, bool up, int most)
+{
+    if (up)
+        return counter < most ? (int8_t)(counter + 1) : counter;
+    return counter > -most - 1 ? (int8_t)(counter - 1) : counter;
+}
+
+/* ---- conditional branches ---- */
+
+struct lookup {
+    struct direction *at[TABLES];
+    uint16_t tag[TABLES];
+    int hit, other; /* the longest history that knows it, and the next; -1: the base */
+};
+
+static void look_up(struct sim_predictor *p, uint64_t pc, struct lookup *l)
+{
+    l->hit = l->other = -1;
+    for (int t = 0; t < TABLES; t++) {
+        uint64_t h = mix(pc * 2 + 1) ^ recent(p, lengths[t]) * (2 * (unsigned)t + 3);
+        h = mix(h);
+        l->at[t] = &p->tables[t][h & ((1 << TABLE_BITS) - 1)];
+        l->tag[t] = (uint16_t)(h >> 40 | 1);
+        if (l->at[t]->tag == l->tag[t]) {
+            l->other = l->hit;
+            l->hit = t;
+        }
+    }
+}
+
+/* Places in two tables of longer history, not side by side, taken from whoever was not useful. */
+static void allocate(struct lookup *l, bool taken)
+{
+    int given = 0;
+    for (int t = l->hit + 1; t < TABLES && given < 2; t++) {
+        if (l->at[t]->useful)
+            continue;
+        *l->at[t] = (struct direction){l->tag[t], taken ? 0 : -1, 0};
+        given++;
+        t++;
+    }
+    for (int t = l->hit + 1; t < TABLES && !given; t++)
+        l->at[t]->useful--;
+}
+
+static void age(struct sim_predictor *p)
+{
+    if (++p->seen % AGE_AFTER)
+        return;
+    for (int t = 0; t < TABLES; t++)
+        for (int i = 0; i < 1 << TABLE_BITS; i++)
+            p->tables[t][i].useful /= 2;
+}
+
+static bool conditional(struct sim_predictor *p, uint64_t pc, bool taken)
+{
+    struct lookup l;
+    int8_t *base = &p->base[mix(pc) & ((1 << BASE_BITS) - 1)];
+    look_up(p, pc, &l);
+    bool by_other = l.other < 0 ? *base >= 0 : l.at[l.other]->counter >= 0;
+    bool guess = l.hit < 0 ? *base >= 0 : l.at[l.hit]->counter >= 0;
+    bool fresh = l.hit >= 0 && l.at[l.hit]->useful == 0 && (l.at[l.hit]->counter == 0 || l.at[l.hit]->counter == -1);
+    bool predicted = fresh && p->doubt >= 0 ? by_other : guess;
+    if (fresh && guess != by_other)
+        p->doubt = nudge(p->doubt, by_other == taken, DOUBT_MOST);
+    if (l.hit < 0) {
+        *base = nudge(*base, taken, 1);
+    } else {
+        struct direction *d = l.at[l.hit];
+        if (guess != by_other && guess == taken && d->useful < USEFUL_MOST)
+            d->useful++;
+        else if (guess != by_other && guess != taken && d->useful)
+            d->useful--;
+        d->counter = nudge(d->counter, taken, COUNTER_MOST);
+    }
+    if (predicted != taken && l.hit + 1 < TABLES)
+        allocate(&l, taken);
+    age(p);
+    remember(p, taken);
+    return predicted != taken;
+}
+
+/* ---- indirect jumps and returns ---- */
+
+static bool indirect(struct sim_predictor *p, uint64_t pc, uint64_t to)
+{
+    struct target *hit = NULL, *longer = NULL;
+    uint64_t guess = 0;
+    uint16_t tag = 0;
+    for (int t = TARGET_TABLES; t-- > 0 && !hit;) {
+        uint64_t h = mix(mix(pc * 2) ^ recent(p, target_lengths[t]) * (2 * (unsigned)t + 3));
+        struct target *at = &p->targets[t][h & ((1 << TARGET_BITS) - 1)];
+        uint16_t own = (uint16_t)(h >> 40 | 1);
+        if (at->tag == own) {
+            hit = at;
+            guess = at->address;
+        } else {
+            longer = at;
+            tag = own;
+        }
+    }
+    if (guess != to && longer && (!hit || hit->sure == 0 || longer->sure == 0))
+        *longer = (struct target){to, tag, 0};
+    else if (guess != to && longer)
+        longer->sure--;
+    if (hit && guess == to)
+        hit->sure = hit->sure < 3 ? hit->sure + 1 : 3;
+    else if (hit && hit->sure)
+        hit->sure--;
+    else if (hit)
+        hit->address = to;
+    for (uint64_t bits = mix(to), k = 0; k < 3; k++)
+        remember(p, bits >> (7 * k));
+    return guess != to;
+}
+
+static bool back(struct sim_predictor *p, uint64_t to)
+{
+    uint64_t guess = p->returns[--p->top % RETURNS];
+    return guess != to;
+}
+
+bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to)
+{
+    if (!(i->flags & INSN_BRANCH))
+        return false;
+    if (i->flags & INSN_CALL)
+        p->returns[p->top++ % RETURNS] = pc + i->len;
+    if (i->flags & INSN_RET)
+        return back(p, to);
+    if (i->flags & INSN_INDIRECT)
+        return indirect(p, pc, to);
+    return i->cond != 255 && conditional(p, pc, taken);
+}
+
+bool sim_insn_is_branch(const struct sim_insn *i) { return i->flags & INSN_BRANCH; }
+bool sim_insn_is_rep(const struct sim_insn *i) { return i->flags & INSN_REP; }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * windows WHAT FILE: works for some tenths of a second at what windows of the instruction stream could disturb, and appends a
+ * line to FILE that is the same at every run:
+ *   flags     pushes and pops the flags, and looks at what was pushed
+ *   jumps     leaves signal handlers by siglongjmp
+ *   handlers  forks in signal handlers
+ *   traps     handles SIGTRAP itself
+ *   blocked   runs with all signals blocked
+ *   trapped   ends by an int3
+ *   random    branches that nobody can predict
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile uint64_t sink, seen, wrong;
+static sigjmp_buf back;
+
+static uint64_t work(uint64_t v, int turns)
+{
+    for (int k = 0; k < turns; k++)
+        v = v * 6364136223846793005u + 1442695040888963407u;
+    return v;
+}
+
+static void flags(void)
+{
+    for (int k = 0; k < 3000000; k++) {
+        uint64_t f;
+        __asm__ volatile("pushfq\n\tpopq %0" : "=r"(f) : : "memory");
+        wrong += f >> 8 & 1;
+        __asm__ volatile("stc\n\tpushfq\n\tpopfq" : : : "memory", "cc");
+        sink = work(sink, 5);
+    }
+}
+
+static void every_ms(void (*handler)(int))
+{
+    struct itimerval t = {{0, 1000}, {0, 1000}};
+    signal(SIGALRM, handler);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static void on_jump(int sig)
+{
+    (void)sig;
+    seen = 1;
+    siglongjmp(back, 1);
+}
+static void jumps(void)
+{
+    for (volatile int k = 0; k < 1000; k++) { /* as much work as the handler lets be done in one go */
+        if (sigsetjmp(back, 1) == 0) {
+            every_ms(on_jump);
+            sink = work(sink, 1000000);
+        }
+    }
+    signal(SIGALRM, SIG_IGN);
+}
+
+static void on_fork(int sig)
+{
+    (void)sig;
+    pid_t pid = fork();
+    if (pid == 0)
+        return; /* goes on where its parent was interrupted */
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        continue;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+        wrong++;
+    seen++;
+}
+static void handlers(void)
+{
+    pid_t self = getpid();
+    signal(SIGALRM, on_fork);
+    for (int k = 0; k < 60; k++) {
+        struct itimerval t = {{0, 0}, {0, 300}};
+        uint64_t before = seen;
+        setitimer(ITIMER_REAL, &t, NULL);
+        while (seen == before && getpid() == self)
+            sink = work(sink, 50000);
+        if (getpid() != self)
+            _exit(7);
+    }
+}
+
+static void on_trap(int sig) { seen += (uint64_t)sig; }
+static void traps(void)
+{
+    signal(SIGTRAP, on_trap);
+    for (int k = 0; k < 300; k++) {
+        __asm__ volatile("int3");
+        sink = work(sink, 300000);
+    }
+    wrong = seen != 300 * SIGTRAP;
+}
+
+static void blocked(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    for (int k = 0; k < 300; k++)
+        sink = work(sink, 300000);
+}
+
+static void trapped(void)
+{
+    for (int k = 0; k < 300; k++)
+        sink = work(sink, 300000);
+}
+
+static void random_branches(void)
+{
+    uint64_t v = 1;
+    for (int k = 0; k < 20000000; k++) {
+        v = v * 6364136223846793005u + 1442695040888963407u;
+        if (v >> 63) {
+            sink++;
+            __asm__ volatile("" : : : "memory");
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},     {"traps", traps},
+               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}};
+    if (argc != 3)
+        return 2;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(argv[1], all[i].name) == 0)
+            all[i].run();
+    FILE *f = fopen(argv[2], "a");
+    if (!f || fprintf(f, "%s %s\n", argv[1], wrong ? "disturbed" : "well") < 0 || fclose(f))
+        return 2;
+    if (strcmp(argv[1], "trapped") == 0)
+        __asm__ volatile("int3");
+    return 0;
+}
