@@ -28,6 +28,7 @@
     X(STARTUP, "start-up code that must stay in place")                                                                \
     X(FAR, "out of reach of a 32-bit displacement")                                                                    \
     X(GETPC, "reads its own address by a call")                                                                        \
+    X(RETURN, "a return address is computed with")                                                                     \
     X(TEXT_RELOC, "its code is changed by the dynamic linker")
 enum cfg_reason {
 #define X(id, text) CFG_REASON_##id,

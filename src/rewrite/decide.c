@@ -162,6 +162,54 @@ static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
     return false;
 }
 
+/* Does the instruction change the return address where it stands, as code does that skips what follows its call? */
+static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t insn)
+{
+    const struct x86_insn *in = cfg_shape(w->cfg, insn);
+    if (!in->loads || !in->stores || in->mem_base != 4 || in->mem_index != 0xff || in->op_bytes != 8 || fn->fde == ID_NONE ||
+        (in->op != X86_OP_ADD && in->op != X86_OP_SUB))
+        return false;
+    const uint8_t *p = in->disp_len ? image_at(w->img, cfg_insn_addr(w->cfg, insn) + in->disp_off, in->disp_len) : NULL;
+    int32_t disp = 0;
+    if (p && in->disp_len == 1)
+        disp = (int8_t)*p;
+    else if (p)
+        memcpy(&disp, p, 4);
+    int64_t cfa = image_unwind_cfa_rsp_offset(w->img, &w->cfg->unwind, &w->cfg->unwind.fdes[fn->fde], cfg_insn_addr(w->cfg, insn));
+    return disp >= 0 && cfa == disp + 8;
+}
+
+static void find_edits(void *ctx, size_t first, size_t end)
+{
+    struct rw *w = ctx;
+    for (uint32_t f = (uint32_t)first; f < end; f++) {
+        const struct cfg_func *fn = &w->cfg->funcs.data[f];
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+            w->funcs[f].edits_return |= edits_return(w, fn, i);
+    }
+}
+
+/* Such a function, and what calls it, stay: what is inserted behind a call would be in the way. */
+static void refuse_return_edits(struct rw *w)
+{
+    const struct cfg *c = w->cfg;
+    bool any = false;
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, find_edits, w);
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        any |= w->funcs[f].edits_return;
+    for (uint32_t f = 0; any && f < c->funcs.len; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        bool stays = w->funcs[f].edits_return;
+        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count && !stays; i++) {
+            uint32_t to = cfg_shape(c, i)->kind == X86_CALL ? cfg_func_at(c, cfg_insn_target(c, i)) : ID_NONE;
+            stays = to != ID_NONE && w->funcs[to].edits_return;
+        }
+        if (stays && w->funcs[f].is_moved)
+            refuse(w, f, CFG_REASON_RETURN);
+        w->funcs[f].may_run |= stays;
+    }
+}
+
 static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
@@ -393,6 +441,7 @@ void rw_decide(struct rw *w)
     struct cfg *c = w->cfg;
     w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
     parallel_for(c->funcs.len, FUNCS_A_RANGE, judge_range, w);
+    refuse_return_edits(w);
     struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
     land_gaps(w, &l);

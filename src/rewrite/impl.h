@@ -34,6 +34,7 @@ struct rw_step {      /* induction.c: a block counted at its loop's entry and ex
 struct rw_func {
     uint64_t addr_new; /* layout */
     uint32_t size_new; /* layout; 0: not moved */
+    bool edits_return; /* decide: computes with the return address in its place */
     bool is_moved;     /* decide */
     bool may_run;      /* decide: its original body may still be executed */
     bool is_patched;   /* decide: gets a jump at its entry */

@@ -123,6 +123,15 @@ FUNC pushed_return
     ret
 END pushed_return
 
+FUNC skipping_return /* the callee skips the instruction behind its call */
+    mov eax, 1
+    call 1f
+    mov eax, 2
+    ret
+1:  add qword ptr [rsp], 5
+    ret
+END skipping_return
+
 FUNC other_stack
     push rbp
     .cfi_adjust_cfa_offset 8

@@ -18,6 +18,7 @@ long carry_add(uint64_t *a, const uint64_t *b, long n); /* local calls that pass
 long zero_count(const char *s, long n);                 /* a local function that returns ZF */
 long inline_text(char *out);                            /* a call followed by text that the callee reads and skips */
 long pushed_return(long x);                             /* leaves by push and ret */
+long skipping_return(void);
 long other_stack(long (*f)(long), long x, void *top);
 long odd_registers(long x); /* a local function that takes and returns in odd registers */
 long local_gotos(long x);   /* calls and jumps to labels of other functions */
@@ -80,6 +81,7 @@ int main(void)
     long len = inline_text(text);
     printf("%ld %s\n", len, text);
     printf("%ld %ld %ld\n", pushed_return(5), odd_registers(11), local_gotos(4));
+    printf("%ld\n", skipping_return());
     char *stack = malloc(1 << 16);
     printf("%ld\n", other_stack(triple, 100, stack + (1 << 16)));
     free(stack);
