@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define READER MTOOL_VERSION "/3" /* another version may see more in the same file */
+#define READER MTOOL_VERSION "/4" /* another version may see more in the same file */
 
 static const char *index_path(struct arena *a, const char *path)
 {
@@ -40,6 +40,7 @@ bool identity_known(struct arena *a, const char *path, struct identity *out)
     out->soname = record_get(a, lines, "soname");
     out->foreign = record_get(a, lines, "foreign");
     out->makes_threads = record_get_u64(lines, "threads") != 0;
+    out->owns_layout = record_get_u64(lines, "layout") != 0;
     return then && name && reader && out->key && !strcmp(then, now) && !strcmp(name, path) &&
            !strcmp(reader, READER) && strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
 }
@@ -61,6 +62,8 @@ static void remember(struct arena *a, const char *path, const char *stat_before,
         str_printf(&s, "foreign %s\n", id->foreign);
     if (id->makes_threads)
         str_puts(&s, "threads 1\n");
+    if (id->owns_layout)
+        str_puts(&s, "layout 1\n");
     if (record_write(file, &s) < 0)
         diag_debug(1, "cannot write %s: %s", file, strerror(errno));
     str_free(&s);
@@ -81,6 +84,14 @@ static bool makes_threads(const struct image *img)
     return img->is_static && !has_symbols;
 }
 
+static bool owns_layout(const struct image *img)
+{
+    for (size_t s = 1; s < img->symbol_count; s++)
+        if (!strcmp(img->symbols[s].name, "__tsan_init") || !strcmp(img->symbols[s].name, "__msan_init"))
+            return true;
+    return false;
+}
+
 int identity_read(struct arena *a, const char *path, struct identity *out)
 {
     if (identity_known(a, path, out))
@@ -95,6 +106,7 @@ int identity_read(struct arena *a, const char *path, struct identity *out)
     if (img->interp)
         out->interp = arena_strdup(a, img->interp);
     out->makes_threads = makes_threads(img);
+    out->owns_layout = owns_layout(img);
     if (img->foreign_runtime)
         out->foreign = arena_strdup(a, img->foreign_runtime);
     image_close(img);

@@ -28,6 +28,7 @@ struct identity {
     const char *interp;  /* PT_INTERP, NULL if none */
     const char *soname;  /* DT_SONAME, NULL if none */
     const char *foreign; /* foreign run time, NULL if none */
+    bool owns_layout;    /* a sanitizer that knows where mappings may lie */
     bool makes_threads;  /* asks for a function that makes threads, or may hold one */
 };
 bool identity_known(struct arena *a, const char *path, struct identity *out);

@@ -211,14 +211,16 @@ static bool hands_on(const char *soname)
 bool launch_may_make_threads(const struct launch_program *p)
 {
     struct identity id;
-    bool makes = p->made_threads, is_glibc = p->is_static;
+    bool makes = p->made_threads, is_glibc = p->is_static, owns_layout = false;
     for (size_t i = 0; i < p->module_count; i++) {
         const struct launch_module *m = &p->modules[i];
         is_glibc |= m->is_interp && !strncmp(file_base_name(m->path), "ld-linux", 8); /* others know no IRELATIVE */
-        makes = makes || (!m->is_interp && !m->other_program && !hands_on(m->soname) &&
-                          identity_read(p->arena, m->path, &id) == 0 && id.makes_threads);
+        if (m->is_interp || m->other_program || hands_on(m->soname) || identity_read(p->arena, m->path, &id) < 0)
+            continue;
+        makes |= id.makes_threads;
+        owns_layout |= id.owns_layout;
     }
-    return makes && is_glibc;
+    return makes && is_glibc && !owns_layout; /* else threads take turns */
 }
 
 int libraries_list(struct launch_program *p, const char *interp)

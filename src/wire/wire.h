@@ -28,7 +28,9 @@
 #define WIRE_HEADER_BYTES (256u << 10)
 #define WIRE_KEY_BYTES 16
 #define WIRE_MODULES_MOST 1024
-#define WIRE_PCB_VADDR 0x6d746f6f6000ull /* where a counted process keeps its private control page */
+/* Where a counted process keeps its private control page: below where programs and their heaps lie, in what sanitizers of
+ * threads and memory take for the program's own. */
+#define WIRE_PCB_VADDR 0x55006d746000ull
 
 enum wire_flag {
     WIRE_LOST = 1,    /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
