@@ -242,6 +242,7 @@ static void add_warnings(struct prof_result *r)
     struct prof_warning *all = ARENA_ARRAY(r->arena, struct prof_warning, r->warning_count + n);
     if (r->warning_count)
         memcpy(all, r->warnings, r->warning_count * sizeof *all);
+    r->warnings = all; /* before the loop, which compares with what it added itself */
     for (size_t i = 0; i < n; i++) {
         bool known = false;
         for (size_t k = 0; k < r->warning_count && !known; k++)
@@ -250,7 +251,6 @@ static void add_warnings(struct prof_result *r)
             all[r->warning_count++] =
                 (struct prof_warning){arena_strdup(r->arena, w[i].id), arena_strdup(r->arena, w[i].text)};
     }
-    r->warnings = all;
 }
 
 int profile_finish(struct profile *p)
