@@ -134,6 +134,8 @@ void diag_debug(int level, const char *fmt, ...) __attribute__((format(printf, 2
 void diag_progress(const char *phase, uint64_t done, uint64_t total);
 void diag_progress_end(void);
 double time_now_s(void); /* CLOCK_MONOTONIC */
+double time_since_start_s(void); /* since main first called time_start */
+void time_start(void);
 
 /* ---- json.c: JSON written as it comes, always valid ---- */
 

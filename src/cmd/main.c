@@ -51,6 +51,7 @@ static int print_help(const struct cmd_args *a, const char *topic)
 
 int main(int argc, char **argv)
 {
+    time_start();
     struct cmd_args a = {.arena = arena_new()};
     const char *topic = NULL;
     int rc = cmd_parse(argc, argv, &a, &topic), status;

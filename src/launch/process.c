@@ -174,6 +174,7 @@ static void read_news(struct running *r)
     if (n < 0 || r->has_executed)
         return;
     r->has_executed = true;
+    diag_debug(1, "the program began after %.4f s", time_since_start_s());
     if (r->spaces && !r->perf)
         spaces_exec(r->spaces, (uint32_t)r->pid);
 }
@@ -234,6 +235,7 @@ static int wait_for_end(struct running *r)
     if (r->start->mute)
         diag_progress_end();
     read_news(r);
+    diag_debug(1, "it ended after %.4f s", time_since_start_s());
     if (r->perf)
         perf_drain(r->perf, true);
     return status;
