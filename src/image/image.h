@@ -171,13 +171,13 @@ struct image_unwind_out {
  * addresses, and its eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part
  * left alone) stays at its old address; for one in another function among `moved`, `map` is asked with that function's
  * fde. No function may be twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
- * moved, the first) and -1 returned without a message: the caller then leaves that function alone and calls again; *bad
- * is SIZE_MAX if no function is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1
+ * moved, the first; bad_each[] becomes true for each of them, unless it is NULL) and -1 returned without a message: the
+ * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1
  * and `out` is empty. The caller frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
-                      size_t *bad);
+                      size_t *bad, bool *bad_each);
 /* Can this function's CFI and LSDA be re-encoded at all (asked before it is moved)? False also for signal frames, which
  * the kernel returns to at their old address. If true, only addresses can make image_unwind_emit fail. */
 bool image_unwind_can_move(const struct image *img, const struct image_unwind *u, uint32_t fde);

@@ -493,44 +493,55 @@ static int by_row(const void *a, const void *b)
     return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* Each fills `bad` and returns -1 at the first function that cannot be expressed. */
-static int put_all_lsdas(struct emitter *e, uint64_t *lsda_at, size_t *bad)
+struct blame {
+    size_t first; /* that cannot be expressed; SIZE_MAX none */
+    bool *each;   /* [moved_count] or NULL */
+};
+
+/* Was there anything that did not fit? Then it was function i, and the next begins anew. */
+static void blame(struct emitter *e, size_t i, struct blame *b)
+{
+    if (!e->is_bad)
+        return;
+    e->is_bad = false;
+    if (b->first > i)
+        b->first = i;
+    if (b->each)
+        b->each[i] = true;
+}
+
+static void put_all_lsdas(struct emitter *e, uint64_t *lsda_at, struct blame *b)
 {
     for (size_t i = 0; i < e->moved_count; i++) {
         lsda_at[i] = put_lsda(e, &e->moved[i]);
-        *bad = i;
-        if (e->is_bad)
-            return -1;
+        blame(e, i, b);
     }
-    return 0;
 }
 
-static int put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct table_row *rows, size_t *bad)
+static void put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct table_row *rows, struct blame *b)
 {
     size_t *cie_at = xmalloc((e->u->cie_count + 1) * sizeof *cie_at); /* offset + 1; 0: not written yet */
-    for (size_t i = 0; i < e->moved_count && !e->is_bad; i++) {
+    for (size_t i = 0; i < e->moved_count; i++) {
         uint32_t cie = cie_number(e, &e->moved[i]);
-        *bad = i;
         e->is_bad |= !cie_of(e, &e->moved[i])->can_emit;
         if (!cie_at[cie]) {
             cie_at[cie] = e->out->len + 1;
             put_cie(e, cie_of(e, &e->moved[i]));
         }
         rows[i] = (struct table_row){e->moved[i].addr_new, put_fde(e, &e->moved[i], cie_at[cie] - 1, lsda_at[i])};
+        blame(e, i, b);
     }
     free(cie_at);
     put_u32(e, 0);
-    return e->is_bad ? -1 : 0;
 }
 
-/* LSB 10.6.2. */
-static int put_header(struct emitter *e, uint64_t frame, struct table_row *rows, size_t *bad)
+/* LSB 10.6.2. -1: out of reach. */
+static int put_header(struct emitter *e, uint64_t frame, struct table_row *rows)
 {
     size_t count = e->moved_count;
     for (size_t i = 0; i < e->u->fde_count; i++)
         rows[count++] = (struct table_row){e->u->fdes[i].addr, e->u->fdes[i].record};
     qsort(rows, count, sizeof *rows, by_row);
-    *bad = SIZE_MAX;
     put_u8(e, 1);
     put_u8(e, ENC_REF);
     put_u8(e, DW_EH_PE_udata4);
@@ -554,18 +565,16 @@ static void next_table(struct emitter *e, struct strbuf *out, uint64_t *vaddr)
 }
 
 static int emit_all(struct emitter *e, struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame,
-                    uint64_t *vaddr_hdr, size_t *bad)
+                    uint64_t *vaddr_hdr, struct blame *b)
 {
     uint64_t *lsda_at = xmalloc(e->moved_count * sizeof *lsda_at);
     struct table_row *rows = xmalloc((e->moved_count + e->u->fde_count) * sizeof *rows);
     next_table(e, &out->lsda, vaddr_lsda);
-    int rc = put_all_lsdas(e, lsda_at, bad);
+    put_all_lsdas(e, lsda_at, b);
     next_table(e, &out->frame, vaddr_frame);
-    if (rc == 0)
-        rc = put_all_frames(e, lsda_at, rows, bad);
+    put_all_frames(e, lsda_at, rows, b);
     next_table(e, &out->hdr, vaddr_hdr);
-    if (rc == 0)
-        rc = put_header(e, *vaddr_frame, rows, bad);
+    int rc = b->first == SIZE_MAX ? put_header(e, *vaddr_frame, rows) : -1;
     free(lsda_at);
     free(rows);
     return rc;
@@ -574,8 +583,9 @@ static int emit_all(struct emitter *e, struct image_unwind_out *out, uint64_t *v
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
-                      size_t *bad)
+                      size_t *bad, bool *bad_each)
 {
+    struct blame b = {SIZE_MAX, bad_each};
     struct emitter e = {.img = img,
                         .u = u,
                         .moved = moved,
@@ -589,7 +599,8 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     for (size_t i = 0; i < moved_count; i++)
         if (moved[i].fde != ID_NONE)
             e.moved_of[moved[i].fde] = (uint32_t)i;
-    int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, bad);
+    int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, &b);
+    *bad = b.first;
     free(e.moved_of);
     VEC_FREE(&e.past);
     if (rc < 0) {

@@ -87,7 +87,7 @@ struct rw {
     const struct rewrite_options *opt;
     struct image *img;
     struct cfg *cfg;
-    struct arena *arena; /* all arrays below */
+    struct arena *arena; /* all arrays below; a new one for each round of decisions */
     uint8_t key[16];
     const uint16_t *learnt_block, *learnt_edge, *learnt_enter; /* learn: weights, 0 never passed; NULL: nothing known */
     struct rw_func *funcs;        /* decide */
@@ -172,9 +172,9 @@ void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);
 uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
 uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
-int rw_unwind(
-    struct rw *w,
-    size_t *bad_func); /* -1 with *bad_func: that one cannot be moved, decide again (SIZE_MAX: none is to blame) */
+/* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
+enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
+int rw_unwind(struct rw *w);
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
 void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
 int rw_write(struct rw *w, const char *out);

@@ -31,7 +31,7 @@ static void set_key(struct rw *w)
 
 #define LARGE_BYTES (1 << 20) /* arrays from this size go back to the system as soon as they are freed */
 
-/* What the planning passes filled, before they run again with one function less. */
+/* What the planning passes filled, before they run again with fewer functions. */
 static void forget_plan(struct rw *w)
 {
     VEC_FREE(&w->patches);
@@ -44,6 +44,8 @@ static void forget_plan(struct rw *w)
     free(w->insn_off);
     w->insn_off = NULL;
     w->group_count = w->counter_count = 0;
+    arena_free(w->arena);
+    w->arena = NULL;
 }
 
 static int timed(const char *pass, int rc, double *since)
@@ -101,9 +103,9 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         return refuse_too_large(w);
     if (timed("cfg", cfg_build(w->img, &w->cfg), &t) < 0)
         return -1;
-    rw_learn(w); /* what an earlier run counted, for plan and layout */
-    size_t bad;
     for (;;) {
+        w->arena = arena_new();
+        rw_learn(w); /* what an earlier run counted, for plan and layout */
         rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */
         timed("decide", 0, &t);
         rw_plan(w); /* which blocks and edges are counted */
@@ -112,11 +114,11 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         timed("place", 0, &t);
         rw_layout(w); /* sizes and addresses of code and tables */
         timed("layout", 0, &t);
-        if (timed("unwind", rw_unwind(w, &bad), &t) == 0) /* before emit: its size decides where the counters are */
+        int rc = timed("unwind", rw_unwind(w), &t); /* before emit: its size decides where the counters are */
+        if (rc == 0)
             break;
-        if (bad == SIZE_MAX)
+        if (rc == RW_UNWIND_OUT_OF_REACH)
             return refuse_too_large(w);
-        w->cfg->funcs.data[bad].reason = CFG_REASON_UNWIND;
         forget_plan(w);
     }
     free(w->insn_off);
@@ -160,7 +162,6 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     if (image_open(in, &w.img) < 0)
         return -1;
     int rc = -1;
-    w.arena = arena_new();
     if (w.img->foreign_runtime) {
         diag_error("%s: made by %s, whose run time reads its own code: it cannot be rewritten", in,
                    w.img->foreign_runtime);
@@ -174,7 +175,6 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     str_free(&w.text);
     cfg_free(w.cfg);
     image_close(w.img);
-    arena_free(w.arena);
     w.stats->seconds = time_now_s() - start;
     return rc;
 }

@@ -144,7 +144,7 @@ static void states_fini(struct states *s)
     free(s->group_next);
 }
 
-int rw_unwind(struct rw *w, size_t *bad_func)
+int rw_unwind(struct rw *w)
 {
     struct cfg *c = w->cfg;
     VEC(struct image_moved_func) moved = {0};
@@ -167,12 +167,16 @@ int rw_unwind(struct rw *w, size_t *bad_func)
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;
+    bool *bad_each = xmalloc(moved.len + 1);
     int rc = 0;
     if (moved.len)
         rc = image_unwind_emit(w->img, &c->unwind, moved.data, moved.len, map_addr, w, first, &out, &at_lsda, &at_frame,
-                               &at_hdr, &bad);
+                               &at_hdr, &bad, bad_each);
     if (rc < 0) {
-        *bad_func = bad < ids.len ? ids.data[bad] : SIZE_MAX; /* none is to blame: out of reach of one another */
+        rc = bad == SIZE_MAX ? RW_UNWIND_OUT_OF_REACH : RW_UNWIND_REFUSED;
+        for (size_t i = 0; i < ids.len; i++)
+            if (bad_each[i])
+                c->funcs.data[ids.data[i]].reason = CFG_REASON_UNWIND;
     } else if (moved.len) {
         static const char zero[64];
         const struct strbuf *parts[3] = {&out.lsda, &out.frame, &out.hdr};
@@ -194,5 +198,6 @@ int rw_unwind(struct rw *w, size_t *bad_func)
     states_fini(&states);
     VEC_FREE(&moved);
     VEC_FREE(&ids);
+    free(bad_each);
     return rc;
 }

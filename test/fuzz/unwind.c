@@ -69,7 +69,7 @@ static bool emit(struct move *m, uint64_t first)
 {
     size_t bad = 0;
     while (image_unwind_emit(m->img, m->u, m->funcs, m->count, shift_addr, m, first, &m->out, &m->lsda, &m->frame,
-                             &m->hdr, &bad) < 0) {
+                             &m->hdr, &bad, NULL) < 0) {
         if (bad == SIZE_MAX)
             return false;
         FUZZ_CHECK(bad < m->count);

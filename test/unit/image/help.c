@@ -148,7 +148,7 @@ void grown_open(struct grown *g, const struct image *img, const struct image_unw
     struct image_unwind_out t = {{0}, {0}, {0}};
     size_t bad = 0;
     assert_int_equal(image_unwind_emit(img, u, g->moved, g->moved_count, map_addr, g, g->code_base + code_len, &t,
-                                       &g->lsda_at, &g->frame_at, &g->hdr_at, &bad),
+                                       &g->lsda_at, &g->frame_at, &g->hdr_at, &bad, NULL),
                      0);
     assemble(g, code_len, &t);
     str_free(&t.lsda);

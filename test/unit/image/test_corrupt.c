@@ -36,7 +36,7 @@ static void emit_what_can_move(const struct image *img, const struct image_unwin
     }
     struct image_unwind_out out;
     if (image_unwind_emit(img, u, moved, n, map_far, &shift, img->vaddr_hi + 2 * shift, &out, &at[0], &at[1], &at[2],
-                          &bad) < 0)
+                          &bad, NULL) < 0)
         assert_true(bad < n || bad == SIZE_MAX);
     str_free(&out.lsda);
     str_free(&out.frame);

@@ -496,7 +496,7 @@ static void expect_bad(const struct image *img, const struct image_unwind *u, ui
     struct image_unwind_out out;
     uint64_t at[3];
     assert_int_equal(
-        image_unwind_emit(img, u, moved, n, map_to, &shift, vaddr_first, &out, &at[0], &at[1], &at[2], &bad), -1);
+        image_unwind_emit(img, u, moved, n, map_to, &shift, vaddr_first, &out, &at[0], &at[1], &at[2], &bad, NULL), -1);
     assert_true(bad < n);
     assert_true(!is_of_function || u->fdes[moved[bad].fde].lsda); /* exception tables are written first */
     assert_null(out.lsda.data);
