@@ -110,7 +110,7 @@ int windows_run(struct launch_program *p, const struct launch_options *opt, cons
     else
         r->windows_note = "the timer inside the program did not start";
     if (rc == 0 && w->started && !r->window_count)
-        r->windows_note = "the program ended before the first window, or blocks the signals that it takes";
+        r->windows_note = "its first thread hardly ran, or blocks signals, or handles SIGTRAP itself, or it executed another program";
     spaces_free(spaces);
     munmap(w, bytes);
     scratch_close(&f);
