@@ -10,7 +10,7 @@
 #define INSTRUCTIONS_LEAST 20000000u
 #define TIMES_MORE 4u
 #define INSTRUCTIONS_ENOUGH 10000000000u /* nothing is to be learnt after these */
-#define COUNTS_LEAST (INSTRUCTIONS_LEAST / 50) /* counters add up to a fiftieth of the instructions at least */
+#define INSTRUCTIONS_A_COUNT 50 /* counters add up to a fiftieth of the instructions at least */
 
 const char *lessons_dir(struct arena *a) { return arena_printf(a, "%s/lessons", file_cache_dir(a)); }
 
@@ -34,12 +34,13 @@ struct rewrite_options lesson_taken(const struct launch_program *p, size_t modul
     return own;
 }
 
-static bool counts_enough(const struct rewrite_map *m, const uint64_t *counters)
+/* Cheaper than to solve the counts of a run that teaches nothing. */
+static bool counts_enough(const struct rewrite_map *m, const uint64_t *counters, uint64_t instructions)
 {
-    uint64_t sum = 0;
-    for (uint32_t n = 0; n < m->counter_count && sum < COUNTS_LEAST; n++)
-        sum += counters[n] < COUNTS_LEAST ? counters[n] : COUNTS_LEAST;
-    return sum >= COUNTS_LEAST;
+    uint64_t sum = 0, least = instructions / INSTRUCTIONS_A_COUNT;
+    for (uint32_t n = 0; n < m->counter_count && sum < least; n++)
+        sum += counters[n] < least ? counters[n] : least;
+    return sum >= least;
 }
 
 void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters)
@@ -47,9 +48,9 @@ void launch_learn(const struct launch_program *p, size_t module, const struct re
     const char *path = lesson_path(p, module);
     char id[33];
     uint64_t before = 0;
-    if (!path || !counts_enough(m, counters) || file_make_dirs(lessons_dir(p->arena), 0700) < 0)
+    if (!path || (rewrite_lesson_id(path, id, &before) && before > INSTRUCTIONS_ENOUGH))
         return;
-    if (rewrite_lesson_id(path, id, &before) && before > INSTRUCTIONS_ENOUGH)
-        return;
-    rewrite_lesson_write(m, counters, max_u64(INSTRUCTIONS_LEAST, TIMES_MORE * before), path);
+    uint64_t least = max_u64(INSTRUCTIONS_LEAST, TIMES_MORE * before);
+    if (counts_enough(m, counters, least) && file_make_dirs(lessons_dir(p->arena), 0700) == 0)
+        rewrite_lesson_write(m, counters, least, path);
 }
