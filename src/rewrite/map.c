@@ -519,7 +519,8 @@ static uint32_t *functions_joined(const struct map_full *m)
         up[f] = f;
     for (uint32_t e = 0; e < c->edges.len; e++) {
         const struct cfg_edge *ed = &c->edges.data[e];
-        if (rw_cfg_edge_inside(c, ed) && c->blocks.data[ed->from].func != c->blocks.data[ed->to].func)
+        const struct cfg_func *fn = &c->funcs.data[c->blocks.data[ed->from].func];
+        if (ed->to != ID_NONE && ed->to - fn->block_first >= fn->block_count && rw_cfg_edge_inside(c, ed))
             join_functions(up, c, ed->from, ed->to);
     }
     join_groups(m, up);
@@ -552,6 +553,30 @@ static bool *functions_that_ran(const struct map_full *m, const uint64_t *counte
     return ran;
 }
 
+/* Edges that are no arcs. A return point is entered by its call, or else by nothing we follow; what leaves by no other
+ * edge leaves by the one that leads out. */
+static void edges_of_block(const struct cfg *c, uint32_t b, const uint64_t *blocks, uint64_t *edges)
+{
+    const struct cfg_block *blk = &c->blocks.data[b];
+    uint64_t rest = blocks[b];
+    bool one_way_out = true;
+    uint32_t out = ID_NONE;
+    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        if (ed->kind == CFG_EDGE_OUT) {
+            one_way_out = out == ID_NONE;
+            out = e;
+        } else if (ed->kind == CFG_EDGE_RETURN) {
+            if (rw_cfg_block_moved(c, ed->to))
+                edges[e] = min_u64(blocks[ed->to], blocks[b]);
+        } else {
+            rest -= edges[e] < rest ? edges[e] : rest;
+        }
+    }
+    if (out != ID_NONE && one_way_out)
+        edges[out] = rest;
+}
+
 uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *counters, uint64_t *blocks,
                               uint64_t *edges, uint64_t *enter)
 {
@@ -560,7 +585,6 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *cou
     struct solver s = {.m = m};
     bool *ran = functions_that_ran(m, counters);
     rw_arcs_build(c, m->block_group, m->group_edges, m->group_edge_count, m->group_count, ran, &s.arcs);
-    free(ran);
     solver_index(&s, counters);
     solver_run(&s);
     memset(blocks, 0, c->blocks.len * 8);
@@ -577,30 +601,10 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *cou
             enter[a->id] = s.val[i];
     }
     spread_groups(&s, blocks, edges);
-    for (uint32_t e = 0; e < c->edges.len;
-         e++) { /* a return point is entered by its call, or else by nothing we follow */
-        const struct cfg_edge *ed = &c->edges.data[e];
-        if (ed->kind != CFG_EDGE_RETURN || !rw_cfg_block_moved(c, ed->to))
-            continue;
-        uint64_t in = blocks[ed->to];
-        edges[e] = in < blocks[ed->from] ? in : blocks[ed->from];
-    }
-    for (uint32_t b = 0; b < c->blocks.len; b++) {
-        const struct cfg_block *blk = &c->blocks.data[b];
-        uint64_t rest = blocks[b];
-        bool one_way_out = true;
-        uint32_t out = ID_NONE;
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
-            if (c->edges.data[e].kind == CFG_EDGE_OUT) {
-                one_way_out = out == ID_NONE;
-                out = e;
-            } else if (c->edges.data[e].kind != CFG_EDGE_RETURN) {
-                rest -= edges[e] < rest ? edges[e] : rest;
-            }
-        }
-        if (out != ID_NONE && one_way_out)
-            edges[out] = rest;
-    }
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        if (ran[f])
+            cfg_for_each_block(c, &c->funcs.data[f], b) edges_of_block(c, b, blocks, edges);
+    free(ran);
     free(s.val);
     free(s.known);
     free(s.first);
