@@ -228,11 +228,21 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     return 0;
 }
 
+/* Of the module, in the run that was joined. */
+static uint64_t instructions_in(const struct prof_result *r, const char *path)
+{
+    for (size_t i = 0; i < r->module_count; i++)
+        if (!strcmp(r->modules[i].path, path))
+            return r->modules[i].instructions;
+    return 0;
+}
+
 void profile_learn(const struct profile *p, const struct launch_result *counted)
 {
     for (size_t i = 0; i < p->map_count && i < counted->counters_len; i++)
         if (p->maps[i] && counted->counters[i])
-            launch_learn(p->program, i, p->maps[i], counted->counters[i]);
+            launch_learn(p->program, i, p->maps[i], counted->counters[i],
+                         instructions_in(p->result, p->program->modules[i].path));
 }
 
 static void add_warnings(struct prof_result *r)

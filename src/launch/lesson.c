@@ -10,7 +10,6 @@
 #define INSTRUCTIONS_LEAST 20000000u
 #define TIMES_MORE 4u
 #define INSTRUCTIONS_ENOUGH 10000000000u /* nothing is to be learnt after these */
-#define INSTRUCTIONS_A_COUNT 50 /* counters add up to a fiftieth of the instructions at least */
 
 const char *lessons_dir(struct arena *a) { return arena_printf(a, "%s/lessons", file_cache_dir(a)); }
 
@@ -34,16 +33,8 @@ struct rewrite_options lesson_taken(const struct launch_program *p, size_t modul
     return own;
 }
 
-/* Cheaper than to solve the counts of a run that teaches nothing. */
-static bool counts_enough(const struct rewrite_map *m, const uint64_t *counters, uint64_t instructions)
-{
-    uint64_t sum = 0, least = instructions / INSTRUCTIONS_A_COUNT;
-    for (uint32_t n = 0; n < m->counter_count && sum < least; n++)
-        sum += counters[n] < least ? counters[n] : least;
-    return sum >= least;
-}
-
-void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters)
+void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
+                  uint64_t instructions)
 {
     const char *path = lesson_path(p, module);
     char id[33];
@@ -51,6 +42,6 @@ void launch_learn(const struct launch_program *p, size_t module, const struct re
     if (!path || (rewrite_lesson_id(path, id, &before) && before > INSTRUCTIONS_ENOUGH))
         return;
     uint64_t least = max_u64(INSTRUCTIONS_LEAST, TIMES_MORE * before);
-    if (counts_enough(m, counters, least) && file_make_dirs(lessons_dir(p->arena), 0700) == 0)
+    if (instructions >= least && file_make_dirs(lessons_dir(p->arena), 0700) == 0)
         rewrite_lesson_write(m, counters, least, path);
 }
