@@ -248,7 +248,6 @@ static void unpack_group_edges(struct reader *r, struct map_full *m, const struc
     unpack_end(r);
 }
 
-/* The numbers of blocks and edges are those of the cfg, which has a byte at least for each. */
 static void unpack_all(struct reader *r, struct map_full *m, const struct map_header *h)
 {
     struct rewrite_map *p = &m->pub;
@@ -263,6 +262,28 @@ static void unpack_all(struct reader *r, struct map_full *m, const struct map_he
     m->step = xmalloc((h->blocks + 1ull) * sizeof *m->step);
     unpack_steps(r, m->step, h->blocks, h->counters);
     unpack_group_edges(r, m, h);
+}
+
+struct loading { /* the two large parts, at the same time */
+    struct map_full *m;
+    const struct map_header *h;
+    struct reader columns;
+    const uint8_t *cfg;
+    bool cfg_is_bad;
+};
+
+static void load_cfg(void *ctx)
+{
+    struct loading *l = ctx;
+    struct rewrite_map *p = &l->m->pub;
+    l->cfg_is_bad = cfg_load(l->cfg, l->h->cfg_len, &p->cfg) < 0 || p->cfg->blocks.len != l->h->blocks ||
+                    p->cfg->edges.len != l->h->edges;
+}
+
+static void load_columns(void *ctx)
+{
+    struct loading *l = ctx;
+    unpack_all(&l->columns, l->m, l->h);
 }
 
 static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
@@ -288,14 +309,15 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
         return false;
     if (!h.path_len || h.path_len > left || h.cfg_len > left - h.path_len || h.group_edges > left)
         return false;
+    if (h.blocks > h.cfg_len || h.edges > h.cfg_len) /* a cfg has a byte at least for each */
+        return false;
     p->in_path = xmalloc(h.path_len);
     memcpy(p->in_path, r.p, h.path_len);
     p->in_path[h.path_len - 1] = 0;
-    if (cfg_load(r.p + h.path_len, h.cfg_len, &p->cfg) < 0 || p->cfg->blocks.len != h.blocks || p->cfg->edges.len != h.edges)
-        return false;
-    r.p += h.path_len + h.cfg_len;
-    unpack_all(&r, m, &h);
-    return !r.bad && r.p == r.end;
+    struct loading l = {.m = m, .h = &h, .columns = r, .cfg = r.p + h.path_len};
+    l.columns.p += h.path_len + h.cfg_len;
+    parallel_both(load_cfg, load_columns, &l);
+    return !l.cfg_is_bad && !l.columns.bad && l.columns.p == l.columns.end;
 }
 
 int rewrite_map_open(const char *path, struct rewrite_map **out)
