@@ -2,7 +2,7 @@
  * mtool count: one counted run; exact block and edge counts go to the profile. */
 #include "cmd/profile.h"
 
-enum { PROCESSES_SHOWN = 20 };
+enum { PROCESSES_SHOWN = 20, COMMAND_SHOWN_BYTES = 100 };
 
 static int count(struct profile *p, const struct cmd_args *a)
 {
@@ -38,8 +38,10 @@ static void show_process(struct arena *a, const struct prof_process *p)
         snprintf(exit, sizeof exit, " exit %u", p->exit_status);
     if (p->instructions != PROF_UNKNOWN)
         snprintf(counted, sizeof counted, "%llu instructions", (unsigned long long)p->instructions);
-    diag_note("process %u%s: %s: %s%s%s%s", p->pid, exit, counted, p->is_fork ? "(fork) " : "",
-              p->command ? str_printable(a, p->command) : "?", p->refused ? ": " : "", p->refused ? p->refused : "");
+    const char *command = p->command ? str_printable(a, p->command) : "?";
+    bool is_long = strlen(command) > COMMAND_SHOWN_BYTES; /* whole in the profile */
+    diag_note("process %u%s: %s: %s%.*s%s%s%s", p->pid, exit, counted, p->is_fork ? "(fork) " : "", COMMAND_SHOWN_BYTES,
+              command, is_long ? "..." : "", p->refused ? ": " : "", p->refused ? p->refused : "");
 }
 
 int cmd_count(const struct cmd_args *a)
