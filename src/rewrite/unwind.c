@@ -162,7 +162,7 @@ int rw_unwind(struct rw *w)
         VEC_PUSH(&moved, m);
         VEC_PUSH(&ids, f);
     }
-    for (size_t i = 0, at = 0; i < moved.len; at += moved.data[i++].state_count)
+    for (size_t i = 0, at = 0; at < states.all.len; at += moved.data[i++].state_count)
         moved.data[i].states = states.all.data + at;
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};

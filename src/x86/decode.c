@@ -9,6 +9,7 @@
 
 #include <Zydis/Zydis.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 /* ---- the head: every byte before displacement and immediate ---- */
 
@@ -554,11 +555,26 @@ static int recall(const struct memory *m, const uint8_t *p, struct x86_short *ou
 
 #define MEMORIES 16384 /* a power of two */
 
+static pthread_key_t memories_end; /* its destructor frees a thread's memories; without a key they are lost */
+static bool has_memories_end;
+
+static void make_memories_end(void) { has_memories_end = pthread_key_create(&memories_end, free) == 0; }
+
+static struct memory *new_memories(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct memory *m = xmalloc(MEMORIES * sizeof *m);
+    pthread_once(&once, make_memories_end);
+    if (has_memories_end)
+        pthread_setspecific(memories_end, m);
+    return m;
+}
+
 static struct memory *memory_slot(uint64_t head, unsigned len)
 {
     static _Thread_local struct memory *memories; /* for the life of the thread */
     if (!memories)
-        memories = xmalloc(MEMORIES * sizeof *memories);
+        memories = new_memories();
     return &memories[(head + len) * 0x9e3779b97f4a7c15u >> 50];
 }
 _Static_assert(MEMORIES == 1 << (64 - 50), "the hash gives as many bits as there are slots");

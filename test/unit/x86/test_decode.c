@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -371,13 +373,35 @@ static void test_against_cpu(void **state)
     assert_true(ran > 1000);
 }
 
+static void *decode_one(void *out)
+{
+    return x86_decode_short(BYTES(0x48, 0x89, 0xe5), 32, out) == 3 ? out : NULL;
+}
+
+/* What a thread remembers goes with it. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < 20; i++) {
+        struct x86_short s;
+        pthread_t t;
+        void *done = NULL;
+        assert_int_equal(pthread_create(&t, NULL, decode_one, &s), 0);
+        pthread_join(t, &done);
+        assert_ptr_equal(done, &s);
+    }
+    struct mallinfo2 after = mallinfo2();
+    assert_true(after.uordblks + after.hblkhd < before.uordblks + before.hblkhd + (1 << 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory_operand),  cmocka_unit_test(test_flags_that_may_stay),
         cmocka_unit_test(test_registers),       cmocka_unit_test(test_fast_equals_slow),
-        cmocka_unit_test(test_against_cpu),
+        cmocka_unit_test(test_against_cpu),     cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("x86 decode", tests, NULL, NULL);
 }
