@@ -3,7 +3,7 @@
  * Sizes and addresses. Every function's copy is laid out in the order of the original: blocks, their counters in line,
  * then stubs for counters on taken edges, table edges and entrances that something else falls into. Branches start
  * short and grow until all reach (they never shrink, so this ends). Copies keep the original's address mod 64, and the
- * head of an innermost loop its address mod 32: the same loop elsewhere can take up to twice as long.
+ * head of an innermost loop its address mod 64: the same loop elsewhere can take up to twice as long.
  *
  * needs: place. fills: insn_off, body_off, enter_off, edge_stub_off, is_long, addr_new, size_new, *_vaddr.
  */
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { LOOP_ALIGN = 32, JCXZ_BYTES = 10 };
+enum { LOOP_ALIGN = 64, JCXZ_BYTES = 10 };
 
 static bool is_inner_loop_head(const struct cfg *c, const uint8_t *has_child, uint32_t b)
 {
