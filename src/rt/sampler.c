@@ -54,7 +54,8 @@ void rt_start_sampling(char **envp)
     *(struct wire_samples **)SAMPLES_VADDR = s;
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* else clang makes a table of them, which would need a relocation */
-    uint64_t action[4] = {handler, SA_FLAGS, restorer, 0};
+    /* All others wait: a handler of the program's must see the program's own code as what it interrupted, not this. */
+    uint64_t action[4] = {handler, SA_FLAGS, restorer, UINT64_MAX};
     uint64_t event[8] = {0, SIGPROF_, 0, 0, 0, 0, 0, 0}; /* sigev_value, sigev_signo and SIGEV_SIGNAL (0) */
     uint32_t timer[2];
     uint64_t period[4] = {s->period_ns / 1000000000u, s->period_ns % 1000000000u, s->period_ns / 1000000000u,

@@ -165,7 +165,7 @@ static int take_trap(void)
     struct state *s = STATE;
     uint64_t handler = (uint64_t)on_step, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
-    struct kernel_action action = {handler, SA_FLAGS, restorer, 1ull << (TICK - 1)}; /* no tick inside the handler */
+    struct kernel_action action = {handler, SA_FLAGS, restorer, UINT64_MAX}; /* as in sampler.c */
     if (failed(sys(SYS_rt_sigaction, TRAP, (uint64_t)&action, (uint64_t)&s->before, 8, 0, 0)))
         return 0;
     if (s->before.handler <= 1) /* default, ignored */
@@ -245,7 +245,7 @@ void rt_start_windows(char **envp)
     s->tid = own_tid();
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer));
-    struct kernel_action action = {handler, SA_FLAGS, restorer, 0};
+    struct kernel_action action = {handler, SA_FLAGS, restorer, UINT64_MAX};
     struct {
         uint64_t value;
         int32_t signal, notify, tid, pad[11];
