@@ -445,12 +445,12 @@ static int64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
 
 static void solver_run(struct solver *s)
 {
-    uint32_t *todo = xmalloc((s->arcs.nodes + 1) * 4), len = 0;
+    uint32_t *ready = xmalloc((s->arcs.nodes + 1) * 4), len = 0;
     for (uint32_t n = 0; n < s->arcs.nodes; n++)
         if (n != s->arcs.outside && s->unknown[n] == 1)
-            todo[len++] = n;
+            ready[len++] = n;
     while (len) {
-        uint32_t n = todo[--len], open;
+        uint32_t n = ready[--len], open;
         if (s->unknown[n] != 1)
             continue;
         int64_t sum = balance(s, n, &open);
@@ -464,14 +464,14 @@ static void solver_run(struct solver *s)
         s->unknown[a->b]--;
         uint32_t other = a->a == n ? a->b : a->a;
         if (other != s->arcs.outside && s->unknown[other] == 1)
-            todo[len++] = other;
+            ready[len++] = other;
     }
     for (uint32_t n = 0; n < s->arcs.nodes; n++) {
         uint32_t open;
         if (n != s->arcs.outside && s->first[n] != s->first[n + 1] && s->unknown[n] == 0 && balance(s, n, &open) != 0)
             s->broken++;
     }
-    free(todo);
+    free(ready);
 }
 
 /* Edges through a shared table: what leaves by it is spread over the targets in proportion (a table entry cannot tell
