@@ -195,6 +195,8 @@ struct scratch {
     uint64_t parts; /* that it has room for */
 };
 int scratch_open(struct scratch *s, const struct scratch_size *size); /* 0, or -1 after one line; removes left-overs */
+/* The same, and all of it mapped; NULL after one line. *bytes: of the mapping. */
+void *scratch_map(struct scratch *s, const struct scratch_size *size, size_t *bytes);
 void scratch_close(struct scratch *s); /* and removes it */
 
 /* ---- limits.c ---- */
@@ -248,13 +250,21 @@ const struct follow_image *follow_images(const struct follow *f, size_t *n); /* 
 void processes_fill(const struct launch_options *opt, const struct follow *f, const struct counters *c,
                     struct launch_result *r);
 
+/* ---- inside.c ---- */
+/* The executable's copy that carries only the runtime, found or made; NULL if it could not be, then *why (unless NULL) may say why. */
+const char *inside_copy(struct launch_program *p, const char **why);
+struct inside_run {
+    const char *copy, *name, *file; /* what the environment gives the runtime: name=file */
+    const char *mute;
+    struct spaces **spaces; /* the caller frees them */
+};
+/* Runs it to its end. 0, or -1 after one line. */
+int inside_run(struct launch_program *p, const struct inside_run *run, struct launch_result *r);
+
 /* ---- timer.c ---- */
 
 /* Runs the program under the fallback sampler. 0 with *ran false: nothing was started, see r->sampler_note. */
 int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran);
-struct copy;
-/* The executable's copy with the sampler and the maker of windows; false if it could not be made. */
-bool timer_copy(struct launch_program *p, struct copy *c);
 
 /* ---- windows.c ---- */
 /* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */

@@ -97,7 +97,6 @@ enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS };
 struct launch_window {
     const uint64_t *words;
     uint32_t steps;
-    bool is_torn; /* ended before it was full */
 };
 #define LAUNCH_STEP_UNKNOWN 0xffffffffffffu
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -103,6 +104,19 @@ int scratch_open(struct scratch *s, const struct scratch_size *z)
                           (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 9) + 1);
     return diag_error("cannot make a shared file in /dev/shm, $TMPDIR or /tmp: %s; free %llu MB in one of them",
                       strerror(err), (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 20) + 1);
+}
+
+void *scratch_map(struct scratch *s, const struct scratch_size *z, size_t *bytes)
+{
+    if (scratch_open(s, z) < 0)
+        return NULL;
+    *bytes = z->fixed_bytes + s->parts * z->part_bytes;
+    void *at = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    if (at != MAP_FAILED)
+        return at;
+    diag_error("%s: cannot be mapped: %s", s->path, strerror(errno));
+    scratch_close(s);
+    return NULL;
 }
 
 void scratch_close(struct scratch *s)

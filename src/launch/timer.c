@@ -2,7 +2,6 @@
  * The fallback sampler: the program's copy that carries only the runtime notes in a shared file where a timer of
  * processor time found it (wire.h, struct wire_samples); its code is where it was. The mappings come from /proc. Sees
  * the first process only. Kernel time counts at the system call that spent it. */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,16 +13,9 @@
 static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *bytes)
 {
     struct scratch_size z = {sizeof(struct wire_samples), 8 * 4096, SAMPLES_MOST / 4096, 0};
-    if (scratch_open(f, &z) < 0)
+    struct wire_samples *s = scratch_map(f, &z, bytes);
+    if (!s)
         return NULL;
-    *bytes = z.fixed_bytes + f->parts * z.part_bytes;
-    void *at = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
-    if (at == MAP_FAILED) {
-        diag_error("%s: cannot be mapped: %s", f->path, strerror(errno));
-        scratch_close(f);
-        return NULL;
-    }
-    struct wire_samples *s = at;
     s->magic = WIRE_SAMPLES_MAGIC;
     s->capacity = f->parts * 4096;
     s->period_ns = (uint64_t)(1e9 / hertz + 0.5);
@@ -51,50 +43,21 @@ static void take_samples(const struct wire_samples *s, struct spaces *spaces, st
     map_fini(&places);
 }
 
-bool timer_copy(struct launch_program *p, struct copy *c)
-{
-    struct rewrite_options opt = {.plan = REWRITE_SAMPLE};
-    struct launch_program only = *p; /* its first module alone, so that the counting copies stay */
-    struct launch_module exe = {.path = p->path, .is_exe = true};
-    only.modules = &exe;
-    only.module_count = 1;
-    bool made = copies_make(&only, &opt, 1) == 0 && exe.copy;
-    *c = (struct copy){.file = exe.copy, .refused = exe.refused};
-    return made;
-}
-
 int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran)
 {
-    struct copy c;
     struct scratch f;
     size_t bytes = 0;
+    const char *copy = inside_copy(p, NULL);
     *ran = false;
     r->sampler_note = "perf_event is refused and the executable could not be made ready for the timer";
-    if (!timer_copy(p, &c))
+    if (!copy)
         return 0;
     struct wire_samples *s = open_file(&f, hertz > 0 ? hertz : 997, &bytes);
     if (!s)
         return 0;
-    enum launch_mode mode = launch_mode_probe();
-    struct bind bind = {c.file, p->path};
-    char env[sizeof f.path + sizeof WIRE_SAMPLES_ENV + 1];
-    snprintf(env, sizeof env, "%s=%s", WIRE_SAMPLES_ENV, f.path);
     struct spaces *spaces = NULL;
-    bool by_path = mode == LAUNCH_MODE_PATH;
-    struct start start = {.p = p,
-                          .path = by_path ? c.file : p->exec_path,
-                          .argv = by_path ? p->elf_argv : p->argv,
-                          .env_extra = env,
-                          .binds = &bind,
-                          .bind_count = 1,
-                          .mode = mode,
-                          .watch = WATCH_MAPS_BY_PROC,
-                          .mute = mute,
-                          .keep_spaces = &spaces};
-    const char *counting_copy = p->modules[0].copy;
-    p->modules[0].copy = c.file; /* so that its mappings are known as the executable's */
-    int rc = process_run(&start, r);
-    p->modules[0].copy = counting_copy;
+    struct inside_run run = {.copy = copy, .name = WIRE_SAMPLES_ENV, .file = f.path, .mute = mute, .spaces = &spaces};
+    int rc = inside_run(p, &run, r);
     if (rc == 0 && s->started) {
         take_samples(s, spaces, r);
         r->sampler_note = "perf_event is refused here";

@@ -2,7 +2,6 @@
  * Windows of the program's instruction stream: its copy that carries only the runtime takes them (wire.h, struct
  * wire_windows), this brings them back with addresses as in the original files. Code is where it was; the mappings come
  * from /proc. Sees the first thread of the first process only. */
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,15 +13,9 @@ static struct wire_windows *open_file(struct scratch *f, const struct launch_opt
 {
     uint64_t words = (uint64_t)opt->window_steps * opt->window_most * WORDS_A_STEP;
     struct scratch_size z = {sizeof(struct wire_windows), 8 * PART_WORDS, words / PART_WORDS + 1, 0};
-    if (scratch_open(f, &z) < 0)
+    struct wire_windows *w = scratch_map(f, &z, bytes);
+    if (!w)
         return NULL;
-    *bytes = z.fixed_bytes + f->parts * z.part_bytes;
-    struct wire_windows *w = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
-    if (w == MAP_FAILED) {
-        diag_error("%s: cannot be mapped: %s", f->path, strerror(errno));
-        scratch_close(f);
-        return NULL;
-    }
     w->magic = WIRE_WINDOWS_MAGIC;
     w->capacity = f->parts * PART_WORDS;
     w->interval_ns = (uint64_t)(opt->window_interval_s * 1e9) + 1;
@@ -42,10 +35,10 @@ static uint64_t place_of(struct spaces *spaces, uint64_t pc)
 }
 
 /* The words with places for addresses; false: they are not what the runtime writes. */
-static bool translate(struct spaces *spaces, uint64_t *words, uint64_t count, uint32_t steps)
+static bool translate(struct spaces *spaces, uint64_t *words, uint64_t count, uint64_t steps)
 {
     uint64_t last_pc = 0, last_place = LAUNCH_STEP_UNKNOWN, at = 0;
-    for (uint32_t i = 0; i < steps; i++) {
+    for (uint64_t i = 0; i < steps; i++) {
         if (at >= count)
             return false;
         uint64_t pc = words[at] & 0xffffffffffffu, mask = words[at] >> 48;
@@ -71,40 +64,23 @@ static void take_windows(const struct wire_windows *w, struct spaces *spaces, st
         uint64_t *words = ARENA_ARRAY(r->arena, uint64_t, end - from->first + 1);
         memcpy(words, w->data + from->first, 8 * (end - from->first));
         if (translate(spaces, words, end - from->first, from->steps))
-            r->windows[r->window_count++] = (struct launch_window){words, from->steps, from->end != WIRE_WINDOW_FULL};
+            r->windows[r->window_count++] = (struct launch_window){words, (uint32_t)from->steps};
     }
 }
 
 int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r)
 {
-    struct copy c;
     struct scratch f;
     size_t bytes = 0;
-    if (!timer_copy(p, &c))
-        return diag_error("%s: windows cannot be taken: %s", p->path, c.refused ? c.refused : "it cannot be rewritten");
+    const char *why = NULL, *copy = inside_copy(p, &why);
+    if (!copy)
+        return diag_error("%s: windows cannot be taken: %s", p->path, why ? why : "it cannot be rewritten");
     struct wire_windows *w = open_file(&f, opt, &bytes);
     if (!w)
         return -1;
-    enum launch_mode mode = launch_mode_probe();
-    struct bind bind = {c.file, p->path};
-    char env[sizeof f.path + sizeof WIRE_WINDOWS_ENV + 1];
-    snprintf(env, sizeof env, "%s=%s", WIRE_WINDOWS_ENV, f.path);
     struct spaces *spaces = NULL;
-    bool by_path = mode == LAUNCH_MODE_PATH;
-    struct start start = {.p = p,
-                          .path = by_path ? c.file : p->exec_path,
-                          .argv = by_path ? p->elf_argv : p->argv,
-                          .env_extra = env,
-                          .binds = &bind,
-                          .bind_count = 1,
-                          .mode = mode,
-                          .watch = WATCH_MAPS_BY_PROC,
-                          .mute = mute,
-                          .keep_spaces = &spaces};
-    const char *counting_copy = p->modules[0].copy;
-    p->modules[0].copy = c.file; /* so that its mappings are known as the executable's */
-    int rc = process_run(&start, r);
-    p->modules[0].copy = counting_copy;
+    struct inside_run run = {.copy = copy, .name = WIRE_WINDOWS_ENV, .file = f.path, .mute = mute, .spaces = &spaces};
+    int rc = inside_run(p, &run, r);
     if (rc == 0 && w->started)
         take_windows(w, spaces, r);
     else

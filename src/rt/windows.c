@@ -111,11 +111,10 @@ static void note(const uint64_t *g)
     w->steps++;
 }
 
-static void close_window(uint32_t why)
+static void close_window(void)
 {
     struct state *s = STATE;
     s->is_open = 0;
-    s->file->windows[s->file->window_count].end = why;
     s->file->used = s->word;
     s->file->window_count++;
     sys(SYS_rt_sigaction, TRAP, (uint64_t)&s->before, 0, 8, 0, 0);
@@ -123,12 +122,11 @@ static void close_window(uint32_t why)
 }
 
 /* A trap that is not the flag's is the program's own, and ends it as it would have. */
-static void give_back(const uint64_t *info)
+static void give_back(void)
 {
     struct kernel_action none = {0, 0, 0, 0};
-    (void)info;
     if (STATE->is_open)
-        close_window(WIRE_WINDOW_GUARD);
+        close_window();
     sys(SYS_rt_sigaction, TRAP, (uint64_t)&none, 0, 8, 0, 0);
     sys(SYS_tkill, (uint64_t)own_tid(), TRAP, 0, 0, 0, 0);
 }
@@ -139,7 +137,7 @@ static void on_step(int sig, const void *info, void *context)
     struct state *s = STATE;
     (void)sig;
     if (((const int32_t *)info)[2] != TRAP_TRACE_) {
-        give_back(info);
+        give_back();
         return;
     }
     if (s->pushed_flags)
@@ -149,7 +147,7 @@ static void on_step(int sig, const void *info, void *context)
         g[G_FLAGS] &= ~(uint64_t)TRAP_FLAG;
         return;
     }
-    uint32_t steps = s->file->windows[s->file->window_count].steps;
+    uint64_t steps = s->file->windows[s->file->window_count].steps;
     int guarded = is_guarded(g), full = steps >= s->file->steps_most || s->word + WIRE_STEP_WORDS_MOST > s->file->capacity;
     if (!guarded && !full) {
         note(g);
@@ -157,7 +155,7 @@ static void on_step(int sig, const void *info, void *context)
         return;
     }
     g[G_FLAGS] &= ~(uint64_t)TRAP_FLAG;
-    close_window(guarded ? WIRE_WINDOW_GUARD : WIRE_WINDOW_FULL);
+    close_window();
 }
 
 static int take_trap(void)
@@ -192,7 +190,7 @@ static void on_tick(int sig, const void *info, void *context)
         return;
     }
     if (s->is_open) /* a jump out of a signal handler has lost the flag */
-        close_window(WIRE_WINDOW_GUARD);
+        close_window();
     if (f->window_count >= f->window_most || s->word + WIRE_STEP_WORDS_MOST > f->capacity) {
         s->given_up = 1;
         return;
@@ -201,7 +199,7 @@ static void on_tick(int sig, const void *info, void *context)
         arm();
         return;
     }
-    f->windows[f->window_count] = (struct wire_window){s->word, 0, WIRE_WINDOW_OPEN};
+    f->windows[f->window_count] = (struct wire_window){s->word, 0};
     arm();
     s->is_open = 1;
     s->pushed_flags = (uint32_t)pushes_flags(g);

@@ -98,11 +98,9 @@ struct wire_samples {
 #define WIRE_WINDOWS_MAGIC 0x314e49574c4f544du /* "MTOLWIN1" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 struct wire_window {
-    uint64_t first;     /* its first word in data */
-    uint32_t steps;     /* instructions */
-    uint32_t end;       /* WIRE_WINDOW_*: why it ended */
+    uint64_t first; /* its first word in data */
+    uint64_t steps; /* instructions */
 };
-enum { WIRE_WINDOW_OPEN, WIRE_WINDOW_FULL, WIRE_WINDOW_GUARD /* a system call or other instruction that it must not pass */ };
 struct wire_windows {
     uint64_t magic;
     uint64_t capacity;     /* words of data */
