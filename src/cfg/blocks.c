@@ -24,8 +24,11 @@ static void refuse_run_off(struct build *b)
         struct cfg_func *f = &b->c->funcs.data[k];
         if (f->reason != CFG_REASON_OK || !f->insn_count)
             continue;
-        const struct x86_insn *last = cfg_shape(b->c, f->insn_first + f->insn_count - 1);
+        uint32_t end = f->insn_first + f->insn_count - 1;
+        const struct x86_insn *last = cfg_shape(b->c, end);
         bool call = last->kind == X86_CALL || last->kind == X86_CALL_IND; /* of a function that does not return */
+        if (cfg_is_gap_func(f)) /* where it ends is found, not described */
+            call &= (b->marks[end] & MARK_NORETURN) != 0;
         if (falls_through(last) && !call && !is_trailing_padding(b, f))
             refuse(f, CFG_REASON_RUNS_OFF);
     }

@@ -7,19 +7,24 @@
 #include <assert.h>
 #include <stdlib.h>
 
+void index_free(struct cfg_index *x)
+{
+    if (!x)
+        return;
+    free(x->bit_first);
+    free(x->bits);
+    free(x->rank);
+    free(x->step_func);
+    free(x->leads);
+    free(x->lead_rank);
+    free(x);
+}
+
 void cfg_free(struct cfg *c)
 {
     if (!c)
         return;
-    if (c->index) {
-        free(c->index->bit_first);
-        free(c->index->bits);
-        free(c->index->rank);
-        free(c->index->step_func);
-        free(c->index->leads);
-        free(c->index->lead_rank);
-        free(c->index);
-    }
+    index_free(c->index);
     VEC_FREE(&c->funcs);
     VEC_FREE(&c->insns);
     VEC_FREE(&c->blocks);
@@ -81,9 +86,11 @@ static int build_all(struct build *b)
     return 0;
 }
 
-int cfg_build(const struct image *img, struct cfg **out)
+int cfg_build(const struct image *img, struct cfg **out) { return cfg_build_seen(img, NULL, 0, out); }
+
+int cfg_build_seen(const struct image *img, const uint64_t *seen, size_t seen_count, struct cfg **out)
 {
-    struct build b = {.img = img, .c = xmalloc(sizeof *b.c)};
+    struct build b = {.img = img, .c = xmalloc(sizeof *b.c), .seen = seen, .seen_count = seen_count};
     b.c->img = img;
     *out = NULL;
     int rc = image_unwind_read(img, &b.c->unwind);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cfg: a module's functions, basic blocks, edges, jump tables and natural loops, as flat arrays with 32-bit ids.
- * Functions come from .eh_frame FDEs (then symbols name them); a function is swept linearly. Any doubt refuses the
+ * Functions come from .eh_frame FDEs (then symbols name them), and from what is certain to be code beside them; a function
+ * is swept linearly. Any doubt refuses the
  * function (status says why); nothing is guessed.
  */
 #ifndef MTOOL_CFG_H
@@ -41,7 +42,7 @@ extern const char *const cfg_reason_text[CFG_REASON_COUNT];
 struct cfg_func {
     uint64_t addr;
     uint32_t size; /* bytes */
-    uint32_t fde;  /* index into unwind.fdes; ID_NONE: found by other means (PLT stubs) */
+    uint32_t fde;  /* index into unwind.fdes; ID_NONE: found by other means (PLT stubs, gaps.c) */
     uint32_t insn_first, insn_count, block_first, block_count; /* contiguous, in address order */
     uint32_t loop_first, loop_count;
     uint16_t reason; /* enum cfg_reason; OK: may be rewritten */
@@ -160,6 +161,12 @@ struct cfg { /* arrays on the heap, owned by the cfg; all sorted by address */
 /* build.c and the files it calls: builds it all. 0, or -1 after one line. Only functions with reason OK have blocks; all
  * have instructions, except the overlapping ones (none) and the undecodable ones (those before the first bad byte). */
 int cfg_build(const struct image *img, struct cfg **out);
+/* The same with addresses at which a run was seen to execute an instruction (sampled program counters; any others are
+ * passed over): functions without unwind description, which are otherwise found only where code that is known calls or
+ * jumps to them, are then found where something holds their address, too. */
+int cfg_build_seen(const struct image *img, const uint64_t *seen, size_t seen_count, struct cfg **out);
+/* Described by nothing in the unwind tables, and found nevertheless. */
+static inline bool cfg_is_gap_func(const struct cfg_func *f) { return f->fde == ID_NONE && !f->is_plt; }
 void cfg_free(struct cfg *c);
 uint32_t cfg_func_at(const struct cfg *c, uint64_t addr);   /* function whose range holds addr, or ID_NONE */
 uint32_t cfg_block_at(const struct cfg *c, uint64_t addr);  /* block whose range holds addr, or ID_NONE */

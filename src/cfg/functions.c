@@ -205,14 +205,9 @@ void index_leaders(struct cfg *c)
     rank_bits(x->leads, c->insns.len / 64 + 1, x->lead_rank);
 }
 
-/* needs: image, unwind. fills: funcs, insns, index. */
-int build_functions(struct build *b)
+/* Functions to instructions and the index. */
+static int decode_functions(struct cfg *c)
 {
-    struct cfg *c = b->c;
-    add_fde_functions(c);
-    for (size_t i = 0; i < c->img->section_count; i++)
-        if (is_plt_section(&c->img->sections[i]))
-            add_plt_stubs(c, &c->img->sections[i]);
     if (c->funcs.len)
         qsort(c->funcs.data, c->funcs.len, sizeof *c->funcs.data, by_addr);
     refuse_overlaps(c);
@@ -230,6 +225,32 @@ int build_functions(struct build *b)
     if (c->funcs.len)
         index_functions(c);
     return 0;
+}
+
+/* Back to functions without instructions. */
+static void forget_instructions(struct cfg *c)
+{
+    VEC_FREE(&c->insns);
+    index_free(c->index);
+    c->index = NULL;
+    for (size_t f = 0; f < c->funcs.len; f++)
+        c->funcs.data[f].insn_first = c->funcs.data[f].insn_count = 0;
+}
+
+/* needs: image, unwind. fills: funcs, insns, index. */
+int build_functions(struct build *b)
+{
+    struct cfg *c = b->c;
+    add_fde_functions(c);
+    for (size_t i = 0; i < c->img->section_count; i++)
+        if (is_plt_section(&c->img->sections[i]))
+            add_plt_stubs(c, &c->img->sections[i]);
+    if (decode_functions(c) < 0)
+        return -1;
+    if (!c->funcs.len || !find_gap_functions(b))
+        return 0;
+    forget_instructions(c);
+    return decode_functions(c);
 }
 
 /* ---- look-ups ---- */

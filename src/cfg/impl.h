@@ -84,6 +84,8 @@ struct jump_group {
 struct build {
     struct cfg *c;
     const struct image *img;
+    const uint64_t *seen; /* see cfg_build_seen */
+    size_t seen_count;
     VEC(struct holder) holders; /* words of data that hold addresses inside functions */
     uint8_t *marks;       /* [insns.len] enum mark */
     uint8_t *entry_known; /* [funcs.len]: a call, pointer or symbol names its entry */
@@ -98,6 +100,12 @@ struct build {
     struct map groups_to; /* target instruction -> list of groups */
     VEC(struct link) links;
 };
+
+/* build.c */
+void index_free(struct cfg_index *x);
+
+/* gaps.c */
+bool find_gap_functions(struct build *b);
 
 /* functions.c */
 int build_functions(struct build *b);

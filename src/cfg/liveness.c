@@ -20,19 +20,25 @@ static uint8_t flags_into(const struct cfg *c, uint32_t call)
     return g == ID_NONE ? 0 : c->crossing[g].in;
 }
 
+/* Assembly without unwind description need not keep to any convention: it may hand flags to whomever. */
+static uint8_t flags_leaving(const struct cfg *c, const struct cfg_block *b)
+{
+    return cfg_is_gap_func(&c->funcs.data[b->func]) ? X86_ALL_FLAGS : 0;
+}
+
 static struct live before(const struct cfg *c, const struct cfg_block *b, uint32_t insn, struct live after)
 {
     const struct x86_insn *i = cfg_shape(c, insn);
     switch ((enum x86_kind)i->kind) {
     case X86_CALL:
-        return (struct live){flags_into(c, insn), 0xffff};
+        return (struct live){flags_into(c, insn) | flags_leaving(c, b), 0xffff};
     case X86_RET:
-        return (struct live){c->crossing ? c->crossing[b->func].out : 0, 0xffff};
+        return (struct live){(c->crossing ? c->crossing[b->func].out : 0) | flags_leaving(c, b), 0xffff};
     case X86_CALL_IND:
     case X86_TRAP:
-        return (struct live){0, 0xffff};
+        return (struct live){flags_leaving(c, b), 0xffff};
     case X86_JMP_IND:
-        return (struct live){0, (uint16_t)(after.regs | i->gpr_read)};
+        return (struct live){flags_leaving(c, b), (uint16_t)(after.regs | i->gpr_read)};
     default:
         break;
     }

@@ -3,6 +3,7 @@
 #include "cmd/profile.h"
 
 enum { PROCESSES_SHOWN = 20, COMMAND_SHOWN_BYTES = 100 };
+enum { SEEN_HZ = 499 }; /* how often a look is taken at what the program executes, for later copies */
 
 static int count(struct profile *p, const struct cmd_args *a)
 {
@@ -10,10 +11,12 @@ static int count(struct profile *p, const struct cmd_args *a)
     if (rc || (rc = profile_copies(p)))
         return rc;
     struct launch_options opt = profile_counted_options(p);
+    opt.sample_hz = SEEN_HZ;
     struct launch_result *run = NULL;
     if ((rc = profile_run(p, &opt, true, &run)))
         return rc;
     launch_remember_modules(p->program);
+    launch_see(p->program, run);
     if (a->follow)
         profile_take_processes(p, run);
     else

@@ -78,6 +78,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     if (rc)
         return rc;
     launch_remember_modules(p->program);
+    launch_see(p->program, *sampled); /* before there are copies: what they need to know */
     if (!a->follow)
         profile_warn_executed(*sampled);
     size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;

@@ -79,6 +79,11 @@ int launch_remember_modules(const struct launch_program *p); /* for the next run
 void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
                   uint64_t instructions);
 
+/* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the same
+ * modules. Reports nothing: without it less is counted. */
+struct launch_result;
+void launch_see(const struct launch_program *p, const struct launch_result *run);
+
 /* ---- run.c ---- */
 
 enum launch_mode {
@@ -139,7 +144,7 @@ struct launch_result {
     struct launch_process *each; /* in order of time; none unless followed */
     size_t each_count;
     bool not_followed;    /* asked for, but the kernel or the mode does not allow it */
-    /* LAUNCH_SAMPLED */
+    /* LAUNCH_SAMPLED; LAUNCH_COUNT too, if it was sampled from outside (sample_hz): addresses in a copy that the original has not are as in the copy */
     enum launch_sampler sampler;
     const char *sampler_note; /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
     struct launch_sample *samples; /* sorted by module, then address; their counts add up to samples_all */
@@ -156,7 +161,7 @@ struct launch_result {
 struct launch_options {
     enum launch_how how;
     enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
-    double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick */
+    double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
     bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;   /* with follow */
     void *ctx;                  /* for each */

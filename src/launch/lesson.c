@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What counted runs of a program taught about its modules, kept under file_cache_dir()/lessons, a file for each program
- * and module: a library is used in another way by another program. Knows nothing of what a lesson says. */
+ * and module: a library is used in another way by another program. And, by module only, which code without unwind tables
+ * any run was seen to execute. Knows nothing of what either says. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -22,15 +24,49 @@ static const char *lesson_path(const struct launch_program *p, size_t module)
     return arena_printf(p->arena, "%s/%s-%s", lessons_dir(p->arena), p->key, id.key);
 }
 
+/* NULL likewise. */
+static const char *seen_path(const struct launch_program *p, size_t module)
+{
+    struct identity id;
+    if (!identity_known(p->arena, p->modules[module].path, &id))
+        return NULL;
+    return arena_printf(p->arena, "%s/seen-%s", lessons_dir(p->arena), id.key);
+}
+
+static const char *if_there(const char *path)
+{
+    if (!path || !file_exists(path))
+        return NULL;
+    utimensat(AT_FDCWD, path, NULL, 0); /* used now */
+    return path;
+}
+
 struct rewrite_options lesson_taken(const struct launch_program *p, size_t module, const struct rewrite_options *opt)
 {
     struct rewrite_options own = *opt;
-    const char *path = opt->plan == REWRITE_COUNT ? lesson_path(p, module) : NULL;
-    if (!path || !file_exists(path))
+    if (opt->plan != REWRITE_COUNT)
         return own;
-    own.lesson = path;
-    utimensat(AT_FDCWD, path, NULL, 0); /* used now */
+    own.lesson = if_there(lesson_path(p, module));
+    own.seen = if_there(seen_path(p, module));
     return own;
+}
+
+void launch_see(const struct launch_program *p, const struct launch_result *run)
+{
+    struct rewrite_sample *s = ARENA_ARRAY(p->arena, struct rewrite_sample, run->sample_count + 1);
+    for (size_t first = 0, end; first < run->sample_count; first = end) { /* sorted by module */
+        size_t n = 0;
+        uint32_t module = run->samples[first].module;
+        for (end = first; end < run->sample_count && run->samples[end].module == module; end++)
+            s[n++] = (struct rewrite_sample){run->samples[end].vaddr, run->samples[end].count};
+        bool is_other = module == ID_NONE || module >= p->module_count || p->modules[module].other_program || p->modules[module].is_interp;
+        struct identity id;
+        bool is_known = !is_other && identity_read(p->arena, p->modules[module].path, &id) == 0;
+        const char *path = is_known ? seen_path(p, module) : NULL;
+        if (path && file_make_dirs(lessons_dir(p->arena), 0700) == 0 &&
+            rewrite_seen_write(p->modules[module].path, s, n, run->samples_user, path) < 0)
+            diag_debug(1, "%s: cannot be written: %s", path, strerror(errno));
+    }
 }
 
 void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
@@ -39,7 +75,11 @@ void launch_learn(const struct launch_program *p, size_t module, const struct re
     const char *path = lesson_path(p, module);
     char id[33];
     uint64_t before = 0;
-    if (!path || (rewrite_lesson_id(path, id, &before) && before > INSTRUCTIONS_ENOUGH))
+    if (!path)
+        return;
+    if (!rewrite_lesson_fits(path, m) || !rewrite_lesson_id(path, id, &before))
+        before = 0;
+    if (before > INSTRUCTIONS_ENOUGH)
         return;
     uint64_t least = max_u64(INSTRUCTIONS_LEAST, TIMES_MORE * before);
     if (instructions >= least && file_make_dirs(lessons_dir(p->arena), 0700) == 0)

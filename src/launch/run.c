@@ -72,7 +72,8 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
     bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH && access(WIRE_FOLLOW_PATH, F_OK) == 0;
     s.mode = opt->mode;
-    s.watch = WATCH_MAPS;
+    s.watch = opt->sample_hz > 0 && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
+    s.hertz = opt->sample_hz;
     if (counters_open(&c, p, follows) < 0)
         return -1;
     if (c.header) {

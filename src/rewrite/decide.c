@@ -44,24 +44,53 @@ static bool has_target(const struct x86_insn *i)
            i->kind == X86_CALL;
 }
 
-/* Code that cannot be decoded or belongs to no function: any byte could start a branch, so each that looks like one is
- * taken for one. Too many landings only cost a few entry jumps. */
-static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
+enum { DOUBT_BYTES = 128 }; /* around bytes that are no instruction; further on the cuts between instructions are right again */
+
+/* Any byte could start a short branch. */
+static void land_short(struct landings *l, const uint8_t *p, uint64_t lo, uint64_t hi)
 {
-    const uint8_t *p = image_at(img, lo, hi - lo);
-    for (uint64_t a = lo; p && a < hi; a++, p++) {
-        uint64_t left = hi - a;
-        int32_t rel;
-        if (left >= 2 && (*p == 0xeb || (*p & 0xf0) == 0x70 || (*p >= 0xe0 && *p <= 0xe3)))
+    for (uint64_t a = lo; a + 2 <= hi; a++, p++)
+        if (*p == 0xeb || (*p & 0xf0) == 0x70 || (*p >= 0xe0 && *p <= 0xe3))
             land(l, a + 2 + (uint64_t)(int64_t)(int8_t)p[1]);
-        if (left >= 5 && (*p == 0xe8 || *p == 0xe9)) {
+}
+
+static void land_long(struct landings *l, const uint8_t *p, uint64_t lo, uint64_t hi)
+{
+    for (uint64_t a = lo; a + 5 <= hi; a++, p++) {
+        int32_t rel;
+        if (*p == 0xe8 || *p == 0xe9) {
             memcpy(&rel, p + 1, 4);
             land(l, a + 5 + (uint64_t)(int64_t)rel);
         }
-        if (left >= 6 && *p == 0x0f && (p[1] & 0xf0) == 0x80) {
+        if (a + 6 <= hi && *p == 0x0f && (p[1] & 0xf0) == 0x80) {
             memcpy(&rel, p + 2, 4);
             land(l, a + 6 + (uint64_t)(int64_t)rel);
         }
+    }
+}
+
+/* Code that belongs to no function, or not to be decoded: each byte that looks like the start of a branch is taken for one,
+ * since too many landings only cost a few entry jumps. Short ones, which would be everywhere, are looked for where
+ * instructions start, and near bytes that are none. */
+static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
+{
+    const uint8_t *p = image_at(img, lo, hi - lo);
+    uint64_t done = lo; /* short ones from any byte before it */
+    struct x86_insn i;
+    if (!p)
+        return;
+    land_long(l, p, lo, hi);
+    for (uint64_t a = lo; a < hi;) {
+        if (x86_decode(p + (a - lo), hi - a, a, &i)) {
+            if (has_target(&i))
+                land(l, i.target);
+            a += i.len;
+            continue;
+        }
+        uint64_t from = max_u64(done, a - lo > DOUBT_BYTES ? a - DOUBT_BYTES : lo);
+        done = min_u64(hi, a + DOUBT_BYTES);
+        land_short(l, p + (from - lo), from, done);
+        a++;
     }
 }
 
@@ -184,6 +213,7 @@ static void find_edits(void *ctx, size_t first, size_t end)
     struct rw *w = ctx;
     for (uint32_t f = (uint32_t)first; f < end; f++) {
         const struct cfg_func *fn = &w->cfg->funcs.data[f];
+        w->funcs[f].edits_return = fn->reason == CFG_REASON_RETURN;
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
             w->funcs[f].edits_return |= edits_return(w, fn, i);
     }
@@ -233,11 +263,12 @@ static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
     return lo < w->img->reloc_count && w->img->relocs[lo].addr < fn->addr + fn->size;
 }
 
-/* A jump from an address inside moved function f to the copy of the block there, if there is one and the jump fits. */
+/* A jump from an address inside moved function f to the copy of the block there, if there is one and the jump fits. Not
+ * in what no unwind table describes: nothing proves that what stands at an address that is held there is code. */
 static void patch_inside(struct rw *w, const struct landings *l, uint32_t f, uint64_t addr)
 {
     uint32_t b = cfg_block_start(w->cfg, addr);
-    if (b == ID_NONE || patch_fits(w, l, &w->cfg->funcs.data[f], addr) != CFG_REASON_OK ||
+    if (b == ID_NONE || cfg_is_gap_func(&w->cfg->funcs.data[f]) || patch_fits(w, l, &w->cfg->funcs.data[f], addr) != CFG_REASON_OK ||
         !(w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN))
         return;
     struct rw_patch p = {addr, b};
@@ -321,11 +352,13 @@ static bool round_of_refusals(struct rw *w, struct landings *l)
     return any;
 }
 
-/* A PLT stub needs no description: no call stands in it. */
+/* What had no description gets none: neither the original nor its copy can be unwound through. */
 static bool can_unwind(const struct rw *w, const struct cfg_func *fn)
 {
     const struct image_unwind *u = &w->cfg->unwind;
-    return fn->fde != ID_NONE && u->fdes[fn->fde].addr == fn->addr && u->fdes[fn->fde].len_bytes == fn->size &&
+    if (fn->fde == ID_NONE)
+        return true;
+    return u->fdes[fn->fde].addr == fn->addr && u->fdes[fn->fde].len_bytes == fn->size &&
            image_unwind_can_move(w->img, u, fn->fde);
 }
 
@@ -448,6 +481,11 @@ void rw_decide(struct rw *w)
     for (size_t i = 0; i < c->mid_targets.len; i++) {
         land(&l, c->mid_targets.data[i]);
         uint32_t f = cfg_func_at(c, c->mid_targets.data[i]);
+        if (f != ID_NONE)
+            w->funcs[f].may_run = true;
+    }
+    for (size_t i = 0; i < c->outside_targets.len; i++) {
+        uint32_t f = cfg_func_at(c, c->outside_targets.data[i]);
         if (f != ID_NONE)
             w->funcs[f].may_run = true;
     }

@@ -157,6 +157,7 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
     return e->kind != CFG_EDGE_OUT && e->kind != CFG_EDGE_RETURN && rw_block_moved(w, e->to);
 }
 
+int rw_build_cfg(struct rw *w); /* seen.c: the cfg, with what runs were seen to execute. As cfg_build */
 void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);

@@ -65,6 +65,12 @@ bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions)
     return true;
 }
 
+bool rewrite_lesson_fits(const char *path, const struct rewrite_map *m)
+{
+    struct header h;
+    return read_header(path, &h) && h.blocks == m->cfg->blocks.len && h.edges == m->cfg->edges.len;
+}
+
 int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path)
 {
     const struct cfg *c = m->cfg;

@@ -9,17 +9,18 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-32" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-33" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
     struct strbuf s = {0};
-    char lesson[33] = "";
+    char lesson[33] = "", seen[33] = "";
     uint64_t instructions;
+    rewrite_seen_id(w->opt->seen, seen);
     if (w->opt->lesson && !rewrite_lesson_id(w->opt->lesson, lesson, &instructions))
         lesson[0] = 0;
-    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s", REWRITE_FORMAT, w->img->key,
-               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson);
+    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s seen %s", REWRITE_FORMAT, w->img->key,
+               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson, seen);
     char hex[33];
     file_hash_hex(s.data, s.len, hex);
     for (int i = 0; i < 16; i++) {
@@ -101,7 +102,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     double t = time_now_s();
     if (w->img->vaddr_hi - w->img->vaddr_lo > INT32_MAX) /* first: memory for facts about addresses goes by this */
         return refuse_too_large(w);
-    if (timed("cfg", cfg_build(w->img, &w->cfg), &t) < 0)
+    if (timed("cfg", rw_build_cfg(w), &t) < 0)
         return -1;
     for (;;) {
         w->arena = arena_new();

@@ -25,6 +25,7 @@ struct rewrite_options {
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
     const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
+    const char *seen;   /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
 };
 
 struct rewrite_stats {
@@ -51,6 +52,19 @@ struct rewrite_map;
 int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path);
 /* What tells this lesson from others, and how many instructions taught it. False if there is none. */
 bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions);
+/* Has it as many blocks and edges? Else it is of a copy that knew of fewer functions, and of no use. */
+bool rewrite_lesson_fits(const char *path, const struct rewrite_map *m);
+
+/* ---- seen.c: code that no unwind table describes and runs were seen to execute ---- */
+
+struct rewrite_sample {
+    uint64_t addr; /* in the file IN */
+    uint64_t count;
+};
+/* Adds to PATH what of the samples is code of IN that its unwind tables do not describe, if that is new and worth making
+ * another copy: `all` samples were taken in the run. 0, or -1 with errno. */
+int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all, const char *path);
+bool rewrite_seen_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
 
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 

@@ -153,7 +153,7 @@ int rw_unwind(struct rw *w)
     group_stubs_by_func(&states);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        if (!w->funcs[f].is_moved)
+        if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
         size_t before = states.all.len;
         note_func(&states, f);

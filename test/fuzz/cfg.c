@@ -45,6 +45,26 @@ static void use(const struct cfg *c, bool is_printed)
     save_and_load(c);
 }
 
+/* Code without unwind description: with some addresses that a run might have executed, right or wrong. */
+static void build_seen(const struct image *img, uint64_t seed)
+{
+    enum { SEEN = 24 };
+    uint64_t seen[SEEN];
+    size_t n = 0;
+    struct cfg *c;
+    for (size_t k = 0; k < img->section_count && n < SEEN; k++) {
+        const struct image_section *s = &img->sections[k];
+        for (; s->size && image_is_code(img, s->addr) && n < SEEN && (n + 1) % 8; n++)
+            seen[n] = s->addr + (seed = seed * 6364136223846793005u + 1442695040888963407u) / 3 % s->size;
+    }
+    if (cfg_build_seen(img, seen, n, &c) < 0)
+        return;
+    cfg_check(c);
+    for (size_t f = 0; f + 1 < c->funcs.len; f++)
+        FUZZ_CHECK(!cfg_is_gap_func(&c->funcs.data[f]) || c->funcs.data[f].addr + c->funcs.data[f].size <= c->funcs.data[f + 1].addr);
+    cfg_free(c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct image *img;
@@ -59,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     } else {
         use(c, fuzz_hash(bytes, len) % 32 == 0);
         cfg_free(c);
+        build_seen(img, fuzz_hash(bytes, len));
     }
     image_close(img);
     return 0;
