@@ -256,8 +256,9 @@ static bool begins_as_function(const struct gap *gap, uint64_t addr)
         if (!gap_decode(gap, addr, &i))
             return false;
         uint16_t reads = i.gpr_read;
-        if (i.op == X86_OP_XOR && !i.loads && !i.stores && reads == i.gpr_written && !(reads & (reads - 1)))
-            reads = 0; /* a register cleared */
+        bool clears = i.op == X86_OP_XOR && reads == i.gpr_written && !(reads & (reads - 1));
+        if (!i.loads && !i.stores && (clears || (i.op == X86_OP_MOV && i.imm_len)))
+            reads = 0; /* part of a register may be set, too */
         if ((reads & (uint16_t)~known && !is_save(gap, &i)) || (i.flags_read & ~flags))
             return false;
         if (ends_block(&i))

@@ -150,9 +150,11 @@ int rw_unwind(struct rw *w)
     VEC(struct image_moved_func) moved = {0};
     VEC(uint32_t) ids = {0};
     struct states states = {.w = w};
+    bool any = false; /* is moved */
     group_stubs_by_func(&states);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
+        any |= w->funcs[f].is_moved && (!cfg_is_gap_func(fn) || c->unwind.fde_count);
         if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
         size_t before = states.all.len;
@@ -169,7 +171,7 @@ int rw_unwind(struct rw *w)
     size_t bad = 0;
     bool *bad_each = xmalloc(moved.len + 1);
     int rc = 0;
-    if (moved.len)
+    if (any)
         rc = image_unwind_emit(w->img, &c->unwind, moved.data, moved.len, map_addr, w, first, &out, &at_lsda, &at_frame,
                                &at_hdr, &bad, bad_each);
     if (rc < 0) {
@@ -177,7 +179,7 @@ int rw_unwind(struct rw *w)
         for (size_t i = 0; i < ids.len; i++)
             if (bad_each[i])
                 c->funcs.data[ids.data[i]].reason = CFG_REASON_UNWIND;
-    } else if (moved.len) {
+    } else if (any) {
         static const char zero[64];
         const struct strbuf *parts[3] = {&out.lsda, &out.frame, &out.hdr};
         uint64_t at[3] = {at_lsda, at_frame, at_hdr};
