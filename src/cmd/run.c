@@ -2,6 +2,7 @@
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
 #include "cmd/profile.h"
+#include "replay/replay.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -99,11 +100,11 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
-/* A single step takes thousands of cycles: there are so many that they take about as long as the program itself. */
+/* A single step takes thousands of cycles: there are so many that they take no longer than the program itself. */
 static int take_windows(struct profile *p, const struct times *t, struct launch_result **out)
 {
     double user_s = t->user[0], steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, user_s * STEPS_A_SECOND));
-    struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS};
+    struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS, .plan = replay_plan};
     o.window_most = (uint32_t)(steps / WINDOW_STEPS);
     o.window_interval_s = user_s / (o.window_most + 1);
     int rc = profile_run(p, &o, false, out);
@@ -116,7 +117,8 @@ static void put_windows(struct profile *p, const struct launch_result *taken, st
 {
     struct prof_input_window *w = ARENA_ARRAY(p->result->arena, struct prof_input_window, taken->window_count + 1);
     for (size_t i = 0; i < taken->window_count; i++)
-        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps};
+        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps, taken->windows[i].slice_count,
+                                          taken->windows[i].slices};
     in->windows = w;
     in->window_count = taken->window_count;
 }

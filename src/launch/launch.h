@@ -97,13 +97,16 @@ enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child
 
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS };
 
-/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 12
+/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 11
  * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
 struct launch_window {
     const uint64_t *words;
-    uint32_t steps;
+    uint32_t steps, slice_count;
+    const struct wire_slice *slices; /* replayed, or not */
 };
-#define LAUNCH_STEP_UNKNOWN 0xffffffffffffu
+/* Chooses slices of a window that was just recorded, while the program runs: fills w->slice[window] and w->slice_count. */
+typedef void (*launch_plan)(struct wire_windows *w, uint32_t window);
+#define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
 #define LAUNCH_STEP_VADDR(address) ((address)&0xfffffffffu)
 
@@ -167,6 +170,7 @@ struct launch_options {
     void *ctx;                  /* for each */
     uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
     double window_interval_s;   /* mean processor time between them */
+    launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };

@@ -166,6 +166,9 @@ void tally_add(struct tally *to, const struct tally *t)
     to->cycles += t->cycles;
     to->branch_cycles += t->branch_cycles;
     to->cycles_var += t->cycles_var;
+    to->simulated += t->simulated;
+    to->replayed += t->replayed;
+    to->replayed_off += t->replayed_off;
 }
 
 static struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number)
@@ -180,7 +183,13 @@ static struct tally tally_of_block(const struct join *j, const struct cfg_block 
     return t;
 }
 
-static void set_variance(struct tally *t, double err) { t->cycles_var = t->cycles * err * t->cycles * err; }
+static void set_errors(struct tally *t, double drawn, const struct join_replay *r)
+{
+    t->cycles_var = t->cycles * drawn * t->cycles * drawn;
+    t->simulated = r->factor > 0 ? t->cycles / r->factor : t->cycles;
+    t->replayed = r->factor > 0 ? t->cycles : 0;
+    t->replayed_off = t->replayed * r->error;
+}
 
 static void sum_upwards(struct join *j, const struct join_module *m)
 {
@@ -189,14 +198,14 @@ static void sum_upwards(struct join *j, const struct join_module *m)
         struct join_loop *loop = &j->loops[m->loop_base + l];
         if (loop->self.instructions == 0 && loop->self.samples == 0)
             continue;
-        set_variance(&loop->self, loop->cycles_err);
+        set_errors(&loop->self, loop->cycles_err, &loop->replay);
         for (uint32_t up = l; up != ID_NONE; up = c->loops.data[up].parent)
             tally_add(&j->loops[m->loop_base + up].incl, &loop->self);
         tally_add(&j->funcs[m->func_base + c->loops.data[l].func].incl, &loop->self);
     }
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         struct join_func *func = &j->funcs[m->func_base + f];
-        set_variance(&func->self, func->cycles_err);
+        set_errors(&func->self, func->cycles_err, &func->replay);
         tally_add(&func->incl, &func->self);
     }
 }

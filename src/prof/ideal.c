@@ -65,9 +65,8 @@ void ideal_prepare(struct join *j)
 /* predicted = true * (1 + error), error within bias +- spread. The figure itself is never moved by the bias, so that it
  * stays the sum of what was simulated; the interval reaches further to the side where the truth is likelier. Code that
  * needs the whole width of a core is slowed by a neighbour in proportion, other code less: up to there it is open. */
-static struct prof_interval with_error(const struct join *j, double seconds, double spread)
+static struct prof_interval with_error(const struct join *j, double seconds, double bias, double spread)
 {
-    double bias = j->model_error.bias;
     double low = seconds / (1 + bias + spread), high = seconds / fmax(0.25, 1 + bias - spread) / j->core_share;
     return (struct prof_interval){seconds, fmin(low, seconds), fmax(high, seconds)};
 }
@@ -80,12 +79,39 @@ static double around_bias(const struct join *j, double quantile)
 
 static bool is_known(const struct join *j) { return j->cycles && j->core_hz > 0; }
 
+/* Where replays vouch for the figure, their error stands in place of the model's. */
 struct prof_interval ideal_of(const struct join *j, const struct tally *t)
 {
     if (!is_known(j))
         return stats_unknown();
-    double drawn = t->cycles > 0 ? Z95 * sqrt(t->cycles_var) / t->cycles : 0;
-    return with_error(j, t->cycles / j->core_hz, hypot(around_bias(j, j->model_error.p90), drawn));
+    if (!(t->cycles > 0))
+        return (struct prof_interval){0, 0, 0};
+    double drawn = Z95 * sqrt(t->cycles_var) / t->cycles, modelled = 1 - t->replayed / t->cycles;
+    double spread = around_bias(j, j->model_error.p90) * modelled + t->replayed_off / t->cycles;
+    return with_error(j, t->cycles / j->core_hz, j->model_error.bias * modelled, hypot(spread, drawn));
+}
+
+struct whole {
+    struct tally all;
+    double modelled, modelled_squares, replayed_squares; /* cycles; (cycles)^2; (cycles they may be off)^2 */
+};
+
+static void add_home(struct whole *w, const struct tally *t)
+{
+    tally_add(&w->all, t);
+    w->modelled += t->cycles - t->replayed;
+    w->modelled_squares += (t->cycles - t->replayed) * (t->cycles - t->replayed);
+    w->replayed_squares += t->replayed_off * t->replayed_off;
+}
+
+static struct whole add_homes(const struct join *j)
+{
+    struct whole w = {.modelled = 0};
+    for (uint32_t l = 0; l < j->loop_count; l++)
+        add_home(&w, &j->loops[l].self);
+    for (uint32_t f = 0; f < j->func_count; f++)
+        add_home(&w, &j->funcs[f].self);
+    return w;
 }
 
 /* Over many loops the model's errors cancel, down to its median error; a program of one loop has that loop's error. */
@@ -93,18 +119,16 @@ struct prof_interval ideal_of_whole(const struct join *j)
 {
     if (!is_known(j))
         return stats_unknown();
-    double cycles = 0, squares = 0, var = 0;
-    for (uint32_t l = 0; l < j->loop_count + j->func_count; l++) {
-        const struct tally *t = l < j->loop_count ? &j->loops[l].self : &j->funcs[l - j->loop_count].self;
-        cycles += t->cycles;
-        squares += t->cycles * t->cycles;
-        var += t->cycles_var;
-    }
+    struct whole w = add_homes(j);
+    double cycles = w.all.cycles;
     if (!(cycles > 0))
         return (struct prof_interval){0, 0, 0};
-    double model =
-        fmax(around_bias(j, j->model_error.median), around_bias(j, j->model_error.p90) * sqrt(squares) / cycles);
-    return with_error(j, cycles / j->core_hz, hypot(model, Z95 * sqrt(var) / cycles));
+    double model = fmax(around_bias(j, j->model_error.median) * w.modelled,
+                        around_bias(j, j->model_error.p90) * sqrt(w.modelled_squares));
+    double spread = sqrt(model * model + w.replayed_squares + Z95 * Z95 * w.all.cycles_var) / cycles;
+    j->r->simulated_user_s = w.all.simulated / j->core_hz;
+    j->r->replayed_share = w.all.replayed / cycles;
+    return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);
 }
 
 /* The model's predictor is not the machine's, and a window is short to learn from: the true cost is taken to lie within half

@@ -17,12 +17,21 @@ struct tally { /* sums over blocks */
     double cycles;     /* ideal */
     double branch_cycles; /* more, for mispredicted branches */
     double cycles_var; /* variance of `cycles` that comes from the windows drawn */
+    double simulated;  /* what the model alone says of `cycles` */
+    double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
+};
+
+struct join_replay { /* what warm replays say of a loop's or function's own code */
+    double factor;   /* replayed over simulated cycles; 0: nothing */
+    double error;    /* of the replayed cycles, as a fraction */
+    double untrained_most; /* branches cost at most so much, as a fraction of the simulated cycles */
 };
 
 struct join_loop {
     struct tally self, incl; /* self: blocks whose innermost loop this is */
     uint64_t entries, iterations;
     double cycles_err; /* of self.cycles by the windows drawn: standard error as a fraction */
+    struct join_replay replay;
     uint32_t object;   /* its own, or ID_NONE */
 };
 
@@ -30,6 +39,7 @@ struct join_func {
     struct tally self, incl; /* self: blocks in no loop */
     uint64_t calls;
     double cycles_err;
+    struct join_replay replay;
     const char *name; /* NULL until asked for */
     uint32_t object;
     bool is_counted;

@@ -112,7 +112,9 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->memory_s = memory_of(o->actual_s, o->ideal_s, branch);
     o->memory_incl_s = memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl));
     o->branch_s = branch.value;
-    o->ideal_method = isnan(o->ideal_s.value) ? NULL : "simulated";
+    o->simulated_s = isnan(o->ideal_s.value) ? NAN : d->self.simulated / j->core_hz;
+    o->replayed_share = isnan(o->ideal_s.value) ? NAN : d->self.cycles > 0 ? d->self.replayed / d->self.cycles : 0;
+    o->ideal_method = isnan(o->ideal_s.value) ? NULL : d->self.replayed > 0 ? "both" : "simulated";
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
     o->extra_cycles_per_memory_op =
         d->self.memory_ops ? o->memory_s.value * j->core_hz / (double)d->self.memory_ops : NAN;

@@ -36,6 +36,8 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
         memory_s; /* self; memory_s = actual - ideal - branch, low end not cut at 0 */
     struct prof_interval ideal_incl_s, actual_incl_s, memory_incl_s; /* with inner loops */
     double branch_s;                                                 /* self, NAN unknown */
+    double simulated_s;    /* what the simulated core alone says of ideal_s */
+    double replayed_share; /* of ideal_s: in code that warm replays vouch for; 0 without --windows */
     const char *ideal_method;                                        /* "simulated", "replayed", "both", NULL */
     const char *actual_method;                                       /* "sampled", "probed", "both", NULL */
     double extra_cycles_per_memory_op;
@@ -116,6 +118,7 @@ struct prof_result {
     } machine;
     struct prof_interval predicted_user_s, actual_user_s, actual_system_s, overhead; /* overhead: fraction */
     struct prof_interval branch_user_s; /* part of predicted: mispredicted branches */
+    double simulated_user_s, replayed_share; /* as in the objects: of predicted without branches and uncounted code */
     uint32_t plain_runs;
     uint64_t samples, samples_lost;
     const char *sampler;     /* text */
@@ -168,10 +171,12 @@ struct prof_input_sample {
     uint32_t module; /* index, ID_NONE outside */
     uint64_t vaddr, count;
 };
+struct wire_slice;
 struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
-                              the upper 12 bits and the address in its file in the lower 36; all ones: in none */
+                              the upper 11 bits and the address in its file in the lower 36; all ones: in none */
     const uint64_t *words;
-    uint32_t steps;
+    uint32_t steps, slice_count;
+    const struct wire_slice *slices; /* replayed, or not */
 };
 struct prof_input {
     const struct prof_input_window *windows;

@@ -22,6 +22,7 @@ struct prof_result *prof_result_new(void)
     r->arena = a;
     r->machine.tsc_hz = r->machine.cycles_per_tsc = NAN;
     r->machine.ideal_error_median = r->machine.ideal_error_p90 = r->machine.ideal_bias = NAN;
+    r->simulated_user_s = r->replayed_share = NAN;
     r->predicted_user_s = r->branch_user_s = r->actual_user_s = r->actual_system_s = r->overhead = unknown;
     r->samples = r->samples_lost = PROF_UNKNOWN;
     r->coverage.functions = r->coverage.functions_rewritten = PROF_UNKNOWN;

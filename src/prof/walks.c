@@ -7,6 +7,7 @@
  * budget is counted in instructions, never in seconds, so that the same input gives the same figures.
  */
 #include "prof/walks.h"
+#include "prof/replays.h"
 #include "prof/windows.h"
 
 #include <math.h>
@@ -28,6 +29,7 @@
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
 #define BRANCHES_SEEN 0.3 /* of the instructions, by windows: less says nothing of the rest */
+#define UNTRAINED_MOST 1.5 /* times what hardly trained branches cost in the second replay */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
@@ -48,6 +50,7 @@ struct walks {
     uint32_t used, most, batches;
     VEC(uint32_t) visited;      /* blocks made ready */
     struct home *homes;         /* loops, then functions */
+    struct replays *replays;    /* NULL: no windows */
     uint64_t steps;             /* instructions played */
     uint64_t spent, spent_most; /* the same with what else costs time, for the budget */
 };
@@ -226,23 +229,32 @@ static void walk_program(struct walks *w)
 
 /* ---- windows of the real stream ---- */
 
-static uint32_t index_of_place(void *ctx, uint64_t place)
+#define VADDR(place) ((place)&0xfffffffffu)
+
+/* ID_NONE: in no block that was executed. */
+static uint32_t block_of_place(const struct walks *w, uint64_t place)
 {
-    struct walks *w = ctx;
     uint32_t module = (uint32_t)(place >> 36);
-    uint64_t vaddr = place & 0xfffffffffu;
     if (module >= w->j->module_count || !w->j->modules[module].cfg)
         return ID_NONE;
     const struct join_module *m = &w->j->modules[module];
-    uint32_t b = cfg_block_at(m->cfg, vaddr);
-    if (b == ID_NONE || w->j->counts[m->block_base + b] == 0 || !make_ready(w, m->block_base + b))
+    uint32_t b = cfg_block_at(m->cfg, VADDR(place));
+    return b == ID_NONE || w->j->counts[m->block_base + b] == 0 ? ID_NONE : m->block_base + b;
+}
+
+static uint32_t index_of_place(void *ctx, uint64_t place)
+{
+    struct walks *w = ctx;
+    uint32_t b = block_of_place(w, place);
+    if (b == ID_NONE || !make_ready(w, b))
         return ID_NONE;
-    uint32_t first = w->first[m->block_base + b];
-    for (uint32_t i = first; i < first + m->cfg->blocks.data[b].insn_count; i++)
-        if (w->table[i].addr == vaddr)
+    for (uint32_t i = w->first[b]; i < w->first[b] + walk_block(w->j, b)->insn_count; i++)
+        if (w->table[i].addr == VADDR(place))
             return i;
     return ID_NONE;
 }
+
+static uint32_t home_of_place(void *ctx, uint64_t place) { return home_of(ctx, block_of_place(ctx, place)); }
 
 static void walk_windows(struct walks *w)
 {
@@ -251,7 +263,11 @@ static void walk_windows(struct walks *w)
         return;
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
     p.predictor = sim_predictor_new();
+    w->replays = replays_new(home_of_place, w);
+    for (size_t i = 0; i < w->j->in->window_count; i++)
+        replays_see(w->replays, &w->j->in->windows[i]);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
+        replays_add(w->replays, &p, &w->j->in->windows[i]);
         uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);
         w->steps += played, w->spent += played;
         end_batch(w);
@@ -438,6 +454,43 @@ static void set_errors(struct walks *w, const struct average *homes)
     }
 }
 
+static struct join_replay *home_replay(struct walks *w, uint32_t home)
+{
+    return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
+}
+
+/* What is left of each home's branch part where the second replay, whose branches were hardly trained, bounds it. */
+static double *branch_parts(const struct walks *w, const struct join_replay *told, uint32_t count)
+{
+    double *part = ARENA_ARRAY(w->j->scratch, double, count + 1), *simulated = ARENA_ARRAY(w->j->scratch, double, count + 1);
+    for (uint32_t i = 0; w->j->branch_cycles && i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
+        part[h] += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
+        simulated[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
+    }
+    for (uint32_t h = 0; h < count; h++)
+        part[h] = part[h] > 0 ? fmin(1, UNTRAINED_MOST * told[h].untrained_most * simulated[h] / part[h]) : 1;
+    return part;
+}
+
+static void take_replays(struct walks *w)
+{
+    uint32_t count = w->j->loop_count + w->j->func_count;
+    struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
+    replays_tell(w->replays, w->core, w->j->model_error.p90, count, told);
+    double *part = branch_parts(w, told, count);
+    for (uint32_t h = 0; h < count; h++)
+        *home_replay(w, h) = told[h];
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
+        if (!(told[h].factor > 0))
+            continue;
+        w->j->cycles[block] *= (float)told[h].factor;
+        if (w->j->branch_cycles)
+            w->j->branch_cycles[block] *= (float)part[h];
+    }
+}
+
 static bool take_results(struct walks *w)
 {
     struct average whole = {0};
@@ -450,6 +503,8 @@ static bool take_results(struct walks *w)
         set_errors(w, homes);
         if (w->branchy)
             take_branches(w);
+        if (w->replays)
+            take_replays(w);
         double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
         if (unseen > 0.02)
             prof_warn(w->j->r, PROF_WARN_MODEL_COVERAGE,
@@ -521,6 +576,8 @@ void walks_free(struct walks *w)
         return;
     sim_core_free(w->core);
     sim_core_free(w->branchy);
+    if (w->replays)
+        replays_free(w->replays);
     free(w->table);
     free(w->first);
     free(w->homes);

@@ -9,7 +9,7 @@
 
 #include "wire/wire.h"
 
-#define STEP_UNKNOWN 0xffffffffffffu
+#define STEP_UNKNOWN WIRE_STEP_ADDRESS
 
 struct reader { /* of the words of a window; turns of a repeated string instruction are one step */
     const uint64_t *at;
@@ -22,7 +22,7 @@ static bool read_step(struct reader *r)
     if (!r->left)
         return false;
     r->left--;
-    r->address = wire_step_next(&r->at, r->regs);
+    r->address = wire_step_next(&r->at, r->regs, NULL);
     return true;
 }
 
@@ -69,4 +69,24 @@ uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t st
         lost = !sim_insn_is_branch(&p->table[index]) && r.address != from + p->table[index].len;
     }
     return played;
+}
+
+bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
+                  void (*each)(void *ctx, uint32_t index, uint64_t place), void *ctx)
+{
+    struct reader r = {.at = w->words, .left = w->steps};
+    bool more = read_step(&r);
+    for (uint64_t k = 0; more && k < first; k++)
+        more = read_step(&r);
+    for (uint64_t k = first; more && k < last;) {
+        uint64_t from = r.address;
+        uint32_t index = from == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, from);
+        if (index == ID_NONE)
+            return false;
+        do
+            k++;
+        while ((more = read_step(&r)) && r.address == from && sim_insn_is_rep(&p->table[index]) && k < last);
+        each(ctx, index, from);
+    }
+    return more;
 }

@@ -5,6 +5,7 @@
 #ifndef MTOOL_PROF_WINDOWS_H
 #define MTOOL_PROF_WINDOWS_H
 
+#include "prof/prof.h"
 #include "sim/sim.h"
 
 struct window_player {
@@ -20,5 +21,9 @@ struct window_player {
 };
 /* Returns how many instructions were played. */
 uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
+/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together. false: some of the code is
+ * not known. */
+bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
+                  void (*each)(void *ctx, uint32_t index, uint64_t place), void *ctx);
 
 #endif

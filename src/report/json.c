@@ -72,6 +72,8 @@ static void put_time(struct json *j, const struct prof_result *r)
     json_object(j, "time");
     INTERVAL(j, "predicted_user", "_s", &r->predicted_user_s);
     INTERVAL(j, "branch_user", "_s", &r->branch_user_s);
+    json_real(j, "simulated_user_s", r->simulated_user_s);
+    json_real(j, "replayed_share", r->replayed_share);
     INTERVAL(j, "actual_user", "_s", &r->actual_user_s);
     INTERVAL(j, "actual_system", "_s", &r->actual_system_s);
     INTERVAL(j, "overhead", "", &r->overhead);
@@ -125,6 +127,8 @@ static void put_object_times(struct json *j, const struct prof_object *o)
 {
     INTERVAL(j, "ideal", "_s", &o->ideal_s);
     json_str(j, "ideal_method", o->ideal_method);
+    json_real(j, "simulated_s", o->simulated_s);
+    json_real(j, "replayed_share", o->replayed_share);
     INTERVAL(j, "actual", "_s", &o->actual_s);
     json_str(j, "actual_method", o->actual_method);
     json_real(j, "branch_s", o->branch_s);

@@ -52,7 +52,10 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     int decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
     struct prof_interval memory = scaled(&r->overhead, r->predicted_user_s.value);
     str_printf(out, "  %-20s %9s  95%% interval\n", "", "seconds");
-    put_time(out, a, "predicted user time", &r->predicted_user_s, decimals, "every access hits the L1 cache");
+    bool replayed = r->replayed_share >= 0.005;
+    put_time(out, a, "predicted user time", &r->predicted_user_s, decimals,
+             replayed ? arena_printf(a, "L1 hits only; %s by replay", figure_percent(a, r->replayed_share))
+                      : "every access hits the L1 cache");
     put_time(out, a, "       of it branches", &r->branch_user_s, decimals, "mispredicted");
     put_time(out, a, "measured user time", &r->actual_user_s, decimals,
              r->plain_runs == 1 ? "one run"

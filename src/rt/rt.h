@@ -15,8 +15,10 @@
 typedef __SIZE_TYPE__ size_t;
 
 enum {
+    SYS_read = 0,
     SYS_close = 3,
     SYS_mmap = 9,
+    SYS_mprotect = 10,
     SYS_munmap = 11,
     SYS_rt_sigaction = 13,
     SYS_rt_sigprocmask = 14,
@@ -24,8 +26,13 @@ enum {
     SYS_sched_yield = 24,
     SYS_mincore = 27,
     SYS_madvise = 28,
+    SYS_nanosleep = 35,
+    SYS_alarm = 37,
     SYS_getpid = 39,
+    SYS_clone = 56,
+    SYS_wait4 = 61,
     SYS_getppid = 110,
+    SYS_sigaltstack = 131,
     SYS_arch_prctl = 158,
     SYS_gettid = 186,
     SYS_tkill = 200,
@@ -33,8 +40,10 @@ enum {
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
     SYS_clock_gettime = 228,
+    SYS_exit_group = 231,
     SYS_openat = 257,
-    SYS_getcpu = 309
+    SYS_getcpu = 309,
+    SYS_close_range = 436
 };
 enum {
     PROT_RW = 3,

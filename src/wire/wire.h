@@ -87,43 +87,120 @@ struct wire_samples {
     uint64_t pc[]; /* addresses as the process saw them */
 };
 
-/* The window file: stretches of the instruction stream of the program's first thread, each instruction with the general
- * registers before it. The executable's copy is the one that samples; a timer of the thread's processor time starts
- * a window after a random interval, and the trap flag takes the thread through it. Created and sized by the host.
+/* The window file: stretches of the instruction stream, each instruction with the general registers before it. The
+ * executable's copy is the one that samples. A timer of the first thread's processor time makes, after a random interval, a
+ * snapshot of the process by fork, which the program cannot wait for: the keeper. A second fork, the recorder, goes on
+ * from there under the trap flag, notes what it executes until the window is full, and ends. Neither reaches anything
+ * outside itself: no system call, no open file, no memory that is shared. Both may go on for a moment after the program has
+ * ended. Created and sized by the host.
  *
- * An instruction is one word, its address in the low 48 bits and in the upper 16 a bit for each register (rax, rcx, rdx,
- * rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before, then the new values of these, lowest
- * first. A window begins with all of them. */
+ * An instruction is one word: its address in the low 47 bits, bit 47 if its bytes follow, and in the upper 16 a bit for each
+ * register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the new
+ * values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what cannot be
+ * read). A window begins with all registers. */
 #define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
-#define WIRE_WINDOWS_MAGIC 0x314e49574c4f544du /* "MTOLWIN1" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x324e49574c4f544du /* "MTOLWIN2" in memory order */
 #define WIRE_WINDOWS_MOST 1000
+#define WIRE_STEP_ADDRESS 0x7fffffffffffu
+#define WIRE_STEP_BYTES (1ull << 47)
 struct wire_window {
     uint64_t first; /* its first word in data */
     uint64_t steps; /* instructions */
+    uint64_t fs, gs; /* bases */
 };
+
+/* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The host
+ * chooses them while the keeper waits. A slice begins before step `first` of the window and ends before step `last`, where
+ * the instruction is replaced by a jump to a stub that ends the replay. A loop that would not come to an end in time is given
+ * another number of turns; or the stub counts how often it is passed: it then stands in two forms, the second of which
+ * passes it twice, so that its cost can be told. */
+enum {
+    WIRE_STUB_BYTES = 224,
+    WIRE_FIXES_MOST = 12,
+    WIRE_LINES_MOST = 320,
+    WIRE_BATCHES = 8,
+    WIRE_REPLAYS = 24, /* of a batch */
+    WIRE_SLICES_MOST = 12 /* of a window */
+};
+enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_SPARE };
+struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some instructions have `behind` bytes more */
+    uint32_t at, behind;
+    uint64_t target; /* an address, or enum wire_target */
+};
+struct wire_stub {
+    uint32_t bytes, fixes;
+    struct wire_fix fix[WIRE_FIXES_MOST];
+    uint8_t code[WIRE_STUB_BYTES];
+};
+struct wire_batch {
+    uint32_t form;          /* of the stub */
+    uint32_t chain, width;  /* TSC ticks of 2048 dependent additions, of 4096 independent ones, just before */
+    uint32_t empty;         /* of a replay of nothing, the least */
+    uint32_t ticks[WIRE_REPLAYS];
+};
+enum wire_slice_state {
+    WIRE_SLICE_PLANNED,
+    WIRE_SLICE_DONE,
+    WIRE_SLICE_STRAYED,   /* the keeper did not come to its first step with the same registers */
+    WIRE_SLICE_NO_ROOM,   /* no memory near its code, or the code cannot be written */
+    WIRE_SLICE_NO_VECTORS, /* the state of the vector registers is not to be had */
+    WIRE_SLICE_DIFFERS    /* a replay ended with other registers than the program */
+};
+struct wire_slice {
+    uint64_t first, last; /* steps */
+    uint64_t patch_at;    /* 5 bytes */
+    uint64_t turns;       /* of the loop that it goes round; 1: none */
+    uint64_t begin[16];   /* registers before `first`, as the program has them, */
+    uint64_t enter[16];   /* as a replay begins with them, */
+    uint64_t end[16];     /* and as it must end */
+    uint64_t poke_at;     /* bytes that are changed for the replays, so that a loop ends by itself */
+    uint32_t poke_bytes;  /* 0 to 8 */
+    uint8_t poke[8];
+    uint32_t state, forms;
+    struct wire_stub stub[2];
+    uint32_t line_count;             /* lines of 64 bytes that it writes */
+    uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
+    struct wire_batch batches[WIRE_BATCHES];
+    uint32_t batch_count, pad;
+};
+enum wire_turn { WIRE_TURN_NONE, WIRE_TURN_RECORDING, WIRE_TURN_PLANNING, WIRE_TURN_REPLAYING };
+#define WIRE_SLICED_WINDOWS 24 /* windows that have slices: the first ones */
+
 struct wire_windows {
     uint64_t magic;
     uint64_t capacity;     /* words of data */
     uint64_t used;         /* words of whole windows */
-    uint64_t interval_ns;  /* mean processor time from the end of a window to the start of the next */
+    uint64_t interval_ns;  /* mean processor time between snapshots */
     uint64_t seed;         /* of the intervals; not 0 */
     uint32_t steps_most;   /* instructions of a window */
     uint32_t window_most;  /* no window begins after so many */
     uint32_t window_count; /* whole windows */
     uint32_t started;      /* 1: the runtime has set its timer; 0: it could not */
-    uint64_t reserved[2];
+    uint32_t slices;       /* 1: the host plans slices */
+    uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
+    int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
+    uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
+    uint64_t least_width;  /* of all batches so far, in 1/65536 of the chain beside it; 0: none yet */
     struct wire_window windows[WIRE_WINDOWS_MOST];
+    uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
+    struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MOST];
     uint64_t data[];
 };
-#define WIRE_STEP_WORDS_MOST 17
+#define WIRE_STEP_WORDS_MOST 19
 
-/* The next instruction of a window: its address; regs are brought up to date. *at moves on. */
-static inline uint64_t wire_step_next(const uint64_t **at, uint64_t regs[16])
+/* The next instruction of a window: its address; regs are brought up to date; *bytes (unless NULL) points to 16 bytes from
+ * its address on if they are told, else it stays. *at moves on. */
+static inline uint64_t wire_step_next(const uint64_t **at, uint64_t regs[16], const uint8_t **bytes)
 {
     uint64_t word = *(*at)++;
     for (unsigned mask = (unsigned)(word >> 48); mask; mask &= mask - 1)
         regs[__builtin_ctz(mask)] = *(*at)++;
-    return word & 0xffffffffffffu;
+    if (word & WIRE_STEP_BYTES) {
+        if (bytes)
+            *bytes = (const uint8_t *)*at;
+        *at += 2;
+    }
+    return word & WIRE_STEP_ADDRESS;
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction, and
  * an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
- * calibration need of one.
+ * calibration need of one; access.c where it reaches memory; compare.c
+ * what jumps decide upon.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -186,6 +187,39 @@ struct x86_detail {
 };
 /* 0, or -1 if the bytes are no instruction. */
 int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out);
+
+/* ---- access.c: which memory it reaches ---- */
+
+enum { X86_SEGMENT_NONE, X86_SEGMENT_FS, X86_SEGMENT_GS };
+enum { X86_ACCESSES_MOST = 4 };
+struct x86_access {
+    uint8_t base, index, scale, segment; /* GPR numbers or X86_REG_NONE; X86_SEGMENT_* */
+    uint16_t bytes;                      /* 1 to 64, of which a mask may leave some out */
+    bool is_load, is_store;
+    int64_t disp;
+};
+/* The accesses of the instruction at addr, of one element if it repeats. Their number, or -1: no instruction, or it does not
+ * say where (gather, scatter, xsave and its like). Prefetches count as loads. */
+int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST]);
+/* With the registers before it; bases of fs and gs. */
+uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs);
+
+/* ---- compare.c: what a conditional jump decides upon ---- */
+
+enum x86_term_kind { X86_TERM_REGISTER, X86_TERM_NUMBER, X86_TERM_MEMORY };
+struct x86_term {
+    uint8_t kind, reg; /* reg: GPR number or X86_REG_NONE */
+    uint64_t number;
+};
+struct x86_compare { /* flags of term[0] - term[1], or of their sum */
+    uint8_t op;   /* X86_OP_CMP, X86_OP_SUB, X86_OP_ADD; dec and inc too */
+    uint8_t bits; /* 8 to 64 */
+    struct x86_term term[2];
+};
+/* false: the instruction is none of these. */
+bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *out);
+/* Is a jump of condition code `cond` (0 to 15) taken after a comparison of a with b? */
+bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
 
 /* ---- encode.c: for calibration, code made at run time ---- */
 

@@ -9,14 +9,18 @@
  *   blocked   runs with all signals blocked
  *   trapped   ends by an int3
  *   random    branches that nobody can predict
+ *   shared    counts in memory that it shares
+ *   childless has no child that it could wait for
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,13 +136,35 @@ static void random_branches(void)
     }
 }
 
+static void shared(void)
+{
+    enum { TURNS = 60000000 };
+    volatile uint64_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int k = 0; k < TURNS; k++)
+        p[k % 512]++;
+    uint64_t sum = 0;
+    for (int k = 0; k < 512; k++)
+        sum += p[k];
+    wrong = sum != TURNS;
+}
+
+static void childless(void)
+{
+    for (int k = 0; k < 3000; k++) {
+        errno = 0;
+        wrong += waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD;
+        sink = work(sink, 30000);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
     } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},     {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}};
+               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}, {"shared", shared},
+               {"childless", childless}};
     if (argc != 3)
         return 2;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

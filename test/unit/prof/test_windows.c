@@ -93,7 +93,7 @@ static void test_interruptions(void **unused)
     for (int k = 0; k < 20; k++) {
         loop(&b, 10);
         step(&b, 0x7000);
-        step(&b, 0xffffffffffffu);
+        step(&b, WIRE_STEP_ADDRESS);
         step(&b, places[DEC]); /* comes back, and then is somewhere else without a jump */
         step(&b, places[RET]);
     }

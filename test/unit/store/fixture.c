@@ -16,6 +16,8 @@ static void set_times(struct prof_result *r)
 {
     r->predicted_user_s = around(0.93, 0.028);
     r->branch_user_s = around(0.06, 0.03);
+    r->simulated_user_s = 0.9;
+    r->replayed_share = 0.75;
     r->actual_user_s = around(1.32, 0.019);
     r->actual_system_s = (struct prof_interval){0.012, 0.008, 0.02};
     r->overhead = (struct prof_interval){0.4194, 0.352, 0.487};
@@ -81,6 +83,8 @@ static struct prof_object object(uint32_t id, enum prof_kind kind, const char *f
         .memory_incl_s = around(actual - ideal, half),
         .branch_s = NO,
         .ideal_method = "simulated",
+        .simulated_s = ideal,
+        .replayed_share = 0,
         .actual_method = "sampled",
         .extra_cycles_per_memory_op = 12.5,
         .bound_by = "chain",
@@ -334,6 +338,8 @@ static const char *object_difference(const struct prof_object *a, const struct p
     SPAN(actual_incl_s);
     SPAN(memory_incl_s);
     REAL(branch_s);
+    REAL(simulated_s);
+    REAL(replayed_share);
     TEXT(ideal_method);
     TEXT(actual_method);
     REAL(extra_cycles_per_memory_op);
@@ -424,6 +430,8 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     REAL(machine.ideal_bias);
     SPAN(predicted_user_s);
     SPAN(branch_user_s);
+    REAL(simulated_user_s);
+    REAL(replayed_share);
     SPAN(actual_user_s);
     SPAN(actual_system_s);
     SPAN(overhead);

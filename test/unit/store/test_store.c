@@ -90,14 +90,14 @@ static void test_round_trip(void **state)
 static void test_no_field_is_forgotten(void **state)
 {
     (void)state;
-    assert_int_equal(sizeof(struct prof_object), 312);
+    assert_int_equal(sizeof(struct prof_object), 328);
     assert_int_equal(sizeof(struct prof_module), 64);
     assert_int_equal(sizeof(struct prof_refused), 40);
     assert_int_equal(sizeof(struct prof_line), 40);
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 472);
+    assert_int_equal(sizeof(struct prof_result), 488);
 }
 
 static void test_views(void **state)
@@ -311,7 +311,7 @@ static void test_foreign(void **state)
     run_sql("other.db", "CREATE TABLE run(x)");
     assert_int_equal(store_read("other.db", &back), -1);
     write_profile("p.mtool", r);
-    run_sql("p.mtool", "PRAGMA user_version=4");
+    run_sql("p.mtool", "PRAGMA user_version=5");
     assert_int_equal(store_read("p.mtool", &back), -1);
     run_sql("p.mtool", "PRAGMA user_version=0");
     assert_int_equal(store_read("p.mtool", &back), -1);
@@ -401,7 +401,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 3\n"));
+    assert_non_null(strstr(text.data, "schema 4\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * replays: what warm replays of slices of the real stream say of the model. The ratio of what a slice took to what the model says
+ * of its instructions is told to the loops and functions whose code it is made of, by a ridge regression of the ratios over their
+ * shares in the slices, drawn towards 1 where slices say little. A home that got enough is replayed: its factor corrects
+ * the model, and its error is that of the regression. Knows nothing of how slices are replayed or chosen.
+ */
+#include "prof/replays.h"
+
+#include "replay/replay.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double RIDGE = 0.05;  /* what "no correction" weighs, in slices that are of one home alone */
+static const double ENOUGH = 0.25; /* sum of squared shares from which on a home is replayed */
+static const double REPLAY_ERROR = 0.04; /* of replays themselves: their ends, the code's place, the data that they met */
+static const double UNLIKE = 0.15; /* model and replay disagree */
+static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
+enum { ROUNDS = 60 };
+
+struct step {
+    uint32_t index, home;
+};
+struct share {
+    uint32_t home;
+    double cycles; /* simulated; then a fraction of the slice */
+};
+struct slice {
+    double cycles, untrained;  /* replayed; what untrained branches add */
+    double simulated;
+    size_t first_step, steps;
+    size_t first, count;       /* in shares */
+};
+struct replays {
+    VEC(struct slice) slices;
+    VEC(struct share) shares;
+    VEC(struct step) steps;
+    double least_width;
+    uint32_t (*home_of)(void *ctx, uint64_t place);
+    void *ctx;
+};
+
+struct replays *replays_new(uint32_t (*home_of)(void *ctx, uint64_t place), void *ctx)
+{
+    struct replays *r = xmalloc(sizeof *r);
+    r->home_of = home_of, r->ctx = ctx;
+    r->least_width = INFINITY;
+    return r;
+}
+
+void replays_free(struct replays *r)
+{
+    VEC_FREE(&r->slices);
+    VEC_FREE(&r->shares);
+    VEC_FREE(&r->steps);
+    free(r);
+}
+
+/* ---- slices ---- */
+
+static void note_step(void *ctx, uint32_t index, uint64_t place)
+{
+    struct replays *r = ctx;
+    struct step s = {index, r->home_of(r->ctx, place)};
+    VEC_PUSH(&r->steps, s);
+}
+
+static void see_slice(struct replays *r, const struct wire_slice *s)
+{
+    for (uint32_t b = 0; s->state == WIRE_SLICE_DONE && b < s->batch_count && b < WIRE_BATCHES; b++)
+        r->least_width = fmin(r->least_width, replay_width(&s->batches[b]));
+}
+
+void replays_see(struct replays *r, const struct prof_input_window *w)
+{
+    for (uint32_t i = 0; i < w->slice_count; i++)
+        see_slice(r, &w->slices[i]);
+}
+
+void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
+{
+    for (uint32_t i = 0; i < w->slice_count; i++) {
+        struct replay_time t;
+        struct slice s = {.first_step = r->steps.len};
+        if (!replay_measure(&w->slices[i], r->least_width, &t))
+            continue;
+        if (!window_steps(p, w, w->slices[i].first, w->slices[i].last, note_step, r)) {
+            r->steps.len = s.first_step;
+            continue;
+        }
+        s.steps = r->steps.len - s.first_step;
+        s.cycles = t.cycles;
+        s.untrained = fmax(0, t.untrained);
+        VEC_PUSH(&r->slices, s);
+    }
+}
+
+static void add_share(struct replays *r, size_t first, uint32_t home, double cycles)
+{
+    for (size_t i = first; i < r->shares.len; i++)
+        if (r->shares.data[i].home == home) {
+            r->shares.data[i].cycles += cycles;
+            return;
+        }
+    struct share s = {home, cycles};
+    VEC_PUSH(&r->shares, s);
+}
+
+/* By what its instructions cost on average: a slice is too short for the model's own way through it to mean much. */
+static void share_out(struct replays *r, struct slice *s, const struct sim_cost *costs)
+{
+    s->first = r->shares.len;
+    for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
+        const struct sim_cost *c = &costs[r->steps.data[i].index];
+        double cycles = c->count ? c->cycles / (double)c->count : 0;
+        s->simulated += cycles;
+        add_share(r, s->first, r->steps.data[i].home, cycles);
+    }
+    s->count = r->shares.len - s->first;
+    for (size_t i = s->first; i < r->shares.len && s->simulated > 0; i++)
+        r->shares.data[i].cycles /= s->simulated;
+    diag_debug(2, "replays: a slice of %zu instructions, %zu homes: %.0f cycles, %.0f simulated, untrained %+.0f", s->steps, s->count,
+               s->cycles, s->simulated, s->untrained);
+}
+
+static double ratio_of(const struct slice *s)
+{
+    return s->simulated > 0 ? fmin(FACTOR_MOST, fmax(FACTOR_LEAST, s->cycles / s->simulated)) : 1;
+}
+
+/* ---- homes ---- */
+
+struct home {
+    double factor, squares; /* squares: of its shares */
+    double rest, untrained; /* sums weighted by squared share: squared residuals; what untrained branches add */
+};
+
+static double fitted(const struct replays *r, const struct slice *s, const struct home *homes)
+{
+    double sum = 0;
+    for (size_t i = s->first; i < s->first + s->count; i++)
+        sum += r->shares.data[i].cycles * homes[r->shares.data[i].home].factor;
+    return sum;
+}
+
+/* Coordinate descent: each home in turn takes what the others leave. */
+static void fit(const struct replays *r, struct home *homes, size_t home_count, double *sums)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        memset(sums, 0, home_count * sizeof *sums);
+        for (size_t k = 0; k < r->slices.len; k++) {
+            const struct slice *s = &r->slices.data[k];
+            double rest = ratio_of(s) - fitted(r, s, homes);
+            for (size_t i = s->first; i < s->first + s->count; i++)
+                sums[r->shares.data[i].home] += r->shares.data[i].cycles * rest;
+        }
+        for (size_t h = 0; h < home_count; h++) {
+            struct home *x = &homes[h];
+            double step = (sums[h] - RIDGE * (x->factor - 1)) / (RIDGE + x->squares);
+            x->factor = fmin(FACTOR_MOST, fmax(FACTOR_LEAST, x->factor + step / 2));
+        }
+    }
+}
+
+static void sum_squares(const struct replays *r, struct home *homes)
+{
+    for (size_t i = 0; i < r->shares.len; i++)
+        homes[r->shares.data[i].home].squares += r->shares.data[i].cycles * r->shares.data[i].cycles;
+}
+
+static void sum_rests(const struct replays *r, struct home *homes)
+{
+    for (size_t k = 0; k < r->slices.len; k++) {
+        const struct slice *s = &r->slices.data[k];
+        double rest = ratio_of(s) - fitted(r, s, homes);
+        for (size_t i = s->first; i < s->first + s->count; i++) {
+            double share = r->shares.data[i].cycles, weight = share * share;
+            homes[r->shares.data[i].home].rest += weight * rest * rest;
+            homes[r->shares.data[i].home].untrained += weight * (s->simulated > 0 ? s->untrained / s->simulated : 0);
+        }
+    }
+}
+
+/* A single slice says nothing of how much slices differ: it counts as one that is off by the model's error. */
+static double error_of(const struct home *h, double model_error)
+{
+    double ratios = sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)) / h->factor;
+    double pulled = RIDGE / (RIDGE + h->squares) * model_error, unlike = fabs(h->factor - 1);
+    double doubt = unlike > UNLIKE ? unlike / 4 : 0;
+    return sqrt(REPLAY_ERROR * REPLAY_ERROR + ratios * ratios + pulled * pulled + doubt * doubt);
+}
+
+void replays_tell(struct replays *r, const struct sim_core *core, double model_error, size_t home_count, struct join_replay *out)
+{
+    r->shares.len = 0;
+    for (size_t k = 0; k < r->slices.len; k++)
+        share_out(r, &r->slices.data[k], sim_core_costs(core));
+    struct home *homes = xmalloc((home_count + 1) * sizeof *homes);
+    double *sums = xmalloc((home_count + 1) * sizeof *sums);
+    for (size_t h = 0; h < home_count; h++)
+        homes[h].factor = 1;
+    sum_squares(r, homes);
+    fit(r, homes, home_count, sums);
+    sum_rests(r, homes);
+    for (size_t h = 0; h < home_count; h++) {
+        out[h] = (struct join_replay){0, 0, INFINITY};
+        if (homes[h].squares >= ENOUGH)
+            out[h] = (struct join_replay){homes[h].factor, error_of(&homes[h], model_error), homes[h].untrained / homes[h].squares};
+    }
+    free(homes);
+    free(sums);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * replay/impl.h: a window's steps, ready to be cut.
+ */
+#ifndef MTOOL_REPLAY_IMPL_H
+#define MTOOL_REPLAY_IMPL_H
+
+#include "replay/replay.h"
+#include "x86/x86.h"
+
+/* stream.c */
+struct insn { /* one for each address */
+    struct x86_insn i;
+    uint8_t bytes[16];
+    struct x86_access access[X86_ACCESSES_MOST];
+    int accesses;      /* -1: not known where it reaches */
+    bool is_barrier;   /* no slice contains it */
+    uint32_t last;     /* step that executed it last, as far as the planner has come; ID_NONE */
+    uint32_t visits, first; /* of the piece that is looked at */
+};
+struct step {
+    uint32_t insn;
+    uint64_t regs[16]; /* before it */
+};
+struct stream {
+    VEC(struct insn) insns;
+    VEC(struct step) steps;
+    struct map by_address; /* to the place in insns, plus 1 */
+    uint64_t fs, gs;
+};
+/* false: the words are broken. */
+bool stream_read(struct stream *s, const struct wire_windows *w, uint32_t window);
+void stream_free(struct stream *s);
+static inline struct insn *insn_of(const struct stream *s, uint32_t step) { return &s->insns.data[s->steps.data[step].insn]; }
+struct insn *insn_at(const struct stream *s, uint64_t address); /* NULL: it was not executed */
+
+/* bound.c */
+/* Steps first to last go round a loop from its first instruction: makes it leave after the last turn, by the jump of step
+ * last - 1. Fills enter, end and the poke. false: there is no way. */
+bool bound_loop(const struct stream *s, uint32_t first, uint32_t last, struct wire_slice *out);
+
+/* stub.c */
+/* A stub that only ends the replay. */
+void stub_end(struct wire_slice *out);
+/* A stub at the instruction of step `at`, which is executed `visits` times in steps `at` to `last`: counts and goes on, in two
+ * forms. false: there is no way to have it there. */
+bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_slice *out);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * replay: which slices of a window of the instruction stream are replayed natively (warm replay), and what their times say.
+ * The replays themselves are the runtime's (wire.h, struct wire_slice).
+ */
+#ifndef MTOOL_REPLAY_H
+#define MTOOL_REPLAY_H
+
+#include "base/base.h"
+#include "wire/wire.h"
+
+/* Chooses the slices of a window that was just recorded: w->slice[window], w->slice_count[window]. Slices do not overlap. None
+ * if the window's words are broken, or nothing in it can be replayed. */
+void replay_plan(struct wire_windows *w, uint32_t window);
+
+struct replay_time {
+    double cycles;    /* core cycles of one warm replay, branches as well predicted as many replays make them */
+    double untrained; /* more than that: the second replay, whose caches are warm and whose branches are not */
+    double spread;    /* of repeated batches, as a fraction: half the distance of the outermost */
+};
+double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
+/* What a slice's replays say; of batches whose width is about the least there was. false: they were not made, or are too short or too unlike to say anything. */
+bool replay_measure(const struct wire_slice *s, double least_width, struct replay_time *out);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The code that ends a replay, for the runtime to put near the program's. Counting changes flags that are dead wherever the
+ * stub is met, as the recorded steps show; instructions that give way to the jump are executed in the stub. */
+#include "replay/impl.h"
+
+enum { JUMP_BYTES = 5 };
+
+static void put(struct wire_stub *s, const void *bytes, size_t n)
+{
+    memcpy(s->code + s->bytes, bytes, n);
+    s->bytes += (uint32_t)n;
+}
+
+/* The distance of 4 bytes that ends `behind` bytes before what was put last. */
+static void fix(struct wire_stub *s, uint32_t behind, uint64_t target)
+{
+    s->fix[s->fixes++] = (struct wire_fix){s->bytes - 4 - behind, behind, target};
+}
+
+static void put_jump(struct wire_stub *s, uint64_t target)
+{
+    put(s, "\xe9\0\0\0\0", 5);
+    fix(s, 0, target);
+}
+
+/* dec qword [counter]; jz exit */
+static void put_count(struct wire_stub *s, uint64_t counter)
+{
+    put(s, "\x48\xff\x0d\0\0\0\0", 7);
+    fix(s, 0, counter);
+    put(s, "\x0f\x84\0\0\0\0", 6);
+    fix(s, 0, WIRE_TARGET_EXIT);
+}
+
+/* Two jumps that go nowhere: the way to a stub and back. */
+static void put_way(struct wire_stub *s)
+{
+    put(s, "\xe9\0\0\0\0\xe9\0\0\0\0", 10);
+}
+
+void stub_end(struct wire_slice *out)
+{
+    out->forms = 1;
+    out->stub[0] = (struct wire_stub){.bytes = 0};
+    put_jump(&out->stub[0], WIRE_TARGET_EXIT);
+}
+
+/* ---- what gives way ---- */
+
+/* The instructions from step `at` on that a jump would cover: plain ones, one after the other, met together only. Their
+ * number; 0: it can't be. */
+static uint32_t covered(const struct stream *s, uint32_t at, uint32_t last)
+{
+    uint32_t n = 0, bytes = 0, visits = insn_of(s, at)->visits;
+    for (; bytes < JUMP_BYTES; n++) {
+        const struct insn *k = insn_of(s, at + n);
+        bool follows = n == 0 || k->i.addr == insn_of(s, at)->i.addr + bytes;
+        bool alone = k->visits + (n > 0) >= visits && k->visits <= visits; /* the last visit ends at the first of them */
+        if (at + n >= last || !follows || !alone || k->i.kind != X86_PLAIN || (k->i.props & X86_PROP_REP))
+            return 0;
+        bytes += k->i.len;
+    }
+    return n;
+}
+
+/* No instruction of another reading of the same bytes. */
+static bool overlaps_others(const struct stream *s, uint32_t at, uint32_t count)
+{
+    uint64_t lo = insn_of(s, at)->i.addr, hi = insn_of(s, at + count - 1)->i.addr + insn_of(s, at + count - 1)->i.len;
+    for (uint64_t a = lo - 14; a < hi; a++) {
+        const struct insn *k = insn_at(s, a);
+        bool is_one_of_them = false;
+        for (uint32_t n = 0; n < count; n++)
+            is_one_of_them |= k == insn_of(s, at + n);
+        if (k && !is_one_of_them && a + k->i.len > lo)
+            return true;
+    }
+    return false;
+}
+
+/* Is everything that dec changes written anew before it is read? */
+static bool flags_are_dead(const struct stream *s, uint32_t from, uint32_t end)
+{
+    unsigned live = X86_ALL_FLAGS & ~(unsigned)X86_CF;
+    for (uint32_t k = from; k < end && live; k++) {
+        const struct x86_insn *i = &insn_of(s, k)->i;
+        if (i->flags_read & live)
+            return false;
+        if (!(i->props & X86_PROP_FLAGS_MAYBE))
+            live &= ~(unsigned)i->flags_written;
+    }
+    return live == 0;
+}
+
+static bool flags_are_dead_everywhere(const struct stream *s, uint32_t at, uint32_t last)
+{
+    uint32_t insn = s->steps.data[at].insn;
+    for (uint32_t k = at; k < last; k++)
+        if (s->steps.data[k].insn == insn && !flags_are_dead(s, k, (uint32_t)s->steps.len))
+            return false;
+    return true;
+}
+
+static bool put_covered(struct wire_stub *to, const struct stream *s, uint32_t at, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        const struct insn *k = insn_of(s, at + n);
+        if (to->bytes + k->i.len > WIRE_STUB_BYTES - 8 || to->fixes > WIRE_FIXES_MOST - 2)
+            return false;
+        put(to, k->bytes, k->i.len);
+        if (k->i.props & X86_PROP_RIPREL)
+            fix(to, k->i.len - k->i.disp_off - 4u, k->i.target);
+    }
+    const struct x86_insn *end = &insn_of(s, at + count - 1)->i;
+    put_jump(to, end->addr + end->len);
+    return true;
+}
+
+bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_slice *out)
+{
+    uint32_t count = covered(s, at, last);
+    if (!count || overlaps_others(s, at, count) || !flags_are_dead_everywhere(s, at, last))
+        return false;
+    out->forms = 2;
+    for (int form = 0; form < 2; form++) {
+        out->stub[form] = (struct wire_stub){.bytes = 0};
+        put_count(&out->stub[form], WIRE_TARGET_COUNTER);
+        if (form == 1) {
+            put_way(&out->stub[form]);
+            put_count(&out->stub[form], WIRE_TARGET_SPARE);
+        }
+        if (!put_covered(&out->stub[form], s, at, count))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could change.
+ * The recorder notes what it executes under the trap flag. The keeper waits at the window's first instruction for the
+ * host to choose slices, then goes through the window once more and has each replayed (replay.c).
+ *
+ * A window ends at a system call, at whatever could carry the trap flag away (popf, iret), and at a fault. What pushf pushed is
+ * mended. Both processes end with their work, when the host has lost interest, or with a time limit.
+ */
+#include "rt/windows.h"
+
+enum {
+    TRAP_IS_TRACE = 2,
+    STACK_BYTES = 128 << 10,
+    SECONDS_MOST = 20,
+    POLL_NS = 200000,
+    POLLS_MOST = 25000, /* 5 s */
+    GET_FS = 0x1003,
+    GET_GS = 0x1004
+};
+
+const uint8_t rt_greg_order[16] = {13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7};
+
+_Noreturn void rt_leave(void)
+{
+    if (WINDOWS->is_first)
+        __atomic_store_n(&WINDOWS->file->busy, 0, __ATOMIC_RELEASE);
+    for (;;)
+        sys(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+}
+
+/* ---- cut off ---- */
+
+static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+/* "LO-HI rws..." of /proc/self/maps, without its end. */
+static void protect_line(const char *line)
+{
+    uint64_t at[2] = {0, 0}, file = (uint64_t)WINDOWS->file;
+    for (int k = 0; k < 2; k++, line++)
+        for (; hex_of(*line) >= 0; line++)
+            at[k] = at[k] << 4 | (uint64_t)hex_of(*line);
+    if (line[1] == 'w' && line[3] == 's' && !(at[0] < file + WINDOWS->file_bytes && file < at[1]))
+        sys(SYS_mprotect, at[0], at[1] - at[0], 1 /* PROT_READ */, 0, 0, 0);
+}
+
+/* 0: the mappings cannot be read. */
+static int protect_shared_memory(void)
+{
+    char part[1024], line[64];
+    size_t n = 0;
+    int64_t got;
+    int fd = (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t) "/proc/self/maps", 02000000, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    while ((got = sys(SYS_read, (uint64_t)fd, (uint64_t)part, sizeof part, 0, 0, 0)) > 0)
+        for (int64_t i = 0; i < got; i++) {
+            if (part[i] == '\n') {
+                line[n] = 0;
+                protect_line(line);
+                n = 0;
+            } else if (n < sizeof line - 1) {
+                line[n++] = part[i];
+            }
+        }
+    return got == 0;
+}
+
+static void close_files(void)
+{
+    if (!failed(sys(SYS_close_range, 0, UINT32_MAX, 0, 0, 0, 0)))
+        return;
+    for (uint64_t fd = 0; fd < 4096; fd++)
+        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* ---- the recorder ---- */
+
+static const uint8_t *behind_prefixes(const uint8_t *p)
+{
+    while (*p == 0x66 || (*p & 0xf0) == 0x40)
+        p++;
+    return p;
+}
+
+static int ends_window(const uint64_t *g)
+{
+    const uint8_t *p = behind_prefixes((const uint8_t *)g[G_RIP]);
+    if (p[0] == 0x0f)
+        return p[1] == 0x05 || p[1] == 0x34;
+    return p[0] == 0x9d || p[0] == 0xcf || p[0] == 0xcd || p[0] == 0xcc || p[0] == 0xf1;
+}
+
+static int pushes_flags(const uint8_t *at) { return *behind_prefixes(at) == 0x9c; }
+
+/* Bytes are told again when another address has taken their place in the table. */
+static void note_bytes(uint64_t at, uint64_t rip)
+{
+    struct windows_state *s = WINDOWS;
+    uint64_t *noted = &s->noted[(rip ^ rip >> 11) % 2048], room = PAGE - rip % PAGE;
+    if (*noted == rip)
+        return;
+    *noted = rip;
+    if (room < 16 && sys(SYS_access, rip + room, 0, 0, 0, 0, 0) != -EFAULT_)
+        room = 16;
+    uint64_t *to = &s->file->data[s->word];
+    to[0] = to[1] = 0;
+    memcpy(to, (const void *)rip, room < 16 ? room : 16);
+    s->word += 2;
+    s->file->data[at] |= WIRE_STEP_BYTES;
+}
+
+static void note(const uint64_t *g)
+{
+    struct windows_state *s = WINDOWS;
+    struct wire_window *w = &s->file->windows[s->file->window_count];
+    uint64_t at = s->word++, mask = 0;
+    for (unsigned r = 0; r < 16; r++) {
+        uint64_t v = g[rt_greg_order[r]];
+        if (w->steps && v == s->regs[r])
+            continue;
+        s->regs[r] = v;
+        mask |= 1ull << (48 + r);
+        s->file->data[s->word++] = v;
+    }
+    s->file->data[at] = (g[G_RIP] & WIRE_STEP_ADDRESS) | mask;
+    note_bytes(at, g[G_RIP]);
+    w->steps++;
+}
+
+_Noreturn static void close_window(void)
+{
+    struct wire_windows *f = WINDOWS->file;
+    f->used = WINDOWS->word;
+    f->window_count++;
+    rt_leave();
+}
+
+static int is_full(void)
+{
+    struct wire_windows *f = WINDOWS->file;
+    return f->windows[f->window_count].steps >= f->steps_most || WINDOWS->word + WIRE_STEP_WORDS_MOST > f->capacity;
+}
+
+static void begin_window(const uint64_t *g)
+{
+    struct windows_state *s = WINDOWS;
+    struct wire_window *w = &s->file->windows[s->file->window_count];
+    s->word = s->file->used;
+    if (s->word + WIRE_STEP_WORDS_MOST > s->file->capacity || ends_window(g))
+        rt_leave();
+    *w = (struct wire_window){.first = s->word, .steps = 0};
+    sys(SYS_arch_prctl, GET_FS, (uint64_t)&w->fs, 0, 0, 0, 0);
+    sys(SYS_arch_prctl, GET_GS, (uint64_t)&w->gs, 0, 0, 0, 0);
+    note(g);
+}
+
+/* ---- the keeper ---- */
+
+static int turn_is(uint32_t window, enum wire_turn t)
+{
+    return __atomic_load_n(&WINDOWS->file->turn, __ATOMIC_ACQUIRE) == window * 4 + (uint32_t)t;
+}
+
+static void set_turn(uint32_t window, enum wire_turn t)
+{
+    __atomic_store_n(&WINDOWS->file->turn, window * 4 + (uint32_t)t, __ATOMIC_RELEASE);
+}
+
+static int host_has_planned(uint32_t window)
+{
+    uint64_t wait[2] = {0, POLL_NS};
+    for (int i = 0; i < POLLS_MOST && !turn_is(window, WIRE_TURN_REPLAYING) && !WINDOWS->file->abandoned; i++)
+        sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+    return turn_is(window, WIRE_TURN_REPLAYING);
+}
+
+/* Returns in the recorder at once, and in the keeper when there are slices to replay. */
+static void split(void)
+{
+    struct windows_state *s = WINDOWS;
+    uint32_t window = s->file->window_count;
+    s->is_keeper = s->file->slices && window < WIRE_SLICED_WINDOWS;
+    if (!s->is_keeper)
+        return;
+    set_turn(window, WIRE_TURN_RECORDING);
+    int64_t recorder = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
+    s->is_keeper = recorder != 0;
+    if (recorder == 0) {
+        s->is_first = 0;
+        return;
+    }
+    if (failed(recorder))
+        rt_leave();
+    sys(SYS_wait4, (uint64_t)recorder, 0, 0x40000000, 0, 0, 0);
+    if (s->file->window_count == window) /* it was killed */
+        rt_leave();
+    set_turn(window, WIRE_TURN_PLANNING);
+    if (!host_has_planned(window) || !s->file->slice_count[window])
+        rt_leave();
+    s->slice = 0;
+    s->step = 0;
+}
+
+static void go_through(const uint64_t *g, const void *vectors)
+{
+    struct windows_state *s = WINDOWS;
+    uint32_t window = s->file->window_count - 1;
+    s->step++;
+    while (s->slice < s->file->slice_count[window] && s->file->slice[window][s->slice].first == s->step)
+        rt_replay(&s->file->slice[window][s->slice++], g, vectors);
+    if (s->slice >= s->file->slice_count[window])
+        rt_leave();
+}
+
+/* ---- signals ---- */
+
+static void on_step(int sig, const void *info, void *context)
+{
+    uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
+    struct windows_state *s = WINDOWS;
+    if (sig != SIG_TRAP || ((const int32_t *)info)[2] != TRAP_IS_TRACE) { /* a fault; a trap of its own */
+        if (s->is_keeper)
+            rt_leave();
+        close_window();
+    }
+    if (s->pushed_flags)
+        *(uint64_t *)g[G_RSP] &= ~(uint64_t)TRAP_FLAG;
+    s->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);
+    if (__atomic_load_n(&s->file->abandoned, __ATOMIC_RELAXED))
+        rt_leave();
+    if (s->is_keeper) {
+        go_through(g, *(void **)((char *)context + CONTEXT_VECTORS));
+        return;
+    }
+    if (ends_window(g) || is_full())
+        close_window();
+    note(g);
+}
+
+static int take_signals(void *context)
+{
+    static const uint8_t ours[] = {SIG_TRAP, SIG_SEGV, SIG_BUS, SIG_ILL, SIG_FPE};
+    uint64_t handler = (uint64_t)on_step, restorer = (uint64_t)rt_sigreturn, open = 1ull << (SIG_ALRM - 1);
+    __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
+    struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_, restorer, ~open};
+    struct kernel_action none = {0, 0, 0, 0};
+    int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    uint64_t alternate[3] = {(uint64_t)stack, 0, STACK_BYTES};
+    int ok = !failed(stack) && !failed(sys(SYS_sigaltstack, (uint64_t)alternate, 0, 0, 0, 0, 0)) &&
+             !failed(sys(SYS_rt_sigaction, SIG_ALRM, (uint64_t)&none, 0, 8, 0, 0));
+    for (size_t i = 0; i < sizeof ours; i++) {
+        ok = ok && !failed(sys(SYS_rt_sigaction, ours[i], (uint64_t)&action, 0, 8, 0, 0));
+        open |= 1ull << (ours[i] - 1);
+    }
+    *(uint64_t *)((char *)context + CONTEXT_MASK) = ~open;
+    sys(SYS_rt_sigprocmask, 1 /* SIG_UNBLOCK */, (uint64_t) & (uint64_t){1ull << (SIG_ALRM - 1)}, 0, 8, 0, 0);
+    return ok;
+}
+
+void rt_keep(void *context)
+{
+    uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
+    WINDOWS->is_first = 1;
+    __atomic_store_n(&WINDOWS->file->busy, (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
+    if (!protect_shared_memory() || !take_signals(context))
+        rt_leave();
+    close_files();
+    split();
+    sys(SYS_alarm, SECONDS_MOST, 0, 0, 0, 0, 0);
+    if (!WINDOWS->is_keeper)
+        begin_window(g);
+    WINDOWS->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);
+    g[G_FLAGS] |= TRAP_FLAG;
+}

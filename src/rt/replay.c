@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Warm replay: a slice of a window (wire.h), executed natively from the same registers and memory some two hundred times; the
+ * program's code is in its place and as it is, but for the jump at the slice's end. The lines that the slice writes are put
+ * back before each turn, and so are still in the first-level cache, as is all else that it reads. Only times are taken here;
+ * what they mean is for the host.
+ */
+#include "rt/windows.h"
+
+enum {
+    AREA_BYTES = 3 * PAGE,
+    STUBS = 2048, /* in the area */
+    STUB_ROOM = 256,
+    LINE = 64,
+    REACH_STEPS = 1900, /* of a megabyte */
+    EMPTY_TURNS = 6,
+    TRIES = 6, /* of a batch */
+    WAIT_NS = 300000,
+    XSAVE_MAGIC = 0x46505853,
+    RWX = 7,
+    RX = 5,
+    FLAGS_OF_USER = 0xcd5 /* arithmetic and direction */
+};
+
+struct area_data { /* known to rt_replay.S */
+    uint64_t in[16], out[16], flags, target, vectors, vectors_mask, host_rsp, begin, end, counter, spare;
+};
+_Static_assert(__builtin_offsetof(struct area_data, end) == 304, "rt_replay.S");
+
+static struct area_data *data_of(uint64_t area) { return (struct area_data *)(area + PAGE); }
+
+static int is_near(uint64_t a, uint64_t b)
+{
+    int64_t d = (int64_t)(a - b);
+    return d < (2000ll << 20) && d > -(2000ll << 20);
+}
+
+/* Free memory within reach of a jump. 0: none. */
+static uint64_t area_near(uint64_t code)
+{
+    uint64_t base = code & ~0xfffffull;
+    if (WINDOWS->area && is_near(WINDOWS->area, code))
+        return WINDOWS->area;
+    for (uint64_t k = 1; k < 2 * REACH_STEPS; k++) {
+        uint64_t at = k & 1 ? base + ((k + 1) / 2 << 20) : base - (k / 2 << 20);
+        if (at < 0x10000 || at >> 47)
+            continue;
+        int64_t got = sys(SYS_mmap, at, AREA_BYTES, RWX, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+        if (got == (int64_t)at) {
+            memcpy((void *)at, rt_area_code, (size_t)(rt_area_code_end - rt_area_code));
+            return WINDOWS->area = at;
+        }
+        if (!failed(got))
+            sys(SYS_munmap, (uint64_t)got, AREA_BYTES, 0, 0, 0, 0);
+    }
+    return 0;
+}
+
+static uint64_t target_at(uint64_t area, uint64_t target)
+{
+    switch (target) {
+    case WIRE_TARGET_EXIT:
+        return area + (uint64_t)(rt_area_exit - rt_area_code);
+    case WIRE_TARGET_COUNTER:
+        return (uint64_t)&data_of(area)->counter;
+    case WIRE_TARGET_SPARE:
+        return (uint64_t)&data_of(area)->spare;
+    default:
+        return target;
+    }
+}
+
+static uint64_t put_stub(uint64_t area, const struct wire_stub *s, uint32_t form)
+{
+    uint64_t at = area + STUBS + form * STUB_ROOM;
+    memcpy((void *)at, s->code, s->bytes <= WIRE_STUB_BYTES ? s->bytes : 0);
+    for (uint32_t i = 0; i < s->fixes && i < WIRE_FIXES_MOST; i++) {
+        int32_t distance = (int32_t)(target_at(area, s->fix[i].target) - (at + s->fix[i].at + 4 + s->fix[i].behind));
+        memcpy((void *)(at + s->fix[i].at), &distance, 4);
+    }
+    return at;
+}
+
+static void put_jump(uint64_t at, uint64_t to)
+{
+    uint8_t jump[5] = {0xe9};
+    int32_t distance = (int32_t)(to - (at + 5));
+    memcpy(jump + 1, &distance, 4);
+    memcpy((void *)at, jump, 5);
+}
+
+struct kept {
+    uint8_t lines[WIRE_LINES_MOST][LINE], code[5], poked[8];
+};
+
+static void copy_lines(const struct wire_slice *s, struct kept *k, int back)
+{
+    for (uint32_t i = 0; i < s->line_count && i < WIRE_LINES_MOST; i++) {
+        uint64_t *line = (uint64_t *)s->lines[i], *kept = (uint64_t *)k->lines[i];
+        for (int w = 0; w < LINE / 8; w++)
+            if (back)
+                line[w] = kept[w];
+            else
+                kept[w] = line[w];
+    }
+}
+
+static uint32_t once(uint64_t area)
+{
+    struct area_data *d = data_of(area);
+    ((void (*)(void))area)();
+    return (uint32_t)(d->end - d->begin);
+}
+
+static uint32_t time_nothing(uint64_t area)
+{
+    uint32_t least = UINT32_MAX;
+    data_of(area)->target = area + (uint64_t)(rt_area_exit - rt_area_code);
+    for (int i = 0; i < EMPTY_TURNS; i++) {
+        uint32_t t = once(area);
+        least = t < least ? t : least;
+    }
+    return least;
+}
+
+static int ended_alike(const struct wire_slice *s, const struct area_data *d)
+{
+    for (int r = 0; r < 16; r++)
+        if (d->out[r] != s->end[r])
+            return 0;
+    return 1;
+}
+
+/* What the turns beyond `few` take. The least of each: neither is shorter than it must be. */
+static uint32_t ticks_more(uint64_t (*run)(uint32_t), uint32_t many, uint32_t few)
+{
+    uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
+    for (int i = 0; i < 6; i++) {
+        uint64_t t = run(i & 1 ? many : few);
+        least[i & 1] = t < least[i & 1] ? t : least[i & 1];
+    }
+    return (uint32_t)(least[1] - least[0]);
+}
+
+static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+{
+    struct area_data *d = data_of(area);
+    struct wire_batch *b = &s->batches[s->batch_count];
+    b->chain = ticks_more(rt_chain, 192, 64);
+    b->width = ticks_more(rt_width, 96, 32);
+    b->empty = time_nothing(area);
+    d->target = start;
+    for (int i = 0; i < WIRE_REPLAYS; i++) {
+        copy_lines(s, k, 1);
+        d->counter = s->turns;
+        d->spare = UINT64_MAX >> 1;
+        b->ticks[i] = once(area);
+        if (!ended_alike(s, d))
+            return 0;
+    }
+    return 1;
+}
+
+/* Was the core's width shared with a neighbour meanwhile? */
+static int was_disturbed(const struct wire_batch *b)
+{
+    struct wire_windows *f = WINDOWS->file;
+    uint64_t width = b->chain ? ((uint64_t)b->width << 16) / b->chain : UINT64_MAX;
+    if (!f->least_width || width < f->least_width)
+        f->least_width = width;
+    return width > f->least_width + f->least_width / 16;
+}
+
+static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+{
+    uint64_t wait[2] = {0, WAIT_NS};
+    for (int i = 0; i < TRIES; i++) {
+        if (!replay_batch(s, area, start, k))
+            return 0;
+        if (!was_disturbed(&s->batches[s->batch_count]))
+            break;
+        sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+    }
+    s->batch_count++;
+    return 1;
+}
+
+static int begins_alike(const struct wire_slice *s, const uint64_t *g)
+{
+    for (int r = 0; r < 16; r++)
+        if (g[rt_greg_order[r]] != s->begin[r])
+            return 0;
+    return 1;
+}
+
+/* As the signal's frame holds it. 0: not in the form that can be loaded. */
+static int take_vectors(struct area_data *d, const void *vectors)
+{
+    const char *v = vectors;
+    uint32_t magic;
+    memcpy(&magic, v + 464, 4);
+    memcpy(&d->vectors_mask, v + 472, 8);
+    d->vectors = (uint64_t)vectors;
+    return vectors && magic == XSAVE_MAGIC;
+}
+
+static int protect_code(uint64_t at, uint64_t how)
+{
+    uint64_t page = at & ~(uint64_t)(PAGE - 1), end = (at + 5 + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    return !failed(sys(SYS_mprotect, page, end - page, how, 0, 0, 0));
+}
+
+static enum wire_slice_state replay(struct wire_slice *s, const uint64_t *g, const void *vectors, struct kept *k)
+{
+    uint64_t area = area_near(s->patch_at), stubs[2];
+    if (!area || !protect_code(s->patch_at, RWX) || (s->poke_bytes && !protect_code(s->poke_at, RWX)))
+        return WIRE_SLICE_NO_ROOM;
+    struct area_data *d = data_of(area);
+    if (!take_vectors(d, vectors))
+        return WIRE_SLICE_NO_VECTORS;
+    for (int r = 0; r < 16; r++)
+        d->in[r] = s->enter[r];
+    d->flags = g[G_FLAGS] & FLAGS_OF_USER;
+    for (uint32_t f = 0; f < s->forms && f < 2; f++)
+        stubs[f] = put_stub(area, &s->stub[f], f);
+    uint32_t pokes = s->poke_bytes <= 8 ? s->poke_bytes : 0;
+    memcpy(k->code, (const void *)s->patch_at, 5);
+    memcpy(k->poked, (const void *)s->poke_at, pokes);
+    memcpy((void *)s->poke_at, s->poke, pokes);
+    copy_lines(s, k, 0);
+    int alike = 1;
+    for (uint32_t b = 0; b < WIRE_BATCHES && alike; b++) {
+        uint32_t form = b % s->forms;
+        put_jump(s->patch_at, stubs[form]);
+        s->batches[b].form = form;
+        alike = replay_in_quiet(s, area, g[G_RIP], k);
+    }
+    copy_lines(s, k, 1);
+    memcpy((void *)s->patch_at, k->code, 5);
+    memcpy((void *)s->poke_at, k->poked, pokes);
+    return alike ? WIRE_SLICE_DONE : WIRE_SLICE_DIFFERS;
+}
+
+void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors)
+{
+    int64_t kept = sys(SYS_mmap, 0, sizeof(struct kept), PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    if (failed(kept) || !begins_alike(s, gregs)) {
+        s->state = failed(kept) ? WIRE_SLICE_NO_ROOM : WIRE_SLICE_STRAYED;
+        return;
+    }
+    s->state = (uint32_t)replay(s, gregs, vectors, (struct kept *)kept);
+    sys(SYS_munmap, (uint64_t)kept, sizeof(struct kept), 0, 0, 0, 0);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c) and the replays (replay.c) share.
+ */
+#ifndef MTOOL_RT_WINDOWS_H
+#define MTOOL_RT_WINDOWS_H
+
+#include "rt/rt.h"
+
+enum { SIG_ILL = 4, SIG_TRAP = 5, SIG_BUS = 7, SIG_FPE = 8, SIG_SEGV = 11, SIG_ALRM = 14 };
+enum { G_RSP = 15, G_RAX = 13, G_RIP = 16, G_FLAGS = 17 }; /* in gregs */
+enum {
+    SA_SIGINFO_ = 4,
+    SA_RESTORER_ = 0x04000000,
+    SA_ONSTACK_ = 0x08000000,
+    SA_RESTART_ = 0x10000000,
+    CONTEXT_GREGS = 40,
+    CONTEXT_VECTORS = 224, /* pointer to the state of the vector registers */
+    CONTEXT_MASK = 296,    /* signals blocked */
+    TRAP_FLAG = 0x100
+};
+
+struct kernel_action {
+    uint64_t handler, flags, restorer, mask;
+};
+
+struct windows_state {
+    struct wire_windows *file;
+    uint64_t file_bytes;
+    uint64_t random;
+    uint64_t interrupted; /* gregs of the tick, valid in its handler */
+    int32_t tid;
+    uint32_t timer, given_up;
+    int32_t keeper; /* process; 0 none */
+    /* of the recorder */
+    uint64_t regs[16]; /* of the instruction noted last */
+    uint64_t word;     /* next free one */
+    uint32_t is_first, is_keeper, slice, pushed_flags;
+    uint64_t step;
+    uint64_t area; /* where replays have their code */
+    uint64_t noted[2048]; /* addresses whose bytes were told, by hash */
+};
+#define WINDOWS_VADDR (WIRE_PCB_VADDR - 8 * PAGE)
+#define WINDOWS ((struct windows_state *)WINDOWS_VADDR)
+_Static_assert(sizeof(struct windows_state) <= 6 * PAGE, "the pages below the control page");
+
+#pragma GCC visibility push(hidden)
+extern const uint8_t rt_greg_order[16]; /* in gregs: rax, rcx, ... */
+
+/* keeper.c: in the child of the tick's fork; returns into the program's code under the trap flag, or not at all. */
+void rt_keep(void *context);
+_Noreturn void rt_leave(void);
+
+/* replay.c: the slice whose first step is next. */
+void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors);
+
+/* rt_replay.S */
+extern const char rt_area_code[], rt_area_exit[], rt_area_code_end[];
+uint64_t rt_chain(uint32_t turns), rt_width(uint32_t turns); /* ticks */
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which slices of a window are replayed, by which means they end, and what their times say. The windows are made here, as
+ * the runtime would write them. */
+#include "replay/impl.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+enum { WORDS = 400000, RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RSI = 6 };
+#define CODE 0x401000u
+#define DATA 0x7000000u
+
+struct bench {
+    struct wire_windows *w;
+    uint64_t regs[16];
+};
+
+static void set_up(struct bench *b)
+{
+    b->w = xmalloc(sizeof *b->w + WORDS * 8);
+    b->w->capacity = WORDS;
+    b->w->window_count = 1;
+    memset(b->regs, 0, sizeof b->regs);
+}
+
+/* Executes the instruction at an address: its bytes and all registers before it. */
+static void step(struct bench *b, uint64_t at, const char *bytes, size_t n)
+{
+    struct wire_windows *w = b->w;
+    uint8_t padded[16] = {0};
+    memcpy(padded, bytes, n);
+    assert_true(w->used + WIRE_STEP_WORDS_MOST <= WORDS);
+    w->data[w->used++] = at | WIRE_STEP_BYTES | 0xffffull << 48;
+    memcpy(&w->data[w->used], b->regs, sizeof b->regs);
+    memcpy(&w->data[w->used + 16], padded, sizeof padded);
+    w->used += 18;
+    w->windows[0].steps++;
+}
+#define STEP(at, text) step(&b, (at), (text), sizeof(text) - 1)
+
+static void pass_by(struct bench *b, uint32_t nops, uint64_t at) /* each met once */
+{
+    for (uint32_t i = 0; i < nops; i++)
+        step(b, at + i, "\x90", 1);
+}
+
+/* A loop that reads data: mov (rsi),rax; add rsi,8; then what decides; jcc back. */
+static void turn(struct bench *b, const char *compare, size_t n, const char *jump)
+{
+    uint64_t at = CODE;
+    step(b, at, "\x48\x8b\x06", 3);
+    step(b, at + 3, "\x48\x83\xc6\x08", 4);
+    b->regs[RSI] += 8;
+    step(b, at + 7, compare, n);
+    step(b, at + 7 + n, jump, 2);
+}
+
+static void straight_code_ends_by_itself(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    pass_by(&b, 5000, CODE);
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    assert_int_equal(b.w->slice_count[0], 1);
+    assert_int_equal(s->first, 1);
+    assert_true(s->last > 4900 && s->last < 5000);
+    assert_int_equal(s->patch_at, CODE + s->last);
+    assert_true(s->forms == 1 && s->turns == 1 && s->line_count == 0 && s->poke_bytes == 0);
+    free(b.w);
+}
+
+static void a_loop_is_left_by_its_bound(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RDX] = DATA + 8 * 100000;
+    for (int k = 0; k < 400; k++)
+        turn(&b, "\x48\x39\xd6", 3, "\x75\xf4"); /* cmp rsi,rdx; jne */
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    assert_true(b.w->slice_count[0] >= 1);
+    uint64_t turns = (s->last - s->first) / 4;
+    assert_true(turns >= 150 && s->forms == 1 && s->turns == turns);
+    assert_int_equal(s->patch_at, CODE + 12); /* behind the jump */
+    assert_int_equal(s->begin[RDX], DATA + 8 * 100000);
+    assert_int_equal(s->enter[RDX], s->end[RDX]);
+    assert_int_equal(s->enter[RDX], s->end[RSI]); /* left when rsi is there */
+    assert_int_equal(s->end[RSI], s->enter[RSI] + 8 * turns);
+    free(b.w);
+}
+
+static void a_bound_may_be_in_the_code(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = 8000;
+    for (int k = 0; k < 400; k++)
+        turn(&b, "\x81\xfe\x00\x00\x10\x00", 6, "\x7c\xf1"); /* cmp esi,0x100000; jl */
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    uint32_t bound = 0;
+    assert_true(b.w->slice_count[0] >= 1 && s->forms == 1);
+    assert_int_equal(s->poke_at, CODE + 9);
+    assert_int_equal(s->poke_bytes, 4);
+    memcpy(&bound, s->poke, 4);
+    assert_int_equal(bound, s->end[RSI]);
+    assert_memory_equal(s->enter, s->begin, sizeof s->begin);
+    free(b.w);
+}
+
+static void a_counter_is_shortened(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RCX] = 5000;
+    for (int k = 0; k < 400; k++) {
+        step(&b, CODE, "\x48\x8b\x06", 3);
+        step(&b, CODE + 3, "\x48\x83\xc6\x08", 4);
+        b.regs[RSI] += 8;
+        step(&b, CODE + 7, "\x48\xff\xc9", 3); /* dec rcx; jne */
+        b.regs[RCX]--;
+        step(&b, CODE + 10, "\x75\xf4", 2);
+    }
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    assert_true(b.w->slice_count[0] >= 1 && s->forms == 1);
+    assert_int_equal(s->enter[RCX], (s->last - s->first) / 4);
+    assert_int_equal(s->end[RCX], 0);
+    free(b.w);
+}
+
+static void what_else_looks_at_stays(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RDX] = DATA + 8 * 100000;
+    for (int k = 0; k < 400; k++) {
+        step(&b, CODE, "\x48\x8b\x06", 3);
+        step(&b, CODE + 3, "\x48\x01\xd0", 3); /* add rax,rdx */
+        step(&b, CODE + 6, "\x48\x83\xc6\x08", 4);
+        b.regs[RSI] += 8;
+        step(&b, CODE + 10, "\x48\x39\xd6", 3);
+        step(&b, CODE + 13, "\x75\xf1", 2);
+    }
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    assert_true(b.w->slice_count[0] >= 1);
+    assert_int_equal(s->forms, 2); /* a stub counts */
+    assert_memory_equal(s->enter, s->begin, sizeof s->begin);
+    assert_true(s->stub[0].bytes > 13 && s->stub[1].bytes > s->stub[0].bytes);
+    assert_int_equal(s->stub[0].fix[0].target, WIRE_TARGET_COUNTER);
+    assert_int_equal(s->stub[0].fix[1].target, WIRE_TARGET_EXIT);
+    free(b.w);
+}
+
+static void memory_is_bounded_and_undone(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    for (int k = 0; k < 3000; k++) { /* mov rax,(rsi), each a line of its own, code met once */
+        step(&b, CODE + 7 * (uint64_t)k, "\x48\x89\x06", 3);
+        b.regs[RSI] += 64;
+        step(&b, CODE + 7 * (uint64_t)k + 3, "\x48\x83\xc6\x40", 4);
+    }
+    replay_plan(b.w, 0);
+    assert_int_equal(b.w->slice_count[0], 0); /* 224 lines are not 600 steps */
+    free(b.w);
+    set_up(&b);
+    b.regs[RSP] = DATA + 68;
+    for (int k = 0; k < 2000; k++) {
+        step(&b, CODE + 2 * (uint64_t)k, "\x50", 1); /* push rax; pop rax */
+        b.regs[RSP] -= 8;
+        step(&b, CODE + 2 * (uint64_t)k + 1, "\x58", 1);
+        b.regs[RSP] += 8;
+    }
+    replay_plan(b.w, 0);
+    assert_int_equal(b.w->slice_count[0], 1);
+    assert_int_equal(b.w->slice[0][0].line_count, 1 + 1); /* the slot lies across two lines */
+    free(b.w);
+}
+
+static void barriers_are_not_crossed(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    pass_by(&b, 300, CODE);
+    STEP(CODE + 300, "\x0f\x05"); /* syscall */
+    pass_by(&b, 300, CODE + 302);
+    STEP(CODE + 602, "\x0f\xae\x24\x24"); /* xsave (rsp) */
+    pass_by(&b, 1000, CODE + 606);
+    replay_plan(b.w, 0);
+    for (uint32_t i = 0; i < b.w->slice_count[0]; i++)
+        assert_true(b.w->slice[0][i].first > 601);
+    free(b.w);
+}
+
+static void broken_words_have_no_slices(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    pass_by(&b, 2000, CODE);
+    b.w->windows[0].first = b.w->used - 3;
+    replay_plan(b.w, 0);
+    assert_int_equal(b.w->slice_count[0], 0);
+    b.w->windows[0].first = b.w->used + 1;
+    replay_plan(b.w, 0);
+    assert_int_equal(b.w->slice_count[0], 0);
+    b.w->windows[0].first = 0;
+    for (uint64_t i = 0; i < b.w->used; i++)
+        b.w->data[i] = i * 0x9e3779b97f4a7c15u;
+    replay_plan(b.w, 0);
+    free(b.w);
+}
+
+/* ---- times ---- */
+
+static struct wire_slice replayed(uint32_t forms, uint32_t ticks, uint32_t more)
+{
+    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES};
+    for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
+        s.batches[b] = (struct wire_batch){.form = b % forms, .chain = 1024, .width = 1024, .empty = 50, .ticks = {0}};
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+            s.batches[b].ticks[k] = 50 + ticks + (b % forms) * more + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
+    }
+    return s;
+}
+
+static void times_are_core_cycles(void **state)
+{
+    (void)state;
+    struct replay_time t;
+    struct wire_slice s = replayed(1, 1000, 0);
+    assert_true(replay_measure(&s, 1, &t));
+    assert_true(fabs(t.cycles - 2000) < 5); /* 1024 ticks were 2048 cycles */
+    assert_true(fabs(t.untrained - 600) < 5);
+    assert_true(t.spread < 0.01);
+    s = replayed(2, 1000, 40);
+    assert_true(replay_measure(&s, 1, &t));
+    assert_true(t.cycles < 2000 && t.cycles > 1900); /* some of the stub may have hidden */
+    s.state = WIRE_SLICE_DIFFERS;
+    assert_false(replay_measure(&s, 1, &t));
+    s = replayed(1, 60, 0);
+    assert_false(replay_measure(&s, 1, &t)); /* too short */
+}
+
+static void disturbed_batches_do_not_count(void **state)
+{
+    (void)state;
+    struct replay_time t;
+    struct wire_slice s = replayed(1, 1000, 0);
+    for (uint32_t b = 0; b < WIRE_BATCHES - 1; b++) {
+        s.batches[b].width = 1500;
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+            s.batches[b].ticks[k] *= 2;
+    }
+    assert_true(replay_measure(&s, 1, &t));
+    assert_true(fabs(t.cycles - 2000) < 5);
+    s.batches[WIRE_BATCHES - 1].width = 1500;
+    assert_false(replay_measure(&s, 1, &t));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(straight_code_ends_by_itself),
+        cmocka_unit_test(a_loop_is_left_by_its_bound),
+        cmocka_unit_test(a_bound_may_be_in_the_code),
+        cmocka_unit_test(a_counter_is_shortened),
+        cmocka_unit_test(what_else_looks_at_stays),
+        cmocka_unit_test(memory_is_bounded_and_undone),
+        cmocka_unit_test(barriers_are_not_crossed),
+        cmocka_unit_test(broken_words_have_no_slices),
+        cmocka_unit_test(times_are_core_cycles),
+        cmocka_unit_test(disturbed_batches_do_not_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
