@@ -60,7 +60,8 @@ static bool is_own_data(const struct image_section *s)
 static bool stays(const struct image_section *s)
 {
     bool is_unwind = !strcmp(s->name, ".eh_frame") || !strcmp(s->name, ".eh_frame_hdr");
-    return s->flags & SHF_ALLOC ? !is_unwind : is_own_data(s);
+    bool is_symtab = s->type == SHT_SYMTAB; /* a new one stands in its place */
+    return s->flags & SHF_ALLOC ? !is_unwind && !is_symtab : is_own_data(s);
 }
 
 static void add_originals(struct tables *t, const Elf64_Shdr *raw)
