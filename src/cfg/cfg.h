@@ -172,6 +172,7 @@ uint32_t cfg_func_at(const struct cfg *c, uint64_t addr);   /* function whose ra
 uint32_t cfg_block_at(const struct cfg *c, uint64_t addr);  /* block whose range holds addr, or ID_NONE */
 uint32_t cfg_block_start(const struct cfg *c, uint64_t addr); /* block that starts at addr, or ID_NONE */
 uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr);   /* instruction that starts at addr, or ID_NONE */
+uint32_t cfg_block_of(const struct cfg *c, uint32_t insn);  /* block that holds an instruction of a function with blocks */
 /* All about instruction i. Only what is the same for its whole shape (addr and target 0): cheaper. */
 struct x86_insn cfg_insn(const struct cfg *c, uint32_t i);
 static inline const struct x86_insn *cfg_shape(const struct cfg *c, uint32_t i)
@@ -187,14 +188,33 @@ static inline uint64_t cfg_insn_target(const struct cfg *c, uint32_t i)
 #define cfg_for_each_block(c, f, b) for (uint32_t b = (f)->block_first, b##_end = b + (f)->block_count; b < b##_end; b++)
 
 /* liveness.c: facts within one function, for the probe placer.
- * Flags that must survive just before instruction i (bit mask X86_CF..): live ones. Flags are dead at calls and returns
+ * Flags that must survive are live. They are dead at calls and returns
  * except those that flags.c found to cross them, and at indirect jumps resolved or not (no compiler passes flags there). */
-struct cfg_liveness {
-    uint8_t *flags_live;  /* [insn - func.insn_first]: live before the instruction */
-    uint16_t *gpr_dead;   /* registers certainly overwritten later in this function on every path before being read, with no call,
-                             return or unknown jump in between: sound under inter-procedural register allocation */
+struct cfg_live { /* just before an instruction */
+    uint8_t flags;     /* X86_CF..: live ones */
+    uint16_t gpr_dead; /* registers certainly overwritten later in this function on every path before being read, with no call,
+                          return or unknown jump in between: sound under inter-procedural register allocation */
 };
-void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratch, struct cfg_liveness *out);
+struct cfg_wanted { /* private, like all of the next two */
+    uint8_t flags;
+    uint16_t regs;
+};
+struct cfg_effect {
+    uint8_t flags, flags_kept;
+    uint16_t regs, regs_kept;
+};
+struct cfg_liveness { /* of one function; zeros before the first */
+    const struct cfg *c;
+    uint32_t func;
+    uint16_t never_dead;
+    VEC(struct cfg_effect) effect; /* [block - func.block_first] */
+    VEC(struct cfg_wanted) before;
+};
+void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness *l); /* uses the memory of the one before */
+void cfg_liveness_fini(struct cfg_liveness *l);
+struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block);
+/* Before each of the block's first `most` instructions. */
+void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t most);
 
 /* save.c: the arrays funcs, blocks, edges, tables, loops, loop_members packed into bytes, appended to `out`. 0. */
 int cfg_save(const struct cfg *c, struct strbuf *out);

@@ -141,17 +141,36 @@ static void sweep_range(void *ctx, size_t first, size_t end)
     }
 }
 
+struct closing { /* of the gaps between ranges */
+    struct cfg *c;
+    struct cfg_insn *to;
+    uint32_t *first; /* [funcs.len] in `to` */
+};
+
+static void close_up_range(void *ctx, size_t first, size_t end)
+{
+    const struct closing *cl = ctx;
+    for (size_t f = first; f < end; f++) {
+        struct cfg_func *fn = &cl->c->funcs.data[f];
+        memcpy(cl->to + cl->first[f], cl->c->insns.data + fn->insn_first, fn->insn_count * sizeof *cl->to);
+        fn->insn_first = cl->first[f];
+    }
+}
+
 static void close_up(struct cfg *c)
 {
+    struct closing cl = {.c = c, .first = xmalloc(c->funcs.len * sizeof *cl.first)};
     size_t len = 0;
     for (size_t f = 0; f < c->funcs.len; f++) {
-        struct cfg_func *fn = &c->funcs.data[f];
-        memmove(c->insns.data + len, c->insns.data + fn->insn_first, fn->insn_count * sizeof *c->insns.data);
-        fn->insn_first = (uint32_t)len;
-        len += fn->insn_count;
+        cl.first[f] = (uint32_t)len;
+        len += c->funcs.data[f].insn_count;
     }
+    cl.to = xmalloc(len * sizeof *cl.to);
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, close_up_range, &cl);
+    free(cl.first);
+    free(c->insns.data);
+    c->insns.data = cl.to;
     c->insns.len = c->insns.cap = len;
-    c->insns.data = xrealloc(c->insns.data, len * sizeof *c->insns.data);
 }
 
 /* Every function's bits start with a word of their own. False: more than can be numbered. */
@@ -319,6 +338,12 @@ uint32_t block_of_leader(const struct cfg *c, uint32_t insn)
     if (!(word >> insn % 64 & 1))
         return ID_NONE;
     return x->lead_rank[insn / 64] + (uint32_t)__builtin_popcountll(word & ((1ull << insn % 64) - 1));
+}
+
+uint32_t cfg_block_of(const struct cfg *c, uint32_t insn)
+{
+    const struct cfg_index *x = c->index;
+    return x->lead_rank[insn / 64] + (uint32_t)__builtin_popcountll(x->leads[insn / 64] & ((2ull << insn % 64) - 1)) - 1;
 }
 
 /* Of a loaded cfg: blocks tile the function. */

@@ -15,6 +15,10 @@ struct past_row { /* a row of the function at hand, and where in the original it
     uint64_t addr;
     struct cfi_row row;
 };
+struct cfi_piece { /* the instructions of one function */
+    size_t first, len; /* in the list of its range */
+    bool is_bad;
+};
 struct emitter {
     const struct image *img;
     const struct image_unwind *u;
@@ -26,6 +30,8 @@ struct emitter {
     struct strbuf *out; /* the table being written */
     uint64_t vaddr;     /* where it will be */
     VEC(struct past_row) past;
+    struct strbuf *cfi_lists; /* by ranges of moved: their call frame instructions, which are the same wherever they stand */
+    struct cfi_piece *cfi;    /* [moved_count] */
     bool is_bad; /* something did not fit: the function at hand cannot be expressed */
 };
 
@@ -418,6 +424,37 @@ static void put_cfi(struct emitter *e, const struct image_moved_func *m)
     e->is_bad |= c.is_bad || (m->state_count && (r.machine.is_bad || r.machine.has_other_regs));
 }
 
+#define FUNCS_A_RANGE 64
+
+static void put_cfi_range(void *ctx, size_t first, size_t end)
+{
+    const struct emitter *all = ctx;
+    struct emitter e = *all;
+    e.out = &all->cfi_lists[first / FUNCS_A_RANGE];
+    for (size_t i = first; i < end; i++) {
+        size_t at = e.out->len;
+        e.is_bad = false;
+        put_cfi(&e, &e.moved[i]);
+        e.cfi[i] = (struct cfi_piece){at, e.out->len - at, e.is_bad};
+    }
+    VEC_FREE(&e.past);
+}
+
+static void put_all_cfi(struct emitter *e)
+{
+    e->cfi = xmalloc(e->moved_count * sizeof *e->cfi);
+    e->cfi_lists = xmalloc((e->moved_count / FUNCS_A_RANGE + 1) * sizeof *e->cfi_lists);
+    parallel_for(e->moved_count, FUNCS_A_RANGE, put_cfi_range, e);
+}
+
+static void free_all_cfi(struct emitter *e)
+{
+    for (size_t k = 0; k <= e->moved_count / FUNCS_A_RANGE; k++)
+        str_free(&e->cfi_lists[k]);
+    free(e->cfi_lists);
+    free(e->cfi);
+}
+
 /* ---- records ---- */
 
 static size_t begin_record(struct emitter *e)
@@ -465,8 +502,10 @@ static void put_cie(struct emitter *e, const struct image_cie *cie)
 }
 
 /* `cie_at` is the offset of the CIE in the new frame. Returns the address of the record. */
-static uint64_t put_fde(struct emitter *e, const struct image_moved_func *m, size_t cie_at, uint64_t lsda)
+static uint64_t put_fde(struct emitter *e, size_t i, size_t cie_at, uint64_t lsda)
 {
+    const struct image_moved_func *m = &e->moved[i];
+    const struct cfi_piece *cfi = &e->cfi[i];
     bool has_lsda = cie_of(e, m)->lsda_enc != DW_EH_PE_omit;
     size_t at = begin_record(e);
     put_u32(e, (uint32_t)(e->out->len - cie_at));
@@ -476,7 +515,9 @@ static uint64_t put_fde(struct emitter *e, const struct image_moved_func *m, siz
     put_uleb(e, has_lsda ? 4 : 0, 1);
     if (has_lsda)
         put_ref(e, lsda);
-    put_cfi(e, m);
+    e->is_bad |= cfi->is_bad;
+    if (cfi->len)
+        put(e, e->cfi_lists[i / FUNCS_A_RANGE].data + cfi->first, cfi->len);
     end_record(e, at);
     return e->vaddr + at;
 }
@@ -528,7 +569,7 @@ static void put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct ta
             cie_at[cie] = e->out->len + 1;
             put_cie(e, cie_of(e, &e->moved[i]));
         }
-        rows[i] = (struct table_row){e->moved[i].addr_new, put_fde(e, &e->moved[i], cie_at[cie] - 1, lsda_at[i])};
+        rows[i] = (struct table_row){e->moved[i].addr_new, put_fde(e, i, cie_at[cie] - 1, lsda_at[i])};
         blame(e, i, b);
     }
     free(cie_at);
@@ -599,10 +640,11 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     for (size_t i = 0; i < moved_count; i++)
         if (moved[i].fde != ID_NONE)
             e.moved_of[moved[i].fde] = (uint32_t)i;
+    put_all_cfi(&e);
     int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, &b);
     *bad = b.first;
     free(e.moved_of);
-    VEC_FREE(&e.past);
+    free_all_cfi(&e);
     if (rc < 0) {
         str_free(&out->lsda);
         str_free(&out->frame);

@@ -87,17 +87,18 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
 }
 
 /* One instruction, whose bytes were `old`; returns the bytes it took. */
-static unsigned put_insn(const struct emitter *em, const struct cfg_block *blk, uint32_t i, const uint8_t *old,
-                         uint64_t addr, uint64_t *stub)
+static unsigned put_insn(const struct emitter *em, uint32_t b, uint32_t i, const uint8_t *old, uint64_t addr,
+                         uint64_t *stub)
 {
     struct rw *w = em->w;
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     uint8_t *at = at_vaddr(em, addr);
     switch ((enum x86_kind)in->kind) {
     case X86_JMP:
     case X86_JCC:
-        put_jcc(at, addr, in, w->is_long[i], branch_target(w, blk));
-        return in->kind == X86_JMP ? (w->is_long[i] ? 5 : 2) : (w->is_long[i] ? 6 : 2);
+        put_jcc(at, addr, in, w->is_long[b], branch_target(w, blk));
+        return in->kind == X86_JMP ? (w->is_long[b] ? 5 : 2) : (w->is_long[b] ? 6 : 2);
     case X86_JCXZ: /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement, prefixes before it
                     */
         at[0] = in->len == 3 ? old[0] : 0x90;
@@ -158,7 +159,7 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
     for (uint32_t k = 0; k < blk->insn_count; k++) {
         if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
             addr += put_counter(em, addr, &w->place[b], w->block_counter[b]);
-        addr += put_insn(em, blk, blk->insn_first + k, old, addr, stub);
+        addr += put_insn(em, b, blk->insn_first + k, old, addr, stub);
         old += cfg_shape(c, blk->insn_first + k)->len;
     }
 }

@@ -106,14 +106,12 @@ struct rw {
     struct rw_step *step;                      /* place: [blocks] */
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
-    uint32_t *insn_off; /* layout: [insns] start of what stands for the instruction, insertions in front included.
-                           On the heap; gone after unwind */
-    uint32_t *block_off; /* layout: [blocks] the same of their first instructions */
+    uint32_t *block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
     uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
     uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
     uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */
     struct map syscall_stub;         /* layout: block -> offset of its system calls' hooks in the function */
-    uint8_t *is_long;                /* layout: [insns] branch needs 32 bits */
+    uint8_t *is_long;                /* layout: [blocks] the branch at the end needs 32 bits */
     uint64_t text_vaddr, text_bytes; /* layout: new code, the runtime blob first */
     uint64_t ro_vaddr;               /* layout: program headers, tables, unwind data */
     uint64_t tables_vaddr;
@@ -170,6 +168,7 @@ uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a); /* of an ar
 void rw_learn(struct rw *w); /* learn.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
+uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i); /* as block_off, of any instruction of block b */
 int rw_emit(struct rw *w);
 uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
 uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);

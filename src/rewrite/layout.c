@@ -5,7 +5,7 @@
  * short and grow until all reach (they never shrink, so this ends). Copies keep the original's address mod 64, and the
  * head of an innermost loop its address mod 64: the same loop elsewhere can take up to twice as long.
  *
- * needs: place. fills: insn_off, body_off, enter_off, edge_stub_off, is_long, addr_new, size_new, *_vaddr.
+ * needs: place. fills: block_off, body_off, enter_off, edge_stub_off, is_long, addr_new, size_new, *_vaddr.
  */
 #include "rewrite/impl.h"
 
@@ -46,14 +46,14 @@ static uint32_t fall_edge_into(const struct cfg *c, const struct cfg_func *fn, u
     return ID_NONE;
 }
 
-static unsigned insn_bytes(const struct rw *w, uint32_t i)
+static unsigned insn_bytes(const struct rw *w, uint32_t b, uint32_t i)
 {
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     switch ((enum x86_kind)in->kind) {
     case X86_JMP:
-        return w->is_long[i] ? 5 : 2;
+        return w->is_long[b] ? 5 : 2;
     case X86_JCC:
-        return w->is_long[i] ? 6 : 2;
+        return w->is_long[b] ? 6 : 2;
     case X86_JCXZ:
         return JCXZ_BYTES;
     case X86_SYSCALL:
@@ -63,15 +63,31 @@ static unsigned insn_bytes(const struct rw *w, uint32_t i)
     }
 }
 
-/* All of a block's instructions. Only the last, or a system call, may have another length than in the original. */
-static uint32_t block_bytes(const struct rw *w, const struct cfg_block *blk)
+/* Those of block b before instruction i. Only the last, or a system call, may have another length than in the original. */
+static uint32_t bytes_before(const struct rw *w, uint32_t b, uint32_t i)
 {
-    uint32_t last = blk->insn_first + blk->insn_count - 1, bytes = 0;
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
+    uint32_t bytes = 0;
     if (!(blk->flags & CFG_BLOCK_SYSCALL))
-        return blk->size - cfg_shape(w->cfg, last)->len + insn_bytes(w, last);
-    for (uint32_t i = blk->insn_first; i <= last; i++)
-        bytes += insn_bytes(w, i);
+        return (uint32_t)(cfg_insn_addr(w->cfg, i) - blk->addr);
+    for (uint32_t k = blk->insn_first; k < i; k++)
+        bytes += insn_bytes(w, b, k);
     return bytes;
+}
+
+static uint32_t block_bytes(const struct rw *w, uint32_t b)
+{
+    uint32_t last = w->cfg->blocks.data[b].insn_first + w->cfg->blocks.data[b].insn_count - 1;
+    return bytes_before(w, b, last) + insn_bytes(w, b, last);
+}
+
+uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i)
+{
+    uint32_t first = w->cfg->blocks.data[b].insn_first;
+    if (i == first)
+        return w->block_off[b];
+    bool counted = w->block_counter[b] != ID_NONE && i - first > w->place[b].at;
+    return w->turn_off[b] + bytes_before(w, b, i) + (counted ? rw_place_bytes(&w->place[b]) : 0);
 }
 
 /* Where a direct branch of block b goes in the copy, as an offset in its own function; UINT32_MAX: elsewhere. */
@@ -97,7 +113,7 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     uint32_t fall = fall_edge_into(c, fn, b);
     if (b > fn->block_first)
         off += rw_step_leave_bytes(&w->step[b - 1]);
-    w->insn_off[blk->insn_first] = w->block_off[b] = off;
+    w->block_off[b] = off;
     if (is_inner_loop_head(c, has_child, b)) {
         uint32_t head = off;
         if (fall != ID_NONE && w->edge_counter[fall] != ID_NONE)
@@ -117,21 +133,7 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     w->turn_off[b] = off;
     if (w->block_counter[b] != ID_NONE)
         off += rw_place_bytes(&w->place[b]);
-    return off + block_bytes(w, blk);
-}
-
-/* The places of instructions inside blocks, once nothing moves any more. */
-static void put_insns(struct rw *w, uint32_t b)
-{
-    const struct cfg_block *blk = &w->cfg->blocks.data[b];
-    uint32_t off = w->turn_off[b];
-    for (uint32_t k = 0; k < blk->insn_count; k++) {
-        if (k > 0)
-            w->insn_off[blk->insn_first + k] = off;
-        if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
-            off += rw_place_bytes(&w->place[b]);
-        off += insn_bytes(w, blk->insn_first + k);
-    }
+    return off + block_bytes(w, b);
 }
 
 static pthread_mutex_t stub_lock = PTHREAD_MUTEX_INITIALIZER; /* of syscall_stub: functions are laid out in parallel */
@@ -185,15 +187,15 @@ static bool grow_branches(struct rw *w, uint32_t f)
         const struct cfg_block *blk = &c->blocks.data[b];
         uint32_t i = blk->insn_first + blk->insn_count - 1;
         uint8_t kind = cfg_shape(c, i)->kind;
-        if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[i])
+        if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[b])
             continue;
-        uint32_t to = branch_off(w, f, blk), end = w->turn_off[b] + block_bytes(w, blk);
+        uint32_t to = branch_off(w, f, blk), end = w->turn_off[b] + block_bytes(w, b);
         if (w->block_counter[b] != ID_NONE)
             end += rw_place_bytes(&w->place[b]);
         int64_t rel = (int64_t)to - (int64_t)end;
         if (to != UINT32_MAX && rel >= -128 && rel <= 127)
             continue;
-        w->is_long[i] = 1;
+        w->is_long[b] = 1;
         any = true;
     }
     return any;
@@ -208,7 +210,6 @@ static uint32_t layout_func(struct rw *w, uint32_t f, const uint8_t *has_child)
         cfg_for_each_block(w->cfg, fn, b) off = put_block(w, fn, b, off, has_child);
         off = put_stubs(w, f, off);
     } while (grow_branches(w, f));
-    cfg_for_each_block(w->cfg, fn, b) put_insns(w, b);
     return off;
 }
 
@@ -291,9 +292,8 @@ static struct rank *order_functions(const struct rw *w)
 void rw_layout(struct rw *w)
 {
     struct cfg *c = w->cfg;
-    w->insn_off = xmalloc((c->insns.len + 1) * sizeof *w->insn_off);
     w->block_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
-    w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->insns.len + 1);
+    w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->blocks.len + 1);
     w->body_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->turn_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->enter_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);

@@ -42,8 +42,6 @@ static void forget_plan(struct rw *w)
     map_fini(&w->ref_table);
     map_fini(&w->syscall_stub);
     str_free(&w->ro);
-    free(w->insn_off);
-    w->insn_off = NULL;
     w->group_count = w->counter_count = 0;
     arena_free(w->arena);
     w->arena = NULL;
@@ -122,8 +120,6 @@ static int run_passes(struct rw *w, const char *out, const char *map)
             return refuse_too_large(w);
         forget_plan(w);
     }
-    free(w->insn_off);
-    w->insn_off = NULL;
     rw_data(w); /* addresses of the counters */
     if (timed("emit", rw_emit(w), &t) < 0)
         return -1;

@@ -21,15 +21,27 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
     if (addr_old >= fn->addr + fn->size)
         return w->funcs[f].addr_new + w->funcs[f].size_new;
     uint32_t i = cfg_insn_at(c, addr_old);
-    return i == ID_NONE ? 0 : w->funcs[f].addr_new + w->insn_off[i];
+    return i == ID_NONE ? 0 : w->funcs[f].addr_new + rw_insn_off(w, cfg_block_of(c, i), i);
 }
 
 /* ---- the frames of what was inserted ---- */
 
-struct states {
+struct state_list {
+    struct image_state *data;
+    size_t len, cap;
+};
+
+struct states { /* of some functions */
     const struct rw *w;
-    VEC(struct image_state) all;
-    uint32_t *group_first, *group_next; /* [funcs], [group_edges]: those whose stubs a function has, by address */
+    struct state_list all;
+    const uint32_t *group_first, *group_next; /* [funcs], [group_edges]: those whose stubs a function has, by address */
+};
+
+struct noter { /* of the states of ranges of functions, each in a list of its own */
+    const struct rw *w;
+    struct state_list *lists;
+    size_t *first, *count; /* [funcs] in the list of its range */
+    uint32_t *group_first, *group_next;
 };
 
 static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t pushed)
@@ -51,12 +63,12 @@ static void note_block(struct states *s, const struct cfg_func *fn, uint32_t b)
     const struct cfg_block *blk = &c->blocks.data[b], *prev = b > fn->block_first ? blk - 1 : NULL;
     for (uint32_t e = prev ? prev->edge_first : 0; prev && e < prev->edge_first + prev->edge_count; e++)
         if (c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b && w->edge_counter[e] != ID_NONE)
-            note_counter(s, w->insn_off[blk->insn_first], &w->edge_place[e]);
+            note_counter(s, w->block_off[b], &w->edge_place[e]);
     if (w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b])
         note_counter(s, w->enter_off[b], &w->enter_place[b]);
     uint32_t at = w->place[b].at;
     if (w->block_counter[b] != ID_NONE)
-        note_counter(s, at ? w->insn_off[blk->insn_first + at] : w->turn_off[b], &w->place[b]);
+        note_counter(s, at ? rw_insn_off(w, b, blk->insn_first + at) : w->turn_off[b], &w->place[b]);
 }
 
 static void note_stub(struct states *s, uint32_t off_new, uint64_t old, const struct rw_place *p)
@@ -110,10 +122,10 @@ static void note_plt(struct states *s, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i + 1 < fn->insn_first + fn->insn_count; i++)
         if (cfg_shape(s->w->cfg, i)->op == X86_OP_PUSH)
-            note(s, s->w->insn_off[i + 1], IMAGE_STATE_HERE, 8);
+            note(s, rw_insn_off(s->w, cfg_block_of(s->w->cfg, i + 1), i + 1), IMAGE_STATE_HERE, 8);
 }
 
-static void group_stubs_by_func(struct states *s)
+static void group_stubs_by_func(struct noter *s)
 {
     const struct rw *w = s->w;
     s->group_first = xmalloc((w->cfg->funcs.len + 1) * sizeof *s->group_first);
@@ -137,11 +149,41 @@ static void note_func(struct states *s, uint32_t f)
     note_stubs(s, f);
 }
 
-static void states_fini(struct states *s)
+#define FUNCS_A_RANGE 64
+
+static void note_range(void *ctx, size_t first, size_t end)
 {
-    VEC_FREE(&s->all);
-    free(s->group_first);
-    free(s->group_next);
+    const struct noter *n = ctx;
+    struct states s = {.w = n->w, .group_first = n->group_first, .group_next = n->group_next};
+    for (size_t f = first; f < end; f++) {
+        n->first[f] = s.all.len;
+        if (n->w->funcs[f].is_moved && !cfg_is_gap_func(&n->w->cfg->funcs.data[f]))
+            note_func(&s, (uint32_t)f);
+        n->count[f] = s.all.len - n->first[f];
+    }
+    n->lists[first / FUNCS_A_RANGE] = s.all;
+}
+
+static void noter_init(struct noter *n, const struct rw *w)
+{
+    size_t funcs = w->cfg->funcs.len;
+    *n = (struct noter){.w = w,
+                        .lists = xmalloc((funcs / FUNCS_A_RANGE + 1) * sizeof *n->lists),
+                        .first = xmalloc(funcs * sizeof *n->first),
+                        .count = xmalloc(funcs * sizeof *n->count)};
+    group_stubs_by_func(n);
+    parallel_for(funcs, FUNCS_A_RANGE, note_range, n);
+}
+
+static void noter_fini(struct noter *n)
+{
+    for (size_t k = 0; k <= n->w->cfg->funcs.len / FUNCS_A_RANGE; k++)
+        VEC_FREE(&n->lists[k]);
+    free(n->lists);
+    free(n->first);
+    free(n->count);
+    free(n->group_first);
+    free(n->group_next);
 }
 
 int rw_unwind(struct rw *w)
@@ -149,23 +191,20 @@ int rw_unwind(struct rw *w)
     struct cfg *c = w->cfg;
     VEC(struct image_moved_func) moved = {0};
     VEC(uint32_t) ids = {0};
-    struct states states = {.w = w};
     bool any = false; /* is moved */
-    group_stubs_by_func(&states);
+    struct noter noter;
+    noter_init(&noter, w);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         any |= w->funcs[f].is_moved && (!cfg_is_gap_func(fn) || c->unwind.fde_count);
         if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
-        size_t before = states.all.len;
-        note_func(&states, f);
-        struct image_moved_func m = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new, NULL,
-                                     states.all.len - before};
+        const struct image_state *states = noter.lists[f / FUNCS_A_RANGE].data;
+        struct image_moved_func m = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new,
+                                     states ? states + noter.first[f] : NULL, noter.count[f]};
         VEC_PUSH(&moved, m);
         VEC_PUSH(&ids, f);
     }
-    for (size_t i = 0, at = 0; at < states.all.len; at += moved.data[i++].state_count)
-        moved.data[i].states = states.all.data + at;
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;
@@ -197,7 +236,7 @@ int rw_unwind(struct rw *w)
     str_free(&out.frame);
     str_free(&out.lsda);
     str_free(&out.hdr);
-    states_fini(&states);
+    noter_fini(&noter);
     VEC_FREE(&moved);
     VEC_FREE(&ids);
     free(bad_each);
