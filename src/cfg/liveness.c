@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which flags and registers hold something that is still wanted, before each instruction of one function. Backwards over
- * its blocks until nothing changes. Wherever control leaves the function every register counts as wanted, because compilers
+ * its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register counts as wanted, because compilers
  * that know both sides of a call keep values in registers that the ABI would let go.
  */
 #include "cfg/impl.h"
 
 #define CALLEE_SAVED (1u << 3 | 1u << 5 | 0xfu << 12) /* rbx rbp r12..r15: what a landing pad may still read */
 #define RSP (1u << 4)
-
-struct live {
-    uint8_t flags;
-    uint16_t regs;
-};
 
 static uint8_t flags_into(const struct cfg *c, uint32_t call)
 {
@@ -21,62 +16,77 @@ static uint8_t flags_into(const struct cfg *c, uint32_t call)
 }
 
 /* Assembly without unwind description need not keep to any convention: it may hand flags to whomever. */
-static uint8_t flags_leaving(const struct cfg *c, const struct cfg_block *b)
+static uint8_t flags_leaving(const struct cfg *c, uint32_t func)
 {
-    return cfg_is_gap_func(&c->funcs.data[b->func]) ? X86_ALL_FLAGS : 0;
+    return cfg_is_gap_func(&c->funcs.data[func]) ? X86_ALL_FLAGS : 0;
 }
 
-static struct live before(const struct cfg *c, const struct cfg_block *b, uint32_t insn, struct live after)
+/* What one instruction wants, and what of that behind it is wanted before it. */
+static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t insn)
 {
     const struct x86_insn *i = cfg_shape(c, insn);
     switch ((enum x86_kind)i->kind) {
     case X86_CALL:
-        return (struct live){flags_into(c, insn) | flags_leaving(c, b), 0xffff};
+        return (struct cfg_effect){.flags = flags_into(c, insn) | flags_leaving(c, func), .regs = 0xffff};
     case X86_RET:
-        return (struct live){(c->crossing ? c->crossing[b->func].out : 0) | flags_leaving(c, b), 0xffff};
+        return (struct cfg_effect){.flags = (c->crossing ? c->crossing[func].out : 0) | flags_leaving(c, func), .regs = 0xffff};
     case X86_CALL_IND:
     case X86_TRAP:
-        return (struct live){flags_leaving(c, b), 0xffff};
+        return (struct cfg_effect){.flags = flags_leaving(c, func), .regs = 0xffff};
     case X86_JMP_IND:
-        return (struct live){flags_leaving(c, b), (uint16_t)(after.regs | i->gpr_read)};
+        return (struct cfg_effect){.flags = flags_leaving(c, func), .regs = i->gpr_read, .regs_kept = 0xffff};
     default:
         break;
     }
     uint8_t kills = i->props & X86_PROP_FLAGS_MAYBE ? 0 : i->flags_written;
-    uint16_t overwrites = i->gpr_written & (uint16_t)~i->gpr_read;
-    return (struct live){(uint8_t)((after.flags & ~kills) | i->flags_read), (uint16_t)((after.regs & ~overwrites) | i->gpr_read)};
+    return (struct cfg_effect){.flags = i->flags_read, .flags_kept = (uint8_t)~kills, .regs = i->gpr_read,
+                               .regs_kept = (uint16_t)(~i->gpr_written | i->gpr_read)};
 }
 
-static struct live before_block(const struct cfg *c, const struct cfg_block *b, struct live l)
+static struct cfg_wanted before(const struct cfg_effect *e, struct cfg_wanted after)
 {
-    for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;)
-        l = before(c, b, i, l);
-    return l;
+    return (struct cfg_wanted){(uint8_t)(e->flags | (after.flags & e->flags_kept)),
+                               (uint16_t)(e->regs | (after.regs & e->regs_kept))};
+}
+
+static struct cfg_effect effect_of_block(const struct cfg *c, const struct cfg_block *b)
+{
+    struct cfg_effect all = {.flags_kept = X86_ALL_FLAGS, .regs_kept = UINT16_MAX};
+    for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;) {
+        struct cfg_effect one = effect_of(c, b->func, i);
+        struct cfg_wanted w = before(&one, (struct cfg_wanted){all.flags, all.regs});
+        all = (struct cfg_effect){w.flags, all.flags_kept & one.flags_kept, w.regs, all.regs_kept & one.regs_kept};
+    }
+    return all;
 }
 
 /* Flags that a block of another function reads or hands on: a part moved to .cold may be entered with a compare pending. */
-static struct live elsewhere(const struct cfg *c, uint32_t block)
+static struct cfg_wanted elsewhere(const struct cfg *c, uint32_t block)
 {
-    struct live all = {X86_ALL_FLAGS, 0xffff};
+    struct cfg_wanted all = {X86_ALL_FLAGS, 0xffff};
     if (block == ID_NONE)
         return all;
-    const struct cfg_block *b = &c->blocks.data[block];
-    return (struct live){before_block(c, b, all).flags, 0xffff};
+    struct cfg_effect e = effect_of_block(c, &c->blocks.data[block]);
+    return (struct cfg_wanted){before(&e, all).flags, 0xffff};
 }
 
-static struct live after_block(const struct cfg *c, const struct cfg_func *f, const struct cfg_block *b, const struct live *in)
+/* After the function's block number k. Looks no further once all of `enough` is wanted. */
+static struct cfg_wanted after_block(const struct cfg_liveness *l, uint32_t k, struct cfg_wanted enough)
 {
-    struct live l = {0, 0};
-    if (b->edge_count == 0)
-        l.regs = 0xffff;
+    const struct cfg *c = l->c;
+    const struct cfg_func *f = &c->funcs.data[l->func];
+    const struct cfg_block *b = &c->blocks.data[f->block_first + k];
+    struct cfg_wanted w = {0, b->edge_count == 0 ? 0xffff : 0};
     for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+        if (!(enough.flags & ~w.flags) && !(enough.regs & ~w.regs))
+            break;
         uint32_t to = c->edges.data[e].to;
         bool inside = to != ID_NONE && to - f->block_first < f->block_count;
-        struct live t = inside ? in[to - f->block_first] : elsewhere(c, to);
-        l.flags |= t.flags;
-        l.regs |= t.regs;
+        struct cfg_wanted t = inside ? l->before.data[to - f->block_first] : elsewhere(c, to);
+        w.flags |= t.flags;
+        w.regs |= t.regs;
     }
-    return l;
+    return w;
 }
 
 static bool has_pads(const struct cfg *c, const struct cfg_func *f)
@@ -87,29 +97,56 @@ static bool has_pads(const struct cfg *c, const struct cfg_func *f)
     return false;
 }
 
-void cfg_liveness_build(const struct cfg *c, uint32_t func, struct arena *scratch, struct cfg_liveness *out)
+void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness *l)
 {
     const struct cfg_func *f = &c->funcs.data[func];
-    struct live *in = ARENA_ARRAY(scratch, struct live, f->block_count); /* nothing wanted: grows until it holds */
-    out->flags_live = ARENA_ARRAY(scratch, uint8_t, f->insn_count);
-    out->gpr_dead = ARENA_ARRAY(scratch, uint16_t, f->insn_count);
+    l->c = c;
+    l->func = func;
+    l->never_dead = (uint16_t)(RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
+    l->before.len = l->effect.len = 0;
+    cfg_for_each_block(c, f, b)
+    {
+        struct cfg_wanted nothing = {0, 0}; /* grows until it holds */
+        VEC_PUSH(&l->effect, effect_of_block(c, &c->blocks.data[b]));
+        VEC_PUSH(&l->before, nothing);
+    }
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t k = f->block_count; k-- > 0;) {
-            const struct cfg_block *b = &c->blocks.data[f->block_first + k];
-            struct live l = before_block(c, b, after_block(c, f, b, in));
-            changed |= l.flags != in[k].flags || l.regs != in[k].regs;
-            in[k] = l;
+            const struct cfg_effect *e = &l->effect.data[k];
+            struct cfg_wanted kept = {e->flags_kept, e->regs_kept}, *was = &l->before.data[k];
+            struct cfg_wanted w = before(e, after_block(l, k, kept));
+            changed |= w.flags != was->flags || w.regs != was->regs;
+            *was = w;
         }
     }
-    uint16_t never = (uint16_t)(RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
-    for (uint32_t k = 0; k < f->block_count; k++) {
-        const struct cfg_block *b = &c->blocks.data[f->block_first + k];
-        struct live l = after_block(c, f, b, in);
-        for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;) {
-            l = before(c, b, i, l);
-            out->flags_live[i - f->insn_first] = l.flags;
-            out->gpr_dead[i - f->insn_first] = (uint16_t) ~(l.regs | never);
-        }
+}
+
+static struct cfg_live live(const struct cfg_liveness *l, struct cfg_wanted w)
+{
+    return (struct cfg_live){w.flags, (uint16_t) ~(w.regs | l->never_dead)};
+}
+
+struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block)
+{
+    return live(l, l->before.data[block - l->c->funcs.data[l->func].block_first]);
+}
+
+void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t most)
+{
+    const struct cfg_block *b = &l->c->blocks.data[block];
+    struct cfg_wanted all = {X86_ALL_FLAGS, UINT16_MAX};
+    struct cfg_wanted w = after_block(l, block - l->c->funcs.data[l->func].block_first, all);
+    for (uint32_t k = b->insn_count; k-- > 0;) {
+        struct cfg_effect e = effect_of(l->c, l->func, b->insn_first + k);
+        w = before(&e, w);
+        if (k < most)
+            out[k] = live(l, w);
     }
+}
+
+void cfg_liveness_fini(struct cfg_liveness *l)
+{
+    VEC_FREE(&l->effect);
+    VEC_FREE(&l->before);
 }

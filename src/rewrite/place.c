@@ -10,13 +10,13 @@
 
 enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
 
-static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i, bool gs)
+static struct rw_place form_at(struct cfg_live live, bool gs)
 {
     struct rw_place p = {0, RW_FORM_INC, 0, gs};
-    if (!(live->flags_live[i] & ~X86_CF))
+    if (!(live.flags & ~X86_CF))
         return p;
     for (uint8_t r = 0; r < 16; r++) {
-        if (r == 4 || r == 12 || !(live->gpr_dead[i] >> r & 1))
+        if (r == 4 || r == 12 || !(live.gpr_dead >> r & 1))
             continue;
         p.form = RW_FORM_REG;
         p.reg = r;
@@ -26,16 +26,18 @@ static struct rw_place form_at(const struct cfg_liveness *live, uint32_t i, bool
     return p;
 }
 
-/* The first place with dead flags; else the first with a dead register; else the start. */
-static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liveness *live, const struct cfg_func *fn,
-                                     const struct cfg_block *b, bool gs)
+/* The first place with dead flags; else the first with a dead register; else the start, which is `best`. */
+static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, struct rw_place best)
 {
-    uint32_t first = b->insn_first - fn->insn_first, n = b->insn_count < LOOK_MOST ? b->insn_count : LOOK_MOST;
-    struct rw_place best = form_at(live, first, gs);
-    for (uint32_t k = 1; k < n && best.form != RW_FORM_INC; k++) {
-        if (cfg_shape(c, b->insn_first + k - 1)->kind == X86_SYSCALL)
+    const struct cfg_block *blk = &l->c->blocks.data[b];
+    struct cfg_live live[LOOK_MOST];
+    if (best.form == RW_FORM_INC)
+        return best;
+    cfg_live_inside(l, b, live, LOOK_MOST);
+    for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MOST && best.form != RW_FORM_INC; k++) {
+        if (cfg_shape(l->c, blk->insn_first + k - 1)->kind == X86_SYSCALL)
             break; /* may not come back */
-        struct rw_place p = form_at(live, first + k, gs);
+        struct rw_place p = form_at(live[k], best.gs);
         if (p.form < best.form) {
             best = p;
             best.at = (uint16_t)k;
@@ -44,28 +46,26 @@ static struct rw_place best_in_block(const struct cfg *c, const struct cfg_liven
     return best;
 }
 
-static void place_func(struct rw *w, uint32_t f, struct arena *scratch)
+static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
 {
     const struct cfg *c = w->cfg;
     const struct cfg_func *fn = &c->funcs.data[f];
-    bool gs = w->funcs[f].gs;
-    struct cfg_liveness live = {0};
-    cfg_liveness_build(c, f, scratch, &live);
+    cfg_liveness_build(c, f, l);
     cfg_for_each_block(c, fn, b)
     {
         const struct cfg_block *blk = &c->blocks.data[b];
-        w->enter_place[b] = form_at(&live, blk->insn_first - fn->insn_first, gs);
+        struct cfg_live live = cfg_live_before(l, b);
+        w->enter_place[b] = form_at(live, w->funcs[f].gs);
         for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
             uint32_t to = c->edges.data[e].to;
             if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
-                w->edge_place[e] = form_at(&live, c->blocks.data[to].insn_first - fn->insn_first, gs);
+                w->edge_place[e] = form_at(cfg_live_before(l, to), w->funcs[f].gs);
         }
         if (w->block_counter[b] == ID_NONE)
             continue;
-        w->place[b] = best_in_block(c, &live, fn, blk, gs);
+        w->place[b] = best_in_block(l, b, w->enter_place[b]);
         bool has_next = b + 1 < fn->block_first + fn->block_count;
-        if (has_next && !live.flags_live[blk->insn_first - fn->insn_first] &&
-            !live.flags_live[c->blocks.data[b + 1].insn_first - fn->insn_first])
+        if (has_next && !live.flags && !cfg_live_before(l, b + 1).flags)
             rw_induction(w, b);
     }
 }
@@ -75,13 +75,11 @@ static void place_func(struct rw *w, uint32_t f, struct arena *scratch)
 static void place_range(void *ctx, size_t first, size_t end)
 {
     struct rw *w = ctx;
-    for (size_t f = first; f < end; f++) {
-        if (!w->funcs[f].is_moved)
-            continue;
-        struct arena *scratch = arena_new();
-        place_func(w, (uint32_t)f, scratch);
-        arena_free(scratch);
-    }
+    struct cfg_liveness l = {0};
+    for (size_t f = first; f < end; f++)
+        if (w->funcs[f].is_moved)
+            place_func(w, (uint32_t)f, &l);
+    cfg_liveness_fini(&l);
 }
 
 void rw_place(struct rw *w)

@@ -7,16 +7,20 @@
 
 static void ask_liveness(const struct cfg *c)
 {
-    struct arena *a = arena_new();
+    struct cfg_liveness l = {0};
     for (uint32_t f = 0; f < c->funcs.len; f++) {
-        struct cfg_liveness live;
-        if (!c->funcs.data[f].block_count)
+        const struct cfg_func *fn = &c->funcs.data[f];
+        if (!fn->block_count)
             continue;
-        cfg_liveness_build(c, f, a, &live);
-        for (uint32_t i = 0; i < c->funcs.data[f].insn_count; i++)
-            FUZZ_CHECK(live.flags_live[i] <= X86_ALL_FLAGS);
+        cfg_liveness_build(c, f, &l);
+        cfg_for_each_block(c, fn, b)
+        {
+            struct cfg_live first, before = cfg_live_before(&l, b);
+            cfg_live_inside(&l, b, &first, 1);
+            FUZZ_CHECK(first.flags <= X86_ALL_FLAGS && first.flags == before.flags && first.gpr_dead == before.gpr_dead);
+        }
     }
-    arena_free(a);
+    cfg_liveness_fini(&l);
 }
 
 static void save_and_load(const struct cfg *c)

@@ -88,14 +88,16 @@ static void test_flags(void **state)
 {
     (void)state;
     struct fixture fx;
-    struct cfg_liveness live;
-    struct arena *a = arena_new();
+    struct cfg_liveness l = {0};
+    struct cfg_live live[2];
     fixture_open(&fx, "gaps.so");
     const struct cfg_func *f = func(&fx, "called_by_called");
-    cfg_liveness_build(fx.c, (uint32_t)(f - fx.c->funcs.data), a, &live);
-    assert_int_equal(live.flags_live[1], X86_ALL_FLAGS);
-    assert_int_equal(live.flags_live[0], X86_ALL_FLAGS & ~X86_CF);
-    arena_free(a);
+    cfg_liveness_build(fx.c, (uint32_t)(f - fx.c->funcs.data), &l);
+    assert_true(fx.c->blocks.data[f->block_first].insn_count >= 2);
+    cfg_live_inside(&l, f->block_first, live, 2);
+    assert_int_equal(live[1].flags, X86_ALL_FLAGS);
+    assert_int_equal(live[0].flags, X86_ALL_FLAGS & ~X86_CF);
+    cfg_liveness_fini(&l);
     fixture_close(&fx);
 }
 

@@ -117,6 +117,18 @@ static void test_spilled_base(void **state)
     fail();
 }
 
+static struct cfg_live live_at(const struct cfg_liveness *l, const char *label)
+{
+    enum { MOST = 40 };
+    struct cfg_live all[MOST];
+    uint32_t insn = insn_at_label(&fx, label), block = cfg_block_of(fx.c, insn), k = insn - fx.c->blocks.data[block].insn_first;
+    assert_true(k < MOST);
+    cfg_live_inside(l, block, all, MOST);
+    if (k == 0)
+        assert_int_equal(all[0].flags, cfg_live_before(l, block).flags);
+    return all[k];
+}
+
 static void test_flags(void **state)
 {
     (void)state;
@@ -135,30 +147,24 @@ static void test_flags(void **state)
         {"live_branch", 0},
         {"live_ret", 0},
     };
-    struct arena *a = arena_new();
-    struct cfg_liveness l;
-    const struct cfg_func *f = func(&fx, "flags");
-    cfg_liveness_build(fx.c, (uint32_t)(f - fx.c->funcs.data), a, &l);
+    struct cfg_liveness l = {0};
+    cfg_liveness_build(fx.c, (uint32_t)(func(&fx, "flags") - fx.c->funcs.data), &l);
     for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
-        uint8_t live = l.flags_live[insn_at_label(&fx, cases[k].label) - f->insn_first];
+        uint8_t live = live_at(&l, cases[k].label).flags;
         if (live != cases[k].live)
             print_error("%s: %#x\n", cases[k].label, live);
         assert_int_equal(live, cases[k].live);
     }
-    arena_free(a);
+    cfg_liveness_fini(&l);
 }
 
 static void test_registers(void **state)
 {
     (void)state;
-    struct arena *a = arena_new();
-    struct cfg_liveness l;
-    const struct cfg_func *f = func(&fx, "registers");
-    cfg_liveness_build(fx.c, (uint32_t)(f - fx.c->funcs.data), a, &l);
-    uint16_t at_a = l.gpr_dead[insn_at_label(&fx, "dead_a") - f->insn_first];
-    uint16_t at_b = l.gpr_dead[insn_at_label(&fx, "dead_b") - f->insn_first];
-    uint16_t at_d = l.gpr_dead[insn_at_label(&fx, "dead_d") - f->insn_first];
-    uint16_t at_e = l.gpr_dead[insn_at_label(&fx, "dead_e") - f->insn_first];
+    struct cfg_liveness l = {0};
+    cfg_liveness_build(fx.c, (uint32_t)(func(&fx, "registers") - fx.c->funcs.data), &l);
+    uint16_t at_a = live_at(&l, "dead_a").gpr_dead, at_b = live_at(&l, "dead_b").gpr_dead;
+    uint16_t at_d = live_at(&l, "dead_d").gpr_dead, at_e = live_at(&l, "dead_e").gpr_dead;
     assert_true(at_a >> 8 & 1);   /* r8: written here and again before the end */
     assert_true(at_a >> 9 & 1);   /* r9: written on both paths first */
     assert_false(at_a >> 10 & 1); /* r10: read on one */
@@ -167,7 +173,7 @@ static void test_registers(void **state)
     assert_false(at_d >> 9 & 1);
     assert_true(at_d & 1);
     assert_int_equal(at_e, 1 << 6); /* rsi by its own xor; all others may be wanted by the caller */
-    arena_free(a);
+    cfg_liveness_fini(&l);
 }
 
 int main(int argc, char **argv)
