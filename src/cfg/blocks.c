@@ -29,7 +29,7 @@ static void refuse_run_off(struct build *b)
         bool call = last->kind == X86_CALL || last->kind == X86_CALL_IND; /* of a function that does not return */
         if (cfg_is_gap_func(f)) /* where it ends is found, not described */
             call &= (b->marks[end] & MARK_NORETURN) != 0;
-        if (falls_through(last) && !call && !is_trailing_padding(b, f))
+        if (falls_through(last->kind) && !call && !is_trailing_padding(b, f))
             refuse(f, CFG_REASON_RUNS_OFF);
     }
 }
@@ -40,7 +40,7 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
 {
     uint8_t m = b->marks[insn];
     bool first = insn == f->insn_first;
-    uint8_t before = first ? X86_PLAIN : cfg_shape(b->c, insn - 1)->kind;
+    uint8_t before = first ? X86_PLAIN : cfg_kind(b->c, insn - 1);
     return (uint16_t)((first ? CFG_BLOCK_ENTRY : 0) | (m & MARK_FREE_LABEL ? CFG_BLOCK_ADDR_TAKEN : 0) |
                       (m & MARK_PAD ? CFG_BLOCK_LANDING_PAD : 0) | (m & MARK_CALLED ? CFG_BLOCK_CALLED : 0) |
                       (before == X86_CALL || before == X86_CALL_IND ? CFG_BLOCK_RETURN_POINT : 0));
@@ -61,7 +61,7 @@ static void find_leaders(void *ctx, size_t first, size_t end)
                 __atomic_fetch_or(&c->index->leads[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
                 f->block_count++;
             }
-            leads = ends_block(cfg_shape(c, i));
+            leads = ends_block(cfg_kind(c, i));
         }
     }
 }
@@ -85,7 +85,7 @@ static void cut_function(struct build *b, uint32_t func)
         } while (i < end && !is_leader(c, i));
         k.insn_count = i - k.insn_first;
         k.size = (uint32_t)(cfg_insn_addr(c, i - 1) + in->len - k.addr);
-        k.term = ends_block(in) ? in->kind : X86_PLAIN;
+        k.term = ends_block(in->kind) ? in->kind : X86_PLAIN;
         if (b->marks[i - 1] & MARK_NORETURN)
             k.flags |= CFG_BLOCK_NORETURN;
         *out++ = k;
@@ -337,7 +337,7 @@ static void mark_entered_by_refused(struct build *b)
     for (size_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; fn->reason != CFG_REASON_OK && i < fn->insn_first + fn->insn_count; i++)
-            if (is_direct_jump(cfg_shape(c, i)) && !func_holds(fn, cfg_insn_target(c, i)))
+            if (is_direct_jump(cfg_kind(c, i)) && !func_holds(fn, cfg_insn_target(c, i)))
                 mark_entered(c, cfg_insn_target(c, i));
     }
     for (size_t k = 0; k < b->jumps.len; k++) {

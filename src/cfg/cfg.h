@@ -177,8 +177,13 @@ uint32_t cfg_block_of(const struct cfg *c, uint32_t insn);  /* block that holds 
 struct x86_insn cfg_insn(const struct cfg *c, uint32_t i);
 static inline const struct x86_insn *cfg_shape(const struct cfg *c, uint32_t i)
 {
-    return &x86_shape(c->insns.data[i].what.shape)->insn;
+    return &x86_shape(x86_short_shape(&c->insns.data[i].what))->insn;
 }
+/* Of it what does not need the shape. */
+static inline uint8_t cfg_kind(const struct cfg *c, uint32_t i) { return x86_short_kind(&c->insns.data[i].what); }
+static inline uint8_t cfg_len(const struct cfg *c, uint32_t i) { return x86_short_len(&c->insns.data[i].what); }
+static inline bool cfg_is_odd(const struct cfg *c, uint32_t i) { return x86_short_is_odd(&c->insns.data[i].what); }
+static inline bool cfg_refers(const struct cfg *c, uint32_t i) { return x86_short_refers(&c->insns.data[i].what); }
 static inline uint64_t cfg_insn_addr(const struct cfg *c, uint32_t i) { return c->insn_base + c->insns.data[i].off; }
 /* The target of a direct branch or call, or the address of a RIP-relative operand. */
 static inline uint64_t cfg_insn_target(const struct cfg *c, uint32_t i)

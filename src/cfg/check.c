@@ -39,10 +39,10 @@ static void check_block_insns(const struct cfg *c, const struct cfg_block *b)
     uint32_t last = b->insn_first + b->insn_count - 1, mem_ops = 0;
     for (uint32_t i = b->insn_first; i <= last; i++) {
         mem_ops += (uint32_t)cfg_shape(c, i)->loads + cfg_shape(c, i)->stores;
-        assert(i == last || !ends_block(cfg_shape(c, i)));
+        assert(i == last || !ends_block(cfg_kind(c, i)));
     }
     assert(mem_ops == b->mem_ops && cfg_insn_addr(c, b->insn_first) == b->addr);
-    assert(b->term == (ends_block(cfg_shape(c, last)) ? cfg_shape(c, last)->kind : X86_PLAIN));
+    assert(b->term == (ends_block(cfg_kind(c, last)) ? cfg_kind(c, last) : X86_PLAIN));
 }
 
 /* How many edges of each kind a terminator may have. */

@@ -119,7 +119,7 @@ static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
             break;
         }
         i->off = (uint32_t)(f->addr + at - c->insn_base);
-        if (x86_shape(i->what.shape)->insn.props & X86_PROP_GS)
+        if (x86_short_is_odd(&i->what) && (x86_shape(x86_short_shape(&i->what))->insn.props & X86_PROP_GS))
             refuse(f, CFG_REASON_GS);
         bits[at / 64] |= 1ull << at % 64;
         at += (uint32_t)n;
@@ -319,7 +319,7 @@ uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr)
 
 struct x86_insn cfg_insn(const struct cfg *c, uint32_t i)
 {
-    const struct x86_shape *s = x86_shape(c->insns.data[i].what.shape);
+    const struct x86_shape *s = x86_shape(x86_short_shape(&c->insns.data[i].what));
     struct x86_insn out = s->insn;
     out.addr = cfg_insn_addr(c, i);
     out.target = cfg_insn_target(c, i);

@@ -148,7 +148,7 @@ static bool is_read_through(const struct cfg *c, uint32_t lea)
         bool memory = (s->loads || s->stores) && !(s->props & X86_PROP_LEA);
         if (memory && ((s->mem_base < 16 && reg >> s->mem_base & 1) || (s->mem_index < 16 && reg >> s->mem_index & 1)))
             return true;
-        if (ends_block(s) || (s->gpr_written & reg))
+        if (ends_block(s->kind) || (s->gpr_written & reg))
             return false;
     }
     return false;
@@ -170,7 +170,7 @@ static void look_at_operand(struct gaps *g, const struct x86_insn *i)
 
 void gap_look_at(struct gaps *g, const struct x86_insn *i)
 {
-    if (i->kind == X86_CALL || is_direct_jump(i))
+    if (i->kind == X86_CALL || is_direct_jump(i->kind))
         must_be_code(g, i->target, i->kind == X86_CALL);
     else
         look_at_operand(g, i);

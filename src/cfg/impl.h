@@ -112,18 +112,15 @@ int build_functions(struct build *b);
 uint32_t insn_in_func(const struct cfg *c, uint32_t func, uint64_t addr); /* starts there, or ID_NONE */
 bool is_plt_section(const struct image_section *s);
 static inline bool func_holds(const struct cfg_func *f, uint64_t addr) { return addr - f->addr < f->size; }
-static inline bool falls_through(const struct x86_insn *i)
+static inline bool falls_through(uint8_t kind)
 {
-    return i->kind != X86_JMP && i->kind != X86_JMP_IND && i->kind != X86_RET && i->kind != X86_TRAP;
+    return kind != X86_JMP && kind != X86_JMP_IND && kind != X86_RET && kind != X86_TRAP;
 }
-static inline bool is_direct_jump(const struct x86_insn *i)
+static inline bool is_direct_jump(uint8_t kind)
 {
-    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN;
+    return kind == X86_JMP || kind == X86_JCC || kind == X86_JCXZ || kind == X86_XBEGIN;
 }
-static inline bool ends_block(const struct x86_insn *i)
-{
-    return i->kind != X86_PLAIN && i->kind != X86_SYSCALL && i->kind != X86_INT;
-}
+static inline bool ends_block(uint8_t kind) { return kind != X86_PLAIN && kind != X86_SYSCALL && kind != X86_INT; }
 static inline void refuse(struct cfg_func *f, enum cfg_reason why)
 {
     if (f->reason == CFG_REASON_OK)
@@ -148,7 +145,7 @@ void build_noreturn(struct build *b);
 /* Can control go on to the next instruction? */
 static inline bool goes_on(const struct build *b, uint32_t insn)
 {
-    return falls_through(cfg_shape(b->c, insn)) && !(b->marks[insn] & MARK_NORETURN);
+    return falls_through(cfg_kind(b->c, insn)) && !(b->marks[insn] & MARK_NORETURN);
 }
 
 /* slice.c */

@@ -54,7 +54,7 @@ static const char *imported_name(const struct build *b, uint32_t i)
 static uint32_t stub_jump(const struct cfg *c, const struct cfg_func *f)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        if (cfg_shape(c, i)->kind == X86_JMP_IND)
+        if (cfg_kind(c, i) == X86_JMP_IND)
             return i;
     return ID_NONE;
 }
@@ -76,7 +76,7 @@ static bool is_status_set(const struct build *b, uint32_t call)
 {
     for (uint32_t i = call; i-- > 0 && call - i < 24;) {
         const struct x86_insn *in = cfg_shape(b->c, i);
-        if (ends_block(in))
+        if (ends_block(in->kind))
             return false;
         if (in->gpr_written & 1 << 7)
             return in->op == X86_OP_MOV && in->imm_len == 4 && cfg_insn_target(b->c, i) != 0;
@@ -95,17 +95,17 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
     if (!f->insn_count || f->reason == CFG_REASON_OVERLAP || f->reason == CFG_REASON_UNDECODABLE)
         return false;
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
-        if (cfg_shape(c, i)->kind == X86_RET || cfg_shape(c, i)->kind == X86_JMP_IND)
+        if (cfg_kind(c, i) == X86_RET || cfg_kind(c, i) == X86_JMP_IND)
             return false;
     const struct x86_insn *last = cfg_shape(c, f->insn_first + f->insn_count - 1);
-    return !falls_through(last) || last->kind == X86_CALL || last->kind == X86_CALL_IND;
+    return !falls_through(last->kind) || last->kind == X86_CALL || last->kind == X86_CALL_IND;
 }
 
 /* Does a jump of f lead to a function that may return? */
 static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, const uint8_t *lacks)
 {
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
-        if (!is_direct_jump(cfg_shape(c, i)) || func_holds(f, cfg_insn_target(c, i)))
+        if (!is_direct_jump(cfg_kind(c, i)) || func_holds(f, cfg_insn_target(c, i)))
             continue;
         uint32_t g = cfg_func_at(c, cfg_insn_target(c, i));
         if (g == ID_NONE || !lacks[g])
@@ -132,7 +132,7 @@ static void mark_calls(const struct build *b, const struct cfg_func *f, const ui
 {
     const struct cfg *c = b->c;
     for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
-        uint8_t kind = cfg_shape(c, i)->kind;
+        uint8_t kind = cfg_kind(c, i);
         if (kind != X86_CALL && kind != X86_CALL_IND)
             continue;
         uint64_t target = cfg_insn_target(c, i);

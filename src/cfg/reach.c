@@ -151,11 +151,11 @@ static bool take_step(struct walk *w, const struct gap *gap, uint64_t addr, int3
     s.touches_return = touches_return(gap, &s.insn, *depth);
     *depth = depth_after(gap, &s.insn, *depth);
     VEC_PUSH(&w->steps, s);
-    if (is_direct_jump(&s.insn))
+    if (is_direct_jump(s.insn.kind))
         go_to(w, s.insn.target, *depth);
     else if (s.insn.kind == X86_CALL && !gap_at(w->g, s.insn.target))
         w->is_clean &= is_known_code(w->g->c, s.insn.target);
-    return falls_through(&s.insn);
+    return falls_through(s.insn.kind);
 }
 
 static void walk_from(struct walk *w, struct pending p)
@@ -183,7 +183,7 @@ static bool walk_all(struct walk *w)
 static unsigned traits(const struct x86_insn *i)
 {
     bool call = i->kind == X86_CALL || i->kind == X86_CALL_IND;
-    return (falls_through(i) ? GAP_FALLS : 0u) | (i->kind == X86_JMP_IND ? GAP_INDIRECT : 0u) | (call ? GAP_CALL : 0u) |
+    return (falls_through(i->kind) ? GAP_FALLS : 0u) | (i->kind == X86_JMP_IND ? GAP_INDIRECT : 0u) | (call ? GAP_CALL : 0u) |
            (is_padding(i) ? GAP_NOP : 0u);
 }
 
@@ -212,7 +212,7 @@ static void walk_fini(struct walk *w)
 /* ---- what is only held ---- */
 
 /* A call may be one that does not return. */
-static bool may_end(const struct x86_insn *i) { return !falls_through(i) || i->kind == X86_CALL; }
+static bool may_end(const struct x86_insn *i) { return !falls_through(i->kind) || i->kind == X86_CALL; }
 
 /* Is there nothing in front of it that could run into it? */
 static bool follows_an_end(const struct gaps *g, const struct gap *gap, uint64_t addr)
@@ -261,7 +261,7 @@ static bool begins_as_function(const struct gap *gap, uint64_t addr)
             reads = 0; /* part of a register may be set, too */
         if ((reads & (uint16_t)~known && !is_save(gap, &i)) || (i.flags_read & ~flags))
             return false;
-        if (ends_block(&i))
+        if (ends_block(i.kind))
             return true;
         known |= i.gpr_written;
         flags |= i.flags_written;

@@ -47,7 +47,7 @@ uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_
 static bool jumps_into(const struct build *b, const struct cfg_func *from, const struct cfg_func *to, bool to_start)
 {
     for (uint32_t i = from->insn_first; i < from->insn_first + from->insn_count; i++) {
-        uint64_t target = is_direct_jump(cfg_shape(b->c, i)) ? cfg_insn_target(b->c, i) : 0;
+        uint64_t target = is_direct_jump(cfg_kind(b->c, i)) ? cfg_insn_target(b->c, i) : 0;
         if (target && func_holds(to, target) && (to_start || target != to->addr))
             return true;
     }
@@ -370,7 +370,7 @@ static void list_jumps(struct build *b)
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-            if (cfg_shape(c, i)->kind == X86_JMP_IND) {
+            if (cfg_kind(c, i) == X86_JMP_IND) {
                 struct jump j = {.insn = i, .func = f, .class = JUMP_POINTER};
                 VEC_PUSH(&b->jumps, j);
             }

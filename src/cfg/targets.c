@@ -113,7 +113,7 @@ static void mark_branch(struct build *b, struct branch_list *out, uint32_t f, ui
         pthread_mutex_lock(&rare);
         refuse(&c->funcs.data[g], CFG_REASON_SPLIT_INSN);
         pthread_mutex_unlock(&rare);
-    } else if (cfg_shape(c, from)->kind == X86_CALL) {
+    } else if (cfg_kind(c, from) == X86_CALL) {
         mark_call(b, g, to);
     } else {
         struct branch br = {to, from};
@@ -129,7 +129,7 @@ static void branches_of_range(void *ctx, size_t first, size_t end)
     for (size_t f = first; f < end; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-            if (is_direct_jump(cfg_shape(c, i)) || cfg_shape(c, i)->kind == X86_CALL)
+            if (is_direct_jump(cfg_kind(c, i)) || cfg_kind(c, i) == X86_CALL)
                 mark_branch(all->b, &all->lists[first / FUNCS_A_RANGE], (uint32_t)f, i);
     }
 }
@@ -288,7 +288,7 @@ static void operands_of_range(void *ctx, size_t first, size_t end)
     struct build *b = ctx;
     unsigned props = X86_PROP_LEA | (b->img->kind == IMAGE_EXEC ? X86_PROP_IMM_ADDR : 0);
     for (size_t i = first; i < end; i++) {
-        if (!(cfg_shape(b->c, (uint32_t)i)->props & props))
+        if (!cfg_refers(b->c, (uint32_t)i) || !(cfg_shape(b->c, (uint32_t)i)->props & props))
             continue;
         struct x86_insn in = cfg_insn(b->c, (uint32_t)i);
         mark_operand(b, &in);
@@ -345,7 +345,7 @@ void build_landing_pads(struct build *b)
 static void mark_outside_insn(struct build *b, const struct x86_insn *i)
 {
     struct cfg *c = b->c;
-    bool jump = is_direct_jump(i);
+    bool jump = is_direct_jump(i->kind);
     if (!jump && i->kind != X86_CALL) {
         mark_operand(b, i);
         return;
@@ -385,7 +385,7 @@ static void sweep_outside(struct build *b, uint64_t addr, uint64_t end)
         at = fn->addr + fn->size;
         if (fn->reason == CFG_REASON_UNDECODABLE && fn->insn_count) {
             uint32_t last = fn->insn_first + fn->insn_count - 1;
-            at = cfg_insn_addr(c, last) + cfg_shape(c, last)->len;
+            at = cfg_insn_addr(c, last) + cfg_len(c, last);
         }
     }
     sweep_gap(b, at, end);

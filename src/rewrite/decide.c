@@ -38,10 +38,9 @@ static bool lands(const struct landings *l, uint64_t addr)
     return addr >= l->lo && addr < l->hi && (l->bits[(addr - l->lo) / 8] >> ((addr - l->lo) % 8) & 1);
 }
 
-static bool has_target(const struct x86_insn *i)
+static bool has_target(uint8_t kind)
 {
-    return i->kind == X86_JMP || i->kind == X86_JCC || i->kind == X86_JCXZ || i->kind == X86_XBEGIN ||
-           i->kind == X86_CALL;
+    return kind == X86_JMP || kind == X86_JCC || kind == X86_JCXZ || kind == X86_XBEGIN || kind == X86_CALL;
 }
 
 enum { DOUBT_BYTES = 128 }; /* around bytes that are no instruction; further on the cuts between instructions are right again */
@@ -82,7 +81,7 @@ static void land_bytes(struct landings *l, const struct image *img, uint64_t lo,
     land_long(l, p, lo, hi);
     for (uint64_t a = lo; a < hi;) {
         if (x86_decode(p + (a - lo), hi - a, a, &i)) {
-            if (has_target(&i))
+            if (has_target(i.kind))
                 land(l, i.target);
             a += i.len;
             continue;
@@ -103,7 +102,7 @@ static void land_func(struct rw *w, struct landings *l, uint32_t f)
         return;
     }
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
-        if (has_target(cfg_shape(w->cfg, i)))
+        if (has_target(cfg_kind(w->cfg, i)))
             land(l, cfg_insn_target(w->cfg, i));
 }
 
@@ -113,7 +112,7 @@ static bool spread(struct rw *w, uint32_t f)
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        if (!has_target(cfg_shape(w->cfg, i)))
+        if (!has_target(cfg_kind(w->cfg, i)))
             continue;
         uint64_t target = cfg_insn_target(w->cfg, i);
         uint32_t g = cfg_func_at(w->cfg, target);
@@ -184,8 +183,7 @@ static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, 
 static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        const struct x86_insn *in = cfg_shape(w->cfg, i);
-        if (in->kind == X86_CALL && cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + in->len)
+        if (cfg_kind(w->cfg, i) == X86_CALL && cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i))
             return true;
     }
     return false;
@@ -194,6 +192,8 @@ static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 /* Does the instruction change the return address where it stands, as code does that skips what follows its call? */
 static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t insn)
 {
+    if (!cfg_is_odd(w->cfg, insn))
+        return false;
     const struct x86_insn *in = cfg_shape(w->cfg, insn);
     if (!in->loads || !in->stores || in->mem_base != 4 || in->mem_index != 0xff || in->op_bytes != 8 || fn->fde == ID_NONE ||
         (in->op != X86_OP_ADD && in->op != X86_OP_SUB))
@@ -231,7 +231,7 @@ static void refuse_return_edits(struct rw *w)
         const struct cfg_func *fn = &c->funcs.data[f];
         bool stays = w->funcs[f].edits_return;
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count && !stays; i++) {
-            uint32_t to = cfg_shape(c, i)->kind == X86_CALL ? cfg_func_at(c, cfg_insn_target(c, i)) : ID_NONE;
+            uint32_t to = cfg_kind(c, i) == X86_CALL ? cfg_func_at(c, cfg_insn_target(c, i)) : ID_NONE;
             stays = to != ID_NONE && w->funcs[to].edits_return;
         }
         if (stays && w->funcs[f].is_moved)
@@ -243,8 +243,7 @@ static void refuse_return_edits(struct rw *w)
 static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        const struct x86_insn *in = cfg_shape(w->cfg, i);
-        if (in->kind == X86_XBEGIN && in->disp_len != 4)
+        if (cfg_kind(w->cfg, i) == X86_XBEGIN && cfg_shape(w->cfg, i)->disp_len != 4)
             return true;
     }
     return false;
@@ -371,7 +370,7 @@ static bool mark_syscalls(struct cfg *c, const struct cfg_func *fn)
     {
         struct cfg_block *blk = &c->blocks.data[b];
         for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++)
-            if (cfg_shape(c, i)->kind == X86_SYSCALL)
+            if (cfg_kind(c, i) == X86_SYSCALL)
                 blk->flags |= CFG_BLOCK_SYSCALL;
         ok &= !(blk->flags & CFG_BLOCK_SYSCALL && blk->term == X86_JMP_IND);
     }
@@ -393,7 +392,7 @@ static bool spread_early(const struct rw *w, uint8_t *early, uint32_t f)
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        uint32_t g = has_target(cfg_shape(w->cfg, i)) ? cfg_func_at(w->cfg, cfg_insn_target(w->cfg, i)) : ID_NONE;
+        uint32_t g = has_target(cfg_kind(w->cfg, i)) ? cfg_func_at(w->cfg, cfg_insn_target(w->cfg, i)) : ID_NONE;
         if (g == ID_NONE || early[g])
             continue;
         early[g] = 1;
@@ -435,7 +434,7 @@ static void gs_in_range(void *ctx, size_t first, size_t end)
 {
     struct gs_found *g = ctx;
     for (size_t i = first; i < end; i++)
-        if (cfg_shape(g->w->cfg, (uint32_t)i)->props & X86_PROP_GS)
+        if (cfg_is_odd(g->w->cfg, (uint32_t)i) && (cfg_shape(g->w->cfg, (uint32_t)i)->props & X86_PROP_GS))
             __atomic_store_n(&g->any, true, __ATOMIC_RELAXED);
 }
 

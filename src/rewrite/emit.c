@@ -86,7 +86,7 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
         memcpy(at + in->imm_off, &target, in->imm_len);
 }
 
-/* One instruction, whose bytes were `old`; returns the bytes it took. */
+/* One instruction, whose bytes were `old` and are more than copied; returns the bytes it took. */
 static unsigned put_insn(const struct emitter *em, uint32_t b, uint32_t i, const uint8_t *old, uint64_t addr,
                          uint64_t *stub)
 {
@@ -132,6 +132,14 @@ static unsigned put_insn(const struct emitter *em, uint32_t b, uint32_t i, const
     return in->len;
 }
 
+/* Nothing but the original's bytes? Then it goes with its neighbours. */
+static bool is_copied(const struct cfg *c, uint32_t i)
+{
+    uint8_t kind = cfg_kind(c, i);
+    return !cfg_refers(c, i) && (kind == X86_PLAIN || kind == X86_RET || kind == X86_TRAP || kind == X86_INT ||
+                                 kind == X86_JMP_IND || kind == X86_CALL_IND);
+}
+
 static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_t *stub)
 {
     struct rw *w = em->w;
@@ -156,11 +164,21 @@ static void emit_block(const struct emitter *em, uint32_t f, uint32_t b, uint64_
         rw_put_step_enter(w, at_vaddr(em, body), body, b);
     addr = base + w->turn_off[b];
     const uint8_t *old = image_at(w->img, blk->addr, blk->size);
+    uint32_t counted = w->block_counter[b] != ID_NONE ? w->place[b].at : UINT32_MAX;
     for (uint32_t k = 0; k < blk->insn_count; k++) {
-        if (w->block_counter[b] != ID_NONE && w->place[b].at == k)
+        uint32_t i = blk->insn_first + k, len = cfg_len(c, i);
+        if (counted == k)
             addr += put_counter(em, addr, &w->place[b], w->block_counter[b]);
-        addr += put_insn(em, b, blk->insn_first + k, old, addr, stub);
-        old += cfg_shape(c, blk->insn_first + k)->len;
+        if (!is_copied(c, i)) {
+            addr += put_insn(em, b, i, old, addr, stub);
+            old += len;
+            continue;
+        }
+        for (; k + 1 < blk->insn_count && k + 1 != counted && is_copied(c, i + 1); k++)
+            len += cfg_len(c, ++i);
+        memcpy(at_vaddr(em, addr), old, len);
+        addr += len;
+        old += len;
     }
 }
 

@@ -62,7 +62,7 @@ static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw
 {
     const struct cfg *c = w->cfg;
     for (uint32_t k = 0; k < blk->insn_count; k++) {
-        unsigned len = cfg_shape(c, blk->insn_first + k)->len;
+        unsigned len = cfg_len(c, blk->insn_first + k);
         const uint8_t *p = image_at(w->img, cfg_insn_addr(c, blk->insn_first + k), len);
         uint8_t reg;
         int64_t step = step_of(p, len, &reg);

@@ -48,8 +48,7 @@ static uint32_t fall_edge_into(const struct cfg *c, const struct cfg_func *fn, u
 
 static unsigned insn_bytes(const struct rw *w, uint32_t b, uint32_t i)
 {
-    const struct x86_insn *in = cfg_shape(w->cfg, i);
-    switch ((enum x86_kind)in->kind) {
+    switch ((enum x86_kind)cfg_kind(w->cfg, i)) {
     case X86_JMP:
         return w->is_long[b] ? 5 : 2;
     case X86_JCC:
@@ -57,9 +56,9 @@ static unsigned insn_bytes(const struct rw *w, uint32_t b, uint32_t i)
     case X86_JCXZ:
         return JCXZ_BYTES;
     case X86_SYSCALL:
-        return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : in->len;
+        return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : cfg_len(w->cfg, i);
     default:
-        return in->len;
+        return cfg_len(w->cfg, i);
     }
 }
 
@@ -145,7 +144,7 @@ static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b,
         return;
     uint32_t first = *off;
     for (uint32_t k = 0; (blk->flags & CFG_BLOCK_SYSCALL) && k < blk->insn_count; k++)
-        if (cfg_shape(w->cfg, blk->insn_first + k)->kind == X86_SYSCALL)
+        if (cfg_kind(w->cfg, blk->insn_first + k) == X86_SYSCALL)
             *off += RW_SYSCALL_STUB_BYTES;
     if (*off == first)
         return;
@@ -186,7 +185,7 @@ static bool grow_branches(struct rw *w, uint32_t f)
     {
         const struct cfg_block *blk = &c->blocks.data[b];
         uint32_t i = blk->insn_first + blk->insn_count - 1;
-        uint8_t kind = cfg_shape(c, i)->kind;
+        uint8_t kind = cfg_kind(c, i);
         if ((kind != X86_JMP && kind != X86_JCC) || w->is_long[b])
             continue;
         uint32_t to = branch_off(w, f, blk), end = w->turn_off[b] + block_bytes(w, b);

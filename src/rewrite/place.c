@@ -35,7 +35,7 @@ static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, s
         return best;
     cfg_live_inside(l, b, live, LOOK_MOST);
     for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MOST && best.form != RW_FORM_INC; k++) {
-        if (cfg_shape(l->c, blk->insn_first + k - 1)->kind == X86_SYSCALL)
+        if (cfg_kind(l->c, blk->insn_first + k - 1) == X86_SYSCALL)
             break; /* may not come back */
         struct rw_place p = form_at(live[k], best.gs);
         if (p.form < best.form) {

@@ -85,7 +85,7 @@ static void note_hooks(struct states *s, const struct cfg_func *fn, uint32_t b)
     if (!map_get(&w->syscall_stub, b, &off))
         return;
     for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++) {
-        if (cfg_shape(w->cfg, i)->kind != X86_SYSCALL)
+        if (cfg_kind(w->cfg, i) != X86_SYSCALL)
             continue;
         note(s, (uint32_t)off, (uint32_t)(cfg_insn_addr(w->cfg, i) - fn->addr), 0);
         for (size_t k = 0; k < ARRAY_LEN(rw_syscall_stub_pushed); k++)

@@ -522,29 +522,41 @@ static uint32_t number_of(const struct x86_shape *s)
 
 struct memory { /* of one head, 24 bytes */
     uint64_t head;    /* its bytes, zero above */
-    uint32_t shape, shape_unwritten; /* the second: of a shift by 0 */
+    uint32_t word, word_unwritten; /* of x86_short; the second: of a shift by 0 */
     uint8_t head_len; /* 0: empty */
     uint8_t len, value_off, value_len, shift_mask, imm_off;
 };
+
+_Static_assert(X86_SHAPES_MOST == 1u << X86_SHORT_SHAPE_BITS && X86_KIND_COUNT <= 16, "what fits into the word of x86_short");
+
+static bool put_word(const struct x86_shape *s, uint32_t *word)
+{
+    const struct x86_insn *o = &s->insn;
+    uint32_t shape = number_of(s);
+    bool refers = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR);
+    bool odd = (o->props & X86_PROP_GS) || (o->loads && o->stores && o->mem_base == 4);
+    *word = shape | (uint32_t)o->kind << X86_SHORT_SHAPE_BITS | (uint32_t)o->len << (X86_SHORT_SHAPE_BITS + 4) |
+            (uint32_t)refers << 30 | (uint32_t)odd << 31;
+    return shape != ID_NONE;
+}
 
 static bool remember(const struct answer *a, struct memory *m)
 {
     const struct x86_insn *o = &a->shape.insn;
     struct x86_shape unwritten = a->shape;
     unwritten.insn.flags_written = 0;
-    m->shape = number_of(&a->shape);
-    m->shape_unwritten = a->shift_mask ? number_of(&unwritten) : m->shape;
+    bool is_known = put_word(&a->shape, &m->word) && put_word(a->shift_mask ? &unwritten : &a->shape, &m->word_unwritten);
     m->len = o->len;
     m->value_off = a->value_off;
     m->value_len = a->value_len;
     m->shift_mask = a->shift_mask;
     m->imm_off = o->imm_off;
-    return m->shape != ID_NONE && m->shape_unwritten != ID_NONE;
+    return is_known;
 }
 
 static int recall(const struct memory *m, const uint8_t *p, struct x86_short *out)
 {
-    out->shape = m->shift_mask && (p[m->imm_off] & m->shift_mask) == 0 ? m->shape_unwritten : m->shape;
+    out->word = m->shift_mask && (p[m->imm_off] & m->shift_mask) == 0 ? m->word_unwritten : m->word;
     out->value = 0;
     if (m->value_len >= 4)
         memcpy(&out->value, p + m->value_off, 4);
@@ -608,7 +620,7 @@ int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_ins
     int len = x86_decode_short(bytes, avail, &s);
     if (!len)
         return 0;
-    const struct x86_shape *k = x86_shape(s.shape);
+    const struct x86_shape *k = x86_shape(x86_short_shape(&s));
     *out = k->insn;
     out->addr = addr;
     out->target = x86_short_target(&s, addr);

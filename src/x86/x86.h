@@ -96,12 +96,22 @@ struct x86_shape {
     struct x86_insn insn; /* addr and target 0 */
     uint8_t rule, pad[7]; /* enum x86_target_rule */
 };
+/* 22 bits: the number of its shape; and what passes over all instructions ask, without a look at the shape: 4 bits each kind
+ * and length; 1 bit: has a RIP-relative operand, an absolute address or an immediate of 4 bytes or more; 1 bit: is odd. */
 struct x86_short { /* with its address it gives the x86_insn again */
-    uint32_t shape;
+    uint32_t word;
     int32_t value; /* the distance, or the number, that the target is made of; X86_TARGET_WIDE: look at the bytes */
 };
 /* The same decode to the short form. Returns the length, or 0: no instruction (or more than X86_SHAPES_MOST shapes). */
 int x86_decode_short(const uint8_t *bytes, size_t avail, struct x86_short *out);
+
+enum { X86_SHORT_SHAPE_BITS = 22 };
+static inline uint32_t x86_short_shape(const struct x86_short *s) { return s->word & ((1u << X86_SHORT_SHAPE_BITS) - 1); }
+static inline uint8_t x86_short_kind(const struct x86_short *s) { return s->word >> X86_SHORT_SHAPE_BITS & 15; }
+static inline uint8_t x86_short_len(const struct x86_short *s) { return s->word >> (X86_SHORT_SHAPE_BITS + 4) & 15; }
+static inline bool x86_short_refers(const struct x86_short *s) { return s->word >> 30 & 1; }
+/* Uses gs, or reads and writes one place on the stack. */
+static inline bool x86_short_is_odd(const struct x86_short *s) { return s->word >> 31; }
 
 /* Shapes are never forgotten nor moved, and are the same for all threads. */
 #define X86_SHAPE_CHUNK 1024
@@ -114,7 +124,7 @@ static inline const struct x86_shape *x86_shape(uint32_t shape)
 /* x86_insn.target; 0 for X86_TARGET_WIDE, whose target is the immediate of 8 bytes. */
 static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr)
 {
-    const struct x86_shape *k = x86_shape(s->shape);
+    const struct x86_shape *k = x86_shape(x86_short_shape(s));
     switch ((enum x86_target_rule)k->rule) {
     case X86_TARGET_REL:
         return addr + k->insn.len + (uint64_t)(int64_t)s->value;
