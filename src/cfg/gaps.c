@@ -13,7 +13,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
-enum { FILE_BYTES_LEAST = 512, GAP_BYTES_LEAST = 8, HOLE_BYTES_MOST = 1 << 16, LOOK_AHEAD = 40 };
+enum { FILE_BYTES_LEAST = 512, GAP_BYTES_LEAST = 8, HOLE_BYTES_MOST = 1 << 16, LOOK_AHEAD = 40, JUMP_BYTES = 5 };
 
 struct gap *gap_at(const struct gaps *g, uint64_t addr)
 {
@@ -48,7 +48,7 @@ static void add_gap(struct gaps *g, uint64_t lo, uint64_t hi)
 
 static bool may_hold_functions(const struct image_section *s)
 {
-    return (s->flags & SHF_ALLOC) && (s->flags & SHF_EXECINSTR) && s->type == SHT_PROGBITS && !is_plt_section(s) &&
+    return (s->flags & SHF_ALLOC) && (s->flags & SHF_EXECINSTR) && !(s->flags & SHF_WRITE) && s->type == SHT_PROGBITS && !is_plt_section(s) &&
            strcmp(s->name, ".init") != 0 && strcmp(s->name, ".fini") != 0; /* pieces that run one into the other */
 }
 
@@ -134,7 +134,7 @@ static void mark(struct gaps *g, uint64_t addr, unsigned bits)
     struct gap *gap = gap_at(g, addr);
     if (!gap)
         return;
-    if ((bits & GAP_HELD) && !(gap->state[addr - gap->lo] & GAP_HELD))
+    if ((bits & (GAP_HELD | GAP_CALLED)) && !(gap->state[addr - gap->lo] & (GAP_HELD | GAP_CALLED)))
         VEC_PUSH(&g->held, addr);
     gap->state[addr - gap->lo] |= (uint16_t)bits;
 }
@@ -176,15 +176,18 @@ void gap_look_at(struct gaps *g, const struct x86_insn *i)
         look_at_operand(g, i);
 }
 
-static void look_at_functions(struct gaps *g)
+static void look_at_function(struct gaps *g, const struct cfg_func *fn)
 {
     const struct cfg *c = g->c;
-    for (uint32_t i = 0; i < c->insns.len; i++) {
+    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
         const struct x86_insn *s = cfg_shape(c, i);
         if (s->kind == X86_PLAIN && !(s->props & (X86_PROP_LEA | X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR)))
             continue;
         struct x86_insn in = cfg_insn(c, i);
-        gap_look_at(g, &in);
+        if (fn->reason == CFG_REASON_UNDECODABLE) /* has data inside, so any of it may be */
+            look_at_operand(g, &in);
+        else
+            gap_look_at(g, &in);
         if ((in.props & X86_PROP_LEA) && gap_at(g, in.target) && is_read_through(c, i))
             mark(g, in.target, GAP_DATA);
     }
@@ -243,7 +246,7 @@ static void look_at_gap(struct gaps *g, struct gap *gap)
             gap->state[addr - gap->lo] |= GAP_LINEAR;
             look_at_operand(g, &i);
             if (i.kind == X86_CALL)
-                mark(g, i.target, GAP_HELD);
+                mark(g, i.target, GAP_CALLED);
         }
         addr += n ? (uint64_t)n : 1;
     }
@@ -271,7 +274,7 @@ static bool is_free(const struct gap *gap, uint64_t addr, struct x86_insn *i)
     if (!gap_decode(gap, addr, i))
         return false;
     for (unsigned k = 1; k < i->len; k++)
-        if (s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_HELD | GAP_SEEN))
+        if (s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_HELD | GAP_CALLED | GAP_SEEN))
             return false;
     return true;
 }
@@ -328,6 +331,15 @@ static uint64_t function_end(const struct gap *gap, uint64_t addr, bool *indirec
     }
 }
 
+/* A jump takes the first bytes: all of these must be instructions that are reached, since data may follow. */
+static bool may_be_patched(const struct gap *gap, uint64_t addr, uint64_t end)
+{
+    for (uint64_t a = addr; a < addr + JUMP_BYTES; a++)
+        if (a >= end || !(gap->state[a - gap->lo] & (GAP_START | GAP_INNER)))
+            return false;
+    return true;
+}
+
 static void make_function(struct gaps *g, const struct gap *gap, uint64_t addr, uint64_t end, bool indirect)
 {
     struct cfg_func f = {.addr = addr, .fde = ID_NONE};
@@ -336,6 +348,8 @@ static void make_function(struct gaps *g, const struct gap *gap, uint64_t addr, 
         end = more > end && more - addr < HOLE_BYTES_MOST ? more : end;
     }
     f.size = (uint32_t)(end - addr);
+    if (!may_be_patched(gap, addr, end))
+        f.reason = CFG_REASON_TOO_SMALL;
     for (uint64_t a = addr; a < end; a++)
         if (gap->state[a - gap->lo] & GAP_RETURN)
             f.reason = CFG_REASON_RETURN;
@@ -371,7 +385,8 @@ static void mark_seen(struct gaps *g, const uint64_t *seen, size_t count)
 static void find_all(struct build *b, struct gaps *g)
 {
     mark_seen(g, b->seen, b->seen_count);
-    look_at_functions(g);
+    for (size_t f = 0; f < b->c->funcs.len; f++)
+        look_at_function(g, &b->c->funcs.data[f]);
     look_at_symbols(g);
     look_at_relocs(g);
     for_each_data_word(b, g->all.data[0].lo, g->all.data[g->all.len - 1].hi, hold_word, g);

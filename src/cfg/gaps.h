@@ -22,6 +22,7 @@ enum gap_state { /* of a byte */
     GAP_RETURN = 1024, /* of a START: touches the return address */
     GAP_CALL = 2048,   /* of a START: a call */
     GAP_NOP = 4096,    /* of a START: does nothing */
+    GAP_CALLED = 8192, /* what may be code calls it */
 };
 
 struct gap {

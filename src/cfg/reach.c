@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { WALK_INSNS_MOST = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64 };
+enum { WALK_INSNS_MOST = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64, FUNCTION_ALIGN = 16 };
 enum { RAX = 0, RSP = 4 };
 #define ARGUMENTS (1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << RSP) /* rcx rdx rsi rdi r8 r9 rsp */
 
@@ -124,7 +124,7 @@ static bool claim(struct walk *w, const struct gap *gap, const struct x86_insn *
     if (s[0] & (GAP_INNER | GAP_DATA))
         return false;
     for (unsigned k = 1; k < i->len; k++)
-        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SEEN | GAP_HELD)) || map_get(&w->places, i->addr + k, &seen))
+        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SEEN | GAP_HELD | GAP_CALLED)) || map_get(&w->places, i->addr + k, &seen))
             return false;
     map_put(&w->places, i->addr, w->steps.len + 1);
     for (unsigned k = 1; k < i->len; k++)
@@ -280,6 +280,14 @@ static bool leads_to_known(const struct gaps *g, const struct x86_insn *i)
     return f != ID_NONE && g->c->funcs.data[f].addr == i->target;
 }
 
+/* May something else begin at an address behind the walk's start? Assembly has entries of its own use that skip the first
+ * instructions of a function; such stand anywhere, functions are aligned. */
+static bool may_begin(const struct walk *w, uint64_t addr, uint16_t state)
+{
+    bool skips = w->start % FUNCTION_ALIGN == 0 && addr % FUNCTION_ALIGN != 0;
+    return addr != w->start && (state & (GAP_ENTRY | GAP_HELD | (skips ? 0 : GAP_CALLED)));
+}
+
 /* Evidence in the one piece of code that starts at the walk's start: up to the next address that something else may enter,
  * since what stands before such an address could be data. */
 static bool was_executed(const struct walk *w)
@@ -291,7 +299,7 @@ static bool was_executed(const struct walk *w)
         uint16_t s = gap->state[a - gap->lo];
         uint64_t step = 0;
         bool is_mine = map_get(&w->places, a, &step) && step;
-        if ((a != w->start && (s & (GAP_ENTRY | GAP_HELD))) || (s & (GAP_START | GAP_DATA)))
+        if (may_begin(w, a, s) || (s & (GAP_START | GAP_DATA)))
             return false;
         if (!is_mine && !is_padding(&i) && !in_hole)
             return false;

@@ -36,6 +36,7 @@ static void test_certain(void **state)
     for (size_t k = 0; k < ARRAY_LEN(data); k++)
         assert_false(is_found(&fx, data[k]));
     assert_int_equal(func(&fx, "pops_return")->reason, CFG_REASON_RETURN);
+    assert_int_equal(func(&fx, "tiny")->reason, CFG_REASON_TOO_SMALL);
     fixture_close(&fx);
 }
 
@@ -55,11 +56,12 @@ static void test_seen(void **state)
 {
     (void)state;
     struct fixture fx;
-    static const char *const names[] = {"runs_here", "after_table_runs", "no_function_runs", NULL};
+    static const char *const names[] = {"runs_here", "after_table_runs", "no_function_runs", "skips_here", NULL};
     open_seen(&fx, names, 0);
     assert_int_equal(func(&fx, "held_runs")->reason, CFG_REASON_OK);
     assert_int_equal(func(&fx, "held_runs")->size, 9);
     assert_int_equal(func(&fx, "held_calls")->reason, CFG_REASON_OK);
+    assert_int_equal(func(&fx, "held_skips")->reason, CFG_REASON_OK);
     for (size_t k = 0; k < ARRAY_LEN(data); k++)
         assert_false(is_found(&fx, data[k]));
     fixture_close(&fx);
@@ -89,14 +91,14 @@ static void test_flags(void **state)
     (void)state;
     struct fixture fx;
     struct cfg_liveness l = {0};
-    struct cfg_live live[2];
+    struct cfg_live live[3];
     fixture_open(&fx, "gaps.so");
     const struct cfg_func *f = func(&fx, "called_by_called");
     cfg_liveness_build(fx.c, (uint32_t)(f - fx.c->funcs.data), &l);
-    assert_true(fx.c->blocks.data[f->block_first].insn_count >= 2);
-    cfg_live_inside(&l, f->block_first, live, 2);
-    assert_int_equal(live[1].flags, X86_ALL_FLAGS);
-    assert_int_equal(live[0].flags, X86_ALL_FLAGS & ~X86_CF);
+    assert_true(fx.c->blocks.data[f->block_first].insn_count >= 3);
+    cfg_live_inside(&l, f->block_first, live, 3);
+    assert_int_equal(live[2].flags, X86_ALL_FLAGS);
+    assert_int_equal(live[1].flags, X86_ALL_FLAGS & ~X86_CF);
     cfg_liveness_fini(&l);
     fixture_close(&fx);
 }
