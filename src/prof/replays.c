@@ -2,8 +2,8 @@
  *
  * replays: what warm replays of slices of the real stream say of the model. The ratio of what a slice took to what the model says
  * of its instructions is told to the loops and functions whose code it is made of, by a ridge regression of the ratios over their
- * shares in the slices, drawn towards 1 where slices say little. A home that got enough is replayed: its factor corrects
- * the model, and its error is that of the regression. Knows nothing of how slices are replayed or chosen.
+ * shares in the slices, drawn towards the ratio of all slices together where they say little of a home (few slices: towards 1).
+ * A home that got enough is replayed: its factor corrects the model, and its error is that of the regression. Knows nothing of how slices are replayed or chosen.
  */
 #include "prof/replays.h"
 
@@ -13,11 +13,12 @@
 #include <stdlib.h>
 
 static const double RIDGE = 0.05;  /* what "no correction" weighs, in slices that are of one home alone */
-static const double ENOUGH = 0.25; /* sum of squared shares from which on a home is replayed */
+static const double ENOUGH = 0.25; /* sum of squared shares from which on a home is replayed; */
+static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.04; /* of replays themselves: their ends, the code's place, the data that they met */
 static const double UNLIKE = 0.15; /* model and replay disagree */
 static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
-enum { ROUNDS = 60 };
+enum { ROUNDS = 60, MANY = 8 /* slices */ };
 
 struct step {
     uint32_t index, home;
@@ -83,8 +84,11 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
     for (uint32_t i = 0; i < w->slice_count; i++) {
         struct replay_time t;
         struct slice s = {.first_step = r->steps.len};
-        if (!replay_measure(&w->slices[i], r->least_width, &t))
+        if (!replay_measure(&w->slices[i], r->least_width, &t)) {
+            diag_debug(2, "replays: a slice of %llu steps says nothing: state %u, %u batches, forms %u, turns %llu, poke %u, differs %x, patch %llx",
+                       (unsigned long long)(w->slices[i].last - w->slices[i].first), w->slices[i].state, w->slices[i].batch_count, w->slices[i].forms, (unsigned long long)w->slices[i].turns, w->slices[i].poke_bytes, w->slices[i].differs, (unsigned long long)w->slices[i].patch_at);
             continue;
+        }
         if (!window_steps(p, w, w->slices[i].first, w->slices[i].last, note_step, r)) {
             r->steps.len = s.first_step;
             continue;
@@ -132,9 +136,32 @@ static double ratio_of(const struct slice *s)
 /* ---- homes ---- */
 
 struct home {
-    double factor, squares; /* squares: of its shares */
+    double factor, sum, squares; /* of its shares */
     double rest, untrained; /* sums weighted by squared share: squared residuals; what untrained branches add */
 };
+
+struct prior { /* of a home of which nothing is known */
+    double factor, error;
+    bool of_many;
+};
+
+/* The slices are a sample of the program: their common ratio, and how far single ones are from it. */
+static struct prior common(const struct replays *r, double model_error)
+{
+    double cycles = 0, simulated = 0, squares = 0;
+    for (size_t k = 0; k < r->slices.len; k++) {
+        cycles += ratio_of(&r->slices.data[k]) * r->slices.data[k].simulated;
+        simulated += r->slices.data[k].simulated;
+    }
+    if (r->slices.len < MANY || !(simulated > 0))
+        return (struct prior){1, model_error, false};
+    double all = cycles / simulated;
+    for (size_t k = 0; k < r->slices.len; k++) {
+        double off = ratio_of(&r->slices.data[k]) / all - 1;
+        squares += off * off * r->slices.data[k].simulated;
+    }
+    return (struct prior){all, sqrt(squares / simulated), true};
+}
 
 static double fitted(const struct replays *r, const struct slice *s, const struct home *homes)
 {
@@ -145,7 +172,7 @@ static double fitted(const struct replays *r, const struct slice *s, const struc
 }
 
 /* Coordinate descent: each home in turn takes what the others leave. */
-static void fit(const struct replays *r, struct home *homes, size_t home_count, double *sums)
+static void fit(const struct replays *r, const struct prior *p, struct home *homes, size_t home_count, double *sums)
 {
     for (int round = 0; round < ROUNDS; round++) {
         memset(sums, 0, home_count * sizeof *sums);
@@ -157,16 +184,19 @@ static void fit(const struct replays *r, struct home *homes, size_t home_count, 
         }
         for (size_t h = 0; h < home_count; h++) {
             struct home *x = &homes[h];
-            double step = (sums[h] - RIDGE * (x->factor - 1)) / (RIDGE + x->squares);
+            double step = (sums[h] - RIDGE * (x->factor - p->factor)) / (RIDGE + x->squares);
             x->factor = fmin(FACTOR_MOST, fmax(FACTOR_LEAST, x->factor + step / 2));
         }
     }
 }
 
-static void sum_squares(const struct replays *r, struct home *homes)
+static void sum_shares(const struct replays *r, struct home *homes)
 {
-    for (size_t i = 0; i < r->shares.len; i++)
-        homes[r->shares.data[i].home].squares += r->shares.data[i].cycles * r->shares.data[i].cycles;
+    for (size_t i = 0; i < r->shares.len; i++) {
+        struct home *h = &homes[r->shares.data[i].home];
+        h->sum += r->shares.data[i].cycles;
+        h->squares += r->shares.data[i].cycles * r->shares.data[i].cycles;
+    }
 }
 
 static void sum_rests(const struct replays *r, struct home *homes)
@@ -182,11 +212,11 @@ static void sum_rests(const struct replays *r, struct home *homes)
     }
 }
 
-/* A single slice says nothing of how much slices differ: it counts as one that is off by the model's error. */
-static double error_of(const struct home *h, double model_error)
+/* A single slice says nothing of how much slices differ: there is one more that is off by the prior's error. */
+static double error_of(const struct home *h, const struct prior *p)
 {
-    double ratios = sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)) / h->factor;
-    double pulled = RIDGE / (RIDGE + h->squares) * model_error, unlike = fabs(h->factor - 1);
+    double ratios = sqrt((h->rest + RIDGE * p->error * p->error) / (h->squares + RIDGE)) / h->factor;
+    double pulled = RIDGE / (RIDGE + h->squares) * p->error, unlike = fabs(h->factor - 1);
     double doubt = unlike > UNLIKE ? unlike / 4 : 0;
     return sqrt(REPLAY_ERROR * REPLAY_ERROR + ratios * ratios + pulled * pulled + doubt * doubt);
 }
@@ -196,17 +226,18 @@ void replays_tell(struct replays *r, const struct sim_core *core, double model_e
     r->shares.len = 0;
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core));
+    struct prior prior = common(r, model_error);
     struct home *homes = xmalloc((home_count + 1) * sizeof *homes);
     double *sums = xmalloc((home_count + 1) * sizeof *sums);
     for (size_t h = 0; h < home_count; h++)
-        homes[h].factor = 1;
-    sum_squares(r, homes);
-    fit(r, homes, home_count, sums);
+        homes[h].factor = prior.factor;
+    sum_shares(r, homes);
+    fit(r, &prior, homes, home_count, sums);
     sum_rests(r, homes);
     for (size_t h = 0; h < home_count; h++) {
         out[h] = (struct join_replay){0, 0, INFINITY};
-        if (homes[h].squares >= ENOUGH)
-            out[h] = (struct join_replay){homes[h].factor, error_of(&homes[h], model_error), homes[h].untrained / homes[h].squares};
+        if (homes[h].squares >= ENOUGH || (prior.of_many && homes[h].sum >= ENOUGH_OF_MANY))
+            out[h] = (struct join_replay){homes[h].factor, error_of(&homes[h], &prior), homes[h].untrained / homes[h].squares};
     }
     free(homes);
     free(sums);

@@ -98,6 +98,7 @@ static struct piece grow(struct planner *p, uint32_t from)
 static void take_lines(struct planner *p, uint32_t from, uint32_t end, struct wire_slice *out)
 {
     footprint_clear(&p->foot);
+    out->line_count = 0;
     for (uint32_t k = from; k < end; k++)
         add_step(p, k);
     for (size_t i = 0; i < p->foot.lines.cap; i++)
@@ -144,7 +145,6 @@ static bool take_loop(struct planner *p, const struct piece *g, struct wire_slic
         uint32_t span = i->last - k, visits = i->visits;
         if (i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST || span < (g->limit - g->from) / 2)
             continue;
-        out->line_count = 0;
         if (visits * STUB_STEPS > span / 32 && take_bounded(p, k, i->last, visits - 1, out))
             return true;
         if (visits == best_visits || !stub_count(&p->s, k, i->last, out))

@@ -123,11 +123,13 @@ static uint32_t time_nothing(uint64_t area)
     return least;
 }
 
-static int ended_alike(const struct wire_slice *s, const struct area_data *d)
+static int ended_alike(struct wire_slice *s, const struct area_data *d, int turn)
 {
-    for (int r = 0; r < 16; r++)
-        if (d->out[r] != s->end[r])
+    for (uint32_t r = 0; r < 16; r++)
+        if (d->out[r] != s->end[r]) {
+            s->differs = r << 16 | s->batch_count << 8 | (uint32_t)turn;
             return 0;
+        }
     return 1;
 }
 
@@ -155,7 +157,7 @@ static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, str
         d->counter = s->turns;
         d->spare = UINT64_MAX >> 1;
         b->ticks[i] = once(area);
-        if (!ended_alike(s, d))
+        if (!ended_alike(s, d, i))
             return 0;
     }
     return 1;

@@ -161,7 +161,8 @@ struct wire_slice {
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
-    uint32_t batch_count, pad;
+    uint32_t batch_count;
+    uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
 };
 enum wire_turn { WIRE_TURN_NONE, WIRE_TURN_RECORDING, WIRE_TURN_PLANNING, WIRE_TURN_REPLAYING };
 #define WIRE_SLICED_WINDOWS 24 /* windows that have slices: the first ones */
