@@ -30,17 +30,26 @@ struct gap *gap_at(const struct gaps *g, uint64_t addr)
 
 /* ---- the gaps ---- */
 
+/* The length of the padding instruction at p, of `most` bytes at most; 0: it is none. */
+static unsigned padding_bytes(const uint8_t *p, uint64_t most, uint64_t avail)
+{
+    struct x86_short i;
+    int n = *p == 0xcc ? 1 : x86_decode_short(p, avail, &i);
+    if (n == 0 || (uint64_t)n > most)
+        return 0;
+    unsigned props = *p == 0xcc ? X86_PROP_NOP : x86_shape(x86_short_shape(&i))->insn.props;
+    return (props & X86_PROP_NOP) && !(props & X86_PROP_ENDBR) ? (unsigned)n : 0;
+}
+
 /* Padding at its start is left out; often that is all of it. */
 static void add_gap(struct gaps *g, uint64_t lo, uint64_t hi)
 {
-    const uint8_t *p = image_at(g->c->img, lo, hi - lo);
-    struct x86_insn i;
-    for (int n; p && lo < hi && (*p == 0xcc || ((n = x86_decode(p, hi - lo, lo, &i)) && (i.props & X86_PROP_NOP) &&
-                                                !(i.props & X86_PROP_ENDBR)));) {
-        n = *p == 0xcc ? 1 : i.len;
-        lo += (uint64_t)n;
+    const uint8_t *p = image_at(g->c->img, lo, hi - lo + 16); /* some more: the decoder's fast way wants 16 bytes */
+    uint64_t more = p ? 16 : 0;
+    if (!p)
+        p = image_at(g->c->img, lo, hi - lo);
+    for (unsigned n; p && lo < hi && (n = padding_bytes(p, hi - lo, hi - lo + more)); lo += n)
         p += n;
-    }
     struct gap gap = {lo, hi, p, NULL};
     if (p && hi - lo >= GAP_BYTES_LEAST)
         VEC_PUSH(&g->all, gap);
