@@ -50,7 +50,7 @@ static _Noreturn void child_fail(int fd, struct news *n, int err)
     _exit(127);
 }
 
-/* The environment with one more at its end; the strings stay where they are. */
+/* The environment with one more at its end, twice (see rt_take_env); the strings stay where they are. */
 static char **env_with(const char *extra)
 {
     union {
@@ -60,9 +60,10 @@ static char **env_with(const char *extra)
     size_t n = 0;
     while (environ[n])
         n++;
-    char **env = xmalloc((n + 2) * sizeof *env);
+    char **env = xmalloc((n + 3) * sizeof *env);
     memcpy(env, environ, n * sizeof *env);
-    env[n] = last.wanted;
+    env[n] = env[n + 1] = last.wanted;
+    env[n + 2] = NULL;
     return env;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define REWRITE_FORMAT "mtool-rewrite-36" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-37" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {

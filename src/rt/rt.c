@@ -32,43 +32,42 @@ void rt_flag(uint32_t bits) { __atomic_fetch_or(&PCB->header->flags, bits, __ATO
 /* By openat, as libc opens: sandboxes that allow the one and not the other kill for it. */
 int rt_open(const char *path) { return (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0); }
 
-/* Start-up code of a static executable looks for the auxiliary vector behind the first null: close the gap. (The
- * dynamic linker has found it before us, and keeps its address.) */
-static void pull_auxv(char **hole) /* its old place begins behind hole, its new one at it */
+static const char *value_of(const char *variable, const char *name)
 {
-    uint64_t *to = (uint64_t *)hole, *from = to + 1;
-    for (;; to += 2, from += 2) {
-        to[0] = from[0];
-        to[1] = from[1];
-        if (!to[0])
-            return;
-    }
+    while (*name && *variable == *name)
+        variable++, name++;
+    return *name ? 0 : variable;
 }
 
 /* The value of an environment variable (name with its '='), copied out and taken away. 0 if there is none. After
- * clearenv a library that is loaded is given no environment at all. */
+ * clearenv a library that is loaded is given no environment at all. mtool gives the variable twice: without two pointers
+ * there is room for just one entry of the auxiliary vector, which must follow the environment for all who look for it
+ * there (start-up code of static executables does). */
 int rt_take_env(char **envp, const char *name, char *path)
 {
+    enum { AT_IGNORE = 1 };
+    int found = 0;
+    char **to = envp;
     for (; envp && *envp; envp++) {
-        const char *v = *envp;
-        size_t i = 0;
-        while (name[i] && v[i] == name[i])
-            i++;
-        if (name[i])
-            continue;
-        size_t n = 0;
-        while (v[i + n] && n + 1 < PATH_BYTES) {
-            path[n] = v[i + n];
-            n++;
+        const char *value = value_of(*envp, name);
+        if (!value) {
+            if (found)
+                *to = *envp;
+            to++;
+        } else if (!found++) {
+            size_t n = 0;
+            for (; value[n] && n + 1 < PATH_BYTES; n++)
+                path[n] = value[n];
+            path[n] = 0;
         }
-        path[n] = 0;
-        for (; *envp; envp++)
-            envp[0] = envp[1];
-        if (rt_config.flags & CONFIG_STATIC)
-            pull_auxv(envp);
-        return 1;
     }
-    return 0;
+    if (found)
+        *to = 0;
+    if (found == 2) {
+        to[1] = (char *)(uint64_t)AT_IGNORE;
+        to[2] = 0;
+    }
+    return found;
 }
 
 uint64_t rt_take_area(void)
@@ -140,16 +139,15 @@ static void resolve(struct rt_module *m)
     }
 }
 
-/* The auxiliary vector stands behind the environment, which may have a hole at its end that the name left (see
- * pull_auxv). An environment that the program has moved from the stack has none behind it. */
-static int has_fsgsbase(char **envp, int has_hole)
+/* The auxiliary vector stands behind the environment; behind one that the program has moved from the stack is none. */
+static int has_fsgsbase(char **envp)
 {
     enum { AT_HWCAP2 = 26, FSGSBASE = 2, STACK_MOST = 64 << 20 };
-    if ((uint64_t)envp - (uint64_t)&has_hole > STACK_MOST)
+    if ((uint64_t)envp - (uint64_t)&envp > STACK_MOST)
         return 0;
     while (*envp)
         envp++;
-    const uint64_t *aux = (const uint64_t *)(envp + (has_hole ? 2 : 1));
+    const uint64_t *aux = (const uint64_t *)(envp + 1);
     for (; *aux; aux += 2)
         if (aux[0] == AT_HWCAP2)
             return (aux[1] & FSGSBASE) != 0;
@@ -178,7 +176,7 @@ static int open_header(char **envp)
     if (failed(m) || h->magic != WIRE_MAGIC)
         return 0;
     PCB->header = h;
-    PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp, is_named && !(rt_config.flags & CONFIG_STATIC));
+    PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp);
     PCB->area = rt_take_area();
     for (uint32_t i = 0; i < PCB->module_count; i++)
         if (PCB->modules[i].bytes)

@@ -20,6 +20,9 @@ int main(int argc, char **argv, char **env)
     for (; *env; env++)
         if (strncmp(*env, "_=", 2)) /* the shell's note of what it started */
             printf("env %s\n", *env);
+    for (const unsigned long *aux = (const unsigned long *)(env + 1); *aux; aux += 2) /* where start-up code looks */
+        if (*aux != AT_IGNORE)
+            printf("auxv %lu\n", *aux);
     char exe[4096] = "", cwd[4096];
     if (readlink("/proc/self/exe", exe, sizeof exe - 1) < 0)
         perror("/proc/self/exe");
