@@ -93,7 +93,8 @@ int main(int argc, char **argv)
         struct user_regs_struct regs;
         ptrace(PTRACE_GETREGS, pid, NULL, &regs);
         uint64_t at = regs.rip >= range.lo && regs.rip < range.hi ? regs.rip - range.base : OUTSIDE;
-        if (at != OUTSIDE && !(at == prev && is_rep(pid, regs.rip)))
+        int is_step = WSTOPSIG(status) == SIGTRAP; /* else a signal before the instruction at rip, which is not done again */
+        if (is_step && at != OUTSIDE && !(at == prev && is_rep(pid, regs.rip)))
             add(prev, at);
         prev = at;
         int sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
