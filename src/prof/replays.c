@@ -163,31 +163,53 @@ static struct prior common(const struct replays *r, double model_error)
     return (struct prior){all, sqrt(squares / simulated), true};
 }
 
-static double fitted(const struct replays *r, const struct slice *s, const struct home *homes)
+struct entry { /* a share, as its home sees it */
+    uint32_t home, slice;
+    double share;
+};
+
+static int by_home(const void *a, const void *b)
 {
-    double sum = 0;
-    for (size_t i = s->first; i < s->first + s->count; i++)
-        sum += r->shares.data[i].cycles * homes[r->shares.data[i].home].factor;
-    return sum;
+    const struct entry *x = a, *y = b;
+    return x->home != y->home ? (x->home < y->home ? -1 : 1) : (x->slice > y->slice) - (x->slice < y->slice);
 }
 
-/* Coordinate descent: each home in turn takes what the others leave. */
-static void fit(const struct replays *r, const struct prior *p, struct home *homes, size_t home_count, double *sums)
+static struct entry *list_entries(const struct replays *r)
 {
-    for (int round = 0; round < ROUNDS; round++) {
-        memset(sums, 0, home_count * sizeof *sums);
-        for (size_t k = 0; k < r->slices.len; k++) {
-            const struct slice *s = &r->slices.data[k];
-            double rest = ratio_of(s) - fitted(r, s, homes);
-            for (size_t i = s->first; i < s->first + s->count; i++)
-                sums[r->shares.data[i].home] += r->shares.data[i].cycles * rest;
-        }
-        for (size_t h = 0; h < home_count; h++) {
-            struct home *x = &homes[h];
-            double step = (sums[h] - RIDGE * (x->factor - p->factor)) / (RIDGE + x->squares);
-            x->factor = fmin(FACTOR_MOST, fmax(FACTOR_LEAST, x->factor + step / 2));
-        }
-    }
+    struct entry *e = xmalloc((r->shares.len + 1) * sizeof *e);
+    for (size_t k = 0; k < r->slices.len; k++)
+        for (size_t i = r->slices.data[k].first; i < r->slices.data[k].first + r->slices.data[k].count; i++)
+            e[i] = (struct entry){r->shares.data[i].home, (uint32_t)k, r->shares.data[i].cycles};
+    qsort(e, r->shares.len, sizeof *e, by_home);
+    return e;
+}
+
+/* One home takes what the others leave of its slices. Returns the end of its entries. */
+static size_t fit_home(const struct prior *p, struct home *h, const struct entry *e, size_t first, size_t end, double *rests)
+{
+    size_t i;
+    double sum = -RIDGE * (h->factor - p->factor);
+    for (i = first; i < end && e[i].home == e[first].home; i++)
+        sum += e[i].share * rests[e[i].slice];
+    double before = h->factor;
+    h->factor = fmin(FACTOR_MOST, fmax(FACTOR_LEAST, before + sum / (RIDGE + h->squares)));
+    for (size_t k = first; k < i; k++)
+        rests[e[k].slice] -= e[k].share * (h->factor - before);
+    return i;
+}
+
+/* Coordinate descent. rests: by slice, what the fit leaves of its ratio. */
+static void fit(const struct replays *r, const struct prior *p, struct home *homes, double *rests)
+{
+    struct entry *e = list_entries(r);
+    for (size_t k = 0; k < r->slices.len; k++)
+        rests[k] = ratio_of(&r->slices.data[k]);
+    for (size_t i = 0; i < r->shares.len; i++)
+        rests[e[i].slice] -= e[i].share * p->factor;
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < r->shares.len;)
+            i = fit_home(p, &homes[e[i].home], e, i, r->shares.len, rests);
+    free(e);
 }
 
 static void sum_shares(const struct replays *r, struct home *homes)
@@ -199,11 +221,11 @@ static void sum_shares(const struct replays *r, struct home *homes)
     }
 }
 
-static void sum_rests(const struct replays *r, struct home *homes)
+static void sum_rests(const struct replays *r, const double *rests, struct home *homes)
 {
     for (size_t k = 0; k < r->slices.len; k++) {
         const struct slice *s = &r->slices.data[k];
-        double rest = ratio_of(s) - fitted(r, s, homes);
+        double rest = rests[k];
         for (size_t i = s->first; i < s->first + s->count; i++) {
             double share = r->shares.data[i].cycles, weight = share * share;
             homes[r->shares.data[i].home].rest += weight * rest * rest;
@@ -228,17 +250,17 @@ void replays_tell(struct replays *r, const struct sim_core *core, double model_e
         share_out(r, &r->slices.data[k], sim_core_costs(core));
     struct prior prior = common(r, model_error);
     struct home *homes = xmalloc((home_count + 1) * sizeof *homes);
-    double *sums = xmalloc((home_count + 1) * sizeof *sums);
+    double *rests = xmalloc((r->slices.len + 1) * sizeof *rests);
     for (size_t h = 0; h < home_count; h++)
         homes[h].factor = prior.factor;
     sum_shares(r, homes);
-    fit(r, &prior, homes, home_count, sums);
-    sum_rests(r, homes);
+    fit(r, &prior, homes, rests);
+    sum_rests(r, rests, homes);
     for (size_t h = 0; h < home_count; h++) {
         out[h] = (struct join_replay){0, 0, INFINITY};
         if (homes[h].squares >= ENOUGH || (prior.of_many && homes[h].sum >= ENOUGH_OF_MANY))
             out[h] = (struct join_replay){homes[h].factor, error_of(&homes[h], &prior), homes[h].untrained / homes[h].squares};
     }
     free(homes);
-    free(sums);
+    free(rests);
 }

@@ -34,6 +34,12 @@ static uint32_t home_of(void *unused, uint64_t place)
     return (uint32_t)(place >> 8 & 0xf);
 }
 
+static uint32_t one_of_sixteen(void *unused, uint64_t place)
+{
+    (void)unused;
+    return (uint32_t)(place & 0xf);
+}
+
 static void set_up(struct bench *b)
 {
     memset(b, 0, sizeof *b);
@@ -106,6 +112,23 @@ static void homes_are_told_apart(void **state)
     tear_down(&b);
 }
 
+/* Many homes that always come together cannot be told apart, and share what there is. */
+static void many_homes_together(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct join_replay told[16];
+    set_up(&b);
+    replays_free(b.r);
+    b.r = replays_new(one_of_sixteen, NULL);
+    for (int i = 0; i < 12; i++)
+        add_slice(&b, 0, 1.3 * STEPS * model_cycles(&b));
+    replays_tell(b.r, b.core, 0.2, 16, told);
+    for (int h = 0; h < 16; h++)
+        assert_true(fabs(told[h].factor - 1.3) < 0.03 && told[h].error < 0.1);
+    tear_down(&b);
+}
+
 static void slices_that_differ_are_less_sure(void **state)
 {
     (void)state;
@@ -130,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_home_gets_the_ratio_of_its_slices),
         cmocka_unit_test(homes_are_told_apart),
+        cmocka_unit_test(many_homes_together),
         cmocka_unit_test(slices_that_differ_are_less_sure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
