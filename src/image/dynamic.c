@@ -388,8 +388,21 @@ static int read_symbols(struct image *img, const struct dynamic *d, uint64_t dyn
     return s ? read_symtab(img, s) : 0;
 }
 
+/* A table that begins in the headers of the file is none, and reads otherwise in every copy. */
+static int check_hash_place(const struct image *img, uint64_t hash)
+{
+    Elf64_Ehdr h;
+    memcpy(&h, img->bytes, sizeof h);
+    uint64_t at = hash ? image_offset(img, hash) : UINT64_MAX;
+    if (at < sizeof h || (at >= h.e_phoff && at - h.e_phoff < img->segment_count * sizeof(Elf64_Phdr)))
+        return image_refuse_at(img, at, "a table of hashed symbols lies in the headers; the file is corrupt");
+    return 0;
+}
+
 static int read_relocs_and_symbols(struct image *img, const struct dynamic *d, reloc_vec *relocs)
 {
+    if (check_hash_place(img, d->hash) < 0 || check_hash_place(img, d->gnu_hash) < 0)
+        return -1;
     bool is_dynamic = img->dynamic_vaddr != 0;
     if ((is_dynamic ? read_relocs(img, d, relocs) : read_static_relocs(img, relocs)) < 0)
         return -1;
