@@ -119,6 +119,8 @@ void file_hash_hex(const void *bytes, size_t len, char out[33]);
 /* Wrong input is reported once, where the most is known: what is wrong, where, what to do. One line each.
  * Prints "mtool: error: TEXT". Returns -1, so that `return diag_error(...)` reads well. */
 int diag_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Errors are not printed but appended to `to` until this is called with NULL: for who can say more of them than their finder. */
+void diag_hold(struct strbuf *to);
 /* A warning with a fixed id (a paragraph of doc/warnings.md). Printed as "mtool: warning: TEXT [ID]" and remembered. */
 void diag_warn(const char *id, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void diag_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "mtool: TEXT"; silent with diag_quiet */

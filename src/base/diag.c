@@ -11,6 +11,7 @@ bool diag_quiet;
 int diag_verbose;
 
 static VEC(struct diag_warning) warnings;
+static struct strbuf *held;
 static bool progress_shown;
 static const char *progress_phase;
 static double progress_start_s, progress_last_s;
@@ -49,10 +50,16 @@ int diag_error(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    put_line("error: ", fmt, ap, NULL);
+    char text[1024];
+    if (held && vsnprintf(text, sizeof text, fmt, ap) >= 0)
+        str_puts(held, text);
+    else
+        put_line("error: ", fmt, ap, NULL);
     va_end(ap);
     return -1;
 }
+
+void diag_hold(struct strbuf *to) { held = to; }
 
 void diag_warn(const char *id, const char *fmt, ...)
 {

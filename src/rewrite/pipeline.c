@@ -8,7 +8,9 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#define LOOKED_AT_MOST (8u << 20)
 #define REWRITE_FORMAT "mtool-rewrite-37" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
@@ -95,6 +97,36 @@ static int end(struct rw *w, const char *out, const char *map)
     return e.rc;
 }
 
+/* A file may be odd in ways that show only in its copy. Reading again takes some hundredths of a second in the largest
+ * that are looked at; in those beyond it would be felt. */
+static int read_again(const struct rw *w, const char *out, const char *map)
+{
+    struct image *copy = NULL;
+    struct image_unwind u;
+    struct strbuf why = {0};
+    diag_hold(&why);
+    int rc = image_open(out, &copy);
+    if (rc == 0)
+        rc = image_unwind_read(copy, &u);
+    diag_hold(NULL);
+    image_close(copy);
+    if (rc < 0) {
+        unlink(out);
+        if (map)
+            unlink(map);
+        diag_error("%s: cannot be rewritten: its copy would not be well formed (%s); the file is corrupt, or unlike all that mtool knows",
+                   w->img->path, why.data);
+    }
+    str_free(&why);
+    return rc;
+}
+
+static int end_and_look(struct rw *w, const char *out, const char *map)
+{
+    int rc = end(w, out, map);
+    return rc == 0 && w->img->len_bytes <= LOOKED_AT_MOST ? read_again(w, out, map) : rc;
+}
+
 static int run_passes(struct rw *w, const char *out, const char *map)
 {
     double t = time_now_s();
@@ -126,7 +158,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     w->stats->insns = w->cfg->insns.len;
     w->stats->owns_gs = rw_owns_gs(w);
     VEC_FREE(&w->cfg->insns); /* nobody reads them any more; what follows needs room */
-    return timed("write", end(w, out, map), &t);
+    return timed("write", end_and_look(w, out, map), &t);
 }
 
 static void fill_stats(struct rw *w, struct rewrite_stats *s)

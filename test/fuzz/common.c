@@ -11,17 +11,26 @@ static char said[4096];
 
 /* Names that the linker gives. */
 int __wrap_diag_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void __wrap_diag_hold(struct strbuf *to);
+static struct strbuf *held;
 void __wrap_diag_warn(const char *id, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int __wrap_diag_error(const char *fmt, ...)
 {
     va_list ap;
+    char text[sizeof said];
     va_start(ap, fmt);
-    vsnprintf(said, sizeof said, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (held) {
+        str_puts(held, text);
+        return -1;
+    }
+    memcpy(said, text, sizeof said);
     said_count++;
     return -1;
 }
+void __wrap_diag_hold(struct strbuf *to) { held = to; }
 
 void __wrap_diag_warn(const char *id, const char *fmt, ...)
 {
