@@ -12,6 +12,8 @@
 
 #define LOOP_SHARE 0.001
 #define PROCEDURES_MOST 2000
+#define UNLIKE 0.15       /* replays and the model disagree, */
+#define UNLIKE_SHARE 0.05 /* in objects with so much of the ideal time */
 #define SAMPLES_LEAST 10 /* to be significant: fewer may have slid over from the code beside it */
 
 struct draft { /* an object while it is made */
@@ -184,6 +186,32 @@ static void order(struct join *j)
     }
 }
 
+static bool disagrees(const struct prof_object *o, double all)
+{
+    return o->replayed_share > UNLIKE_SHARE && o->ideal_s.value > UNLIKE_SHARE * all &&
+           fabs(o->ideal_s.value - o->simulated_s) > UNLIKE * o->simulated_s;
+}
+
+static void warn_of_disagreement(struct join *j)
+{
+    const struct prof_object *most = NULL;
+    double all = 0, unlike = 0;
+    for (size_t i = 0; i < j->r->object_count; i++)
+        all += j->r->objects[i].ideal_s.value;
+    for (size_t i = 0; i < j->r->object_count; i++) {
+        const struct prof_object *o = &j->r->objects[i];
+        if (!disagrees(o, all))
+            continue;
+        unlike += o->ideal_s.value;
+        if (!most || o->ideal_s.value > most->ideal_s.value)
+            most = o;
+    }
+    if (most)
+        prof_warn(j->r, PROF_WARN_REPLAY_DISAGREES,
+                  "replays and the model differ by more than %.0f %% in code with %.0f %% of the ideal time, most of it in %s (replayed %+.0f %%)",
+                  100 * UNLIKE, 100 * unlike / all, most->function, 100 * (most->ideal_s.value / most->simulated_s - 1));
+}
+
 /* What binds each object: sums over its own blocks. */
 static void fill_bounds(struct join *j)
 {
@@ -215,6 +243,7 @@ void objects_build(struct join *j)
         fill(j, &d.v.data[i], &r->objects[i]);
     }
     VEC_FREE(&d.v);
+    warn_of_disagreement(j);
     if (j->walks)
         fill_bounds(j);
     order(j);
