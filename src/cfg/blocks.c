@@ -126,6 +126,7 @@ struct edge_list {
 struct edger { /* makes the edges of ranges of functions, each in a list of its own */
     struct build *b;
     struct edge_list *lists;
+    uint32_t *first; /* [lists]: where they begin among all */
 };
 
 static void add_edge(struct edge_list *out, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
@@ -285,32 +286,41 @@ static void edges_of_range(void *ctx, size_t first, size_t end)
     }
 }
 
-static void join_lists(struct cfg *c, struct edge_list *lists, size_t count)
+static void join_range(void *ctx, size_t first, size_t end)
 {
-    size_t all = 0;
-    for (size_t k = 0; k < count; k++)
-        all += lists[k].len;
-    c->edges.data = xmalloc(all * sizeof *c->edges.data);
-    c->edges.cap = all;
+    const struct edger *e = ctx;
+    struct cfg *c = e->b->c;
+    struct edge_list *list = &e->lists[first / FUNCS_A_RANGE];
+    uint32_t at = e->first[first / FUNCS_A_RANGE], block = c->funcs.data[first].block_first;
+    size_t past = end < c->funcs.len ? c->funcs.data[end].block_first : c->blocks.len;
+    for (; block < past; block++)
+        c->blocks.data[block].edge_first += at;
+    if (list->len)
+        memcpy(c->edges.data + at, list->data, list->len * sizeof *list->data);
+    VEC_FREE(list);
+}
+
+static void join_lists(struct edger *e, size_t count)
+{
+    struct cfg *c = e->b->c;
+    e->first = xmalloc((count + 1) * sizeof *e->first);
     for (size_t k = 0; k < count; k++) {
-        uint32_t block = c->funcs.data[k * FUNCS_A_RANGE].block_first;
-        size_t end = (k + 1) * FUNCS_A_RANGE, past = end < c->funcs.len ? c->funcs.data[end].block_first : c->blocks.len;
-        for (; block < past; block++)
-            c->blocks.data[block].edge_first += (uint32_t)c->edges.len;
-        if (lists[k].len)
-            memcpy(c->edges.data + c->edges.len, lists[k].data, lists[k].len * sizeof *lists[k].data);
-        c->edges.len += lists[k].len;
-        VEC_FREE(&lists[k]);
+        e->first[k] = (uint32_t)c->edges.len;
+        c->edges.len += e->lists[k].len;
     }
+    c->edges.data = xmalloc(c->edges.len * sizeof *c->edges.data);
+    c->edges.cap = c->edges.len;
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, join_range, e);
+    free(e->first);
 }
 
 static void add_edges(struct build *b)
 {
     struct cfg *c = b->c;
     size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
-    struct edger e = {b, xmalloc(count * sizeof *e.lists)};
+    struct edger e = {.b = b, .lists = xmalloc(count * sizeof *e.lists)};
     parallel_for(c->funcs.len, FUNCS_A_RANGE, edges_of_range, &e);
-    join_lists(c, e.lists, count);
+    join_lists(&e, count);
     free(e.lists);
     for (size_t k = 0; k < b->jumps.len; k++) {
         const struct jump *j = &b->jumps.data[k];

@@ -64,6 +64,14 @@ static void build_fini(struct build *b)
         diag_debug(2, "cfg: %s: %.3f s", #what, time_now_s() - start_s);                                               \
     } while (0)
 
+static void find_targets_in_code(void *ctx)
+{
+    build_branch_targets(ctx);
+    build_landing_pads(ctx);
+}
+
+static void find_targets_held(void *ctx) { build_address_targets(ctx); }
+
 static int build_all(struct build *b)
 {
     struct cfg *c = b->c;
@@ -74,9 +82,7 @@ static int build_all(struct build *b)
     b->marks = xmalloc(c->insns.len + 1);
     b->entry_known = xmalloc(c->funcs.len + 1);
     RUN(build_noreturn(b));
-    RUN(build_branch_targets(b));
-    RUN(build_address_targets(b));
-    RUN(build_landing_pads(b));
+    RUN(parallel_both(find_targets_in_code, find_targets_held, b));
     RUN(build_outside_targets(b));
     RUN(build_tables(b)); /* needs every mark but those of table targets, which it sets */
     RUN(build_blocks(b)); /* the marks are complete */

@@ -179,6 +179,8 @@ static inline const struct x86_insn *cfg_shape(const struct cfg *c, uint32_t i)
 {
     return &x86_shape(x86_short_shape(&c->insns.data[i].what))->insn;
 }
+/* The bytes of [lo, hi), or NULL; and how many behind them can be read, for x86_decode_before. */
+const uint8_t *cfg_code_bytes(const struct image *img, uint64_t lo, uint64_t hi, size_t *more);
 /* Of it what does not need the shape. */
 static inline uint8_t cfg_kind(const struct cfg *c, uint32_t i) { return x86_short_kind(&c->insns.data[i].what); }
 static inline uint8_t cfg_len(const struct cfg *c, uint32_t i) { return x86_short_len(&c->insns.data[i].what); }

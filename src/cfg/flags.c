@@ -103,15 +103,22 @@ static uint32_t spread_out(struct cfg *c, uint32_t f)
     return n;
 }
 
+/* Those that are read after the call that ends block b. */
+static uint8_t wanted_of_call(const struct cfg *c, uint32_t b, bool any_in)
+{
+    const struct cfg_block *blk = &c->blocks.data[b];
+    if (blk->term != X86_CALL || !blk->call_target || blk->flags & CFG_BLOCK_NORETURN || b + 1 >= c->blocks.len ||
+        c->blocks.data[b + 1].func != blk->func)
+        return 0;
+    return wanted_at(c, b + 1, any_in);
+}
+
 static uint32_t fill_out(struct cfg *c, bool any_in)
 {
     uint32_t n = 0;
-    for (uint32_t b = 0; b + 1 < c->blocks.len; b++) {
+    for (uint32_t b = 0; b < c->blocks.len; b++) {
         const struct cfg_block *blk = &c->blocks.data[b];
-        if (blk->term != X86_CALL || !blk->call_target || blk->flags & CFG_BLOCK_NORETURN ||
-            c->blocks.data[b + 1].func != blk->func)
-            continue;
-        uint8_t flags = wanted_at(c, b + 1, any_in);
+        uint8_t flags = wanted_of_call(c, b, any_in);
         if (flags)
             n += add_out(c, cfg_func_at(c, blk->call_target), flags);
     }
@@ -121,12 +128,37 @@ static uint32_t fill_out(struct cfg *c, bool any_in)
     return n;
 }
 
+/* ---- nearly always: none at all ---- */
+
+struct looking {
+    const struct cfg *c;
+    bool any;
+};
+
+static void look_at_range(void *ctx, size_t first, size_t end)
+{
+    struct looking *l = ctx;
+    const struct cfg *c = l->c;
+    bool any = __atomic_load_n(&l->any, __ATOMIC_RELAXED);
+    for (size_t f = first; f < end && !any; f++) {
+        const struct cfg_func *fn = &c->funcs.data[f];
+        any = fn->block_count && wanted_at(c, fn->block_first, false);
+        cfg_for_each_block(c, fn, b) any = any || wanted_of_call(c, b, false);
+    }
+    if (any)
+        __atomic_store_n(&l->any, true, __ATOMIC_RELAXED);
+}
+
+#define FUNCS_A_RANGE 64
+
 /* needs: blocks. fills: crossing. */
 void build_flags(struct cfg *c)
 {
-    bool any_in = false, any = false;
+    struct looking l = {c, false};
     c->crossing = xmalloc((c->funcs.len + 1) * sizeof *c->crossing);
-    for (uint32_t in = 1, out = 1; in + out;) {
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, look_at_range, &l);
+    bool any_in = false, any = false;
+    for (uint32_t in = l.any, out = l.any; in + out;) {
         in = fill_in(c, any_in);
         any_in |= in > 0;
         out = fill_out(c, any_in);

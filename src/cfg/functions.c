@@ -101,15 +101,21 @@ static void refuse_overlaps(struct cfg *c)
 
 /* ---- instructions ---- */
 
+const uint8_t *cfg_code_bytes(const struct image *img, uint64_t lo, uint64_t hi, size_t *more)
+{
+    const uint8_t *p = image_at(img, lo, hi - lo + X86_MORE_BYTES);
+    *more = p ? X86_MORE_BYTES : 0;
+    return p ? p : image_at(img, lo, hi - lo);
+}
+
 /* Decodes up to the end of the function or the first bytes that are no instruction, into insns from insn_first on. */
 static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
 {
     if (f->reason == CFG_REASON_OVERLAP)
         return;
-    const uint8_t *p = image_at(c->img, f->addr, f->size + 16ull); /* some more: the decoder's fast way wants 16 bytes */
-    uint32_t more = p ? 16 : 0, at = 0;
-    if (!p)
-        p = image_at(c->img, f->addr, f->size);
+    size_t more;
+    const uint8_t *p = cfg_code_bytes(c->img, f->addr, f->addr + f->size, &more);
+    uint32_t at = 0;
     assert(p); /* in_code saw to it */
     while (at < f->size) {
         struct cfg_insn *i = &c->insns.data[f->insn_first + f->insn_count];

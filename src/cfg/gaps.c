@@ -44,10 +44,8 @@ static unsigned padding_bytes(const uint8_t *p, uint64_t most, uint64_t avail)
 /* Padding at its start is left out; often that is all of it. */
 static void add_gap(struct gaps *g, uint64_t lo, uint64_t hi)
 {
-    const uint8_t *p = image_at(g->c->img, lo, hi - lo + 16); /* some more: the decoder's fast way wants 16 bytes */
-    uint64_t more = p ? 16 : 0;
-    if (!p)
-        p = image_at(g->c->img, lo, hi - lo);
+    size_t more;
+    const uint8_t *p = cfg_code_bytes(g->c->img, lo, hi, &more);
     for (unsigned n; p && lo < hi && (n = padding_bytes(p, hi - lo, hi - lo + more)); lo += n)
         p += n;
     struct gap gap = {lo, hi, p, NULL};

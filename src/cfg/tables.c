@@ -447,7 +447,7 @@ static void note_other_use(const struct word_tables *w, uint64_t addr)
 {
     struct word_table *t = table_around(w, addr);
     if (t)
-        t->shared = true;
+        __atomic_store_n(&t->shared, true, __ATOMIC_RELAXED);
 }
 
 static void note_word(void *ctx, uint64_t word, uint64_t place)
@@ -456,19 +456,36 @@ static void note_word(void *ctx, uint64_t word, uint64_t place)
     note_other_use(ctx, word);
 }
 
-/* Whoever else holds the address of a table may read labels out of it. */
-static void find_shared_tables(struct build *b, struct word_tables *w)
+struct sharing {
+    const struct build *b;
+    const struct word_tables *w;
+};
+
+#define INSNS_A_RANGE 65536
+
+static void uses_of_range(void *ctx, size_t first, size_t end)
 {
+    const struct sharing *s = ctx;
+    const struct build *b = s->b;
     const struct cfg *c = b->c;
     bool fixed = b->img->kind == IMAGE_EXEC;
-    for (uint32_t i = 0; i < c->insns.len; i++) {
+    for (uint32_t i = (uint32_t)first; i < end; i++) {
+        if (!cfg_refers(c, i))
+            continue;
         uint16_t props = cfg_shape(c, i)->props;
         bool memory = props & (X86_PROP_RIPREL | X86_PROP_ABS32);
         if (memory && !(b->marks[i] & MARK_TABLE_REF))
-            note_other_use(w, cfg_insn_target(c, i));
+            note_other_use(s->w, cfg_insn_target(c, i));
         if (fixed && (props & X86_PROP_IMM_ADDR) && !(b->marks[i] & MARK_TABLE_REF))
-            note_other_use(w, memory ? insn_imm(b, i) : cfg_insn(c, i).target);
+            note_other_use(s->w, memory ? insn_imm(b, i) : cfg_insn(c, i).target);
     }
+}
+
+/* Whoever else holds the address of a table may read labels out of it. */
+static void find_shared_tables(struct build *b, struct word_tables *w)
+{
+    struct sharing s = {b, w};
+    parallel_for(b->c->insns.len, INSNS_A_RANGE, uses_of_range, &s);
     for (size_t k = 0; k < b->img->reloc_count; k++)
         if (b->img->relocs[k].type == R_X86_64_RELATIVE)
             note_other_use(w, (uint64_t)b->img->relocs[k].addend);

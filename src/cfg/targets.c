@@ -64,14 +64,19 @@ static void set_entry_known(struct build *b, uint32_t func) { __atomic_store_n(&
 
 /* ---- direct branches ---- */
 
-struct branch_list {
-    struct branch *data;
+struct branch_list { /* `to` in the upper half of each, `from` in the lower */
+    uint64_t *data;
     size_t len, cap;
 };
 
-struct brancher { /* finds the branches of ranges of functions, each in a list of its own */
+struct branches { /* of a range of functions */
+    struct branch_list inside; /* to the range itself: nearly all */
+    struct branch_list outside;
+};
+
+struct brancher {
     struct build *b;
-    struct branch_list *lists;
+    struct branches *ranges;
 };
 
 /* glibc skips a lock prefix when there is one thread: `je 1f; lock; 1: cmpxchg ...`. The branch is made to go to the
@@ -99,7 +104,7 @@ static void mark_call(struct build *b, uint32_t g, uint32_t to)
         set_mark(b, to, MARK_LEADER | MARK_CALLED);
 }
 
-static void mark_branch(struct build *b, struct branch_list *out, uint32_t f, uint32_t from)
+static void mark_branch(struct build *b, struct branches *out, uint32_t f, uint32_t from)
 {
     struct cfg *c = b->c;
     uint64_t target = cfg_insn_target(c, from);
@@ -116,9 +121,9 @@ static void mark_branch(struct build *b, struct branch_list *out, uint32_t f, ui
     } else if (cfg_kind(c, from) == X86_CALL) {
         mark_call(b, g, to);
     } else {
-        struct branch br = {to, from};
+        struct branch_list *list = g / FUNCS_A_RANGE == f / FUNCS_A_RANGE ? &out->inside : &out->outside;
         set_mark(b, to, MARK_LEADER);
-        VEC_PUSH(out, br);
+        VEC_PUSH(list, (uint64_t)to << 32 | from);
     }
 }
 
@@ -126,33 +131,53 @@ static void branches_of_range(void *ctx, size_t first, size_t end)
 {
     const struct brancher *all = ctx;
     const struct cfg *c = all->b->c;
+    struct branches *out = &all->ranges[first / FUNCS_A_RANGE];
     for (size_t f = first; f < end; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
             if (is_direct_jump(cfg_kind(c, i)) || cfg_kind(c, i) == X86_CALL)
-                mark_branch(all->b, &all->lists[first / FUNCS_A_RANGE], (uint32_t)f, i);
+                mark_branch(all->b, out, (uint32_t)f, i);
     }
+    sort_u64(out->inside.data, out->inside.len);
 }
 
-/* By to, then from. */
-static void sort_branches(struct build *b, struct branch_list *lists, size_t count)
+/* Of all ranges, sorted. */
+static struct branch_list branches_outside(const struct brancher *all, size_t count)
 {
-    size_t n = 0;
-    for (size_t k = 0; k < count; k++)
-        n += lists[k].len;
-    uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
-    n = 0;
+    struct branch_list out = {0};
     for (size_t k = 0; k < count; k++) {
-        for (size_t i = 0; i < lists[k].len; i++)
-            keys[n++] = (uint64_t)lists[k].data[i].to << 32 | lists[k].data[i].from;
-        VEC_FREE(&lists[k]);
+        struct branch_list *list = &all->ranges[k].outside;
+        VEC_RESERVE(&out, out.len + list->len);
+        if (list->len)
+            memcpy(out.data + out.len, list->data, list->len * sizeof *out.data);
+        out.len += list->len;
+        VEC_FREE(list);
     }
-    sort_u64(keys, n);
-    b->branches.data = xmalloc((n + 1) * sizeof *b->branches.data);
+    sort_u64(out.data, out.len);
+    return out;
+}
+
+/* By to, then from: ranges follow each other, and what comes from outside is merged in. */
+static void join_branches(struct build *b, const struct brancher *all, size_t count)
+{
+    struct branch_list out = branches_outside(all, count);
+    size_t n = out.len, at = 0;
+    for (size_t k = 0; k < count; k++)
+        n += all->ranges[k].inside.len;
+    struct branch *to = b->branches.data = xmalloc((n + 1) * sizeof *to);
     b->branches.len = b->branches.cap = n;
-    for (size_t k = 0; k < n; k++)
-        b->branches.data[k] = (struct branch){(uint32_t)(keys[k] >> 32), (uint32_t)keys[k]};
-    free(keys);
+    for (size_t k = 0; k < count; k++) {
+        struct branch_list *list = &all->ranges[k].inside;
+        for (size_t i = 0; i < list->len; i++) {
+            for (; at < out.len && out.data[at] < list->data[i]; at++)
+                *to++ = (struct branch){(uint32_t)(out.data[at] >> 32), (uint32_t)out.data[at]};
+            *to++ = (struct branch){(uint32_t)(list->data[i] >> 32), (uint32_t)list->data[i]};
+        }
+        VEC_FREE(list);
+    }
+    for (; at < out.len; at++)
+        *to++ = (struct branch){(uint32_t)(out.data[at] >> 32), (uint32_t)out.data[at]};
+    VEC_FREE(&out);
 }
 
 /* needs: functions. fills: marks, branches, split_targets, reason SPLIT_INSN. */
@@ -160,10 +185,10 @@ void build_branch_targets(struct build *b)
 {
     struct cfg *c = b->c;
     size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
-    struct brancher all = {b, xmalloc(count * sizeof *all.lists)};
+    struct brancher all = {b, xmalloc(count * sizeof *all.ranges)};
     parallel_for(c->funcs.len, FUNCS_A_RANGE, branches_of_range, &all);
-    sort_branches(b, all.lists, count);
-    free(all.lists);
+    join_branches(b, &all, count);
+    free(all.ranges);
     c->split_targets.len = sort_unique_u64(c->split_targets.data, c->split_targets.len);
 }
 
@@ -323,7 +348,7 @@ static void mark_pad(void *ctx, uint64_t pad)
     if (to == ID_NONE)
         p->bad = true;
     else
-        p->b->marks[to] |= MARK_LEADER | MARK_PAD;
+        set_mark(p->b, to, MARK_LEADER | MARK_PAD);
 }
 
 /* needs: functions. fills: marks PAD, reason UNWIND where the exception table is not understood. */
@@ -363,10 +388,11 @@ static void mark_outside_insn(struct build *b, const struct x86_insn *i)
 /* Data may stand among such code, so that some of what is found here never runs: a few block borders too many. */
 static void sweep_gap(struct build *b, uint64_t addr, uint64_t end)
 {
-    const uint8_t *p = end > addr ? image_at(b->img, addr, end - addr) : NULL;
+    size_t more = 0;
+    const uint8_t *p = end > addr ? cfg_code_bytes(b->img, addr, end, &more) : NULL;
     struct x86_insn i;
     for (uint64_t at = 0; p && at < end - addr;) {
-        int n = x86_decode(p + at, end - addr - at, addr + at, &i);
+        int n = x86_decode_before(p + at, end - addr - at, more, addr + at, &i);
         if (n)
             mark_outside_insn(b, &i);
         at += n ? (uint64_t)n : 1;

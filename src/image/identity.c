@@ -210,12 +210,10 @@ void image_find_foreign_runtime(struct image *img)
 
 /* ---- the key ---- */
 
-void image_make_key(struct image *img)
+void image_make_key(struct image *img, const char *hash)
 {
-    char content[33];
-    file_hash_hex(img->bytes, img->len_bytes, content);
     struct strbuf s = {0};
-    str_printf(&s, "%s %s", img->build_id, content);
+    str_printf(&s, "%s %s", img->build_id, hash);
     file_hash_hex(s.data, s.len, img->key);
     str_free(&s);
 }

@@ -399,6 +399,35 @@ static void index_code(struct image *img)
 
 /* ---- opening ---- */
 
+#define LARGE_FILE_BYTES (1 << 20) /* worth a second thread */
+
+struct reading {
+    struct image *img;
+    int rc;
+    char hash[33]; /* of all bytes */
+};
+
+static void read_contents(void *ctx)
+{
+    struct reading *r = ctx;
+    struct image *img = r->img;
+    index_sections(img);
+    index_code(img);
+    r->rc = image_read_dynamic(img);
+    if (r->rc < 0)
+        return;
+    img->is_static = !img->interp && img->kind != IMAGE_DSO;
+    image_index_functions(img);
+    image_read_notes(img);
+    image_find_foreign_runtime(img);
+}
+
+static void hash_contents(void *ctx)
+{
+    struct reading *r = ctx;
+    file_hash_hex(r->img->bytes, r->img->len_bytes, r->hash);
+}
+
 static int read_all(struct image *img)
 {
     Elf64_Ehdr h = {0};
@@ -408,16 +437,16 @@ static int read_all(struct image *img)
         return -1;
     img->kind = h.e_type == ET_EXEC ? IMAGE_EXEC : IMAGE_DSO;
     img->entry = h.e_entry;
-    index_sections(img);
-    index_code(img);
-    if (image_read_dynamic(img) < 0)
-        return -1;
-    img->is_static = !img->interp && img->kind != IMAGE_DSO;
-    image_index_functions(img);
-    image_read_notes(img);
-    image_find_foreign_runtime(img);
-    image_make_key(img);
-    return 0;
+    struct reading r = {.img = img};
+    if (img->len_bytes < LARGE_FILE_BYTES) {
+        read_contents(&r);
+        hash_contents(&r);
+    } else {
+        parallel_both(read_contents, hash_contents, &r);
+    }
+    if (r.rc == 0)
+        image_make_key(img, r.hash);
+    return r.rc;
 }
 
 int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out)

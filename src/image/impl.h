@@ -53,7 +53,7 @@ void image_index_functions(struct image *img);
 /* ---- identity.c ---- */
 void image_read_notes(struct image *img); /* build_id, has_ibt_property */
 void image_find_foreign_runtime(struct image *img);
-void image_make_key(struct image *img);
+void image_make_key(struct image *img, const char *hash); /* hash: of all bytes, in hex */
 
 /* ---- cursor.c: bytes read in order; a step past the end makes it bad, and it stays so and yields zeros ---- */
 

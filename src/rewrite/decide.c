@@ -25,6 +25,7 @@ static void refuse(struct rw *w, uint32_t f, enum cfg_reason why)
 struct landings {
     uint64_t lo, hi;
     uint8_t *bits;
+    uint8_t *is_spread, *is_landed; /* [funcs]: done once, for good */
 };
 
 static void land(struct landings *l, uint64_t addr)
@@ -73,14 +74,15 @@ static void land_long(struct landings *l, const uint8_t *p, uint64_t lo, uint64_
  * instructions start, and near bytes that are none. */
 static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
 {
-    const uint8_t *p = image_at(img, lo, hi - lo);
+    size_t more;
+    const uint8_t *p = cfg_code_bytes(img, lo, hi, &more);
     uint64_t done = lo; /* short ones from any byte before it */
     struct x86_insn i;
     if (!p)
         return;
     land_long(l, p, lo, hi);
     for (uint64_t a = lo; a < hi;) {
-        if (x86_decode(p + (a - lo), hi - a, a, &i)) {
+        if (x86_decode_before(p + (a - lo), hi - a, more, a, &i)) {
             if (has_target(i.kind))
                 land(l, i.target);
             a += i.len;
@@ -331,12 +333,16 @@ static bool round_of_refusals(struct rw *w, struct landings *l)
     for (bool again = true; again;) {
         again = false;
         for (uint32_t f = 0; f < c->funcs.len; f++)
-            if (w->funcs[f].may_run && c->funcs.data[f].insn_count)
+            if (w->funcs[f].may_run && !l->is_spread[f]) {
+                l->is_spread[f] = 1;
                 again |= spread(w, f);
+            }
     }
     for (uint32_t f = 0; f < c->funcs.len; f++)
-        if (w->funcs[f].may_run)
+        if (w->funcs[f].may_run && !l->is_landed[f]) {
+            l->is_landed[f] = 1;
             land_func(w, l, f);
+        }
     bool any = false;
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         if (!w->funcs[f].is_moved)
@@ -476,6 +482,8 @@ void rw_decide(struct rw *w)
     refuse_return_edits(w);
     struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
+    l.is_spread = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
+    l.is_landed = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
     land_gaps(w, &l);
     for (size_t i = 0; i < c->mid_targets.len; i++) {
         land(&l, c->mid_targets.data[i]);

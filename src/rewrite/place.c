@@ -82,6 +82,19 @@ static void place_range(void *ctx, size_t first, size_t end)
     cfg_liveness_fini(&l);
 }
 
+#define EDGES_A_RANGE 65536
+
+/* As they are for edges into another function: nothing is known there. */
+static void edge_places_of_range(void *ctx, size_t first, size_t end)
+{
+    const struct rw *w = ctx;
+    const struct cfg *c = w->cfg;
+    for (size_t e = first; e < end; e++) {
+        w->edge_place[e].form = RW_FORM_PUSH;
+        w->edge_place[e].gs = w->funcs[c->blocks.data[c->edges.data[e].from].func].gs;
+    }
+}
+
 void rw_place(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -89,10 +102,7 @@ void rw_place(struct rw *w)
     w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
     w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
     w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
-    for (size_t e = 0; e < c->edges.len; e++) { /* into another function: nothing known there */
-        w->edge_place[e].form = RW_FORM_PUSH;
-        w->edge_place[e].gs = w->funcs[c->blocks.data[c->edges.data[e].from].func].gs;
-    }
+    parallel_for(c->edges.len, EDGES_A_RANGE, edge_places_of_range, w);
     if (!w->counter_count)
         return;
     parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);

@@ -97,8 +97,8 @@ static void group_edges_collect(struct rw *w)
     struct cfg *c = w->cfg;
     for (uint32_t e = 0; e < c->edges.len; e++) {
         const struct cfg_edge *ed = &c->edges.data[e];
-        uint32_t g = w->block_group[ed->from];
-        if (g == ID_NONE || ed->kind != CFG_EDGE_TABLE || !rw_block_moved(w, ed->from) || !rw_block_moved(w, ed->to))
+        uint32_t g = ed->kind == CFG_EDGE_TABLE ? w->block_group[ed->from] : ID_NONE;
+        if (g == ID_NONE || !rw_block_moved(w, ed->from) || !rw_block_moved(w, ed->to))
             continue;
         struct rw_group_edge ge = {g, ed->to, ID_NONE, UINT32_MAX};
         VEC_PUSH(&w->group_edges, ge);
@@ -113,10 +113,24 @@ static void group_edges_collect(struct rw *w)
     w->group_edges.len = n;
 }
 
-static void fill_none(uint32_t *a, size_t n)
+static void fill_none(uint32_t *a, size_t n) { memset(a, 0xff, n * sizeof *a); }
+_Static_assert(ID_NONE == UINT32_MAX, "all bits of it are set");
+
+static void no_counters(void *ctx)
 {
-    for (size_t i = 0; i < n; i++)
-        a[i] = ID_NONE;
+    struct rw *w = ctx;
+    fill_none(w->block_counter, w->cfg->blocks.len);
+    fill_none(w->enter_counter, w->cfg->blocks.len);
+    fill_none(w->edge_counter, w->cfg->edges.len);
+}
+
+static void group_tables(void *ctx)
+{
+    struct rw *w = ctx;
+    fill_none(w->block_group, w->cfg->blocks.len);
+    edges_to_labels_leave(w);
+    tables_merge(w);
+    group_edges_collect(w);
 }
 
 void rw_plan(struct rw *w)
@@ -127,13 +141,7 @@ void rw_plan(struct rw *w)
     w->enter_counter = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
     w->block_group = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
     w->edge_counter = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
-    fill_none(w->block_counter, nb);
-    fill_none(w->enter_counter, nb);
-    fill_none(w->block_group, nb);
-    fill_none(w->edge_counter, c->edges.len);
-    edges_to_labels_leave(w);
-    tables_merge(w);
-    group_edges_collect(w);
+    parallel_both(no_counters, group_tables, w);
     if (w->opt->plan != REWRITE_COUNT)
         return;
     if (w->opt->all_blocks) {

@@ -294,7 +294,7 @@ static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
 
 static void number_chords(struct rw *w)
 {
-    uint32_t n = number_blocks(w, false, number_blocks(w, true, 0));
+    uint32_t n = number_blocks(w, false, w->learnt_block ? number_blocks(w, true, 0) : 0);
     for (size_t g = 0; g < w->group_edges.len; g++)
         if (w->group_edges.data[g].counter != ID_NONE)
             w->group_edges.data[g].counter = n++;

@@ -145,7 +145,11 @@ void rw_data(struct rw *w)
 /* ---- the original's bytes, changed ---- */
 
 struct output {
+    struct rw *w;
     uint8_t *bytes; /* of the original, changed */
+    Elf64_Ehdr header; /* changed, for the start of bytes */
+    size_t phdr_count;
+    int fd, rc, error;
     uint8_t data[RW_DATA_BYTES];
     uint64_t dynamic_vaddr, dynamic_size; /* moved: new place; 0 unchanged */
     struct strbuf tail;                   /* behind the last segment */
@@ -164,7 +168,7 @@ static void put_dynamic(const struct rw *w, struct output *o)
     bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
     if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr && !w->dynsym_vaddr))
         return;
-    Elf64_Dyn *d = ARENA_ARRAY(w->arena, Elf64_Dyn, n + 8);
+    Elf64_Dyn *d = xmalloc((n + 8) * sizeof *d);
     memcpy(d, old, n * sizeof *d);
     if (is_dso)
         dynamic_set(d, &n, DT_INIT, rw_blob_init(w));
@@ -184,16 +188,15 @@ static void put_dynamic(const struct rw *w, struct output *o)
         dynamic_set(d, &n, DT_RPATH, w->rpath_off);
     }
     d[n].d_tag = DT_NULL;
+    size_t most = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
     if (n + 1 <= room) {
         memcpy(file_at(w, o, w->img->dynamic_vaddr, (n + 1) * sizeof *d), d, (n + 1) * sizeof *d);
-        return;
+    } else if (n + 1 <= most) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be reported as lost */
+        memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
+        o->dynamic_vaddr = w->rw_vaddr + RW_DATA_DYNAMIC;
+        o->dynamic_size = (n + 1) * sizeof *d;
     }
-    size_t most = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
-    if (n + 1 > most)
-        return; /* no module has 250 dynamic entries; its counters would stay unmapped and be reported as lost */
-    memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
-    o->dynamic_vaddr = w->rw_vaddr + RW_DATA_DYNAMIC;
-    o->dynamic_size = (n + 1) * sizeof *d;
+    free(d);
 }
 
 /* Pointers in data to the middle of a function lead to its copy; pointers to entries keep their value. */
@@ -326,57 +329,71 @@ static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
     return 0;
 }
 
-static int put_file(const struct rw *w, const struct output *o, int fd)
+#define PHDRS_MOST 256
+
+/* All that does not need the section headers: what the program is made of. */
+static void put_program(void *ctx)
+{
+    struct output *o = ctx;
+    struct rw *w = o->w;
+    uint64_t bias = rw_file_bias(w->img);
+    Elf64_Phdr phdrs[PHDRS_MOST];
+    memcpy(o->bytes, w->img->bytes, w->img->len_bytes);
+    put_dynamic(w, o);
+    put_relocs(w, o);
+    put_rela(w, o);
+    put_patches(w, o);
+    o->phdr_count = make_phdrs(w, o, phdrs);
+    memcpy(w->ro.data, phdrs, o->phdr_count * sizeof *phdrs);
+    if (put_at(o->fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
+        put_at(o->fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
+        put_at(o->fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
+        o->rc = -1, o->error = errno;
+}
+
+static void make_tail(void *ctx)
+{
+    struct output *o = ctx;
+    rw_sections(o->w, o->w->rw_vaddr - rw_file_bias(o->w->img) + RW_DATA_BYTES, &o->tail, &o->header);
+}
+
+static int put_rest(const struct rw *w, struct output *o)
 {
     uint64_t bias = rw_file_bias(w->img);
-    if (put_at(fd, o->bytes, w->img->len_bytes, 0) < 0 ||
-        put_at(fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
-        put_at(fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
-        put_at(fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0 ||
-        put_at(fd, o->tail.data, o->tail.len, w->rw_vaddr - bias + RW_DATA_BYTES) < 0)
-        return -1;
+    o->header.e_phoff = w->ro_vaddr - bias;
+    o->header.e_phnum = (uint16_t)o->phdr_count;
+    if (w->img->kind != IMAGE_DSO && w->img->entry && w->opt->plan != REWRITE_NONE)
+        o->header.e_entry = rw_blob_entry(w);
+    memcpy(o->bytes, &o->header, sizeof o->header);
     struct stat st;
     mode_t mode = stat(w->img->path, &st) == 0 ? st.st_mode & 0777 : 0755;
-    return fchmod(fd, mode | 0444);
+    return put_at(o->fd, o->bytes, w->img->len_bytes, 0) < 0 ||
+                   put_at(o->fd, o->tail.data, o->tail.len, w->rw_vaddr - bias + RW_DATA_BYTES) < 0 ||
+                   fchmod(o->fd, mode | 0444) < 0
+               ? -1
+               : 0;
 }
 
 int rw_write(struct rw *w, const char *out)
 {
-    struct output o = {.bytes = xmalloc(w->img->len_bytes)};
-    memcpy(o.bytes, w->img->bytes, w->img->len_bytes);
-    put_dynamic(w, &o);
-    put_relocs(w, &o);
-    put_rela(w, &o);
-    put_patches(w, &o);
-    Elf64_Phdr phdrs[256];
-    int rc = -1;
-    if (w->img->segment_count + 6 > ARRAY_LEN(phdrs)) {
-        diag_error("%s: has %zu program headers, more than can be extended", w->img->path, w->img->segment_count);
-        free(o.bytes);
-        return -1;
-    }
-    size_t n = make_phdrs(w, &o, phdrs);
-    memcpy(w->ro.data, phdrs, n * sizeof *phdrs);
-    Elf64_Ehdr *eh = (Elf64_Ehdr *)(void *)o.bytes;
-    eh->e_phoff = w->ro_vaddr - rw_file_bias(w->img);
-    eh->e_phnum = (uint16_t)n;
-    if (w->img->kind != IMAGE_DSO && w->img->entry && w->opt->plan != REWRITE_NONE)
-        eh->e_entry = rw_blob_entry(w);
-    rw_sections(w, w->rw_vaddr - rw_file_bias(w->img) + RW_DATA_BYTES, &o.tail, eh);
+    if (w->img->segment_count + 6 > PHDRS_MOST)
+        return diag_error("%s: has %zu program headers, more than can be extended", w->img->path, w->img->segment_count);
     char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);
-    int fd = mkostemp(tmp, O_CLOEXEC);
-    if (fd >= 0) {
-        rc = put_file(w, &o, fd);
-        int err = errno;
-        if (close(fd) < 0 && rc == 0)
-            rc = -1, err = errno;
-        if (rc == 0 && rename(tmp, out) < 0)
-            rc = -1, err = errno;
-        if (rc < 0)
-            unlink(tmp);
-        errno = err;
-    }
+    struct output o = {.w = w, .fd = mkostemp(tmp, O_CLOEXEC)};
+    if (o.fd < 0)
+        return diag_error("%s: cannot be written: %s", out, strerror(errno));
+    o.bytes = xmalloc(w->img->len_bytes);
+    memcpy(&o.header, w->img->bytes, sizeof o.header);
+    parallel_both(put_program, make_tail, &o);
+    if (o.rc == 0 && put_rest(w, &o) < 0)
+        o.rc = -1, o.error = errno;
+    if (close(o.fd) < 0 && o.rc == 0)
+        o.rc = -1, o.error = errno;
+    if (o.rc == 0 && rename(tmp, out) < 0)
+        o.rc = -1, o.error = errno;
+    if (o.rc < 0)
+        unlink(tmp);
     free(o.bytes);
     str_free(&o.tail);
-    return rc < 0 ? diag_error("%s: cannot be written: %s", out, strerror(errno)) : 0;
+    return o.rc < 0 ? diag_error("%s: cannot be written: %s", out, strerror(o.error)) : 0;
 }

@@ -629,6 +629,12 @@ int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_ins
     return len;
 }
 
+int x86_decode_before(const uint8_t *bytes, size_t avail, size_t more, uint64_t addr, struct x86_insn *out)
+{
+    int len = x86_decode(bytes, avail + more, addr, out);
+    return (size_t)len <= avail ? len : 0;
+}
+
 bool x86_kills_gpr(const struct x86_insn *i, unsigned r) { return (i->gpr_written & ~i->gpr_read) >> r & 1; }
 
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len)

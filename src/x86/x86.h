@@ -86,6 +86,9 @@ struct x86_insn { /* 40 bytes */
 
 /* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */
 int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_insn *out);
+enum { X86_MORE_BYTES = 16 }; /* behind an instruction's first byte: with so many to read, decoding is fast */
+/* The same where `more` bytes may be read behind bytes[avail], which the instruction must not reach into. */
+int x86_decode_before(const uint8_t *bytes, size_t avail, size_t more, uint64_t addr, struct x86_insn *out);
 
 /* What a target is made of, beside the instruction's address. */
 enum x86_target_rule { X86_TARGET_NONE, X86_TARGET_REL, X86_TARGET_SIGNED, X86_TARGET_UNSIGNED, X86_TARGET_WIDE };
