@@ -108,6 +108,7 @@ void file_unmap(struct file_bytes *f);
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
 int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
 bool file_exists(const char *path);
+int64_t file_changed_s(const char *path);                   /* when its content changed last, seconds since 1970; -1 with errno */
 char *file_real_path(struct arena *a, const char *path);    /* realpath, or NULL with errno */
 const char *file_base_name(const char *path);               /* after the last slash */
 char *file_cache_dir(struct arena *a);                      /* $XDG_CACHE_HOME/mtool or ~/.cache/mtool or /tmp/mtool-UID */

@@ -114,6 +114,12 @@ int file_make_dirs(const char *path, unsigned mode)
 
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
 
+int64_t file_changed_s(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) < 0 ? -1 : (int64_t)st.st_mtime;
+}
+
 char *file_real_path(struct arena *a, const char *path)
 {
     char *p = realpath(path, NULL);

@@ -70,6 +70,7 @@ struct cmd_args {
     int rest_count;
     const char *line; /* the whole command line, quoted as for a shell, for the profile */
     const char *output, *machine;
+    const char *html, *source_path; /* of report */
     uint64_t runs;
     double hz;
     bool windows, blocks, follow;

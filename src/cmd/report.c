@@ -1,17 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mtool report: a profile to text or JSON. */
+ * mtool report: a profile to text, JSON or an HTML page. */
 #include "cmd/cmd.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "report/report.h"
 #include "store/store.h"
 
-int cmd_report(const struct cmd_args *a)
+static const struct prof_warn_about *explain(const char *id)
 {
-    struct prof_result *r;
-    if (store_read(a->rest[0], &r) < 0)
-        return CMD_UNUSABLE;
+    static struct prof_warn_about about;
+    const struct cmd_warning *w = cmd_warning_find(id);
+    if (w)
+        about = (struct prof_warn_about){w->id, w->meaning, w->cause, w->remedy};
+    return w ? &about : NULL;
+}
+
+static bool is_stdout(const char *path) { return strcmp(path, "-") == 0; }
+
+/* Before anything is read: what cannot be done with these options. */
+static int check_html(const struct cmd_args *a)
+{
+    if (!a->html)
+        return a->source_path || a->force ? diag_error("report: --%s goes with --html", a->force ? "force" : "source-path") : 0;
+    if (a->json)
+        return diag_error("report: --html and --json exclude each other");
+    if (strcmp(a->html, a->rest[0]) == 0)
+        return diag_error("%s: is the profile; choose another name with --html", a->html);
+    if (!is_stdout(a->html) && !a->force && file_exists(a->html))
+        return diag_error("%s: exists already; choose another name with --html, or --force to replace it", a->html);
+    return 0;
+}
+
+static int write_html(const struct cmd_args *a, const struct prof_result *r)
+{
+    const struct report_html_options o = {.source_path = a->source_path, .explain = explain};
+    struct strbuf out = {0};
+    report_html(r, &o, &out);
+    if (is_stdout(a->html))
+        return cmd_print(&out);
+    int rc = CMD_DONE;
+    if (file_write_whole(a->html, out.data, out.len, 0644) < 0) {
+        diag_error("%s: cannot be written: %s", a->html, strerror(errno));
+        rc = CMD_UNUSABLE;
+    }
+    str_free(&out);
+    return rc;
+}
+
+static int print(const struct cmd_args *a, const struct prof_result *r)
+{
     const struct report_options o = {
         .top = a->top,
         .all = a->all,
@@ -27,6 +66,15 @@ int cmd_report(const struct cmd_args *a)
         report_summary(r, &o, &out);
         report_table(r, &o, &out);
     }
-    prof_result_free(r);
     return cmd_print(&out);
+}
+
+int cmd_report(const struct cmd_args *a)
+{
+    struct prof_result *r;
+    if (check_html(a) < 0 || store_read(a->rest[0], &r) < 0)
+        return CMD_UNUSABLE;
+    int rc = a->html ? write_html(a, r) : print(a, r);
+    prof_result_free(r);
+    return rc;
 }

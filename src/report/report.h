@@ -32,4 +32,11 @@ void report_json(const struct prof_result *r, struct strbuf *out);
 void report_counts_json(const struct prof_result *r, struct strbuf *out);
 void report_counts_text(const struct prof_result *r, struct strbuf *out);
 
+struct report_html_options {
+    const char *source_path; /* a folder to look for source in besides where the profile says, NULL */
+    const struct prof_warn_about *(*explain)(const char *id); /* of any warning, NULL unknown; may be NULL */
+};
+/* html/page.c: one page that needs nothing else. Reads the source files that the profile names. */
+void report_html(const struct prof_result *r, const struct report_html_options *o, struct strbuf *out);
+
 #endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The histogram: one bar an object, ideal, branch and memory part side by side, those that lose most to memory first.
+ * It is a table: who cannot see the bars reads the same figures beside them. */
+#include "report/html/html.h"
+
+#include <math.h>
+
+#define SCALE 1000.0 /* units of a bar */
+
+static double part(double s) { return isfinite(s) && s > 0 ? s : 0; }
+
+static void put_rect(struct html_page *p, const char *class, double from, double to, double most)
+{
+    double x = fmin(from / most, 1) * SCALE, end = fmin(to / most, 1) * SCALE;
+    if (end > x)
+        str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", class, x, end - x);
+}
+
+/* Where the bar might end as well. */
+static void put_whisker(struct html_page *p, double at, const struct prof_interval *memory, double most)
+{
+    double low = fmin(fmax(at + memory->low, 0) / most, 1) * SCALE, high = fmin(fmax(at + memory->high, 0) / most, 1) * SCALE;
+    if (!isfinite(low) || !isfinite(high) || !(high > low))
+        return;
+    str_printf(p->out, "<path class=\"w\" d=\"M%.1f 10H%.1fM%.1f 5V15M%.1f 5V15\"/>", low, high, low, high);
+}
+
+static void put_label(struct html_page *p, double ideal, double branch, const struct prof_interval *memory)
+{
+    const char *m = html_interval(p, memory);
+    html_attribute(p, "aria-label",
+                   arena_printf(p->a, "ideal %s s, branches %s s, memory %s", html_seconds(p, ideal),
+                                html_seconds(p, branch), m ? m : "?"));
+}
+
+void html_bar(struct html_page *p, double ideal, double branch, const struct prof_interval *memory, double most)
+{
+    double i = part(ideal), b = i + part(branch), m = b + part(memory->value);
+    html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
+    put_label(p, ideal, branch, memory);
+    html_puts(p, ">");
+    if (most > 0) {
+        put_rect(p, "i", 0, i, most);
+        put_rect(p, "b", i, b, most);
+        put_rect(p, "m", b, m, most);
+        put_whisker(p, b, memory, most);
+    }
+    html_puts(p, "</svg>");
+}
+
+void html_legend(struct html_page *p)
+{
+    html_puts(p, "<p class=\"legend\"><span class=\"key i\"></span>");
+    html_term(p, "ideal", "ideal");
+    html_puts(p, " <span class=\"key b\"></span>");
+    html_term(p, "branch", "branches");
+    html_puts(p, " <span class=\"key m\"></span>");
+    html_term(p, "memory", "memory");
+    html_puts(p, " <span class=\"key w\"></span>");
+    html_term(p, "interval", "95 % interval");
+    html_puts(p, "</p>\n");
+}
+
+static double longest(const struct html_page *p)
+{
+    double most = 0;
+    for (size_t k = 0; k < p->shown; k++) {
+        const struct prof_object *o = p->rows.objects[k];
+        double parts = part(o->ideal_s.value) + part(o->branch_s), all = parts + part(o->memory_s.value);
+        most = fmax(most, fmax(all, fmin(parts + part(o->memory_s.high), 1.3 * all)));
+    }
+    return most;
+}
+
+static void put_figure(struct html_page *p, const char *class, const char *text)
+{
+    str_printf(p->out, "<td class=\"%s\">", class);
+    html_text(p, text ? text : "?");
+    html_puts(p, "</td>");
+}
+
+static void put_row(struct html_page *p, size_t row, double most)
+{
+    const struct prof_object *o = p->rows.objects[row];
+    str_printf(p->out, "<tr%s><td class=\"n wide\">%zu</td><th scope=\"row\"><a class=\"pick\" href=\"#o%zu\"",
+               o->is_significant ? "" : " class=\"dim\"", row + 1, row);
+    html_attribute(p, "title", o->is_significant ? "open it" : "cannot be told from none; open it");
+    html_puts(p, ">");
+    html_text(p, html_name(p, o));
+    str_printf(p->out, "</a><small>%s ", prof_kind_name[o->kind]);
+    html_text(p, html_place(p, o));
+    html_puts(p, "</small></th><td class=\"barcell\">");
+    html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, most);
+    html_puts(p, "</td>");
+    put_figure(p, "n strong", html_seconds(p, o->memory_s.value));
+    put_figure(p, "n", figure_interval(p->a, &o->memory_s, p->decimals));
+    put_figure(p, "n wide", html_seconds(p, o->actual_s.value));
+    put_figure(p, "n wide", html_seconds(p, o->ideal_s.value));
+    put_figure(p, "n wide", html_seconds(p, o->branch_s));
+    put_figure(p, "n wide", figure_percent(p->a, overhead_of(o)));
+    put_figure(p, "n wide", figure_percent(p->a, o->memory_share));
+    html_puts(p, "</tr>\n");
+}
+
+static void put_head(struct html_page *p)
+{
+    static const struct {
+        const char *class, *id, *word;
+    } columns[] = {{"n", "memory", "memory&#160;s"},     {"n", "interval", "95&#160;% interval"}, {"n wide", "actual", "actual&#160;s"},
+                   {"n wide", "ideal", "ideal&#160;s"},  {"n wide", "branch", "branch&#160;s"},   {"n wide", "overhead", "overhead"},
+                   {"n wide", "memory-op", "memory ops"}};
+    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of the time that they lose to memory</caption>"
+                 "<thead><tr><th scope=\"col\" class=\"n wide\">#</th><th scope=\"col\">loop or procedure</th>"
+                 "<th scope=\"col\" class=\"barcell\">time</th>");
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+        str_printf(p->out, "<th scope=\"col\" class=\"%s\">", columns[i].class);
+        html_term(p, columns[i].id, columns[i].word);
+        html_puts(p, "</th>");
+    }
+    html_puts(p, "</tr></thead>\n<tbody>\n");
+}
+
+static void put_others(struct html_page *p)
+{
+    size_t more = p->rows.count - p->shown, significant = 0;
+    double memory = 0;
+    for (size_t k = p->shown; k < p->rows.count; k++) {
+        const struct prof_object *o = p->rows.objects[k];
+        significant += o->is_significant;
+        memory += isfinite(o->memory_s.value) ? o->memory_s.value : 0;
+    }
+    if (more)
+        str_printf(p->out, "<p>%zu more, which lost little or nothing, have no row: together %s s, %zu of them significant (<code>mtool report --all</code> lists them).</p>\n",
+                   more, html_seconds(p, memory), significant);
+}
+
+void html_histogram(struct html_page *p)
+{
+    html_puts(p, "<section id=\"histogram\" aria-labelledby=\"h-histogram\"><h2 id=\"h-histogram\">Where memory costs time</h2>\n");
+    if (!p->shown) {
+        html_puts(p, "<p>No loop or procedure was timed: only counts are in this profile. <code>mtool run</code> takes times too.</p></section>\n");
+        return;
+    }
+    html_puts(p, "<p class=\"hint\">Choose a row to see its source. Each row is of the loop or procedure alone: inner loops and called functions have rows "
+                 "of their own. Faint rows cannot be told from no loss. Arrow keys move from row to row.</p>\n");
+    html_legend(p);
+    put_head(p);
+    double most = longest(p);
+    for (size_t row = 0; row < p->shown; row++)
+        put_row(p, row, most);
+    html_puts(p, "</tbody></table>\n");
+    put_others(p);
+    html_puts(p, "</section>\n");
+}

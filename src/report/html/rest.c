@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The end of the page: warnings with their explanation, what was not counted and why, modules, processes, the words. */
+#include <math.h>
+
+#include "report/html/html.h"
+
+static void put_section(struct html_page *p, const char *id, const char *title)
+{
+    str_printf(p->out, "<section id=\"%s\" aria-labelledby=\"h-%s\"><h2 id=\"h-%s\">%s</h2>\n", id, id, id, title);
+}
+
+static void put_cell(struct html_page *p, const char *class, const char *text)
+{
+    str_printf(p->out, "<td class=\"%s\">", class);
+    html_text(p, text);
+    html_puts(p, "</td>");
+}
+
+static void put_more(struct html_page *p, size_t count, size_t shown)
+{
+    if (shown < count)
+        str_printf(p->out, "<p>%zu more: <code>mtool report --json</code> lists them.</p>\n", count - shown);
+}
+
+static void put_paragraph(struct html_page *p, const char *head, const char *text)
+{
+    str_printf(p->out, "<p>%s", head);
+    html_text(p, text);
+    html_puts(p, "</p>");
+}
+
+static void put_warning(struct html_page *p, const struct prof_warning *w)
+{
+    const struct prof_warn_about *about = w->id && p->o->explain ? p->o->explain(w->id) : NULL;
+    html_puts(p, "<li>");
+    html_text(p, w->text);
+    if (about) {
+        html_puts(p, "<details><summary>");
+        html_text(p, w->id);
+        html_puts(p, "</summary>");
+        put_paragraph(p, "", about->meaning);
+        put_paragraph(p, "<b>Cause.</b> ", about->cause);
+        put_paragraph(p, "<b>Remedy.</b> ", about->remedy);
+        html_puts(p, "</details>");
+    } else {
+        html_puts(p, " [");
+        html_text(p, w->id);
+        html_puts(p, "]");
+    }
+    html_puts(p, "</li>\n");
+}
+
+static void put_warnings(struct html_page *p)
+{
+    put_section(p, "warnings", "Warnings");
+    html_puts(p, p->r->warning_count ? "<ul class=\"warnings\">\n" : "<p>None.</p>\n");
+    for (size_t i = 0; i < p->r->warning_count; i++)
+        put_warning(p, &p->r->warnings[i]);
+    html_puts(p, p->r->warning_count ? "</ul>\n</section>\n" : "</section>\n");
+}
+
+static const char *module_name(const char *path) { return path ? file_base_name(path) : "?"; }
+
+static void put_refused(struct html_page *p)
+{
+    size_t shown = min_u64(p->r->refused_count, HTML_REFUSED);
+    put_section(p, "refused", "Not counted, and why");
+    html_puts(p, shown ? "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\">function</th><th scope=\"col\">module</th>"
+                         "<th scope=\"col\">why</th></tr></thead><tbody>\n"
+                       : "<p>All code of the modules that were loaded was counted.</p>\n");
+    for (size_t i = 0; i < shown; i++) {
+        const struct prof_refused *f = &p->r->refused[i];
+        html_puts(p, "<tr>");
+        put_cell(p, "n", figure_percent(p->a, f->time_share));
+        put_cell(p, "", f->function ? html_name(p, &(struct prof_object){.function = f->function}) : "all of it");
+        put_cell(p, "", module_name(f->module));
+        put_cell(p, "", f->reason);
+        html_puts(p, "</tr>\n");
+    }
+    html_puts(p, shown ? "</tbody></table></div>\n" : "");
+    put_more(p, p->r->refused_count, shown);
+    html_puts(p, "</section>\n");
+}
+
+static void put_modules(struct html_page *p)
+{
+    size_t shown = min_u64(p->r->module_count, HTML_MODULES);
+    put_section(p, "modules", "Modules");
+    html_puts(p, shown ? "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\" class=\"n\">instructions</th>"
+                         "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">functions counted</th><th scope=\"col\">file</th></tr></thead><tbody>\n"
+                       : "<p>No module is known.</p>\n");
+    for (size_t i = 0; i < shown; i++) {
+        const struct prof_module *m = &p->r->modules[i];
+        html_puts(p, "<tr>");
+        put_cell(p, "n", figure_percent(p->a, m->time_share));
+        put_cell(p, "n", figure_count(p->a, m->instructions));
+        put_cell(p, "n", figure_count(p->a, m->memory_ops));
+        put_cell(p, "n", m->is_counted ? arena_printf(p->a, "%s of %s", figure_count(p->a, m->functions_rewritten), figure_count(p->a, m->functions)) : "no");
+        put_cell(p, "", m->path);
+        html_puts(p, "</tr>\n");
+    }
+    html_puts(p, shown ? "</tbody></table></div>\n" : "");
+    put_more(p, p->r->module_count, shown);
+    html_puts(p, "</section>\n");
+}
+
+static void put_processes(struct html_page *p)
+{
+    size_t shown = min_u64(p->r->process_count, HTML_PROCESSES);
+    if (!shown)
+        return;
+    put_section(p, "processes", "Processes");
+    html_puts(p, "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">process</th><th scope=\"col\" class=\"n\">instructions</th><th scope=\"col\">command</th>"
+                 "<th scope=\"col\">not counted because</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < shown; i++) {
+        const struct prof_process *q = &p->r->process[i];
+        html_puts(p, "<tr>");
+        put_cell(p, "n", arena_printf(p->a, "%u%s", q->pid, q->is_fork ? " (fork)" : ""));
+        put_cell(p, "n", figure_count(p->a, q->instructions));
+        put_cell(p, "", q->command);
+        put_cell(p, "", q->refused ? q->refused : "");
+        html_puts(p, "</tr>\n");
+    }
+    html_puts(p, "</tbody></table></div>\n");
+    put_more(p, p->r->process_count, shown);
+    html_puts(p, "</section>\n");
+}
+
+static void put_glossary(struct html_page *p)
+{
+    static const struct {
+        const char *id, *word, *meaning;
+    } terms[] = {
+#define X(id, word, meaning) {id, word, meaning},
+#include "report/html/terms.def"
+#undef X
+    };
+    put_section(p, "glossary", "Glossary");
+    html_puts(p, "<dl class=\"glossary\">\n");
+    for (size_t i = 0; i < ARRAY_LEN(terms); i++)
+        str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word, terms[i].meaning);
+    html_puts(p, "</dl></section>\n");
+}
+
+void html_rest(struct html_page *p)
+{
+    put_warnings(p);
+    put_refused(p);
+    put_modules(p);
+    put_processes(p);
+    put_glossary(p);
+}
