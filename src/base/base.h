@@ -34,6 +34,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
 void *xmalloc(size_t len_bytes);           /* zeroed; ends the process when there is no memory */
+void *xmalloc_sparse(size_t len_bytes);    /* the same for what gets used here and there: it takes only the pages used */
 void *xrealloc(void *p, size_t len_bytes); /* not zeroed */
 char *xstrdup(const char *s);
 

@@ -47,6 +47,7 @@ static void build_fini(struct build *b)
     VEC_FREE(&b->branches);
     VEC_FREE(&b->jumps);
     VEC_FREE(&b->tables);
+    VEC_FREE(&b->measures);
     VEC_FREE(&b->refs);
     VEC_FREE(&b->labels);
     VEC_FREE(&b->table_starts);

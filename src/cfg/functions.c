@@ -197,12 +197,20 @@ static bool index_bits(struct cfg *c)
     return true;
 }
 
+/* How many bits of v are set, without the instruction that not all processors have. */
+static inline uint32_t bits_set(uint64_t v)
+{
+    v -= v >> 1 & 0x5555555555555555u;
+    v = (v & 0x3333333333333333u) + (v >> 2 & 0x3333333333333333u);
+    return (uint32_t)(((v + (v >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+}
+
 static void rank_bits(const uint64_t *bits, size_t words, uint32_t *rank)
 {
     uint32_t n = 0;
     for (size_t w = 0; w < words; w++) {
         rank[w] = n;
-        n += (uint32_t)__builtin_popcountll(bits[w]);
+        n += bits_set(bits[w]);
     }
 }
 
@@ -233,7 +241,10 @@ void index_leaders(struct cfg *c)
 /* Functions to instructions and the index. */
 static int decode_functions(struct cfg *c)
 {
-    if (c->funcs.len)
+    bool is_sorted = true; /* as linkers write the table */
+    for (size_t f = 1; f < c->funcs.len && is_sorted; f++)
+        is_sorted = by_addr(&c->funcs.data[f - 1], &c->funcs.data[f]) < 0;
+    if (!is_sorted)
         qsort(c->funcs.data, c->funcs.len, sizeof *c->funcs.data, by_addr);
     refuse_overlaps(c);
     for (size_t f = 0; f < c->funcs.len; f++)
@@ -243,7 +254,7 @@ static int decode_functions(struct cfg *c)
     c->insn_base = c->funcs.len ? c->funcs.data[0].addr : 0;
     if (!index_bits(c) || (last && last->addr + last->size - c->insn_base >= UINT32_MAX))
         return diag_error("%s: its functions reach over more than the 4 GiB that are handled", c->img->path);
-    c->insns.data = xmalloc(c->index->word_count * 64 * sizeof *c->insns.data); /* touched only as far as it gets used */
+    c->insns.data = xmalloc_sparse(c->index->word_count * 64 * sizeof *c->insns.data);
     parallel_for(c->funcs.len, FUNCS_A_RANGE, sweep_range, c);
     close_up(c);
     rank_bits(c->index->bits, c->index->word_count, c->index->rank);
@@ -314,7 +325,7 @@ uint32_t insn_in_func(const struct cfg *c, uint32_t func, uint64_t addr)
     uint64_t word = x->bits[bit / 64];
     if (!(word >> bit % 64 & 1))
         return ID_NONE;
-    return x->rank[bit / 64] + (uint32_t)__builtin_popcountll(word & ((1ull << bit % 64) - 1));
+    return x->rank[bit / 64] + bits_set(word & ((1ull << bit % 64) - 1));
 }
 
 uint32_t cfg_insn_at(const struct cfg *c, uint64_t addr)
@@ -343,13 +354,13 @@ uint32_t block_of_leader(const struct cfg *c, uint32_t insn)
     uint64_t word = x->leads[insn / 64];
     if (!(word >> insn % 64 & 1))
         return ID_NONE;
-    return x->lead_rank[insn / 64] + (uint32_t)__builtin_popcountll(word & ((1ull << insn % 64) - 1));
+    return x->lead_rank[insn / 64] + bits_set(word & ((1ull << insn % 64) - 1));
 }
 
 uint32_t cfg_block_of(const struct cfg *c, uint32_t insn)
 {
     const struct cfg_index *x = c->index;
-    return x->lead_rank[insn / 64] + (uint32_t)__builtin_popcountll(x->leads[insn / 64] & ((2ull << insn % 64) - 1)) - 1;
+    return x->lead_rank[insn / 64] + bits_set(x->leads[insn / 64] & ((2ull << insn % 64) - 1)) - 1;
 }
 
 /* Of a loaded cfg: blocks tile the function. */

@@ -50,6 +50,7 @@ struct jump { /* an indirect jump */
     uint32_t insn, func;
     uint32_t table_first, table_count; /* into build.tables, of JUMP_TABLE */
     uint32_t label_first, label_count; /* into build.labels: targets without a table, of JUMP_TABLE */
+    uint32_t measure_first, measure_count; /* into build.measures */
     uint8_t class;
     bool doubt;     /* JUMP_TABLE, see slice_result */
     bool to_labels; /* JUMP_POINTER that may go to any label of its own function */
@@ -68,6 +69,13 @@ struct found_table {
     uint32_t at_least; /* entries there must be */
     uint8_t kind;
     bool by_reloc, is_single; /* single: constant index, one entry */
+};
+
+struct measure { /* of a table, as long as no other that starts behind it is found */
+    uint64_t addr, base, limit; /* limit: where the next table starts */
+    uint32_t at_least, bound, entries;
+    uint8_t kind;
+    bool is_single, is_reached; /* reached: all its targets are known to be targets */
 };
 
 struct link { /* of a list in build.links; ids count from 1, 0 ends a list */
@@ -92,6 +100,7 @@ struct build {
     VEC(struct branch) branches; /* sorted by to */
     VEC(struct jump) jumps;      /* sorted by insn */
     VEC(struct found_table) tables;
+    VEC(struct measure) measures;
     VEC(uint32_t) refs;
     VEC(uint64_t) labels;
     VEC(uint64_t) table_starts; /* sorted, of all tables that are indexed */

@@ -17,6 +17,8 @@
 #define ENTRIES_MOST 65536
 #define SOFT_RUN_MOST 8 /* doubtful entries in a row before the table is taken to have ended */
 #define ROUNDS_MOST 12
+#define FUNCS_A_RANGE 64
+#define JUMPS_A_RANGE 64
 
 /* ---- entries ---- */
 
@@ -201,7 +203,7 @@ static uint32_t add_found(struct build *b, const struct cfg_func *f, const struc
     return n;
 }
 
-static uint32_t measure(const struct build *b, uint32_t f, const struct found_table *t)
+static uint32_t count_entries(const struct build *b, uint32_t f, const struct found_table *t)
 {
     if (!image_is_readonly_data(b->img, t->addr))
         return 0;
@@ -209,6 +211,24 @@ static uint32_t measure(const struct build *b, uint32_t f, const struct found_ta
         return fit_entry(b, f, t, table_entry(b, t, 0)) == FIT_GOOD;
     uint32_t n = scan(b, f, t);
     return n >= t->at_least ? n : 0;
+}
+
+/* What was measured of this table of this jump, or NULL. */
+static struct measure *measure_of(const struct build *b, const struct jump *j, const struct found_table *t)
+{
+    for (uint32_t k = j->measure_first; k < j->measure_first + j->measure_count; k++) {
+        struct measure *m = &b->measures.data[k];
+        if (m->addr == t->addr && m->base == t->base && m->at_least == t->at_least && m->bound == t->bound &&
+            m->kind == t->kind && m->is_single == t->is_single && m->limit == next_start(b, t->addr))
+            return m;
+    }
+    return NULL;
+}
+
+static uint32_t measure(const struct build *b, const struct jump *j, const struct found_table *t)
+{
+    const struct measure *m = measure_of(b, j, t);
+    return m ? m->entries : count_entries(b, j->func, t);
 }
 
 /* ---- groups ---- */
@@ -275,7 +295,7 @@ static bool take_targets(struct build *b, struct jump *j, const struct slice_res
         struct found_table *t = &b->tables.data[j->table_first + k];
         if (!t->is_single && !has_start(b, t->addr) && image_is_readonly_data(b->img, t->addr))
             add_start(b, t->addr);
-        t->entries = measure(b, j->func, t);
+        t->entries = measure(b, j, t);
         diag_debug(3, "cfg: table %llx entries %u compare %u", (unsigned long long)t->addr, t->entries, t->bound);
         if (t->entries == 0)
             return false;
@@ -311,8 +331,11 @@ static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
     for (uint32_t k = 0; k < j->table_count; k++) {
         const struct found_table *t = &b->tables.data[j->table_first + k];
         uint32_t group = join_group(b, t->addr, j, &changed);
-        for (uint32_t e = 0; e < t->entries; e++)
+        struct measure *m = measure_of(b, j, t);
+        for (uint32_t e = 0; e < t->entries && !(m && m->is_reached); e++)
             reach(b, group, cfg_insn_at(b->c, table_entry(b, t, e)), &changed);
+        if (m)
+            m->is_reached = true;
     }
     for (uint32_t k = 0; k < j->label_count; k++) {
         uint64_t label = b->labels.data[j->label_first + k];
@@ -338,43 +361,111 @@ static void resolve_function(struct build *b, size_t first, size_t end, struct s
         b->jumps.data[k].class = JUMP_UNKNOWN;
 }
 
-/* Where tables start, as far as jumps say that need no knowledge of others: so that no table is measured into the next. */
+/* ---- what jumps say that need no knowledge of others, by all processors ---- */
+
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static struct measure first_measure(const struct build *b, const struct jump *j, const struct slice_result *r, uint64_t addr)
+{
+    return (struct measure){.addr = addr,
+                            .base = r->label ? r->label : addr,
+                            .at_least = r->at_least,
+                            .bound = r->is_single ? 0 : find_bound(b, &b->c->funcs.data[j->func], r->load),
+                            .kind = r->kind,
+                            .is_single = r->is_single};
+}
+
+/* Its tables, with no entries yet; and where they start, so that no table is measured into the next. */
+static void add_measures(struct build *b, struct jump *j, const struct slice_result *r)
+{
+    pthread_mutex_lock(&adding);
+    j->measure_first = (uint32_t)b->measures.len;
+    for (size_t t = 0; t < r->refs.len; t++) {
+        uint64_t addr = r->refs.data[t].addr;
+        if (t && addr == r->refs.data[t - 1].addr)
+            continue;
+        struct measure m = first_measure(b, j, r, addr);
+        VEC_PUSH(&b->measures, m);
+        if (!r->is_single && image_is_readonly_data(b->img, addr))
+            VEC_PUSH(&b->table_starts, addr);
+    }
+    j->measure_count = (uint32_t)b->measures.len - j->measure_first;
+    pthread_mutex_unlock(&adding);
+}
+
 static void starts_of_range(void *ctx, size_t first, size_t end)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct build *b = ctx;
     struct slice_result r = {0};
     for (size_t k = first; k < end; k++) {
-        const struct jump *j = &b->jumps.data[k];
+        struct jump *j = &b->jumps.data[k];
         if (b->c->funcs.data[j->func].is_plt)
             continue;
         slice_jump(b, j->insn, j->func, &r);
-        pthread_mutex_lock(&lock);
-        for (size_t t = 0; r.class == JUMP_TABLE && !r.is_single && t < r.refs.len; t++)
-            if (image_is_readonly_data(b->img, r.refs.data[t].addr))
-                VEC_PUSH(&b->table_starts, r.refs.data[t].addr);
-        pthread_mutex_unlock(&lock);
+        if (r.class == JUMP_TABLE)
+            add_measures(b, j, &r);
     }
     slice_result_fini(&r);
 }
 
-static void learn_starts(struct build *b)
+static void measure_range(void *ctx, size_t first, size_t end)
 {
-    parallel_for(b->jumps.len, 64, starts_of_range, b);
-    b->table_starts.len = sort_unique_u64(b->table_starts.data, b->table_starts.len);
+    struct build *b = ctx;
+    for (size_t k = first; k < end; k++) {
+        const struct jump *j = &b->jumps.data[k];
+        for (uint32_t i = j->measure_first; i < j->measure_first + j->measure_count; i++) {
+            struct measure *m = &b->measures.data[i];
+            struct found_table t = {.addr = m->addr, .base = m->base, .bound = m->bound, .at_least = m->at_least,
+                                    .kind = m->kind, .is_single = m->is_single};
+            m->limit = next_start(b, m->addr);
+            m->entries = count_entries(b, j->func, &t);
+        }
+    }
 }
 
-static void list_jumps(struct build *b)
+static void learn_starts(struct build *b)
 {
-    const struct cfg *c = b->c;
-    for (uint32_t f = 0; f < c->funcs.len; f++) {
+    parallel_for(b->jumps.len, JUMPS_A_RANGE, starts_of_range, b);
+    b->table_starts.len = sort_unique_u64(b->table_starts.data, b->table_starts.len);
+    parallel_for(b->jumps.len, JUMPS_A_RANGE, measure_range, b);
+}
+
+struct jump_list {
+    struct jump *data;
+    size_t len, cap;
+};
+
+struct lister {
+    const struct cfg *c;
+    struct jump_list *lists; /* of ranges of functions */
+};
+
+static void list_range(void *ctx, size_t first, size_t end)
+{
+    const struct lister *l = ctx;
+    const struct cfg *c = l->c;
+    struct jump_list *out = &l->lists[first / FUNCS_A_RANGE];
+    for (uint32_t f = (uint32_t)first; f < end; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
             if (cfg_kind(c, i) == X86_JMP_IND) {
                 struct jump j = {.insn = i, .func = f, .class = JUMP_POINTER};
-                VEC_PUSH(&b->jumps, j);
+                VEC_PUSH(out, j);
             }
     }
+}
+
+static void list_jumps(struct build *b)
+{
+    size_t count = b->c->funcs.len / FUNCS_A_RANGE + 1;
+    struct lister l = {b->c, xmalloc(count * sizeof *l.lists)};
+    parallel_for(b->c->funcs.len, FUNCS_A_RANGE, list_range, &l);
+    for (size_t k = 0; k < count; k++) {
+        for (size_t i = 0; i < l.lists[k].len; i++)
+            VEC_PUSH(&b->jumps, l.lists[k].data[i]);
+        VEC_FREE(&l.lists[k]);
+    }
+    free(l.lists);
 }
 
 /* ---- what an unresolved jump means ---- */

@@ -576,13 +576,17 @@ static void put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct ta
     put_u32(e, 0);
 }
 
-/* LSB 10.6.2. -1: out of reach. */
+/* LSB 10.6.2. The copies' rows stand behind the place of the old ones. -1: out of reach. */
 static int put_header(struct emitter *e, uint64_t frame, struct table_row *rows)
 {
-    size_t count = e->moved_count;
-    for (size_t i = 0; i < e->u->fde_count; i++)
-        rows[count++] = (struct table_row){e->u->fdes[i].addr, e->u->fdes[i].record};
-    qsort(rows, count, sizeof *rows, by_row);
+    size_t old = e->u->fde_count, count = old + e->moved_count;
+    bool is_sorted = true; /* as a rule: copies stand behind all that there was */
+    for (size_t i = 0; i < old; i++)
+        rows[i] = (struct table_row){e->u->fdes[i].addr, e->u->fdes[i].record};
+    for (size_t i = 1; i < count && is_sorted; i++)
+        is_sorted = rows[i - 1].addr < rows[i].addr;
+    if (!is_sorted)
+        qsort(rows, count, sizeof *rows, by_row);
     put_u8(e, 1);
     put_u8(e, ENC_REF);
     put_u8(e, DW_EH_PE_udata4);
@@ -613,7 +617,7 @@ static int emit_all(struct emitter *e, struct image_unwind_out *out, uint64_t *v
     next_table(e, &out->lsda, vaddr_lsda);
     put_all_lsdas(e, lsda_at, b);
     next_table(e, &out->frame, vaddr_frame);
-    put_all_frames(e, lsda_at, rows, b);
+    put_all_frames(e, lsda_at, rows + e->u->fde_count, b);
     next_table(e, &out->hdr, vaddr_hdr);
     int rc = b->first == SIZE_MAX ? put_header(e, *vaddr_frame, rows) : -1;
     free(lsda_at);

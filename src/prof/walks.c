@@ -550,7 +550,7 @@ void walks_run(struct join *j)
     calls_resolve(j, &w->calls);
     paths_init(&w->paths, j, &w->calls, j->in->seed);
     w->most = executed_insns(w);
-    w->table = xmalloc(w->most * sizeof *w->table);
+    w->table = xmalloc_sparse(w->most * sizeof *w->table);
     w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
     w->homes = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->homes);
     make_stand_ins(w);

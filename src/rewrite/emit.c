@@ -287,6 +287,15 @@ static void emit_table(struct rw *w, const struct rw_table *nt)
     }
 }
 
+#define TABLES_A_RANGE 64
+
+static void emit_tables(void *ctx, size_t first, size_t end)
+{
+    struct rw *w = ctx;
+    for (size_t t = first; t < end; t++)
+        emit_table(w, &w->tables.data[t]);
+}
+
 static void emit_groups(const struct emitter *em)
 {
     struct rw *w = em->w;
@@ -327,7 +336,6 @@ int rw_emit(struct rw *w)
     emit_groups(&em);
     for (size_t h = 0; h < w->hooks.len; h++)
         rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);
-    for (size_t t = 0; t < w->tables.len; t++)
-        emit_table(w, &w->tables.data[t]);
+    parallel_for(w->tables.len, TABLES_A_RANGE, emit_tables, w);
     return 0;
 }

@@ -338,6 +338,10 @@ static void put_program(void *ctx)
     struct rw *w = o->w;
     uint64_t bias = rw_file_bias(w->img);
     Elf64_Phdr phdrs[PHDRS_MOST];
+    o->rc = put_at(o->fd, w->text.data, w->text.len, w->text_vaddr - bias);
+    o->error = errno;
+    str_free(&w->text); /* what follows needs room */
+    o->bytes = xmalloc(w->img->len_bytes);
     memcpy(o->bytes, w->img->bytes, w->img->len_bytes);
     put_dynamic(w, o);
     put_relocs(w, o);
@@ -345,9 +349,8 @@ static void put_program(void *ctx)
     put_patches(w, o);
     o->phdr_count = make_phdrs(w, o, phdrs);
     memcpy(w->ro.data, phdrs, o->phdr_count * sizeof *phdrs);
-    if (put_at(o->fd, w->text.data, w->text.len, w->text_vaddr - bias) < 0 ||
-        put_at(o->fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
-        put_at(o->fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
+    if (o->rc == 0 && (put_at(o->fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
+                       put_at(o->fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0))
         o->rc = -1, o->error = errno;
 }
 
@@ -382,7 +385,6 @@ int rw_write(struct rw *w, const char *out)
     struct output o = {.w = w, .fd = mkostemp(tmp, O_CLOEXEC)};
     if (o.fd < 0)
         return diag_error("%s: cannot be written: %s", out, strerror(errno));
-    o.bytes = xmalloc(w->img->len_bytes);
     memcpy(&o.header, w->img->bytes, sizeof o.header);
     parallel_both(put_program, make_tail, &o);
     if (o.rc == 0 && put_rest(w, &o) < 0)
