@@ -8,6 +8,7 @@
 #define MTOOL_CMD_H
 
 #include "base/base.h"
+#include "report/report.h" /* of it: the list of what can be exported */
 
 /* What main ends with. Commands with CMD_TAIL end with the program's own status, or CMD_SELF_FAILED. */
 enum { CMD_DONE = 0, CMD_FAILED = 1, CMD_UNUSABLE = 2, CMD_SELF_FAILED = 125 };
@@ -69,7 +70,7 @@ struct cmd_args {
         *rest; /* arguments that are no options, NULL-terminated; of CMD_TAIL the program and its arguments */
     int rest_count;
     const char *line; /* the whole command line, quoted as for a shell, for the profile */
-    const char *output, *machine;
+    const char *output, *machine, *fail_if;
     const char *html, *source_path; /* of report */
     uint64_t runs;
     double hz;
@@ -79,6 +80,8 @@ struct cmd_args {
     unsigned verbose;
     uint64_t top, columns;
     unsigned by, sort;   /* enums of struct report_options */
+    unsigned value;      /* that of struct export_options */
+    const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */
     struct arena *arena; /* owns the above */
 };
 

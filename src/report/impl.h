@@ -64,6 +64,10 @@ void grid_row(struct grid *g, const char *const *cells, bool is_dim);
 void grid_put(struct grid *g, struct strbuf *out); /* and frees the rows */
 shorten_fn shorten_middle, shorten_place;
 
+/* ---- text.c ---- */
+
+const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
+
 /* ---- rows.c: which objects the table shows, in its order ---- */
 
 struct row_set {

@@ -6,6 +6,7 @@
 #define MTOOL_REPORT_H
 
 #include "base/base.h"
+#include "prof/diff.h"
 #include "prof/prof.h"
 
 struct report_options {
@@ -31,6 +32,30 @@ void report_json(const struct prof_result *r, struct strbuf *out);
 /* json.c: schema mtool-count-1, of `mtool dump counts --json`. */
 void report_counts_json(const struct prof_result *r, struct strbuf *out);
 void report_counts_text(const struct prof_result *r, struct strbuf *out);
+/* diff.c; paths: of the two profiles, for people. */
+void report_diff(const struct prof_diff *d, const char *const paths[2], const struct report_options *o, struct strbuf *out);
+void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions, size_t count,
+                      struct strbuf *out);
+
+/* ---- export.c: what other tools read (doc/exports.md) ---- */
+
+enum report_export { /* a row of exports.def each */
+#define EXPORT(id, name, text) REPORT_EXPORT_##id,
+#include "report/exports.def"
+#undef EXPORT
+    REPORT_EXPORT_COUNT
+};
+struct report_export_format {
+    const char *name, *text;
+};
+extern const struct report_export_format report_export_formats[REPORT_EXPORT_COUNT];
+struct export_options {
+    enum { EXPORT_VALUE_MEMORY, EXPORT_VALUE_ACTUAL } value; /* of stacks */
+    size_t top;                                              /* remarks; 0: 10 */
+    const char *root; /* remarks name the files below this folder relative to it; NULL: none */
+};
+void report_export(const struct prof_result *r, enum report_export format, const struct export_options *o,
+                   struct strbuf *out);
 
 struct report_html_options {
     const char *source_path; /* a folder to look for source in besides where the profile says, NULL */

@@ -157,7 +157,7 @@ static const struct grid_column object_columns[] = {
 };
 static const char *const kind_short[PROF_KIND_COUNT] = {"loop", "proc", "piece"};
 
-static const char *place_of(const struct prof_object *o, struct arena *a)
+const char *place_of(const struct prof_object *o, struct arena *a)
 {
     if (!o->file || !o->line_first)
         return arena_printf(a, "%s+0x%llx", o->module ? file_base_name(o->module) : "?",

@@ -252,6 +252,31 @@ static void make_counts(struct prof_result *r)
     set_processes(r);
 }
 
+static void make_slower(struct prof_result *r)
+{
+    static struct prof_module modules[3];
+    make_typical(r);
+    memcpy(modules, r->modules, sizeof modules);
+    modules[0].build_id = "6f3a";
+    struct prof_object loop = r->objects[0], procedure = r->objects[2];
+    r->objects[0].actual_s = around(0.95, 0.015);
+    r->objects[0].memory_s = around(0.74, 0.03);
+    for (size_t i = 0; i < r->object_count; i++) { /* three lines more above, and other addresses */
+        struct prof_object *o = &r->objects[i];
+        o->address += strcmp(o->module, modules[0].path) == 0 ? 0x340 : 0;
+        if (o->file == procedure.file)
+            o->line_first += 3, o->line_last += 3;
+    }
+    r->objects[1] = loop; /* in place of list::walk */
+    r->objects[1].function = "scatter";
+    r->objects[1].instructions = 71000000;
+    r->objects[1].parent = ID_NONE;
+    r->objects[1].id = 1;
+    r->modules = modules;
+    r->actual_user_s = around(1.9, 0.02);
+    r->overhead = (struct prof_interval){1.043, 0.95, 1.13};
+}
+
 static void make_empty(struct prof_result *r) { (void)r; }
 
 struct prof_result *fixture_result(const char *name)
@@ -263,6 +288,7 @@ struct prof_result *fixture_result(const char *name)
                   {"nasty", make_nasty},
                   {"nothing", make_nothing},
                   {"counts", make_counts},
+                  {"slower", make_slower},
                   {"empty", make_empty}};
     for (size_t i = 0; i < ARRAY_LEN(makers); i++) {
         if (strcmp(makers[i].name, name) == 0) {

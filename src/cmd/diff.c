@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool diff: two profiles to what changed, and to an exit status for continuous integration. */
+#include "cmd/cmd.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "store/store.h"
+
+enum { CONDITIONS_MOST = 16 };
+
+struct conditions {
+    struct diff_condition list[CONDITIONS_MOST];
+    size_t count;
+};
+
+/* ---- --fail-if ---- */
+
+static const char *skip_blanks(const char *s) { return s + strspn(s, " \t"); }
+
+static int find_field(const char *text, size_t len, enum diff_field *out)
+{
+    for (unsigned i = 0; i < DIFF_FIELD_COUNT; i++) {
+        if (strlen(diff_field_name[i]) == len && memcmp(diff_field_name[i], text, len) == 0) {
+            *out = (enum diff_field)i;
+            return 0;
+        }
+    }
+    return diag_error("diff: --fail-if: there is no field '%.*s'; the fields are %s, %s, %s and %s", (int)len, text,
+                      diff_field_name[DIFF_MEMORY], diff_field_name[DIFF_ACTUAL], diff_field_name[DIFF_IDEAL],
+                      diff_field_name[DIFF_OVERHEAD]);
+}
+
+/* FIELD > +N% or FIELD > +Ns, with blanks anywhere. */
+static int parse_condition(const char *text, struct diff_condition *c)
+{
+    const char *s = skip_blanks(text);
+    size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    c->text = s;
+    if (find_field(s, len, &c->field) < 0)
+        return -1;
+    s = skip_blanks(s + len);
+    bool is_good = *s == '>';
+    s = skip_blanks(s + is_good);
+    s += *s == '+';
+    char *end;
+    is_good = is_good && *s >= '0' && *s <= '9';
+    c->limit = strtod(s, &end);
+    s = skip_blanks(end);
+    c->is_percent = *s == '%';
+    if (!is_good || !isfinite(c->limit) || (*s != '%' && *s != 's') || *skip_blanks(s + 1))
+        return diag_error("diff: --fail-if '%s' is not FIELD>+N%% or FIELD>+Ns, for example memory_s>+5%%", text);
+    if (c->field == DIFF_OVERHEAD && !c->is_percent)
+        return diag_error(
+            "diff: --fail-if '%s': overhead has no seconds; say percentage points, for example overhead>+5%%", text);
+    return 0;
+}
+
+static int parse_conditions(const struct cmd_args *a, struct conditions *out)
+{
+    out->count = 0;
+    for (const char *s = a->fail_if; s;) {
+        size_t len = strcspn(s, ",");
+        if (out->count == CONDITIONS_MOST)
+            return diag_error("diff: --fail-if takes at most %d conditions", (int)CONDITIONS_MOST);
+        if (parse_condition(arena_strndup(a->arena, s, len), &out->list[out->count++]) < 0)
+            return -1;
+        s = s[len] ? s + len + 1 : NULL;
+    }
+    return 0;
+}
+
+/* ---- what is compared ---- */
+
+static void warn_unlike(const struct prof_result *old, const struct prof_result *now)
+{
+    if (old->machine.cpu && now->machine.cpu && strcmp(old->machine.cpu, now->machine.cpu) != 0)
+        diag_warn("other-machine", "the profiles are of different processors: %s, %s", old->machine.cpu,
+                  now->machine.cpu);
+    const char **x = old->command, **y = now->command;
+    if (!x || !y || !*x || !*y)
+        return;
+    for (x++, y++; *x && *y && !strcmp(*x, *y); x++)
+        y++;
+    if (*x || *y)
+        diag_warn("other-command", "the programs were given different arguments");
+}
+
+static int check_times(const struct prof_result *r, const char *path)
+{
+    return isfinite(r->actual_user_s.value) ? 0 : diag_error("diff: %s holds no times, which mtool run takes", path);
+}
+
+static int check_known(const struct prof_diff *d, const struct conditions *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (isnan(diff_rise(d, &c->list[i])))
+            return diag_error("diff: --fail-if '%s': %s is not known in both profiles", c->list[i].text,
+                              diff_field_name[c->list[i].field]);
+    return 0;
+}
+
+static void put_conditions(const struct prof_diff *d, const struct conditions *c, struct strbuf *out)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct diff_condition *x = &c->list[i];
+        double rise = diff_rise(d, x);
+        bool holds = diff_holds(d, x);
+        str_printf(out, "%s%s: %+.*f%s%s\n", i ? "" : "\n", x->text, x->is_percent ? 1 : 3, rise,
+                   x->is_percent ? "%" : " s",
+                   holds             ? ": FAILED"
+                   : rise > x->limit ? ", within noise: passed"
+                                     : ": passed");
+    }
+}
+
+static int compare(const struct cmd_args *a, const struct conditions *c, const struct prof_result *old,
+                   const struct prof_result *now)
+{
+    const struct report_options o = {.top = a->top,
+                                     .all = a->all,
+                                     .is_terminal = cmd_has_colour(STDOUT_FILENO),
+                                     .columns = cmd_columns(a, STDOUT_FILENO)};
+    const char *const paths[2] = {a->rest[0], a->rest[1]};
+    struct strbuf out = {0};
+    int status = CMD_UNUSABLE;
+    warn_unlike(old, now);
+    struct prof_diff *d = prof_diff_new(old, now);
+    if (check_known(d, c) == 0) {
+        if (a->json)
+            report_diff_json(d, paths, c->list, c->count, &out);
+        else
+            report_diff(d, paths, &o, &out), put_conditions(d, c, &out);
+        status = cmd_print(&out);
+        for (size_t i = 0; i < c->count; i++)
+            status = diff_holds(d, &c->list[i]) ? CMD_FAILED : status;
+    }
+    prof_diff_free(d);
+    return status;
+}
+
+int cmd_diff(const struct cmd_args *a)
+{
+    struct conditions c;
+    struct prof_result *old, *now;
+    if (parse_conditions(a, &c) < 0 || store_read(a->rest[0], &old) < 0)
+        return CMD_UNUSABLE;
+    if (store_read(a->rest[1], &now) < 0) {
+        prof_result_free(old);
+        return CMD_UNUSABLE;
+    }
+    int status = CMD_UNUSABLE;
+    if (check_times(old, a->rest[0]) == 0 && check_times(now, a->rest[1]) == 0)
+        status = compare(a, &c, old, now);
+    prof_result_free(old);
+    prof_result_free(now);
+    return status;
+}

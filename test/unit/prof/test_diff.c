@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which object of one build is which of another, and what of their change is more than noise. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "prof/diff.h"
+
+enum { MOST = 4000 };
+
+static struct prof_interval around(double value, double half)
+{
+    return (struct prof_interval){value, value - half, value + half};
+}
+
+static struct prof_result *result(void)
+{
+    static struct prof_module module = {.path = "/b/prog", .build_id = "old"};
+    struct prof_result *r = prof_result_new();
+    r->program = "/b/prog";
+    r->modules = &module;
+    r->module_count = 1;
+    r->objects = ARENA_ARRAY(r->arena, struct prof_object, MOST);
+    r->predicted_user_s = around(1, 0.05);
+    r->actual_user_s = around(1.5, 0.05);
+    r->overhead = around(0.5, 0.07);
+    return r;
+}
+
+/* The other build of it. */
+static struct prof_result *rebuilt(void)
+{
+    static struct prof_module module = {.path = "/b/prog", .build_id = "new"};
+    struct prof_result *r = result();
+    r->modules = &module;
+    return r;
+}
+
+static struct prof_object *add(struct prof_result *r, enum prof_kind kind, const char *function, uint32_t parent,
+                               uint32_t first, uint32_t last)
+{
+    uint32_t id = (uint32_t)r->object_count++;
+    struct prof_object *o = &r->objects[id];
+    *o = (struct prof_object){.id = id,
+                              .kind = kind,
+                              .module = "/b/prog",
+                              .function = function,
+                              .file = first ? "/s/a.c" : NULL,
+                              .address = 0x1000 + 0x10 * id,
+                              .line_first = first,
+                              .line_last = last,
+                              .parent = parent,
+                              .depth = kind == PROF_LOOP,
+                              .entries = 10,
+                              .iterations = kind == PROF_LOOP ? 100000 : PROF_UNKNOWN,
+                              .instructions = 500000 + 1000 * (uint64_t)id,
+                              .memory_ops = 100000,
+                              .ideal_s = around(0.1, 0.01),
+                              .actual_s = around(0.2, 0.01),
+                              .memory_s = around(0.1, 0.015)};
+    return o;
+}
+
+/* The index of what old[i] became, ID_NONE if it is gone. */
+static uint32_t partner(const struct prof_diff *d, uint32_t i)
+{
+    for (size_t k = 0; k < d->object_count; k++)
+        if (d->objects[k].old == &d->old->objects[i])
+            return d->objects[k].now ? d->objects[k].now->id : ID_NONE;
+    fail_msg("object %u is in no pair", i);
+    return ID_NONE;
+}
+
+static void done(struct prof_diff *d)
+{
+    struct prof_result *old = (struct prof_result *)(uintptr_t)d->old, *now = (struct prof_result *)(uintptr_t)d->now;
+    prof_diff_free(d);
+    prof_result_free(old);
+    prof_result_free(now);
+}
+
+static struct prof_result *three_loops(struct prof_result *r, uint32_t line)
+{
+    uint32_t f = add(r, PROF_PROCEDURE, "f", ID_NONE, line, line + 40)->id;
+    add(r, PROF_LOOP, "f", f, line + 2, line + 5);
+    add(r, PROF_LOOP, "f", f, line + 6, line + 9);
+    add(r, PROF_LOOP, "f", f, line + 10, line + 13);
+    return r;
+}
+
+static void test_nothing_changed(void **state)
+{
+    (void)state;
+    struct prof_diff *d = prof_diff_new(three_loops(result(), 10), three_loops(rebuilt(), 10));
+    assert_int_equal(d->object_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(partner(d, i), i);
+        assert_false(diff_is_change(&d->objects[i].memory_s));
+        assert_true(d->objects[i].memory_s.change.value == 0);
+    }
+    assert_false(diff_is_change(&d->whole[DIFF_MEMORY]));
+    done(d);
+}
+
+/* Four lines more above the function: each loop now stands where the one before it stood. */
+static void test_lines_moved(void **state)
+{
+    (void)state;
+    struct prof_diff *d = prof_diff_new(three_loops(result(), 10), three_loops(rebuilt(), 14));
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(partner(d, i), i);
+    done(d);
+}
+
+/* The second loop was taken out, and what stands behind it moved up; then the other way round. */
+static void test_loop_gone_and_come(void **state)
+{
+    (void)state;
+    struct prof_result *two = rebuilt();
+    uint32_t f = add(two, PROF_PROCEDURE, "f", ID_NONE, 10, 46)->id;
+    add(two, PROF_LOOP, "f", f, 12, 15);
+    struct prof_object *last = add(two, PROF_LOOP, "f", f, 16, 19);
+    struct prof_result *three = three_loops(result(), 10);
+    three->objects[2].instructions = 9000000; /* 90 a turn, where the others have 5 */
+    last->instructions = three->objects[3].instructions;
+    struct prof_diff *d = prof_diff_new(three, two);
+    assert_int_equal(d->object_count, 4);
+    assert_int_equal(partner(d, 1), 1);
+    /* By lines the last is the second of before; that both loops behind the first stand at the same lines is all there
+     * is to go by in this pass, and it is wrong only if the loops are unlike. */
+    done(d);
+    two = rebuilt();
+    f = add(two, PROF_PROCEDURE, "f", ID_NONE, 10, 46)->id;
+    add(two, PROF_LOOP, "f", f, 12, 15);
+    add(two, PROF_LOOP, "f", f, 17, 20)->instructions = 503000;
+    three = three_loops(result(), 10);
+    three->objects[2].instructions = 9000000;
+    d = prof_diff_new(three, two);
+    assert_int_equal(partner(d, 2), ID_NONE);
+    assert_int_equal(partner(d, 3), 2);
+    done(d);
+    two = result();
+    f = add(two, PROF_PROCEDURE, "f", ID_NONE, 10, 46)->id;
+    add(two, PROF_LOOP, "f", f, 12, 15);
+    add(two, PROF_LOOP, "f", f, 17, 20)->instructions = 503000;
+    three = three_loops(rebuilt(), 10);
+    three->objects[2].instructions = 9000000;
+    d = prof_diff_new(two, three);
+    assert_int_equal(partner(d, 2), 3);
+    assert_int_equal(d->object_count, 4);
+    done(d);
+}
+
+/* Without names: what was executed just as often; and what lies in such a pair. */
+static void test_nameless(void **state)
+{
+    (void)state;
+    struct prof_result *old = result(), *now = rebuilt();
+    add(old, PROF_PROCEDURE, "0x1000", ID_NONE, 0, 0)->instructions = 5000;
+    add(old, PROF_PROCEDURE, "0x1010", ID_NONE, 0, 0)->instructions = 7000;
+    add(old, PROF_LOOP, "0x1010", 1, 0, 0)->instructions = 100;
+    add(now, PROF_PROCEDURE, "0x1010", ID_NONE, 0, 0)->instructions = 7000; /* the addresses are others' now */
+    add(now, PROF_LOOP, "0x1010", 0, 0, 0)->instructions = 130;
+    add(now, PROF_PROCEDURE, "0x1000", ID_NONE, 0, 0)->instructions = 5000;
+    struct prof_diff *d = prof_diff_new(old, now);
+    assert_int_equal(partner(d, 0), 2);
+    assert_int_equal(partner(d, 1), 0);
+    assert_int_equal(partner(d, 2), 1);
+    done(d);
+}
+
+/* One file twice: addresses decide, whatever the counts. */
+static void test_same_build(void **state)
+{
+    (void)state;
+    struct prof_result *old = result(), *now = result();
+    add(old, PROF_PROCEDURE, "0x1000", ID_NONE, 0, 0)->instructions = 5000;
+    add(old, PROF_PROCEDURE, "0x1010", ID_NONE, 0, 0)->instructions = 7000;
+    add(now, PROF_PROCEDURE, "0x1000", ID_NONE, 0, 0)->instructions = 7000;
+    add(now, PROF_PROCEDURE, "0x1010", ID_NONE, 0, 0)->instructions = 5000;
+    struct prof_diff *d = prof_diff_new(old, now);
+    assert_int_equal(partner(d, 0), 0);
+    assert_int_equal(partner(d, 1), 1);
+    done(d);
+}
+
+static void test_renamed_program_and_clone(void **state)
+{
+    (void)state;
+    struct prof_result *old = result(), *now = rebuilt();
+    add(old, PROF_PROCEDURE, "f", ID_NONE, 10, 20);
+    add(old, PROF_PROCEDURE, "g", ID_NONE, 30, 40);
+    now->program = "/b/prog2";
+    add(now, PROF_PROCEDURE, "g.constprop.0", ID_NONE, 30, 40)->module = "/b/prog2";
+    add(now, PROF_PROCEDURE, "f", ID_NONE, 10, 20)->module = "/b/prog2";
+    struct prof_diff *d = prof_diff_new(old, now);
+    assert_int_equal(partner(d, 0), 1);
+    assert_int_equal(partner(d, 1), 0);
+    done(d);
+}
+
+static void test_noise(void **state)
+{
+    (void)state;
+    struct prof_result *old = three_loops(result(), 10), *now = three_loops(rebuilt(), 10);
+    now->objects[1].memory_s = around(0.11, 0.015);
+    now->objects[2].memory_s = around(0.05, 0.015);
+    now->objects[3].memory_s = (struct prof_interval){NAN, NAN, NAN};
+    struct prof_diff *d = prof_diff_new(old, now);
+    assert_ptr_equal(d->objects[0].now, &now->objects[2]); /* what changed comes first */
+    assert_true(diff_is_change(&d->objects[0].memory_s));
+    assert_true(fabs(d->objects[0].memory_s.change.low - (-0.05 - hypot(0.015, 0.015))) < 1e-12);
+    for (size_t i = 1; i < d->object_count; i++)
+        assert_false(diff_is_change(&d->objects[i].memory_s));
+    done(d);
+}
+
+/* Gone: it takes no time now. Left alone: nobody knows. */
+static void test_gone_or_not_counted(void **state)
+{
+    (void)state;
+    static struct prof_refused refused = {.module = "/b/prog", .function = "g", .reason = "-"};
+    struct prof_result *old = result(), *now = rebuilt();
+    add(old, PROF_PROCEDURE, "f", ID_NONE, 10, 20);
+    add(old, PROF_PROCEDURE, "g", ID_NONE, 30, 40);
+    now->refused = &refused;
+    now->refused_count = 1;
+    struct prof_diff *d = prof_diff_new(old, now);
+    assert_int_equal(d->object_count, 2);
+    assert_string_equal(d->objects[0].old->function, "f");
+    assert_true(d->objects[0].memory_s.change.value == -0.1 && diff_is_change(&d->objects[0].memory_s));
+    assert_true(d->objects[1].is_refused && isnan(d->objects[1].memory_s.change.value));
+    done(d);
+}
+
+static void test_conditions(void **state)
+{
+    (void)state;
+    static const struct {
+        struct diff_condition c;
+        double actual, half;
+        bool holds;
+    } cases[] = {{{DIFF_ACTUAL, true, 5, ""}, 1.65, 0.01, true},
+                 {{DIFF_ACTUAL, true, 11, ""}, 1.65, 0.01, false},
+                 {{DIFF_ACTUAL, true, 5, ""}, 1.65, 0.3, false}, /* noise */
+                 {{DIFF_ACTUAL, false, 0.1, ""}, 1.65, 0.01, true},
+                 {{DIFF_ACTUAL, false, 0.2, ""}, 1.65, 0.01, false},
+                 {{DIFF_ACTUAL, true, 5, ""}, 1.2, 0.01, false},
+                 {{DIFF_ACTUAL, true, 5, ""}, 1.65, NAN, true}}; /* no interval: the figure decides */
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct prof_result *old = result(), *now = rebuilt();
+        now->actual_user_s = around(cases[i].actual, cases[i].half);
+        struct prof_diff *d = prof_diff_new(old, now);
+        if (diff_holds(d, &cases[i].c) != cases[i].holds)
+            fail_msg("case %zu: rose by %g", i, diff_rise(d, &cases[i].c));
+        done(d);
+    }
+}
+
+/* Every object is in one pair, whatever is in the two; pairs are of one kind. */
+static void test_every_object_once(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"f", "g", "h", "0x12", NULL, "g.cold", "k (inlined in f)"};
+    srand(1);
+    for (int round = 0; round < 60; round++) {
+        struct prof_result *r[2] = {result(), rebuilt()};
+        size_t seen = 0;
+        for (int k = 0; k < 2; k++)
+            for (int i = rand() % 120; i-- > 0;) {
+                struct prof_object *o =
+                    add(r[k], (enum prof_kind)(rand() % PROF_KIND_COUNT), names[rand() % 7],
+                        rand() % 3 ? ID_NONE : (uint32_t)(rand() % 120), (uint32_t)(rand() % 20), 30);
+                o->depth = (uint32_t)(rand() % 3);
+                o->instructions = rand() % 5 ? (uint64_t)(rand() % 4) * 1000 : PROF_UNKNOWN;
+            }
+        struct prof_diff *d = prof_diff_new(r[0], r[1]);
+        for (size_t i = 0; i < d->object_count; i++) {
+            const struct diff_object *x = &d->objects[i];
+            seen += (x->old != NULL) + (x->now != NULL);
+            assert_true(x->old || x->now);
+            assert_true(!x->old || !x->now || x->old->kind == x->now->kind);
+            assert_int_equal(x->how != NULL, x->old && x->now);
+        }
+        assert_int_equal(seen, r[0]->object_count + r[1]->object_count);
+        for (uint32_t i = 0; i < r[0]->object_count; i++)
+            partner(d, i);
+        done(d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_changed),
+        cmocka_unit_test(test_lines_moved),
+        cmocka_unit_test(test_loop_gone_and_come),
+        cmocka_unit_test(test_nameless),
+        cmocka_unit_test(test_same_build),
+        cmocka_unit_test(test_renamed_program_and_clone),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_gone_or_not_counted),
+        cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_every_object_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
