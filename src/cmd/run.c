@@ -108,8 +108,10 @@ static int take_windows(struct profile *p, const struct times *t, struct launch_
     o.window_most = (uint32_t)(steps / WINDOW_STEPS);
     o.window_interval_s = user_s / (o.window_most + 1);
     int rc = profile_run(p, &o, false, out);
-    if (!rc && (*out)->windows_note)
+    if (!rc && (*out)->windows_note) {
+        (*out)->window_count = 0;
         diag_warn("no-windows", "no window of the instruction stream was taken: %s", (*out)->windows_note);
+    }
     return rc;
 }
 

@@ -11,6 +11,7 @@
  *   random    branches that nobody can predict
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
+ *   strict    may make no system calls but the plainest; ends with 7
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +21,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,6 +162,18 @@ static void childless(void)
     }
 }
 
+static void strict(const char *path)
+{
+    static const char line[] = "strict well\n";
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0644);
+    if (fd < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
+        _exit(2);
+    sink = work(sink, 90000000);
+    if (write(fd, line, sizeof line - 1) < 0)
+        syscall(SYS_exit, 2);
+    syscall(SYS_exit, 7);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -167,6 +184,8 @@ int main(int argc, char **argv)
                {"childless", childless}};
     if (argc != 3)
         return 2;
+    if (strcmp(argv[1], "strict") == 0)
+        strict(argv[2]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(argv[1], all[i].name) == 0)
             all[i].run();
