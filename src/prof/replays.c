@@ -18,7 +18,7 @@ static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of share
 static const double REPLAY_ERROR = 0.04; /* of replays themselves: their ends, the code's place, the data that they met */
 static const double UNLIKE = 0.15; /* model and replay disagree */
 static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
-enum { ROUNDS = 60, MANY = 8 /* slices */ };
+enum { ROUNDS = 60, MANY = 8 /* slices */, TURNS_FORESEEN = 32 /* a predictor knows when such a loop ends */ };
 
 struct step {
     uint32_t index, home;
@@ -67,6 +67,13 @@ static void note_step(void *ctx, uint32_t index, uint64_t place)
     VEC_PUSH(&r->steps, s);
 }
 
+/* What a replay has that the slice in its place has not: the front end starts anew before it, the pipeline runs empty behind
+ * it, and the jump out of a loop that was given a bound is mispredicted. */
+static double edges(const struct window_player *p, const struct wire_slice *s)
+{
+    return p->mispredict * (s->turns > TURNS_FORESEEN && s->forms == 1 ? 3 : 2);
+}
+
 static void see_slice(struct replays *r, const struct wire_slice *s)
 {
     for (uint32_t b = 0; s->state == WIRE_SLICE_DONE && b < s->batch_count && b < WIRE_BATCHES; b++)
@@ -94,7 +101,7 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
             continue;
         }
         s.steps = r->steps.len - s.first_step;
-        s.cycles = t.cycles;
+        s.cycles = fmax(1, t.cycles - edges(p, &w->slices[i]));
         s.untrained = fmax(0, t.untrained);
         VEC_PUSH(&r->slices, s);
     }

@@ -258,7 +258,7 @@ static uint32_t home_of_place(void *ctx, uint64_t place) { return home_of(ctx, b
 
 static void walk_windows(struct walks *w)
 {
-    struct window_player p = {.core = w->core, .table = w->table, .index_of = index_of_place, .ctx = w, .warm = WARM};
+    struct window_player p = {.core = w->core, .table = w->table, .index_of = index_of_place, .ctx = w, .mispredict = w->m->mispredict, .warm = WARM};
     if (!w->j->in->window_count)
         return;
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);

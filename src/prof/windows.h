@@ -16,6 +16,7 @@ struct window_player {
      * that is known. */
     uint32_t (*index_of)(void *ctx, uint64_t place);
     void *ctx;
+    double mispredict; /* cycles that the front end takes to start anew */
     uint32_t warm;     /* instructions that fill an empty pipeline and are not attributed */
     uint32_t learning; /* of this window: those left that only teach the predictor */
 };

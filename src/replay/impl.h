@@ -15,8 +15,8 @@ struct insn { /* one for each address */
     struct x86_access access[X86_ACCESSES_MOST];
     int accesses;      /* -1: not known where it reaches */
     bool is_barrier;   /* no slice contains it */
-    uint32_t last;     /* step that executed it last, as far as the planner has come; ID_NONE */
-    uint32_t visits, first; /* of the piece that is looked at */
+    uint32_t piece;    /* that it was met in last; the next three are of that */
+    uint32_t visits, first, last; /* first, last: steps */
 };
 struct step {
     uint32_t insn;

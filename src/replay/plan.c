@@ -7,7 +7,7 @@
 
 enum {
     STEPS_LEAST = 600,
-    STEPS_MOST = 6000,
+    STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
     JUMP_BYTES = 5,
@@ -25,7 +25,7 @@ struct planner {
     struct stream s;
     struct footprint foot;
     struct wire_windows *w;
-    uint32_t window;
+    uint32_t window, piece; /* piece: number of the one that is looked at */
 };
 
 static void footprint_clear(struct footprint *f)
@@ -59,12 +59,12 @@ static bool add_step(struct planner *p, uint32_t step)
     return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= PAGES_MOST;
 }
 
-/* Was nothing of the jump's bytes executed since step `from`? */
-static bool is_free_for_jump(const struct planner *p, uint64_t at, uint32_t from)
+/* Was nothing of the jump's bytes executed in the piece so far? */
+static bool is_free_for_jump(const struct planner *p, uint64_t at)
 {
     for (uint64_t a = at - INSN_BYTES_MOST + 1; a < at + JUMP_BYTES; a++) {
         const struct insn *k = insn_at(&p->s, a);
-        if (k && k->last != ID_NONE && k->last >= from && a + k->i.len > at)
+        if (k && k->piece == p->piece && a + k->i.len > at)
             return false;
     }
     return true;
@@ -80,14 +80,15 @@ static struct piece grow(struct planner *p, uint32_t from)
 {
     struct piece g = {from, from, ID_NONE};
     footprint_clear(&p->foot);
+    p->piece++;
     for (uint32_t k = from; k < p->s.steps.len && k - from < STEPS_MOST; k++) {
         struct insn *i = insn_of(&p->s, k);
-        if (k - from >= STEPS_LEAST && (i->last == ID_NONE || i->last < from) && is_free_for_jump(p, i->i.addr, from))
+        if (k - from >= STEPS_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr))
             g.end = k;
         if (!add_step(p, k))
             break;
-        if (i->last == ID_NONE || i->last < from)
-            i->visits = 0, i->first = k;
+        if (i->piece != p->piece)
+            i->piece = p->piece, i->visits = 0, i->first = k;
         i->visits++;
         i->last = k;
         g.limit = k + 1;
@@ -122,7 +123,7 @@ static bool take_bounded(struct planner *p, uint32_t from, uint32_t end, uint32_
 {
     struct wire_slice own = *out;
     const struct x86_insn *jump = &insn_of(&p->s, end - 1)->i;
-    if (!bound_loop(&p->s, from, end, &own) || !is_free_for_jump(p, jump->addr + jump->len, from))
+    if (!bound_loop(&p->s, from, end, &own) || !is_free_for_jump(p, jump->addr + jump->len))
         return false;
     take_slice(p, from, end, turns, out);
     memcpy(out->enter, own.enter, sizeof out->enter);
@@ -143,7 +144,7 @@ static bool take_loop(struct planner *p, const struct piece *g, struct wire_slic
     for (uint32_t k = g->from; k < g->limit; k++) {
         const struct insn *i = insn_of(&p->s, k);
         uint32_t span = i->last - k, visits = i->visits;
-        if (i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST || span < (g->limit - g->from) / 2)
+        if (i->piece != p->piece || i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST || span < (g->limit - g->from) / 2)
             continue;
         if (visits * STUB_STEPS > span / 32 && take_bounded(p, k, i->last, visits - 1, out))
             return true;

@@ -26,7 +26,7 @@ static bool is_barrier(const struct x86_insn *i)
 
 static bool take_insn(struct stream *s, uint64_t address, const uint8_t *bytes)
 {
-    struct insn n = {.last = ID_NONE, .first = ID_NONE};
+    struct insn n = {.piece = 0};
     if (!bytes || !x86_decode(bytes, 16, address, &n.i))
         return false;
     memcpy(n.bytes, bytes, 16);

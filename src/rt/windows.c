@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows of the instruction stream (wire.h), in the program itself: a timer of the first thread's processor time forks
- * off a snapshot now and then, one at a time, and knows nothing of what becomes of it (keeper.c). The child gives no signal
- * when it ends, and only this waits for it. A program that forbids forks, or runs out of processes, has no windows.
+ * off a snapshot now and then, and knows nothing of what becomes of it (keeper.c), but waits for its end: a program that ran
+ * beside it, on the other hardware thread of the same core perhaps, would change the times of replays. The child gives
+ * no signal when it ends, and only this waits for it. A program that forbids forks, or runs out of processes, has no windows.
  */
 #include "rt/windows.h"
 
@@ -11,7 +12,6 @@ enum {
     CLOCK_THREAD_CPU = 3,
     NOTIFY_THREAD = 4,
     SS_ONSTACK_ = 1,
-    WAIT_NO_HANG = 1,
     WAIT_ALL = 0x40000000
 };
 
@@ -35,14 +35,6 @@ static int arm(void)
     return !failed(sys(SYS_timer_settime, WINDOWS->timer, 0, (uint64_t)value, 0, 0, 0));
 }
 
-static int keeper_is_busy(void)
-{
-    struct windows_state *s = WINDOWS;
-    if (s->keeper && sys(SYS_wait4, (uint64_t)s->keeper, 0, WAIT_NO_HANG | WAIT_ALL, 0, 0, 0) != 0)
-        s->keeper = 0;
-    return s->keeper != 0;
-}
-
 /* The child changes its alternate stack, which the kernel refuses on that stack. */
 static int is_on_alternate_stack(void)
 {
@@ -59,18 +51,18 @@ static void on_tick(int sig, const void *info, void *context)
     (void)info;
     if (s->given_up || own_tid() != s->tid)
         return;
-    if (!keeper_is_busy() && f->window_count >= f->window_most) {
+    if (f->window_count >= f->window_most) {
         s->given_up = 1;
         return;
     }
     arm();
-    if (s->keeper || (g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
+    if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
         return;
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
     if (pid == 0)
         rt_keep(context);
-    else
-        s->keeper = failed(pid) ? 0 : (int32_t)pid;
+    else if (!failed(pid))
+        sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
 }
 
 /* ---- start ---- */

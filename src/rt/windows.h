@@ -28,10 +28,8 @@ struct windows_state {
     struct wire_windows *file;
     uint64_t file_bytes;
     uint64_t random;
-    uint64_t interrupted; /* gregs of the tick, valid in its handler */
     int32_t tid;
     uint32_t timer, given_up;
-    int32_t keeper; /* process; 0 none */
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */
