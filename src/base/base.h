@@ -107,6 +107,9 @@ void file_unmap(struct file_bytes *f);
 /* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.
  * 0, or -1 with errno set; nothing reported. */
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
+/* The same in two steps: the name of the temporary file, on the heap, or NULL; then it goes into place and its name is freed. */
+char *file_write_beside(const char *path, const void *bytes, size_t len, unsigned mode);
+int file_put_in_place(char *beside, const char *path);
 int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
 bool file_exists(const char *path);
 int64_t file_changed_s(const char *path);                   /* when its content changed last, seconds since 1970; -1 with errno */

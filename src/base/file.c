@@ -63,7 +63,7 @@ static int write_all(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
-int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode)
+char *file_write_beside(const char *path, const void *bytes, size_t len, unsigned mode)
 {
     struct strbuf tmp = {0};
     str_printf(&tmp, "%s.XXXXXX", path);
@@ -76,14 +76,32 @@ int file_write_whole(const char *path, const void *bytes, size_t len, unsigned m
             err = errno;
         if (close(fd) < 0 && !err)
             err = errno;
-        if (!err && rename(tmp.data, path) < 0)
-            err = errno;
         if (err)
             unlink(tmp.data);
     }
+    if (!err)
+        return tmp.data;
     str_free(&tmp);
     errno = err;
+    return NULL;
+}
+
+int file_put_in_place(char *beside, const char *path)
+{
+    int err = 0;
+    if (rename(beside, path) < 0) {
+        err = errno;
+        unlink(beside);
+    }
+    free(beside);
+    errno = err;
     return err ? -1 : 0;
+}
+
+int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode)
+{
+    char *beside = file_write_beside(path, bytes, len, mode);
+    return beside ? file_put_in_place(beside, path) : -1;
 }
 
 int file_make_dirs(const char *path, unsigned mode)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <unistd.h>
 
 #define LOOKED_AT_MOST (8u << 20)
 #define REWRITE_FORMAT "mtool-rewrite-38" /* part of every copy's identity: change it when copies change */
@@ -67,9 +68,9 @@ static int refuse_too_large(const struct rw *w)
 
 struct ending { /* the copy and its map, made at the same time */
     struct rw *w;
-    const char *out, *real;
-    struct strbuf map;
-    int rc;
+    const char *out, *map, *real;
+    char *beside; /* the map, not in place yet */
+    int rc, map_error;
 };
 
 static void end_copy(void *ctx)
@@ -81,7 +82,11 @@ static void end_copy(void *ctx)
 static void end_map(void *ctx)
 {
     struct ending *e = ctx;
-    rw_map_pack(e->w, e->real, &e->map);
+    struct strbuf bytes;
+    rw_map_pack(e->w, e->real, &bytes);
+    e->beside = file_write_beside(e->map, bytes.data, bytes.len, 0644);
+    e->map_error = e->beside ? 0 : errno;
+    str_free(&bytes);
 }
 
 static int end(struct rw *w, const char *out, const char *map)
@@ -89,12 +94,15 @@ static int end(struct rw *w, const char *out, const char *map)
     if (!map)
         return rw_write(w, out);
     const char *real = file_real_path(w->arena, w->img->path);
-    struct ending e = {.w = w, .out = out, .real = real ? real : w->img->path};
+    struct ending e = {.w = w, .out = out, .map = map, .real = real ? real : w->img->path};
     parallel_both(end_copy, end_map, &e);
-    if (e.rc == 0 && file_write_whole(map, e.map.data, e.map.len, 0644) < 0)
-        e.rc = diag_error("%s: cannot be written: %s", map, strerror(errno));
-    str_free(&e.map);
-    return e.rc;
+    if (e.rc < 0 && e.beside)
+        unlink(e.beside);
+    if (e.rc < 0 || !e.beside) {
+        free(e.beside);
+        return e.rc < 0 ? e.rc : diag_error("%s: cannot be written: %s", map, strerror(e.map_error));
+    }
+    return file_put_in_place(e.beside, map) == 0 ? 0 : diag_error("%s: cannot be written: %s", map, strerror(errno));
 }
 
 /* A file may be odd in ways that show only in its copy. Reading again takes some hundredths of a second in the largest
@@ -180,6 +188,19 @@ static void fill_stats(struct rw *w, struct rewrite_stats *s)
     s->file_bytes_new = w->rw_vaddr + RW_DATA_BYTES - rw_file_bias(w->img);
 }
 
+static void free_plan(void *ctx)
+{
+    struct rw *w = ctx;
+    forget_plan(w);
+    str_free(&w->text);
+}
+
+static void free_cfg(void *ctx)
+{
+    struct rw *w = ctx;
+    cfg_free(w->cfg);
+}
+
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats)
 {
@@ -200,9 +221,7 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
         if (rc == 0)
             fill_stats(&w, w.stats);
     }
-    forget_plan(&w);
-    str_free(&w.text);
-    cfg_free(w.cfg);
+    parallel_both(free_plan, free_cfg, &w);
     image_close(w.img);
     w.stats->seconds = time_now_s() - start;
     return rc;
