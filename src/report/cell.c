@@ -131,6 +131,14 @@ void cell_put_short(struct strbuf *out, const char *safe, size_t width)
     }
 }
 
+void cell_put_head(struct strbuf *out, const char *safe, size_t width)
+{
+    size_t taken, bytes = head_bytes(safe, width, &taken);
+    bool is_whole = !safe[bytes];
+    str_put(out, safe, is_whole || width < 3 ? bytes : head_bytes(safe, width - 3, &taken));
+    str_puts(out, is_whole || width < 3 ? "" : "...");
+}
+
 void cell_put_left(struct strbuf *out, const char *safe, size_t width)
 {
     size_t begin = out->len;

@@ -37,6 +37,17 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
 void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions, size_t count,
                       struct strbuf *out);
 
+/* ---- annotate.c ---- */
+
+struct annotate_options {
+    unsigned columns;        /* 0: 80 */
+    const char *source_path; /* where source is looked for too, NULL: nowhere else */
+};
+/* Source of the functions of that name (as in the file, demangled, or without arguments) beside figures. How many there are. */
+size_t report_annotate(const struct prof_result *r, const char *function, const struct annotate_options *o, struct strbuf *out);
+/* Names that hold `function`, at most `most` into `names`; in `a`. */
+size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names, size_t most);
+
 /* ---- export.c: what other tools read (doc/exports.md) ---- */
 
 enum report_export { /* a row of exports.def each */

@@ -7,6 +7,7 @@
 #define MTOOL_REPORT_HTML_H
 
 #include "report/impl.h"
+#include "report/source.h"
 
 enum { /* so that the page of a large program stays below 3 MB and opens at once */
     HTML_OBJECTS = 100,        /* that have a bar and a section of their own */
@@ -21,15 +22,6 @@ enum { /* so that the page of a large program stays below 3 MB and opens at once
     HTML_NAME = 90             /* columns of a name in a table; the whole one is in the object's INFO */
 };
 
-struct html_source { /* a file that was looked for once */
-    const char *name;             /* as the profile has it */
-    const char *path;             /* where it was found, NULL: nowhere */
-    const char *looked;           /* where it was looked for, ", " between */
-    bool is_newer;                /* changed after the run began */
-    const char **lines;           /* of line_count + 1: where each begins; the last is the end */
-    uint32_t line_count;
-};
-
 struct html_page {
     const struct prof_result *r;
     const struct report_html_options *o;
@@ -42,7 +34,7 @@ struct html_page {
     double whole_memory_s;    /* of the program, NAN unknown */
     uint64_t samples;         /* of all lines */
     const struct prof_line **lines; /* by file and line */
-    VEC(struct html_source *) sources;
+    VEC(const struct source *) sources; /* each file that was looked for, once */
     size_t source_bytes; /* of the page so far */
 };
 

@@ -6,70 +6,16 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* ---- files ---- */
 
-static const char *try_path(struct html_page *p, struct strbuf *looked, const char *path, struct file_bytes *bytes)
-{
-    str_printf(looked, "%s%s", looked->len ? ", " : "", path);
-    return file_map(path, bytes) == 0 ? arena_strdup(p->a, path) : NULL;
-}
-
-/* As the profile names it; else below --source-path, with one leading folder less each time. */
-static const char *find(struct html_page *p, const char *name, struct strbuf *looked, struct file_bytes *bytes)
-{
-    const char *path = try_path(p, looked, name, bytes);
-    const char *tail = name, *folder = p->o->source_path;
-    for (tail += strspn(tail, "/"); !path && folder && *tail;) {
-        path = try_path(p, looked, arena_printf(p->a, "%s/%s", folder, tail), bytes);
-        tail += strcspn(tail, "/");
-        tail += strspn(tail, "/");
-    }
-    return path;
-}
-
-static void split_lines(struct html_page *p, struct html_source *s, const struct file_bytes *bytes)
-{
-    const char *text = arena_strndup(p->a, bytes->len ? (const char *)bytes->data : "", bytes->len), *end = text + bytes->len;
-    size_t count = 1;
-    for (const char *c = text; c < end && (c = memchr(c, '\n', (size_t)(end - c))); c++)
-        count++;
-    s->lines = ARENA_ARRAY(p->a, const char *, count + 1);
-    for (const char *c = text; c < end;) {
-        const char *next = memchr(c, '\n', (size_t)(end - c));
-        s->lines[s->line_count++] = c;
-        c = next ? next + 1 : end;
-    }
-    s->lines[s->line_count] = end;
-}
-
-static bool is_newer(const struct html_page *p, const char *path)
-{
-    struct tm t = {0};
-    const char *end = p->r->started ? strptime(p->r->started, "%Y-%m-%dT%H:%M:%S", &t) : NULL;
-    return end && file_changed_s(path) > timegm(&t);
-}
-
-static struct html_source *source_of(struct html_page *p, const char *name)
+static const struct source *source_of(struct html_page *p, const char *name)
 {
     for (size_t i = 0; i < p->sources.len; i++)
         if (strcmp(p->sources.data[i]->name, name) == 0)
             return p->sources.data[i];
-    struct html_source *s = ARENA_NEW(p->a, struct html_source);
-    struct strbuf looked = {0};
-    struct file_bytes bytes = {0};
-    s->name = name;
-    s->path = find(p, name, &looked, &bytes);
-    s->looked = arena_strdup(p->a, looked.data);
-    if (s->path) {
-        split_lines(p, s, &bytes);
-        s->is_newer = is_newer(p, s->path);
-        file_unmap(&bytes);
-    }
-    str_free(&looked);
-    VEC_PUSH(&p->sources, s);
-    return s;
+    VEC_PUSH(&p->sources, source_read(p->a, name, p->o->source_path, p->r->started));
+    return p->sources.data[p->sources.len - 1];
 }
 
 void html_source_fini(struct html_page *p) { VEC_FREE(&p->sources); }
@@ -109,20 +55,13 @@ static void put_samples(struct html_page *p, const struct prof_line *l)
 
 /* ---- lines ---- */
 
-/* One line without its end, blanks for tabs, not longer than fits. */
-static const char *line_text(struct html_page *p, const struct html_source *s, uint32_t line)
+/* Not longer than fits. */
+static const char *line_text(struct html_page *p, const struct source *s, uint32_t line)
 {
-    enum { TAB = 8, MOST_BYTES = 4096 };
-    const char *from = s->lines[line - 1], *to = s->lines[line];
-    struct strbuf text = {0}, cut = {0};
-    size_t len = min_u64((size_t)(to - from), MOST_BYTES);
-    str_puts(&text, "");
+    struct strbuf cut = {0};
     str_puts(&cut, "");
-    for (size_t i = 0; i < len && from[i] && from[i] != '\n' && from[i] != '\r'; i++)
-        from[i] == '\t' ? str_put(&text, "        ", TAB - text.len % TAB) : str_put(&text, from + i, 1);
-    cell_put_short(&cut, cell_safe(p->a, text.data), HTML_COLUMNS);
+    cell_put_short(&cut, source_line(p->a, s, line), HTML_COLUMNS);
     const char *out = arena_strdup(p->a, cut.data);
-    str_free(&text);
     str_free(&cut);
     return out;
 }
@@ -140,7 +79,7 @@ static bool is_inner(const struct prof_object *o, const struct prof_object *in)
 
 struct view { /* of one object */
     const struct prof_object *object;
-    const struct html_source *source;
+    const struct source *source;
     VEC(const struct prof_object *) inner;
 };
 
@@ -198,7 +137,7 @@ static struct range range_of(const struct html_page *p, const struct prof_object
     return x;
 }
 
-static void put_missing(struct html_page *p, const struct prof_object *o, const struct html_source *s)
+static void put_missing(struct html_page *p, const struct prof_object *o, const struct source *s)
 {
     html_puts(p, "<div class=\"nosource\">");
     if (s && s->path)
@@ -218,7 +157,7 @@ static void put_missing(struct html_page *p, const struct prof_object *o, const 
     html_puts(p, "</div>\n");
 }
 
-static void put_lines(struct html_page *p, size_t row, const struct html_source *s)
+static void put_lines(struct html_page *p, size_t row, const struct source *s)
 {
     const struct prof_object *o = p->rows.objects[row];
     struct range x = range_of(p, o);
@@ -243,7 +182,7 @@ void html_source(struct html_page *p, size_t row)
 {
     const struct prof_object *o = p->rows.objects[row];
     size_t before = p->out->len;
-    struct html_source *s = o->file && o->line_first ? source_of(p, o->file) : NULL;
+    const struct source *s = o->file && o->line_first ? source_of(p, o->file) : NULL;
     if (!s || !s->path || s->line_count < o->line_first)
         put_missing(p, o, s);
     else if (p->source_bytes > HTML_SOURCE_BYTES)
