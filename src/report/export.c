@@ -103,16 +103,18 @@ uint64_t export_unsigned(double seconds, double per_second)
 
 uint64_t export_count(uint64_t n) { return n == PROF_UNKNOWN ? 0 : n; }
 
+uint64_t export_hash(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
 /* ---- stacks ---- */
 
 static uint64_t hash_frame(const struct stack_frame *f)
 {
-    uint64_t h = 0xcbf29ce484222325u ^ f->line; /* FNV-1a */
-    for (const char *s = f->name; *s; s++)
-        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-    for (const char *s = f->file ? f->file : ""; *s; s++)
-        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-    return h;
+    return export_hash(export_hash(EXPORT_HASH ^ f->line, f->name), f->file ? f->file : "");
 }
 
 static bool is_same_frame(const struct stack_frame *x, const struct stack_frame *y)

@@ -29,6 +29,10 @@ int64_t export_signed(double seconds, double per_second);
 uint64_t export_unsigned(double seconds, double per_second); /* a gain is 0 too */
 uint64_t export_count(uint64_t n);                           /* unknown is 0 */
 
+/* Of a text, or of several if each begins with the hash of the one before. */
+#define EXPORT_HASH 0xcbf29ce484222325u
+uint64_t export_hash(uint64_t hash, const char *text);
+
 struct stack_frame {
     const char *name, *file; /* safe; file NULL unknown */
     uint32_t line;           /* 0 unknown */

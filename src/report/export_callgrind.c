@@ -33,16 +33,6 @@ enum text { TEXT_OBJECT, TEXT_FILE, TEXT_FUNCTION };
 
 /* ---- functions and where they stand ---- */
 
-static uint64_t hash_texts(const char *a, const char *b)
-{
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (; *a; a++)
-        h = (h ^ (uint8_t)*a) * 0x100000001b3u;
-    for (h *= 0x100000001b3u; *b; b++)
-        h = (h ^ (uint8_t)*b) * 0x100000001b3u;
-    return h;
-}
-
 static const char *known(const char *text) { return text && *text ? text : "?"; }
 
 /* The index of a function, which is new if need be. */
@@ -50,7 +40,7 @@ static size_t function_of(struct writer *w, const char *module, const char *name
 {
     module = known(module);
     name = known(name);
-    uint64_t h = hash_texts(module, name), i;
+    uint64_t h = export_hash(export_hash(EXPORT_HASH, module), name), i;
     for (; map_get(&w->functions, h, &i); h++)
         if (!strcmp(w->list.data[i].module, module) && !strcmp(w->list.data[i].name, name))
             return (size_t)i;

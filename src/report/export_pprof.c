@@ -42,7 +42,6 @@ enum {
     PROFILE_LOCATION,
     PROFILE_FUNCTION,
     PROFILE_STRING,
-    PROFILE_TIME = 9,
     PROFILE_COMMENT = 13,
     PROFILE_DEFAULT = 14
 };
@@ -86,18 +85,10 @@ struct pprof {
     struct table mappings;  /* from 1 */
 };
 
-static uint64_t hash_text(const char *s)
-{
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (; *s; s++)
-        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-    return h;
-}
-
 /* The number of a text, from 0; *is_new if it had none. */
 static uint64_t number_of(struct table *t, const char *text, bool *is_new)
 {
-    uint64_t h = hash_text(text), id;
+    uint64_t h = export_hash(EXPORT_HASH, text), id;
     for (; map_get(&t->by_hash, h, &id); h++)
         if (!strcmp(t->texts.data[id], text))
             return *is_new = false, id;
