@@ -93,7 +93,7 @@ static void put_row(struct html_page *p, size_t row, double most)
     html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, most);
     html_puts(p, "</td>");
     put_figure(p, "n strong", html_seconds(p, o->memory_s.value));
-    put_figure(p, "n", figure_interval(p->a, &o->memory_s, p->decimals));
+    put_figure(p, "n mid", figure_interval(p->a, &o->memory_s, p->decimals));
     put_figure(p, "n wide", html_seconds(p, o->actual_s.value));
     put_figure(p, "n wide", html_seconds(p, o->ideal_s.value));
     put_figure(p, "n wide", html_seconds(p, o->branch_s));
@@ -106,7 +106,7 @@ static void put_head(struct html_page *p)
 {
     static const struct {
         const char *class, *id, *word;
-    } columns[] = {{"n", "memory", "memory&#160;s"},     {"n", "interval", "95&#160;% interval"}, {"n wide", "actual", "actual&#160;s"},
+    } columns[] = {{"n", "memory", "memory&#160;s"},     {"n mid", "interval", "95&#160;% interval"}, {"n wide", "actual", "actual&#160;s"},
                    {"n wide", "ideal", "ideal&#160;s"},  {"n wide", "branch", "branch&#160;s"},   {"n wide", "overhead", "overhead"},
                    {"n wide", "memory-op", "memory ops"}};
     html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of the time that they lose to memory</caption>"

@@ -16,7 +16,8 @@ enum { /* so that the page of a large program stays below 3 MB and opens at once
     HTML_SOURCE_AROUND = 12,   /* lines before and after an object whose procedure is too long */
     HTML_COLUMNS = 240,        /* of a source line */
     HTML_DEPTH = 12,           /* of the loop tree */
-    HTML_REFUSED = 100,        /* rows of what was not counted */
+    HTML_REFUSED = 200,        /* rows of what was not counted */
+    HTML_REFUSED_FIRST = 8,    /* of them those that are seen at once */
     HTML_MODULES = 200,
     HTML_PROCESSES = 200,
     HTML_NAME = 90             /* columns of a name in a table; the whole one is in the object's INFO */

@@ -63,6 +63,15 @@ static void page_init(struct html_page *p)
     sort_lines(p);
 }
 
+/* Of a program whose time is spread thin, the largest object still shows two digits. */
+static int object_decimals(const struct html_page *p)
+{
+    double most = 0;
+    for (size_t row = 0; row < p->shown; row++)
+        most = fmax(most, fmax(p->rows.objects[row]->actual_s.value, p->rows.objects[row]->ideal_s.value));
+    return most > 0 && most < 0.01 ? 5 : most > 0 && most < 0.1 ? 4 : figure_decimals(most);
+}
+
 static const char *title(struct html_page *p)
 {
     const char *program = p->r->program ? p->r->program : p->r->command && p->r->command[0] ? p->r->command[0] : "?";
@@ -100,6 +109,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     page_init(&p);
     put_head(&p);
     html_overview(&p);
+    p.decimals = object_decimals(&p);
     html_histogram(&p);
     html_details(&p);
     html_tree(&p);

@@ -61,14 +61,12 @@ static void put_warnings(struct html_page *p)
 
 static const char *module_name(const char *path) { return path ? file_base_name(path) : "?"; }
 
-static void put_refused(struct html_page *p)
+static void put_refused_rows(struct html_page *p, const char *label, size_t first, size_t end)
 {
-    size_t shown = min_u64(p->r->refused_count, HTML_REFUSED);
-    put_section(p, "refused", "Not counted, and why");
-    html_puts(p, shown ? "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\">function</th><th scope=\"col\">module</th>"
-                         "<th scope=\"col\">why</th></tr></thead><tbody>\n"
-                       : "<p>All code of the modules that were loaded was counted.</p>\n");
-    for (size_t i = 0; i < shown; i++) {
+    str_printf(p->out, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">", label);
+    html_puts(p, "<table><thead><tr><th scope=\"col\" class=\"n\">user time</th>"
+                 "<th scope=\"col\">function</th><th scope=\"col\">module</th><th scope=\"col\">why</th></tr></thead><tbody>\n");
+    for (size_t i = first; i < end; i++) {
         const struct prof_refused *f = &p->r->refused[i];
         html_puts(p, "<tr>");
         put_cell(p, "n", figure_percent(p->a, f->time_share));
@@ -77,8 +75,23 @@ static void put_refused(struct html_page *p)
         put_cell(p, "", f->reason);
         html_puts(p, "</tr>\n");
     }
-    html_puts(p, shown ? "</tbody></table></div>\n" : "");
-    put_more(p, p->r->refused_count, shown);
+    html_puts(p, "</tbody></table></div>\n");
+}
+
+static void put_refused(struct html_page *p)
+{
+    size_t shown = min_u64(p->r->refused_count, HTML_REFUSED), first = min_u64(shown, HTML_REFUSED_FIRST);
+    put_section(p, "refused", "Not counted, and why");
+    if (!shown)
+        html_puts(p, "<p>All code of the modules that were loaded was counted.</p>\n");
+    else
+        put_refused_rows(p, "not counted, most time", 0, first);
+    if (first < shown) {
+        str_printf(p->out, "<details><summary>%zu more with less of the time, or none</summary>\n", shown - first);
+        put_refused_rows(p, "not counted, less time", first, shown);
+        put_more(p, p->r->refused_count, shown);
+        html_puts(p, "</details>\n");
+    }
     html_puts(p, "</section>\n");
 }
 
@@ -86,7 +99,7 @@ static void put_modules(struct html_page *p)
 {
     size_t shown = min_u64(p->r->module_count, HTML_MODULES);
     put_section(p, "modules", "Modules");
-    html_puts(p, shown ? "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\" class=\"n\">instructions</th>"
+    html_puts(p, shown ? "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of modules\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\" class=\"n\">instructions</th>"
                          "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">functions counted</th><th scope=\"col\">file</th></tr></thead><tbody>\n"
                        : "<p>No module is known.</p>\n");
     for (size_t i = 0; i < shown; i++) {
@@ -110,7 +123,7 @@ static void put_processes(struct html_page *p)
     if (!shown)
         return;
     put_section(p, "processes", "Processes");
-    html_puts(p, "<div class=\"wrap\"><table><thead><tr><th scope=\"col\" class=\"n\">process</th><th scope=\"col\" class=\"n\">instructions</th><th scope=\"col\">command</th>"
+    html_puts(p, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of processes\"><table><thead><tr><th scope=\"col\" class=\"n\">process</th><th scope=\"col\" class=\"n\">instructions</th><th scope=\"col\">command</th>"
                  "<th scope=\"col\">not counted because</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < shown; i++) {
         const struct prof_process *q = &p->r->process[i];
