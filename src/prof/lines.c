@@ -106,8 +106,6 @@ void lines_close(struct lines *l)
     free(l);
 }
 
-struct file_names *lines_names(struct lines *l) { return l->names; }
-
 static struct unit *unit_at(struct lines *l, uint64_t addr)
 {
     size_t lo = 0, hi = l->spans.len;
@@ -152,6 +150,23 @@ static size_t rows_upto(const struct unit *u, uint64_t addr)
     return lo;
 }
 
+/* A relative path is told apart by its unit: one text of the file may serve several, each compiled in another folder. */
+uint32_t lines_file_id(struct lines *l, uint32_t unit, const char *path)
+{
+    struct file_names *n = l->names;
+    Dwarf_Attribute attr;
+    uint64_t id;
+    if (!path || path[0] == '/')
+        return file_names_id(n, path);
+    uint64_t key = (uintptr_t)path | ((uint64_t)(unit & 0x7fff) + 1) << 48; /* user addresses have 47 bits */
+    if (map_get(&n->by_pointer, key, &id))
+        return (uint32_t)id;
+    const char *folder = dwarf_formstring(dwarf_attr(&l->units.data[unit].line_die, DW_AT_comp_dir, &attr));
+    id = file_names_id(n, folder && folder[0] == '/' ? arena_printf(n->arena, "%s/%s", folder, path) : path);
+    map_put(&n->by_pointer, key, id);
+    return (uint32_t)id;
+}
+
 bool lines_at(struct lines *l, uint64_t addr, struct line_row *out)
 {
     struct unit *u = unit_at(l, addr);
@@ -176,6 +191,6 @@ bool lines_at(struct lines *l, uint64_t addr, struct line_row *out)
         return false;
     dwarf_lineno(row, &line);
     out->line = line > 0 ? (uint32_t)line : 0;
-    out->file = out->line ? file_names_id(l->names, dwarf_linesrc(row, NULL, NULL)) : ID_NONE;
+    out->file = out->line ? lines_file_id(l, (uint32_t)(u - l->units.data), dwarf_linesrc(row, NULL, NULL)) : ID_NONE;
     return true;
 }

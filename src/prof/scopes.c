@@ -17,6 +17,7 @@ struct unit_functions {
     VEC(struct function) v; /* sorted by lo */
     Dwarf_Files *files;
     size_t file_count;
+    uint32_t unit;
 };
 struct scope_cache {
     struct lines *lines;
@@ -84,6 +85,7 @@ static struct unit_functions *functions_of(struct scope_cache *c, uint64_t addr)
     if (map_get(&c->units, unit, &found))
         return (struct unit_functions *)(uintptr_t)found;
     struct unit_functions *u = ARENA_NEW(c->arena, struct unit_functions);
+    u->unit = unit;
     list_functions(u, &code_die, 0);
     if (u->v.len)
         qsort(u->v.data, u->v.len, sizeof *u->v.data, compare_functions);
@@ -129,7 +131,7 @@ static uint32_t add_scope(struct making *m, Dwarf_Die *die, uint32_t parent)
     uint64_t line = number_of(die, inlined ? DW_AT_call_line : DW_AT_decl_line);
     const char *path = file && file < m->unit->file_count ? dwarf_filesrc(m->unit->files, file, NULL, NULL) : NULL;
     VEC_PUSH(&m->scopes,
-             ((struct scope){parent, name_of(die), file_names_id(lines_names(m->cache->lines), path), (uint32_t)line}));
+             ((struct scope){parent, name_of(die), lines_file_id(m->cache->lines, m->unit->unit, path), (uint32_t)line}));
     Dwarf_Addr base, lo, hi;
     for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0;)
         if (hi > lo)

@@ -13,17 +13,25 @@ static const char *try_path(struct arena *a, struct strbuf *looked, const char *
     return file_map(path, bytes) == 0 ? arena_strdup(a, path) : NULL;
 }
 
+/* Behind leading slashes, "." and "..". */
+static const char *without_dots(const char *s)
+{
+    for (;;) {
+        size_t dots = strspn(s, ".");
+        if (s[dots] != '/')
+            return s;
+        s += dots + 1;
+    }
+}
+
 /* As the profile names it; else below `folder`, with one leading folder less each time. */
 static const char *find(struct arena *a, const char *name, const char *folder, struct strbuf *looked,
                         struct file_bytes *bytes)
 {
     const char *path = try_path(a, looked, name, bytes);
-    const char *tail = name;
-    for (tail += strspn(tail, "/"); !path && folder && *tail;) {
+    const char *tail = without_dots(name);
+    for (; !path && folder && *tail; tail = without_dots(tail + strcspn(tail, "/")))
         path = try_path(a, looked, arena_printf(a, "%s/%s", folder, tail), bytes);
-        tail += strcspn(tail, "/");
-        tail += strspn(tail, "/");
-    }
     return path;
 }
 
