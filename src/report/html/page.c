@@ -87,7 +87,8 @@ static void put_head(struct html_page *p)
                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n"
                  "<title>");
     html_text(p, title(p));
-    html_puts(p, "</title>\n<style>\n" HTML_CSS "</style></head>\n<body>\n"
+    html_puts(p, "</title>\n<style>\n" HTML_CSS "</style>\n"
+                 "<script>document.documentElement.classList.add('js');</script></head>\n<body>\n"
                  "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n<header><h1>");
     html_text(p, title(p));
     html_puts(p, "</h1>\n<nav aria-label=\"sections\"><a href=\"#overview\">Overview</a> <a href=\"#histogram\">Histogram</a> "

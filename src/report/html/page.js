@@ -5,7 +5,6 @@
   var objects = Array.from(document.querySelectorAll('.obj')), links = Array.from(document.querySelectorAll('.pick'));
   var said = document.getElementById('said'), now = -1, step = '';
   if (!objects.length) return;
-  document.documentElement.classList.add('js');
 
   function showOwnLines(article) {
     var pane = article.querySelector('.src'), line = article.querySelector('.own') || article.querySelector('.in');
