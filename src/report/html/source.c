@@ -141,7 +141,7 @@ static void put_missing(struct html_page *p, const struct prof_object *o, const 
 {
     html_puts(p, "<div class=\"nosource\">");
     if (s && s->path)
-        str_printf(p->out, "<p>The source has only %u lines, so it is not the one that was compiled.</p>", s->line_count);
+        str_printf(p->out, "<p>The source ends at line %u, so it is not the one that was compiled.</p>", s->line_count);
     else if (s) {
         html_puts(p, "<p>Its source was not found; looked for: ");
         html_text(p, s->looked);

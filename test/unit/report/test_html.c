@@ -315,6 +315,22 @@ static void test_source(void **state)
     drop_source(&f);
 }
 
+/* A build in a folder of its own names its files so. */
+static void test_source_upwards(void **state)
+{
+    (void)state;
+    struct folder f;
+    make_source(&f, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\nthe loop\n13\n14\n15\n");
+    struct prof_result *r = fixture_result("typical");
+    r->objects[0].file = ".././../src/../gather.c";
+    char *page = page_of(r, f.path);
+    check_page(page);
+    check_has(page, "<mark><code>the loop</code></mark>");
+    prof_result_free(r);
+    free(page);
+    drop_source(&f);
+}
+
 static void test_source_too_short(void **state)
 {
     (void)state;
@@ -323,7 +339,7 @@ static void test_source_too_short(void **state)
     struct prof_result *r = fixture_result("typical");
     char *page = page_of(r, f.path);
     check_page(page);
-    check_has(page, "has only 1 lines");
+    check_has(page, "ends at line 1,");
     prof_result_free(r);
     free(page);
     drop_source(&f);
@@ -384,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reader_is_strict), cmocka_unit_test(test_well_formed), cmocka_unit_test(test_escaped),
         cmocka_unit_test(test_figures),          cmocka_unit_test(test_source),      cmocka_unit_test(test_source_too_short),
+        cmocka_unit_test(test_source_upwards),
         cmocka_unit_test(test_large),            cmocka_unit_test(test_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
