@@ -114,6 +114,13 @@ bool cmd_has_colour(int fd); /* a terminal that takes it, and NO_COLOR is not se
 unsigned cmd_columns(const struct cmd_args *a,
                      int fd); /* --columns, else the terminal's width, else COLUMNS, else 80 */
 
+/* ---- place.c: files that the user names for what a command writes ---- */
+
+/* Before anything is written. 0, or -1 after one line. `profile`: the file that is read. */
+int cmd_place_check(const char *command, const char *path, const char *profile, bool force);
+/* CMD_DONE, or after one line CMD_UNUSABLE (nothing can be written there) or CMD_FAILED. Frees text. */
+int cmd_place_write(const char *command, const char *path, struct strbuf *text);
+
 /* ---- main.c and one file per command ---- */
 #define COMMAND(id, name, arguments, least, most, flags, summary, text) int cmd_##id(const struct cmd_args *a);
 #include "cmd/commands.def"

@@ -2,7 +2,6 @@
  * mtool report: a profile to text, JSON or an HTML page. */
 #include "cmd/cmd.h"
 
-#include <errno.h>
 #include <unistd.h>
 
 #include "report/report.h"
@@ -17,8 +16,6 @@ static const struct prof_warn_about *explain(const char *id)
     return w ? &about : NULL;
 }
 
-static bool is_stdout(const char *path) { return strcmp(path, "-") == 0; }
-
 /* Before anything is read: what cannot be done with these options. */
 static int check_html(const struct cmd_args *a)
 {
@@ -26,11 +23,7 @@ static int check_html(const struct cmd_args *a)
         return a->source_path || a->force ? diag_error("report: --%s goes with --html", a->force ? "force" : "source-path") : 0;
     if (a->json)
         return diag_error("report: --html and --json exclude each other");
-    if (strcmp(a->html, a->rest[0]) == 0)
-        return diag_error("%s: is the profile; choose another name with --html", a->html);
-    if (!is_stdout(a->html) && !a->force && file_exists(a->html))
-        return diag_error("%s: exists already; choose another name with --html, or --force to replace it", a->html);
-    return 0;
+    return cmd_place_check("report", a->html, a->rest[0], a->force);
 }
 
 static int write_html(const struct cmd_args *a, const struct prof_result *r)
@@ -38,15 +31,7 @@ static int write_html(const struct cmd_args *a, const struct prof_result *r)
     const struct report_html_options o = {.source_path = a->source_path, .explain = explain};
     struct strbuf out = {0};
     report_html(r, &o, &out);
-    if (is_stdout(a->html))
-        return cmd_print(&out);
-    int rc = CMD_DONE;
-    if (file_write_whole(a->html, out.data, out.len, 0644) < 0) {
-        diag_error("%s: cannot be written: %s", a->html, strerror(errno));
-        rc = CMD_UNUSABLE;
-    }
-    str_free(&out);
-    return rc;
+    return cmd_place_write("report", a->html, &out);
 }
 
 static int print(const struct cmd_args *a, const struct prof_result *r)

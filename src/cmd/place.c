@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files that a command writes for the user: nothing that exists is replaced unasked, the profile that is read never, a
+ * device or a pipe is written where it is; "-" is standard output. */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static bool is_stdout(const char *path) { return strcmp(path, "-") == 0; }
+
+static int refuse_existing(const char *command, const char *path, bool force)
+{
+    return force ? 0 : diag_error("%s: %s exists already; choose another name, or --force to replace it", command, path);
+}
+
+int cmd_place_check(const char *command, const char *path, const char *profile, bool force)
+{
+    struct stat st, own;
+    if (is_stdout(path))
+        return 0;
+    if (!path[0] || path[strlen(path) - 1] == '/')
+        return diag_error("%s: cannot write to '%s': that is no file name", command, path);
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (stat(path, &st) < 0)
+        return refuse_existing(command, path, force);
+    if (S_ISDIR(st.st_mode))
+        return diag_error("%s: cannot write to '%s': that is a folder", command, path);
+    if (!S_ISREG(st.st_mode))
+        return 0; /* a device or a pipe: nothing is lost */
+    if (stat(profile, &own) == 0 && own.st_dev == st.st_dev && own.st_ino == st.st_ino)
+        return diag_error("%s: %s is the profile itself; choose another name", command, path);
+    return refuse_existing(command, path, force);
+}
+
+static unsigned mode_of_new_files(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+/* -1 with errno. */
+static int write_out(const char *path, const struct strbuf *text)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || S_ISREG(st.st_mode))
+        return file_write_whole(path, text->data, text->len, mode_of_new_files());
+    FILE *f = fopen(path, "we");
+    if (!f)
+        return -1;
+    bool is_written = fwrite(text->data, 1, text->len, f) == text->len && fflush(f) == 0;
+    int err = errno;
+    fclose(f);
+    errno = err;
+    return is_written ? 0 : -1;
+}
+
+int cmd_place_write(const char *command, const char *path, struct strbuf *text)
+{
+    if (is_stdout(path))
+        return cmd_print(text);
+    int rc = CMD_DONE;
+    if (write_out(path, text) < 0) {
+        rc = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EROFS ? CMD_UNUSABLE : CMD_FAILED;
+        diag_error("%s: cannot write %s: %s", command, path, strerror(errno));
+    }
+    str_free(text);
+    return rc;
+}
