@@ -133,7 +133,7 @@ static void must_be_code(struct gaps *g, uint64_t addr, bool is_entry)
         return;
     if (is_entry)
         gap->state[addr - gap->lo] |= GAP_ENTRY;
-    VEC_PUSH(&g->todo, addr);
+    VEC_PUSH(&g->certain, addr);
 }
 
 static void mark(struct gaps *g, uint64_t addr, unsigned bits)
@@ -416,7 +416,7 @@ bool find_gap_functions(struct build *b)
     for (size_t k = 0; k < g.all.len; k++)
         free(g.all.data[k].state);
     VEC_FREE(&g.all);
-    VEC_FREE(&g.todo);
+    VEC_FREE(&g.certain);
     VEC_FREE(&g.held);
     return b->c->funcs.len > before;
 }

@@ -33,7 +33,7 @@ struct gap {
 struct gaps {
     struct cfg *c;
     VEC(struct gap) all;       /* sorted */
-    VEC(uint64_t) todo, held;  /* addresses that are certain and to be followed; those that are only held */
+    VEC(uint64_t) certain, held; /* addresses to be followed: known to be code; only held by something */
     bool any_seen;
 };
 
@@ -43,6 +43,6 @@ int gap_decode(const struct gap *gap, uint64_t addr, struct x86_insn *i); /* 0: 
 void gap_look_at(struct gaps *g, const struct x86_insn *i); /* an instruction that is certain: what it points at */
 
 /* reach.c */
-void gap_follow(struct gaps *g); /* from todo, then from held */
+void gap_follow(struct gaps *g); /* from certain ones, then from held ones */
 
 #endif

@@ -26,7 +26,7 @@ struct walk {
     uint64_t start;
     struct map places; /* address -> 1 + index of steps; 0: inside of an instruction */
     VEC(struct step) steps;
-    VEC(struct pending) todo;
+    VEC(struct pending) pending;
     bool is_clean;
 };
 
@@ -111,7 +111,7 @@ static void go_to(struct walk *w, uint64_t addr, int32_t depth)
 {
     struct pending p = {addr, depth};
     if (gap_at(w->g, addr))
-        VEC_PUSH(&w->todo, p);
+        VEC_PUSH(&w->pending, p);
     else
         w->is_clean &= is_known_code(w->g->c, addr);
 }
@@ -175,8 +175,8 @@ static bool walk_all(struct walk *w)
 {
     w->is_clean = true;
     go_to(w, w->start, 0);
-    while (w->is_clean && w->todo.len)
-        walk_from(w, w->todo.data[--w->todo.len]);
+    while (w->is_clean && w->pending.len)
+        walk_from(w, w->pending.data[--w->pending.len]);
     return w->is_clean && w->steps.len;
 }
 
@@ -205,7 +205,7 @@ static void take_walk(struct walk *w)
 static void walk_fini(struct walk *w)
 {
     VEC_FREE(&w->steps);
-    VEC_FREE(&w->todo);
+    VEC_FREE(&w->pending);
     map_fini(&w->places);
 }
 
@@ -322,8 +322,8 @@ static bool is_candidate(const struct gaps *g, const struct gap *gap, uint64_t a
 
 static void follow_certain(struct gaps *g)
 {
-    while (g->todo.len) {
-        struct walk w = {.g = g, .start = g->todo.data[--g->todo.len]};
+    while (g->certain.len) {
+        struct walk w = {.g = g, .start = g->certain.data[--g->certain.len]};
         if (walk_all(&w))
             take_walk(&w);
         walk_fini(&w);

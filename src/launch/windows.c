@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Windows of the program's instruction stream: its copy that carries only the runtime takes them (wire.h, struct
- * wire_windows), this brings them back with addresses as in the original files. Code is where it was; the mappings come
- * from /proc. Sees the first thread of the first process only. */
+ * wire_windows), this brings them back with addresses as in the original files, and has slices of them chosen by the caller's
+ * planner while snapshots wait. Code is where it was; the mappings come from /proc. Sees the first thread of the first
+ * process only. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -38,7 +38,7 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     double branch_s;                                                 /* self, NAN unknown */
     double simulated_s;    /* what the simulated core alone says of ideal_s */
     double replayed_share; /* of ideal_s: in code that warm replays vouch for; 0 without --windows */
-    const char *ideal_method;                                        /* "simulated", "replayed", "both", NULL */
+    const char *ideal_method;                                        /* "simulated", "both" (corrected by replays), NULL */
     const char *actual_method;                                       /* "sampled", "probed", "both", NULL */
     double extra_cycles_per_memory_op;
     const char *bound_by; /* what limits the ideal: "chain", "load" (first-level latency), "unit NAME", "width", "front

@@ -18,7 +18,7 @@ struct insn *insn_at(const struct stream *s, uint64_t address)
     return map_get(&s->by_address, address, &place) && place ? &s->insns.data[place - 1] : NULL;
 }
 
-/* Waits, counts, random numbers, and what talks to the kernel or to other threads. */
+/* Calls of the kernel, traps, transactions: replays make none. */
 static bool is_barrier(const struct x86_insn *i)
 {
     return i->kind == X86_SYSCALL || i->kind == X86_INT || i->kind == X86_TRAP || i->kind == X86_XBEGIN;

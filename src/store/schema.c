@@ -122,7 +122,7 @@ static const struct store_column object_columns[] = {
     COLUMN(REAL, "branch_s", branch_s, "mispredicted branches; self"),
     COLUMN(REAL, "simulated_s", simulated_s, "what the simulated core alone says of ideal_s"),
     COLUMN(REAL, "replayed_share", replayed_share, "of ideal_s: in code that warm replays vouch for"),
-    COLUMN(TEXT, "ideal_method", ideal_method, "simulated, replayed or both"),
+    COLUMN(TEXT, "ideal_method", ideal_method, "simulated, or both: corrected by replays"),
     COLUMN(TEXT, "actual_method", actual_method, "sampled, probed or both"),
     COLUMN(REAL, "extra_cycles_per_memory_op", extra_cycles_per_memory_op, NULL),
     COLUMN(TEXT, "bound_by", bound_by, "what limits the ideal time"),
