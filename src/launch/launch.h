@@ -104,7 +104,7 @@ struct launch_window {
     uint32_t steps, slice_count;
     const struct wire_slice *slices; /* replayed, or not */
 };
-/* Chooses slices of a window that was just recorded, while the program runs: fills w->slice[window] and w->slice_count. */
+/* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and w->slice_count. */
 typedef void (*launch_plan)(struct wire_windows *w, uint32_t window);
 #define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))

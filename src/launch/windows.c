@@ -32,7 +32,7 @@ static struct wire_windows *open_file(struct scratch *f, const struct launch_opt
     return w;
 }
 
-/* ---- slices: the keeper waits for them while the program goes on ---- */
+/* ---- slices: keeper and program wait for them ---- */
 
 struct planner {
     pthread_t thread;

@@ -89,8 +89,8 @@ struct wire_samples {
 
 /* The window file: stretches of the instruction stream, each instruction with the general registers before it. The
  * executable's copy is the one that samples. A timer of the first thread's processor time makes, after a random interval, a
- * snapshot of the process by fork, which the program cannot wait for: the keeper. A second fork, the recorder, goes on
- * from there under the trap flag, notes what it executes until the window is full, and ends. Neither reaches anything
+ * snapshot of the process by fork, which no wait of the program's own sees: the keeper. The program stands still until that
+ * has ended. A second fork, the recorder, goes on from there under the trap flag, notes what it executes until the window is full, and ends. Neither reaches anything
  * outside itself: no system call, no open file, no memory that is shared. Both may go on for a moment after the program has
  * ended. Created and sized by the host.
  *
