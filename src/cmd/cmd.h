@@ -121,6 +121,11 @@ int cmd_place_check(const char *command, const char *path, const char *profile, 
 /* CMD_DONE, or after one line CMD_UNUSABLE (nothing can be written there) or CMD_FAILED. Frees text. */
 int cmd_place_write(const char *command, const char *path, struct strbuf *text);
 
+/* ---- report.c ---- */
+
+/* The text or JSON of mtool report on standard output, as the options say. Returns as cmd_print. */
+int cmd_report_print(const struct cmd_args *a, const struct prof_result *r);
+
 /* ---- main.c and one file per command ---- */
 #define COMMAND(id, name, arguments, least, most, flags, summary, text) int cmd_##id(const struct cmd_args *a);
 #include "cmd/commands.def"

@@ -34,7 +34,7 @@ static int write_html(const struct cmd_args *a, const struct prof_result *r)
     return cmd_place_write("report", a->html, &out);
 }
 
-static int print(const struct cmd_args *a, const struct prof_result *r)
+int cmd_report_print(const struct cmd_args *a, const struct prof_result *r)
 {
     const struct report_options o = {
         .top = a->top,
@@ -59,7 +59,7 @@ int cmd_report(const struct cmd_args *a)
     struct prof_result *r;
     if (check_html(a) < 0 || store_read(a->rest[0], &r) < 0)
         return CMD_UNUSABLE;
-    int rc = a->html ? write_html(a, r) : print(a, r);
+    int rc = a->html ? write_html(a, r) : cmd_report_print(a, r);
     prof_result_free(r);
     return rc;
 }

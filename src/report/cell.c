@@ -139,6 +139,8 @@ void cell_put_head(struct strbuf *out, const char *safe, size_t width)
     str_puts(out, is_whole || width < 3 ? "" : "...");
 }
 
+void cell_put_tail(struct strbuf *out, const char *safe, size_t width) { str_puts(out, tail(safe, width)); }
+
 void cell_put_left(struct strbuf *out, const char *safe, size_t width)
 {
     size_t begin = out->len;

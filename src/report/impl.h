@@ -25,6 +25,7 @@ size_t cell_width(const char *safe); /* columns on a terminal */
 /* `safe` in at most `width` columns; what does not fit goes from its middle, for "...". */
 void cell_put_short(struct strbuf *out, const char *safe, size_t width);
 void cell_put_head(struct strbuf *out, const char *safe, size_t width);  /* its end goes instead */
+void cell_put_tail(struct strbuf *out, const char *safe, size_t width);  /* its beginning, without a sign of it */
 void cell_put_left(struct strbuf *out, const char *safe, size_t width);  /* shortened, then filled with blanks */
 void cell_put_right(struct strbuf *out, const char *safe, size_t width); /* never shortened */
 

@@ -72,6 +72,13 @@ struct report_html_options {
     const char *source_path; /* a folder to look for source in besides where the profile says, NULL */
     const struct prof_warn_about *(*explain)(const char *id); /* of any warning, NULL unknown; may be NULL */
 };
+struct report_view_options {
+    const char *source_path; /* as above */
+    unsigned sort;           /* as in struct report_options */
+};
+/* view/view.c: the same in a full-screen terminal, until the user leaves. False: there is none, nothing was done. */
+bool report_view(const struct prof_result *r, const struct report_view_options *o);
+
 /* html/page.c: one page that needs nothing else. Reads the source files that the profile names. */
 void report_html(const struct prof_result *r, const struct report_html_options *o, struct strbuf *out);
 

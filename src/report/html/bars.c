@@ -7,8 +7,6 @@
 
 #define SCALE 1000.0 /* units of a bar */
 
-static double part(double s) { return isfinite(s) && s > 0 ? s : 0; }
-
 static void put_rect(struct html_page *p, const char *class, double from, double to, double most)
 {
     double x = fmin(from / most, 1) * SCALE, end = fmin(to / most, 1) * SCALE;
@@ -27,15 +25,15 @@ static void put_whisker(struct html_page *p, double at, const struct prof_interv
 
 static void put_label(struct html_page *p, double ideal, double branch, const struct prof_interval *memory)
 {
-    const char *m = html_interval(p, memory);
+    const char *m = tour_interval(&p->tour, memory);
     html_attribute(p, "aria-label",
-                   arena_printf(p->a, "ideal %s s, branches %s s, memory %s", html_seconds(p, ideal),
-                                html_seconds(p, branch), m ? m : "?"));
+                   arena_printf(p->a, "ideal %s s, branches %s s, memory %s", tour_seconds(&p->tour, ideal),
+                                tour_seconds(&p->tour, branch), m ? m : "?"));
 }
 
 void html_bar(struct html_page *p, double ideal, double branch, const struct prof_interval *memory, double most)
 {
-    double i = part(ideal), b = i + part(branch), m = b + part(memory->value);
+    double i = tour_part(ideal), b = i + tour_part(branch), m = b + tour_part(memory->value);
     html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
     put_label(p, ideal, branch, memory);
     html_puts(p, ">");
@@ -61,17 +59,6 @@ void html_legend(struct html_page *p)
     html_puts(p, "</p>\n");
 }
 
-static double longest(const struct html_page *p)
-{
-    double most = 0;
-    for (size_t k = 0; k < p->shown; k++) {
-        const struct prof_object *o = p->rows.objects[k];
-        double parts = part(o->ideal_s.value) + part(o->branch_s), all = parts + part(o->memory_s.value);
-        most = fmax(most, fmax(all, fmin(parts + part(o->memory_s.high), 1.3 * all)));
-    }
-    return most;
-}
-
 static void put_figure(struct html_page *p, const char *class, const char *text)
 {
     str_printf(p->out, "<td class=\"%s\">", class);
@@ -81,22 +68,22 @@ static void put_figure(struct html_page *p, const char *class, const char *text)
 
 static void put_row(struct html_page *p, size_t row, double most)
 {
-    const struct prof_object *o = p->rows.objects[row];
+    const struct prof_object *o = p->tour.rows.objects[row];
     str_printf(p->out, "<tr%s><td class=\"n wide\">%zu</td><th scope=\"row\"><a class=\"pick\" href=\"#o%zu\"",
                o->is_significant ? "" : " class=\"dim\"", row + 1, row);
     html_attribute(p, "title", o->is_significant ? "open it" : "cannot be told from none; open it");
     html_puts(p, ">");
-    html_text(p, html_name(p, o));
+    html_text(p, tour_name(&p->tour, o));
     str_printf(p->out, "</a><small>%s ", prof_kind_name[o->kind]);
-    html_text(p, html_place(p, o));
+    html_text(p, tour_place(&p->tour, o));
     html_puts(p, "</small></th><td class=\"barcell\">");
     html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, most);
     html_puts(p, "</td>");
-    put_figure(p, "n strong", html_seconds(p, o->memory_s.value));
-    put_figure(p, "n mid", figure_interval(p->a, &o->memory_s, p->decimals));
-    put_figure(p, "n wide", html_seconds(p, o->actual_s.value));
-    put_figure(p, "n wide", html_seconds(p, o->ideal_s.value));
-    put_figure(p, "n wide", html_seconds(p, o->branch_s));
+    put_figure(p, "n strong", tour_seconds(&p->tour, o->memory_s.value));
+    put_figure(p, "n mid", figure_interval(p->a, &o->memory_s, p->tour.decimals));
+    put_figure(p, "n wide", tour_seconds(&p->tour, o->actual_s.value));
+    put_figure(p, "n wide", tour_seconds(&p->tour, o->ideal_s.value));
+    put_figure(p, "n wide", tour_seconds(&p->tour, o->branch_s));
     put_figure(p, "n wide", figure_percent(p->a, overhead_of(o)));
     put_figure(p, "n wide", figure_percent(p->a, o->memory_share));
     html_puts(p, "</tr>\n");
@@ -122,22 +109,22 @@ static void put_head(struct html_page *p)
 
 static void put_others(struct html_page *p)
 {
-    size_t more = p->rows.count - p->shown, significant = 0;
+    size_t more = p->tour.rows.count - p->tour.shown, significant = 0;
     double memory = 0;
-    for (size_t k = p->shown; k < p->rows.count; k++) {
-        const struct prof_object *o = p->rows.objects[k];
+    for (size_t k = p->tour.shown; k < p->tour.rows.count; k++) {
+        const struct prof_object *o = p->tour.rows.objects[k];
         significant += o->is_significant;
         memory += isfinite(o->memory_s.value) ? o->memory_s.value : 0;
     }
     if (more)
         str_printf(p->out, "<p>%zu more, which lost little or nothing, have no row: together %s s, %zu of them significant (<code>mtool report --all</code> lists them).</p>\n",
-                   more, html_seconds(p, memory), significant);
+                   more, tour_seconds(&p->tour, memory), significant);
 }
 
 void html_histogram(struct html_page *p)
 {
     html_puts(p, "<section id=\"histogram\" aria-labelledby=\"h-histogram\"><h2 id=\"h-histogram\">Where memory costs time</h2>\n");
-    if (!p->shown) {
+    if (!p->tour.shown) {
         html_puts(p, "<p>No loop or procedure was timed: only counts are in this profile. <code>mtool run</code> takes times too.</p></section>\n");
         return;
     }
@@ -145,8 +132,8 @@ void html_histogram(struct html_page *p)
                  "of their own. Faint rows cannot be told from no loss. Arrow keys move from row to row.</p>\n");
     html_legend(p);
     put_head(p);
-    double most = longest(p);
-    for (size_t row = 0; row < p->shown; row++)
+    double most = tour_longest(&p->tour);
+    for (size_t row = 0; row < p->tour.shown; row++)
         put_row(p, row, most);
     html_puts(p, "</tbody></table>\n");
     put_others(p);

@@ -6,21 +6,18 @@
 #ifndef MTOOL_REPORT_HTML_H
 #define MTOOL_REPORT_HTML_H
 
-#include "report/impl.h"
-#include "report/source.h"
+#include "report/tour.h"
 
 enum { /* so that the page of a large program stays below 3 MB and opens at once */
     HTML_OBJECTS = 100,        /* that have a bar and a section of their own */
     HTML_SOURCE_BYTES = 1600000, /* of the page, for source; further objects say where theirs is */
     HTML_SOURCE_LINES = 200,   /* of one object */
-    HTML_SOURCE_AROUND = 12,   /* lines before and after an object whose procedure is too long */
     HTML_COLUMNS = 240,        /* of a source line */
     HTML_DEPTH = 12,           /* of the loop tree */
     HTML_REFUSED = 200,        /* rows of what was not counted */
     HTML_REFUSED_FIRST = 8,    /* of them those that are seen at once */
     HTML_MODULES = 200,
-    HTML_PROCESSES = 200,
-    HTML_NAME = 90             /* columns of a name in a table; the whole one is in the object's INFO */
+    HTML_PROCESSES = 200
 };
 
 struct html_page {
@@ -28,14 +25,7 @@ struct html_page {
     const struct report_html_options *o;
     struct strbuf *out;
     struct arena *a;
-    struct row_set rows;      /* all objects, worst first */
-    size_t shown;             /* of them those with a section */
-    struct map row_of;        /* id -> index in rows */
-    int decimals;             /* of seconds */
-    double whole_memory_s;    /* of the program, NAN unknown */
-    uint64_t samples;         /* of all lines */
-    const struct prof_line **lines; /* by file and line */
-    VEC(const struct source *) sources; /* each file that was looked for, once */
+    struct tour tour;
     size_t source_bytes; /* of the page so far */
 };
 
@@ -45,13 +35,6 @@ void html_text(struct html_page *p, const char *text); /* "?" for NULL */
 void html_attribute(struct html_page *p, const char *name, const char *text);
 void html_puts(struct html_page *p, const char *markup); /* ours, as it is */
 void html_term(struct html_page *p, const char *id, const char *word); /* a link to the glossary */
-const char *html_seconds(struct html_page *p, double s);
-/* "0.340 (0.310..0.370)"; the value alone where no interval is known. */
-const char *html_interval(struct html_page *p, const struct prof_interval *s);
-const char *html_percent_interval(struct html_page *p, const struct prof_interval *fraction);
-struct prof_interval html_scaled(const struct prof_interval *i, double factor);
-const char *html_name(struct html_page *p, const struct prof_object *o);  /* brief */
-const char *html_place(struct html_page *p, const struct prof_object *o); /* "gather.c:12-15" */
 /* A row of two cells: the term with a link if `id` is one, and a text. Left out if the text is NULL. */
 void html_fact(struct html_page *p, const char *id, const char *word, const char *text);
 void html_fact_count(struct html_page *p, const char *id, const char *word, uint64_t n); /* left out if unknown */
@@ -70,6 +53,5 @@ void html_details(struct html_page *p);                /* detail.c: a section fo
 void html_tree(struct html_page *p);                   /* tree.c */
 void html_rest(struct html_page *p);                   /* rest.c: warnings, what was not counted, modules, glossary */
 void html_source(struct html_page *p, size_t row);     /* source.c: the lines around an object, its own marked */
-void html_source_fini(struct html_page *p);
 
 #endif

@@ -11,8 +11,8 @@ static void put_time(struct html_page *p, const char *id, const char *word, cons
         return;
     html_puts(p, "<tr><th scope=\"row\">");
     html_term(p, id, word);
-    str_printf(p->out, "</th><td class=\"n strong\">%s</td><td class=\"n\">%s</td><td>", html_seconds(p, s->value),
-               figure_interval(p->a, s, p->decimals));
+    str_printf(p->out, "</th><td class=\"n strong\">%s</td><td class=\"n\">%s</td><td>", tour_seconds(&p->tour, s->value),
+               figure_interval(p->a, s, p->tour.decimals));
     html_text(p, note ? note : "");
     html_puts(p, "</td></tr>\n");
 }
@@ -26,14 +26,14 @@ static const char *predicted_note(struct html_page *p)
 
 static const char *overhead_note(struct html_page *p)
 {
-    const char *percent = html_percent_interval(p, &p->r->overhead);
+    const char *percent = tour_percent_interval(&p->tour, &p->r->overhead);
     return percent ? arena_printf(p->a, "%s of predicted", percent) : NULL;
 }
 
 static void put_times(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = html_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = tour_scaled(&r->overhead, r->predicted_user_s.value);
     if (!isfinite(r->predicted_user_s.value) && !isfinite(r->actual_user_s.value))
         return;
     html_puts(p, "<table class=\"times\"><caption class=\"vh\">Predicted and measured time</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">seconds</th>"
@@ -52,7 +52,7 @@ static void put_times(struct html_page *p)
 static void put_whole_bar(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = html_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = tour_scaled(&r->overhead, r->predicted_user_s.value);
     double branch = isfinite(r->branch_user_s.value) ? r->branch_user_s.value : 0, ideal = r->predicted_user_s.value - branch;
     if (!isfinite(ideal) || !isfinite(memory.value))
         return;
@@ -84,16 +84,6 @@ static void put_coverage(struct html_page *p)
     if (r->warning_count)
         str_printf(p->out, "<li class=\"warned\"><a href=\"#warnings\">%zu warning%s</a></li>\n", r->warning_count, r->warning_count > 1 ? "s" : "");
     html_puts(p, "</ul>\n");
-}
-
-static const char *command_line(struct html_page *p)
-{
-    struct strbuf s = {0};
-    for (const char **w = p->r->command; w && *w; w++)
-        str_printf(&s, "%s%s", s.len ? " " : "", **w ? *w : "''");
-    const char *line = s.len ? arena_strdup(p->a, s.data) : p->r->program;
-    str_free(&s);
-    return line;
 }
 
 static const char *clock_text(struct html_page *p)
@@ -139,14 +129,14 @@ static void put_facts(struct html_page *p)
     html_fact(p, NULL, "its self-test", model_error(p));
     html_fact(p, "replayed", "ideal time replayed", isfinite(r->replayed_share) ? figure_percent(p->a, r->replayed_share) : NULL);
     html_fact(p, "simulated", "ideal time simulated",
-              isfinite(r->simulated_user_s) ? arena_printf(p->a, "%s s of counted code", html_seconds(p, r->simulated_user_s)) : NULL);
+              isfinite(r->simulated_user_s) ? arena_printf(p->a, "%s s of counted code", tour_seconds(&p->tour, r->simulated_user_s)) : NULL);
     html_puts(p, "</dl></details>\n");
 }
 
 void html_overview(struct html_page *p)
 {
     html_puts(p, "<section id=\"overview\" aria-labelledby=\"h-overview\"><h2 id=\"h-overview\">Overview</h2>\n<p class=\"command\"><code>");
-    html_text(p, command_line(p));
+    html_text(p, tour_command(&p->tour));
     html_puts(p, "</code>");
     if (p->r->machine.cpu) {
         html_puts(p, "<br/><small>on ");

@@ -70,7 +70,7 @@ static void put_refused_rows(struct html_page *p, const char *label, size_t firs
         const struct prof_refused *f = &p->r->refused[i];
         html_puts(p, "<tr>");
         put_cell(p, "n", figure_percent(p->a, f->time_share));
-        put_cell(p, "", f->function ? html_name(p, &(struct prof_object){.function = f->function}) : "all of it");
+        put_cell(p, "", f->function ? tour_name(&p->tour, &(struct prof_object){.function = f->function}) : "all of it");
         put_cell(p, "", module_name(f->module));
         put_cell(p, "", f->reason);
         html_puts(p, "</tr>\n");

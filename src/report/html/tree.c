@@ -18,8 +18,8 @@ struct tree {
 static size_t parent_row(const struct html_page *p, size_t row)
 {
     uint64_t up;
-    uint32_t id = p->rows.objects[row]->parent;
-    return id != ID_NONE && map_get(&p->row_of, id, &up) && up != row ? (size_t)up : SIZE_MAX;
+    uint32_t id = p->tour.rows.objects[row]->parent;
+    return id != ID_NONE && map_get(&p->tour.row_of, id, &up) && up != row ? (size_t)up : SIZE_MAX;
 }
 
 static double size_of(const struct prof_object *o)
@@ -32,13 +32,13 @@ static int compare_roots(const void *x, const void *y, void *page)
 {
     const struct html_page *p = page;
     const uint32_t *a = x, *b = y;
-    double sa = size_of(p->rows.objects[*a]), sb = size_of(p->rows.objects[*b]);
+    double sa = size_of(p->tour.rows.objects[*a]), sb = size_of(p->tour.rows.objects[*b]);
     return sa != sb ? (sa > sb ? -1 : 1) : (*a > *b) - (*a < *b);
 }
 
 static void mark_shown(struct tree *t, const struct html_page *p)
 {
-    for (size_t row = 0; row < p->shown; row++)
+    for (size_t row = 0; row < p->tour.shown; row++)
         for (size_t up = row; up != SIZE_MAX && !t->is_shown[up]; up = parent_row(p, up))
             t->is_shown[up] = true;
 }
@@ -46,7 +46,7 @@ static void mark_shown(struct tree *t, const struct html_page *p)
 /* From the last row to the first, so that each list of children begins with the worst. */
 static void tree_init(struct tree *t, struct html_page *p)
 {
-    size_t n = p->rows.count;
+    size_t n = p->tour.rows.count;
     *t = (struct tree){.page = p, .first = ARENA_ARRAY(p->a, uint32_t, n + 1), .next = ARENA_ARRAY(p->a, uint32_t, n + 1),
                        .roots = ARENA_ARRAY(p->a, uint32_t, n + 1), .is_shown = ARENA_ARRAY(p->a, bool, n + 1)};
     mark_shown(t, p);
@@ -69,15 +69,15 @@ static void tree_init(struct tree *t, struct html_page *p)
 static void put_node(struct tree *t, uint32_t row, unsigned depth)
 {
     struct html_page *p = t->page;
-    const struct prof_object *o = p->rows.objects[row];
-    const char *incl = html_interval(p, &o->memory_incl_s), *self = html_interval(p, &o->memory_s);
+    const struct prof_object *o = p->tour.rows.objects[row];
+    const char *incl = tour_interval(&p->tour, &o->memory_incl_s), *self = tour_interval(&p->tour, &o->memory_s);
     html_puts(p, "<li>");
-    if (row < p->shown)
+    if (row < p->tour.shown)
         str_printf(p->out, "<a href=\"#o%u\">", row);
-    html_text(p, html_name(p, o));
-    html_puts(p, row < p->shown ? "</a>" : "");
+    html_text(p, tour_name(&p->tour, o));
+    html_puts(p, row < p->tour.shown ? "</a>" : "");
     str_printf(p->out, " <small>%s ", prof_kind_name[o->kind]);
-    html_text(p, html_place(p, o));
+    html_text(p, tour_place(&p->tour, o));
     str_printf(p->out, "</small> <span class=\"figures\"><b>%s</b>", incl ? incl : "?");
     if (t->first[row] != ID_NONE)
         str_printf(p->out, ", itself %s", self ? self : "?");

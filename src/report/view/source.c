@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The paper's text window: the whole source file of the chosen bottleneck, its lines marked, what was counted and
+ * sampled on each line beside them; above it what it loses. */
+#include "report/view/view.h"
+
+enum { MOST = 100000 }; /* lines */
+
+struct widths { /* columns of figures */
+    size_t samples, instructions, memory_ops, line;
+};
+
+static const char *samples_of(struct view *v, const struct prof_line *l)
+{
+    bool has = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
+    return has ? figure_percent(v->page_texts, (double)l->samples / (double)v->tour.samples) : "";
+}
+
+static const char *count_of(struct view *v, uint64_t n) { return n && n != PROF_UNKNOWN ? figure_count(v->page_texts, n) : ""; }
+
+enum { FIGURES_FROM = 50, INSTRUCTIONS_FROM = 100 }; /* columns of the screen */
+
+static struct widths widths_of(struct view *v, const char *file, uint32_t last)
+{
+    struct widths w = {strlen("samp"), strlen("instr"), strlen("mem ops"), strlen("line")};
+    for (size_t i = 0; i < v->tour.r->line_count; i++) {
+        const struct prof_line *l = v->tour.lines[i];
+        if (!l->file || strcmp(l->file, file) != 0 || l->line > last)
+            continue;
+        w.samples = max_u64(w.samples, strlen(samples_of(v, l)));
+        w.instructions = max_u64(w.instructions, strlen(count_of(v, l->instructions)));
+        w.memory_ops = max_u64(w.memory_ops, strlen(count_of(v, l->memory_ops)));
+    }
+    return w;
+}
+
+static const char *head_of(struct view *v, const struct widths *w, const char *samples, const char *instructions,
+                           const char *memory_ops, const char *line, char mark)
+{
+    unsigned columns = screen_columns(v->screen);
+    const char *head = "";
+    if (columns >= FIGURES_FROM)
+        head = arena_printf(v->page_texts, "%*s ", (int)w->samples, samples);
+    if (columns >= INSTRUCTIONS_FROM)
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->instructions, instructions);
+    if (columns >= FIGURES_FROM)
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->memory_ops, memory_ops);
+    return arena_printf(v->page_texts, "%s%*s %c", head, (int)w->line, line, mark);
+}
+
+static void add_line(struct view *v, const struct excerpt *x, const struct widths *w, uint32_t line)
+{
+    static const char marks[] = {[EXCERPT_OUTSIDE] = ' ', [EXCERPT_INNER] = ':', [EXCERPT_OWN] = '>'};
+    static const enum view_style line_styles[] = {
+        [EXCERPT_OUTSIDE] = STYLE_PLAIN, [EXCERPT_INNER] = STYLE_INNER, [EXCERPT_OWN] = STYLE_OWN};
+    const struct prof_line *l = tour_line(&v->tour, x->object->file, line);
+    enum excerpt_line b = excerpt_belongs(x, line);
+    const char *head = head_of(v, w, samples_of(v, l), count_of(v, l ? l->instructions : 0), count_of(v, l ? l->memory_ops : 0),
+                               arena_printf(v->page_texts, "%u", line), marks[b]);
+    if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
+        v->first_own = v->lines.len;
+    view_add(v, line_styles[b], head, source_line(v->page_texts, x->source, line));
+}
+
+static void add_source(struct view *v, const struct excerpt *x)
+{
+    uint32_t last = (uint32_t)min_u64(x->source->line_count, MOST);
+    struct widths w = widths_of(v, x->object->file, last);
+    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "instr", "mem ops", "line", ' '), cell_safe(v->page_texts, x->source->path));
+    for (uint32_t line = 1; line <= last; line++)
+        add_line(v, x, &w, line);
+}
+
+/* Lines of a procedure may all be those of its loops: then the page begins with the first of these. */
+static size_t first_marked(const struct view *v)
+{
+    for (size_t i = 0; i < v->lines.len; i++)
+        if (v->lines.data[i].style == STYLE_INNER)
+            return i;
+    return 0;
+}
+
+static void add_missing(struct view *v, const struct prof_object *o)
+{
+    if (!o->module)
+        return;
+    view_add(v, STYLE_PLAIN, "", "");
+    view_add_wrapped(v, STYLE_PLAIN, "Its instructions: ",
+                     arena_printf(v->page_texts, "objdump -d --start-address=0x%llx %s", (unsigned long long)o->address, o->module));
+}
+
+void source_build(struct view *v)
+{
+    const struct prof_object *o = view_object(v);
+    struct excerpt x;
+    v->tour.texts = v->page_texts;
+    excerpt_open(&v->tour, o, MOST, &x);
+    const char *problem = excerpt_problem(&v->tour, &x);
+    if (problem)
+        view_add_wrapped(v, STYLE_HEAD, "", problem);
+    if (x.state == EXCERPT_FOUND)
+        add_source(v, &x);
+    else
+        add_missing(v, o);
+    excerpt_close(&x);
+    if (v->first_own == SIZE_MAX)
+        v->first_own = first_marked(v);
+}
+
+/* ---- above it ---- */
+
+/* "memory 0.340 s (0.310..0.370), 87% (79%..95%) of the whole overhead", then what each operation costs more. */
+static void put_facts(struct view *v, const struct prof_object *o, const char *lines[2])
+{
+    struct facts f;
+    facts_top(&v->tour, o, &f);
+    for (size_t i = 0; i < f.count; i++) {
+        const struct fact *x = &f.list[i];
+        bool is_word_first = x->term && strcmp(x->term, "extra") != 0;
+        const char *word = x->term && strcmp(x->term, "memory") == 0 ? "memory" : x->word, **line = &lines[i >= 2];
+        *line = arena_printf(v->frame, "%s%s%s %s", *line, **line ? ", " : "", is_word_first ? word : x->text,
+                             is_word_first ? x->text : word);
+    }
+}
+
+unsigned source_height_of_top(const struct view *v)
+{
+    const struct prof_object *o = view_object(v);
+    return o && o->is_significant ? 3 : 4;
+}
+
+void source_paint_top(struct view *v)
+{
+    const struct prof_object *o = view_object(v);
+    const char *lines[3] = {"", "", o->is_significant ? "" : "no loss that can be told from none"};
+    put_facts(v, o, lines);
+    view_put(v, 0, STYLE_TITLE,
+               arena_printf(v->frame, "%zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),
+                            prof_kind_name[o->kind], tour_place(&v->tour, o)));
+    for (unsigned i = 0; i + 1 < source_height_of_top(v); i++)
+        view_put(v, 1 + i, STYLE_HEAD, lines[i]);
+}
