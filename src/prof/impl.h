@@ -129,6 +129,13 @@ void places_close(struct join *j);
 /* Source file, lines and, for a loop that was inlined, the function of an object whose address is set. Loop ID_NONE:
  * the procedure. Leaves all as it is where nothing is known. */
 void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint32_t loop, struct prof_object *o);
+/* Different lines of source that `blocks` (of one function) come from, code inlined deeper than their common scope at the line
+ * where it was inlined; and the first and last of them in the file of the first block. 0: not known. */
+struct place_lines {
+    const char *file;
+    uint32_t count, first, last;
+};
+struct place_lines places_of_blocks(struct join *j, struct join_module *m, const uint32_t *blocks, size_t count);
 void places_sum_lines(struct join *j); /* the rows by source line */
 
 /* ---- objects.c ---- */
@@ -136,6 +143,9 @@ void places_sum_lines(struct join *j); /* the rows by source line */
 uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_t func, uint32_t loop);
 void objects_build(
     struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
+
+/* ---- select.c ---- */
+void select_build(struct join *j); /* needs the objects; fills candidates */
 
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */

@@ -184,6 +184,12 @@ static void order(struct join *j)
         if (o->parent != ID_NONE)
             o->parent = moved[o->parent];
     }
+    for (uint32_t l = 0; l < j->loop_count; l++)
+        if (j->loops[l].object != ID_NONE)
+            j->loops[l].object = moved[j->loops[l].object];
+    for (uint32_t f = 0; f < j->func_count; f++)
+        if (j->funcs[f].object != ID_NONE)
+            j->funcs[f].object = moved[j->funcs[f].object];
 }
 
 static bool disagrees(const struct prof_object *o, double all)

@@ -74,6 +74,19 @@ static void widen(struct lines *lines, struct region *r, uint64_t lo, uint64_t h
     }
 }
 
+/* Innermost scope that holds the block and `frame`. */
+static uint32_t frame_with_block(struct join_module *m, const struct scopes *s, const struct cfg_block *b, uint32_t frame)
+{
+    struct line_row row;
+    for (uint64_t at = b->addr; at < b->addr + b->size; at = max_u64(at + 1, row.hi)) {
+        row.hi = 0;
+        uint32_t scope = lines_at(m->lines, at, &row) && row.line ? scope_at(s, at) : ID_NONE;
+        if (scope != ID_NONE)
+            frame = frame == ID_NONE ? scope : common(s, frame, scope);
+    }
+    return frame;
+}
+
 static uint32_t frame_of_loop(struct join_module *m, const struct scopes *s, uint32_t loop)
 {
     const struct cfg *c = m->cfg;
@@ -81,13 +94,8 @@ static uint32_t frame_of_loop(struct join_module *m, const struct scopes *s, uin
     uint32_t frame = ID_NONE;
     for (uint32_t i = 0; i < l->member_count && frame != 0; i++) {
         const struct cfg_block *b = &c->blocks.data[c->loop_members.data[l->member_first + i]];
-        struct line_row row;
-        for (uint64_t at = b->addr; b->loop == loop && at < b->addr + b->size; at = max_u64(at + 1, row.hi)) {
-            row.hi = 0;
-            uint32_t scope = lines_at(m->lines, at, &row) && row.line ? scope_at(s, at) : ID_NONE;
-            if (scope != ID_NONE)
-                frame = frame == ID_NONE ? scope : common(s, frame, scope);
-        }
+        if (b->loop == loop)
+            frame = frame_with_block(m, s, b, frame);
     }
     return frame == ID_NONE ? 0 : frame;
 }
@@ -124,6 +132,50 @@ void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint
     o->line_first = r.first, o->line_last = r.last;
     if (r.frame && r.scopes->scopes[r.frame].name)
         o->function = arena_printf(j->r->arena, "%s (inlined in %s)", r.scopes->scopes[r.frame].name, o->function);
+}
+
+struct line_set { /* of one file: what the first line is in */
+    struct region region;
+    struct map seen;
+};
+
+static void note_lines(struct join_module *m, struct line_set *set, const struct cfg_block *b)
+{
+    struct region *r = &set->region;
+    struct line_row row;
+    for (uint64_t at = b->addr; at < b->addr + b->size; at = max_u64(at + 1, row.hi)) {
+        row.hi = 0;
+        if (!lines_at(m->lines, at, &row) || row.line == 0 || (r->scopes && !place_in(r->scopes, r->frame, &row)))
+            continue;
+        if (r->file == ID_NONE)
+            r->file = row.file;
+        map_put(&set->seen, (uint64_t)row.file << 32 | row.line, 1);
+        if (row.file != r->file || row.line == 0)
+            continue;
+        r->first = r->first ? (uint32_t)min_u64(r->first, row.line) : row.line;
+        r->last = (uint32_t)max_u64(r->last, row.line);
+    }
+}
+
+struct place_lines places_of_blocks(struct join *j, struct join_module *m, const uint32_t *blocks, size_t count)
+{
+    struct place_lines out = {0};
+    struct line_set set = {.region.file = ID_NONE};
+    if (!m->lines || !count)
+        return out;
+    const struct cfg_block *all = m->cfg->blocks.data;
+    set.region.scopes = scopes_of(m->scopes, all[blocks[0]].addr);
+    if (set.region.scopes && set.region.scopes->span_count == 0)
+        set.region.scopes = NULL;
+    uint32_t frame = ID_NONE;
+    for (size_t i = 0; set.region.scopes && i < count && frame != 0; i++)
+        frame = frame_with_block(m, set.region.scopes, &all[blocks[i]], frame);
+    set.region.frame = frame == ID_NONE ? 0 : frame;
+    for (size_t i = 0; i < count; i++)
+        note_lines(m, &set, &all[blocks[i]]);
+    out = (struct place_lines){join_file_name(j, set.region.file), (uint32_t)set.seen.len, set.region.first, set.region.last};
+    map_fini(&set.seen);
+    return out;
 }
 
 struct line_sums {

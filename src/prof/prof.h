@@ -48,6 +48,46 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     bool is_significant; /* memory_s.low above 0, and 10 samples at least */
 };
 
+enum prof_verdict { /* of the selection; see doc/design.md */
+    PROF_TAKEN,   /* to be probed: timable and estimable */
+    PROF_SAMPLED, /* measured by samples only: the reason says why it is not probed */
+    PROF_COVERED, /* objects inside of it that are taken hold its memory operations */
+    PROF_DROPPED, /* it holds too little */
+    PROF_VERDICT_COUNT
+};
+extern const char *const prof_verdict_name[PROF_VERDICT_COUNT];
+enum prof_estimable { /* why what it calls can be estimated */
+    PROF_ESTIMABLE_NOT,
+    PROF_ESTIMABLE_LEAF,       /* it calls nothing */
+    PROF_ESTIMABLE_ALONE,      /* Tot = TDES: what it calls works for it alone */
+    PROF_ESTIMABLE_CONSTANT,   /* the rest of what it calls takes the same time each time */
+    PROF_ESTIMABLE_MOST,       /* the rest is called by it 98 times in 100 */
+    PROF_ESTIMABLE_NEGLIGIBLE, /* the rest takes no time to speak of */
+    PROF_ESTIMABLE_COUNT
+};
+extern const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT];
+
+struct prof_candidate { /* a loop, procedure or piece that was considered for probes. Figures are of all that is done in it and
+                           on its behalf, unless they say own: those are without inner loops and callees */
+    enum prof_kind kind;
+    const char *module, *function;
+    uint64_t address, address_end; /* loop header, entry or first byte; pieces: the byte behind the last, else 0 */
+    const char *file;
+    uint32_t line_first, line_last;
+    uint32_t object; /* id of the loop or procedure in objects, of a piece that of what it is a piece of; ID_NONE */
+    uint32_t depth;
+    uint64_t entries;
+    uint64_t memory_ops; /* with inner loops, without callees: what is measured by measuring it */
+    uint64_t own_instructions, own_lines; /* in the file, executed; lines 0 unknown */
+    uint32_t pieces;     /* that its own code was cut into; 0: it is small enough */
+    double memory_ops_all, ideal_s, time_s; /* expected, from samples or else from the ideal time */
+    double probe_s;      /* that probes of it would cost */
+    double tot, tdes;
+    enum prof_estimable estimable;
+    enum prof_verdict verdict;
+    const char *reason; /* of the verdict, in words */
+};
+
 struct prof_refused { /* not counted: a function, or a whole module with function NULL */
     const char *module, *function, *reason;
     uint64_t address;
@@ -134,6 +174,8 @@ struct prof_result {
     } coverage;
     struct prof_object *objects; /* in order of memory_s, largest first */
     size_t object_count;
+    struct prof_candidate *candidates; /* procedure by procedure, most memory operations first; inner loops before outer ones */
+    size_t candidate_count;
     struct prof_module *modules;
     size_t module_count;
     struct prof_refused *refused; /* in order of time_share; every function left alone, executed or not */
@@ -193,6 +235,7 @@ struct prof_input {
     const struct machine *machine; /* NULL: counts only */
     double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
     bool want_blocks;              /* fill blocks and edges too */
+    double probe_s;                /* what a pair of probes costs; 0: 40 ns */
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };

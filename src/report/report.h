@@ -32,6 +32,9 @@ void report_json(const struct prof_result *r, struct strbuf *out);
 /* json.c: schema mtool-count-1, of `mtool dump counts --json`. */
 void report_counts_json(const struct prof_result *r, struct strbuf *out);
 void report_counts_text(const struct prof_result *r, struct strbuf *out);
+/* candidates.c: the selection, and schema mtool-objects-1 of `mtool dump objects --json`. */
+void report_candidates_text(const struct prof_result *r, struct strbuf *out);
+void report_candidates_json(const struct prof_result *r, struct strbuf *out);
 /* diff.c; paths: of the two profiles, for people. */
 void report_diff(const struct prof_diff *d, const char *const paths[2], const struct report_options *o, struct strbuf *out);
 void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions, size_t count,

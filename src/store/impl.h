@@ -25,6 +25,8 @@ enum store_kind {
     STORE_REAL,     /* double; NAN is NULL */
     STORE_BOOL,     /* bool, 0 or 1 */
     STORE_OBJECT,   /* enum prof_kind, kept by name */
+    STORE_VERDICT,  /* enum prof_verdict, likewise */
+    STORE_ESTIMABLE, /* enum prof_estimable, likewise */
     STORE_FUNCTION, /* const char *, kept as the id of a row of table function */
     STORE_SOURCE,   /* const char *, kept as the id of a row of table source */
     STORE_KIND_COUNT
@@ -44,6 +46,7 @@ enum store_table_id {
     STORE_ARGUMENT,  /* const char * */
     STORE_MODULE,    /* struct prof_module */
     STORE_OBJECTS,   /* struct prof_object */
+    STORE_CANDIDATE, /* struct prof_candidate */
     STORE_REFUSED,   /* struct prof_refused */
     STORE_PROCESS,   /* struct prof_process */
     STORE_LINES,     /* struct prof_line */

@@ -65,12 +65,13 @@ static bool read_bool(const struct cell *c, bool *field)
     return true;
 }
 
-static bool read_kind(const struct cell *c, enum prof_kind *field)
+/* A word that stands for a number; the enums are all of that size. */
+static bool read_word(const struct cell *c, const char *const *words, unsigned count, unsigned *field)
 {
     const char *text = (const char *)sqlite3_column_text(c->st, c->index);
-    for (unsigned i = 0; text && i < PROF_KIND_COUNT; i++) {
-        if (strcmp(text, prof_kind_name[i]) == 0) {
-            *field = (enum prof_kind)i;
+    for (unsigned i = 0; text && i < count; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *field = i;
             return true;
         }
     }
@@ -111,7 +112,11 @@ static bool read_column(const struct cell *c, const struct store_column *column,
     case STORE_BOOL:
         return read_bool(c, field);
     case STORE_OBJECT:
-        return read_kind(c, field);
+        return read_word(c, prof_kind_name, PROF_KIND_COUNT, field);
+    case STORE_VERDICT:
+        return read_word(c, prof_verdict_name, PROF_VERDICT_COUNT, field);
+    case STORE_ESTIMABLE:
+        return read_word(c, prof_estimable_name, PROF_ESTIMABLE_COUNT, field);
     case STORE_FUNCTION:
         return read_interned(c, r->functions, r->function_count, field);
     case STORE_SOURCE:
@@ -220,6 +225,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_ARGUMENT, &x->command, &arguments);
     rc = rc ? rc : read_rows(r, STORE_MODULE, &x->modules, &x->module_count);
     rc = rc ? rc : read_rows(r, STORE_OBJECTS, &x->objects, &x->object_count);
+    rc = rc ? rc : read_rows(r, STORE_CANDIDATE, &x->candidates, &x->candidate_count);
     rc = rc ? rc : read_rows(r, STORE_REFUSED, &x->refused, &x->refused_count);
     rc = rc ? rc : read_rows(r, STORE_PROCESS, &x->process, &x->process_count);
     rc = rc ? rc : read_rows(r, STORE_LINES, &x->lines, &x->line_count);

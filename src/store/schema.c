@@ -34,6 +34,8 @@ const char *const store_sql_type[STORE_KIND_COUNT] = {
     [STORE_REAL] = "REAL",
     [STORE_BOOL] = "INTEGER",
     [STORE_OBJECT] = "TEXT",
+    [STORE_VERDICT] = "TEXT",
+    [STORE_ESTIMABLE] = "TEXT",
     [STORE_FUNCTION] = "INTEGER REFERENCES function(id)",
     [STORE_SOURCE] = "INTEGER REFERENCES source(id)",
 };
@@ -132,6 +134,36 @@ static const struct store_column object_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_candidate
+static const struct store_column candidate_columns[] = {
+    NUMBER("procedure by procedure, most memory operations first; inner loops before outer ones"),
+    COLUMN(OBJECT, "kind", kind, "loop, procedure or piece"),
+    COLUMN(TEXT, "module", module, NULL),
+    COLUMN(TEXT, "function", function, NULL),
+    COLUMN(ADDRESS, "address", address, "loop header, entry or first byte"),
+    COLUMN(ADDRESS, "address_end", address_end, "pieces: behind the last byte; 0 of others"),
+    COLUMN(TEXT, "file", file, NULL),
+    COLUMN(LINE, "line_first", line_first, NULL),
+    COLUMN(LINE, "line_last", line_last, NULL),
+    COLUMN(ID, "object", object, "object.id; of a piece: what it is a piece of"),
+    COLUMN(U32, "depth", depth, NULL),
+    COLUMN(U64, "entries", entries, NULL),
+    COLUMN(U64, "memory_ops", memory_ops, "with inner loops, without callees"),
+    COLUMN(U64, "own_instructions", own_instructions, "in the file, executed; without inner loops that are candidates"),
+    COLUMN(U64, "own_lines", own_lines, "likewise; 0: not known"),
+    COLUMN(U32, "pieces", pieces, "that its own code was cut into"),
+    COLUMN(REAL, "memory_ops_all", memory_ops_all, "with what is done on its behalf, as the next two"),
+    COLUMN(REAL, "ideal_s", ideal_s, "as if every access hit the first-level cache"),
+    COLUMN(REAL, "time_s", time_s, "expected: by samples, else ideal_s"),
+    COLUMN(REAL, "probe_s", probe_s, "what probes of it would cost"),
+    COLUMN(REAL, "tot", tot, "procedures that work for it, by share"),
+    COLUMN(REAL, "tdes", tdes, "procedures that work for it or others, itself too"),
+    COLUMN(ESTIMABLE, "estimable", estimable, "why its callees can be estimated; no: they cannot"),
+    COLUMN(VERDICT, "verdict", verdict, "taken, sampled, covered or dropped"),
+    COLUMN(TEXT, "reason", reason, "of the verdict"),
+};
+#undef ROW
+
 #define ROW struct prof_refused
 static const struct store_column refused_columns[] = {
     COLUMN(TEXT, "module", module, NULL),
@@ -211,6 +243,7 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_ARGUMENT] = TABLE(argument, const char *, "the command that was profiled"),
     [STORE_MODULE] = TABLE(module, struct prof_module, "executable and shared objects"),
     [STORE_OBJECTS] = TABLE(object, struct prof_object, "loops, procedures and pieces of them"),
+    [STORE_CANDIDATE] = TABLE(candidate, struct prof_candidate, "loops, procedures and pieces considered for probes"),
     [STORE_REFUSED] = TABLE(refused, struct prof_refused, "what was not counted, and why"),
     [STORE_PROCESS] = TABLE(process, struct prof_process, "each process, with --follow"),
     [STORE_LINES] = TABLE(line, struct prof_line, "source lines"),

@@ -245,6 +245,12 @@ static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct 
     case STORE_OBJECT:
         bind_text(st, i, prof_kind_name[*(const enum prof_kind *)field]);
         break;
+    case STORE_VERDICT:
+        bind_text(st, i, prof_verdict_name[*(const enum prof_verdict *)field]);
+        break;
+    case STORE_ESTIMABLE:
+        bind_text(st, i, prof_estimable_name[*(const enum prof_estimable *)field]);
+        break;
     case STORE_FUNCTION:
         bind_intern(st, i, &w->functions, *(const char *const *)field);
         break;
@@ -327,6 +333,7 @@ static int write_tables(struct writer *w, const struct prof_result *r)
     rc = rc ? rc : write_rows(w, STORE_ARGUMENT, r->command, argument_count(r));
     rc = rc ? rc : write_rows(w, STORE_MODULE, r->modules, r->module_count);
     rc = rc ? rc : write_rows(w, STORE_OBJECTS, r->objects, r->object_count);
+    rc = rc ? rc : write_rows(w, STORE_CANDIDATE, r->candidates, r->candidate_count);
     rc = rc ? rc : write_rows(w, STORE_REFUSED, r->refused, r->refused_count);
     rc = rc ? rc : write_rows(w, STORE_PROCESS, r->process, r->process_count);
     rc = rc ? rc : write_rows(w, STORE_LINES, r->lines, r->line_count);

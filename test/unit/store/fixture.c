@@ -144,6 +144,20 @@ static void set_refused(struct prof_result *r)
     r->refused_count = ARRAY_LEN(refused);
 }
 
+static void set_candidates(struct prof_result *r)
+{
+    static struct prof_candidate list[] = {
+        {.kind = PROF_LOOP, .module = "/usr/bin/gather", .function = "gather", .address = 0x1180, .file = "/home/u/gather.c", .line_first = 12,
+         .line_last = 15, .object = 0, .depth = 1, .entries = 70, .memory_ops = 123456, .own_instructions = 7, .own_lines = 3,
+         .memory_ops_all = 123456, .ideal_s = 0.2, .time_s = 0.6, .probe_s = 2.8e-6, .tot = 1, .tdes = 1,
+         .estimable = PROF_ESTIMABLE_LEAF, .verdict = PROF_TAKEN, .reason = "timable and estimable"},
+        {.kind = PROF_PIECE, .module = "/usr/bin/gather", .function = "main", .address = 0x1000, .address_end = 0x1100, .object = ID_NONE,
+         .entries = 1, .own_instructions = 399, .pieces = 2, .ideal_s = NAN, .time_s = NAN, .tot = 2.5, .tdes = 3,
+         .verdict = PROF_SAMPLED, .reason = "its time is not known"}};
+    r->candidates = list;
+    r->candidate_count = ARRAY_LEN(list);
+}
+
 static void set_processes(struct prof_result *r)
 {
     static struct prof_process processes[] = {{100, 99, "sh -c 'a; b'", false, 0, 4123456000, NULL},
@@ -176,6 +190,7 @@ static void make_typical(struct prof_result *r)
     set_modules(r);
     set_lines(r);
     set_counts(r);
+    set_candidates(r);
     set_refused(r);
 }
 
@@ -376,6 +391,35 @@ static const char *object_difference(const struct prof_object *a, const struct p
     return NULL;
 }
 
+static const char *candidate_difference(const struct prof_candidate *a, const struct prof_candidate *b)
+{
+    SAME(kind);
+    TEXT(module);
+    TEXT(function);
+    SAME(address);
+    SAME(address_end);
+    TEXT(file);
+    SAME(line_first);
+    SAME(line_last);
+    SAME(object);
+    SAME(depth);
+    SAME(entries);
+    SAME(memory_ops);
+    SAME(own_instructions);
+    SAME(own_lines);
+    SAME(pieces);
+    REAL(memory_ops_all);
+    REAL(ideal_s);
+    REAL(time_s);
+    REAL(probe_s);
+    REAL(tot);
+    REAL(tdes);
+    SAME(estimable);
+    SAME(verdict);
+    TEXT(reason);
+    return NULL;
+}
+
 static const char *refused_difference(const struct prof_refused *a, const struct prof_refused *b)
 {
     TEXT(module);
@@ -493,6 +537,7 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
         return name;
     LIST(objects, object_count, object_difference)
     LIST(modules, module_count, module_difference)
+    LIST(candidates, candidate_count, candidate_difference)
     LIST(refused, refused_count, refused_difference)
     LIST(lines, line_count, line_difference)
     LIST(blocks, block_count, block_difference)

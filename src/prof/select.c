@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * select: which m-objects are worth a probe (Goldberg and Hennessy 1990, Figure 1 and section 4), on exact counts. The
+ * procedures that hold the first 95 % of memory operations are searched: inner loops first, then outer ones, then the
+ * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
+ * whether what it calls can be estimated, and what follows. It measures nothing itself, and what is not taken is
+ * measured by samples all the same.
+ */
+#include "prof/graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define FIRST_SHARE 0.95     /* of all memory operations: what procedures must hold together */
+#define LEAST_SHARE 0.001    /* of all memory operations: less is no candidate */
+#define REST_SHARE 0.01      /* of its procedure's: less beside what inner objects measure is not worth an object */
+#define COST_SHARE 0.01      /* of an object's time, and of the program's: what probes may cost */
+#define GRAIN_S 0.001        /* less in all is not told from noise */
+#define PROBE_MEMORY_OPS 12  /* of a pair of probes */
+#define MEMORY_FACTOR 10     /* an object does so many times more */
+#define MOST_CALLS 0.98
+#define NEGLIGIBLE 0.01
+#define LINES_MOST 50        /* of an object's own code, else it is cut into pieces */
+#define INSNS_MOST 400
+#define PROBE_S 40e-9        /* where it was not measured */
+#define SAMPLES_LEAST 10     /* below, the ideal time is the better guess */
+#define PATH_BLOCKS_MOST 500
+
+struct region { /* blocks of one function */
+    uint32_t func, loop; /* ids of the cfg; loop ID_NONE: the procedure */
+    const uint32_t *blocks; /* executed ones, ascending */
+    size_t count;
+};
+
+struct selection {
+    struct join *j;
+    struct graph graph;
+    uint8_t *inside; /* by block of a module: of the region that is looked at */
+    VEC(struct prof_candidate) out;
+    VEC(double) worth; /* of each candidate: memory operations that no object inside of it measures */
+    double probe_s;
+};
+
+static double seconds_of(const struct join *j, const struct work *w)
+{
+    double ideal = j->cycles && j->core_hz > 0 ? w->cycles / j->core_hz : NAN;
+    bool is_sampled = j->samples_all && j->r->actual_user_s.value > 0 && (w->samples >= SAMPLES_LEAST || isnan(ideal));
+    return is_sampled ? w->samples / (double)j->samples_all * j->r->actual_user_s.value : ideal;
+}
+
+/* ---- what a region does itself ---- */
+
+static struct work own_work(const struct join *j, const struct join_module *m, const struct region *r)
+{
+    struct work w = {0};
+    for (size_t i = 0; i < r->count; i++) {
+        const struct cfg_block *b = &m->cfg->blocks.data[r->blocks[i]];
+        uint32_t n = m->block_base + r->blocks[i];
+        w.instructions += (double)j->counts[n] * b->insn_count;
+        w.memory_ops += (double)j->counts[n] * b->mem_ops;
+        w.samples += (double)j->samples[n];
+        w.cycles += j->cycles ? (double)j->counts[n] * (double)j->cycles[n] : 0;
+        w.cycles += j->branch_cycles ? (double)j->counts[n] * (double)j->branch_cycles[n] : 0;
+    }
+    return w;
+}
+
+static void mark(struct selection *s, const struct region *r, uint8_t what)
+{
+    for (size_t i = 0; i < r->count; i++)
+        s->inside[r->blocks[i]] = what;
+}
+
+/* ---- constant-time leaves ---- */
+
+struct path { /* instructions from a block to a way out of the function */
+    uint64_t shortest, longest;
+    uint8_t state; /* 0 not known, 1 being looked at, 2 known */
+};
+
+/* False: it goes round, or calls something. */
+static bool find_path(const struct cfg *c, const struct cfg_func *f, uint32_t b, struct path *paths)
+{
+    const struct cfg_block *block = &c->blocks.data[b];
+    struct path *p = &paths[b - f->block_first];
+    if (p->state)
+        return p->state == 2;
+    if (block->term == X86_CALL || block->term == X86_CALL_IND)
+        return false;
+    p->state = 1;
+    uint64_t shortest = UINT64_MAX, longest = 0;
+    for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++) {
+        uint32_t to = c->edges.data[e].to;
+        uint64_t least = 0, most = 0;
+        if (to != ID_NONE && c->blocks.data[to].func == block->func) {
+            if (!find_path(c, f, to, paths))
+                return false;
+            least = paths[to - f->block_first].shortest, most = paths[to - f->block_first].longest;
+        } else if (to != ID_NONE) {
+            return false; /* goes on elsewhere */
+        }
+        shortest = min_u64(shortest, least);
+        longest = max_u64(longest, most);
+    }
+    *p = (struct path){block->insn_count + (shortest == UINT64_MAX ? 0 : shortest), block->insn_count + longest, 2};
+    return true;
+}
+
+/* Loop-free, call-free, and each call executed as many instructions as the shortest or the longest way through has. */
+static bool is_constant(const struct join *j, uint32_t func)
+{
+    const struct join_module *m = NULL;
+    for (uint32_t i = 0; i < j->module_count; i++)
+        if (j->modules[i].cfg && j->modules[i].func_base <= func)
+            m = &j->modules[i];
+    const struct cfg_func *f = &m->cfg->funcs.data[func - m->func_base];
+    const struct join_func *jf = &j->funcs[func];
+    if (!jf->calls || f->block_count > PATH_BLOCKS_MOST)
+        return false;
+    struct path *paths = xmalloc(f->block_count * sizeof *paths);
+    bool is = find_path(m->cfg, f, f->block_first, paths) && (jf->incl.instructions == jf->calls * paths[0].shortest ||
+                                                              jf->incl.instructions == jf->calls * paths[0].longest);
+    free(paths);
+    return is;
+}
+
+/* ---- what it calls ---- */
+
+struct callee {
+    uint32_t node, func; /* func: the first procedure of it that is called */
+    double count;
+};
+struct callees {
+    VEC(struct callee) v;
+    double pointer_calls; /* to what is not known */
+    bool is_circle;       /* calls what leads back to itself */
+};
+
+static void gather_callees(const struct selection *s, const struct join_module *m, const struct region *r, bool whole_node,
+                           struct callees *out)
+{
+    const struct graph *g = &s->graph;
+    const struct graph_node *node = &g->nodes[g->node_of[m->func_base + r->func]];
+    struct map by_node = {0};
+    for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
+        const struct graph_arc *arc = &g->arcs[a];
+        bool is_own = arc->from == m->func_base + r->func && s->inside[arc->block - m->block_base];
+        if (arc->is_jump || (!whole_node && !is_own))
+            continue;
+        uint32_t to = g->node_of[arc->to];
+        uint64_t at;
+        if (!map_get(&by_node, to, &at)) {
+            at = out->v.len;
+            map_put(&by_node, to, at);
+            VEC_PUSH(&out->v, ((struct callee){to, arc->to, 0}));
+        }
+        out->v.data[at].count += arc->count;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        out->pointer_calls += (double)g->pointer_calls[m->block_base + r->blocks[i]];
+        out->is_circle |= g->circle_calls[m->block_base + r->blocks[i]] != 0;
+    }
+    map_fini(&by_node);
+}
+
+/* Work done on behalf of the region by what it calls; calls through pointers get their share of all such calls. */
+static void add_callees(const struct selection *s, const struct callees *c, struct work *all, double *tot)
+{
+    const struct graph *g = &s->graph;
+    for (size_t i = 0; i < c->v.len; i++) {
+        const struct graph_node *n = &g->nodes[c->v.data[i].node];
+        work_add(all, &n->all, c->v.data[i].count / n->entries);
+        *tot += n->tot * c->v.data[i].count / n->entries;
+    }
+    if (c->pointer_calls > 0)
+        work_add(all, &g->unknown_all, c->pointer_calls / fmax(g->pointer_calls_all, g->unknown_entries));
+}
+
+static const char *func_name(const struct selection *s, uint32_t func)
+{
+    for (uint32_t i = s->j->module_count; i-- > 0;) {
+        struct join_module *m = &s->j->modules[i];
+        if (m->cfg && m->func_base <= func)
+            return join_func_name(s->j, m, func - m->func_base);
+    }
+    return "?";
+}
+
+static double time_of_share(const struct selection *s, const struct graph_node *n, double calls)
+{
+    struct work w = {0};
+    work_add(&w, &n->all, calls / n->entries);
+    return seconds_of(s->j, &w);
+}
+
+/* How one callee that works for others too can be estimated all the same. */
+static enum prof_estimable estimate_callee(const struct selection *s, const struct callee *c, double time_s)
+{
+    const struct graph_node *n = &s->graph.nodes[c->node];
+    if (n->size == 1 && is_constant(s->j, c->func))
+        return PROF_ESTIMABLE_CONSTANT;
+    if (c->count >= MOST_CALLS * n->entries)
+        return PROF_ESTIMABLE_MOST;
+    return time_of_share(s, n, c->count) <= NEGLIGIBLE * time_s ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
+}
+
+static bool works_for_it_alone(struct selection *s, const struct callee *c)
+{
+    const struct graph_node *n = &s->graph.nodes[c->node];
+    return c->count >= n->entries && fabs(n->tot - graph_descendants(&s->graph, &c->node, 1)) < 1e-6 * n->tot;
+}
+
+static enum prof_estimable estimate_pointers(const struct selection *s, const struct callees *c, double time_s)
+{
+    const struct graph *g = &s->graph;
+    if (c->pointer_calls >= MOST_CALLS * fmax(g->pointer_calls_all, g->unknown_entries))
+        return PROF_ESTIMABLE_MOST;
+    struct work w = {0};
+    work_add(&w, &g->unknown_all, c->pointer_calls / fmax(g->pointer_calls_all, g->unknown_entries));
+    return seconds_of(s->j, &w) <= NEGLIGIBLE * time_s ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
+}
+
+/* Fills estimable and the reason: why it is not, or by which rule it is. */
+static void judge_callees(struct selection *s, const struct callees *c, struct prof_candidate *o)
+{
+    struct arena *a = s->j->r->arena;
+    const char *which = "what pointers lead to";
+    enum prof_estimable worst = PROF_ESTIMABLE_ALONE;
+    for (size_t i = 0; i < c->v.len && worst != PROF_ESTIMABLE_NOT; i++) {
+        if (works_for_it_alone(s, &c->v.data[i]))
+            continue;
+        enum prof_estimable how = estimate_callee(s, &c->v.data[i], o->time_s);
+        if (how == PROF_ESTIMABLE_NOT || how > worst) {
+            worst = how;
+            which = func_name(s, c->v.data[i].func);
+        }
+    }
+    enum prof_estimable pointers = c->pointer_calls > 0 ? estimate_pointers(s, c, o->time_s) : PROF_ESTIMABLE_ALONE;
+    o->estimable = worst == PROF_ESTIMABLE_NOT || pointers == PROF_ESTIMABLE_NOT ? PROF_ESTIMABLE_NOT
+                   : pointers > worst                                            ? pointers
+                                                                                 : worst;
+    if (worst == PROF_ESTIMABLE_NOT)
+        o->reason = arena_printf(a, "calls %s, which works for others too", which);
+    else if (pointers == PROF_ESTIMABLE_NOT)
+        o->reason = arena_printf(a, "%.0f calls through pointers or of code that is not counted", c->pointer_calls);
+    else if (o->estimable == PROF_ESTIMABLE_MOST)
+        o->reason = arena_printf(a, "nearly all calls of %s are its own", which);
+    else if (o->estimable == PROF_ESTIMABLE_NEGLIGIBLE)
+        o->reason = arena_printf(a, "calls of %s take no time to speak of", which);
+}
+
+/* ---- timable ---- */
+
+static const char *why_not_timable(struct selection *s, const struct prof_candidate *o)
+{
+    struct arena *a = s->j->r->arena;
+    if (isnan(o->time_s))
+        return "its time is not known";
+    if (!o->entries)
+        return "it is entered in no way that a probe could see";
+    if (o->time_s < GRAIN_S)
+        return "it takes less than a millisecond";
+    if (o->probe_s > COST_SHARE * o->time_s)
+        return arena_printf(a, "not timable: entered every %.3g us, probes would cost %.1f %% of its time",
+                            1e6 * o->time_s / (double)o->entries, 100 * o->probe_s / o->time_s);
+    if (o->memory_ops_all < (double)o->entries * MEMORY_FACTOR * PROBE_MEMORY_OPS)
+        return arena_printf(a, "not timable: only %.0f memory operations each time", o->memory_ops_all / (double)o->entries);
+    return NULL;
+}
+
+/* ---- one candidate ---- */
+
+/* Times the blocks are entered from others. */
+static uint64_t entries_of_blocks(const struct selection *s, const struct join_module *m, const struct region *r)
+{
+    const struct cfg *c = m->cfg;
+    const struct cfg_func *f = &c->funcs.data[r->func];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->count; i++)
+        sum += m->enter[r->blocks[i]];
+    cfg_for_each_block(c, f, b)
+    {
+        const struct cfg_block *block = &c->blocks.data[b];
+        for (uint32_t e = block->edge_first; !s->inside[b] && e < block->edge_first + block->edge_count; e++) {
+            uint32_t to = c->edges.data[e].to;
+            if (to != ID_NONE && c->blocks.data[to].func == r->func && s->inside[to])
+                sum += m->edges[e];
+        }
+    }
+    return sum;
+}
+
+static void place(struct selection *s, struct join_module *m, const struct region *own, struct prof_candidate *o)
+{
+    struct place_lines lines = places_of_blocks(s->j, m, own->blocks, own->count);
+    o->own_lines = lines.count;
+    for (size_t i = 0; i < own->count; i++)
+        o->own_instructions += m->cfg->blocks.data[own->blocks[i]].insn_count;
+    if (o->kind == PROF_PIECE)
+        o->file = lines.file, o->line_first = lines.first, o->line_last = lines.last;
+}
+
+static void take_object(const struct join *j, uint32_t id, struct prof_candidate *o)
+{
+    o->object = id;
+    if (id == ID_NONE)
+        return;
+    const struct prof_object *from = &j->r->objects[id];
+    o->function = from->function;
+    o->file = from->file, o->line_first = from->line_first, o->line_last = from->line_last;
+}
+
+/* All but the verdict. `all`: blocks with inner loops; `own`: without those that are candidates. */
+static struct prof_candidate make(struct selection *s, struct join_module *m, enum prof_kind kind, const struct region *all,
+                                  const struct region *own)
+{
+    struct join *j = s->j;
+    uint32_t func = m->func_base + all->func, node = s->graph.node_of[func];
+    const struct join_loop *loop = all->loop == ID_NONE ? NULL : &j->loops[m->loop_base + all->loop];
+    bool whole = kind == PROF_PROCEDURE && s->graph.func_entries[func] >= s->graph.nodes[node].entries;
+    struct prof_candidate o = {.kind = kind, .module = m->path, .function = join_func_name(j, m, all->func)};
+    o.address = m->cfg->blocks.data[loop && kind == PROF_LOOP ? m->cfg->loops.data[all->loop].header : all->blocks[0]].addr;
+    if (kind == PROF_PROCEDURE)
+        o.address = m->cfg->funcs.data[all->func].addr;
+    take_object(j, loop ? loop->object : j->funcs[func].object, &o);
+    o.depth = loop ? m->cfg->loops.data[all->loop].depth : 0;
+    mark(s, all, 1);
+    o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? j->funcs[func].calls : entries_of_blocks(s, m, all);
+    struct callees callees = {0};
+    struct work work = own_work(j, m, all);
+    o.memory_ops = (uint64_t)work.memory_ops;
+    gather_callees(s, m, all, whole, &callees);
+    mark(s, all, 0);
+    uint32_t size = 1;
+    if (whole && s->graph.nodes[node].size > 1) { /* all that call each other, on behalf of this one */
+        work = (struct work){0};
+        for (uint32_t f = 0; f < j->func_count; f++)
+            if (s->graph.node_of[f] == node) {
+                struct work member = work_of_tally(&j->funcs[f].incl);
+                work_add(&work, &member, 1);
+            }
+        size = s->graph.nodes[node].size;
+    }
+    o.tot = size;
+    add_callees(s, &callees, &work, &o.tot);
+    uint32_t *nodes = xmalloc((callees.v.len + 1) * sizeof *nodes);
+    for (size_t i = 0; i < callees.v.len; i++)
+        nodes[i] = callees.v.data[i].node;
+    o.tdes = size + graph_descendants(&s->graph, nodes, callees.v.len);
+    free(nodes);
+    o.memory_ops_all = work.memory_ops;
+    o.time_s = seconds_of(j, &work);
+    o.ideal_s = j->cycles && j->core_hz > 0 ? work.cycles / j->core_hz : NAN;
+    o.probe_s = (double)o.entries * s->probe_s;
+    place(s, m, own, &o);
+    if (callees.is_circle && !(kind == PROF_PROCEDURE && whole))
+        o.reason = "calls procedures that call its own";
+    else if (!callees.v.len && callees.pointer_calls <= 0)
+        o.estimable = PROF_ESTIMABLE_LEAF;
+    else
+        judge_callees(s, &callees, &o);
+    VEC_FREE(&callees.v);
+    return o;
+}
+
+static void put(struct selection *s, struct prof_candidate *o, double worth)
+{
+    const char *why = why_not_timable(s, o);
+    const char *how = o->estimable == PROF_ESTIMABLE_NOT ? "not estimable" : "timable and estimable";
+    o->verdict = why || o->estimable == PROF_ESTIMABLE_NOT ? PROF_SAMPLED : PROF_TAKEN;
+    if (why)
+        o->reason = why;
+    else
+        o->reason = o->reason ? arena_printf(s->j->r->arena, "%s: %s", how, o->reason) : how;
+    VEC_PUSH(&s->out, *o);
+    VEC_PUSH(&s->worth, worth);
+}
+
+/* ---- one procedure ---- */
+
+struct searched { /* a procedure while it is searched */
+    struct join_module *m;
+    uint32_t func;
+    double memory_ops;
+    uint32_t *home;     /* by block, from the procedure's first: innermost loop that is a candidate */
+    double *measured;   /* by loop, from the procedure's first, then the procedure: memory operations in objects inside of it */
+    uint32_t *order;    /* loops, the deepest first */
+    uint32_t order_count;
+};
+
+static bool is_candidate(const struct selection *s, const struct join_module *m, uint32_t loop)
+{
+    return (double)s->j->loops[m->loop_base + loop].incl.memory_ops >= LEAST_SHARE * (double)s->j->memory_ops &&
+           s->j->loops[m->loop_base + loop].iterations;
+}
+
+static void order_loops(const struct selection *s, struct searched *p)
+{
+    const struct cfg *c = p->m->cfg;
+    const struct cfg_func *f = &c->funcs.data[p->func];
+    uint32_t deepest = 0;
+    p->order = ARENA_ARRAY(s->j->scratch, uint32_t, f->loop_count + 1);
+    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++)
+        deepest = (uint32_t)max_u64(deepest, c->loops.data[l].depth);
+    for (uint32_t d = deepest; d > 0; d--)
+        for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++)
+            if (c->loops.data[l].depth == d && is_candidate(s, p->m, l))
+                p->order[p->order_count++] = l;
+}
+
+static uint32_t candidate_around(const struct selection *s, const struct searched *p, uint32_t loop)
+{
+    while (loop != ID_NONE && !is_candidate(s, p->m, loop))
+        loop = p->m->cfg->loops.data[loop].parent;
+    return loop;
+}
+
+static void find_homes(struct selection *s, struct searched *p)
+{
+    const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
+    p->home = ARENA_ARRAY(s->j->scratch, uint32_t, f->block_count + 1);
+    p->measured = ARENA_ARRAY(s->j->scratch, double, f->loop_count + 1);
+    cfg_for_each_block(p->m->cfg, f, b) p->home[b - f->block_first] =
+        candidate_around(s, p, p->m->cfg->blocks.data[b].loop);
+}
+
+/* Executed blocks of the loop, or of the procedure; `own`: those at home there. */
+static struct region region_of(const struct selection *s, const struct searched *p, uint32_t loop, bool own)
+{
+    const struct cfg *c = p->m->cfg;
+    const struct cfg_func *f = &c->funcs.data[p->func];
+    const struct cfg_loop *l = loop == ID_NONE ? NULL : &c->loops.data[loop];
+    uint32_t count = l ? l->member_count : f->block_count;
+    uint32_t *blocks = ARENA_ARRAY(s->j->scratch, uint32_t, count + 1);
+    struct region r = {.func = p->func, .loop = loop, .blocks = blocks};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t b = l ? c->loop_members.data[l->member_first + i] : f->block_first + i;
+        if (s->j->counts[p->m->block_base + b] && (!own || p->home[b - f->block_first] == loop))
+            blocks[r.count++] = b;
+    }
+    return r;
+}
+
+/* Own code of more than so many lines or instructions is cut where a block ends. Returns how many pieces there are. */
+static uint32_t cut(struct selection *s, const struct searched *p, const struct region *own)
+{
+    const struct cfg_block *all = p->m->cfg->blocks.data;
+    uint32_t pieces = 0;
+    for (size_t first = 0, end; first < own->count; first = end) {
+        uint32_t insns = all[own->blocks[first]].insn_count;
+        for (end = first + 1; end < own->count && insns + all[own->blocks[end]].insn_count <= INSNS_MOST; end++) {
+            struct place_lines lines = places_of_blocks(s->j, p->m, own->blocks + first, end + 1 - first);
+            if (lines.count > LINES_MOST)
+                break;
+            insns += all[own->blocks[end]].insn_count;
+        }
+        struct region piece = {own->func, own->loop, own->blocks + first, end - first};
+        struct prof_candidate o = make(s, p->m, PROF_PIECE, &piece, &piece);
+        const struct cfg_block *last = &all[own->blocks[end - 1]];
+        o.address_end = last->addr + last->size;
+        pieces++;
+        put(s, &o, (double)o.memory_ops);
+        if ((double)o.memory_ops < LEAST_SHARE * (double)s->j->memory_ops) {
+            s->out.data[s->out.len - 1].verdict = PROF_DROPPED;
+            s->out.data[s->out.len - 1].reason = "holds less than a thousandth of all memory operations";
+        }
+    }
+    return pieces;
+}
+
+static void note_measured(struct searched *p, uint32_t loop, double memory_ops)
+{
+    const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
+    uint32_t up = loop == ID_NONE ? ID_NONE : p->m->cfg->loops.data[loop].parent;
+    for (; up != ID_NONE; up = p->m->cfg->loops.data[up].parent)
+        p->measured[up - f->loop_first] += memory_ops;
+    p->measured[f->loop_count] += memory_ops;
+}
+
+/* A loop, or with ID_NONE the procedure itself. */
+static void consider(struct selection *s, struct searched *p, uint32_t loop)
+{
+    const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
+    struct region all = region_of(s, p, loop, false), own = region_of(s, p, loop, true);
+    if (!all.count)
+        return;
+    struct prof_candidate o = make(s, p->m, loop == ID_NONE ? PROF_PROCEDURE : PROF_LOOP, &all, &own);
+    double inside = p->measured[loop == ID_NONE ? f->loop_count : loop - f->loop_first];
+    double rest = (double)o.memory_ops - inside;
+    if (o.own_lines > LINES_MOST || o.own_instructions > INSNS_MOST)
+        o.pieces = cut(s, p, &own);
+    put(s, &o, rest);
+    struct prof_candidate *kept = &s->out.data[s->out.len - 1];
+    if (inside > 0 && rest < REST_SHARE * p->memory_ops) {
+        kept->verdict = PROF_COVERED;
+        kept->reason = "objects inside of it hold its memory operations";
+    } else if (kept->verdict == PROF_TAKEN) {
+        note_measured(p, loop, rest);
+    }
+}
+
+static void search(struct selection *s, struct join_module *m, uint32_t func)
+{
+    struct searched p = {.m = m, .func = func, .memory_ops = (double)s->j->funcs[m->func_base + func].incl.memory_ops};
+    order_loops(s, &p);
+    find_homes(s, &p);
+    for (uint32_t i = 0; i < p.order_count; i++)
+        consider(s, &p, p.order[i]);
+    consider(s, &p, ID_NONE);
+}
+
+/* Beyond the first 95 %: named, not searched. */
+static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
+{
+    struct searched p = {.m = m, .func = func};
+    find_homes(s, &p);
+    struct region all = region_of(s, &p, ID_NONE, false);
+    if (!all.count)
+        return;
+    struct prof_candidate o = make(s, m, PROF_PROCEDURE, &all, &all);
+    o.verdict = PROF_DROPPED;
+    o.reason = "not among the procedures that hold the first 95 % of memory operations";
+    VEC_PUSH(&s->out, o);
+    VEC_PUSH(&s->worth, 0);
+}
+
+/* ---- all procedures ---- */
+
+struct ranked {
+    uint32_t module, func;
+    uint64_t memory_ops;
+};
+
+static int by_memory_ops(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->memory_ops != y->memory_ops)
+        return x->memory_ops < y->memory_ops ? 1 : -1;
+    return x->module != y->module ? (x->module < y->module ? -1 : 1) : (x->func > y->func) - (x->func < y->func);
+}
+
+static void search_all(struct selection *s)
+{
+    struct join *j = s->j;
+    VEC(struct ranked) all = {0};
+    for (uint32_t i = 0; i < j->module_count; i++)
+        for (uint32_t f = 0; j->modules[i].cfg && f < j->modules[i].cfg->funcs.len; f++) {
+            uint64_t ops = j->funcs[j->modules[i].func_base + f].incl.memory_ops;
+            if (ops && s->graph.node_of[j->modules[i].func_base + f] != ID_NONE)
+                VEC_PUSH(&all, ((struct ranked){i, f, ops}));
+        }
+    if (all.len)
+        qsort(all.data, all.len, sizeof *all.data, by_memory_ops);
+    double upto = 0;
+    for (size_t i = 0; i < all.len && (double)all.data[i].memory_ops >= LEAST_SHARE * (double)j->memory_ops; i++) {
+        struct join_module *m = &j->modules[all.data[i].module];
+        if (upto < FIRST_SHARE * (double)j->memory_ops)
+            search(s, m, all.data[i].func);
+        else
+            pass_over(s, m, all.data[i].func);
+        upto += (double)all.data[i].memory_ops;
+    }
+    VEC_FREE(&all);
+}
+
+/* ---- what all probes may cost together ---- */
+
+static int by_worth(const void *a, const void *b, void *ctx)
+{
+    const struct selection *s = ctx;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    double p = s->worth.data[x], q = s->worth.data[y];
+    return p != q ? (p < q ? 1 : -1) : (x > y) - (x < y);
+}
+
+static void keep_to_budget(struct selection *s)
+{
+    double left = COST_SHARE * s->j->r->actual_user_s.value;
+    uint32_t *order = xmalloc((s->out.len + 1) * sizeof *order);
+    for (uint32_t i = 0; i < s->out.len; i++)
+        order[i] = i;
+    qsort_r(order, s->out.len, sizeof *order, by_worth, s);
+    for (size_t i = 0; i < s->out.len; i++) {
+        struct prof_candidate *o = &s->out.data[order[i]];
+        if (o->verdict != PROF_TAKEN)
+            continue;
+        if (o->probe_s > left) {
+            o->verdict = PROF_SAMPLED;
+            o->reason = "not timable: with the probes of heavier objects its own would cost more than 1 % of the program's time";
+            continue;
+        }
+        left -= o->probe_s;
+    }
+    free(order);
+}
+
+/* The two rules that can be wrong are said whenever an object rests on one. */
+static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum prof_warn id)
+{
+    const struct prof_candidate *first = NULL;
+    unsigned count = 0;
+    for (size_t i = 0; i < s->out.len; i++)
+        if (s->out.data[i].verdict == PROF_TAKEN && s->out.data[i].estimable == rule && count++ == 0)
+            first = &s->out.data[i];
+    if (count)
+        prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count, count > 1 ? "s" : "", first->function,
+                  strchr(first->reason, ':') + 2);
+}
+
+void select_build(struct join *j)
+{
+    struct selection s = {.j = j, .probe_s = j->in->probe_s > 0 ? j->in->probe_s : PROBE_S};
+    size_t most = 0;
+    for (uint32_t i = 0; i < j->module_count; i++)
+        most = j->modules[i].cfg ? max_u64(most, j->modules[i].cfg->blocks.len) : most;
+    s.inside = ARENA_ARRAY(j->scratch, uint8_t, most + 1);
+    graph_build(j, &s.graph);
+    search_all(&s);
+    keep_to_budget(&s);
+    warn_of_rule(&s, PROF_ESTIMABLE_MOST, PROF_WARN_RULE_MOST);
+    warn_of_rule(&s, PROF_ESTIMABLE_NEGLIGIBLE, PROF_WARN_RULE_NEGLIGIBLE);
+    j->r->candidate_count = s.out.len;
+    j->r->candidates = ARENA_ARRAY(j->r->arena, struct prof_candidate, s.out.len + 1);
+    if (s.out.len)
+        memcpy(j->r->candidates, s.out.data, s.out.len * sizeof *s.out.data);
+    VEC_FREE(&s.out);
+    VEC_FREE(&s.worth);
+}

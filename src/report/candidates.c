@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The candidates of the selection, and why each was taken or not, as text and as JSON (schema mtool-objects-1). */
+#include <math.h>
+
+#include "report/impl.h"
+
+static const char *place(const struct prof_candidate *o, struct arena *a)
+{
+    const struct prof_object at = {.module = o->module, .address = o->address, .file = o->file, .line_first = o->line_first,
+                                   .line_last = o->line_last};
+    return cell_safe(a, place_of(&at, a));
+}
+
+static const char *size(const struct prof_candidate *o, struct arena *a)
+{
+    const char *insns = figure_count(a, o->own_instructions);
+    if (o->own_lines)
+        return arena_printf(a, "own code %llu lines, %s instructions", (unsigned long long)o->own_lines, insns);
+    return arena_printf(a, "own code %s instructions", insns);
+}
+
+static void put_figures(struct strbuf *out, const struct prof_result *r, const struct prof_candidate *o, struct arena *a)
+{
+    double share = r->coverage.memory_ops ? (double)o->memory_ops / (double)r->coverage.memory_ops : NAN;
+    str_printf(out, "    %s of memory operations, entered %s times", figure_percent(a, share), figure_count(a, o->entries));
+    if (isfinite(o->time_s) && o->entries)
+        str_printf(out, ", about %.3g us each", 1e6 * o->time_s / (double)o->entries);
+    str_printf(out, "; Tot %s, TDES %s; %s", figure_real(a, o->tot, 2), figure_real(a, o->tdes, 0), size(o, a));
+    if (o->pieces)
+        str_printf(out, " in %u pieces", o->pieces);
+    str_puts(out, "\n");
+}
+
+void report_candidates_text(const struct prof_result *r, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    size_t count[PROF_VERDICT_COUNT] = {0};
+    for (size_t i = 0; i < r->candidate_count; i++) {
+        const struct prof_candidate *o = &r->candidates[i];
+        const char *name = o->function ? name_brief(a, name_plain(a, o->function)) : "?";
+        str_printf(out, "%-8s %-9s %s  %s\n", prof_verdict_name[o->verdict], prof_kind_name[o->kind], cell_safe(a, name), place(o, a));
+        str_printf(out, "    %s\n", o->reason ? cell_safe(a, o->reason) : "?");
+        put_figures(out, r, o, a);
+        count[o->verdict]++;
+    }
+    for (size_t v = 0; v < PROF_VERDICT_COUNT; v++)
+        str_printf(out, "%s%zu %s", v ? ", " : "", count[v], prof_verdict_name[v]);
+    str_puts(out, "\n");
+    arena_free(a);
+}
+
+static void put_line(struct json *j, const char *key, uint64_t line)
+{
+    line ? json_u64(j, key, line) : json_null(j, key);
+}
+
+static void put_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
+{
+    json_object(j, NULL);
+    json_str(j, "verdict", prof_verdict_name[o->verdict]);
+    json_str(j, "reason", o->reason);
+    json_str(j, "estimable", prof_estimable_name[o->estimable]);
+    json_str(j, "kind", prof_kind_name[o->kind]);
+    json_str(j, "module", o->module);
+    json_str(j, "function", o->function);
+    json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
+    json_hex(j, "address", o->address);
+    o->address_end ? json_hex(j, "address_end", o->address_end) : json_null(j, "address_end");
+    json_str(j, "file", o->file);
+    put_line(j, "line_first", o->line_first);
+    put_line(j, "line_last", o->line_last);
+    o->object == ID_NONE ? json_null(j, "object") : json_u64(j, "object", o->object);
+    json_u64(j, "depth", o->depth);
+    json_u64(j, "entries", o->entries);
+    json_u64(j, "memory_ops", o->memory_ops);
+    json_u64(j, "own_instructions", o->own_instructions);
+    put_line(j, "own_lines", o->own_lines);
+    json_u64(j, "pieces", o->pieces);
+    json_real(j, "memory_ops_all", o->memory_ops_all);
+    json_real(j, "ideal_s", o->ideal_s);
+    json_real(j, "time_s", o->time_s);
+    json_real(j, "probe_s", o->probe_s);
+    json_real(j, "tot", o->tot);
+    json_real(j, "tdes", o->tdes);
+    json_object_end(j);
+}
+
+void report_candidates_json(const struct prof_result *r, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    struct json j;
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    json_str(&j, "schema", "mtool-objects-1");
+    json_str(&j, "program", r->program);
+    json_u64(&j, "memory_ops", r->coverage.memory_ops == PROF_UNKNOWN ? 0 : r->coverage.memory_ops);
+    json_array(&j, "candidates");
+    for (size_t i = 0; i < r->candidate_count; i++)
+        put_candidate(&j, &r->candidates[i], a);
+    json_array_end(&j);
+    json_object_end(&j);
+    arena_free(a);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The selection on hand-made call graphs: who works for whom (Tot, TDES), the rules by which shared callees pass, what is
+ * timable, what is covered, recursion, pointers, and pieces. */
+#include "toy.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* A procedure of two blocks and a loop of one block between them: `calls` calls of `turns` turns, `ops` memory operations a
+ * turn. `callee` (a block, or ID_NONE) is called once a call, by the first block. */
+struct proc {
+    uint32_t entry, loop, leave;
+};
+
+static uint64_t address_of(const struct toy *t, uint32_t block) { return t->cfg.blocks.data[block].addr; }
+
+static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint32_t ops, uint32_t callee)
+{
+    struct proc p;
+    bool has_call = callee != ID_NONE;
+    toy_func(t);
+    p.entry = toy_block(t, 2, 1, CFG_BLOCK_ENTRY, has_call ? X86_CALL : X86_PLAIN, calls, calls);
+    p.loop = toy_block(t, ops, ops, has_call ? CFG_BLOCK_RETURN_POINT : 0, X86_JCC, calls * turns, 0);
+    p.leave = toy_block(t, 1, 1, 0, X86_RET, calls, 0);
+    if (has_call)
+        t->cfg.blocks.data[p.entry].call_target = address_of(t, callee);
+    toy_edge(t, p.entry, p.loop, has_call ? CFG_EDGE_RETURN : CFG_EDGE_FALL, calls);
+    toy_edge(t, p.loop, p.loop, CFG_EDGE_TAKEN, calls * (turns - 1));
+    toy_edge(t, p.loop, p.leave, CFG_EDGE_FALL, calls);
+    toy_edge(t, p.leave, ID_NONE, CFG_EDGE_OUT, calls);
+    toy_loop(t, p.loop, ID_NONE, (const uint32_t[]){p.loop, ID_NONE});
+    return p;
+}
+
+/* Seconds go to blocks; the program takes their sum. */
+struct seconds {
+    uint32_t block;
+    double s;
+};
+
+static struct prof_result *select_in(struct toy *t, const struct seconds *seconds, size_t count, double probe_s)
+{
+    struct prof_input_sample samples[16];
+    double all = 0;
+    toy_done(t);
+    for (size_t i = 0; i < count; i++) {
+        samples[i] = (struct prof_input_sample){0, toy_addr(t, seconds[i].block), (uint64_t)(1000 * seconds[i].s)};
+        all += seconds[i].s;
+    }
+    struct prof_input in = {.modules = &t->module, .module_count = 1, .samples = samples, .sample_count = count,
+                            .plain_user_s = &all, .plain_runs = 1, .probe_s = probe_s};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    return r;
+}
+
+static const struct prof_candidate *candidate(const struct prof_result *r, enum prof_kind kind, uint64_t address)
+{
+    for (size_t i = 0; i < r->candidate_count; i++)
+        if (r->candidates[i].kind == kind && r->candidates[i].address == address)
+            return &r->candidates[i];
+    fail_msg("no %s at 0x%llx among the candidates", prof_kind_name[kind], (unsigned long long)address);
+    return NULL;
+}
+
+static bool has_warning(const struct prof_result *r, const char *id)
+{
+    for (size_t i = 0; i < r->warning_count; i++)
+        if (strcmp(r->warnings[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static void test_inner_first(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc p = put_proc(&t, 10, 100000, 4, ID_NONE);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{p.loop, 1}}, 1, 40e-9);
+    const struct prof_candidate *loop = candidate(r, PROF_LOOP, toy_addr(&t, p.loop)),
+                                *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, p.entry));
+    assert_true(loop < proc); /* inner loops first */
+    assert_int_equal(loop->verdict, PROF_TAKEN);
+    assert_int_equal(loop->estimable, PROF_ESTIMABLE_LEAF);
+    assert_int_equal(loop->entries, 10);
+    assert_int_equal(loop->memory_ops, 4000000);
+    assert_true(fabs(loop->time_s - 1) < 1e-9 && fabs(loop->probe_s - 400e-9) < 1e-15);
+    assert_int_equal(proc->verdict, PROF_COVERED);
+    assert_true(proc->tot == 1 && proc->tdes == 1);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* A loop that is entered too often leaves the procedure to be timed, or nothing. */
+static void test_timable(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc p = put_proc(&t, 1000000, 4, 4, ID_NONE), main = put_proc(&t, 1, 2, 1, p.entry);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{p.loop, 1}, {main.loop, 0.0001}}, 2, 40e-9);
+    const struct prof_candidate *loop = candidate(r, PROF_LOOP, toy_addr(&t, p.loop)),
+                                *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, p.entry));
+    assert_int_equal(loop->verdict, PROF_SAMPLED);
+    assert_non_null(strstr(loop->reason, "not timable"));
+    assert_int_equal(proc->verdict, PROF_SAMPLED);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* main calls x and y; both call c: by how many calls decides whether x is estimable. */
+static struct prof_result *shared(struct toy *t, uint64_t of_x, uint64_t of_y, double c_seconds, struct proc *x)
+{
+    toy_init(t, "/none/a");
+    struct proc c = put_proc(t, of_x + of_y, 100, 2, ID_NONE);
+    *x = put_proc(t, of_x, 100000, 4, c.entry);
+    struct proc y = put_proc(t, of_y, 10000, 4, c.entry);
+    return select_in(t, (const struct seconds[]){{x->loop, 1}, {y.loop, 0.5}, {c.loop, c_seconds}}, 3, 40e-9);
+}
+
+static void test_shared_callee(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t x, y;
+        double c_seconds;
+        enum prof_estimable how;
+        const char *warning;
+    } cases[] = {{100, 100, 1, PROF_ESTIMABLE_NOT, NULL},
+                 {990, 10, 1, PROF_ESTIMABLE_MOST, "most-calls"},
+                 {100, 100, 0.015, PROF_ESTIMABLE_NEGLIGIBLE, "negligible-calls"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct toy t;
+        struct proc x;
+        struct prof_result *r = shared(&t, cases[i].x, cases[i].y, cases[i].c_seconds, &x);
+        const struct prof_candidate *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry));
+        double share = (double)cases[i].x / (double)(cases[i].x + cases[i].y);
+        assert_int_equal(proc->estimable, cases[i].how);
+        assert_true(fabs(proc->tot - (1 + share)) < 1e-9);
+        assert_true(proc->tdes == 2);
+        assert_true(fabs(proc->time_s - (1 + share * cases[i].c_seconds)) < 0.01);
+        assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, x.loop))->verdict, PROF_TAKEN); /* calls nothing */
+        prof_result_free(r);
+        toy_fini(&t);
+    }
+}
+
+/* The rules say so where an object that is taken rests on them. */
+static void test_rules_warn(void **state)
+{
+    (void)state;
+    for (int most = 0; most < 2; most++) {
+        struct toy t;
+        toy_init(&t, "/none/a");
+        uint64_t of_x = most ? 990 : 100, of_y = most ? 10 : 100;
+        struct proc c = put_proc(&t, of_x + of_y, 2, 2, ID_NONE);
+        toy_func(&t); /* x: nothing but straight code, so that only the procedure can be taken */
+        uint32_t entry = toy_block(&t, 300, 300, CFG_BLOCK_ENTRY, X86_CALL, of_x, of_x);
+        uint32_t leave = toy_block(&t, 1, 1, CFG_BLOCK_RETURN_POINT, X86_RET, of_x, 0);
+        t.cfg.blocks.data[entry].call_target = address_of(&t, c.entry);
+        toy_edge(&t, entry, leave, CFG_EDGE_RETURN, of_x);
+        toy_edge(&t, leave, ID_NONE, CFG_EDGE_OUT, of_x);
+        struct proc y = put_proc(&t, of_y, 2, 1, c.entry);
+        struct prof_result *r =
+            select_in(&t, (const struct seconds[]){{entry, 1}, {y.loop, 0.1}, {c.loop, most ? 0.5 : 0.011}}, 3, 40e-9);
+        assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, entry))->verdict, PROF_TAKEN);
+        assert_true(has_warning(r, "most-calls") == (most == 1));
+        assert_true(has_warning(r, "negligible-calls") == (most == 0));
+        prof_result_free(r);
+        toy_fini(&t);
+    }
+}
+
+/* f and g call each other, and only f is called from elsewhere: timing f times both. */
+static void test_recursion(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc f = put_proc(&t, 50, 1000, 4, 0), g = put_proc(&t, 40, 1000, 4, f.entry);
+    t.cfg.blocks.data[f.entry].call_target = address_of(&t, g.entry);
+    t.enter_count.data[f.entry] = 50;
+    struct proc main = put_proc(&t, 10, 2, 1, f.entry);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{f.loop, 1}, {g.loop, 1}, {main.loop, 0.1}}, 3, 40e-9);
+    const struct prof_candidate *pf = candidate(r, PROF_PROCEDURE, toy_addr(&t, f.entry)),
+                                *pg = candidate(r, PROF_PROCEDURE, toy_addr(&t, g.entry));
+    assert_true(pf->tot == 2 && pf->tdes == 2);
+    assert_true(fabs(pf->time_s - 2) < 0.01);
+    assert_int_not_equal(pf->estimable, PROF_ESTIMABLE_NOT);
+    assert_int_equal(pg->estimable, PROF_ESTIMABLE_NOT); /* part of its work is f's */
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* A call through a pointer, which may lead anywhere. */
+static void test_pointer(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc reached = put_proc(&t, 100, 1000, 4, ID_NONE), other = put_proc(&t, 100, 1000, 4, ID_NONE);
+    struct proc callers[2];
+    for (int i = 0; i < 2; i++) {
+        callers[i] = put_proc(&t, 100, 1000, 4, reached.entry);
+        t.cfg.blocks.data[callers[i].entry].call_target = 0;
+        t.cfg.blocks.data[callers[i].entry].term = X86_CALL_IND;
+    }
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{reached.loop, 1}, {other.loop, 1}, {callers[0].loop, 1}, {callers[1].loop, 1}}, 4, 40e-9);
+    const struct prof_candidate *caller = candidate(r, PROF_PROCEDURE, toy_addr(&t, callers[0].entry));
+    assert_int_equal(caller->estimable, PROF_ESTIMABLE_NOT);
+    assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, callers[0].loop))->verdict, PROF_TAKEN);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* Straight code of 1000 instructions in ten blocks, entered rarely. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    toy_func(&t);
+    uint32_t blocks[10];
+    for (unsigned i = 0; i < 10; i++)
+        blocks[i] = toy_block(&t, 100, 100, i ? 0 : CFG_BLOCK_ENTRY, i < 9 ? X86_PLAIN : X86_RET, 1000, i ? 0 : 1000);
+    for (unsigned i = 0; i < 9; i++)
+        toy_edge(&t, blocks[i], blocks[i + 1], CFG_EDGE_FALL, 1000);
+    toy_edge(&t, blocks[9], ID_NONE, CFG_EDGE_OUT, 1000);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{blocks[0], 0.5}, {blocks[9], 0.5}}, 2, 40e-9);
+    const struct prof_candidate *first = candidate(r, PROF_PIECE, toy_addr(&t, blocks[0])),
+                                *last = candidate(r, PROF_PIECE, toy_addr(&t, blocks[8]));
+    assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, blocks[0]))->pieces, 3);
+    assert_int_equal(first->own_instructions, 400);
+    assert_int_equal(last->own_instructions, 200);
+    assert_int_equal(first->entries, 1000);
+    assert_int_equal(last->entries, 1000);
+    assert_true(first->address_end == toy_addr(&t, blocks[4]));
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* Probes of all objects together may cost a hundredth of the program's time: the heaviest first. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct proc p[3];
+    toy_init(&t, "/none/a");
+    for (unsigned i = 0; i < 3; i++)
+        p[i] = put_proc(&t, 60000, 100, 10 - i, ID_NONE);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{p[0].loop, 0.3}, {p[1].loop, 0.3}, {p[2].loop, 0.3}}, 3, 45e-9);
+    assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, p[0].loop))->verdict, PROF_TAKEN);
+    double cost = 0;
+    for (size_t i = 0; i < r->candidate_count; i++)
+        cost += r->candidates[i].verdict == PROF_TAKEN ? r->candidates[i].probe_s : 0;
+    assert_true(cost > 0 && cost <= 0.009);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
+        cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
+        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
