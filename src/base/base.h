@@ -140,7 +140,8 @@ void diag_debug(int level, const char *fmt, ...) __attribute__((format(printf, 2
  * `done`/`total` in any unit, total 0 if unknown. diag_progress_end clears the line. */
 void diag_progress(const char *phase, uint64_t done, uint64_t total);
 void diag_progress_end(void);
-double time_now_s(void); /* CLOCK_MONOTONIC */
+double time_now_s(void);    /* CLOCK_MONOTONIC */
+uint64_t time_now_ns(void); /* the same clock */
 double time_since_start_s(void); /* since main first called time_start */
 void time_start(void);
 

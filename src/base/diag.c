@@ -16,6 +16,13 @@ static bool progress_shown;
 static const char *progress_phase;
 static double progress_start_s, progress_last_s;
 
+uint64_t time_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 double time_now_s(void)
 {
     struct timespec t;

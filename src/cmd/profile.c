@@ -191,6 +191,27 @@ bool profile_counts_are_exact(const struct launch_result *counted)
     return true;
 }
 
+static void put_threads(struct arena *ar, const struct launch_result *sampled, struct prof_input *in)
+{
+    static const enum prof_doing doing[] = {
+        [LAUNCH_RUNS] = PROF_RUNS, [LAUNCH_IN_KERNEL] = PROF_IN_KERNEL, [LAUNCH_BLOCKED] = PROF_BLOCKED};
+    struct prof_input_thread *t = ARENA_ARRAY(ar, struct prof_input_thread, sampled->thread_count);
+    struct prof_input_doing *d = ARENA_ARRAY(ar, struct prof_input_doing, sampled->thread_sample_count);
+    for (size_t i = 0; i < sampled->thread_count; i++) {
+        const struct launch_thread *l = &sampled->threads[i];
+        t[i] = (struct prof_input_thread){l->tid, l->has_ended, l->begin_s, l->wall_s, l->cpu_s, l->ready_s};
+    }
+    for (size_t i = 0; i < sampled->thread_sample_count; i++) {
+        const struct launch_thread_sample *l = &sampled->thread_samples[i];
+        d[i] = (struct prof_input_doing){l->thread, doing[l->doing], l->syscall, l->at.module, l->at.vaddr, l->count};
+    }
+    in->threads = t;
+    in->thread_count = sampled->thread_count;
+    in->doing = d;
+    in->doing_count = sampled->thread_sample_count;
+    in->samples_user_only = sampled->samples_user_only;
+}
+
 int profile_inputs(struct profile *p, const struct launch_result *counted, const struct launch_result *sampled,
                    struct prof_input *in)
 {
@@ -227,6 +248,8 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         in->samples_lost = sampled->samples_lost;
         in->sample_period_s = sampled->sample_period_s;
     }
+    if (sampled)
+        put_threads(ar, sampled, in);
     return 0;
 }
 

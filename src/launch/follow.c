@@ -25,7 +25,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
@@ -108,13 +107,6 @@ void follow_install(int socket)
 }
 
 /* ---- what the kernel asks ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* A string of another process; NULL if it cannot be read. */
 static const char *remote_text(struct arena *a, pid_t pid, uint64_t addr, size_t most)
@@ -345,7 +337,7 @@ static void take_exec(struct follow *f, uint32_t pid, const struct seccomp_data 
     im.refused = make_ready(f, path, &st);
     im.command = remote_command(f->arena, (pid_t)pid, d->args[d->nr == SYS_execveat ? 2 : 1]);
     im.parent = procfs_parent((pid_t)pid);
-    im.time_ns = now_ns();
+    im.time_ns = time_now_ns();
     VEC_PUSH(&f->images, im);
 }
 
@@ -354,12 +346,12 @@ static void take_exit(struct follow *f, uint32_t pid, int code)
 {
     struct follow_image *im = image_of(f, pid, UINT64_MAX);
     if (!im || im->status >= 0) {
-        VEC_PUSH(&f->images, ((struct follow_image){.pid = pid, .status = -1, .is_fork = true, .time_ns = now_ns(),
+        VEC_PUSH(&f->images, ((struct follow_image){.pid = pid, .status = -1, .is_fork = true, .time_ns = time_now_ns(),
                                                     .parent = procfs_parent((pid_t)pid)}));
         im = &f->images.data[f->images.len - 1];
     }
     im->status = (code & 0xff) << 8;
-    im->end_ns = now_ns();
+    im->end_ns = time_now_ns();
 }
 
 /* ---- the loop's part ---- */

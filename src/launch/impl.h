@@ -92,6 +92,32 @@ uint32_t spaces_processes(const struct spaces *s);
 uint32_t spaces_threads_most(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 
+/* ---- threads.c: what the program's own threads do; events come in order of time, CLOCK_MONOTONIC ---- */
+
+enum threads_turn { THREADS_WAITS, THREADS_PREEMPTED /* wants the processor that it lost */, THREADS_RUNS };
+struct threads;
+struct threads *threads_new(void);
+void threads_free(struct threads *t);
+void threads_exec(struct threads *t, uint32_t tid, uint64_t time_ns); /* nothing counts before the first */
+void threads_begin(struct threads *t, uint32_t tid, uint64_t time_ns);
+void threads_end(struct threads *t, uint32_t tid, uint64_t time_ns);
+void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uint64_t time_ns);
+/* The kernel's account: processor time so far, and time that it wanted one. Before the exec: of the first thread. */
+void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t delay_ns, uint64_t time_ns);
+void threads_sample(struct threads *t, uint32_t tid, const struct launch_thread_sample *seen); /* without thread and count */
+void threads_close(struct threads *t, uint64_t end_ns); /* the program has ended; samples may still come */
+void threads_fill(const struct threads *t, struct launch_result *out);
+
+/* ---- tasks.c: the same from /proc ---- */
+
+enum { TASKS_LOOK_MS = 3 };
+struct tasks;
+struct tasks *tasks_new(void);
+void tasks_free(struct tasks *k);
+/* Where threads wait now. tells_lives: also when they began and ended, since nobody else tells. */
+void tasks_look(struct tasks *k, pid_t pid, struct spaces *spaces, struct threads *t, bool tells_lives);
+void tasks_look_before(pid_t pid, struct threads *t); /* at a process that has not executed the program yet */
+
 /* ---- perf.c ---- */
 
 enum perf_purpose { PERF_MAPS /* only who maps, forks, executes */, PERF_SAMPLE };
@@ -101,8 +127,9 @@ struct perf_counts {
     double period_s;
 };
 struct perf;
-/* For a process that has not executed the program yet. NULL if the kernel refuses (nothing reported). */
-struct perf *perf_open(pid_t pid, struct spaces *spaces, enum perf_purpose purpose, double hertz);
+/* For a process that has not executed the program yet; `threads` (or NULL) hears of what concerns them. NULL if the kernel
+ * refuses (nothing reported). */
+struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose, double hertz);
 void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
 struct perf_counts perf_result(const struct perf *f);
 const struct map *perf_places(const struct perf *f); /* sample_key -> count */
@@ -168,6 +195,7 @@ struct start {
     struct follow *follow; /* if not NULL, is asked before each exec */
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
+    struct threads *threads; /* if not NULL, hears what the threads do; the caller frees it */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);
@@ -257,14 +285,15 @@ struct inside_run {
     const char *copy, *name, *file; /* what the environment gives the runtime: name=file */
     const char *mute;
     struct spaces **spaces; /* the caller frees them */
+    struct threads *threads; /* as in struct start */
 };
 /* Runs it to its end. 0, or -1 after one line. */
 int inside_run(struct launch_program *p, const struct inside_run *run, struct launch_result *r);
 
 /* ---- timer.c ---- */
 
-/* Runs the program under the fallback sampler. 0 with *ran false: nothing was started, see r->sampler_note. */
-int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran);
+/* Runs the program under the fallback sampler, as `plain` says of output and threads. 0 with *ran false: nothing was started, see r->sampler_note. */
+int timer_run(struct launch_program *p, double hertz, const struct start *plain, struct launch_result *r, bool *ran);
 
 /* ---- windows.c ---- */
 /* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */

@@ -36,7 +36,8 @@ int inside_run(struct launch_program *p, const struct inside_run *run, struct la
                           .mode = mode,
                           .watch = WATCH_MAPS_BY_PROC,
                           .mute = run->mute,
-                          .keep_spaces = run->spaces};
+                          .keep_spaces = run->spaces,
+                          .threads = run->threads};
     const char *counting_copy = p->modules[0].copy;
     p->modules[0].copy = run->copy; /* so that its mappings are known as the executable's */
     int rc = process_run(&start, r);

@@ -117,6 +117,24 @@ struct launch_sample { /* aggregated: one row a distinct place */
 };
 #define LAUNCH_VADDR_UNKNOWN 0 /* user code outside of any file: vdso, made at run time (JIT) */
 #define LAUNCH_VADDR_KERNEL 1
+enum launch_doing { LAUNCH_RUNS, LAUNCH_IN_KERNEL, LAUNCH_BLOCKED };
+struct launch_place { /* module and vaddr as in launch_sample */
+    uint32_t module;
+    uint64_t vaddr;
+};
+struct launch_thread_sample { /* aggregated */
+    uint32_t thread; /* index into threads */
+    enum launch_doing doing;
+    int32_t syscall; /* LAUNCH_BLOCKED: in which; else -1 */
+    struct launch_place at;
+    uint64_t count; /* weighs against others of the thread that do the same: the processor has a clock of its own */
+};
+struct launch_thread { /* in order of their beginnings; the first is the program's first */
+    uint32_t tid;
+    bool has_ended;        /* else it was there when the program ended */
+    double begin_s, wall_s; /* since the program's beginning; from its beginning to its end */
+    double cpu_s, ready_s;  /* it had a processor; it wanted one and had none. NAN not known */
+};
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
@@ -155,6 +173,10 @@ struct launch_result {
     uint64_t samples_all, samples_user, samples_lost; /* user + kernel = all */
     bool samples_user_only; /* the kernel's part was not allowed to be sampled: all == user */
     double sample_period_s;
+    struct launch_thread *threads; /* of the program itself, not of processes that it makes */
+    size_t thread_count;
+    struct launch_thread_sample *thread_samples;
+    size_t thread_sample_count;
     /* LAUNCH_WINDOWS */
     struct launch_window *windows; /* in order of time */
     size_t window_count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * perf_event rings to events in order of time: samples of the instruction pointer by the kernel's software clock, and
- * who mapped, forked and executed what. One event a processor, inherited by all threads and children, begins with the
+ * perf_event rings to events in order of time: samples of the instruction pointer by the kernel's software clock,
+ * who mapped, forked and executed what, and when each thread was given a processor and lost it. One event a processor, inherited by all threads and children, begins with the
  * program's exec. Needs no hardware counters. What cannot be opened is left to the caller's fallback. */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -23,12 +23,13 @@ struct ring {
     struct perf_event_mmap_page *page;
     uint64_t data_bytes;
 };
-enum item_kind { ITEM_SAMPLE, ITEM_MAP, ITEM_FORK, ITEM_EXIT, ITEM_EXEC };
+enum item_kind { ITEM_SAMPLE, ITEM_MAP, ITEM_FORK, ITEM_EXIT, ITEM_EXEC, ITEM_SWITCH };
 struct item {
     uint64_t time_ns, seq;
     enum item_kind kind;
     uint32_t pid, tid, parent;
     bool in_kernel;
+    enum threads_turn turn;
     uint64_t addr, len, file_offset;
     char *path; /* heap */
 };
@@ -37,21 +38,15 @@ struct perf {
     VEC(struct item) items; /* not yet old enough to be in order for sure */
     uint64_t seq, settled_ns;
     struct spaces *spaces;
+    struct threads *threads; /* NULL: not wanted */
     struct perf_counts counts;
     struct map by_place; /* (module + 1) << 48 | vaddr -> count */
     uint8_t *record;     /* one record made contiguous */
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- opening ---- */
 
-static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only)
+static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only, bool switches)
 {
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
     a.config = purpose == PERF_SAMPLE ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
@@ -59,6 +54,7 @@ static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, b
     a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     a.disabled = a.enable_on_exec = a.inherit = 1;
     a.mmap = a.task = a.comm = a.comm_exec = a.sample_id_all = 1;
+    a.context_switch = switches;
     a.exclude_hv = 1;
     a.exclude_kernel = user_only;
     a.use_clockid = 1;
@@ -114,15 +110,16 @@ static void close_rings(struct perf *f)
     f->rings.len = 0;
 }
 
-struct perf *perf_open(pid_t pid, struct spaces *spaces, enum perf_purpose purpose, double hertz)
+struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose, double hertz)
 {
     if (hertz <= 0)
         hertz = HERTZ_DEFAULT;
     struct perf *f = xmalloc(sizeof *f);
     f->spaces = spaces;
+    f->threads = threads;
     f->record = xmalloc(RECORD_BYTES_MOST);
     for (int user_only = 0; user_only <= 1; user_only++) {
-        struct perf_event_attr a = attr_of(purpose, hertz, user_only);
+        struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads != NULL);
         f->counts.user_only = user_only;
         f->counts.period_s = 1e-9 * (double)a.sample_period;
         if (open_rings(f, pid, &a))
@@ -135,7 +132,7 @@ struct perf *perf_open(pid_t pid, struct spaces *spaces, enum perf_purpose purpo
 
 bool perf_is_allowed(enum perf_purpose purpose)
 {
-    struct perf *f = perf_open(getpid(), NULL, purpose, 0); /* begins with an exec, so it never runs */
+    struct perf *f = perf_open(getpid(), NULL, NULL, purpose, 0); /* begins with an exec, so it never runs */
     perf_close(f);
     return f != NULL;
 }
@@ -158,7 +155,8 @@ static void take_sample(struct perf *f, const struct perf_event_header *h)
     if (h->size < sizeof *s)
         return;
     bool user = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
-    VEC_PUSH(&f->items, ((struct item){s->time_ns, f->seq++, ITEM_SAMPLE, s->pid, s->tid, 0, !user, s->ip, 0, 0, NULL}));
+    VEC_PUSH(&f->items, ((struct item){.time_ns = s->time_ns, .seq = f->seq++, .kind = ITEM_SAMPLE, .pid = s->pid, .tid = s->tid,
+                                       .in_kernel = !user, .addr = s->ip}));
 }
 
 static void take_map(struct perf *f, const struct perf_event_header *h, const struct tail *t)
@@ -172,8 +170,8 @@ static void take_map(struct perf *f, const struct perf_event_header *h, const st
     size_t room = h->size - sizeof *m - sizeof *t;
     char *path = xmalloc(room + 1);
     memcpy(path, m->path, room);
-    VEC_PUSH(&f->items, ((struct item){t->time_ns, f->seq++, ITEM_MAP, m->pid, m->tid, 0, false, m->addr, m->len,
-                                       m->file_offset, path}));
+    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_MAP, .pid = m->pid, .tid = m->tid,
+                                       .addr = m->addr, .len = m->len, .file_offset = m->file_offset, .path = path}));
 }
 
 static void take_task(struct perf *f, const struct perf_event_header *h, const struct tail *t)
@@ -183,7 +181,17 @@ static void take_task(struct perf *f, const struct perf_event_header *h, const s
         uint32_t pid, ppid, tid, ptid;
     } *k = (const void *)h;
     enum item_kind kind = h->type == PERF_RECORD_FORK ? ITEM_FORK : ITEM_EXIT;
-    VEC_PUSH(&f->items, ((struct item){t->time_ns, f->seq++, kind, k->pid, k->tid, k->ppid, false, 0, 0, 0, NULL}));
+    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = kind, .pid = k->pid, .tid = k->tid,
+                                       .parent = k->ppid}));
+}
+
+static void take_switch(struct perf *f, const struct perf_event_header *h, const struct tail *t)
+{
+    enum threads_turn turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)          ? THREADS_RUNS
+                             : h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? THREADS_PREEMPTED
+                                                                             : THREADS_WAITS;
+    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_SWITCH, .pid = t->pid, .tid = t->tid,
+                                       .turn = turn}));
 }
 
 static void take_record(struct perf *f, const struct perf_event_header *h)
@@ -196,8 +204,9 @@ static void take_record(struct perf *f, const struct perf_event_header *h)
     else if ((h->type == PERF_RECORD_FORK || h->type == PERF_RECORD_EXIT) && h->size >= 24 + sizeof *t)
         take_task(f, h, t);
     else if (h->type == PERF_RECORD_COMM && (h->misc & PERF_RECORD_MISC_COMM_EXEC) && h->size > sizeof *t)
-        VEC_PUSH(&f->items,
-                 ((struct item){t->time_ns, f->seq++, ITEM_EXEC, t->pid, t->tid, 0, false, 0, 0, 0, NULL}));
+        VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_EXEC, .pid = t->pid, .tid = t->tid}));
+    else if (h->type == PERF_RECORD_SWITCH && h->size >= sizeof *h + sizeof *t)
+        take_switch(f, h, t);
     else if (h->type == PERF_RECORD_LOST)
         f->counts.lost += ((const uint64_t *)(const void *)(h + 1))[1]; /* id, lost */
 }
@@ -237,6 +246,11 @@ static void count_place(struct perf *f, uint32_t module, uint64_t vaddr)
     map_put(&f->by_place, key, n + 1);
 }
 
+static bool tells_threads(const struct perf *f, const struct item *it)
+{
+    return f->threads && it->pid == spaces_root(f->spaces);
+}
+
 static void apply_sample(struct perf *f, const struct item *it)
 {
     uint32_t module = ID_NONE;
@@ -250,10 +264,28 @@ static void apply_sample(struct perf *f, const struct item *it)
         }
     }
     count_place(f, module, vaddr);
+    if (tells_threads(f, it))
+        threads_sample(f->threads, it->tid, &(struct launch_thread_sample){.doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
+                                                                           .syscall = -1,
+                                                                           .at = {module, vaddr}});
+}
+
+static void apply_to_threads(struct perf *f, const struct item *it)
+{
+    if (it->kind == ITEM_FORK && it->pid == it->parent)
+        threads_begin(f->threads, it->tid, it->time_ns);
+    else if (it->kind == ITEM_EXIT)
+        threads_end(f->threads, it->tid, it->time_ns);
+    else if (it->kind == ITEM_EXEC)
+        threads_exec(f->threads, it->tid, it->time_ns);
+    else if (it->kind == ITEM_SWITCH)
+        threads_switch(f->threads, it->tid, it->turn, it->time_ns);
 }
 
 static void apply(struct perf *f, const struct item *it)
 {
+    if (tells_threads(f, it))
+        apply_to_threads(f, it);
     switch (it->kind) {
     case ITEM_SAMPLE:
         apply_sample(f, it);
@@ -272,6 +304,8 @@ static void apply(struct perf *f, const struct item *it)
         break;
     case ITEM_EXEC:
         spaces_exec(f->spaces, it->pid);
+        break;
+    case ITEM_SWITCH:
         break;
     }
 }
@@ -293,7 +327,7 @@ static void settle(struct perf *f, uint64_t before_ns)
 
 void perf_drain(struct perf *f, bool is_last)
 {
-    uint64_t began_ns = now_ns();
+    uint64_t began_ns = time_now_ns();
     for (size_t i = 0; i < f->rings.len; i++)
         read_ring(f, &f->rings.data[i]);
     if (f->items.len)

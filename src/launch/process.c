@@ -31,6 +31,10 @@ struct running {
     bool has_executed; /* or failed to: the news pipe is closed */
     struct spaces *spaces;
     struct perf *perf;
+    struct tasks *tasks; /* NULL: threads are not looked at */
+    unsigned random;
+    int pause_ms; /* between two looks at rings and mappings */
+    double look_s; /* when the next is due */
     double began_s;
     long peak_rss_kb;
     struct rusage usage;
@@ -159,9 +163,13 @@ static void attach(struct running *r)
     if (s->watch == WATCH_NOTHING)
         return;
     r->spaces = spaces_new(s->p, r->pid);
+    if (s->threads) {
+        r->tasks = tasks_new();
+        tasks_look_before(r->pid, s->threads);
+    }
     if (s->watch == WATCH_MAPS_BY_PROC)
         return;
-    r->perf = perf_open(r->pid, r->spaces, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
+    r->perf = perf_open(r->pid, r->spaces, s->threads, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
 }
 
 /* ---- while it runs ---- */
@@ -178,12 +186,26 @@ static void read_news(struct running *r)
     diag_debug(1, "the program began after %.4f s", time_since_start_s());
     if (r->spaces && !r->perf)
         spaces_exec(r->spaces, (uint32_t)r->pid);
+    if (r->tasks && !r->perf)
+        threads_exec(r->start->threads, (uint32_t)r->pid, time_now_ns());
+}
+
+/* Rings of threads are emptied each time: much is written to them. */
+static void look_at_threads(struct running *r)
+{
+    if (!r->has_executed || !r->tasks)
+        return;
+    if (r->perf)
+        perf_drain(r->perf, false);
+    tasks_look(r->tasks, r->pid, r->spaces, r->start->threads, !r->perf);
 }
 
 static void look(struct running *r)
 {
-    if (!r->has_executed)
+    if (!r->has_executed || time_now_s() < r->look_s)
         return;
+    r->pause_ms = r->pause_ms < LOOK_MS / 2 ? r->pause_ms * 2 : LOOK_MS;
+    r->look_s = time_now_s() + 1e-3 * r->pause_ms;
     long peak = procfs_peak_rss_kb(r->pid);
     if (peak)
         r->peak_rss_kb = peak;
@@ -191,6 +213,13 @@ static void look(struct running *r)
         perf_drain(r->perf, false);
     else if (r->spaces)
         procfs_look(r->pid, r->spaces);
+}
+
+/* Looks at threads come often, and not in step with what these do. */
+static int pause_of(struct running *r)
+{
+    r->random = r->random * 1103515245u + 12345u;
+    return r->tasks ? TASKS_LOOK_MS - 1 + (int)(r->random >> 16) % 3 : r->pause_ms;
 }
 
 /* True when it has ended, with *status and r->usage. */
@@ -217,18 +246,19 @@ static void follow(struct running *r)
 
 static int wait_for_end(struct running *r)
 {
-    int status = 0, pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
+    int status = 0;
+    r->pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
     while (!reap(r, &status)) {
         struct pollfd fds[3] = {{.fd = r->signals.fd, .events = POLLIN},
                                 {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN},
                                 {.fd = r->follow_fd >= 0 ? r->follow_fd : follow_fd(r->start->follow), .events = POLLIN}};
-        poll(fds, 3, pause_ms);
-        pause_ms = pause_ms < LOOK_MS / 2 ? pause_ms * 2 : LOOK_MS;
+        poll(fds, 3, pause_of(r));
         if (fds[1].revents)
             read_news(r);
         if (fds[2].revents)
             follow(r);
         signals_take(&r->signals, r->pid);
+        look_at_threads(r);
         look(r);
         if (r->start->mute)
             diag_progress(r->start->mute, 0, 0);
@@ -322,6 +352,7 @@ static int take_news(const struct running *r, struct news *n)
 static void release(struct running *r)
 {
     perf_close(r->perf);
+    tasks_free(r->tasks);
     if (r->start->keep_spaces)
         *r->start->keep_spaces = r->spaces;
     else
@@ -346,10 +377,13 @@ int process_run(const struct start *s, struct launch_result *out)
         diag_debug(1, "the child ended before it was started");
     close(r.go_fd);
     out->status = wait_for_end(&r);
+    uint64_t end_ns = time_now_ns();
     int rc = take_news(&r, &n);
     if (rc == 0) {
         fill_times(&r, &n, out);
         fill_watched(&r, out);
+        if (s->threads)
+            threads_close(s->threads, end_ns);
     }
     signals_end(&r.signals);
     release(&r);

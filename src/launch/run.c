@@ -42,13 +42,21 @@ static int run_sampled(struct launch_program *p, const struct launch_options *op
 {
     struct start s = start_original(p, opt);
     bool ran = false;
+    s.threads = threads_new();
+    int rc = 0;
     if (!opt->force_timer && perf_is_allowed(PERF_SAMPLE)) {
         s.watch = WATCH_SAMPLES;
         s.hertz = opt->sample_hz;
-        return process_run(&s, r);
+    } else {
+        rc = timer_run(p, opt->sample_hz, &s, r, &ran);
+        s.watch = WATCH_MAPS_BY_PROC;
     }
-    int rc = timer_run(p, opt->sample_hz, s.mute, r, &ran);
-    return ran || rc < 0 ? rc : process_run(&s, r);
+    if (!ran && rc == 0)
+        rc = process_run(&s, r);
+    if (rc == 0)
+        threads_fill(s.threads, r);
+    threads_free(s.threads);
+    return rc;
 }
 
 /* Binds for every module with a copy, and for the counter file where executed programs look; in p's arena. */

@@ -12,7 +12,7 @@
 
 static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *bytes)
 {
-    struct scratch_size z = {sizeof(struct wire_samples), 8 * 4096, SAMPLES_MOST / 4096, 0};
+    struct scratch_size z = {sizeof(struct wire_samples), sizeof(struct wire_sample) * 4096, SAMPLES_MOST / 4096, 0};
     struct wire_samples *s = scratch_map(f, &z, bytes);
     if (!s)
         return NULL;
@@ -22,15 +22,17 @@ static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *b
     return s;
 }
 
-static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct launch_result *r)
+static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct threads *threads, struct launch_result *r)
 {
     uint64_t n = min_u64(s->next, s->capacity);
     struct map places = {0};
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t module;
-        uint64_t vaddr, seen = 0;
-        bool known = spaces_locate(spaces, spaces_root(spaces), s->pc[i], &module, &vaddr);
-        uint64_t key = known ? sample_key(module, vaddr) : sample_key(ID_NONE, LAUNCH_VADDR_UNKNOWN);
+        struct launch_place at;
+        uint64_t seen = 0;
+        if (!spaces_locate(spaces, spaces_root(spaces), s->sample[i].pc, &at.module, &at.vaddr))
+            at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
+        threads_sample(threads, s->sample[i].tid, &(struct launch_thread_sample){.doing = LAUNCH_RUNS, .syscall = -1, .at = at});
+        uint64_t key = sample_key(at.module, at.vaddr);
         map_get(&places, key, &seen);
         map_put(&places, key, seen + 1);
     }
@@ -43,7 +45,7 @@ static void take_samples(const struct wire_samples *s, struct spaces *spaces, st
     map_fini(&places);
 }
 
-int timer_run(struct launch_program *p, double hertz, const char *mute, struct launch_result *r, bool *ran)
+int timer_run(struct launch_program *p, double hertz, const struct start *plain, struct launch_result *r, bool *ran)
 {
     struct scratch f;
     size_t bytes = 0;
@@ -56,10 +58,11 @@ int timer_run(struct launch_program *p, double hertz, const char *mute, struct l
     if (!s)
         return 0;
     struct spaces *spaces = NULL;
-    struct inside_run run = {.copy = copy, .name = WIRE_SAMPLES_ENV, .file = f.path, .mute = mute, .spaces = &spaces};
+    struct inside_run run = {.copy = copy, .name = WIRE_SAMPLES_ENV, .file = f.path, .mute = plain->mute,
+                             .spaces = &spaces, .threads = plain->threads};
     int rc = inside_run(p, &run, r);
     if (rc == 0 && s->started) {
-        take_samples(s, spaces, r);
+        take_samples(s, spaces, plain->threads, r);
         r->sampler_note = "perf_event is refused here";
     } else {
         r->sampler_note = "perf_event is refused here and the timer inside the program did not start";

@@ -147,6 +147,9 @@ void objects_build(
 /* ---- select.c ---- */
 void select_build(struct join *j); /* needs the objects; fills candidates */
 
+/* ---- threads.c ---- */
+void threads_build(struct join *j); /* needs the objects */
+
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
 

@@ -49,6 +49,7 @@ static void run_passes(struct join *j)
     RUN(counts_sum); /* again, now with cycles */
     RUN(objects_build);
     RUN(select_build); /* after the objects: it names them */
+    RUN(threads_build);
     RUN(places_sum_lines);
     RUN(whole_build); /* needs the objects: what they leave unexplained */
     RUN(rows_build);

@@ -116,6 +116,26 @@ struct prof_process { /* a program in a process, or a process that only forked; 
     const char *refused;   /* why its executable is not counted, NULL if it is */
 };
 
+struct prof_thread { /* of the program's first process, in the sampled run; the parts add up to wall_s */
+    uint32_t tid;
+    bool has_ended; /* else it was there when the program ended */
+    double begin_s, wall_s; /* from the program's beginning; it lived so long */
+    double compute_s;       /* in counted code: as if every access hit the first-level cache, mispredicted branches in */
+    double memory_s;        /* in counted code, what memory cost */
+    double uncounted_s;     /* in all other code */
+    double system_s;        /* in the kernel; NAN: part of the others */
+    double spin_s;          /* synchronisation: waited for another thread with a processor, */
+    double blocked_s;       /* and without */
+    double asleep_s;        /* waited for anything else: input, output, time */
+    double ready_s;         /* wanted a processor and had none */
+    uint64_t samples;       /* of its user time */
+};
+struct prof_thread_object { /* parts of a thread's time that belong to an object; self */
+    uint32_t thread, object;
+    double compute_s, memory_s, spin_s, blocked_s;
+    uint64_t samples;
+};
+
 struct prof_warning {
     const char *id, *text;
 };
@@ -182,6 +202,10 @@ struct prof_result {
     size_t refused_count;
     struct prof_process *process; /* each, where programs that it executes are followed; else none */
     size_t process_count;
+    struct prof_thread *thread; /* each, in order of their beginnings; the first is the program's first */
+    size_t thread_count;
+    struct prof_thread_object *thread_objects; /* by thread, then object; those that have something */
+    size_t thread_object_count;
     struct prof_line *lines;
     size_t line_count;
     struct prof_block_row *blocks; /* executed blocks only */
@@ -213,6 +237,19 @@ struct prof_input_sample {
     uint32_t module; /* index, ID_NONE outside */
     uint64_t vaddr, count;
 };
+enum prof_doing { PROF_RUNS, PROF_IN_KERNEL, PROF_BLOCKED, PROF_DOING_COUNT };
+struct prof_input_thread { /* as launch tells */
+    uint32_t tid;
+    bool has_ended;
+    double begin_s, wall_s, cpu_s, ready_s;
+};
+struct prof_input_doing {
+    uint32_t thread;
+    enum prof_doing doing;
+    int32_t syscall;  /* PROF_BLOCKED: in which */
+    uint32_t module;  /* ID_NONE outside */
+    uint64_t vaddr, count;
+};
 struct wire_slice;
 struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
                               the upper 11 bits and the address in its file in the lower 36; all ones: in none */
@@ -229,6 +266,11 @@ struct prof_input {
     size_t sample_count;
     uint64_t samples_lost;
     double sample_period_s;
+    const struct prof_input_thread *threads;
+    size_t thread_count;
+    const struct prof_input_doing *doing;
+    size_t doing_count;
+    bool samples_user_only;        /* the kernel's time is not in them */
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;
     const struct prof_result *known; /* take the counts that this holds in place of counters; modules are then its modules */

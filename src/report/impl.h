@@ -70,6 +70,11 @@ shorten_fn shorten_middle, shorten_place;
 
 const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
+/* ---- threads.c ---- */
+
+void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+void threads_put_json(struct json *j, const struct prof_result *r);
+
 /* ---- rows.c: which objects the table shows, in its order ---- */
 
 struct row_set {

@@ -255,6 +255,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_objects(&j, r, a);
     put_modules(&j, r);
     put_processes(&j, r);
+    threads_put_json(&j, r);
     put_lines(&j, r);
     put_refused(&j, r);
     put_warnings(&j, r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sampler of the runtime, where perf_event is refused: a CPU-time timer of the process whose ticks note where they
- * found it, in the sample file of wire.h.
+ * The sampler of the runtime, where perf_event is refused: a CPU-time timer of the process whose ticks note which thread
+ * they found where, in the sample file of wire.h.
  */
 #include "rt/rt.h"
 
@@ -20,7 +20,8 @@ static void on_tick(int sig, const void *info, const void *context)
     struct wire_samples *s = *(struct wire_samples **)SAMPLES_VADDR;
     uint64_t n = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
     if (n < s->capacity)
-        s->pc[n] = *(const uint64_t *)((const char *)context + UC_RIP);
+        s->sample[n] = (struct wire_sample){*(const uint64_t *)((const char *)context + UC_RIP),
+                                            (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0), 0};
 }
 
 static struct wire_samples *map_samples(const char *path)
@@ -31,7 +32,7 @@ static struct wire_samples *map_samples(const char *path)
     int64_t m = sys(SYS_mmap, 0, PAGE, PROT_RW, MAP_SHARED, (uint64_t)fd, 0);
     struct wire_samples *s = 0;
     if (!failed(m) && ((struct wire_samples *)m)->magic == WIRE_SAMPLES_MAGIC) {
-        uint64_t bytes = sizeof *s + ((struct wire_samples *)m)->capacity * 8;
+        uint64_t bytes = sizeof *s + ((struct wire_samples *)m)->capacity * sizeof(struct wire_sample);
         int64_t all = sys(SYS_mmap, 0, bytes, PROT_RW, MAP_SHARED, (uint64_t)fd, 0);
         s = failed(all) ? 0 : (struct wire_samples *)all;
     }

@@ -53,6 +53,8 @@ enum store_table_id {
     STORE_BLOCK,     /* struct prof_block_row */
     STORE_EDGE,      /* struct prof_edge_row */
     STORE_WARNING,   /* struct prof_warning */
+    STORE_THREAD,    /* struct prof_thread */
+    STORE_THREAD_OBJECT, /* struct prof_thread_object */
     STORE_FUNCTIONS, /* const char * */
     STORE_SOURCES,   /* const char * */
     STORE_TABLE_COUNT

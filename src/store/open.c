@@ -11,6 +11,8 @@
 
 /* Of the 100-byte header (SQLite, "Database File Format", 1.3). */
 #define HEADER_BYTES 100
+#define HEADER_PAGE_BYTES 16
+#define HEADER_PAGES 28
 #define HEADER_USER_VERSION 60
 #define HEADER_APPLICATION_ID 68
 
@@ -41,6 +43,13 @@ static int check_header(const char *path, const uint8_t *head, size_t len)
     return 0;
 }
 
+/* SQLite itself takes the missing part of the last page for zeros. */
+static int64_t bytes_in_all(const uint8_t *head)
+{
+    uint32_t page = big_endian(head + HEADER_PAGE_BYTES) >> 16;
+    return (int64_t)(page == 1 ? 65536 : page) * big_endian(head + HEADER_PAGES);
+}
+
 static int check_file(const char *path)
 {
     uint8_t head[HEADER_BYTES];
@@ -58,7 +67,9 @@ static int check_file(const char *path)
                           S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
     if (len < 0)
         return diag_error("cannot read %s: %s", path, strerror(err));
-    return check_header(path, head, (size_t)len);
+    if (check_header(path, head, (size_t)len) < 0)
+        return -1;
+    return st.st_size < bytes_in_all(head) ? store_damaged(path, "its end is missing") : 0;
 }
 
 /* immutable: a profile is never changed once it has its name. */

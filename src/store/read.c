@@ -215,6 +215,16 @@ static int check_modules(const struct reader *r, const struct prof_result *resul
     return 0;
 }
 
+static int check_threads(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->thread_object_count; i++) {
+        const struct prof_thread_object *o = &result->thread_objects[i];
+        if (o->thread >= result->thread_count || o->object >= result->object_count)
+            return store_damaged(r->path, "a row of thread_object that belongs to nothing");
+    }
+    return 0;
+}
+
 static int read_tables(struct reader *r, struct prof_result *x)
 {
     size_t arguments;
@@ -232,6 +242,9 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_BLOCK, &x->blocks, &x->block_count);
     rc = rc ? rc : read_rows(r, STORE_EDGE, &x->edges, &x->edge_count);
     rc = rc ? rc : read_rows(r, STORE_WARNING, &x->warnings, &x->warning_count);
+    rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
+    rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
+    rc = rc ? rc : check_threads(r, x);
     return rc ? rc : check_modules(r, x);
 }
 

@@ -227,6 +227,37 @@ static const struct store_column warning_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_thread
+static const struct store_column thread_columns[] = {
+    NUMBER("in order of their beginnings; 0 is the program's first"),
+    COLUMN(U32, "tid", tid, NULL),
+    COLUMN(BOOL, "has_ended", has_ended, "before the program did"),
+    COLUMN(REAL, "begin_s", begin_s, "since the program's beginning"),
+    COLUMN(REAL, "wall_s", wall_s, "from its beginning to its end; the sum of all that follow"),
+    COLUMN(REAL, "compute_s", compute_s, "in counted code, as if every access hit the first-level cache"),
+    COLUMN(REAL, "memory_s", memory_s, "in counted code, what memory cost"),
+    COLUMN(REAL, "uncounted_s", uncounted_s, "in other code"),
+    COLUMN(REAL, "system_s", system_s, "in the kernel"),
+    COLUMN(REAL, "spin_s", spin_s, "synchronisation: waited for another thread with a processor"),
+    COLUMN(REAL, "blocked_s", blocked_s, "synchronisation: waited for another thread without"),
+    COLUMN(REAL, "asleep_s", asleep_s, "waited for anything else: input, output, time"),
+    COLUMN(REAL, "ready_s", ready_s, "wanted a processor and had none"),
+    COLUMN(U64, "samples", samples, "of its user time"),
+};
+#undef ROW
+
+#define ROW struct prof_thread_object
+static const struct store_column thread_object_columns[] = {
+    COLUMN(U32, "thread", thread, "thread.id"),
+    COLUMN(U32, "object", object, "object.id"),
+    COLUMN(REAL, "compute_s", compute_s, "self"),
+    COLUMN(REAL, "memory_s", memory_s, NULL),
+    COLUMN(REAL, "spin_s", spin_s, "synchronisation asked for by this object"),
+    COLUMN(REAL, "blocked_s", blocked_s, NULL),
+    COLUMN(U64, "samples", samples, NULL),
+};
+#undef ROW
+
 static const struct store_column argument_columns[] = {NUMBER("0: the program"), WHOLE(TEXT, "text", NULL)};
 static const struct store_column function_columns[] = {NUMBER("what block.function means"), WHOLE(TEXT, "name", NULL)};
 static const struct store_column source_columns[] = {NUMBER("what block.source and line.source mean"),
@@ -250,6 +281,8 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_BLOCK] = TABLE(block, struct prof_block_row, "executed basic blocks"),
     [STORE_EDGE] = TABLE(edge, struct prof_edge_row, "executed edges between blocks"),
     [STORE_WARNING] = TABLE(warning, struct prof_warning, "what mtool warned of"),
+    [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
+    [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
     [STORE_FUNCTIONS] = TABLE(function, const char *, "names of functions of blocks"),
     [STORE_SOURCES] = TABLE(source, const char *, "names of source files of blocks and lines"),
 };

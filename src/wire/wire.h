@@ -76,15 +76,19 @@ struct wire_header {
  * inherited by children and ends at exec. */
 #define WIRE_SAMPLES_ENV                                                                                               \
     "MTOOL_SAMPLES" /* value: absolute path of the sample file; taken from the environment likewise */
-#define WIRE_SAMPLES_MAGIC 0x31504d534c4f544du /* "MTOLSMP1" in memory order */
+#define WIRE_SAMPLES_MAGIC 0x32504d534c4f544du /* "MTOLSMP2" in memory order */
+struct wire_sample {
+    uint64_t pc; /* address as the process saw it */
+    uint32_t tid, pad;
+};
 struct wire_samples {
     uint64_t magic;
-    uint64_t capacity;  /* of pc */
+    uint64_t capacity;  /* of sample */
     uint64_t next;      /* samples taken; those beyond capacity are lost */
     uint64_t period_ns; /* of CPU time (user and system) */
     uint64_t started;   /* 1: the runtime has set its timer; 0: it could not */
     uint64_t reserved[3];
-    uint64_t pc[]; /* addresses as the process saw them */
+    struct wire_sample sample[];
 };
 
 /* The window file: stretches of the instruction stream, each instruction with the general registers before it. The

@@ -226,7 +226,7 @@ static void on_tick(int sig, siginfo_t *info, void *context)
     (void)sig, (void)info;
     uint64_t n = __atomic_fetch_add(&samples->next, 1, __ATOMIC_RELAXED);
     if (n < samples->capacity)
-        samples->pc[n] = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+        samples->sample[n] = (struct wire_sample){(uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], (uint32_t)gettid(), 0};
 }
 
 static void play_runtime(void)

@@ -168,6 +168,20 @@ static void set_processes(struct prof_result *r)
     r->process_count = ARRAY_LEN(processes);
 }
 
+static void set_threads(struct prof_result *r)
+{
+    static struct prof_thread threads[] = {{.tid = 4321, .wall_s = 1.4, .compute_s = 0.5, .memory_s = 0.3, .uncounted_s = 0.05, .system_s = 0.02,
+                                            .spin_s = 0.1, .blocked_s = 0.33, .asleep_s = 0.06, .ready_s = 0.04, .samples = 900},
+                                           {.tid = 4322, .has_ended = true, .begin_s = 0.1, .wall_s = 0.5, .compute_s = NO, .memory_s = NO,
+                                            .uncounted_s = NO, .system_s = NO, .spin_s = NO, .blocked_s = NO, .asleep_s = NO, .ready_s = NO,
+                                            .samples = 402}};
+    static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700}, {0, 2, 0.1, 0, 0.1, 0.33, 200}, {1, 1, NO, NO, 0, 0, 402}};
+    r->thread = threads;
+    r->thread_count = ARRAY_LEN(threads);
+    r->thread_objects = objects;
+    r->thread_object_count = ARRAY_LEN(objects);
+}
+
 static void make_typical(struct prof_result *r)
 {
     struct prof_object list[] = {object(0, PROF_LOOP, "gather", 0.21, 0.55, 0.03),
@@ -189,6 +203,7 @@ static void make_typical(struct prof_result *r)
     set_objects(r, list, ARRAY_LEN(list));
     set_modules(r);
     set_lines(r);
+    set_threads(r);
     set_counts(r);
     set_candidates(r);
     set_refused(r);
@@ -483,6 +498,36 @@ static const char *edge_difference(const struct prof_edge_row *a, const struct p
     return NULL;
 }
 
+static const char *thread_difference(const struct prof_thread *a, const struct prof_thread *b)
+{
+    SAME(tid);
+    SAME(has_ended);
+    REAL(begin_s);
+    REAL(wall_s);
+    REAL(compute_s);
+    REAL(memory_s);
+    REAL(uncounted_s);
+    REAL(system_s);
+    REAL(spin_s);
+    REAL(blocked_s);
+    REAL(asleep_s);
+    REAL(ready_s);
+    SAME(samples);
+    return NULL;
+}
+
+static const char *thread_object_difference(const struct prof_thread_object *a, const struct prof_thread_object *b)
+{
+    SAME(thread);
+    SAME(object);
+    REAL(compute_s);
+    REAL(memory_s);
+    REAL(spin_s);
+    REAL(blocked_s);
+    SAME(samples);
+    return NULL;
+}
+
 static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
 {
     TEXT(program);
@@ -540,6 +585,8 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(candidates, candidate_count, candidate_difference)
     LIST(refused, refused_count, refused_difference)
     LIST(lines, line_count, line_difference)
+    LIST(thread, thread_count, thread_difference)
+    LIST(thread_objects, thread_object_count, thread_object_difference)
     LIST(blocks, block_count, block_difference)
     LIST(edges, edge_count, edge_difference)
     LIST(warnings, warning_count, warning_difference)

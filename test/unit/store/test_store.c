@@ -98,7 +98,9 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 504);
+    assert_int_equal(sizeof(struct prof_result), 536);
+    assert_int_equal(sizeof(struct prof_thread), 96);
+    assert_int_equal(sizeof(struct prof_thread_object), 48);
 }
 
 static void test_views(void **state)
@@ -333,6 +335,8 @@ static void test_wrong_rows(void **state)
         "UPDATE block SET size_bytes = 1 << 40 WHERE rowid = 1",
         "UPDATE edge SET module = 3",
         "DELETE FROM module WHERE id = 0",
+        "UPDATE thread_object SET object = 5",
+        "DELETE FROM thread WHERE id = 1",
     };
     struct prof_result *r = fixture_result("typical"), *back;
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
@@ -403,7 +407,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 5\n"));
+    assert_non_null(strstr(text.data, "schema 6\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);

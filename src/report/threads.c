@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What threads did with their time, as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/impl.h"
+
+static const struct grid_column thread_columns[] = {
+    {{"", "thread"}, false, NULL},     {{"wall", "s"}, false, NULL},    {{"compute", "s"}, false, NULL}, {{"memory", "s"}, false, NULL},
+    {{"uncounted", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL}, {{"spin", "s"}, false, NULL},    {{"blocked", "s"}, false, NULL},
+    {{"asleep", "s"}, false, NULL},    {{"no cpu", "s"}, false, NULL},
+};
+
+static int compare_threads(const void *x, const void *y)
+{
+    const struct prof_thread *a = *(const struct prof_thread *const *)x, *b = *(const struct prof_thread *const *)y;
+    if (a->wall_s != b->wall_s)
+        return a->wall_s > b->wall_s ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Those that lived longest, in order of their beginnings. */
+static size_t choose(const struct prof_result *r, const struct report_options *o, const struct prof_thread **list)
+{
+    size_t most = o->top ? o->top : o->all ? r->thread_count : REPORT_TOP;
+    for (size_t i = 0; i < r->thread_count; i++)
+        list[i] = &r->thread[i];
+    if (r->thread_count > most)
+        qsort(list, r->thread_count, sizeof *list, compare_threads);
+    return min_u64(r->thread_count, most);
+}
+
+void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
+    const struct prof_thread **list = ARENA_ARRAY(a, const struct prof_thread *, r->thread_count + 1);
+    struct grid g;
+    double longest = 0;
+    if (!r->thread_count) {
+        str_puts(out, "No thread is known: the program was not sampled.\n");
+        return;
+    }
+    for (size_t i = 0; i < r->thread_count; i++)
+        longest = fmax(longest, r->thread[i].wall_s);
+    int decimals = figure_decimals(longest);
+    size_t shown = choose(r, o, list);
+    grid_init(&g, thread_columns, ARRAY_LEN(thread_columns), o, a);
+    for (size_t i = 0; i < shown; i++) {
+        const struct prof_thread *t = list[i];
+        const double seconds[] = {t->wall_s,  t->compute_s, t->memory_s, t->uncounted_s, t->system_s,
+                                  t->spin_s, t->blocked_s, t->asleep_s, t->ready_s};
+        const char *cells[ARRAY_LEN(thread_columns)] = {arena_printf(a, "%zu", (size_t)(t - r->thread))};
+        for (size_t k = 0; k < ARRAY_LEN(seconds); k++)
+            cells[k + 1] = figure_real(a, seconds[k], decimals);
+        grid_row(&g, cells, false);
+    }
+    grid_put(&g, out);
+    if (shown < r->thread_count)
+        str_printf(out, "%zu more that lived less long (--top %zu)\n", r->thread_count - shown, r->thread_count);
+}
+
+static void put_objects(struct json *j, const struct prof_result *r, uint32_t thread, size_t *at)
+{
+    json_array(j, "objects");
+    for (; *at < r->thread_object_count && r->thread_objects[*at].thread == thread; ++*at) {
+        const struct prof_thread_object *o = &r->thread_objects[*at];
+        json_object(j, NULL);
+        json_u64(j, "object", o->object);
+        json_real(j, "compute_s", o->compute_s);
+        json_real(j, "memory_s", o->memory_s);
+        json_real(j, "spin_s", o->spin_s);
+        json_real(j, "blocked_s", o->blocked_s);
+        json_u64(j, "samples", o->samples);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+void threads_put_json(struct json *j, const struct prof_result *r)
+{
+    size_t at = 0;
+    json_array(j, "thread");
+    for (uint32_t i = 0; i < r->thread_count; i++) {
+        const struct prof_thread *t = &r->thread[i];
+        json_object(j, NULL);
+        json_u64(j, "id", i);
+        json_u64(j, "tid", t->tid);
+        json_bool(j, "ended", t->has_ended);
+        json_real(j, "begin_s", t->begin_s);
+        json_real(j, "wall_s", t->wall_s);
+        json_real(j, "compute_s", t->compute_s);
+        json_real(j, "memory_s", t->memory_s);
+        json_real(j, "uncounted_s", t->uncounted_s);
+        json_real(j, "system_s", t->system_s);
+        json_real(j, "spin_s", t->spin_s);
+        json_real(j, "blocked_s", t->blocked_s);
+        json_real(j, "asleep_s", t->asleep_s);
+        json_real(j, "ready_s", t->ready_s);
+        json_u64(j, "samples", t->samples);
+        put_objects(j, r, i, &at);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
