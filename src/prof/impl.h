@@ -150,6 +150,9 @@ void select_build(struct join *j); /* needs the objects; fills candidates */
 /* ---- threads.c ---- */
 void threads_build(struct join *j); /* needs the objects */
 
+/* ---- code.c ---- */
+void code_build(struct join *j); /* needs the objects; instructions and callees of those that matter */
+
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
 

@@ -51,6 +51,7 @@ static void run_passes(struct join *j)
     RUN(select_build); /* after the objects: it names them */
     RUN(threads_build);
     RUN(places_sum_lines);
+    RUN(code_build);
     RUN(whole_build); /* needs the objects: what they leave unexplained */
     RUN(rows_build);
 #undef RUN

@@ -107,6 +107,22 @@ struct prof_line { /* per source line, where there is DWARF */
     uint64_t instructions, memory_ops, samples;
 };
 
+struct prof_insn { /* an executed instruction of an object that matters; by module and address */
+    uint32_t object; /* the innermost that holds it */
+    uint64_t address;
+    const char *text;    /* Intel syntax; of a call with the function in <> */
+    uint32_t memory_ops; /* loads and stores of one execution */
+    uint64_t count, samples;
+};
+
+struct prof_call { /* calls from an object's own code to one function; by object, most memory operations first */
+    uint32_t object;
+    const char *module, *function; /* called; calls through pointers are not known */
+    uint64_t address;
+    uint64_t calls;
+    uint64_t memory_ops; /* of the called function with its loops, shared out among its callers as its calls are */
+};
+
 struct prof_process { /* a program in a process, or a process that only forked; in order of time */
     uint32_t pid, parent;
     const char *command;   /* NULL not known */
@@ -208,6 +224,10 @@ struct prof_result {
     size_t thread_object_count;
     struct prof_line *lines;
     size_t line_count;
+    struct prof_insn *insns; /* of objects that matter, without samples none */
+    size_t insn_count;
+    struct prof_call *calls; /* likewise */
+    size_t call_count;
     struct prof_block_row *blocks; /* executed blocks only */
     size_t block_count;
     struct prof_edge_row *edges; /* executed edges only */

@@ -95,6 +95,17 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add_count(t, out, "sample", "samples", o->samples);
 }
 
+size_t facts_of_calls(struct tour *t, const struct prof_object *o, const struct prof_call **first)
+{
+    size_t count = 0, i = 0;
+    while (i < t->r->call_count && t->r->calls[i].object != o->id)
+        i++;
+    *first = &t->r->calls[i];
+    while (i + count < t->r->call_count && t->r->calls[i + count].object == o->id)
+        count++;
+    return count;
+}
+
 static struct facts_part part_of(const struct prof_object *whole, const struct prof_object *part, size_t row)
 {
     uint64_t n = part == whole ? part->memory_ops : part->memory_ops_incl, all = whole->memory_ops_incl;

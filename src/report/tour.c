@@ -55,17 +55,6 @@ static void part_rows(struct tour *t, size_t most)
     t->rows.objects = list;
 }
 
-void tour_sort(struct tour *t, unsigned sort, size_t most)
-{
-    const struct report_options all = {.all = true, .sort = sort};
-    arena_free(t->order);
-    t->order = arena_new();
-    report_rows_build(t->r, &all, t->order, &t->rows);
-    part_rows(t, most);
-    for (size_t row = 0; row < t->rows.count; row++)
-        map_put(&t->row_of, t->rows.objects[row]->id, row);
-}
-
 void tour_init(struct tour *t, const struct prof_result *r, const char *source_path, struct arena *a)
 {
     *t = (struct tour){.r = r, .source_path = source_path, .a = a, .texts = a, .order = arena_new()};
@@ -90,11 +79,48 @@ void tour_turn_to_objects(struct tour *t)
     t->decimals = most > 0 && most < 0.01 ? 5 : most > 0 && most < 0.1 ? 4 : figure_decimals(most);
 }
 
-const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o)
+const struct prof_object *tour_object(const struct tour *t, uint32_t id)
 {
     uint64_t row;
-    bool is_known = o->parent != ID_NONE && map_get(&t->row_of, o->parent, &row);
-    return is_known && t->rows.objects[row] != o ? t->rows.objects[row] : NULL;
+    return id != ID_NONE && map_get(&t->row_of, id, &row) ? t->rows.objects[row] : NULL;
+}
+
+const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o)
+{
+    const struct prof_object *up = tour_object(t, o->parent);
+    return up != o ? up : NULL;
+}
+
+/* Circles, which no writer of ours makes, end somewhere. */
+const struct prof_object *tour_outermost(const struct tour *t, const struct prof_object *o)
+{
+    enum { DEPTH_MOST = 100 };
+    const struct prof_object *up;
+    for (unsigned depth = 0; depth < DEPTH_MOST && (up = tour_parent(t, o)); depth++)
+        o = up;
+    return o;
+}
+
+static void find_procedures(struct tour *t)
+{
+    t->procedures = ARENA_ARRAY(t->a, const struct prof_object *, t->r->insn_count + 1);
+    for (size_t i = 0; i < t->r->insn_count; i++) {
+        const struct prof_object *o = tour_object(t, t->r->insns[i].object);
+        t->procedures[i] = o ? tour_outermost(t, o) : NULL;
+    }
+}
+
+void tour_sort(struct tour *t, unsigned sort, size_t most)
+{
+    const struct report_options all = {.all = true, .sort = sort};
+    arena_free(t->order);
+    t->order = arena_new();
+    report_rows_build(t->r, &all, t->order, &t->rows);
+    part_rows(t, most);
+    for (size_t row = 0; row < t->rows.count; row++)
+        map_put(&t->row_of, t->rows.objects[row]->id, row);
+    if (!t->procedures)
+        find_procedures(t);
 }
 
 double tour_part(double s) { return isfinite(s) && s > 0 ? s : 0; }

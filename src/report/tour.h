@@ -22,6 +22,7 @@ struct tour {
     double whole_memory_s;    /* of the program, NAN unknown */
     uint64_t samples;         /* of all lines */
     const struct prof_line **lines; /* by file and line */
+    const struct prof_object **procedures; /* by instruction: the outermost object that it is in, NULL unknown */
     VEC(const struct source *) sources; /* each file that was looked for, once */
 };
 
@@ -34,6 +35,8 @@ void tour_fini(struct tour *t);
 void tour_sort(struct tour *t, unsigned sort, size_t most);
 void tour_turn_to_objects(struct tour *t); /* decimals as objects need them */
 const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o); /* NULL: none */
+const struct prof_object *tour_outermost(const struct tour *t, const struct prof_object *o);
+const struct prof_object *tour_object(const struct tour *t, uint32_t id); /* NULL: none of the profile */
 double tour_part(double s);                /* of a bar: unknown and below zero is 0 */
 double tour_longest(const struct tour *t); /* seconds of the longest bar that is shown */
 
@@ -60,6 +63,9 @@ struct facts {
 /* Above the source: what the object loses, of the whole, for each memory operation, of its ideal time. Only what is known. */
 void facts_top(struct tour *t, const struct prof_object *o, struct facts *out);
 void facts_info(struct tour *t, const struct prof_object *o, struct facts *out); /* INFO */
+
+/* What the object calls itself, most memory operations first; how many. */
+size_t facts_of_calls(struct tour *t, const struct prof_object *o, const struct prof_call **first);
 
 /* The paper's Figure 6: how the memory operations are shared out between an object and the loops inside of it. */
 struct facts_part {
@@ -89,6 +95,17 @@ void excerpt_close(struct excerpt *x);
 enum excerpt_line excerpt_belongs(const struct excerpt *x, uint32_t line);
 const char *excerpt_problem(struct tour *t, const struct excerpt *x); /* a sentence, not yet safe; NULL: none */
 const struct prof_line *tour_line(const struct tour *t, const char *file, uint32_t line); /* NULL: no figure is known */
+
+/* ---- listing.c: instructions around an object ---- */
+
+struct listing { /* of its procedure and all inside, as far as the profile has them, by address */
+    const struct prof_object *object;
+    const struct prof_insn **insns; /* in t->texts */
+    size_t count;                   /* 0: none is known */
+};
+void listing_open(struct tour *t, const struct prof_object *o, struct listing *out);
+enum excerpt_line listing_belongs(const struct tour *t, const struct listing *l, const struct prof_insn *insn);
+bool listing_has_gap(const struct listing *l, size_t i); /* before the i-th: code that was not executed, or is not known */
 
 #define TOUR_NAME 90 /* columns of a name; INFO has the whole one */
 

@@ -50,6 +50,8 @@ enum store_table_id {
     STORE_REFUSED,   /* struct prof_refused */
     STORE_PROCESS,   /* struct prof_process */
     STORE_LINES,     /* struct prof_line */
+    STORE_INSNS,     /* struct prof_insn */
+    STORE_CALLS,     /* struct prof_call */
     STORE_BLOCK,     /* struct prof_block_row */
     STORE_EDGE,      /* struct prof_edge_row */
     STORE_WARNING,   /* struct prof_warning */

@@ -239,6 +239,8 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_REFUSED, &x->refused, &x->refused_count);
     rc = rc ? rc : read_rows(r, STORE_PROCESS, &x->process, &x->process_count);
     rc = rc ? rc : read_rows(r, STORE_LINES, &x->lines, &x->line_count);
+    rc = rc ? rc : read_rows(r, STORE_INSNS, &x->insns, &x->insn_count);
+    rc = rc ? rc : read_rows(r, STORE_CALLS, &x->calls, &x->call_count);
     rc = rc ? rc : read_rows(r, STORE_BLOCK, &x->blocks, &x->block_count);
     rc = rc ? rc : read_rows(r, STORE_EDGE, &x->edges, &x->edge_count);
     rc = rc ? rc : read_rows(r, STORE_WARNING, &x->warnings, &x->warning_count);

@@ -197,6 +197,28 @@ static const struct store_column line_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_insn
+static const struct store_column insn_columns[] = {
+    COLUMN(U32, "object", object, "object.id of the innermost that holds it"),
+    COLUMN(ADDRESS, "address", address, "as in the object's module"),
+    COLUMN(TEXT, "text", text, "Intel syntax; of a call with the function in <>"),
+    COLUMN(U32, "memory_ops", memory_ops, "in one execution"),
+    COLUMN(U64, "count", count, "executions, exact"),
+    COLUMN(U64, "samples", samples, "on the instruction that waits, often the one after"),
+};
+#undef ROW
+
+#define ROW struct prof_call
+static const struct store_column call_columns[] = {
+    COLUMN(U32, "object", object, "object.id of the caller, whose own code calls"),
+    COLUMN(TEXT, "module", module, "of the called function"),
+    COLUMN(TEXT, "function", function, "called; calls through pointers are not known"),
+    COLUMN(ADDRESS, "address", address, "where it is entered"),
+    COLUMN(U64, "calls", calls, "exact"),
+    COLUMN(U64, "memory_ops", memory_ops, "of the called function with its loops, shared out among its callers by calls"),
+};
+#undef ROW
+
 #define ROW struct prof_block_row
 static const struct store_column block_columns[] = {
     COLUMN(U32, "module", module, "module.id"),
@@ -278,6 +300,8 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_REFUSED] = TABLE(refused, struct prof_refused, "what was not counted, and why"),
     [STORE_PROCESS] = TABLE(process, struct prof_process, "each process, with --follow"),
     [STORE_LINES] = TABLE(line, struct prof_line, "source lines"),
+    [STORE_INSNS] = TABLE(insn, struct prof_insn, "executed instructions of the objects that lose or take most time"),
+    [STORE_CALLS] = TABLE(call, struct prof_call, "what these objects call"),
     [STORE_BLOCK] = TABLE(block, struct prof_block_row, "executed basic blocks"),
     [STORE_EDGE] = TABLE(edge, struct prof_edge_row, "executed edges between blocks"),
     [STORE_WARNING] = TABLE(warning, struct prof_warning, "what mtool warned of"),

@@ -339,6 +339,8 @@ static int write_tables(struct writer *w, const struct prof_result *r)
     rc = rc ? rc : write_rows(w, STORE_REFUSED, r->refused, r->refused_count);
     rc = rc ? rc : write_rows(w, STORE_PROCESS, r->process, r->process_count);
     rc = rc ? rc : write_rows(w, STORE_LINES, r->lines, r->line_count);
+    rc = rc ? rc : write_rows(w, STORE_INSNS, r->insns, r->insn_count);
+    rc = rc ? rc : write_rows(w, STORE_CALLS, r->calls, r->call_count);
     rc = rc ? rc : write_rows(w, STORE_BLOCK, r->blocks, r->block_count);
     rc = rc ? rc : write_rows(w, STORE_EDGE, r->edges, r->edge_count);
     rc = rc ? rc : write_rows(w, STORE_WARNING, r->warnings, r->warning_count);

@@ -66,6 +66,26 @@ static void put_figure(struct html_page *p, const char *class, const char *text)
     html_puts(p, "</td>");
 }
 
+/* The figure, and its interval for who points at it. */
+static void put_seconds(struct html_page *p, const struct prof_interval *s)
+{
+    const char *whole = tour_interval(&p->tour, s);
+    html_puts(p, "<td class=\"n wide\"");
+    if (whole)
+        html_attribute(p, "title", whole);
+    str_printf(p->out, ">%s</td>", tour_seconds(&p->tour, s->value));
+}
+
+static void put_overhead(struct html_page *p, const struct prof_object *o)
+{
+    struct prof_interval overhead = tour_scaled(&o->memory_s, 1 / o->ideal_s.value);
+    const char *whole = o->ideal_s.value > 0 ? tour_percent_interval(&p->tour, &overhead) : NULL;
+    html_puts(p, "<td class=\"n wide\"");
+    if (whole)
+        html_attribute(p, "title", whole);
+    str_printf(p->out, ">%s</td>", figure_percent(p->a, overhead_of(o)));
+}
+
 static void put_row(struct html_page *p, size_t row, double most)
 {
     const struct prof_object *o = p->tour.rows.objects[row];
@@ -81,10 +101,10 @@ static void put_row(struct html_page *p, size_t row, double most)
     html_puts(p, "</td>");
     put_figure(p, "n strong", tour_seconds(&p->tour, o->memory_s.value));
     put_figure(p, "n mid", figure_interval(p->a, &o->memory_s, p->tour.decimals));
-    put_figure(p, "n wide", tour_seconds(&p->tour, o->actual_s.value));
-    put_figure(p, "n wide", tour_seconds(&p->tour, o->ideal_s.value));
+    put_seconds(p, &o->actual_s);
+    put_seconds(p, &o->ideal_s);
     put_figure(p, "n wide", tour_seconds(&p->tour, o->branch_s));
-    put_figure(p, "n wide", figure_percent(p->a, overhead_of(o)));
+    put_overhead(p, o);
     put_figure(p, "n wide", figure_percent(p->a, o->memory_share));
     html_puts(p, "</tr>\n");
 }

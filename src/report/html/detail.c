@@ -90,6 +90,31 @@ static void put_parts(struct html_page *p, size_t row)
     html_puts(p, "</tbody></table>\n");
 }
 
+static void put_call(struct html_page *p, const struct prof_call *c)
+{
+    const struct prof_object as = {.function = c->function};
+    html_puts(p, "<tr><th scope=\"row\">");
+    html_text(p, tour_name(&p->tour, &as));
+    html_puts(p, " <small>");
+    html_text(p, c->module ? file_base_name(c->module) : "?");
+    str_printf(p->out, "</small></th><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", figure_count(p->a, c->calls),
+               figure_count(p->a, c->memory_ops));
+}
+
+static void put_calls(struct html_page *p, size_t row)
+{
+    const struct prof_call *calls;
+    size_t count = facts_of_calls(&p->tour, p->tour.rows.objects[row], &calls);
+    if (!count)
+        return;
+    html_puts(p, "<table class=\"parts\"><caption>What it calls, and the memory operations there (of each function with its loops, shared out among its callers as its calls are; "
+                 "calls through pointers are not known)</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">calls</th>"
+                 "<th scope=\"col\" class=\"n\">memory ops</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < count; i++)
+        put_call(p, &calls[i]);
+    html_puts(p, "</tbody></table>\n");
+}
+
 static void put_parent(struct html_page *p, const struct prof_object *o)
 {
     uint64_t row;
@@ -107,6 +132,7 @@ static void put_info(struct html_page *p, size_t row)
     put_info_facts(p, o);
     put_parent(p, o);
     put_parts(p, row);
+    put_calls(p, row);
     html_puts(p, "</details>\n");
 }
 
@@ -121,7 +147,7 @@ void html_details(struct html_page *p)
         put_title(p, row);
         put_top(p, p->tour.rows.objects[row]);
         put_info(p, row);
-        html_source(p, row);
+        html_listing(p, row, !html_source(p, row));
         html_puts(p, "</article>\n");
     }
     html_puts(p, "</section>\n");

@@ -12,6 +12,9 @@ enum { /* so that the page of a large program stays below 3 MB and opens at once
     HTML_OBJECTS = 100,        /* that have a bar and a section of their own */
     HTML_SOURCE_BYTES = 1600000, /* of the page, for source; further objects say where theirs is */
     HTML_SOURCE_LINES = 200,   /* of one object */
+    HTML_INSNS_BYTES = 700000, /* of the page, for instructions */
+    HTML_INSNS = 400,          /* of one object; more than HTML_INSNS_AROUND: only its own and those inside of it */
+    HTML_INSNS_AROUND = 120,
     HTML_COLUMNS = 240,        /* of a source line */
     HTML_DEPTH = 12,           /* of the loop tree */
     HTML_REFUSED = 200,        /* rows of what was not counted */
@@ -26,7 +29,7 @@ struct html_page {
     struct strbuf *out;
     struct arena *a;
     struct tour tour;
-    size_t source_bytes; /* of the page so far */
+    size_t source_bytes, insns_bytes; /* of the page so far */
 };
 
 /* ---- put.c: text that is harmless, figures that have their interval ---- */
@@ -52,6 +55,8 @@ void html_overview(struct html_page *p);               /* overview.c */
 void html_details(struct html_page *p);                /* detail.c: a section for each of the first objects */
 void html_tree(struct html_page *p);                   /* tree.c */
 void html_rest(struct html_page *p);                   /* rest.c: warnings, what was not counted, modules, glossary */
-void html_source(struct html_page *p, size_t row);     /* source.c: the lines around an object, its own marked */
+bool html_source(struct html_page *p, size_t row);     /* source.c: the lines around an object, its own marked; false: there are none */
+void html_listing(struct html_page *p, size_t row, bool is_open); /* listing.c: its instructions, likewise */
+void html_heat(struct html_page *p, uint64_t samples, uint64_t all); /* a cell of a table */
 
 #endif

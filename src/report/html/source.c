@@ -9,15 +9,15 @@ static void put_count(struct html_page *p, const char *class, uint64_t n)
     str_printf(p->out, "<td class=\"%s\">%s</td>", class, n == PROF_UNKNOWN || !n ? "" : figure_count(p->a, n));
 }
 
-static void put_samples(struct html_page *p, const struct prof_line *l)
+void html_heat(struct html_page *p, uint64_t samples, uint64_t all)
 {
-    if (!l || l->samples == PROF_UNKNOWN || !l->samples || !p->tour.samples) {
+    if (samples == PROF_UNKNOWN || !samples || !all || all == PROF_UNKNOWN) {
         html_puts(p, "<td class=\"n\"></td>");
         return;
     }
-    double share = (double)l->samples / (double)p->tour.samples;
+    double share = (double)samples / (double)all;
     str_printf(p->out, "<td class=\"n heat\" style=\"--h:%.0f%%\" title=\"%s of %s samples\">%s</td>", 100 * share,
-               figure_count(p->a, l->samples), figure_count(p->a, p->tour.samples), figure_percent(p->a, share));
+               figure_count(p->a, samples), figure_count(p->a, all), figure_percent(p->a, share));
 }
 
 /* ---- lines ---- */
@@ -41,7 +41,7 @@ static void put_line(struct html_page *p, const struct excerpt *x, uint32_t line
     enum excerpt_line b = excerpt_belongs(x, line);
     html_puts(p, row[b]);
     str_printf(p->out, "<th scope=\"row\">%u</th>", line);
-    put_samples(p, l);
+    html_heat(p, l ? l->samples : 0, p->tour.samples);
     put_count(p, "n wide", l ? l->instructions : 0);
     put_count(p, "n wide", l ? l->memory_ops : 0);
     html_puts(p, b == EXCERPT_OUTSIDE ? "<td><code>" : "<td><mark><code>");
@@ -51,17 +51,9 @@ static void put_line(struct html_page *p, const struct excerpt *x, uint32_t line
 
 static void put_missing(struct html_page *p, const struct excerpt *x)
 {
-    const struct prof_object *o = x->object;
-    html_puts(p, "<div class=\"nosource\"><p>");
+    html_puts(p, "<p class=\"nosource\">");
     html_text(p, excerpt_problem(&p->tour, x));
-    html_puts(p, "</p>");
-    if (o->module) {
-        html_puts(p, "<p>Its instructions: <code>objdump -d --start-address=");
-        str_printf(p->out, "0x%llx ", (unsigned long long)o->address);
-        html_text(p, o->module);
-        html_puts(p, "</code></p>");
-    }
-    html_puts(p, "</div>\n");
+    html_puts(p, "</p>\n");
 }
 
 static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
@@ -79,12 +71,13 @@ static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
     html_puts(p, "</tbody></table></div>\n");
 }
 
-void html_source(struct html_page *p, size_t row)
+bool html_source(struct html_page *p, size_t row)
 {
     size_t before = p->out->len;
     struct excerpt x;
     excerpt_open(&p->tour, p->tour.rows.objects[row], HTML_SOURCE_LINES, &x);
-    if (x.state != EXCERPT_FOUND)
+    bool is_found = x.state == EXCERPT_FOUND;
+    if (!is_found)
         put_missing(p, &x);
     else if (p->source_bytes > HTML_SOURCE_BYTES)
         html_puts(p, "<p class=\"nosource\">The page holds the source of larger bottlenecks only.</p>\n");
@@ -92,4 +85,5 @@ void html_source(struct html_page *p, size_t row)
         put_lines(p, row, &x);
     p->source_bytes += p->out->len - before;
     excerpt_close(&x);
+    return is_found;
 }

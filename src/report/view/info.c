@@ -38,6 +38,23 @@ static void add_parts(struct view *v, const struct prof_object *o)
         add_part(v, &parts[i]);
 }
 
+static void add_calls(struct view *v, const struct prof_object *o)
+{
+    const struct prof_call *calls;
+    size_t count = facts_of_calls(&v->tour, o, &calls);
+    if (!count)
+        return;
+    view_add(v, STYLE_PLAIN, "", "");
+    view_add(v, STYLE_HEAD, "      memory ops          calls  ", "in what it calls (shared out by calls)");
+    for (size_t i = 0; i < count; i++) {
+        const struct prof_object as = {.function = calls[i].function};
+        const char *module = calls[i].module ? cell_safe(v->page_texts, file_base_name(calls[i].module)) : "?";
+        view_add(v, STYLE_PLAIN, arena_printf(v->page_texts, "%16s %14s  ", figure_count(v->page_texts, calls[i].memory_ops),
+                                              figure_count(v->page_texts, calls[i].calls)),
+                 arena_printf(v->page_texts, "%s in %s", tour_name(&v->tour, &as), module));
+    }
+}
+
 static void add_object(struct view *v, const struct prof_object *o)
 {
     struct facts f;
@@ -54,6 +71,7 @@ static void add_object(struct view *v, const struct prof_object *o)
                          arena_printf(v->page_texts, "%s %s %s", prof_kind_name[up->kind], tour_name(&v->tour, up),
                                       tour_place(&v->tour, up)));
     add_parts(v, o);
+    add_calls(v, o);
 }
 
 static void add_refused(struct view *v)

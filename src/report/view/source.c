@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The paper's text window: the whole source file of the chosen bottleneck, its lines marked, what was counted and
- * sampled on each line beside them; above it what it loses. */
+ * sampled on each line beside them; where there is none, and on request, its instructions. Above it what it loses. */
 #include "report/view/view.h"
 
 enum { MOST = 100000 }; /* lines */
@@ -47,18 +47,19 @@ static const char *head_of(struct view *v, const struct widths *w, const char *s
     return arena_printf(v->page_texts, "%s%*s %c", head, (int)w->line, line, mark);
 }
 
+static const char marks[] = {[EXCERPT_OUTSIDE] = ' ', [EXCERPT_INNER] = ':', [EXCERPT_OWN] = '>'};
+static const enum view_style marked_styles[] = {
+    [EXCERPT_OUTSIDE] = STYLE_PLAIN, [EXCERPT_INNER] = STYLE_INNER, [EXCERPT_OWN] = STYLE_OWN};
+
 static void add_line(struct view *v, const struct excerpt *x, const struct widths *w, uint32_t line)
 {
-    static const char marks[] = {[EXCERPT_OUTSIDE] = ' ', [EXCERPT_INNER] = ':', [EXCERPT_OWN] = '>'};
-    static const enum view_style line_styles[] = {
-        [EXCERPT_OUTSIDE] = STYLE_PLAIN, [EXCERPT_INNER] = STYLE_INNER, [EXCERPT_OWN] = STYLE_OWN};
     const struct prof_line *l = tour_line(&v->tour, x->object->file, line);
     enum excerpt_line b = excerpt_belongs(x, line);
     const char *head = head_of(v, w, samples_of(v, l), count_of(v, l ? l->instructions : 0), count_of(v, l ? l->memory_ops : 0),
                                arena_printf(v->page_texts, "%u", line), marks[b]);
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
         v->first_own = v->lines.len;
-    view_add(v, line_styles[b], head, source_line(v->page_texts, x->source, line));
+    view_add(v, marked_styles[b], head, source_line(v->page_texts, x->source, line));
 }
 
 static void add_source(struct view *v, const struct excerpt *x)
@@ -79,13 +80,36 @@ static size_t first_marked(const struct view *v)
     return 0;
 }
 
-static void add_missing(struct view *v, const struct prof_object *o)
+static void add_insn(struct view *v, const struct listing *l, const struct widths *w, size_t i)
 {
-    if (!o->module)
+    const struct prof_insn *insn = l->insns[i];
+    enum excerpt_line b = listing_belongs(&v->tour, l, insn);
+    uint64_t memory_ops = insn->memory_ops && insn->count < PROF_UNKNOWN / insn->memory_ops ? insn->count * insn->memory_ops : 0;
+    double share = (double)insn->samples / (double)v->tour.r->samples;
+    bool has_samples = insn->samples && insn->samples != PROF_UNKNOWN && v->tour.r->samples != PROF_UNKNOWN;
+    const char *head = head_of(v, w, has_samples ? figure_percent(v->page_texts, share) : "", count_of(v, insn->count),
+                               count_of(v, memory_ops), arena_printf(v->page_texts, "%llx", (unsigned long long)insn->address), marks[b]);
+    if (listing_has_gap(l, i))
+        view_add(v, STYLE_DIM, "", "...");
+    if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
+        v->first_own = v->lines.len;
+    view_add(v, marked_styles[b], head, insn->text ? cell_safe(v->page_texts, insn->text) : "?");
+}
+
+static void add_listing(struct view *v, const struct prof_object *o)
+{
+    struct listing l;
+    struct widths w = {strlen("samp"), strlen("executed"), strlen("mem ops"), strlen("address")};
+    listing_open(&v->tour, o, &l);
+    if (!l.count)
         return;
-    view_add(v, STYLE_PLAIN, "", "");
-    view_add_wrapped(v, STYLE_PLAIN, "Its instructions: ",
-                     arena_printf(v->page_texts, "objdump -d --start-address=0x%llx %s", (unsigned long long)o->address, o->module));
+    for (size_t i = 0; i < l.count; i++) {
+        w.instructions = max_u64(w.instructions, strlen(count_of(v, l.insns[i]->count)));
+        w.memory_ops = max_u64(w.memory_ops, strlen(count_of(v, 2 * l.insns[i]->count)));
+    }
+    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "executed", "mem ops", "address", ' '), "Instructions");
+    for (size_t i = 0; i < l.count; i++)
+        add_insn(v, &l, &w, i);
 }
 
 void source_build(struct view *v)
@@ -95,12 +119,12 @@ void source_build(struct view *v)
     v->tour.texts = v->page_texts;
     excerpt_open(&v->tour, o, MOST, &x);
     const char *problem = excerpt_problem(&v->tour, &x);
-    if (problem)
+    if (problem && !v->wants_insns)
         view_add_wrapped(v, STYLE_HEAD, "", problem);
-    if (x.state == EXCERPT_FOUND)
+    if (x.state == EXCERPT_FOUND && !v->wants_insns)
         add_source(v, &x);
     else
-        add_missing(v, o);
+        add_listing(v, o);
     excerpt_close(&x);
     if (v->first_own == SIZE_MAX)
         v->first_own = first_marked(v);

@@ -292,6 +292,10 @@ static void change(struct view *v, int key)
     case 'a':
         v->all = !v->all;
         break;
+    case 'd':
+        v->wants_insns = !v->wants_insns;
+        open_page(v, VIEW_SOURCE);
+        break;
     default:
         break;
     }

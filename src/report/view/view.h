@@ -34,6 +34,7 @@ struct view {
     struct tour tour;
     struct screen *screen;
     enum view_page page;
+    bool wants_insns; /* in place of source */
     bool all;    /* also rows that are not worth one */
     unsigned sort;
     size_t at;   /* the row that is chosen */

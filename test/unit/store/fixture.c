@@ -121,6 +121,24 @@ static void set_lines(struct prof_result *r)
     r->line_count = ARRAY_LEN(lines);
 }
 
+/* Of the worst object and of its procedure, and of one of "nasty"; the last ones are of no object. */
+static void set_code(struct prof_result *r)
+{
+    static struct prof_insn insns[] = {{2, 0x1170, "xor eax, eax", 0, 10, 0},
+                                       {0, 0x1180, "movsxd rax, dword ptr [rsi]", 1, 10000000, 3},
+                                       {0, 0x1183, "addsd xmm0, [rdi+rax*8]", 1, 10000000, 500},
+                                       {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN},
+                                       {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1},
+                                       {77, 0x9999, NULL, 0, 1, 0}};
+    static struct prof_call calls[] = {{0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, 400},
+                                       {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, PROF_UNKNOWN},
+                                       {78, NULL, NULL, 0, 1, 0}};
+    r->insns = insns;
+    r->insn_count = ARRAY_LEN(insns);
+    r->calls = calls;
+    r->call_count = ARRAY_LEN(calls);
+}
+
 static void set_counts(struct prof_result *r)
 {
     static struct prof_block_row blocks[] = {{0, 0x1180, 14, 4, 1, "gather", "/home/u/gather.c", 14, 10000000},
@@ -204,6 +222,7 @@ static void make_typical(struct prof_result *r)
     set_modules(r);
     set_lines(r);
     set_threads(r);
+    set_code(r);
     set_counts(r);
     set_candidates(r);
     set_refused(r);
@@ -528,6 +547,28 @@ static const char *thread_object_difference(const struct prof_thread_object *a, 
     return NULL;
 }
 
+static const char *insn_difference(const struct prof_insn *a, const struct prof_insn *b)
+{
+    SAME(object);
+    SAME(address);
+    TEXT(text);
+    SAME(memory_ops);
+    SAME(count);
+    SAME(samples);
+    return NULL;
+}
+
+static const char *call_difference(const struct prof_call *a, const struct prof_call *b)
+{
+    SAME(object);
+    TEXT(module);
+    TEXT(function);
+    SAME(address);
+    SAME(calls);
+    SAME(memory_ops);
+    return NULL;
+}
+
 static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
 {
     TEXT(program);
@@ -587,6 +628,8 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(lines, line_count, line_difference)
     LIST(thread, thread_count, thread_difference)
     LIST(thread_objects, thread_object_count, thread_object_difference)
+    LIST(insns, insn_count, insn_difference)
+    LIST(calls, call_count, call_difference)
     LIST(blocks, block_count, block_difference)
     LIST(edges, edge_count, edge_difference)
     LIST(warnings, warning_count, warning_difference)
