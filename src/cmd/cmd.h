@@ -79,6 +79,9 @@ struct cmd_args {
     bool help, quiet, json, all;
     unsigned verbose;
     uint64_t top, columns;
+    uint64_t count, length, steps; /* of dump window */
+    double interval;
+    bool check;
     unsigned by, sort;   /* enums of struct report_options */
     unsigned value;      /* that of struct export_options */
     const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */

@@ -298,5 +298,12 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
 /* ---- windows.c ---- */
 /* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */
 int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
+/* The window file, made for the options and mapped; NULL after one line. */
+struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes);
+uint64_t launch_place(struct spaces *spaces, uint64_t pc); /* see launch_place_of */
+
+/* ---- bursts.c ---- */
+/* Runs the program with bursts taken. Fills r->bursts, or windows_note. 0, or -1 after one line. */
+int bursts_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "image/image.h"
 #include "rewrite/rewrite.h"
+#include "wire/bursts.h"
 #include "wire/wire.h"
 
 /* ---- program.c: what is to be run ---- */
@@ -95,7 +96,7 @@ enum launch_mode {
 extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: what the program can notice */
 enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one */
 
-enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS };
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS, LAUNCH_BURSTS };
 
 /* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 11
  * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
@@ -109,6 +110,44 @@ typedef void (*launch_plan)(struct wire_windows *w, uint32_t window);
 #define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
 #define LAUNCH_STEP_VADDR(address) ((address)&0xfffffffffu)
+
+/* A place in a file, or LAUNCH_STEP_UNKNOWN, for an address that the program executed. */
+struct spaces;
+typedef uint64_t (*launch_place_of)(struct spaces *spaces, uint64_t pc);
+
+/* A window that a snapshot recorded by translated code (wire/bursts.h). */
+struct launch_burst {
+    uint32_t number; /* from 1, in order of time; some may be missing */
+    int32_t thread;
+    double at_s;     /* processor time of the process when it began */
+    uint64_t fs, gs; /* bases */
+    uint32_t end;    /* enum wire_burst_end */
+    bool is_torn;    /* the last record is not whole */
+    const uint8_t *records;
+    size_t bytes;
+};
+struct launch_burst_counts {
+    uint32_t begun, taken; /* snapshots; whole windows of them */
+    uint32_t lost;    /* snapshots that died, or could not begin */
+    uint32_t skipped; /* times that none was made, since the last was still busy or nobody had taken its window */
+    uint32_t refused; /* forks that failed */
+    uint32_t changed; /* times that code had changed, and was translated anew */
+    uint64_t requests;   /* for translations */
+    double snapshots_s;  /* processor time of snapshots */
+};
+struct launch_burst_options {
+    uint64_t window_bytes; /* of records, at most */
+    uint32_t window_most;
+    double interval_s; /* mean processor time between snapshots */
+    uint64_t seed;     /* of the intervals; 0: always the same one */
+    uint32_t check_steps; /* so many instructions from where each burst begins are taken step by step too, for `check`; 0: none */
+    void *ctx;
+    void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
+    void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
+    void (*take)(void *ctx, const struct launch_burst *w);    /* a window; called in another thread than answer */
+    void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end */
+    void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces); /* the program has ended; NULL: not called */
+};
 
 struct launch_sample { /* aggregated: one row a distinct place */
     uint32_t module;  /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
@@ -180,7 +219,8 @@ struct launch_result {
     /* LAUNCH_WINDOWS */
     struct launch_window *windows; /* in order of time */
     size_t window_count;
-    const char *windows_note; /* why there are none, else NULL */
+    const char *windows_note; /* why there are none, else NULL; LAUNCH_BURSTS too */
+    struct launch_burst_counts bursts; /* LAUNCH_BURSTS */
     struct arena *arena;
 };
 struct launch_options {
@@ -193,6 +233,7 @@ struct launch_options {
     uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
     double window_interval_s;   /* mean processor time between them */
     launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
+    const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };

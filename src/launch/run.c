@@ -20,6 +20,7 @@ static const char *const how_text[] = {
     [LAUNCH_COUNT] = "running the program counted",
     [LAUNCH_SAMPLED] = "running the program sampled",
     [LAUNCH_WINDOWS] = "taking windows of the program",
+    [LAUNCH_BURSTS] = "taking windows of the program",
 };
 
 static struct start start_original(struct launch_program *p, const struct launch_options *opt)
@@ -126,6 +127,9 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         break;
     case LAUNCH_WINDOWS:
         rc = windows_run(p, opt, opt->mute ? how_text[opt->how] : NULL, r);
+        break;
+    case LAUNCH_BURSTS:
+        rc = bursts_run(p, opt, opt->mute ? how_text[opt->how] : NULL, r);
         break;
     }
     p->made_threads |= rc == 0 && r->threads_seen;

@@ -15,7 +15,7 @@
 
 enum { WORDS_A_STEP = 4, PART_WORDS = 8192 };
 
-static struct wire_windows *open_file(struct scratch *f, const struct launch_options *opt, size_t *bytes)
+struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes)
 {
     uint64_t words = (uint64_t)opt->window_steps * opt->window_most * WORDS_A_STEP;
     struct scratch_size z = {sizeof(struct wire_windows), 8 * PART_WORDS, words / PART_WORDS + 1, 0};
@@ -95,7 +95,7 @@ static void settle(struct wire_windows *w, bool wait)
 
 /* ---- the words ---- */
 
-static uint64_t place_of(struct spaces *spaces, uint64_t pc)
+uint64_t launch_place(struct spaces *spaces, uint64_t pc)
 {
     uint32_t module;
     uint64_t vaddr;
@@ -113,7 +113,7 @@ static bool translate(struct spaces *spaces, uint64_t *words, uint64_t count, ui
             return false;
         uint64_t pc = words[at] & WIRE_STEP_ADDRESS, marks = words[at] & ~WIRE_STEP_ADDRESS;
         bool near = last_place != LAUNCH_STEP_UNKNOWN && pc / 4096 == last_pc / 4096; /* mappings are whole pages */
-        uint64_t place = near ? last_place + (pc - last_pc) : place_of(spaces, pc);
+        uint64_t place = near ? last_place + (pc - last_pc) : launch_place(spaces, pc);
         words[at] = marks | place;
         at += 1 + (uint64_t)__builtin_popcountll(marks >> 48) + (marks & WIRE_STEP_BYTES ? 2 : 0);
         last_pc = pc;
@@ -156,7 +156,7 @@ int windows_run(struct launch_program *p, const struct launch_options *opt, cons
     const char *why = NULL, *copy = inside_copy(p, &why);
     if (!copy)
         return diag_error("%s: windows cannot be taken: %s", p->path, why ? why : "it cannot be rewritten");
-    struct wire_windows *w = open_file(&f, opt, &bytes);
+    struct wire_windows *w = windows_file(&f, opt, &bytes);
     if (!w)
         return -1;
     struct spaces *spaces = NULL;

@@ -14,9 +14,7 @@ enum {
     STACK_BYTES = 128 << 10,
     SECONDS_MOST = 20,
     POLL_NS = 200000,
-    POLLS_MOST = 25000, /* 5 s */
-    GET_FS = 0x1003,
-    GET_GS = 0x1004
+    POLLS_MOST = 25000 /* 5 s */
 };
 
 const uint8_t rt_greg_order[16] = {13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -33,19 +31,19 @@ _Noreturn void rt_leave(void)
 
 static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* "LO-HI rws..." of /proc/self/maps, without its end. */
-static void protect_line(const char *line)
+/* "LO-HI rwxs..." of /proc/self/maps, without its end. Code that can be written must stay what it is while a burst goes on. */
+static void protect_line(const char *line, uint64_t own, uint64_t own_bytes)
 {
-    uint64_t at[2] = {0, 0}, file = (uint64_t)WINDOWS->file;
+    uint64_t at[2] = {0, 0};
     for (int k = 0; k < 2; k++, line++)
         for (; hex_of(*line) >= 0; line++)
             at[k] = at[k] << 4 | (uint64_t)hex_of(*line);
-    if (line[1] == 'w' && line[3] == 's' && !(at[0] < file + WINDOWS->file_bytes && file < at[1]))
-        sys(SYS_mprotect, at[0], at[1] - at[0], 1 /* PROT_READ */, 0, 0, 0);
+    if (line[1] == 'w' && (line[3] == 's' || (line[2] == 'x' && WINDOWS->bursts)) && !(at[0] < own + own_bytes && own < at[1]))
+        sys(SYS_mprotect, at[0], at[1] - at[0], line[2] == 'x' ? 5 /* read, execute */ : 1 /* read */, 0, 0, 0);
 }
 
 /* 0: the mappings cannot be read. */
-static int protect_shared_memory(void)
+static int protect_shared_memory(uint64_t own, uint64_t own_bytes)
 {
     char part[1024], line[64];
     size_t n = 0;
@@ -57,7 +55,7 @@ static int protect_shared_memory(void)
         for (int64_t i = 0; i < got; i++) {
             if (part[i] == '\n') {
                 line[n] = 0;
-                protect_line(line);
+                protect_line(line, own, own_bytes);
                 n = 0;
             } else if (n < sizeof line - 1) {
                 line[n++] = part[i];
@@ -72,6 +70,13 @@ static void close_files(void)
         return;
     for (uint64_t fd = 0; fd < 4096; fd++)
         sys(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+int rt_cut_off(uint64_t at, uint64_t bytes)
+{
+    int ok = protect_shared_memory(at, bytes);
+    close_files();
+    return ok;
 }
 
 /* ---- the recorder ---- */
@@ -149,7 +154,7 @@ static void begin_window(const uint64_t *g)
     s->word = s->file->used;
     if (s->word + WIRE_STEP_WORDS_MOST > s->file->capacity || ends_window(g))
         rt_leave();
-    *w = (struct wire_window){.first = s->word, .steps = 0};
+    *w = (struct wire_window){.first = s->word, .steps = 0, .burst = w->burst};
     sys(SYS_arch_prctl, GET_FS, (uint64_t)&w->fs, 0, 0, 0, 0);
     sys(SYS_arch_prctl, GET_GS, (uint64_t)&w->gs, 0, 0, 0, 0);
     note(g);
@@ -238,10 +243,10 @@ static void on_step(int sig, const void *info, void *context)
     note(g);
 }
 
-static int take_signals(void *context)
+int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, void *context))
 {
     static const uint8_t ours[] = {SIG_TRAP, SIG_SEGV, SIG_BUS, SIG_ILL, SIG_FPE};
-    uint64_t handler = (uint64_t)on_step, restorer = (uint64_t)rt_sigreturn, open = 1ull << (SIG_ALRM - 1);
+    uint64_t handler = (uint64_t)on_signal, restorer = (uint64_t)rt_sigreturn, open = 1ull << (SIG_ALRM - 1);
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
     struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_, restorer, ~open};
     struct kernel_action none = {0, 0, 0, 0};
@@ -263,9 +268,8 @@ void rt_keep(void *context)
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     WINDOWS->is_first = 1;
     __atomic_store_n(&WINDOWS->file->busy, (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
-    if (!protect_shared_memory() || !take_signals(context))
+    if (!rt_cut_off((uint64_t)WINDOWS->file, WINDOWS->file_bytes) || !rt_take_signals(context, on_step))
         rt_leave();
-    close_files();
     split();
     sys(SYS_alarm, SECONDS_MOST, 0, 0, 0, 0, 0);
     if (!WINDOWS->is_keeper)

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of the instruction stream (wire.h), in the program itself: a timer of the first thread's processor time forks
- * off a snapshot now and then, and knows nothing of what becomes of it (keeper.c), but waits for its end: a program that ran
- * beside it, on the other hardware thread of the same core perhaps, would change the times of replays. The child gives
- * no signal when it ends, and only this waits for it. A program that forbids forks, or runs out of processes, has no windows.
+ * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks off a
+ * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). For windows taken step by step it waits
+ * for its end: a program that ran beside it, on the other hardware thread of the same core perhaps, would change the times
+ * of replays. That child gives no signal when it ends, and only this waits for it. A snapshot for a burst is the host's own
+ * child (it has the program's parent), and nothing waits for it here. A program that forbids forks, or runs out of
+ * processes, has no windows.
  */
 #include "rt/windows.h"
+#include "wire/bursts.h"
 
 enum {
     TICK = 64, /* the last real-time signal: nobody's */
+    CLOCK_PROCESS_CPU = 2,
     CLOCK_THREAD_CPU = 3,
+    NOTIFY_SIGNAL = 0,
     NOTIFY_THREAD = 4,
     SS_ONSTACK_ = 1,
-    WAIT_ALL = 0x40000000
+    WAIT_ALL = 0x40000000,
+    CLONE_PARENT_ = 0x8000,
+    SIG_CHLD = 17
 };
 
 static int32_t own_tid(void) { return (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0); }
+static int32_t own_pid(void) { return (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0); }
 
 static uint64_t random_below(uint64_t n)
 {
@@ -30,7 +38,7 @@ static uint64_t random_below(uint64_t n)
 /* Anything between nothing and twice the mean. */
 static int arm(void)
 {
-    uint64_t wait = 1 + random_below(2 * WINDOWS->file->interval_ns);
+    uint64_t wait = 1 + random_below(2 * WINDOWS->interval_ns);
     uint64_t value[4] = {0, 0, wait / 1000000000u, wait % 1000000000u};
     return !failed(sys(SYS_timer_settime, WINDOWS->timer, 0, (uint64_t)value, 0, 0, 0));
 }
@@ -42,22 +50,41 @@ static int is_on_alternate_stack(void)
     return failed(sys(SYS_sigaltstack, 0, (uint64_t)stack, 0, 0, 0, 0)) || (stack[1] & SS_ONSTACK_);
 }
 
-static void on_tick(int sig, const void *info, void *context)
+static uint64_t processor_time_ns(void)
 {
-    const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
-    struct windows_state *s = WINDOWS;
-    struct wire_windows *f = s->file;
-    (void)sig;
-    (void)info;
-    if (s->given_up || own_tid() != s->tid)
-        return;
-    if (f->window_count >= f->window_most) {
-        s->given_up = 1;
-        return;
+    uint64_t t[2] = {0, 0};
+    sys(SYS_clock_gettime, CLOCK_PROCESS_CPU, (uint64_t)t, 0, 0, 0, 0);
+    return t[0] * 1000000000u + t[1];
+}
+
+/* Its number from 1; 0: none. */
+static uint32_t begin_burst(struct wire_bursts *b, void *context)
+{
+    if (__atomic_load_n(&b->busy, __ATOMIC_ACQUIRE)) {
+        b->skipped++;
+        return 0;
     }
-    arm();
-    if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
+    b->busy = 1;
+    b->pid = 0;
+    b->thread = own_tid();
+    b->at_ns = processor_time_ns();
+    b->begun++;
+    int64_t pid = sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0);
+    if (pid == 0)
+        rt_burst(context);
+    if (!failed(pid))
+        return b->begun;
+    b->begun--;
+    b->refused++;
+    b->busy = 0;
+    return 0;
+}
+
+static void begin_steps(struct wire_windows *f, uint32_t burst, void *context)
+{
+    if (f->window_count >= WIRE_WINDOWS_MOST)
         return;
+    f->windows[f->window_count].burst = burst;
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
     if (pid == 0)
         rt_keep(context);
@@ -65,7 +92,38 @@ static void on_tick(int sig, const void *info, void *context)
         sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
 }
 
+static uint32_t begun(const struct windows_state *s) { return s->bursts ? s->bursts->begun : s->file->window_count; }
+
+static void on_tick(int sig, const void *info, void *context)
+{
+    const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
+    struct windows_state *s = WINDOWS;
+    uint32_t burst = 0;
+    (void)sig;
+    (void)info;
+    if (s->given_up || own_pid() != s->pid || (s->tid && own_tid() != s->tid))
+        return;
+    if (begun(s) >= s->window_most) {
+        s->given_up = 1;
+        return;
+    }
+    arm();
+    if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
+        return;
+    int32_t before = own_pid();
+    if (s->bursts && (burst = begin_burst(s->bursts, context)) == 0)
+        return;
+    if (s->file && own_pid() == before)
+        begin_steps(s->file, burst, context);
+}
+
 /* ---- start ---- */
+
+/* The whole file, read and written by all who have it; `at` 0: anywhere, else there or nowhere. */
+static int64_t map_shared(int fd, uint64_t at, uint64_t bytes)
+{
+    return sys(SYS_mmap, at, bytes, PROT_RW, MAP_SHARED | (at ? MAP_FIXED_NOREPLACE : 0), (uint64_t)fd, 0);
+}
 
 static struct wire_windows *map_file(const char *path, uint64_t *bytes)
 {
@@ -73,11 +131,11 @@ static struct wire_windows *map_file(const char *path, uint64_t *bytes)
     int fd = rt_open(path);
     if (fd < 0)
         return 0;
-    int64_t m = sys(SYS_mmap, 0, HEAD, PROT_RW, MAP_SHARED, (uint64_t)fd, 0);
+    int64_t m = map_shared(fd, 0, HEAD);
     struct wire_windows *w = 0;
     if (!failed(m) && ((struct wire_windows *)m)->magic == WIRE_WINDOWS_MAGIC) {
         *bytes = sizeof *w + ((struct wire_windows *)m)->capacity * 8;
-        int64_t all = sys(SYS_mmap, 0, *bytes, PROT_RW, MAP_SHARED, (uint64_t)fd, 0);
+        int64_t all = map_shared(fd, 0, *bytes);
         w = failed(all) ? 0 : (struct wire_windows *)all;
     }
     if (!failed(m))
@@ -86,29 +144,92 @@ static struct wire_windows *map_file(const char *path, uint64_t *bytes)
     return w;
 }
 
-void rt_start_windows(char **envp)
+/* In reach of the executable's data: below it, or where there is no room, far enough above for its heap. */
+static int64_t map_near(int fd, uint64_t bytes)
 {
-    char path[PATH_BYTES];
-    uint64_t bytes = 0;
-    if (!rt_take_env(envp, WIRE_WINDOWS_ENV "=", path))
-        return;
-    struct wire_windows *w = map_file(path, &bytes);
-    int64_t at = sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
-    if (!w || at != (int64_t)WINDOWS_VADDR)
-        return;
-    struct windows_state *s = WINDOWS;
-    s->file = w;
-    s->file_bytes = bytes;
-    s->random = w->seed;
-    s->tid = own_tid();
+    uint64_t here = (uint64_t)rt_blob & ~0xfffffull;
+    for (uint64_t k = 1; k < 32; k++) {
+        uint64_t below = here - bytes - (k << 24), above = here + (1400ull << 20) - (k << 24);
+        int64_t at = here > bytes + (k << 24) + (1 << 24) ? map_shared(fd, below, bytes) : -1;
+        if (at == (int64_t)below)
+            return at;
+        at = map_shared(fd, above, bytes);
+        if (at == (int64_t)above)
+            return at;
+    }
+    return map_shared(fd, 0, bytes);
+}
+
+static struct wire_bursts *map_bursts(const char *path)
+{
+    int fd = rt_open(path);
+    int64_t head = fd < 0 ? -1 : map_shared(fd, 0, PAGE), all = -1;
+    const struct wire_bursts *h = (const struct wire_bursts *)head;
+    if (!failed(head) && h->magic == WIRE_BURSTS_MAGIC)
+        all = map_near(fd, h->bytes);
+    if (!failed(head))
+        sys(SYS_munmap, (uint64_t)head, PAGE, 0, 0, 0, 0);
+    if (fd >= 0)
+        sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+    if (failed(all))
+        return 0;
+    ((struct wire_bursts *)all)->base = (uint64_t)all;
+    return (struct wire_bursts *)all;
+}
+
+static int open_bursts(struct windows_state *s, const char *path)
+{
+    if (!(s->bursts = map_bursts(path)))
+        return 0;
+    s->interval_ns = s->bursts->interval_ns;
+    s->random = s->bursts->seed;
+    s->window_most = s->bursts->window_most;
+    if (s->bursts->steps_path[0])
+        s->file = map_file(s->bursts->steps_path, &s->file_bytes);
+    return 1;
+}
+
+static int open_steps(struct windows_state *s, const char *path)
+{
+    if (!(s->file = map_file(path, &s->file_bytes)))
+        return 0;
+    s->interval_ns = s->file->interval_ns;
+    s->random = s->file->seed;
+    s->window_most = s->file->window_most;
+    return 1;
+}
+
+/* Ticks come to the first thread, or to the one that uses up the time. */
+static int set_timer(struct windows_state *s)
+{
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
     struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_ | SA_RESTART_, restorer, UINT64_MAX};
     struct {
         uint64_t value;
         int32_t signal, notify, tid, pad[11];
-    } event = {0, TICK, NOTIFY_THREAD, s->tid, {0}};
-    if (sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0 &&
-        sys(SYS_timer_create, CLOCK_THREAD_CPU, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm())
-        w->started = 1;
+    } event = {0, TICK, s->tid ? NOTIFY_THREAD : NOTIFY_SIGNAL, s->tid, {0}};
+    uint64_t clock = s->tid ? CLOCK_THREAD_CPU : CLOCK_PROCESS_CPU;
+    return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0 &&
+           sys(SYS_timer_create, clock, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm();
+}
+
+void rt_start_windows(char **envp)
+{
+    char path[PATH_BYTES];
+    int takes_bursts = rt_take_env(envp, WIRE_BURSTS_ENV "=", path);
+    if (!takes_bursts && !rt_take_env(envp, WIRE_WINDOWS_ENV "=", path))
+        return;
+    int64_t at = sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    struct windows_state *s = WINDOWS;
+    if (at != (int64_t)WINDOWS_VADDR || !(takes_bursts ? open_bursts(s, path) : open_steps(s, path)))
+        return;
+    s->pid = own_pid();
+    s->tid = s->bursts && s->bursts->by_process ? 0 : own_tid();
+    if (!set_timer(s))
+        return;
+    if (s->file)
+        s->file->started = 1;
+    if (s->bursts)
+        s->bursts->started = 1;
 }

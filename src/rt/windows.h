@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c) and the replays (replay.c) share.
+ * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c, bursts.c) and the replays (replay.c) share.
  */
 #ifndef MTOOL_RT_WINDOWS_H
 #define MTOOL_RT_WINDOWS_H
@@ -24,12 +24,15 @@ struct kernel_action {
     uint64_t handler, flags, restorer, mask;
 };
 
+enum { GET_FS = 0x1003, GET_GS = 0x1004 }; /* arch_prctl */
+
 struct windows_state {
-    struct wire_windows *file;
+    struct wire_windows *file;  /* 0: none are taken step by step */
+    struct wire_bursts *bursts; /* 0: none are taken */
     uint64_t file_bytes;
-    uint64_t random;
-    int32_t tid;
-    uint32_t timer, given_up;
+    uint64_t random, interval_ns;
+    int32_t pid, tid; /* tid 0: every thread has ticks */
+    uint32_t timer, given_up, window_most;
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */
@@ -48,6 +51,13 @@ extern const uint8_t rt_greg_order[16]; /* in gregs: rax, rcx, ... */
 /* keeper.c: in the child of the tick's fork; returns into the program's code under the trap flag, or not at all. */
 void rt_keep(void *context);
 _Noreturn void rt_leave(void);
+/* Closes all files and takes away access to shared memory, but for the file that is mapped at `at`. 0: it cannot. */
+int rt_cut_off(uint64_t at, uint64_t bytes);
+/* Faults and traps go to the handler, nothing else comes. 0: it cannot. */
+int rt_take_signals(void *context, void (*handler)(int sig, const void *info, void *context));
+
+/* bursts.c: likewise; goes on in translated code. */
+void rt_burst(void *context);
 
 /* replay.c: the slice whose first step is next. */
 void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors);

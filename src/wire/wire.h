@@ -111,6 +111,7 @@ struct wire_window {
     uint64_t first; /* its first word in data */
     uint64_t steps; /* instructions */
     uint64_t fs, gs; /* bases */
+    uint64_t burst;  /* number of the burst that began at the same instruction, from 1; 0: none */
 };
 
 /* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The host

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool dump window: runs a program with windows of its instruction stream taken by translated code, and prints them: which
+ * instructions, where they reached memory; or, with --check, whether the processor executed the same step by step. */
+#include "cmd/cmd.h"
+#include "launch/launch.h"
+#include "trace/trace.h"
+
+#include <sys/wait.h>
+
+enum { LENGTH = 200000, COUNT = 10, STEPS = 20, CHECK_STEPS = 20000, BYTES_A_REFERENCE = 16 };
+static const double INTERVAL_S = 0.05;
+
+static const char *const end_text[] = {"full", "system call", "fault", "stopped", "lost"};
+
+struct window {
+    struct launch_burst w;
+    struct trace_extent extent;
+    struct trace_difference difference;
+    bool is_checked;
+};
+struct dump {
+    const struct cmd_args *args;
+    struct launch_program *program;
+    struct trace *trace;
+    uint64_t length;
+    VEC(struct window) windows;
+};
+
+/* ---- taking ---- */
+
+static void begin(void *ctx, const struct wire_bursts *file) { ((struct dump *)ctx)->trace = trace_new(file); }
+static void answer(void *ctx, struct wire_bursts *file) { trace_answer(((struct dump *)ctx)->trace, file); }
+
+static void take(void *ctx, const struct launch_burst *w)
+{
+    struct dump *d = ctx;
+    struct window to = {.w = *w, .extent = trace_whole(d->trace, w->records, w->bytes, w->is_torn, d->length)};
+    uint8_t *records = xmalloc(to.extent.bytes + 1);
+    memcpy(records, w->records, to.extent.bytes);
+    to.w.records = records;
+    VEC_PUSH(&d->windows, to);
+}
+
+static void check(void *ctx, const struct wire_windows *steps)
+{
+    struct dump *d = ctx;
+    for (size_t i = 0; i < d->windows.len; i++)
+        for (uint32_t k = 0; k < steps->window_count; k++) {
+            struct window *w = &d->windows.data[i];
+            if (steps->windows[k].burst != w->w.number)
+                continue;
+            trace_compare(d->trace, w->w.records, w->extent.bytes, steps, k, &w->difference);
+            w->is_checked = true;
+        }
+}
+
+static void finish(void *ctx, launch_place_of place, struct spaces *spaces)
+{
+    struct dump *d = ctx;
+    for (uint32_t b = 0; b < trace_block_count(d->trace); b++)
+        trace_block(d->trace, b)->place = place(spaces, trace_block(d->trace, b)->address);
+}
+
+static int run(struct dump *d, struct launch_result **out)
+{
+    const struct cmd_args *a = d->args;
+    struct launch_burst_options o = {.window_bytes = d->length * BYTES_A_REFERENCE,
+                                     .window_most = a->count ? (uint32_t)min_u64(a->count, WIRE_WINDOWS_MOST) : COUNT,
+                                     .interval_s = a->interval > 0 ? a->interval : INTERVAL_S,
+                                     .check_steps = a->check ? CHECK_STEPS : 0,
+                                     .ctx = d,
+                                     .begin = begin,
+                                     .answer = answer,
+                                     .take = take,
+                                     .check = check,
+                                     .finish = finish};
+    struct launch_options opt = {.how = LAUNCH_BURSTS, .mode = launch_mode_probe(), .bursts = &o, .mute = true};
+    return launch_run(d->program, &opt, out) < 0 ? CMD_SELF_FAILED : 0;
+}
+
+/* ---- text ---- */
+
+static void put_place(const struct dump *d, const struct trace_block *b, const struct trace_insn *i, struct strbuf *out)
+{
+    if (b->place == LAUNCH_STEP_UNKNOWN)
+        str_printf(out, "%#18llx  ", (unsigned long long)i->address);
+    else
+        str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[LAUNCH_STEP_MODULE(b->place)].path),
+                   (unsigned long long)(LAUNCH_STEP_VADDR(b->place) + (i->address - b->address)));
+}
+
+static void put_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct strbuf *out)
+{
+    char text[96];
+    str_puts(out, "  ");
+    put_place(d, trace_block(d->trace, s->block), s->insn, out);
+    x86_format(s->insn->bytes, s->insn->len, s->insn->address, text, sizeof text);
+    str_puts(out, text);
+    for (int k = 0; k < s->insn->accesses; k++) {
+        const struct x86_access *a = &s->insn->access[k];
+        uint64_t address;
+        const char *how = a->is_load && a->is_store ? "changes" : a->is_store ? "writes" : "reads";
+        if (trace_address(s, a, w->w.fs, w->w.gs, &address))
+            str_printf(out, "%s %s %u at %#llx", k ? "," : "  ;", how, a->bytes, (unsigned long long)address);
+        else
+            str_printf(out, "%s %s %u", k ? "," : "  ;", how, a->bytes);
+    }
+    str_puts(out, "\n");
+}
+
+static void put_check(const struct window *w, struct strbuf *out)
+{
+    const struct trace_difference *c = &w->difference;
+    if (!w->is_checked)
+        str_puts(out, "  not taken step by step: not checked\n");
+    else if (c->what)
+        str_printf(out, "  DIFFERS from what was executed step by step at instruction %llu (%#llx): %s is %#llx, not %#llx\n",
+                   (unsigned long long)c->at, (unsigned long long)c->address, c->what, (unsigned long long)c->by_burst, (unsigned long long)c->by_step);
+    else
+        str_printf(out, "  the same as step by step: %llu instructions, %llu addresses, %llu of them not recorded\n",
+                   (unsigned long long)c->instructions, (unsigned long long)c->addresses, (unsigned long long)c->unknown);
+}
+
+static void put_window(const struct dump *d, const struct window *w, struct strbuf *out)
+{
+    struct trace_reader r;
+    struct trace_step s;
+    uint64_t most = d->args->steps ? d->args->steps : STEPS;
+    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references, %zu bytes; end: %s\n",
+               w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references,
+               w->extent.bytes, end_text[w->w.end]);
+    if (d->args->check) {
+        put_check(w, out);
+        return;
+    }
+    trace_read(&r, d->trace, w->w.records, w->extent.bytes);
+    for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
+        put_step(d, w, &s, out);
+}
+
+static void put_text(const struct dump *d, const struct launch_result *r, struct strbuf *out)
+{
+    const struct launch_burst_counts *c = &r->bursts;
+    for (size_t i = 0; i < d->windows.len; i++)
+        put_window(d, &d->windows.data[i], out);
+    str_printf(out, "%u windows of %u snapshots; %u lost, %u times the last one was not done yet, %u times none could be made, %u times code had changed\n",
+               c->taken, c->begun, c->lost, c->skipped, c->refused, c->changed);
+}
+
+/* ---- the command ---- */
+
+static int print(const struct dump *d, const struct launch_result *r)
+{
+    struct strbuf out = {0};
+    put_text(d, r, &out);
+    int rc = cmd_print(&out);
+    for (size_t i = 0; i < d->windows.len; i++)
+        if (d->windows.data[i].difference.what)
+            rc = CMD_FAILED;
+    return rc;
+}
+
+int cmd_dump_window(const struct cmd_args *a)
+{
+    struct dump d = {.args = a, .length = a->length ? a->length : LENGTH};
+    struct launch_result *r = NULL;
+    if (launch_program_find(a->rest, &d.program) < 0)
+        return CMD_UNUSABLE;
+    int rc = run(&d, &r);
+    if (!rc && r->windows_note)
+        diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
+    if (!rc)
+        rc = print(&d, r);
+    diag_debug(1, "%llu requests, %u blocks, snapshots took %.3f s, program %.3f s", r ? (unsigned long long)r->bursts.requests : 0,
+               d.trace ? trace_block_count(d.trace) : 0, r ? r->bursts.snapshots_s : 0, r ? r->user_s : 0);
+    launch_result_free(r);
+    trace_free(d.trace);
+    launch_program_free(d.program);
+    return rc;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Bursts (wire/bursts.h) from the host's side: makes the file, runs the program's copy that carries only the runtime,
+ * has snapshots' requests answered by the caller's translator, and gives whole windows to the caller in a thread of their
+ * own, while the next snapshot fills another slot. Counts what was lost. Knows nothing of translation, nor of records. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+enum { PART_BYTES = 1 << 20, PARTS_LEAST = 24, PARTS_USUAL = 192, ADDRESSES_MOST = 64 << 10, WAIT_NS = 20000000 };
+enum { END_POLLS = 4000, END_POLL_NS = 1000000, TICKS_FOLLOW_TIME_SINCE = 604 /* version 6.4 */ };
+
+struct bursts {
+    struct scratch file;
+    struct wire_bursts *b, layout; /* layout: as the host wrote it */
+    size_t bytes, steps_bytes;
+    struct scratch steps_file;
+    struct wire_windows *steps; /* NULL: none are wanted */
+    const struct launch_burst_options *opt;
+    struct launch_burst_counts counts;
+    pthread_t server, taker;
+    atomic_bool ends;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct launch_burst queue[WIRE_BURST_SLOTS]; /* whole windows, the oldest first; of each slot at most one */
+    uint32_t queue_slot[WIRE_BURST_SLOTS], queued;
+    uint32_t slots_used; /* a bit for each that is queued or being taken */
+    bool no_more;
+    VEC(pid_t) ended; /* to be reaped */
+};
+
+/* ---- the file ---- */
+
+static uint64_t page_multiple(uint64_t n) { return ALIGN_UP(n, (uint64_t)WIRE_PAGE_BYTES); }
+
+/* A tenth for copies of code, four for translations, the rest for records. */
+static void lay_out(struct bursts *s, uint64_t head_bytes)
+{
+    struct wire_bursts *l = &s->layout;
+    uint64_t rest = s->bytes - head_bytes - sizeof(struct wire_lookup) * 2;
+    l->bytes = s->bytes;
+    l->page_most = (uint32_t)min_u64(rest / 10 / WIRE_PAGE_BYTES, ADDRESSES_MOST);
+    l->pages_at = head_bytes;
+    l->code_at = l->pages_at + (uint64_t)l->page_most * WIRE_PAGE_BYTES;
+    l->code_bytes = page_multiple(rest * 4 / 10);
+    l->tables_at = l->code_at + l->code_bytes;
+    l->slots_at = l->tables_at + 2 * sizeof(struct wire_lookup);
+    l->slot_bytes = ALIGN_DOWN((s->bytes - l->slots_at) / WIRE_BURST_SLOTS, (uint64_t)WIRE_PAGE_BYTES);
+    l->slot_used = (uint32_t)min_u64(page_multiple(s->opt->window_bytes), l->slot_bytes - WIRE_PAGE_BYTES);
+}
+
+/* Before it the kernel gives ticks of a process's time to its first thread, wherever that stands. */
+static bool ticks_follow_time(void)
+{
+    struct utsname u;
+    unsigned major = 0, minor = 0;
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
+}
+
+static bool may_execute(const struct bursts *s)
+{
+    void *at = mmap(NULL, WIRE_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, s->file.fd, 0);
+    if (at != MAP_FAILED)
+        munmap(at, WIRE_PAGE_BYTES);
+    return at != MAP_FAILED;
+}
+
+static int open_file(struct bursts *s)
+{
+    uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MOST * 8), window = page_multiple(s->opt->window_bytes) + WIRE_PAGE_BYTES;
+    uint64_t most = PARTS_USUAL / 2 + 2 * WIRE_BURST_SLOTS * window / PART_BYTES + 1;
+    struct scratch_size z = {head, PART_BYTES, most, 0};
+    s->b = scratch_map(&s->file, &z, &s->bytes);
+    if (!s->b)
+        return -1;
+    if (s->file.parts < PARTS_LEAST || !may_execute(s)) {
+        diag_error(s->file.parts < PARTS_LEAST ? "%s: no room there for windows; free %d MB" : "%s: its file system forbids to execute, which windows need (%d MB)",
+                   s->file.path, 2 * PARTS_LEAST);
+        munmap(s->b, s->bytes);
+        scratch_close(&s->file);
+        return -1;
+    }
+    s->layout = (struct wire_bursts){.magic = WIRE_BURSTS_MAGIC,
+                                     .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
+                                     .seed = s->opt->seed ? s->opt->seed : 20261121,
+                                     .window_most = s->opt->window_most,
+                                     .by_process = ticks_follow_time()};
+    lay_out(s, head);
+    *s->b = s->layout;
+    return 0;
+}
+
+/* The windows that are taken step by step for comparison. */
+static int open_steps(struct bursts *s)
+{
+    struct launch_options o = {.window_steps = s->opt->check_steps, .window_most = s->opt->window_most};
+    if (!s->opt->check_steps)
+        return 0;
+    s->steps = windows_file(&s->steps_file, &o, &s->steps_bytes);
+    if (!s->steps)
+        return -1;
+    snprintf(s->b->steps_path, sizeof s->b->steps_path, "%s", s->steps_file.path);
+    return 0;
+}
+
+static void close_files(struct bursts *s)
+{
+    if (s->steps) {
+        munmap(s->steps, s->steps_bytes);
+        scratch_close(&s->steps_file);
+    }
+    munmap(s->b, s->bytes);
+    scratch_close(&s->file);
+}
+
+/* ---- windows to the caller ---- */
+
+static uint32_t free_slot(const struct bursts *s)
+{
+    for (uint32_t k = 0; k < WIRE_BURST_SLOTS; k++)
+        if (!(s->slots_used & 1u << k))
+            return k;
+    return ID_NONE;
+}
+
+/* The next snapshot may come, if there is a slot for it. Under the lock. */
+static void let_next(struct bursts *s)
+{
+    uint32_t slot = free_slot(s);
+    if (slot == ID_NONE)
+        return;
+    s->b->slot = slot;
+    __atomic_store_n(&s->b->busy, 0, __ATOMIC_RELEASE);
+}
+
+static void *take(void *arg)
+{
+    struct bursts *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->queued && !s->no_more)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (!s->queued)
+            break;
+        struct launch_burst w = s->queue[0];
+        uint32_t slot = s->queue_slot[0];
+        s->queued--;
+        memmove(s->queue, s->queue + 1, s->queued * sizeof *s->queue);
+        memmove(s->queue_slot, s->queue_slot + 1, s->queued * sizeof *s->queue_slot);
+        pthread_mutex_unlock(&s->lock);
+        s->opt->take(s->opt->ctx, &w);
+        pthread_mutex_lock(&s->lock);
+        bool was_full = free_slot(s) == ID_NONE;
+        s->slots_used &= ~(1u << slot);
+        if (was_full)
+            let_next(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static void queue_window(struct bursts *s)
+{
+    const struct wire_bursts *b = s->b;
+    uint32_t slot = b->slot % WIRE_BURST_SLOTS, end = b->end;
+    uint64_t at = s->layout.slots_at + slot * s->layout.slot_bytes, bytes = b->state.next - b->base - at;
+    bool is_whole = end <= WIRE_BURST_STOPPED && bytes <= s->layout.slot_used && bytes > 0;
+    pthread_mutex_lock(&s->lock);
+    if (is_whole) {
+        s->slots_used |= 1u << slot;
+        s->queue_slot[s->queued] = slot;
+        s->queue[s->queued++] = (struct launch_burst){.number = b->begun,
+                                                      .thread = b->thread,
+                                                      .at_s = (double)b->at_ns / 1e9,
+                                                      .fs = b->fs,
+                                                      .gs = b->gs,
+                                                      .end = end,
+                                                      .is_torn = end == WIRE_BURST_FULL || end == WIRE_BURST_FAULT,
+                                                      .records = (const uint8_t *)b + at,
+                                                      .bytes = bytes};
+        s->counts.taken++;
+        pthread_cond_signal(&s->changed);
+    } else {
+        s->counts.lost++;
+    }
+    let_next(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- snapshots ---- */
+
+static void reap(struct bursts *s, bool wait)
+{
+    size_t keep = 0;
+    for (size_t i = 0; i < s->ended.len; i++) {
+        struct rusage u;
+        int status;
+        pid_t got = wait4(s->ended.data[i], &status, wait ? 0 : WNOHANG, &u);
+        if (got == 0)
+            s->ended.data[keep++] = s->ended.data[i];
+        else if (got > 0)
+            s->counts.snapshots_s += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+    }
+    s->ended.len = keep;
+}
+
+static void hand_back(struct bursts *s)
+{
+    __atomic_store_n(&s->b->turn, WIRE_BURST_SNAPSHOT, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &s->b->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void answer(struct bursts *s)
+{
+    if (s->b->request != WIRE_BURST_ENDED) {
+        s->counts.requests++;
+        s->counts.changed += s->b->request == WIRE_BURST_CHANGED;
+        s->opt->answer(s->opt->ctx, s->b);
+        hand_back(s);
+        return;
+    }
+    VEC_PUSH(&s->ended, s->b->pid);
+    hand_back(s);
+    queue_window(s);
+    reap(s, false);
+}
+
+/* A snapshot that died without a word. */
+static void look_for_lost(struct bursts *s)
+{
+    int32_t pid = s->b->pid;
+    siginfo_t info = {.si_pid = 0};
+    if (!__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) || pid <= 0 || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || !info.si_pid)
+        return;
+    for (size_t i = 0; i < s->ended.len; i++)
+        if (s->ended.data[i] == pid) /* its window waits for a slot */
+            return;
+    VEC_PUSH(&s->ended, pid);
+    pthread_mutex_lock(&s->lock);
+    s->counts.lost++;
+    let_next(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *serve(void *arg)
+{
+    struct bursts *s = arg;
+    struct timespec wait = {0, WAIT_NS};
+    while (!atomic_load(&s->ends)) {
+        if (__atomic_load_n(&s->b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST) {
+            answer(s);
+        } else if (syscall(SYS_futex, &s->b->turn, FUTEX_WAIT, WIRE_BURST_SNAPSHOT, &wait, NULL, 0) < 0 && errno == ETIMEDOUT) {
+            look_for_lost(s);
+            reap(s, false);
+        }
+    }
+    return NULL;
+}
+
+/* What is at work when the program ends may finish, unless the program was interrupted. */
+static void settle(struct bursts *s, bool wait)
+{
+    for (int i = 0; wait && i < END_POLLS && __atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) && s->b->pid; i++)
+        nanosleep(&(struct timespec){0, END_POLL_NS}, NULL);
+    __atomic_store_n(&s->b->abandoned, 1, __ATOMIC_RELAXED);
+    hand_back(s);
+}
+
+static void stop_taking(struct bursts *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->no_more = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->taker, NULL);
+}
+
+static bool start_threads(struct bursts *s)
+{
+    if (pthread_create(&s->taker, NULL, take, s) != 0)
+        return false;
+    if (pthread_create(&s->server, NULL, serve, s) == 0)
+        return true;
+    stop_taking(s);
+    return false;
+}
+
+static void stop(struct bursts *s)
+{
+    atomic_store(&s->ends, true);
+    pthread_join(s->server, NULL);
+    int32_t pid = s->b->pid;
+    if (__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) && pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && kill(pid, SIGKILL) == 0)
+        VEC_PUSH(&s->ended, pid);
+    reap(s, true);
+    stop_taking(s);
+}
+
+static void finish(struct bursts *s, struct spaces *spaces, struct launch_result *r)
+{
+    s->counts.begun = s->b->begun;
+    s->counts.skipped = s->b->skipped;
+    s->counts.refused = s->b->refused;
+    r->bursts = s->counts;
+    if (!s->b->started)
+        r->windows_note = "the timer inside the program did not start";
+    else if (!s->counts.taken)
+        r->windows_note = "the program hardly ran, or blocks signals, or no more processes may be made, or it executed another program";
+    if (s->steps)
+        s->opt->check(s->opt->ctx, s->steps);
+    if (s->opt->finish)
+        s->opt->finish(s->opt->ctx, launch_place, spaces);
+}
+
+static int run(struct bursts *s, struct launch_program *p, const char *copy, const char *mute, struct launch_result *r)
+{
+    struct spaces *spaces = NULL;
+    struct inside_run run = {.copy = copy, .name = WIRE_BURSTS_ENV, .file = s->file.path, .mute = mute, .spaces = &spaces};
+    s->opt->begin(s->opt->ctx, s->b);
+    if (!start_threads(s))
+        return diag_error("cannot make a thread; end other programs or raise the limit (ulimit -u)");
+    int rc = inside_run(p, &run, r);
+    settle(s, rc == 0 && WIFEXITED(r->status));
+    stop(s);
+    if (rc == 0)
+        finish(s, spaces, r);
+    spaces_free(spaces);
+    return rc;
+}
+
+int bursts_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r)
+{
+    struct bursts s = {.opt = opt->bursts, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    const char *why = NULL, *copy = inside_copy(p, &why);
+    if (!copy)
+        return diag_error("%s: windows cannot be taken: %s", p->path, why ? why : "it cannot be rewritten");
+    if (open_file(&s) < 0)
+        return -1;
+    int rc = open_steps(&s) == 0 ? run(&s, p, copy, mute, r) : -1;
+    VEC_FREE(&s.ended);
+    close_files(&s);
+    return rc;
+}
