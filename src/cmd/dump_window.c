@@ -7,16 +7,19 @@
 
 #include <sys/wait.h>
 
+enum { TORN_MOST = 64 /* instructions of a record that is left out */ };
 enum { LENGTH = 200000, COUNT = 10, STEPS = 20, CHECK_STEPS = 20000, BYTES_A_REFERENCE = 16 };
 static const double INTERVAL_S = 0.05;
 
-static const char *const end_text[] = {"full", "system call", "fault", "stopped", "lost"};
+/* As enum wire_burst_end; one that was cut ends with its length. */
+static const char *const end_text[] = {"length", "system call", "fault", "code that is not followed"};
+
 
 struct window {
     struct launch_burst w;
     struct trace_extent extent;
     struct trace_difference difference;
-    bool is_checked;
+    bool is_checked, ended_early; /* ended_early: steps went on where the burst did not */
 };
 struct dump {
     const struct cmd_args *args;
@@ -25,6 +28,13 @@ struct dump {
     uint64_t length;
     VEC(struct window) windows;
 };
+
+static bool differs(const struct window *w) { return w->difference.what || w->ended_early; }
+
+static enum wire_burst_end how_it_ended(const struct window *w)
+{
+    return w->extent.bytes < w->w.bytes && !w->w.is_torn ? WIRE_BURST_FULL : (enum wire_burst_end)w->w.end;
+}
 
 /* ---- taking ---- */
 
@@ -51,6 +61,7 @@ static void check(void *ctx, const struct wire_windows *steps)
                 continue;
             trace_compare(d->trace, w->w.records, w->extent.bytes, steps, k, &w->difference);
             w->is_checked = true;
+            w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MOST;
         }
 }
 
@@ -116,6 +127,8 @@ static void put_check(const struct window *w, struct strbuf *out)
     else if (c->what)
         str_printf(out, "  DIFFERS from what was executed step by step at instruction %llu (%#llx): %s is %#llx, not %#llx\n",
                    (unsigned long long)c->at, (unsigned long long)c->address, c->what, (unsigned long long)c->by_burst, (unsigned long long)c->by_step);
+    else if (w->ended_early)
+        str_printf(out, "  DIFFERS from what was executed step by step: it ended %llu instructions before that\n", (unsigned long long)c->left);
     else
         str_printf(out, "  the same as step by step: %llu instructions, %llu addresses, %llu of them not recorded\n",
                    (unsigned long long)c->instructions, (unsigned long long)c->addresses, (unsigned long long)c->unknown);
@@ -128,7 +141,7 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
     str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references, %zu bytes; end: %s\n",
                w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references,
-               w->extent.bytes, end_text[w->w.end]);
+               w->extent.bytes, end_text[how_it_ended(w)]);
     if (d->args->check) {
         put_check(w, out);
         return;
@@ -143,8 +156,119 @@ static void put_text(const struct dump *d, const struct launch_result *r, struct
     const struct launch_burst_counts *c = &r->bursts;
     for (size_t i = 0; i < d->windows.len; i++)
         put_window(d, &d->windows.data[i], out);
-    str_printf(out, "%u windows of %u snapshots; %u lost, %u times the last one was not done yet, %u times none could be made, %u times code had changed\n",
-               c->taken, c->begun, c->lost, c->skipped, c->refused, c->changed);
+    str_printf(out, "%u windows of %u snapshots: %u stood before a system call, %u were lost\n", c->taken, c->begun, c->empty, c->lost);
+    if (c->skipped)
+        str_printf(out, "%u times none was made, since the last was still at work\n", c->skipped);
+    if (c->refused)
+        str_printf(out, "%u times none could be made: no more processes\n", c->refused);
+    if (c->changed)
+        str_printf(out, "%u times code had changed and was translated anew\n", c->changed);
+}
+
+/* ---- JSON ---- */
+
+static void json_access(const struct window *w, const struct trace_step *s, const struct x86_access *a, struct json *j)
+{
+    uint64_t address;
+    json_object(j, NULL);
+    if (trace_address(s, a, w->w.fs, w->w.gs, &address))
+        json_hex(j, "address", address);
+    else
+        json_null(j, "address");
+    json_u64(j, "bytes", a->bytes);
+    json_bool(j, "load", a->is_load);
+    json_bool(j, "store", a->is_store);
+    json_object_end(j);
+}
+
+static void json_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct json *j)
+{
+    const struct trace_block *b = trace_block(d->trace, s->block);
+    json_object(j, NULL);
+    if (b->place == LAUNCH_STEP_UNKNOWN) {
+        json_null(j, "module");
+        json_hex(j, "address", s->insn->address);
+    } else {
+        json_str(j, "module", d->program->modules[LAUNCH_STEP_MODULE(b->place)].path);
+        json_hex(j, "address", LAUNCH_STEP_VADDR(b->place) + (s->insn->address - b->address));
+    }
+    json_u64(j, "size_bytes", s->insn->len);
+    if (s->insn->accesses < 0)
+        json_null(j, "memory");
+    else
+        json_array(j, "memory");
+    for (int k = 0; k < s->insn->accesses; k++)
+        json_access(w, s, &s->insn->access[k], j);
+    if (s->insn->accesses >= 0)
+        json_array_end(j);
+    json_object_end(j);
+}
+
+static void json_check(const struct window *w, struct json *j)
+{
+    const struct trace_difference *c = &w->difference;
+    if (!w->is_checked) {
+        json_null(j, "check");
+        return;
+    }
+    json_object(j, "check");
+    json_bool(j, "same", !differs(w));
+    json_str(j, "differs", c->what ? c->what : w->ended_early ? "end" : NULL);
+    json_u64(j, "instructions", c->instructions);
+    json_u64(j, "addresses", c->addresses);
+    json_u64(j, "unknown_addresses", c->unknown);
+    json_object_end(j);
+}
+
+static void json_steps(const struct dump *d, const struct window *w, struct json *j)
+{
+    struct trace_reader r;
+    struct trace_step s;
+    uint64_t most = d->args->steps ? d->args->steps : STEPS;
+    json_array(j, "steps");
+    trace_read(&r, d->trace, w->w.records, w->extent.bytes);
+    for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
+        json_step(d, w, &s, j);
+    json_array_end(j);
+}
+
+static void json_window(const struct dump *d, const struct window *w, struct json *j)
+{
+    json_object(j, NULL);
+    json_u64(j, "number", w->w.number);
+    json_i64(j, "thread", w->w.thread);
+    json_real(j, "begin_s", w->w.at_s);
+    json_u64(j, "instructions", w->extent.instructions);
+    json_u64(j, "references", w->extent.references);
+    json_u64(j, "record_bytes", w->extent.bytes);
+    json_str(j, "end", end_text[how_it_ended(w)]);
+    if (d->args->check)
+        json_check(w, j);
+    else
+        json_steps(d, w, j);
+    json_object_end(j);
+}
+
+static void put_json(const struct dump *d, const struct launch_result *r, struct strbuf *out)
+{
+    const struct launch_burst_counts *c = &r->bursts;
+    struct json j;
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    json_str(&j, "schema", "mtool-window-1");
+    json_str(&j, "program", d->program->path);
+    json_u64(&j, "snapshots", c->begun);
+    json_u64(&j, "empty", c->empty);
+    json_u64(&j, "lost", c->lost);
+    json_u64(&j, "skipped", c->skipped);
+    json_u64(&j, "refused", c->refused);
+    json_u64(&j, "code_changed", c->changed);
+    json_array(&j, "windows");
+    for (size_t i = 0; i < d->windows.len; i++)
+        json_window(d, &d->windows.data[i], &j);
+    json_array_end(&j);
+    json_object_end(&j);
+    str_puts(out, "\n");
 }
 
 /* ---- the command ---- */
@@ -152,10 +276,10 @@ static void put_text(const struct dump *d, const struct launch_result *r, struct
 static int print(const struct dump *d, const struct launch_result *r)
 {
     struct strbuf out = {0};
-    put_text(d, r, &out);
+    d->args->json ? put_json(d, r, &out) : put_text(d, r, &out);
     int rc = cmd_print(&out);
     for (size_t i = 0; i < d->windows.len; i++)
-        if (d->windows.data[i].difference.what)
+        if (differs(&d->windows.data[i]))
             rc = CMD_FAILED;
     return rc;
 }
@@ -171,8 +295,8 @@ int cmd_dump_window(const struct cmd_args *a)
         diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
     if (!rc)
         rc = print(&d, r);
-    diag_debug(1, "%llu requests, %u blocks, snapshots took %.3f s, program %.3f s", r ? (unsigned long long)r->bursts.requests : 0,
-               d.trace ? trace_block_count(d.trace) : 0, r ? r->bursts.snapshots_s : 0, r ? r->user_s : 0);
+    diag_debug(1, "windows: %llu requests, %u blocks, snapshots took %.3f s and %.3f s, program %.3f s", r ? (unsigned long long)r->bursts.requests : 0,
+               d.trace ? trace_block_count(d.trace) : 0, r ? r->bursts.snapshots_user_s : 0, r ? r->bursts.snapshots_system_s : 0, r ? r->user_s : 0);
     launch_result_free(r);
     trace_free(d.trace);
     launch_program_free(d.program);

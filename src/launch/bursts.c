@@ -173,10 +173,13 @@ static void queue_window(struct bursts *s)
 {
     const struct wire_bursts *b = s->b;
     uint32_t slot = b->slot % WIRE_BURST_SLOTS, end = b->end;
-    uint64_t at = s->layout.slots_at + slot * s->layout.slot_bytes, bytes = b->state.next - b->base - at;
-    bool is_whole = end <= WIRE_BURST_STOPPED && bytes <= s->layout.slot_used && bytes > 0;
+    uint64_t at = s->layout.slots_at + slot * s->layout.slot_bytes, used = b->state.next - b->base - at;
+    uint64_t bytes = min_u64(used, s->layout.slot_used); /* the last record, which is torn, may reach beyond */
+    bool is_whole = end <= WIRE_BURST_STOPPED && used <= s->layout.slot_bytes;
     pthread_mutex_lock(&s->lock);
-    if (is_whole) {
+    if (is_whole && bytes == 0) {
+        s->counts.empty++;
+    } else if (is_whole) {
         s->slots_used |= 1u << slot;
         s->queue_slot[s->queued] = slot;
         s->queue[s->queued++] = (struct launch_burst){.number = b->begun,
@@ -191,6 +194,7 @@ static void queue_window(struct bursts *s)
         s->counts.taken++;
         pthread_cond_signal(&s->changed);
     } else {
+        diag_debug(1, "a window was lost: end %u, %llu bytes", end, (unsigned long long)used);
         s->counts.lost++;
     }
     let_next(s);
@@ -198,6 +202,14 @@ static void queue_window(struct bursts *s)
 }
 
 /* ---- snapshots ---- */
+
+static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
+
+static void add_times(struct launch_burst_counts *c, const struct rusage *u)
+{
+    c->snapshots_user_s += seconds(u->ru_utime);
+    c->snapshots_system_s += seconds(u->ru_stime);
+}
 
 static void reap(struct bursts *s, bool wait)
 {
@@ -209,7 +221,7 @@ static void reap(struct bursts *s, bool wait)
         if (got == 0)
             s->ended.data[keep++] = s->ended.data[i];
         else if (got > 0)
-            s->counts.snapshots_s += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+            add_times(&s->counts, &u);
     }
     s->ended.len = keep;
 }

@@ -128,12 +128,13 @@ struct launch_burst {
 };
 struct launch_burst_counts {
     uint32_t begun, taken; /* snapshots; whole windows of them */
+    uint32_t empty;   /* those that stood just before a system call, and recorded nothing */
     uint32_t lost;    /* snapshots that died, or could not begin */
     uint32_t skipped; /* times that none was made, since the last was still busy or nobody had taken its window */
     uint32_t refused; /* forks that failed */
     uint32_t changed; /* times that code had changed, and was translated anew */
     uint64_t requests;   /* for translations */
-    double snapshots_s;  /* processor time of snapshots */
+    double snapshots_user_s, snapshots_system_s; /* processor time of snapshots */
 };
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most */

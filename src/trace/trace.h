@@ -81,6 +81,7 @@ struct trace_difference {
     const char *what; /* NULL: they are the same as far as both go */
     uint64_t at, address, by_step, by_burst; /* number and address of the instruction where they differ, and how */
     uint64_t instructions, addresses, unknown; /* compared; addresses that the burst does not tell */
+    uint64_t left; /* steps beyond the end of the burst */
 };
 /* Whole records against window `window` of those taken step by step, which begins at the same instruction. */
 void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window, struct trace_difference *d);

@@ -369,6 +369,16 @@ static bool is_zeroing(const ZydisDecodedInstruction *z, const ZydisDecodedOpera
            ops[0].reg.value == ops[1].reg.value && ops[0].size >= 32;
 }
 
+/* String instructions move the registers that they go by; Zydis 4.0 does not say so of those that only read. */
+static void put_string(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops)
+{
+    if (z->meta.category != ZYDIS_CATEGORY_STRINGOP && z->meta.category != ZYDIS_CATEGORY_IOSTRINGOP)
+        return;
+    for (unsigned i = 0; i < z->operand_count; i++)
+        if (ops[i].type == ZYDIS_OPERAND_TYPE_MEMORY)
+            o->gpr_written |= gpr_bit(ops[i].mem.base);
+}
+
 static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops)
 {
     o->mem_base = o->mem_index = 0xff;
@@ -380,6 +390,7 @@ static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, c
     }
     if (o->props & X86_PROP_NOP)
         o->gpr_read = o->gpr_written = 0;
+    put_string(o, z, ops);
     if (is_zeroing(z, ops))
         o->gpr_read &= (uint16_t)~gpr_bit(ops[0].reg.value);
     if (o->kind == X86_SYSCALL || o->kind == X86_INT) {

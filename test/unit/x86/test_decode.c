@@ -160,6 +160,10 @@ static void test_registers(void **state)
     i = decode(BYTES(0x0f, 0x05)); /* syscall */
     assert_int_equal(i.gpr_written, 1 | 2 | 1 << 11);
     assert_int_equal(i.gpr_read, 0xffff);
+    i = decode(BYTES(0xf2, 0xae)); /* repne scasb */
+    assert_int_equal(i.gpr_written, 1 << 1 | 1 << 7);
+    i = decode(BYTES(0xa6)); /* cmpsb */
+    assert_int_equal(i.gpr_written, 1 << 6 | 1 << 7);
     i = decode(BYTES(0x41, 0x5f)); /* pop r15 */
     assert_true(x86_kills_gpr(&i, 15));
     assert_false(x86_kills_gpr(&i, 4));
