@@ -73,12 +73,12 @@ async function mouse() {
     await tab.goBack();
     is('the browser\'s way back', await shows(tab, 'o0'), await shownId(tab));
   }
-  await tab.locator('#o0 summary').click();
+  await tab.locator('#o0 .info summary').click();
   is('INFO opens', await tab.locator('#o0 .info dl').isVisible());
   await picture(tab, 'info');
   const lines = tab.locator('#o0 .own');
   if (await lines.count()) {
-    await tab.locator('#o0 .src').scrollIntoViewIfNeeded();
+    await tab.locator('#o0 .src').first().scrollIntoViewIfNeeded();
     const seen = await tab.evaluate(() => {
       const pane = document.querySelector('#o0 .src').getBoundingClientRect(), line = document.querySelector('#o0 .own').getBoundingClientRect();
       return line.top >= pane.top && line.top < pane.bottom;

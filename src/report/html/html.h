@@ -12,8 +12,8 @@ enum { /* so that the page of a large program stays below 3 MB and opens at once
     HTML_OBJECTS = 100,        /* that have a bar and a section of their own */
     HTML_SOURCE_BYTES = 1600000, /* of the page, for source; further objects say where theirs is */
     HTML_SOURCE_LINES = 200,   /* of one object */
-    HTML_INSNS_BYTES = 700000, /* of the page, for instructions */
-    HTML_INSNS = 400,          /* of one object; more than HTML_INSNS_AROUND: only its own and those inside of it */
+    HTML_INSNS_BYTES = 500000, /* of the page, for instructions */
+    HTML_INSNS = 200,          /* of one object; more than HTML_INSNS_AROUND: only its own and those inside of it */
     HTML_INSNS_AROUND = 120,
     HTML_COLUMNS = 240,        /* of a source line */
     HTML_DEPTH = 12,           /* of the loop tree */

@@ -30,7 +30,7 @@ static void put_table(struct html_page *p, size_t row, const struct listing *l)
         if (l->count > HTML_INSNS_AROUND && listing_belongs(&p->tour, l, l->insns[i]) == EXCERPT_OUTSIDE)
             continue;
         if (shown++ && listing_has_gap(l, i))
-            html_puts(p, "<tr class=\"gap\"><th></th><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td>&#8230;</td></tr>\n");
+            html_puts(p, "<tr class=\"gap\"><td></td><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td>&#8230;</td></tr>\n");
         put_insn(p, l, i);
     }
     html_puts(p, "</tbody></table></div>\n");
