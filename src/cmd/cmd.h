@@ -126,6 +126,8 @@ int cmd_place_write(const char *command, const char *path, struct strbuf *text);
 
 /* ---- report.c ---- */
 
+/* Before anything is read: what cannot be done with --html and the options around it. 0, or -1 after one line. */
+int cmd_html_check(const char *command, const struct cmd_args *a, const char *profile);
 /* The text or JSON of mtool report on standard output, as the options say. Returns as cmd_print. */
 int cmd_report_print(const struct cmd_args *a, const struct prof_result *r);
 

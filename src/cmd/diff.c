@@ -116,8 +116,7 @@ static void put_conditions(const struct prof_diff *d, const struct conditions *c
     }
 }
 
-static int compare(const struct cmd_args *a, const struct conditions *c, const struct prof_result *old,
-                   const struct prof_result *now)
+static int print(const struct cmd_args *a, const struct conditions *c, const struct prof_diff *d)
 {
     const struct report_options o = {.top = a->top,
                                      .all = a->all,
@@ -125,27 +124,52 @@ static int compare(const struct cmd_args *a, const struct conditions *c, const s
                                      .columns = cmd_columns(a, STDOUT_FILENO)};
     const char *const paths[2] = {a->rest[0], a->rest[1]};
     struct strbuf out = {0};
+    if (a->json)
+        report_diff_json(d, paths, c->list, c->count, &out);
+    else
+        report_diff(d, paths, &o, &out), put_conditions(d, c, &out);
+    return cmd_print(&out);
+}
+
+static int write_html(const struct cmd_args *a, const struct conditions *c, const struct prof_diff *d)
+{
+    const struct report_diff_html_options o = {.paths = {a->rest[0], a->rest[1]},
+                                               .source_path = a->source_path,
+                                               .conditions = c->list,
+                                               .condition_count = c->count};
+    struct strbuf out = {0};
+    report_diff_html(d, &o, &out);
+    return cmd_place_write("diff", a->html, &out);
+}
+
+static int compare(const struct cmd_args *a, const struct conditions *c, const struct prof_result *old,
+                   const struct prof_result *now)
+{
     int status = CMD_UNUSABLE;
     warn_unlike(old, now);
     struct prof_diff *d = prof_diff_new(old, now);
     if (check_known(d, c) == 0) {
-        if (a->json)
-            report_diff_json(d, paths, c->list, c->count, &out);
-        else
-            report_diff(d, paths, &o, &out), put_conditions(d, c, &out);
-        status = cmd_print(&out);
+        status = a->html ? write_html(a, c, d) : print(a, c, d);
         for (size_t i = 0; i < c->count; i++)
-            status = diff_holds(d, &c->list[i]) ? CMD_FAILED : status;
+            status = status == CMD_DONE && diff_holds(d, &c->list[i]) ? CMD_FAILED : status;
     }
     prof_diff_free(d);
     return status;
+}
+
+/* Neither profile may be replaced. */
+static int check_html(const struct cmd_args *a)
+{
+    if (cmd_html_check("diff", a, a->rest[0]) < 0)
+        return -1;
+    return a->html ? cmd_place_check("diff", a->html, a->rest[1], a->force) : 0;
 }
 
 int cmd_diff(const struct cmd_args *a)
 {
     struct conditions c;
     struct prof_result *old, *now;
-    if (parse_conditions(a, &c) < 0 || store_read(a->rest[0], &old) < 0)
+    if (parse_conditions(a, &c) < 0 || check_html(a) < 0 || store_read(a->rest[0], &old) < 0)
         return CMD_UNUSABLE;
     if (store_read(a->rest[1], &now) < 0) {
         prof_result_free(old);

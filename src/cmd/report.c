@@ -16,14 +16,13 @@ static const struct prof_warn_about *explain(const char *id)
     return w ? &about : NULL;
 }
 
-/* Before anything is read: what cannot be done with these options. */
-static int check_html(const struct cmd_args *a)
+int cmd_html_check(const char *command, const struct cmd_args *a, const char *profile)
 {
     if (!a->html)
-        return a->source_path || a->force ? diag_error("report: --%s goes with --html", a->force ? "force" : "source-path") : 0;
+        return a->source_path || a->force ? diag_error("%s: --%s goes with --html", command, a->force ? "force" : "source-path") : 0;
     if (a->json)
-        return diag_error("report: --html and --json exclude each other");
-    return cmd_place_check("report", a->html, a->rest[0], a->force);
+        return diag_error("%s: --html and --json exclude each other", command);
+    return cmd_place_check(command, a->html, profile, a->force);
 }
 
 static int write_html(const struct cmd_args *a, const struct prof_result *r)
@@ -57,7 +56,7 @@ int cmd_report_print(const struct cmd_args *a, const struct prof_result *r)
 int cmd_report(const struct cmd_args *a)
 {
     struct prof_result *r;
-    if (check_html(a) < 0 || store_read(a->rest[0], &r) < 0)
+    if (cmd_html_check("report", a, a->rest[0]) < 0 || store_read(a->rest[0], &r) < 0)
         return CMD_UNUSABLE;
     int rc = a->html ? write_html(a, r) : cmd_report_print(a, r);
     prof_result_free(r);

@@ -33,7 +33,7 @@ static const char *change_text(struct arena *a, double x, int decimals)
     return isfinite(x) && s[0] != '-' && strspn(s, "0.") != strlen(s) ? arena_printf(a, "+%s", s) : s;
 }
 
-static const char *verdict(const struct diff_figure *f)
+const char *diff_verdict(const struct diff_figure *f)
 {
     return !isfinite(f->change.low) || !isfinite(f->change.high) ? "not known"
            : !diff_is_change(f)                                  ? "within noise"
@@ -55,7 +55,7 @@ static void put_whole(const struct prof_diff *d, struct arena *a, struct strbuf 
         struct prof_interval change = {f.change.value * unit, f.change.low * unit, f.change.high * unit};
         str_printf(out, "%-12s %9s %9s %9s  %-18s %s\n", names[i], figure_real(a, f.old.value * unit, decimals),
                    figure_real(a, f.now.value * unit, decimals), change_text(a, change.value, decimals),
-                   figure_interval(a, &change, decimals), verdict(&f));
+                   figure_interval(a, &change, decimals), diff_verdict(&f));
     }
 }
 

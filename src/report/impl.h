@@ -86,6 +86,10 @@ struct row_set {
 void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
 double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unknown */
 
+/* ---- diff.c ---- */
+
+const char *diff_verdict(const struct diff_figure *f); /* "better", "worse", "within noise", "not known" */
+
 #define REPORT_TOP 20
 #define REPORT_COLUMNS 80
 

@@ -40,6 +40,15 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
 void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions, size_t count,
                       struct strbuf *out);
 
+struct report_diff_html_options {
+    const char *paths[2];    /* of the two profiles, for people */
+    const char *source_path; /* a folder to look for source in besides where the profiles say, NULL */
+    const struct diff_condition *conditions;
+    size_t condition_count;
+};
+/* html/diff.c: the same as a page */
+void report_diff_html(const struct prof_diff *d, const struct report_diff_html_options *o, struct strbuf *out);
+
 /* ---- annotate.c ---- */
 
 struct annotate_options {

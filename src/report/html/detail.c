@@ -5,15 +5,15 @@
 
 #include "report/html/html.h"
 
-static void put_steps(struct html_page *p, size_t row)
+void html_steps(struct html_page *p, size_t row, size_t count)
 {
     html_puts(p, "<nav class=\"steps\" aria-label=\"by size\">");
     if (row)
         str_printf(p->out, "<a class=\"button\" rel=\"prev\" href=\"#o%zu\">PREV</a>", row - 1);
     else
         html_puts(p, "<span class=\"button off\">PREV</span>");
-    str_printf(p->out, " <span class=\"at\">%zu of %zu</span> ", row + 1, p->tour.shown);
-    if (row + 1 < p->tour.shown)
+    str_printf(p->out, " <span class=\"at\">%zu of %zu</span> ", row + 1, count);
+    if (row + 1 < count)
         str_printf(p->out, "<a class=\"button\" rel=\"next\" href=\"#o%zu\">NEXT</a>", row + 1);
     else
         html_puts(p, "<span class=\"button off\">NEXT</span>");
@@ -30,7 +30,7 @@ static void put_title(struct html_page *p, size_t row)
     html_puts(p, "</small></h3>\n");
 }
 
-static void put_list(struct html_page *p, const struct facts *f)
+void html_facts(struct html_page *p, const struct facts *f)
 {
     for (size_t i = 0; i < f->count; i++)
         html_fact(p, f->list[i].term, f->list[i].word, f->list[i].text);
@@ -42,7 +42,7 @@ static void put_top(struct html_page *p, const struct prof_object *o)
     struct facts f;
     facts_top(&p->tour, o, &f);
     html_puts(p, "<dl class=\"top\">\n");
-    put_list(p, &f);
+    html_facts(p, &f);
     if (!o->is_significant)
         html_puts(p, "<p class=\"note\">The interval reaches down to zero or there are few samples: no loss can be told from none here.</p>\n");
 }
@@ -54,7 +54,7 @@ static void put_info_facts(struct html_page *p, const struct prof_object *o)
     struct facts f;
     facts_info(&p->tour, o, &f);
     html_puts(p, "<dl>\n");
-    put_list(p, &f);
+    html_facts(p, &f);
 }
 
 static void put_object_link(struct html_page *p, size_t row)
@@ -143,11 +143,11 @@ void html_details(struct html_page *p)
         html_puts(p, "<p>Nothing was timed.</p>\n");
     for (size_t row = 0; row < p->tour.shown; row++) {
         str_printf(p->out, "<article class=\"obj\" id=\"o%zu\" aria-labelledby=\"t%zu\">\n", row, row);
-        put_steps(p, row);
+        html_steps(p, row, p->tour.shown);
         put_title(p, row);
         put_top(p, p->tour.rows.objects[row]);
         put_info(p, row);
-        html_listing(p, row, !html_source(p, row));
+        html_listing(p, p->tour.rows.objects[row], row, !html_source(p, p->tour.rows.objects[row], row));
         html_puts(p, "</article>\n");
     }
     html_puts(p, "</section>\n");

@@ -42,6 +42,11 @@ void html_term(struct html_page *p, const char *id, const char *word); /* a link
 void html_fact(struct html_page *p, const char *id, const char *word, const char *text);
 void html_fact_count(struct html_page *p, const char *id, const char *word, uint64_t n); /* left out if unknown */
 
+/* ---- page.c ---- */
+
+void html_head(struct html_page *p, const char *title, const char *nav); /* nav: markup of ours */
+void html_foot(struct html_page *p);
+
 /* ---- bars.c ---- */
 
 /* Ideal, branch and memory part side by side on a scale that ends at `most` seconds, with the memory part's interval. */
@@ -53,10 +58,14 @@ void html_histogram(struct html_page *p);
 
 void html_overview(struct html_page *p);               /* overview.c */
 void html_details(struct html_page *p);                /* detail.c: a section for each of the first objects */
+void html_steps(struct html_page *p, size_t row, size_t count); /* PREV and NEXT of section `row` */
+void html_facts(struct html_page *p, const struct facts *f);
 void html_tree(struct html_page *p);                   /* tree.c */
+void html_glossary(struct html_page *p);
 void html_rest(struct html_page *p);                   /* rest.c: warnings, what was not counted, modules, glossary */
-bool html_source(struct html_page *p, size_t row);     /* source.c: the lines around an object, its own marked; false: there are none */
-void html_listing(struct html_page *p, size_t row, bool is_open); /* listing.c: its instructions, likewise */
+/* source.c: the lines around an object, its own marked; false: there are none. row: that of its section */
+bool html_source(struct html_page *p, const struct prof_object *o, size_t row);
+void html_listing(struct html_page *p, const struct prof_object *o, size_t row, bool is_open); /* listing.c: its instructions, likewise */
 void html_heat(struct html_page *p, uint64_t samples, uint64_t all); /* a cell of a table */
 
 #endif

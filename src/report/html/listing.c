@@ -36,11 +36,11 @@ static void put_table(struct html_page *p, size_t row, const struct listing *l)
     html_puts(p, "</tbody></table></div>\n");
 }
 
-void html_listing(struct html_page *p, size_t row, bool is_open)
+void html_listing(struct html_page *p, const struct prof_object *o, size_t row, bool is_open)
 {
     struct listing l;
     size_t before = p->out->len;
-    listing_open(&p->tour, p->tour.rows.objects[row], &l);
+    listing_open(&p->tour, o, &l);
     if (!l.count)
         return;
     if (p->insns_bytes > HTML_INSNS_BYTES) {

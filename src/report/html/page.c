@@ -13,7 +13,7 @@ static const char *title(struct html_page *p)
     return arena_printf(p->a, "%s: where memory costs time", file_base_name(program));
 }
 
-static void put_head(struct html_page *p)
+void html_head(struct html_page *p, const char *title, const char *nav)
 {
     html_puts(p, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
@@ -21,17 +21,17 @@ static void put_head(struct html_page *p)
                  "<meta name=\"referrer\" content=\"no-referrer\"/>\n"
                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n"
                  "<title>");
-    html_text(p, title(p));
+    html_text(p, title);
     html_puts(p, "</title>\n<style>\n" HTML_CSS "</style>\n"
                  "<script>document.documentElement.classList.add('js');</script></head>\n<body>\n"
                  "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n<header><h1>");
-    html_text(p, title(p));
-    html_puts(p, "</h1>\n<nav aria-label=\"sections\"><a href=\"#overview\">Overview</a> <a href=\"#histogram\">Histogram</a> "
-                 "<a href=\"#source\">Source</a> <a href=\"#tree\">Loop tree</a> <a href=\"#warnings\">Warnings</a> "
-                 "<a href=\"#refused\">Not counted</a> <a href=\"#modules\">Modules</a> <a href=\"#glossary\">Glossary</a></nav></header>\n<main>\n");
+    html_text(p, title);
+    html_puts(p, "</h1>\n<nav aria-label=\"sections\">");
+    html_puts(p, nav);
+    html_puts(p, "</nav></header>\n<main>\n");
 }
 
-static void put_foot(struct html_page *p)
+void html_foot(struct html_page *p)
 {
     html_puts(p, "</main>\n<footer><p>Written by mtool ");
     html_text(p, p->r->mtool_version);
@@ -45,14 +45,16 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     bool timed = isfinite(r->actual_user_s.value);
     tour_init(&p.tour, r, o->source_path, p.a);
     tour_sort(&p.tour, timed ? REPORT_SORT_MEMORY : REPORT_SORT_IDEAL, HTML_OBJECTS);
-    put_head(&p);
+    html_head(&p, title(&p), "<a href=\"#overview\">Overview</a> <a href=\"#histogram\">Histogram</a> "
+                             "<a href=\"#source\">Source</a> <a href=\"#tree\">Loop tree</a> <a href=\"#warnings\">Warnings</a> "
+                             "<a href=\"#refused\">Not counted</a> <a href=\"#modules\">Modules</a> <a href=\"#glossary\">Glossary</a>");
     html_overview(&p);
     tour_turn_to_objects(&p.tour);
     html_histogram(&p);
     html_details(&p);
     html_tree(&p);
     html_rest(&p);
-    put_foot(&p);
+    html_foot(&p);
     tour_fini(&p.tour);
     arena_free(p.a);
 }

@@ -139,7 +139,7 @@ static void put_processes(struct html_page *p)
     html_puts(p, "</section>\n");
 }
 
-static void put_glossary(struct html_page *p)
+void html_glossary(struct html_page *p)
 {
     static const struct {
         const char *id, *word, *meaning;
@@ -161,5 +161,5 @@ void html_rest(struct html_page *p)
     put_refused(p);
     put_modules(p);
     put_processes(p);
-    put_glossary(p);
+    html_glossary(p);
 }

@@ -71,11 +71,11 @@ static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
     html_puts(p, "</tbody></table></div>\n");
 }
 
-bool html_source(struct html_page *p, size_t row)
+bool html_source(struct html_page *p, const struct prof_object *o, size_t row)
 {
     size_t before = p->out->len;
     struct excerpt x;
-    excerpt_open(&p->tour, p->tour.rows.objects[row], HTML_SOURCE_LINES, &x);
+    excerpt_open(&p->tour, o, HTML_SOURCE_LINES, &x);
     bool is_found = x.state == EXCERPT_FOUND;
     if (!is_found)
         put_missing(p, &x);

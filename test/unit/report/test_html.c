@@ -401,12 +401,63 @@ static void test_parents(void **state)
     free(page);
 }
 
+/* ---- two sides ---- */
+
+static char *diff_page_of(const char *old_name, const char *new_name)
+{
+    struct prof_result *old = fixture_result(old_name), *now = fixture_result(new_name);
+    const struct diff_condition condition = {.field = DIFF_MEMORY, .is_percent = true, .limit = 5, .text = "memory_s>+5%"};
+    const struct report_diff_html_options o = {.paths = {"<old>.mtool", "new.mtool"}, .conditions = &condition, .condition_count = 1};
+    struct prof_diff *d = prof_diff_new(old, now);
+    struct strbuf out = {0};
+    report_diff_html(d, &o, &out);
+    prof_diff_free(d);
+    prof_result_free(old);
+    prof_result_free(now);
+    return out.data;
+}
+
+static void test_diff(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"&#60;old&#62;.mtool: ./gather",
+                                        "memory_s&#62;+5%</code>: <b>failed</b>",
+                                        "<td class=\"n strong\">+0.580</td><td class=\"n\">0.47",
+                                        "<a class=\"pick\" href=\"#o0\">gather</a><small>loop gather.c:15-18",
+                                        "<td class=\"n wide\">0.340</td><td class=\"n wide\">0.740</td><td class=\"n strong\">+0.400</td>",
+                                        "<small>not there</small>",
+                                        "memory, new</a></dt><dd>0.740 s (0.710..0.770)",
+                                        "<h4>Old</h4>",
+                                        "looked for: /home/u/gather.c",
+                                        ">better</td>",
+                                        ">within noise</td>"};
+    char *page = diff_page_of("typical", "slower");
+    check_page(page);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        check_has(page, texts[i]);
+    free(page);
+}
+
+static void test_diff_well_formed(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"typical", "typical"}, {"nasty", "typical"}, {"typical", "nasty"}, {"nasty", "nasty"}, {"empty", "typical"}};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char *page = diff_page_of(names[i][0], names[i][1]);
+        check_page(page);
+        assert_null(strstr(page, "nan"));
+        assert_null(strchr(page, '\033'));
+        free(page);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reader_is_strict), cmocka_unit_test(test_well_formed), cmocka_unit_test(test_escaped),
         cmocka_unit_test(test_figures),          cmocka_unit_test(test_source),      cmocka_unit_test(test_source_too_short),
         cmocka_unit_test(test_source_upwards),
+        cmocka_unit_test(test_diff),             cmocka_unit_test(test_diff_well_formed),
         cmocka_unit_test(test_large),            cmocka_unit_test(test_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
