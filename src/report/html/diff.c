@@ -5,7 +5,7 @@
 
 #include "report/html/html.h"
 
-enum { ROWS_MOST = 200, SECTIONS_MOST = 60 };
+enum { ROWS_MOST = 200, UNCHANGED_ROWS_MOST = 20, SECTIONS_MOST = 60 };
 
 struct diff_page {
     const struct prof_diff *d;
@@ -16,11 +16,13 @@ struct diff_page {
 
 static const struct prof_object *any_of(const struct diff_object *x) { return x->now ? x->now : x->old; }
 
-static const char *signed_seconds(struct html_page *p, double s)
+/* No "+0.000". */
+static const char *with_sign(struct html_page *p, double x, const char *text)
 {
-    const char *text = tour_seconds(&p->tour, s);
-    return isfinite(s) && s > 0 ? arena_printf(p->a, "+%s", text) : text;
+    return isfinite(x) && x > 0 && strspn(text, "0.") < strlen(text) ? arena_printf(p->a, "+%s", text) : text;
 }
+
+static const char *signed_seconds(struct html_page *p, double s) { return with_sign(p, s, tour_seconds(&p->tour, s)); }
 
 static void put_cell(struct html_page *p, const char *class, const char *text)
 {
@@ -44,13 +46,14 @@ static void put_whole_row(struct html_page *p, const struct diff_figure *f, unsi
         const char *id, *word;
     } names[DIFF_FIELD_COUNT] = {{"memory", "memory s"}, {"actual", "actual s"}, {"ideal", "ideal s"}, {"overhead", "overhead %"}};
     double unit = field == DIFF_OVERHEAD ? 100 : 1;
+    int decimals = field == DIFF_OVERHEAD ? 1 : p->tour.decimals;
     struct prof_interval change = tour_scaled(&f->change, unit);
     html_puts(p, "<tr><th scope=\"row\">");
     html_term(p, names[field].id, names[field].word);
-    str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>", tour_seconds(&p->tour, f->old.value * unit),
-               tour_seconds(&p->tour, f->now.value * unit));
-    put_cell(p, "n strong", signed_seconds(p, change.value));
-    put_cell(p, "n", figure_interval(p->a, &change, p->tour.decimals));
+    str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>", figure_real(p->a, f->old.value * unit, decimals),
+               figure_real(p->a, f->now.value * unit, decimals));
+    put_cell(p, "n strong", with_sign(p, change.value, figure_real(p->a, change.value, decimals)));
+    put_cell(p, "n", figure_interval(p->a, &change, decimals));
     put_cell(p, "", diff_verdict(f));
     html_puts(p, "</tr>\n");
 }
@@ -70,10 +73,10 @@ static void put_conditions(struct diff_page *x, const struct diff_condition *con
 static void put_overview(struct diff_page *x, const struct report_diff_html_options *o)
 {
     struct html_page *p = &x->now;
-    html_puts(p, "<section id=\"overview\" aria-labelledby=\"h-overview\"><h2 id=\"h-overview\">Overview</h2>\n<dl>");
+    html_puts(p, "<section id=\"overview\" aria-labelledby=\"h-overview\"><h2 id=\"h-overview\">Overview</h2>\n<div class=\"facts\"><dl>");
     put_side(&x->old, "old", o->paths[0]);
     put_side(&x->now, "new", o->paths[1]);
-    html_puts(p, "</dl>\n<table class=\"times\"><caption class=\"vh\">The whole program, old and new</caption><thead><tr><td></td>"
+    html_puts(p, "</dl></div>\n<table class=\"times\"><caption class=\"vh\">The whole program, old and new</caption><thead><tr><td></td>"
                  "<th scope=\"col\" class=\"n\">old</th><th scope=\"col\" class=\"n\">new</th><th scope=\"col\" class=\"n\">change</th>"
                  "<th scope=\"col\" class=\"n\">");
     html_term(p, "interval", "95&#160;% interval");
@@ -196,13 +199,12 @@ static void put_sections(struct diff_page *x)
 
 /* ---- the page ---- */
 
-static void init(struct diff_page *x, struct html_page *p, const struct prof_result *r, const struct report_html_options *o,
+static void init(struct html_page *p, const struct prof_result *r, const struct report_html_options *o,
                  struct strbuf *out, struct arena *a)
 {
     *p = (struct html_page){.r = r, .o = o, .out = out, .a = a};
     tour_init(&p->tour, r, o->source_path, a);
     tour_sort(&p->tour, REPORT_SORT_MEMORY, 0);
-    x->rows = min_u64(x->d->object_count, ROWS_MOST);
 }
 
 static void measure(struct diff_page *x)
@@ -213,6 +215,7 @@ static void measure(struct diff_page *x)
         changed += diff_is_change(&c->memory_s) || diff_is_change(&c->actual_s);
         x->most = fmax(x->most, fmax(length_of(c->old), length_of(c->now)));
     }
+    x->rows = min_u64(x->d->object_count, min_u64(changed + UNCHANGED_ROWS_MOST, ROWS_MOST));
     x->sections = min_u64(changed ? changed : x->rows ? 1 : 0, SECTIONS_MOST);
     x->now.tour.decimals = x->old.tour.decimals = figure_decimals(x->most);
 }
@@ -228,8 +231,8 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
     struct diff_page x = {.d = d};
     struct arena *a = arena_new();
     const struct report_html_options page = {.source_path = o->source_path};
-    init(&x, &x.old, d->old, &page, out, a);
-    init(&x, &x.now, d->now, &page, out, a);
+    init(&x.old, d->old, &page, out, a);
+    init(&x.now, d->now, &page, out, a);
     measure(&x);
     html_head(&x.now, title(&x.now), "<a href=\"#overview\">Overview</a> <a href=\"#histogram\">What changed</a> "
                                      "<a href=\"#source\">Source</a> <a href=\"#glossary\">Glossary</a>");
