@@ -197,14 +197,24 @@ static void put_threads(struct arena *ar, const struct launch_result *sampled, s
         [LAUNCH_RUNS] = PROF_RUNS, [LAUNCH_IN_KERNEL] = PROF_IN_KERNEL, [LAUNCH_BLOCKED] = PROF_BLOCKED};
     struct prof_input_thread *t = ARENA_ARRAY(ar, struct prof_input_thread, sampled->thread_count);
     struct prof_input_doing *d = ARENA_ARRAY(ar, struct prof_input_doing, sampled->thread_sample_count);
+    struct prof_input_frame *f = ARENA_ARRAY(ar, struct prof_input_frame, sampled->frame_count);
+    struct prof_input_moment *m = ARENA_ARRAY(ar, struct prof_input_moment, sampled->moment_count);
     for (size_t i = 0; i < sampled->thread_count; i++) {
         const struct launch_thread *l = &sampled->threads[i];
         t[i] = (struct prof_input_thread){l->tid, l->has_ended, l->begin_s, l->wall_s, l->cpu_s, l->ready_s};
     }
     for (size_t i = 0; i < sampled->thread_sample_count; i++) {
         const struct launch_thread_sample *l = &sampled->thread_samples[i];
-        d[i] = (struct prof_input_doing){l->thread, doing[l->doing], l->syscall, l->at.module, l->at.vaddr, l->count};
+        d[i] = (struct prof_input_doing){l->thread, doing[l->doing], l->syscall, l->stack, l->count};
     }
+    for (size_t i = 0; i < sampled->frame_count; i++)
+        f[i] = (struct prof_input_frame){sampled->frames[i].parent, sampled->frames[i].at.module, sampled->frames[i].at.vaddr};
+    for (size_t i = 0; i < sampled->moment_count; i++)
+        m[i] = (struct prof_input_moment){sampled->moments[i].time_s, sampled->moments[i].sample};
+    in->frames = f;
+    in->frame_count = sampled->frame_count;
+    in->moments = m;
+    in->moment_count = sampled->moment_count;
     in->threads = t;
     in->thread_count = sampled->thread_count;
     in->doing = d;

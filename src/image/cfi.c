@@ -304,15 +304,12 @@ void cfi_machine_init(struct cfi_machine *m, const struct image *img, const stru
     m->is_bad |= c.is_bad;
 }
 
-int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
-                                    uint64_t vaddr)
+bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                    uint64_t vaddr)
 {
-    if (vaddr - f->addr >= f->len_bytes)
-        return -1;
     const struct image_cie *cie = &u->cies[f->cie];
-    struct cfi_machine m;
     struct cfi_op op;
-    cfi_machine_init(&m, img, cie);
+    cfi_machine_init(m, img, cie);
     struct cursor c = cfi_cursor(img, f);
     uint64_t loc = f->addr;
     while (cfi_next(&c, img, cie, &op)) {
@@ -320,9 +317,18 @@ int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_
             if (loc > vaddr)
                 break;
         } else {
-            cfi_machine_step(&m, cie, &op);
+            cfi_machine_step(m, cie, &op);
         }
     }
-    bool is_known = !m.is_bad && !c.is_bad && !m.now.cfa_expr.start && m.now.cfa_reg == CFI_REG_RSP;
+    return !m->is_bad && !c.is_bad;
+}
+
+int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                                    uint64_t vaddr)
+{
+    struct cfi_machine m;
+    if (vaddr - f->addr >= f->len_bytes)
+        return -1;
+    bool is_known = cfi_machine_at(&m, img, u, f, vaddr) && !m.now.cfa_expr.start && m.now.cfa_reg == CFI_REG_RSP;
     return is_known && m.now.cfa_offset >= 0 ? m.now.cfa_offset : -1;
 }

@@ -136,6 +136,24 @@ uint32_t image_unwind_find(const struct image_unwind *u, uint64_t vaddr);
 int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
                                     uint64_t vaddr);
 
+/* ---- frames.c ---- */
+
+enum { IMAGE_FRAME_REGS = 16 };
+struct image_frame { /* a function under way in a running process: addresses as it sees them */
+    uint64_t pc;
+    uint64_t regs[IMAGE_FRAME_REGS]; /* by DWARF's numbers: rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15 */
+    uint16_t known;                  /* bit i: regs[i] is */
+};
+enum image_step {
+    IMAGE_STEP_CALLER, /* *f is now that of the caller, pc its return address */
+    IMAGE_STEP_BOTTOM, /* there is none: the first function of a thread */
+    IMAGE_STEP_LOST    /* no rule, or memory that cannot be read */
+};
+typedef bool (*image_read_word)(void *ctx, uint64_t addr, uint64_t *word);
+/* vaddr: what pc is in the file; for a return address that of the byte before. */
+enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr, struct image_frame *f,
+                                  image_read_word read, void *ctx);
+
 /* ---- unwind_emit.c: tables for code that was moved ---- */
 
 /* What stands in a copy and not in the original, and has another frame than what is before it. From off_new on the

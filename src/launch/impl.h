@@ -92,11 +92,29 @@ uint32_t spaces_processes(const struct spaces *s);
 uint32_t spaces_threads_most(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 
+/* ---- stacks.c ---- */
+
+struct stack_bytes { /* a copy of memory from an address on */
+    uint64_t from;
+    const uint8_t *bytes;
+    size_t len;
+};
+struct stacks;
+struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces);
+void stacks_free(struct stacks *k);
+/* The node of the frame that f is, which is used up; see struct launch_frame. */
+uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack);
+uint32_t stacks_single(struct stacks *k, struct launch_place at); /* of whose callers nothing is known */
+void stacks_fill(const struct stacks *k, struct launch_result *out);
+
 /* ---- threads.c: what the program's own threads do; events come in order of time, CLOCK_MONOTONIC ---- */
 
 enum threads_turn { THREADS_WAITS, THREADS_PREEMPTED /* wants the processor that it lost */, THREADS_RUNS };
 struct threads;
-struct threads *threads_new(void);
+struct threads *threads_new(bool wants_stacks);
+void threads_watch(struct threads *t, struct launch_program *p, struct spaces *spaces); /* spaces outlive what comes in */
+struct stacks *threads_stacks(const struct threads *t);
+bool threads_want_stacks(const struct threads *t);
 void threads_free(struct threads *t);
 void threads_exec(struct threads *t, uint32_t tid, uint64_t time_ns); /* nothing counts before the first */
 void threads_begin(struct threads *t, uint32_t tid, uint64_t time_ns);
@@ -104,7 +122,8 @@ void threads_end(struct threads *t, uint32_t tid, uint64_t time_ns);
 void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uint64_t time_ns);
 /* The kernel's account: processor time so far, and time that it wanted one. Before the exec: of the first thread. */
 void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t delay_ns, uint64_t time_ns);
-void threads_sample(struct threads *t, uint32_t tid, const struct launch_thread_sample *seen); /* without thread and count */
+/* `seen` without thread and count; time_ns 0: not known. */
+void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct launch_thread_sample *seen);
 void threads_close(struct threads *t, uint64_t end_ns); /* the program has ended; samples may still come */
 void threads_fill(const struct threads *t, struct launch_result *out);
 
@@ -115,7 +134,7 @@ struct tasks;
 struct tasks *tasks_new(void);
 void tasks_free(struct tasks *k);
 /* Where threads wait now. tells_lives: also when they began and ended, since nobody else tells. */
-void tasks_look(struct tasks *k, pid_t pid, struct spaces *spaces, struct threads *t, bool tells_lives);
+void tasks_look(struct tasks *k, pid_t pid, struct threads *t, bool tells_lives);
 void tasks_look_before(pid_t pid, struct threads *t); /* at a process that has not executed the program yet */
 
 /* ---- perf.c ---- */

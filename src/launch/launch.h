@@ -166,8 +166,16 @@ struct launch_thread_sample { /* aggregated */
     uint32_t thread; /* index into threads */
     enum launch_doing doing;
     int32_t syscall; /* LAUNCH_BLOCKED: in which; else -1 */
-    struct launch_place at;
+    uint32_t stack;  /* index into frames: where; in the kernel: from where */
     uint64_t count; /* weighs against others of the thread that do the same: the processor has a clock of its own */
+};
+struct launch_frame { /* of a chain of calls; `at` of a caller is inside its call */
+    uint32_t parent; /* the caller's, an index below its own; ID_NONE: this is the first of the thread */
+    struct launch_place at; /* in no module: what is above is not known */
+};
+struct launch_moment {
+    double time_s;   /* since the program's beginning */
+    uint32_t sample; /* index into thread_samples */
 };
 struct launch_thread { /* in order of their beginnings; the first is the program's first */
     uint32_t tid;
@@ -217,6 +225,10 @@ struct launch_result {
     size_t thread_count;
     struct launch_thread_sample *thread_samples;
     size_t thread_sample_count;
+    struct launch_frame *frames;
+    size_t frame_count;
+    struct launch_moment *moments; /* when samples were taken, in no order; of very long runs the beginning */
+    size_t moment_count;
     /* LAUNCH_WINDOWS */
     struct launch_window *windows; /* in order of time */
     size_t window_count;

@@ -17,11 +17,20 @@
 #define PAGE_BYTES 4096u
 #define HERTZ_DEFAULT 997.0 /* 1 kHz, but not in step with the kernel's own tick */
 #define RECORD_BYTES_MOST 65536
+#define STACK_BYTES 8192
+/* ax bx cx dx si di bp sp ip r8 ... r15, in the order of enum perf_event_x86_regs, which is that of the record */
+#define REGS_MASK 0xff01ffu
+enum { REGS = 17, REGS_SP = 7, REGS_IP = 8 };
 
 struct ring {
     int fd;
     struct perf_event_mmap_page *page;
     uint64_t data_bytes;
+};
+struct stack_copy { /* of a thread in its own code: registers as sampled, and what lies from the stack pointer on */
+    uint64_t regs[REGS];
+    size_t len;
+    uint8_t bytes[];
 };
 enum item_kind { ITEM_SAMPLE, ITEM_MAP, ITEM_FORK, ITEM_EXIT, ITEM_EXEC, ITEM_SWITCH };
 struct item {
@@ -31,7 +40,8 @@ struct item {
     bool in_kernel;
     enum threads_turn turn;
     uint64_t addr, len, file_offset;
-    char *path; /* heap */
+    char *path;            /* heap */
+    struct stack_copy *stack; /* heap; NULL none */
 };
 struct perf {
     VEC(struct ring) rings;
@@ -46,7 +56,7 @@ struct perf {
 
 /* ---- opening ---- */
 
-static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only, bool switches)
+static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only, const struct threads *threads)
 {
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
     a.config = purpose == PERF_SAMPLE ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
@@ -54,7 +64,12 @@ static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, b
     a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     a.disabled = a.enable_on_exec = a.inherit = 1;
     a.mmap = a.task = a.comm = a.comm_exec = a.sample_id_all = 1;
-    a.context_switch = switches;
+    a.context_switch = threads != NULL;
+    if (threads && threads_want_stacks(threads)) {
+        a.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+        a.sample_regs_user = REGS_MASK;
+        a.sample_stack_user = STACK_BYTES;
+    }
     a.exclude_hv = 1;
     a.exclude_kernel = user_only;
     a.use_clockid = 1;
@@ -119,7 +134,7 @@ struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads
     f->threads = threads;
     f->record = xmalloc(RECORD_BYTES_MOST);
     for (int user_only = 0; user_only <= 1; user_only++) {
-        struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads != NULL);
+        struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads);
         f->counts.user_only = user_only;
         f->counts.period_s = 1e-9 * (double)a.sample_period;
         if (open_rings(f, pid, &a))
@@ -144,6 +159,19 @@ struct tail { /* the end of every record that is no sample (sample_id_all) */
     uint64_t time_ns;
 };
 
+/* What follows the fixed part: the width of the registers (0: none), these, the stack's size, its bytes, how many are true. */
+static struct stack_copy *copy_stack(const uint64_t *at, size_t words)
+{
+    if (words < REGS + 2 || at[0] == 0)
+        return NULL;
+    uint64_t room = at[REGS + 1] / 8, len = room && words >= REGS + 3 + room ? min_u64(at[REGS + 2 + room], 8 * room) : 0;
+    struct stack_copy *s = xmalloc(sizeof *s + len);
+    memcpy(s->regs, at + 1, sizeof s->regs);
+    memcpy(s->bytes, at + REGS + 2, len);
+    s->len = len;
+    return s;
+}
+
 static void take_sample(struct perf *f, const struct perf_event_header *h)
 {
     const struct {
@@ -156,7 +184,7 @@ static void take_sample(struct perf *f, const struct perf_event_header *h)
         return;
     bool user = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
     VEC_PUSH(&f->items, ((struct item){.time_ns = s->time_ns, .seq = f->seq++, .kind = ITEM_SAMPLE, .pid = s->pid, .tid = s->tid,
-                                       .in_kernel = !user, .addr = s->ip}));
+                                       .in_kernel = !user, .addr = s->ip, .stack = copy_stack((const void *)(s + 1), (h->size - sizeof *s) / 8)}));
 }
 
 static void take_map(struct perf *f, const struct perf_event_header *h, const struct tail *t)
@@ -251,6 +279,17 @@ static bool tells_threads(const struct perf *f, const struct item *it)
     return f->threads && it->pid == spaces_root(f->spaces);
 }
 
+static uint32_t walk(struct perf *f, const struct item *it)
+{
+    static const uint8_t dwarf[REGS] = {0, 3, 2, 1, 4, 5, 6, 7, IMAGE_FRAME_REGS, 8, 9, 10, 11, 12, 13, 14, 15};
+    const struct stack_copy *s = it->stack;
+    struct image_frame frame = {.pc = s->regs[REGS_IP], .known = UINT16_MAX};
+    for (size_t i = 0; i < REGS; i++)
+        if (dwarf[i] < IMAGE_FRAME_REGS)
+            frame.regs[dwarf[i]] = s->regs[i];
+    return stacks_walk(threads_stacks(f->threads), it->pid, &frame, &(struct stack_bytes){s->regs[REGS_SP], s->bytes, s->len});
+}
+
 static void apply_sample(struct perf *f, const struct item *it)
 {
     uint32_t module = ID_NONE;
@@ -265,9 +304,11 @@ static void apply_sample(struct perf *f, const struct item *it)
     }
     count_place(f, module, vaddr);
     if (tells_threads(f, it))
-        threads_sample(f->threads, it->tid, &(struct launch_thread_sample){.doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
-                                                                           .syscall = -1,
-                                                                           .at = {module, vaddr}});
+        threads_sample(f->threads, it->tid, it->time_ns,
+                       &(struct launch_thread_sample){
+                           .doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
+                           .syscall = -1,
+                           .stack = it->stack ? walk(f, it) : stacks_single(threads_stacks(f->threads), (struct launch_place){module, vaddr})});
 }
 
 static void apply_to_threads(struct perf *f, const struct item *it)
@@ -318,6 +359,7 @@ static void settle(struct perf *f, uint64_t before_ns)
     size_t n = 0;
     while (n < f->items.len && f->items.data[n].time_ns < before_ns) {
         apply(f, &f->items.data[n]);
+        free(f->items.data[n].stack);
         free(f->items.data[n++].path);
     }
     f->items.len -= n;
@@ -344,8 +386,10 @@ void perf_close(struct perf *f)
         return;
     close_rings(f);
     VEC_FREE(&f->rings);
-    for (size_t i = 0; i < f->items.len; i++)
+    for (size_t i = 0; i < f->items.len; i++) {
         free(f->items.data[i].path);
+        free(f->items.data[i].stack);
+    }
     VEC_FREE(&f->items);
     map_fini(&f->by_place);
     free(f->record);

@@ -165,6 +165,7 @@ static void attach(struct running *r)
     r->spaces = spaces_new(s->p, r->pid);
     if (s->threads) {
         r->tasks = tasks_new();
+        threads_watch(s->threads, s->p, r->spaces);
         tasks_look_before(r->pid, s->threads);
     }
     if (s->watch == WATCH_MAPS_BY_PROC)
@@ -197,7 +198,7 @@ static void look_at_threads(struct running *r)
         return;
     if (r->perf)
         perf_drain(r->perf, false);
-    tasks_look(r->tasks, r->pid, r->spaces, r->start->threads, !r->perf);
+    tasks_look(r->tasks, r->pid, r->start->threads, !r->perf);
 }
 
 static void look(struct running *r)

@@ -5,9 +5,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
+
+#define STACK_BYTES 8192
+#define PAGE_BYTES 4096
 
 static bool read_short(pid_t pid, const char *tid, const char *name, char *text, size_t room)
 {
@@ -30,20 +34,36 @@ static void take_usage(struct threads *t, pid_t pid, const char *tid, uint64_t n
     threads_usage(t, (uint32_t)strtoul(tid, NULL, 10), cpu_ns, delay_ns, now_ns);
 }
 
+/* Its stack holds still while it waits. */
+static uint32_t stack_of(struct threads *t, pid_t pid, uint64_t sp, uint64_t pc)
+{
+    enum { SP = 7 };
+    uint8_t bytes[STACK_BYTES];
+    struct iovec here = {bytes, sizeof bytes}, there = {.iov_len = sizeof bytes};
+    memcpy(&there.iov_base, &sp, sizeof sp);
+    ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (n < 0) { /* across the stack's end nothing is read at all */
+        there.iov_len = here.iov_len = PAGE_BYTES - sp % PAGE_BYTES;
+        n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    }
+    struct image_frame f = {.pc = pc, .known = 1u << SP};
+    f.regs[SP] = sp;
+    return stacks_walk(threads_stacks(t), (uint32_t)pid, &f, &(struct stack_bytes){sp, bytes, n > 0 ? (size_t)n : 0});
+}
+
 /* "running", "-1 SP PC" (stopped in the middle of its own code), or "NUMBER six arguments SP PC". */
-static void take_place(struct threads *t, struct spaces *spaces, pid_t pid, const char *tid)
+static void take_place(struct threads *t, pid_t pid, const char *tid)
 {
     char text[256], *s = text;
-    struct launch_thread_sample seen = {.doing = LAUNCH_BLOCKED, .at = {ID_NONE, LAUNCH_VADDR_UNKNOWN}};
+    struct launch_thread_sample seen = {.doing = LAUNCH_BLOCKED};
     if (!read_short(pid, tid, "syscall", text, sizeof text) || text[0] < '0' || text[0] > '9')
         return;
     seen.syscall = (int32_t)strtol(s, &s, 10);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 6; i++)
         strtoull(s, &s, 16);
-    uint64_t pc = strtoull(s, &s, 16);
-    if (!spaces_locate(spaces, (uint32_t)pid, pc, &seen.at.module, &seen.at.vaddr))
-        seen.at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
-    threads_sample(t, (uint32_t)strtoul(tid, NULL, 10), &seen);
+    uint64_t sp = strtoull(s, &s, 16), pc = strtoull(s, &s, 16);
+    seen.stack = stack_of(t, pid, sp, pc);
+    threads_sample(t, (uint32_t)strtoul(tid, NULL, 10), time_now_ns(), &seen);
 }
 
 struct tasks {
@@ -72,7 +92,7 @@ static void end_the_gone(struct tasks *k, struct threads *t, uint64_t now_ns)
             threads_end(t, (uint32_t)k->alive.keys[i], now_ns);
 }
 
-void tasks_look(struct tasks *k, pid_t pid, struct spaces *spaces, struct threads *t, bool tells_lives)
+void tasks_look(struct tasks *k, pid_t pid, struct threads *t, bool tells_lives)
 {
     enum { USAGE_EVERY = 16 };
     char path[48];
@@ -89,7 +109,7 @@ void tasks_look(struct tasks *k, pid_t pid, struct spaces *spaces, struct thread
         if (tells_lives)
             threads_begin(t, tid, now_ns);
         map_put(&k->alive, tid, k->looks);
-        take_place(t, spaces, pid, d->d_name);
+        take_place(t, pid, d->d_name);
         if (tells_lives || k->looks % USAGE_EVERY == 1)
             take_usage(t, pid, d->d_name, now_ns);
     }

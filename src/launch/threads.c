@@ -8,6 +8,7 @@
 #include "launch/impl.h"
 
 #define THREADS_MOST 60000
+#define MOMENTS_MOST (4u << 20)
 
 struct entry {
     uint32_t tid;
@@ -25,9 +26,21 @@ struct threads {
     struct map by_tid; /* index of the one alive */
     VEC(struct launch_thread_sample) samples;
     struct map by_hash;
+    VEC(struct launch_moment) moments;
+    struct stacks *stacks; /* NULL until the program is watched */
+    bool wants_stacks;
 };
 
-struct threads *threads_new(void) { return xmalloc(sizeof(struct threads)); }
+struct threads *threads_new(bool wants_stacks)
+{
+    struct threads *t = xmalloc(sizeof *t);
+    t->wants_stacks = wants_stacks;
+    return t;
+}
+
+void threads_watch(struct threads *t, struct launch_program *p, struct spaces *spaces) { t->stacks = stacks_new(p, spaces); }
+struct stacks *threads_stacks(const struct threads *t) { return t->stacks; }
+bool threads_want_stacks(const struct threads *t) { return t->wants_stacks; }
 
 void threads_free(struct threads *t)
 {
@@ -35,6 +48,8 @@ void threads_free(struct threads *t)
         return;
     VEC_FREE(&t->all);
     VEC_FREE(&t->samples);
+    VEC_FREE(&t->moments);
+    stacks_free(t->stacks);
     map_fini(&t->by_tid);
     map_fini(&t->by_hash);
     free(t);
@@ -118,7 +133,7 @@ void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t de
 
 static uint64_t hash_of(const struct launch_thread_sample *s)
 {
-    const uint64_t parts[] = {s->thread, s->doing, (uint64_t)(int64_t)s->syscall, s->at.module, s->at.vaddr};
+    const uint64_t parts[] = {s->thread, s->doing, (uint64_t)(int64_t)s->syscall, s->stack};
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         h = (h ^ parts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
@@ -127,27 +142,33 @@ static uint64_t hash_of(const struct launch_thread_sample *s)
 
 static bool is_same(const struct launch_thread_sample *a, const struct launch_thread_sample *b)
 {
-    return a->thread == b->thread && a->doing == b->doing && a->syscall == b->syscall && a->at.module == b->at.module &&
-           a->at.vaddr == b->at.vaddr;
+    return a->thread == b->thread && a->doing == b->doing && a->syscall == b->syscall && a->stack == b->stack;
 }
 
-void threads_sample(struct threads *t, uint32_t tid, const struct launch_thread_sample *seen)
+/* The same as one seen before, or a new one. */
+static uint32_t sample_like(struct threads *t, const struct launch_thread_sample *s)
+{
+    uint64_t i = 0, h = hash_of(s);
+    while (map_get(&t->by_hash, h, &i) && !is_same(&t->samples.data[i], s))
+        h++;
+    if (map_has(&t->by_hash, h))
+        return (uint32_t)i;
+    map_put(&t->by_hash, h, t->samples.len);
+    VEC_PUSH(&t->samples, *s);
+    return (uint32_t)t->samples.len - 1;
+}
+
+void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct launch_thread_sample *seen)
 {
     struct launch_thread_sample s = *seen;
     uint64_t i = 0;
     if (t->is_closed || !map_get(&t->by_tid, tid, &i))
         return;
     s.thread = (uint32_t)i;
-    s.count = 1;
-    uint64_t h = hash_of(&s);
-    while (map_get(&t->by_hash, h, &i) && !is_same(&t->samples.data[i], &s))
-        h++;
-    if (map_has(&t->by_hash, h)) {
-        t->samples.data[i].count++;
-        return;
-    }
-    map_put(&t->by_hash, h, t->samples.len);
-    VEC_PUSH(&t->samples, s);
+    uint32_t sample = sample_like(t, &s);
+    t->samples.data[sample].count++;
+    if (time_ns && t->moments.len < MOMENTS_MOST)
+        VEC_PUSH(&t->moments, ((struct launch_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
 }
 
 /* ---- the result ---- */
@@ -182,4 +203,10 @@ void threads_fill(const struct threads *t, struct launch_result *out)
     out->thread_sample_count = t->samples.len;
     if (t->samples.len)
         memcpy(out->thread_samples, t->samples.data, t->samples.len * sizeof *t->samples.data);
+    out->moments = ARENA_ARRAY(out->arena, struct launch_moment, t->moments.len);
+    out->moment_count = t->moments.len;
+    if (t->moments.len)
+        memcpy(out->moments, t->moments.data, t->moments.len * sizeof *t->moments.data);
+    if (t->stacks)
+        stacks_fill(t->stacks, out);
 }

@@ -147,6 +147,21 @@ void objects_build(
 /* ---- select.c ---- */
 void select_build(struct join *j); /* needs the objects; fills candidates */
 
+/* ---- spins.c ---- */
+bool spins_is_wait_loop(const struct join_module *m, uint32_t loop);
+
+/* ---- waits.c ---- */
+struct waits;
+struct waits_sense {
+    uint32_t caller; /* frame of the first code that is not a library's; ID_NONE not known */
+    uint32_t into;   /* frame of the library's function that it called; ID_NONE: none. Without caller: the outermost that waits */
+    bool is_wait;
+};
+struct waits *waits_open(struct join *j);
+const struct waits_sense *waits_sense_of(struct waits *w, uint32_t frame);
+const char *waits_name(struct waits *w, const struct waits_sense *s); /* of the function that was called, or its file; NULL: none */
+bool waits_is_wait_loop(struct waits *w, const struct join_module *m, uint32_t loop);
+
 /* ---- threads.c ---- */
 void threads_build(struct join *j); /* needs the objects */
 

@@ -45,7 +45,8 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
                              end"; NULL */
     uint64_t samples;
     double memory_share; /* of all memory operations executed in counted code, self */
-    bool is_significant; /* memory_s.low above 0, and 10 samples at least */
+    bool is_significant; /* memory_s.low above 0, and 10 samples at least, and it is no wait loop */
+    bool is_wait;        /* a loop in which a thread waits for another: its time says nothing of memory */
 };
 
 enum prof_verdict { /* of the selection; see doc/design.md */
@@ -138,13 +139,19 @@ struct prof_thread { /* of the program's first process, in the sampled run; the 
     double begin_s, wall_s; /* from the program's beginning; it lived so long */
     double compute_s;       /* in counted code: as if every access hit the first-level cache, mispredicted branches in */
     double memory_s;        /* in counted code, what memory cost */
-    double uncounted_s;     /* in all other code */
+    double uncounted_s;     /* in all other code, and where the ideal time is not known */
     double system_s;        /* in the kernel; NAN: part of the others */
     double spin_s;          /* synchronisation: waited for another thread with a processor, */
     double blocked_s;       /* and without */
     double asleep_s;        /* waited for anything else: input, output, time */
     double ready_s;         /* wanted a processor and had none */
     uint64_t samples;       /* of its user time */
+};
+struct prof_wait { /* synchronisation: who asked for it, by which function */
+    uint32_t thread;
+    uint32_t object;  /* whose code did; ID_NONE not known, or none (a worker of a run-time library) */
+    const char *into; /* the function that it called, or waited in; NULL: a loop of its own */
+    double spin_s, blocked_s;
 };
 struct prof_thread_object { /* parts of a thread's time that belong to an object; self */
     uint32_t thread, object;
@@ -222,6 +229,8 @@ struct prof_result {
     size_t thread_count;
     struct prof_thread_object *thread_objects; /* by thread, then object; those that have something */
     size_t thread_object_count;
+    struct prof_wait *waits; /* the longest first */
+    size_t wait_count;
     struct prof_line *lines;
     size_t line_count;
     struct prof_insn *insns; /* of objects that matter, without samples none */
@@ -267,8 +276,17 @@ struct prof_input_doing {
     uint32_t thread;
     enum prof_doing doing;
     int32_t syscall;  /* PROF_BLOCKED: in which */
-    uint32_t module;  /* ID_NONE outside */
-    uint64_t vaddr, count;
+    uint32_t stack;   /* index into frames */
+    uint64_t count;
+};
+struct prof_input_frame { /* a chain of calls: the address of a caller lies inside its call */
+    uint32_t parent; /* the caller's frame, an index below its own; ID_NONE: none */
+    uint32_t module; /* ID_NONE: not known, nor what is above */
+    uint64_t vaddr;
+};
+struct prof_input_moment {
+    double time_s;
+    uint32_t doing; /* index */
 };
 struct wire_slice;
 struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
@@ -290,6 +308,10 @@ struct prof_input {
     size_t thread_count;
     const struct prof_input_doing *doing;
     size_t doing_count;
+    const struct prof_input_frame *frames;
+    size_t frame_count;
+    const struct prof_input_moment *moments; /* in no order */
+    size_t moment_count;
     bool samples_user_only;        /* the kernel's time is not in them */
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;

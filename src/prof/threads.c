@@ -2,7 +2,8 @@
  *
  * threads: what each thread of the program did with its time. Processor time is shared out by the thread's own samples,
  * waiting by where it was seen to wait; totals are measured, samples only divide them, so the parts add up to the wall
- * time. An object's time is compute and memory in the same proportion for all threads.
+ * time. An object's time is compute and memory in the same proportion for all threads. Time in
+ * which a thread waits for others is no object's work; it is told where the wait was asked for.
  */
 #include "prof/impl.h"
 
@@ -19,6 +20,9 @@ struct build {
     struct share *shares; /* [thread] */
     struct map by_pair;   /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
+    struct waits *waits;
+    struct map by_wait; /* thread, object and name -> index into wait */
+    VEC(struct prof_wait) wait;
 };
 
 /* System calls in which a thread waits for another. */
@@ -55,11 +59,14 @@ static struct prof_thread_object *pair_of(struct build *b, uint32_t thread, uint
     return &b->objects.data[at];
 }
 
-/* The object that code belongs to; ID_NONE: none. */
-static uint32_t object_at(const struct join *j, uint32_t module, uint64_t vaddr)
+/* The object that a frame's code belongs to; ID_NONE: none. */
+static uint32_t object_of(const struct join *j, uint32_t frame)
 {
-    const struct join_module *m = module < j->module_count ? &j->modules[module] : NULL;
-    uint32_t b = m && m->cfg ? cfg_block_at(m->cfg, vaddr) : ID_NONE;
+    if (frame == ID_NONE)
+        return ID_NONE;
+    const struct prof_input_frame *f = &j->in->frames[frame];
+    const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
+    uint32_t b = m && m->cfg ? cfg_block_at(m->cfg, f->vaddr) : ID_NONE;
     if (b == ID_NONE)
         return ID_NONE;
     const struct cfg_block *block = &m->cfg->blocks.data[b];
@@ -69,13 +76,14 @@ static uint32_t object_at(const struct join *j, uint32_t module, uint64_t vaddr)
 /* How much of an object's time is not memory's; NAN unknown. */
 static double compute_share(const struct prof_object *o)
 {
-    return o->actual_s.value > 0 ? fmin(fmax(1 - o->memory_s.value / o->actual_s.value, 0), 1) : NAN;
+    bool is_known = o->actual_s.value > 0 && !isnan(o->memory_s.value);
+    return is_known ? fmin(fmax(1 - o->memory_s.value / o->actual_s.value, 0), 1) : NAN;
 }
 
 static void add_running(struct build *b, const struct prof_input_doing *d, struct prof_thread *t)
 {
     double seconds = b->shares[d->thread].cpu_s * (double)d->count;
-    uint32_t object = object_at(b->j, d->module, d->vaddr);
+    uint32_t object = object_of(b->j, d->stack);
     double compute = object == ID_NONE ? NAN : compute_share(&b->j->r->objects[object]);
     t->samples += d->count;
     if (isnan(compute)) {
@@ -90,23 +98,46 @@ static void add_running(struct build *b, const struct prof_input_doing *d, struc
     t->memory_s += seconds * (1 - compute);
 }
 
+static struct prof_wait *wait_of(struct build *b, uint32_t thread, uint32_t object, const char *into)
+{
+    uint64_t key = ((uint64_t)thread << 40 ^ (uint64_t)object << 20) * 0x9e3779b97f4a7c15u ^ (uintptr_t)into, at = 0;
+    for (; map_get(&b->by_wait, key, &at); key++)
+        if (b->wait.data[at].thread == thread && b->wait.data[at].object == object && b->wait.data[at].into == into)
+            return &b->wait.data[at];
+    map_put(&b->by_wait, key, b->wait.len);
+    VEC_PUSH(&b->wait, ((struct prof_wait){.thread = thread, .object = object, .into = into}));
+    return &b->wait.data[b->wait.len - 1];
+}
+
+static void add_wait(struct build *b, const struct prof_input_doing *d, double spin_s, double blocked_s)
+{
+    const struct waits_sense *s = waits_sense_of(b->waits, d->stack);
+    uint32_t object = object_of(b->j, s->caller);
+    struct prof_thread *t = &b->j->r->thread[d->thread];
+    struct prof_wait *w = wait_of(b, d->thread, object, waits_name(b->waits, s));
+    t->spin_s += spin_s, t->blocked_s += blocked_s;
+    w->spin_s += spin_s, w->blocked_s += blocked_s;
+    if (object == ID_NONE)
+        return;
+    struct prof_thread_object *o = pair_of(b, d->thread, object);
+    o->spin_s += spin_s, o->blocked_s += blocked_s;
+}
+
 static void add_doing(struct build *b, const struct prof_input_doing *d)
 {
     struct prof_thread *t = &b->j->r->thread[d->thread];
-    double blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
-    switch (d->doing) {
-    case PROF_RUNS:
+    double cpu_s = b->shares[d->thread].cpu_s * (double)d->count, blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
+    bool waits = waits_sense_of(b->waits, d->stack)->is_wait;
+    if (d->doing == PROF_BLOCKED && (waits || is_futex(d->syscall)))
+        add_wait(b, d, 0, blocked_s);
+    else if (d->doing == PROF_BLOCKED)
+        t->asleep_s += blocked_s;
+    else if (waits)
+        add_wait(b, d, cpu_s, 0);
+    else if (d->doing == PROF_IN_KERNEL)
+        t->system_s += cpu_s;
+    else
         add_running(b, d, t);
-        break;
-    case PROF_IN_KERNEL:
-        t->system_s += b->shares[d->thread].cpu_s * (double)d->count;
-        break;
-    case PROF_BLOCKED:
-        *(is_futex(d->syscall) ? &t->blocked_s : &t->asleep_s) += blocked_s;
-        break;
-    case PROF_DOING_COUNT:
-        break;
-    }
 }
 
 /* What no sample stands for. */
@@ -148,10 +179,57 @@ static void keep_pairs(struct build *b)
     qsort(r->thread_objects, b->objects.len, sizeof *r->thread_objects, compare_pairs);
 }
 
+/* "GOMP_parallel@plt" is GOMP_parallel to who called it. */
+static const char *without_stub(struct arena *a, const char *name)
+{
+    static const char stub[] = "@plt";
+    size_t len = name ? strlen(name) : 0, more = sizeof stub - 1;
+    if (len > more && strcmp(name + len - more, stub) == 0)
+        len -= more;
+    return name ? arena_strndup(a, name, len) : NULL;
+}
+
+static int compare_waits(const void *a, const void *b)
+{
+    const struct prof_wait *x = a, *y = b;
+    double sx = x->spin_s + x->blocked_s, sy = y->spin_s + y->blocked_s;
+    if (sx != sy)
+        return sx < sy ? 1 : -1;
+    return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1) : (x->object > y->object) - (x->object < y->object);
+}
+
+static void keep_waits(struct build *b)
+{
+    struct prof_result *r = b->j->r;
+    r->wait_count = b->wait.len;
+    r->waits = ARENA_ARRAY(r->arena, struct prof_wait, b->wait.len + 1);
+    for (size_t i = 0; i < b->wait.len; i++) {
+        r->waits[i] = b->wait.data[i];
+        r->waits[i].into = without_stub(r->arena, r->waits[i].into);
+    }
+    qsort(r->waits, b->wait.len, sizeof *r->waits, compare_waits);
+}
+
+/* What such a loop takes is no work of its own: nothing of it is memory's. */
+static void mark_wait_loops(struct build *b)
+{
+    struct join *j = b->j;
+    for (uint32_t i = 0; i < j->module_count; i++) {
+        const struct join_module *m = &j->modules[i];
+        for (uint32_t l = 0; m->cfg && l < m->cfg->loops.len; l++) {
+            const struct join_loop *loop = &j->loops[m->loop_base + l];
+            if (loop->object == ID_NONE || !loop->self.samples || !waits_is_wait_loop(b->waits, m, l))
+                continue;
+            j->r->objects[loop->object].is_wait = true;
+            j->r->objects[loop->object].is_significant = false;
+        }
+    }
+}
+
 void threads_build(struct join *j)
 {
     const struct prof_input *in = j->in;
-    struct build b = {.j = j, .shares = ARENA_ARRAY(j->scratch, struct share, in->thread_count + 1)};
+    struct build b = {.j = j, .waits = waits_open(j), .shares = ARENA_ARRAY(j->scratch, struct share, in->thread_count + 1)};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;
     measure_shares(&b);
@@ -162,6 +240,10 @@ void threads_build(struct join *j)
     for (size_t t = 0; t < in->thread_count; t++)
         add_rest(&b, t);
     keep_pairs(&b);
+    keep_waits(&b);
+    mark_wait_loops(&b);
+    map_fini(&b.by_wait);
+    VEC_FREE(&b.wait);
     map_fini(&b.by_pair);
     VEC_FREE(&b.objects);
 }

@@ -140,6 +140,7 @@ static void put_object_times(struct json *j, const struct prof_object *o)
     json_real(j, "extra_cycles_per_memory_op", o->extra_cycles_per_memory_op);
     json_str(j, "bound_by", o->bound_by);
     json_bool(j, "significant", o->is_significant);
+    json_bool(j, "waits", o->is_wait);
 }
 
 static void put_objects(struct json *j, const struct prof_result *r, struct arena *a)

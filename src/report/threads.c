@@ -30,6 +30,48 @@ static size_t choose(const struct prof_result *r, const struct report_options *o
     return min_u64(r->thread_count, most);
 }
 
+static const struct grid_column wait_columns[] = {
+    {{"waited", "s"}, false, NULL}, {{"spin", "s"}, false, NULL},     {{"blocked", "s"}, false, NULL},
+    {{"", "thread"}, false, NULL},  {{"", "in"}, true, shorten_middle}, {{"", "asked for by"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static const char *function_brief(const char *function, struct arena *a)
+{
+    return function ? cell_safe(a, name_brief(a, name_plain(a, function))) : "";
+}
+
+/* Where threads waited for each other: what is worth a line. */
+static void put_waits(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+{
+    const double least_s = o->all ? 0 : longest / 1000;
+    size_t most = o->top ? o->top : o->all ? r->wait_count : REPORT_TOP, shown = 0, count = 0;
+    struct grid g;
+    int decimals = figure_decimals(longest);
+    grid_init(&g, wait_columns, ARRAY_LEN(wait_columns), o, a);
+    for (size_t i = 0; i < r->wait_count; i++) {
+        const struct prof_wait *w = &r->waits[i];
+        const struct prof_object *by = w->object == ID_NONE ? NULL : &r->objects[w->object];
+        if (w->spin_s + w->blocked_s <= least_s || (count++, shown == most))
+            continue;
+        const char *const cells[ARRAY_LEN(wait_columns)] = {
+            figure_real(a, w->spin_s + w->blocked_s, decimals),
+            figure_real(a, w->spin_s, decimals),
+            figure_real(a, w->blocked_s, decimals),
+            arena_printf(a, "%u", w->thread),
+            w->into ? function_brief(w->into, a) : "its own loop",
+            by ? function_brief(by->function, a) : "",
+            by ? cell_safe(a, place_of(by, a)) : "",
+        };
+        grid_row(&g, cells, false);
+        shown++;
+    }
+    if (shown)
+        str_puts(out, "\nWaits for other threads:\n");
+    shown ? grid_put(&g, out) : (void)0;
+    if (shown < count)
+        str_printf(out, "%zu more (--top %zu)\n", count - shown, count);
+}
+
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     const struct prof_thread **list = ARENA_ARRAY(a, const struct prof_thread *, r->thread_count + 1);
@@ -56,6 +98,7 @@ void threads_put(const struct prof_result *r, const struct report_options *o, st
     grid_put(&g, out);
     if (shown < r->thread_count)
         str_printf(out, "%zu more that lived less long (--top %zu)\n", r->thread_count - shown, r->thread_count);
+    put_waits(r, o, longest, a, out);
 }
 
 static void put_objects(struct json *j, const struct prof_result *r, uint32_t thread, size_t *at)
@@ -73,6 +116,20 @@ static void put_objects(struct json *j, const struct prof_result *r, uint32_t th
         json_object_end(j);
     }
     json_array_end(j);
+}
+
+static void put_wait(struct json *j, const struct prof_wait *w)
+{
+    json_object(j, NULL);
+    json_u64(j, "thread", w->thread);
+    if (w->object == ID_NONE)
+        json_null(j, "object");
+    else
+        json_u64(j, "object", w->object);
+    json_str(j, "called", w->into);
+    json_real(j, "spin_s", w->spin_s);
+    json_real(j, "blocked_s", w->blocked_s);
+    json_object_end(j);
 }
 
 void threads_put_json(struct json *j, const struct prof_result *r)
@@ -99,5 +156,9 @@ void threads_put_json(struct json *j, const struct prof_result *r)
         put_objects(j, r, i, &at);
         json_object_end(j);
     }
+    json_array_end(j);
+    json_array(j, "wait");
+    for (size_t i = 0; i < r->wait_count; i++)
+        put_wait(j, &r->waits[i]);
     json_array_end(j);
 }

@@ -222,6 +222,11 @@ static int check_threads(const struct reader *r, const struct prof_result *resul
         if (o->thread >= result->thread_count || o->object >= result->object_count)
             return store_damaged(r->path, "a row of thread_object that belongs to nothing");
     }
+    for (size_t i = 0; i < result->wait_count; i++) {
+        const struct prof_wait *w = &result->waits[i];
+        if (w->thread >= result->thread_count || (w->object != ID_NONE && w->object >= result->object_count))
+            return store_damaged(r->path, "a row of wait that belongs to nothing");
+    }
     return 0;
 }
 
@@ -246,6 +251,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_WARNING, &x->warnings, &x->warning_count);
     rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
     rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
+    rc = rc ? rc : read_rows(r, STORE_WAIT, &x->waits, &x->wait_count);
     rc = rc ? rc : check_threads(r, x);
     return rc ? rc : check_modules(r, x);
 }

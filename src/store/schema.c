@@ -130,7 +130,8 @@ static const struct store_column object_columns[] = {
     COLUMN(TEXT, "bound_by", bound_by, "what limits the ideal time"),
     COLUMN(U64, "samples", samples, NULL),
     COLUMN(REAL, "memory_share", memory_share, "of all memory operations in counted code; self"),
-    COLUMN(BOOL, "is_significant", is_significant, "memory_low_s is above 0"),
+    COLUMN(BOOL, "is_significant", is_significant, "memory_low_s is above 0, and it is no wait loop"),
+    COLUMN(BOOL, "is_wait", is_wait, "a loop in which a thread waits for another: its time says nothing of memory"),
 };
 #undef ROW
 
@@ -258,7 +259,7 @@ static const struct store_column thread_columns[] = {
     COLUMN(REAL, "wall_s", wall_s, "from its beginning to its end; the sum of all that follow"),
     COLUMN(REAL, "compute_s", compute_s, "in counted code, as if every access hit the first-level cache"),
     COLUMN(REAL, "memory_s", memory_s, "in counted code, what memory cost"),
-    COLUMN(REAL, "uncounted_s", uncounted_s, "in other code"),
+    COLUMN(REAL, "uncounted_s", uncounted_s, "in other code, and where the ideal time is not known"),
     COLUMN(REAL, "system_s", system_s, "in the kernel"),
     COLUMN(REAL, "spin_s", spin_s, "synchronisation: waited for another thread with a processor"),
     COLUMN(REAL, "blocked_s", blocked_s, "synchronisation: waited for another thread without"),
@@ -277,6 +278,16 @@ static const struct store_column thread_object_columns[] = {
     COLUMN(REAL, "spin_s", spin_s, "synchronisation asked for by this object"),
     COLUMN(REAL, "blocked_s", blocked_s, NULL),
     COLUMN(U64, "samples", samples, NULL),
+};
+#undef ROW
+
+#define ROW struct prof_wait
+static const struct store_column wait_columns[] = {
+    COLUMN(U32, "thread", thread, "thread.id"),
+    COLUMN(ID, "object", object, "object.id of the code that asked for it; NULL not known, or none"),
+    COLUMN(TEXT, "called", into, "the function that it called, or waited in; NULL: a loop of its own"),
+    COLUMN(REAL, "spin_s", spin_s, "with a processor"),
+    COLUMN(REAL, "blocked_s", blocked_s, "without"),
 };
 #undef ROW
 
@@ -307,6 +318,7 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_WARNING] = TABLE(warning, struct prof_warning, "what mtool warned of"),
     [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
+    [STORE_WAIT] = TABLE(wait, struct prof_wait, "where threads wait for each other, the longest first"),
     [STORE_FUNCTIONS] = TABLE(function, const char *, "names of functions of blocks"),
     [STORE_SOURCES] = TABLE(source, const char *, "names of source files of blocks and lines"),
 };

@@ -335,6 +335,7 @@ static int write_tables(struct writer *w, const struct prof_result *r)
     rc = rc ? rc : write_rows(w, STORE_OBJECTS, r->objects, r->object_count);
     rc = rc ? rc : write_rows(w, STORE_CANDIDATE, r->candidates, r->candidate_count);
     rc = rc ? rc : write_rows(w, STORE_THREAD, r->thread, r->thread_count);
+    rc = rc ? rc : write_rows(w, STORE_WAIT, r->waits, r->wait_count);
     rc = rc ? rc : write_rows(w, STORE_THREAD_OBJECT, r->thread_objects, r->thread_object_count);
     rc = rc ? rc : write_rows(w, STORE_REFUSED, r->refused, r->refused_count);
     rc = rc ? rc : write_rows(w, STORE_PROCESS, r->process, r->process_count);

@@ -29,7 +29,7 @@ static struct launch_result *result_of(struct threads *t, uint64_t end_ns)
 static void test_switches(void **state)
 {
     (void)state;
-    struct threads *t = threads_new();
+    struct threads *t = threads_new(false);
     threads_begin(t, 8, 1 * MS); /* before the program: nothing */
     threads_exec(t, 7, 10 * MS);
     threads_begin(t, 8, 30 * MS);
@@ -59,7 +59,7 @@ static void test_switches(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    struct threads *t = threads_new();
+    struct threads *t = threads_new(false);
     threads_exec(t, 7, 0 + MS);
     threads_switch(t, 7, THREADS_RUNS, 11 * MS);
     threads_switch(t, 7, THREADS_WAITS, 21 * MS);
@@ -76,7 +76,7 @@ static void test_lost(void **state)
 static void test_usage(void **state)
 {
     (void)state;
-    struct threads *t = threads_new();
+    struct threads *t = threads_new(false);
     threads_usage(t, 7, 5 * MS, 2 * MS, 0);
     threads_exec(t, 7, 10 * MS);
     threads_begin(t, 8, 20 * MS);
@@ -93,24 +93,26 @@ static void test_usage(void **state)
 static void test_samples(void **state)
 {
     (void)state;
-    struct threads *t = threads_new();
-    struct launch_thread_sample s = {.doing = LAUNCH_RUNS, .syscall = -1, .at = {2, 0x1000}};
+    struct threads *t = threads_new(false);
+    struct launch_thread_sample s = {.doing = LAUNCH_RUNS, .syscall = -1, .stack = 2};
     threads_exec(t, 7, MS);
     threads_begin(t, 8, MS);
-    threads_sample(t, 8, &s);
-    threads_sample(t, 7, &s);
-    threads_sample(t, 8, &s);
-    s.at.vaddr = 0x1004;
-    threads_sample(t, 8, &s);
-    threads_sample(t, 9, &s);
+    threads_sample(t, 8, 3 * MS, &s);
+    threads_sample(t, 7, 3 * MS, &s);
+    threads_sample(t, 8, 3 * MS, &s);
+    s.stack = 3;
+    threads_sample(t, 8, 3 * MS, &s);
+    threads_sample(t, 9, 3 * MS, &s);
     threads_exec(t, 7, 2 * MS);
-    threads_sample(t, 7, &s);
+    threads_sample(t, 7, 3 * MS, &s);
     struct launch_result *r = result_of(t, 9 * MS);
     assert_int_equal(r->thread_sample_count, 3);
     assert_int_equal(r->thread_samples[0].thread, 1);
     assert_int_equal(r->thread_samples[0].count, 2);
     assert_int_equal(r->thread_samples[1].thread, 0);
-    assert_int_equal(r->thread_samples[2].at.vaddr, 0x1004);
+    assert_int_equal(r->thread_samples[2].stack, 3);
+    assert_int_equal(r->moment_count, 4);
+    assert_near(r->moments[3].time_s, 0.002);
     assert_near(r->threads[0].wall_s, 0.001);
     launch_result_free(r);
 }

@@ -198,6 +198,9 @@ static void set_threads(struct prof_result *r)
     r->thread_count = ARRAY_LEN(threads);
     r->thread_objects = objects;
     r->thread_object_count = ARRAY_LEN(objects);
+    static struct prof_wait waits[] = {{0, 2, "pthread_mutex_lock", 0.1, 0.33}, {1, ID_NONE, "libgomp.so.1", 0.05, 0}, {1, 3, NULL, 0.02, 0}};
+    r->waits = waits;
+    r->wait_count = ARRAY_LEN(waits);
 }
 
 static void make_typical(struct prof_result *r)
@@ -214,6 +217,7 @@ static void make_typical(struct prof_result *r)
     list[1].line_first = list[1].line_last = 1187;
     list[2].line_first = 8, list[2].line_last = 20;
     list[3].memory_share = 0.002;
+    list[3].is_wait = true;
     list[4].module = "/usr/lib/x86_64-linux-gnu/libc.so.6";
     set_run(r);
     set_times(r);
@@ -422,6 +426,7 @@ static const char *object_difference(const struct prof_object *a, const struct p
     SAME(samples);
     REAL(memory_share);
     SAME(is_significant);
+    SAME(is_wait);
     return NULL;
 }
 
@@ -569,6 +574,16 @@ static const char *call_difference(const struct prof_call *a, const struct prof_
     return NULL;
 }
 
+static const char *wait_difference(const struct prof_wait *a, const struct prof_wait *b)
+{
+    SAME(thread);
+    SAME(object);
+    TEXT(into);
+    REAL(spin_s);
+    REAL(blocked_s);
+    return NULL;
+}
+
 static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
 {
     TEXT(program);
@@ -630,6 +645,7 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(thread_objects, thread_object_count, thread_object_difference)
     LIST(insns, insn_count, insn_difference)
     LIST(calls, call_count, call_difference)
+    LIST(waits, wait_count, wait_difference)
     LIST(blocks, block_count, block_difference)
     LIST(edges, edge_count, edge_difference)
     LIST(warnings, warning_count, warning_difference)

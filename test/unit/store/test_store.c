@@ -98,11 +98,12 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 568);
+    assert_int_equal(sizeof(struct prof_result), 584);
     assert_int_equal(sizeof(struct prof_thread), 96);
     assert_int_equal(sizeof(struct prof_thread_object), 48);
     assert_int_equal(sizeof(struct prof_insn), 48);
     assert_int_equal(sizeof(struct prof_call), 48);
+    assert_int_equal(sizeof(struct prof_wait), 32);
 }
 
 static void test_views(void **state)
@@ -339,6 +340,7 @@ static void test_wrong_rows(void **state)
         "DELETE FROM module WHERE id = 0",
         "UPDATE thread_object SET object = 5",
         "DELETE FROM thread WHERE id = 1",
+        "UPDATE wait SET object = 5",
     };
     struct prof_result *r = fixture_result("typical"), *back;
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
@@ -409,7 +411,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 7\n"));
+    assert_non_null(strstr(text.data, "schema 8\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Registers and a piece of stack of a stopped thread to the chain of calls that it is in, by the unwind tables of the
+ * original files. Chains that begin alike share what is alike: a tree whose nodes are told by number. */
+#include <stdlib.h>
+
+#include "launch/impl.h"
+
+enum { DEPTH_MOST = 64, NODES_MOST = 1 << 22, RBP = 6, RSP = 7 };
+
+struct tables { /* of one module */
+    bool is_tried;
+    struct image *img; /* NULL: cannot be read */
+    struct image_unwind unwind;
+};
+struct stacks {
+    struct launch_program *p;
+    struct spaces *spaces;
+    VEC(struct tables) tables; /* [module] */
+    VEC(struct launch_frame) nodes;
+    struct map by_hash;
+    struct map frame_sizes; /* place and alignment of a frame -> rbp - rsp in it, as seen where both were known */
+};
+
+struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces)
+{
+    struct stacks *k = xmalloc(sizeof *k);
+    k->p = p;
+    k->spaces = spaces;
+    return k;
+}
+
+void stacks_free(struct stacks *k)
+{
+    if (!k)
+        return;
+    for (size_t i = 0; i < k->tables.len; i++)
+        image_close(k->tables.data[i].img);
+    VEC_FREE(&k->tables);
+    VEC_FREE(&k->nodes);
+    map_fini(&k->by_hash);
+    map_fini(&k->frame_sizes);
+    free(k);
+}
+
+/* A file that cannot be read only ends the walk. */
+static const struct tables *tables_of(struct stacks *k, uint32_t module)
+{
+    while (k->tables.len <= module)
+        VEC_PUSH(&k->tables, (struct tables){0});
+    struct tables *t = &k->tables.data[module];
+    if (t->is_tried)
+        return t;
+    struct strbuf said = {0};
+    t->is_tried = true;
+    diag_hold(&said);
+    if (image_open(k->p->modules[module].path, &t->img) < 0) {
+        t->img = NULL;
+    } else if (image_unwind_read(t->img, &t->unwind) < 0) {
+        image_close(t->img);
+        t->img = NULL;
+    }
+    diag_hold(NULL);
+    str_free(&said);
+    return t;
+}
+
+static bool read_copy(void *ctx, uint64_t addr, uint64_t *word)
+{
+    const struct stack_bytes *b = ctx;
+    if (addr < b->from || b->len < sizeof *word || addr - b->from > b->len - sizeof *word)
+        return false;
+    memcpy(word, b->bytes + (addr - b->from), sizeof *word);
+    return true;
+}
+
+static uint32_t child_of(struct stacks *k, uint32_t parent, struct launch_place at)
+{
+    uint64_t h = ((uint64_t)parent * 0x9e3779b97f4a7c15u) ^ ((uint64_t)at.module << 48) ^ (at.vaddr * 0xff51afd7ed558ccdu), i = 0;
+    for (; map_get(&k->by_hash, h, &i); h++) {
+        const struct launch_frame *n = &k->nodes.data[i];
+        if (n->parent == parent && n->at.module == at.module && n->at.vaddr == at.vaddr)
+            return (uint32_t)i;
+    }
+    if (k->nodes.len >= NODES_MOST)
+        return parent;
+    map_put(&k->by_hash, h, k->nodes.len);
+    VEC_PUSH(&k->nodes, ((struct launch_frame){parent, at}));
+    return (uint32_t)k->nodes.len - 1;
+}
+
+/* Of a thread that waits only rsp is known, and a function with a frame pointer needs rbp: the distance of the two is the
+ * same each time at one place (but for what a realigned stack makes of rsp), so it is learnt from threads that run. */
+static void learn_or_guess(struct stacks *k, struct launch_place at, struct image_frame *f)
+{
+    uint64_t size, key = sample_key(at.module, at.vaddr) ^ (f->regs[RSP] & 63) << 42;
+    if (!(f->known >> RSP & 1))
+        return;
+    if (f->known >> RBP & 1) {
+        map_put(&k->frame_sizes, key, f->regs[RBP] - f->regs[RSP]);
+    } else if (map_get(&k->frame_sizes, key, &size)) {
+        f->regs[RBP] = f->regs[RSP] + size;
+        f->known |= 1u << RBP;
+    }
+}
+
+uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack)
+{
+    struct launch_place places[DEPTH_MOST];
+    struct stack_bytes bytes = *stack;
+    enum image_step step = IMAGE_STEP_CALLER;
+    size_t n = 0;
+    for (; n < DEPTH_MOST && step == IMAGE_STEP_CALLER; n++) {
+        struct launch_place *at = &places[n];
+        if (!spaces_locate(k->spaces, pid, f->pc - (n > 0), &at->module, &at->vaddr)) {
+            *at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
+            step = IMAGE_STEP_BOTTOM; /* the unknown frame itself says so */
+            continue;
+        }
+        const struct tables *t = tables_of(k, at->module);
+        if (n > 0)
+            learn_or_guess(k, *at, f);
+        step = t->img ? image_unwind_step(t->img, &t->unwind, at->vaddr, f, read_copy, &bytes) : IMAGE_STEP_LOST;
+    }
+    uint32_t node = step == IMAGE_STEP_BOTTOM ? ID_NONE : child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
+    while (n--)
+        node = child_of(k, node, places[n]);
+    return node;
+}
+
+uint32_t stacks_single(struct stacks *k, struct launch_place at)
+{
+    uint32_t unknown = child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
+    return at.module == ID_NONE && at.vaddr == LAUNCH_VADDR_UNKNOWN ? unknown : child_of(k, unknown, at);
+}
+
+void stacks_fill(const struct stacks *k, struct launch_result *out)
+{
+    out->frames = ARENA_ARRAY(out->arena, struct launch_frame, k->nodes.len);
+    out->frame_count = k->nodes.len;
+    if (k->nodes.len)
+        memcpy(out->frames, k->nodes.data, k->nodes.len * sizeof *k->nodes.data);
+}

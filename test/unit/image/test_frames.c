@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * frames.c on this very process: its chain of calls through the C library and back must be that which the compiler's own
+ * unwinder sees (backtrace), also where a frame pointer is needed; and nothing is made up where memory or rules are missing. */
+#include "help.h"
+
+#include <alloca.h>
+#include <execinfo.h>
+#include <link.h>
+#include <stdlib.h>
+
+enum { MOST = 64, RBP = 6, RSP = 7 };
+
+struct place {
+    uint64_t pc, bias;
+    const char *path;
+};
+
+static int find_module(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    (void)size;
+    struct place *p = ctx;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uint64_t lo = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && p->pc >= lo && p->pc < lo + info->dlpi_phdr[i].p_memsz) {
+            p->bias = info->dlpi_addr;
+            p->path = info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static bool read_self(void *ctx, uint64_t addr, uint64_t *word)
+{
+    uint64_t least = *(const uint64_t *)ctx; /* nothing below the frame that the walk began in */
+    if (addr < least)
+        return false;
+    const void *at;
+    memcpy(&at, &addr, sizeof at);
+    memcpy(word, at, sizeof *word);
+    return true;
+}
+
+static enum image_step step_up(struct image_frame *f, bool is_first, uint64_t *least)
+{
+    struct place p = {.pc = f->pc - !is_first};
+    struct image_unwind u;
+    if (!dl_iterate_phdr(find_module, &p))
+        return IMAGE_STEP_LOST;
+    struct image *img = open_ok(p.path);
+    unwind_ok(img, &u);
+    enum image_step s = image_unwind_step(img, &u, p.pc - p.bias, f, read_self, least);
+    image_close(img);
+    return s;
+}
+
+static struct image_frame here_frame(uint64_t pc, uint64_t rsp, uint64_t rbp)
+{
+    struct image_frame f = {.pc = pc, .known = 1u << RBP | 1u << RSP};
+    f.regs[RSP] = rsp, f.regs[RBP] = rbp;
+    return f;
+}
+
+static uint64_t walked[MOST];
+static void *wanted[MOST];
+static int walked_count, wanted_count;
+static enum image_step last;
+
+static __attribute__((noinline)) int compare(const void *a, const void *b)
+{
+    uint64_t rsp, rbp, pc;
+    if (walked_count)
+        return *(const int *)a - *(const int *)b;
+    wanted_count = backtrace(wanted, MOST);
+    __asm__ volatile("mov %%rsp, %0\n mov %%rbp, %1\n lea 0(%%rip), %2" : "=r"(rsp), "=r"(rbp), "=r"(pc));
+    struct image_frame f = here_frame(pc, rsp, rbp);
+    do {
+        walked[walked_count++] = f.pc;
+        last = step_up(&f, walked_count == 1, &rsp);
+    } while (last == IMAGE_STEP_CALLER && walked_count < MOST);
+    return *(const int *)a - *(const int *)b;
+}
+
+/* A frame of a size that only a frame pointer knows. */
+static __attribute__((noinline)) void sort_some(size_t n)
+{
+    int *list = alloca(n * sizeof *list);
+    for (size_t i = 0; i < n; i++)
+        list[i] = (int)(n - i);
+    qsort(list, n, sizeof *list, compare);
+    assert_int_equal(list[0], 1);
+}
+
+static void test_same_as_backtrace(void **state)
+{
+    (void)state;
+    sort_some(40);
+    assert_int_equal(last, IMAGE_STEP_BOTTOM);
+    assert_true(walked_count > 4);
+    assert_int_equal(walked_count, wanted_count);
+    for (int i = 1; i < walked_count; i++) /* the innermost one is not at the same instruction */
+        assert_int_equal(walked[i], (uintptr_t)wanted[i]);
+}
+
+static void test_not_known(void **state)
+{
+    (void)state;
+    uint64_t none = UINT64_MAX, rsp;
+    __asm__ volatile("mov %%rsp, %0" : "=r"(rsp));
+    struct image_frame f = here_frame((uintptr_t)qsort, rsp, 0);
+    assert_int_equal(step_up(&f, true, &none), IMAGE_STEP_LOST); /* memory that cannot be read */
+    f = (struct image_frame){.pc = (uintptr_t)qsort};
+    assert_int_equal(step_up(&f, true, &rsp), IMAGE_STEP_LOST); /* no stack pointer */
+    f = here_frame(0x10, rsp, 0);
+    assert_int_equal(step_up(&f, true, &rsp), IMAGE_STEP_LOST); /* no code */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_backtrace), cmocka_unit_test(test_not_known)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

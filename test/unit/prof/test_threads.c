@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which loops wait for another thread, told from compiled loops; and what samples of threads come to: sums, places, names. */
+#include "toy.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
+
+/* Every loop of the functions whose names begin so, and at least `least` of them. */
+static void check_loops(const struct toy *t, const char *begin, bool wanted, unsigned least)
+{
+    const struct join_module m = {.img = t->img, .cfg = t->built};
+    unsigned seen = 0;
+    for (uint32_t l = 0; l < t->built->loops.len; l++) {
+        const char *name = image_symbol_name(t->img, t->built->funcs.data[t->built->loops.data[l].func].addr, NULL);
+        if (!name || strncmp(name, begin, strlen(begin)) != 0)
+            continue;
+        if (spins_is_wait_loop(&m, l) != wanted)
+            fail_msg("the loop of %s counts as one that %s", name, wanted ? "works" : "waits");
+        seen++;
+    }
+    assert_true(seen >= least);
+}
+
+static void test_loops(void **state)
+{
+    (void)state;
+    static const char *const files[] = {SPINNING_O2, SPINNING_O0};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        struct toy t;
+        toy_read(&t, files[i]);
+        if (i == 0) /* without optimisation what a turn begins with stands in memory */
+            check_loops(&t, "wait_", true, 6);
+        check_loops(&t, "work_", false, 6);
+        toy_fini(&t);
+    }
+}
+
+/* Thread 0: 1 s in work, half of it memory's by the object's figures. Thread 1: called the same code, which called a
+ * library that made it wait; the rest asleep and without a processor. */
+static void test_sums(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 7, 10, 100);
+    toy_done(&t);
+    struct prof_input_module modules[] = {t.module, {.path = "/none/libgomp.so.1.0.0", .refused = "for the test"}};
+    struct prof_input_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
+    struct prof_input_thread threads[] = {{10, false, 0, 1.2, 1.1, 0}, {11, true, 0.1, 1.0, 0.3, 0.2}};
+    struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, 2)}, {0, 1, 0x100}, {ID_NONE, 1, 0x200}};
+    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 100},     {0, PROF_IN_KERNEL, -1, 0, 10},
+                                       {1, PROF_RUNS, -1, 1, 20},      {1, PROF_RUNS, -1, 2, 10},
+                                       {1, PROF_BLOCKED, 202, 1, 30},  {1, PROF_BLOCKED, 0, 0, 20}};
+    double user[] = {1.3}, sys[] = {0.1};
+    struct prof_input in = {.modules = modules, .module_count = 2, .samples = samples, .sample_count = 1, .sample_period_s = 0.01,
+                            .plain_user_s = user, .plain_system_s = sys, .plain_runs = 1, .threads = threads, .thread_count = 2,
+                            .frames = frames, .frame_count = 3, .doing = doing, .doing_count = ARRAY_LEN(doing)};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    assert_int_equal(r->thread_count, 2);
+    const struct prof_thread *a = &r->thread[0], *b = &r->thread[1];
+    assert_near(a->uncounted_s, 1.0); /* without a machine there is no ideal time to part it by */
+    assert_near(a->system_s, 0.1);
+    assert_near(a->asleep_s, 0.1);
+    assert_near(b->spin_s, 0.3);
+    assert_near(b->blocked_s, 0.3);
+    assert_near(b->asleep_s, 0.2);
+    assert_near(b->compute_s + b->memory_s + b->uncounted_s + b->system_s + b->spin_s + b->blocked_s + b->asleep_s + b->ready_s, 1.0);
+    assert_int_equal(r->wait_count, 2);
+    assert_int_equal(r->waits[0].thread, 1);
+    assert_near(r->waits[0].spin_s, 0.2);
+    assert_near(r->waits[0].blocked_s, 0.3);
+    assert_int_not_equal(r->waits[0].object, ID_NONE);
+    assert_string_equal(r->objects[r->waits[0].object].module, "/none/a");
+    assert_string_equal(r->waits[0].into, "libgomp.so.1.0.0");
+    assert_int_equal(r->waits[1].object, ID_NONE);
+    assert_int_equal(r->thread_object_count, 1);
+    assert_near(r->thread_objects[0].blocked_s, 0.3);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* Where neither switches nor the kernel's account are known, nothing is made of it. */
+static void test_unknown(void **state)
+{
+    (void)state;
+    struct prof_input_thread threads[] = {{10, true, 0, 0.002, NAN, NAN}};
+    struct prof_input in = {.threads = threads, .thread_count = 1};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    assert_near(r->thread[0].wall_s, 0.002);
+    assert_true(isnan(r->thread[0].compute_s) && isnan(r->thread[0].asleep_s) && isnan(r->thread[0].ready_s));
+    prof_result_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums), cmocka_unit_test(test_unknown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
