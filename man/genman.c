@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables of commands, options and warnings to one page of the manual, or to the completion for bash; on standard
- * output. Run by the build: genman PAGE, where PAGE is mtool, mtool-WORD (all commands that begin with WORD) or bash;
- * or warnings, which is doc/warnings.md. */
+ * The tables of commands, options and warnings to one page of the manual, on standard output. Run by the build: genman
+ * PAGE, where PAGE is mtool or mtool-WORD (all commands that begin with WORD); or warnings, which is doc/warnings.md. */
 #include "cmd/cmd.h"
 
 /* ---- roff ---- */
@@ -195,60 +194,6 @@ static int put_main_page(void)
     return 0;
 }
 
-/* ---- completion ---- */
-
-static bool is_repeated(size_t command, size_t len)
-{
-    for (size_t i = 0; i < command; i++)
-        if (strncmp(cmd_commands[i].name, cmd_commands[command].name, len) == 0 &&
-            strchr(" ", cmd_commands[i].name[len]))
-            return true;
-    return false;
-}
-
-static void put_first_words(void)
-{
-    for (size_t i = 0; i < CMD_ID_COUNT; i++) {
-        size_t len = strcspn(cmd_commands[i].name, " ");
-        if (!is_repeated(i, len))
-            printf("%.*s ", (int)len, cmd_commands[i].name);
-    }
-}
-
-static void put_second_words(const char *word)
-{
-    for (size_t i = 0; i < CMD_ID_COUNT; i++)
-        if (begins_with(&cmd_commands[i], word) && cmd_commands[i].name[strlen(word)])
-            printf("%s ", cmd_commands[i].name + strlen(word) + 1);
-}
-
-static int put_completion(void)
-{
-    puts("# Completion of mtool's commands and options, made from its tables by the build.\n_mtool()\n{\n"
-         "    local cur=${COMP_WORDS[COMP_CWORD]} at=1 words=\n    case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in");
-    for (size_t i = 0; i < CMD_ID_COUNT; i++) {
-        const struct cmd_command *c = &cmd_commands[i];
-        printf("    '%s'%s) at=%d words='", c->name, strchr(c->name, ' ') ? "" : "\\ *", strchr(c->name, ' ') ? 2 : 1);
-        for (size_t k = 0; k < cmd_option_count; k++)
-            if (cmd_options[k].commands & (uint64_t)1 << c->id)
-                printf("--%s ", cmd_options[k].name);
-        printf("' ;;\n");
-    }
-    fputs("    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        words='", stdout);
-    put_first_words();
-    puts("'\n    elif [ \"$COMP_CWORD\" = 2 ]; then\n        case ${COMP_WORDS[1]} in");
-    for (size_t i = 0; i < cmd_group_count; i++) {
-        printf("        %s) at=2 words='", cmd_groups[i].word);
-        put_second_words(cmd_groups[i].word);
-        puts("' ;;");
-    }
-    puts("        esac\n    fi\n"
-         "    if [ \"$COMP_CWORD\" -le \"$at\" ] || [ \"${cur#-}\" != \"$cur\" ]; then\n"
-         "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-         "    else\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n    fi\n}\ncomplete -o filenames -F _mtool mtool");
-    return 0;
-}
-
 /* ---- doc/warnings.md ---- */
 
 static int put_warnings(void)
@@ -268,12 +213,10 @@ int main(int argc, char **argv)
     static const char prefix[] = "mtool-";
     if (argc == 2 && strcmp(argv[1], "mtool") == 0)
         return put_main_page();
-    if (argc == 2 && strcmp(argv[1], "bash") == 0)
-        return put_completion();
     if (argc == 2 && strcmp(argv[1], "warnings") == 0)
         return put_warnings();
     if (argc == 2 && strncmp(argv[1], prefix, sizeof prefix - 1) == 0)
         return put_word_page(argv[1], argv[1] + sizeof prefix - 1);
-    fputs("usage: genman mtool|mtool-WORD|bash|warnings\n", stderr);
+    fputs("usage: genman mtool|mtool-WORD|warnings\n", stderr);
     return 2;
 }
