@@ -38,11 +38,15 @@ install: build
 	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
 	meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
+# A Debian package in $(BUILD)/deb; tools/deb-root tries it in a fresh root.
+deb: packages-build packages-deb
+	tools/make-deb $(BUILD)
+
 clean:
 	rm -rf $(BUILD) build-asan build-clang build-fuzz
 
 help:
-	@echo "make [all] | build | examples | demo | test | bench | lint | fuzz TIME=3600 | install PREFIX=/usr/local [DESTDIR=] | clean"
+	@echo "make [all] | build | examples | demo | test | bench | lint | fuzz TIME=3600 | deb | install PREFIX=/usr/local [DESTDIR=] | clean"
 
 $(BUILD)/build.ninja: packages-build
 	test -f $@ || $(MESON_SETUP) $(BUILD) -Dtests=$(if $(wildcard /usr/include/cmocka.h),true,false)
@@ -50,4 +54,4 @@ $(BUILD)/build.ninja: packages-build
 packages-%:
 	@tools/install-packages $*
 
-.PHONY: all build examples demo test bench lint fuzz install clean help
+.PHONY: all build examples demo test bench lint fuzz deb install clean help
