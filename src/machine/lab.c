@@ -144,7 +144,7 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double quantile(double *v, size_t n, double q)
+double lab_quantile(double *v, size_t n, double q)
 {
     if (!n)
         return 0;
@@ -228,7 +228,7 @@ static double repeat(struct lab *l, void (*f)(uint64_t, void *), void *data, uin
     l->planned -= l->planned > 0;
     l->unsure = n < 3;
     if (!n) /* disturbances only add, and the shorter of the chains was taken: the least is nearest */
-        return quantile(bad, bad_count < TRIES ? bad_count : TRIES, 0);
+        return lab_quantile(bad, bad_count < TRIES ? bad_count : TRIES, 0);
     qsort(good, n, sizeof *good, compare_doubles);
     if (n >= 4)
         keep_spread(l, good[n / 4], good[n * 3 / 4]);
@@ -375,7 +375,7 @@ double lab_clock_cost(void)
         uint64_t t = clock_ticks();
         cost[i] = (double)(clock_ticks() - t);
     }
-    return quantile(cost, ARRAY_LEN(cost), 0.2);
+    return lab_quantile(cost, ARRAY_LEN(cost), 0.2);
 }
 
 /* Long enough that the neighbours are seen to come and go. */
@@ -483,13 +483,13 @@ double lab_core_per_tsc(const struct lab *l)
 {
     double copy[RATIO_KEPT];
     memcpy(copy, l->ratios, sizeof copy);
-    return quantile(copy, l->ratio_count, 0.5);
+    return lab_quantile(copy, l->ratio_count, 0.5);
 }
 double lab_noise(const struct lab *l)
 {
     double copy[RATIO_KEPT];
     memcpy(copy, l->spreads, sizeof copy);
-    return quantile(copy, l->spread_count, 0.5);
+    return lab_quantile(copy, l->spread_count, 0.5);
 }
 double lab_canary(const struct lab *l) { return l->best_canary; }
 double lab_tsc_ghz(const struct lab *l) { return l->tsc_ghz; }

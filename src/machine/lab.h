@@ -62,6 +62,7 @@ double lab_seconds_left(const struct lab *l);
 double lab_core_per_tsc(const struct lab *l); /* median over all samples */
 double lab_tsc_ghz(const struct lab *l);
 double lab_noise(const struct lab *l);  /* median relative spread of samples */
+double lab_quantile(double *v, size_t n, double q); /* sorts v; q 0 ... 1, 0.5 the median */
 double lab_canary(const struct lab *l); /* cycles a nop takes when nothing disturbs */
 double lab_disturbed_share(const struct lab *l);
 bool lab_has_vectors(const struct lab *l, unsigned bits); /* 256, 512 usable? */

@@ -131,14 +131,14 @@ struct prof_interval ideal_of_whole(const struct join *j)
     return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);
 }
 
-/* The model's predictor is not the machine's, and a window is short to learn from: the true cost is taken to lie within half
- * and one and a half of it. */
+/* The model's predictor is not the machine's. It is mostly the worse one, since it learns from windows only: where a program goes
+ * through the same data again and again, a processor gets nearly all branches right. */
 struct prof_interval branch_of(const struct join *j, const struct tally *t)
 {
     if (!is_known(j) || !j->branch_cycles)
         return stats_unknown();
     double s = t->branch_cycles / j->core_hz;
-    return (struct prof_interval){s, 0.5 * s, 1.5 * s};
+    return (struct prof_interval){s, 0.1 * s, 1.5 * s};
 }
 
 struct prof_interval branch_of_whole(const struct join *j)

@@ -72,7 +72,7 @@ uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t st
 }
 
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
-                  void (*each)(void *ctx, uint32_t index, uint64_t place), void *ctx)
+                  void (*each)(void *ctx, uint32_t index, uint64_t from, uint64_t to), void *ctx)
 {
     struct reader r = {.at = w->words, .left = w->steps};
     bool more = read_step(&r);
@@ -86,7 +86,7 @@ bool window_steps(const struct window_player *p, const struct prof_input_window 
         do
             k++;
         while ((more = read_step(&r)) && r.address == from && sim_insn_is_rep(&p->table[index]) && k < last);
-        each(ctx, index, from);
+        each(ctx, index, from, r.address);
     }
     return more;
 }

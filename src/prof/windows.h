@@ -22,9 +22,9 @@ struct window_player {
 };
 /* Returns how many instructions were played. */
 uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
-/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together. false: some of the code is
- * not known. */
+/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with its place and that of
+ * what came after it. false: some of the code is not known. */
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
-                  void (*each)(void *ctx, uint32_t index, uint64_t place), void *ctx);
+                  void (*each)(void *ctx, uint32_t index, uint64_t from, uint64_t to), void *ctx);
 
 #endif

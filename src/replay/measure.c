@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4 };
-static const double SHARED = 1.08; /* more than the least of all slices */
+static const double SHARED = 1.08; /* more than that of a core that is not shared */
 static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25;
 
 static int by_size(const void *a, const void *b)
@@ -30,6 +30,13 @@ static double batch_cycles(const struct wire_batch *b)
 
 double replay_width(const struct wire_batch *b) { return b->chain ? (double)b->width / b->chain : INFINITY; }
 
+/* A clock that changed between the two canaries shows as too little as well. */
+static bool is_undisturbed(const struct wire_batch *b, double width)
+{
+    double w = replay_width(b);
+    return w <= SHARED * width && w >= width / SHARED;
+}
+
 struct form {
     double least, most;
     unsigned batches;
@@ -42,14 +49,14 @@ static void add_batch(struct form *f, double cycles)
     f->batches++;
 }
 
-bool replay_measure(const struct wire_slice *s, double least_width, struct replay_time *out)
+bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out)
 {
     struct form forms[2] = {{0, 0, 0}, {0, 0, 0}};
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
     if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2)
         return false;
     for (uint32_t b = 0; b < n; b++)
-        if (s->batches[b].chain && s->batches[b].form < 2 && replay_width(&s->batches[b]) <= SHARED * least_width)
+        if (s->batches[b].form < 2 && is_undisturbed(&s->batches[b], width))
             add_batch(&forms[s->batches[b].form], batch_cycles(&s->batches[b]));
     for (uint32_t f = 0; f < s->forms; f++)
         if (!forms[f].batches)

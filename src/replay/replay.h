@@ -20,6 +20,6 @@ struct replay_time {
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
 /* What a slice's replays say; of batches whose width is about the least there was. false: they were not made, or are too short or too unlike to say anything. */
-bool replay_measure(const struct wire_slice *s, double least_width, struct replay_time *out);
+bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);
 
 #endif

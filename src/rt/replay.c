@@ -163,14 +163,17 @@ static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, str
     return 1;
 }
 
-/* Was the core's width shared with a neighbour meanwhile? */
+/* Was the core's width shared with a neighbour meanwhile? The least is learnt only where the chain took what it took before:
+ * else one slip of the clock would make all others look disturbed. */
 static int was_disturbed(const struct wire_batch *b)
 {
     struct wire_windows *f = WINDOWS->file;
     uint64_t width = b->chain ? ((uint64_t)b->width << 16) / b->chain : UINT64_MAX;
-    if (!f->least_width || width < f->least_width)
+    int is_steady = b->chain <= WINDOWS->chain + WINDOWS->chain / 64;
+    WINDOWS->chain = b->chain;
+    if (is_steady && (!f->least_width || width < f->least_width))
         f->least_width = width;
-    return width > f->least_width + f->least_width / 16;
+    return f->least_width && width > f->least_width + f->least_width / 16;
 }
 
 static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)

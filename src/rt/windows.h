@@ -39,6 +39,7 @@ struct windows_state {
     uint32_t is_first, is_keeper, slice, pushed_flags;
     uint64_t step;
     uint64_t area; /* where replays have their code */
+    uint32_t chain; /* ticks of the batch before, see struct wire_batch; 0 none */
     uint64_t noted[2048]; /* addresses whose bytes were told, by hash */
 };
 #define WINDOWS_VADDR (WIRE_PCB_VADDR - 8 * PAGE)

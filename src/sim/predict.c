@@ -46,6 +46,14 @@ struct sim_predictor {
 };
 
 struct sim_predictor *sim_predictor_new(void) { return xmalloc(sizeof(struct sim_predictor)); }
+
+struct sim_predictor *sim_predictor_copy(const struct sim_predictor *p)
+{
+    struct sim_predictor *copy = xmalloc(sizeof *copy);
+    *copy = *p;
+    return copy;
+}
+
 void sim_predictor_free(struct sim_predictor *p) { free(p); }
 
 static uint64_t mix(uint64_t x)

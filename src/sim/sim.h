@@ -103,6 +103,7 @@ bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that rep
 
 struct sim_predictor; /* opaque; about 200 KB */
 struct sim_predictor *sim_predictor_new(void); /* knows nothing yet */
+struct sim_predictor *sim_predictor_copy(const struct sim_predictor *p);
 void sim_predictor_free(struct sim_predictor *p);
 /* The instruction at `pc` was executed and control went to `to` (taken) or to what follows it. True: mispredicted; false
  * also for what is no branch. Learns from it. */

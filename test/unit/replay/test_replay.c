@@ -273,6 +273,9 @@ static void disturbed_batches_do_not_count(void **state)
     }
     assert_true(replay_measure(&s, 1, &t));
     assert_true(fabs(t.cycles - 2000) < 5);
+    s.batches[WIRE_BATCHES - 1].chain = 1300; /* the clock slipped between the canaries */
+    assert_false(replay_measure(&s, 1, &t));
+    s.batches[WIRE_BATCHES - 1].chain = 1024;
     s.batches[WIRE_BATCHES - 1].width = 1500;
     assert_false(replay_measure(&s, 1, &t));
 }
