@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool dump window: runs a program with windows of its instruction stream taken by translated code, and prints them: which
  * instructions, where they reached memory; or, with --check, whether the processor executed the same step by step. */
+#include "cmd/bursts.h"
 #include "cmd/cmd.h"
-#include "launch/launch.h"
-#include "trace/trace.h"
 
 #include <sys/wait.h>
 
@@ -18,13 +17,14 @@ static const char *const end_text[] = {"length", "system call", "fault", "code t
 struct window {
     struct launch_burst w;
     struct trace_extent extent;
+    struct bursts_branches branches;
     struct trace_difference difference;
     bool is_checked, ended_early; /* ended_early: steps went on where the burst did not */
 };
 struct dump {
+    struct bursts bursts; /* first: see bursts_begin */
     const struct cmd_args *args;
     struct launch_program *program;
-    struct trace *trace;
     uint64_t length;
     VEC(struct window) windows;
 };
@@ -38,17 +38,18 @@ static enum wire_burst_end how_it_ended(const struct window *w)
 
 /* ---- taking ---- */
 
-static void begin(void *ctx, const struct wire_bursts *file) { ((struct dump *)ctx)->trace = trace_new(file); }
-static void answer(void *ctx, struct wire_bursts *file) { trace_answer(((struct dump *)ctx)->trace, file); }
-
-static void take(void *ctx, const struct launch_burst *w)
+static uint64_t take(void *ctx, const struct launch_burst *w)
 {
     struct dump *d = ctx;
-    struct window to = {.w = *w, .extent = trace_whole(d->trace, w->records, w->bytes, w->is_torn, d->length)};
-    uint8_t *records = xmalloc(to.extent.bytes + 1);
-    memcpy(records, w->records, to.extent.bytes);
-    to.w.records = records;
+    struct window to = {.w = *w, .extent = trace_whole(d->bursts.trace, w->records, w->bytes, w->is_torn, d->length)};
+    to.branches = bursts_predict(&d->bursts, w->records, to.extent.bytes, NULL, 0);
+    if (!d->args->heads) {
+        uint8_t *records = xmalloc(to.extent.bytes + 1);
+        memcpy(records, w->records, to.extent.bytes);
+        to.w.records = records;
+    }
     VEC_PUSH(&d->windows, to);
+    return to.extent.bytes;
 }
 
 static void check(void *ctx, const struct wire_windows *steps)
@@ -59,32 +60,25 @@ static void check(void *ctx, const struct wire_windows *steps)
             struct window *w = &d->windows.data[i];
             if (steps->windows[k].burst != w->w.number)
                 continue;
-            trace_compare(d->trace, w->w.records, w->extent.bytes, steps, k, &w->difference);
+            trace_compare(d->bursts.trace, w->w.records, w->extent.bytes, steps, k, &w->difference);
             w->is_checked = true;
             w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MOST;
         }
-}
-
-static void finish(void *ctx, launch_place_of place, struct spaces *spaces)
-{
-    struct dump *d = ctx;
-    for (uint32_t b = 0; b < trace_block_count(d->trace); b++)
-        trace_block(d->trace, b)->place = place(spaces, trace_block(d->trace, b)->address);
 }
 
 static int run(struct dump *d, struct launch_result **out)
 {
     const struct cmd_args *a = d->args;
     struct launch_burst_options o = {.window_bytes = d->length * BYTES_A_REFERENCE,
-                                     .window_most = a->count ? (uint32_t)min_u64(a->count, WIRE_WINDOWS_MOST) : COUNT,
+                                     .window_most = a->count ? (uint32_t)min_u64(a->count, UINT32_MAX) : COUNT,
                                      .interval_s = a->interval > 0 ? a->interval : INTERVAL_S,
                                      .check_steps = a->check ? CHECK_STEPS : 0,
                                      .ctx = d,
-                                     .begin = begin,
-                                     .answer = answer,
+                                     .begin = bursts_begin,
+                                     .answer = bursts_answer,
                                      .take = take,
                                      .check = check,
-                                     .finish = finish};
+                                     .finish = bursts_finish};
     struct launch_options opt = {.how = LAUNCH_BURSTS, .mode = launch_mode_probe(), .bursts = &o, .mute = true};
     return launch_run(d->program, &opt, out) < 0 ? CMD_SELF_FAILED : 0;
 }
@@ -104,7 +98,7 @@ static void put_step(const struct dump *d, const struct window *w, const struct 
 {
     char text[96];
     str_puts(out, "  ");
-    put_place(d, trace_block(d->trace, s->block), s->insn, out);
+    put_place(d, trace_block(d->bursts.trace, s->block), s->insn, out);
     x86_format(s->insn->bytes, s->insn->len, s->insn->address, text, sizeof text);
     str_puts(out, text);
     for (int k = 0; k < s->insn->accesses; k++) {
@@ -139,14 +133,16 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
     struct trace_reader r;
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
-    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references, %zu bytes; end: %s\n",
+    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references, %llu branches, %llu of them mispredicted; %zu bytes; end: %s\n",
                w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references,
-               w->extent.bytes, end_text[how_it_ended(w)]);
+               (unsigned long long)w->branches.all, (unsigned long long)w->branches.mispredicted, w->extent.bytes, end_text[how_it_ended(w)]);
+    if (d->args->heads)
+        return;
     if (d->args->check) {
         put_check(w, out);
         return;
     }
-    trace_read(&r, d->trace, w->w.records, w->extent.bytes);
+    trace_read(&r, d->bursts.trace, w->w.records, w->extent.bytes);
     for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
         put_step(d, w, &s, out);
 }
@@ -183,7 +179,7 @@ static void json_access(const struct window *w, const struct trace_step *s, cons
 
 static void json_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct json *j)
 {
-    const struct trace_block *b = trace_block(d->trace, s->block);
+    const struct trace_block *b = trace_block(d->bursts.trace, s->block);
     json_object(j, NULL);
     if (b->place == LAUNCH_STEP_UNKNOWN) {
         json_null(j, "module");
@@ -226,7 +222,7 @@ static void json_steps(const struct dump *d, const struct window *w, struct json
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
     json_array(j, "steps");
-    trace_read(&r, d->trace, w->w.records, w->extent.bytes);
+    trace_read(&r, d->bursts.trace, w->w.records, w->extent.bytes);
     for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
         json_step(d, w, &s, j);
     json_array_end(j);
@@ -240,11 +236,13 @@ static void json_window(const struct dump *d, const struct window *w, struct jso
     json_real(j, "begin_s", w->w.at_s);
     json_u64(j, "instructions", w->extent.instructions);
     json_u64(j, "references", w->extent.references);
+    json_u64(j, "branches", w->branches.all);
+    json_u64(j, "mispredicted", w->branches.mispredicted);
     json_u64(j, "record_bytes", w->extent.bytes);
     json_str(j, "end", end_text[how_it_ended(w)]);
     if (d->args->check)
         json_check(w, j);
-    else
+    else if (!d->args->heads)
         json_steps(d, w, j);
     json_object_end(j);
 }
@@ -284,21 +282,32 @@ static int print(const struct dump *d, const struct launch_result *r)
     return rc;
 }
 
+static void say_costs(const struct dump *d, const struct launch_result *r)
+{
+    const struct launch_burst_counts *c = &r->bursts;
+    diag_debug(1, "windows: %llu requests, %u blocks", (unsigned long long)c->requests, trace_block_count(d->bursts.trace));
+    diag_debug(1, "windows: processor time: program %.3f s and %.3f s, snapshots %.3f s and %.3f s, translator %.3f s, consumer %.3f s", r->user_s,
+               r->system_s, c->snapshots_user_s, c->snapshots_system_s, c->answer_s, c->take_s);
+}
+
 int cmd_dump_window(const struct cmd_args *a)
 {
     struct dump d = {.args = a, .length = a->length ? a->length : LENGTH};
     struct launch_result *r = NULL;
+    if (a->heads && a->check)
+        return diag_error("dump window: --heads and --check exclude each other; give one"), CMD_UNUSABLE;
     if (launch_program_find(a->rest, &d.program) < 0)
         return CMD_UNUSABLE;
+    bursts_init(&d.bursts);
     int rc = run(&d, &r);
     if (!rc && r->windows_note)
         diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
     if (!rc)
         rc = print(&d, r);
-    diag_debug(1, "windows: %llu requests, %u blocks, snapshots took %.3f s and %.3f s, program %.3f s", r ? (unsigned long long)r->bursts.requests : 0,
-               d.trace ? trace_block_count(d.trace) : 0, r ? r->bursts.snapshots_user_s : 0, r ? r->bursts.snapshots_system_s : 0, r ? r->user_s : 0);
+    if (r)
+        say_costs(&d, r);
     launch_result_free(r);
-    trace_free(d.trace);
+    bursts_fini(&d.bursts);
     launch_program_free(d.program);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
+#include "cmd/bursts.h"
 #include "cmd/profile.h"
 #include "replay/replay.h"
 #include "report/report.h"
@@ -14,6 +15,8 @@ static const double UNLIKE = 0.02; /* plain runs that differ by more are joined 
 static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
 
 /* Windows of the instruction stream, with --windows. */
+enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_MOST = 60 };
+static const double BURST_INTERVAL_LEAST_S = 0.005;
 enum { WINDOW_STEPS = 25000, STEPS_LEAST = 100000, STEPS_MOST = 400000, STEPS_A_SECOND = 100000 /* of the program's time */ };
 
 struct times {
@@ -115,6 +118,58 @@ static int take_windows(struct profile *p, const struct times *t, struct launch_
     return rc;
 }
 
+/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins ---- */
+
+struct taken_bursts {
+    struct bursts bursts; /* first: see bursts_begin */
+    VEC(struct prof_input_burst) kept;
+    struct arena *arena;
+};
+
+static uint64_t take_burst(void *ctx, const struct launch_burst *w)
+{
+    struct taken_bursts *t = ctx;
+    struct trace_extent whole = trace_whole(t->bursts.trace, w->records, w->bytes, w->is_torn, BURST_REFERENCES);
+    struct trace_extent begin = trace_whole(t->bursts.trace, w->records, w->bytes, w->is_torn, BURST_MODELLED);
+    size_t bytes = begin.bytes < whole.bytes ? begin.bytes : whole.bytes;
+    uint8_t *records = arena_alloc(t->arena, bytes + 1), *wrong = arena_alloc(t->arena, bytes / 32 + 1);
+    memcpy(records, w->records, bytes);
+    bursts_predict(&t->bursts, w->records, whole.bytes, wrong, bytes);
+    VEC_PUSH(&t->kept, ((struct prof_input_burst){records, bytes, wrong}));
+    return whole.bytes;
+}
+
+static int take_bursts(struct profile *p, const struct times *t, struct taken_bursts *to)
+{
+    struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
+                                     .window_most = BURSTS_MOST,
+                                     .interval_s = fmax(BURST_INTERVAL_LEAST_S, t->user[0] / (BURSTS_MOST + 1)),
+                                     .ctx = to,
+                                     .begin = bursts_begin,
+                                     .answer = bursts_answer,
+                                     .take = take_burst,
+                                     .finish = bursts_finish};
+    struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
+    struct launch_result *r = NULL;
+    bursts_init(&to->bursts);
+    to->arena = arena_new(); /* its own: windows come in another thread */
+    int rc = profile_run(p, &run, false, &r);
+    if (!rc)
+        diag_debug(1, "bursts: %u of %u snapshots, %u lost, %u skipped, %u empty", r->bursts.taken, r->bursts.begun, r->bursts.lost,
+                   r->bursts.skipped, r->bursts.empty);
+    if (!rc && r->windows_note)
+        to->kept.len = 0;
+    launch_result_free(r);
+    return rc;
+}
+
+static void put_bursts(const struct taken_bursts *from, struct prof_input *in)
+{
+    in->trace = from->bursts.trace;
+    in->bursts = from->kept.data;
+    in->burst_count = from->kept.len;
+}
+
 static void put_windows(struct profile *p, const struct launch_result *taken, struct prof_input *in)
 {
     struct prof_input_window *w = ARENA_ARRAY(p->result->arena, struct prof_input_window, taken->window_count + 1);
@@ -126,7 +181,8 @@ static void put_windows(struct profile *p, const struct launch_result *taken, st
 }
 
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
-                const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows)
+                const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows,
+                const struct taken_bursts *bursts)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .plain_system_s = t->system,
@@ -141,6 +197,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
         return rc;
     if (windows)
         put_windows(p, windows, &in);
+    put_bursts(bursts, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
@@ -156,6 +213,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct machine *m = NULL;
     struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
     struct times t = {.n = 0};
+    struct taken_bursts bursts = {.arena = NULL};
     int rc = profile_begin(p, a);
     const char *where = NULL;
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
@@ -164,13 +222,18 @@ static int run(struct profile *p, const struct cmd_args *a)
         rc = make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc && a->windows)
         rc = take_windows(p, &t, &windows);
+    if (!rc && a->windows)
+        rc = take_bursts(p, &t, &bursts);
     if (!rc)
-        rc = join(p, a, &t, m, sampled, counted, windows);
+        rc = join(p, a, &t, m, sampled, counted, windows, &bursts);
     if (!rc && !(rc = profile_finish(p)))
         profile_learn(p, counted);
     launch_result_free(sampled);
     launch_result_free(counted);
     launch_result_free(windows);
+    VEC_FREE(&bursts.kept);
+    bursts_fini(&bursts.bursts);
+    arena_free(bursts.arena);
     machine_free(m);
     return rc;
 }

@@ -34,6 +34,7 @@ struct bursts {
     pthread_cond_t changed;
     struct launch_burst queue[WIRE_BURST_SLOTS]; /* whole windows, the oldest first; of each slot at most one */
     uint32_t queue_slot[WIRE_BURST_SLOTS], queued;
+    uint32_t slot_used; /* bytes of a slot that are enough for a window */
     uint32_t slots_used; /* a bit for each that is queued or being taken */
     bool no_more;
     VEC(pid_t) ended; /* to be reaped */
@@ -96,6 +97,7 @@ static int open_file(struct bursts *s)
                                      .window_most = s->opt->window_most,
                                      .by_process = ticks_follow_time()};
     lay_out(s, head);
+    s->slot_used = s->layout.slot_used;
     *s->b = s->layout;
     return 0;
 }
@@ -140,7 +142,22 @@ static void let_next(struct bursts *s)
     if (slot == ID_NONE)
         return;
     s->b->slot = slot;
+    s->b->slot_used = s->slot_used;
     __atomic_store_n(&s->b->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* So that snapshots do not go on for longer than is wanted. A window that is denser ends a little early. */
+static void learn_length(struct bursts *s, const struct launch_burst *w, uint64_t needed)
+{
+    if (needed < w->bytes || w->end == WIRE_BURST_FULL)
+        s->slot_used = (uint32_t)min_u64(page_multiple(needed + needed / 16), s->layout.slot_used);
+}
+
+static double thread_time_s(void)
+{
+    struct timespec t = {0, 0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static void *take(void *arg)
@@ -158,13 +175,15 @@ static void *take(void *arg)
         memmove(s->queue, s->queue + 1, s->queued * sizeof *s->queue);
         memmove(s->queue_slot, s->queue_slot + 1, s->queued * sizeof *s->queue_slot);
         pthread_mutex_unlock(&s->lock);
-        s->opt->take(s->opt->ctx, &w);
+        uint64_t needed = s->opt->take(s->opt->ctx, &w);
         pthread_mutex_lock(&s->lock);
+        learn_length(s, &w, needed);
         bool was_full = free_slot(s) == ID_NONE;
         s->slots_used &= ~(1u << slot);
         if (was_full)
             let_next(s);
     }
+    s->counts.take_s = thread_time_s();
     pthread_mutex_unlock(&s->lock);
     return NULL;
 }
@@ -174,7 +193,7 @@ static void queue_window(struct bursts *s)
     const struct wire_bursts *b = s->b;
     uint32_t slot = b->slot % WIRE_BURST_SLOTS, end = b->end;
     uint64_t at = s->layout.slots_at + slot * s->layout.slot_bytes, used = b->state.next - b->base - at;
-    uint64_t bytes = min_u64(used, s->layout.slot_used); /* the last record, which is torn, may reach beyond */
+    uint64_t bytes = min_u64(used, b->slot_used); /* the last record, which is torn, may reach beyond */
     bool is_whole = end <= WIRE_BURST_STOPPED && used <= s->layout.slot_bytes;
     pthread_mutex_lock(&s->lock);
     if (is_whole && bytes == 0) {
@@ -276,6 +295,7 @@ static void *serve(void *arg)
             reap(s, false);
         }
     }
+    s->counts.answer_s = thread_time_s();
     return NULL;
 }
 

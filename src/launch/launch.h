@@ -135,9 +135,10 @@ struct launch_burst_counts {
     uint32_t changed; /* times that code had changed, and was translated anew */
     uint64_t requests;   /* for translations */
     double snapshots_user_s, snapshots_system_s; /* processor time of snapshots */
+    double answer_s, take_s; /* of the host's threads */
 };
 struct launch_burst_options {
-    uint64_t window_bytes; /* of records, at most */
+    uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
     uint32_t window_most;
     double interval_s; /* mean processor time between snapshots */
     uint64_t seed;     /* of the intervals; 0: always the same one */
@@ -145,7 +146,7 @@ struct launch_burst_options {
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
-    void (*take)(void *ctx, const struct launch_burst *w);    /* a window; called in another thread than answer */
+    uint64_t (*take)(void *ctx, const struct launch_burst *w); /* a window; in another thread than answer. Returns the bytes that it needed */
     void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end */
     void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces); /* the program has ended; NULL: not called */
 };

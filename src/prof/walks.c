@@ -46,6 +46,7 @@ struct walks {
     struct paths paths;
     struct sim_insn *table;
     struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
+    float *straight; /* by block: cycles in what `branchy` played, with every branch predicted */
     uint32_t *first; /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;
     VEC(uint32_t) visited;      /* blocks made ready */
@@ -256,12 +257,34 @@ static uint32_t index_of_place(void *ctx, uint64_t place)
 
 static uint32_t home_of_place(void *ctx, uint64_t place) { return home_of(ctx, block_of_place(ctx, place)); }
 
+/* What blocks cost with every branch predicted, in the same stretches that the other core played. */
+static void remember_straight(struct walks *w)
+{
+    uint64_t executions;
+    w->straight = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    for (size_t v = 0; v < w->visited.len; v++)
+        w->straight[w->visited.data[v]] = (float)block_cycles(w, w->core, w->visited.data[v], &executions);
+}
+
+static void walk_bursts(struct walks *w, struct window_player *p)
+{
+    for (size_t i = 0; i < w->j->in->burst_count; i++) {
+        uint64_t played = window_play_burst(p, w->j->in->trace, &w->j->in->bursts[i]);
+        w->steps += played, w->spent += played;
+        end_batch(w);
+    }
+}
+
 static void walk_windows(struct walks *w)
 {
     struct window_player p = {.core = w->core, .table = w->table, .index_of = index_of_place, .ctx = w, .mispredict = w->m->mispredict, .warm = WARM};
-    if (!w->j->in->window_count)
+    if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
+    walk_bursts(w, &p);
+    p.branches_told = w->j->in->burst_count > 0;
+    if (p.branches_told)
+        remember_straight(w);
     p.predictor = sim_predictor_new();
     w->replays = replays_new(home_of_place, w);
     replays_see(w->replays, w->j->in->windows, w->j->in->window_count);
@@ -271,6 +294,8 @@ static void walk_windows(struct walks *w)
         w->steps += played, w->spent += played;
         end_batch(w);
     }
+    if (!p.branches_told)
+        remember_straight(w);
     sim_predictor_free(p.predictor);
 }
 
@@ -389,7 +414,7 @@ static double branch_cycles_seen(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
     double cycles = w->first[block] ? block_cycles(w, w->branchy, block, &executions) : 0;
-    return executions ? fmax(0, cycles - (double)w->j->cycles[block]) : -1;
+    return executions ? fmax(0, cycles - (double)w->straight[block]) : -1;
 }
 
 static double branch_rate(const struct average *home, const struct average *whole)

@@ -3,10 +3,11 @@
  * windows: stretches of the real instruction stream, with the real registers and so the real addresses, through the core
  * model twice: once as if every branch were predicted, once with those mispredicted that a predictor, trained by the windows
  * so far, gets wrong. The difference is the branch part. Where the stream is interrupted (code that is not known, a
- * signal, a system call) the pipelines begin anew. Knows nothing of blocks: the caller gives each address its instruction.
- */
+ * signal, a system call) the pipelines begin anew. Bursts bring the predictor's verdicts along. Knows nothing of blocks: the
+ * caller gives each address its instruction. */
 #include "prof/windows.h"
 
+#include "trace/trace.h"
 #include "wire/wire.h"
 
 #define STEP_UNKNOWN WIRE_STEP_ADDRESS
@@ -41,6 +42,8 @@ static void play(struct window_player *p, uint32_t index, const uint64_t regs[16
     bool wrong = sim_predict(p->predictor, i, from, taken, to);
     sim_core_set_regs(p->core, regs);
     sim_core_step(p->core, index, 0, flags);
+    if (p->branches_told)
+        return;
     sim_core_set_regs(p->branchy, regs);
     sim_core_step(p->branchy, index, 0, flags | (wrong ? SIM_MISPREDICTED : 0));
     p->learning -= p->learning > 0;
@@ -67,6 +70,61 @@ uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t st
         play(p, index, regs, repeats, from, r.address);
         played++;
         lost = !sim_insn_is_branch(&p->table[index]) && r.address != from + p->table[index].len;
+    }
+    return played;
+}
+
+/* ---- bursts ---- */
+
+static void step_known(struct sim_core *c, const struct trace_step *s, uint32_t index, uint32_t flags)
+{
+    for (uint32_t known = s->known; known; known &= known - 1) {
+        unsigned r = (unsigned)__builtin_ctz(known);
+        sim_core_set_reg(c, r, s->regs[r]);
+    }
+    sim_core_step(c, index, 0, flags);
+}
+
+static uint32_t index_in_burst(const struct window_player *p, struct trace *t, const struct trace_step *s)
+{
+    const struct trace_block *b = trace_block(t, s->block);
+    return b->place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, b->place + (s->insn->address - b->address));
+}
+
+/* Elements of a repeated string instruction, as far as they are told: rcx before it, unless it can end early. */
+static uint32_t repeats_of(const struct trace_step *s)
+{
+    enum { RCX = 1 };
+    return s->insn->repeats && s->known & 1u << RCX ? (uint32_t)min_u64(s->regs[RCX], UINT32_MAX >> SIM_REPEAT_SHIFT) : 0;
+}
+
+static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
+
+uint64_t window_play_burst(struct window_player *p, struct trace *t, const struct prof_input_burst *w)
+{
+    struct trace_reader reader, ahead;
+    struct trace_step now, next;
+    uint64_t played = 0, branches = 0;
+    bool lost = true;
+    p->learning = 0;
+    trace_read(&reader, t, w->records, w->bytes);
+    ahead = reader;
+    trace_next(&ahead, &next);
+    while (trace_next(&reader, &now) && trace_next(&ahead, &next)) {
+        const struct trace_block *b = trace_block(t, now.block);
+        bool ends = now.index + 1 == b->insn_count && trace_branch_of(b), taken = ends && next.insn->address != now.insn->address + now.insn->len;
+        bool wrong = ends && is_marked(w->wrong, branches++);
+        uint32_t index = index_in_burst(p, t, &now), flags = (taken || now.insn->kind == X86_JMP ? SIM_TAKEN : 0) | repeats_of(&now) << SIM_REPEAT_SHIFT;
+        if (index == ID_NONE) {
+            lost = true;
+            continue;
+        }
+        if (lost)
+            begin_anew(p);
+        lost = false;
+        step_known(p->core, &now, index, flags);
+        step_known(p->branchy, &now, index, flags | (wrong ? SIM_MISPREDICTED : 0));
+        played++;
     }
     return played;
 }

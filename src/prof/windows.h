@@ -18,10 +18,13 @@ struct window_player {
     void *ctx;
     double mispredict; /* cycles that the front end takes to start anew */
     uint32_t warm;     /* instructions that fill an empty pipeline and are not attributed */
+    bool branches_told; /* bursts have told of branches: only `core` plays, and the predictor learns */
     uint32_t learning; /* of this window: those left that only teach the predictor */
 };
 /* Returns how many instructions were played. */
 uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
+/* The same for a burst, whose branches were predicted already. */
+uint64_t window_play_burst(struct window_player *p, struct trace *t, const struct prof_input_burst *w);
 /* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with its place and that of
  * what came after it. false: some of the code is not known. */
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,

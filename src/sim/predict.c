@@ -20,6 +20,7 @@ enum {
     COUNTER_MOST = 3, /* of a tagged entry: -4 to 3 */
     USEFUL_MOST = 3,
     DOUBT_MOST = 7,
+    FOLD_BITS = 31, /* that the history of a table is folded to */
     AGE_AFTER = 1 << 17 /* branches between halvings of usefulness */
 };
 static const unsigned lengths[TABLES] = {5, 11, 24, 52, 112, 240}, target_lengths[TARGET_TABLES] = {0, 8, 30, 100};
@@ -37,6 +38,7 @@ struct target {
 
 struct sim_predictor {
     uint64_t history[HISTORY_WORDS]; /* newest branch in bit 0 */
+    uint32_t folds[TABLES], target_folds[TARGET_TABLES]; /* of the lengths above */
     int8_t base[1 << BASE_BITS];     /* -2 to 1 */
     struct direction tables[TABLES][1 << TABLE_BITS];
     struct target targets[TARGET_TABLES][1 << TARGET_BITS];
@@ -62,20 +64,25 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 29;
 }
 
-static uint64_t recent(const struct sim_predictor *p, unsigned bits)
+/* The newest `length` bits of the history, folded by a cyclic shift register: a new bit costs the same at any length. */
+static uint32_t fold(const struct sim_predictor *p, uint32_t folded, unsigned length, uint64_t bit)
 {
-    uint64_t h = 0;
-    for (unsigned w = 0; w * 64 < bits; w++) {
-        unsigned left = bits - w * 64;
-        h = mix(h + (left < 64 ? p->history[w] & ((1ull << left) - 1) : p->history[w]) + w);
-    }
-    return h;
+    if (length == 0)
+        return 0;
+    uint64_t leaves = p->history[(length - 1) / 64] >> (length - 1) % 64 & 1;
+    uint64_t f = (uint64_t)folded << 1 ^ bit ^ leaves << length % FOLD_BITS;
+    return (uint32_t)((f ^ f >> FOLD_BITS) & ((1u << FOLD_BITS) - 1));
 }
 
 static void remember(struct sim_predictor *p, uint64_t bit)
 {
+    bit &= 1;
+    for (int t = 0; t < TABLES; t++)
+        p->folds[t] = fold(p, p->folds[t], lengths[t], bit);
+    for (int t = 0; t < TARGET_TABLES; t++)
+        p->target_folds[t] = fold(p, p->target_folds[t], target_lengths[t], bit);
     for (unsigned w = HISTORY_WORDS; w-- > 0;)
-        p->history[w] = p->history[w] << 1 | (w ? p->history[w - 1] >> 63 : bit & 1);
+        p->history[w] = p->history[w] << 1 | (w ? p->history[w - 1] >> 63 : bit);
 }
 
 static int8_t nudge(int8_t counter, bool up, int most)
@@ -95,10 +102,10 @@ struct lookup {
 
 static void look_up(struct sim_predictor *p, uint64_t pc, struct lookup *l)
 {
+    uint64_t place = mix(pc * 2 + 1);
     l->hit = l->other = -1;
     for (int t = 0; t < TABLES; t++) {
-        uint64_t h = mix(pc * 2 + 1) ^ recent(p, lengths[t]) * (2 * (unsigned)t + 3);
-        h = mix(h);
+        uint64_t h = mix(place ^ p->folds[t] * (2ull * (unsigned)t + 3));
         l->at[t] = &p->tables[t][h & ((1 << TABLE_BITS) - 1)];
         l->tag[t] = (uint16_t)(h >> 40 | 1);
         if (l->at[t]->tag == l->tag[t]) {
@@ -168,7 +175,7 @@ static bool indirect(struct sim_predictor *p, uint64_t pc, uint64_t to)
     uint64_t guess = 0;
     uint16_t tag = 0;
     for (int t = TARGET_TABLES; t-- > 0 && !hit;) {
-        uint64_t h = mix(mix(pc * 2) ^ recent(p, target_lengths[t]) * (2 * (unsigned)t + 3));
+        uint64_t h = mix(mix(pc * 2) ^ p->target_folds[t] * (2ull * (unsigned)t + 3));
         struct target *at = &p->targets[t][h & ((1 << TARGET_BITS) - 1)];
         uint16_t own = (uint16_t)(h >> 40 | 1);
         if (at->tag == own) {
@@ -198,6 +205,24 @@ static bool back(struct sim_predictor *p, uint64_t to)
 {
     uint64_t guess = p->returns[--p->top % RETURNS];
     return guess != to;
+}
+
+bool sim_predict_branch(struct sim_predictor *p, enum sim_branch kind, uint64_t pc, uint64_t next, uint64_t to)
+{
+    if (kind == SIM_BRANCH_CALL || kind == SIM_BRANCH_CALL_INDIRECT)
+        p->returns[p->top++ % RETURNS] = next;
+    switch (kind) {
+    case SIM_BRANCH_CONDITIONAL:
+        return conditional(p, pc, to != next);
+    case SIM_BRANCH_CALL_INDIRECT:
+    case SIM_BRANCH_INDIRECT:
+        return indirect(p, pc, to);
+    case SIM_BRANCH_RETURN:
+        return back(p, to);
+    case SIM_BRANCH_CALL:
+        break;
+    }
+    return false;
 }
 
 bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to)

@@ -108,6 +108,9 @@ void sim_predictor_free(struct sim_predictor *p);
 /* The instruction at `pc` was executed and control went to `to` (taken) or to what follows it. True: mispredicted; false
  * also for what is no branch. Learns from it. */
 bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to);
+/* The same for a branch of which no more is known than what it is. next: address of the instruction behind it. */
+enum sim_branch { SIM_BRANCH_CONDITIONAL, SIM_BRANCH_CALL, SIM_BRANCH_CALL_INDIRECT, SIM_BRANCH_INDIRECT, SIM_BRANCH_RETURN };
+bool sim_predict_branch(struct sim_predictor *p, enum sim_branch kind, uint64_t pc, uint64_t next, uint64_t to);
 
 /* ---- selftest.c: how far off the core model is on this machine ---- */
 

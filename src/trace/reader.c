@@ -98,6 +98,17 @@ static bool next_record(struct trace_reader *r)
     return true;
 }
 
+const struct trace_block *trace_next_block(struct trace_reader *r)
+{
+    return next_record(r) ? trace_block(r->trace, r->block) : NULL;
+}
+
+const struct trace_insn *trace_branch_of(const struct trace_block *b)
+{
+    const struct trace_insn *last = b->insn_count ? &b->insns[b->insn_count - 1] : NULL;
+    return last && last->kind != X86_PLAIN && last->kind != X86_JMP ? last : NULL;
+}
+
 static void take_values(struct trace_reader *r, const struct trace_block *b)
 {
     const struct trace_log *l = b->logs;

@@ -65,6 +65,10 @@ struct trace_step {
 void trace_read(struct trace_reader *r, struct trace *t, const void *records, size_t bytes);
 /* false: no more, or the records are broken. */
 bool trace_next(struct trace_reader *r, struct trace_step *out);
+/* The same, a record at a time: the block. NULL: no more. */
+const struct trace_block *trace_next_block(struct trace_reader *r);
+/* Its last instruction, if that is one whose way on a processor has to guess; else NULL. */
+const struct trace_insn *trace_branch_of(const struct trace_block *b);
 /* false: not known. */
 bool trace_address(const struct trace_step *s, const struct x86_access *a, uint64_t fs, uint64_t gs, uint64_t *address);
 struct trace_extent {
