@@ -131,6 +131,15 @@ int cmd_html_check(const char *command, const struct cmd_args *a, const char *pr
 /* The text or JSON of mtool report on standard output, as the options say. Returns as cmd_print. */
 int cmd_report_print(const struct cmd_args *a, const struct prof_result *r);
 
+/* ---- rank.c ---- */
+
+struct cmd_rank {
+    uint32_t rank, count; /* of how many; ID_NONE not known, or no parallel job */
+};
+struct cmd_rank cmd_rank_of_job(void);
+/* The path with the rank in place of each %r; path may be NULL. 0, or -1 after one line: there is no rank. */
+int cmd_rank_in_path(struct arena *a, const char *path, struct cmd_rank r, const char **out);
+
 /* ---- main.c and one file per command ---- */
 #define COMMAND(id, name, arguments, least, most, flags, summary, text) int cmd_##id(const struct cmd_args *a);
 #include "cmd/commands.def"

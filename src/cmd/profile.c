@@ -46,11 +46,17 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
     p->status = -1;
     if (launch_program_find(a->rest, &p->program) < 0)
         return CMD_UNUSABLE;
-    if (store_create(a->output, p->program->path, a->force, &p->store) < 0)
+    const char *output;
+    p->rank = cmd_rank_of_job();
+    if (cmd_rank_in_path(a->arena, a->output, p->rank, &output) < 0)
+        return CMD_UNUSABLE;
+    if (store_create(output, p->program->path, a->force, &p->store) < 0)
         return CMD_UNUSABLE;
     p->mode = launch_mode_probe();
     p->result = prof_result_new();
     describe(p);
+    p->result->rank = p->rank.rank;
+    p->result->rank_count = p->rank.count;
     return 0;
 }
 
@@ -189,6 +195,75 @@ bool profile_counts_are_exact(const struct launch_result *counted)
                   "some counters could not be kept (out of memory, or more than %u processes): counts are too low",
                   4096u);
     return true;
+}
+
+/* ---- samples of the counted run: addresses in a copy to those in the original ---- */
+
+struct moved_block {
+    uint64_t at;
+    uint32_t block;
+};
+struct originals { /* [module]: blocks in order of where they are in the copy; NULL not asked for yet */
+    struct profile *p;
+    struct moved_block **blocks;
+    size_t *counts;
+    struct arena *arena;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct moved_block *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static void list_blocks(struct originals *o, size_t module, const struct rewrite_map *map)
+{
+    size_t n = 0;
+    o->blocks[module] = ARENA_ARRAY(o->arena, struct moved_block, map->cfg->blocks.len + 1);
+    for (uint32_t b = 0; b < map->cfg->blocks.len; b++)
+        if (map->block_addr_new[b])
+            o->blocks[module][n++] = (struct moved_block){map->block_addr_new[b], b};
+    qsort(o->blocks[module], n, sizeof **o->blocks, by_place);
+    o->counts[module] = n;
+}
+
+/* What is inserted between instructions belongs to their block. A caller's address lies in the call that ends its block. */
+static uint64_t original_of(struct originals *o, uint32_t module, uint64_t vaddr, bool is_caller)
+{
+    const struct rewrite_map *map = module < o->p->program->module_count ? map_of(o->p, module) : NULL;
+    if (!map || vaddr < map->text_new_lo || vaddr >= map->text_new_hi)
+        return vaddr;
+    if (!o->blocks[module])
+        list_blocks(o, module, map);
+    size_t lo = 0, hi = o->counts[module];
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (o->blocks[module][mid].at <= vaddr)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (!lo)
+        return vaddr;
+    const struct moved_block *m = &o->blocks[module][lo - 1];
+    const struct cfg_block *b = &map->cfg->blocks.data[m->block];
+    return b->addr + (is_caller ? b->size - 1 : min_u64(vaddr - m->at, b->size - 1));
+}
+
+void profile_take_back(struct profile *p, struct launch_result *run)
+{
+    struct arena *a = arena_new();
+    size_t n = p->program->module_count;
+    struct originals o = {p, ARENA_ARRAY(a, struct moved_block *, n), ARENA_ARRAY(a, size_t, n), a};
+    bool *is_caller = ARENA_ARRAY(a, bool, run->frame_count + 1);
+    for (size_t i = 0; i < run->sample_count; i++)
+        run->samples[i].vaddr = original_of(&o, run->samples[i].module, run->samples[i].vaddr, false);
+    for (size_t i = 0; i < run->frame_count; i++)
+        if (run->frames[i].parent != ID_NONE)
+            is_caller[run->frames[i].parent] = true;
+    for (size_t i = 0; i < run->frame_count; i++)
+        run->frames[i].at.vaddr = original_of(&o, run->frames[i].at.module, run->frames[i].at.vaddr, is_caller[i]);
+    arena_free(a);
 }
 
 static void put_threads(struct arena *ar, const struct launch_result *sampled, struct prof_input *in)

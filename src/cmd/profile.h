@@ -18,6 +18,7 @@ struct profile {
     struct rewrite_map **maps; /* [map_count] of the modules with a copy, NULL others */
     size_t map_count;
     VEC(uint64_t) instructions; /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
+    struct cmd_rank rank;
     int status; /* of the first run, as of waitpid; -1 none yet */
 };
 
@@ -41,6 +42,8 @@ void profile_take_processes(struct profile *p, const struct launch_result *count
 void profile_warn_executed(const struct launch_result *run);
 /* What the counts teach the copies of later runs. After profile_inputs. */
 void profile_learn(const struct profile *p, const struct launch_result *counted);
+/* Samples of a counted run, in the copies, become those of the originals. Before profile_inputs. */
+void profile_take_back(struct profile *p, struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
+enum { RANK_HZ = 997 };
 static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
@@ -72,6 +73,24 @@ static bool needs_another(const struct times *t)
 }
 
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
+/* Under a launcher of parallel jobs a process may join its job only once: one run does for everything. */
+static int make_one_run(struct profile *p, const struct cmd_args *a, struct times *t, struct launch_result **run)
+{
+    struct launch_options o = profile_counted_options(p);
+    int rc = profile_copies(p);
+    o.sample_hz = a->hz > 0 ? a->hz : RANK_HZ;
+    o.threads = true;
+    if (rc || (rc = profile_run(p, &o, true, run)))
+        return rc;
+    launch_remember_modules(p->program);
+    t->user[0] = (*run)->user_s;
+    t->system[0] = (*run)->system_s;
+    t->n = 1;
+    profile_take_back(p, *run);
+    diag_warn("one-run", "a process can join its parallel job only once: times are those of the counted copy");
+    return profile_counts_are_exact(*run) ? 0 : CMD_SELF_FAILED;
+}
+
 static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
                      struct launch_result **sampled, struct launch_result **counted)
 {
@@ -216,16 +235,17 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct taken_bursts bursts = {.arena = NULL};
     int rc = profile_begin(p, a);
     const char *where = NULL;
+    bool is_rank = !rc && p->rank.rank != ID_NONE;
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
-        rc = make_runs(p, a, m, &t, &sampled, &counted);
-    if (!rc && a->windows)
+        rc = is_rank ? make_one_run(p, a, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
+    if (!rc && a->windows && !is_rank)
         rc = take_windows(p, &t, &windows);
-    if (!rc && a->windows)
+    if (!rc && a->windows && !is_rank)
         rc = take_bursts(p, &t, &bursts);
     if (!rc)
-        rc = join(p, a, &t, m, sampled, counted, windows, &bursts);
+        rc = join(p, a, &t, m, is_rank ? counted : sampled, counted, windows, &bursts);
     if (!rc && !(rc = profile_finish(p)))
         profile_learn(p, counted);
     launch_result_free(sampled);

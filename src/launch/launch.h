@@ -241,6 +241,7 @@ struct launch_options {
     enum launch_how how;
     enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
     double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
+    bool threads;               /* LAUNCH_COUNT with sample_hz: also what threads do */
     bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;   /* with follow */
     void *ctx;                  /* for each */

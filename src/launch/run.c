@@ -83,6 +83,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     s.mode = opt->mode;
     s.watch = opt->sample_hz > 0 && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
     s.hertz = opt->sample_hz;
+    s.threads = opt->threads ? threads_new(launch_may_make_threads(p)) : NULL;
     if (counters_open(&c, p, follows) < 0)
         return -1;
     if (c.header) {
@@ -99,6 +100,9 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
         s.argv = p->elf_argv;
     }
     int rc = process_run(&s, r);
+    if (rc == 0 && s.threads)
+        threads_fill(s.threads, r);
+    threads_free(s.threads);
     if (rc == 0)
         counters_sum(&c, p, r);
     r->not_followed = opt->follow && follow_fd(s.follow) < 0;

@@ -197,13 +197,16 @@ static void read_layout(struct layout *l, const char *path)
     }
 }
 
+/* A copy has all that the original has, in its place, and more. */
+static const char *file_that_runs(const struct launch_module *m) { return m->copy ? m->copy : m->path; }
+
 static bool vaddr_of_offset(struct spaces *s, uint32_t module, uint64_t offset, uint64_t *vaddr)
 {
     while (s->layouts.len <= module)
         VEC_PUSH(&s->layouts, (struct layout){0});
     struct layout *l = &s->layouts.data[module];
     if (!l->read)
-        read_layout(l, s->p->modules[module].path);
+        read_layout(l, file_that_runs(&s->p->modules[module]));
     for (size_t i = 0; i < l->count; i++)
         if (offset >= l->segments[i].offset && offset - l->segments[i].offset < l->segments[i].filesz) {
             *vaddr = offset - l->segments[i].offset + l->segments[i].vaddr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Registers and a piece of stack of a stopped thread to the chain of calls that it is in, by the unwind tables of the
- * original files. Chains that begin alike share what is alike: a tree whose nodes are told by number. */
+ * files that run. Chains that begin alike share what is alike: a tree whose nodes are told by number. */
 #include <stdlib.h>
 
 #include "launch/impl.h"
@@ -53,7 +53,8 @@ static const struct tables *tables_of(struct stacks *k, uint32_t module)
     struct strbuf said = {0};
     t->is_tried = true;
     diag_hold(&said);
-    if (image_open(k->p->modules[module].path, &t->img) < 0) {
+    const struct launch_module *m = &k->p->modules[module];
+    if (image_open(m->copy ? m->copy : m->path, &t->img) < 0) {
         t->img = NULL;
     } else if (image_unwind_read(t->img, &t->unwind) < 0) {
         image_close(t->img);

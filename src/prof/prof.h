@@ -194,6 +194,7 @@ struct prof_result {
     const char *mtool_version;
     int exit_status;     /* as a shell sees it */
     const char *options; /* the mtool command line */
+    uint32_t rank, rank_count; /* in a parallel job; ID_NONE none, or not known */
     struct {
         const char *cpu, *description, *kernel; /* description: path or name of the machine file */
         double tsc_hz, cycles_per_tsc;

@@ -47,6 +47,8 @@ static const struct store_column run_columns[] = {
     COLUMN(TEXT, "mtool_version", mtool_version, NULL),
     COLUMN(INT, "exit_status", exit_status, "of the program, as a shell sees it"),
     COLUMN(TEXT, "options", options, "the mtool command line"),
+    COLUMN(ID, "rank", rank, "in a parallel job"),
+    COLUMN(ID, "rank_count", rank_count, "of the job"),
     INTERVAL("predicted_user", "_s", predicted_user_s, "as if every access hit the first-level cache"),
     INTERVAL("branch_user", "_s", branch_user_s, "of predicted_user_s: mispredicted branches"),
     COLUMN(REAL, "simulated_user_s", simulated_user_s, "what the simulated core alone says of the counted code"),
