@@ -135,6 +135,7 @@ struct prof_process { /* a program in a process, or a process that only forked; 
 
 struct prof_thread { /* of the program's first process, in the sampled run; the parts add up to wall_s */
     uint32_t tid;
+    uint32_t rank;  /* in a merged profile; else ID_NONE */
     bool has_ended; /* else it was there when the program ended */
     double begin_s, wall_s; /* from the program's beginning; it lived so long */
     double compute_s;       /* in counted code: as if every access hit the first-level cache, mispredicted branches in */
@@ -146,6 +147,25 @@ struct prof_thread { /* of the program's first process, in the sampled run; the 
     double asleep_s;        /* waited for anything else: input, output, time */
     double ready_s;         /* wanted a processor and had none */
     uint64_t samples;       /* of its user time */
+};
+struct prof_rank { /* one process of a parallel job, in a merged profile */
+    uint32_t rank;
+    const char *profile; /* its own */
+    int exit_status;
+    double wall_s, user_s, system_s, predicted_user_s;
+    double compute_s, memory_s; /* of all its threads */
+    double sync_s;              /* its first thread waited for others, with a processor and without */
+    uint64_t instructions, memory_ops;
+};
+struct prof_rank_object { /* an object in one rank; self */
+    uint32_t rank, object;
+    uint64_t instructions, memory_ops, samples;
+    double ideal_s, actual_s, memory_s;
+};
+struct prof_spread { /* an object's actual time over the ranks */
+    uint32_t object, ranks, rank_most; /* ranks that executed it; the one that took longest */
+    double min_s, mean_s, max_s;       /* over all ranks of the profile */
+    double imbalance;                  /* max_s / mean_s */
 };
 struct prof_wait { /* synchronisation: who asked for it, by which function */
     uint32_t thread;
@@ -232,6 +252,12 @@ struct prof_result {
     size_t thread_object_count;
     struct prof_wait *waits; /* the longest first */
     size_t wait_count;
+    struct prof_rank *ranks; /* of a merged profile, in order of rank */
+    size_t rank_row_count;
+    struct prof_rank_object *rank_objects; /* by object, then rank */
+    size_t rank_object_count;
+    struct prof_spread *spreads; /* by object */
+    size_t spread_count;
     struct prof_line *lines;
     size_t line_count;
     struct prof_insn *insns; /* of objects that matter, without samples none */

@@ -155,7 +155,7 @@ static void add_rest(const struct build *b, size_t thread)
 
 static struct prof_thread thread_of(const struct prof_input_thread *x)
 {
-    struct prof_thread t = {.tid = x->tid, .has_ended = x->has_ended, .begin_s = x->begin_s, .wall_s = x->wall_s, .ready_s = x->ready_s};
+    struct prof_thread t = {.tid = x->tid, .rank = ID_NONE, .has_ended = x->has_ended, .begin_s = x->begin_s, .wall_s = x->wall_s, .ready_s = x->ready_s};
     if (isnan(x->cpu_s))
         t.compute_s = t.memory_s = t.uncounted_s = t.system_s = t.spin_s = t.blocked_s = t.asleep_s = NAN;
     return t;

@@ -70,6 +70,11 @@ shorten_fn shorten_middle, shorten_place;
 
 const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
+/* ---- ranks.c ---- */
+
+void ranks_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+void ranks_put_json(struct json *j, const struct prof_result *r);
+
 /* ---- threads.c ---- */
 
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);

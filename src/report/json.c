@@ -13,6 +13,14 @@ static void put_count(struct json *j, const char *key, uint64_t n)
         json_u64(j, key, n);
 }
 
+static void put_id(struct json *j, const char *key, uint32_t id)
+{
+    if (id == ID_NONE)
+        json_null(j, key);
+    else
+        json_u64(j, key, id);
+}
+
 static void put_line(struct json *j, const char *key, uint32_t line)
 {
     if (line)
@@ -57,6 +65,8 @@ static void put_run(struct json *j, const struct prof_result *r)
     json_str(j, "started", r->started);
     json_str(j, "mtool_version", r->mtool_version);
     json_str(j, "options", r->options);
+    put_id(j, "rank", r->rank);
+    put_id(j, "rank_count", r->rank_count);
     json_i64(j, "exit", r->exit_status);
     json_u64(j, "plain_runs", r->plain_runs);
     put_count(j, "samples", r->samples);
@@ -257,6 +267,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_modules(&j, r);
     put_processes(&j, r);
     threads_put_json(&j, r);
+    ranks_put_json(&j, r);
     put_lines(&j, r);
     put_refused(&j, r);
     put_warnings(&j, r);

@@ -14,7 +14,7 @@ struct report_options {
     bool all;         /* also objects without a significant overhead */
     bool is_terminal; /* colour */
     unsigned columns; /* width, 0: 80 */
-    enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE, REPORT_BY_THREAD } by;
+    enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE, REPORT_BY_THREAD, REPORT_BY_RANK } by;
     enum {
         REPORT_SORT_MEMORY,
         REPORT_SORT_ACTUAL,

@@ -351,6 +351,8 @@ void report_table(const struct prof_result *r, const struct report_options *o, s
         table_modules(r, o, a, out);
     else if (o->by == REPORT_BY_THREAD)
         threads_put(r, o, a, out);
+    else if (o->by == REPORT_BY_RANK)
+        ranks_put(r, o, a, out);
     else
         table_objects(r, o, a, out);
     for (size_t i = 0; i < r->warning_count; i++) {

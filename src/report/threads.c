@@ -141,6 +141,7 @@ void threads_put_json(struct json *j, const struct prof_result *r)
         json_object(j, NULL);
         json_u64(j, "id", i);
         json_u64(j, "tid", t->tid);
+        t->rank == ID_NONE ? json_null(j, "rank") : json_u64(j, "rank", t->rank);
         json_bool(j, "ended", t->has_ended);
         json_real(j, "begin_s", t->begin_s);
         json_real(j, "wall_s", t->wall_s);

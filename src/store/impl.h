@@ -58,6 +58,9 @@ enum store_table_id {
     STORE_THREAD,    /* struct prof_thread */
     STORE_THREAD_OBJECT, /* struct prof_thread_object */
     STORE_WAIT,      /* struct prof_wait */
+    STORE_RANK,      /* struct prof_rank */
+    STORE_RANK_OBJECT, /* struct prof_rank_object */
+    STORE_RANK_SPREAD, /* struct prof_spread */
     STORE_FUNCTIONS, /* const char * */
     STORE_SOURCES,   /* const char * */
     STORE_TABLE_COUNT

@@ -230,6 +230,17 @@ static int check_threads(const struct reader *r, const struct prof_result *resul
     return 0;
 }
 
+static int check_ranks(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->rank_object_count; i++)
+        if (result->rank_objects[i].object >= result->object_count)
+            return store_damaged(r->path, "a row of rank_object that belongs to nothing");
+    for (size_t i = 0; i < result->spread_count; i++)
+        if (result->spreads[i].object >= result->object_count)
+            return store_damaged(r->path, "a row of rank_spread that belongs to nothing");
+    return 0;
+}
+
 static int read_tables(struct reader *r, struct prof_result *x)
 {
     size_t arguments;
@@ -252,7 +263,11 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
     rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
     rc = rc ? rc : read_rows(r, STORE_WAIT, &x->waits, &x->wait_count);
+    rc = rc ? rc : read_rows(r, STORE_RANK, &x->ranks, &x->rank_row_count);
+    rc = rc ? rc : read_rows(r, STORE_RANK_OBJECT, &x->rank_objects, &x->rank_object_count);
+    rc = rc ? rc : read_rows(r, STORE_RANK_SPREAD, &x->spreads, &x->spread_count);
     rc = rc ? rc : check_threads(r, x);
+    rc = rc ? rc : check_ranks(r, x);
     return rc ? rc : check_modules(r, x);
 }
 

@@ -256,6 +256,7 @@ static const struct store_column warning_columns[] = {
 static const struct store_column thread_columns[] = {
     NUMBER("in order of their beginnings; 0 is the program's first"),
     COLUMN(U32, "tid", tid, NULL),
+    COLUMN(ID, "rank", rank, "in a merged profile"),
     COLUMN(BOOL, "has_ended", has_ended, "before the program did"),
     COLUMN(REAL, "begin_s", begin_s, "since the program's beginning"),
     COLUMN(REAL, "wall_s", wall_s, "from its beginning to its end; the sum of all that follow"),
@@ -293,6 +294,48 @@ static const struct store_column wait_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_rank
+static const struct store_column rank_columns[] = {
+    COLUMN(U32, "rank", rank, NULL),
+    COLUMN(TEXT, "profile", profile, "its own"),
+    COLUMN(INT, "exit_status", exit_status, NULL),
+    COLUMN(REAL, "wall_s", wall_s, NULL),
+    COLUMN(REAL, "user_s", user_s, NULL),
+    COLUMN(REAL, "system_s", system_s, NULL),
+    COLUMN(REAL, "predicted_user_s", predicted_user_s, NULL),
+    COLUMN(REAL, "compute_s", compute_s, "of all its threads"),
+    COLUMN(REAL, "memory_s", memory_s, "likewise"),
+    COLUMN(REAL, "sync_s", sync_s, "its first thread waited for others, with a processor and without"),
+    COLUMN(U64, "instructions", instructions, "executed in counted code"),
+    COLUMN(U64, "memory_ops", memory_ops, NULL),
+};
+#undef ROW
+
+#define ROW struct prof_rank_object
+static const struct store_column rank_object_columns[] = {
+    COLUMN(U32, "rank", rank, NULL),
+    COLUMN(U32, "object", object, "object.id"),
+    COLUMN(U64, "instructions", instructions, "self"),
+    COLUMN(U64, "memory_ops", memory_ops, NULL),
+    COLUMN(REAL, "ideal_s", ideal_s, NULL),
+    COLUMN(REAL, "actual_s", actual_s, NULL),
+    COLUMN(REAL, "memory_s", memory_s, NULL),
+    COLUMN(U64, "samples", samples, NULL),
+};
+#undef ROW
+
+#define ROW struct prof_spread
+static const struct store_column rank_spread_columns[] = {
+    COLUMN(U32, "object", object, "object.id"),
+    COLUMN(U32, "ranks", ranks, "that executed it"),
+    COLUMN(REAL, "min_s", min_s, "actual time, self, over all ranks"),
+    COLUMN(REAL, "mean_s", mean_s, NULL),
+    COLUMN(REAL, "max_s", max_s, NULL),
+    COLUMN(REAL, "imbalance", imbalance, "max_s / mean_s"),
+    COLUMN(U32, "rank_most", rank_most, "the one that took max_s"),
+};
+#undef ROW
+
 static const struct store_column argument_columns[] = {NUMBER("0: the program"), WHOLE(TEXT, "text", NULL)};
 static const struct store_column function_columns[] = {NUMBER("what block.function means"), WHOLE(TEXT, "name", NULL)};
 static const struct store_column source_columns[] = {NUMBER("what block.source and line.source mean"),
@@ -321,6 +364,9 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
     [STORE_WAIT] = TABLE(wait, struct prof_wait, "where threads wait for each other, the longest first"),
+    [STORE_RANK] = TABLE(rank, struct prof_rank, "of a merged profile: the processes of a parallel job"),
+    [STORE_RANK_OBJECT] = TABLE(rank_object, struct prof_rank_object, "objects in each rank"),
+    [STORE_RANK_SPREAD] = TABLE(rank_spread, struct prof_spread, "how unevenly ranks share objects"),
     [STORE_FUNCTIONS] = TABLE(function, const char *, "names of functions of blocks"),
     [STORE_SOURCES] = TABLE(source, const char *, "names of source files of blocks and lines"),
 };

@@ -36,7 +36,7 @@ static void set_option(struct report_options *o, const char *word)
     else if (strncmp(word, "top=", 4) == 0)
         o->top = (size_t)atoi(value);
     else if (strncmp(word, "by=", 3) == 0)
-        o->by = index_of("object|function|loop|line|module|thread", value);
+        o->by = index_of("object|function|loop|line|module|thread|rank", value);
     else if (strncmp(word, "sort=", 5) == 0)
         o->sort = index_of("memory|actual|ideal|overhead|instructions", value);
     else if (strcmp(word, "all") == 0)

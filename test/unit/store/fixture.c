@@ -188,9 +188,9 @@ static void set_processes(struct prof_result *r)
 
 static void set_threads(struct prof_result *r)
 {
-    static struct prof_thread threads[] = {{.tid = 4321, .wall_s = 1.4, .compute_s = 0.5, .memory_s = 0.3, .uncounted_s = 0.05, .system_s = 0.02,
+    static struct prof_thread threads[] = {{.tid = 4321, .rank = ID_NONE, .wall_s = 1.4, .compute_s = 0.5, .memory_s = 0.3, .uncounted_s = 0.05, .system_s = 0.02,
                                             .spin_s = 0.1, .blocked_s = 0.33, .asleep_s = 0.06, .ready_s = 0.04, .samples = 900},
-                                           {.tid = 4322, .has_ended = true, .begin_s = 0.1, .wall_s = 0.5, .compute_s = NO, .memory_s = NO,
+                                           {.tid = 4322, .rank = 1, .has_ended = true, .begin_s = 0.1, .wall_s = 0.5, .compute_s = NO, .memory_s = NO,
                                             .uncounted_s = NO, .system_s = NO, .spin_s = NO, .blocked_s = NO, .asleep_s = NO, .ready_s = NO,
                                             .samples = 402}};
     static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700}, {0, 2, 0.1, 0, 0.1, 0.33, 200}, {1, 1, NO, NO, 0, 0, 402}};
@@ -199,6 +199,14 @@ static void set_threads(struct prof_result *r)
     r->thread_objects = objects;
     r->thread_object_count = ARRAY_LEN(objects);
     static struct prof_wait waits[] = {{0, 2, "pthread_mutex_lock", 0.1, 0.33}, {1, ID_NONE, "libgomp.so.1", 0.05, 0}, {1, 3, NULL, 0.02, 0}};
+    static struct prof_rank ranks[] = {{0, "x.0.mtool", 0, 1.4, 1.2, 0.1, 0.9, 0.8, 0.3, 0.2, 1000000, 400000},
+                                       {3, "x.3.mtool", 1, NO, 2.2, 0.1, 1.9, NO, NO, NO, 3000000, 900000}};
+    static struct prof_rank_object shares[] = {{0, 1, 100, 50, 3, 0.5, 0.6, 0.1}, {3, 1, 300, 150, 9, 1.5, 1.7, 0.2}};
+    static struct prof_spread spreads[] = {{1, 2, 3, 0.6, 1.15, 1.7, 1.478}};
+    r->ranks = ranks, r->rank_row_count = ARRAY_LEN(ranks);
+    r->rank_objects = shares, r->rank_object_count = ARRAY_LEN(shares);
+    r->spreads = spreads, r->spread_count = ARRAY_LEN(spreads);
+    r->rank_count = 4;
     r->waits = waits;
     r->wait_count = ARRAY_LEN(waits);
 }
@@ -525,6 +533,7 @@ static const char *edge_difference(const struct prof_edge_row *a, const struct p
 static const char *thread_difference(const struct prof_thread *a, const struct prof_thread *b)
 {
     SAME(tid);
+    SAME(rank);
     SAME(has_ended);
     REAL(begin_s);
     REAL(wall_s);
@@ -574,6 +583,48 @@ static const char *call_difference(const struct prof_call *a, const struct prof_
     return NULL;
 }
 
+static const char *rank_difference(const struct prof_rank *a, const struct prof_rank *b)
+{
+    SAME(rank);
+    TEXT(profile);
+    SAME(exit_status);
+    REAL(wall_s);
+    REAL(user_s);
+    REAL(system_s);
+    REAL(predicted_user_s);
+    REAL(compute_s);
+    REAL(memory_s);
+    REAL(sync_s);
+    SAME(instructions);
+    SAME(memory_ops);
+    return NULL;
+}
+
+static const char *rank_object_difference(const struct prof_rank_object *a, const struct prof_rank_object *b)
+{
+    SAME(rank);
+    SAME(object);
+    SAME(instructions);
+    SAME(memory_ops);
+    SAME(samples);
+    REAL(ideal_s);
+    REAL(actual_s);
+    REAL(memory_s);
+    return NULL;
+}
+
+static const char *spread_difference(const struct prof_spread *a, const struct prof_spread *b)
+{
+    SAME(object);
+    SAME(ranks);
+    SAME(rank_most);
+    REAL(min_s);
+    REAL(mean_s);
+    REAL(max_s);
+    REAL(imbalance);
+    return NULL;
+}
+
 static const char *wait_difference(const struct prof_wait *a, const struct prof_wait *b)
 {
     SAME(thread);
@@ -591,6 +642,8 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     TEXT(mtool_version);
     SAME(exit_status);
     TEXT(options);
+    SAME(rank);
+    SAME(rank_count);
     TEXT(machine.cpu);
     TEXT(machine.description);
     TEXT(machine.kernel);
@@ -646,6 +699,9 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(insns, insn_count, insn_difference)
     LIST(calls, call_count, call_difference)
     LIST(waits, wait_count, wait_difference)
+    LIST(ranks, rank_row_count, rank_difference)
+    LIST(rank_objects, rank_object_count, rank_object_difference)
+    LIST(spreads, spread_count, spread_difference)
     LIST(blocks, block_count, block_difference)
     LIST(edges, edge_count, edge_difference)
     LIST(warnings, warning_count, warning_difference)

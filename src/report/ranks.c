@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ranks of a merged profile and how unevenly they share the work, as text and as JSON. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/impl.h"
+
+static const struct grid_column rank_columns[] = {
+    {{"", "rank"}, false, NULL},   {{"wall", "s"}, false, NULL},   {{"user", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL},
+    {{"memory", "s"}, false, NULL}, {{"sync", "s"}, false, NULL}, {{"system", "s"}, false, NULL}, {{"", "instructions"}, false, NULL},
+};
+static const struct grid_column spread_columns[] = {
+    {{"actual s", "least"}, false, NULL}, {{"", "mean"}, false, NULL},  {{"", "most"}, false, NULL},
+    {{"most/", "mean"}, false, NULL},     {{"most", "rank"}, false, NULL}, {{"", ""}, true, NULL},
+    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static void put_rank(struct grid *g, const struct prof_rank *k, int decimals, struct arena *a)
+{
+    const double seconds[] = {k->wall_s, k->user_s, k->predicted_user_s, k->memory_s, k->sync_s, k->system_s};
+    const char *cells[ARRAY_LEN(rank_columns)] = {arena_printf(a, "%u", k->rank)};
+    for (size_t i = 0; i < ARRAY_LEN(seconds); i++)
+        cells[i + 1] = figure_real(a, seconds[i], decimals);
+    cells[ARRAY_LEN(rank_columns) - 1] = figure_count(a, k->instructions);
+    grid_row(g, cells, false);
+}
+
+/* What one rank does more of than the mean rank does: all others wait for that long at worst. */
+static int compare_spreads(const void *x, const void *y)
+{
+    const struct prof_spread *a = *(const struct prof_spread *const *)x, *b = *(const struct prof_spread *const *)y;
+    double more_a = a->max_s - a->mean_s, more_b = b->max_s - b->mean_s;
+    return more_a != more_b ? (more_a < more_b ? 1 : -1) : (a->object > b->object) - (a->object < b->object);
+}
+
+static void put_spreads(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+{
+    const struct prof_spread **list = ARENA_ARRAY(a, const struct prof_spread *, r->spread_count + 1);
+    const double least_s = o->all ? 0 : longest / 100;
+    int decimals = figure_decimals(longest);
+    size_t count = 0;
+    struct grid g;
+    for (size_t i = 0; i < r->spread_count; i++)
+        if (r->spreads[i].max_s - r->spreads[i].mean_s > least_s)
+            list[count++] = &r->spreads[i];
+    size_t most = min_u64(count, o->top ? o->top : o->all ? count : REPORT_TOP);
+    if (!count) {
+        str_puts(out, "\nThe ranks share all work evenly.\n");
+        return;
+    }
+    qsort(list, count, sizeof *list, compare_spreads);
+    grid_init(&g, spread_columns, ARRAY_LEN(spread_columns), o, a);
+    for (size_t i = 0; i < most; i++) {
+        const struct prof_object *x = &r->objects[list[i]->object];
+        const char *const cells[ARRAY_LEN(spread_columns)] = {
+            figure_real(a, list[i]->min_s, decimals),
+            figure_real(a, list[i]->mean_s, decimals),
+            figure_real(a, list[i]->max_s, decimals),
+            figure_real(a, list[i]->imbalance, 2),
+            arena_printf(a, "%u", list[i]->rank_most),
+            x->is_wait ? "waits" : prof_kind_name[x->kind],
+            cell_safe(a, x->function ? name_brief(a, name_plain(a, x->function)) : "?"),
+            cell_safe(a, place_of(x, a)),
+        };
+        grid_row(&g, cells, x->is_wait);
+    }
+    str_puts(out, "\nWhat ranks share unevenly:\n");
+    grid_put(&g, out);
+}
+
+void ranks_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
+    struct grid g;
+    double longest = 0;
+    if (!r->rank_row_count) {
+        str_puts(out, "There are no ranks in this profile: mtool merge makes one of the profiles of a parallel job.\n");
+        return;
+    }
+    for (size_t i = 0; i < r->rank_row_count; i++)
+        longest = fmax(longest, r->ranks[i].wall_s);
+    int decimals = figure_decimals(longest);
+    grid_init(&g, rank_columns, ARRAY_LEN(rank_columns), o, a);
+    for (size_t i = 0; i < r->rank_row_count; i++)
+        put_rank(&g, &r->ranks[i], decimals, a);
+    grid_put(&g, out);
+    if (r->spread_count)
+        put_spreads(r, o, longest, a, out);
+}
+
+static void put_rank_json(struct json *j, const struct prof_rank *k)
+{
+    json_object(j, NULL);
+    json_u64(j, "rank", k->rank);
+    json_str(j, "profile", k->profile);
+    json_i64(j, "exit", k->exit_status);
+    json_real(j, "wall_s", k->wall_s);
+    json_real(j, "user_s", k->user_s);
+    json_real(j, "system_s", k->system_s);
+    json_real(j, "predicted_user_s", k->predicted_user_s);
+    json_real(j, "compute_s", k->compute_s);
+    json_real(j, "memory_s", k->memory_s);
+    json_real(j, "sync_s", k->sync_s);
+    json_u64(j, "instructions", k->instructions);
+    json_u64(j, "memory_ops", k->memory_ops);
+    json_object_end(j);
+}
+
+static void put_share_json(struct json *j, const struct prof_rank_object *s)
+{
+    json_object(j, NULL);
+    json_u64(j, "rank", s->rank);
+    json_u64(j, "object", s->object);
+    json_u64(j, "instructions", s->instructions);
+    json_u64(j, "memory_ops", s->memory_ops);
+    json_real(j, "ideal_s", s->ideal_s);
+    json_real(j, "actual_s", s->actual_s);
+    json_real(j, "memory_s", s->memory_s);
+    json_u64(j, "samples", s->samples);
+    json_object_end(j);
+}
+
+static void put_spread_json(struct json *j, const struct prof_spread *s)
+{
+    json_object(j, NULL);
+    json_u64(j, "object", s->object);
+    json_u64(j, "ranks", s->ranks);
+    json_real(j, "min_s", s->min_s);
+    json_real(j, "mean_s", s->mean_s);
+    json_real(j, "max_s", s->max_s);
+    json_real(j, "imbalance", s->imbalance);
+    json_u64(j, "rank_most", s->rank_most);
+    json_object_end(j);
+}
+
+void ranks_put_json(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "ranks");
+    for (size_t i = 0; i < r->rank_row_count; i++)
+        put_rank_json(j, &r->ranks[i]);
+    json_array_end(j);
+    json_array(j, "rank_objects");
+    for (size_t i = 0; i < r->rank_object_count; i++)
+        put_share_json(j, &r->rank_objects[i]);
+    json_array_end(j);
+    json_array(j, "rank_spread");
+    for (size_t i = 0; i < r->spread_count; i++)
+        put_spread_json(j, &r->spreads[i]);
+    json_array_end(j);
+}
