@@ -139,6 +139,8 @@ void diag_debug(int level, const char *fmt, ...) __attribute__((format(printf, 2
 /* Progress: one line on stderr, rewritten in place; only if stderr is a terminal and the phase lasts over a second.
  * `done`/`total` in any unit, total 0 if unknown. diag_progress_end clears the line. */
 void diag_progress(const char *phase, uint64_t done, uint64_t total);
+/* The same with what is at work now, which may change. */
+void diag_progress_of(const char *phase, const char *what, uint64_t done, uint64_t total);
 void diag_progress_end(void);
 double time_now_s(void);    /* CLOCK_MONOTONIC */
 uint64_t time_now_ns(void); /* the same clock */

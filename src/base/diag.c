@@ -108,7 +108,9 @@ void diag_debug(int level, const char *fmt, ...)
     va_end(ap);
 }
 
-void diag_progress(const char *phase, uint64_t done, uint64_t total)
+void diag_progress(const char *phase, uint64_t done, uint64_t total) { diag_progress_of(phase, NULL, done, total); }
+
+void diag_progress_of(const char *phase, const char *what, uint64_t done, uint64_t total)
 {
     if (diag_quiet || !isatty(2))
         return;
@@ -120,10 +122,14 @@ void diag_progress(const char *phase, uint64_t done, uint64_t total)
     if (now - progress_start_s < 1.0 || now - progress_last_s < 0.1)
         return;
     progress_last_s = now;
-    char text[200];
-    int n = total ? snprintf(text, sizeof text, "\r\033[Kmtool: %.100s %3.0f %%  %.0f s", phase,
-                             100.0 * (double)done / (double)total, now - progress_start_s)
-                  : snprintf(text, sizeof text, "\r\033[Kmtool: %.100s %.0f s", phase, now - progress_start_s);
+    char text[200], share[16] = "", name[32] = "";
+    if (total)
+        snprintf(share, sizeof share, " %3.0f %% ", 100.0 * (double)done / (double)total);
+    if (what)
+        snprintf(name, sizeof name, ": %.28s", what);
+    for (char *c = name; *c; c++)
+        *c = (uint8_t)*c < 0x20 || *c == 0x7f ? '?' : *c;
+    int n = snprintf(text, sizeof text, "\r\033[Kmtool: %.100s%s%s %.0f s", phase, name, share, now - progress_start_s);
     progress_shown = true;
     if (write(2, text, (size_t)n) < 0)
         return;

@@ -22,7 +22,7 @@ enum { WINDOW_STEPS = 25000, STEPS_LEAST = 100000, STEPS_MOST = 400000, STEPS_A_
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
-    size_t n;
+    size_t n, planned;
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
@@ -46,9 +46,17 @@ static double mean(const double *x, size_t n)
     return n ? sum / (double)n : 0;
 }
 
+static const char *run_text(struct profile *p, const struct times *t)
+{
+    struct arena *a = p->result->arena;
+    size_t number = t->n + 1;
+    return number > t->planned ? arena_printf(a, "measuring, run %zu", number)
+                               : arena_printf(a, "measuring, run %zu of %zu", number, t->planned);
+}
+
 static int run_plain(struct profile *p, const struct machine *m, struct times *t)
 {
-    struct launch_options opt = {.how = LAUNCH_PLAIN};
+    struct launch_options opt = {.how = LAUNCH_PLAIN, .progress = run_text(p, t)};
     struct launch_result *run = NULL;
     int rc = profile_run(p, &opt, false, &run);
     if (rc)
@@ -107,6 +115,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;
     if (plain > PLAIN_MOST)
         plain = PLAIN_MOST;
+    t->planned = plain;
     if ((rc = profile_copies(p)))
         return rc;
     while (t->n < (plain + 1) / 2)

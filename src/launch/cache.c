@@ -133,6 +133,15 @@ static size_t running_of(const struct job *jobs, size_t n, uint64_t *done_bytes)
     return running;
 }
 
+/* The largest, since they begin in order of size. */
+static const char *name_of_running(const struct launch_program *p, const struct job *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jobs[i].pid)
+            return file_base_name(p->modules[jobs[i].module].path);
+    return NULL;
+}
+
 static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const struct rewrite_options *opt)
 {
     cpu_set_t cpus;
@@ -142,7 +151,7 @@ static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const
         all_bytes += jobs[i].size_bytes;
     for (;;) {
         size_t running = running_of(jobs, started, &done_bytes);
-        diag_progress("rewriting the program and its libraries", done_bytes, all_bytes);
+        diag_progress_of("rewriting", name_of_running(p, jobs, started), done_bytes, all_bytes);
         if (started < n && running < most) {
             jobs[started].opt = lesson_taken(p, jobs[started].module, opt);
             if (!start_job(&jobs[started], p->modules[jobs[started].module].path)) {

@@ -249,6 +249,7 @@ struct launch_options {
     double window_interval_s;   /* mean processor time between them */
     launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
+    const char *progress;       /* what that is, NULL: as for every run of its kind */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
 };

@@ -23,13 +23,19 @@ static const char *const how_text[] = {
     [LAUNCH_BURSTS] = "taking windows of the program",
 };
 
+/* What a terminal is told meanwhile; NULL: nothing, it is the program's. */
+static const char *progress_of(const struct launch_options *opt)
+{
+    return !opt->mute ? NULL : opt->progress ? opt->progress : how_text[opt->how];
+}
+
 static struct start start_original(struct launch_program *p, const struct launch_options *opt)
 {
     return (struct start){.p = p,
                           .path = p->exec_path,
                           .argv = p->argv,
                           .watch = WATCH_NOTHING,
-                          .mute = opt->mute ? how_text[opt->how] : NULL};
+                          .mute = progress_of(opt)};
 }
 
 static int run_plain(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
@@ -130,10 +136,10 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         rc = run_sampled(p, opt, r);
         break;
     case LAUNCH_WINDOWS:
-        rc = windows_run(p, opt, opt->mute ? how_text[opt->how] : NULL, r);
+        rc = windows_run(p, opt, progress_of(opt), r);
         break;
     case LAUNCH_BURSTS:
-        rc = bursts_run(p, opt, opt->mute ? how_text[opt->how] : NULL, r);
+        rc = bursts_run(p, opt, progress_of(opt), r);
         break;
     }
     p->made_threads |= rc == 0 && r->threads_seen;
