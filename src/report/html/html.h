@@ -61,6 +61,7 @@ void html_details(struct html_page *p);                /* detail.c: a section fo
 void html_steps(struct html_page *p, size_t row, size_t count); /* PREV and NEXT of section `row` */
 void html_facts(struct html_page *p, const struct facts *f);
 void html_tree(struct html_page *p);                   /* tree.c */
+void html_threads(struct html_page *p);                /* threads.c: nothing if there is one */
 void html_glossary(struct html_page *p);
 void html_rest(struct html_page *p);                   /* rest.c: warnings, what was not counted, modules, glossary */
 /* source.c: the lines around an object, its own marked; false: there are none. row: that of its section */

@@ -267,6 +267,8 @@ static void test_figures(void **state)
                                         "<tr class=\"in\"><th scope=\"row\">1183</th>", /* of the procedure, whose loop it is */
                                         "&#60;i&#62;sin\\x1b <small>libm.so.6</small></th><td class=\"n\">10</td><td class=\"n\">400</td>",
                                         "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
+                                        "aria-label=\"computed 0.500 s, memory 0.300 s, uncounted and kernel 0.070 s, waited for threads 0.430 s, asleep, or without",
+                                        "<td class=\"n strong\">0.430</td><td class=\"n\">0</td><td class=\"\">pthread_mutex_lock</td><td class=\"\">gather gather.c:8-20</td>",
                                         "aria-label=\"ideal 0.210 s, branches ? s, memory 0.340 s (0.310..0.370)\""};
     char *page = page_named("typical");
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)

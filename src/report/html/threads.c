@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What each thread did with its time, a bar each, and where threads waited for each other. Left out of the page of a
+ * program that has one thread. */
+#include <math.h>
+
+#include "report/html/html.h"
+
+enum { THREADS_MOST = 100, WAITS_MOST = 50 };
+
+struct part {
+    const char *class, *word;
+    double s;
+};
+enum { PARTS = 5 };
+
+static void parts_of(const struct prof_thread *t, struct part out[PARTS])
+{
+    const struct part parts[PARTS] = {
+        {"i", "computed", t->compute_s},
+        {"m", "memory", t->memory_s},
+        {"b", "uncounted and kernel", tour_part(t->uncounted_s) + tour_part(t->system_s)},
+        {"s", "waited for threads", tour_part(t->spin_s) + tour_part(t->blocked_s)},
+        {"r", "asleep, or without a processor", tour_part(t->asleep_s) + tour_part(t->ready_s)},
+    };
+    memcpy(out, parts, sizeof parts);
+}
+
+static void put_bar(struct html_page *p, const struct part parts[PARTS], double most)
+{
+    const double scale = 1000;
+    double at = 0;
+    struct strbuf label = {0};
+    for (unsigned i = 0; i < PARTS; i++)
+        str_printf(&label, "%s%s %s s", i ? ", " : "", parts[i].word, tour_seconds(&p->tour, parts[i].s));
+    html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
+    html_attribute(p, "aria-label", label.data);
+    html_puts(p, ">");
+    for (unsigned i = 0; i < PARTS && most > 0; i++) {
+        double width = scale * tour_part(parts[i].s) / most;
+        if (width > 0)
+            str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", parts[i].class, at, width);
+        at += width;
+    }
+    html_puts(p, "</svg>");
+    str_free(&label);
+}
+
+static void put_legend(struct html_page *p)
+{
+    static const struct prof_thread none;
+    struct part parts[PARTS];
+    parts_of(&none, parts);
+    html_puts(p, "<p class=\"legend\">");
+    for (unsigned i = 0; i < PARTS; i++)
+        str_printf(p->out, "<span class=\"key %s\"></span>%s ", parts[i].class, parts[i].word);
+    html_puts(p, "</p>\n");
+}
+
+static void put_cell(struct html_page *p, const char *class, const char *text)
+{
+    str_printf(p->out, "<td class=\"%s\">", class);
+    html_text(p, text);
+    html_puts(p, "</td>");
+}
+
+static void put_thread(struct html_page *p, size_t i, double most)
+{
+    const struct prof_thread *t = &p->r->thread[i];
+    struct part parts[PARTS];
+    parts_of(t, parts);
+    str_printf(p->out, "<tr><th scope=\"row\">%zu</th><td class=\"barcell\">", i);
+    put_bar(p, parts, most);
+    html_puts(p, "</td>");
+    put_cell(p, "n strong", tour_seconds(&p->tour, t->wall_s));
+    for (unsigned k = 0; k < PARTS; k++)
+        put_cell(p, "n wide", tour_seconds(&p->tour, parts[k].s));
+    html_puts(p, "</tr>\n");
+}
+
+static void put_table(struct html_page *p)
+{
+    struct part parts[PARTS];
+    double most = 0;
+    parts_of(&p->r->thread[0], parts);
+    for (size_t i = 0; i < p->r->thread_count; i++)
+        most = fmax(most, p->r->thread[i].wall_s);
+    put_legend(p);
+    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr><th scope=\"col\">thread</th>"
+                 "<th scope=\"col\" class=\"barcell\">time</th><th scope=\"col\" class=\"n\">lived&#160;s</th>");
+    for (unsigned k = 0; k < PARTS; k++)
+        str_printf(p->out, "<th scope=\"col\" class=\"n wide\">%s&#160;s</th>", parts[k].word);
+    html_puts(p, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < p->r->thread_count && i < THREADS_MOST; i++)
+        put_thread(p, i, most);
+    html_puts(p, "</tbody></table>\n");
+    if (p->r->thread_count > THREADS_MOST)
+        str_printf(p->out, "<p>%zu more: <code>mtool report --by thread --all</code> lists them.</p>\n", p->r->thread_count - THREADS_MOST);
+}
+
+static void put_wait(struct html_page *p, const struct prof_wait *w)
+{
+    const struct prof_object *by = tour_object(&p->tour, w->object), in = {.function = w->into};
+    html_puts(p, "<tr>");
+    put_cell(p, "n strong", tour_seconds(&p->tour, w->spin_s + w->blocked_s));
+    put_cell(p, "n", arena_printf(p->a, "%u", w->thread));
+    put_cell(p, "", w->into ? tour_name(&p->tour, &in) : "its own loop");
+    put_cell(p, "", by ? arena_printf(p->a, "%s %s", tour_name(&p->tour, by), tour_place(&p->tour, by)) : "");
+    html_puts(p, "</tr>\n");
+}
+
+static void put_waits(struct html_page *p)
+{
+    if (!p->r->wait_count)
+        return;
+    html_puts(p, "<h3>Waits for other threads</h3>\n<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of waits\"><table><thead><tr>"
+                 "<th scope=\"col\" class=\"n\">waited&#160;s</th><th scope=\"col\" class=\"n\">thread</th><th scope=\"col\">in</th>"
+                 "<th scope=\"col\">asked for by</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < p->r->wait_count && i < WAITS_MOST; i++)
+        put_wait(p, &p->r->waits[i]);
+    html_puts(p, "</tbody></table></div>\n");
+    if (p->r->wait_count > WAITS_MOST)
+        str_printf(p->out, "<p>%zu more: <code>mtool report --by thread --all</code> lists them.</p>\n", p->r->wait_count - WAITS_MOST);
+}
+
+void html_threads(struct html_page *p)
+{
+    if (p->r->thread_count < 2)
+        return;
+    html_puts(p, "<section id=\"threads\" aria-labelledby=\"h-threads\"><h2 id=\"h-threads\">Threads</h2>\n"
+                 "<p class=\"hint\">From the sampled run; the parts of each add up to the time that it lived.</p>\n");
+    put_table(p);
+    put_waits(p);
+    html_puts(p, "</section>\n");
+}
