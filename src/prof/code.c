@@ -7,6 +7,7 @@
 #include "prof/walks.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { OBJECTS_MOST = 100, OBJECT_INSNS_MOST = 400, INSNS_MOST = 10000, CALLEES_MOST = 10 };
@@ -121,12 +122,22 @@ static const char *text_of(struct code *c, const uint8_t *bytes, const struct x8
                          : arena_printf(c->j->r->arena, "%s <%s>", text, name_of_block(c->j, to));
 }
 
+static void take_ideal(struct code *c, const struct piece *p, uint32_t n, struct prof_insn *row)
+{
+    struct bound_sums sums = {.by = {0}};
+    struct join *j = c->j;
+    double part = j->walks && j->cycles ? walks_add_bound_of(j->walks, p->block, n, &sums) : NAN;
+    row->ideal_s = j->cycles ? part * (double)p->count * (double)j->cycles[p->block] / j->core_hz : NAN;
+    row->bound_by = part > 0 ? walks_bound_name(j->walks, &sums, j->r->arena) : NULL;
+}
+
 /* A cfg out of the cache holds no instructions: they are decoded again. */
 static void put_piece(struct code *c, const struct piece *p)
 {
     const struct cfg_block *b = walk_block(c->j, p->block);
     const uint8_t *bytes = image_at(walk_module(c->j, p->block)->img, b->addr, b->size);
     struct x86_insn insn;
+    uint32_t n = 0;
     for (uint32_t off = 0; bytes && off < b->size; off += insn.len) {
         if (!x86_decode(bytes + off, b->size - off, b->addr + off, &insn))
             return;
@@ -137,6 +148,7 @@ static void put_piece(struct code *c, const struct piece *p)
                                 .memory_ops = insn.loads + insn.stores,
                                 .count = p->count};
         map_get(&c->samples, insn.addr, &row.samples);
+        take_ideal(c, p, n++, &row);
         VEC_PUSH(&c->insns, row);
     }
 }

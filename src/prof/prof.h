@@ -114,6 +114,8 @@ struct prof_insn { /* an executed instruction of an object that matters; by modu
     const char *text;    /* Intel syntax; of a call with the function in <> */
     uint32_t memory_ops; /* loads and stores of one execution */
     uint64_t count, samples;
+    double ideal_s;       /* its part of the object's; NAN unknown */
+    const char *bound_by; /* what it waits for in that time, as of an object; NULL unknown, or nothing */
 };
 
 struct prof_call { /* calls from an object's own code to one function; by object, most memory operations first */

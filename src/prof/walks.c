@@ -609,18 +609,33 @@ void walks_free(struct walks *w)
     free(w);
 }
 
+static double cycles_of(const struct sim_cost *c) { return c->count ? c->cycles / (double)c->count : 0; }
+
+static void add_bound(const struct walks *w, uint32_t block, const struct sim_cost *c, struct bound_sums *to)
+{
+    double times = c->count ? (double)w->j->counts[block] / (double)c->count : 0;
+    for (int b = 0; b < SIM_BOUND_COUNT; b++)
+        to->by[b] += times * (double)c->bound[b];
+    if (c->unit < MACHINE_PORT_MAX)
+        to->by_port[c->unit] += times * (double)c->unit_cycles;
+}
+
 void walks_add_bound(const struct walks *w, uint32_t block, struct bound_sums *to)
 {
-    if (!w->first[block])
-        return;
+    for (uint32_t i = 0; w->first[block] && i < walk_block(w->j, block)->insn_count; i++)
+        add_bound(w, block, sim_core_costs(w->core) + w->first[block] + i, to);
+}
+
+double walks_add_bound_of(const struct walks *w, uint32_t block, uint32_t n, struct bound_sums *to)
+{
+    double all = 0;
     const struct sim_cost *c = sim_core_costs(w->core) + w->first[block];
-    for (uint32_t i = 0; i < walk_block(w->j, block)->insn_count; i++) {
-        double times = c[i].count ? (double)w->j->counts[block] / (double)c[i].count : 0;
-        for (int b = 0; b < SIM_BOUND_COUNT; b++)
-            to->by[b] += times * (double)c[i].bound[b];
-        if (c[i].unit < MACHINE_PORT_MAX)
-            to->by_port[c[i].unit] += times * (double)c[i].unit_cycles;
-    }
+    for (uint32_t i = 0; w->first[block] && i < walk_block(w->j, block)->insn_count; i++)
+        all += cycles_of(&c[i]);
+    if (!(all > 0) || n >= walk_block(w->j, block)->insn_count)
+        return NAN;
+    add_bound(w, block, &c[n], to);
+    return cycles_of(&c[n]) / all;
 }
 
 /* Ports of one unit are one name. */

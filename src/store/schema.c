@@ -208,6 +208,8 @@ static const struct store_column insn_columns[] = {
     COLUMN(U32, "memory_ops", memory_ops, "in one execution"),
     COLUMN(U64, "count", count, "executions, exact"),
     COLUMN(U64, "samples", samples, "on the instruction that waits, often the one after"),
+    COLUMN(REAL, "ideal_s", ideal_s, "its part of the object's ideal time"),
+    COLUMN(TEXT, "bound_by", bound_by, "what it waits for in that time: see object.bound_by"),
 };
 #undef ROW
 

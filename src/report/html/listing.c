@@ -3,6 +3,21 @@
  * sampled. Shown at once where there is no source, else on demand. */
 #include "report/html/html.h"
 
+#include <math.h>
+
+/* Its part of the object's ideal time, and what it waits for then: of a chain these are the instructions. */
+static void put_ideal(struct html_page *p, const struct prof_object *o, const struct prof_insn *insn)
+{
+    double part = insn->object == o->id ? insn->ideal_s / o->ideal_s.value : NAN;
+    html_puts(p, "<td class=\"n wide\">");
+    if (part >= 0.005) {
+        html_text(p, figure_percent(p->a, part));
+        html_puts(p, " ");
+        html_text(p, insn->bound_by ? insn->bound_by : "");
+    }
+    html_puts(p, "</td>");
+}
+
 static void put_insn(struct html_page *p, const struct listing *l, size_t i)
 {
     static const char *const rows[] = {
@@ -14,7 +29,9 @@ static void put_insn(struct html_page *p, const struct listing *l, size_t i)
     html_heat(p, insn->samples, p->r->samples);
     str_printf(p->out, "<td class=\"n wide\">%s</td><td class=\"n wide\">", figure_count(p->a, insn->count));
     bool has_memory_ops = insn->memory_ops && insn->count < PROF_UNKNOWN / insn->memory_ops;
-    str_printf(p->out, "%s</td><td><code>", has_memory_ops ? figure_count(p->a, insn->count * insn->memory_ops) : "");
+    str_printf(p->out, "%s</td>", has_memory_ops ? figure_count(p->a, insn->count * insn->memory_ops) : "");
+    put_ideal(p, l->object, insn);
+    html_puts(p, "<td><code>");
     html_text(p, insn->text ? insn->text : "?");
     html_puts(p, "</code></td></tr>\n");
 }
@@ -25,12 +42,13 @@ static void put_table(struct html_page *p, size_t row, const struct listing *l)
     str_printf(p->out, "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-label=\"instructions of bottleneck %zu\">", row + 1);
     html_puts(p, "<table><thead><tr><th scope=\"col\">address</th><th scope=\"col\" class=\"n\">samples</th>"
                  "<th scope=\"col\" class=\"n wide\">executed</th><th scope=\"col\" class=\"n wide\">memory ops</th>"
+                 "<th scope=\"col\" class=\"n wide\">ideal, waits for</th>"
                  "<th scope=\"col\">instruction</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < l->count && shown < HTML_INSNS; i++) {
         if (l->count > HTML_INSNS_AROUND && listing_belongs(&p->tour, l, l->insns[i]) == EXCERPT_OUTSIDE)
             continue;
         if (shown++ && listing_has_gap(l, i))
-            html_puts(p, "<tr class=\"gap\"><td></td><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td>&#8230;</td></tr>\n");
+            html_puts(p, "<tr class=\"gap\"><td></td><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td class=\"wide\"></td><td>&#8230;</td></tr>\n");
         put_insn(p, l, i);
     }
     html_puts(p, "</tbody></table></div>\n");

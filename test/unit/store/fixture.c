@@ -124,12 +124,12 @@ static void set_lines(struct prof_result *r)
 /* Of the worst object and of its procedure, and of one of "nasty"; the last ones are of no object. */
 static void set_code(struct prof_result *r)
 {
-    static struct prof_insn insns[] = {{2, 0x1170, "xor eax, eax", 0, 10, 0},
-                                       {0, 0x1180, "movsxd rax, dword ptr [rsi]", 1, 10000000, 3},
-                                       {0, 0x1183, "addsd xmm0, [rdi+rax*8]", 1, 10000000, 500},
-                                       {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN},
-                                       {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1},
-                                       {77, 0x9999, NULL, 0, 1, 0}};
+    static struct prof_insn insns[] = {{2, 0x1170, "xor eax, eax", 0, 10, 0, NAN, NULL},
+                                       {0, 0x1180, "movsxd rax, dword ptr [rsi]", 1, 10000000, 3, 0, NULL},
+                                       {0, 0x1183, "addsd xmm0, [rdi+rax*8]", 1, 10000000, 500, 0.105, "chain"},
+                                       {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN, NAN, "unit <b>"},
+                                       {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1, 0, NULL},
+                                       {77, 0x9999, NULL, 0, 1, 0, 0, NULL}};
     static struct prof_call calls[] = {{0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, 400},
                                        {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, PROF_UNKNOWN},
                                        {78, NULL, NULL, 0, 1, 0}};
@@ -569,6 +569,8 @@ static const char *insn_difference(const struct prof_insn *a, const struct prof_
     SAME(memory_ops);
     SAME(count);
     SAME(samples);
+    REAL(ideal_s);
+    TEXT(bound_by);
     return NULL;
 }
 

@@ -101,7 +101,7 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_result), 640);
     assert_int_equal(sizeof(struct prof_thread), 104);
     assert_int_equal(sizeof(struct prof_thread_object), 48);
-    assert_int_equal(sizeof(struct prof_insn), 48);
+    assert_int_equal(sizeof(struct prof_insn), 64);
     assert_int_equal(sizeof(struct prof_call), 48);
     assert_int_equal(sizeof(struct prof_wait), 32);
     assert_int_equal(sizeof(struct prof_rank), 96);
