@@ -160,7 +160,16 @@ struct waits_sense {
 struct waits *waits_open(struct join *j);
 const struct waits_sense *waits_sense_of(struct waits *w, uint32_t frame);
 const char *waits_name(struct waits *w, const struct waits_sense *s); /* of the function that was called, or its file; NULL: none */
+enum waits_library { WAITS_NONE, WAITS_SYSTEM, WAITS_PARALLEL, WAITS_MESSAGES }; /* runtimes.def */
+enum waits_library waits_library_of(struct waits *w, uint32_t frame);
+bool waits_is_waiting(struct waits *w, const struct prof_input_doing *d); /* for another thread, with or without a processor */
 bool waits_is_wait_loop(struct waits *w, const struct join_module *m, uint32_t loop);
+
+/* ---- regions.c ---- */
+struct regions_weight { /* of one thread: seconds that one sample stands for */
+    double cpu_s, blocked_s;
+};
+void regions_build(struct join *j, struct waits *waits, const struct regions_weight *weights);
 
 /* ---- threads.c ---- */
 void threads_build(struct join *j); /* needs the objects */

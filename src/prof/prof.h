@@ -150,6 +150,22 @@ struct prof_thread { /* of the program's first process, in the sampled run; the 
     double ready_s;         /* wanted a processor and had none */
     uint64_t samples;       /* of its user time */
 };
+struct prof_region { /* code that threads execute together, with all that it calls; the first of them by wait_s */
+    uint32_t id;          /* its index in regions */
+    const char *function; /* a run-time library calls it, or a thread begins with it; NULL: what is outside of all regions */
+    const char *module, *file;
+    uint64_t address;
+    uint32_t line_first, line_last; /* 0 unknown */
+    uint32_t object;                /* the procedure, ID_NONE */
+    uint32_t threads, thread_most;  /* that worked there; the one that did most */
+    double work_s, mean_s, max_s;   /* processor time without waiting: of all, of a thread */
+    double imbalance;               /* max_s / mean_s */
+    double wait_s;                  /* of all: waited in it, or for others that worked there */
+};
+struct prof_region_thread {
+    uint32_t region, thread;
+    double work_s, wait_s;
+};
 struct prof_rank { /* one process of a parallel job, in a merged profile */
     uint32_t rank;
     const char *profile; /* its own */
@@ -254,6 +270,10 @@ struct prof_result {
     size_t thread_object_count;
     struct prof_wait *waits; /* the longest first */
     size_t wait_count;
+    struct prof_region *regions; /* none: the program has none, or chains of calls are not known */
+    size_t region_count;
+    struct prof_region_thread *region_threads; /* by region, then thread */
+    size_t region_thread_count;
     struct prof_rank *ranks; /* of a merged profile, in order of rank */
     size_t rank_row_count;
     struct prof_rank_object *rank_objects; /* by object, then rank */

@@ -10,14 +10,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct share { /* of one thread: seconds that one sample stands for */
-    double cpu_s, blocked_s;
-    uint64_t samples[PROF_DOING_COUNT];
-};
-
 struct build {
     struct join *j;
-    struct share *shares; /* [thread] */
+    struct regions_weight *shares; /* [thread] */
+    uint64_t (*samples)[PROF_DOING_COUNT]; /* [thread] */
     struct map by_pair;   /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
     struct waits *waits;
@@ -25,26 +21,20 @@ struct build {
     VEC(struct prof_wait) wait;
 };
 
-/* System calls in which a thread waits for another. */
-static bool is_futex(int32_t number)
-{
-    enum { FUTEX = 202, FUTEX_WAITV = 449, FUTEX_WAIT = 455 };
-    return number == FUTEX || number == FUTEX_WAITV || number == FUTEX_WAIT;
-}
-
 static void measure_shares(struct build *b)
 {
     const struct prof_input *in = b->j->in;
     for (size_t i = 0; i < in->doing_count; i++)
-        b->shares[in->doing[i].thread].samples[in->doing[i].doing] += in->doing[i].count;
+        b->samples[in->doing[i].thread][in->doing[i].doing] += in->doing[i].count;
     for (size_t t = 0; t < in->thread_count; t++) {
         const struct prof_input_thread *x = &in->threads[t];
-        struct share *s = &b->shares[t];
-        uint64_t seen = s->samples[PROF_RUNS] + s->samples[PROF_IN_KERNEL];
+        struct regions_weight *s = &b->shares[t];
+        const uint64_t *samples = b->samples[t];
+        uint64_t seen = samples[PROF_RUNS] + samples[PROF_IN_KERNEL];
         s->cpu_s = seen ? x->cpu_s / (double)seen : 0;
         if (in->samples_user_only)
             s->cpu_s = fmin(s->cpu_s, in->sample_period_s);
-        s->blocked_s = s->samples[PROF_BLOCKED] ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)s->samples[PROF_BLOCKED] : 0;
+        s->blocked_s = samples[PROF_BLOCKED] ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)samples[PROF_BLOCKED] : 0;
     }
 }
 
@@ -127,8 +117,8 @@ static void add_doing(struct build *b, const struct prof_input_doing *d)
 {
     struct prof_thread *t = &b->j->r->thread[d->thread];
     double cpu_s = b->shares[d->thread].cpu_s * (double)d->count, blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
-    bool waits = waits_sense_of(b->waits, d->stack)->is_wait;
-    if (d->doing == PROF_BLOCKED && (waits || is_futex(d->syscall)))
+    bool waits = waits_is_waiting(b->waits, d);
+    if (d->doing == PROF_BLOCKED && waits)
         add_wait(b, d, 0, blocked_s);
     else if (d->doing == PROF_BLOCKED)
         t->asleep_s += blocked_s;
@@ -144,12 +134,13 @@ static void add_doing(struct build *b, const struct prof_input_doing *d)
 static void add_rest(const struct build *b, size_t thread)
 {
     const struct prof_input_thread *x = &b->j->in->threads[thread];
-    const struct share *s = &b->shares[thread];
+    const struct regions_weight *s = &b->shares[thread];
+    const uint64_t *samples = b->samples[thread];
     struct prof_thread *t = &b->j->r->thread[thread];
-    uint64_t seen = s->samples[PROF_RUNS] + s->samples[PROF_IN_KERNEL];
+    uint64_t seen = samples[PROF_RUNS] + samples[PROF_IN_KERNEL];
     double unseen = fmax(x->cpu_s - s->cpu_s * (double)seen, 0);
     *(b->j->in->samples_user_only ? &t->system_s : &t->uncounted_s) += unseen;
-    if (!s->samples[PROF_BLOCKED])
+    if (!samples[PROF_BLOCKED])
         t->asleep_s += fmax(x->wall_s - x->cpu_s - x->ready_s, 0);
 }
 
@@ -229,7 +220,8 @@ static void mark_wait_loops(struct build *b)
 void threads_build(struct join *j)
 {
     const struct prof_input *in = j->in;
-    struct build b = {.j = j, .waits = waits_open(j), .shares = ARENA_ARRAY(j->scratch, struct share, in->thread_count + 1)};
+    struct build b = {.j = j, .waits = waits_open(j), .shares = ARENA_ARRAY(j->scratch, struct regions_weight, in->thread_count + 1),
+                      .samples = arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[PROF_DOING_COUNT]))};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;
     measure_shares(&b);
@@ -242,6 +234,7 @@ void threads_build(struct join *j)
     keep_pairs(&b);
     keep_waits(&b);
     mark_wait_loops(&b);
+    regions_build(j, b.waits, b.shares);
     map_fini(&b.by_wait);
     VEC_FREE(&b.wait);
     map_fini(&b.by_pair);

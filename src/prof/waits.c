@@ -8,22 +8,20 @@
 
 #include <fnmatch.h>
 
-enum runtime { RUNTIME_NONE, RUNTIME_SYSTEM, RUNTIME_PARALLEL, RUNTIME_MESSAGES };
-
-static enum runtime runtime_of_path(const char *path)
+static enum waits_library library_of_path(const char *path)
 {
     static const struct {
         const char *file;
-        enum runtime kind;
+        enum waits_library kind;
     } known[] = {
-#define RUNTIME(file, kind) {file, RUNTIME_##kind},
+#define RUNTIME(file, kind) {file, WAITS_##kind},
 #include "prof/runtimes.def"
 #undef RUNTIME
     };
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (fnmatch(known[i].file, file_base_name(path), 0) == 0)
             return known[i].kind;
-    return RUNTIME_NONE;
+    return WAITS_NONE;
 }
 
 static bool is_name_of_wait(const char *name)
@@ -41,7 +39,7 @@ static bool is_name_of_wait(const char *name)
 
 struct waits {
     struct join *j;
-    uint8_t *runtime;  /* [module] */
+    uint8_t *library;  /* [module] */
     uint8_t *loop;     /* [loop of all modules]: 1 no, 2 yes, 0 not asked */
     uint8_t *named;    /* [function of all modules]: likewise, whether its name is one of a wait */
     struct waits_sense *sense; /* [frame] */
@@ -52,13 +50,13 @@ struct waits *waits_open(struct join *j)
 {
     struct waits *w = ARENA_NEW(j->scratch, struct waits);
     w->j = j;
-    w->runtime = ARENA_ARRAY(j->scratch, uint8_t, j->module_count + 1);
+    w->library = ARENA_ARRAY(j->scratch, uint8_t, j->module_count + 1);
     w->loop = ARENA_ARRAY(j->scratch, uint8_t, j->loop_count + 1);
     w->named = ARENA_ARRAY(j->scratch, uint8_t, j->func_count + 1);
     w->sense = ARENA_ARRAY(j->scratch, struct waits_sense, j->in->frame_count + 1);
     w->is_known = ARENA_ARRAY(j->scratch, bool, j->in->frame_count + 1);
     for (uint32_t i = 0; i < j->module_count; i++)
-        w->runtime[i] = (uint8_t)runtime_of_path(j->modules[i].path);
+        w->library[i] = (uint8_t)library_of_path(j->modules[i].path);
     return w;
 }
 
@@ -68,10 +66,10 @@ static struct join_module *module_of(struct waits *w, uint32_t frame)
     return module < w->j->module_count ? &w->j->modules[module] : NULL;
 }
 
-static enum runtime runtime_of(struct waits *w, uint32_t frame)
+enum waits_library waits_library_of(struct waits *w, uint32_t frame)
 {
     uint32_t module = w->j->in->frames[frame].module;
-    return module < w->j->module_count ? (enum runtime)w->runtime[module] : RUNTIME_NONE;
+    return module < w->j->module_count ? (enum waits_library)w->library[module] : WAITS_NONE;
 }
 
 bool waits_is_wait_loop(struct waits *w, const struct join_module *m, uint32_t loop)
@@ -121,13 +119,13 @@ static struct waits_sense make_sense(struct waits *w, uint32_t frame)
     struct waits_sense s = {.caller = ID_NONE, .into = ID_NONE, .is_wait = is_in_wait_loop(w, frame)};
     uint32_t last = ID_NONE;
     for (uint32_t f = frame; f != ID_NONE; f = frames[f].parent) {
-        enum runtime kind = runtime_of(w, f);
-        bool is_named = kind < RUNTIME_PARALLEL && is_named_wait(w, f);
-        if (kind == RUNTIME_NONE && !is_named) {
+        enum waits_library kind = waits_library_of(w, f);
+        bool is_named = kind < WAITS_PARALLEL && is_named_wait(w, f);
+        if (kind == WAITS_NONE && !is_named) {
             s.caller = frames[f].module == ID_NONE ? ID_NONE : f;
             break;
         }
-        bool waits = kind >= RUNTIME_PARALLEL || is_named;
+        bool waits = kind >= WAITS_PARALLEL || is_named;
         s.is_wait |= waits;
         last = f;
         if (waits)
@@ -172,4 +170,16 @@ const char *waits_name(struct waits *w, const struct waits_sense *s)
     struct join_module *m = module_of(w, frame);
     const char *name = func == ID_NONE ? NULL : join_func_name(w->j, m, func);
     return name && name[0] != '0' ? name : file_base_name(m->path);
+}
+
+/* System calls in which a thread waits for another. */
+static bool is_futex(int32_t number)
+{
+    enum { FUTEX = 202, FUTEX_WAITV = 449, FUTEX_WAIT = 455 };
+    return number == FUTEX || number == FUTEX_WAITV || number == FUTEX_WAIT;
+}
+
+bool waits_is_waiting(struct waits *w, const struct prof_input_doing *d)
+{
+    return waits_sense_of(w, d->stack)->is_wait || (d->doing == PROF_BLOCKED && is_futex(d->syscall));
 }

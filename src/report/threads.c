@@ -72,6 +72,46 @@ static void put_waits(const struct prof_result *r, const struct report_options *
         str_printf(out, "%zu more (--top %zu)\n", count - shown, count);
 }
 
+static const struct grid_column region_columns[] = {
+    {{"waited", "s"}, false, NULL}, {{"work", "s"}, false, NULL},      {{"a thread: mean", "s"}, false, NULL}, {{"most", "s"}, false, NULL},
+    {{"most/", "mean"}, false, NULL}, {{"most", "thread"}, false, NULL}, {{"", "region"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static const char *place_of_region(const struct prof_region *x, struct arena *a)
+{
+    if (!x->file || !x->line_first)
+        return "";
+    return cell_safe(a, x->line_last > x->line_first ? arena_printf(a, "%s:%u-%u", file_base_name(x->file), x->line_first, x->line_last)
+                                                     : arena_printf(a, "%s:%u", file_base_name(x->file), x->line_first));
+}
+
+static void put_regions(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a, struct strbuf *out)
+{
+    size_t most = min_u64(r->region_count, o->top ? o->top : o->all ? r->region_count : REPORT_TOP);
+    struct grid g;
+    if (!r->region_count)
+        return;
+    grid_init(&g, region_columns, ARRAY_LEN(region_columns), o, a);
+    for (size_t i = 0; i < most; i++) {
+        const struct prof_region *x = &r->regions[i];
+        const char *const cells[ARRAY_LEN(region_columns)] = {
+            figure_real(a, x->wait_s, decimals),
+            figure_real(a, x->work_s, decimals),
+            figure_real(a, x->mean_s, decimals),
+            figure_real(a, x->max_s, decimals),
+            x->threads > 1 ? figure_real(a, x->imbalance, 2) : "",
+            arena_printf(a, "%u", x->thread_most),
+            x->function ? function_brief(x->function, a) : "(outside of all)",
+            place_of_region(x, a),
+        };
+        grid_row(&g, cells, false);
+    }
+    str_puts(out, "\nWhat threads execute together, and how long they waited for each other there:\n");
+    grid_put(&g, out);
+    if (most < r->region_count)
+        str_printf(out, "%zu more (--top %zu)\n", r->region_count - most, r->region_count);
+}
+
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     const struct prof_thread **list = ARENA_ARRAY(a, const struct prof_thread *, r->thread_count + 1);
@@ -98,6 +138,7 @@ void threads_put(const struct prof_result *r, const struct report_options *o, st
     grid_put(&g, out);
     if (shown < r->thread_count)
         str_printf(out, "%zu more that lived less long (--top %zu)\n", r->thread_count - shown, r->thread_count);
+    put_regions(r, o, decimals, a, out);
     put_waits(r, o, longest, a, out);
 }
 
@@ -116,6 +157,37 @@ static void put_objects(struct json *j, const struct prof_result *r, uint32_t th
         json_object_end(j);
     }
     json_array_end(j);
+}
+
+static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at)
+{
+    json_object(j, NULL);
+    json_u64(j, "id", x->id);
+    json_str(j, "function", x->function);
+    json_str(j, "module", x->module);
+    json_hex(j, "address", x->address);
+    json_str(j, "file", x->file);
+    x->line_first ? json_u64(j, "line_first", x->line_first) : json_null(j, "line_first");
+    x->line_last ? json_u64(j, "line_last", x->line_last) : json_null(j, "line_last");
+    x->object == ID_NONE ? json_null(j, "object") : json_u64(j, "object", x->object);
+    json_u64(j, "threads", x->threads);
+    json_u64(j, "thread_most", x->thread_most);
+    json_real(j, "work_s", x->work_s);
+    json_real(j, "mean_s", x->mean_s);
+    json_real(j, "max_s", x->max_s);
+    json_real(j, "imbalance", x->imbalance);
+    json_real(j, "wait_s", x->wait_s);
+    json_array(j, "each");
+    for (; *at < r->region_thread_count && r->region_threads[*at].region == x->id; ++*at) {
+        const struct prof_region_thread *p = &r->region_threads[*at];
+        json_object(j, NULL);
+        json_u64(j, "thread", p->thread);
+        json_real(j, "work_s", p->work_s);
+        json_real(j, "wait_s", p->wait_s);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
 }
 
 static void put_wait(struct json *j, const struct prof_wait *w)
@@ -157,6 +229,11 @@ void threads_put_json(struct json *j, const struct prof_result *r)
         put_objects(j, r, i, &at);
         json_object_end(j);
     }
+    json_array_end(j);
+    size_t pair = 0;
+    json_array(j, "region");
+    for (size_t i = 0; i < r->region_count; i++)
+        put_region(j, r, &r->regions[i], &pair);
     json_array_end(j);
     json_array(j, "wait");
     for (size_t i = 0; i < r->wait_count; i++)

@@ -230,6 +230,16 @@ static int check_threads(const struct reader *r, const struct prof_result *resul
     return 0;
 }
 
+static int check_regions(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->region_thread_count; i++) {
+        const struct prof_region_thread *p = &result->region_threads[i];
+        if (p->region >= result->region_count || p->thread >= result->thread_count)
+            return store_damaged(r->path, "a row of region_thread that belongs to nothing");
+    }
+    return 0;
+}
+
 static int check_ranks(const struct reader *r, const struct prof_result *result)
 {
     for (size_t i = 0; i < result->rank_object_count; i++)
@@ -263,10 +273,13 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
     rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
     rc = rc ? rc : read_rows(r, STORE_WAIT, &x->waits, &x->wait_count);
+    rc = rc ? rc : read_rows(r, STORE_REGION, &x->regions, &x->region_count);
+    rc = rc ? rc : read_rows(r, STORE_REGION_THREAD, &x->region_threads, &x->region_thread_count);
     rc = rc ? rc : read_rows(r, STORE_RANK, &x->ranks, &x->rank_row_count);
     rc = rc ? rc : read_rows(r, STORE_RANK_OBJECT, &x->rank_objects, &x->rank_object_count);
     rc = rc ? rc : read_rows(r, STORE_RANK_SPREAD, &x->spreads, &x->spread_count);
     rc = rc ? rc : check_threads(r, x);
+    rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);
     return rc ? rc : check_modules(r, x);
 }

@@ -296,6 +296,35 @@ static const struct store_column wait_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_region
+static const struct store_column region_columns[] = {
+    COLUMN(U32, "id", id, "from 0, most waiting first"),
+    COLUMN(TEXT, "function", function, "a run-time library calls it, or a thread begins with it; NULL: outside of all regions"),
+    COLUMN(TEXT, "module", module, NULL),
+    COLUMN(ADDRESS, "address", address, NULL),
+    COLUMN(TEXT, "file", file, NULL),
+    COLUMN(LINE, "line_first", line_first, NULL),
+    COLUMN(LINE, "line_last", line_last, NULL),
+    COLUMN(ID, "object", object, "object.id of the procedure"),
+    COLUMN(U32, "threads", threads, "that worked there"),
+    COLUMN(U32, "thread_most", thread_most, "the one that did most"),
+    COLUMN(REAL, "work_s", work_s, "processor time without waiting, of all threads, with what it calls"),
+    COLUMN(REAL, "mean_s", mean_s, "of a thread that worked there"),
+    COLUMN(REAL, "max_s", max_s, "of thread_most"),
+    COLUMN(REAL, "imbalance", imbalance, "max_s / mean_s"),
+    COLUMN(REAL, "wait_s", wait_s, "of all threads: in it, or for others that worked there"),
+};
+#undef ROW
+
+#define ROW struct prof_region_thread
+static const struct store_column region_thread_columns[] = {
+    COLUMN(U32, "region", region, "region.id"),
+    COLUMN(U32, "thread", thread, "thread.id"),
+    COLUMN(REAL, "work_s", work_s, NULL),
+    COLUMN(REAL, "wait_s", wait_s, NULL),
+};
+#undef ROW
+
 #define ROW struct prof_rank
 static const struct store_column rank_columns[] = {
     COLUMN(U32, "rank", rank, NULL),
@@ -366,6 +395,8 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
     [STORE_WAIT] = TABLE(wait, struct prof_wait, "where threads wait for each other, the longest first"),
+    [STORE_REGION] = TABLE(region, struct prof_region, "code that threads execute together"),
+    [STORE_REGION_THREAD] = TABLE(region_thread, struct prof_region_thread, "what each thread did there"),
     [STORE_RANK] = TABLE(rank, struct prof_rank, "of a merged profile: the processes of a parallel job"),
     [STORE_RANK_OBJECT] = TABLE(rank_object, struct prof_rank_object, "objects in each rank"),
     [STORE_RANK_SPREAD] = TABLE(rank_spread, struct prof_spread, "how unevenly ranks share objects"),

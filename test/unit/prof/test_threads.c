@@ -85,6 +85,56 @@ static void test_sums(void **state)
     toy_fini(&t);
 }
 
+/* Two threads in a region that a run-time library calls: thread 0 works for 30 looks, thread 1 for 10 and then waits in the
+ * library while thread 0 still works; at last thread 0 works outside while thread 1 waits. */
+static void test_regions(void **state)
+{
+    (void)state;
+    enum { BEGIN, SERIAL, LIBRARY, REGION, WORKER, WORKER_REGION, FRAMES };
+    struct toy t;
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 7, 10, 100);
+    uint32_t outlined = toy_func(&t);
+    uint32_t entry = toy_block(&t, 4, 1, CFG_BLOCK_ENTRY, X86_RET, 40, 40);
+    (void)outlined;
+    toy_done(&t);
+    struct prof_input_module modules[] = {t.module, {.path = "/none/libgomp.so.1", .refused = "for the test"}, {.path = "/none/libc.so.6", .refused = "too"}};
+    struct prof_input_thread threads[] = {{10, false, 0, 0.4, 0.4, 0}, {11, false, 0, 0.4, 0.1, 0}};
+    struct prof_input_frame frames[FRAMES] = {[BEGIN] = {ID_NONE, 0, toy_addr(&t, 0)},   [SERIAL] = {BEGIN, 0, toy_addr(&t, 2)},
+                                              [LIBRARY] = {BEGIN, 1, 0x100},             [REGION] = {LIBRARY, 0, toy_addr(&t, entry)},
+                                              [WORKER] = {ID_NONE, 1, 0x200},            [WORKER_REGION] = {WORKER, 0, toy_addr(&t, entry)}};
+    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, REGION, 30}, {0, PROF_RUNS, -1, SERIAL, 10},
+                                       {1, PROF_RUNS, -1, WORKER_REGION, 10}, {1, PROF_BLOCKED, 202, WORKER, 30}};
+    struct prof_input_moment moments[80];
+    size_t n = 0;
+    for (unsigned i = 0; i < 40; i++) {
+        moments[n++] = (struct prof_input_moment){0.01 * i, i < 30 ? 0 : 1};
+        moments[n++] = (struct prof_input_moment){0.01 * i + 0.005, i < 10 ? 2 : 3};
+    }
+    double user[] = {0.5}, sys[] = {0};
+    struct prof_input in = {.modules = modules, .module_count = 3, .plain_user_s = user, .plain_system_s = sys, .plain_runs = 1,
+                            .threads = threads, .thread_count = 2, .frames = frames, .frame_count = FRAMES, .doing = doing,
+                            .doing_count = ARRAY_LEN(doing), .moments = moments, .moment_count = n};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    assert_int_equal(r->region_count, 2);
+    const struct prof_region *region = &r->regions[0], *outside = &r->regions[1];
+    assert_non_null(region->function);
+    assert_null(outside->function);
+    assert_int_equal(region->threads, 2);
+    assert_int_equal(region->thread_most, 0);
+    assert_near(region->max_s, 0.3);
+    assert_near(region->mean_s, 0.2);
+    assert_near(region->imbalance, 1.5);
+    assert_near(region->wait_s, 0.2);
+    assert_near(outside->work_s, 0.1);
+    assert_near(outside->wait_s, 0.1);
+    assert_int_equal(r->region_thread_count, 4);
+    assert_near(r->region_threads[1].wait_s, 0.2);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
 /* Where neither switches nor the kernel's account are known, nothing is made of it. */
 static void test_unknown(void **state)
 {
@@ -100,6 +150,6 @@ static void test_unknown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums), cmocka_unit_test(test_unknown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums), cmocka_unit_test(test_regions), cmocka_unit_test(test_unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,12 @@ static void set_threads(struct prof_result *r)
                                        {3, "x.3.mtool", 1, NO, 2.2, 0.1, 1.9, NO, NO, NO, 3000000, 900000}};
     static struct prof_rank_object shares[] = {{0, 1, 100, 50, 3, 0.5, 0.6, 0.1}, {3, 1, 300, 150, 9, 1.5, 1.7, 0.2}};
     static struct prof_spread spreads[] = {{1, 2, 3, 0.6, 1.15, 1.7, 1.478}};
+    static struct prof_region regions[] = {
+        {0, "gather._omp_fn.0", "/home/u/gather", "/home/u/gather.c", 0x1180, 12, 15, 2, 2, 0, 1.2, 0.6, 0.8, 1.333, 0.4},
+        {1, NULL, NULL, NULL, 0, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
+    static struct prof_region_thread each[] = {{0, 0, 0.8, 0}, {0, 1, 0.4, 0.4}, {1, 0, 0.1, 0}, {1, 1, 0, 0.05}};
+    r->regions = regions, r->region_count = ARRAY_LEN(regions);
+    r->region_threads = each, r->region_thread_count = ARRAY_LEN(each);
     r->ranks = ranks, r->rank_row_count = ARRAY_LEN(ranks);
     r->rank_objects = shares, r->rank_object_count = ARRAY_LEN(shares);
     r->spreads = spreads, r->spread_count = ARRAY_LEN(spreads);
@@ -585,6 +591,35 @@ static const char *call_difference(const struct prof_call *a, const struct prof_
     return NULL;
 }
 
+static const char *region_difference(const struct prof_region *a, const struct prof_region *b)
+{
+    SAME(id);
+    TEXT(function);
+    TEXT(module);
+    TEXT(file);
+    SAME(address);
+    SAME(line_first);
+    SAME(line_last);
+    SAME(object);
+    SAME(threads);
+    SAME(thread_most);
+    REAL(work_s);
+    REAL(mean_s);
+    REAL(max_s);
+    REAL(imbalance);
+    REAL(wait_s);
+    return NULL;
+}
+
+static const char *region_thread_difference(const struct prof_region_thread *a, const struct prof_region_thread *b)
+{
+    SAME(region);
+    SAME(thread);
+    REAL(work_s);
+    REAL(wait_s);
+    return NULL;
+}
+
 static const char *rank_difference(const struct prof_rank *a, const struct prof_rank *b)
 {
     SAME(rank);
@@ -701,6 +736,8 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(insns, insn_count, insn_difference)
     LIST(calls, call_count, call_difference)
     LIST(waits, wait_count, wait_difference)
+    LIST(regions, region_count, region_difference)
+    LIST(region_threads, region_thread_count, region_thread_difference)
     LIST(ranks, rank_row_count, rank_difference)
     LIST(rank_objects, rank_object_count, rank_object_difference)
     LIST(spreads, spread_count, spread_difference)

@@ -98,12 +98,14 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 640);
+    assert_int_equal(sizeof(struct prof_result), 672);
     assert_int_equal(sizeof(struct prof_thread), 104);
     assert_int_equal(sizeof(struct prof_thread_object), 48);
     assert_int_equal(sizeof(struct prof_insn), 64);
     assert_int_equal(sizeof(struct prof_call), 48);
     assert_int_equal(sizeof(struct prof_wait), 32);
+    assert_int_equal(sizeof(struct prof_region), 104);
+    assert_int_equal(sizeof(struct prof_region_thread), 24);
     assert_int_equal(sizeof(struct prof_rank), 96);
     assert_int_equal(sizeof(struct prof_rank_object), 56);
     assert_int_equal(sizeof(struct prof_spread), 48);
@@ -344,6 +346,8 @@ static void test_wrong_rows(void **state)
         "UPDATE thread_object SET object = 5",
         "DELETE FROM thread WHERE id = 1",
         "UPDATE wait SET object = 5",
+        "UPDATE region_thread SET region = 2",
+        "UPDATE rank_spread SET object = 5",
     };
     struct prof_result *r = fixture_result("typical"), *back;
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
