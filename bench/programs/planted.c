@@ -7,7 +7,8 @@
  *   memory     both read far apart in the same large table; the cost is memory's
  *   sharing    both write to one cache line
  *   serial     half of the work is done outside of the parallel region
- * Prints for each thread "thread N work S wait S": processor time in the region's work, wall time less that.
+ * Prints for each thread "thread N work S wait S": processor time in the region's work, without what it spun for
+ * a lock; and wall time less that.
  */
 #include <omp.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 
 enum { THREADS_MOST = 64, TABLE = 1 << 24 };
-static double work_s[THREADS_MOST], wall_s[THREADS_MOST];
+static double work_s[THREADS_MOST];
 static uint64_t sinks[THREADS_MOST * 16];
 static uint32_t *table;
 
@@ -56,24 +57,27 @@ static void region(const char *kind, long turns)
 #pragma omp parallel
     {
         int me = omp_get_thread_num();
-        double cpu = now(CLOCK_THREAD_CPUTIME_ID), since = now(CLOCK_MONOTONIC);
+        double cpu = now(CLOCK_THREAD_CPUTIME_ID), asked, spun_s = 0;
         if (strcmp(kind, "imbalance") == 0) {
             sinks[me * 16] += compute(me == 0 ? 3 * turns : turns, 1);
         } else if (strcmp(kind, "lock") == 0) {
             for (int i = 0; i < 20; i++) {
+                asked = now(CLOCK_THREAD_CPUTIME_ID);
 #pragma omp critical
-                sinks[0] += compute(turns / 20, 1);
+                {
+                    spun_s += now(CLOCK_THREAD_CPUTIME_ID) - asked;
+                    sinks[0] += compute(turns / 20, 1);
+                }
                 sinks[me * 16] += compute(turns / 200, 1);
             }
         } else if (strcmp(kind, "memory") == 0) {
-            sinks[me * 16] += gather(turns / 4, (uint32_t)me);
+            sinks[me * 16] += gather(turns / 16, (uint32_t)me);
         } else if (strcmp(kind, "sharing") == 0) {
             share(turns / 2, &sinks[me]);
         } else {
             sinks[me * 16] += compute(turns, 1);
         }
-        work_s[me] += now(CLOCK_THREAD_CPUTIME_ID) - cpu;
-        wall_s[me] += now(CLOCK_MONOTONIC) - since;
+        work_s[me] += now(CLOCK_THREAD_CPUTIME_ID) - cpu - spun_s;
     }
 }
 
