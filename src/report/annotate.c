@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "report/export.h"
-#include "report/source.h"
+#include "report/tour.h"
 
 enum { AROUND = 2, LINES_MOST = 2000 }; /* lines before and behind an object; shown of one object */
 
@@ -19,8 +19,7 @@ struct view {
     struct arena *a;
     struct strbuf *out;
     VEC(const struct prof_object *) objects; /* of the function */
-    VEC(const struct prof_line *) lines;     /* all, by file and line */
-    double samples;                          /* of all lines */
+    struct tour tour;                        /* of it: the figures of lines */
     size_t widths[COLUMN_COUNT];             /* of the figures of the file at hand */
     int decimals;
 };
@@ -59,32 +58,6 @@ size_t report_annotate_nearest(const struct prof_result *r, const char *function
     return n;
 }
 
-static int compare_lines(const void *x, const void *y)
-{
-    const struct prof_line *a = *(const struct prof_line *const *)x, *b = *(const struct prof_line *const *)y;
-    int c = strcmp(a->file ? a->file : "", b->file ? b->file : "");
-    return c ? c : (a->line > b->line) - (a->line < b->line);
-}
-
-static void take_lines(struct view *v)
-{
-    for (size_t i = 0; i < v->r->line_count; i++) {
-        const struct prof_line *l = &v->r->lines[i];
-        VEC_PUSH(&v->lines, l);
-        v->samples += l->samples == PROF_UNKNOWN ? 0 : (double)l->samples;
-    }
-    if (v->lines.len)
-        qsort(v->lines.data, v->lines.len, sizeof *v->lines.data, compare_lines);
-}
-
-static const struct prof_line *line_at(const struct view *v, const char *file, uint32_t line)
-{
-    const struct prof_line key = {.file = file, .line = line}, *wanted = &key;
-    const struct prof_line **found =
-        v->lines.len ? bsearch(&wanted, v->lines.data, v->lines.len, sizeof wanted, compare_lines) : NULL;
-    return found ? *found : NULL;
-}
-
 /* ---- text ---- */
 
 static const char *loss(const struct view *v, const struct prof_object *o)
@@ -99,10 +72,10 @@ static const char *loss(const struct view *v, const struct prof_object *o)
 
 static const char *cell(const struct view *v, const struct prof_line *l, enum column c, uint32_t line)
 {
-    bool has_samples = l && l->samples != PROF_UNKNOWN && l->samples && v->samples > 0;
+    bool has_samples = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
     switch (c) {
     case SAMPLES:
-        return has_samples ? figure_percent(v->a, (double)l->samples / v->samples) : "";
+        return has_samples ? figure_percent(v->a, (double)l->samples / (double)v->tour.samples) : "";
     case INSTRUCTIONS:
         return l && l->instructions ? figure_count(v->a, l->instructions) : "";
     case MEMORY_OPS:
@@ -114,7 +87,7 @@ static const char *cell(const struct view *v, const struct prof_line *l, enum co
 
 static void widen(struct view *v, const char *file, uint32_t line)
 {
-    const struct prof_line *l = line_at(v, file, line);
+    const struct prof_line *l = tour_line(&v->tour, file, line);
     for (unsigned c = 0; c < COLUMN_COUNT; c++)
         v->widths[c] = max_u64(v->widths[c], strlen(cell(v, l, (enum column)c, line)));
 }
@@ -138,7 +111,7 @@ static bool put_objects(struct view *v, const char *file, uint32_t line)
 /* Without source only lines that have something to say. */
 static void put_line(struct view *v, const char *file, const struct source *s, uint32_t line)
 {
-    const struct prof_line *l = line_at(v, file, line);
+    const struct prof_line *l = tour_line(&v->tour, file, line);
     bool has_source = s->path && line <= s->line_count;
     if (!put_objects(v, file, line) && !has_source && !l)
         return;
@@ -289,7 +262,7 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
     bool *is_done = ARENA_ARRAY(v.a, bool, r->object_count + 1);
     double most = 0;
     size_t functions = 0;
-    take_lines(&v);
+    tour_init(&v.tour, r, o->source_path, v.a);
     for (size_t i = 0; i < r->object_count; i++) {
         if (is_done[i] || !is_called(v.a, &r->objects[i], function))
             continue;
@@ -307,7 +280,7 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
         put_function(&v);
     }
     VEC_FREE(&v.objects);
-    VEC_FREE(&v.lines);
+    tour_fini(&v.tour);
     arena_free(v.a);
     return functions;
 }
