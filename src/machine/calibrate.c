@@ -32,7 +32,7 @@ static const char *today(struct arena *a)
 
 static double clamp_budget(const struct machine_calibrate_options *o)
 {
-    double s = o && o->budget_s > 0 ? o->budget_s : 30;
+    double s = o && o->budget_s > 0 ? o->budget_s : 45;
     return s > 60 ? 60 : s;
 }
 

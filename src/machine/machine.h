@@ -154,7 +154,7 @@ void machine_format(const struct machine *m, struct strbuf *out);
 /* ---- calibrate.c: the running machine ---- */
 
 struct machine_calibrate_options {
-    double budget_s; /* seconds it may take; 0: 30. Beyond 60 is cut to 60 */
+    double budget_s; /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
     bool quick;      /* a tenth of the time, for tests: fewer repetitions, the common forms only */
 };
 /* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock,
