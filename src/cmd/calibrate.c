@@ -83,7 +83,7 @@ static int get_kept(const struct cmd_args *a, const char *path, struct machine *
     if (file_exists(path) && machine_read(path, out) == 0) {
         rc = 0;
     } else {
-        diag_note("measuring this machine once (about half a minute); kept in %s", path);
+        diag_note("measuring this machine once (up to a minute); kept in %s", path);
         rc = measure(out);
         if (rc == 0)
             machine_write(*out, path);
