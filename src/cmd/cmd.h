@@ -74,8 +74,9 @@ struct cmd_args {
     const char *html, *source_path; /* of report */
     uint64_t runs;
     double hz;
-    bool windows, blocks, follow;
-    bool force, poison, all_blocks, plan_count, plan_none;
+    bool windows, blocks, follow, no_probes, yes;
+    const char *probe; /* objects that are to be probed, with commas between */
+    bool force, poison, all_blocks, all_probes, plan_count, plan_none;
     bool help, quiet, json, all;
     unsigned verbose;
     uint64_t top, columns;

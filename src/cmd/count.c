@@ -13,8 +13,14 @@ static int count(struct profile *p, const struct cmd_args *a)
     struct launch_options opt = profile_counted_options(p);
     opt.sample_hz = SEEN_HZ;
     struct launch_result *run = NULL;
+    if (a->all_probes)
+        opt = (struct launch_options){.how = LAUNCH_PROBED, .mode = p->mode};
     if ((rc = profile_run(p, &opt, true, &run)))
         return rc;
+    if (a->all_probes) {
+        launch_result_free(run);
+        return profile_finish(p);
+    }
     launch_remember_modules(p->program);
     launch_see(p->program, run);
     if (a->follow)
@@ -52,7 +58,7 @@ int cmd_count(const struct cmd_args *a)
     struct profile p;
     int rc = count(&p, a);
     int status = p.status;
-    if (rc == 0) {
+    if (rc == 0 && !a->all_probes) {
         const struct prof_result *r = p.result;
         diag_note("%llu instructions, %llu memory operations counted in %llu of %llu functions; profile in %s",
                   (unsigned long long)r->coverage.instructions_counted, (unsigned long long)r->coverage.memory_ops,

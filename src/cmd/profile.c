@@ -64,6 +64,10 @@ int profile_copies(struct profile *p)
 {
     struct rewrite_options opt = {.plan = REWRITE_COUNT, .poison = p->args->poison, .all_blocks = p->args->all_blocks,
                                   .threads = launch_may_make_threads(p->program)};
+    for (size_t i = 0; p->args->all_probes && i < p->program->module_count; i++) {
+        opt.plan = REWRITE_PROBE;
+        p->program->modules[i].probes = REWRITE_PROBES_ALL;
+    }
     if (p->mode == LAUNCH_MODE_PATH)
         opt.rpath = launch_path_mode_dir(p->program);
     if (launch_copies_make(p->program, &opt) < 0)

@@ -2,7 +2,7 @@
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
 #include "cmd/bursts.h"
-#include "cmd/profile.h"
+#include "cmd/probe.h"
 #include "replay/replay.h"
 #include "report/report.h"
 
@@ -210,7 +210,7 @@ static void put_windows(struct profile *p, const struct launch_result *taken, st
 
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
                 const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows,
-                const struct taken_bursts *bursts)
+                const struct taken_bursts *bursts, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .plain_system_s = t->system,
@@ -223,6 +223,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;
+    probe_ask(plan, &in);
     if (windows)
         put_windows(p, windows, &in);
     put_bursts(bursts, &in);
@@ -242,9 +243,12 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
     struct times t = {.n = 0};
     struct taken_bursts bursts = {.arena = NULL};
+    struct probe_plan plan;
     int rc = profile_begin(p, a);
     const char *where = NULL;
     bool is_rank = !rc && p->rank.rank != ID_NONE;
+    if (!rc)
+        rc = probe_begin(a, p->result->arena, &plan);
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
@@ -254,7 +258,9 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc && a->windows && !is_rank)
         rc = take_bursts(p, &t, &bursts);
     if (!rc)
-        rc = join(p, a, &t, m, is_rank ? counted : sampled, counted, windows, &bursts);
+        rc = join(p, a, &t, m, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
+    if (!rc && !is_rank) /* all ranks run at once, and once */
+        rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))
         profile_learn(p, counted);
     launch_result_free(sampled);

@@ -38,9 +38,10 @@ static const char *entry_path(struct arena *a, const char *key, const char *path
         lesson[0] = 0;
     rewrite_seen_id(o->seen, seen);
     struct strbuf s = {0};
-    str_printf(&s, "%s %lld %lld.%09ld|%u %d %d %d|%s|%s|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
+    str_printf(&s, "%s %lld %lld.%09ld|%u %d %d %d|%s|%s|%s|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
                (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks, o->threads,
-               lesson, seen, o->rpath ? o->rpath : "", o->interp ? o->interp : "", file_base_name(path));
+               lesson, seen, o->rpath ? o->rpath : "", o->interp ? o->interp : "",
+               o->probes ? o->probes : "", file_base_name(path));
     file_hash_hex(s.data, s.len, hash);
     str_free(&s);
     return arena_printf(a, "%s/%s-%.16s", copies_dir(a), key, hash);

@@ -265,6 +265,8 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
 void counters_close(struct counters *c);
 
 bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module); /* false: no room left */
+/* Instead, of copies that probe: fills r->probes. now: time stamp of the program's end. */
+void probes_sum(const struct counters *c, const struct launch_program *p, uint64_t now, struct launch_result *r);
 struct counters_area { /* who counted into it */
     uint32_t pid, parent;
     uint64_t time_ns; /* CLOCK_MONOTONIC, when it was taken */

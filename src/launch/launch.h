@@ -25,6 +25,7 @@ struct launch_module {
     bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
     uint8_t wire_key[WIRE_KEY_BYTES]; /* valid with copy: identity embedded in it */
     uint32_t counter_count;           /* valid with copy */
+    const char *probes; /* what rewrite_options.probes is to say of it, set by the caller; NULL: no object of it is probed */
     bool owns_gs; /* valid with copy: its program cannot be counted with rewrite_options.threads */
 };
 struct launch_program {
@@ -96,7 +97,7 @@ enum launch_mode {
 extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: what the program can notice */
 enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one */
 
-enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS, LAUNCH_BURSTS };
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS, LAUNCH_BURSTS, LAUNCH_PROBED };
 
 /* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 11
  * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
@@ -187,6 +188,11 @@ struct launch_thread { /* in order of their beginnings; the first is the program
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
+struct launch_probe { /* what the probes of one object measured, summed over threads and processes; see struct wire_probe */
+    uint32_t module, cell;
+    uint64_t ticks, count, window_ticks, window_ns, cut;
+    uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
+};
 struct launch_process { /* a program in a process, or a process that only forked, with LAUNCH_COUNT and `follow` */
     uint32_t pid, parent;
     const char *command; /* words with blanks between; NULL not known */
@@ -230,6 +236,9 @@ struct launch_result {
     size_t frame_count;
     struct launch_moment *moments; /* when samples were taken, in no order; of very long runs the beginning */
     size_t moment_count;
+    /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
+    struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
+    size_t probe_count;
     /* LAUNCH_WINDOWS */
     struct launch_window *windows; /* in order of time */
     size_t window_count;

@@ -44,6 +44,10 @@ static const char *if_there(const char *path)
 struct rewrite_options lesson_taken(const struct launch_program *p, size_t module, const struct rewrite_options *opt)
 {
     struct rewrite_options own = *opt;
+    if (opt->plan == REWRITE_PROBE) {
+        own.probes = p->modules[module].probes;
+        own.seen = if_there(seen_path(p, module)); /* the same functions as in the counted copy */
+    }
     if (opt->plan != REWRITE_COUNT)
         return own;
     own.lesson = if_there(lesson_path(p, module));

@@ -21,6 +21,7 @@ static const char *const how_text[] = {
     [LAUNCH_SAMPLED] = "running the program sampled",
     [LAUNCH_WINDOWS] = "taking windows of the program",
     [LAUNCH_BURSTS] = "taking windows of the program",
+    [LAUNCH_PROBED] = "running the program with probes",
 };
 
 /* What a terminal is told meanwhile; NULL: nothing, it is the program's. */
@@ -109,7 +110,9 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     if (rc == 0 && s.threads)
         threads_fill(s.threads, r);
     threads_free(s.threads);
-    if (rc == 0)
+    if (rc == 0 && opt->how == LAUNCH_PROBED)
+        probes_sum(&c, p, __builtin_ia32_rdtsc(), r);
+    else if (rc == 0)
         counters_sum(&c, p, r);
     r->not_followed = opt->follow && follow_fd(s.follow) < 0;
     if (rc == 0 && s.follow)
@@ -130,6 +133,7 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         rc = run_plain(p, opt, r);
         break;
     case LAUNCH_COUNT:
+    case LAUNCH_PROBED:
         rc = run_counted(p, opt, r);
         break;
     case LAUNCH_SAMPLED:

@@ -144,6 +144,10 @@ uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_
 void objects_build(
     struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
 
+/* ---- asked.c ---- */
+/* By object: did the user name it? In j->scratch. Warns of what names nothing. */
+bool *asked_objects(struct join *j);
+
 /* ---- select.c ---- */
 void select_build(struct join *j); /* needs the objects; fills candidates */
 

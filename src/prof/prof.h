@@ -81,7 +81,12 @@ struct prof_candidate { /* a loop, procedure or piece that was considered for pr
     uint64_t memory_ops; /* with inner loops, without callees: what is measured by measuring it */
     uint64_t own_instructions, own_lines; /* in the file, executed; lines 0 unknown */
     uint32_t pieces;     /* that its own code was cut into; 0: it is small enough */
-    double memory_ops_all, ideal_s, time_s; /* expected, from samples or else from the ideal time */
+    double memory_ops_all, time_s; /* time_s: expected, from samples or else from the ideal time */
+    struct prof_interval ideal_s, sampled_s;
+    struct prof_interval probed_s, memory_s; /* what probes measured, waiting left out; memory: less ideal. Unknown if not probed */
+    double waiting_s;        /* that threads were not running between its probes */
+    uint64_t probed_entries; /* PROF_UNKNOWN: not probed */
+    bool is_asked;           /* named by the user */
     double probe_s;      /* that probes of it would cost */
     double tot, tdes;
     enum prof_estimable estimable;
@@ -337,6 +342,12 @@ struct prof_input_moment {
     double time_s;
     uint32_t doing; /* index */
 };
+struct prof_asked { /* an object that the user named: a function, or a line of a file */
+    const char *text;     /* as it was typed */
+    const char *function; /* NULL: a line */
+    const char *file;
+    uint32_t line;
+};
 struct wire_slice;
 struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
                               the upper 11 bits and the address in its file in the lower 36; all ones: in none */
@@ -377,10 +388,32 @@ struct prof_input {
     const struct machine *machine; /* NULL: counts only */
     double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
     bool want_blocks;              /* fill blocks and edges too */
+    const struct prof_asked *asked;
+    size_t asked_count;
+    bool (*names)(const char *function, const char *asked); /* is the function called so? */
     double probe_s;                /* what a pair of probes costs; 0: 40 ns */
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
+/* ---- probes.c ---- */
+
+/* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their cells are
+ * numbered in the order of candidates. */
+const char *prof_probes_list(const struct prof_result *r, const char *module);
+struct prof_probed { /* in ticks, with what the probes themselves took */
+    const char *module;
+    uint32_t cell;
+    uint64_t count, ticks, window_ticks, window_ns, cut, open, open_ticks;
+};
+/* Puts to each candidate what its probes measured, and says where that is unlike its samples or its counts. Terms: what a pair of probes
+ * takes, in its own interval and in the time of others around it. */
+struct prof_probe_terms {
+    double ticks_a_second;
+    double inside_ticks, pair_ticks;
+    double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken to have */
+};
+void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count, const struct prof_probe_terms *terms);
+
 /* Instructions executed in one module, from its counters. */
 uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters);
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,

@@ -35,6 +35,7 @@ struct region { /* blocks of one function */
 struct selection {
     struct join *j;
     struct graph graph;
+    bool *asked;     /* by object */
     uint8_t *inside; /* by block of a module: of the region that is looked at */
     VEC(struct prof_candidate) out;
     VEC(double) worth; /* of each candidate: memory operations that no object inside of it measures */
@@ -290,6 +291,12 @@ static uint64_t entries_of_blocks(const struct selection *s, const struct join_m
     return sum;
 }
 
+/* From outside of its circle, if it is the only way in: a probe sees no others. */
+static uint64_t entries_of_procedure(const struct selection *s, uint32_t func, bool whole)
+{
+    return whole ? (uint64_t)(s->graph.func_entries[func] + 0.5) : s->j->funcs[func].calls;
+}
+
 static void place(struct selection *s, struct join_module *m, const struct region *own, struct prof_candidate *o)
 {
     struct place_lines lines = places_of_blocks(s->j, m, own->blocks, own->count);
@@ -325,7 +332,7 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
     o.depth = loop ? m->cfg->loops.data[all->loop].depth : 0;
     mark(s, all, 1);
-    o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? j->funcs[func].calls : entries_of_blocks(s, m, all);
+    o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole) : entries_of_blocks(s, m, all);
     struct callees callees = {0};
     struct work work = own_work(j, m, all);
     o.memory_ops = (uint64_t)work.memory_ops;
@@ -350,8 +357,13 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
     free(nodes);
     o.memory_ops_all = work.memory_ops;
     o.time_s = seconds_of(j, &work);
-    o.ideal_s = j->cycles && j->core_hz > 0 ? work.cycles / j->core_hz : NAN;
-    o.probe_s = (double)o.entries * s->probe_s;
+    o.ideal_s = ideal_of(j, &(struct tally){.cycles = work.cycles});
+    o.sampled_s = actual_of(j, (uint64_t)(work.samples + 0.5));
+    o.probed_s = o.memory_s = stats_unknown();
+    o.waiting_s = NAN;
+    o.probed_entries = PROF_UNKNOWN;
+    o.is_asked = kind != PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
+    o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
     if (callees.is_circle && !(kind == PROF_PROCEDURE && whole))
         o.reason = "calls procedures that call its own";
@@ -363,6 +375,16 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
     return o;
 }
 
+/* What the user named is probed, whatever speaks against it. */
+static void ask(struct selection *s, struct prof_candidate *o)
+{
+    if (o->verdict != PROF_TAKEN)
+        o->reason = arena_printf(s->j->r->arena, "asked for, though %s", o->reason);
+    else
+        o->reason = arena_printf(s->j->r->arena, "asked for; %s", o->reason);
+    o->verdict = PROF_TAKEN;
+}
+
 static void put(struct selection *s, struct prof_candidate *o, double worth)
 {
     const char *why = why_not_timable(s, o);
@@ -372,6 +394,8 @@ static void put(struct selection *s, struct prof_candidate *o, double worth)
         o->reason = why;
     else
         o->reason = o->reason ? arena_printf(s->j->r->arena, "%s: %s", how, o->reason) : how;
+    if (o->is_asked)
+        ask(s, o);
     VEC_PUSH(&s->out, *o);
     VEC_PUSH(&s->worth, worth);
 }
@@ -390,8 +414,9 @@ struct searched { /* a procedure while it is searched */
 
 static bool is_candidate(const struct selection *s, const struct join_module *m, uint32_t loop)
 {
-    return (double)s->j->loops[m->loop_base + loop].incl.memory_ops >= LEAST_SHARE * (double)s->j->memory_ops &&
-           s->j->loops[m->loop_base + loop].iterations;
+    const struct join_loop *l = &s->j->loops[m->loop_base + loop];
+    bool is_asked = l->object != ID_NONE && s->asked[l->object];
+    return l->iterations && (is_asked || (double)l->incl.memory_ops >= LEAST_SHARE * (double)s->j->memory_ops);
 }
 
 static void order_loops(const struct selection *s, struct searched *p)
@@ -491,7 +516,7 @@ static void consider(struct selection *s, struct searched *p, uint32_t loop)
         o.pieces = cut(s, p, &own);
     put(s, &o, rest);
     struct prof_candidate *kept = &s->out.data[s->out.len - 1];
-    if (inside > 0 && rest < REST_SHARE * p->memory_ops) {
+    if (!kept->is_asked && inside > 0 && rest < REST_SHARE * p->memory_ops) {
         kept->verdict = PROF_COVERED;
         kept->reason = "objects inside of it hold its memory operations";
     } else if (kept->verdict == PROF_TAKEN) {
@@ -539,6 +564,18 @@ static int by_memory_ops(const void *a, const void *b)
     return x->module != y->module ? (x->module < y->module ? -1 : 1) : (x->func > y->func) - (x->func < y->func);
 }
 
+static bool holds_asked(const struct selection *s, const struct join_module *m, uint32_t func)
+{
+    const struct cfg_func *f = &m->cfg->funcs.data[func];
+    uint32_t object = s->j->funcs[m->func_base + func].object;
+    bool is = object != ID_NONE && s->asked[object];
+    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count && !is; l++) {
+        object = s->j->loops[m->loop_base + l].object;
+        is = object != ID_NONE && s->asked[object];
+    }
+    return is;
+}
+
 static void search_all(struct selection *s)
 {
     struct join *j = s->j;
@@ -552,11 +589,12 @@ static void search_all(struct selection *s)
     if (all.len)
         qsort(all.data, all.len, sizeof *all.data, by_memory_ops);
     double upto = 0;
-    for (size_t i = 0; i < all.len && (double)all.data[i].memory_ops >= LEAST_SHARE * (double)j->memory_ops; i++) {
+    for (size_t i = 0; i < all.len; i++) {
         struct join_module *m = &j->modules[all.data[i].module];
-        if (upto < FIRST_SHARE * (double)j->memory_ops)
+        bool is_small = (double)all.data[i].memory_ops < LEAST_SHARE * (double)j->memory_ops;
+        if (upto < FIRST_SHARE * (double)j->memory_ops || holds_asked(s, m, all.data[i].func))
             search(s, m, all.data[i].func);
-        else
+        else if (!is_small)
             pass_over(s, m, all.data[i].func);
         upto += (double)all.data[i].memory_ops;
     }
@@ -584,7 +622,7 @@ static void keep_to_budget(struct selection *s)
         struct prof_candidate *o = &s->out.data[order[i]];
         if (o->verdict != PROF_TAKEN)
             continue;
-        if (o->probe_s > left) {
+        if (o->probe_s > left && !o->is_asked) {
             o->verdict = PROF_SAMPLED;
             o->reason = "not timable: with the probes of heavier objects its own would cost more than 1 % of the program's time";
             continue;
@@ -614,6 +652,7 @@ void select_build(struct join *j)
     for (uint32_t i = 0; i < j->module_count; i++)
         most = j->modules[i].cfg ? max_u64(most, j->modules[i].cfg->blocks.len) : most;
     s.inside = ARENA_ARRAY(j->scratch, uint8_t, most + 1);
+    s.asked = asked_objects(j);
     graph_build(j, &s.graph);
     search_all(&s);
     keep_to_budget(&s);

@@ -42,6 +42,21 @@ static bool is_called(struct arena *a, const struct prof_object *o, const char *
            is_same(inner, name) || (inner && is_same(name_brief(a, inner), name));
 }
 
+/* What compilers add for clones (.constprop.0, .part.1) is not part of a name; a part laid aside (.cold) is no function. */
+static bool is_clone(const char *function, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(function, name, n) == 0 && function[n] == '.' && strncmp(function + n, ".cold", 5) != 0;
+}
+
+bool report_names_function(const char *function, const char *name)
+{
+    struct arena *a = arena_new();
+    bool is = is_called(a, &(struct prof_object){.function = function}, name) || is_clone(function, name);
+    arena_free(a);
+    return is;
+}
+
 size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names,
                                size_t most)
 {

@@ -29,6 +29,9 @@ static void put_figures(struct strbuf *out, const struct prof_result *r, const s
     if (o->pieces)
         str_printf(out, " in %u pieces", o->pieces);
     str_puts(out, "\n");
+    if (isfinite(o->probed_s.value))
+        str_printf(out, "    probed %.4g s (%.4g to %.4g), sampled %.4g s (%.4g to %.4g), ideal %.4g s; waiting %.3g s\n", o->probed_s.value,
+                   o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low, o->sampled_s.high, o->ideal_s.value, o->waiting_s);
 }
 
 void report_candidates_text(const struct prof_result *r, struct strbuf *out)
@@ -54,6 +57,17 @@ static void put_line(struct json *j, const char *key, uint64_t line)
     line ? json_u64(j, key, line) : json_null(j, key);
 }
 
+static void put_interval(struct json *j, const char *name, const struct prof_interval *i)
+{
+    char key[32];
+    snprintf(key, sizeof key, "%s_s", name);
+    json_real(j, key, i->value);
+    snprintf(key, sizeof key, "%s_low_s", name);
+    json_real(j, key, i->low);
+    snprintf(key, sizeof key, "%s_high_s", name);
+    json_real(j, key, i->high);
+}
+
 static void put_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
 {
     json_object(j, NULL);
@@ -77,8 +91,14 @@ static void put_candidate(struct json *j, const struct prof_candidate *o, struct
     put_line(j, "own_lines", o->own_lines);
     json_u64(j, "pieces", o->pieces);
     json_real(j, "memory_ops_all", o->memory_ops_all);
-    json_real(j, "ideal_s", o->ideal_s);
     json_real(j, "time_s", o->time_s);
+    put_interval(j, "ideal", &o->ideal_s);
+    put_interval(j, "sampled", &o->sampled_s);
+    put_interval(j, "probed", &o->probed_s);
+    put_interval(j, "memory", &o->memory_s);
+    json_real(j, "waiting_s", o->waiting_s);
+    o->probed_entries == PROF_UNKNOWN ? json_null(j, "probed_entries") : json_u64(j, "probed_entries", o->probed_entries);
+    json_bool(j, "asked", o->is_asked);
     json_real(j, "probe_s", o->probe_s);
     json_real(j, "tot", o->tot);
     json_real(j, "tdes", o->tdes);

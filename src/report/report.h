@@ -51,6 +51,9 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
 
 /* ---- annotate.c ---- */
 
+/* Is the function called so: as in the file, as its author wrote it, or without arguments? */
+bool report_names_function(const char *function, const char *name);
+
 struct annotate_options {
     unsigned columns;        /* 0: 80 */
     const char *source_path; /* where source is looked for too, NULL: nowhere else */

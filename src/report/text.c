@@ -341,6 +341,57 @@ static void table_modules(const struct prof_result *r, const struct report_optio
         str_puts(out, "No module is known.\n");
 }
 
+/* ---- what probes measured ---- */
+
+static const struct grid_column probe_columns[] = {
+    {{"probed", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL}, {{"sampled", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL},
+    {{"over-", "head"}, false, NULL}, {{"", "entries"}, false, NULL},   {{"", ""}, true, NULL},
+    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static void add_probed(struct grid *g, const struct prof_candidate *o, int decimals, struct arena *a)
+{
+    const struct prof_object at = {.module = o->module, .address = o->address, .file = o->file, .line_first = o->line_first, .line_last = o->line_last};
+    const char *const cells[ARRAY_LEN(probe_columns)] = {
+        figure_real(a, o->probed_s.value, decimals),
+        figure_interval(a, &o->probed_s, decimals),
+        figure_real(a, is_known(&o->memory_s) ? o->sampled_s.value : NAN, decimals),
+        figure_real(a, is_known(&o->memory_s) ? o->ideal_s.value : NAN, decimals),
+        figure_percent(a, o->memory_s.value / o->ideal_s.value),
+        figure_count(a, o->probed_entries),
+        kind_short[o->kind],
+        cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?"),
+        cell_safe(a, place_of(&at, a)),
+    };
+    grid_row(g, cells, false);
+}
+
+static int compare_probed(const void *x, const void *y)
+{
+    const struct prof_candidate *a = *(const struct prof_candidate *const *)x, *b = *(const struct prof_candidate *const *)y;
+    double p = a->probed_s.value, q = b->probed_s.value;
+    return p != q ? (p < q ? 1 : -1) : (a > b) - (a < b);
+}
+
+static void table_probes(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
+    const struct prof_candidate **list = ARENA_ARRAY(a, const struct prof_candidate *, r->candidate_count + 1);
+    size_t n = 0;
+    struct grid g;
+    for (size_t i = 0; i < r->candidate_count; i++)
+        if (is_known(&r->candidates[i].probed_s))
+            list[n++] = &r->candidates[i];
+    if (!n)
+        return;
+    qsort(list, n, sizeof *list, compare_probed);
+    str_puts(out, "\nTimed by probes, with all that they call:\n");
+    grid_init(&g, probe_columns, ARRAY_LEN(probe_columns), o, a);
+    for (size_t i = 0; i < row_limit(o, n); i++)
+        add_probed(&g, list[i], figure_decimals(list[0]->probed_s.value), a);
+    grid_put(&g, out);
+    put_rest(row_limit(o, n), n, out);
+}
+
 void report_table(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
 {
     struct arena *a = arena_new();
@@ -355,6 +406,8 @@ void report_table(const struct prof_result *r, const struct report_options *o, s
         ranks_put(r, o, a, out);
     else
         table_objects(r, o, a, out);
+    if (o->by == REPORT_BY_OBJECT || o->by == REPORT_BY_LOOP)
+        table_probes(r, o, a, out);
     for (size_t i = 0; i < r->warning_count; i++) {
         const struct prof_warning *w = &r->warnings[i];
         const char *line = arena_printf(a, "warning: %s [%s]", w->text ? w->text : "?", w->id ? w->id : "?");

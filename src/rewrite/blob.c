@@ -5,9 +5,9 @@
 
 #include "rt_blob.h"
 
-enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_AFTER_CLONE = 24, BLOB_FORKED = 32, BLOB_REGISTER = 40 };
-enum { BLOB_CONFIG = 48 };
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4 }; /* as in rt.h */
+enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_AFTER_CLONE = 24, BLOB_FORKED = 32, BLOB_REGISTER = 40, BLOB_PROBES = 48, BLOB_LANDED = 80, BLOB_PROBE_BYTES = 88 };
+enum { BLOB_CONFIG = 96, BLOB_STATES = 160 };
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 }; /* as in rt.h */
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -25,15 +25,46 @@ uint64_t rw_blob_after_clone(const struct rw *w) { return entrance(w, BLOB_AFTER
 uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER); }
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 
+unsigned rw_blob_probe_slot(enum rw_probe what) { return what == RW_PROBE_LANDED ? BLOB_LANDED : BLOB_PROBES + 8 * (unsigned)what; }
+
+uint64_t rw_blob_probe(const struct rw *w, enum rw_probe what, bool gs)
+{
+    return entrance(w, rw_blob_probe_slot(what) + (gs && what != RW_PROBE_LANDED ? 16 : 0));
+}
+
+struct rw_blob_probes rw_blob_probes(const struct rw *w)
+{
+    uint64_t bytes;
+    memcpy(&bytes, rt_blob + BLOB_PROBE_BYTES, 8);
+    return (struct rw_blob_probes){rw_blob_probe(w, RW_PROBE_START, false), bytes};
+}
+
+bool rw_blob_state(const struct rw *w, unsigned i, uint64_t *addr, uint32_t *pushed)
+{
+    uint32_t state[2];
+    struct rw_blob_probes code = rw_blob_probes(w);
+    memcpy(state, rt_blob + BLOB_STATES + 8 * i, sizeof state);
+    *addr = w->text_vaddr + state[0];
+    *pushed = state[1];
+    return *addr < code.addr + code.bytes;
+}
+
+const uint8_t *rw_blob_bytes_of(size_t *len, unsigned *config)
+{
+    *len = sizeof rt_blob;
+    *config = BLOB_CONFIG;
+    return rt_blob;
+}
+
 void rw_blob_put(const struct rw *w, uint8_t *at)
 {
     memcpy(at, rt_blob, sizeof rt_blob);
     uint64_t orig = w->img->kind == IMAGE_DSO ? rw_dynamic_init(w) : w->img->entry;
     uint64_t config[4] = {
         w->rw_vaddr - w->text_vaddr,
-        w->opt->plan == REWRITE_COUNT ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
+        rw_has_words(w) ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
         (w->opt->plan == REWRITE_SAMPLE ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0) |
-            (w->opt->threads ? CONFIG_GS : 0),
+            (w->opt->threads ? CONFIG_GS : 0) | (w->opt->plan == REWRITE_PROBE ? CONFIG_PROBES : 0),
         orig ? orig - w->text_vaddr : 0,
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);

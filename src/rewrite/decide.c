@@ -510,7 +510,7 @@ void rw_decide(struct rw *w)
     patch_labels(w, &l);
     patch_exports(w, &l);
     find_gs(w);
-    for (size_t s = 0; s < w->img->section_count && w->opt->plan == REWRITE_COUNT; s++) {
+    for (size_t s = 0; s < w->img->section_count && rw_has_words(w); s++) {
         const struct image_section *sec = &w->img->sections[s];
         if ((sec->flags & SHF_EXECINSTR) && sec->type != SHT_NOBITS)
             find_clones(w, &l, sec->addr, sec->addr + sec->size);

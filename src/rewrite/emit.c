@@ -24,7 +24,10 @@ static uint64_t counter_addr(const struct rw *w, uint32_t n) { return w->counter
 
 static unsigned put_counter(const struct emitter *em, uint64_t addr, const struct rw_place *p, uint32_t n)
 {
-    rw_put_counter(at_vaddr(em, addr), addr, p, counter_addr(em->w, n));
+    if (p->form == RW_FORM_PROBE)
+        rw_put_probes(em->w, at_vaddr(em, addr), addr, p, n);
+    else
+        rw_put_counter(at_vaddr(em, addr), addr, p, counter_addr(em->w, n));
     return rw_place_bytes(p);
 }
 
@@ -109,7 +112,7 @@ static unsigned put_insn(const struct emitter *em, uint32_t b, uint32_t i, const
         rw_put_jmp(at + 5, addr + 5, branch_target(w, blk));
         return 10;
     case X86_SYSCALL:
-        if (w->opt->plan != REWRITE_COUNT)
+        if (!rw_has_words(w))
             break;
         rw_put_syscall(at, addr, *stub);
         rw_put_syscall_stub(w, at_vaddr(em, *stub), *stub, addr + RW_SYSCALL_BYTES);

@@ -9,6 +9,8 @@ unsigned rw_place_bytes(const struct rw_place *p)
 {
     static const uint8_t bytes[RW_FORM_COUNT] = {[RW_FORM_INC] = 7, [RW_FORM_REG] = 18, [RW_FORM_PUSH] = 33};
     static const uint8_t accesses[RW_FORM_COUNT] = {[RW_FORM_INC] = 1, [RW_FORM_REG] = 2, [RW_FORM_PUSH] = 2};
+    if (p->form == RW_FORM_PROBE)
+        return 15 + (unsigned)p->reg * RW_PROBE_ACTION_BYTES;
     return bytes[p->form] + (p->gs ? accesses[p->form] : 0u);
 }
 
@@ -68,9 +70,24 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
         put_bytes(at, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
         return;
     case RW_FORM_NONE:
+    case RW_FORM_PROBE: /* rw_put_probes */
     case RW_FORM_COUNT:
         return;
     }
+}
+
+/* lea rsp,[rsp-128]; push rax; for each action: lea rax,[rip->cell]; call; then pop rax; lea rsp,[rsp+128] */
+void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site)
+{
+    uint8_t *to = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
+    for (unsigned k = 0; k < p->reg; k++) {
+        struct rw_action a = rw_probe_action(w, site, k);
+        to = put_bytes(to, "\x48\x8d\x05", 3);
+        to = put32(to, w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES - (addr + (uint64_t)(to - at) + 4));
+        rw_put_call(to, addr + (uint64_t)(to - at), rw_blob_probe(w, a.what, p->gs));
+        to += 5;
+    }
+    put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
 }
 
 void rw_put_nops(uint8_t *at, unsigned n)

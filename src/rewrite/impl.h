@@ -16,6 +16,7 @@ enum rw_form {
     RW_FORM_INC,  /* inc qword [rip+d]: leaves CF alone, writes the others */
     RW_FORM_REG,  /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
     RW_FORM_PUSH, /* the same with a register saved below the red zone */
+    RW_FORM_PROBE, /* no counter: the actions of a site (probes.c); reg: how many */
     RW_FORM_COUNT
 };
 struct rw_place { /* where and how a block's own counter stands */
@@ -106,6 +107,7 @@ struct rw {
     struct rw_step *step;                      /* place: [blocks] */
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
+    struct rw_probes *probes; /* plan, with REWRITE_PROBE: sites, whose numbers stand in place of counters' */
     uint32_t *block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
     uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
     uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
@@ -198,6 +200,25 @@ void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
 
+/* Has the copy words that the runtime maps, and so hooks where processes and threads are made? */
+static inline bool rw_has_words(const struct rw *w)
+{
+    return w->opt->plan == REWRITE_COUNT || w->opt->plan == REWRITE_PROBE;
+}
+
+/* probes.c */
+enum rw_probe { RW_PROBE_START, RW_PROBE_STOP, RW_PROBE_LANDED };
+void rw_probes_plan(struct rw *w);  /* after everything else of rw_plan */
+void rw_probes_place(struct rw *w); /* the same of rw_place */
+void rw_probes_forget(struct rw *w); /* after rw_emit: no counter is told of in the map */
+struct rw_action {
+    uint32_t cell;
+    enum rw_probe what;
+};
+struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k);
+void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site);
+enum { RW_PROBE_ACTION_BYTES = 12 };
+
 /* induction.c */
 unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */
 unsigned rw_step_leave_bytes(const struct rw_step *s);
@@ -215,6 +236,15 @@ uint64_t rw_blob_before_clone(const struct rw *w);
 uint64_t rw_blob_after_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_register(const struct rw *w);
+uint64_t rw_blob_probe(const struct rw *w, enum rw_probe what, bool gs);
+struct rw_blob_probes { /* the code that sites call */
+    uint64_t addr, bytes;
+};
+struct rw_blob_probes rw_blob_probes(const struct rw *w);
+/* Its unwind states in order: from *addr on *pushed bytes are above the return address. False: it ended before. */
+bool rw_blob_state(const struct rw *w, unsigned i, uint64_t *addr, uint32_t *pushed);
+const uint8_t *rw_blob_bytes_of(size_t *len, unsigned *config); /* to be tried in place; where its configuration is */
+unsigned rw_blob_probe_slot(enum rw_probe what);
 enum {
     RW_DATA_BYTES = 4096,
     RW_DATA_EARLY = 0,

@@ -56,7 +56,7 @@ static unsigned insn_bytes(const struct rw *w, uint32_t b, uint32_t i)
     case X86_JCXZ:
         return JCXZ_BYTES;
     case X86_SYSCALL:
-        return w->opt->plan == REWRITE_COUNT ? RW_SYSCALL_BYTES : cfg_len(w->cfg, i);
+        return rw_has_words(w) ? RW_SYSCALL_BYTES : cfg_len(w->cfg, i);
     default:
         return cfg_len(w->cfg, i);
     }
@@ -140,7 +140,7 @@ static pthread_mutex_t stub_lock = PTHREAD_MUTEX_INITIALIZER; /* of syscall_stub
 /* Room for the hooks of a block's system calls. */
 static void map_put_hooks(struct rw *w, const struct cfg_block *blk, uint32_t b, uint32_t *off)
 {
-    if (w->opt->plan != REWRITE_COUNT)
+    if (!rw_has_words(w))
         return;
     uint32_t first = *off;
     for (uint32_t k = 0; (blk->flags & CFG_BLOCK_SYSCALL) && k < blk->insn_count; k++)

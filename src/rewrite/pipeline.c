@@ -22,8 +22,9 @@ static void set_key(struct rw *w)
     rewrite_seen_id(w->opt->seen, seen);
     if (w->opt->lesson && !rewrite_lesson_id(w->opt->lesson, lesson, &instructions))
         lesson[0] = 0;
-    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s seen %s", REWRITE_FORMAT, w->img->key,
-               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson, seen);
+    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s seen %s probes %s", REWRITE_FORMAT, w->img->key,
+               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson, seen,
+               w->opt->probes ? w->opt->probes : "");
     char hex[33];
     file_hash_hex(s.data, s.len, hex);
     for (int i = 0; i < 16; i++) {
@@ -163,6 +164,8 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     rw_data(w); /* addresses of the counters */
     if (timed("emit", rw_emit(w), &t) < 0)
         return -1;
+    if (w->opt->plan == REWRITE_PROBE)
+        rw_probes_forget(w);
     w->stats->insns = w->cfg->insns.len;
     w->stats->owns_gs = rw_owns_gs(w);
     VEC_FREE(&w->cfg->insns); /* nobody reads them any more; what follows needs room */

@@ -103,7 +103,9 @@ void rw_place(struct rw *w)
     w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
     w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
     parallel_for(c->edges.len, EDGES_A_RANGE, edge_places_of_range, w);
-    if (!w->counter_count)
+    if (w->opt->plan == REWRITE_PROBE)
+        rw_probes_place(w);
+    if (!w->counter_count || w->opt->plan != REWRITE_COUNT)
         return;
     parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);
     for (uint32_t b = 0; b < c->blocks.len; b++)

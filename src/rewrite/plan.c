@@ -142,6 +142,8 @@ void rw_plan(struct rw *w)
     w->block_group = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
     w->edge_counter = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
     parallel_both(no_counters, group_tables, w);
+    if (w->opt->plan == REWRITE_PROBE)
+        rw_probes_plan(w);
     if (w->opt->plan != REWRITE_COUNT)
         return;
     if (w->opt->all_blocks) {

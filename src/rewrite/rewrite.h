@@ -13,10 +13,12 @@
 enum rewrite_plan {
     REWRITE_NONE,   /* relocated only: what moving the code costs */
     REWRITE_COUNT,  /* exact block and edge counts */
+    REWRITE_PROBE,  /* time stamps where control enters and leaves the objects named in `probes` */
     REWRITE_SAMPLE, /* code untouched and in place; only the runtime's PC sampler is added (executables only) */
     REWRITE_PLAN_COUNT
 };
 
+#define REWRITE_PROBES_ALL "all" /* in place of a list, for tests: every procedure and every loop */
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -25,6 +27,8 @@ struct rewrite_options {
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
     const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
+    const char *probes; /* with REWRITE_PROBE: a line an object, all addresses as in the file and hexadecimal: "procedure ENTRY",
+                           "loop HEADER", "piece FIRST END" (whole blocks of one nesting); NULL none. Cell k is that of line k, from 1 */
     const char *seen;   /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
 };
 
@@ -43,6 +47,14 @@ struct rewrite_stats {
  * 0, or -1 after one line. A function that is not understood stays as it is; the map names it with its reason. */
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats);
+
+/* ---- probes.c ---- */
+
+struct rewrite_probe_cost { /* in ticks of the time stamp counter; measured here and now, in well under a second */
+    double inside; /* of a pair: in the interval that it measures */
+    double all;    /* what a pair adds to the program */
+};
+struct rewrite_probe_cost rewrite_probe_cost(void);
 
 /* ---- learn.c: what counts teach the next copy of the same file ---- */
 

@@ -50,8 +50,20 @@ static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t 
     VEC_PUSH(&s->all, state);
 }
 
+/* As rw_put_probes pushes. */
+static void note_probes(struct states *s, uint32_t off, const struct rw_place *p)
+{
+    uint32_t end = off + 6 + p->reg * (uint32_t)RW_PROBE_ACTION_BYTES;
+    note(s, off + 5, IMAGE_STATE_HERE, 128);
+    note(s, off + 6, IMAGE_STATE_HERE, 136);
+    note(s, end + 1, IMAGE_STATE_HERE, 128);
+    note(s, end + 9, IMAGE_STATE_HERE, 0);
+}
+
 static void note_counter(struct states *s, uint32_t off, const struct rw_place *p)
 {
+    if (p->form == RW_FORM_PROBE)
+        note_probes(s, off, p);
     for (size_t k = 0; p->form == RW_FORM_PUSH && k < ARRAY_LEN(rw_form_push_pushed[0]); k++)
         note(s, off + rw_form_push_pushed[p->gs][k][0], IMAGE_STATE_HERE, rw_form_push_pushed[p->gs][k][1]);
 }
@@ -186,6 +198,17 @@ static void noter_fini(struct noter *n)
     free(n->group_next);
 }
 
+/* The code that probes call has frames too. */
+static struct image_moved_func probe_code(const struct rw *w, struct states *s)
+{
+    struct rw_blob_probes code = rw_blob_probes(w);
+    uint64_t addr;
+    uint32_t pushed;
+    for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
+        note(s, (uint32_t)(addr - code.addr), IMAGE_STATE_HERE, pushed);
+    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, s->all.data, s->all.len};
+}
+
 int rw_unwind(struct rw *w)
 {
     struct cfg *c = w->cfg;
@@ -205,6 +228,9 @@ int rw_unwind(struct rw *w)
         VEC_PUSH(&moved, m);
         VEC_PUSH(&ids, f);
     }
+    struct states of_probes = {.w = w};
+    if (any && w->opt->plan == REWRITE_PROBE)
+        VEC_PUSH(&moved, probe_code(w, &of_probes));
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;
@@ -237,6 +263,7 @@ int rw_unwind(struct rw *w)
     str_free(&out.lsda);
     str_free(&out.hdr);
     noter_fini(&noter);
+    VEC_FREE(&of_probes.all);
     VEC_FREE(&moved);
     VEC_FREE(&ids);
     free(bad_each);

@@ -106,7 +106,7 @@ static char *run_path(const struct rw *w)
  * other code of the module runs, so that threads that have slots may run it. The bytes come last (put_rela). */
 static void make_room_for_rela(struct rw *w)
 {
-    if (!w->opt->threads || w->opt->plan != REWRITE_COUNT || w->img->is_static || !w->counter_count)
+    if (!w->opt->threads || !rw_has_words(w) || w->img->is_static || !w->counter_count)
         return;
     uint64_t old = dynamic_value(w->img, DT_RELA), size = old ? dynamic_value(w->img, DT_RELASZ) : 0;
     uint64_t plt = dynamic_value(w->img, DT_JMPREL), plt_size = plt ? dynamic_value(w->img, DT_PLTRELSZ) : 0;
@@ -165,7 +165,7 @@ static void put_dynamic(const struct rw *w, struct output *o)
 {
     const uint8_t *old;
     size_t n = dynamic_entries(w->img, &old), room = w->img->dynamic_size / sizeof(Elf64_Dyn);
-    bool is_dso = w->img->kind == IMAGE_DSO && w->opt->plan == REWRITE_COUNT;
+    bool is_dso = w->img->kind == IMAGE_DSO && rw_has_words(w);
     if (!n || w->img->is_static || (!is_dso && !w->dynstr_vaddr && !w->rela_vaddr && !w->dynsym_vaddr))
         return;
     Elf64_Dyn *d = xmalloc((n + 8) * sizeof *d);

@@ -58,7 +58,7 @@ enum {
 enum { O_RDWR_CLOEXEC = 02 | 02000000, AT_FDCWD_ = -100 };
 enum { PAGE = 4096, ESRCH_ = 3, EFAULT_ = 14, ETIMEDOUT_ = 110, PATH_BYTES = 512, SLOTS_MOST = 512 };
 
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4 };
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
     uint64_t bytes;   /* of the counters, a multiple of PAGE */
@@ -152,8 +152,14 @@ void rt_slots_forked(void);
 struct rt_mask {
     uint64_t before;
 };
+uint64_t rt_own_delta(void); /* of the calling thread: gs base, or 0 */
 void rt_lock(struct rt_mask *m);
 void rt_unlock(const struct rt_mask *m);
+
+/* probes.c */
+uint64_t rt_thread_time(void); /* ns */
+void rt_probes_landed(uint64_t stack);
+void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
 
 /* sampler.c */
 void rt_start_sampling(char **envp);

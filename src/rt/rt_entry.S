@@ -15,10 +15,17 @@ rt_blob:
     .quad rt_after_clone_ - rt_blob     /* 24 */
     .quad rt_forked - rt_blob           /* 32 */
     .quad rt_register - rt_blob         /* 40: resolver of an IRELATIVE relocation */
+    .quad rt_probe_start - rt_blob      /* 48: probes; rax is the cell */
+    .quad rt_probe_stop - rt_blob       /* 56 */
+    .quad rt_probe_start_gs - rt_blob   /* 64: the cell is the thread's own */
+    .quad rt_probe_stop_gs - rt_blob    /* 72 */
+    .quad rt_landed - rt_blob           /* 80: control came by the unwinder; the old stack pointer is 136 bytes up */
+    .quad rt_probe_look_end - rt_probe_code /* 88: bytes of code that rt_states describes */
     .globl rt_config
     .hidden rt_config
-rt_config:                              /* 48: see struct rt_config */
+rt_config:                              /* 96: see struct rt_config */
     .skip 64
+rt_states:                              /* 160: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -94,5 +101,156 @@ rt_sigreturn:
 rt_before_clone: SAVED rt_note_clone
 rt_after_clone_: SAVED rt_after_clone
 rt_forked: SAVED rt_new_process
+
+/* Probes (wire.h, struct wire_probe): everything but rax stays, flags too. The caller has gone 128 bytes past the red zone
+ * and saved rax. Stamps are ordered: what came before the start is done, what comes after the stop has not begun. */
+    .set PROBE_START, 0
+    .set PROBE_STACK, 8
+    .set PROBE_LOOK_TICKS, 16
+    .set PROBE_LOOK_NS, 24
+    .set PROBE_TICKS, 32
+    .set PROBE_COUNT, 40
+    .set PROBE_WINDOW_TICKS, 48
+    .set PROBE_WINDOW_NS, 56
+    .set PROBE_CUT, 64
+    .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
+
+/* From here on so many bytes are on the stack above the return address: two words for the unwind tables (a signal can come
+ * anywhere), behind the configuration, in order of address; the last pair has the end. */
+    .macro STATE pushed
+991:
+    .pushsection .text.head
+    .long 991b - rt_blob, \pushed
+    .popsection
+    .endm
+
+    .macro PROBE_ENTER
+    STATE 0
+    push rcx
+    STATE 8
+    push rdx
+    STATE 16
+    mov rcx, rax
+    lahf
+    seto al
+    push rax
+    STATE 24
+    .endm
+
+    .macro PROBE_LEAVE
+    pop rax
+    STATE 16
+    add al, 0x7f
+    sahf
+    pop rdx
+    STATE 8
+    pop rcx
+    STATE 0
+    ret
+    STATE 24 /* what follows is reached from further up */
+    .endm
+
+    .macro STAMP
+    lfence
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    .endm
+
+    .macro PROBES at, name
+rt_probe_start\name:
+    PROBE_ENTER
+    lea rdx, [rsp + PROBE_PUSHED]
+    cmp qword ptr \at[rcx + PROBE_START], 0
+    jne 4f
+1:  mov \at[rcx + PROBE_STACK], rdx
+    STAMP
+    mov rdx, rax
+    sub rdx, \at[rcx + PROBE_LOOK_TICKS]
+    cmp rdx, 1 << 20 /* WIRE_PROBE_LOOK */
+    ja 3f
+2:  mov \at[rcx + PROBE_START], rax
+5:  PROBE_LEAVE
+3:  call rt_probe_look
+    mov \at[rcx + PROBE_LOOK_NS], rax
+    STAMP
+    mov \at[rcx + PROBE_LOOK_TICKS], rax
+    jmp 2b
+4:  cmp \at[rcx + PROBE_STACK], rdx /* the one under way is further up: this is recursion */
+    ja 5b
+    inc qword ptr \at[rcx + PROBE_CUT]
+    jmp 1b
+
+rt_probe_stop\name:
+    PROBE_ENTER
+    STAMP
+    cmp qword ptr \at[rcx + PROBE_START], 0
+    je 7f
+    lea rdx, [rsp + PROBE_PUSHED]
+    cmp \at[rcx + PROBE_STACK], rdx
+    jne 7f
+    mov rdx, rax
+    sub rdx, \at[rcx + PROBE_START]
+    add \at[rcx + PROBE_TICKS], rdx
+    inc qword ptr \at[rcx + PROBE_COUNT]
+    mov rdx, rax
+    sub rdx, \at[rcx + PROBE_LOOK_TICKS]
+    cmp rdx, 1 << 20
+    ja 8f
+9:  mov qword ptr \at[rcx + PROBE_START], 0
+7:  PROBE_LEAVE
+8:  add \at[rcx + PROBE_WINDOW_TICKS], rdx
+    mov \at[rcx + PROBE_LOOK_TICKS], rax
+    call rt_probe_look
+    mov rdx, rax
+    sub rdx, \at[rcx + PROBE_LOOK_NS]
+    add \at[rcx + PROBE_WINDOW_NS], rdx
+    mov \at[rcx + PROBE_LOOK_NS], rax
+    jmp 9b
+    .endm
+
+rt_probe_code:
+    PROBES "qword ptr ", ""
+    PROBES "qword ptr gs:", _gs
+
+/* The thread's processor time in ns, in rax; rcx stays. */
+rt_probe_look:
+    STATE 0
+    push rcx
+    STATE 8
+    push rsi
+    STATE 16
+    push rdi
+    STATE 24
+    push r11
+    STATE 32
+    sub rsp, 16
+    STATE 48
+    mov eax, 228 /* clock_gettime */
+    mov edi, 3   /* CLOCK_THREAD_CPUTIME_ID */
+    mov rsi, rsp
+    syscall
+    pop rax
+    STATE 40
+    imul rax, rax, 1000000000
+    pop rdi
+    STATE 32
+    add rax, rdi
+    pop r11
+    STATE 24
+    pop rdi
+    STATE 16
+    pop rsi
+    STATE 8
+    pop rcx
+    STATE 0
+    ret
+rt_probe_look_end:
+    STATE 0
+
+rt_landed:
+    lea rax, [rsp + 8 + 136]
+    jmp rt_landed_
+rt_landed_: SAVED rt_probes_landed
 
     .section .note.GNU-stack, "", @progbits

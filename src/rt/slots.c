@@ -250,11 +250,14 @@ void rt_slots_forked(void)
 
 /* ---- around the system call that makes a thread ---- */
 
+uint64_t rt_own_delta(void) { return PCB->slot_count ? get_gs() : 0; }
+
 static void give_slot(void)
 {
     struct rt_slot *s = rt_config.flags & CONFIG_GS ? take_slot() : 0;
     uint64_t before = PCB->slot_count ? get_gs() : 0;
     if (s && set_gs(s->delta)) {
+        rt_probes_forget(s->delta);
         s->parent_gs = before;
         s->creator = (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
         s->tid = SLOT_PENDING;

@@ -70,6 +70,23 @@ struct wire_header {
     struct wire_area areas[WIRE_AREAS_MOST];
 };
 
+/* Probes: in a copy that probes, the counters of a module are these cells instead; the first is no probe's. A probe is under
+ * way from the first entry on; entries further down the stack are recursion and pass. A look is a time stamp and the thread's
+ * processor time together. An interval that begins more than WIRE_PROBE_LOOK ticks after the last look of its probe begins with
+ * another, and so it ends: window_ticks and window_ns are how far these came from look to look at the ends of intervals, so
+ * what the thread did not run of them is the difference. */
+#define WIRE_PROBE_BYTES 128
+#define WIRE_PROBE_LOOK (1u << 20)
+struct wire_probe {
+    uint64_t start;                /* time stamp; 0: not under way */
+    uint64_t stack;                /* the stack pointer where it began */
+    uint64_t look_ticks, look_ns;  /* its last look */
+    uint64_t ticks, count;         /* of whole intervals */
+    uint64_t window_ticks, window_ns;
+    uint64_t cut; /* intervals whose end was not seen (longjmp), and left out */
+    uint64_t unused[7];
+};
+
 /* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched
  * and in place), which starts a CPU-time timer of the process and notes where each tick found it. The host learns what
  * was mapped where by reading /proc/PID/maps while the program runs. Created and sized by the host. The timer is not

@@ -167,10 +167,12 @@ static void set_candidates(struct prof_result *r)
     static struct prof_candidate list[] = {
         {.kind = PROF_LOOP, .module = "/usr/bin/gather", .function = "gather", .address = 0x1180, .file = "/home/u/gather.c", .line_first = 12,
          .line_last = 15, .object = 0, .depth = 1, .entries = 70, .memory_ops = 123456, .own_instructions = 7, .own_lines = 3,
-         .memory_ops_all = 123456, .ideal_s = 0.2, .time_s = 0.6, .probe_s = 2.8e-6, .tot = 1, .tdes = 1,
+         .memory_ops_all = 123456, .time_s = 0.6, .ideal_s = {0.2, 0.1, 0.3},
+         .sampled_s = {0.6, 0.5, 0.7}, .probed_s = {0.61, 0.6, 0.62}, .memory_s = {0.41, 0.3, 0.5}, .waiting_s = 0.001, .probed_entries = 70, .is_asked = true, .probe_s = 2.8e-6, .tot = 1, .tdes = 1,
          .estimable = PROF_ESTIMABLE_LEAF, .verdict = PROF_TAKEN, .reason = "timable and estimable"},
         {.kind = PROF_PIECE, .module = "/usr/bin/gather", .function = "main", .address = 0x1000, .address_end = 0x1100, .object = ID_NONE,
-         .entries = 1, .own_instructions = 399, .pieces = 2, .ideal_s = NAN, .time_s = NAN, .tot = 2.5, .tdes = 3,
+         .entries = 1, .own_instructions = 399, .pieces = 2, .time_s = NAN, .ideal_s = {NAN, NAN, NAN},
+         .sampled_s = {NAN, NAN, NAN}, .probed_s = {NAN, NAN, NAN}, .memory_s = {NAN, NAN, NAN}, .waiting_s = NAN, .probed_entries = PROF_UNKNOWN, .tot = 2.5, .tdes = 3,
          .verdict = PROF_SAMPLED, .reason = "its time is not known"}};
     r->candidates = list;
     r->candidate_count = ARRAY_LEN(list);
@@ -462,8 +464,14 @@ static const char *candidate_difference(const struct prof_candidate *a, const st
     SAME(own_lines);
     SAME(pieces);
     REAL(memory_ops_all);
-    REAL(ideal_s);
     REAL(time_s);
+    SPAN(ideal_s);
+    SPAN(sampled_s);
+    SPAN(probed_s);
+    SPAN(memory_s);
+    REAL(waiting_s);
+    SAME(probed_entries);
+    SAME(is_asked);
     REAL(probe_s);
     REAL(tot);
     REAL(tdes);

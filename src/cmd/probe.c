@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The part of mtool run that probes (Goldberg and Hennessy 1990, Figures 1 and 2): the estimate of the whole program and the
+ * question whether to go on, on a terminal only; then the run of copies that time the objects that were taken. */
+#include "cmd/probe.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "report/report.h"
+
+/* ---- what a pair costs ---- */
+
+struct clock { /* the time stamp counter beside the clock: the description may be of another machine */
+    uint64_t ticks;
+    double s;
+};
+
+static struct clock clock_now(void) { return (struct clock){__builtin_ia32_rdtsc(), time_now_s()}; }
+
+static double ticks_a_second(struct clock since)
+{
+    struct clock now = clock_now();
+    return now.s > since.s ? (double)(now.ticks - since.ticks) / (now.s - since.s) : 0;
+}
+
+static void take_cost(struct probe_plan *plan)
+{
+    struct clock since = clock_now();
+    struct rewrite_probe_cost c = rewrite_probe_cost();
+    double hz = ticks_a_second(since);
+    plan->inside_ticks = c.inside;
+    plan->pair_ticks = c.all;
+    plan->pair_s = hz > 0 ? c.all / hz : 0;
+    diag_debug(1, "probes: a pair takes %.1f ns, %.1f ns of them inside", 1e9 * plan->pair_s, hz > 0 ? 1e9 * c.inside / hz : 0);
+}
+
+/* ---- names ---- */
+
+/* FILE:LINE, else a function. C++ names have :: in them, but no digits alone behind the last. */
+static struct prof_asked parse_name(struct arena *ar, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    unsigned long line = colon && colon > text && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
+    if (line && line < UINT32_MAX && !*end)
+        return (struct prof_asked){.text = text, .file = arena_strndup(ar, text, (size_t)(colon - text)), .line = (uint32_t)line};
+    return (struct prof_asked){.text = text, .function = text};
+}
+
+static int take_names(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan)
+{
+    size_t most = 1, n = 0;
+    for (const char *s = a->probe; *s; s++)
+        most += *s == ',';
+    struct prof_asked *asked = ARENA_ARRAY(ar, struct prof_asked, most);
+    char *rest = arena_strdup(ar, a->probe), *word;
+    while ((word = strsep(&rest, ",")))
+        if (*word)
+            asked[n++] = parse_name(ar, word);
+    plan->asked = asked;
+    plan->asked_count = n;
+    return n ? 0 : (diag_error("run: --probe needs the name of a function, or FILE:LINE"), CMD_UNUSABLE);
+}
+
+int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan)
+{
+    *plan = (struct probe_plan){.asked = NULL};
+    if (a->probe && a->no_probes)
+        return diag_error("run: --probe and --no-probes exclude each other"), CMD_UNUSABLE;
+    take_cost(plan);
+    return a->probe ? take_names(a, ar, plan) : 0;
+}
+
+void probe_ask(const struct probe_plan *plan, struct prof_input *in)
+{
+    in->asked = plan->asked;
+    in->asked_count = plan->asked_count;
+    in->names = report_names_function;
+    in->probe_s = plan->pair_s;
+}
+
+/* ---- the question ---- */
+
+static size_t count_taken(const struct prof_result *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->candidate_count; i++)
+        n += r->candidates[i].verdict == PROF_TAKEN;
+    return n;
+}
+
+static void put(struct strbuf *s)
+{
+    if (s->len && write(2, s->data, s->len) < 0)
+        diag_debug(1, "standard error takes nothing");
+    str_free(s);
+}
+
+static bool is_yes(const char *answer) { return answer[0] == '\n' || answer[0] == 'y' || answer[0] == 'Y'; }
+
+/* Figure 2 of the paper. From the terminal itself: standard input is the program's. */
+static bool ask(const struct profile *p, size_t objects)
+{
+    struct report_options o = {.is_terminal = cmd_has_colour(STDERR_FILENO), .columns = cmd_columns(p->args, 2)};
+    struct strbuf text = {0};
+    char answer[64] = "";
+    FILE *tty = p->args->yes || !isatty(STDERR_FILENO) ? NULL : fopen("/dev/tty", "re");
+    if (!tty)
+        return true;
+    report_summary(p->result, &o, &text);
+    str_printf(&text, "\nGo on, with one more run that times %zu object%s by probes? [Y/n] ", objects, objects > 1 ? "s" : "");
+    put(&text);
+    bool goes_on = !fgets(answer, sizeof answer, tty) || is_yes(answer);
+    fclose(tty);
+    return goes_on;
+}
+
+/* ---- the run ---- */
+
+static int make_copies(struct profile *p)
+{
+    const struct launch_program *prog = p->program;
+    struct rewrite_options opt = {.plan = REWRITE_PROBE, .poison = p->args->poison, .threads = launch_may_make_threads(prog)};
+    for (size_t i = 0; i < prog->module_count; i++)
+        prog->modules[i].probes = prof_probes_list(p->result, prog->modules[i].path);
+    if (p->mode == LAUNCH_MODE_PATH)
+        opt.rpath = launch_path_mode_dir(prog);
+    return launch_copies_make(p->program, &opt) < 0 ? CMD_SELF_FAILED : 0;
+}
+
+static void take(struct profile *p, const struct launch_result *run, const struct probe_plan *plan, double hz)
+{
+    struct prof_probed *all = ARENA_ARRAY(p->result->arena, struct prof_probed, run->probe_count + 1);
+    for (size_t i = 0; i < run->probe_count; i++) {
+        const struct launch_probe *from = &run->probes[i];
+        all[i] = (struct prof_probed){p->program->modules[from->module].path, from->cell, from->count, from->ticks, from->window_ticks,
+                                      from->window_ns, from->cut, from->open, from->open_ticks};
+    }
+    double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
+    const struct prof_probe_terms terms = {hz, plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1};
+    prof_probes_take(p->result, all, run->probe_count, &terms);
+}
+
+int probe_objects(struct profile *p, const struct probe_plan *plan)
+{
+    size_t objects = count_taken(p->result);
+    struct launch_result *run = NULL;
+    if (p->args->no_probes)
+        return 0;
+    if (!objects) {
+        diag_note("nothing is worth a probe: no object takes long enough at a time (mtool dump objects says more)");
+        return 0;
+    }
+    if (!ask(p, objects))
+        return 0;
+    struct launch_options o = {.how = LAUNCH_PROBED, .mode = p->mode};
+    int rc = make_copies(p);
+    struct clock since = clock_now();
+    if (!rc)
+        rc = profile_run(p, &o, false, &run);
+    if (!rc)
+        take(p, run, plan, ticks_a_second(since));
+    launch_result_free(run);
+    return rc;
+}

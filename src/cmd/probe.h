@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The part of mtool run that probes: what the user named, the question before it, and the run. */
+#ifndef MTOOL_CMD_PROBE_H
+#define MTOOL_CMD_PROBE_H
+
+#include "cmd/profile.h"
+
+struct probe_plan {
+    double inside_ticks, pair_ticks, pair_s; /* what a pair of probes costs here */
+    const struct prof_asked *asked;          /* named by --probe */
+    size_t asked_count;
+};
+/* Before anything runs. 0, or an exit status after one line. */
+int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan);
+void probe_ask(const struct probe_plan *plan, struct prof_input *in); /* for the join */
+/* After the join: shows the estimate of the whole, asks, runs the program with probes, puts what they measured to the result. 0, or an exit
+ * status. */
+int probe_objects(struct profile *p, const struct probe_plan *plan);
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan that probes: where control enters an object (a procedure, a loop, a piece) its clock starts, where it leaves it
+ * stops. Each such edge, entrance or return is a site with a list of actions, and stands in place of a counter: layout,
+ * emission and unwind tables know nothing else of it. The runtime tells recursion by the stack pointer (src/rt). Landing
+ * pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in a way that is not seen gets no probe.
+ *
+ * needs: funcs, block_group. fills: *_counter (numbers of sites), probes, and of rw_place the places.
+ */
+#include "rewrite/impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "wire/wire.h"
+
+struct entry { /* an action of a site */
+    uint32_t site, cell, size; /* size: blocks of its object */
+    enum rw_probe what;
+};
+struct site {
+    uint32_t first, count; /* of entries */
+    uint32_t func;
+};
+struct rw_probes {
+    VEC(struct entry) entries;
+    VEC(struct site) sites;
+};
+
+struct object { /* one line of the list */
+    uint32_t cell;
+    bool is_procedure, is_piece;
+    uint32_t func, size;
+};
+
+struct planner {
+    struct rw *w;
+    uint8_t *inside; /* by block: of the object that is looked at */
+    VEC(uint32_t) members; /* these blocks */
+    VEC(uint32_t) crossing; /* edges from one function to another */
+    struct object object;
+    VEC(struct entry) entries; /* of it: kept if it can be probed */
+    bool is_refused;
+};
+
+struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k)
+{
+    const struct entry *e = &w->probes->entries.data[w->probes->sites.data[site].first + k];
+    return (struct rw_action){e->cell, e->what};
+}
+
+/* ---- sites ---- */
+
+static uint32_t site_of(struct rw *w, uint32_t *slot, uint32_t func)
+{
+    if (*slot == ID_NONE) {
+        *slot = (uint32_t)w->probes->sites.len;
+        VEC_PUSH(&w->probes->sites, ((struct site){.func = func}));
+    }
+    return *slot;
+}
+
+static void act(struct planner *p, uint32_t *slot, uint32_t func, enum rw_probe what)
+{
+    VEC_PUSH(&p->entries, ((struct entry){site_of(p->w, slot, func), p->object.cell, p->object.size, what}));
+}
+
+/* Clocks stop from the inside outwards and start from the outside inwards: who encloses another has its probes too. */
+static int by_order(const void *a, const void *b)
+{
+    static const int rank[] = {[RW_PROBE_LANDED] = 0, [RW_PROBE_STOP] = 1, [RW_PROBE_START] = 2};
+    const struct entry *x = a, *y = b;
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    if (x->what != y->what)
+        return rank[x->what] - rank[y->what];
+    int larger = (x->size > y->size) - (x->size < y->size);
+    if (larger)
+        return x->what == RW_PROBE_STOP ? larger : -larger;
+    return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+/* ---- one object ---- */
+
+static bool may_enter_unseen(const struct planner *p, const struct cfg_block *b)
+{
+    unsigned others = CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED;
+    return !p->object.is_procedure && (b->flags & others);
+}
+
+/* Where control comes in from outside of the graph: by a call, by the return of one, by the unwinder. */
+static void plan_entrance(struct planner *p, uint32_t b)
+{
+    struct rw *w = p->w;
+    const struct cfg_block *block = &w->cfg->blocks.data[b];
+    bool in = p->inside[b];
+    if (in && may_enter_unseen(p, block))
+        p->is_refused = true;
+    if (in && (block->flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED)))
+        act(p, &w->enter_counter[b], block->func, RW_PROBE_START);
+    if (!in && (block->flags & CFG_BLOCK_LANDING_PAD) && block->func == p->object.func)
+        act(p, &w->enter_counter[b], block->func, RW_PROBE_STOP);
+    if (!(block->flags & CFG_BLOCK_RETURN_POINT) || b == 0 || w->cfg->blocks.data[b - 1].func != block->func || p->inside[b - 1] == in)
+        return;
+    if (block->flags & CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT)
+        p->is_refused = true;
+    else
+        act(p, &w->enter_counter[b], block->func, in ? RW_PROBE_START : RW_PROBE_STOP);
+}
+
+/* Control leaves the function, or for code that is not moved. */
+static void plan_leaving(struct planner *p, uint32_t b)
+{
+    struct rw *w = p->w;
+    const struct cfg_block *block = &w->cfg->blocks.data[b];
+    bool ends_all = block->edge_count == 1 && !p->object.is_piece && block->insn_count <= UINT16_MAX;
+    switch ((enum x86_kind)block->term) {
+    case X86_RET:
+    case X86_JMP:
+    case X86_JMP_IND:
+        if (!ends_all || (block->term == X86_JMP_IND && !p->object.is_procedure))
+            p->is_refused = true;
+        else
+            act(p, &w->block_counter[b], block->func, RW_PROBE_STOP);
+        return;
+    case X86_CALL: /* what does not return ends all, or an exception comes by */
+    case X86_CALL_IND:
+    case X86_TRAP:
+    case X86_INT:
+        return;
+    default:
+        p->is_refused = true;
+    }
+}
+
+static void plan_edge(struct planner *p, uint32_t e)
+{
+    struct rw *w = p->w;
+    const struct cfg_edge *edge = &w->cfg->edges.data[e];
+    bool from = p->inside[edge->from];
+    if (edge->kind == CFG_EDGE_RETURN)
+        return;
+    if (!rw_edge_inside(w, edge)) {
+        if (from)
+            plan_leaving(p, edge->from);
+        return;
+    }
+    bool to = p->inside[edge->to];
+    if (from == to || !rw_block_moved(w, edge->from))
+        return;
+    if (edge->kind == CFG_EDGE_TABLE && w->block_group[edge->from] != ID_NONE)
+        p->is_refused = true; /* a table entry does not tell who used it */
+    else
+        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, from ? RW_PROBE_STOP : RW_PROBE_START);
+}
+
+/* Nothing but its own function's blocks and edges, and edges between functions, can concern it. The sites stay, without actions
+ * of their own, if the object is refused. */
+static void plan_object(struct planner *p)
+{
+    const struct cfg *c = p->w->cfg;
+    p->entries.len = 0;
+    p->is_refused = false;
+    cfg_for_each_block(c, &c->funcs.data[p->object.func], b)
+    {
+        const struct cfg_block *block = &c->blocks.data[b];
+        plan_entrance(p, b);
+        for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++)
+            plan_edge(p, e);
+    }
+    for (size_t i = 0; i < p->crossing.len; i++)
+        if (c->blocks.data[c->edges.data[p->crossing.data[i]].from].func != p->object.func)
+            plan_edge(p, p->crossing.data[i]);
+    for (size_t i = 0; i < p->entries.len && !p->is_refused; i++)
+        VEC_PUSH(&p->w->probes->entries, p->entries.data[i]);
+    if (p->is_refused)
+        diag_debug(1, "probe %u: control may come or go unseen", p->object.cell);
+}
+
+/* ---- the list ---- */
+
+static void take_block(struct planner *p, uint32_t b)
+{
+    p->inside[b] = 1;
+    p->object.size++;
+    VEC_PUSH(&p->members, b);
+}
+
+static void find_procedure(struct planner *p, uint64_t addr)
+{
+    uint32_t f = cfg_func_at(p->w->cfg, addr);
+    if (f == ID_NONE || p->w->cfg->funcs.data[f].addr != addr)
+        return;
+    p->object.func = f;
+    cfg_for_each_block(p->w->cfg, &p->w->cfg->funcs.data[f], b) take_block(p, b);
+}
+
+static void find_loop(struct planner *p, uint64_t addr)
+{
+    const struct cfg *c = p->w->cfg;
+    uint32_t header = cfg_block_start(c, addr);
+    const struct cfg_func *f = header == ID_NONE ? NULL : &c->funcs.data[c->blocks.data[header].func];
+    for (uint32_t l = f ? f->loop_first : 0; f && l < f->loop_first + f->loop_count; l++) {
+        const struct cfg_loop *loop = &c->loops.data[l];
+        if (loop->header != header)
+            continue;
+        p->object.func = loop->func;
+        for (uint32_t i = 0; i < loop->member_count; i++)
+            take_block(p, c->loop_members.data[loop->member_first + i]);
+    }
+}
+
+static void find_piece(struct planner *p, uint64_t lo, uint64_t hi)
+{
+    const struct cfg *c = p->w->cfg;
+    uint32_t first = cfg_block_start(c, lo);
+    if (first == ID_NONE)
+        return;
+    p->object.func = c->blocks.data[first].func;
+    p->object.is_piece = true;
+    for (uint32_t b = first; b < c->blocks.len && c->blocks.data[b].addr < hi; b++)
+        if (c->blocks.data[b].func == p->object.func && c->blocks.data[b].loop == c->blocks.data[first].loop)
+            take_block(p, b);
+}
+
+static void plan_found(struct planner *p)
+{
+    if (p->object.func != ID_NONE && p->w->funcs[p->object.func].is_moved)
+        plan_object(p);
+    for (size_t i = 0; i < p->members.len; i++)
+        p->inside[p->members.data[i]] = 0;
+    p->members.len = 0;
+}
+
+static void begin(struct planner *p, uint32_t cell) { p->object = (struct object){.cell = cell, .func = ID_NONE}; }
+
+/* For tests: every procedure and every loop. Returns the next cell. */
+static uint32_t plan_everything(struct planner *p, uint32_t cell)
+{
+    const struct cfg *c = p->w->cfg;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        begin(p, cell++);
+        p->object.is_procedure = true;
+        find_procedure(p, c->funcs.data[f].addr);
+        plan_found(p);
+    }
+    for (uint32_t l = 0; l < c->loops.len; l++) {
+        begin(p, cell++);
+        find_loop(p, c->blocks.data[c->loops.data[l].header].addr);
+        plan_found(p);
+    }
+    return cell;
+}
+
+static void plan_line(struct planner *p, const char *line, uint32_t cell)
+{
+    uint64_t lo, hi;
+    begin(p, cell);
+    if (sscanf(line, "procedure %" SCNx64, &lo) == 1)
+        p->object.is_procedure = true, find_procedure(p, lo);
+    else if (sscanf(line, "loop %" SCNx64, &lo) == 1)
+        find_loop(p, lo);
+    else if (sscanf(line, "piece %" SCNx64 " %" SCNx64, &lo, &hi) == 2)
+        find_piece(p, lo, hi);
+    plan_found(p);
+}
+
+static uint32_t plan_lines(struct planner *p, uint32_t cell)
+{
+    for (const char *line = p->w->opt->probes; line && *line; cell++) {
+        plan_line(p, line, cell);
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return cell;
+}
+
+static void list_crossing(struct planner *p)
+{
+    const struct cfg *c = p->w->cfg;
+    for (uint32_t e = 0; e < c->edges.len; e++)
+        if (c->edges.data[e].to != ID_NONE && c->blocks.data[c->edges.data[e].from].func != c->blocks.data[c->edges.data[e].to].func)
+            VEC_PUSH(&p->crossing, e);
+}
+
+/* The imported function that a linkage stub at addr leads to; NULL: it is none. */
+static const char *imported_name(const struct rw *w, uint64_t addr)
+{
+    const struct cfg *c = w->cfg;
+    uint32_t f = addr ? cfg_func_at(c, addr) : ID_NONE;
+    if (f == ID_NONE || !c->funcs.data[f].is_plt)
+        return NULL;
+    const struct cfg_func *stub = &c->funcs.data[f];
+    for (uint32_t i = stub->insn_first; i < stub->insn_first + stub->insn_count; i++) {
+        const struct image_reloc *r = cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
+        if (r)
+            return r->sym_name;
+    }
+    return NULL;
+}
+
+/* Behind a call that returns again by longjmp, as behind a landing pad, what is further down the stack has been left. */
+static bool returns_again(const struct rw *w, uint32_t b)
+{
+    static const char *const names[] = {"setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp"};
+    const char *name = b ? imported_name(w, w->cfg->blocks.data[b - 1].call_target) : NULL;
+    for (size_t i = 0; name && i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void plan_landings(struct rw *w)
+{
+    for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
+        const struct cfg_block *block = &w->cfg->blocks.data[b];
+        if (!rw_block_moved(w, b))
+            continue;
+        bool is_again = (block->flags & CFG_BLOCK_RETURN_POINT) && returns_again(w, b);
+        if ((block->flags & CFG_BLOCK_LANDING_PAD) || is_again)
+            VEC_PUSH(&w->probes->entries, ((struct entry){site_of(w, &w->enter_counter[b], block->func), 0, 0, RW_PROBE_LANDED}));
+    }
+}
+
+static void drop(uint32_t *slot, const struct rw_probes *probes)
+{
+    if (*slot != ID_NONE && !probes->sites.data[*slot].count)
+        *slot = ID_NONE;
+}
+
+/* Each site's actions side by side; sites that have none are none. */
+static void order_sites(struct rw *w)
+{
+    struct rw_probes *x = w->probes;
+    if (x->entries.len)
+        qsort(x->entries.data, x->entries.len, sizeof *x->entries.data, by_order);
+    for (uint32_t i = 0; i < x->entries.len; i++) {
+        struct site *s = &x->sites.data[x->entries.data[i].site];
+        if (s->count++ == 0)
+            s->first = i;
+    }
+    for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
+        drop(&w->block_counter[b], x);
+        drop(&w->enter_counter[b], x);
+    }
+    for (uint32_t e = 0; e < w->cfg->edges.len; e++)
+        drop(&w->edge_counter[e], x);
+}
+
+void rw_probes_plan(struct rw *w)
+{
+    struct planner p = {.w = w, .inside = xmalloc(w->cfg->blocks.len + 1)};
+    uint32_t cell = 1;
+    w->probes = ARENA_NEW(w->arena, struct rw_probes);
+    list_crossing(&p);
+    if (w->opt->probes && strcmp(w->opt->probes, REWRITE_PROBES_ALL) == 0)
+        cell = plan_everything(&p, cell);
+    else
+        cell = plan_lines(&p, cell);
+    if (cell > 1)
+        plan_landings(w);
+    order_sites(w);
+    w->counter_count = cell * WIRE_PROBE_BYTES / 8;
+    VEC_FREE(&p.entries);
+    VEC_FREE(&p.members);
+    VEC_FREE(&p.crossing);
+    free(p.inside);
+}
+
+static struct rw_place place_of(const struct rw *w, uint32_t site, uint32_t at)
+{
+    const struct site *s = &w->probes->sites.data[site];
+    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs};
+}
+
+void rw_probes_place(struct rw *w)
+{
+    const struct cfg *c = w->cfg;
+    for (uint32_t b = 0; b < c->blocks.len; b++) {
+        if (w->enter_counter[b] != ID_NONE)
+            w->enter_place[b] = place_of(w, w->enter_counter[b], 0);
+        if (w->block_counter[b] != ID_NONE) /* in front of what leaves */
+            w->place[b] = place_of(w, w->block_counter[b], c->blocks.data[b].insn_count - 1);
+    }
+    for (uint32_t e = 0; e < c->edges.len; e++)
+        if (w->edge_counter[e] != ID_NONE)
+            w->edge_place[e] = place_of(w, w->edge_counter[e], 0);
+}
+
+void rw_probes_forget(struct rw *w)
+{
+    memset(w->block_counter, 0xff, w->cfg->blocks.len * sizeof *w->block_counter);
+    memset(w->enter_counter, 0xff, w->cfg->blocks.len * sizeof *w->enter_counter);
+    memset(w->edge_counter, 0xff, w->cfg->edges.len * sizeof *w->edge_counter);
+    VEC_FREE(&w->probes->entries);
+    VEC_FREE(&w->probes->sites);
+}
+
+/* ---- what a pair costs: the runtime's own code, tried in this process ---- */
+
+enum { PAGE_BYTES = 4096, COST_BATCHES = 60, COST_PAIRS = 500 };
+
+static uint64_t now_ticks(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("lfence; rdtsc" : "=a"(lo), "=d"(hi));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static uint64_t entrance_in(const uint8_t *blob, enum rw_probe what)
+{
+    uint64_t off;
+    memcpy(&off, blob + rw_blob_probe_slot(what), 8);
+    return (uint64_t)(uintptr_t)blob + off;
+}
+
+/* A site as in a copy. Returns where it ends. */
+static uint8_t *put_site(uint8_t *at, const void *cell, uint64_t entrance)
+{
+    static const uint8_t before[] = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x50, 0x48, 0x8d, 0x05};
+    static const uint8_t after[] = {0x58, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00};
+    memcpy(at, before, sizeof before);
+    at += sizeof before;
+    int32_t to_cell = (int32_t)((const uint8_t *)cell - (at + 4));
+    memcpy(at, &to_cell, 4);
+    rw_put_call(at + 4, (uint64_t)(uintptr_t)at + 4, entrance);
+    memcpy(at + 9, after, sizeof after);
+    return at + 9 + sizeof after;
+}
+
+/* Ticks of a call of the code: the least of many batches. */
+static double try_code(void (*code)(void), struct wire_probe *cell, double *inside)
+{
+    double least = 1e9;
+    *inside = 1e9;
+    for (int i = 0; i < COST_BATCHES; i++) {
+        cell->ticks = cell->count = 0;
+        uint64_t begin = now_ticks();
+        for (int k = 0; k < COST_PAIRS; k++)
+            code();
+        double all = (double)(now_ticks() - begin) / COST_PAIRS, own = (double)cell->ticks / (double)cell->count;
+        least = all < least ? all : least;
+        *inside = own < *inside ? own : *inside;
+    }
+    return least;
+}
+
+/* A function that holds a pair, and one that holds nothing. */
+static struct rewrite_probe_cost try_pair(struct wire_probe *cell, uint8_t *blob, size_t len)
+{
+    struct rewrite_probe_cost cost = {0, 0};
+    uint8_t *pair = blob + ALIGN_UP(len, (size_t)64), *nothing;
+    uint8_t *end = put_site(pair, cell, entrance_in(blob, RW_PROBE_START));
+    end = put_site(end, cell, entrance_in(blob, RW_PROBE_STOP));
+    *end = 0xc3;
+    nothing = ALIGN_UP(end - blob + 1, 64) + blob;
+    *nothing = 0xc3;
+    if (mprotect(blob, len + PAGE_BYTES, PROT_READ | PROT_EXEC) < 0)
+        return cost;
+    double none, all = try_code((void (*)(void))(uintptr_t)pair, cell, &cost.inside);
+    cost.all = all - try_code((void (*)(void))(uintptr_t)nothing, cell, &none);
+    return cost;
+}
+
+struct rewrite_probe_cost rewrite_probe_cost(void)
+{
+    size_t len;
+    unsigned config;
+    const uint8_t *blob = rw_blob_bytes_of(&len, &config);
+    uint8_t *at = mmap(NULL, 3 * PAGE_BYTES + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return (struct rewrite_probe_cost){0, 0};
+    uint8_t *code = at + 2 * PAGE_BYTES;
+    int64_t data = at - code;
+    memcpy(code, blob, len);
+    memcpy(code + config, &data, sizeof data);
+    struct rewrite_probe_cost cost = try_pair((struct wire_probe *)(void *)(at + PAGE_BYTES), code, len);
+    munmap(at, 3 * PAGE_BYTES + len);
+    return cost;
+}

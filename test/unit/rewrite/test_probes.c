@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a pair of probes costs: measured at all, and what was promised. */
+#include "rewrite/rewrite.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void test_cost(void **state)
+{
+    (void)state;
+    struct rewrite_probe_cost c = rewrite_probe_cost();
+    assert_true(c.inside > 0);
+    assert_true(c.all > c.inside);
+    assert_true(c.all < 1000); /* ticks; bench/probes says what it is in nanoseconds */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cost)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
