@@ -76,6 +76,7 @@ struct cmd_args {
     double hz;
     bool windows, blocks, follow, no_probes, yes;
     const char *probe; /* objects that are to be probed, with commas between */
+    bool what_if;
     bool force, poison, all_blocks, all_probes, plan_count, plan_none;
     bool help, quiet, json, all;
     unsigned verbose;

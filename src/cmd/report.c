@@ -38,6 +38,7 @@ int cmd_report_print(const struct cmd_args *a, const struct prof_result *r)
     const struct report_options o = {
         .top = a->top,
         .all = a->all,
+        .what_if = a->what_if,
         .is_terminal = cmd_has_colour(STDOUT_FILENO),
         .columns = cmd_columns(a, STDOUT_FILENO),
         .by = a->by,
@@ -53,10 +54,18 @@ int cmd_report_print(const struct cmd_args *a, const struct prof_result *r)
     return cmd_print(&out);
 }
 
+/* Objects have such a figure, sums over them have none. */
+static int check_what_if(const struct cmd_args *a)
+{
+    if (!a->what_if || a->by == REPORT_BY_OBJECT || a->by == REPORT_BY_LOOP)
+        return 0;
+    return diag_error("report: --what-if is about loops and procedures one by one: leave out --by, or say --by loop");
+}
+
 int cmd_report(const struct cmd_args *a)
 {
     struct prof_result *r;
-    if (cmd_html_check("report", a, a->rest[0]) < 0 || store_read(a->rest[0], &r) < 0)
+    if (cmd_html_check("report", a, a->rest[0]) < 0 || check_what_if(a) < 0 || store_read(a->rest[0], &r) < 0)
         return CMD_UNUSABLE;
     int rc = a->html ? write_html(a, r) : cmd_report_print(a, r);
     prof_result_free(r);

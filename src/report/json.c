@@ -142,6 +142,7 @@ static void put_object_times(struct json *j, const struct prof_object *o)
     INTERVAL(j, "actual", "_s", &o->actual_s);
     json_str(j, "actual_method", o->actual_method);
     json_real(j, "branch_s", o->branch_s);
+    INTERVAL(j, "without", "_s", &o->without_s);
     INTERVAL(j, "memory", "_s", &o->memory_s);
     json_real(j, "overhead", overhead_of(o));
     INTERVAL(j, "ideal_incl", "_s", &o->ideal_incl_s);

@@ -12,6 +12,7 @@
 struct report_options {
     size_t top;       /* rows; 0: 20 */
     bool all;         /* also objects without a significant overhead */
+    bool what_if;     /* the whole program's time without each object's memory part, in place of its own */
     bool is_terminal; /* colour */
     unsigned columns; /* width, 0: 80 */
     enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE, REPORT_BY_THREAD, REPORT_BY_RANK } by;

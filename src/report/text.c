@@ -183,6 +183,35 @@ static void add_object(struct grid *g, const struct prof_object *o, int decimals
     grid_row(g, cells, !o->is_significant);
 }
 
+/* What each row could save at most. */
+static const struct grid_column what_if_columns[] = {
+    {{"program", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL}, {{"saved", "s"}, false, NULL}, {{"", "of all"}, false, NULL},
+    {{"times", "faster"}, false, NULL}, {{"", ""}, true, NULL}, {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+static void add_what_if(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals, struct arena *a)
+{
+    double whole = r->actual_user_s.value, saved = whole - o->without_s.value;
+    const char *const cells[ARRAY_LEN(what_if_columns)] = {
+        figure_real(a, o->without_s.value, decimals),
+        figure_interval(a, &o->without_s, decimals),
+        figure_real(a, saved, decimals),
+        figure_percent(a, saved / whole),
+        figure_real(a, whole / o->without_s.value, 2),
+        kind_short[o->kind],
+        cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?"),
+        cell_safe(a, place_of(o, a)),
+    };
+    grid_row(g, cells, !o->is_significant);
+}
+
+static void put_what_if_note(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
+    if (r->threads > 1)
+        cell_put_wrapped(out, arena_printf(a, "Seconds are processor time of %u threads together. The time on the wall falls by as much at best, where all others "
+                                              "wait for this, and not at all at worst.", r->threads), width_of(o), 0);
+}
+
 /* Where nothing was measured: what was predicted, and why it is not less. */
 static const struct grid_column ideal_columns[] = {
     {{"ideal", "s"}, false, NULL},     {{"95%", "interval"}, false, NULL}, {{"", "instructions"}, false, NULL},
@@ -255,6 +284,15 @@ static void table_objects(const struct prof_result *r, const struct report_optio
         return;
     }
     bool timed = is_known(&r->actual_user_s);
+    if (timed && o->what_if) {
+        grid_init(&g, what_if_columns, ARRAY_LEN(what_if_columns), o, a);
+        for (size_t i = 0; i < row_limit(o, rows.count); i++)
+            add_what_if(&g, r, rows.objects[i], figure_decimals(r->actual_user_s.value), a);
+        grid_put(&g, out);
+        put_rest(row_limit(o, rows.count), rows.count, out);
+        put_what_if_note(r, o, a, out);
+        return;
+    }
     grid_init(&g, timed ? object_columns : ideal_columns, timed ? ARRAY_LEN(object_columns) : ARRAY_LEN(ideal_columns), o, a);
     for (size_t i = 0; i < row_limit(o, rows.count); i++) {
         int decimals = figure_decimals(largest_time(&rows));

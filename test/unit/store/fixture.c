@@ -81,6 +81,7 @@ static struct prof_object object(uint32_t id, enum prof_kind kind, const char *f
         .ideal_incl_s = around(ideal, half / 3),
         .actual_incl_s = around(actual, half / 2),
         .memory_incl_s = around(actual - ideal, half),
+        .without_s = around(1.2 - (actual - ideal), half),
         .branch_s = NO,
         .ideal_method = "simulated",
         .simulated_s = ideal,
@@ -432,6 +433,7 @@ static const char *object_difference(const struct prof_object *a, const struct p
     SPAN(ideal_incl_s);
     SPAN(actual_incl_s);
     SPAN(memory_incl_s);
+    SPAN(without_s);
     REAL(branch_s);
     REAL(simulated_s);
     REAL(replayed_share);
