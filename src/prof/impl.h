@@ -182,7 +182,7 @@ void threads_build(struct join *j); /* needs the objects */
 void code_build(struct join *j); /* needs the objects; instructions and callees of those that matter */
 
 /* ---- whatif.c ---- */
-void whatif_fill(struct join *j); /* without_s of the objects */
+void whatif_fill(struct prof_result *r); /* without_s of the objects */
 
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */

@@ -48,11 +48,11 @@ static void run_passes(struct join *j)
     RUN(walks_run);
     RUN(counts_sum); /* again, now with cycles */
     RUN(objects_build);
-    RUN(whatif_fill);
     RUN(select_build); /* after the objects: it names them */
     RUN(threads_build);
     RUN(places_sum_lines);
     RUN(code_build);
+    whatif_fill(j->r);
     RUN(whole_build); /* needs the objects: what they leave unexplained */
     RUN(rows_build);
 #undef RUN

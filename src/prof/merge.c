@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "prof/impl.h"
+
 #define SAMPLES_LEAST 10 /* as of an object that is not merged */
 
 struct merge {
@@ -380,6 +382,7 @@ static void finish(struct merge *m)
                                              r->actual_user_s.low / r->predicted_user_s.high - 1,
                                              r->actual_user_s.high / r->predicted_user_s.low - 1};
     KEEP(r->objects, r->object_count, m->objects, struct prof_object);
+    whatif_fill(r);
     KEEP(r->rank_objects, r->rank_object_count, m->shares, struct prof_rank_object);
     KEEP(r->thread, r->thread_count, m->threads, struct prof_thread);
     KEEP(r->thread_objects, r->thread_object_count, m->thread_objects, struct prof_thread_object);

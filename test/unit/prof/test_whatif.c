@@ -13,8 +13,7 @@ static struct prof_interval without(struct prof_interval memory, uint32_t thread
 {
     struct prof_object o = {.memory_s = memory};
     struct prof_result r = {.actual_user_s = {4, 3.9, 4.1}, .threads = threads, .objects = &o, .object_count = 1};
-    struct join j = {.r = &r};
-    whatif_fill(&j);
+    whatif_fill(&r);
     return o.without_s;
 }
 
