@@ -418,7 +418,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 11\n"));
+    assert_non_null(strstr(text.data, "schema 12\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);
