@@ -20,9 +20,9 @@ void bursts_finish(void *ctx, launch_place_of place, struct spaces *spaces)
         trace_block(t, b)->place = place(spaces, trace_block(t, b)->address);
 }
 
-static enum sim_branch kind_of(const struct trace_insn *i)
+static enum sim_branch kind_of(uint8_t kind)
 {
-    switch ((enum x86_kind)i->kind) {
+    switch ((enum x86_kind)kind) {
     case X86_CALL:
         return SIM_BRANCH_CALL;
     case X86_CALL_IND:
@@ -43,10 +43,9 @@ struct bursts_branches bursts_predict(struct bursts *s, const void *records, siz
     trace_read(&r, s->trace, records, bytes);
     const struct trace_block *b = trace_next_block(&r);
     for (const struct trace_block *next; b && (next = trace_next_block(&r)); b = next) {
-        const struct trace_insn *last = trace_branch_of(b);
-        if (!last)
+        if (!b->branch)
             continue;
-        bool is_wrong = sim_predict_branch(s->predictor, kind_of(last), last->address, last->address + last->len, next->address);
+        bool is_wrong = sim_predict_branch(s->predictor, kind_of(b->branch_kind), b->branch_at, b->behind, next->address);
         if (wrong && (size_t)(r.at - (const uint8_t *)records) <= marked && is_wrong)
             wrong[n.all / 8] |= (uint8_t)(1u << n.all % 8);
         n.all++;

@@ -19,7 +19,7 @@ struct window {
     struct trace_extent extent;
     struct bursts_branches branches;
     struct trace_difference difference;
-    bool is_checked, ended_early; /* ended_early: steps went on where the burst did not */
+    bool is_predicted, is_checked, ended_early; /* ended_early: steps went on where the burst did not */
 };
 struct dump {
     struct bursts bursts; /* first: see bursts_begin */
@@ -42,7 +42,9 @@ static uint64_t take(void *ctx, const struct launch_burst *w)
 {
     struct dump *d = ctx;
     struct window to = {.w = *w, .extent = trace_whole(d->bursts.trace, w->records, w->bytes, w->is_torn, d->length)};
-    to.branches = bursts_predict(&d->bursts, w->records, to.extent.bytes, NULL, 0);
+    to.is_predicted = !w->waiting; /* else the consumer would fall behind for good */
+    if (to.is_predicted)
+        to.branches = bursts_predict(&d->bursts, w->records, to.extent.bytes, NULL, 0);
     if (!d->args->heads) {
         uint8_t *records = xmalloc(to.extent.bytes + 1);
         memcpy(records, w->records, to.extent.bytes);
@@ -133,9 +135,11 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
     struct trace_reader r;
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
-    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references, %llu branches, %llu of them mispredicted; %zu bytes; end: %s\n",
-               w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references,
-               (unsigned long long)w->branches.all, (unsigned long long)w->branches.mispredicted, w->extent.bytes, end_text[how_it_ended(w)]);
+    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references", w->w.number, w->w.thread,
+               w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references);
+    if (w->is_predicted)
+        str_printf(out, ", %llu branches, %llu of them mispredicted", (unsigned long long)w->branches.all, (unsigned long long)w->branches.mispredicted);
+    str_printf(out, "; %zu bytes; end: %s\n", w->extent.bytes, end_text[how_it_ended(w)]);
     if (d->args->heads)
         return;
     if (d->args->check) {
@@ -236,8 +240,13 @@ static void json_window(const struct dump *d, const struct window *w, struct jso
     json_real(j, "begin_s", w->w.at_s);
     json_u64(j, "instructions", w->extent.instructions);
     json_u64(j, "references", w->extent.references);
-    json_u64(j, "branches", w->branches.all);
-    json_u64(j, "mispredicted", w->branches.mispredicted);
+    if (w->is_predicted) {
+        json_u64(j, "branches", w->branches.all);
+        json_u64(j, "mispredicted", w->branches.mispredicted);
+    } else {
+        json_null(j, "branches");
+        json_null(j, "mispredicted");
+    }
     json_u64(j, "record_bytes", w->extent.bytes);
     json_str(j, "end", end_text[how_it_ended(w)]);
     if (d->args->check)
@@ -261,6 +270,14 @@ static void put_json(const struct dump *d, const struct launch_result *r, struct
     json_u64(&j, "skipped", c->skipped);
     json_u64(&j, "refused", c->refused);
     json_u64(&j, "code_changed", c->changed);
+    json_object(&j, "cost");
+    json_real(&j, "program_user_s", r->user_s);
+    json_real(&j, "program_system_s", r->system_s);
+    json_real(&j, "program_wall_s", r->wall_s);
+    json_real(&j, "snapshots_s", c->snapshots_user_s + c->snapshots_system_s);
+    json_real(&j, "translator_s", c->answer_s);
+    json_real(&j, "consumer_s", c->take_s);
+    json_object_end(&j);
     json_array(&j, "windows");
     for (size_t i = 0; i < d->windows.len; i++)
         json_window(d, &d->windows.data[i], &j);
@@ -282,14 +299,6 @@ static int print(const struct dump *d, const struct launch_result *r)
     return rc;
 }
 
-static void say_costs(const struct dump *d, const struct launch_result *r)
-{
-    const struct launch_burst_counts *c = &r->bursts;
-    diag_debug(1, "windows: %llu requests, %u blocks", (unsigned long long)c->requests, trace_block_count(d->bursts.trace));
-    diag_debug(1, "windows: processor time: program %.3f s and %.3f s, snapshots %.3f s and %.3f s, translator %.3f s, consumer %.3f s", r->user_s,
-               r->system_s, c->snapshots_user_s, c->snapshots_system_s, c->answer_s, c->take_s);
-}
-
 int cmd_dump_window(const struct cmd_args *a)
 {
     struct dump d = {.args = a, .length = a->length ? a->length : LENGTH};
@@ -304,8 +313,6 @@ int cmd_dump_window(const struct cmd_args *a)
         diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
     if (!rc)
         rc = print(&d, r);
-    if (r)
-        say_costs(&d, r);
     launch_result_free(r);
     bursts_fini(&d.bursts);
     launch_program_free(d.program);

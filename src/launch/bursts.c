@@ -171,7 +171,7 @@ static void *take(void *arg)
             break;
         struct launch_burst w = s->queue[0];
         uint32_t slot = s->queue_slot[0];
-        s->queued--;
+        w.waiting = --s->queued;
         memmove(s->queue, s->queue + 1, s->queued * sizeof *s->queue);
         memmove(s->queue_slot, s->queue_slot + 1, s->queued * sizeof *s->queue_slot);
         pthread_mutex_unlock(&s->lock);

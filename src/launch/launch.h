@@ -124,6 +124,7 @@ struct launch_burst {
     uint64_t fs, gs; /* bases */
     uint32_t end;    /* enum wire_burst_end */
     bool is_torn;    /* the last record is not whole */
+    uint32_t waiting; /* windows that are whole already and come next */
     const uint8_t *records;
     size_t bytes;
 };

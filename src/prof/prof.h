@@ -359,7 +359,7 @@ struct prof_input_window { /* a stretch of the instruction stream in the words o
 struct prof_input_burst { /* a longer stretch, recorded by translated code: whole records (trace.h) */
     const void *records;
     size_t bytes;
-    const uint8_t *wrong; /* a bit for each branch (trace_branch_of), in order: mispredicted */
+    const uint8_t *wrong; /* a bit for each branch (trace_block.branch), in order: mispredicted */
 };
 struct trace;
 struct prof_input {

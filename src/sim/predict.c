@@ -16,14 +16,18 @@ enum {
     TARGET_TABLES = 4,
     TARGET_BITS = 9,
     RETURNS = 32,
-    HISTORY_WORDS = 4,
+    FOLDS = TABLES + TARGET_TABLES - 1,
+    LONGEST = 240,
+    HISTORY = 4096,
     COUNTER_MOST = 3, /* of a tagged entry: -4 to 3 */
     USEFUL_MOST = 3,
     DOUBT_MOST = 7,
-    FOLD_BITS = 31, /* that the history of a table is folded to */
+    FOLD_BITS = 23, /* that the history of a table is folded to */
+    FOLD_MASK = (1 << FOLD_BITS) - 1,
     AGE_AFTER = 1 << 17 /* branches between halvings of usefulness */
 };
-static const unsigned lengths[TABLES] = {5, 11, 24, 52, 112, 240}, target_lengths[TARGET_TABLES] = {0, 8, 30, 100};
+/* Of the histories: of tables of directions, then of those of targets but the first, which has none. */
+static const unsigned lengths[FOLDS] = {5, 11, 24, 52, 112, 240, 8, 30, 100};
 
 struct direction {
     uint16_t tag;
@@ -37,8 +41,8 @@ struct target {
 };
 
 struct sim_predictor {
-    uint64_t history[HISTORY_WORDS]; /* newest branch in bit 0 */
-    uint32_t folds[TABLES], target_folds[TARGET_TABLES]; /* of the lengths above */
+    uint8_t history[HISTORY]; /* a bit each, from the newest on */
+    uint32_t newest, folds[FOLDS]; /* of the lengths above */
     int8_t base[1 << BASE_BITS];     /* -2 to 1 */
     struct direction tables[TABLES][1 << TABLE_BITS];
     struct target targets[TARGET_TABLES][1 << TARGET_BITS];
@@ -64,25 +68,24 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 29;
 }
 
-/* The newest `length` bits of the history, folded by a cyclic shift register: a new bit costs the same at any length. */
-static uint32_t fold(const struct sim_predictor *p, uint32_t folded, unsigned length, uint64_t bit)
+/* A table's history, folded by a cyclic shift register: a new bit costs the same at any length. `leaves`: the oldest bit. */
+static uint32_t fold(uint32_t folded, unsigned length, uint32_t bit, uint32_t leaves)
 {
-    if (length == 0)
-        return 0;
-    uint64_t leaves = p->history[(length - 1) / 64] >> (length - 1) % 64 & 1;
-    uint64_t f = (uint64_t)folded << 1 ^ bit ^ leaves << length % FOLD_BITS;
-    return (uint32_t)((f ^ f >> FOLD_BITS) & ((1u << FOLD_BITS) - 1));
+    uint32_t f = (folded << 1 | bit) ^ leaves << length % FOLD_BITS;
+    return (f ^ f >> FOLD_BITS) & FOLD_MASK;
 }
 
-static void remember(struct sim_predictor *p, uint64_t bit)
+static void remember(struct sim_predictor *p, uint64_t bits)
 {
-    bit &= 1;
-    for (int t = 0; t < TABLES; t++)
-        p->folds[t] = fold(p, p->folds[t], lengths[t], bit);
-    for (int t = 0; t < TARGET_TABLES; t++)
-        p->target_folds[t] = fold(p, p->target_folds[t], target_lengths[t], bit);
-    for (unsigned w = HISTORY_WORDS; w-- > 0;)
-        p->history[w] = p->history[w] << 1 | (w ? p->history[w - 1] >> 63 : bit);
+    uint32_t bit = bits & 1;
+    const uint8_t *newest = p->history + p->newest;
+    for (int t = 0; t < FOLDS; t++)
+        p->folds[t] = fold(p->folds[t], lengths[t], bit, newest[lengths[t] - 1] & 1);
+    if (p->newest == 0) { /* the bytes go down, so that the older ones stand behind */
+        memmove(p->history + HISTORY - LONGEST, p->history, LONGEST);
+        p->newest = HISTORY - LONGEST;
+    }
+    p->history[--p->newest] = (uint8_t)bit;
 }
 
 static int8_t nudge(int8_t counter, bool up, int most)
@@ -100,19 +103,21 @@ struct lookup {
     int hit, other; /* the longest history that knows it, and the next; -1: the base */
 };
 
+/* The last of the tables that are marked, -1: none. Without jumps: which tables know a branch, nobody can predict. */
+static int last_of(uint32_t marks) { return 30 - __builtin_clz(marks << 1 | 1); }
+
 static void look_up(struct sim_predictor *p, uint64_t pc, struct lookup *l)
 {
     uint64_t place = mix(pc * 2 + 1);
-    l->hit = l->other = -1;
+    uint32_t known = 0;
     for (int t = 0; t < TABLES; t++) {
         uint64_t h = mix(place ^ p->folds[t] * (2ull * (unsigned)t + 3));
         l->at[t] = &p->tables[t][h & ((1 << TABLE_BITS) - 1)];
         l->tag[t] = (uint16_t)(h >> 40 | 1);
-        if (l->at[t]->tag == l->tag[t]) {
-            l->other = l->hit;
-            l->hit = t;
-        }
+        known |= (uint32_t)(l->at[t]->tag == l->tag[t]) << t;
     }
+    l->hit = last_of(known);
+    l->other = last_of(known & ~(1u << (l->hit & 31)));
 }
 
 /* Places in two tables of longer history, not side by side, taken from whoever was not useful. */
@@ -144,8 +149,8 @@ static bool conditional(struct sim_predictor *p, uint64_t pc, bool taken)
     struct lookup l;
     int8_t *base = &p->base[mix(pc) & ((1 << BASE_BITS) - 1)];
     look_up(p, pc, &l);
-    bool by_other = l.other < 0 ? *base >= 0 : l.at[l.other]->counter >= 0;
-    bool guess = l.hit < 0 ? *base >= 0 : l.at[l.hit]->counter >= 0;
+    const int8_t *other = l.other < 0 ? base : &l.at[l.other]->counter, *own = l.hit < 0 ? base : &l.at[l.hit]->counter;
+    bool by_other = *other >= 0, guess = *own >= 0;
     bool fresh = l.hit >= 0 && l.at[l.hit]->useful == 0 && (l.at[l.hit]->counter == 0 || l.at[l.hit]->counter == -1);
     bool predicted = fresh && p->doubt >= 0 ? by_other : guess;
     if (fresh && guess != by_other)
@@ -175,7 +180,7 @@ static bool indirect(struct sim_predictor *p, uint64_t pc, uint64_t to)
     uint64_t guess = 0;
     uint16_t tag = 0;
     for (int t = TARGET_TABLES; t-- > 0 && !hit;) {
-        uint64_t h = mix(mix(pc * 2) ^ p->target_folds[t] * (2ull * (unsigned)t + 3));
+        uint64_t h = mix(mix(pc * 2) ^ (t ? p->folds[TABLES + t - 1] : 0) * (2ull * (unsigned)t + 3));
         struct target *at = &p->targets[t][h & ((1 << TARGET_BITS) - 1)];
         uint16_t own = (uint16_t)(h >> 40 | 1);
         if (at->tag == own) {

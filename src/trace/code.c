@@ -10,26 +10,6 @@
 #include <stdlib.h>
 
 enum { AHEAD_MOST = 12 }; /* blocks translated beyond the one that was asked for */
-enum { CHUNK = 4096, CHUNKS_MOST = 4096 }; /* of blocks, which never move */
-
-struct pending { /* a jump that goes to a trap as long as its target has no translation */
-    uint32_t at, next; /* distance's place in the code; next: place in the array plus 1, 0 none */
-};
-
-struct trace {
-    struct trace_block *chunks[CHUNKS_MOST];
-    uint32_t block_count;
-    struct arena *arena; /* of what is in blocks */
-    /* of the translations there are now */
-    struct map page_of;     /* address of a page -> place */
-    struct map translated;  /* address -> its translation's */
-    struct map waiting;     /* address -> first pending jump plus 1 */
-    VEC(struct pending) pending;
-    uint64_t code_used;
-    uint64_t copied; /* address of the page that a snapshot was asked to copy last; 0 none */
-    struct wire_bursts head; /* as the host wrote it, whatever stands in the file by now */
-};
-
 struct trace *trace_new(const struct wire_bursts *b)
 {
     struct trace *t = xmalloc(sizeof *t);
@@ -52,15 +32,15 @@ void trace_free(struct trace *t)
     if (!t)
         return;
     forget(t);
-    for (uint32_t k = 0; k < CHUNKS_MOST; k++)
+    for (uint32_t k = 0; k < TRACE_CHUNKS_MOST; k++)
         free(t->chunks[k]);
     VEC_FREE(&t->pending);
     arena_free(t->arena);
     free(t);
 }
 
-uint32_t trace_block_count(const struct trace *t) { return __atomic_load_n(&t->block_count, __ATOMIC_ACQUIRE); }
-struct trace_block *trace_block(struct trace *t, uint32_t block) { return &t->chunks[block / CHUNK][block % CHUNK]; }
+uint32_t trace_block_count(const struct trace *t) { return block_count(t); }
+struct trace_block *trace_block(struct trace *t, uint32_t block) { return block_of(t, block); }
 
 /* ---- the program's code, as snapshots copied it ---- */
 
@@ -110,15 +90,28 @@ static uint32_t references_of(const struct plan *p)
     return n;
 }
 
+static void find_branch(struct trace_block *b)
+{
+    const struct trace_insn *last = b->insn_count ? &b->insns[b->insn_count - 1] : NULL;
+    if (!last || last->kind == X86_PLAIN || last->kind == X86_JMP)
+        return;
+    b->branch = last;
+    b->branch_at = last->address;
+    b->behind = last->address + last->len;
+    b->branch_kind = last->kind;
+}
+
 static void keep_block(struct trace *t, const struct plan *p)
 {
-    struct trace_block **chunk = &t->chunks[t->block_count / CHUNK];
+    struct trace_block **chunk = &t->chunks[t->block_count / TRACE_CHUNK];
     struct trace_log *logs = ARENA_ARRAY(t->arena, struct trace_log, p->logs + 1);
     memcpy(logs, p->log, p->logs * sizeof *logs);
     if (!*chunk)
-        *chunk = xmalloc(CHUNK * sizeof **chunk);
-    (*chunk)[t->block_count % CHUNK] = (struct trace_block){
+        *chunk = xmalloc(TRACE_CHUNK * sizeof **chunk);
+    struct trace_block *b = &(*chunk)[t->block_count % TRACE_CHUNK];
+    *b = (struct trace_block){
         .address = p->address, .insn_count = p->count, .log_count = p->logs, .references = references_of(p), .insns = keep_insns(t, p), .logs = logs};
+    find_branch(b);
     __atomic_store_n(&t->block_count, t->block_count + 1, __ATOMIC_RELEASE);
 }
 
@@ -185,7 +178,7 @@ static void emit(struct job *j, struct plan *p)
 
 static bool is_full(const struct trace *t)
 {
-    return t->code_used + EMIT_BYTES_MOST > t->head.code_bytes || t->block_count == CHUNK * CHUNKS_MOST;
+    return t->code_used + EMIT_BYTES_MOST > t->head.code_bytes || t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MOST;
 }
 
 /* false: a page is missing. */
@@ -261,7 +254,7 @@ static enum wire_burst_answer find(struct job *j, uint64_t address)
     uint64_t missing, at;
     if (is_full(j->t))
         forget_all(j);
-    if (j->t->block_count == CHUNK * CHUNKS_MOST)
+    if (j->t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MOST)
         return WIRE_BURST_STOP;
     if (!translate(j, address, &missing))
         return ask_for_page(j, missing);

@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trace/impl.h: a block between its planning (block.c) and its translation (emit.c).
+ * trace/impl.h: what was translated; a block between its planning (block.c) and its translation (emit.c).
  */
 #ifndef MTOOL_TRACE_IMPL_H
 #define MTOOL_TRACE_IMPL_H
 
 #include "trace/trace.h"
+
+enum { TRACE_CHUNK = 4096, TRACE_CHUNKS_MOST = 4096 }; /* of blocks, which never move */
+
+struct pending { /* a jump that goes to a trap as long as its target has no translation */
+    uint32_t at, next; /* distance's place in the code; next: place in the array plus 1, 0 none */
+};
+
+struct trace {
+    struct trace_block *chunks[TRACE_CHUNKS_MOST];
+    uint32_t block_count;
+    struct arena *arena; /* of what is in blocks */
+    /* of the translations there are now */
+    struct map page_of;     /* address of a page -> place */
+    struct map translated;  /* address -> its translation's */
+    struct map waiting;     /* address -> first pending jump plus 1 */
+    VEC(struct pending) pending;
+    uint64_t code_used;
+    uint64_t copied; /* address of the page that a snapshot was asked to copy last; 0 none */
+    struct wire_bursts head; /* as the host wrote it, whatever stands in the file by now */
+};
+
+static inline uint32_t block_count(const struct trace *t) { return __atomic_load_n(&t->block_count, __ATOMIC_ACQUIRE); }
+static inline struct trace_block *block_of(const struct trace *t, uint32_t block) { return &t->chunks[block / TRACE_CHUNK][block % TRACE_CHUNK]; }
 
 enum { PLAN_INSNS_MOST = 48, PLAN_LOGS_MOST = 32, EMIT_BYTES_MOST = 8192 };
 

@@ -2,7 +2,7 @@
  *
  * Records of a burst to instructions with registers. Follows the same moves, additions and pushes as the planner of blocks
  * (block.c), so that the values in the records are enough. */
-#include "trace/trace.h"
+#include "trace/impl.h"
 
 enum { RCX = 1, RSP = 4, RBP = 5, HEAD = 4, VALUE = 8 };
 
@@ -12,9 +12,9 @@ static size_t record_bytes(struct trace *t, const uint8_t *at, size_t left, uint
     if (left < HEAD)
         return 0;
     memcpy(block, at, HEAD);
-    if (*block >= trace_block_count(t))
+    if (*block >= block_count(t))
         return 0;
-    size_t n = HEAD + VALUE * (size_t)trace_block(t, *block)->log_count;
+    size_t n = HEAD + VALUE * (size_t)block_of(t, *block)->log_count;
     return n <= left ? n : 0;
 }
 
@@ -27,8 +27,8 @@ struct trace_extent trace_whole(struct trace *t, const void *records, size_t byt
            (n = record_bytes(t, (const uint8_t *)records + now.bytes, bytes - now.bytes, &block))) {
         before = now;
         now.bytes += n;
-        now.instructions += trace_block(t, block)->insn_count;
-        now.references += trace_block(t, block)->references;
+        now.instructions += block_of(t, block)->insn_count;
+        now.references += block_of(t, block)->references;
     }
     return is_torn && now.bytes == bytes ? before : now;
 }
@@ -100,13 +100,7 @@ static bool next_record(struct trace_reader *r)
 
 const struct trace_block *trace_next_block(struct trace_reader *r)
 {
-    return next_record(r) ? trace_block(r->trace, r->block) : NULL;
-}
-
-const struct trace_insn *trace_branch_of(const struct trace_block *b)
-{
-    const struct trace_insn *last = b->insn_count ? &b->insns[b->insn_count - 1] : NULL;
-    return last && last->kind != X86_PLAIN && last->kind != X86_JMP ? last : NULL;
+    return next_record(r) ? block_of(r->trace, r->block) : NULL;
 }
 
 static void take_values(struct trace_reader *r, const struct trace_block *b)
@@ -124,13 +118,13 @@ bool trace_next(struct trace_reader *r, struct trace_step *out)
     if (r->last)
         apply(r, r->last);
     r->last = NULL;
-    while (r->block == ID_NONE || r->next == trace_block(r->trace, r->block)->insn_count) {
+    while (r->block == ID_NONE || r->next == block_of(r->trace, r->block)->insn_count) {
         if (r->block != ID_NONE)
-            take_values(r, trace_block(r->trace, r->block));
+            take_values(r, block_of(r->trace, r->block));
         if (!next_record(r))
             return false;
     }
-    const struct trace_block *b = trace_block(r->trace, r->block);
+    const struct trace_block *b = block_of(r->trace, r->block);
     take_values(r, b);
     r->last = &b->insns[r->next];
     *out = (struct trace_step){.insn = r->last, .block = r->block, .index = r->next, .regs = r->regs, .known = r->known};

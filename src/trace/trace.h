@@ -39,6 +39,9 @@ struct trace_block {
     uint32_t insn_count, log_count, references; /* references: accesses of all its instructions */
     const struct trace_insn *insns;
     const struct trace_log *logs;
+    const struct trace_insn *branch; /* the last instruction, if it is one whose way on a processor has to guess; else NULL */
+    uint64_t branch_at, behind;      /* addresses of that and of what follows it */
+    uint8_t branch_kind;             /* enum x86_kind */
     uint64_t place; /* for the caller's use; 0 at first */
 };
 uint32_t trace_block_count(const struct trace *t);
@@ -65,10 +68,8 @@ struct trace_step {
 void trace_read(struct trace_reader *r, struct trace *t, const void *records, size_t bytes);
 /* false: no more, or the records are broken. */
 bool trace_next(struct trace_reader *r, struct trace_step *out);
-/* The same, a record at a time: the block. NULL: no more. */
+/* The same, a record at a time: the block. NULL: no more, or broken. */
 const struct trace_block *trace_next_block(struct trace_reader *r);
-/* Its last instruction, if that is one whose way on a processor has to guess; else NULL. */
-const struct trace_insn *trace_branch_of(const struct trace_block *b);
 /* false: not known. */
 bool trace_address(const struct trace_step *s, const struct x86_access *a, uint64_t fs, uint64_t gs, uint64_t *address);
 struct trace_extent {
