@@ -74,6 +74,7 @@ static int run(struct dump *d, struct launch_result **out)
     struct launch_burst_options o = {.window_bytes = d->length * BYTES_A_REFERENCE,
                                      .window_most = a->count ? (uint32_t)min_u64(a->count, UINT32_MAX) : COUNT,
                                      .interval_s = a->interval > 0 ? a->interval : INTERVAL_S,
+                                     .threads = d->program->made_threads || launch_may_make_threads(d->program),
                                      .check_steps = a->check ? CHECK_STEPS : 0,
                                      .ctx = d,
                                      .begin = bursts_begin,
@@ -161,6 +162,8 @@ static void put_text(const struct dump *d, const struct launch_result *r, struct
         str_printf(out, "%u times none was made, since the last was still at work\n", c->skipped);
     if (c->refused)
         str_printf(out, "%u times none could be made: no more processes\n", c->refused);
+    if (c->first_thread_only)
+        str_puts(out, "only the first thread was looked at: the others block signals, or the kernel is older than 6.4\n");
     if (c->changed)
         str_printf(out, "%u times code had changed and was translated anew\n", c->changed);
 }
@@ -270,6 +273,7 @@ static void put_json(const struct dump *d, const struct launch_result *r, struct
     json_u64(&j, "skipped", c->skipped);
     json_u64(&j, "refused", c->refused);
     json_u64(&j, "code_changed", c->changed);
+    json_bool(&j, "first_thread_only", c->first_thread_only);
     json_object(&j, "cost");
     json_real(&j, "program_user_s", r->user_s);
     json_real(&j, "program_system_s", r->system_s);

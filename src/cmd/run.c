@@ -172,6 +172,7 @@ static int take_bursts(struct profile *p, const struct times *t, struct taken_bu
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
                                      .window_most = BURSTS_MOST,
                                      .interval_s = fmax(BURST_INTERVAL_LEAST_S, t->user[0] / (BURSTS_MOST + 1)),
+                                     .threads = p->program->made_threads,
                                      .ctx = to,
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,

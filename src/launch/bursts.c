@@ -95,7 +95,7 @@ static int open_file(struct bursts *s)
                                      .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
                                      .seed = s->opt->seed ? s->opt->seed : 20261121,
                                      .window_most = s->opt->window_most,
-                                     .by_process = ticks_follow_time()};
+                                     .by_process = s->opt->threads && ticks_follow_time()};
     lay_out(s, head);
     s->slot_used = s->layout.slot_used;
     *s->b = s->layout;
@@ -343,6 +343,7 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
     s->counts.begun = s->b->begun;
     s->counts.skipped = s->b->skipped;
     s->counts.refused = s->b->refused;
+    s->counts.first_thread_only = s->opt->threads && !s->b->by_process;
     r->bursts = s->counts;
     if (!s->b->started)
         r->windows_note = "the timer inside the program did not start";

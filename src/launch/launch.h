@@ -135,6 +135,7 @@ struct launch_burst_counts {
     uint32_t skipped; /* times that none was made, since the last was still busy or nobody had taken its window */
     uint32_t refused; /* forks that failed */
     uint32_t changed; /* times that code had changed, and was translated anew */
+    bool first_thread_only; /* though others were wanted: the kernel is too old, or they take no signals */
     uint64_t requests;   /* for translations */
     double snapshots_user_s, snapshots_system_s; /* processor time of snapshots */
     double answer_s, take_s; /* of the host's threads */
@@ -144,6 +145,7 @@ struct launch_burst_options {
     uint32_t window_most;
     double interval_s; /* mean processor time between snapshots */
     uint64_t seed;     /* of the intervals; 0: always the same one */
+    bool threads;      /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
     uint32_t check_steps; /* so many instructions from where each burst begins are taken step by step too, for `check`; 0: none */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */

@@ -40,6 +40,7 @@ enum {
     SYS_sched_setaffinity = 203,
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
+    SYS_timer_delete = 226,
     SYS_clock_gettime = 228,
     SYS_exit_group = 231,
     SYS_openat = 257,
@@ -56,7 +57,7 @@ enum {
     MAP_FIXED_NOREPLACE = 0x100000
 };
 enum { O_RDWR_CLOEXEC = 02 | 02000000, AT_FDCWD_ = -100 };
-enum { PAGE = 4096, ESRCH_ = 3, EFAULT_ = 14, ETIMEDOUT_ = 110, PATH_BYTES = 512, SLOTS_MOST = 512 };
+enum { PAGE = 4096, ESRCH_ = 3, EINTR_ = 4, EFAULT_ = 14, ETIMEDOUT_ = 110, PATH_BYTES = 512, SLOTS_MOST = 512 };
 
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */

@@ -13,7 +13,6 @@
 enum {
     TICK = 64, /* the last real-time signal: nobody's */
     CLOCK_PROCESS_CPU = 2,
-    CLOCK_THREAD_CPU = 3,
     NOTIFY_SIGNAL = 0,
     NOTIFY_THREAD = 4,
     SS_ONSTACK_ = 1,
@@ -21,6 +20,8 @@ enum {
     CLONE_PARENT_ = 0x8000,
     SIG_CHLD = 17
 };
+
+#define THREAD_CLOCK(tid) ((uint64_t)(int64_t)(~(tid) * 8 + 6)) /* of a thread of this process: its processor time */
 
 static int32_t own_tid(void) { return (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0); }
 static int32_t own_pid(void) { return (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0); }
@@ -41,6 +42,17 @@ static int arm(void)
     uint64_t wait = 1 + random_below(2 * WINDOWS->interval_ns);
     uint64_t value[4] = {0, 0, wait / 1000000000u, wait % 1000000000u};
     return !failed(sys(SYS_timer_settime, WINDOWS->timer, 0, (uint64_t)value, 0, 0, 0));
+}
+
+/* Of the time of thread tid, which gets the ticks; tid 0: of all threads, and who uses up the time gets them. */
+static int make_timer(struct windows_state *s)
+{
+    struct {
+        uint64_t value;
+        int32_t signal, notify, tid, pad[11];
+    } event = {0, TICK, s->tid ? NOTIFY_THREAD : NOTIFY_SIGNAL, s->tid, {0}};
+    uint64_t clock = s->tid ? THREAD_CLOCK(s->tid) : CLOCK_PROCESS_CPU;
+    return sys(SYS_timer_create, clock, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm();
 }
 
 /* The child changes its alternate stack, which the kernel refuses on that stack. */
@@ -94,6 +106,23 @@ static void begin_steps(struct wire_windows *f, uint32_t burst, void *context)
 
 static uint32_t begun(const struct windows_state *s) { return s->bursts ? s->bursts->begun : s->file->window_count; }
 
+/* A system call of a thread that waited has failed because of this tick: the one that uses up the time takes no signals. */
+static int has_interrupted(const uint64_t *g)
+{
+    const uint8_t *before = (const uint8_t *)g[G_RIP] - 2;
+    return (int64_t)g[G_RAX] == -EINTR_ && g[G_RIP] % PAGE >= 2 && before[0] == 0x0f && before[1] == 0x05;
+}
+
+/* So no thread but the first has ticks from now on. */
+static void keep_to_first_thread(struct windows_state *s)
+{
+    sys(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
+    s->tid = s->pid;
+    s->bursts->by_process = 0;
+    if (!make_timer(s))
+        s->given_up = 1;
+}
+
 static void on_tick(int sig, const void *info, void *context)
 {
     const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
@@ -105,6 +134,10 @@ static void on_tick(int sig, const void *info, void *context)
         return;
     if (begun(s) >= s->window_most) {
         s->given_up = 1;
+        return;
+    }
+    if (!s->tid && has_interrupted(g)) {
+        keep_to_first_thread(s);
         return;
     }
     arm();
@@ -199,19 +232,12 @@ static int open_steps(struct windows_state *s, const char *path)
     return 1;
 }
 
-/* Ticks come to the first thread, or to the one that uses up the time. */
-static int set_timer(struct windows_state *s)
+static int take_ticks(void)
 {
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
     struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_ | SA_RESTART_, restorer, UINT64_MAX};
-    struct {
-        uint64_t value;
-        int32_t signal, notify, tid, pad[11];
-    } event = {0, TICK, s->tid ? NOTIFY_THREAD : NOTIFY_SIGNAL, s->tid, {0}};
-    uint64_t clock = s->tid ? CLOCK_THREAD_CPU : CLOCK_PROCESS_CPU;
-    return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0 &&
-           sys(SYS_timer_create, clock, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm();
+    return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0;
 }
 
 void rt_start_windows(char **envp)
@@ -226,7 +252,7 @@ void rt_start_windows(char **envp)
         return;
     s->pid = own_pid();
     s->tid = s->bursts && s->bursts->by_process ? 0 : own_tid();
-    if (!set_timer(s))
+    if (!take_ticks() || !make_timer(s))
         return;
     if (s->file)
         s->file->started = 1;

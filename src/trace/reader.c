@@ -23,7 +23,7 @@ struct trace_extent trace_whole(struct trace *t, const void *records, size_t byt
     struct trace_extent now = {0}, before = {0};
     uint32_t block;
     size_t n;
-    while ((!references || now.references < references) &&
+    while ((!references || (now.references < references && now.instructions < TRACE_INSTRUCTIONS_MOST * references)) &&
            (n = record_bytes(t, (const uint8_t *)records + now.bytes, bytes - now.bytes, &block))) {
         before = now;
         now.bytes += n;

@@ -76,7 +76,9 @@ struct trace_extent {
     size_t bytes; /* of whole records */
     uint64_t instructions, references;
 };
-/* The whole records, without the last one if it is torn, up to the one with which they have `references` (0: all of them). */
+/* The whole records, without the last one if it is torn, up to the one with which they have `references` (0: all of them), or
+ * TRACE_INSTRUCTIONS_MOST times as many instructions: some programs hardly reach for memory. */
+enum { TRACE_INSTRUCTIONS_MOST = 6 };
 struct trace_extent trace_whole(struct trace *t, const void *records, size_t bytes, bool is_torn, uint64_t references);
 
 /* ---- compare.c ---- */

@@ -11,10 +11,13 @@
  *   random    branches that nobody can predict
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
+ *   threads   waits for two threads that work
+ *   deaf      waits for two threads that block all signals
  *   strict    may make no system calls but the plainest; ends with 7
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -162,6 +165,30 @@ static void childless(void)
     }
 }
 
+static void *work_apart(void *deaf)
+{
+    sigset_t all;
+    sigfillset(&all);
+    if (deaf)
+        pthread_sigmask(SIG_BLOCK, &all, NULL);
+    uint64_t v = 1;
+    for (int k = 0; k < 30000; k++)
+        v = work(v, 5000);
+    return v ? NULL : deaf;
+}
+
+static void wait_for_two(void *deaf)
+{
+    pthread_t t[2];
+    for (int k = 0; k < 2; k++)
+        wrong += pthread_create(&t[k], NULL, work_apart, deaf) != 0;
+    for (int k = 0; k < 2; k++)
+        wrong += pthread_join(t[k], NULL) != 0;
+}
+
+static void threads(void) { wait_for_two(NULL); }
+static void deaf(void) { wait_for_two((void *)&seen); }
+
 static void strict(const char *path)
 {
     static const char line[] = "strict well\n";
@@ -181,7 +208,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},     {"traps", traps},
                {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}, {"shared", shared},
-               {"childless", childless}};
+               {"childless", childless}, {"threads", threads},   {"deaf", deaf}};
     if (argc != 3)
         return 2;
     if (strcmp(argv[1], "strict") == 0)
