@@ -69,6 +69,19 @@ static const char *actual_text(struct tour *t, const struct prof_object *o)
     return s ? arena_printf(t->texts, "%s, %s", s, o->actual_method ? o->actual_method : "?") : NULL;
 }
 
+/* What probes measured of the same code with all that it calls, beside what samples say of that; NULL: not probed. */
+static const char *probed_text(struct tour *t, const struct prof_object *o)
+{
+    for (size_t i = 0; i < t->r->candidate_count; i++) {
+        const struct prof_candidate *c = &t->r->candidates[i];
+        if (c->object != o->id || c->kind != o->kind || !isfinite(c->probed_s.value)) /* pieces have the id of what they are of */
+            continue;
+        const char *sampled = tour_interval(t, &c->sampled_s);
+        return arena_printf(t->texts, "%s with what it calls; sampled %s", tour_interval(t, &c->probed_s), sampled ? sampled : "?");
+    }
+    return NULL;
+}
+
 static const char *iterations_per_entry(struct tour *t, const struct prof_object *o)
 {
     bool is_known = o->iterations != PROF_UNKNOWN && o->entries != PROF_UNKNOWN && o->entries;
@@ -92,6 +105,7 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add(out, "branch", "branches",
         isfinite(o->branch_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->branch_s)) : NULL);
     add(out, "actual", "actual", actual_text(t, o));
+    add(out, NULL, "probed", probed_text(t, o));
     add_count(t, out, "sample", "samples", o->samples);
 }
 
