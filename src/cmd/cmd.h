@@ -74,6 +74,7 @@ struct cmd_args {
     const char *html, *source_path; /* of report */
     uint64_t runs;
     double hz;
+    uint64_t baseline_threads;
     bool windows, blocks, follow, no_probes, yes;
     const char *probe; /* objects that are to be probed, with commas between */
     bool what_if;

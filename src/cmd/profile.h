@@ -47,6 +47,10 @@ void profile_take_back(struct profile *p, struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 
+/* baseline.c: two more runs with fewer threads, and the extra work beside them; after the join, whose input is `like`. 0, or an
+ * exit status. */
+int baseline_run(struct profile *p, const struct prof_input *like);
+
 /* Where the description of this CPU is kept, in the arena; NULL after one line. */
 const char *cmd_machine_path(struct arena *ar);
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */

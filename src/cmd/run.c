@@ -235,7 +235,9 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     if (sampled->sampler == LAUNCH_SAMPLER_NONE)
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
-    return prof_join(r, &in) < 0 ? CMD_SELF_FAILED : 0;
+    if (prof_join(r, &in) < 0)
+        return CMD_SELF_FAILED;
+    return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
 
 static int run(struct profile *p, const struct cmd_args *a)

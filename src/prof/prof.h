@@ -156,6 +156,11 @@ struct prof_thread { /* of the program's first process, in the sampled run; the 
     double ready_s;         /* wanted a processor and had none */
     uint64_t samples;       /* of its user time */
 };
+struct prof_extra { /* an object beside the run with fewer threads; self */
+    uint32_t object;
+    uint64_t instructions, base_instructions;
+    double ideal_s, base_ideal_s, extra_s; /* extra_s = ideal_s - base_ideal_s */
+};
 struct prof_region { /* code that threads execute together, with all that it calls; the first of them by wait_s */
     uint32_t id;          /* its index in regions */
     const char *function; /* a run-time library calls it, or a thread begins with it; NULL: what is outside of all regions */
@@ -276,6 +281,11 @@ struct prof_result {
     size_t thread_object_count;
     struct prof_wait *waits; /* the longest first */
     size_t wait_count;
+    uint32_t baseline_threads; /* of the run that extras compare with; ID_NONE: there was none */
+    double baseline_user_s;
+    uint64_t baseline_instructions;
+    struct prof_extra *extras; /* most extra_s first; no wait loops */
+    size_t extra_count;
     struct prof_region *regions; /* none: the program has none, or chains of calls are not known */
     size_t region_count;
     struct prof_region_thread *region_threads; /* by region, then thread */
@@ -420,5 +430,7 @@ uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counte
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,
  * launch mode...) stays. 0, or -1 after one line. */
 int prof_join(struct prof_result *r, const struct prof_input *in);
+/* extra.c: fills the baseline and extras of r, from the same program joined with `threads` threads. */
+void prof_extra_build(struct prof_result *r, const struct prof_result *base, uint32_t threads);
 
 #endif

@@ -29,7 +29,9 @@ struct prof_result *prof_result_new(void)
     r->simulated_user_s = r->replayed_share = NAN;
     r->predicted_user_s = r->branch_user_s = r->actual_user_s = r->actual_system_s = r->overhead = unknown;
     r->samples = r->samples_lost = PROF_UNKNOWN;
-    r->rank = r->rank_count = ID_NONE;
+    r->rank = r->rank_count = r->baseline_threads = ID_NONE;
+    r->baseline_user_s = NAN;
+    r->baseline_instructions = PROF_UNKNOWN;
     r->coverage.functions = r->coverage.functions_rewritten = PROF_UNKNOWN;
     r->coverage.instructions_counted = r->coverage.memory_ops = PROF_UNKNOWN;
     r->coverage.instructions_counted_share = r->coverage.memory_ops_measured = NAN;

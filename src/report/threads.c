@@ -112,6 +112,45 @@ static void put_regions(const struct prof_result *r, const struct report_options
         str_printf(out, "%zu more (--top %zu)\n", r->region_count - most, r->region_count);
 }
 
+static const struct grid_column extra_columns[] = {
+    {{"extra", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL}, {{"", "instructions"}, false, NULL}, {{"with fewer", "threads"}, false, NULL},
+    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+};
+
+/* Objects that do a hundredth of the whole more. */
+static void put_extras(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a, struct strbuf *out)
+{
+    if (r->baseline_threads == ID_NONE)
+        return;
+    double more = (double)r->coverage.instructions_counted / (double)r->baseline_instructions - 1;
+    struct grid g;
+    size_t most = o->top ? o->top : REPORT_TOP, shown = 0;
+    str_printf(out, "\nWith %u thread%s: %s s of user time, %s instructions; now %s more instructions (waiting included).\n", r->baseline_threads,
+               r->baseline_threads == 1 ? "" : "s", figure_real(a, r->baseline_user_s, decimals), figure_count(a, r->baseline_instructions),
+               figure_percent(a, more));
+    grid_init(&g, extra_columns, ARRAY_LEN(extra_columns), o, a);
+    for (size_t i = 0; i < r->extra_count && shown < most; i++) {
+        const struct prof_extra *x = &r->extras[i];
+        const struct prof_object *by = &r->objects[x->object];
+        if (!(x->extra_s > 0.01 * r->baseline_user_s) && !(o->all && x->extra_s > 0))
+            continue;
+        const char *const cells[ARRAY_LEN(extra_columns)] = {
+            figure_real(a, x->extra_s, decimals),
+            figure_real(a, x->ideal_s, decimals),
+            figure_count(a, x->instructions),
+            figure_count(a, x->base_instructions),
+            function_brief(by->function, a),
+            cell_safe(a, place_of(by, a)),
+        };
+        grid_row(&g, cells, false);
+        shown++;
+    }
+    if (shown)
+        grid_put(&g, out);
+    else
+        str_puts(out, "No loop or procedure does a hundredth more work than with fewer threads.\n");
+}
+
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     const struct prof_thread **list = ARENA_ARRAY(a, const struct prof_thread *, r->thread_count + 1);
@@ -140,6 +179,7 @@ void threads_put(const struct prof_result *r, const struct report_options *o, st
         str_printf(out, "%zu more that lived less long (--top %zu)\n", r->thread_count - shown, r->thread_count);
     put_regions(r, o, decimals, a, out);
     put_waits(r, o, longest, a, out);
+    put_extras(r, o, decimals, a, out);
 }
 
 static void put_objects(struct json *j, const struct prof_result *r, uint32_t thread, size_t *at)
@@ -157,6 +197,18 @@ static void put_objects(struct json *j, const struct prof_result *r, uint32_t th
         json_object_end(j);
     }
     json_array_end(j);
+}
+
+static void put_extra(struct json *j, const struct prof_extra *x)
+{
+    json_object(j, NULL);
+    json_u64(j, "object", x->object);
+    json_u64(j, "instructions", x->instructions);
+    json_u64(j, "base_instructions", x->base_instructions);
+    json_real(j, "ideal_s", x->ideal_s);
+    json_real(j, "base_ideal_s", x->base_ideal_s);
+    json_real(j, "extra_s", x->extra_s);
+    json_object_end(j);
 }
 
 static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at)
@@ -230,6 +282,15 @@ void threads_put_json(struct json *j, const struct prof_result *r)
         json_object_end(j);
     }
     json_array_end(j);
+    json_object(j, "baseline");
+    r->baseline_threads == ID_NONE ? json_null(j, "threads") : json_u64(j, "threads", r->baseline_threads);
+    json_real(j, "user_s", r->baseline_user_s);
+    r->baseline_instructions == PROF_UNKNOWN ? json_null(j, "instructions") : json_u64(j, "instructions", r->baseline_instructions);
+    json_array(j, "extra");
+    for (size_t i = 0; i < r->extra_count; i++)
+        put_extra(j, &r->extras[i]);
+    json_array_end(j);
+    json_object_end(j);
     size_t pair = 0;
     json_array(j, "region");
     for (size_t i = 0; i < r->region_count; i++)

@@ -58,6 +58,7 @@ enum store_table_id {
     STORE_THREAD,    /* struct prof_thread */
     STORE_THREAD_OBJECT, /* struct prof_thread_object */
     STORE_WAIT,      /* struct prof_wait */
+    STORE_EXTRA,     /* struct prof_extra */
     STORE_REGION,    /* struct prof_region */
     STORE_REGION_THREAD, /* struct prof_region_thread */
     STORE_RANK,      /* struct prof_rank */

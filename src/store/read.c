@@ -232,6 +232,9 @@ static int check_threads(const struct reader *r, const struct prof_result *resul
 
 static int check_regions(const struct reader *r, const struct prof_result *result)
 {
+    for (size_t i = 0; i < result->extra_count; i++)
+        if (result->extras[i].object >= result->object_count)
+            return store_damaged(r->path, "a row of extra that belongs to nothing");
     for (size_t i = 0; i < result->region_thread_count; i++) {
         const struct prof_region_thread *p = &result->region_threads[i];
         if (p->region >= result->region_count || p->thread >= result->thread_count)
@@ -273,6 +276,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
     rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
     rc = rc ? rc : read_rows(r, STORE_WAIT, &x->waits, &x->wait_count);
+    rc = rc ? rc : read_rows(r, STORE_EXTRA, &x->extras, &x->extra_count);
     rc = rc ? rc : read_rows(r, STORE_REGION, &x->regions, &x->region_count);
     rc = rc ? rc : read_rows(r, STORE_REGION_THREAD, &x->region_threads, &x->region_thread_count);
     rc = rc ? rc : read_rows(r, STORE_RANK, &x->ranks, &x->rank_row_count);

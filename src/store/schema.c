@@ -49,6 +49,9 @@ static const struct store_column run_columns[] = {
     COLUMN(TEXT, "options", options, "the mtool command line"),
     COLUMN(ID, "rank", rank, "in a parallel job"),
     COLUMN(ID, "rank_count", rank_count, "of the job"),
+    COLUMN(ID, "baseline_threads", baseline_threads, "of the run that table extra compares with"),
+    COLUMN(REAL, "baseline_user_s", baseline_user_s, NULL),
+    COLUMN(U64, "baseline_instructions", baseline_instructions, NULL),
     INTERVAL("predicted_user", "_s", predicted_user_s, "as if every access hit the first-level cache"),
     INTERVAL("branch_user", "_s", branch_user_s, "of predicted_user_s: mispredicted branches"),
     COLUMN(REAL, "simulated_user_s", simulated_user_s, "what the simulated core alone says of the counted code"),
@@ -303,6 +306,17 @@ static const struct store_column wait_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_extra
+static const struct store_column extra_columns[] = {
+    COLUMN(U32, "object", object, "object.id"),
+    COLUMN(U64, "instructions", instructions, "self"),
+    COLUMN(U64, "base_instructions", base_instructions, "in the run with baseline_threads"),
+    COLUMN(REAL, "ideal_s", ideal_s, NULL),
+    COLUMN(REAL, "base_ideal_s", base_ideal_s, NULL),
+    COLUMN(REAL, "extra_s", extra_s, "ideal_s - base_ideal_s"),
+};
+#undef ROW
+
 #define ROW struct prof_region
 static const struct store_column region_columns[] = {
     COLUMN(U32, "id", id, "from 0, most waiting first"),
@@ -402,6 +416,7 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
     [STORE_WAIT] = TABLE(wait, struct prof_wait, "where threads wait for each other, the longest first"),
+    [STORE_EXTRA] = TABLE(extra, struct prof_extra, "work beside a run with fewer threads (--baseline-threads), most extra first"),
     [STORE_REGION] = TABLE(region, struct prof_region, "code that threads execute together"),
     [STORE_REGION_THREAD] = TABLE(region_thread, struct prof_region_thread, "what each thread did there"),
     [STORE_RANK] = TABLE(rank, struct prof_rank, "of a merged profile: the processes of a parallel job"),

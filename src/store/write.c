@@ -335,6 +335,7 @@ static int write_tables(struct writer *w, const struct prof_result *r)
     rc = rc ? rc : write_rows(w, STORE_OBJECTS, r->objects, r->object_count);
     rc = rc ? rc : write_rows(w, STORE_CANDIDATE, r->candidates, r->candidate_count);
     rc = rc ? rc : write_rows(w, STORE_THREAD, r->thread, r->thread_count);
+    rc = rc ? rc : write_rows(w, STORE_EXTRA, r->extras, r->extra_count);
     rc = rc ? rc : write_rows(w, STORE_REGION, r->regions, r->region_count);
     rc = rc ? rc : write_rows(w, STORE_REGION_THREAD, r->region_threads, r->region_thread_count);
     rc = rc ? rc : write_rows(w, STORE_RANK, r->ranks, r->rank_row_count);

@@ -210,6 +210,11 @@ static void set_threads(struct prof_result *r)
         {0, "gather._omp_fn.0", "/home/u/gather", "/home/u/gather.c", 0x1180, 12, 15, 2, 2, 0, 1.2, 0.6, 0.8, 1.333, 0.4},
         {1, NULL, NULL, NULL, 0, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
     static struct prof_region_thread each[] = {{0, 0, 0.8, 0}, {0, 1, 0.4, 0.4}, {1, 0, 0.1, 0}, {1, 1, 0, 0.05}};
+    static struct prof_extra extras[] = {{0, 70000000, 50000000, 0.21, 0.15, 0.06}, {3, 70000000, 0, 0.3, NO, NO}};
+    r->extras = extras, r->extra_count = ARRAY_LEN(extras);
+    r->baseline_threads = 1;
+    r->baseline_user_s = 1.2;
+    r->baseline_instructions = 4000000000;
     r->regions = regions, r->region_count = ARRAY_LEN(regions);
     r->region_threads = each, r->region_thread_count = ARRAY_LEN(each);
     r->ranks = ranks, r->rank_row_count = ARRAY_LEN(ranks);
@@ -601,6 +606,17 @@ static const char *call_difference(const struct prof_call *a, const struct prof_
     return NULL;
 }
 
+static const char *extra_difference(const struct prof_extra *a, const struct prof_extra *b)
+{
+    SAME(object);
+    SAME(instructions);
+    SAME(base_instructions);
+    REAL(ideal_s);
+    REAL(base_ideal_s);
+    REAL(extra_s);
+    return NULL;
+}
+
 static const char *region_difference(const struct prof_region *a, const struct prof_region *b)
 {
     SAME(id);
@@ -691,6 +707,9 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     TEXT(options);
     SAME(rank);
     SAME(rank_count);
+    SAME(baseline_threads);
+    REAL(baseline_user_s);
+    SAME(baseline_instructions);
     TEXT(machine.cpu);
     TEXT(machine.description);
     TEXT(machine.kernel);
@@ -746,6 +765,7 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(insns, insn_count, insn_difference)
     LIST(calls, call_count, call_difference)
     LIST(waits, wait_count, wait_difference)
+    LIST(extras, extra_count, extra_difference)
     LIST(regions, region_count, region_difference)
     LIST(region_threads, region_thread_count, region_thread_difference)
     LIST(ranks, rank_row_count, rank_difference)
