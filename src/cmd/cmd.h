@@ -78,7 +78,7 @@ struct cmd_args {
     bool windows, blocks, follow, no_probes, yes;
     const char *probe; /* objects that are to be probed, with commas between */
     bool what_if;
-    bool force, poison, all_blocks, all_probes, plan_count, plan_none;
+    bool force, poison, all_blocks, all_probes, plan_count, plan_none, plan_trace;
     bool help, quiet, json, all;
     unsigned verbose;
     uint64_t top, columns;

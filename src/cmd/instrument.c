@@ -17,15 +17,15 @@ static void say(const struct rewrite_stats *s, const char *out)
 
 int cmd_instrument(const struct cmd_args *a)
 {
-    if (a->plan_count && a->plan_none)
-        return diag_error("instrument: --count and --none exclude each other; give one"), CMD_UNUSABLE;
+    if (a->plan_count + a->plan_none + a->plan_trace > 1)
+        return diag_error("instrument: --count, --trace and --none exclude each other; give one"), CMD_UNUSABLE;
     const char *in = a->rest[0];
-    const char *out = a->output ? a->output : arena_printf(a->arena, "%s.counted", file_base_name(in));
+    const char *out = a->output ? a->output : arena_printf(a->arena, "%s.%s", file_base_name(in), a->plan_trace ? "traced" : "counted");
     if (!a->force && file_exists(out))
         return diag_error("%s: exists already; choose another name with -o, or --force to replace it", out),
                CMD_UNUSABLE;
     struct rewrite_options opt = {
-        .plan = a->plan_none ? REWRITE_NONE : REWRITE_COUNT, .poison = a->poison, .all_blocks = a->all_blocks};
+        .plan = a->plan_none ? REWRITE_NONE : a->plan_trace ? REWRITE_SAMPLE : REWRITE_COUNT, .poison = a->poison, .all_blocks = a->all_blocks};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)
         return CMD_UNUSABLE;
