@@ -163,20 +163,20 @@ rt_probe_start\name:
     lea rdx, [rsp + PROBE_PUSHED]
     cmp qword ptr \at[rcx + PROBE_START], 0
     jne 4f
-1:  mov \at[rcx + PROBE_STACK], rdx
+1:  mov qword ptr \at[rcx + PROBE_STACK], rdx
     STAMP
     mov rdx, rax
-    sub rdx, \at[rcx + PROBE_LOOK_TICKS]
+    sub rdx, qword ptr \at[rcx + PROBE_LOOK_TICKS]
     cmp rdx, 1 << 20 /* WIRE_PROBE_LOOK */
     ja 3f
-2:  mov \at[rcx + PROBE_START], rax
+2:  mov qword ptr \at[rcx + PROBE_START], rax
 5:  PROBE_LEAVE
 3:  call rt_probe_look
-    mov \at[rcx + PROBE_LOOK_NS], rax
+    mov qword ptr \at[rcx + PROBE_LOOK_NS], rax
     STAMP
-    mov \at[rcx + PROBE_LOOK_TICKS], rax
+    mov qword ptr \at[rcx + PROBE_LOOK_TICKS], rax
     jmp 2b
-4:  cmp \at[rcx + PROBE_STACK], rdx /* the one under way is further up: this is recursion */
+4:  cmp qword ptr \at[rcx + PROBE_STACK], rdx /* the one under way is further up: this is recursion */
     ja 5b
     inc qword ptr \at[rcx + PROBE_CUT]
     jmp 1b
@@ -187,31 +187,31 @@ rt_probe_stop\name:
     cmp qword ptr \at[rcx + PROBE_START], 0
     je 7f
     lea rdx, [rsp + PROBE_PUSHED]
-    cmp \at[rcx + PROBE_STACK], rdx
+    cmp qword ptr \at[rcx + PROBE_STACK], rdx
     jne 7f
     mov rdx, rax
-    sub rdx, \at[rcx + PROBE_START]
-    add \at[rcx + PROBE_TICKS], rdx
+    sub rdx, qword ptr \at[rcx + PROBE_START]
+    add qword ptr \at[rcx + PROBE_TICKS], rdx
     inc qword ptr \at[rcx + PROBE_COUNT]
     mov rdx, rax
-    sub rdx, \at[rcx + PROBE_LOOK_TICKS]
+    sub rdx, qword ptr \at[rcx + PROBE_LOOK_TICKS]
     cmp rdx, 1 << 20
     ja 8f
 9:  mov qword ptr \at[rcx + PROBE_START], 0
 7:  PROBE_LEAVE
-8:  add \at[rcx + PROBE_WINDOW_TICKS], rdx
-    mov \at[rcx + PROBE_LOOK_TICKS], rax
+8:  add qword ptr \at[rcx + PROBE_WINDOW_TICKS], rdx
+    mov qword ptr \at[rcx + PROBE_LOOK_TICKS], rax
     call rt_probe_look
     mov rdx, rax
-    sub rdx, \at[rcx + PROBE_LOOK_NS]
-    add \at[rcx + PROBE_WINDOW_NS], rdx
-    mov \at[rcx + PROBE_LOOK_NS], rax
+    sub rdx, qword ptr \at[rcx + PROBE_LOOK_NS]
+    add qword ptr \at[rcx + PROBE_WINDOW_NS], rdx
+    mov qword ptr \at[rcx + PROBE_LOOK_NS], rax
     jmp 9b
     .endm
 
 rt_probe_code:
-    PROBES "qword ptr ", ""
-    PROBES "qword ptr gs:", _gs
+    PROBES "", ""
+    PROBES "gs:", _gs
 
 /* The thread's processor time in ns, in rax; rcx stays. */
 rt_probe_look:

@@ -262,8 +262,8 @@ static void test_figures(void **state)
                                         "__memmove_avx_unaligned_erms</td><td class=\"\">libc.so.6</td><td class=\"\">jump into the middle",
                                         "rel=\"next\" href=\"#o1\"",
                                         "looked for: /home/u/gather.c",
-                                        "<tr class=\"own\"><th scope=\"row\">1183</th><td class=\"n heat\" style=\"--h:38%\" title=\"500 of 1,302 samples\">38%</td>"
-                                        "<td class=\"n wide\">10,000,000</td><td class=\"n wide\">10,000,000</td><td class=\"n wide\">50% chain</td><td><code>addsd xmm0, [rdi+rax*8]</code>",
+                                        ("<tr class=\"own\"><th scope=\"row\">1183</th><td class=\"n heat\" style=\"--h:38%\" title=\"500 of 1,302 samples\">38%</td>"
+                                         "<td class=\"n wide\">10,000,000</td><td class=\"n wide\">10,000,000</td><td class=\"n wide\">50% chain</td><td><code>addsd xmm0, [rdi+rax*8]</code>"),
                                         "<tr class=\"in\"><th scope=\"row\">1183</th>", /* of the procedure, whose loop it is */
                                         "&#60;i&#62;sin\\x1b <small>libm.so.6</small></th><td class=\"n\">10</td><td class=\"n\">400</td>",
                                         "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
