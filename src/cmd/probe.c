@@ -159,7 +159,10 @@ int probe_objects(struct profile *p, const struct probe_plan *plan)
     struct clock since = clock_now();
     if (!rc)
         rc = profile_run(p, &o, false, &run);
-    if (!rc)
+    if (!rc && run->status != p->status)
+        diag_warn("probe-silent", "the run with probes ended otherwise than the others, so there are no probed times: the program may forbid "
+                                  "the clock that probes need (seccomp)");
+    else if (!rc)
         take(p, run, plan, ticks_a_second(since));
     launch_result_free(run);
     return rc;
