@@ -18,9 +18,10 @@ static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of share
 static const double REPLAY_ERROR = 0.06; /* of replays themselves: their ends, the code's place, the data that they met */
 static const double UNLIKE = 0.15; /* model and replay disagree */
 static const double SPREAD_USUAL = 0.05, OFF_USUAL = 0.1;
+static const double ALIKE = 1.01; /* widths */
 static const double TRAINED_MOST = 0.8; /* of a replay */
 static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
-enum { ROUNDS = 40, ROBUST_ROUNDS = 5, REPEATS_MOST = 24, MANY = 8 /* slices */, TURNS_FORESEEN = 32 /* a predictor knows when such a loop ends */ };
+enum { ROUNDS = 40, ROBUST_ROUNDS = 5, REPEATS_MOST = 24, MANY = 8 /* slices */, AGREE = 3 /* batches */, TURNS_FORESEEN = 32 /* a predictor knows when such a loop ends */ };
 
 struct step {
     uint32_t index, home;
@@ -118,13 +119,24 @@ static void see_slice(struct replays *r, const struct wire_slice *s)
         VEC_PUSH(&r->widths, replay_width(&s->batches[b]));
 }
 
+/* The least that several batches agree on: a single one may be a slip of the clock, and all others may have had a neighbour. */
+static double least_width(double *widths, size_t n)
+{
+    if (n < AGREE)
+        return n ? stats_nth(widths, n, 0) : 0;
+    stats_nth(widths, n, 0); /* sorts */
+    for (size_t i = 0; i + AGREE <= n; i++)
+        if (widths[i + AGREE - 1] <= widths[i] * ALIKE)
+            return widths[i];
+    return widths[n / 2];
+}
+
 void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    if (r->widths.len) /* not the least of all, which may be a slip of the clock */
-        r->width = stats_nth(r->widths.data, r->widths.len, r->widths.len / 10);
+    r->width = least_width(r->widths.data, r->widths.len);
 }
 
 void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
