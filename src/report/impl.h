@@ -72,6 +72,8 @@ const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c
 
 /* ---- ranks.c ---- */
 
+/* Objects that one rank takes more than least_s longer for than the mean rank does, most first. */
+const struct prof_spread **ranks_uneven(const struct prof_result *r, double least_s, struct arena *a, size_t *count);
 void ranks_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 void ranks_put_json(struct json *j, const struct prof_result *r);
 

@@ -33,22 +33,28 @@ static int compare_spreads(const void *x, const void *y)
     return more_a != more_b ? (more_a < more_b ? 1 : -1) : (a->object > b->object) - (a->object < b->object);
 }
 
-static void put_spreads(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+const struct prof_spread **ranks_uneven(const struct prof_result *r, double least_s, struct arena *a, size_t *count)
 {
     const struct prof_spread **list = ARENA_ARRAY(a, const struct prof_spread *, r->spread_count + 1);
-    const double least_s = o->all ? 0 : longest / 100;
-    int decimals = figure_decimals(longest);
-    size_t count = 0;
-    struct grid g;
+    *count = 0;
     for (size_t i = 0; i < r->spread_count; i++)
         if (r->spreads[i].max_s - r->spreads[i].mean_s > least_s)
-            list[count++] = &r->spreads[i];
+            list[(*count)++] = &r->spreads[i];
+    qsort(list, *count, sizeof *list, compare_spreads);
+    return list;
+}
+
+static void put_spreads(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+{
+    int decimals = figure_decimals(longest);
+    size_t count;
+    struct grid g;
+    const struct prof_spread **list = ranks_uneven(r, o->all ? 0 : longest / 100, a, &count);
     size_t most = min_u64(count, o->top ? o->top : o->all ? count : REPORT_TOP);
     if (!count) {
         str_puts(out, "\nThe ranks share all work evenly.\n");
         return;
     }
-    qsort(list, count, sizeof *list, compare_spreads);
     grid_init(&g, spread_columns, ARRAY_LEN(spread_columns), o, a);
     for (size_t i = 0; i < most; i++) {
         const struct prof_object *x = &r->objects[list[i]->object];

@@ -24,13 +24,6 @@ static const char *with_sign(struct html_page *p, double x, const char *text)
 
 static const char *signed_seconds(struct html_page *p, double s) { return with_sign(p, s, tour_seconds(&p->tour, s)); }
 
-static void put_cell(struct html_page *p, const char *class, const char *text)
-{
-    str_printf(p->out, "<td class=\"%s\">", class);
-    html_text(p, text);
-    html_puts(p, "</td>");
-}
-
 /* ---- the whole ---- */
 
 static void put_side(struct html_page *p, const char *what, const char *path)
@@ -52,9 +45,9 @@ static void put_whole_row(struct html_page *p, const struct diff_figure *f, unsi
     html_term(p, names[field].id, names[field].word);
     str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>", figure_real(p->a, f->old.value * unit, decimals),
                figure_real(p->a, f->now.value * unit, decimals));
-    put_cell(p, "n strong", with_sign(p, change.value, figure_real(p->a, change.value, decimals)));
-    put_cell(p, "n", figure_interval(p->a, &change, decimals));
-    put_cell(p, "", diff_verdict(f));
+    html_cell(p, "n strong", with_sign(p, change.value, figure_real(p->a, change.value, decimals)));
+    html_cell(p, "n", figure_interval(p->a, &change, decimals));
+    html_cell(p, "", diff_verdict(f));
     html_puts(p, "</tr>\n");
 }
 
@@ -121,12 +114,12 @@ static void put_row(struct diff_page *x, size_t row)
     put_bar(x, c->old, c->is_refused);
     put_bar(x, c->now, c->is_refused);
     html_puts(p, "</td>");
-    put_cell(p, "n wide", c->old ? tour_seconds(&p->tour, c->memory_s.old.value) : "-");
-    put_cell(p, "n wide", c->now ? tour_seconds(&p->tour, c->memory_s.now.value) : "-");
-    put_cell(p, "n strong", signed_seconds(p, c->memory_s.change.value));
-    put_cell(p, "n mid", figure_interval(p->a, &c->memory_s.change, p->tour.decimals));
-    put_cell(p, "n wide", signed_seconds(p, c->actual_s.change.value));
-    put_cell(p, "", diff_verdict(&c->memory_s));
+    html_cell(p, "n wide", c->old ? tour_seconds(&p->tour, c->memory_s.old.value) : "-");
+    html_cell(p, "n wide", c->now ? tour_seconds(&p->tour, c->memory_s.now.value) : "-");
+    html_cell(p, "n strong", signed_seconds(p, c->memory_s.change.value));
+    html_cell(p, "n mid", figure_interval(p->a, &c->memory_s.change, p->tour.decimals));
+    html_cell(p, "n wide", signed_seconds(p, c->actual_s.change.value));
+    html_cell(p, "", diff_verdict(&c->memory_s));
     html_puts(p, "</tr>\n");
 }
 

@@ -34,6 +34,7 @@ struct html_page {
 
 /* ---- put.c: text that is harmless, figures that have their interval ---- */
 
+void html_cell(struct html_page *p, const char *class, const char *text);
 void html_text(struct html_page *p, const char *text); /* "?" for NULL */
 void html_attribute(struct html_page *p, const char *name, const char *text);
 void html_puts(struct html_page *p, const char *markup); /* ours, as it is */
@@ -61,6 +62,7 @@ void html_details(struct html_page *p);                /* detail.c: a section fo
 void html_steps(struct html_page *p, size_t row, size_t count); /* PREV and NEXT of section `row` */
 void html_facts(struct html_page *p, const struct facts *f);
 void html_tree(struct html_page *p);                   /* tree.c */
+void html_ranks(struct html_page *p);                  /* ranks.c: nothing if the profile was not merged */
 void html_threads(struct html_page *p);                /* threads.c: nothing if there is one */
 void html_glossary(struct html_page *p);
 void html_rest(struct html_page *p);                   /* rest.c: warnings, what was not counted, modules, glossary */

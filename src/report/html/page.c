@@ -53,6 +53,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     html_histogram(&p);
     html_details(&p);
     html_tree(&p);
+    html_ranks(&p);
     html_threads(&p);
     html_rest(&p);
     html_foot(&p);

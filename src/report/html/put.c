@@ -47,3 +47,10 @@ void html_fact_count(struct html_page *p, const char *id, const char *word, uint
     if (n != PROF_UNKNOWN)
         html_fact(p, id, word, figure_count(p->a, n));
 }
+
+void html_cell(struct html_page *p, const char *class, const char *text)
+{
+    str_printf(p->out, "<td class=\"%s\">", class);
+    html_text(p, text);
+    html_puts(p, "</td>");
+}

@@ -56,13 +56,6 @@ static void put_legend(struct html_page *p)
     html_puts(p, "</p>\n");
 }
 
-static void put_cell(struct html_page *p, const char *class, const char *text)
-{
-    str_printf(p->out, "<td class=\"%s\">", class);
-    html_text(p, text);
-    html_puts(p, "</td>");
-}
-
 static void put_thread(struct html_page *p, size_t i, double most)
 {
     const struct prof_thread *t = &p->r->thread[i];
@@ -71,9 +64,9 @@ static void put_thread(struct html_page *p, size_t i, double most)
     str_printf(p->out, "<tr><th scope=\"row\">%zu</th><td class=\"barcell\">", i);
     put_bar(p, parts, most);
     html_puts(p, "</td>");
-    put_cell(p, "n strong", tour_seconds(&p->tour, t->wall_s));
+    html_cell(p, "n strong", tour_seconds(&p->tour, t->wall_s));
     for (unsigned k = 0; k < PARTS; k++)
-        put_cell(p, "n wide", tour_seconds(&p->tour, parts[k].s));
+        html_cell(p, "n wide", tour_seconds(&p->tour, parts[k].s));
     html_puts(p, "</tr>\n");
 }
 
@@ -101,10 +94,10 @@ static void put_wait(struct html_page *p, const struct prof_wait *w)
 {
     const struct prof_object *by = tour_object(&p->tour, w->object), in = {.function = w->into};
     html_puts(p, "<tr>");
-    put_cell(p, "n strong", tour_seconds(&p->tour, w->spin_s + w->blocked_s));
-    put_cell(p, "n", arena_printf(p->a, "%u", w->thread));
-    put_cell(p, "", w->into ? tour_name(&p->tour, &in) : "its own loop");
-    put_cell(p, "", by ? arena_printf(p->a, "%s %s", tour_name(&p->tour, by), tour_place(&p->tour, by)) : "");
+    html_cell(p, "n strong", tour_seconds(&p->tour, w->spin_s + w->blocked_s));
+    html_cell(p, "n", arena_printf(p->a, "%u", w->thread));
+    html_cell(p, "", w->into ? tour_name(&p->tour, &in) : "its own loop");
+    html_cell(p, "", by ? arena_printf(p->a, "%s %s", tour_name(&p->tour, by), tour_place(&p->tour, by)) : "");
     html_puts(p, "</tr>\n");
 }
 

@@ -269,6 +269,9 @@ static void test_figures(void **state)
                                         "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
                                         "aria-label=\"computed 0.500 s, memory 0.300 s, uncounted and kernel 0.070 s, waited for threads 0.430 s, asleep, or without",
                                         "<td class=\"n strong\">0.430</td><td class=\"n\">0</td><td class=\"\">pthread_mutex_lock</td><td class=\"\">gather gather.c:8-20</td>",
+                                        "<h2 id=\"h-ranks\">Ranks</h2>",
+                                        "<tr><th scope=\"row\" class=\"n\">3</th><td class=\"n\">?</td><td class=\"n\">2.200</td>",
+                                        "<td class=\"n\">1.700</td><td class=\"n strong\">1.48</td><td class=\"n\">3</td>",
                                         "probed</dt><dd>0.610 s (0.600..0.620) with what it calls; sampled 0.600 s (0.500..0.700)",
                                         "aria-label=\"ideal 0.210 s, branches ? s, memory 0.340 s (0.310..0.370)\""};
     char *page = page_named("typical");

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ranks of a merged profile: what each did with its time, and what they share unevenly. Left out of other pages. */
+#include "report/html/html.h"
+
+enum { RANKS_MOST = 256, SPREADS_MOST = 20 };
+
+static void put_heads(struct html_page *p, const char *const *heads, size_t n)
+{
+    html_puts(p, "<thead><tr>");
+    for (size_t i = 0; i < n; i++)
+        str_printf(p->out, "<th scope=\"col\" class=\"n\">%s</th>", heads[i]);
+}
+
+static void put_rank(struct html_page *p, const struct prof_rank *k)
+{
+    const double seconds[] = {k->wall_s, k->user_s, k->predicted_user_s, k->memory_s, k->sync_s, k->system_s};
+    str_printf(p->out, "<tr><th scope=\"row\" class=\"n\">%u</th>", k->rank);
+    for (size_t i = 0; i < ARRAY_LEN(seconds); i++)
+        html_cell(p, "n", tour_seconds(&p->tour, seconds[i]));
+    html_cell(p, "n", figure_count(p->a, k->instructions));
+    html_puts(p, "</tr>\n");
+}
+
+static void put_ranks(struct html_page *p)
+{
+    static const char *const heads[] = {"rank", "wall&#160;s", "user&#160;s", "ideal&#160;s", "memory&#160;s", "waited&#160;s", "kernel&#160;s", "instructions"};
+    html_puts(p, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of ranks\"><table>");
+    put_heads(p, heads, ARRAY_LEN(heads));
+    html_puts(p, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < p->r->rank_row_count && i < RANKS_MOST; i++)
+        put_rank(p, &p->r->ranks[i]);
+    html_puts(p, "</tbody></table></div>\n");
+    if (p->r->rank_row_count > RANKS_MOST)
+        str_printf(p->out, "<p>%zu more: <code>mtool report --by rank --all</code> lists them.</p>\n", p->r->rank_row_count - RANKS_MOST);
+}
+
+static void put_spread(struct html_page *p, const struct prof_spread *s)
+{
+    const struct prof_object *o = tour_object(&p->tour, s->object);
+    const double seconds[] = {s->min_s, s->mean_s, s->max_s};
+    html_puts(p, "<tr>");
+    for (size_t i = 0; i < ARRAY_LEN(seconds); i++)
+        html_cell(p, "n", tour_seconds(&p->tour, seconds[i]));
+    html_cell(p, "n strong", figure_real(p->a, s->imbalance, 2));
+    html_cell(p, "n", arena_printf(p->a, "%u", s->rank_most));
+    html_cell(p, "", o ? arena_printf(p->a, "%s %s", tour_name(&p->tour, o), tour_place(&p->tour, o)) : "");
+    html_puts(p, "</tr>\n");
+}
+
+static void put_spreads(struct html_page *p)
+{
+    static const char *const heads[] = {"least&#160;s", "mean&#160;s", "most&#160;s", "most/mean", "most: rank"};
+    size_t count;
+    const struct prof_spread **list = ranks_uneven(p->r, 0, p->a, &count);
+    if (!count)
+        return;
+    html_puts(p, "<h3>What ranks share unevenly</h3>\n<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of uneven shares\"><table>");
+    put_heads(p, heads, ARRAY_LEN(heads));
+    html_puts(p, "<th scope=\"col\">loop or procedure</th></tr></thead><tbody>\n");
+    for (size_t i = 0; i < count && i < SPREADS_MOST; i++)
+        put_spread(p, list[i]);
+    html_puts(p, "</tbody></table></div>\n");
+}
+
+void html_ranks(struct html_page *p)
+{
+    if (!p->r->rank_row_count)
+        return;
+    html_puts(p, "<section id=\"ranks\" aria-labelledby=\"h-ranks\"><h2 id=\"h-ranks\">Ranks</h2>\n");
+    put_ranks(p);
+    put_spreads(p);
+    html_puts(p, "</section>\n");
+}
