@@ -9,6 +9,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#define FORM_S 0.08 /* to time a form that is met later */
+#define LEARN_MOST_S 4.0 /* all of them */
+
 /* What tells one CPU from another: its names and features in /proc/cpuinfo, without what changes by itself. */
 static void cpu_identity(char hex[33])
 {
@@ -73,12 +76,19 @@ const char *cmd_machine_path(struct arena *ar)
     return arena_printf(ar, "%s/host-%.16s.machine", dir, hex);
 }
 
+/* One mtool at a time measures. A descriptor that keeps the others away until it is closed, or -1: they may come. */
+static int lock_kept(struct arena *ar, const char *path)
+{
+    int lock = open(arena_printf(ar, "%s.lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock >= 0)
+        flock(lock, LOCK_EX);
+    return lock;
+}
+
 /* Two mtools at once measure once: the second waits and reads. */
 static int get_kept(const struct cmd_args *a, const char *path, struct machine **out)
 {
-    int lock = open(arena_printf(a->arena, "%s.lock", path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock >= 0)
-        flock(lock, LOCK_EX);
+    int lock = lock_kept(a->arena, path);
     int rc = -1;
     if (file_exists(path) && machine_read(path, out) == 0) {
         rc = 0;
@@ -105,4 +115,26 @@ int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char *
     diag_warn("model-not-calibrated", "this machine could not be measured: a generic core is assumed, without a clock");
     *out = machine_default();
     return 0;
+}
+
+static void learn(void *ctx, const char *const *forms, size_t count)
+{
+    struct cmd_learning *l = ctx;
+    int lock = lock_kept(l->arena, l->path);
+    double budget = FORM_S * (double)count;
+    size_t added = machine_extend(l->machine, forms, count, budget < LEARN_MOST_S ? budget : LEARN_MOST_S);
+    diag_debug(1, "%zu of %zu forms of instructions that the machine description lacked are timed", added, count);
+    if (added)
+        machine_write(l->machine, l->path);
+    if (lock >= 0)
+        close(lock);
+}
+
+void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l, struct prof_input *in)
+{
+    *l = (struct cmd_learning){m, where, a->arena};
+    if (a->machine || !where)
+        return; /* the user's own file, or none */
+    in->learn = learn;
+    in->learn_ctx = l;
 }

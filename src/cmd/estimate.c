@@ -64,6 +64,8 @@ static int estimate(const struct cmd_args *a, const struct prof_result *known)
         return status;
     struct prof_result *r = prof_result_new();
     struct prof_input in = {.known = known, .modules = modules_of(a->arena, known), .module_count = known->module_count, .machine = m, .seed = 1};
+    struct cmd_learning learning;
+    cmd_machine_learn(a, m, where, &learning, &in);
     take_description(r, known, m, where);
     status = prof_join(r, &in) < 0 ? CMD_UNUSABLE : print(r, a);
     prof_result_free(r);

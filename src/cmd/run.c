@@ -209,7 +209,7 @@ static void put_windows(struct profile *p, const struct launch_result *taken, st
     in->window_count = taken->window_count;
 }
 
-static int join(struct profile *p, const struct cmd_args *a, const struct times *t, const struct machine *m,
+static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m, const char *where,
                 const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows,
                 const struct taken_bursts *bursts, const struct probe_plan *plan)
 {
@@ -224,6 +224,8 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;
+    struct cmd_learning learning;
+    cmd_machine_learn(a, m, where, &learning, &in);
     probe_ask(plan, &in);
     if (windows)
         put_windows(p, windows, &in);
@@ -261,7 +263,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc && a->windows && !is_rank)
         rc = take_bursts(p, &t, &bursts);
     if (!rc)
-        rc = join(p, a, &t, m, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
+        rc = join(p, a, &t, m, where, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
     if (!rc && !is_rank) /* all ranks run at once, and once */
         rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))

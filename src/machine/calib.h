@@ -45,6 +45,8 @@ double timing_slots(struct calib *k, const char *form, double interval);
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
+/* Can copies of it be made? */
+bool timing_can(const char *form);
 /* Timed into k->forms: of each family one or two forms; then all others of forms.def that this CPU has. */
 void timing_essential(struct calib *k);
 void timing_rest(struct calib *k);
@@ -83,6 +85,8 @@ void calib_frontend(struct calib *k); /* fetch, taken branches, calls, mispredic
 void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
 void calib_units(struct calib *k);    /* units.c: units; classes and forms of what has been timed so far */
 void calib_rest(struct calib *k);     /* units.c: classes and forms of all others */
+/* units.c: these forms too, beside the units that k->m has; k->forms holds what it knows. */
+void calib_more(struct calib *k, const char *const *forms, size_t count, double budget_s);
 void calib_memory(struct calib *k);   /* memory.c: loads, stores, forwarding, caches, TLBs */
 void calib_special(struct calib *k);  /* special.c: divisions, strings, locked operations */
 

@@ -126,6 +126,8 @@ static const struct machine_class *class_of_text(const struct machine *m, const 
     return map_get(&m->form_index, machine_hash(text), &i) ? &m->classes[m->forms[i].class_id] : NULL;
 }
 
+bool machine_has_form(const struct machine *m, const char *form) { return class_of_text(m, form) != NULL; }
+
 static const struct machine_class *class_of_family(const struct machine *m, const struct x86_detail *d)
 {
     const char *width = d->op_bits > 256 ? ".z" : d->op_bits > 128 ? ".y" : "";

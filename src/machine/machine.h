@@ -134,6 +134,7 @@ enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTH
  * ("fmul.y"), the family ("fmul"), the family's parents, the class "other", which every description has. */
 const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
                                              enum machine_match *how);
+bool machine_has_form(const struct machine *m, const char *form);
 /* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
  * "store", ... and "store-indexed", "store.x-indexed", ... for addresses with an index, where the description has them.
  * A wider one stands in for one that is missing. */
@@ -160,6 +161,14 @@ struct machine_calibrate_options {
 /* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock,
  * ...). The residuals are not in it yet: sim_selftest adds them. */
 int machine_calibrate(const struct machine_calibrate_options *options, struct machine **out);
+
+/* ---- extend.c: forms met later ---- */
+
+/* Can the running machine time what this instruction does beside its access to memory, and leave nothing behind? */
+bool machine_can_time(const struct x86_detail *d);
+/* Times forms that a description of the running machine lacks and adds them, with their classes. Returns how many were added: none to
+ * the description of another machine, and not those timed while others disturbed the core. */
+size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s);
 
 /* ---- speed.c ---- */
 

@@ -10,7 +10,7 @@
 enum { BRACKETS_LEAST = 20, BRACKETS_MOST = 4000 };
 static const double LOOK_S = 0.004;
 
-static bool is_of_this_cpu(const struct machine *m)
+bool machine_is_this(const struct machine *m)
 {
     struct arena *a = arena_new();
     bool is = m->name && !strcmp(m->name, calib_cpu_name(a));
@@ -32,7 +32,7 @@ static double mean_of_least(double *v, unsigned n)
 struct machine_speed machine_speed_now(const struct machine *m)
 {
     struct machine_speed speed = {NAN, NAN};
-    if (!is_of_this_cpu(m) || !(m->core_per_tsc > 0))
+    if (!machine_is_this(m) || !(m->core_per_tsc > 0))
         return speed;
     double cost = lab_clock_cost(), end = time_now_s() + LOOK_S, before = lab_chain_ticks() - cost;
     double chains[BRACKETS_MOST], canaries[BRACKETS_MOST];

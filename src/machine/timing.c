@@ -34,6 +34,7 @@ struct shape {
     int source[2];                       /* operands read that are of the destination's kind, or -1 */
     int other;                           /* an operand read that is of another kind, or -1 */
     bool sets_flags, is_vex;
+    bool accesses; /* memory, by itself: the stack */
 };
 
 static unsigned operand_kinds(const char *form, char kinds[OPERANDS])
@@ -72,6 +73,7 @@ static bool find_shape(const char *form, struct shape *s)
     if (!len || x86_detail_decode(bytes, (size_t)len, &d) < 0)
         return false;
     s->count = operand_kinds(form, s->kind);
+    s->accesses = d.is_load || d.is_store;
     s->is_vex = form[0] == 'v' || form[0] == 'k';
     s->sets_flags = has(d.writes, d.write_count, X86_REG_FLAGS_ZAPS) || has(d.writes, d.write_count, X86_REG_FLAGS_C);
     for (unsigned i = 0; i < s->count; i++) {
@@ -89,6 +91,12 @@ static bool find_shape(const char *form, struct shape *s)
     }
     s->implicit = !s->has_dest && has(d.writes, d.write_count, 0);
     return true;
+}
+
+bool timing_can(const char *form)
+{
+    struct shape s;
+    return find_shape(form, &s) && !s.accesses;
 }
 
 unsigned timing_fill(const char *form)
@@ -423,8 +431,11 @@ static bool is_known(const struct calib *k, const char *form)
 void timing_again(struct calib *k, struct timed_form *t)
 {
     k->unsure = false;
-    t->interval = timing_interval(k, t->form);
-    if (t->interval >= 0 && strcmp(t->form, "jcc i") != 0) {
+    double interval = timing_interval(k, t->form);
+    if (interval < 0)
+        return; /* the time is over: what was known of it stays */
+    t->interval = interval;
+    if (strcmp(t->form, "jcc i") != 0) {
         bool divides = division_is(t->form);
         t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
@@ -437,7 +448,7 @@ static void time_form(struct calib *k, const char *form)
 {
     if (is_known(k, form))
         return;
-    struct timed_form t = {.form = arena_strdup(k->arena, form), .latency = -1, .slots = 1};
+    struct timed_form t = {.form = arena_strdup(k->arena, form), .latency = -1, .interval = -1, .slots = 1};
     timing_again(k, &t);
     if (t.interval >= 0)
         VEC_PUSH(&k->forms, t);

@@ -43,7 +43,7 @@ static const char *const basis_forms[][2] = {
     {"vpsrlq z,z,i", NULL},
 };
 
-enum { SETS_MAX = 24 };
+enum { SETS_MAX = 24, MEASUREMENTS_A_FORM = 16 };
 
 struct blockers { /* the distinct sets of ports, smallest first, each with a form that fills it */
     const char *form[SETS_MAX];
@@ -75,6 +75,14 @@ static size_t take_basis(struct calib *k, struct port_family *f)
             f[n++] = (struct port_family){t->form, t->interval, 0};
     }
     return n;
+}
+
+static bool is_basis_form(const char *form)
+{
+    for (size_t i = 0; i < ARRAY_LEN(basis_forms); i++)
+        if (!strcmp(basis_forms[i][0], form) || (basis_forms[i][1] && !strcmp(basis_forms[i][1], form)))
+            return true;
+    return false;
 }
 
 /* Wide and narrow vectors are not mixed: some cores close units to narrow ones while wide ones are about. */
@@ -442,6 +450,36 @@ void calib_units(struct calib *k)
 void calib_rest(struct calib *k)
 {
     timing_rest(k);
+    find_all_parts(k, false);
+    classify_all(k, false);
+}
+
+/* ---- on what an earlier calibration found ---- */
+
+static void recall_basis(struct calib *k)
+{
+    k->basis = ARENA_ARRAY(k->arena, struct port_family, CALIB_BASIS_MAX);
+    for (size_t i = 0; i < k->m->form_count && k->basis_count < CALIB_BASIS_MAX; i++) {
+        const struct machine_form *f = &k->m->forms[i];
+        const struct machine_class *c = &k->m->classes[f->class_id];
+        if (!is_basis_form(f->form) || c->use_count != 1 || c->uses[0].issue > 1)
+            continue;
+        k->basis[k->basis_count++] = (struct port_family){arena_strdup(k->arena, f->form), f->measured_interval, c->uses[0].ports};
+        while (c->uses[0].ports >> k->ports)
+            k->ports++;
+    }
+    if (k->basis_count)
+        qsort(k->basis, k->basis_count, sizeof *k->basis, by_size);
+}
+
+void calib_more(struct calib *k, const char *const *forms, size_t count, double budget_s)
+{
+    recall_basis(k);
+    if (!k->basis_count)
+        return;
+    lab_plan(k->lab, (unsigned)count * MEASUREMENTS_A_FORM, budget_s);
+    for (size_t i = 0; i < count; i++)
+        timing_of(k, forms[i]);
     find_all_parts(k, false);
     classify_all(k, false);
 }

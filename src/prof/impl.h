@@ -107,6 +107,9 @@ void actual_locate(struct join *j);                                     /* sampl
 void actual_whole(struct join *j);                                      /* user and system seconds of the whole */
 struct prof_interval actual_of(const struct join *j, uint64_t samples); /* seconds; all NAN without samples */
 
+/* ---- forms.c ---- */
+void forms_learn(struct join *j); /* asks in->learn for the forms that the machine lacks */
+
 /* ---- ideal.c ---- */
 void ideal_prepare(struct join *j); /* clock and error bar of the machine description */
 struct prof_interval ideal_of(const struct join *j, const struct tally *t); /* seconds of one object */

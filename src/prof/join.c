@@ -44,6 +44,7 @@ static void run_passes(struct join *j)
     RUN(actual_whole);
     RUN(counts_sum); /* what is heavy decides where the model looks */
     RUN(places_open);
+    RUN(forms_learn); /* before anything asks the machine */
     RUN(ideal_prepare);
     RUN(walks_run);
     RUN(counts_sum); /* again, now with cycles */

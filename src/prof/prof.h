@@ -397,6 +397,10 @@ struct prof_input {
     size_t plain_runs;
     const struct prof_result *known; /* take the counts that this holds in place of counters; modules are then its modules */
     const struct machine *machine; /* NULL: counts only */
+    /* Told which forms of instructions much of the work is that `machine` lacks and this processor could time, the most executed
+     * first; may add them to it. NULL: nobody asks. */
+    void (*learn)(void *ctx, const char *const *forms, size_t count);
+    void *learn_ctx;
     double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
     bool want_blocks;              /* fill blocks and edges too */
     const struct prof_asked *asked;

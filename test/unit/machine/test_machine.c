@@ -193,6 +193,73 @@ static void the_speed_is_told_of_this_cpu_only(void **state)
     machine_free(m);
 }
 
+static void what_would_leave_something_behind_is_not_timed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *hex;
+        bool can;
+    } cases[] = {
+        {"66854300", true},      /* test r16,r16 of memory */
+        {"480fafc3", true},      /* imul */
+        {"c4e2f5b8c2", true},    /* vfmadd231pd */
+        {"c5fb92c8", true},      /* kmovd k,r32 */
+        {"488d440801", true},    /* lea */
+        {"d3e0", true},          /* shl r32,cl */
+        {"50", false},           /* push */
+        {"58", false},           /* pop */
+        {"f3480faed0", false},   /* wrfsbase */
+        {"8ed8", false},         /* mov ds,eax */
+        {"fd", false},           /* std */
+        {"9d", false},           /* popf */
+        {"d8c1", false},         /* fadd st,st(1) */
+        {"0fa2", false},         /* cpuid */
+        {"c3", false},           /* ret */
+        {"75fe", false},         /* jne */
+        {"ffe0", false},         /* jmp rax */
+        {"ffd0", false},         /* call rax */
+        {"f3a4", false},         /* rep movsb */
+        {"f00fb10f", false},     /* lock cmpxchg */
+        {"f4", false},           /* hlt */
+        {"0f05", false},         /* syscall */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct x86_detail d = detail_of(cases[i].hex);
+        if (machine_can_time(&d) != cases[i].can)
+            fail_msg("%s (%s)", cases[i].hex, d.form);
+    }
+}
+
+static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {"test r16,r16"};
+    struct machine *m = machine_default();
+    m->source = "calibrated";
+    m->name = "another processor";
+    struct machine_form add = {.form = "add r64,r64", .measured_latency = 1, .measured_interval = 0.25};
+    add.class_id = (uint32_t)(machine_class_named(m, "int") - m->classes);
+    machine_add_form(m, &add);
+    assert_int_equal(machine_extend(m, forms, 1, 1), 0);
+    assert_false(machine_has_form(m, forms[0]));
+    m->name = calib_cpu_name(m->arena);
+    struct calib width = {.m = m, .lab = lab_open(1)};
+    if (!width.lab)
+        skip();
+    lab_plan(width.lab, 2, 1);
+    calib_width(&width);
+    lab_close(width.lab);
+    if (machine_extend(m, forms, 1, 2)) { /* else others disturbed it */
+        struct x86_detail d = detail_of("6685c3");
+        enum machine_match how;
+        const struct machine_class *c = machine_class_of(m, &d, &how);
+        assert_int_equal(how, MACHINE_MATCH_FORM);
+        if (!(c->latency >= 1 && c->latency < 3 && c->slots >= 1 && c->slots < 3))
+            fail_msg("class %s: latency %g, slots %g", c->name, c->latency, c->slots);
+    }
+    machine_free(m);
+}
+
 static void every_instruction_finds_a_class(void **state)
 {
     (void)state;
@@ -244,6 +311,8 @@ int main(void)
         cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(shipped_descriptions_are_readable),
         cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
         cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
+        cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
+        cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
         cmocka_unit_test(every_instruction_finds_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -278,6 +278,49 @@ static void test_unknown(void **state)
     machine_free(machine);
 }
 
+struct asked {
+    int times;
+    bool multiplication, known;
+};
+
+static void on_learn(void *ctx, const char *const *forms, size_t count)
+{
+    struct asked *a = ctx;
+    a->times++;
+    for (size_t i = 0; i < count; i++) {
+        a->multiplication |= !strcmp(forms[i], "imul r64,r64");
+        a->known |= !strcmp(forms[i], "mov r64,r64");
+    }
+}
+
+/* The forms that are executed and that the machine lacks are asked for, once. */
+static void test_learns(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    struct machine_form mov = {.form = "mov r64,r64"}, imul = {.form = "imul r64,r64"};
+    struct prof_input in = {.module_count = 1, .machine = machine, .sim_budget_s = 0.02, .learn = on_learn};
+    machine_add_form(machine, &mov);
+    toy_read(&t, FIXTURE);
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain"));
+    toy_set(&t, entry, 10), toy_set(&t, entry + 1, 100), toy_set(&t, entry + 2, 10);
+    toy_set_edge(&t, entry, entry + 1, 10), toy_set_edge(&t, entry + 1, entry + 1, 90), toy_set_edge(&t, entry + 1, entry + 2, 10);
+    in.modules = &t.module;
+    for (int known = 0; known < 2; known++) {
+        struct asked asked = {0};
+        struct prof_result *r = prof_result_new();
+        in.learn_ctx = &asked;
+        assert_int_equal(prof_join(r, &in), 0);
+        assert_int_equal(asked.times, 1);
+        assert_true(asked.multiplication == !known && !asked.known);
+        prof_result_free(r);
+        machine_add_form(machine, &imul);
+    }
+    toy_fini(&t);
+    machine_free(machine);
+}
+
 /* Half of the core's width was left: code may rightly take twice as long; a clock measured beside the runs counts. */
 static void test_shared_core(void **state)
 {
@@ -326,7 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
                                        cmocka_unit_test(test_chain),          cmocka_unit_test(test_calls),
-                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown), cmocka_unit_test(test_learns),
                                        cmocka_unit_test(test_shared_core)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

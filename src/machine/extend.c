@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * extend: forms of instructions that a calibration had no time for or did not know, met in a program: timed as the
+ * calibration times its own, beside the units that it found then. Only what leaves nothing behind in this process is timed. */
+#include "machine/calib.h"
+
+static const char *const timed_families[] = {
+    "int",   "mov",   "lea",    "lea3",    "adc",   "shift",  "shift-cl", "shift-double", "imul",  "imul-wide", "cmov",
+    "setcc", "bit",   "bit-test", "crc",   "vmov",  "vlogic", "vint",     "vmul",         "vshift", "shuffle",  "permute",
+    "blend", "blendv", "to-int", "from-int", "kmask", "fadd", "fmul",     "fma",          "frecip", "fcmp",     "fround",
+    "fhadd", "cvt",   "crypt",
+};
+
+static bool is_timed_family(const char *family)
+{
+    for (size_t i = 0; i < ARRAY_LEN(timed_families); i++)
+        if (strcmp(timed_families[i], family) == 0)
+            return true;
+    return false;
+}
+
+/* General, vector and mask registers, constants and addresses; no other state of the processor. */
+static bool has_plain_operands(const char *form)
+{
+    const char *s = form + strcspn(form, " ");
+    unsigned registers = 0;
+    for (; *s; s += strcspn(s, " ,{}")) {
+        s += strspn(s, " ,{}");
+        size_t n = strcspn(s, " ,{}");
+        bool general = s[0] == 'r' && n > 1 && strspn(s + 1, "0123456789") == n - 1;
+        bool other = n == 1 && strchr("xyzki", s[0]), is_cl = n == 2 && memcmp(s, "cl", 2) == 0;
+        bool address = strncmp(form, "lea ", 4) == 0 && strchr("bi", s[0]);
+        if (n && !general && !other && !is_cl && !address)
+            return false;
+        registers += general || (other && s[0] != 'i');
+    }
+    return registers > 0;
+}
+
+bool machine_can_time(const struct x86_detail *d)
+{
+    bool leaves = d->is_branch || d->is_rep || d->is_locked || d->is_serializing || d->is_gather;
+    return !leaves && is_timed_family(machine_family(d)) && has_plain_operands(d->form) && timing_can(d->form);
+}
+
+static void take_known(struct calib *k)
+{
+    for (size_t i = 0; i < k->m->form_count; i++) {
+        const struct machine_form *f = &k->m->forms[i];
+        struct timed_form t = {.form = f->form, .latency = f->measured_latency, .interval = f->measured_interval, .slots = 1};
+        if (f->measured_interval >= 0)
+            VEC_PUSH(&k->forms, t);
+    }
+    k->classified = k->forms.len;
+}
+
+size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s)
+{
+    size_t before = m->form_count;
+    if (!machine_is_this(m) || strcmp(m->source, "calibrated") != 0 || !count)
+        return 0;
+    struct calib k = {.m = m, .width = m->max_issue, .arena = arena_new(), .lab = lab_open(budget_s)};
+    if (k.lab) {
+        take_known(&k);
+        calib_more(&k, forms, count, budget_s);
+        lab_close(k.lab);
+    }
+    VEC_FREE(&k.forms);
+    arena_free(k.arena);
+    return m->form_count - before;
+}
