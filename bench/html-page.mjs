@@ -90,6 +90,27 @@ async function mouse() {
   await tab.context().close();
 }
 
+// Every section has its link; ranks and threads, where there are several, have a row each.
+async function sections() {
+  const tab = await open();
+  const [links, all] = await tab.evaluate(() => ['header nav a', 'main section'].map((s) => [...document.querySelectorAll(s)].map((e) => e.id || e.hash.slice(1)).join(' ')));
+  is('a link to every section, in order', links === all, `${links} | ${all}`);
+  for (const id of links.split(' ')) {
+    await tab.locator(`header nav a[href="#${id}"]`).click();
+    const top = await tab.evaluate((i) => document.getElementById(i).getBoundingClientRect().top, id);
+    is(`the link to ${id} leads there`, top > -2 && top < 900, top);
+  }
+  for (const id of ['ranks', 'threads']) {
+    const rows = tab.locator(`#${id} table`).first().locator('tbody tr'), count = await rows.count();
+    if (!count) continue;
+    const before = await shownId(tab);
+    await rows.nth(count - 1).click();
+    is(`${id}: ${count} rows, which lead nowhere`, (await shownId(tab)) === before && tab.wrong.length === 0, tab.wrong.join(' '));
+    if (pictures) await tab.locator(`#${id}`).screenshot({ path: `${pictures}/${id}.png` });
+  }
+  await tab.context().close();
+}
+
 async function keys() {
   const tab = await open(), count = await tab.locator('.obj').count();
   const focused = () => tab.evaluate(() => document.activeElement.getAttribute('href') || document.activeElement.className || document.activeElement.tagName);
@@ -151,6 +172,7 @@ async function looks() {
 }
 
 await mouse();
+await sections();
 await keys();
 await rules('light', {});
 await rules('dark', { colorScheme: 'dark' });

@@ -129,7 +129,7 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
                  struct strbuf *out)
 {
     struct arena *a = arena_new();
-    unsigned width = o->columns ? o->columns : REPORT_COLUMNS;
+    unsigned width = report_width(o);
     put_side(out, "old", paths[0], d->old, width, a);
     put_side(out, "new", paths[1], d->now, width, a);
     str_puts(out, "\n");

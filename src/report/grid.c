@@ -16,7 +16,7 @@ void grid_init(struct grid *g, const struct grid_column *columns, size_t count, 
 {
     assert(count <= COLUMNS_MOST);
     *g = (struct grid){.columns = columns, .column_count = count, .arena = a, .is_terminal = o->is_terminal};
-    g->width = o->columns ? o->columns : REPORT_COLUMNS;
+    g->width = report_width(o);
 }
 
 void grid_row(struct grid *g, const char *const *cells, bool is_dim)

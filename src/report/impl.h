@@ -68,6 +68,7 @@ shorten_fn shorten_middle, shorten_place;
 
 /* ---- text.c ---- */
 
+unsigned report_width(const struct report_options *o); /* columns */
 const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
 /* ---- ranks.c ---- */

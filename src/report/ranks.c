@@ -7,7 +7,7 @@
 
 static const struct grid_column rank_columns[] = {
     {{"", "rank"}, false, NULL},   {{"wall", "s"}, false, NULL},   {{"user", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL},
-    {{"memory", "s"}, false, NULL}, {{"sync", "s"}, false, NULL}, {{"system", "s"}, false, NULL}, {{"", "instructions"}, false, NULL},
+    {{"memory", "s"}, false, NULL}, {{"waited", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL}, {{"", "instructions"}, false, NULL},
 };
 static const struct grid_column spread_columns[] = {
     {{"actual s", "least"}, false, NULL}, {{"", "mean"}, false, NULL},  {{"", "most"}, false, NULL},
@@ -79,7 +79,7 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
     struct grid g;
     double longest = 0;
     if (!r->rank_row_count) {
-        str_puts(out, "There are no ranks in this profile: mtool merge makes one of the profiles of a parallel job.\n");
+        cell_put_wrapped(out, "There are no ranks in this profile: mtool merge makes one of the profiles of a parallel job.", report_width(o), 0);
         return;
     }
     for (size_t i = 0; i < r->rank_row_count; i++)

@@ -9,7 +9,7 @@
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
 
-static unsigned width_of(const struct report_options *o) { return o->columns ? o->columns : REPORT_COLUMNS; }
+unsigned report_width(const struct report_options *o) { return o->columns ? o->columns : REPORT_COLUMNS; }
 
 static bool is_known(const struct prof_interval *i) { return isfinite(i->value); }
 
@@ -81,7 +81,7 @@ static void put_command(const struct prof_result *r, const struct report_options
     if (!line.len)
         str_puts(&line, r->program ? cell_safe(a, r->program) : "?");
     str_puts(out, o->is_terminal ? BOLD : "");
-    cell_put_short(out, line.data, width_of(o));
+    cell_put_short(out, line.data, report_width(o));
     str_puts(out, o->is_terminal ? PLAIN : "");
     str_puts(out, "\n");
     if (r->exit_status)
@@ -131,7 +131,7 @@ static void put_refused(const struct prof_result *r, const struct report_options
         const char *module = f->module ? file_base_name(f->module) : "?";
         const char *line = arena_printf(a, "Not counted: %s%s%s%s: %s", what, f->function ? " in " : "", module, share,
                                         f->reason ? f->reason : "unknown");
-        cell_put_wrapped(out, cell_safe(a, line), width_of(o), 2);
+        cell_put_wrapped(out, cell_safe(a, line), report_width(o), 2);
         shown++;
     }
     if (more)
@@ -209,7 +209,7 @@ static void put_what_if_note(const struct prof_result *r, const struct report_op
 {
     if (r->threads > 1)
         cell_put_wrapped(out, arena_printf(a, "Seconds are processor time of %u threads together. The time on the wall falls by as much at best, where all others "
-                                              "wait for this, and not at all at worst.", r->threads), width_of(o), 0);
+                                              "wait for this, and not at all at worst.", r->threads), report_width(o), 0);
 }
 
 /* Where nothing was measured: what was predicted, and why it is not less. */
@@ -280,7 +280,7 @@ static void table_objects(const struct prof_result *r, const struct report_optio
     struct grid g;
     report_rows_build(r, o, a, &rows);
     if (!rows.count) {
-        cell_put_wrapped(out, no_rows_sentence(r, &rows, what[o->by], a), width_of(o), 0);
+        cell_put_wrapped(out, no_rows_sentence(r, &rows, what[o->by], a), report_width(o), 0);
         return;
     }
     bool timed = is_known(&r->actual_user_s);
@@ -450,7 +450,7 @@ void report_table(const struct prof_result *r, const struct report_options *o, s
         const struct prof_warning *w = &r->warnings[i];
         const char *line = arena_printf(a, "warning: %s [%s]", w->text ? w->text : "?", w->id ? w->id : "?");
         str_puts(out, i ? "" : "\n");
-        cell_put_wrapped(out, cell_safe(a, line), width_of(o), 2);
+        cell_put_wrapped(out, cell_safe(a, line), report_width(o), 2);
     }
     arena_free(a);
 }

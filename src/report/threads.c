@@ -6,6 +6,7 @@
 #include "report/impl.h"
 
 static const struct grid_column thread_columns[] = {
+    {{"", "rank"}, false, NULL}, /* of a merged profile only */
     {{"", "thread"}, false, NULL},     {{"wall", "s"}, false, NULL},    {{"compute", "s"}, false, NULL}, {{"memory", "s"}, false, NULL},
     {{"uncounted", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL}, {{"spin", "s"}, false, NULL},    {{"blocked", "s"}, false, NULL},
     {{"asleep", "s"}, false, NULL},    {{"no cpu", "s"}, false, NULL},
@@ -125,9 +126,10 @@ static void put_extras(const struct prof_result *r, const struct report_options 
     double more = (double)r->coverage.instructions_counted / (double)r->baseline_instructions - 1;
     struct grid g;
     size_t most = o->top ? o->top : REPORT_TOP, shown = 0;
-    str_printf(out, "\nWith %u thread%s: %s s of user time, %s instructions; now %s more instructions (waiting included).\n", r->baseline_threads,
-               r->baseline_threads == 1 ? "" : "s", figure_real(a, r->baseline_user_s, decimals), figure_count(a, r->baseline_instructions),
-               figure_percent(a, more));
+    str_puts(out, "\n");
+    cell_put_wrapped(out, arena_printf(a, "With %u thread%s: %s s of user time, %s instructions; now %s more instructions (waiting included).", r->baseline_threads,
+                                       r->baseline_threads == 1 ? "" : "s", figure_real(a, r->baseline_user_s, decimals),
+                                       figure_count(a, r->baseline_instructions), figure_percent(a, more)), report_width(o), 0);
     grid_init(&g, extra_columns, ARRAY_LEN(extra_columns), o, a);
     for (size_t i = 0; i < r->extra_count && shown < most; i++) {
         const struct prof_extra *x = &r->extras[i];
@@ -151,6 +153,16 @@ static void put_extras(const struct prof_result *r, const struct report_options 
         str_puts(out, "No loop or procedure does a hundredth more work than with fewer threads.\n");
 }
 
+static void put_thread(struct grid *g, const struct prof_result *r, const struct prof_thread *t, int decimals, struct arena *a)
+{
+    const double seconds[] = {t->wall_s, t->compute_s, t->memory_s, t->uncounted_s, t->system_s, t->spin_s, t->blocked_s, t->asleep_s, t->ready_s};
+    const char *cells[ARRAY_LEN(thread_columns)] = {t->rank == ID_NONE ? "" : arena_printf(a, "%u", t->rank),
+                                                    arena_printf(a, "%zu", (size_t)(t - r->thread))};
+    for (size_t k = 0; k < ARRAY_LEN(seconds); k++)
+        cells[k + 2] = figure_real(a, seconds[k], decimals);
+    grid_row(g, cells + (r->rank_row_count ? 0 : 1), false);
+}
+
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     const struct prof_thread **list = ARENA_ARRAY(a, const struct prof_thread *, r->thread_count + 1);
@@ -164,16 +176,10 @@ void threads_put(const struct prof_result *r, const struct report_options *o, st
         longest = fmax(longest, r->thread[i].wall_s);
     int decimals = figure_decimals(longest);
     size_t shown = choose(r, o, list);
-    grid_init(&g, thread_columns, ARRAY_LEN(thread_columns), o, a);
-    for (size_t i = 0; i < shown; i++) {
-        const struct prof_thread *t = list[i];
-        const double seconds[] = {t->wall_s,  t->compute_s, t->memory_s, t->uncounted_s, t->system_s,
-                                  t->spin_s, t->blocked_s, t->asleep_s, t->ready_s};
-        const char *cells[ARRAY_LEN(thread_columns)] = {arena_printf(a, "%zu", (size_t)(t - r->thread))};
-        for (size_t k = 0; k < ARRAY_LEN(seconds); k++)
-            cells[k + 1] = figure_real(a, seconds[k], decimals);
-        grid_row(&g, cells, false);
-    }
+    size_t left_out = r->rank_row_count ? 0 : 1;
+    grid_init(&g, thread_columns + left_out, ARRAY_LEN(thread_columns) - left_out, o, a);
+    for (size_t i = 0; i < shown; i++)
+        put_thread(&g, r, list[i], decimals, a);
     grid_put(&g, out);
     if (shown < r->thread_count)
         str_printf(out, "%zu more that lived less long (--top %zu)\n", r->thread_count - shown, r->thread_count);

@@ -143,7 +143,7 @@ static void put_others(struct html_page *p)
 
 void html_histogram(struct html_page *p)
 {
-    html_puts(p, "<section id=\"histogram\" aria-labelledby=\"h-histogram\"><h2 id=\"h-histogram\">Where memory costs time</h2>\n");
+    html_section(p, "histogram", "Histogram", "Where memory costs time");
     if (!p->tour.shown) {
         html_puts(p, "<p>No loop or procedure was timed: only counts are in this profile. <code>mtool run</code> takes times too.</p></section>\n");
         return;

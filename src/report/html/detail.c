@@ -138,7 +138,7 @@ static void put_info(struct html_page *p, size_t row)
 
 void html_details(struct html_page *p)
 {
-    html_puts(p, "<section id=\"source\" aria-labelledby=\"h-source\"><h2 id=\"h-source\">Source</h2>\n");
+    html_section(p, "source", "Source", "Source");
     if (!p->tour.shown)
         html_puts(p, "<p>Nothing was timed.</p>\n");
     for (size_t row = 0; row < p->tour.shown; row++) {

@@ -66,7 +66,8 @@ static void put_conditions(struct diff_page *x, const struct diff_condition *con
 static void put_overview(struct diff_page *x, const struct report_diff_html_options *o)
 {
     struct html_page *p = &x->now;
-    html_puts(p, "<section id=\"overview\" aria-labelledby=\"h-overview\"><h2 id=\"h-overview\">Overview</h2>\n<div class=\"facts\"><dl>");
+    html_section(p, "overview", "Overview", "Overview");
+    html_puts(p, "<div class=\"facts\"><dl>");
     put_side(&x->old, "old", o->paths[0]);
     put_side(&x->now, "new", o->paths[1]);
     html_puts(p, "</dl></div>\n<table class=\"times\"><caption class=\"vh\">The whole program, old and new</caption><thead><tr><td></td>"
@@ -126,7 +127,7 @@ static void put_row(struct diff_page *x, size_t row)
 static void put_rows(struct diff_page *x)
 {
     struct html_page *p = &x->now;
-    html_puts(p, "<section id=\"histogram\" aria-labelledby=\"h-histogram\"><h2 id=\"h-histogram\">What changed</h2>\n");
+    html_section(p, "histogram", "What changed", "What changed");
     if (!x->rows) {
         html_puts(p, "<p>Neither profile holds a loop or procedure.</p></section>\n");
         return;
@@ -184,7 +185,7 @@ static void put_section(struct diff_page *x, size_t row)
 
 static void put_sections(struct diff_page *x)
 {
-    html_puts(&x->now, "<section id=\"source\" aria-labelledby=\"h-source\"><h2 id=\"h-source\">Source</h2>\n");
+    html_section(&x->now, "source", "Source", "Source");
     for (size_t row = 0; row < x->sections; row++)
         put_section(x, row);
     html_puts(&x->now, x->sections ? "</section>\n" : "<p>Nothing was timed.</p></section>\n");
@@ -224,16 +225,15 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
     struct diff_page x = {.d = d};
     struct arena *a = arena_new();
     const struct report_html_options page = {.source_path = o->source_path};
-    init(&x.old, d->old, &page, out, a);
-    init(&x.now, d->now, &page, out, a);
+    struct strbuf sections = {0};
+    init(&x.old, d->old, &page, &sections, a);
+    init(&x.now, d->now, &page, &sections, a);
     measure(&x);
-    html_head(&x.now, title(&x.now), "<a href=\"#overview\">Overview</a> <a href=\"#histogram\">What changed</a> "
-                                     "<a href=\"#source\">Source</a> <a href=\"#glossary\">Glossary</a>");
     put_overview(&x, o);
     put_rows(&x);
     put_sections(&x);
     html_glossary(&x.now);
-    html_foot(&x.now);
+    html_put_page(&x.now, title(&x.now), out);
     tour_fini(&x.old.tour);
     tour_fini(&x.now.tour);
     arena_free(a);

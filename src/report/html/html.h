@@ -26,7 +26,8 @@ enum { /* so that the page of a large program stays below 3 MB and opens at once
 struct html_page {
     const struct prof_result *r;
     const struct report_html_options *o;
-    struct strbuf *out;
+    struct strbuf *out; /* the sections */
+    struct strbuf nav;  /* a link to each of them */
     struct arena *a;
     struct tour tour;
     size_t source_bytes, insns_bytes; /* of the page so far */
@@ -42,11 +43,19 @@ void html_term(struct html_page *p, const char *id, const char *word); /* a link
 /* A row of two cells: the term with a link if `id` is one, and a text. Left out if the text is NULL. */
 void html_fact(struct html_page *p, const char *id, const char *word, const char *text);
 void html_fact_count(struct html_page *p, const char *id, const char *word, uint64_t n); /* left out if unknown */
+/* The beginning of a section, and a link to it on top of the page. */
+void html_section(struct html_page *p, const char *id, const char *link, const char *title);
+struct html_column {
+    const char *class, *head; /* markup */
+};
+/* A table as far as its first row, which moves sideways where it is too wide; label: for who cannot see it. */
+void html_table(struct html_page *p, const char *label, const struct html_column *columns, size_t n);
+void html_table_end(struct html_page *p);
 
 /* ---- page.c ---- */
 
-void html_head(struct html_page *p, const char *title, const char *nav); /* nav: markup of ours */
-void html_foot(struct html_page *p);
+/* The whole page around its sections; leaves these and the links to them freed. */
+void html_put_page(struct html_page *p, const char *title, struct strbuf *out);
 
 /* ---- bars.c ---- */
 

@@ -135,7 +135,8 @@ static void put_facts(struct html_page *p)
 
 void html_overview(struct html_page *p)
 {
-    html_puts(p, "<section id=\"overview\" aria-labelledby=\"h-overview\"><h2 id=\"h-overview\">Overview</h2>\n<p class=\"command\"><code>");
+    html_section(p, "overview", "Overview", "Overview");
+    html_puts(p, "<p class=\"command\"><code>");
     html_text(p, tour_command(&p->tour));
     html_puts(p, "</code>");
     if (p->r->machine.cpu) {

@@ -13,8 +13,10 @@ static const char *title(struct html_page *p)
     return arena_printf(p->a, "%s: where memory costs time", file_base_name(program));
 }
 
-void html_head(struct html_page *p, const char *title, const char *nav)
+void html_put_page(struct html_page *p, const char *title, struct strbuf *out)
 {
+    struct strbuf *sections = p->out;
+    p->out = out;
     html_puts(p, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
                  "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
@@ -27,27 +29,24 @@ void html_head(struct html_page *p, const char *title, const char *nav)
                  "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n<header><h1>");
     html_text(p, title);
     html_puts(p, "</h1>\n<nav aria-label=\"sections\">");
-    html_puts(p, nav);
+    html_puts(p, p->nav.data);
     html_puts(p, "</nav></header>\n<main>\n");
-}
-
-void html_foot(struct html_page *p)
-{
+    str_put(out, sections->data, sections->len);
     html_puts(p, "</main>\n<footer><p>Written by mtool ");
     html_text(p, p->r->mtool_version);
     html_puts(p, ". This file needs no network and no other file.</p></footer>\n<p class=\"vh\" role=\"status\" id=\"said\"></p>\n<script>/*<![CDATA[*/\n" HTML_JS
                  "/*]]>*/</script>\n</body></html>\n");
+    str_free(sections);
+    str_free(&p->nav);
 }
 
 void report_html(const struct prof_result *r, const struct report_html_options *o, struct strbuf *out)
 {
-    struct html_page p = {.r = r, .o = o, .out = out, .a = arena_new()};
+    struct strbuf sections = {0};
+    struct html_page p = {.r = r, .o = o, .out = &sections, .a = arena_new()};
     bool timed = isfinite(r->actual_user_s.value);
     tour_init(&p.tour, r, o->source_path, p.a);
     tour_sort(&p.tour, timed ? REPORT_SORT_MEMORY : REPORT_SORT_IDEAL, HTML_OBJECTS);
-    html_head(&p, title(&p), "<a href=\"#overview\">Overview</a> <a href=\"#histogram\">Histogram</a> "
-                             "<a href=\"#source\">Source</a> <a href=\"#tree\">Loop tree</a> <a href=\"#warnings\">Warnings</a> "
-                             "<a href=\"#refused\">Not counted</a> <a href=\"#modules\">Modules</a> <a href=\"#glossary\">Glossary</a>");
     html_overview(&p);
     tour_turn_to_objects(&p.tour);
     html_histogram(&p);
@@ -56,7 +55,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     html_ranks(&p);
     html_threads(&p);
     html_rest(&p);
-    html_foot(&p);
+    html_put_page(&p, title(&p), out);
     tour_fini(&p.tour);
     arena_free(p.a);
 }

@@ -34,8 +34,8 @@
   document.addEventListener('click', function (e) {
     var a = e.target.closest('a[rel]');
     step = a ? a.rel : '';
-    var row = e.target.closest('.bars tbody tr');
-    if (row && !e.target.closest('a')) location.hash = row.querySelector('.pick').getAttribute('href');
+    var row = e.target.closest('.bars tbody tr'), pick = row && row.querySelector('.pick');
+    if (pick && !e.target.closest('a')) location.hash = pick.getAttribute('href');
   });
   document.addEventListener('keydown', function (e) {
     if (e.altKey || e.ctrlKey || e.metaKey || e.shiftKey) return;

@@ -54,3 +54,19 @@ void html_cell(struct html_page *p, const char *class, const char *text)
     html_text(p, text);
     html_puts(p, "</td>");
 }
+
+void html_section(struct html_page *p, const char *id, const char *link, const char *title)
+{
+    str_printf(&p->nav, "<a href=\"#%s\">%s</a> ", id, link);
+    str_printf(p->out, "<section id=\"%s\" aria-labelledby=\"h-%s\"><h2 id=\"h-%s\">%s</h2>\n", id, id, id, title);
+}
+
+void html_table(struct html_page *p, const char *label, const struct html_column *columns, size_t n)
+{
+    str_printf(p->out, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table><thead><tr>", label);
+    for (size_t i = 0; i < n; i++)
+        str_printf(p->out, "<th scope=\"col\" class=\"%s\">%s</th>", columns[i].class, columns[i].head);
+    html_puts(p, "</tr></thead><tbody>\n");
+}
+
+void html_table_end(struct html_page *p) { html_puts(p, "</tbody></table></div>\n"); }

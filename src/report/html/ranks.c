@@ -4,13 +4,6 @@
 
 enum { RANKS_MOST = 256, SPREADS_MOST = 20 };
 
-static void put_heads(struct html_page *p, const char *const *heads, size_t n)
-{
-    html_puts(p, "<thead><tr>");
-    for (size_t i = 0; i < n; i++)
-        str_printf(p->out, "<th scope=\"col\" class=\"n\">%s</th>", heads[i]);
-}
-
 static void put_rank(struct html_page *p, const struct prof_rank *k)
 {
     const double seconds[] = {k->wall_s, k->user_s, k->predicted_user_s, k->memory_s, k->sync_s, k->system_s};
@@ -23,13 +16,12 @@ static void put_rank(struct html_page *p, const struct prof_rank *k)
 
 static void put_ranks(struct html_page *p)
 {
-    static const char *const heads[] = {"rank", "wall&#160;s", "user&#160;s", "ideal&#160;s", "memory&#160;s", "waited&#160;s", "kernel&#160;s", "instructions"};
-    html_puts(p, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of ranks\"><table>");
-    put_heads(p, heads, ARRAY_LEN(heads));
-    html_puts(p, "</tr></thead><tbody>\n");
+    static const struct html_column columns[] = {{"n", "rank"}, {"n", "wall&#160;s"}, {"n", "user&#160;s"}, {"n", "ideal&#160;s"},
+                                                 {"n", "memory&#160;s"}, {"n", "waited&#160;s"}, {"n", "kernel&#160;s"}, {"n", "instructions"}};
+    html_table(p, "table of ranks", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < p->r->rank_row_count && i < RANKS_MOST; i++)
         put_rank(p, &p->r->ranks[i]);
-    html_puts(p, "</tbody></table></div>\n");
+    html_table_end(p);
     if (p->r->rank_row_count > RANKS_MOST)
         str_printf(p->out, "<p>%zu more: <code>mtool report --by rank --all</code> lists them.</p>\n", p->r->rank_row_count - RANKS_MOST);
 }
@@ -49,24 +41,26 @@ static void put_spread(struct html_page *p, const struct prof_spread *s)
 
 static void put_spreads(struct html_page *p)
 {
-    static const char *const heads[] = {"least&#160;s", "mean&#160;s", "most&#160;s", "most/mean", "most: rank"};
+    static const struct html_column columns[] = {{"n", "least&#160;s"}, {"n", "mean&#160;s"}, {"n", "most&#160;s"},
+                                                 {"n", "most/mean"}, {"n", "most: rank"}, {"", "loop or procedure"}};
     size_t count;
     const struct prof_spread **list = ranks_uneven(p->r, 0, p->a, &count);
     if (!count)
         return;
-    html_puts(p, "<h3>What ranks share unevenly</h3>\n<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of uneven shares\"><table>");
-    put_heads(p, heads, ARRAY_LEN(heads));
-    html_puts(p, "<th scope=\"col\">loop or procedure</th></tr></thead><tbody>\n");
+    html_puts(p, "<h3>What ranks share unevenly</h3>\n");
+    html_table(p, "table of uneven shares", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < count && i < SPREADS_MOST; i++)
         put_spread(p, list[i]);
-    html_puts(p, "</tbody></table></div>\n");
+    html_table_end(p);
+    if (count > SPREADS_MOST)
+        str_printf(p->out, "<p>%zu more: <code>mtool report --by rank --all</code> lists them.</p>\n", count - SPREADS_MOST);
 }
 
 void html_ranks(struct html_page *p)
 {
     if (!p->r->rank_row_count)
         return;
-    html_puts(p, "<section id=\"ranks\" aria-labelledby=\"h-ranks\"><h2 id=\"h-ranks\">Ranks</h2>\n");
+    html_section(p, "ranks", "Ranks", "Ranks");
     put_ranks(p);
     put_spreads(p);
     html_puts(p, "</section>\n");

@@ -4,18 +4,6 @@
 
 #include "report/html/html.h"
 
-static void put_section(struct html_page *p, const char *id, const char *title)
-{
-    str_printf(p->out, "<section id=\"%s\" aria-labelledby=\"h-%s\"><h2 id=\"h-%s\">%s</h2>\n", id, id, id, title);
-}
-
-static void put_cell(struct html_page *p, const char *class, const char *text)
-{
-    str_printf(p->out, "<td class=\"%s\">", class);
-    html_text(p, text);
-    html_puts(p, "</td>");
-}
-
 static void put_more(struct html_page *p, size_t count, size_t shown)
 {
     if (shown < count)
@@ -52,7 +40,7 @@ static void put_warning(struct html_page *p, const struct prof_warning *w)
 
 static void put_warnings(struct html_page *p)
 {
-    put_section(p, "warnings", "Warnings");
+    html_section(p, "warnings", "Warnings", "Warnings");
     html_puts(p, p->r->warning_count ? "<ul class=\"warnings\">\n" : "<p>None.</p>\n");
     for (size_t i = 0; i < p->r->warning_count; i++)
         put_warning(p, &p->r->warnings[i]);
@@ -63,25 +51,24 @@ static const char *module_name(const char *path) { return path ? file_base_name(
 
 static void put_refused_rows(struct html_page *p, const char *label, size_t first, size_t end)
 {
-    str_printf(p->out, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">", label);
-    html_puts(p, "<table><thead><tr><th scope=\"col\" class=\"n\">user time</th>"
-                 "<th scope=\"col\">function</th><th scope=\"col\">module</th><th scope=\"col\">why</th></tr></thead><tbody>\n");
+    static const struct html_column columns[] = {{"n", "user time"}, {"", "function"}, {"", "module"}, {"", "why"}};
+    html_table(p, label, columns, ARRAY_LEN(columns));
     for (size_t i = first; i < end; i++) {
         const struct prof_refused *f = &p->r->refused[i];
         html_puts(p, "<tr>");
-        put_cell(p, "n", figure_percent(p->a, f->time_share));
-        put_cell(p, "", f->function ? tour_name(&p->tour, &(struct prof_object){.function = f->function}) : "all of it");
-        put_cell(p, "", module_name(f->module));
-        put_cell(p, "", f->reason);
+        html_cell(p, "n", figure_percent(p->a, f->time_share));
+        html_cell(p, "", f->function ? tour_name(&p->tour, &(struct prof_object){.function = f->function}) : "all of it");
+        html_cell(p, "", module_name(f->module));
+        html_cell(p, "", f->reason);
         html_puts(p, "</tr>\n");
     }
-    html_puts(p, "</tbody></table></div>\n");
+    html_table_end(p);
 }
 
 static void put_refused(struct html_page *p)
 {
     size_t shown = min_u64(p->r->refused_count, HTML_REFUSED), first = min_u64(shown, HTML_REFUSED_FIRST);
-    put_section(p, "refused", "Not counted, and why");
+    html_section(p, "refused", "Not counted", "Not counted, and why");
     if (!shown)
         html_puts(p, "<p>All code of the modules that were loaded was counted.</p>\n");
     else
@@ -98,43 +85,47 @@ static void put_refused(struct html_page *p)
 static void put_modules(struct html_page *p)
 {
     size_t shown = min_u64(p->r->module_count, HTML_MODULES);
-    put_section(p, "modules", "Modules");
-    html_puts(p, shown ? "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of modules\"><table><thead><tr><th scope=\"col\" class=\"n\">user time</th><th scope=\"col\" class=\"n\">instructions</th>"
-                         "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">functions counted</th><th scope=\"col\">file</th></tr></thead><tbody>\n"
-                       : "<p>No module is known.</p>\n");
+    static const struct html_column columns[] = {
+        {"n", "user time"}, {"n", "instructions"}, {"n", "memory ops"}, {"n", "functions counted"}, {"", "file"}};
+    html_section(p, "modules", "Modules", "Modules");
+    if (!shown) {
+        html_puts(p, "<p>No module is known.</p>\n</section>\n");
+        return;
+    }
+    html_table(p, "table of modules", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < shown; i++) {
         const struct prof_module *m = &p->r->modules[i];
         html_puts(p, "<tr>");
-        put_cell(p, "n", figure_percent(p->a, m->time_share));
-        put_cell(p, "n", figure_count(p->a, m->instructions));
-        put_cell(p, "n", figure_count(p->a, m->memory_ops));
-        put_cell(p, "n", m->is_counted ? arena_printf(p->a, "%s of %s", figure_count(p->a, m->functions_rewritten), figure_count(p->a, m->functions)) : "no");
-        put_cell(p, "", m->path);
+        html_cell(p, "n", figure_percent(p->a, m->time_share));
+        html_cell(p, "n", figure_count(p->a, m->instructions));
+        html_cell(p, "n", figure_count(p->a, m->memory_ops));
+        html_cell(p, "n", m->is_counted ? arena_printf(p->a, "%s of %s", figure_count(p->a, m->functions_rewritten), figure_count(p->a, m->functions)) : "no");
+        html_cell(p, "", m->path);
         html_puts(p, "</tr>\n");
     }
-    html_puts(p, shown ? "</tbody></table></div>\n" : "");
+    html_table_end(p);
     put_more(p, p->r->module_count, shown);
     html_puts(p, "</section>\n");
 }
 
 static void put_processes(struct html_page *p)
 {
+    static const struct html_column columns[] = {{"n", "process"}, {"n", "instructions"}, {"", "command"}, {"", "not counted because"}};
     size_t shown = min_u64(p->r->process_count, HTML_PROCESSES);
     if (!shown)
         return;
-    put_section(p, "processes", "Processes");
-    html_puts(p, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of processes\"><table><thead><tr><th scope=\"col\" class=\"n\">process</th><th scope=\"col\" class=\"n\">instructions</th><th scope=\"col\">command</th>"
-                 "<th scope=\"col\">not counted because</th></tr></thead><tbody>\n");
+    html_section(p, "processes", "Processes", "Processes");
+    html_table(p, "table of processes", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < shown; i++) {
         const struct prof_process *q = &p->r->process[i];
         html_puts(p, "<tr>");
-        put_cell(p, "n", arena_printf(p->a, "%u%s", q->pid, q->is_fork ? " (fork)" : ""));
-        put_cell(p, "n", figure_count(p->a, q->instructions));
-        put_cell(p, "", q->command);
-        put_cell(p, "", q->refused ? q->refused : "");
+        html_cell(p, "n", arena_printf(p->a, "%u%s", q->pid, q->is_fork ? " (fork)" : ""));
+        html_cell(p, "n", figure_count(p->a, q->instructions));
+        html_cell(p, "", q->command);
+        html_cell(p, "", q->refused ? q->refused : "");
         html_puts(p, "</tr>\n");
     }
-    html_puts(p, "</tbody></table></div>\n");
+    html_table_end(p);
     put_more(p, p->r->process_count, shown);
     html_puts(p, "</section>\n");
 }
@@ -148,7 +139,7 @@ void html_glossary(struct html_page *p)
 #include "report/html/terms.def"
 #undef X
     };
-    put_section(p, "glossary", "Glossary");
+    html_section(p, "glossary", "Glossary", "Glossary");
     html_puts(p, "<dl class=\"glossary\">\n");
     for (size_t i = 0; i < ARRAY_LEN(terms); i++)
         str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word, terms[i].meaning);

@@ -61,7 +61,10 @@ static void put_thread(struct html_page *p, size_t i, double most)
     const struct prof_thread *t = &p->r->thread[i];
     struct part parts[PARTS];
     parts_of(t, parts);
-    str_printf(p->out, "<tr><th scope=\"row\">%zu</th><td class=\"barcell\">", i);
+    str_printf(p->out, "<tr><th scope=\"row\" class=\"n\">%zu</th>", i);
+    if (p->r->rank_row_count)
+        html_cell(p, "n", t->rank == ID_NONE ? "" : arena_printf(p->a, "%u", t->rank));
+    html_puts(p, "<td class=\"barcell\">");
     put_bar(p, parts, most);
     html_puts(p, "</td>");
     html_cell(p, "n strong", tour_seconds(&p->tour, t->wall_s));
@@ -78,8 +81,9 @@ static void put_table(struct html_page *p)
     for (size_t i = 0; i < p->r->thread_count; i++)
         most = fmax(most, p->r->thread[i].wall_s);
     put_legend(p);
-    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr><th scope=\"col\">thread</th>"
-                 "<th scope=\"col\" class=\"barcell\">time</th><th scope=\"col\" class=\"n\">lived&#160;s</th>");
+    str_printf(p->out, "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr>"
+                       "<th scope=\"col\" class=\"n\">thread</th>%s<th scope=\"col\" class=\"barcell\">time</th>"
+                       "<th scope=\"col\" class=\"n\">lived&#160;s</th>", p->r->rank_row_count ? "<th scope=\"col\" class=\"n\">rank</th>" : "");
     for (unsigned k = 0; k < PARTS; k++)
         str_printf(p->out, "<th scope=\"col\" class=\"n wide\">%s&#160;s</th>", parts[k].word);
     html_puts(p, "</tr></thead><tbody>\n");
@@ -103,14 +107,14 @@ static void put_wait(struct html_page *p, const struct prof_wait *w)
 
 static void put_waits(struct html_page *p)
 {
+    static const struct html_column columns[] = {{"n", "waited&#160;s"}, {"n", "thread"}, {"", "in"}, {"", "asked for by"}};
     if (!p->r->wait_count)
         return;
-    html_puts(p, "<h3>Waits for other threads</h3>\n<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"table of waits\"><table><thead><tr>"
-                 "<th scope=\"col\" class=\"n\">waited&#160;s</th><th scope=\"col\" class=\"n\">thread</th><th scope=\"col\">in</th>"
-                 "<th scope=\"col\">asked for by</th></tr></thead><tbody>\n");
+    html_puts(p, "<h3>Waits for other threads</h3>\n");
+    html_table(p, "table of waits", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < p->r->wait_count && i < WAITS_MOST; i++)
         put_wait(p, &p->r->waits[i]);
-    html_puts(p, "</tbody></table></div>\n");
+    html_table_end(p);
     if (p->r->wait_count > WAITS_MOST)
         str_printf(p->out, "<p>%zu more: <code>mtool report --by thread --all</code> lists them.</p>\n", p->r->wait_count - WAITS_MOST);
 }
@@ -119,8 +123,8 @@ void html_threads(struct html_page *p)
 {
     if (p->r->thread_count < 2)
         return;
-    html_puts(p, "<section id=\"threads\" aria-labelledby=\"h-threads\"><h2 id=\"h-threads\">Threads</h2>\n"
-                 "<p class=\"hint\">From the sampled run; the parts of each add up to the time that it lived.</p>\n");
+    html_section(p, "threads", "Threads", "Threads");
+    html_puts(p, "<p class=\"hint\">From the sampled run; the parts of each add up to the time that it lived.</p>\n");
     put_table(p);
     put_waits(p);
     html_puts(p, "</section>\n");

@@ -95,7 +95,7 @@ void html_tree(struct html_page *p)
 {
     struct tree t;
     tree_init(&t, p);
-    html_puts(p, "<section id=\"tree\" aria-labelledby=\"h-tree\"><h2 id=\"h-tree\">Loop tree</h2>\n");
+    html_section(p, "tree", "Loop tree", "Loop tree");
     if (!t.root_count)
         html_puts(p, "<p>There is no loop or procedure in this profile.</p>\n");
     else

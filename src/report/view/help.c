@@ -3,9 +3,10 @@
 #include "report/view/view.h"
 
 static const char *const lines[VIEW_PAGE_COUNT] = {
-    [VIEW_HISTOGRAM] = "Enter source  i info  n/p next/previous  / search  s sort  a all  ? help  q quit",
+    [VIEW_HISTOGRAM] = "Enter source  i info  t threads  / search  s sort  a all  ? help  q quit",
     [VIEW_SOURCE] = "n next  p previous  i info  d instructions  / search  ? help  q back",
     [VIEW_INFO] = "n next  p previous  Enter source  arrows move  / search  ? help  q back",
+    [VIEW_SHARES] = "arrows move  / search  ? help  q back",
     [VIEW_HELP] = "q back",
 };
 
@@ -19,6 +20,7 @@ static const struct {
     {"Enter", "source of the chosen loop or procedure, with its lines marked: > its own, : those of loops inside of it"},
     {"n, p", "the next and the previous one, in the order of the histogram: the source page shows one bottleneck at a time"},
     {"i", "INFO: all that is known of it, then the warnings and what was not counted"},
+    {"t", "what each rank of a merged profile and each thread did with its time, and where they waited for each other"},
     {"d", "instructions in place of source, and back; without source they are shown at once"},
     {"s", "order by memory, actual or ideal time, overhead, instructions"},
     {"a", "all loops and procedures, or only those that lose or take some time"},

@@ -35,6 +35,11 @@ static const char *times(struct view *v)
                         figure_interval(a, &percent, 0));
 }
 
+static const char *several(struct view *v, size_t n, const char *what)
+{
+    return arena_printf(v->frame, "%zu %s%s", n, what, n == 1 ? "" : "s");
+}
+
 static const char *coverage(struct view *v)
 {
     const struct prof_result *r = v->tour.r;
@@ -45,16 +50,23 @@ static const char *coverage(struct view *v)
     static const char *const by[] = {
         [REPORT_SORT_MEMORY] = "memory", [REPORT_SORT_ACTUAL] = "actual time", [REPORT_SORT_IDEAL] = "ideal time",
         [REPORT_SORT_OVERHEAD] = "overhead", [REPORT_SORT_INSTRUCTIONS] = "instructions"};
-    const char *warnings = !r->warning_count     ? ""
-                           : r->warning_count == 1 ? " 1 warning (i)"
-                                                   : arena_printf(a, " %zu warnings (i)", r->warning_count);
-    return arena_printf(a, "%s%zu rows by %s%s.%s", measured, view_rows(v), by[v->sort],
+    return arena_printf(a, "%s%s by %s%s.%s", measured, several(v, view_rows(v), "row"), by[v->sort],
                         v->all || v->tour.shown == v->tour.rows.count ? "" : arena_printf(a, " (of %zu: a)", v->tour.rows.count),
-                        warnings);
+                        r->warning_count ? arena_printf(a, " %s (i)", several(v, r->warning_count, "warning")) : "");
+}
+
+/* Where there are several of them. */
+static const char *shares(struct view *v)
+{
+    const struct prof_result *r = v->tour.r;
+    if (r->rank_row_count)
+        return arena_printf(v->frame, "%s (t)", several(v, r->rank_row_count, "rank"));
+    return r->thread_count > 1 ? arena_printf(v->frame, "%s (t)", several(v, r->thread_count, "thread")) : "";
 }
 
 static void paint_legend(struct view *v, unsigned row)
 {
+    enum { ALONE = 27 };
     static const char *const words[] = {[BAR_IDEAL] = "ideal", [BAR_BRANCH] = "branches", [BAR_MEMORY] = "memory"};
     unsigned column = 1;
     for (unsigned i = 0; i < ARRAY_LEN(words); i++) {
@@ -62,7 +74,8 @@ static void paint_legend(struct view *v, unsigned row)
         screen_put(v->screen, row, column + 3, 10, STYLE_PLAIN, words[i]);
         column += 4 + (unsigned)strlen(words[i]) + 1;
     }
-    screen_put(v->screen, row, column + 2, 40, STYLE_DIM, "time of the object alone");
+    screen_put(v->screen, row, column + 2, ALONE, STYLE_DIM, "time of the object alone");
+    screen_put(v->screen, row, column + 2 + ALONE, 20, STYLE_PLAIN, shares(v));
 }
 
 /* ---- rows ---- */

@@ -20,16 +20,23 @@ void view_add(struct view *v, enum view_style style, const char *head, const cha
     VEC_PUSH(&v->lines, line);
 }
 
+void view_add_text(struct view *v, enum view_style style, const char *head, const char *text)
+{
+    int taken = (int)strlen(head);
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        view_add(v, style, head, arena_strndup(v->page_texts, text, len));
+        text += len + (text[len] == '\n');
+        head = arena_printf(v->page_texts, "%*s", taken, "");
+    }
+}
+
 void view_add_wrapped(struct view *v, enum view_style style, const char *head, const char *text)
 {
     struct strbuf s = {0};
     size_t taken = strlen(head), width = screen_columns(v->screen);
     cell_put_wrapped(&s, cell_safe(v->page_texts, text), width > taken + TEXT_LEAST ? width - taken : TEXT_LEAST, 0);
-    for (char *line = s.data; *line; head = arena_printf(v->page_texts, "%*s", (int)taken, "")) {
-        size_t len = strcspn(line, "\n");
-        view_add(v, style, head, arena_strndup(v->page_texts, line, len));
-        line += len + (line[len] == '\n');
-    }
+    view_add_text(v, style, head, s.data);
     str_free(&s);
 }
 
@@ -76,7 +83,7 @@ static void keep_in_sight(struct view *v)
 static void build(struct view *v)
 {
     static void (*const builders[VIEW_PAGE_COUNT])(struct view *) = {
-        [VIEW_SOURCE] = source_build, [VIEW_INFO] = info_build, [VIEW_HELP] = help_build};
+        [VIEW_SOURCE] = source_build, [VIEW_INFO] = info_build, [VIEW_SHARES] = shares_build, [VIEW_HELP] = help_build};
     arena_free(v->page_texts);
     v->page_texts = arena_new();
     v->lines.len = 0;
@@ -90,7 +97,7 @@ static void build(struct view *v)
 /* The lines that matter are in the upper part of the screen. */
 static void open_page(struct view *v, enum view_page page)
 {
-    if (page != VIEW_HISTOGRAM && page != VIEW_HELP && page != VIEW_INFO && !view_object(v))
+    if (page == VIEW_SOURCE && !view_object(v))
         return;
     if (page > VIEW_SOURCE && v->page <= VIEW_SOURCE)
         v->back = v->page;
@@ -136,7 +143,7 @@ static void paint_line(struct view *v, unsigned row, const struct view_line *l)
 static void paint_title(struct view *v)
 {
     const struct prof_object *o = view_object(v);
-    const char *title = v->page == VIEW_HELP ? "Keys" : "INFO";
+    const char *title = v->page == VIEW_HELP ? "Keys" : v->page == VIEW_SHARES ? shares_title(v) : "INFO";
     if (v->page == VIEW_INFO && o)
         title = arena_printf(v->frame, "INFO %zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),
                              prof_kind_name[o->kind], tour_place(&v->tour, o));
@@ -230,12 +237,14 @@ static void move_by(struct view *v, int64_t by)
 
 static void step(struct view *v, int by)
 {
+    if (v->page > VIEW_INFO)
+        return;
     if (by < 0 ? v->at == 0 : v->at + 1 >= view_rows(v)) {
         v->said = by < 0 ? "this is the first" : "this is the last";
         return;
     }
     v->at += (size_t)by;
-    if (v->page == VIEW_SOURCE || v->page == VIEW_INFO)
+    if (v->page != VIEW_HISTOGRAM)
         open_page(v, v->page);
 }
 
@@ -272,6 +281,15 @@ static bool go_back(struct view *v, bool may_leave)
         return may_leave;
     open_page(v, v->page == VIEW_SOURCE ? VIEW_HISTOGRAM : v->back);
     return false;
+}
+
+/* The page, and back from it. */
+static void turn(struct view *v, enum view_page page)
+{
+    if (v->page == page)
+        go_back(v, false);
+    else
+        open_page(v, page);
 }
 
 static void change(struct view *v, int key)
@@ -318,10 +336,13 @@ static bool obey(struct view *v, int key)
         open_page(v, VIEW_SOURCE);
         break;
     case 'i':
-        v->page == VIEW_INFO ? (void)go_back(v, false) : open_page(v, VIEW_INFO);
+        turn(v, VIEW_INFO);
+        break;
+    case 't':
+        turn(v, VIEW_SHARES);
         break;
     case '?':
-        open_page(v, VIEW_HELP);
+        turn(v, VIEW_HELP);
         break;
     case 'n':
     case 'p':

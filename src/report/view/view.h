@@ -8,7 +8,7 @@
 
 #include "report/tour.h"
 
-enum view_page { VIEW_HISTOGRAM, VIEW_SOURCE, VIEW_INFO, VIEW_HELP, VIEW_PAGE_COUNT };
+enum view_page { VIEW_HISTOGRAM, VIEW_SOURCE, VIEW_INFO, VIEW_SHARES, VIEW_HELP, VIEW_PAGE_COUNT };
 
 enum view_style { /* each can be told without colours too: by attributes, or by what is written */
     STYLE_PLAIN,
@@ -41,7 +41,7 @@ struct view {
     size_t top;  /* the first row on the screen */
     size_t line; /* the first line on the screen, of the other pages */
     size_t shift;             /* columns that the text is moved by */
-    enum view_page back;      /* where INFO and help lead back to */
+    enum view_page back;      /* where the pages behind the source lead back to */
     struct arena *page_texts; /* of the lines below */
     struct arena *frame;      /* of one painting */
     VEC(struct view_line) lines;
@@ -86,7 +86,8 @@ size_t view_rows(const struct view *v); /* of the histogram */
 const struct prof_object *view_object(const struct view *v); /* the chosen one; NULL: there is none */
 void view_put(struct view *v, unsigned row, enum view_style style, const char *safe); /* a line of the screen, from its second column */
 void view_add(struct view *v, enum view_style style, const char *head, const char *text);
-/* As many lines as it takes; all but the first have blanks in place of the head. */
+void view_add_text(struct view *v, enum view_style style, const char *head, const char *text); /* of several lines; those after the first have blanks for a head */
+/* Likewise, broken at the width of the screen. */
 void view_add_wrapped(struct view *v, enum view_style style, const char *head, const char *text);
 unsigned histogram_height(const struct view *v);  /* histogram.c: rows that fit */
 void histogram_paint(struct view *v);
@@ -94,6 +95,8 @@ void source_build(struct view *v);                /* source.c */
 unsigned source_height_of_top(const struct view *v);
 void source_paint_top(struct view *v);
 void info_build(struct view *v);                  /* info.c */
+void shares_build(struct view *v);                /* shares.c */
+const char *shares_title(const struct view *v);
 void help_build(struct view *v);                  /* help.c */
 const char *help_line(const struct view *v);      /* for the bottom, as much as fits */
 
