@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4 };
+enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
+static const double ALIKE = 1.01; /* widths */
 static const double SHARED = 1.08; /* more than that of a core that is not shared */
 static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25;
 
@@ -29,6 +30,23 @@ static double batch_cycles(const struct wire_batch *b)
 }
 
 double replay_width(const struct wire_batch *b) { return b->chain ? (double)b->width / b->chain : INFINITY; }
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double replay_least_width(double *widths, size_t n)
+{
+    if (!n)
+        return 0;
+    qsort(widths, n, sizeof *widths, by_value);
+    for (size_t i = 0; i + AGREE <= n; i++)
+        if (widths[i + AGREE - 1] <= widths[i] * ALIKE)
+            return widths[i];
+    return n < AGREE ? widths[0] : widths[n / 2];
+}
 
 /* A clock that changed between the two canaries shows as too little as well. */
 static bool is_undisturbed(const struct wire_batch *b, double width)

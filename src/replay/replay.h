@@ -19,7 +19,11 @@ struct replay_time {
     double spread;    /* of repeated batches, as a fraction: half the distance of the outermost */
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
-/* What a slice's replays say; of batches whose width is about the least there was. false: they were not made, or are too short or too unlike to say anything. */
+/* That of a core which nobody shares: the least that several batches agree on, since a single one may be a slip of the clock,
+ * and all others may have had a neighbour. Sorts them; 0 without any. */
+double replay_least_width(double *widths, size_t n);
+/* What a slice's replays say; of batches whose width is about that. false: they were not made, or are too short or too unlike to
+ * say anything. */
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);
 
 #endif

@@ -280,6 +280,16 @@ static void disturbed_batches_do_not_count(void **state)
     assert_false(replay_measure(&s, 1, &t));
 }
 
+static void one_slip_of_the_clock_is_no_width(void **state)
+{
+    (void)state;
+    double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
+    assert_true(replay_least_width(slip, 6) == 1);
+    assert_true(replay_least_width(none_agree, 5) == 1.4);
+    assert_true(replay_least_width(two, 2) == 1);
+    assert_true(replay_least_width(NULL, 0) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +303,7 @@ int main(void)
         cmocka_unit_test(broken_words_have_no_slices),
         cmocka_unit_test(times_are_core_cycles),
         cmocka_unit_test(disturbed_batches_do_not_count),
+        cmocka_unit_test(one_slip_of_the_clock_is_no_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
