@@ -199,7 +199,8 @@ struct prof_interval stats_unknown(void);
 struct prof_interval stats_wilson(uint64_t k, uint64_t n);
 double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
 double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
-/* Median with a 95 % interval of the true centre, from Student's t. One value: 5 % either way. */
+/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value: 5 %
+ * either way. */
 struct prof_interval stats_centre(const double *x, size_t n);
 struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
