@@ -34,6 +34,7 @@ struct bursts {
     pthread_cond_t changed;
     struct launch_burst queue[WIRE_BURST_SLOTS]; /* whole windows, the oldest first; of each slot at most one */
     uint32_t queue_slot[WIRE_BURST_SLOTS], queued;
+    uint32_t slot;      /* that snapshots fill now, as the host chose it */
     uint32_t slot_used; /* bytes of a slot that are enough for a window */
     uint32_t slots_used; /* a bit for each that is queued or being taken */
     bool no_more;
@@ -141,7 +142,7 @@ static void let_next(struct bursts *s)
     uint32_t slot = free_slot(s);
     if (slot == ID_NONE)
         return;
-    s->b->slot = slot;
+    s->slot = s->b->slot = slot;
     s->b->slot_used = s->slot_used;
     __atomic_store_n(&s->b->busy, 0, __ATOMIC_RELEASE);
 }
@@ -191,10 +192,10 @@ static void *take(void *arg)
 static void queue_window(struct bursts *s)
 {
     const struct wire_bursts *b = s->b;
-    uint32_t slot = b->slot % WIRE_BURST_SLOTS, end = b->end;
+    uint32_t slot = s->slot, end = b->end;
     uint64_t at = s->layout.slots_at + slot * s->layout.slot_bytes, used = b->state.next - b->base - at;
     uint64_t bytes = min_u64(used, b->slot_used); /* the last record, which is torn, may reach beyond */
-    bool is_whole = end <= WIRE_BURST_STOPPED && used <= s->layout.slot_bytes;
+    bool is_whole = end <= WIRE_BURST_STOPPED && used <= s->layout.slot_bytes && !(s->slots_used & 1u << slot);
     pthread_mutex_lock(&s->lock);
     if (is_whole && bytes == 0) {
         s->counts.empty++;

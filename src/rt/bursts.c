@@ -39,9 +39,11 @@ static enum wire_burst_answer ask(enum wire_burst_request request)
     struct wire_bursts *b = bursts();
     uint64_t wait[2] = {WAIT_S, 0};
     pass_turn(request);
-    while (__atomic_load_n(&b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST)
-        if (sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAIT, WIRE_BURST_HOST, (uint64_t)wait, 0, 0) == -ETIMEDOUT_ || b->abandoned)
+    while (__atomic_load_n(&b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST && !b->abandoned)
+        if (sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAIT, WIRE_BURST_HOST, (uint64_t)wait, 0, 0) == -ETIMEDOUT_)
             leave();
+    if (b->abandoned) /* the turn was handed back without an answer */
+        leave();
     return (enum wire_burst_answer)b->answer;
 }
 

@@ -12,7 +12,6 @@
 
 enum {
     TICK = 64, /* the last real-time signal: nobody's */
-    CLOCK_PROCESS_CPU = 2,
     NOTIFY_SIGNAL = 0,
     NOTIFY_THREAD = 4,
     SS_ONSTACK_ = 1,
@@ -62,24 +61,16 @@ static int is_on_alternate_stack(void)
     return failed(sys(SYS_sigaltstack, 0, (uint64_t)stack, 0, 0, 0, 0)) || (stack[1] & SS_ONSTACK_);
 }
 
-static uint64_t processor_time_ns(void)
-{
-    uint64_t t[2] = {0, 0};
-    sys(SYS_clock_gettime, CLOCK_PROCESS_CPU, (uint64_t)t, 0, 0, 0, 0);
-    return t[0] * 1000000000u + t[1];
-}
-
 /* Its number from 1; 0: none. */
 static uint32_t begin_burst(struct wire_bursts *b, void *context)
 {
-    if (__atomic_load_n(&b->busy, __ATOMIC_ACQUIRE)) {
+    if (__atomic_exchange_n(&b->busy, 1, __ATOMIC_ACQUIRE)) { /* two threads may have ticks at once */
         b->skipped++;
         return 0;
     }
-    b->busy = 1;
     b->pid = 0;
     b->thread = own_tid();
-    b->at_ns = processor_time_ns();
+    b->at_ns = clock_ns(CLOCK_PROCESS_CPU);
     b->begun++;
     int64_t pid = sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
