@@ -78,9 +78,7 @@ uint64_t rt_take_area(void)
         return NOWHERE;
     if (!h->follows)
         return n;
-    uint64_t now[2] = {0, 0};
-    sys(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (uint64_t)now, 0, 0, 0, 0);
-    h->areas[n].time_ns = now[0] * 1000000000u + now[1];
+    h->areas[n].time_ns = clock_ns(CLOCK_MONOTONIC_);
     h->areas[n].parent = (uint32_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
     h->areas[n].pid = (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
     return n;

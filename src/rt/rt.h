@@ -125,6 +125,14 @@ static inline int64_t sys(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint6
 
 static inline int failed(int64_t rc) { return rc < 0 && rc > -4096; }
 
+enum { CLOCK_MONOTONIC_ = 1, CLOCK_PROCESS_CPU = 2, CLOCK_THREAD_CPU = 3 };
+static inline uint64_t clock_ns(int clock)
+{
+    uint64_t t[2] = {0, 0};
+    sys(SYS_clock_gettime, (uint64_t)clock, (uint64_t)t, 0, 0, 0, 0);
+    return t[0] * 1000000000u + t[1];
+}
+
 #pragma GCC visibility push(hidden) /* else the compiler goes through a GOT that the blob does not have */
 extern const struct rt_config rt_config;
 extern const char rt_blob[];
@@ -158,7 +166,6 @@ void rt_lock(struct rt_mask *m);
 void rt_unlock(const struct rt_mask *m);
 
 /* probes.c */
-uint64_t rt_thread_time(void); /* ns */
 void rt_probes_landed(uint64_t stack);
 void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
 

@@ -8,8 +8,7 @@
 enum {
     SIGPROF_ = 27,
     SA_FLAGS = 0x4 /* SIGINFO */ | 0x04000000 /* RESTORER */ | 0x08000000 /* ONSTACK */ | 0x10000000 /* RESTART */,
-    UC_RIP = 168,
-    CLOCK_PROCESS_CPU = 2
+    UC_RIP = 168
 };
 #define SAMPLES_VADDR (WIRE_PCB_VADDR - PAGE) /* where the address of the sample file's mapping is kept */
 
