@@ -106,7 +106,7 @@ void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uin
 {
     struct entry *e = entry_of(t, tid);
     t->has_switches = true;
-    if (!e || e->runs == (turn == THREADS_RUNS)) /* one was lost: what lies between is not known */
+    if (!e || e->runs == (turn == THREADS_RUNS)) /* one was lost, nobody knows when it was: the first of the two counts */
         return;
     end_entry(e, time_ns);
     e->runs = turn == THREADS_RUNS;

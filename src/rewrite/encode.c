@@ -76,18 +76,27 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
     }
 }
 
-/* lea rsp,[rsp-128]; push rax; for each action: lea rax,[rip->cell]; call; then pop rax; lea rsp,[rsp+128] */
-void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site)
+uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n)
 {
     uint8_t *to = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
-    for (unsigned k = 0; k < p->reg; k++) {
-        struct rw_action a = rw_probe_action(w, site, k);
+    for (unsigned k = 0; k < n; k++) {
         to = put_bytes(to, "\x48\x8d\x05", 3);
-        to = put32(to, w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES - (addr + (uint64_t)(to - at) + 4));
-        rw_put_call(to, addr + (uint64_t)(to - at), rw_blob_probe(w, a.what, p->gs));
+        to = put32(to, calls[k].cell - (addr + (uint64_t)(to - at) + 4));
+        rw_put_call(to, addr + (uint64_t)(to - at), calls[k].entrance);
         to += 5;
     }
-    put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+    return put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+}
+
+void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site)
+{
+    struct rw_probe_call calls[UINT8_MAX];
+    for (unsigned k = 0; k < p->reg; k++) {
+        struct rw_action a = rw_probe_action(w, site, k);
+        calls[k].cell = w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES;
+        calls[k].entrance = rw_blob_probe(w, a.what, p->gs);
+    }
+    rw_put_site(at, addr, calls, p->reg);
 }
 
 void rw_put_nops(uint8_t *at, unsigned n)

@@ -217,6 +217,11 @@ struct rw_action {
 };
 struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k);
 void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site);
+struct rw_probe_call { /* addresses */
+    uint64_t cell, entrance;
+};
+/* lea rsp,[rsp-128]; push rax; for each action: lea rax,[rip->cell]; call; then pop rax; lea rsp,[rsp+128]. Returns its end. */
+uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n);
 enum { RW_PROBE_ACTION_BYTES = 12 };
 
 /* induction.c */

@@ -3,7 +3,8 @@
  * The plan that probes: where control enters an object (a procedure, a loop, a piece) its clock starts, where it leaves it
  * stops. Each such edge, entrance or return is a site with a list of actions, and stands in place of a counter: layout,
  * emission and unwind tables know nothing else of it. The runtime tells recursion by the stack pointer (src/rt). Landing
- * pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in a way that is not seen gets no probe.
+ * pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in a way that is
+ * not seen gets no probe.
  *
  * needs: funcs, block_group. fills: *_counter (numbers of sites), probes, and of rw_place the places.
  */
@@ -11,7 +12,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "wire/wire.h"
 
@@ -395,87 +395,4 @@ void rw_probes_forget(struct rw *w)
     memset(w->edge_counter, 0xff, w->cfg->edges.len * sizeof *w->edge_counter);
     VEC_FREE(&w->probes->entries);
     VEC_FREE(&w->probes->sites);
-}
-
-/* ---- what a pair costs: the runtime's own code, tried in this process ---- */
-
-enum { PAGE_BYTES = 4096, COST_BATCHES = 60, COST_PAIRS = 500 };
-
-static uint64_t now_ticks(void)
-{
-    uint32_t lo, hi;
-    __asm__ volatile("lfence; rdtsc" : "=a"(lo), "=d"(hi));
-    return (uint64_t)hi << 32 | lo;
-}
-
-static uint64_t entrance_in(const uint8_t *blob, enum rw_probe what)
-{
-    uint64_t off;
-    memcpy(&off, blob + rw_blob_probe_slot(what), 8);
-    return (uint64_t)(uintptr_t)blob + off;
-}
-
-/* A site as in a copy. Returns where it ends. */
-static uint8_t *put_site(uint8_t *at, const void *cell, uint64_t entrance)
-{
-    static const uint8_t before[] = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x50, 0x48, 0x8d, 0x05};
-    static const uint8_t after[] = {0x58, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00};
-    memcpy(at, before, sizeof before);
-    at += sizeof before;
-    int32_t to_cell = (int32_t)((const uint8_t *)cell - (at + 4));
-    memcpy(at, &to_cell, 4);
-    rw_put_call(at + 4, (uint64_t)(uintptr_t)at + 4, entrance);
-    memcpy(at + 9, after, sizeof after);
-    return at + 9 + sizeof after;
-}
-
-/* Ticks of a call of the code: the least of many batches. */
-static double try_code(void (*code)(void), struct wire_probe *cell, double *inside)
-{
-    double least = 1e9;
-    *inside = 1e9;
-    for (int i = 0; i < COST_BATCHES; i++) {
-        cell->ticks = cell->count = 0;
-        uint64_t begin = now_ticks();
-        for (int k = 0; k < COST_PAIRS; k++)
-            code();
-        double all = (double)(now_ticks() - begin) / COST_PAIRS, own = (double)cell->ticks / (double)cell->count;
-        least = all < least ? all : least;
-        *inside = own < *inside ? own : *inside;
-    }
-    return least;
-}
-
-/* A function that holds a pair, and one that holds nothing. */
-static struct rewrite_probe_cost try_pair(struct wire_probe *cell, uint8_t *blob, size_t len)
-{
-    struct rewrite_probe_cost cost = {0, 0};
-    uint8_t *pair = blob + ALIGN_UP(len, (size_t)64), *nothing;
-    uint8_t *end = put_site(pair, cell, entrance_in(blob, RW_PROBE_START));
-    end = put_site(end, cell, entrance_in(blob, RW_PROBE_STOP));
-    *end = 0xc3;
-    nothing = ALIGN_UP(end - blob + 1, 64) + blob;
-    *nothing = 0xc3;
-    if (mprotect(blob, len + PAGE_BYTES, PROT_READ | PROT_EXEC) < 0)
-        return cost;
-    double none, all = try_code((void (*)(void))(uintptr_t)pair, cell, &cost.inside);
-    cost.all = all - try_code((void (*)(void))(uintptr_t)nothing, cell, &none);
-    return cost;
-}
-
-struct rewrite_probe_cost rewrite_probe_cost(void)
-{
-    size_t len;
-    unsigned config;
-    const uint8_t *blob = rw_blob_bytes_of(&len, &config);
-    uint8_t *at = mmap(NULL, 3 * PAGE_BYTES + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return (struct rewrite_probe_cost){0, 0};
-    uint8_t *code = at + 2 * PAGE_BYTES;
-    int64_t data = at - code;
-    memcpy(code, blob, len);
-    memcpy(code + config, &data, sizeof data);
-    struct rewrite_probe_cost cost = try_pair((struct wire_probe *)(void *)(at + PAGE_BYTES), code, len);
-    munmap(at, 3 * PAGE_BYTES + len);
-    return cost;
 }

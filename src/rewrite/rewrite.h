@@ -48,7 +48,7 @@ struct rewrite_stats {
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats);
 
-/* ---- probes.c ---- */
+/* ---- probe_cost.c ---- */
 
 struct rewrite_probe_cost { /* in ticks of the time stamp counter; measured here and now, in well under a second */
     double inside; /* of a pair: in the interval that it measures */

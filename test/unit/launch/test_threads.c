@@ -55,7 +55,7 @@ static void test_switches(void **state)
     launch_result_free(r);
 }
 
-/* Of two switches to the processor in a row the second one counts: nobody knows of the time between. */
+/* Of two switches to the processor, or away from it, in a row the first one counts. */
 static void test_lost(void **state)
 {
     (void)state;
