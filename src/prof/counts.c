@@ -171,7 +171,7 @@ void tally_add(struct tally *to, const struct tally *t)
     to->replayed_off += t->replayed_off;
 }
 
-static struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number)
+struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number)
 {
     struct tally t = {.instructions = j->counts[number] * b->insn_count,
                       .memory_ops = j->counts[number] * b->mem_ops,

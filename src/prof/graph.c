@@ -216,11 +216,12 @@ static void sum_work(struct join *j, struct graph *g)
     for (uint32_t f = 0; f < j->func_count; f++) {
         struct work own = work_of_tally(&j->funcs[f].incl);
         if (g->node_of[f] != ID_NONE)
-            work_add(&g->nodes[g->node_of[f]].all, &own, 1);
+            work_add(&g->nodes[g->node_of[f]].own, &own, 1);
     }
     for (uint32_t n = 0; n < g->node_count; n++) {
         struct graph_node *node = &g->nodes[n];
         node->tot = node->size;
+        node->all = node->own;
         for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
             const struct graph_node *to = &g->nodes[g->node_of[g->arcs[a].to]];
             work_add(&node->all, &to->all, g->arcs[a].count / to->entries);

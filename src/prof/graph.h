@@ -22,7 +22,7 @@ struct graph_node {
     double entries; /* from other nodes, and from code that is not known */
     double unknown; /* of these */
     double tot;
-    struct work all; /* its procedures' own, and what is done on their behalf */
+    struct work own, all; /* its procedures' own; with what is done on their behalf */
     uint32_t size;   /* procedures */
     uint32_t arc_first, arc_count; /* into arcs: those that leave it */
 };

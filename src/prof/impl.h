@@ -95,6 +95,7 @@ void counts_solve(struct join *j);
  */
 void counts_sum(struct join *j);
 void tally_add(struct tally *to, const struct tally *t);
+struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number); /* number: of all blocks */
 
 /* ---- known.c: counts that a profile holds, in place of counters ---- */
 /* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since. */

@@ -3,10 +3,10 @@
  * select: which m-objects are worth a probe (Goldberg and Hennessy 1990, Figure 1 and section 4), on exact counts. The
  * procedures that hold the first 95 % of memory operations are searched: inner loops first, then outer ones, then the
  * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
- * whether what it calls can be estimated, and what follows. It measures nothing itself, and what is not taken is
- * measured by samples all the same.
+ * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not taken
+ * is measured by samples all the same.
  */
-#include "prof/graph.h"
+#include "prof/callees.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,18 +18,13 @@
 #define GRAIN_S 0.001        /* less in all is not told from noise */
 #define PROBE_MEMORY_OPS 12  /* of a pair of probes */
 #define MEMORY_FACTOR 10     /* an object does so many times more */
-#define MOST_CALLS 0.98
-#define NEGLIGIBLE 0.01
 #define LINES_MOST 50        /* of an object's own code, else it is cut into pieces */
 #define INSNS_MOST 400
 #define PROBE_S 40e-9        /* where it was not measured */
-#define SAMPLES_LEAST 10     /* below, the ideal time is the better guess */
-#define PATH_BLOCKS_MOST 500
 
-struct region { /* blocks of one function */
-    uint32_t func, loop; /* ids of the cfg; loop ID_NONE: the procedure */
-    const uint32_t *blocks; /* executed ones, ascending */
-    size_t count;
+struct aside {
+    double worth;     /* memory operations that no object inside of it measures */
+    const char *rule; /* by which it is estimable, or why it is not; NULL: it calls nothing, or what works for it alone */
 };
 
 struct selection {
@@ -38,216 +33,26 @@ struct selection {
     bool *asked;     /* by object */
     uint8_t *inside; /* by block of a module: of the region that is looked at */
     VEC(struct prof_candidate) out;
-    VEC(double) worth; /* of each candidate: memory operations that no object inside of it measures */
+    VEC(struct aside) asides; /* of each candidate */
     double probe_s;
 };
-
-static double seconds_of(const struct join *j, const struct work *w)
-{
-    double ideal = j->cycles && j->core_hz > 0 ? w->cycles / j->core_hz : NAN;
-    bool is_sampled = j->samples_all && j->r->actual_user_s.value > 0 && (w->samples >= SAMPLES_LEAST || isnan(ideal));
-    return is_sampled ? w->samples / (double)j->samples_all * j->r->actual_user_s.value : ideal;
-}
 
 /* ---- what a region does itself ---- */
 
 static struct work own_work(const struct join *j, const struct join_module *m, const struct region *r)
 {
-    struct work w = {0};
+    struct tally sum = {0};
     for (size_t i = 0; i < r->count; i++) {
-        const struct cfg_block *b = &m->cfg->blocks.data[r->blocks[i]];
-        uint32_t n = m->block_base + r->blocks[i];
-        w.instructions += (double)j->counts[n] * b->insn_count;
-        w.memory_ops += (double)j->counts[n] * b->mem_ops;
-        w.samples += (double)j->samples[n];
-        w.cycles += j->cycles ? (double)j->counts[n] * (double)j->cycles[n] : 0;
-        w.cycles += j->branch_cycles ? (double)j->counts[n] * (double)j->branch_cycles[n] : 0;
+        struct tally t = tally_of_block(j, &m->cfg->blocks.data[r->blocks[i]], m->block_base + r->blocks[i]);
+        tally_add(&sum, &t);
     }
-    return w;
+    return work_of_tally(&sum);
 }
 
 static void mark(struct selection *s, const struct region *r, uint8_t what)
 {
     for (size_t i = 0; i < r->count; i++)
         s->inside[r->blocks[i]] = what;
-}
-
-/* ---- constant-time leaves ---- */
-
-struct path { /* instructions from a block to a way out of the function */
-    uint64_t shortest, longest;
-    uint8_t state; /* 0 not known, 1 being looked at, 2 known */
-};
-
-/* False: it goes round, or calls something. */
-static bool find_path(const struct cfg *c, const struct cfg_func *f, uint32_t b, struct path *paths)
-{
-    const struct cfg_block *block = &c->blocks.data[b];
-    struct path *p = &paths[b - f->block_first];
-    if (p->state)
-        return p->state == 2;
-    if (block->term == X86_CALL || block->term == X86_CALL_IND)
-        return false;
-    p->state = 1;
-    uint64_t shortest = UINT64_MAX, longest = 0;
-    for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++) {
-        uint32_t to = c->edges.data[e].to;
-        uint64_t least = 0, most = 0;
-        if (to != ID_NONE && c->blocks.data[to].func == block->func) {
-            if (!find_path(c, f, to, paths))
-                return false;
-            least = paths[to - f->block_first].shortest, most = paths[to - f->block_first].longest;
-        } else if (to != ID_NONE) {
-            return false; /* goes on elsewhere */
-        }
-        shortest = min_u64(shortest, least);
-        longest = max_u64(longest, most);
-    }
-    *p = (struct path){block->insn_count + (shortest == UINT64_MAX ? 0 : shortest), block->insn_count + longest, 2};
-    return true;
-}
-
-/* Loop-free, call-free, and each call executed as many instructions as the shortest or the longest way through has. */
-static bool is_constant(const struct join *j, uint32_t func)
-{
-    const struct join_module *m = NULL;
-    for (uint32_t i = 0; i < j->module_count; i++)
-        if (j->modules[i].cfg && j->modules[i].func_base <= func)
-            m = &j->modules[i];
-    const struct cfg_func *f = &m->cfg->funcs.data[func - m->func_base];
-    const struct join_func *jf = &j->funcs[func];
-    if (!jf->calls || f->block_count > PATH_BLOCKS_MOST)
-        return false;
-    struct path *paths = xmalloc(f->block_count * sizeof *paths);
-    bool is = find_path(m->cfg, f, f->block_first, paths) && (jf->incl.instructions == jf->calls * paths[0].shortest ||
-                                                              jf->incl.instructions == jf->calls * paths[0].longest);
-    free(paths);
-    return is;
-}
-
-/* ---- what it calls ---- */
-
-struct callee {
-    uint32_t node, func; /* func: the first procedure of it that is called */
-    double count;
-};
-struct callees {
-    VEC(struct callee) v;
-    double pointer_calls; /* to what is not known */
-    bool is_circle;       /* calls what leads back to itself */
-};
-
-static void gather_callees(const struct selection *s, const struct join_module *m, const struct region *r, bool whole_node,
-                           struct callees *out)
-{
-    const struct graph *g = &s->graph;
-    const struct graph_node *node = &g->nodes[g->node_of[m->func_base + r->func]];
-    struct map by_node = {0};
-    for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
-        const struct graph_arc *arc = &g->arcs[a];
-        bool is_own = arc->from == m->func_base + r->func && s->inside[arc->block - m->block_base];
-        if (arc->is_jump || (!whole_node && !is_own))
-            continue;
-        uint32_t to = g->node_of[arc->to];
-        uint64_t at;
-        if (!map_get(&by_node, to, &at)) {
-            at = out->v.len;
-            map_put(&by_node, to, at);
-            VEC_PUSH(&out->v, ((struct callee){to, arc->to, 0}));
-        }
-        out->v.data[at].count += arc->count;
-    }
-    for (size_t i = 0; i < r->count; i++) {
-        out->pointer_calls += (double)g->pointer_calls[m->block_base + r->blocks[i]];
-        out->is_circle |= g->circle_calls[m->block_base + r->blocks[i]] != 0;
-    }
-    map_fini(&by_node);
-}
-
-/* Work done on behalf of the region by what it calls; calls through pointers get their share of all such calls. */
-static void add_callees(const struct selection *s, const struct callees *c, struct work *all, double *tot)
-{
-    const struct graph *g = &s->graph;
-    for (size_t i = 0; i < c->v.len; i++) {
-        const struct graph_node *n = &g->nodes[c->v.data[i].node];
-        work_add(all, &n->all, c->v.data[i].count / n->entries);
-        *tot += n->tot * c->v.data[i].count / n->entries;
-    }
-    if (c->pointer_calls > 0)
-        work_add(all, &g->unknown_all, c->pointer_calls / fmax(g->pointer_calls_all, g->unknown_entries));
-}
-
-static const char *func_name(const struct selection *s, uint32_t func)
-{
-    for (uint32_t i = s->j->module_count; i-- > 0;) {
-        struct join_module *m = &s->j->modules[i];
-        if (m->cfg && m->func_base <= func)
-            return join_func_name(s->j, m, func - m->func_base);
-    }
-    return "?";
-}
-
-static double time_of_share(const struct selection *s, const struct graph_node *n, double calls)
-{
-    struct work w = {0};
-    work_add(&w, &n->all, calls / n->entries);
-    return seconds_of(s->j, &w);
-}
-
-/* How one callee that works for others too can be estimated all the same. */
-static enum prof_estimable estimate_callee(const struct selection *s, const struct callee *c, double time_s)
-{
-    const struct graph_node *n = &s->graph.nodes[c->node];
-    if (n->size == 1 && is_constant(s->j, c->func))
-        return PROF_ESTIMABLE_CONSTANT;
-    if (c->count >= MOST_CALLS * n->entries)
-        return PROF_ESTIMABLE_MOST;
-    return time_of_share(s, n, c->count) <= NEGLIGIBLE * time_s ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
-}
-
-static bool works_for_it_alone(struct selection *s, const struct callee *c)
-{
-    const struct graph_node *n = &s->graph.nodes[c->node];
-    return c->count >= n->entries && fabs(n->tot - graph_descendants(&s->graph, &c->node, 1)) < 1e-6 * n->tot;
-}
-
-static enum prof_estimable estimate_pointers(const struct selection *s, const struct callees *c, double time_s)
-{
-    const struct graph *g = &s->graph;
-    if (c->pointer_calls >= MOST_CALLS * fmax(g->pointer_calls_all, g->unknown_entries))
-        return PROF_ESTIMABLE_MOST;
-    struct work w = {0};
-    work_add(&w, &g->unknown_all, c->pointer_calls / fmax(g->pointer_calls_all, g->unknown_entries));
-    return seconds_of(s->j, &w) <= NEGLIGIBLE * time_s ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
-}
-
-/* Fills estimable and the reason: why it is not, or by which rule it is. */
-static void judge_callees(struct selection *s, const struct callees *c, struct prof_candidate *o)
-{
-    struct arena *a = s->j->r->arena;
-    const char *which = "what pointers lead to";
-    enum prof_estimable worst = PROF_ESTIMABLE_ALONE;
-    for (size_t i = 0; i < c->v.len && worst != PROF_ESTIMABLE_NOT; i++) {
-        if (works_for_it_alone(s, &c->v.data[i]))
-            continue;
-        enum prof_estimable how = estimate_callee(s, &c->v.data[i], o->time_s);
-        if (how == PROF_ESTIMABLE_NOT || how > worst) {
-            worst = how;
-            which = func_name(s, c->v.data[i].func);
-        }
-    }
-    enum prof_estimable pointers = c->pointer_calls > 0 ? estimate_pointers(s, c, o->time_s) : PROF_ESTIMABLE_ALONE;
-    o->estimable = worst == PROF_ESTIMABLE_NOT || pointers == PROF_ESTIMABLE_NOT ? PROF_ESTIMABLE_NOT
-                   : pointers > worst                                            ? pointers
-                                                                                 : worst;
-    if (worst == PROF_ESTIMABLE_NOT)
-        o->reason = arena_printf(a, "calls %s, which works for others too", which);
-    else if (pointers == PROF_ESTIMABLE_NOT)
-        o->reason = arena_printf(a, "%.0f calls through pointers or of code that is not counted", c->pointer_calls);
-    else if (o->estimable == PROF_ESTIMABLE_MOST)
-        o->reason = arena_printf(a, "nearly all calls of %s are its own", which);
-    else if (o->estimable == PROF_ESTIMABLE_NEGLIGIBLE)
-        o->reason = arena_printf(a, "calls of %s take no time to speak of", which);
 }
 
 /* ---- timable ---- */
@@ -317,61 +122,55 @@ static void take_object(const struct join *j, uint32_t id, struct prof_candidate
     o->file = from->file, o->line_first = from->line_first, o->line_last = from->line_last;
 }
 
+static uint64_t address_of(const struct join_module *m, enum prof_kind kind, const struct region *r)
+{
+    if (kind == PROF_PROCEDURE)
+        return m->cfg->funcs.data[r->func].addr;
+    return m->cfg->blocks.data[kind == PROF_LOOP ? m->cfg->loops.data[r->loop].header : r->blocks[0]].addr;
+}
+
+/* What is done in the region and on its behalf. whole: in all procedures that call each other with it. */
+static void take_work(struct selection *s, const struct join_module *m, const struct region *r, bool whole, struct prof_candidate *o)
+{
+    struct join *j = s->j;
+    const struct graph_node *node = &s->graph.nodes[s->graph.node_of[m->func_base + r->func]];
+    struct callees callees = {0};
+    struct work work = own_work(j, m, r);
+    o->memory_ops = (uint64_t)work.memory_ops;
+    if (whole)
+        work = node->own;
+    callees_gather(&s->graph, m, r, s->inside, whole, &callees);
+    o->tot = whole ? node->size : 1;
+    o->tdes = o->tot + callees_descendants(&s->graph, &callees);
+    callees_add(&s->graph, &callees, &work, &o->tot);
+    o->memory_ops_all = work.memory_ops;
+    o->time_s = work_seconds(j, &work);
+    o->ideal_s = ideal_of(j, &(struct tally){.cycles = work.cycles});
+    o->sampled_s = actual_of(j, (uint64_t)(work.samples + 0.5));
+    callees_judge(j, &s->graph, &callees, whole, o);
+    VEC_FREE(&callees.v);
+}
+
 /* All but the verdict. `all`: blocks with inner loops; `own`: without those that are candidates. */
 static struct prof_candidate make(struct selection *s, struct join_module *m, enum prof_kind kind, const struct region *all,
                                   const struct region *own)
 {
     struct join *j = s->j;
-    uint32_t func = m->func_base + all->func, node = s->graph.node_of[func];
+    uint32_t func = m->func_base + all->func;
     const struct join_loop *loop = all->loop == ID_NONE ? NULL : &j->loops[m->loop_base + all->loop];
-    bool whole = kind == PROF_PROCEDURE && s->graph.func_entries[func] >= s->graph.nodes[node].entries;
-    struct prof_candidate o = {.kind = kind, .module = m->path, .function = join_func_name(j, m, all->func)};
-    o.address = m->cfg->blocks.data[loop && kind == PROF_LOOP ? m->cfg->loops.data[all->loop].header : all->blocks[0]].addr;
-    if (kind == PROF_PROCEDURE)
-        o.address = m->cfg->funcs.data[all->func].addr;
+    bool whole = kind == PROF_PROCEDURE && s->graph.func_entries[func] >= s->graph.nodes[s->graph.node_of[func]].entries;
+    struct prof_candidate o = {.kind = kind, .module = m->path, .function = join_func_name(j, m, all->func),
+                               .address = address_of(m, kind, all), .depth = loop ? m->cfg->loops.data[all->loop].depth : 0,
+                               .probed_s = stats_unknown(), .memory_s = stats_unknown(), .waiting_s = NAN,
+                               .probed_entries = PROF_UNKNOWN};
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
-    o.depth = loop ? m->cfg->loops.data[all->loop].depth : 0;
     mark(s, all, 1);
     o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole) : entries_of_blocks(s, m, all);
-    struct callees callees = {0};
-    struct work work = own_work(j, m, all);
-    o.memory_ops = (uint64_t)work.memory_ops;
-    gather_callees(s, m, all, whole, &callees);
+    take_work(s, m, all, whole, &o);
     mark(s, all, 0);
-    uint32_t size = 1;
-    if (whole && s->graph.nodes[node].size > 1) { /* all that call each other, on behalf of this one */
-        work = (struct work){0};
-        for (uint32_t f = 0; f < j->func_count; f++)
-            if (s->graph.node_of[f] == node) {
-                struct work member = work_of_tally(&j->funcs[f].incl);
-                work_add(&work, &member, 1);
-            }
-        size = s->graph.nodes[node].size;
-    }
-    o.tot = size;
-    add_callees(s, &callees, &work, &o.tot);
-    uint32_t *nodes = xmalloc((callees.v.len + 1) * sizeof *nodes);
-    for (size_t i = 0; i < callees.v.len; i++)
-        nodes[i] = callees.v.data[i].node;
-    o.tdes = size + graph_descendants(&s->graph, nodes, callees.v.len);
-    free(nodes);
-    o.memory_ops_all = work.memory_ops;
-    o.time_s = seconds_of(j, &work);
-    o.ideal_s = ideal_of(j, &(struct tally){.cycles = work.cycles});
-    o.sampled_s = actual_of(j, (uint64_t)(work.samples + 0.5));
-    o.probed_s = o.memory_s = stats_unknown();
-    o.waiting_s = NAN;
-    o.probed_entries = PROF_UNKNOWN;
     o.is_asked = kind != PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
     o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
-    if (callees.is_circle && !(kind == PROF_PROCEDURE && whole))
-        o.reason = "calls procedures that call its own";
-    else if (!callees.v.len && callees.pointer_calls <= 0)
-        o.estimable = PROF_ESTIMABLE_LEAF;
-    else
-        judge_callees(s, &callees, &o);
-    VEC_FREE(&callees.v);
     return o;
 }
 
@@ -387,6 +186,7 @@ static void ask(struct selection *s, struct prof_candidate *o)
 
 static void put(struct selection *s, struct prof_candidate *o, double worth)
 {
+    struct aside aside = {worth, o->reason};
     const char *why = why_not_timable(s, o);
     const char *how = o->estimable == PROF_ESTIMABLE_NOT ? "not estimable" : "timable and estimable";
     o->verdict = why || o->estimable == PROF_ESTIMABLE_NOT ? PROF_SAMPLED : PROF_TAKEN;
@@ -397,7 +197,7 @@ static void put(struct selection *s, struct prof_candidate *o, double worth)
     if (o->is_asked)
         ask(s, o);
     VEC_PUSH(&s->out, *o);
-    VEC_PUSH(&s->worth, worth);
+    VEC_PUSH(&s->asides, aside);
 }
 
 /* ---- one procedure ---- */
@@ -546,7 +346,7 @@ static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
     o.verdict = PROF_DROPPED;
     o.reason = "not among the procedures that hold the first 95 % of memory operations";
     VEC_PUSH(&s->out, o);
-    VEC_PUSH(&s->worth, 0);
+    VEC_PUSH(&s->asides, ((struct aside){0, NULL}));
 }
 
 /* ---- all procedures ---- */
@@ -607,7 +407,7 @@ static int by_worth(const void *a, const void *b, void *ctx)
 {
     const struct selection *s = ctx;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    double p = s->worth.data[x], q = s->worth.data[y];
+    double p = s->asides.data[x].worth, q = s->asides.data[y].worth;
     return p != q ? (p < q ? 1 : -1) : (x > y) - (x < y);
 }
 
@@ -635,14 +435,14 @@ static void keep_to_budget(struct selection *s)
 /* The two rules that can be wrong are said whenever an object rests on one. */
 static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum prof_warn id)
 {
-    const struct prof_candidate *first = NULL;
+    size_t first = 0;
     unsigned count = 0;
     for (size_t i = 0; i < s->out.len; i++)
         if (s->out.data[i].verdict == PROF_TAKEN && s->out.data[i].estimable == rule && count++ == 0)
-            first = &s->out.data[i];
+            first = i;
     if (count)
-        prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count, count > 1 ? "s" : "", first->function,
-                  strchr(first->reason, ':') + 2);
+        prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count, count > 1 ? "s" : "",
+                  s->out.data[first].function, s->asides.data[first].rule);
 }
 
 void select_build(struct join *j)
@@ -663,5 +463,5 @@ void select_build(struct join *j)
     if (s.out.len)
         memcpy(j->r->candidates, s.out.data, s.out.len * sizeof *s.out.data);
     VEC_FREE(&s.out);
-    VEC_FREE(&s.worth);
+    VEC_FREE(&s.asides);
 }

@@ -15,8 +15,6 @@ struct proc {
     uint32_t entry, loop, leave;
 };
 
-static uint64_t address_of(const struct toy *t, uint32_t block) { return t->cfg.blocks.data[block].addr; }
-
 static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint32_t ops, uint32_t callee)
 {
     struct proc p;
@@ -26,7 +24,7 @@ static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint3
     p.loop = toy_block(t, ops, ops, has_call ? CFG_BLOCK_RETURN_POINT : 0, X86_JCC, calls * turns, 0);
     p.leave = toy_block(t, 1, 1, 0, X86_RET, calls, 0);
     if (has_call)
-        t->cfg.blocks.data[p.entry].call_target = address_of(t, callee);
+        t->cfg.blocks.data[p.entry].call_target = toy_addr(t, callee);
     toy_edge(t, p.entry, p.loop, has_call ? CFG_EDGE_RETURN : CFG_EDGE_FALL, calls);
     toy_edge(t, p.loop, p.loop, CFG_EDGE_TAKEN, calls * (turns - 1));
     toy_edge(t, p.loop, p.leave, CFG_EDGE_FALL, calls);
@@ -41,8 +39,11 @@ struct seconds {
     double s;
 };
 
-static struct prof_result *select_in(struct toy *t, const struct seconds *seconds, size_t count, double probe_s)
+static bool is_named(const char *function, const char *asked) { return strcmp(function, asked) == 0; }
+
+static struct prof_result *select_asked(struct toy *t, const struct seconds *seconds, size_t count, double probe_s, const char *function)
 {
+    struct prof_asked asked = {.text = function, .function = function};
     struct prof_input_sample samples[16];
     double all = 0;
     toy_done(t);
@@ -51,10 +52,16 @@ static struct prof_result *select_in(struct toy *t, const struct seconds *second
         all += seconds[i].s;
     }
     struct prof_input in = {.modules = &t->module, .module_count = 1, .samples = samples, .sample_count = count,
-                            .plain_user_s = &all, .plain_runs = 1, .probe_s = probe_s};
+                            .plain_user_s = &all, .plain_runs = 1, .probe_s = probe_s,
+                            .asked = &asked, .asked_count = function != NULL, .names = is_named};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
     return r;
+}
+
+static struct prof_result *select_in(struct toy *t, const struct seconds *seconds, size_t count, double probe_s)
+{
+    return select_asked(t, seconds, count, probe_s, NULL);
 }
 
 static const struct prof_candidate *candidate(const struct prof_result *r, enum prof_kind kind, uint64_t address)
@@ -161,7 +168,7 @@ static void test_rules_warn(void **state)
         toy_func(&t); /* x: nothing but straight code, so that only the procedure can be taken */
         uint32_t entry = toy_block(&t, 300, 300, CFG_BLOCK_ENTRY, X86_CALL, of_x, of_x);
         uint32_t leave = toy_block(&t, 1, 1, CFG_BLOCK_RETURN_POINT, X86_RET, of_x, 0);
-        t.cfg.blocks.data[entry].call_target = address_of(&t, c.entry);
+        t.cfg.blocks.data[entry].call_target = toy_addr(&t, c.entry);
         toy_edge(&t, entry, leave, CFG_EDGE_RETURN, of_x);
         toy_edge(&t, leave, ID_NONE, CFG_EDGE_OUT, of_x);
         struct proc y = put_proc(&t, of_y, 2, 1, c.entry);
@@ -175,6 +182,26 @@ static void test_rules_warn(void **state)
     }
 }
 
+/* Asked for although it takes no time to speak of: taken, with the rule that it rests on. */
+static void test_asked(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 1000, 10, 2, ID_NONE), x = put_proc(&t, 990, 10, 4, c.entry);
+    struct proc y = put_proc(&t, 10, 10000, 4, c.entry);
+    char name[32];
+    snprintf(name, sizeof name, "0x%llx", (unsigned long long)toy_addr(&t, x.entry));
+    struct prof_result *r = select_asked(&t, (const struct seconds[]){{y.loop, 1}}, 1, 40e-9, name);
+    const struct prof_candidate *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry));
+    assert_int_equal(proc->verdict, PROF_TAKEN);
+    assert_int_equal(proc->estimable, PROF_ESTIMABLE_MOST);
+    assert_non_null(strstr(proc->reason, "asked for, though it takes less than a millisecond"));
+    assert_true(has_warning(r, "most-calls"));
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
 /* f and g call each other, and only f is called from elsewhere: timing f times both. */
 static void test_recursion(void **state)
 {
@@ -182,7 +209,7 @@ static void test_recursion(void **state)
     struct toy t;
     toy_init(&t, "/none/a");
     struct proc f = put_proc(&t, 50, 1000, 4, 0), g = put_proc(&t, 40, 1000, 4, f.entry);
-    t.cfg.blocks.data[f.entry].call_target = address_of(&t, g.entry);
+    t.cfg.blocks.data[f.entry].call_target = toy_addr(&t, g.entry);
     t.enter_count.data[f.entry] = 50;
     struct proc main = put_proc(&t, 10, 2, 1, f.entry);
     struct prof_result *r = select_in(&t, (const struct seconds[]){{f.loop, 1}, {g.loop, 1}, {main.loop, 0.1}}, 3, 40e-9);
@@ -267,7 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
         cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),   cmocka_unit_test(test_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
