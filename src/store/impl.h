@@ -75,6 +75,7 @@ struct store_table {
     const struct store_column *columns;
     size_t column_count;
     const char *doc;
+    size_t list, count; /* where in struct prof_result the rows and their number are; 0: it is no list there */
 };
 extern const struct store_table store_tables[STORE_TABLE_COUNT];
 

@@ -254,6 +254,17 @@ static int check_ranks(const struct reader *r, const struct prof_result *result)
     return 0;
 }
 
+static int read_lists(struct reader *r, struct prof_result *x)
+{
+    int rc = 0;
+    for (unsigned id = 0; id < STORE_TABLE_COUNT && rc == 0; id++) {
+        const struct store_table *t = &store_tables[id];
+        if (t->list)
+            rc = read_rows(r, (enum store_table_id)id, (char *)x + t->list, (size_t *)(void *)((char *)x + t->count));
+    }
+    return rc;
+}
+
 static int read_tables(struct reader *r, struct prof_result *x)
 {
     size_t arguments;
@@ -262,26 +273,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : read_single(r, STORE_RUN, x);
     rc = rc ? rc : read_single(r, STORE_MACHINE, x);
     rc = rc ? rc : read_rows(r, STORE_ARGUMENT, &x->command, &arguments);
-    rc = rc ? rc : read_rows(r, STORE_MODULE, &x->modules, &x->module_count);
-    rc = rc ? rc : read_rows(r, STORE_OBJECTS, &x->objects, &x->object_count);
-    rc = rc ? rc : read_rows(r, STORE_CANDIDATE, &x->candidates, &x->candidate_count);
-    rc = rc ? rc : read_rows(r, STORE_REFUSED, &x->refused, &x->refused_count);
-    rc = rc ? rc : read_rows(r, STORE_PROCESS, &x->process, &x->process_count);
-    rc = rc ? rc : read_rows(r, STORE_LINES, &x->lines, &x->line_count);
-    rc = rc ? rc : read_rows(r, STORE_INSNS, &x->insns, &x->insn_count);
-    rc = rc ? rc : read_rows(r, STORE_CALLS, &x->calls, &x->call_count);
-    rc = rc ? rc : read_rows(r, STORE_BLOCK, &x->blocks, &x->block_count);
-    rc = rc ? rc : read_rows(r, STORE_EDGE, &x->edges, &x->edge_count);
-    rc = rc ? rc : read_rows(r, STORE_WARNING, &x->warnings, &x->warning_count);
-    rc = rc ? rc : read_rows(r, STORE_THREAD, &x->thread, &x->thread_count);
-    rc = rc ? rc : read_rows(r, STORE_THREAD_OBJECT, &x->thread_objects, &x->thread_object_count);
-    rc = rc ? rc : read_rows(r, STORE_WAIT, &x->waits, &x->wait_count);
-    rc = rc ? rc : read_rows(r, STORE_EXTRA, &x->extras, &x->extra_count);
-    rc = rc ? rc : read_rows(r, STORE_REGION, &x->regions, &x->region_count);
-    rc = rc ? rc : read_rows(r, STORE_REGION_THREAD, &x->region_threads, &x->region_thread_count);
-    rc = rc ? rc : read_rows(r, STORE_RANK, &x->ranks, &x->rank_row_count);
-    rc = rc ? rc : read_rows(r, STORE_RANK_OBJECT, &x->rank_objects, &x->rank_object_count);
-    rc = rc ? rc : read_rows(r, STORE_RANK_SPREAD, &x->spreads, &x->spread_count);
+    rc = rc ? rc : read_lists(r, x);
     rc = rc ? rc : check_threads(r, x);
     rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);

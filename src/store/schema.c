@@ -393,35 +393,42 @@ static const struct store_column function_columns[] = {NUMBER("what block.functi
 static const struct store_column source_columns[] = {NUMBER("what block.source and line.source mean"),
                                                      WHOLE(TEXT, "path", NULL)};
 
+#define COLUMNS(name) name##_columns, ARRAY_LEN(name##_columns)
 #define TABLE(name, type, doc)                                                                                         \
     {                                                                                                                  \
-#name, sizeof(type), name##_columns, ARRAY_LEN(name##_columns), doc                                            \
+#name, sizeof(type), COLUMNS(name), doc, 0, 0                                                                  \
+    }
+/* The type of the rows is that of the list. */
+#define LIST(name, list, count, doc)                                                                                   \
+    {                                                                                                                  \
+#name, sizeof *((struct prof_result *)NULL)->list, COLUMNS(name), doc, offsetof(struct prof_result, list),     \
+            offsetof(struct prof_result, count)                                                                        \
     }
 const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_RUN] =
         TABLE(run, struct prof_result, "one row: the program as a whole; CPU seconds of the untouched program"),
     [STORE_MACHINE] = TABLE(machine, struct prof_result, "one row: where it ran, and the model of it"),
     [STORE_ARGUMENT] = TABLE(argument, const char *, "the command that was profiled"),
-    [STORE_MODULE] = TABLE(module, struct prof_module, "executable and shared objects"),
-    [STORE_OBJECTS] = TABLE(object, struct prof_object, "loops, procedures and pieces of them"),
-    [STORE_CANDIDATE] = TABLE(candidate, struct prof_candidate, "loops, procedures and pieces considered for probes"),
-    [STORE_REFUSED] = TABLE(refused, struct prof_refused, "what was not counted, and why"),
-    [STORE_PROCESS] = TABLE(process, struct prof_process, "each process, with --follow"),
-    [STORE_LINES] = TABLE(line, struct prof_line, "source lines"),
-    [STORE_INSNS] = TABLE(insn, struct prof_insn, "executed instructions of the objects that lose or take most time"),
-    [STORE_CALLS] = TABLE(call, struct prof_call, "what these objects call"),
-    [STORE_BLOCK] = TABLE(block, struct prof_block_row, "executed basic blocks"),
-    [STORE_EDGE] = TABLE(edge, struct prof_edge_row, "executed edges between blocks"),
-    [STORE_WARNING] = TABLE(warning, struct prof_warning, "what mtool warned of"),
-    [STORE_THREAD] = TABLE(thread, struct prof_thread, "threads of the program, in the sampled run; seconds of the wall clock"),
-    [STORE_THREAD_OBJECT] = TABLE(thread_object, struct prof_thread_object, "what threads did in objects"),
-    [STORE_WAIT] = TABLE(wait, struct prof_wait, "where threads wait for each other, the longest first"),
-    [STORE_EXTRA] = TABLE(extra, struct prof_extra, "work beside a run with fewer threads (--baseline-threads), most extra first"),
-    [STORE_REGION] = TABLE(region, struct prof_region, "code that threads execute together"),
-    [STORE_REGION_THREAD] = TABLE(region_thread, struct prof_region_thread, "what each thread did there"),
-    [STORE_RANK] = TABLE(rank, struct prof_rank, "of a merged profile: the processes of a parallel job"),
-    [STORE_RANK_OBJECT] = TABLE(rank_object, struct prof_rank_object, "objects in each rank"),
-    [STORE_RANK_SPREAD] = TABLE(rank_spread, struct prof_spread, "how unevenly ranks share objects"),
+    [STORE_MODULE] = LIST(module, modules, module_count, "executable and shared objects"),
+    [STORE_OBJECTS] = LIST(object, objects, object_count, "loops, procedures and pieces of them"),
+    [STORE_CANDIDATE] = LIST(candidate, candidates, candidate_count, "loops, procedures and pieces considered for probes"),
+    [STORE_REFUSED] = LIST(refused, refused, refused_count, "what was not counted, and why"),
+    [STORE_PROCESS] = LIST(process, process, process_count, "each process, with --follow"),
+    [STORE_LINES] = LIST(line, lines, line_count, "source lines"),
+    [STORE_INSNS] = LIST(insn, insns, insn_count, "executed instructions of the objects that lose or take most time"),
+    [STORE_CALLS] = LIST(call, calls, call_count, "what these objects call"),
+    [STORE_BLOCK] = LIST(block, blocks, block_count, "executed basic blocks"),
+    [STORE_EDGE] = LIST(edge, edges, edge_count, "executed edges between blocks"),
+    [STORE_WARNING] = LIST(warning, warnings, warning_count, "what mtool warned of"),
+    [STORE_THREAD] = LIST(thread, thread, thread_count, "threads of the program, in the sampled run; seconds of the wall clock"),
+    [STORE_THREAD_OBJECT] = LIST(thread_object, thread_objects, thread_object_count, "what threads did in objects"),
+    [STORE_WAIT] = LIST(wait, waits, wait_count, "where threads wait for each other, the longest first"),
+    [STORE_EXTRA] = LIST(extra, extras, extra_count, "work beside a run with fewer threads (--baseline-threads), most extra first"),
+    [STORE_REGION] = LIST(region, regions, region_count, "code that threads execute together"),
+    [STORE_REGION_THREAD] = LIST(region_thread, region_threads, region_thread_count, "what each thread did there"),
+    [STORE_RANK] = LIST(rank, ranks, rank_row_count, "of a merged profile: the processes of a parallel job"),
+    [STORE_RANK_OBJECT] = LIST(rank_object, rank_objects, rank_object_count, "objects in each rank"),
+    [STORE_RANK_SPREAD] = LIST(rank_spread, spreads, spread_count, "how unevenly ranks share objects"),
     [STORE_FUNCTIONS] = TABLE(function, const char *, "names of functions of blocks"),
     [STORE_SOURCES] = TABLE(source, const char *, "names of source files of blocks and lines"),
 };

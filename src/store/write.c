@@ -325,32 +325,29 @@ static size_t argument_count(const struct prof_result *r)
     return n;
 }
 
+static int write_lists(struct writer *w, const struct prof_result *r)
+{
+    int rc = 0;
+    for (unsigned id = 0; id < STORE_TABLE_COUNT && rc == 0; id++) {
+        const struct store_table *t = &store_tables[id];
+        const void *rows;
+        size_t count;
+        if (!t->list)
+            continue;
+        memcpy(&rows, (const char *)r + t->list, sizeof rows);
+        memcpy(&count, (const char *)r + t->count, sizeof count);
+        rc = write_rows(w, (enum store_table_id)id, rows, count);
+    }
+    return rc;
+}
+
 /* Functions and sources come last: they are known when all who name them are written. */
 static int write_tables(struct writer *w, const struct prof_result *r)
 {
     int rc = write_rows(w, STORE_RUN, r, 1);
     rc = rc ? rc : write_rows(w, STORE_MACHINE, r, 1);
     rc = rc ? rc : write_rows(w, STORE_ARGUMENT, r->command, argument_count(r));
-    rc = rc ? rc : write_rows(w, STORE_MODULE, r->modules, r->module_count);
-    rc = rc ? rc : write_rows(w, STORE_OBJECTS, r->objects, r->object_count);
-    rc = rc ? rc : write_rows(w, STORE_CANDIDATE, r->candidates, r->candidate_count);
-    rc = rc ? rc : write_rows(w, STORE_THREAD, r->thread, r->thread_count);
-    rc = rc ? rc : write_rows(w, STORE_EXTRA, r->extras, r->extra_count);
-    rc = rc ? rc : write_rows(w, STORE_REGION, r->regions, r->region_count);
-    rc = rc ? rc : write_rows(w, STORE_REGION_THREAD, r->region_threads, r->region_thread_count);
-    rc = rc ? rc : write_rows(w, STORE_RANK, r->ranks, r->rank_row_count);
-    rc = rc ? rc : write_rows(w, STORE_RANK_OBJECT, r->rank_objects, r->rank_object_count);
-    rc = rc ? rc : write_rows(w, STORE_RANK_SPREAD, r->spreads, r->spread_count);
-    rc = rc ? rc : write_rows(w, STORE_WAIT, r->waits, r->wait_count);
-    rc = rc ? rc : write_rows(w, STORE_THREAD_OBJECT, r->thread_objects, r->thread_object_count);
-    rc = rc ? rc : write_rows(w, STORE_REFUSED, r->refused, r->refused_count);
-    rc = rc ? rc : write_rows(w, STORE_PROCESS, r->process, r->process_count);
-    rc = rc ? rc : write_rows(w, STORE_LINES, r->lines, r->line_count);
-    rc = rc ? rc : write_rows(w, STORE_INSNS, r->insns, r->insn_count);
-    rc = rc ? rc : write_rows(w, STORE_CALLS, r->calls, r->call_count);
-    rc = rc ? rc : write_rows(w, STORE_BLOCK, r->blocks, r->block_count);
-    rc = rc ? rc : write_rows(w, STORE_EDGE, r->edges, r->edge_count);
-    rc = rc ? rc : write_rows(w, STORE_WARNING, r->warnings, r->warning_count);
+    rc = rc ? rc : write_lists(w, r);
     rc = rc ? rc : write_rows(w, STORE_FUNCTIONS, w->functions.texts.data, w->functions.texts.len);
     return rc ? rc : write_rows(w, STORE_SOURCES, w->sources.texts.data, w->sources.texts.len);
 }
