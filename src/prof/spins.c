@@ -7,7 +7,6 @@
  */
 #include "prof/impl.h"
 
-#include <string.h>
 
 enum { INSNS_MOST = 24, BLOCKS_MOST = 16 };
 
@@ -36,11 +35,7 @@ static void read_block(const struct join_module *m, const struct cfg_block *b, b
 static bool is_attempt(const struct x86_insn *i)
 {
     static const char *const names[] = {"xchg", "cmpxchg", "bts"};
-    const char *name = x86_mnemonic_name(i->mnemonic);
-    for (size_t k = 0; k < ARRAY_LEN(names); k++)
-        if (strcmp(name, names[k]) == 0)
-            return true;
-    return false;
+    return x86_is_one_of(i, names, ARRAY_LEN(names));
 }
 
 /* Leaves the loop's code other than by a branch, or changes memory other than by an attempt. */

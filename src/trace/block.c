@@ -14,15 +14,6 @@ struct follower { /* which registers at the begin a register's value is made of;
 
 /* ---- decoding ---- */
 
-static bool is_one_of(const struct x86_insn *x, const char *const *names, size_t n)
-{
-    const char *name = x86_mnemonic_name(x->mnemonic);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
 /* What the kernel or another mode of the processor would see, or what changes what translation relies on. */
 static bool ends_window(const struct x86_insn *x)
 {
@@ -34,7 +25,7 @@ static bool ends_window(const struct x86_insn *x)
     case X86_XBEGIN:
         return true;
     default:
-        return is_one_of(x, names, ARRAY_LEN(names));
+        return x86_is_one_of(x, names, ARRAY_LEN(names));
     }
 }
 
@@ -205,7 +196,7 @@ static void need_operands(struct plan *p, struct follower *f, uint32_t at)
     }
     if (i->repeats)
         need(p, f, at, RCX);
-    if (is_one_of(&p->x[at], divisions, ARRAY_LEN(divisions)))
+    if (x86_is_one_of(&p->x[at], divisions, ARRAY_LEN(divisions)))
         for (unsigned r = 0; r < 16; r++)
             if (p->x[at].gpr_read & 1u << r)
                 need(p, f, at, (uint8_t)r);

@@ -57,11 +57,7 @@ static bool is_by_chance(const struct trace_insn *i)
 {
     static const char *const names[] = {"rdtsc", "rdtscp", "rdrand", "rdseed", "rdpid", "cpuid", "rdpmc"};
     struct x86_insn x;
-    const char *name = x86_decode(i->bytes, i->len, i->address, &x) ? x86_mnemonic_name(x.mnemonic) : "";
-    for (size_t k = 0; k < ARRAY_LEN(names); k++)
-        if (strcmp(name, names[k]) == 0)
-            return true;
-    return false;
+    return x86_decode(i->bytes, i->len, i->address, &x) && x86_is_one_of(&x, names, ARRAY_LEN(names));
 }
 
 /* Turns of a repeated string instruction are steps of their own. */

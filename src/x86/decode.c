@@ -666,3 +666,12 @@ const char *x86_mnemonic_name(uint16_t mnemonic)
     const char *s = mnemonic <= ZYDIS_MNEMONIC_MAX_VALUE ? ZydisMnemonicGetString((ZydisMnemonic)mnemonic) : NULL;
     return s ? s : "invalid";
 }
+
+bool x86_is_one_of(const struct x86_insn *i, const char *const *names, size_t count)
+{
+    const char *name = x86_mnemonic_name(i->mnemonic);
+    for (size_t k = 0; k < count; k++)
+        if (strcmp(name, names[k]) == 0)
+            return true;
+    return false;
+}

@@ -142,6 +142,7 @@ static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr
 /* Intel syntax text, for dumps. */
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len);
 const char *x86_mnemonic_name(uint16_t mnemonic);
+bool x86_is_one_of(const struct x86_insn *i, const char *const *names, size_t count); /* by the name of its mnemonic */
 /* Is register number r (GPR) certainly written (whole 64 bits: 32 or 64-bit destination) before being read by this one? */
 bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
 
