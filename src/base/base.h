@@ -73,6 +73,8 @@ static inline void str_put_uleb(struct strbuf *s, uint64_t v)
 }
 /* The text with control characters (below 0x20, 0x7f) as \xNN, so that a name cannot drive a terminal. In `a`. */
 const char *str_printable(struct arena *a, const char *text);
+/* Bytes to be changed, put in or left out to make one of the other (Levenshtein); of long texts the first 60. */
+unsigned str_distance(const char *a, const char *b);
 
 /* ---- map.c: uint64_t -> uint64_t, open addressing. ---- */
 

@@ -65,3 +65,22 @@ const char *str_printable(struct arena *a, const char *text)
     }
     return out;
 }
+
+unsigned str_distance(const char *a, const char *b)
+{
+    enum { MOST = 60 };
+    unsigned row[MOST + 1];
+    size_t n = strnlen(b, MOST);
+    for (size_t k = 0; k <= n; k++)
+        row[k] = (unsigned)k;
+    for (size_t i = 0; i < MOST && a[i]; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i + 1;
+        for (size_t k = 0; k < n; k++) {
+            unsigned changed = diagonal + (a[i] != b[k]);
+            diagonal = row[k + 1];
+            row[k + 1] = (unsigned)min_u64(changed, min_u64(row[k], row[k + 1]) + 1);
+        }
+    }
+    return row[n];
+}

@@ -16,30 +16,6 @@ struct parser {
 
 /* ---- the nearest word ---- */
 
-/* Edit distance; `most` bytes of either are looked at. */
-static unsigned distance(const char *a, const char *b)
-{
-    enum { MOST = 40 };
-    size_t n = strnlen(b, MOST);
-    unsigned row[MOST + 1];
-    for (size_t j = 0; j <= n; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 0; i < MOST && a[i]; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i + 1;
-        for (size_t j = 0; j < n; j++) {
-            unsigned best = diagonal + (a[i] != b[j]);
-            diagonal = row[j + 1];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j + 1] + 1 < best)
-                best = row[j + 1] + 1;
-            row[j + 1] = best;
-        }
-    }
-    return row[n];
-}
-
 struct nearest {
     const char *typed, *best;
     unsigned best_distance;
@@ -47,7 +23,7 @@ struct nearest {
 
 static void consider(struct nearest *n, const char *candidate)
 {
-    unsigned d = distance(n->typed, candidate);
+    unsigned d = str_distance(n->typed, candidate);
     if (strncmp(n->typed, candidate, strlen(n->typed)) == 0)
         d = 1; /* an abbreviation */
     if (d < n->best_distance) {

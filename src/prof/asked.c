@@ -57,31 +57,10 @@ struct near {
     unsigned distance;
 };
 
-/* Letters to be changed, put in or left out (Levenshtein); of long names the beginning. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-    enum { MOST = 60 };
-    unsigned row[MOST + 1];
-    size_t n = strnlen(b, MOST);
-    for (size_t k = 0; k <= n; k++)
-        row[k] = (unsigned)k;
-    for (size_t i = 0; i < MOST && a[i]; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i + 1;
-        for (size_t k = 0; k < n; k++) {
-            unsigned least = diagonal + (a[i] != b[k]);
-            diagonal = row[k + 1];
-            least = (unsigned)min_u64(least, min_u64(row[k], row[k + 1]) + 1);
-            row[k + 1] = least;
-        }
-    }
-    return row[n];
-}
-
 static unsigned distance(const struct prof_asked *a, const struct prof_object *o)
 {
     if (a->function)
-        return strstr(o->function, a->function) ? 1 : edit_distance(a->function, o->function);
+        return strstr(o->function, a->function) ? 1 : str_distance(a->function, o->function);
     if (!o->line_first || !is_in_file(o, a->file))
         return UINT32_MAX;
     return a->line < o->line_first ? o->line_first - a->line : a->line - o->line_last;
