@@ -48,7 +48,8 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
 
 #define FUNCS_A_RANGE 64
 
-/* Leaders become bits of index->leads; ranges of functions may share a word. */
+/* Leaders become bits of index->leads; ranges of functions may share a word. A long run without any gets some, so that whoever
+ * measures blocks can tell its parts. */
 static void find_leaders(void *ctx, size_t first, size_t end)
 {
     const struct build *b = ctx;
@@ -56,10 +57,12 @@ static void find_leaders(void *ctx, size_t first, size_t end)
     for (size_t k = first; k < end; k++) {
         struct cfg_func *f = &c->funcs.data[k];
         bool leads = true;
+        uint32_t leader = f->insn_first;
         for (uint32_t i = f->insn_first; f->reason == CFG_REASON_OK && i < f->insn_first + f->insn_count; i++) {
-            if (leads || (b->marks[i] & MARK_LEADER)) {
+            if (leads || (b->marks[i] & MARK_LEADER) || i - leader == CFG_BLOCK_INSNS_MOST) {
                 __atomic_fetch_or(&c->index->leads[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
                 f->block_count++;
+                leader = i;
             }
             leads = ends_block(cfg_kind(c, i));
         }

@@ -65,6 +65,8 @@ enum cfg_block_flag {
 };
 #define CFG_BLOCK_EXT_IN (CFG_BLOCK_ENTRY | CFG_BLOCK_RETURN_POINT | CFG_BLOCK_LANDING_PAD | CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED)
 
+#define CFG_BLOCK_INSNS_MOST 48 /* straight code goes on in another block */
+
 struct cfg_block {
     uint64_t addr;
     uint64_t call_target; /* direct call that ends the block, or direct tail jump out of the module's known blocks; else 0 */
@@ -81,7 +83,7 @@ struct cfg_block {
 };
 
 enum cfg_edge_kind {
-    CFG_EDGE_FALL,    /* to the next block: after a plain instruction or a branch not taken */
+    CFG_EDGE_FALL,    /* to the next block: after a plain instruction or a branch not taken, or where a long block is cut */
     CFG_EDGE_TAKEN,   /* direct branch */
     CFG_EDGE_TABLE,   /* by a jump table; one edge for each distinct target */
     CFG_EDGE_RETURN,  /* from a block that ends in a call (or syscall... no: calls only) to its return point; not conserved: the call may not return */

@@ -20,6 +20,8 @@
 #define MEMORY_FACTOR 10     /* an object does so many times more */
 #define LINES_MOST 50        /* of an object's own code, else it is cut into pieces */
 #define INSNS_MOST 400
+#define PIECE_LINES 15
+#define PIECE_INSNS 120
 #define PROBE_S 40e-9        /* where it was not measured */
 
 struct aside {
@@ -266,16 +268,16 @@ static struct region region_of(const struct selection *s, const struct searched 
     return r;
 }
 
-/* Own code of more than so many lines or instructions is cut where a block ends. Returns how many pieces there are. */
+/* Own code that is too long is cut where a block ends. Returns how many pieces there are. */
 static uint32_t cut(struct selection *s, const struct searched *p, const struct region *own)
 {
     const struct cfg_block *all = p->m->cfg->blocks.data;
     uint32_t pieces = 0;
     for (size_t first = 0, end; first < own->count; first = end) {
         uint32_t insns = all[own->blocks[first]].insn_count;
-        for (end = first + 1; end < own->count && insns + all[own->blocks[end]].insn_count <= INSNS_MOST; end++) {
+        for (end = first + 1; end < own->count && insns + all[own->blocks[end]].insn_count <= PIECE_INSNS; end++) {
             struct place_lines lines = places_of_blocks(s->j, p->m, own->blocks + first, end + 1 - first);
-            if (lines.count > LINES_MOST)
+            if (lines.count > PIECE_LINES)
                 break;
             insns += all[own->blocks[end]].insn_count;
         }

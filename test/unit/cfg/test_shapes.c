@@ -80,6 +80,21 @@ static void test_edges_between_functions(void **state)
     assert_true(has_edge(&fx, forever, forever, CFG_EDGE_TAKEN));
 }
 
+static void test_long_code(void **state)
+{
+    (void)state;
+    static const uint32_t expected[] = {CFG_BLOCK_INSNS_MOST, CFG_BLOCK_INSNS_MOST, 103 - 2 * CFG_BLOCK_INSNS_MOST};
+    const struct cfg_func *f = func(&fx, "straight_on");
+    assert_int_equal(f->block_count, ARRAY_LEN(expected));
+    for (uint32_t k = 0; k < f->block_count; k++) {
+        const struct cfg_block *b = &fx.c->blocks.data[f->block_first + k];
+        assert_int_equal(b->insn_count, expected[k]);
+        assert_int_equal(b->term, k < 2 ? X86_PLAIN : X86_RET);
+        assert_int_equal(b->flags & CFG_BLOCK_EXT_IN, k ? 0 : CFG_BLOCK_ENTRY);
+        assert_true(k == 2 || has_edge(&fx, f->block_first + k, f->block_first + k + 1, CFG_EDGE_FALL));
+    }
+}
+
 static void test_targets(void **state)
 {
     (void)state;
@@ -184,6 +199,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_noreturn),     cmocka_unit_test(test_edges_between_functions),
         cmocka_unit_test(test_targets),      cmocka_unit_test(test_spilled_base),
         cmocka_unit_test(test_flags),        cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_long_code),
     };
     return cmocka_run_group_tests_name("cfg shapes", tests, setup, teardown);
 }

@@ -244,28 +244,28 @@ static void test_pointer(void **state)
     toy_fini(&t);
 }
 
-/* Straight code of 1000 instructions in ten blocks, entered rarely. */
+/* Straight code of 960 instructions in blocks of 48, entered rarely: pieces of two blocks each. */
 static void test_pieces(void **state)
 {
     (void)state;
     struct toy t;
     toy_init(&t, "/none/a");
     toy_func(&t);
-    uint32_t blocks[10];
-    for (unsigned i = 0; i < 10; i++)
-        blocks[i] = toy_block(&t, 100, 100, i ? 0 : CFG_BLOCK_ENTRY, i < 9 ? X86_PLAIN : X86_RET, 1000, i ? 0 : 1000);
-    for (unsigned i = 0; i < 9; i++)
+    uint32_t blocks[20];
+    for (unsigned i = 0; i < 20; i++)
+        blocks[i] = toy_block(&t, 48, 50, i ? 0 : CFG_BLOCK_ENTRY, i < 19 ? X86_PLAIN : X86_RET, 1000, i ? 0 : 1000);
+    for (unsigned i = 0; i < 19; i++)
         toy_edge(&t, blocks[i], blocks[i + 1], CFG_EDGE_FALL, 1000);
-    toy_edge(&t, blocks[9], ID_NONE, CFG_EDGE_OUT, 1000);
-    struct prof_result *r = select_in(&t, (const struct seconds[]){{blocks[0], 0.5}, {blocks[9], 0.5}}, 2, 40e-9);
+    toy_edge(&t, blocks[19], ID_NONE, CFG_EDGE_OUT, 1000);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{blocks[0], 0.5}, {blocks[19], 0.5}}, 2, 40e-9);
     const struct prof_candidate *first = candidate(r, PROF_PIECE, toy_addr(&t, blocks[0])),
-                                *last = candidate(r, PROF_PIECE, toy_addr(&t, blocks[8]));
-    assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, blocks[0]))->pieces, 3);
-    assert_int_equal(first->own_instructions, 400);
-    assert_int_equal(last->own_instructions, 200);
+                                *last = candidate(r, PROF_PIECE, toy_addr(&t, blocks[18]));
+    assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, blocks[0]))->pieces, 10);
+    assert_int_equal(first->own_instructions, 96);
+    assert_int_equal(last->own_instructions, 96);
     assert_int_equal(first->entries, 1000);
     assert_int_equal(last->entries, 1000);
-    assert_true(first->address_end == toy_addr(&t, blocks[4]));
+    assert_true(first->address_end == toy_addr(&t, blocks[2]));
     prof_result_free(r);
     toy_fini(&t);
 }
