@@ -3,7 +3,7 @@
  * merge: profiles of the ranks of one parallel job to one: sums of all that can be added, each rank's own figures, and how
  * unevenly the ranks share each object's work. Objects are the same where module, kind and address are. Ends of intervals
  * are added too: the errors of one estimator go the same way. What a sum says nothing of is left out (counts of blocks and
- * edges, candidates, instructions and calls of objects).
+ * edges, candidates, regions, instructions and calls of objects).
  */
 #include "prof/merge.h"
 
@@ -26,6 +26,7 @@ struct merge {
     VEC(struct prof_wait) waits;
     VEC(struct prof_module) modules;
     VEC(struct prof_refused) refused;
+    VEC(struct prof_line) lines; /* of all ranks, each as often as ranks have it */
 };
 
 /* ---- may they be merged? ---- */
@@ -84,6 +85,9 @@ static void add_interval(struct prof_interval *sum, const struct prof_interval *
     sum->high = add(sum->high, x->high);
 }
 
+/* NULL is a name too: a profile that somebody else wrote may hold it. */
+static bool is_same(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
 static const char *keep(struct merge *m, const char *text) { return text ? arena_strdup(m->out->arena, text) : NULL; }
 
 /* A share of what the old sum and the new part weigh. */
@@ -128,7 +132,7 @@ static uint32_t object_like(struct merge *m, const struct prof_object *o, bool *
     uint64_t h = hash_of(o), at = 0;
     for (; map_get(&m->by_place, h, &at); h++) {
         const struct prof_object *k = &m->objects.data[at];
-        if (k->kind == o->kind && k->address == o->address && strcmp(k->module ? k->module : "", o->module ? o->module : "") == 0)
+        if (k->kind == o->kind && k->address == o->address && is_same(k->module, o->module))
             return (uint32_t)at;
     }
     map_put(&m->by_place, h, m->objects.len);
@@ -187,7 +191,7 @@ static void take_modules(struct merge *m, const struct prof_result *r)
     for (size_t i = 0; i < r->module_count; i++) {
         struct prof_module x = r->modules[i], *known = NULL;
         for (size_t k = 0; k < m->modules.len && !known; k++)
-            known = strcmp(m->modules.data[k].path, x.path) == 0 ? &m->modules.data[k] : NULL;
+            known = is_same(m->modules.data[k].path, x.path) ? &m->modules.data[k] : NULL;
         if (!known) {
             x.path = keep(m, x.path), x.build_id = keep(m, x.build_id);
             VEC_PUSH(&m->modules, x);
@@ -202,8 +206,7 @@ static void take_modules(struct merge *m, const struct prof_result *r)
 
 static bool is_same_refused(const struct prof_refused *a, const struct prof_refused *b)
 {
-    return a->address == b->address && !a->function == !b->function && strcmp(a->module, b->module) == 0 &&
-           (!a->function || strcmp(a->function, b->function) == 0);
+    return a->address == b->address && is_same(a->module, b->module) && is_same(a->function, b->function);
 }
 
 /* Those that took time, or whole modules: the long tail is alike in all ranks and would be told from the first. */
@@ -222,6 +225,12 @@ static void take_refused(struct merge *m, const struct prof_result *r, bool is_f
             VEC_PUSH(&m->refused, x);
         }
     }
+}
+
+static void take_lines(struct merge *m, const struct prof_result *r)
+{
+    for (size_t i = 0; i < r->line_count; i++)
+        VEC_PUSH(&m->lines, r->lines[i]);
 }
 
 static void add_whole(struct prof_result *to, const struct prof_result *r)
@@ -305,6 +314,32 @@ static void order(struct merge *m)
     free(moved);
 }
 
+static int compare_lines(const void *a, const void *b)
+{
+    const struct prof_line *x = a, *y = b;
+    int c = strcmp(x->file ? x->file : "", y->file ? y->file : "");
+    return c ? c : (x->line > y->line) - (x->line < y->line);
+}
+
+static void sum_lines(struct merge *m)
+{
+    struct prof_line *lines = m->lines.data;
+    size_t n = 0;
+    if (m->lines.len)
+        qsort(lines, m->lines.len, sizeof *lines, compare_lines);
+    for (size_t i = 0; i < m->lines.len; i++) {
+        if (!n || compare_lines(&lines[n - 1], &lines[i]) != 0) {
+            lines[n++] = lines[i];
+            lines[n - 1].file = keep(m, lines[i].file);
+            continue;
+        }
+        lines[n - 1].instructions = add_count(lines[n - 1].instructions, lines[i].instructions);
+        lines[n - 1].memory_ops = add_count(lines[n - 1].memory_ops, lines[i].memory_ops);
+        lines[n - 1].samples = add_count(lines[n - 1].samples, lines[i].samples);
+    }
+    m->lines.len = n;
+}
+
 static int compare_shares(const void *a, const void *b)
 {
     const struct prof_rank_object *x = a, *y = b;
@@ -377,6 +412,7 @@ static void finish(struct merge *m)
     if (m->waits.len)
         qsort(m->waits.data, m->waits.len, sizeof *m->waits.data, compare_waits);
     spread(m);
+    sum_lines(m);
     if (r->predicted_user_s.value > 0)
         r->overhead = (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
                                              r->actual_user_s.low / r->predicted_user_s.high - 1,
@@ -389,6 +425,7 @@ static void finish(struct merge *m)
     KEEP(r->waits, r->wait_count, m->waits, struct prof_wait);
     KEEP(r->modules, r->module_count, m->modules, struct prof_module);
     KEEP(r->refused, r->refused_count, m->refused, struct prof_refused);
+    KEEP(r->lines, r->line_count, m->lines, struct prof_line);
     map_fini(&m->by_place);
 }
 
@@ -424,6 +461,7 @@ int prof_merge(struct prof_result *out, const struct merge_input *in, size_t cou
         add_whole(out, r);
         take_objects(&m, r, moved);
         take_threads(&m, r, moved);
+        take_lines(&m, r);
         out->ranks[out->rank_row_count++] = rank_of(&m, &in[i]);
         for (size_t k = 0; k < r->warning_count; k++)
             prof_warn_add(out, r->warnings[k].id, r->warnings[k].text);
