@@ -352,7 +352,7 @@ static void test_lines_fit(void **state)
 {
     (void)state;
     static const char *const results[] = {"typical", "nasty", "nothing", "counts", "empty"};
-    static const char *const by[] = {"object", "function", "loop", "line", "module"};
+    static const char *const by[] = {"object", "function", "loop", "line", "module", "thread", "rank"};
     for (size_t i = 0; i < ARRAY_LEN(results); i++) {
         for (size_t width = 80; width <= 200; width += 13) {
             for (size_t k = 0; k < ARRAY_LEN(by); k++) {

@@ -276,7 +276,13 @@ static void make_nasty(struct prof_result *r)
         {"/tmp/\xc3\x28", NULL, false, PROF_UNKNOWN, PROF_UNKNOWN, PROF_UNKNOWN, PROF_UNKNOWN, NO}};
     static struct prof_warning warnings[] = {{"some-id", "text with \"quotes\", <tags> and \x01 in it"},
                                              {"other-id", ""}};
+    static struct prof_wait waits[] = {{0, 1, "lock\033[2J\n", 0.1, 0.33}, {1, ID_NONE, NULL, 12345.678, 0}};
+    static struct prof_region regions[] = {
+        {0, "omp\033]0;\007\n<b>", "/tmp/\xc3\x28", "/\xff\n.c", UINT64_MAX, 1, UINT32_MAX, ID_NONE, 2, 0, 12345.678, 12345.678, NO, NO, NO}};
     make_typical(r);
+    r->waits = waits, r->wait_count = ARRAY_LEN(waits);
+    r->regions = regions, r->region_count = ARRAY_LEN(regions);
+    r->region_thread_count = 0;
     r->command = command;
     r->exit_status = 137;
     struct prof_object list[] = {object(7, PROF_PIECE, "evil\033[31m\n\ttext", 1e-9, 12345.678, 1),
