@@ -50,23 +50,25 @@ static const char *coverage(struct view *v)
     static const char *const by[] = {
         [REPORT_SORT_MEMORY] = "memory", [REPORT_SORT_ACTUAL] = "actual time", [REPORT_SORT_IDEAL] = "ideal time",
         [REPORT_SORT_OVERHEAD] = "overhead", [REPORT_SORT_INSTRUCTIONS] = "instructions"};
-    return arena_printf(a, "%s%s by %s%s.%s", measured, several(v, view_rows(v), "row"), by[v->sort],
-                        v->all || v->tour.shown == v->tour.rows.count ? "" : arena_printf(a, " (of %zu: a)", v->tour.rows.count),
-                        r->warning_count ? arena_printf(a, " %s (i)", several(v, r->warning_count, "warning")) : "");
+    return arena_printf(a, "%s%s by %s%s.", measured, several(v, view_rows(v), "row"), by[v->sort],
+                        v->all || v->tour.shown == v->tour.rows.count ? "" : arena_printf(a, " (of %zu: a)", v->tour.rows.count));
 }
 
-/* Where there are several of them. */
-static const char *shares(struct view *v)
+/* What is there beside the rows, each with its key. */
+static const char *beside(struct view *v)
 {
     const struct prof_result *r = v->tour.r;
-    if (r->rank_row_count)
-        return arena_printf(v->frame, "%s (t)", several(v, r->rank_row_count, "rank"));
-    return r->thread_count > 1 ? arena_printf(v->frame, "%s (t)", several(v, r->thread_count, "thread")) : "";
+    const char *shares = "", *warnings = "";
+    if (r->rank_row_count || r->thread_count > 1)
+        shares = arena_printf(v->frame, "%s (t)  ", r->rank_row_count ? several(v, r->rank_row_count, "rank")
+                                                                      : several(v, r->thread_count, "thread"));
+    if (r->warning_count)
+        warnings = arena_printf(v->frame, "%s (i)", several(v, r->warning_count, "warning"));
+    return arena_printf(v->frame, "%s%s", shares, warnings);
 }
 
 static void paint_legend(struct view *v, unsigned row)
 {
-    enum { ALONE = 27 };
     static const char *const words[] = {[BAR_IDEAL] = "ideal", [BAR_BRANCH] = "branches", [BAR_MEMORY] = "memory"};
     unsigned column = 1;
     for (unsigned i = 0; i < ARRAY_LEN(words); i++) {
@@ -74,8 +76,7 @@ static void paint_legend(struct view *v, unsigned row)
         screen_put(v->screen, row, column + 3, 10, STYLE_PLAIN, words[i]);
         column += 4 + (unsigned)strlen(words[i]) + 1;
     }
-    screen_put(v->screen, row, column + 2, ALONE, STYLE_DIM, "time of the object alone");
-    screen_put(v->screen, row, column + 2 + ALONE, 20, STYLE_PLAIN, shares(v));
+    screen_put(v->screen, row, column + 2, screen_columns(v->screen), STYLE_PLAIN, beside(v));
 }
 
 /* ---- rows ---- */
