@@ -80,6 +80,7 @@ void ranks_put_json(struct json *j, const struct prof_result *r);
 
 /* ---- threads.c ---- */
 
+const char *place_of_region(const struct prof_region *x, struct arena *a); /* "gather.c:12-15", "" unknown; not yet safe */
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 void threads_put_json(struct json *j, const struct prof_result *r);
 

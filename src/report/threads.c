@@ -78,12 +78,10 @@ static const struct grid_column region_columns[] = {
     {{"most/", "mean"}, false, NULL}, {{"most", "thread"}, false, NULL}, {{"", "region"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
 
-static const char *place_of_region(const struct prof_region *x, struct arena *a)
+const char *place_of_region(const struct prof_region *x, struct arena *a)
 {
-    if (!x->file || !x->line_first)
-        return "";
-    return cell_safe(a, x->line_last > x->line_first ? arena_printf(a, "%s:%u-%u", file_base_name(x->file), x->line_first, x->line_last)
-                                                     : arena_printf(a, "%s:%u", file_base_name(x->file), x->line_first));
+    const struct prof_object at = {.file = x->file, .line_first = x->line_first, .line_last = x->line_last};
+    return x->file && x->line_first ? place_of(&at, a) : "";
 }
 
 static void put_regions(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a, struct strbuf *out)
@@ -103,7 +101,7 @@ static void put_regions(const struct prof_result *r, const struct report_options
             x->threads > 1 ? figure_real(a, x->imbalance, 2) : "",
             arena_printf(a, "%u", x->thread_most),
             x->function ? function_brief(x->function, a) : "(outside of all)",
-            place_of_region(x, a),
+            cell_safe(a, place_of_region(x, a)),
         };
         grid_row(&g, cells, false);
     }

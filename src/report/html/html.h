@@ -51,6 +51,8 @@ struct html_column {
 /* A table as far as its first row, which moves sideways where it is too wide; label: for who cannot see it. */
 void html_table(struct html_page *p, const char *label, const struct html_column *columns, size_t n);
 void html_table_end(struct html_page *p);
+/* Where the other count - shown are, if there are any. */
+void html_more(struct html_page *p, size_t count, size_t shown, const char *options);
 
 /* ---- page.c ---- */
 

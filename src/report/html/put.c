@@ -70,3 +70,9 @@ void html_table(struct html_page *p, const char *label, const struct html_column
 }
 
 void html_table_end(struct html_page *p) { html_puts(p, "</tbody></table></div>\n"); }
+
+void html_more(struct html_page *p, size_t count, size_t shown, const char *options)
+{
+    if (shown < count)
+        str_printf(p->out, "<p>%zu more: <code>mtool report %s</code> lists them.</p>\n", count - shown, options);
+}

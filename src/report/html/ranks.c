@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ranks of a merged profile: what each did with its time, and what they share unevenly. Left out of other pages. */
+#include <math.h>
+
 #include "report/html/html.h"
 
 enum { RANKS_MOST = 256, SPREADS_MOST = 20 };
@@ -18,12 +20,15 @@ static void put_ranks(struct html_page *p)
 {
     static const struct html_column columns[] = {{"n", "rank"}, {"n", "wall&#160;s"}, {"n", "user&#160;s"}, {"n", "ideal&#160;s"},
                                                  {"n", "memory&#160;s"}, {"n", "waited&#160;s"}, {"n", "kernel&#160;s"}, {"n", "instructions"}};
+    double longest = 0;
+    for (size_t i = 0; i < p->r->rank_row_count; i++)
+        longest = fmax(longest, p->r->ranks[i].wall_s);
+    p->tour.decimals = figure_decimals(longest);
     html_table(p, "table of ranks", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < p->r->rank_row_count && i < RANKS_MOST; i++)
         put_rank(p, &p->r->ranks[i]);
     html_table_end(p);
-    if (p->r->rank_row_count > RANKS_MOST)
-        str_printf(p->out, "<p>%zu more: <code>mtool report --by rank --all</code> lists them.</p>\n", p->r->rank_row_count - RANKS_MOST);
+    html_more(p, p->r->rank_row_count, RANKS_MOST, "--by rank --all");
 }
 
 static void put_spread(struct html_page *p, const struct prof_spread *s)
@@ -52,8 +57,7 @@ static void put_spreads(struct html_page *p)
     for (size_t i = 0; i < count && i < SPREADS_MOST; i++)
         put_spread(p, list[i]);
     html_table_end(p);
-    if (count > SPREADS_MOST)
-        str_printf(p->out, "<p>%zu more: <code>mtool report --by rank --all</code> lists them.</p>\n", count - SPREADS_MOST);
+    html_more(p, count, SPREADS_MOST, "--by rank --all");
 }
 
 void html_ranks(struct html_page *p)

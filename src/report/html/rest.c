@@ -4,12 +4,6 @@
 
 #include "report/html/html.h"
 
-static void put_more(struct html_page *p, size_t count, size_t shown)
-{
-    if (shown < count)
-        str_printf(p->out, "<p>%zu more: <code>mtool report --json</code> lists them.</p>\n", count - shown);
-}
-
 static void put_paragraph(struct html_page *p, const char *head, const char *text)
 {
     str_printf(p->out, "<p>%s", head);
@@ -76,7 +70,7 @@ static void put_refused(struct html_page *p)
     if (first < shown) {
         str_printf(p->out, "<details><summary>%zu more with less of the time, or none</summary>\n", shown - first);
         put_refused_rows(p, "not counted, less time", first, shown);
-        put_more(p, p->r->refused_count, shown);
+        html_more(p, p->r->refused_count, shown, "--json");
         html_puts(p, "</details>\n");
     }
     html_puts(p, "</section>\n");
@@ -104,7 +98,7 @@ static void put_modules(struct html_page *p)
         html_puts(p, "</tr>\n");
     }
     html_table_end(p);
-    put_more(p, p->r->module_count, shown);
+    html_more(p, p->r->module_count, shown, "--json");
     html_puts(p, "</section>\n");
 }
 
@@ -126,7 +120,7 @@ static void put_processes(struct html_page *p)
         html_puts(p, "</tr>\n");
     }
     html_table_end(p);
-    put_more(p, p->r->process_count, shown);
+    html_more(p, p->r->process_count, shown, "--json");
     html_puts(p, "</section>\n");
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What each thread did with its time, a bar each, and where threads waited for each other. Left out of the page of a
- * program that has one thread. */
+ * What each thread did with its time, a bar each, what threads execute together and where they waited for each other.
+ * Left out of the page of a program that has one thread. */
 #include <math.h>
 
 #include "report/html/html.h"
 
-enum { THREADS_MOST = 100, WAITS_MOST = 50 };
+enum { THREADS_MOST = 100, REGIONS_MOST = 50, WAITS_MOST = 50 };
 
 struct part {
     const char *class, *word;
@@ -13,14 +13,17 @@ struct part {
 };
 enum { PARTS = 5 };
 
+/* Unknown if both are. */
+static double sum(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
+
 static void parts_of(const struct prof_thread *t, struct part out[PARTS])
 {
     const struct part parts[PARTS] = {
         {"i", "computed", t->compute_s},
         {"m", "memory", t->memory_s},
-        {"b", "uncounted and kernel", tour_part(t->uncounted_s) + tour_part(t->system_s)},
-        {"s", "waited for threads", tour_part(t->spin_s) + tour_part(t->blocked_s)},
-        {"r", "asleep, or without a processor", tour_part(t->asleep_s) + tour_part(t->ready_s)},
+        {"b", "uncounted and kernel", sum(t->uncounted_s, t->system_s)},
+        {"s", "waited for threads", sum(t->spin_s, t->blocked_s)},
+        {"r", "asleep, or without a processor", sum(t->asleep_s, t->ready_s)},
     };
     memcpy(out, parts, sizeof parts);
 }
@@ -80,6 +83,7 @@ static void put_table(struct html_page *p)
     parts_of(&p->r->thread[0], parts);
     for (size_t i = 0; i < p->r->thread_count; i++)
         most = fmax(most, p->r->thread[i].wall_s);
+    p->tour.decimals = figure_decimals(most);
     put_legend(p);
     str_printf(p->out, "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr>"
                        "<th scope=\"col\" class=\"n\">thread</th>%s<th scope=\"col\" class=\"barcell\">time</th>"
@@ -90,8 +94,34 @@ static void put_table(struct html_page *p)
     for (size_t i = 0; i < p->r->thread_count && i < THREADS_MOST; i++)
         put_thread(p, i, most);
     html_puts(p, "</tbody></table>\n");
-    if (p->r->thread_count > THREADS_MOST)
-        str_printf(p->out, "<p>%zu more: <code>mtool report --by thread --all</code> lists them.</p>\n", p->r->thread_count - THREADS_MOST);
+    html_more(p, p->r->thread_count, THREADS_MOST, "--by thread --all");
+}
+
+static void put_region(struct html_page *p, const struct prof_region *x)
+{
+    const double seconds[] = {x->wait_s, x->work_s, x->mean_s, x->max_s};
+    const struct prof_object as = {.function = x->function};
+    html_puts(p, "<tr>");
+    for (size_t i = 0; i < ARRAY_LEN(seconds); i++)
+        html_cell(p, i ? "n" : "n strong", tour_seconds(&p->tour, seconds[i]));
+    html_cell(p, "n", x->threads > 1 ? figure_real(p->a, x->imbalance, 2) : "");
+    html_cell(p, "n", arena_printf(p->a, "%u", x->thread_most));
+    html_cell(p, "", x->function ? arena_printf(p->a, "%s %s", tour_name(&p->tour, &as), place_of_region(x, p->a)) : "(outside of all)");
+    html_puts(p, "</tr>\n");
+}
+
+static void put_regions(struct html_page *p)
+{
+    static const struct html_column columns[] = {{"n", "waited&#160;s"}, {"n", "work&#160;s"}, {"n", "mean&#160;s"}, {"n", "most&#160;s"},
+                                                 {"n", "most/mean"}, {"n", "most: thread"}, {"", "region"}};
+    if (!p->r->region_count)
+        return;
+    html_puts(p, "<h3>What threads execute together, and how long they waited for each other there</h3>\n");
+    html_table(p, "table of parallel regions", columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < p->r->region_count && i < REGIONS_MOST; i++)
+        put_region(p, &p->r->regions[i]);
+    html_table_end(p);
+    html_more(p, p->r->region_count, REGIONS_MOST, "--by thread --all");
 }
 
 static void put_wait(struct html_page *p, const struct prof_wait *w)
@@ -115,8 +145,7 @@ static void put_waits(struct html_page *p)
     for (size_t i = 0; i < p->r->wait_count && i < WAITS_MOST; i++)
         put_wait(p, &p->r->waits[i]);
     html_table_end(p);
-    if (p->r->wait_count > WAITS_MOST)
-        str_printf(p->out, "<p>%zu more: <code>mtool report --by thread --all</code> lists them.</p>\n", p->r->wait_count - WAITS_MOST);
+    html_more(p, p->r->wait_count, WAITS_MOST, "--by thread --all");
 }
 
 void html_threads(struct html_page *p)
@@ -126,6 +155,7 @@ void html_threads(struct html_page *p)
     html_section(p, "threads", "Threads", "Threads");
     html_puts(p, "<p class=\"hint\">From the sampled run; the parts of each add up to the time that it lived.</p>\n");
     put_table(p);
+    put_regions(p);
     put_waits(p);
     html_puts(p, "</section>\n");
 }

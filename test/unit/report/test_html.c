@@ -269,6 +269,7 @@ static void test_figures(void **state)
                                         "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
                                         "aria-label=\"computed 0.500 s, memory 0.300 s, uncounted and kernel 0.070 s, waited for threads 0.430 s, asleep, or without",
                                         "<td class=\"n strong\">0.430</td><td class=\"n\">0</td><td class=\"\">pthread_mutex_lock</td><td class=\"\">gather gather.c:8-20</td>",
+                                        "<td class=\"n\">1.33</td><td class=\"n\">0</td><td class=\"\">gather._omp_fn.0 gather.c:12-15</td>",
                                         "<h2 id=\"h-ranks\">Ranks</h2>",
                                         "<tr><th scope=\"row\" class=\"n\">3</th><td class=\"n\">?</td><td class=\"n\">2.200</td>",
                                         "<td class=\"n\">1.700</td><td class=\"n strong\">1.48</td><td class=\"n\">3</td>",
