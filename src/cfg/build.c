@@ -86,6 +86,7 @@ static int build_all(struct build *b)
     RUN(parallel_both(find_targets_in_code, find_targets_held, b));
     RUN(build_outside_targets(b));
     RUN(build_tables(b)); /* needs every mark but those of table targets, which it sets */
+    build_markers(b);
     RUN(build_blocks(b)); /* the marks are complete */
     RUN(build_flags(c));
     RUN(build_loops(c));

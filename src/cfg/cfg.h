@@ -225,6 +225,25 @@ struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block);
 /* Before each of the block's first `most` instructions. */
 void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t most);
 
+/* marked.c: the region between the markers of one name, wherever they are: its blocks, ascending; of several functions, where it
+ * was inlined into several. The image is the cfg's, which may be a loaded one. */
+enum cfg_marked_problem {
+    CFG_MARKED_FOUND,
+    CFG_MARKED_NO_NOP,
+    CFG_MARKED_LEFT_ALONE,
+    CFG_MARKED_NO_END,
+    CFG_MARKED_NO_BEGIN,
+    CFG_MARKED_UNCLEAR,
+    CFG_MARKED_PROBLEM_COUNT
+};
+extern const char *const cfg_marked_problem_text[CFG_MARKED_PROBLEM_COUNT];
+struct cfg_marked {
+    VEC(uint32_t) blocks; /* the caller frees them; none with a problem, or if nothing has that name */
+    enum cfg_marked_problem problem;
+    uint64_t at; /* where it is */
+};
+void cfg_marked_find(const struct cfg *c, const struct image *img, const char *name, struct cfg_marked *out);
+
 /* save.c: the arrays funcs, blocks, edges, tables, loops, loop_members packed into bytes, appended to `out`. 0. */
 int cfg_save(const struct cfg *c, struct strbuf *out);
 /* The same back, without insns, table_refs, targets and img; the ids are the same. Everything is checked: -1 (nothing reported: the caller knows

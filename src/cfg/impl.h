@@ -183,6 +183,9 @@ void build_tables(struct build *b);
 uint32_t groups_to(const struct build *b, uint32_t insn); /* list of groups whose jumps reach it */
 uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_t k); /* target address; 0 invalid */
 
+/* marked.c */
+void build_markers(struct build *b);
+
 /* blocks.c */
 void build_blocks(struct build *b);
 uint32_t block_of_leader(const struct cfg *c, uint32_t insn); /* block that starts there, or ID_NONE */

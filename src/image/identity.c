@@ -7,16 +7,7 @@
 
 /* ---- notes (gABI chapter 5; the property note is aligned to 8) ---- */
 
-struct note {
-    uint32_t type;
-    const char *name;
-    uint32_t name_len;
-    const uint8_t *desc;
-    uint32_t desc_len;
-};
-typedef void (*note_fn)(struct image *img, const struct note *n);
-
-static void walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64_t align, note_fn fn)
+void image_walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64_t align, image_note_fn fn, void *ctx)
 {
     while (len >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr h;
@@ -26,7 +17,7 @@ static void walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64
         uint64_t size = ALIGN_UP(desc_at + h.n_descsz, align);
         if (desc_at + h.n_descsz > len)
             return;
-        fn(img, &(struct note){h.n_type, (const char *)p + sizeof h, h.n_namesz, p + desc_at, h.n_descsz});
+        fn(img, &(struct image_note){h.n_type, (const char *)p + sizeof h, h.n_namesz, p + desc_at, h.n_descsz}, ctx);
         if (size >= len)
             return;
         p += size;
@@ -34,7 +25,7 @@ static void walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64
     }
 }
 
-static void take_build_id(struct image *img, const struct note *n)
+static void take_build_id(struct image *img, const struct image_note *n)
 {
     static const char hex[] = "0123456789abcdef";
     size_t len = n->desc_len < 32 ? n->desc_len : 32;
@@ -48,7 +39,7 @@ static void take_build_id(struct image *img, const struct note *n)
 #define PROPERTY_X86_FEATURE_1_AND 0xc0000002u
 #define PROPERTY_X86_IBT 1u
 
-static void take_properties(struct image *img, const struct note *n)
+static void take_properties(struct image *img, const struct image_note *n)
 {
     for (uint32_t at = 0; n->desc_len - at >= 8;) {
         uint32_t type, size;
@@ -68,13 +59,14 @@ static void take_properties(struct image *img, const struct note *n)
     }
 }
 
-static bool is_note(const struct note *n, const char *name, uint32_t type)
+static bool is_note(const struct image_note *n, const char *name, uint32_t type)
 {
     return n->type == type && n->name_len == strlen(name) + 1 && memcmp(n->name, name, n->name_len) == 0;
 }
 
-static void take_note(struct image *img, const struct note *n)
+static void take_note(struct image *img, const struct image_note *n, void *ctx)
 {
+    (void)ctx;
     if (is_note(n, "GNU", NT_GNU_BUILD_ID))
         take_build_id(img, n);
     else if (is_note(n, "GNU", NT_GNU_PROPERTY_TYPE_0))
@@ -88,7 +80,7 @@ void image_read_notes(struct image *img)
     for (size_t i = 0; i < img->segment_count; i++) {
         const struct image_segment *s = &img->segments[i];
         if (s->type == PT_NOTE)
-            walk_notes(img, img->bytes + s->offset, s->filesz, s->align == 8 ? 8 : 4, take_note);
+            image_walk_notes(img, img->bytes + s->offset, s->filesz, s->align == 8 ? 8 : 4, take_note, NULL);
     }
 }
 

@@ -419,6 +419,7 @@ static void read_contents(void *ctx)
     img->is_static = !img->interp && img->kind != IMAGE_DSO;
     image_index_functions(img);
     image_read_notes(img);
+    image_read_markers(img);
     image_find_foreign_runtime(img);
 }
 

@@ -46,6 +46,12 @@ struct image_reloc {      /* a dynamic relocation, from RELA, JMPREL or RELR */
     bool is_relr;
 };
 
+struct image_marker { /* a note of include/mtool.h: at this address a region begins, or ends */
+    uint64_t addr; /* in code; that it is an instruction's, and a nop's, is for others to see */
+    const char *name;
+    bool is_end;
+};
+
 struct image {
     const char *path;
     const uint8_t *bytes;
@@ -71,6 +77,8 @@ struct image {
     char key[33];                         /* build id and content hash folded: the identity used by caches */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
     bool has_ibt_property;
+    struct image_marker *markers; /* by address */
+    size_t marker_count;
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */
@@ -135,6 +143,13 @@ uint32_t image_unwind_find(const struct image_unwind *u, uint64_t vaddr);
  * calls. */
 int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
                                     uint64_t vaddr);
+enum image_cfa_reg { IMAGE_CFA_NONE, IMAGE_CFA_RSP, IMAGE_CFA_RBP };
+struct image_cfa { /* where the CFA is: register and distance from it */
+    enum image_cfa_reg reg;
+    int32_t offset;
+};
+/* Before the instruction at vaddr; reg IMAGE_CFA_NONE: it is found in another way, or f says nothing of it. */
+struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f, uint64_t vaddr);
 
 /* ---- frames.c ---- */
 

@@ -52,6 +52,19 @@ void image_index_functions(struct image *img);
 
 /* ---- identity.c ---- */
 void image_read_notes(struct image *img); /* build_id, has_ibt_property */
+struct image_note {
+    uint32_t type;
+    const char *name;
+    uint32_t name_len;
+    const uint8_t *desc;
+    uint32_t desc_len;
+};
+typedef void (*image_note_fn)(struct image *img, const struct image_note *n, void *ctx);
+void image_walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64_t align, image_note_fn fn, void *ctx);
+
+/* ---- markers.c ---- */
+void image_read_markers(struct image *img);
+
 void image_find_foreign_runtime(struct image *img);
 void image_make_key(struct image *img, const char *hash); /* hash: of all bytes, in hex */
 
@@ -94,6 +107,7 @@ bool cfi_can_move(const struct image *img, const struct image_cie *cie, const st
 struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde);
 
 enum {
+    CFI_REG_RBP = 6,
     CFI_REG_RSP = 7,
     CFI_REGS = 17,        /* general registers and the return address */
     CFI_STATES_MOST = 16, /* compilers nest remember_state no deeper than two */

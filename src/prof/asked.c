@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * asked: what the user named, a function or a line of a file, to objects. A function is its procedure; a line is the smallest
- * loop around it, or else the procedure. What names nothing is told with the nearest names.
+ * asked: what the user named, a function, a region or a line of a file, to objects. A function is its procedure; a line is the
+ * smallest loop around it, or else the procedure; a region is what its markers enclose. What names nothing is told with the nearest names.
  */
 #include "prof/impl.h"
 
@@ -50,17 +50,36 @@ static size_t mark_function(const struct join *j, const struct prof_asked *a, bo
     return n;
 }
 
+static size_t mark_region(struct join *j, const struct prof_asked *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->marked_count; i++) {
+        struct marked *m = &j->marked[i];
+        if (strcmp(m->name, a->function) != 0)
+            continue;
+        m->is_asked = true;
+        n++;
+        if (!m->count && !m->is_unclear) /* else it was told */
+            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s: this region was never entered", a->text);
+    }
+    return n;
+}
+
 /* ---- what was meant, perhaps ---- */
 
 struct near {
-    const struct prof_object *object;
+    const char *text;
     unsigned distance;
+    size_t order;
 };
 
-static unsigned distance(const struct prof_asked *a, const struct prof_object *o)
+static unsigned name_distance(const struct prof_asked *a, const char *name)
 {
-    if (a->function)
-        return strstr(o->function, a->function) ? 1 : str_distance(a->function, o->function);
+    return strstr(name, a->function) ? 1 : str_distance(a->function, name);
+}
+
+static unsigned line_distance(const struct prof_asked *a, const struct prof_object *o)
+{
     if (!o->line_first || !is_in_file(o, a->file))
         return UINT32_MAX;
     return a->line < o->line_first ? o->line_first - a->line : a->line - o->line_last;
@@ -71,27 +90,41 @@ static int by_distance(const void *x, const void *y)
     const struct near *a = x, *b = y;
     if (a->distance != b->distance)
         return a->distance < b->distance ? -1 : 1;
-    return (a->object->id > b->object->id) - (a->object->id < b->object->id);
+    return (a->order > b->order) - (a->order < b->order);
 }
 
-static void put_nearest(const struct prof_result *r, const struct prof_asked *a, struct strbuf *out)
+/* Functions and regions, or stretches of lines; not all of them can be meant. */
+static size_t list_near(struct join *j, const struct prof_asked *a, struct near *all)
 {
-    struct near *all = xmalloc((r->object_count + 1) * sizeof *all);
-    size_t n = 0;
     unsigned most = a->function ? (unsigned)strlen(a->function) / 2 + 1 : UINT32_MAX - 1;
-    for (size_t i = 0; i < r->object_count; i++) {
-        struct near x = {&r->objects[i], distance(a, &r->objects[i])};
-        if (x.distance <= most && (!a->function || r->objects[i].kind == PROF_PROCEDURE))
-            all[n++] = x;
+    size_t n = 0;
+    for (size_t i = 0; i < j->r->object_count; i++) {
+        const struct prof_object *o = &j->r->objects[i];
+        unsigned far = !a->function ? line_distance(a, o) : o->kind == PROF_PROCEDURE ? name_distance(a, o->function) : UINT32_MAX;
+        if (far > most)
+            continue;
+        const char *text = a->function ? o->function : arena_printf(j->scratch, "%s:%u-%u", file_base_name(o->file), o->line_first, o->line_last);
+        all[n] = (struct near){text, far, n};
+        n++;
     }
+    for (size_t i = 0; a->function && i < j->marked_count; i++) {
+        unsigned far = name_distance(a, j->marked[i].name);
+        if (!j->marked[i].count || far > most)
+            continue;
+        all[n] = (struct near){j->marked[i].name, far, n};
+        n++;
+    }
+    return n;
+}
+
+static void put_nearest(struct join *j, const struct prof_asked *a, struct strbuf *out)
+{
+    struct near *all = xmalloc((j->r->object_count + j->marked_count + 1) * sizeof *all);
+    size_t n = list_near(j, a, all);
     qsort(all, n, sizeof *all, by_distance);
     for (size_t i = 0; i < n && i < NEAR_MOST; i++) {
-        const struct prof_object *o = all[i].object;
         str_puts(out, i ? ", " : "; the nearest: ");
-        if (a->function)
-            str_puts(out, o->function);
-        else
-            str_printf(out, "%s:%u-%u", file_base_name(o->file), o->line_first, o->line_last);
+        str_puts(out, all[i].text);
     }
     free(all);
 }
@@ -101,10 +134,11 @@ bool *asked_objects(struct join *j)
     bool *asked = ARENA_ARRAY(j->scratch, bool, j->r->object_count + 1);
     for (size_t i = 0; i < j->in->asked_count; i++) {
         const struct prof_asked *a = &j->in->asked[i];
-        if (a->function ? mark_function(j, a, asked) : mark_line(j->r, a, asked))
+        size_t found = a->function ? mark_function(j, a, asked) + mark_region(j, a) : mark_line(j->r, a, asked);
+        if (found)
             continue;
         struct strbuf near = {0};
-        put_nearest(j->r, a, &near);
+        put_nearest(j, a, &near);
         prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s names nothing that ran%s", a->text, near.data ? near.data : "");
         str_free(&near);
     }

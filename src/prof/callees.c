@@ -87,25 +87,37 @@ static bool is_constant(struct join *j, uint32_t func)
 
 /* ---- what it calls ---- */
 
+static void add_callee(const struct graph *g, const struct graph_arc *arc, struct map *by_node, struct callees *out)
+{
+    uint32_t to = g->node_of[arc->to];
+    uint64_t at;
+    if (!map_get(by_node, to, &at)) {
+        at = out->v.len;
+        map_put(by_node, to, at);
+        VEC_PUSH(&out->v, ((struct callee){to, arc->to, 0}));
+    }
+    out->v.data[at].count += arc->count;
+}
+
+/* inside NULL: of the whole node. */
+static void gather_of(const struct graph *g, const struct join_module *m, uint32_t func, const uint8_t *inside, struct map *by_node,
+                      struct callees *out)
+{
+    const struct graph_node *node = &g->nodes[g->node_of[func]];
+    for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
+        const struct graph_arc *arc = &g->arcs[a];
+        if (!arc->is_jump && (!inside || (arc->from == func && inside[arc->block - m->block_base])))
+            add_callee(g, arc, by_node, out);
+    }
+}
+
 void callees_gather(const struct graph *g, const struct join_module *m, const struct region *r, const uint8_t *inside, bool whole,
                     struct callees *out)
 {
-    const struct graph_node *node = &g->nodes[g->node_of[m->func_base + r->func]];
     struct map by_node = {0};
-    for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
-        const struct graph_arc *arc = &g->arcs[a];
-        bool is_own = arc->from == m->func_base + r->func && inside[arc->block - m->block_base];
-        if (arc->is_jump || (!whole && !is_own))
-            continue;
-        uint32_t to = g->node_of[arc->to];
-        uint64_t at;
-        if (!map_get(&by_node, to, &at)) {
-            at = out->v.len;
-            map_put(&by_node, to, at);
-            VEC_PUSH(&out->v, ((struct callee){to, arc->to, 0}));
-        }
-        out->v.data[at].count += arc->count;
-    }
+    for (size_t i = 0; i < r->count; i++)
+        if (region_begins_function(m, r, i))
+            gather_of(g, m, m->func_base + m->cfg->blocks.data[r->blocks[i]].func, whole ? NULL : inside, &by_node, out);
     for (size_t i = 0; i < r->count; i++) {
         out->pointer_calls += (double)g->pointer_calls[m->block_base + r->blocks[i]];
         out->is_circle |= g->circle_calls[m->block_base + r->blocks[i]] != 0;
@@ -220,6 +232,7 @@ static void judge(struct join *j, struct graph *g, const struct callees *c, stru
 
 void callees_judge(struct join *j, struct graph *g, const struct callees *c, bool whole, struct prof_candidate *o)
 {
+    o->is_in_circle = o->kind == PROF_REGION && c->is_circle;
     if (c->is_circle && !whole)
         o->reason = "calls procedures that call its own";
     else if (!c->v.len && c->pointer_calls <= 0)

@@ -7,11 +7,18 @@
 
 #include "prof/graph.h"
 
-struct region { /* blocks of one function */
-    uint32_t func, loop; /* ids of the cfg; loop ID_NONE: the procedure */
+struct region { /* blocks of one function; between markers of several, where they were inlined */
+    uint32_t func, loop; /* ids of the cfg; loop ID_NONE: the procedure; func: of the first block */
     const uint32_t *blocks; /* executed ones, ascending */
     size_t count;
 };
+
+/* Blocks are ascending, so those of a function stand together: does the i-th begin one? */
+static inline bool region_begins_function(const struct join_module *m, const struct region *r, size_t i)
+{
+    const struct cfg_block *blocks = m->cfg->blocks.data;
+    return i == 0 || blocks[r->blocks[i]].func != blocks[r->blocks[i - 1]].func;
+}
 
 struct callee {
     uint32_t node, func; /* func: the first procedure of it that is called */

@@ -63,6 +63,17 @@ struct join_lost { /* samples outside counted blocks, by function */
     uint64_t address, samples;
 };
 
+struct marked { /* a region that the source marks */
+    const char *name;
+    uint32_t module;
+    const uint32_t *blocks; /* executed ones, of the module, ascending; of one function or, inlined, of several */
+    size_t count;           /* 0: it never ran */
+    bool is_unclear;        /* its markers do not fit together: it has no blocks */
+    const char *file;
+    uint32_t line_first, line_last;
+    bool is_asked;
+};
+
 struct join {
     struct prof_result *r;
     const struct prof_input *in;
@@ -78,6 +89,8 @@ struct join {
     uint64_t samples_all, samples_counted, samples_unexpected; /* unexpected: in counted code of count 0 */
     VEC(struct join_lost) lost;
     uint64_t instructions, memory_ops; /* of all counted code */
+    struct marked *marked;
+    size_t marked_count;
     struct file_names files;
     struct walks *walks; /* NULL: no ideal times */
     double core_hz;      /* NAN unknown */
@@ -148,8 +161,11 @@ uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_
 void objects_build(
     struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
 
+/* ---- marked.c ---- */
+void marked_find(struct join *j); /* needs counts and debug information; fills marked */
+
 /* ---- asked.c ---- */
-/* By object: did the user name it? In j->scratch. Warns of what names nothing. */
+/* By object: did the user name it? In j->scratch. Marks what is asked of the regions. Warns of what names nothing. */
 bool *asked_objects(struct join *j);
 
 /* ---- select.c ---- */

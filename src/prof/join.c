@@ -49,6 +49,7 @@ static void run_passes(struct join *j)
     RUN(walks_run);
     RUN(counts_sum); /* again, now with cycles */
     RUN(objects_build);
+    RUN(marked_find);
     RUN(select_build); /* after the objects: it names them */
     RUN(threads_build);
     RUN(places_sum_lines);

@@ -25,7 +25,10 @@ const char *prof_probes_list(const struct prof_result *r, const char *module)
         const struct prof_candidate *o = &r->candidates[i];
         if (!is_probed_in(o, module))
             continue;
-        str_printf(&s, "%s %llx", prof_kind_name[o->kind], (unsigned long long)o->address);
+        if (o->kind == PROF_REGION)
+            str_printf(&s, "%s %s", prof_kind_name[o->kind], o->region);
+        else
+            str_printf(&s, "%s %llx", prof_kind_name[o->kind], (unsigned long long)o->address);
         if (o->kind == PROF_PIECE)
             str_printf(&s, " %llx", (unsigned long long)o->address_end);
         str_puts(&s, "\n");
@@ -54,9 +57,9 @@ static bool is_within(const struct prof_candidate *inner, const struct prof_cand
 /* Pairs of other objects' probes inside of it, as far as the same function has them. */
 static double pairs_within(const struct prof_result *r, const struct prof_candidate *o)
 {
-    double pairs = 0;
+    double pairs = o->pairs_inside;
     for (size_t i = 0; i < r->candidate_count; i++)
-        if (r->candidates[i].verdict == PROF_TAKEN && is_within(&r->candidates[i], o))
+        if (o->kind != PROF_REGION && r->candidates[i].verdict == PROF_TAKEN && is_within(&r->candidates[i], o))
             pairs += (double)r->candidates[i].entries;
     return pairs;
 }
@@ -88,6 +91,8 @@ static void take(struct prof_result *r, struct prof_candidate *o, const struct p
 
 static const char *what(const struct prof_result *r, const struct prof_candidate *o)
 {
+    if (o->region)
+        return arena_printf(r->arena, "the region %s", o->region);
     if (o->file && o->line_first)
         return arena_printf(r->arena, "the %s at %s:%u", prof_kind_name[o->kind], file_base_name(o->file), o->line_first);
     return arena_printf(r->arena, "the %s in %s at 0x%llx", prof_kind_name[o->kind], o->function, (unsigned long long)o->address);
@@ -96,6 +101,8 @@ static const char *what(const struct prof_result *r, const struct prof_candidate
 static bool counts_differ(const struct prof_candidate *o)
 {
     double a = (double)o->entries, b = (double)o->probed_entries;
+    if (o->is_in_circle) /* probes see the first entry only */
+        return false;
     return o->probed_entries != PROF_UNKNOWN && fabs(a - b) > fmax(1, COUNT_UNLIKE * a);
 }
 

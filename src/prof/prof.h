@@ -16,7 +16,7 @@ struct prof_interval { /* a figure with its 95 % interval; all NAN if unknown */
     double value, low, high;
 };
 
-enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_KIND_COUNT };
+enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_REGION, PROF_KIND_COUNT }; /* regions are candidates only */
 extern const char *const prof_kind_name[PROF_KIND_COUNT];
 
 struct prof_object { /* one m-object. Self figures: inner loops that are objects and callees are not part of it */
@@ -73,6 +73,7 @@ struct prof_candidate { /* a loop, procedure or piece that was considered for pr
                            on its behalf, unless they say own: those are without inner loops and callees */
     enum prof_kind kind;
     const char *module, *function;
+    const char *region; /* name of a region that the source marks, else NULL; function is then the first that holds it */
     uint64_t address, address_end; /* loop header, entry or first byte; pieces: the byte behind the last, else 0 */
     const char *file;
     uint32_t line_first, line_last;
@@ -88,6 +89,8 @@ struct prof_candidate { /* a loop, procedure or piece that was considered for pr
     double waiting_s;        /* that threads were not running between its probes */
     uint64_t probed_entries; /* PROF_UNKNOWN: not probed */
     bool is_asked;           /* named by the user */
+    bool is_in_circle;       /* of a region: it calls what leads back to it. Probes see the first entry only. Not kept */
+    double pairs_inside;     /* of a region: of other objects' probes in its own code, by count. Not kept */
     double probe_s;      /* that probes of it would cost */
     double tot, tdes;
     enum prof_estimable estimable;

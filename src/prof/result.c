@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece"};
+const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece", "region"};
 
 const char *const prof_verdict_name[PROF_VERDICT_COUNT] = {"taken", "sampled", "covered", "dropped"};
 const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT] = {"no",       "calls nothing",   "callees work for it alone",

@@ -4,7 +4,7 @@
  * procedures that hold the first 95 % of memory operations are searched: inner loops first, then outer ones, then the
  * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
  * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not taken
- * is measured by samples all the same.
+ * is measured by samples all the same. Regions that the source marks come before all others, and need not be estimable.
  */
 #include "prof/callees.h"
 
@@ -78,22 +78,32 @@ static const char *why_not_timable(struct selection *s, const struct prof_candid
 
 /* ---- one candidate ---- */
 
-/* Times the blocks are entered from others. */
-static uint64_t entries_of_blocks(const struct selection *s, const struct join_module *m, const struct region *r)
+static uint64_t entries_in_function(const struct selection *s, const struct join_module *m, uint32_t func)
 {
     const struct cfg *c = m->cfg;
-    const struct cfg_func *f = &c->funcs.data[r->func];
     uint64_t sum = 0;
-    for (size_t i = 0; i < r->count; i++)
-        sum += m->enter[r->blocks[i]];
-    cfg_for_each_block(c, f, b)
+    cfg_for_each_block(c, &c->funcs.data[func], b)
     {
         const struct cfg_block *block = &c->blocks.data[b];
         for (uint32_t e = block->edge_first; !s->inside[b] && e < block->edge_first + block->edge_count; e++) {
             uint32_t to = c->edges.data[e].to;
-            if (to != ID_NONE && c->blocks.data[to].func == r->func && s->inside[to])
+            if (to != ID_NONE && c->blocks.data[to].func == func && s->inside[to])
                 sum += m->edges[e];
         }
+    }
+    return sum;
+}
+
+/* Times the blocks are entered from others. */
+static uint64_t entries_of_blocks(const struct selection *s, const struct join_module *m, const struct region *r)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct cfg_block *b = &m->cfg->blocks.data[r->blocks[i]];
+        if (!(b->flags & CFG_BLOCK_LANDING_PAD)) /* who comes there by an exception was inside before */
+            sum += m->enter[r->blocks[i]];
+        if (region_begins_function(m, r, i))
+            sum += entries_in_function(s, m, b->func);
     }
     return sum;
 }
@@ -112,6 +122,8 @@ static void place(struct selection *s, struct join_module *m, const struct regio
         o->own_instructions += m->cfg->blocks.data[own->blocks[i]].insn_count;
     if (o->kind == PROF_PIECE)
         o->file = lines.file, o->line_first = lines.first, o->line_last = lines.last;
+    if (o->kind == PROF_REGION && m->cfg->blocks.data[own->blocks[own->count - 1]].func != own->func)
+        o->own_lines = 0; /* of one function only */
 }
 
 static void take_object(const struct join *j, uint32_t id, struct prof_candidate *o)
@@ -170,7 +182,7 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
     o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole) : entries_of_blocks(s, m, all);
     take_work(s, m, all, whole, &o);
     mark(s, all, 0);
-    o.is_asked = kind != PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
+    o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
     o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
     return o;
@@ -191,7 +203,8 @@ static void put(struct selection *s, struct prof_candidate *o, double worth)
     struct aside aside = {worth, o->reason};
     const char *why = why_not_timable(s, o);
     const char *how = o->estimable == PROF_ESTIMABLE_NOT ? "not estimable" : "timable and estimable";
-    o->verdict = why || o->estimable == PROF_ESTIMABLE_NOT ? PROF_SAMPLED : PROF_TAKEN;
+    bool is_wanted = o->kind == PROF_REGION || o->estimable != PROF_ESTIMABLE_NOT;
+    o->verdict = why || !is_wanted ? PROF_SAMPLED : PROF_TAKEN;
     if (why)
         o->reason = why;
     else
@@ -200,6 +213,74 @@ static void put(struct selection *s, struct prof_candidate *o, double worth)
         ask(s, o);
     VEC_PUSH(&s->out, *o);
     VEC_PUSH(&s->asides, aside);
+}
+
+/* ---- regions that the source marks ---- */
+
+static void consider_marked(struct selection *s, const struct marked *r)
+{
+    struct join_module *m = &s->j->modules[r->module];
+    const struct cfg_block *first = &m->cfg->blocks.data[r->blocks[0]];
+    struct region all = {first->func, ID_NONE, r->blocks, r->count};
+    struct prof_candidate o = make(s, m, PROF_REGION, &all, &all);
+    o.region = r->name;
+    o.file = r->file, o.line_first = r->line_first, o.line_last = r->line_last;
+    o.is_asked = r->is_asked;
+    o.depth = 1 + (first->loop == ID_NONE ? 0 : m->cfg->loops.data[first->loop].depth);
+    put(s, &o, INFINITY);
+}
+
+static void consider_all_marked(struct selection *s)
+{
+    for (size_t i = 0; i < s->j->marked_count; i++)
+        if (s->j->marked[i].count)
+            consider_marked(s, &s->j->marked[i]);
+}
+
+/* All that it executed of a loop with this header is marked as inside. */
+static bool has_loop_inside(const struct selection *s, const struct join_module *m, uint32_t header)
+{
+    const struct cfg *c = m->cfg;
+    const struct cfg_func *f = &c->funcs.data[c->blocks.data[header].func];
+    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
+        const struct cfg_loop *loop = &c->loops.data[l];
+        bool is_inside = loop->header == header;
+        for (uint32_t i = loop->member_first; is_inside && i < loop->member_first + loop->member_count; i++)
+            is_inside = s->inside[c->loop_members.data[i]] || !s->j->counts[m->block_base + c->loop_members.data[i]];
+        if (is_inside)
+            return true;
+    }
+    return false;
+}
+
+static double pairs_inside(const struct selection *s, const struct join_module *m, const struct prof_candidate *region)
+{
+    double pairs = 0;
+    for (size_t i = 0; i < s->out.len; i++) {
+        const struct prof_candidate *o = &s->out.data[i];
+        uint32_t b = o->verdict == PROF_TAKEN && o->module == m->path ? cfg_block_start(m->cfg, o->address) : ID_NONE;
+        if (o == region || b == ID_NONE || !s->inside[b] || o->kind == PROF_PROCEDURE)
+            continue;
+        bool is_inside = o->kind == PROF_LOOP ? has_loop_inside(s, m, b) : o->own_instructions < region->own_instructions;
+        pairs += is_inside ? (double)o->entries : 0;
+    }
+    return pairs;
+}
+
+/* Probes of others that run between the markers, of those that were taken. Regions stand first. */
+static void count_pairs_in_marked(struct selection *s)
+{
+    struct prof_candidate *o = s->out.data;
+    for (size_t i = 0; i < s->j->marked_count; i++) {
+        const struct marked *r = &s->j->marked[i];
+        struct region blocks = {0, ID_NONE, r->blocks, r->count};
+        if (!r->count)
+            continue;
+        mark(s, &blocks, 1);
+        o->pairs_inside = pairs_inside(s, &s->j->modules[r->module], o);
+        mark(s, &blocks, 0);
+        o++;
+    }
 }
 
 /* ---- one procedure ---- */
@@ -456,8 +537,10 @@ void select_build(struct join *j)
     s.inside = ARENA_ARRAY(j->scratch, uint8_t, most + 1);
     s.asked = asked_objects(j);
     graph_build(j, &s.graph);
+    consider_all_marked(&s);
     search_all(&s);
     keep_to_budget(&s);
+    count_pairs_in_marked(&s);
     warn_of_rule(&s, PROF_ESTIMABLE_MOST, PROF_WARN_RULE_MOST);
     warn_of_rule(&s, PROF_ESTIMABLE_NEGLIGIBLE, PROF_WARN_RULE_NEGLIGIBLE);
     j->r->candidate_count = s.out.len;

@@ -11,6 +11,13 @@ static const char *place(const struct prof_candidate *o, struct arena *a)
     return cell_safe(a, place_of(&at, a));
 }
 
+const char *candidate_name(struct arena *a, const struct prof_candidate *o)
+{
+    if (o->region)
+        return cell_safe(a, o->region);
+    return cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?");
+}
+
 static const char *size(const struct prof_candidate *o, struct arena *a)
 {
     const char *insns = figure_count(a, o->own_instructions);
@@ -40,8 +47,7 @@ void report_candidates_text(const struct prof_result *r, struct strbuf *out)
     size_t count[PROF_VERDICT_COUNT] = {0};
     for (size_t i = 0; i < r->candidate_count; i++) {
         const struct prof_candidate *o = &r->candidates[i];
-        const char *name = o->function ? name_brief(a, name_plain(a, o->function)) : "?";
-        str_printf(out, "%-8s %-9s %s  %s\n", prof_verdict_name[o->verdict], prof_kind_name[o->kind], cell_safe(a, name), place(o, a));
+        str_printf(out, "%-8s %-9s %s  %s\n", prof_verdict_name[o->verdict], prof_kind_name[o->kind], candidate_name(a, o), place(o, a));
         str_printf(out, "    %s\n", o->reason ? cell_safe(a, o->reason) : "?");
         put_figures(out, r, o, a);
         count[o->verdict]++;
@@ -75,6 +81,7 @@ static void put_candidate(struct json *j, const struct prof_candidate *o, struct
     json_str(j, "reason", o->reason);
     json_str(j, "estimable", prof_estimable_name[o->estimable]);
     json_str(j, "kind", prof_kind_name[o->kind]);
+    json_str(j, "region", o->region);
     json_str(j, "module", o->module);
     json_str(j, "function", o->function);
     json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);

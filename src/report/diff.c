@@ -74,7 +74,7 @@ static const char *change_cell(struct arena *a, const struct diff_figure *f, int
 
 static void add_row(struct grid *g, const struct diff_object *x, int decimals, struct arena *a)
 {
-    static const char *const kinds[PROF_KIND_COUNT] = {"loop", "proc", "piece"};
+    static const char *const kinds[PROF_KIND_COUNT] = {"loop", "proc", "piece", "region"};
     const struct prof_object *o = any_of(x);
     const char *const cells[ARRAY_LEN(columns)] = {
         x->old          ? figure_real(a, x->memory_s.old.value, decimals)

@@ -69,6 +69,7 @@ shorten_fn shorten_middle, shorten_place;
 /* ---- text.c ---- */
 
 unsigned report_width(const struct report_options *o); /* columns */
+const char *candidate_name(struct arena *a, const struct prof_candidate *o); /* of a region its own, else the function's; safe */
 const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
 /* ---- ranks.c ---- */

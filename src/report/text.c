@@ -155,7 +155,7 @@ static const struct grid_column object_columns[] = {
     {{"ideal", "s"}, false, NULL},  {{"over-", "head"}, false, NULL},         {{"mem", "ops"}, false, NULL},
     {{"", ""}, true, NULL},         {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
-static const char *const kind_short[PROF_KIND_COUNT] = {"loop", "proc", "piece"};
+static const char *const kind_short[PROF_KIND_COUNT] = {"loop", "proc", "piece", "region"};
 
 const char *place_of(const struct prof_object *o, struct arena *a)
 {
@@ -398,7 +398,7 @@ static void add_probed(struct grid *g, const struct prof_candidate *o, int decim
         figure_percent(a, o->memory_s.value / o->ideal_s.value),
         figure_count(a, o->probed_entries),
         kind_short[o->kind],
-        cell_safe(a, o->function ? name_brief(a, name_plain(a, o->function)) : "?"),
+        candidate_name(a, o),
         cell_safe(a, place_of(&at, a)),
     };
     grid_row(g, cells, false);

@@ -5,8 +5,8 @@
 
 #include "rt_blob.h"
 
-enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_AFTER_CLONE = 24, BLOB_FORKED = 32, BLOB_REGISTER = 40, BLOB_PROBES = 48, BLOB_LANDED = 80, BLOB_PROBE_BYTES = 88 };
-enum { BLOB_CONFIG = 96, BLOB_STATES = 160 };
+enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_AFTER_CLONE = 24, BLOB_FORKED = 32, BLOB_REGISTER = 40, BLOB_PROBES = 48, BLOB_LANDED = 112, BLOB_PROBE_BYTES = 120 };
+enum { BLOB_CONFIG = 128, BLOB_STATES = 192 };
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 }; /* as in rt.h */
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
@@ -27,16 +27,17 @@ uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 
 unsigned rw_blob_probe_slot(enum rw_probe what) { return what == RW_PROBE_LANDED ? BLOB_LANDED : BLOB_PROBES + 8 * (unsigned)what; }
 
-uint64_t rw_blob_probe(const struct rw *w, enum rw_probe what, bool gs)
+uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs)
 {
-    return entrance(w, rw_blob_probe_slot(what) + (gs && what != RW_PROBE_LANDED ? 16 : 0));
+    bool is_framed = a->frame.reg != IMAGE_CFA_NONE;
+    return entrance(w, rw_blob_probe_slot(a->what) + (a->what == RW_PROBE_LANDED ? 0 : 16u * gs + 32u * is_framed));
 }
 
 struct rw_blob_probes rw_blob_probes(const struct rw *w)
 {
     uint64_t bytes;
     memcpy(&bytes, rt_blob + BLOB_PROBE_BYTES, 8);
-    return (struct rw_blob_probes){rw_blob_probe(w, RW_PROBE_START, false), bytes};
+    return (struct rw_blob_probes){entrance(w, rw_blob_probe_slot(RW_PROBE_START)), bytes};
 }
 
 bool rw_blob_state(const struct rw *w, unsigned i, uint64_t *addr, uint32_t *pushed)

@@ -10,7 +10,7 @@ unsigned rw_place_bytes(const struct rw_place *p)
     static const uint8_t bytes[RW_FORM_COUNT] = {[RW_FORM_INC] = 7, [RW_FORM_REG] = 18, [RW_FORM_PUSH] = 33};
     static const uint8_t accesses[RW_FORM_COUNT] = {[RW_FORM_INC] = 1, [RW_FORM_REG] = 2, [RW_FORM_PUSH] = 2};
     if (p->form == RW_FORM_PROBE)
-        return 15 + (unsigned)p->reg * RW_PROBE_ACTION_BYTES;
+        return 15 + (unsigned)p->reg * RW_PROBE_ACTION_BYTES + (unsigned)p->framed * RW_PROBE_FRAME_BYTES;
     return bytes[p->form] + (p->gs ? accesses[p->form] : 0u);
 }
 
@@ -76,10 +76,22 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
     }
 }
 
+/* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else is
+ * there. The stack pointer is 136 bytes below the program's. */
+static uint8_t *put_frame(uint8_t *p, const struct image_cfa *frame)
+{
+    bool is_rsp = frame->reg == IMAGE_CFA_RSP;
+    p = put_bytes(p, is_rsp ? "\x48\x8d\x84\x24" : "\x48\x8d\x84\x25", 4);
+    p = put32(p, (uint64_t)(frame->offset - 8 + (is_rsp ? 136 : 0)));
+    return put_bytes(p, "\x48\x89\x44\x24\xc0", 5);
+}
+
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n)
 {
     uint8_t *to = put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
     for (unsigned k = 0; k < n; k++) {
+        if (calls[k].frame.reg != IMAGE_CFA_NONE)
+            to = put_frame(to, &calls[k].frame);
         to = put_bytes(to, "\x48\x8d\x05", 3);
         to = put32(to, calls[k].cell - (addr + (uint64_t)(to - at) + 4));
         rw_put_call(to, addr + (uint64_t)(to - at), calls[k].entrance);
@@ -93,8 +105,7 @@ void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct 
     struct rw_probe_call calls[UINT8_MAX];
     for (unsigned k = 0; k < p->reg; k++) {
         struct rw_action a = rw_probe_action(w, site, k);
-        calls[k].cell = w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES;
-        calls[k].entrance = rw_blob_probe(w, a.what, p->gs);
+        calls[k] = (struct rw_probe_call){w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES, rw_blob_probe(w, &a, p->gs), a.frame};
     }
     rw_put_site(at, addr, calls, p->reg);
 }

@@ -24,6 +24,7 @@ struct rw_place { /* where and how a block's own counter stands */
     uint8_t form; /* enum rw_form */
     uint8_t reg;  /* RW_FORM_REG: the register */
     bool gs;      /* the counter is the thread's own */
+    uint8_t framed; /* RW_FORM_PROBE: actions that tell the frame */
 };
 
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
@@ -214,15 +215,17 @@ void rw_probes_forget(struct rw *w); /* after rw_emit: no counter is told of in 
 struct rw_action {
     uint32_t cell;
     enum rw_probe what;
+    struct image_cfa frame; /* reg IMAGE_CFA_NONE: the stack pointer tells recursion */
 };
 struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k);
 void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site);
-struct rw_probe_call { /* addresses */
-    uint64_t cell, entrance;
+struct rw_probe_call {
+    uint64_t cell, entrance; /* addresses */
+    struct image_cfa frame;  /* as in rw_action */
 };
-/* lea rsp,[rsp-128]; push rax; for each action: lea rax,[rip->cell]; call; then pop rax; lea rsp,[rsp+128]. Returns its end. */
+/* lea rsp,[rsp-128]; push rax; for each action: the frame, if it is told; lea rax,[rip->cell]; call; then pop rax; lea rsp,[rsp+128]. Returns its end. */
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n);
-enum { RW_PROBE_ACTION_BYTES = 12 };
+enum { RW_PROBE_ACTION_BYTES = 12, RW_PROBE_FRAME_BYTES = 13 };
 
 /* induction.c */
 unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */
@@ -241,7 +244,7 @@ uint64_t rw_blob_before_clone(const struct rw *w);
 uint64_t rw_blob_after_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_register(const struct rw *w);
-uint64_t rw_blob_probe(const struct rw *w, enum rw_probe what, bool gs);
+uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs);
 struct rw_blob_probes { /* the code that sites call */
     uint64_t addr, bytes;
 };

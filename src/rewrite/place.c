@@ -12,7 +12,7 @@ enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
 
 static struct rw_place form_at(struct cfg_live live, bool gs)
 {
-    struct rw_place p = {0, RW_FORM_INC, 0, gs};
+    struct rw_place p = {.form = RW_FORM_INC, .gs = gs};
     if (!(live.flags & ~X86_CF))
         return p;
     for (uint8_t r = 0; r < 16; r++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan that probes: where control enters an object (a procedure, a loop, a piece) its clock starts, where it leaves it
- * stops. Each such edge, entrance or return is a site with a list of actions, and stands in place of a counter: layout,
- * emission and unwind tables know nothing else of it. The runtime tells recursion by the stack pointer (src/rt). Landing
- * pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in a way that is
- * not seen gets no probe.
+ * The plan that probes: where control enters an object (a procedure, a loop, a piece, a marked region) its clock starts, where
+ * it leaves it stops. Each such edge, entrance or return is a site with a list of actions, and stands in place of a counter:
+ * layout, emission and unwind tables know nothing else of it. The runtime tells recursion by the stack pointer (src/rt); since
+ * that moves between the markers of a region (a frame that is made late, an array on the stack), sites of regions tell the frame
+ * instead. Landing pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in
+ * a way that is not seen gets no probe.
  *
  * needs: funcs, block_group. fills: *_counter (numbers of sites), probes, and of rw_place the places.
  */
@@ -18,9 +19,11 @@
 struct entry { /* an action of a site */
     uint32_t site, cell, size; /* size: blocks of its object */
     enum rw_probe what;
+    struct image_cfa frame;
 };
 struct site {
     uint32_t first, count; /* of entries */
+    uint32_t framed;       /* of these */
     uint32_t func;
 };
 struct rw_probes {
@@ -30,14 +33,15 @@ struct rw_probes {
 
 struct object { /* one line of the list */
     uint32_t cell;
-    bool is_procedure, is_piece;
-    uint32_t func, size;
+    bool is_procedure, is_piece, is_region;
+    uint32_t size;
 };
 
 struct planner {
     struct rw *w;
     uint8_t *inside; /* by block: of the object that is looked at */
     VEC(uint32_t) members; /* these blocks */
+    VEC(uint32_t) funcs;   /* that have some of them */
     VEC(uint32_t) crossing; /* edges from one function to another */
     struct object object;
     VEC(struct entry) entries; /* of it: kept if it can be probed */
@@ -47,7 +51,7 @@ struct planner {
 struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k)
 {
     const struct entry *e = &w->probes->entries.data[w->probes->sites.data[site].first + k];
-    return (struct rw_action){e->cell, e->what};
+    return (struct rw_action){e->cell, e->what, e->frame};
 }
 
 /* ---- sites ---- */
@@ -61,9 +65,21 @@ static uint32_t site_of(struct rw *w, uint32_t *slot, uint32_t func)
     return *slot;
 }
 
-static void act(struct planner *p, uint32_t *slot, uint32_t func, enum rw_probe what)
+static struct image_cfa frame_at(const struct planner *p, uint64_t addr)
 {
-    VEC_PUSH(&p->entries, ((struct entry){site_of(p->w, slot, func), p->object.cell, p->object.size, what}));
+    const struct image_unwind *u = &p->w->cfg->unwind;
+    uint32_t fde = image_unwind_find(u, addr);
+    return fde == ID_NONE ? (struct image_cfa){IMAGE_CFA_NONE, 0} : image_unwind_cfa(p->w->img, u, &u->fdes[fde], addr);
+}
+
+/* At a site whose frame is that before the instruction at addr. */
+static void act(struct planner *p, uint32_t *slot, uint32_t func, uint64_t addr, enum rw_probe what)
+{
+    struct image_cfa frame = {IMAGE_CFA_NONE, 0};
+    if (p->object.is_region)
+        frame = frame_at(p, addr);
+    p->is_refused |= p->object.is_region && frame.reg == IMAGE_CFA_NONE;
+    VEC_PUSH(&p->entries, ((struct entry){site_of(p->w, slot, func), p->object.cell, p->object.size, what, frame}));
 }
 
 /* Clocks stop from the inside outwards and start from the outside inwards: who encloses another has its probes too. */
@@ -83,6 +99,37 @@ static int by_order(const void *a, const void *b)
 
 /* ---- one object ---- */
 
+/* Of the function at addr, or of the imported one that a linkage stub there leads to; NULL not known. */
+static const char *name_at(const struct rw *w, uint64_t addr)
+{
+    const struct cfg *c = w->cfg;
+    uint32_t f = addr ? cfg_func_at(c, addr) : ID_NONE;
+    uint64_t offset = 0;
+    if (f == ID_NONE || !c->funcs.data[f].is_plt) {
+        const char *name = addr ? image_symbol_name(w->img, addr, &offset) : NULL;
+        return offset ? NULL : name;
+    }
+    const struct cfg_func *stub = &c->funcs.data[f];
+    for (uint32_t i = stub->insn_first; i < stub->insn_first + stub->insn_count; i++) {
+        const struct image_reloc *r = cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
+        if (r)
+            return r->sym_name;
+    }
+    return NULL;
+}
+
+/* Behind a call that returns again by longjmp, as behind a landing pad, what is further down the stack has been left. */
+static bool returns_again(const struct rw *w, uint32_t b)
+{
+    static const char *const names[] = {"setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp"};
+    bool is_behind_call = b && (w->cfg->blocks.data[b].flags & CFG_BLOCK_RETURN_POINT);
+    const char *name = is_behind_call ? name_at(w, w->cfg->blocks.data[b - 1].call_target) : NULL;
+    for (size_t i = 0; name && i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static bool may_enter_unseen(const struct planner *p, const struct cfg_block *b)
 {
     unsigned others = CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED;
@@ -98,15 +145,15 @@ static void plan_entrance(struct planner *p, uint32_t b)
     if (in && may_enter_unseen(p, block))
         p->is_refused = true;
     if (in && (block->flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED)))
-        act(p, &w->enter_counter[b], block->func, RW_PROBE_START);
-    if (!in && (block->flags & CFG_BLOCK_LANDING_PAD) && block->func == p->object.func)
-        act(p, &w->enter_counter[b], block->func, RW_PROBE_STOP);
+        act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_START);
+    if (!in && ((block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b)))
+        act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_STOP);
     if (!(block->flags & CFG_BLOCK_RETURN_POINT) || b == 0 || w->cfg->blocks.data[b - 1].func != block->func || p->inside[b - 1] == in)
         return;
     if (block->flags & CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT)
         p->is_refused = true;
     else
-        act(p, &w->enter_counter[b], block->func, in ? RW_PROBE_START : RW_PROBE_STOP);
+        act(p, &w->enter_counter[b], block->func, block->addr, in ? RW_PROBE_START : RW_PROBE_STOP);
 }
 
 /* Control leaves the function, or for code that is not moved. */
@@ -122,7 +169,7 @@ static void plan_leaving(struct planner *p, uint32_t b)
         if (!ends_all || (block->term == X86_JMP_IND && !p->object.is_procedure))
             p->is_refused = true;
         else
-            act(p, &w->block_counter[b], block->func, RW_PROBE_STOP);
+            act(p, &w->block_counter[b], block->func, cfg_insn_addr(w->cfg, block->insn_first + block->insn_count - 1u), RW_PROBE_STOP);
         return;
     case X86_CALL: /* what does not return ends all, or an exception comes by */
     case X86_CALL_IND:
@@ -152,25 +199,41 @@ static void plan_edge(struct planner *p, uint32_t e)
     if (edge->kind == CFG_EDGE_TABLE && w->block_group[edge->from] != ID_NONE)
         p->is_refused = true; /* a table entry does not tell who used it */
     else
-        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, from ? RW_PROBE_STOP : RW_PROBE_START);
+        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, w->cfg->blocks.data[edge->to].addr, from ? RW_PROBE_STOP : RW_PROBE_START);
 }
 
-/* Nothing but its own function's blocks and edges, and edges between functions, can concern it. The sites stay, without actions
- * of their own, if the object is refused. */
-static void plan_object(struct planner *p)
+static bool is_its_function(const struct planner *p, uint32_t func)
+{
+    for (size_t i = 0; i < p->funcs.len; i++)
+        if (p->funcs.data[i] == func)
+            return true;
+    return false;
+}
+
+static void plan_function(struct planner *p, uint32_t func)
 {
     const struct cfg *c = p->w->cfg;
-    p->entries.len = 0;
-    p->is_refused = false;
-    cfg_for_each_block(c, &c->funcs.data[p->object.func], b)
+    p->is_refused |= !p->w->funcs[func].is_moved;
+    cfg_for_each_block(c, &c->funcs.data[func], b)
     {
         const struct cfg_block *block = &c->blocks.data[b];
         plan_entrance(p, b);
         for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++)
             plan_edge(p, e);
     }
+}
+
+/* Nothing but its own functions' blocks and edges, and edges between functions, can concern it. The sites stay, without actions
+ * of their own, if the object is refused. */
+static void plan_object(struct planner *p)
+{
+    const struct cfg *c = p->w->cfg;
+    p->entries.len = 0;
+    p->is_refused = false;
+    for (size_t i = 0; i < p->funcs.len; i++)
+        plan_function(p, p->funcs.data[i]);
     for (size_t i = 0; i < p->crossing.len; i++)
-        if (c->blocks.data[c->edges.data[p->crossing.data[i]].from].func != p->object.func)
+        if (!is_its_function(p, c->blocks.data[c->edges.data[p->crossing.data[i]].from].func))
             plan_edge(p, p->crossing.data[i]);
     for (size_t i = 0; i < p->entries.len && !p->is_refused; i++)
         VEC_PUSH(&p->w->probes->entries, p->entries.data[i]);
@@ -182,9 +245,12 @@ static void plan_object(struct planner *p)
 
 static void take_block(struct planner *p, uint32_t b)
 {
+    uint32_t func = p->w->cfg->blocks.data[b].func;
     p->inside[b] = 1;
     p->object.size++;
     VEC_PUSH(&p->members, b);
+    if (!p->funcs.len || p->funcs.data[p->funcs.len - 1] != func) /* blocks come in their order */
+        VEC_PUSH(&p->funcs, func);
 }
 
 static void find_procedure(struct planner *p, uint64_t addr)
@@ -192,7 +258,6 @@ static void find_procedure(struct planner *p, uint64_t addr)
     uint32_t f = cfg_func_at(p->w->cfg, addr);
     if (f == ID_NONE || p->w->cfg->funcs.data[f].addr != addr)
         return;
-    p->object.func = f;
     cfg_for_each_block(p->w->cfg, &p->w->cfg->funcs.data[f], b) take_block(p, b);
 }
 
@@ -205,7 +270,6 @@ static void find_loop(struct planner *p, uint64_t addr)
         const struct cfg_loop *loop = &c->loops.data[l];
         if (loop->header != header)
             continue;
-        p->object.func = loop->func;
         for (uint32_t i = 0; i < loop->member_count; i++)
             take_block(p, c->loop_members.data[loop->member_first + i]);
     }
@@ -217,23 +281,32 @@ static void find_piece(struct planner *p, uint64_t lo, uint64_t hi)
     uint32_t first = cfg_block_start(c, lo);
     if (first == ID_NONE)
         return;
-    p->object.func = c->blocks.data[first].func;
     p->object.is_piece = true;
     for (uint32_t b = first; b < c->blocks.len && c->blocks.data[b].addr < hi; b++)
-        if (c->blocks.data[b].func == p->object.func && c->blocks.data[b].loop == c->blocks.data[first].loop)
+        if (c->blocks.data[b].func == c->blocks.data[first].func && c->blocks.data[b].loop == c->blocks.data[first].loop)
             take_block(p, b);
+}
+
+static void find_region(struct planner *p, const char *name)
+{
+    struct cfg_marked region;
+    cfg_marked_find(p->w->cfg, p->w->img, name, &region);
+    p->object.is_region = true;
+    for (size_t i = 0; i < region.blocks.len; i++)
+        take_block(p, region.blocks.data[i]);
+    VEC_FREE(&region.blocks);
 }
 
 static void plan_found(struct planner *p)
 {
-    if (p->object.func != ID_NONE && p->w->funcs[p->object.func].is_moved)
+    if (p->members.len)
         plan_object(p);
     for (size_t i = 0; i < p->members.len; i++)
         p->inside[p->members.data[i]] = 0;
-    p->members.len = 0;
+    p->members.len = p->funcs.len = 0;
 }
 
-static void begin(struct planner *p, uint32_t cell) { p->object = (struct object){.cell = cell, .func = ID_NONE}; }
+static void begin(struct planner *p, uint32_t cell) { p->object = (struct object){.cell = cell}; }
 
 /* For tests: every procedure and every loop. Returns the next cell. */
 static uint32_t plan_everything(struct planner *p, uint32_t cell)
@@ -256,6 +329,7 @@ static uint32_t plan_everything(struct planner *p, uint32_t cell)
 static void plan_line(struct planner *p, const char *line, uint32_t cell)
 {
     uint64_t lo, hi;
+    char name[REWRITE_REGION_BYTES];
     begin(p, cell);
     if (sscanf(line, "procedure %" SCNx64, &lo) == 1)
         p->object.is_procedure = true, find_procedure(p, lo);
@@ -263,6 +337,8 @@ static void plan_line(struct planner *p, const char *line, uint32_t cell)
         find_loop(p, lo);
     else if (sscanf(line, "piece %" SCNx64 " %" SCNx64, &lo, &hi) == 2)
         find_piece(p, lo, hi);
+    else if (sscanf(line, "region %" REWRITE_REGION_SCAN "s", name) == 1)
+        find_region(p, name);
     plan_found(p);
 }
 
@@ -284,42 +360,14 @@ static void list_crossing(struct planner *p)
             VEC_PUSH(&p->crossing, e);
 }
 
-/* The imported function that a linkage stub at addr leads to; NULL: it is none. */
-static const char *imported_name(const struct rw *w, uint64_t addr)
-{
-    const struct cfg *c = w->cfg;
-    uint32_t f = addr ? cfg_func_at(c, addr) : ID_NONE;
-    if (f == ID_NONE || !c->funcs.data[f].is_plt)
-        return NULL;
-    const struct cfg_func *stub = &c->funcs.data[f];
-    for (uint32_t i = stub->insn_first; i < stub->insn_first + stub->insn_count; i++) {
-        const struct image_reloc *r = cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
-        if (r)
-            return r->sym_name;
-    }
-    return NULL;
-}
-
-/* Behind a call that returns again by longjmp, as behind a landing pad, what is further down the stack has been left. */
-static bool returns_again(const struct rw *w, uint32_t b)
-{
-    static const char *const names[] = {"setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp"};
-    const char *name = b ? imported_name(w, w->cfg->blocks.data[b - 1].call_target) : NULL;
-    for (size_t i = 0; name && i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
 static void plan_landings(struct rw *w)
 {
     for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
         const struct cfg_block *block = &w->cfg->blocks.data[b];
         if (!rw_block_moved(w, b))
             continue;
-        bool is_again = (block->flags & CFG_BLOCK_RETURN_POINT) && returns_again(w, b);
-        if ((block->flags & CFG_BLOCK_LANDING_PAD) || is_again)
-            VEC_PUSH(&w->probes->entries, ((struct entry){site_of(w, &w->enter_counter[b], block->func), 0, 0, RW_PROBE_LANDED}));
+        if ((block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b))
+            VEC_PUSH(&w->probes->entries, ((struct entry){.site = site_of(w, &w->enter_counter[b], block->func), .what = RW_PROBE_LANDED}));
     }
 }
 
@@ -339,6 +387,7 @@ static void order_sites(struct rw *w)
         struct site *s = &x->sites.data[x->entries.data[i].site];
         if (s->count++ == 0)
             s->first = i;
+        s->framed += x->entries.data[i].frame.reg != IMAGE_CFA_NONE;
     }
     for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
         drop(&w->block_counter[b], x);
@@ -364,6 +413,7 @@ void rw_probes_plan(struct rw *w)
     w->counter_count = cell * WIRE_PROBE_BYTES / 8;
     VEC_FREE(&p.entries);
     VEC_FREE(&p.members);
+    VEC_FREE(&p.funcs);
     VEC_FREE(&p.crossing);
     free(p.inside);
 }
@@ -371,7 +421,7 @@ void rw_probes_plan(struct rw *w)
 static struct rw_place place_of(const struct rw *w, uint32_t site, uint32_t at)
 {
     const struct site *s = &w->probes->sites.data[site];
-    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs};
+    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs, (uint8_t)s->framed};
 }
 
 void rw_probes_place(struct rw *w)

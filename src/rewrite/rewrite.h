@@ -19,6 +19,8 @@ enum rewrite_plan {
 };
 
 #define REWRITE_PROBES_ALL "all" /* in place of a list, for tests: every procedure and every loop */
+#define REWRITE_REGION_SCAN "255" /* letters of a region's name that count */
+enum { REWRITE_REGION_BYTES = 256 };
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -28,7 +30,7 @@ struct rewrite_options {
     const char *interp; /* other PT_INTERP, NULL keeps it */
     const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
     const char *probes; /* with REWRITE_PROBE: a line an object, all addresses as in the file and hexadecimal: "procedure ENTRY",
-                           "loop HEADER", "piece FIRST END" (whole blocks of one nesting); NULL none. Cell k is that of line k, from 1 */
+                           "loop HEADER", "piece FIRST END" (whole blocks of one nesting), "region NAME" (between its markers); NULL none. Cell k is that of line k, from 1 */
     const char *seen;   /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
 };
 

@@ -53,7 +53,7 @@ static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t 
 /* As rw_put_probes pushes. */
 static void note_probes(struct states *s, uint32_t off, const struct rw_place *p)
 {
-    uint32_t end = off + 6 + p->reg * (uint32_t)RW_PROBE_ACTION_BYTES;
+    uint32_t end = off + rw_place_bytes(p) - 9;
     note(s, off + 5, IMAGE_STATE_HERE, 128);
     note(s, off + 6, IMAGE_STATE_HERE, 136);
     note(s, end + 1, IMAGE_STATE_HERE, 128);

@@ -19,13 +19,17 @@ rt_blob:
     .quad rt_probe_stop - rt_blob       /* 56 */
     .quad rt_probe_start_gs - rt_blob   /* 64: the cell is the thread's own */
     .quad rt_probe_stop_gs - rt_blob    /* 72 */
-    .quad rt_landed - rt_blob           /* 80: control came by the unwinder; the old stack pointer is 136 bytes up */
-    .quad rt_probe_look_end - rt_probe_code /* 88: bytes of code that rt_states describes */
+    .quad rt_probe_start_framed - rt_blob    /* 80: the site says where its frame is */
+    .quad rt_probe_stop_framed - rt_blob     /* 88 */
+    .quad rt_probe_start_framed_gs - rt_blob /* 96 */
+    .quad rt_probe_stop_framed_gs - rt_blob  /* 104 */
+    .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 136 bytes up */
+    .quad rt_probe_look_end - rt_probe_code /* 120: bytes of code that rt_states describes */
     .globl rt_config
     .hidden rt_config
-rt_config:                              /* 96: see struct rt_config */
+rt_config:                              /* 128: see struct rt_config */
     .skip 64
-rt_states:                              /* 160: see STATE */
+rt_states:                              /* 192: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -114,6 +118,7 @@ rt_forked: SAVED rt_new_process
     .set PROBE_WINDOW_NS, 56
     .set PROBE_CUT, 64
     .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
+    .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
 
 /* From here on so many bytes are on the stack above the return address: two words for the unwind tables (a signal can come
  * anywhere), behind the configuration, in order of address; the last pair has the end. */
@@ -157,10 +162,18 @@ rt_forked: SAVED rt_new_process
     or rax, rdx
     .endm
 
-    .macro PROBES at, name
+    .macro PROBE_PLACE framed
+    .ifb \framed
+    lea rdx, [rsp + PROBE_PUSHED]
+    .else
+    mov rdx, [rsp + PROBE_FRAME]
+    .endif
+    .endm
+
+    .macro PROBES at, name, framed
 rt_probe_start\name:
     PROBE_ENTER
-    lea rdx, [rsp + PROBE_PUSHED]
+    PROBE_PLACE \framed
     cmp qword ptr \at[rcx + PROBE_START], 0
     jne 4f
 1:  mov qword ptr \at[rcx + PROBE_STACK], rdx
@@ -186,7 +199,7 @@ rt_probe_stop\name:
     STAMP
     cmp qword ptr \at[rcx + PROBE_START], 0
     je 7f
-    lea rdx, [rsp + PROBE_PUSHED]
+    PROBE_PLACE \framed
     cmp qword ptr \at[rcx + PROBE_STACK], rdx
     jne 7f
     mov rdx, rax
@@ -212,6 +225,8 @@ rt_probe_stop\name:
 rt_probe_code:
     PROBES "", ""
     PROBES "gs:", _gs
+    PROBES "", _framed, framed
+    PROBES "gs:", _framed_gs, framed
 
 /* The thread's processor time in ns, in rax; rcx stays. */
 rt_probe_look:

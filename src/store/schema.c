@@ -144,9 +144,10 @@ static const struct store_column object_columns[] = {
 #define ROW struct prof_candidate
 static const struct store_column candidate_columns[] = {
     NUMBER("procedure by procedure, most memory operations first; inner loops before outer ones"),
-    COLUMN(OBJECT, "kind", kind, "loop, procedure or piece"),
+    COLUMN(OBJECT, "kind", kind, "loop, procedure, piece or region"),
     COLUMN(TEXT, "module", module, NULL),
-    COLUMN(TEXT, "function", function, NULL),
+    COLUMN(TEXT, "function", function, "of a region the first that holds it"),
+    COLUMN(TEXT, "region", region, "name between the markers in the source; NULL: it is none"),
     COLUMN(ADDRESS, "address", address, "loop header, entry or first byte"),
     COLUMN(ADDRESS, "address_end", address_end, "pieces: behind the last byte; 0 of others"),
     COLUMN(TEXT, "file", file, NULL),
@@ -411,7 +412,7 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_ARGUMENT] = TABLE(argument, const char *, "the command that was profiled"),
     [STORE_MODULE] = LIST(module, modules, module_count, "executable and shared objects"),
     [STORE_OBJECTS] = LIST(object, objects, object_count, "loops, procedures and pieces of them"),
-    [STORE_CANDIDATE] = LIST(candidate, candidates, candidate_count, "loops, procedures and pieces considered for probes"),
+    [STORE_CANDIDATE] = LIST(candidate, candidates, candidate_count, "loops, procedures, pieces and marked regions considered for probes"),
     [STORE_REFUSED] = LIST(refused, refused, refused_count, "what was not counted, and why"),
     [STORE_PROCESS] = LIST(process, process, process_count, "each process, with --follow"),
     [STORE_LINES] = LIST(line, lines, line_count, "source lines"),

@@ -79,7 +79,7 @@ struct wire_header {
 #define WIRE_PROBE_LOOK (1u << 20)
 struct wire_probe {
     uint64_t start;                /* time stamp; 0: not under way */
-    uint64_t stack;                /* the stack pointer where it began */
+    uint64_t stack;                /* the stack pointer where it began, or where its function's return address is */
     uint64_t look_ticks, look_ns;  /* its last look */
     uint64_t ticks, count;         /* of whole intervals */
     uint64_t window_ticks, window_ns;

@@ -174,7 +174,10 @@ static void set_candidates(struct prof_result *r)
         {.kind = PROF_PIECE, .module = "/usr/bin/gather", .function = "main", .address = 0x1000, .address_end = 0x1100, .object = ID_NONE,
          .entries = 1, .own_instructions = 399, .pieces = 2, .time_s = NAN, .ideal_s = {NAN, NAN, NAN},
          .sampled_s = {NAN, NAN, NAN}, .probed_s = {NAN, NAN, NAN}, .memory_s = {NAN, NAN, NAN}, .waiting_s = NAN, .probed_entries = PROF_UNKNOWN, .tot = 2.5, .tdes = 3,
-         .verdict = PROF_SAMPLED, .reason = "its time is not known"}};
+         .verdict = PROF_SAMPLED, .reason = "its time is not known"},
+        {.kind = PROF_REGION, .region = "assemble", .module = "/usr/bin/gather", .function = "main", .address = 0x1010, .object = ID_NONE,
+         .entries = 3, .time_s = 0.1, .ideal_s = {NAN, NAN, NAN}, .sampled_s = {NAN, NAN, NAN}, .probed_s = {0.2, 0.1, 0.3},
+         .memory_s = {NAN, NAN, NAN}, .waiting_s = 0, .probed_entries = 3, .tot = 1, .tdes = 1, .verdict = PROF_TAKEN, .reason = "not estimable"}};
     r->candidates = list;
     r->candidate_count = ARRAY_LEN(list);
 }
