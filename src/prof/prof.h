@@ -89,8 +89,8 @@ struct prof_candidate { /* a loop, procedure or piece that was considered for pr
     double waiting_s;        /* that threads were not running between its probes */
     uint64_t probed_entries; /* PROF_UNKNOWN: not probed */
     bool is_asked;           /* named by the user */
-    bool is_in_circle;       /* of a region: it calls what leads back to it. Probes see the first entry only. Not kept */
-    double pairs_inside;     /* of a region: of other objects' probes in its own code, by count. Not kept */
+    bool is_in_circle;       /* of a region: it calls what leads back to it. Probes see the first entry only */
+    double pairs_inside;     /* of a region: of other objects' probes in its own code, by count */
     double probe_s;      /* that probes of it would cost */
     double tot, tdes;
     enum prof_estimable estimable;

@@ -169,6 +169,8 @@ static const struct store_column candidate_columns[] = {
     COLUMN(REAL, "waiting_s", waiting_s, "that threads did not run between its probes"),
     COLUMN(U64, "probed_entries", probed_entries, "in the run with probes"),
     COLUMN(BOOL, "is_asked", is_asked, "named by --probe"),
+    COLUMN(BOOL, "is_in_circle", is_in_circle, "of a region: what it calls leads back to it, and probes see the first entry only"),
+    COLUMN(REAL, "pairs_inside", pairs_inside, "of a region: pairs of other objects' probes in its own code"),
     COLUMN(REAL, "probe_s", probe_s, "what probes of it would cost"),
     COLUMN(REAL, "tot", tot, "procedures that work for it, by share"),
     COLUMN(REAL, "tdes", tdes, "procedures that work for it or others, itself too"),

@@ -175,7 +175,7 @@ static void set_candidates(struct prof_result *r)
          .entries = 1, .own_instructions = 399, .pieces = 2, .time_s = NAN, .ideal_s = {NAN, NAN, NAN},
          .sampled_s = {NAN, NAN, NAN}, .probed_s = {NAN, NAN, NAN}, .memory_s = {NAN, NAN, NAN}, .waiting_s = NAN, .probed_entries = PROF_UNKNOWN, .tot = 2.5, .tdes = 3,
          .verdict = PROF_SAMPLED, .reason = "its time is not known"},
-        {.kind = PROF_REGION, .region = "assemble", .module = "/usr/bin/gather", .function = "main", .address = 0x1010, .object = ID_NONE,
+        {.kind = PROF_REGION, .region = "assemble", .module = "/usr/bin/gather", .function = "main", .address = 0x1010, .object = ID_NONE, .is_in_circle = true, .pairs_inside = 12,
          .entries = 3, .time_s = 0.1, .ideal_s = {NAN, NAN, NAN}, .sampled_s = {NAN, NAN, NAN}, .probed_s = {0.2, 0.1, 0.3},
          .memory_s = {NAN, NAN, NAN}, .waiting_s = 0, .probed_entries = 3, .tot = 1, .tdes = 1, .verdict = PROF_TAKEN, .reason = "not estimable"}};
     r->candidates = list;
