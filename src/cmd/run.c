@@ -132,11 +132,12 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
 }
 
 /* A single step takes thousands of cycles: there are so many that they take no longer than the program itself. */
-static int take_windows(struct profile *p, const struct times *t, struct launch_result **out)
+static int take_windows(struct profile *p, const struct machine *m, const struct times *t, struct launch_result **out)
 {
     double user_s = t->user[0], steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, user_s * STEPS_A_SECOND));
     struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS, .plan = replay_plan};
     o.window_most = (uint32_t)(steps / WINDOW_STEPS);
+    o.width_alone = prof_width_alone(m);
     o.window_interval_s = user_s / (o.window_most + 1);
     int rc = profile_run(p, &o, false, out);
     if (!rc && (*out)->windows_note) {
@@ -259,7 +260,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc)
         rc = is_rank ? make_one_run(p, a, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc && a->windows && !is_rank)
-        rc = take_windows(p, &t, &windows);
+        rc = take_windows(p, m, &t, &windows);
     if (!rc && a->windows && !is_rank)
         rc = take_bursts(p, &t, &bursts);
     if (!rc)

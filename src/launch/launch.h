@@ -259,6 +259,7 @@ struct launch_options {
     void *ctx;                  /* for each */
     uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
     double window_interval_s;   /* mean processor time between them */
+    double width_alone;         /* of windows whose slices are replayed: see wire_windows.least_width; 0 not known */
     launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
     const char *progress;       /* what that is, NULL: as for every run of its kind */

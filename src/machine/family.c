@@ -126,7 +126,11 @@ static const struct machine_class *class_of_text(const struct machine *m, const 
     return map_get(&m->form_index, machine_hash(text), &i) ? &m->classes[m->forms[i].class_id] : NULL;
 }
 
-bool machine_has_form(const struct machine *m, const char *form) { return class_of_text(m, form) != NULL; }
+const struct machine_form *machine_form_named(const struct machine *m, const char *form)
+{
+    uint64_t i;
+    return map_get(&m->form_index, machine_hash(form), &i) ? &m->forms[i] : NULL;
+}
 
 static const struct machine_class *class_of_family(const struct machine *m, const struct x86_detail *d)
 {

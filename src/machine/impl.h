@@ -8,7 +8,4 @@
 uint64_t machine_hash(const char *text);
 /* "vaddpd z{k},z,z" -> "~addpd z/z": the same operation whatever its encoding and mask; cannot be a form itself. */
 void machine_width_key(const char *form, char out[MACHINE_NAME_LEN]);
-/* Was the description made on a processor that calls itself as this one does? */
-bool machine_is_this(const struct machine *m);
-
 #endif

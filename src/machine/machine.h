@@ -134,7 +134,7 @@ enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTH
  * ("fmul.y"), the family ("fmul"), the family's parents, the class "other", which every description has. */
 const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
                                              enum machine_match *how);
-bool machine_has_form(const struct machine *m, const char *form);
+const struct machine_form *machine_form_named(const struct machine *m, const char *form); /* NULL: only its family is known */
 /* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
  * "store", ... and "store-indexed", "store.x-indexed", ... for addresses with an index, where the description has them.
  * A wider one stands in for one that is missing. */
@@ -171,6 +171,9 @@ bool machine_can_time(const struct x86_detail *d);
 size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s);
 
 /* ---- speed.c ---- */
+
+/* Was the description made on a processor that calls itself as this one does? */
+bool machine_is_this(const struct machine *m);
 
 struct machine_speed {
     double core_per_tsc; /* core cycles in one tick of the time stamp counter now; NAN unknown */

@@ -64,7 +64,7 @@ static void look_at(struct forms *f, uint32_t block)
     for (uint32_t off = 0; bytes && off < b->size; off += d.len) {
         if (x86_detail_decode(bytes + off, b->size - off, &d) < 0)
             return;
-        if (!d.is_pure_move && !d.is_zero_idiom && !machine_has_form(m, d.form) && machine_can_time(&d))
+        if (!d.is_pure_move && !d.is_zero_idiom && !machine_form_named(m, d.form) && machine_can_time(&d))
             note(f, d.form, f->j->counts[block]);
     }
 }

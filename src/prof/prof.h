@@ -413,6 +413,11 @@ struct prof_input {
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
+/* ---- replays.c ---- */
+/* What wire_windows.least_width is on a core that nobody shares, as a fraction of the chain; 0: m does not tell, or is of another
+ * processor. */
+double prof_width_alone(const struct machine *m);
+
 /* ---- probes.c ---- */
 
 /* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their cells are

@@ -103,12 +103,19 @@ static void see_slice(struct replays *r, const struct wire_slice *s)
         VEC_PUSH(&r->widths, replay_width(&s->batches[b]));
 }
 
-void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
+/* A batch's width is the ticks of 4096 nops beside those of 2048 dependent additions. */
+double prof_width_alone(const struct machine *m)
+{
+    return m && machine_is_this(m) && m->nop_cycles > 0 ? 2 * m->nop_cycles : 0;
+}
+
+void replays_see(struct replays *r, double alone, const struct prof_input_window *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    r->width = replay_least_width(r->widths.data, r->widths.len);
+    r->width = replay_least_width(r->widths.data, r->widths.len, alone);
+    diag_debug(1, "replays: %zu batches, the core's width %.3f, %.3f alone", r->widths.len, r->width, alone);
 }
 
 /* false: its replays say nothing. */

@@ -287,7 +287,7 @@ static void walk_windows(struct walks *w)
         remember_straight(w);
     p.predictor = sim_predictor_new();
     w->replays = replays_new(home_of_place, w);
-    replays_see(w->replays, w->j->in->windows, w->j->in->window_count);
+    replays_see(w->replays, prof_width_alone(w->m), w->j->in->windows, w->j->in->window_count);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
         replays_add(w->replays, &p, &w->j->in->windows[i]);
         uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);

@@ -9,8 +9,8 @@
 
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
 static const double ALIKE = 1.01; /* widths */
-static const double SHARED = 1.08; /* more than that of a core that is not shared */
-static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25;
+static const double SHARED = 1.03; /* more than that of a core that is not shared */
+static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
 
 static int by_size(const void *a, const void *b)
 {
@@ -37,15 +37,19 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double replay_least_width(double *widths, size_t n)
+static double least_agreed(double *widths, size_t n)
 {
-    if (!n)
-        return 0;
     qsort(widths, n, sizeof *widths, by_value);
     for (size_t i = 0; i + AGREE <= n; i++)
         if (widths[i + AGREE - 1] <= widths[i] * ALIKE)
             return widths[i];
     return n < AGREE ? widths[0] : widths[n / 2];
+}
+
+double replay_least_width(double *widths, size_t n, double alone)
+{
+    double least = n ? least_agreed(widths, n) : 0;
+    return alone > 0 && least > SHARED * alone ? alone : least;
 }
 
 /* A clock that changed between the two canaries shows as too little as well. */
@@ -80,8 +84,9 @@ bool replay_measure(const struct wire_slice *s, double width, struct replay_time
         if (!forms[f].batches)
             return false;
     double stub = s->forms == 1 ? 0 : fmax(0, forms[1].least - forms[0].least); /* it may hide in what the loop waits for */
+    double alone = forms[0].batches == 1 ? SPREAD_OF_ONE * forms[0].least : 0;
     out->cycles = forms[0].least - stub / 2;
-    out->spread = hypot((forms[0].most - forms[0].least) / 2, stub / 2) / forms[0].least;
+    out->spread = hypot(fmax(alone, (forms[0].most - forms[0].least) / 2), stub / 2) / forms[0].least;
     out->untrained = cycles_of(&s->batches[0], (double)s->batches[0].ticks[1] - s->batches[0].empty) - forms[0].least;
     return out->cycles >= CYCLES_LEAST && out->spread <= SPREAD_MOST;
 }

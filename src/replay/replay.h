@@ -20,8 +20,9 @@ struct replay_time {
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
 /* That of a core which nobody shares: the least that several batches agree on, since a single one may be a slip of the clock,
- * and all others may have had a neighbour. Sorts them; 0 without any. */
-double replay_least_width(double *widths, size_t n);
+ * and all others may have had a neighbour. alone: what it is known to be (0: not known); if none came near it, all had one. Sorts
+ * them; 0 without any. */
+double replay_least_width(double *widths, size_t n, double alone);
 /* What a slice's replays say; of batches whose width is about that. false: they were not made, or are too short or too unlike to
  * say anything. */
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);

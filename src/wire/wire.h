@@ -156,7 +156,7 @@ struct wire_stub {
 };
 struct wire_batch {
     uint32_t form;          /* of the stub */
-    uint32_t chain, width;  /* TSC ticks of 2048 dependent additions, of 4096 independent ones, just before */
+    uint32_t chain, width;  /* TSC ticks of 2048 dependent additions, of 4096 nops: before, or behind if that is more */
     uint32_t empty;         /* of a replay of nothing, the least */
     uint32_t ticks[WIRE_REPLAYS];
 };
@@ -203,7 +203,7 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    uint64_t least_width;  /* of all batches so far, in 1/65536 of the chain beside it; 0: none yet */
+    uint64_t least_width;  /* of all batches so far, in 1/65536 of the chain beside it; at first what the host expects, or 0 */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
     struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MOST];

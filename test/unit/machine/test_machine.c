@@ -241,7 +241,7 @@ static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
     add.class_id = (uint32_t)(machine_class_named(m, "int") - m->classes);
     machine_add_form(m, &add);
     assert_int_equal(machine_extend(m, forms, 1, 1), 0);
-    assert_false(machine_has_form(m, forms[0]));
+    assert_null(machine_form_named(m, forms[0]));
     m->name = calib_cpu_name(m->arena);
     struct calib width = {.m = m, .lab = lab_open(1)};
     if (!width.lab)

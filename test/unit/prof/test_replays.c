@@ -76,7 +76,7 @@ static void add_slice(struct bench *b, uint32_t in_one, double cycles)
     for (uint32_t i = 0; i < STEPS + 2; i++)
         words[i] = (i <= in_one ? 0x1100 : 0x1200) + i % 256;
     struct prof_input_window w = {words, STEPS + 2, 1, &s};
-    replays_see(b->r, &w, 1);
+    replays_see(b->r, 0, &w, 1);
     replays_add(b->r, &b->p, &w);
 }
 

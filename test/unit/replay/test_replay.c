@@ -284,10 +284,12 @@ static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
     double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
-    assert_true(replay_least_width(slip, 6) == 1);
-    assert_true(replay_least_width(none_agree, 5) == 1.4);
-    assert_true(replay_least_width(two, 2) == 1);
-    assert_true(replay_least_width(NULL, 0) == 0);
+    assert_true(replay_least_width(slip, 6, 0) == 1);
+    assert_true(replay_least_width(none_agree, 5, 0) == 1.4);
+    assert_true(replay_least_width(two, 2, 0) == 1);
+    assert_true(replay_least_width(NULL, 0, 0) == 0);
+    assert_true(replay_least_width(two, 2, 0.8) == 0.8);
+    assert_true(replay_least_width(two, 2, 0.98) == 1);
 }
 
 int main(void)
