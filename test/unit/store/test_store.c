@@ -376,7 +376,7 @@ static void test_damage(void **state)
     write_profile("p.mtool", r);
     struct file_bytes whole;
     assert_int_equal(file_map("p.mtool", &whole), 0);
-    for (size_t len = 0; len + 4096 <= whole.len; len += 1777) { /* the last page may hold an empty table: nothing is lost then */
+    for (size_t len = 0; len < whole.len; len += 1777) {
         put_file("cut.mtool", whole.data, len);
         if (store_read("cut.mtool", &back) != -1)
             fail_msg("read, cut after %zu of %zu bytes", len, whole.len);
