@@ -79,14 +79,16 @@ static bool may_execute(const struct bursts *s)
 
 static int open_file(struct bursts *s)
 {
-    uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MOST * 8), window = page_multiple(s->opt->window_bytes) + WIRE_PAGE_BYTES;
+    uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MOST * 8),
+             window = page_multiple(s->opt->window_bytes) + WIRE_PAGE_BYTES;
     uint64_t most = PARTS_USUAL / 2 + 2 * WIRE_BURST_SLOTS * window / PART_BYTES + 1;
     struct scratch_size z = {head, PART_BYTES, most, 0};
     s->b = scratch_map(&s->file, &z, &s->bytes);
     if (!s->b)
         return -1;
     if (s->file.parts < PARTS_LEAST || !may_execute(s)) {
-        diag_error(s->file.parts < PARTS_LEAST ? "%s: no room there for windows; free %d MB" : "%s: its file system forbids to execute, which windows need (%d MB)",
+        diag_error(s->file.parts < PARTS_LEAST ? "%s: no room there for windows; free %d MB"
+                                               : "%s: its file system forbids to execute, which windows need (%d MB)",
                    s->file.path, 2 * PARTS_LEAST);
         munmap(s->b, s->bytes);
         scratch_close(&s->file);
@@ -272,7 +274,8 @@ static void look_for_lost(struct bursts *s)
 {
     int32_t pid = s->b->pid;
     siginfo_t info = {.si_pid = 0};
-    if (!__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) || pid <= 0 || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || !info.si_pid)
+    if (!__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) || pid <= 0 ||
+        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || !info.si_pid)
         return;
     for (size_t i = 0; i < s->ended.len; i++)
         if (s->ended.data[i] == pid) /* its window waits for a slot */
@@ -349,7 +352,8 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
     if (!s->b->started)
         r->windows_note = "the timer inside the program did not start";
     else if (!s->counts.taken)
-        r->windows_note = "the program hardly ran, or blocks signals, or no more processes may be made, or it executed another program";
+        r->windows_note = "the program hardly ran, or blocks signals, or no more processes may be made, or it executed "
+                          "another program";
     if (s->steps)
         s->opt->check(s->opt->ctx, s->steps);
     if (s->opt->finish)

@@ -300,7 +300,8 @@ void processes_fill(const struct launch_options *opt, const struct follow *f, co
                     struct launch_result *r);
 
 /* ---- inside.c ---- */
-/* The executable's copy that carries only the runtime, found or made; NULL if it could not be, then *why (unless NULL) may say why. */
+/* The executable's copy that carries only the runtime, found or made; NULL if it could not be, then *why (unless NULL)
+ * may say why. */
 const char *inside_copy(struct launch_program *p, const char **why);
 struct inside_run {
     const char *copy, *name, *file; /* what the environment gives the runtime: name=file */
@@ -313,7 +314,8 @@ int inside_run(struct launch_program *p, const struct inside_run *run, struct la
 
 /* ---- timer.c ---- */
 
-/* Runs the program under the fallback sampler, as `plain` says of output and threads. 0 with *ran false: nothing was started, see r->sampler_note. */
+/* Runs the program under the fallback sampler, as `plain` says of output and threads. 0 with *ran false: nothing was
+ * started, see r->sampler_note. */
 int timer_run(struct launch_program *p, double hertz, const struct start *plain, struct launch_result *r, bool *ran);
 
 /* ---- windows.c ---- */

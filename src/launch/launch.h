@@ -95,7 +95,8 @@ enum launch_mode {
     LAUNCH_MODE_COUNT
 };
 extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: what the program can notice */
-enum launch_mode launch_mode_probe(void); /* tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one */
+/* Tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one. */
+enum launch_mode launch_mode_probe(void);
 
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS, LAUNCH_BURSTS, LAUNCH_PROBED };
 
@@ -150,7 +151,8 @@ struct launch_burst_options {
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
-    uint64_t (*take)(void *ctx, const struct launch_burst *w); /* a window; in another thread than answer. Returns the bytes that it needed */
+    /* A window; in another thread than answer. Returns the bytes that it needed. */
+    uint64_t (*take)(void *ctx, const struct launch_burst *w);
     void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end */
     void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces); /* the program has ended; NULL: not called */
 };
@@ -223,7 +225,8 @@ struct launch_result {
     struct launch_process *each; /* in order of time; none unless followed */
     size_t each_count;
     bool not_followed;    /* asked for, but the kernel or the mode does not allow it */
-    /* LAUNCH_SAMPLED; LAUNCH_COUNT too, if it was sampled from outside (sample_hz): addresses in a copy that the original has not are as in the copy */
+    /* LAUNCH_SAMPLED; LAUNCH_COUNT too, if it was sampled from outside (sample_hz): addresses in a copy that the
+     * original has not are as in the copy */
     enum launch_sampler sampler;
     const char *sampler_note; /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
     struct launch_sample *samples; /* sorted by module, then address; their counts add up to samples_all */

@@ -63,7 +63,8 @@ void launch_see(const struct launch_program *p, const struct launch_result *run)
         uint32_t module = run->samples[first].module;
         for (end = first; end < run->sample_count && run->samples[end].module == module; end++)
             s[n++] = (struct rewrite_sample){run->samples[end].vaddr, run->samples[end].count};
-        bool is_other = module == ID_NONE || module >= p->module_count || p->modules[module].other_program || p->modules[module].is_interp;
+        bool is_other = module == ID_NONE || module >= p->module_count || p->modules[module].other_program ||
+                        p->modules[module].is_interp;
         struct identity id;
         bool is_known = !is_other && identity_read(p->arena, p->modules[module].path, &id) == 0;
         const char *path = is_known ? seen_path(p, module) : NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * perf_event rings to events in order of time: samples of the instruction pointer by the kernel's software clock,
- * who mapped, forked and executed what, and when each thread was given a processor and lost it. One event a processor, inherited by all threads and children, begins with the
- * program's exec. Needs no hardware counters. What cannot be opened is left to the caller's fallback. */
+ * who mapped, forked and executed what, and when each thread was given a processor and lost it. One event a processor,
+ * inherited by all threads and children, begins with the program's exec. Needs no hardware counters. What cannot be
+ * opened is left to the caller's fallback. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
@@ -183,8 +184,14 @@ static void take_sample(struct perf *f, const struct perf_event_header *h)
     if (h->size < sizeof *s)
         return;
     bool user = (h->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
-    VEC_PUSH(&f->items, ((struct item){.time_ns = s->time_ns, .seq = f->seq++, .kind = ITEM_SAMPLE, .pid = s->pid, .tid = s->tid,
-                                       .in_kernel = !user, .addr = s->ip, .stack = copy_stack((const void *)(s + 1), (h->size - sizeof *s) / 8)}));
+    VEC_PUSH(&f->items, ((struct item){.time_ns = s->time_ns,
+                                       .seq = f->seq++,
+                                       .kind = ITEM_SAMPLE,
+                                       .pid = s->pid,
+                                       .tid = s->tid,
+                                       .in_kernel = !user,
+                                       .addr = s->ip,
+                                       .stack = copy_stack((const void *)(s + 1), (h->size - sizeof *s) / 8)}));
 }
 
 static void take_map(struct perf *f, const struct perf_event_header *h, const struct tail *t)
@@ -232,7 +239,9 @@ static void take_record(struct perf *f, const struct perf_event_header *h)
     else if ((h->type == PERF_RECORD_FORK || h->type == PERF_RECORD_EXIT) && h->size >= 24 + sizeof *t)
         take_task(f, h, t);
     else if (h->type == PERF_RECORD_COMM && (h->misc & PERF_RECORD_MISC_COMM_EXEC) && h->size > sizeof *t)
-        VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_EXEC, .pid = t->pid, .tid = t->tid}));
+        VEC_PUSH(
+            &f->items,
+            ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_EXEC, .pid = t->pid, .tid = t->tid}));
     else if (h->type == PERF_RECORD_SWITCH && h->size >= sizeof *h + sizeof *t)
         take_switch(f, h, t);
     else if (h->type == PERF_RECORD_LOST)
@@ -304,11 +313,13 @@ static void apply_sample(struct perf *f, const struct item *it)
     }
     count_place(f, module, vaddr);
     if (tells_threads(f, it))
-        threads_sample(f->threads, it->tid, it->time_ns,
-                       &(struct launch_thread_sample){
-                           .doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
-                           .syscall = -1,
-                           .stack = it->stack ? walk(f, it) : stacks_single(threads_stacks(f->threads), (struct launch_place){module, vaddr})});
+        threads_sample(
+            f->threads, it->tid, it->time_ns,
+            &(struct launch_thread_sample){
+                .doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
+                .syscall = -1,
+                .stack = it->stack ? walk(f, it)
+                                   : stacks_single(threads_stacks(f->threads), (struct launch_place){module, vaddr})});
 }
 
 static void apply_to_threads(struct perf *f, const struct item *it)

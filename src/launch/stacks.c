@@ -122,7 +122,9 @@ uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, cons
             learn_or_guess(k, *at, f);
         step = t->img ? image_unwind_step(t->img, &t->unwind, at->vaddr, f, read_copy, &bytes) : IMAGE_STEP_LOST;
     }
-    uint32_t node = step == IMAGE_STEP_BOTTOM ? ID_NONE : child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
+    uint32_t node = step == IMAGE_STEP_BOTTOM
+                        ? ID_NONE
+                        : child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
     while (n--)
         node = child_of(k, node, places[n]);
     return node;

@@ -32,7 +32,8 @@ static void take_samples(const struct wire_samples *s, struct spaces *spaces, st
         if (!spaces_locate(spaces, spaces_root(spaces), s->sample[i].pc, &at.module, &at.vaddr))
             at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
         threads_sample(threads, s->sample[i].tid, 0,
-                       &(struct launch_thread_sample){.doing = LAUNCH_RUNS, .syscall = -1, .stack = stacks_single(threads_stacks(threads), at)});
+                       &(struct launch_thread_sample){
+                           .doing = LAUNCH_RUNS, .syscall = -1, .stack = stacks_single(threads_stacks(threads), at)});
         uint64_t key = sample_key(at.module, at.vaddr);
         map_get(&places, key, &seen);
         map_put(&places, key, seen + 1);

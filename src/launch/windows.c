@@ -146,7 +146,8 @@ static void take_windows(const struct wire_windows *w, struct spaces *spaces, st
         uint64_t *words = ARENA_ARRAY(r->arena, uint64_t, end - from->first + 1);
         memcpy(words, w->data + from->first, 8 * (end - from->first));
         if (translate(spaces, words, end - from->first, from->steps))
-            r->windows[r->window_count++] = slices_of(w, i, (struct launch_window){.words = words, .steps = (uint32_t)from->steps}, r->arena);
+            r->windows[r->window_count++] =
+                slices_of(w, i, (struct launch_window){.words = words, .steps = (uint32_t)from->steps}, r->arena);
     }
 }
 
@@ -172,7 +173,8 @@ int windows_run(struct launch_program *p, const struct launch_options *opt, cons
     else
         r->windows_note = "the timer inside the program did not start";
     if (rc == 0 && w->started && !r->window_count)
-        r->windows_note = "its first thread hardly ran, or blocks signals, or no more processes may be made, or it executed another program";
+        r->windows_note = "its first thread hardly ran, or blocks signals, or no more processes may be made, or it "
+                          "executed another program";
     spaces_free(spaces);
     munmap(w, bytes);
     scratch_close(&f);

@@ -166,8 +166,8 @@ int machine_calibrate(const struct machine_calibrate_options *options, struct ma
 
 /* Can the running machine time what this instruction does beside its access to memory, and leave nothing behind? */
 bool machine_can_time(const struct x86_detail *d);
-/* Times forms that a description of the running machine lacks and adds them, with their classes. Returns how many were added: none to
- * the description of another machine, and not those timed while others disturbed the core. */
+/* Times forms that a description of the running machine lacks and adds them, with their classes. Returns how many were
+ * added: none to the description of another machine, and not those timed while others disturbed the core. */
 size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s);
 
 /* ---- speed.c ---- */

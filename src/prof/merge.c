@@ -138,7 +138,8 @@ static uint32_t object_like(struct merge *m, const struct prof_object *o, bool *
     map_put(&m->by_place, h, m->objects.len);
     struct prof_object mine = *o;
     mine.module = keep(m, o->module), mine.function = keep(m, o->function), mine.file = keep(m, o->file);
-    mine.ideal_method = keep(m, o->ideal_method), mine.actual_method = keep(m, o->actual_method), mine.bound_by = keep(m, o->bound_by);
+    mine.ideal_method = keep(m, o->ideal_method), mine.actual_method = keep(m, o->actual_method),
+    mine.bound_by = keep(m, o->bound_by);
     mine.id = (uint32_t)m->objects.len;
     mine.parent = ID_NONE;
     VEC_PUSH(&m->objects, mine);
@@ -155,9 +156,14 @@ static void take_objects(struct merge *m, const struct prof_result *r, uint32_t 
         moved[i] = object_like(m, o, &is_new);
         if (!is_new)
             add_object(&m->objects.data[moved[i]], o);
-        VEC_PUSH(&m->shares, ((struct prof_rank_object){.rank = r->rank, .object = moved[i], .instructions = o->instructions,
-                                                        .memory_ops = o->memory_ops, .ideal_s = o->ideal_s.value,
-                                                        .actual_s = o->actual_s.value, .memory_s = o->memory_s.value, .samples = o->samples}));
+        VEC_PUSH(&m->shares, ((struct prof_rank_object){.rank = r->rank,
+                                                        .object = moved[i],
+                                                        .instructions = o->instructions,
+                                                        .memory_ops = o->memory_ops,
+                                                        .ideal_s = o->ideal_s.value,
+                                                        .actual_s = o->actual_s.value,
+                                                        .memory_s = o->memory_s.value,
+                                                        .samples = o->samples}));
     }
     for (size_t i = 0; i < r->object_count; i++) {
         uint32_t parent = r->objects[i].parent;
@@ -261,9 +267,14 @@ static void add_whole(struct prof_result *to, const struct prof_result *r)
 static struct prof_rank rank_of(struct merge *m, const struct merge_input *in)
 {
     const struct prof_result *r = in->result;
-    struct prof_rank k = {.rank = r->rank, .profile = keep(m, in->path), .exit_status = r->exit_status, .user_s = r->actual_user_s.value,
-                          .system_s = r->actual_system_s.value, .predicted_user_s = r->predicted_user_s.value,
-                          .instructions = r->coverage.instructions_counted, .memory_ops = r->coverage.memory_ops};
+    struct prof_rank k = {.rank = r->rank,
+                          .profile = keep(m, in->path),
+                          .exit_status = r->exit_status,
+                          .user_s = r->actual_user_s.value,
+                          .system_s = r->actual_system_s.value,
+                          .predicted_user_s = r->predicted_user_s.value,
+                          .instructions = r->coverage.instructions_counted,
+                          .memory_ops = r->coverage.memory_ops};
     k.wall_s = k.compute_s = k.memory_s = k.sync_s = r->thread_count ? 0 : NAN;
     for (size_t i = 0; i < r->thread_count; i++) {
         const struct prof_thread *t = &r->thread[i];
@@ -302,7 +313,8 @@ static void order(struct merge *m)
         o->parent = o->parent == ID_NONE ? ID_NONE : moved[o->parent];
         o->is_significant = o->memory_s.low > 0 && !o->is_wait && o->samples >= SAMPLES_LEAST;
         o->memory_share = memory_ops > 0 && o->memory_ops != PROF_UNKNOWN ? (double)o->memory_ops / memory_ops : NAN;
-        o->extra_cycles_per_memory_op = o->memory_ops && o->memory_ops != PROF_UNKNOWN ? o->memory_s.value * hz / (double)o->memory_ops : NAN;
+        o->extra_cycles_per_memory_op =
+            o->memory_ops && o->memory_ops != PROF_UNKNOWN ? o->memory_s.value * hz / (double)o->memory_ops : NAN;
     }
     for (size_t i = 0; i < m->shares.len; i++)
         m->shares.data[i].object = moved[m->shares.data[i].object];

@@ -214,8 +214,10 @@ static void warn_of_disagreement(struct join *j)
     }
     if (most)
         prof_warn(j->r, PROF_WARN_REPLAY_DISAGREES,
-                  "replays and the model differ by more than %.0f %% in code with %.0f %% of the ideal time, most of it in %s (replayed %+.0f %%)",
-                  100 * UNLIKE, 100 * unlike / all, most->function, 100 * (most->ideal_s.value / most->simulated_s - 1));
+                  "replays and the model differ by more than %.0f %% in code with %.0f %% of the ideal time, most of "
+                  "it in %s (replayed %+.0f %%)",
+                  100 * UNLIKE, 100 * unlike / all, most->function,
+                  100 * (most->ideal_s.value / most->simulated_s - 1));
 }
 
 /* What binds each object: sums over its own blocks. */

@@ -49,7 +49,8 @@ static struct prof_candidate *candidate_of(struct prof_result *r, const struct p
 
 static bool is_within(const struct prof_candidate *inner, const struct prof_candidate *outer)
 {
-    if (inner == outer || inner->depth <= outer->depth || strcmp(inner->module, outer->module) || strcmp(inner->function, outer->function))
+    if (inner == outer || inner->depth <= outer->depth || strcmp(inner->module, outer->module) ||
+        strcmp(inner->function, outer->function))
         return false;
     return outer->kind == PROF_PROCEDURE || (outer->line_first <= inner->line_first && inner->line_last <= outer->line_last);
 }
@@ -109,7 +110,8 @@ static bool counts_differ(const struct prof_candidate *o)
 /* The program did not do the same as when it was counted: the time is that of other work. */
 static void widen(struct prof_candidate *o)
 {
-    double unlike = fabs((double)o->entries - (double)o->probed_entries) / fmax(1, fmax((double)o->entries, (double)o->probed_entries));
+    double unlike = fabs((double)o->entries - (double)o->probed_entries) /
+                    fmax(1, fmax((double)o->entries, (double)o->probed_entries));
     o->probed_s.low -= unlike * o->probed_s.value;
     o->probed_s.high += unlike * o->probed_s.value;
 }
@@ -125,7 +127,8 @@ static bool disagrees(const struct prof_result *r, const struct prof_candidate *
 static void judge(struct prof_result *r, struct prof_candidate *o)
 {
     if (o->probed_entries == 0) {
-        prof_warn(r, PROF_WARN_PROBE_SILENT, "the probes of %s saw no entry, where %llu were counted", what(r, o), (unsigned long long)o->entries);
+        prof_warn(r, PROF_WARN_PROBE_SILENT, "the probes of %s saw no entry, where %llu were counted", what(r, o),
+                  (unsigned long long)o->entries);
         return;
     }
     if (counts_differ(o)) {
@@ -134,8 +137,10 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
         widen(o);
     }
     if (disagrees(r, o))
-        prof_warn(r, PROF_WARN_PROBE_DISAGREES, "%s: probes measured %.3g s (%.3g to %.3g), samples say %.3g s (%.3g to %.3g)", what(r, o),
-                  o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low, o->sampled_s.high);
+        prof_warn(r, PROF_WARN_PROBE_DISAGREES,
+                  "%s: probes measured %.3g s (%.3g to %.3g), samples say %.3g s (%.3g to %.3g)", what(r, o),
+                  o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low,
+                  o->sampled_s.high);
 }
 
 void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count, const struct prof_probe_terms *terms)

@@ -428,8 +428,8 @@ struct prof_probed { /* in ticks, with what the probes themselves took */
     uint32_t cell;
     uint64_t count, ticks, window_ticks, window_ns, cut, open, open_ticks;
 };
-/* Puts to each candidate what its probes measured, and says where that is unlike its samples or its counts. Terms: what a pair of probes
- * takes, in its own interval and in the time of others around it. */
+/* Puts to each candidate what its probes measured, and says where that is unlike its samples or its counts. Terms: what
+ * a pair of probes takes, in its own interval and in the time of others around it. */
 struct prof_probe_terms {
     double ticks_a_second;
     double inside_ticks, pair_ticks;

@@ -36,7 +36,10 @@ static struct prof_region region_at(struct join *j, struct join_module *m, uint3
 {
     uint32_t object = j->funcs[m->func_base + func].object;
     const struct prof_object *o = object == ID_NONE ? NULL : &j->r->objects[object];
-    struct prof_region r = {.module = m->path, .function = join_func_name(j, m, func), .address = m->cfg->funcs.data[func].addr, .object = object};
+    struct prof_region r = {.module = m->path,
+                            .function = join_func_name(j, m, func),
+                            .address = m->cfg->funcs.data[func].addr,
+                            .object = object};
     if (o)
         r.file = o->file, r.line_first = o->line_first, r.line_last = o->line_last;
     return r;
@@ -64,7 +67,8 @@ static void place_frames(struct build *b)
     const struct prof_input_frame *frames = b->j->in->frames;
     for (uint32_t f = 0; f < b->j->in->frame_count; f++) {
         uint32_t up = frames[f].parent;
-        enum waits_library library = waits_library_of(b->waits, f), above = up == ID_NONE ? WAITS_SYSTEM : waits_library_of(b->waits, up);
+        enum waits_library library = waits_library_of(b->waits, f),
+                           above = up == ID_NONE ? WAITS_SYSTEM : waits_library_of(b->waits, up);
         bool begins = up == ID_NONE || b->is_start[up];
         b->is_start[f] = library == WAITS_SYSTEM && frames[f].module != ID_NONE && begins;
         b->region[f] = up == ID_NONE ? ID_NONE : b->region[up];

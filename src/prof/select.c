@@ -144,7 +144,8 @@ static uint64_t address_of(const struct join_module *m, enum prof_kind kind, con
 }
 
 /* What is done in the region and on its behalf. whole: in all procedures that call each other with it. */
-static void take_work(struct selection *s, const struct join_module *m, const struct region *r, bool whole, struct prof_candidate *o)
+static void take_work(struct selection *s, const struct join_module *m, const struct region *r, bool whole,
+                      struct prof_candidate *o)
 {
     struct join *j = s->j;
     const struct graph_node *node = &s->graph.nodes[s->graph.node_of[m->func_base + r->func]];
@@ -179,7 +180,9 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
                                .probed_entries = PROF_UNKNOWN};
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
     mark(s, all, 1);
-    o.entries = kind == PROF_LOOP ? loop->entries : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole) : entries_of_blocks(s, m, all);
+    o.entries = kind == PROF_LOOP        ? loop->entries
+                : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole)
+                                         : entries_of_blocks(s, m, all);
     take_work(s, m, all, whole, &o);
     mark(s, all, 0);
     o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->asked[o.object];

@@ -146,7 +146,12 @@ static void add_rest(const struct build *b, size_t thread)
 
 static struct prof_thread thread_of(const struct prof_input_thread *x)
 {
-    struct prof_thread t = {.tid = x->tid, .rank = ID_NONE, .has_ended = x->has_ended, .begin_s = x->begin_s, .wall_s = x->wall_s, .ready_s = x->ready_s};
+    struct prof_thread t = {.tid = x->tid,
+                            .rank = ID_NONE,
+                            .has_ended = x->has_ended,
+                            .begin_s = x->begin_s,
+                            .wall_s = x->wall_s,
+                            .ready_s = x->ready_s};
     if (isnan(x->cpu_s))
         t.compute_s = t.memory_s = t.uncounted_s = t.system_s = t.spin_s = t.blocked_s = t.asleep_s = NAN;
     return t;
@@ -220,7 +225,9 @@ static void mark_wait_loops(struct build *b)
 void threads_build(struct join *j)
 {
     const struct prof_input *in = j->in;
-    struct build b = {.j = j, .waits = waits_open(j), .shares = ARENA_ARRAY(j->scratch, struct regions_weight, in->thread_count + 1),
+    struct build b = {.j = j,
+                      .waits = waits_open(j),
+                      .shares = ARENA_ARRAY(j->scratch, struct regions_weight, in->thread_count + 1),
                       .samples = arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[PROF_DOING_COUNT]))};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;

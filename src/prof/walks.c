@@ -277,7 +277,12 @@ static void walk_bursts(struct walks *w, struct window_player *p)
 
 static void walk_windows(struct walks *w)
 {
-    struct window_player p = {.core = w->core, .table = w->table, .index_of = index_of_place, .ctx = w, .mispredict = w->m->mispredict, .warm = WARM};
+    struct window_player p = {.core = w->core,
+                              .table = w->table,
+                              .index_of = index_of_place,
+                              .ctx = w,
+                              .mispredict = w->m->mispredict,
+                              .warm = WARM};
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);

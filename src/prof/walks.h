@@ -72,7 +72,8 @@ struct bound_sums {
 };
 /* Adds what bound all executions of a block, in cycles; nothing for a block that was not walked. */
 void walks_add_bound(const struct walks *w, uint32_t block, struct bound_sums *to);
-/* The same of the block's n-th instruction alone. Returns its part of what one execution of the block takes; NAN: the model never met it. */
+/* The same of the block's n-th instruction alone. Returns its part of what one execution of the block takes; NAN: the
+ * model never met it. */
 double walks_add_bound_of(const struct walks *w, uint32_t block, uint32_t n, struct bound_sums *to);
 /* "chain", "load", "unit NAME", "width", "front end"; NULL: unknown. Lives as long as `a`. */
 const char *walks_bound_name(const struct walks *w, const struct bound_sums *s, struct arena *a);

@@ -114,7 +114,8 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
         const struct trace_block *b = trace_block(t, now.block);
         bool ends = now.insn == b->branch, taken = ends && next.insn->address != b->behind;
         bool wrong = ends && is_marked(w->wrong, branches++);
-        uint32_t index = index_in_burst(p, t, &now), flags = (taken || now.insn->kind == X86_JMP ? SIM_TAKEN : 0) | repeats_of(&now) << SIM_REPEAT_SHIFT;
+        uint32_t index = index_in_burst(p, t, &now),
+                 flags = (taken || now.insn->kind == X86_JMP ? SIM_TAKEN : 0) | repeats_of(&now) << SIM_REPEAT_SHIFT;
         if (index == ID_NONE) {
             lost = true;
             continue;

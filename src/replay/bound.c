@@ -93,7 +93,8 @@ static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, 
     unsigned imm_bits = i->i.imm_len * 8u;
     if (!imm_bits || imm_bits > bits)
         return false;
-    int64_t shifted = (int64_t)(value << (64 - bits)) >> (64 - bits), cut = (int64_t)((uint64_t)shifted << (64 - imm_bits)) >> (64 - imm_bits);
+    int64_t shifted = (int64_t)(value << (64 - bits)) >> (64 - bits),
+            cut = (int64_t)((uint64_t)shifted << (64 - imm_bits)) >> (64 - imm_bits);
     return cut == shifted && poke(out, i->i.addr + i->i.imm_off, (uint64_t)shifted, i->i.imm_len);
 }
 
@@ -119,7 +120,8 @@ static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t 
     return poke(out, at, value, c->access[0].bytes);
 }
 
-static bool set_bound(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, unsigned which, struct wire_slice *out)
+static bool set_bound(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, unsigned which,
+                      struct wire_slice *out)
 {
     const struct x86_term *t = &l->c.term[which];
     uint64_t bound;

@@ -144,7 +144,8 @@ static bool take_loop(struct planner *p, const struct piece *g, struct wire_slic
     for (uint32_t k = g->from; k < g->limit; k++) {
         const struct insn *i = insn_of(&p->s, k);
         uint32_t span = i->last - k, visits = i->visits;
-        if (i->piece != p->piece || i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST || span < (g->limit - g->from) / 2)
+        if (i->piece != p->piece || i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST ||
+            span < (g->limit - g->from) / 2)
             continue;
         if (visits * STUB_STEPS > span / 32 && take_bounded(p, k, i->last, visits - 1, out))
             return true;

@@ -56,7 +56,8 @@ static uint32_t covered(const struct stream *s, uint32_t at, uint32_t last)
     for (; bytes < JUMP_BYTES; n++) {
         const struct insn *k = insn_of(s, at + n);
         bool follows = n == 0 || k->i.addr == insn_of(s, at)->i.addr + bytes;
-        bool alone = k->visits + (n > 0) >= visits && k->visits <= visits && k->piece == insn_of(s, at)->piece; /* the last visit ends at the first of them */
+        bool alone = k->visits + (n > 0) >= visits && k->visits <= visits &&
+                     k->piece == insn_of(s, at)->piece; /* the last visit ends at the first of them */
         if (at + n >= last || !follows || !alone || k->i.kind != X86_PLAIN || (k->i.props & X86_PROP_REP))
             return 0;
         bytes += k->i.len;

@@ -269,7 +269,8 @@ static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
 static void patch_inside(struct rw *w, const struct landings *l, uint32_t f, uint64_t addr)
 {
     uint32_t b = cfg_block_start(w->cfg, addr);
-    if (b == ID_NONE || cfg_is_gap_func(&w->cfg->funcs.data[f]) || patch_fits(w, l, &w->cfg->funcs.data[f], addr) != CFG_REASON_OK ||
+    if (b == ID_NONE || cfg_is_gap_func(&w->cfg->funcs.data[f]) ||
+        patch_fits(w, l, &w->cfg->funcs.data[f], addr) != CFG_REASON_OK ||
         !(w->cfg->blocks.data[b].flags & CFG_BLOCK_EXT_IN))
         return;
     struct rw_patch p = {addr, b};

@@ -123,7 +123,8 @@ static int read_again(const struct rw *w, const char *out, const char *map)
         unlink(out);
         if (map)
             unlink(map);
-        diag_error("%s: cannot be rewritten: its copy would not be well formed (%s); the file is corrupt, or unlike all that mtool knows",
+        diag_error("%s: cannot be rewritten: its copy would not be well formed (%s); the file is corrupt, or unlike "
+                   "all that mtool knows",
                    w->img->path, why.data);
     }
     str_free(&why);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What debuggers read of a copy and the kernel does not: section headers, function symbols at the addresses of the
- * copies, unwind tables of moved and unmoved code in one section; and what the program may read of its own file: sections
- * that are not mapped, what was appended. Stands behind the last segment of the file, so nothing of it is mapped. Source-level debug information is left out, its addresses being those of the original; so are the
- * build id and the debug links, which would lead a debugger to it.
+ * copies, unwind tables of moved and unmoved code in one section; and what the program may read of its own file:
+ * sections that are not mapped, what was appended. Stands behind the last segment of the file, so nothing of it is
+ * mapped. Source-level debug information is left out, its addresses being those of the original; so are the build id
+ * and the debug links, which would lead a debugger to it.
  *
  * needs: layout, unwind, data. Fills nothing.
  */

@@ -69,7 +69,10 @@ static bool read_seen(const char *path, struct seen *out)
 
 static int write_seen(const struct seen *s, const char *path)
 {
-    struct header h = {.magic = {'m', 't', 'o', 'o', 'l', 's', 'e', 'e'}, .version = SEEN_VERSION, .times = s->times, .count = s->at.len};
+    struct header h = {.magic = {'m', 't', 'o', 'o', 'l', 's', 'e', 'e'},
+                       .version = SEEN_VERSION,
+                       .times = s->times,
+                       .count = s->at.len};
     char hash[HASH_BYTES + 1];
     struct strbuf file = {0};
     file_hash_hex(s->at.data, s->at.len * 8, hash);

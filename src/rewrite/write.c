@@ -191,7 +191,8 @@ static void put_dynamic(const struct rw *w, struct output *o)
     size_t most = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
     if (n + 1 <= room) {
         memcpy(file_at(w, o, w->img->dynamic_vaddr, (n + 1) * sizeof *d), d, (n + 1) * sizeof *d);
-    } else if (n + 1 <= most) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be reported as lost */
+    } else if (n + 1 <= most) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be
+                                   reported as lost */
         memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
         o->dynamic_vaddr = w->rw_vaddr + RW_DATA_DYNAMIC;
         o->dynamic_size = (n + 1) * sizeof *d;

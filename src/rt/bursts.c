@@ -58,7 +58,10 @@ _Noreturn static void end(enum wire_burst_end how)
 
 static int is_readable(uint64_t page) { return sys(SYS_access, page, 0, 0, 0, 0, 0) != -EFAULT_; }
 
-static uint64_t *copy_of(uint32_t page) { return (uint64_t *)(bursts()->base + bursts()->pages_at + (uint64_t)page * WIRE_PAGE_BYTES); }
+static uint64_t *copy_of(uint32_t page)
+{
+    return (uint64_t *)(bursts()->base + bursts()->pages_at + (uint64_t)page * WIRE_PAGE_BYTES);
+}
 
 static void copy_page(uint64_t address, uint32_t page)
 {

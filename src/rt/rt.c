@@ -30,7 +30,10 @@ void *memset(void *to, int c, size_t n)
 void rt_flag(uint32_t bits) { __atomic_fetch_or(&PCB->header->flags, bits, __ATOMIC_RELAXED); }
 
 /* By openat, as libc opens: sandboxes that allow the one and not the other kill for it. */
-int rt_open(const char *path) { return (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0); }
+int rt_open(const char *path)
+{
+    return (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0);
+}
 
 static const char *value_of(const char *variable, const char *name)
 {

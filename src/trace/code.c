@@ -109,8 +109,12 @@ static void keep_block(struct trace *t, const struct plan *p)
     if (!*chunk)
         *chunk = xmalloc(TRACE_CHUNK * sizeof **chunk);
     struct trace_block *b = &(*chunk)[t->block_count % TRACE_CHUNK];
-    *b = (struct trace_block){
-        .address = p->address, .insn_count = p->count, .log_count = p->logs, .references = references_of(p), .insns = keep_insns(t, p), .logs = logs};
+    *b = (struct trace_block){.address = p->address,
+                              .insn_count = p->count,
+                              .log_count = p->logs,
+                              .references = references_of(p),
+                              .insns = keep_insns(t, p),
+                              .logs = logs};
     find_branch(b);
     __atomic_store_n(&t->block_count, t->block_count + 1, __ATOMIC_RELEASE);
 }

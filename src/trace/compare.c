@@ -69,7 +69,8 @@ static bool pass_repeats(struct steps *s, const struct trace_insn *i)
     return more;
 }
 
-void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window, struct trace_difference *d)
+void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window,
+                   struct trace_difference *d)
 {
     const struct wire_window *from = &w->windows[window];
     struct steps s = {.at = w->data + from->first, .left = from->steps, .fs = from->fs, .gs = from->gs};

@@ -79,7 +79,10 @@ static void put_number(struct emitter *e, unsigned reg, uint64_t number)
 }
 
 static uint64_t state_at(const struct emitter *e, size_t offset) { return e->out->state + offset; }
-static uint64_t save_at(const struct emitter *e, unsigned k) { return state_at(e, offsetof(struct wire_burst_state, save) + 8 * k); }
+static uint64_t save_at(const struct emitter *e, unsigned k)
+{
+    return state_at(e, offsetof(struct wire_burst_state, save) + 8 * k);
+}
 static uint64_t next_at(const struct emitter *e) { return state_at(e, offsetof(struct wire_burst_state, next)); }
 
 /* ---- the record ---- */
@@ -272,13 +275,15 @@ static void put_pushed(struct emitter *e)
     put64(e, e->plan->end);
 }
 
+static bool is_hint(uint8_t prefix) { return prefix == 0xf2 || prefix == 0xf3 || prefix == 0x2e || prefix == 0x3e; }
+static bool is_segment(uint8_t prefix) { return prefix == 0x64 || prefix == 0x65; }
+
 /* mov rax, the operand of an indirect jump or call: the same bytes with another opcode. */
 static void put_target(struct emitter *e, const struct x86_insn *x, const struct trace_insn *i)
 {
-    unsigned k = 0, rex = 0x48;
-    for (; i->bytes[k] == 0xf2 || i->bytes[k] == 0xf3 || i->bytes[k] == 0x2e || i->bytes[k] == 0x3e || i->bytes[k] == 0x64 || i->bytes[k] == 0x65; k++)
-        if (i->bytes[k] == 0x64 || i->bytes[k] == 0x65)
-            put8(e, i->bytes[k]);
+    unsigned k = 0, rex = 0x48, segment = 0;
+    for (; is_hint(i->bytes[k]) || is_segment(i->bytes[k]); k++)
+        segment = is_segment(i->bytes[k]) ? i->bytes[k] : segment;
     if ((i->bytes[k] & 0xf0) == 0x40)
         rex |= i->bytes[k++] & 3;
     bool is_near_one = k + 1u < i->len && i->bytes[k] == 0xff && (i->bytes[k + 1] >> 3 & 7) == (x->kind == X86_CALL_IND ? 2 : 4);
@@ -286,8 +291,12 @@ static void put_target(struct emitter *e, const struct x86_insn *x, const struct
         e->failed = true;
         return;
     }
-    if (x->props & X86_PROP_RIPREL) {
+    bool by_rip = x->props & X86_PROP_RIPREL;
+    if (by_rip)
         put_number(e, RAX, x->target);
+    if (segment)
+        put8(e, segment);
+    if (by_rip) {
         put(e, (uint8_t[]){0x48, 0x8b, 0x00}, 3);
         return;
     }

@@ -28,7 +28,10 @@ struct trace {
 };
 
 static inline uint32_t block_count(const struct trace *t) { return __atomic_load_n(&t->block_count, __ATOMIC_ACQUIRE); }
-static inline struct trace_block *block_of(const struct trace *t, uint32_t block) { return &t->chunks[block / TRACE_CHUNK][block % TRACE_CHUNK]; }
+static inline struct trace_block *block_of(const struct trace *t, uint32_t block)
+{
+    return &t->chunks[block / TRACE_CHUNK][block % TRACE_CHUNK];
+}
 
 enum { PLAN_INSNS_MOST = 48, PLAN_LOGS_MOST = 32, EMIT_BYTES_MOST = 8192 };
 

@@ -91,6 +91,7 @@ struct trace_difference {
     uint64_t left; /* steps beyond the end of the burst */
 };
 /* Whole records against window `window` of those taken step by step, which begins at the same instruction. */
-void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window, struct trace_difference *d);
+void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window,
+                   struct trace_difference *d);
 
 #endif

@@ -109,16 +109,16 @@ struct wire_samples {
 };
 
 /* The window file: stretches of the instruction stream, each instruction with the general registers before it. The
- * executable's copy is the one that samples. A timer of the first thread's processor time makes, after a random interval, a
- * snapshot of the process by fork, which no wait of the program's own sees: the keeper. The program stands still until that
- * has ended. A second fork, the recorder, goes on from there under the trap flag, notes what it executes until the window is full, and ends. Neither reaches anything
- * outside itself: no system call, no open file, no memory that is shared. Both may go on for a moment after the program has
- * ended. Created and sized by the host.
+ * executable's copy is the one that samples. A timer of the first thread's processor time makes, after a random
+ * interval, a snapshot of the process by fork, which no wait of the program's own sees: the keeper. The program stands
+ * still until that has ended. A second fork, the recorder, goes on from there under the trap flag, notes what it
+ * executes until the window is full, and ends. Neither reaches anything outside itself: no system call, no open file,
+ * no memory that is shared. Both may go on for a moment after the program has ended. Created and sized by the host.
  *
- * An instruction is one word: its address in the low 47 bits, bit 47 if its bytes follow, and in the upper 16 a bit for each
- * register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the new
- * values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what cannot be
- * read). A window begins with all registers. */
+ * An instruction is one word: its address in the low 47 bits, bit 47 if its bytes follow, and in the upper 16 a bit for
+ * each register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the
+ * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
+ * cannot be read). A window begins with all registers. */
 #define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
 #define WIRE_WINDOWS_MAGIC 0x324e49574c4f544du /* "MTOLWIN2" in memory order */
 #define WIRE_WINDOWS_MOST 1000
