@@ -83,7 +83,7 @@ static uint32_t child_of(struct stacks *k, uint32_t parent, struct launch_place 
             return (uint32_t)i;
     }
     if (k->nodes.len >= NODES_MOST)
-        return parent;
+        return parent == ID_NONE ? 0 : parent; /* the first node has none either */
     map_put(&k->by_hash, h, k->nodes.len);
     VEC_PUSH(&k->nodes, ((struct launch_frame){parent, at}));
     return (uint32_t)k->nodes.len - 1;
