@@ -4,6 +4,8 @@
  * kernels NAME n SECONDS         finds how often NAME must be called on n elements to run so long; prints the number
  * kernels NAME n CALLS calls     calls it so often and prints the time of a call in ticks of the time stamp counter: the
  *                                least of 16 parts of the run
+ * kernels NAME n CALLS cycles W  the same in cycles of the core: the median of short parts that nobody else on the core disturbed,
+ *                                and how many there were: those beside which two nops took W times what an addition took
  * n is 512 (all data in the first-level cache) or a larger power of two. Data are the same at every run. */
 #include "kernels.h"
 
@@ -104,6 +106,76 @@ static double least_ticks(const struct kernel *k, struct data *d, unsigned long 
     return least;
 }
 
+/* ---- cycles ---- */
+
+enum { SHORT_PARTS = 8192, CHAIN = 2048, NOPS = 4096 };
+#define ALIKE 1.03
+
+/* Additions that wait for each other tell the clock; nops, which need the whole width of the core, whether it is shared. */
+static double chain_ticks(void)
+{
+    uint64_t x = 0, n = CHAIN / 16, begun = __rdtsc();
+    _mm_lfence();
+    __asm__ volatile("1: .rept 16\n add %1, %0\n .endr\n dec %1\n jnz 1b" : "+r"(x), "+r"(n)::"cc");
+    _mm_lfence();
+    return (double)(__rdtsc() - begun);
+}
+
+static double nop_ticks(void)
+{
+    uint64_t n = NOPS / 64, begun = __rdtsc();
+    _mm_lfence();
+    __asm__ volatile("1: .rept 64\n nopl 64(%%rax)\n .endr\n dec %0\n jnz 1b" : "+r"(n)::"cc");
+    _mm_lfence();
+    return (double)(__rdtsc() - begun);
+}
+
+struct look {
+    double chain, width; /* ticks; nops by chain */
+};
+static struct look look(void)
+{
+    struct look l = {chain_ticks(), nop_ticks()};
+    l.width /= l.chain;
+    return l;
+}
+
+struct part {
+    double cycles, width; /* the worse of before and behind */
+};
+
+static int by_cycles(const void *a, const void *b)
+{
+    double x = ((const struct part *)a)->cycles, y = ((const struct part *)b)->cycles;
+    return (x > y) - (x < y);
+}
+
+static struct part take_part(const struct kernel *k, struct data *d, unsigned long calls)
+{
+    struct look before = look();
+    uint64_t begun = __rdtsc();
+    for (unsigned long c = 0; c < calls; c++)
+        k->run(d);
+    double ticks = (double)(__rdtsc() - begun) / (double)calls;
+    struct look after = look();
+    struct part p = {ticks * CHAIN * 2 / (before.chain + after.chain), before.width > after.width ? before.width : after.width};
+    if (before.chain > after.chain * ALIKE || after.chain > before.chain * ALIKE)
+        p.width *= 2; /* the clock changed */
+    return p;
+}
+
+static void print_cycles(const struct kernel *k, struct data *d, unsigned long calls, double width)
+{
+    static struct part parts[SHORT_PARTS + 1];
+    unsigned quiet = 0;
+    for (int i = 0; i < SHORT_PARTS; i++) {
+        parts[quiet] = take_part(k, d, calls / SHORT_PARTS + 1);
+        quiet += parts[quiet].width <= width * ALIKE && parts[quiet].width >= width / ALIKE;
+    }
+    qsort(parts, quiet, sizeof *parts, by_cycles);
+    printf("%.3f %u\n", parts[quiet / 2].cycles, quiet);
+}
+
 static const struct kernel *find(const char *name)
 {
     for (int t = 0; t < TABLES; t++)
@@ -127,6 +199,8 @@ int main(int argc, char **argv)
     make_data(&d, strtoul(argv[2], NULL, 10));
     if (argc == 4)
         printf("%lu\n", calls_for(k, &d, strtod(argv[3], NULL)));
+    else if (strcmp(argv[4], "cycles") == 0)
+        print_cycles(k, &d, strtoul(argv[3], NULL, 10), argc > 5 ? strtod(argv[5], NULL) : 0.5);
     else
         printf("%.3f\n", least_ticks(k, &d, strtoul(argv[3], NULL, 10)));
     return 0;
