@@ -137,6 +137,7 @@ static void take(struct profile *p, const struct launch_result *run, const struc
         all[i] = (struct prof_probed){p->program->modules[from->module].path, from->cell, from->count, from->ticks, from->window_ticks,
                                       from->window_ns, from->cut, from->open, from->open_ticks};
     }
+    diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
     const struct prof_probe_terms terms = {hz, plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1};
     prof_probes_take(p->result, all, run->probe_count, &terms);
