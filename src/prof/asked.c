@@ -65,6 +65,18 @@ static size_t mark_region(struct join *j, const struct prof_asked *a)
     return n;
 }
 
+/* There, but not entered. */
+static bool is_idle_function(struct join *j, const struct prof_asked *a)
+{
+    for (uint32_t i = 0; a->function && i < j->module_count; i++) {
+        struct join_module *m = &j->modules[i];
+        for (uint32_t f = 0; m->cfg && f < m->cfg->funcs.len; f++)
+            if (!m->cfg->funcs.data[f].is_plt && j->in->names(join_func_name(j, m, f), a->function))
+                return true;
+    }
+    return false;
+}
+
 /* ---- what was meant, perhaps ---- */
 
 struct near {
@@ -137,6 +149,10 @@ bool *asked_objects(struct join *j)
         size_t found = a->function ? mark_function(j, a, asked) + mark_region(j, a) : mark_line(j->r, a, asked);
         if (found)
             continue;
+        if (is_idle_function(j, a)) {
+            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s: this function was never entered", a->text);
+            continue;
+        }
         struct strbuf near = {0};
         put_nearest(j, a, &near);
         prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s names nothing that ran%s", a->text, near.data ? near.data : "");
