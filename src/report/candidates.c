@@ -58,22 +58,6 @@ void report_candidates_text(const struct prof_result *r, struct strbuf *out)
     arena_free(a);
 }
 
-static void put_line(struct json *j, const char *key, uint64_t line)
-{
-    line ? json_u64(j, key, line) : json_null(j, key);
-}
-
-static void put_interval(struct json *j, const char *name, const struct prof_interval *i)
-{
-    char key[32];
-    snprintf(key, sizeof key, "%s_s", name);
-    json_real(j, key, i->value);
-    snprintf(key, sizeof key, "%s_low_s", name);
-    json_real(j, key, i->low);
-    snprintf(key, sizeof key, "%s_high_s", name);
-    json_real(j, key, i->high);
-}
-
 static void put_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
 {
     json_object(j, NULL);
@@ -88,23 +72,23 @@ static void put_candidate(struct json *j, const struct prof_candidate *o, struct
     json_hex(j, "address", o->address);
     o->address_end ? json_hex(j, "address_end", o->address_end) : json_null(j, "address_end");
     json_str(j, "file", o->file);
-    put_line(j, "line_first", o->line_first);
-    put_line(j, "line_last", o->line_last);
-    o->object == ID_NONE ? json_null(j, "object") : json_u64(j, "object", o->object);
+    member_line(j, "line_first", o->line_first);
+    member_line(j, "line_last", o->line_last);
+    member_id(j, "object", o->object);
     json_u64(j, "depth", o->depth);
     json_u64(j, "entries", o->entries);
     json_u64(j, "memory_ops", o->memory_ops);
     json_u64(j, "own_instructions", o->own_instructions);
-    put_line(j, "own_lines", o->own_lines);
+    member_count(j, "own_lines", o->own_lines ? o->own_lines : PROF_UNKNOWN);
     json_u64(j, "pieces", o->pieces);
     json_real(j, "memory_ops_all", o->memory_ops_all);
     json_real(j, "time_s", o->time_s);
-    put_interval(j, "ideal", &o->ideal_s);
-    put_interval(j, "sampled", &o->sampled_s);
-    put_interval(j, "probed", &o->probed_s);
-    put_interval(j, "memory", &o->memory_s);
+    member_interval(j, "ideal", "_s", &o->ideal_s);
+    member_interval(j, "sampled", "_s", &o->sampled_s);
+    member_interval(j, "probed", "_s", &o->probed_s);
+    member_interval(j, "memory", "_s", &o->memory_s);
     json_real(j, "waiting_s", o->waiting_s);
-    o->probed_entries == PROF_UNKNOWN ? json_null(j, "probed_entries") : json_u64(j, "probed_entries", o->probed_entries);
+    member_count(j, "probed_entries", o->probed_entries);
     json_bool(j, "asked", o->is_asked);
     json_real(j, "probe_s", o->probe_s);
     json_real(j, "tot", o->tot);

@@ -173,14 +173,6 @@ static void put_json_side(struct json *j, const char *key, const char *path, con
     json_object_end(j);
 }
 
-static void put_id(struct json *j, const char *key, const struct prof_object *o)
-{
-    if (o)
-        json_u64(j, key, o->id);
-    else
-        json_null(j, key);
-}
-
 static void put_json_object(struct json *j, const struct diff_object *x, struct arena *a)
 {
     const struct prof_object *o = any_of(x);
@@ -188,15 +180,15 @@ static void put_json_object(struct json *j, const struct diff_object *x, struct 
     json_str(j, "in", !x->old ? "new" : !x->now ? "old" : "both");
     json_str(j, "matched_by", x->how);
     json_bool(j, "not_counted", x->is_refused);
-    put_id(j, "old_id", x->old);
-    put_id(j, "new_id", x->now);
+    member_id(j, "old_id", x->old ? x->old->id : ID_NONE);
+    member_id(j, "new_id", x->now ? x->now->id : ID_NONE);
     json_str(j, "kind", prof_kind_name[o->kind]);
     json_str(j, "module", o->module);
     json_str(j, "function", o->function);
     json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
     json_str(j, "file", o->file);
-    json_u64(j, "line_first", o->line_first);
-    json_u64(j, "line_last", o->line_last);
+    member_line(j, "line_first", o->line_first);
+    member_line(j, "line_last", o->line_last);
     put_figure(j, "memory_s", &x->memory_s);
     put_figure(j, "actual_s", &x->actual_s);
     put_figure(j, "ideal_s", &x->ideal_s);

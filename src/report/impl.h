@@ -77,13 +77,23 @@ const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c
 /* Objects that one rank takes more than least_s longer for than the mean rank does, most first. */
 const struct prof_spread **ranks_uneven(const struct prof_result *r, double least_s, struct arena *a, size_t *count);
 void ranks_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
-void ranks_put_json(struct json *j, const struct prof_result *r);
+
+/* ---- json.c: members of objects, null where nothing is known ---- */
+
+void member_count(struct json *j, const char *key, uint64_t n);
+void member_id(struct json *j, const char *key, uint32_t id);
+void member_line(struct json *j, const char *key, uint32_t line);
+/* Three members: NAME, NAME_low and NAME_high, each with the unit ("_s") behind. */
+void member_interval(struct json *j, const char *name, const char *unit, const struct prof_interval *i);
+
+/* ---- json_shares.c ---- */
+
+void shares_put_json(struct json *j, const struct prof_result *r); /* threads, parallel regions, ranks */
 
 /* ---- threads.c ---- */
 
 const char *place_of_region(const struct prof_region *x, struct arena *a); /* "gather.c:12-15", "" unknown; not yet safe */
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
-void threads_put_json(struct json *j, const struct prof_result *r);
 
 /* ---- rows.c: which objects the table shows, in its order ---- */
 

@@ -5,38 +5,22 @@
 
 #include "report/impl.h"
 
-static void put_count(struct json *j, const char *key, uint64_t n)
-{
-    if (n == PROF_UNKNOWN)
-        json_null(j, key);
-    else
-        json_u64(j, key, n);
-}
+void member_count(struct json *j, const char *key, uint64_t n) { n == PROF_UNKNOWN ? json_null(j, key) : json_u64(j, key, n); }
 
-static void put_id(struct json *j, const char *key, uint32_t id)
-{
-    if (id == ID_NONE)
-        json_null(j, key);
-    else
-        json_u64(j, key, id);
-}
+void member_id(struct json *j, const char *key, uint32_t id) { id == ID_NONE ? json_null(j, key) : json_u64(j, key, id); }
 
-static void put_line(struct json *j, const char *key, uint32_t line)
-{
-    if (line)
-        json_u64(j, key, line);
-    else
-        json_null(j, key);
-}
+void member_line(struct json *j, const char *key, uint32_t line) { line ? json_u64(j, key, line) : json_null(j, key); }
 
-static void put_interval(struct json *j, const char *const keys[3], const struct prof_interval *i)
+void member_interval(struct json *j, const char *name, const char *unit, const struct prof_interval *i)
 {
-    json_real(j, keys[0], i->value);
-    json_real(j, keys[1], i->low);
-    json_real(j, keys[2], i->high);
+    static const char *const ends[] = {"", "_low", "_high"};
+    const double values[] = {i->value, i->low, i->high};
+    char key[40];
+    for (size_t k = 0; k < ARRAY_LEN(ends); k++) {
+        snprintf(key, sizeof key, "%s%s%s", name, ends[k], unit);
+        json_real(j, key, values[k]);
+    }
 }
-#define INTERVAL(j, name, unit, i)                                                                                     \
-    put_interval(j, (const char *const[3]){name unit, name "_low" unit, name "_high" unit}, i)
 
 static void put_command(struct json *j, const struct prof_result *r)
 {
@@ -65,12 +49,12 @@ static void put_run(struct json *j, const struct prof_result *r)
     json_str(j, "started", r->started);
     json_str(j, "mtool_version", r->mtool_version);
     json_str(j, "options", r->options);
-    put_id(j, "rank", r->rank);
-    put_id(j, "rank_count", r->rank_count);
+    member_id(j, "rank", r->rank);
+    member_id(j, "rank_count", r->rank_count);
     json_i64(j, "exit", r->exit_status);
     json_u64(j, "plain_runs", r->plain_runs);
-    put_count(j, "samples", r->samples);
-    put_count(j, "samples_lost", r->samples_lost);
+    member_count(j, "samples", r->samples);
+    member_count(j, "samples_lost", r->samples_lost);
     json_str(j, "sampler", r->sampler);
     json_str(j, "launch_mode", r->launch_mode);
     json_u64(j, "processes", r->processes);
@@ -80,24 +64,24 @@ static void put_run(struct json *j, const struct prof_result *r)
 static void put_time(struct json *j, const struct prof_result *r)
 {
     json_object(j, "time");
-    INTERVAL(j, "predicted_user", "_s", &r->predicted_user_s);
-    INTERVAL(j, "branch_user", "_s", &r->branch_user_s);
+    member_interval(j, "predicted_user", "_s", &r->predicted_user_s);
+    member_interval(j, "branch_user", "_s", &r->branch_user_s);
     json_real(j, "simulated_user_s", r->simulated_user_s);
     json_real(j, "replayed_share", r->replayed_share);
-    INTERVAL(j, "actual_user", "_s", &r->actual_user_s);
-    INTERVAL(j, "actual_system", "_s", &r->actual_system_s);
-    INTERVAL(j, "overhead", "", &r->overhead);
+    member_interval(j, "actual_user", "_s", &r->actual_user_s);
+    member_interval(j, "actual_system", "_s", &r->actual_system_s);
+    member_interval(j, "overhead", "", &r->overhead);
     json_object_end(j);
 }
 
 static void put_coverage(struct json *j, const struct prof_result *r)
 {
     json_object(j, "coverage");
-    put_count(j, "functions", r->coverage.functions);
-    put_count(j, "functions_rewritten", r->coverage.functions_rewritten);
-    put_count(j, "instructions_counted", r->coverage.instructions_counted);
+    member_count(j, "functions", r->coverage.functions);
+    member_count(j, "functions_rewritten", r->coverage.functions_rewritten);
+    member_count(j, "instructions_counted", r->coverage.instructions_counted);
     json_real(j, "instructions_counted_share", r->coverage.instructions_counted_share);
-    put_count(j, "memory_ops", r->coverage.memory_ops);
+    member_count(j, "memory_ops", r->coverage.memory_ops);
     json_real(j, "memory_ops_measured", r->coverage.memory_ops_measured);
     json_real(j, "unexplained_overhead", r->coverage.unexplained_overhead);
     json_object_end(j);
@@ -112,42 +96,39 @@ static void put_object_place(struct json *j, const struct prof_object *o, struct
     json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
     json_hex(j, "address", o->address);
     json_str(j, "file", o->file);
-    put_line(j, "line_first", o->line_first);
-    put_line(j, "line_last", o->line_last);
-    if (o->parent == ID_NONE)
-        json_null(j, "parent");
-    else
-        json_u64(j, "parent", o->parent);
+    member_line(j, "line_first", o->line_first);
+    member_line(j, "line_last", o->line_last);
+    member_id(j, "parent", o->parent);
     json_u64(j, "depth", o->depth);
 }
 
 static void put_object_counts(struct json *j, const struct prof_object *o)
 {
-    put_count(j, "entries", o->entries);
-    put_count(j, "iterations", o->iterations);
-    put_count(j, "instructions", o->instructions);
-    put_count(j, "memory_ops", o->memory_ops);
-    put_count(j, "instructions_incl", o->instructions_incl);
-    put_count(j, "memory_ops_incl", o->memory_ops_incl);
+    member_count(j, "entries", o->entries);
+    member_count(j, "iterations", o->iterations);
+    member_count(j, "instructions", o->instructions);
+    member_count(j, "memory_ops", o->memory_ops);
+    member_count(j, "instructions_incl", o->instructions_incl);
+    member_count(j, "memory_ops_incl", o->memory_ops_incl);
     json_real(j, "memory_ops_share", o->memory_share);
-    put_count(j, "samples", o->samples);
+    member_count(j, "samples", o->samples);
 }
 
 static void put_object_times(struct json *j, const struct prof_object *o)
 {
-    INTERVAL(j, "ideal", "_s", &o->ideal_s);
+    member_interval(j, "ideal", "_s", &o->ideal_s);
     json_str(j, "ideal_method", o->ideal_method);
     json_real(j, "simulated_s", o->simulated_s);
     json_real(j, "replayed_share", o->replayed_share);
-    INTERVAL(j, "actual", "_s", &o->actual_s);
+    member_interval(j, "actual", "_s", &o->actual_s);
     json_str(j, "actual_method", o->actual_method);
     json_real(j, "branch_s", o->branch_s);
-    INTERVAL(j, "without", "_s", &o->without_s);
-    INTERVAL(j, "memory", "_s", &o->memory_s);
+    member_interval(j, "without", "_s", &o->without_s);
+    member_interval(j, "memory", "_s", &o->memory_s);
     json_real(j, "overhead", overhead_of(o));
-    INTERVAL(j, "ideal_incl", "_s", &o->ideal_incl_s);
-    INTERVAL(j, "actual_incl", "_s", &o->actual_incl_s);
-    INTERVAL(j, "memory_incl", "_s", &o->memory_incl_s);
+    member_interval(j, "ideal_incl", "_s", &o->ideal_incl_s);
+    member_interval(j, "actual_incl", "_s", &o->actual_incl_s);
+    member_interval(j, "memory_incl", "_s", &o->memory_incl_s);
     json_real(j, "extra_cycles_per_memory_op", o->extra_cycles_per_memory_op);
     json_str(j, "bound_by", o->bound_by);
     json_bool(j, "significant", o->is_significant);
@@ -176,10 +157,10 @@ static void put_modules(struct json *j, const struct prof_result *r)
         json_str(j, "path", m->path);
         json_str(j, "build_id", m->build_id);
         json_bool(j, "counted", m->is_counted);
-        put_count(j, "functions", m->functions);
-        put_count(j, "functions_rewritten", m->functions_rewritten);
-        put_count(j, "instructions", m->instructions);
-        put_count(j, "memory_ops", m->memory_ops);
+        member_count(j, "functions", m->functions);
+        member_count(j, "functions_rewritten", m->functions_rewritten);
+        member_count(j, "instructions", m->instructions);
+        member_count(j, "memory_ops", m->memory_ops);
         json_real(j, "time_share", m->time_share);
         json_object_end(j);
     }
@@ -196,11 +177,8 @@ static void put_processes(struct json *j, const struct prof_result *r)
         json_u64(j, "parent", p->parent);
         json_str(j, "command", p->command);
         json_bool(j, "fork", p->is_fork);
-        if (p->exit_status == ID_NONE)
-            json_null(j, "exit");
-        else
-            json_u64(j, "exit", p->exit_status);
-        put_count(j, "instructions", p->instructions);
+        member_id(j, "exit", p->exit_status);
+        member_count(j, "instructions", p->instructions);
         json_str(j, "refused", p->refused);
         json_object_end(j);
     }
@@ -214,10 +192,10 @@ static void put_lines(struct json *j, const struct prof_result *r)
         const struct prof_line *l = &r->lines[i];
         json_object(j, NULL);
         json_str(j, "file", l->file);
-        put_line(j, "line", l->line);
-        put_count(j, "instructions", l->instructions);
-        put_count(j, "memory_ops", l->memory_ops);
-        put_count(j, "samples", l->samples);
+        member_line(j, "line", l->line);
+        member_count(j, "instructions", l->instructions);
+        member_count(j, "memory_ops", l->memory_ops);
+        member_count(j, "samples", l->samples);
         json_object_end(j);
     }
     json_array_end(j);
@@ -267,8 +245,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_objects(&j, r, a);
     put_modules(&j, r);
     put_processes(&j, r);
-    threads_put_json(&j, r);
-    ranks_put_json(&j, r);
+    shares_put_json(&j, r);
     put_lines(&j, r);
     put_refused(&j, r);
     put_warnings(&j, r);
@@ -291,8 +268,8 @@ static void put_blocks(struct json *j, const struct prof_result *r)
         json_u64(j, "memory_ops", b->memory_ops);
         json_str(j, "function", b->function);
         json_str(j, "file", b->file);
-        put_line(j, "line", b->line);
-        put_count(j, "count", b->count);
+        member_line(j, "line", b->line);
+        member_count(j, "count", b->count);
         json_object_end(j);
     }
     json_array_end(j);
@@ -307,7 +284,7 @@ static void put_edges(struct json *j, const struct prof_result *r)
         json_str(j, "module", r->modules[e->module].path);
         json_hex(j, "from", e->from);
         json_hex(j, "to", e->to);
-        put_count(j, "count", e->count);
+        member_count(j, "count", e->count);
         json_object_end(j);
     }
     json_array_end(j);
@@ -322,7 +299,7 @@ void report_counts_json(const struct prof_result *r, struct strbuf *out)
     put_command(&j, r);
     json_i64(&j, "exit", r->exit_status);
     json_u64(&j, "threads", r->threads);
-    put_count(&j, "instructions", r->coverage.instructions_counted);
+    member_count(&j, "instructions", r->coverage.instructions_counted);
     put_processes(&j, r);
     put_blocks(&j, r);
     put_edges(&j, r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ranks of a merged profile and how unevenly they share the work, as text and as JSON. */
+ * The ranks of a merged profile and how unevenly they share the work, as text. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -91,65 +91,4 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
     grid_put(&g, out);
     if (r->spread_count)
         put_spreads(r, o, longest, a, out);
-}
-
-static void put_rank_json(struct json *j, const struct prof_rank *k)
-{
-    json_object(j, NULL);
-    json_u64(j, "rank", k->rank);
-    json_str(j, "profile", k->profile);
-    json_i64(j, "exit", k->exit_status);
-    json_real(j, "wall_s", k->wall_s);
-    json_real(j, "user_s", k->user_s);
-    json_real(j, "system_s", k->system_s);
-    json_real(j, "predicted_user_s", k->predicted_user_s);
-    json_real(j, "compute_s", k->compute_s);
-    json_real(j, "memory_s", k->memory_s);
-    json_real(j, "sync_s", k->sync_s);
-    json_u64(j, "instructions", k->instructions);
-    json_u64(j, "memory_ops", k->memory_ops);
-    json_object_end(j);
-}
-
-static void put_share_json(struct json *j, const struct prof_rank_object *s)
-{
-    json_object(j, NULL);
-    json_u64(j, "rank", s->rank);
-    json_u64(j, "object", s->object);
-    json_u64(j, "instructions", s->instructions);
-    json_u64(j, "memory_ops", s->memory_ops);
-    json_real(j, "ideal_s", s->ideal_s);
-    json_real(j, "actual_s", s->actual_s);
-    json_real(j, "memory_s", s->memory_s);
-    json_u64(j, "samples", s->samples);
-    json_object_end(j);
-}
-
-static void put_spread_json(struct json *j, const struct prof_spread *s)
-{
-    json_object(j, NULL);
-    json_u64(j, "object", s->object);
-    json_u64(j, "ranks", s->ranks);
-    json_real(j, "min_s", s->min_s);
-    json_real(j, "mean_s", s->mean_s);
-    json_real(j, "max_s", s->max_s);
-    json_real(j, "imbalance", s->imbalance);
-    json_u64(j, "rank_most", s->rank_most);
-    json_object_end(j);
-}
-
-void ranks_put_json(struct json *j, const struct prof_result *r)
-{
-    json_array(j, "ranks");
-    for (size_t i = 0; i < r->rank_row_count; i++)
-        put_rank_json(j, &r->ranks[i]);
-    json_array_end(j);
-    json_array(j, "rank_objects");
-    for (size_t i = 0; i < r->rank_object_count; i++)
-        put_share_json(j, &r->rank_objects[i]);
-    json_array_end(j);
-    json_array(j, "rank_spread");
-    for (size_t i = 0; i < r->spread_count; i++)
-        put_spread_json(j, &r->spreads[i]);
-    json_array_end(j);
 }
