@@ -75,16 +75,6 @@ static int check(const struct merge_input *in, size_t count)
 
 /* ---- sums ---- */
 
-static double add(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
-static uint64_t add_count(uint64_t a, uint64_t b) { return a == PROF_UNKNOWN ? b : b == PROF_UNKNOWN ? a : a + b; }
-
-static void add_interval(struct prof_interval *sum, const struct prof_interval *x)
-{
-    sum->value = add(sum->value, x->value);
-    sum->low = add(sum->low, x->low);
-    sum->high = add(sum->high, x->high);
-}
-
 /* NULL is a name too: a profile that somebody else wrote may hold it. */
 static bool is_same(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
@@ -101,21 +91,21 @@ static double blend(double a, double weight_a, double b, double weight_b)
 static void add_object(struct prof_object *to, const struct prof_object *x)
 {
     to->replayed_share = blend(to->replayed_share, to->ideal_s.value, x->replayed_share, x->ideal_s.value);
-    to->entries = add_count(to->entries, x->entries);
-    to->iterations = add_count(to->iterations, x->iterations);
-    to->instructions = add_count(to->instructions, x->instructions);
-    to->memory_ops = add_count(to->memory_ops, x->memory_ops);
-    to->instructions_incl = add_count(to->instructions_incl, x->instructions_incl);
-    to->memory_ops_incl = add_count(to->memory_ops_incl, x->memory_ops_incl);
-    to->samples = add_count(to->samples, x->samples);
-    add_interval(&to->ideal_s, &x->ideal_s);
-    add_interval(&to->actual_s, &x->actual_s);
-    add_interval(&to->memory_s, &x->memory_s);
-    add_interval(&to->ideal_incl_s, &x->ideal_incl_s);
-    add_interval(&to->actual_incl_s, &x->actual_incl_s);
-    add_interval(&to->memory_incl_s, &x->memory_incl_s);
-    to->branch_s = add(to->branch_s, x->branch_s);
-    to->simulated_s = add(to->simulated_s, x->simulated_s);
+    to->entries = prof_sum_counts(to->entries, x->entries);
+    to->iterations = prof_sum_counts(to->iterations, x->iterations);
+    to->instructions = prof_sum_counts(to->instructions, x->instructions);
+    to->memory_ops = prof_sum_counts(to->memory_ops, x->memory_ops);
+    to->instructions_incl = prof_sum_counts(to->instructions_incl, x->instructions_incl);
+    to->memory_ops_incl = prof_sum_counts(to->memory_ops_incl, x->memory_ops_incl);
+    to->samples = prof_sum_counts(to->samples, x->samples);
+    prof_interval_add(&to->ideal_s, &x->ideal_s);
+    prof_interval_add(&to->actual_s, &x->actual_s);
+    prof_interval_add(&to->memory_s, &x->memory_s);
+    prof_interval_add(&to->ideal_incl_s, &x->ideal_incl_s);
+    prof_interval_add(&to->actual_incl_s, &x->actual_incl_s);
+    prof_interval_add(&to->memory_incl_s, &x->memory_incl_s);
+    to->branch_s = prof_sum(to->branch_s, x->branch_s);
+    to->simulated_s = prof_sum(to->simulated_s, x->simulated_s);
     to->is_wait |= x->is_wait;
 }
 
@@ -204,8 +194,8 @@ static void take_modules(struct merge *m, const struct prof_result *r)
             continue;
         }
         known->time_share = blend(known->time_share, m->out->actual_user_s.value, x.time_share, r->actual_user_s.value);
-        known->instructions = add_count(known->instructions, x.instructions);
-        known->memory_ops = add_count(known->memory_ops, x.memory_ops);
+        known->instructions = prof_sum_counts(known->instructions, x.instructions);
+        known->memory_ops = prof_sum_counts(known->memory_ops, x.memory_ops);
         known->is_counted |= x.is_counted;
     }
 }
@@ -247,15 +237,15 @@ static void add_whole(struct prof_result *to, const struct prof_result *r)
                                               r->coverage.unexplained_overhead, r->predicted_user_s.value);
     to->coverage.memory_ops_measured = blend(to->coverage.memory_ops_measured, (double)to->coverage.memory_ops,
                                              r->coverage.memory_ops_measured, (double)r->coverage.memory_ops);
-    add_interval(&to->predicted_user_s, &r->predicted_user_s);
-    add_interval(&to->actual_user_s, &r->actual_user_s);
-    add_interval(&to->actual_system_s, &r->actual_system_s);
-    add_interval(&to->branch_user_s, &r->branch_user_s);
-    to->simulated_user_s = add(to->simulated_user_s, r->simulated_user_s);
-    to->samples = add_count(to->samples, r->samples);
-    to->samples_lost = add_count(to->samples_lost, r->samples_lost);
-    to->coverage.instructions_counted = add_count(to->coverage.instructions_counted, r->coverage.instructions_counted);
-    to->coverage.memory_ops = add_count(to->coverage.memory_ops, r->coverage.memory_ops);
+    prof_interval_add(&to->predicted_user_s, &r->predicted_user_s);
+    prof_interval_add(&to->actual_user_s, &r->actual_user_s);
+    prof_interval_add(&to->actual_system_s, &r->actual_system_s);
+    prof_interval_add(&to->branch_user_s, &r->branch_user_s);
+    to->simulated_user_s = prof_sum(to->simulated_user_s, r->simulated_user_s);
+    to->samples = prof_sum_counts(to->samples, r->samples);
+    to->samples_lost = prof_sum_counts(to->samples_lost, r->samples_lost);
+    to->coverage.instructions_counted = prof_sum_counts(to->coverage.instructions_counted, r->coverage.instructions_counted);
+    to->coverage.memory_ops = prof_sum_counts(to->coverage.memory_ops, r->coverage.memory_ops);
     to->coverage.functions = r->coverage.functions;
     to->coverage.functions_rewritten = r->coverage.functions_rewritten;
     to->processes += r->processes;
@@ -279,8 +269,8 @@ static struct prof_rank rank_of(struct merge *m, const struct merge_input *in)
     for (size_t i = 0; i < r->thread_count; i++) {
         const struct prof_thread *t = &r->thread[i];
         k.wall_s = fmax(k.wall_s, t->begin_s + t->wall_s);
-        k.compute_s = add(k.compute_s, t->compute_s);
-        k.memory_s = add(k.memory_s, t->memory_s);
+        k.compute_s = prof_sum(k.compute_s, t->compute_s);
+        k.memory_s = prof_sum(k.memory_s, t->memory_s);
         k.sync_s = i == 0 ? t->spin_s + t->blocked_s : k.sync_s; /* the first thread's: helpers wait all the time */
     }
     return k;
@@ -345,9 +335,9 @@ static void sum_lines(struct merge *m)
             lines[n - 1].file = keep(m, lines[i].file);
             continue;
         }
-        lines[n - 1].instructions = add_count(lines[n - 1].instructions, lines[i].instructions);
-        lines[n - 1].memory_ops = add_count(lines[n - 1].memory_ops, lines[i].memory_ops);
-        lines[n - 1].samples = add_count(lines[n - 1].samples, lines[i].samples);
+        lines[n - 1].instructions = prof_sum_counts(lines[n - 1].instructions, lines[i].instructions);
+        lines[n - 1].memory_ops = prof_sum_counts(lines[n - 1].memory_ops, lines[i].memory_ops);
+        lines[n - 1].samples = prof_sum_counts(lines[n - 1].samples, lines[i].samples);
     }
     m->lines.len = n;
 }
@@ -476,7 +466,8 @@ int prof_merge(struct prof_result *out, const struct merge_input *in, size_t cou
         take_lines(&m, r);
         out->ranks[out->rank_row_count++] = rank_of(&m, &in[i]);
         for (size_t k = 0; k < r->warning_count; k++)
-            prof_warn_add(out, r->warnings[k].id, r->warnings[k].text);
+            if (r->warnings[k].id && r->warnings[k].text)
+                prof_warn_add(out, r->warnings[k].id, r->warnings[k].text);
         free(moved);
     }
     name_missing(&m);

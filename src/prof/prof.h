@@ -314,6 +314,12 @@ struct prof_result {
     struct arena *arena; /* owns everything */
 };
 
+/* Sums in which what is unknown adds nothing; unknown in both stays unknown. */
+double prof_sum(double a, double b);
+uint64_t prof_sum_counts(uint64_t a, uint64_t b);
+void prof_interval_add(struct prof_interval *sum, const struct prof_interval *x);
+struct prof_interval prof_interval_scaled(const struct prof_interval *i, double factor);
+
 struct prof_result *prof_result_new(void); /* empty, all figures unknown */
 void prof_result_free(struct prof_result *r);
 void prof_warn(struct prof_result *r, enum prof_warn id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -114,3 +114,21 @@ uint64_t rng_next(struct rng *g)
 }
 
 uint64_t rng_below(struct rng *g, uint64_t n) { return (uint64_t)(((unsigned __int128)rng_next(g) * n) >> 64); }
+
+/* ---- sums ---- */
+
+double prof_sum(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
+
+uint64_t prof_sum_counts(uint64_t a, uint64_t b) { return a == PROF_UNKNOWN ? b : b == PROF_UNKNOWN ? a : a + b; }
+
+void prof_interval_add(struct prof_interval *sum, const struct prof_interval *x)
+{
+    sum->value = prof_sum(sum->value, x->value);
+    sum->low = prof_sum(sum->low, x->low);
+    sum->high = prof_sum(sum->high, x->high);
+}
+
+struct prof_interval prof_interval_scaled(const struct prof_interval *i, double factor)
+{
+    return (struct prof_interval){i->value * factor, i->low * factor, i->high * factor};
+}

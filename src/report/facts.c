@@ -18,7 +18,7 @@ static void add_count(struct tour *t, struct facts *f, const char *term, const c
 
 static struct prof_interval over(const struct prof_interval *x, double whole)
 {
-    return whole > 0 ? tour_scaled(x, 1 / whole) : (struct prof_interval){NAN, NAN, NAN};
+    return whole > 0 ? prof_interval_scaled(x, 1 / whole) : (struct prof_interval){NAN, NAN, NAN};
 }
 
 /* The profile has the value; its ends follow those of the memory time that it is made of. */

@@ -57,26 +57,14 @@ static bool is_same_function(const struct prof_object *a, const struct prof_obje
            strcmp(a->function, b->function) == 0;
 }
 
-/* What is unknown in one adds nothing; unknown in all stays unknown. */
-static double add(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
-
-static void add_interval(struct prof_interval *sum, const struct prof_interval *x)
-{
-    sum->value = add(sum->value, x->value);
-    sum->low = add(sum->low, x->low);
-    sum->high = add(sum->high, x->high);
-}
-
-static uint64_t add_count(uint64_t a, uint64_t b) { return a == PROF_UNKNOWN ? b : b == PROF_UNKNOWN ? a : a + b; }
-
 static void add_object(struct prof_object *sum, const struct prof_object *o)
 {
-    sum->instructions = add_count(sum->instructions, o->instructions);
-    sum->memory_ops = add_count(sum->memory_ops, o->memory_ops);
-    add_interval(&sum->ideal_s, &o->ideal_s);
-    add_interval(&sum->actual_s, &o->actual_s);
-    add_interval(&sum->memory_s, &o->memory_s);
-    sum->memory_share = add(sum->memory_share, o->memory_share);
+    sum->instructions = prof_sum_counts(sum->instructions, o->instructions);
+    sum->memory_ops = prof_sum_counts(sum->memory_ops, o->memory_ops);
+    prof_interval_add(&sum->ideal_s, &o->ideal_s);
+    prof_interval_add(&sum->actual_s, &o->actual_s);
+    prof_interval_add(&sum->memory_s, &o->memory_s);
+    sum->memory_share = prof_sum(sum->memory_share, o->memory_share);
     sum->is_significant = sum->memory_s.low > 0;
 }
 

@@ -31,17 +31,12 @@ static void put_time(struct strbuf *out, struct arena *a, const char *what, cons
     str_puts(out, "\n");
 }
 
-static struct prof_interval scaled(const struct prof_interval *i, double factor)
-{
-    return (struct prof_interval){i->value * factor, i->low * factor, i->high * factor};
-}
-
 static const char *overhead_note(const struct prof_result *r, struct arena *a)
 {
     const struct prof_interval *o = &r->overhead;
     if (!isfinite(o->low) || !isfinite(o->high))
         return arena_printf(a, "%s of predicted", figure_percent(a, o->value));
-    const struct prof_interval percent = scaled(o, 100);
+    const struct prof_interval percent = prof_interval_scaled(o, 100);
     return arena_printf(a, "%s of predicted (%s%%)", figure_percent(a, o->value), figure_interval(a, &percent, 0));
 }
 
@@ -50,7 +45,7 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     if (!is_known(&r->predicted_user_s) && !is_known(&r->actual_user_s))
         return;
     int decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
-    struct prof_interval memory = scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
     str_printf(out, "  %-20s %9s  95%% interval\n", "", "seconds");
     bool replayed = r->replayed_share >= 0.005;
     put_time(out, a, "predicted user time", &r->predicted_user_s, decimals,

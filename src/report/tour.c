@@ -161,11 +161,6 @@ const char *tour_percent_interval(struct tour *t, const struct prof_interval *fr
                               : value;
 }
 
-struct prof_interval tour_scaled(const struct prof_interval *i, double factor)
-{
-    return (struct prof_interval){i->value * factor, i->low * factor, i->high * factor};
-}
-
 static const char *cut(struct tour *t, const char *text)
 {
     struct strbuf s = {0};

@@ -44,7 +44,6 @@ const char *tour_seconds(struct tour *t, double s);
 /* "0.340 s (0.310..0.370)"; the value alone where no interval is known, NULL where nothing is. */
 const char *tour_interval(struct tour *t, const struct prof_interval *s);
 const char *tour_percent_interval(struct tour *t, const struct prof_interval *fraction); /* NULL likewise */
-struct prof_interval tour_scaled(const struct prof_interval *i, double factor);
 const char *tour_name(struct tour *t, const struct prof_object *o);  /* brief */
 const char *tour_place(struct tour *t, const struct prof_object *o); /* "gather.c:12-15" */
 const char *tour_command(struct tour *t);                            /* the command line; not yet safe */

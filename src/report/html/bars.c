@@ -78,7 +78,7 @@ static void put_seconds(struct html_page *p, const struct prof_interval *s)
 
 static void put_overhead(struct html_page *p, const struct prof_object *o)
 {
-    struct prof_interval overhead = tour_scaled(&o->memory_s, 1 / o->ideal_s.value);
+    struct prof_interval overhead = prof_interval_scaled(&o->memory_s, 1 / o->ideal_s.value);
     const char *whole = o->ideal_s.value > 0 ? tour_percent_interval(&p->tour, &overhead) : NULL;
     html_puts(p, "<td class=\"n wide\"");
     if (whole)

@@ -40,7 +40,7 @@ static void put_whole_row(struct html_page *p, const struct diff_figure *f, unsi
     } names[DIFF_FIELD_COUNT] = {{"memory", "memory s"}, {"actual", "actual s"}, {"ideal", "ideal s"}, {"overhead", "overhead %"}};
     double unit = field == DIFF_OVERHEAD ? 100 : 1;
     int decimals = field == DIFF_OVERHEAD ? 1 : p->tour.decimals;
-    struct prof_interval change = tour_scaled(&f->change, unit);
+    struct prof_interval change = prof_interval_scaled(&f->change, unit);
     html_puts(p, "<tr><th scope=\"row\">");
     html_term(p, names[field].id, names[field].word);
     str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>", figure_real(p->a, f->old.value * unit, decimals),

@@ -33,7 +33,7 @@ static const char *overhead_note(struct html_page *p)
 static void put_times(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = tour_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
     if (!isfinite(r->predicted_user_s.value) && !isfinite(r->actual_user_s.value))
         return;
     html_puts(p, "<table class=\"times\"><caption class=\"vh\">Predicted and measured time</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">seconds</th>"
@@ -52,7 +52,7 @@ static void put_times(struct html_page *p)
 static void put_whole_bar(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = tour_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
     double branch = isfinite(r->branch_user_s.value) ? r->branch_user_s.value : 0, ideal = r->predicted_user_s.value - branch;
     if (!isfinite(ideal) || !isfinite(memory.value))
         return;

@@ -13,17 +13,14 @@ struct part {
 };
 enum { PARTS = 5 };
 
-/* Unknown if both are. */
-static double sum(double a, double b) { return isnan(a) ? b : isnan(b) ? a : a + b; }
-
 static void parts_of(const struct prof_thread *t, struct part out[PARTS])
 {
     const struct part parts[PARTS] = {
         {"i", "computed", t->compute_s},
         {"m", "memory", t->memory_s},
-        {"b", "uncounted and kernel", sum(t->uncounted_s, t->system_s)},
-        {"s", "waited for threads", sum(t->spin_s, t->blocked_s)},
-        {"r", "asleep, or without a processor", sum(t->asleep_s, t->ready_s)},
+        {"b", "uncounted and kernel", prof_sum(t->uncounted_s, t->system_s)},
+        {"s", "waited for threads", prof_sum(t->spin_s, t->blocked_s)},
+        {"r", "asleep, or without a processor", prof_sum(t->asleep_s, t->ready_s)},
     };
     memcpy(out, parts, sizeof parts);
 }

@@ -29,7 +29,7 @@ static const char *times(struct view *v)
     const char *predicted = figure_real(a, r->predicted_user_s.value, decimals);
     if (!isfinite(r->actual_user_s.value))
         return arena_printf(a, "predicted %s s (%s)", predicted, figure_interval(a, &r->predicted_user_s, decimals));
-    const struct prof_interval percent = tour_scaled(&r->overhead, 100);
+    const struct prof_interval percent = prof_interval_scaled(&r->overhead, 100);
     return arena_printf(a, "measured %s s, predicted %s s; memory %s of it (%s%%)",
                         figure_real(a, r->actual_user_s.value, decimals), predicted, figure_percent(a, r->overhead.value),
                         figure_interval(a, &percent, 0));
