@@ -136,24 +136,27 @@ static bool may_enter_unseen(const struct planner *p, const struct cfg_block *b)
     return !p->object.is_procedure && (b->flags & others);
 }
 
-/* Where control comes in from outside of the graph: by a call, by the return of one, by the unwinder. */
+/* Behind a call on the other side of the object's border. */
+static bool crosses_by_return(const struct planner *p, uint32_t b)
+{
+    const struct cfg_block *block = &p->w->cfg->blocks.data[b];
+    return (block->flags & CFG_BLOCK_RETURN_POINT) && b && block[-1].func == block->func && p->inside[b - 1] != p->inside[b];
+}
+
+/* Where control comes in from outside of the graph: by a call, by the return of one, by the unwinder. To stop what is not under way
+ * does nothing; to start what did not begin would be wrong. */
 static void plan_entrance(struct planner *p, uint32_t b)
 {
     struct rw *w = p->w;
     const struct cfg_block *block = &w->cfg->blocks.data[b];
-    bool in = p->inside[b];
-    if (in && may_enter_unseen(p, block))
+    bool in = p->inside[b], crosses = crosses_by_return(p, b);
+    bool is_left = (block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b) || crosses;
+    if (in && (may_enter_unseen(p, block) || (crosses && block->flags & CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT)))
         p->is_refused = true;
-    if (in && (block->flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED)))
+    if (in && (crosses || block->flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED)))
         act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_START);
-    if (!in && ((block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b)))
+    if (!in && is_left)
         act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_STOP);
-    if (!(block->flags & CFG_BLOCK_RETURN_POINT) || b == 0 || w->cfg->blocks.data[b - 1].func != block->func || p->inside[b - 1] == in)
-        return;
-    if (block->flags & CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT)
-        p->is_refused = true;
-    else
-        act(p, &w->enter_counter[b], block->func, block->addr, in ? RW_PROBE_START : RW_PROBE_STOP);
 }
 
 /* Control leaves the function, or for code that is not moved. */

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <stdexcept>
 #include <thread>
 
 #include "mtool.h"
@@ -105,6 +106,26 @@ __attribute__((noipa)) static double catches(int i)
     return ms;
 }
 
+__attribute__((noipa)) static double chooses(int i) /* a table inside; what throws has its landing pad right behind the end */
+{
+    double ms = 0;
+    MTOOL_REGION_BEGIN(chosen);
+    switch (i) {
+    case 0: ms = spin(2); break;
+    case 1: numbers[3] = numbers[3] * 7; break;
+    case 2: numbers[5] = numbers[7] ^ 3; break;
+    case 3: ms = spin(3); break;
+    case 4: ms = spin(1); break;
+    case 5: numbers[2] = numbers[3] - 5; break;
+    default:
+        if (numbers[0] < 0)
+            throw std::runtime_error("less than nothing");
+        ms = spin(1);
+    }
+    MTOOL_REGION_END(chosen);
+    return ms;
+}
+
 static jmp_buf back;
 static double jumped_ms;
 
@@ -145,7 +166,7 @@ static void say(const char *name, double ms, int entries) { printf("%s %.3f %d\n
 
 extern "C" int regions_all(int argc)
 {
-    double array = 0, left = 0, scope = 0, in_thread = 0, inlined = anywhere(6) + anywhere(10);
+    double array = 0, left = 0, chosen = 0, scope = 0, in_thread = 0, inlined = anywhere(6) + anywhere(10);
     say("turn", in_a_loop(TIMES), TIMES);
     say("inlined", inlined, 2);
     for (volatile int i = 0; i < TIMES; i = i + 1) {
@@ -153,11 +174,13 @@ extern "C" int regions_all(int argc)
         left += returns(i);
         scope += catches(i);
         jumps_back(i);
+        chosen += chooses(i);
         sometimes(i);
     }
     say("array", array, TIMES);
     say("left_early", left, TIMES);
     say("scope", scope, TIMES);
+    say("chosen", chosen, TIMES);
     say("jumped", jumped_ms, TIMES);
     say("recursive", deeper(5), 1);
     std::thread other([&] {
