@@ -5,6 +5,7 @@
  *   imbalance  thread 0 does three times the work of thread 1
  *   lock       most of the work is in a critical section
  *   memory     both read far apart in the same large table; the cost is memory's
+ *   uneven     the same, but thread 1 reads in a small part of it, 32 times as often
  *   sharing    both write to one cache line
  *   serial     half of the work is done outside of the parallel region
  * Prints for each thread "thread N work S wait S": processor time in the region's work, without what it spun for
@@ -36,12 +37,12 @@ static __attribute__((noinline)) uint64_t compute(long turns, uint64_t x)
     return x;
 }
 
-static __attribute__((noinline)) uint64_t gather(long turns, uint32_t x)
+static __attribute__((noinline)) uint64_t gather(long turns, uint32_t x, uint32_t most)
 {
     uint64_t sum = 0;
     for (long i = 0; i < turns; i++) {
         x = x * 1664525u + 1013904223u + (uint32_t)(sum & 1);
-        sum += table[x % TABLE];
+        sum += table[(x >> 4) & (most - 1)];
     }
     return sum;
 }
@@ -71,7 +72,9 @@ static void region(const char *kind, long turns)
                 sinks[me * 16] += compute(turns / 200, 1);
             }
         } else if (strcmp(kind, "memory") == 0) {
-            sinks[me * 16] += gather(turns / 16, (uint32_t)me);
+            sinks[me * 16] += gather(turns / 16, (uint32_t)me, TABLE);
+        } else if (strcmp(kind, "uneven") == 0) {
+            sinks[me * 16] += me == 0 ? gather(turns / 16, 1, TABLE) : gather(2 * turns, 1, 1 << 10);
         } else if (strcmp(kind, "sharing") == 0) {
             share(turns / 2, &sinks[me]);
         } else {
@@ -86,7 +89,7 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "balanced";
     long turns = (long)(3e6 * (argc > 2 ? atof(argv[2]) : 1));
     table = calloc(TABLE, sizeof *table);
-    for (uint32_t i = 0; strcmp(kind, "memory") == 0 && i < TABLE; i += 16)
+    for (uint32_t i = 0; (strcmp(kind, "memory") == 0 || strcmp(kind, "uneven") == 0) && i < TABLE; i += 16)
         table[i] = i;
     double since = now(CLOCK_MONOTONIC);
     for (int round = 0; round < 40; round++) {

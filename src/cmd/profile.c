@@ -323,6 +323,8 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     }
     in->modules = m;
     in->module_count = prog->module_count;
+    in->thread_counters = counted ? (uint64_t *const *const *)counted->thread_counters : NULL;
+    in->thread_counters_len = counted ? counted->thread_counters_len : 0;
     if (sampled && sampled->sample_count) {
         struct prof_input_sample *s = ARENA_ARRAY(ar, struct prof_input_sample, sampled->sample_count);
         size_t n = 0;

@@ -161,6 +161,40 @@ void counters_sum_area(const struct counters *c, size_t area, struct arena *a, u
     }
 }
 
+#define THREADS_MOST 64
+
+/* The area of each thread, the program's first thread first. Returns how many there are; 0: not each has one of its own. */
+static size_t areas_of_threads(const struct counters *c, uint32_t *area_of)
+{
+    const struct wire_header *h = c->header;
+    size_t threads = h->threads + (size_t)1, found = 1, areas = min_u64(h->area_next, c->plan->area_most);
+    bool shared = (h->flags & (WIRE_LOST | WIRE_TURNS | WIRE_THREADS_APART)) || h->forks || c->plan->follows;
+    memset(area_of, 0, THREADS_MOST * sizeof *area_of);
+    if (shared || threads == 1 || threads > THREADS_MOST)
+        return 0;
+    for (uint32_t k = 1; k < areas; k++) {
+        const struct wire_area *a = &h->areas[k];
+        if (!a->threads)
+            continue;
+        if (a->threads > 1 || a->thread == 0 || a->thread >= threads || area_of[a->thread])
+            return 0;
+        area_of[a->thread] = k;
+        found++;
+    }
+    return found == threads ? threads : 0;
+}
+
+void counters_of_threads(const struct counters *c, struct launch_result *r)
+{
+    uint32_t area_of[THREADS_MOST];
+    r->thread_counters_len = c->header ? areas_of_threads(c, area_of) : 0;
+    r->thread_counters = ARENA_ARRAY(r->arena, uint64_t **, r->thread_counters_len + 1);
+    for (size_t t = 0; t < r->thread_counters_len; t++) {
+        r->thread_counters[t] = ARENA_ARRAY(r->arena, uint64_t *, r->counters_len + 1);
+        counters_sum_area(c, area_of[t], r->arena, r->thread_counters[t]);
+    }
+}
+
 void counters_close(struct counters *c)
 {
     if (c->header)

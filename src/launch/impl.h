@@ -262,6 +262,7 @@ struct counters {
 /* With room for modules to come if `grows`. 0, or -1 after one line. */
 int counters_open(struct counters *c, const struct launch_program *p, bool grows);
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
+void counters_of_threads(const struct counters *c, struct launch_result *r); /* after counters_sum */
 void counters_close(struct counters *c);
 
 bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module); /* false: no room left */

@@ -220,6 +220,9 @@ struct launch_result {
     /* LAUNCH_COUNT */
     uint64_t **counters;  /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
     size_t counters_len;  /* module_count when the run ended; a later run may append modules */
+    uint64_t ***thread_counters; /* [thread_counters_len][counters_len], NULL likewise: of each thread, in the order of their making, the
+                                    program's first thread first */
+    size_t thread_counters_len;  /* 0: one thread, very many, or not each had counters of its own */
     uint32_t flags;       /* WIRE_* */
     uint32_t forks;
     struct launch_process *each; /* in order of time; none unless followed */

@@ -114,6 +114,8 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
         probes_sum(&c, p, __builtin_ia32_rdtsc(), r);
     else if (rc == 0)
         counters_sum(&c, p, r);
+    if (rc == 0 && opt->how == LAUNCH_COUNT)
+        counters_of_threads(&c, r);
     r->not_followed = opt->follow && follow_fd(s.follow) < 0;
     if (rc == 0 && s.follow)
         processes_fill(opt, s.follow, &c, r);

@@ -171,6 +171,14 @@ bool *asked_objects(struct join *j);
 /* ---- select.c ---- */
 void select_build(struct join *j); /* needs the objects; fills candidates */
 
+/* ---- executed.c ---- */
+struct executed_work { /* of one thread in one object, self */
+    uint64_t instructions, memory_ops;
+    double cycles; /* ideal, without mispredicted branches */
+};
+/* [thread * object_count + object], in j->scratch. NULL: the counted run does not tell the threads of the sampled one apart. */
+struct executed_work *executed_build(const struct join *j);
+
 /* ---- spins.c ---- */
 bool spins_is_wait_loop(const struct join_module *m, uint32_t loop);
 

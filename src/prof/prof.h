@@ -209,6 +209,7 @@ struct prof_thread_object { /* parts of a thread's time that belong to an object
     uint32_t thread, object;
     double compute_s, memory_s, spin_s, blocked_s;
     uint64_t samples;
+    uint64_t instructions, memory_ops; /* in the counted run, exact; PROF_UNKNOWN */
 };
 
 struct prof_warning {
@@ -389,6 +390,9 @@ struct prof_input {
     size_t burst_count;
     const struct prof_input_module *modules;
     size_t module_count;
+    uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run alone, in the order of
+                                                their making; NULL: it executed nothing there */
+    size_t thread_counters_len;              /* 0: not known */
     const struct prof_input_sample *samples; /* user samples */
     size_t sample_count;
     uint64_t samples_lost;

@@ -2,18 +2,22 @@
  *
  * threads: what each thread of the program did with its time. Processor time is shared out by the thread's own samples,
  * waiting by where it was seen to wait; totals are measured, samples only divide them, so the parts add up to the wall
- * time. An object's time is compute and memory in the same proportion for all threads. Time in
- * which a thread waits for others is no object's work; it is told where the wait was asked for.
+ * time. An object's time is compute and memory by what the thread itself executed there, or, where that is not known, in the
+ * same proportion for all threads. Time in which a thread waits for others is no object's work; it is told where the wait was
+ * asked for.
  */
 #include "prof/impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#define SAMPLES_LEAST 10 /* of a thread in an object: below, its time there is too coarse to be set against its counts */
+
 struct build {
     struct join *j;
     struct regions_weight *shares; /* [thread] */
     uint64_t (*samples)[PROF_DOING_COUNT]; /* [thread] */
+    struct executed_work *executed; /* [thread * object_count + object]; NULL not known */
     struct map by_pair;   /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
     struct waits *waits;
@@ -44,7 +48,9 @@ static struct prof_thread_object *pair_of(struct build *b, uint32_t thread, uint
     if (!map_get(&b->by_pair, key, &at)) {
         at = b->objects.len;
         map_put(&b->by_pair, key, at);
-        VEC_PUSH(&b->objects, ((struct prof_thread_object){.thread = thread, .object = object}));
+        const struct executed_work *w = b->executed ? &b->executed[thread * b->j->r->object_count + object] : NULL;
+        VEC_PUSH(&b->objects, ((struct prof_thread_object){.thread = thread, .object = object, .instructions = w ? w->instructions : PROF_UNKNOWN,
+                                                           .memory_ops = w ? w->memory_ops : PROF_UNKNOWN}));
     }
     return &b->objects.data[at];
 }
@@ -72,20 +78,56 @@ static double compute_share(const struct prof_object *o)
 
 static void add_running(struct build *b, const struct prof_input_doing *d, struct prof_thread *t)
 {
-    double seconds = b->shares[d->thread].cpu_s * (double)d->count;
     uint32_t object = object_of(b->j, d->stack);
-    double compute = object == ID_NONE ? NAN : compute_share(&b->j->r->objects[object]);
     t->samples += d->count;
-    if (isnan(compute)) {
-        t->uncounted_s += seconds;
-        return;
+    if (object == ID_NONE || isnan(compute_share(&b->j->r->objects[object])))
+        t->uncounted_s += b->shares[d->thread].cpu_s * (double)d->count;
+    else
+        pair_of(b, d->thread, object)->samples += d->count;
+}
+
+struct among { /* all threads, of one object */
+    uint64_t samples;
+    double cycles;
+};
+
+static struct among *sum_over_threads(const struct build *b)
+{
+    size_t objects = b->j->r->object_count;
+    struct among *all = ARENA_ARRAY(b->j->scratch, struct among, objects + 1);
+    for (size_t i = 0; i < b->objects.len; i++)
+        all[b->objects.data[i].object].samples += b->objects.data[i].samples;
+    for (size_t i = 0; b->executed && i < b->j->in->thread_count * objects; i++)
+        all[i % objects].cycles += b->executed[i].cycles;
+    return all;
+}
+
+/* As compute_share, of one thread: it has its part of the object's ideal time by its counts, of the time by its samples. */
+static double compute_share_of(const struct build *b, const struct prof_thread_object *o, const struct among *all)
+{
+    double share = compute_share(&b->j->r->objects[o->object]);
+    if (!b->executed || all->cycles <= 0 || o->samples < SAMPLES_LEAST)
+        return share;
+    double executed = b->executed[o->thread * b->j->r->object_count + o->object].cycles / all->cycles;
+    struct prof_interval seen = stats_wilson(o->samples, all->samples);
+    bool is_alike = executed >= seen.low && executed <= seen.high;
+    return is_alike ? share : fmin(share * executed / seen.value, 1);
+}
+
+static void split_running(struct build *b)
+{
+    const struct among *all = sum_over_threads(b);
+    for (size_t i = 0; i < b->objects.len; i++) {
+        struct prof_thread_object *o = &b->objects.data[i];
+        struct prof_thread *t = &b->j->r->thread[o->thread];
+        if (!o->samples)
+            continue;
+        double seconds = b->shares[o->thread].cpu_s * (double)o->samples;
+        o->compute_s = seconds * compute_share_of(b, o, &all[o->object]);
+        o->memory_s = seconds - o->compute_s;
+        t->compute_s += o->compute_s;
+        t->memory_s += o->memory_s;
     }
-    struct prof_thread_object *o = pair_of(b, d->thread, object);
-    o->samples += d->count;
-    o->compute_s += seconds * compute;
-    o->memory_s += seconds * (1 - compute);
-    t->compute_s += seconds * compute;
-    t->memory_s += seconds * (1 - compute);
 }
 
 static struct prof_wait *wait_of(struct build *b, uint32_t thread, uint32_t object, const char *into)
@@ -231,11 +273,13 @@ void threads_build(struct join *j)
                       .samples = arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[PROF_DOING_COUNT]))};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;
+    b.executed = executed_build(j);
     measure_shares(&b);
     for (size_t t = 0; t < in->thread_count; t++)
         j->r->thread[t] = thread_of(&in->threads[t]);
     for (size_t i = 0; i < in->doing_count; i++)
         add_doing(&b, &in->doing[i]);
+    split_running(&b);
     for (size_t t = 0; t < in->thread_count; t++)
         add_rest(&b, t);
     keep_pairs(&b);

@@ -14,6 +14,8 @@ static void put_objects(struct json *j, const struct prof_result *r, uint32_t th
         json_real(j, "spin_s", o->spin_s);
         json_real(j, "blocked_s", o->blocked_s);
         member_count(j, "samples", o->samples);
+        member_count(j, "instructions", o->instructions);
+        member_count(j, "memory_ops", o->memory_ops);
         json_object_end(j);
     }
     json_array_end(j);

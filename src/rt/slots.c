@@ -252,7 +252,8 @@ void rt_slots_forked(void)
 
 uint64_t rt_own_delta(void) { return PCB->slot_count ? get_gs() : 0; }
 
-static void give_slot(void)
+/* `nth`: the thread is the so-many-th that is created. */
+static void give_slot(uint32_t nth)
 {
     struct rt_slot *s = rt_config.flags & CONFIG_GS ? take_slot() : 0;
     uint64_t before = PCB->slot_count ? get_gs() : 0;
@@ -261,6 +262,8 @@ static void give_slot(void)
         s->parent_gs = before;
         s->creator = (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
         s->tid = SLOT_PENDING;
+        PCB->header->areas[s->area].threads++;
+        PCB->header->areas[s->area].thread = nth;
         return;
     }
     if (PCB->slot_count && renew(&PCB->slots[0]))
@@ -280,9 +283,9 @@ void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1)
     } else if (!(flags & F_CLONE_VFORK)) {
         struct rt_mask mask;
         rt_flag(WIRE_THREADS);
-        __atomic_fetch_add(&PCB->header->threads, 1, __ATOMIC_RELAXED);
+        uint32_t before = __atomic_fetch_add(&PCB->header->threads, 1, __ATOMIC_RELAXED);
         rt_lock(&mask);
-        give_slot();
+        give_slot(before + 1);
         rt_unlock(&mask);
     }
 }

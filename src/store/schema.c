@@ -297,6 +297,8 @@ static const struct store_column thread_object_columns[] = {
     COLUMN(REAL, "spin_s", spin_s, "synchronisation asked for by this object"),
     COLUMN(REAL, "blocked_s", blocked_s, NULL),
     COLUMN(U64, "samples", samples, NULL),
+    COLUMN(U64, "instructions", instructions, "that the thread executed in the counted run; NULL not known"),
+    COLUMN(U64, "memory_ops", memory_ops, NULL),
 };
 #undef ROW
 

@@ -52,6 +52,8 @@ struct wire_module {
 struct wire_area {
     uint32_t pid, parent; /* of the process that counts into it */
     uint64_t time_ns;     /* CLOCK_MONOTONIC, when it was taken */
+    uint32_t threads;     /* that counted into it, one after the other; 0: a process's first thread, or none */
+    uint32_t thread;      /* the last of them: the so-many-th that was created, from 1 */
 };
 #define WIRE_AREAS_MOST 4096
 

@@ -352,6 +352,57 @@ static void test_shared_core(void **state)
     machine_free(machine);
 }
 
+/* Two threads took as long in one loop, of which one did three quarters of the turns: so of its time less is memory's. */
+static void test_threads_apart(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *machine = machine_default();
+    toy_read(&t, FIXTURE);
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1;
+    uint64_t *parts[2], **modules[2] = {&parts[0], &parts[1]};
+    for (unsigned k = 0; k < 3; k++) { /* the counters of each thread, then of both */
+        uint64_t n = (const uint64_t[]){250000, 750000, 1000000}[k], entries = k < 2 ? 5 : 10;
+        toy_set(&t, entry, entries), toy_set(&t, loop, n), toy_set(&t, entry + 2, entries);
+        toy_set_edge(&t, entry, loop, entries), toy_set_edge(&t, loop, loop, n - entries), toy_set_edge(&t, loop, entry + 2, entries);
+        if (k < 2) {
+            parts[k] = xmalloc(t.counters.len * sizeof *parts[k]);
+            memcpy(parts[k], t.counters.data, t.counters.len * sizeof *parts[k]);
+        }
+    }
+    const double user[] = {0.012};
+    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 2000}};
+    struct prof_input_thread threads[] = {{10, false, 0, 1, 1, 0}, {11, true, 0, 1, 1, 0}};
+    struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, loop)}};
+    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 1000}, {1, PROF_RUNS, -1, 0, 1000}};
+    struct prof_input in = {.modules = &t.module, .module_count = 1, .thread_counters = (uint64_t *const *const *)modules, .thread_counters_len = 2,
+                            .machine = machine, .sim_budget_s = 0.1, .samples = samples, .sample_count = 1, .sample_period_s = 0.001,
+                            .plain_user_s = user, .plain_runs = 1, .threads = threads, .thread_count = 2, .frames = frames, .frame_count = 1,
+                            .doing = doing, .doing_count = 2, .seed = 5};
+    struct prof_result *r = prof_result_new();
+    r->machine.tsc_hz = 1e9, r->machine.cycles_per_tsc = 1;
+    assert_int_equal(prof_join(r, &in), 0);
+    assert_int_equal(r->thread_object_count, 2);
+    const struct prof_thread_object *a = &r->thread_objects[0], *b = &r->thread_objects[1];
+    assert_int_equal(b->instructions, 3 * a->instructions);
+    assert_near(a->compute_s, 0.125, 0.02); /* a quarter of 1 s is compute, and it did half of what it would have to do then */
+    assert_near(b->compute_s, 3 * a->compute_s, 1e-6);
+    assert_near(a->compute_s + a->memory_s, 1, 1e-9);
+    assert_near(r->thread[1].memory_s, b->memory_s, 1e-9);
+    in.thread_counters_len = 1; /* not those of the sampled run: one proportion for all */
+    struct prof_result *unlike = prof_result_new();
+    unlike->machine.tsc_hz = 1e9, unlike->machine.cycles_per_tsc = 1;
+    assert_int_equal(prof_join(unlike, &in), 0);
+    assert_true(unlike->thread_objects[0].instructions == PROF_UNKNOWN);
+    assert_near(unlike->thread_objects[0].compute_s, unlike->thread_objects[1].compute_s, 1e-9);
+    prof_result_free(r);
+    prof_result_free(unlike);
+    free(parts[0]);
+    free(parts[1]);
+    toy_fini(&t);
+    machine_free(machine);
+}
+
 static int open_fixture(void **state)
 {
     (void)state;
@@ -370,6 +421,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
                                        cmocka_unit_test(test_chain),          cmocka_unit_test(test_calls),
                                        cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown), cmocka_unit_test(test_learns),
-                                       cmocka_unit_test(test_shared_core)};
+                                       cmocka_unit_test(test_shared_core), cmocka_unit_test(test_threads_apart)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -128,7 +128,9 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *count
                               uint64_t *enter)
 {
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
-        blocks[b] = counters[m->block_counter[b]], enter[b] = counters[m->enter_counter[b]];
+        blocks[b] = counters[m->block_counter[b]];
+    for (uint32_t b = 0; enter && b < m->cfg->blocks.len; b++)
+        enter[b] = counters[m->enter_counter[b]];
     for (uint32_t e = 0; e < m->cfg->edges.len; e++)
         edges[e] = counters[m->edge_counter[e]];
     return 0;

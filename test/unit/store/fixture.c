@@ -199,7 +199,8 @@ static void set_threads(struct prof_result *r)
                                            {.tid = 4322, .rank = 1, .has_ended = true, .begin_s = 0.1, .wall_s = 0.5, .compute_s = NO, .memory_s = NO,
                                             .uncounted_s = NO, .system_s = NO, .spin_s = NO, .blocked_s = NO, .asleep_s = NO, .ready_s = NO,
                                             .samples = 402}};
-    static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700}, {0, 2, 0.1, 0, 0.1, 0.33, 200}, {1, 1, NO, NO, 0, 0, 402}};
+    static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700, 5000000, 2000000}, {0, 2, 0.1, 0, 0.1, 0.33, 200, 0, 0},
+                                                  {1, 1, NO, NO, 0, 0, 402, PROF_UNKNOWN, PROF_UNKNOWN}};
     r->thread = threads;
     r->thread_count = ARRAY_LEN(threads);
     r->thread_objects = objects;
