@@ -4,6 +4,10 @@
  * calibration times its own, beside the units that it found then. Only what leaves nothing behind in this process is timed. */
 #include "machine/calib.h"
 
+#include <math.h>
+
+static const double SHARED = 1.05; /* more than that of a core that is not shared: nothing is timed then */
+
 static const char *const timed_families[] = {
     "int",   "mov",   "lea",    "lea3",    "adc",   "shift",  "shift-cl", "shift-double", "imul",  "imul-wide", "cmov",
     "setcc", "bit",   "bit-test", "crc",   "vmov",  "vlogic", "vint",     "vmul",         "vshift", "shuffle",  "permute",
@@ -60,11 +64,13 @@ size_t machine_extend(struct machine *m, const char *const *forms, size_t count,
     if (!machine_is_this(m) || strcmp(m->source, "calibrated") != 0 || !count)
         return 0;
     struct calib k = {.m = m, .width = m->max_issue, .arena = arena_new(), .lab = lab_open(budget_s)};
-    if (k.lab) {
+    bool is_quiet = k.lab && lab_canary(k.lab) < SHARED * (m->nop_cycles > 0 ? m->nop_cycles : INFINITY);
+    if (is_quiet) {
         take_known(&k);
         calib_more(&k, forms, count, budget_s);
-        lab_close(k.lab);
     }
+    if (k.lab)
+        lab_close(k.lab);
     VEC_FREE(&k.forms);
     arena_free(k.arena);
     return m->form_count - before;

@@ -428,6 +428,12 @@ static bool is_known(const struct calib *k, const char *form)
     return false;
 }
 
+/* Independent copies take at least the time of their slots. */
+static bool is_impossible(const struct calib *k, const struct timed_form *t)
+{
+    return t->slots > 1.2 * t->interval * k->width + 1;
+}
+
 void timing_again(struct calib *k, struct timed_form *t)
 {
     k->unsure = false;
@@ -441,7 +447,7 @@ void timing_again(struct calib *k, struct timed_form *t)
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
         t->slots = timing_slots(k, t->form, t->interval);
     }
-    t->unsure = k->unsure;
+    t->unsure = k->unsure || is_impossible(k, t);
 }
 
 static void time_form(struct calib *k, const char *form)

@@ -167,6 +167,8 @@ void tally_add(struct tally *to, const struct tally *t)
     to->branch_cycles += t->branch_cycles;
     to->cycles_var += t->cycles_var;
     to->simulated += t->simulated;
+    to->tlb += t->tlb;
+    to->tlb_known += t->tlb_known;
     to->replayed += t->replayed;
     to->replayed_off += t->replayed_off;
 }
@@ -187,6 +189,8 @@ static void set_errors(struct tally *t, double drawn, const struct join_replay *
 {
     t->cycles_var = t->cycles * drawn * t->cycles * drawn;
     t->simulated = r->factor > 0 ? t->cycles / r->factor : t->cycles;
+    t->tlb = r->knows_tlb ? t->simulated * r->tlb : 0;
+    t->tlb_known = r->knows_tlb ? t->cycles : 0;
     t->replayed = r->factor > 0 ? t->cycles : 0;
     t->replayed_off = t->replayed * r->error;
 }

@@ -173,9 +173,9 @@ void fit_homes(const struct fit *f, double model_error, struct join_replay *out)
     sum_rests(&s);
     for (size_t k = 0; k < f->home_count; k++) {
         const struct home *h = &s.homes[k];
-        out[k] = (struct join_replay){0, 0, INFINITY};
+        out[k] = (struct join_replay){.untrained_most = INFINITY};
         if (h->squares >= ENOUGH || (s.prior.of_many && h->sum >= ENOUGH_OF_MANY))
-            out[k] = (struct join_replay){h->factor, error_of(h, &s.prior), h->untrained / h->squares};
+            out[k] = (struct join_replay){.factor = h->factor, .error = error_of(h, &s.prior), .untrained_most = h->untrained / h->squares};
     }
     close_solver(&s);
 }

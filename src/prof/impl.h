@@ -18,6 +18,7 @@ struct tally { /* sums over blocks */
     double branch_cycles; /* more, for mispredicted branches */
     double cycles_var; /* variance of `cycles` that comes from the windows drawn */
     double simulated;  /* what the model alone says of `cycles` */
+    double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
     double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
 };
 
@@ -25,6 +26,8 @@ struct join_replay { /* what warm replays say of a loop's or function's own code
     double factor;   /* replayed over simulated cycles; 0: nothing */
     double error;    /* of the replayed cycles, as a fraction */
     double untrained_most; /* branches cost at most so much, as a fraction of the simulated cycles */
+    bool knows_tlb;        /* what misses of the first-level TLB add: */
+    double tlb;            /* as a fraction of the simulated cycles */
 };
 
 struct join_loop {

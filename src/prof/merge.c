@@ -105,6 +105,7 @@ static void add_object(struct prof_object *to, const struct prof_object *x)
     prof_interval_add(&to->actual_incl_s, &x->actual_incl_s);
     prof_interval_add(&to->memory_incl_s, &x->memory_incl_s);
     to->branch_s = prof_sum(to->branch_s, x->branch_s);
+    to->tlb_s = prof_sum(to->tlb_s, x->tlb_s);
     to->simulated_s = prof_sum(to->simulated_s, x->simulated_s);
     to->is_wait |= x->is_wait;
 }

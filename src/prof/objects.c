@@ -104,6 +104,15 @@ static struct prof_interval memory_of(struct prof_interval actual, struct prof_i
     return isnan(branch.value) ? rest : stats_difference(rest, branch);
 }
 
+/* Unknown unless replays tell of most of it; no more than memory costs at all. */
+static double tlb_of(const struct join *j, const struct tally *t, double memory_s)
+{
+    if (!(t->tlb_known > t->cycles / 2))
+        return NAN;
+    double s = t->tlb / j->core_hz;
+    return isnan(memory_s) ? s : fmin(s, fmax(0, memory_s));
+}
+
 static void fill_times(const struct join *j, const struct draft *d, struct prof_object *o)
 {
     o->ideal_s = ideal_of(j, &d->self);
@@ -114,6 +123,7 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->memory_s = memory_of(o->actual_s, o->ideal_s, branch);
     o->memory_incl_s = memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl));
     o->branch_s = branch.value;
+    o->tlb_s = tlb_of(j, &d->self, o->memory_s.value);
     o->simulated_s = isnan(o->ideal_s.value) ? NAN : d->self.simulated / j->core_hz;
     o->replayed_share = isnan(o->ideal_s.value) ? NAN : d->self.cycles > 0 ? d->self.replayed / d->self.cycles : 0;
     o->ideal_method = isnan(o->ideal_s.value) ? NULL : d->self.replayed > 0 ? "both" : "simulated";

@@ -36,6 +36,7 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
         memory_s; /* self; memory_s = actual - ideal - branch, low end not cut at 0 */
     struct prof_interval ideal_incl_s, actual_incl_s, memory_incl_s; /* with inner loops */
     double branch_s;                                                 /* self, NAN unknown */
+    double tlb_s; /* of memory_s: misses of the first-level TLB, as far as the second holds the pages; NAN unknown */
     struct prof_interval without_s; /* user time of the whole program if memory_s were gone; see whatif.c */
     double simulated_s;    /* what the simulated core alone says of ideal_s */
     double replayed_share; /* of ideal_s: in code that warm replays vouch for; 0 without --windows */

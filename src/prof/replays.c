@@ -6,7 +6,7 @@
  */
 #include "prof/replays.h"
 
-#include "prof/fit.h"
+#include "prof/tlb.h"
 #include "replay/replay.h"
 
 #include <math.h>
@@ -27,6 +27,7 @@ struct slice {
     double trained;           /* what branches still cost when replayed for the hundredth time */
     double spread;            /* of repeated replays, as a fraction */
     size_t first_step, steps;
+    bool is_wide;             /* reaches more pages than the first-level TLB holds */
 };
 struct replays {
     VEC(struct slice) slices;
@@ -146,7 +147,7 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
     for (uint32_t i = 0; i < w->slice_count; i++) {
         const struct wire_slice *from = &w->slices[i];
         struct replay_time t;
-        struct slice s = {.first_step = r->steps.len};
+        struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide};
         r->branches.len = 0;
         if (!measure(r, from, &t))
             continue;
@@ -196,12 +197,19 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
     VEC_PUSH(&f->slices, to);
 }
 
+static void fit_free(struct fit *f)
+{
+    VEC_FREE(&f->slices);
+    VEC_FREE(&f->shares);
+}
+
 void replays_tell(struct replays *r, const struct sim_core *core, double model_error, size_t home_count, struct join_replay *out)
 {
-    struct fit f = {.home_count = home_count};
+    struct fit narrow = {.home_count = home_count}, wide = {.home_count = home_count};
     for (size_t k = 0; k < r->slices.len; k++)
-        share_out(r, &r->slices.data[k], sim_core_costs(core), &f);
-    fit_homes(&f, model_error, out);
-    VEC_FREE(&f.slices);
-    VEC_FREE(&f.shares);
+        share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
+    fit_homes(&narrow, model_error, out);
+    tlb_of_homes(&narrow, &wide, out);
+    fit_free(&narrow);
+    fit_free(&wide);
 }

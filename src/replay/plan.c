@@ -10,6 +10,7 @@ enum {
     STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
+    PAGES_WIDE = 96, /* of a piece that shows what misses of the first-level TLB cost: half as many again as it holds */
     JUMP_BYTES = 5,
     INSN_BYTES_MOST = 15,
     VISITS_MOST = 4000, /* of a stub */
@@ -25,6 +26,7 @@ struct planner {
     struct stream s;
     struct footprint foot;
     struct wire_windows *w;
+    uint32_t pages_most;
     uint32_t window, piece; /* piece: number of the one that is looked at */
 };
 
@@ -56,7 +58,7 @@ static bool add_step(struct planner *p, uint32_t step)
               k->access[a].is_store);
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
-    return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= PAGES_MOST;
+    return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->pages_most;
 }
 
 /* Was nothing of the jump's bytes executed in the piece so far? */
@@ -175,15 +177,36 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
     return (uint32_t)out->last;
 }
 
+/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where to look next. */
+static uint32_t take_wide(struct planner *p, uint32_t from)
+{
+    uint32_t *count = &p->w->slice_count[p->window], before = *count;
+    p->pages_most = UINT32_MAX;
+    struct piece g = grow(p, from);
+    uint32_t next = p->foot.pages.len >= PAGES_WIDE ? take_piece(p, &g) : 0;
+    bool is_wide = *count > before && p->foot.pages.len >= PAGES_WIDE; /* of what was taken of the piece */
+    p->pages_most = PAGES_MOST;
+    if (is_wide)
+        p->w->slice[p->window][before].is_wide = 1;
+    *count = before + is_wide;
+    return is_wide ? next : 0;
+}
+
+static uint32_t take_narrow(struct planner *p, uint32_t from)
+{
+    struct piece g = grow(p, from);
+    return take_piece(p, &g);
+}
+
 void replay_plan(struct wire_windows *w, uint32_t window)
 {
-    struct planner p = {.w = w, .window = window};
+    struct planner p = {.w = w, .window = window, .pages_most = PAGES_MOST};
     w->slice_count[window] = 0;
     if (stream_read(&p.s, w, window)) {
         uint32_t from = 1; /* the keeper stands before step 0 */
-        while (from < p.s.steps.len && w->slice_count[window] < WIRE_SLICES_MOST) {
-            struct piece g = grow(&p, from);
-            from = take_piece(&p, &g);
+        for (uint32_t turn = window; from < p.s.steps.len && w->slice_count[window] < WIRE_SLICES_MOST; turn++) {
+            uint32_t next = turn & 1 ? take_wide(&p, from) : 0;
+            from = next ? next : take_narrow(&p, from);
         }
     }
     footprint_clear(&p.foot);

@@ -48,6 +48,7 @@ static const struct csv_column columns[] = {
     INTERVAL("actual", actual_s),
     COLUMN("actual_method", CSV_TEXT, actual_method),
     COLUMN("branch_s", CSV_REAL, branch_s),
+    COLUMN("tlb_s", CSV_REAL, tlb_s),
     INTERVAL("memory", memory_s),
     COLUMN("overhead", CSV_OVERHEAD, id),
     INTERVAL("ideal_incl", ideal_incl_s),

@@ -104,6 +104,7 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add(out, NULL, "ideal time found by", replayed_text(t, o));
     add(out, "branch", "branches",
         isfinite(o->branch_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->branch_s)) : NULL);
+    add(out, "tlb", "TLB, of memory", isfinite(o->tlb_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->tlb_s)) : NULL);
     add(out, "actual", "actual", actual_text(t, o));
     add(out, NULL, "probed", probed_text(t, o));
     add_count(t, out, "sample", "samples", o->samples);

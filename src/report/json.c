@@ -123,6 +123,7 @@ static void put_object_times(struct json *j, const struct prof_object *o)
     member_interval(j, "actual", "_s", &o->actual_s);
     json_str(j, "actual_method", o->actual_method);
     json_real(j, "branch_s", o->branch_s);
+    json_real(j, "tlb_s", o->tlb_s);
     member_interval(j, "without", "_s", &o->without_s);
     member_interval(j, "memory", "_s", &o->memory_s);
     json_real(j, "overhead", overhead_of(o));

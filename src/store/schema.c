@@ -127,6 +127,7 @@ static const struct store_column object_columns[] = {
     INTERVAL("actual_incl", "_s", actual_incl_s, NULL),
     INTERVAL("memory_incl", "_s", memory_incl_s, NULL),
     COLUMN(REAL, "branch_s", branch_s, "mispredicted branches; self"),
+    COLUMN(REAL, "tlb_s", tlb_s, "of memory_s: misses of the first-level TLB that the second holds; self"),
     INTERVAL("without", "_s", without_s,
              "user time of the whole program if memory_s were gone; of several threads up to no gain at all"),
     COLUMN(REAL, "simulated_s", simulated_s, "what the simulated core alone says of ideal_s"),

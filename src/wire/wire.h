@@ -182,6 +182,7 @@ struct wire_slice {
     uint8_t poke[8];
     uint32_t state, forms;
     struct wire_stub stub[2];
+    uint32_t is_wide;                /* 1: it reaches more pages than a first-level TLB holds */
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];

@@ -72,7 +72,7 @@ static void straight_code_ends_by_itself(void **state)
     assert_int_equal(s->first, 1);
     assert_true(s->last > 4900 && s->last < 5000);
     assert_int_equal(s->patch_at, CODE + s->last);
-    assert_true(s->forms == 1 && s->turns == 1 && s->line_count == 0 && s->poke_bytes == 0);
+    assert_true(s->forms == 1 && s->turns == 1 && s->line_count == 0 && s->poke_bytes == 0 && !s->is_wide);
     free(b.w);
 }
 
@@ -95,6 +95,30 @@ static void a_loop_is_left_by_its_bound(void **state)
     assert_int_equal(s->enter[RDX], s->end[RDX]);
     assert_int_equal(s->enter[RDX], s->end[RSI]); /* left when rsi is there */
     assert_int_equal(s->end[RSI], s->enter[RSI] + 8 * turns);
+    free(b.w);
+}
+
+/* A line of another page at every turn: no piece of few pages is long enough, but one of few lines is. */
+static void many_pages_are_replayed_apart(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RDX] = DATA + 4160 * 100000ull;
+    for (int k = 0; k < 400; k++) {
+        step(&b, CODE, "\x48\x8b\x06", 3);
+        step(&b, CODE + 3, "\x48\x81\xc6\x40\x10\x00\x00", 7); /* add rsi,4160 */
+        b.regs[RSI] += 4160;
+        step(&b, CODE + 10, "\x48\x39\xd6", 3);
+        step(&b, CODE + 13, "\x75\xf1", 2);
+    }
+    replay_plan(b.w, 0);
+    assert_true(b.w->slice_count[0] >= 1);
+    for (uint32_t s = 0; s < b.w->slice_count[0]; s++) {
+        const struct wire_slice *slice = &b.w->slice[0][s];
+        assert_true(slice->is_wide && slice->last - slice->first >= 600 && slice->last - slice->first <= 224 * 4);
+    }
     free(b.w);
 }
 
@@ -297,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(straight_code_ends_by_itself),
         cmocka_unit_test(a_loop_is_left_by_its_bound),
+        cmocka_unit_test(many_pages_are_replayed_apart),
         cmocka_unit_test(a_bound_may_be_in_the_code),
         cmocka_unit_test(a_counter_is_shortened),
         cmocka_unit_test(what_else_looks_at_stays),

@@ -268,6 +268,7 @@ static void test_json_keys(void **state)
                                        "actual_high_s",
                                        "actual_method",
                                        "branch_s",
+                                       "tlb_s",
                                        "memory_s",
                                        "memory_low_s",
                                        "memory_high_s",

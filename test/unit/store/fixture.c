@@ -83,6 +83,7 @@ static struct prof_object object(uint32_t id, enum prof_kind kind, const char *f
         .memory_incl_s = around(actual - ideal, half),
         .without_s = around(1.2 - (actual - ideal), half),
         .branch_s = NO,
+        .tlb_s = NO,
         .ideal_method = "simulated",
         .simulated_s = ideal,
         .replayed_share = 0,
@@ -308,6 +309,7 @@ static void make_nasty(struct prof_result *r)
     list[3].module = NULL;
     list[3].instructions = (uint64_t)INT64_MAX;
     list[3].branch_s = 0.25;
+    list[3].tlb_s = 0.125;
     set_objects(r, list, ARRAY_LEN(list));
     r->modules = modules;
     r->module_count = ARRAY_LEN(modules);
@@ -450,6 +452,7 @@ static const char *object_difference(const struct prof_object *a, const struct p
     SPAN(memory_incl_s);
     SPAN(without_s);
     REAL(branch_s);
+    REAL(tlb_s);
     REAL(simulated_s);
     REAL(replayed_share);
     TEXT(ideal_method);

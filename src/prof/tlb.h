@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * prof/tlb.h: what misses of the first-level TLB cost, of replays that reach more pages than it holds.
+ */
+#ifndef MTOOL_PROF_TLB_H
+#define MTOOL_PROF_TLB_H
+
+#include "prof/fit.h"
+
+/* Fills out[home].tlb, and whether it is known; the rest of out is as fit_homes left it. `wide`: slices that reach more pages than the first-level TLB
+ * holds; `narrow`: slices that reach fewer. Every second piece of a window is looked at for the former. */
+void tlb_of_homes(const struct fit *narrow, const struct fit *wide, struct join_replay *out);
+
+#endif

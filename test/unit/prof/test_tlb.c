@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What slices that reach many pages take longer than the same code elsewhere, told to the homes that reach them. */
+#include "prof/tlb.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+static void add(struct fit *f, double ratio, double first_part)
+{
+    struct fit_slice s = {.ratio = ratio, .simulated = 1000, .first = f->shares.len, .count = first_part < 1 ? 2 : 1};
+    VEC_PUSH(&f->shares, ((struct fit_share){0, first_part}));
+    if (first_part < 1)
+        VEC_PUSH(&f->shares, ((struct fit_share){1, 1 - first_part}));
+    VEC_PUSH(&f->slices, s);
+}
+
+static void forget(struct fit *f)
+{
+    VEC_FREE(&f->slices);
+    VEC_FREE(&f->shares);
+}
+
+/* Home 0 takes 1.2 of what the model says, in many pages 2.2; home 1 is the model's. */
+static void what_pages_cost_is_told_apart_from_the_model(void **state)
+{
+    (void)state;
+    struct fit narrow = {.home_count = 3}, wide = {.home_count = 3};
+    struct join_replay told[3] = {{.factor = 1.2}, {.factor = 1}};
+    for (int k = 0; k < 4; k++) {
+        add(&narrow, 1.2, 1);
+        add(&wide, 2.2, 1);
+    }
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(told[0].knows_tlb && fabs(told[0].tlb - 1) < 1e-9);
+    assert_true(told[1].knows_tlb && told[1].tlb == 0); /* no piece of it was wide */
+    assert_true(!told[2].knows_tlb && told[2].tlb == 0); /* nothing was seen of it */
+    assert_true(told[0].factor == 1.2);
+    forget(&narrow);
+    forget(&wide);
+}
+
+/* A quarter of the pieces that were looked at for many pages had them; half of each is other code. */
+static void only_the_wide_part_pays(void **state)
+{
+    (void)state;
+    struct fit narrow = {.home_count = 2}, wide = {.home_count = 2};
+    struct join_replay told[2] = {{.factor = 1}, {.factor = 1}};
+    for (int k = 0; k < 14; k++)
+        add(&narrow, 1, 1);
+    for (int k = 0; k < 2; k++)
+        add(&wide, 1.5, 1);
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(fabs(told[0].tlb - 0.5 / 4) < 1e-9);
+    forget(&wide);
+    for (int k = 0; k < 4; k++)
+        add(&wide, 0.9, 0.5);
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(told[0].knows_tlb && told[0].tlb == 0); /* faster than expected: nothing is paid for */
+    forget(&narrow);
+    forget(&wide);
+}
+
+/* Of a home that only wide pieces met, the model alone is what they are beside. */
+static void without_narrow_slices_the_model_is_believed(void **state)
+{
+    (void)state;
+    struct fit narrow = {.home_count = 1}, wide = {.home_count = 1};
+    struct join_replay told[1] = {{.factor = 0}};
+    add(&wide, 3, 1);
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(told[0].knows_tlb && fabs(told[0].tlb - 2) < 1e-9);
+    forget(&wide);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_pages_cost_is_told_apart_from_the_model),
+        cmocka_unit_test(only_the_wide_part_pays),
+        cmocka_unit_test(without_narrow_slices_the_model_is_believed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
