@@ -2,7 +2,7 @@
  *
  * calls: which block a call goes to, across modules. A call to a linkage stub, or through a slot of the offset table,
  * is followed by the name in the slot's relocation to the first module that defines it, as the dynamic loader would
- * (without versions). Indirect functions chosen at start-up and calls through pointers stay unknown.
+ * (without versions). Indirect functions chosen at start-up and calls through pointers stay unknown here.
  */
 #include "prof/walks.h"
 

@@ -4,7 +4,7 @@
  * profile shows them where there is no source, and without the file; and where the calls of these objects go. A sample
  * falls on the instruction that waits, often the one after a load that missed.
  */
-#include "prof/walks.h"
+#include "prof/targets.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -200,7 +200,7 @@ static int compare_weights(const void *x, const void *y)
     return a->calls != b->calls ? (a->calls < b->calls ? 1 : -1) : (a->address > b->address) - (a->address < b->address);
 }
 
-static void take_call(struct code *c, uint32_t object, uint32_t block, uint32_t to)
+static void take_call(struct code *c, uint32_t object, uint32_t to, double calls, bool is_estimated)
 {
     struct join *j = c->j;
     struct join_module *m = &j->modules[walk_module(j, to) - j->modules];
@@ -210,9 +210,10 @@ static void take_call(struct code *c, uint32_t object, uint32_t block, uint32_t 
                              .module = m->path,
                              .function = join_func_name(j, m, b->func),
                              .address = b->addr,
-                             .calls = j->counts[block]};
+                             .calls = (uint64_t)(calls + 0.5),
+                             .is_estimated = is_estimated};
     /* Its operations are shared out among its callers as its calls are. */
-    double share = f->calls ? (double)call.calls / (double)f->calls : 0;
+    double share = f->calls ? calls / (double)f->calls : 0;
     call.memory_ops = (uint64_t)((double)f->incl.memory_ops * (share < 1 ? share : 1) + 0.5);
     VEC_PUSH(&c->targets, call);
 }
@@ -233,6 +234,7 @@ static void merge_calls(struct code *c)
         if (kept && compare_calls(&c->targets.data[kept - 1], &c->targets.data[i]) == 0) {
             c->targets.data[kept - 1].calls += c->targets.data[i].calls;
             c->targets.data[kept - 1].memory_ops += c->targets.data[i].memory_ops;
+            c->targets.data[kept - 1].is_estimated |= c->targets.data[i].is_estimated;
             continue;
         }
         c->targets.data[kept++] = c->targets.data[i];
@@ -254,12 +256,22 @@ static void cut_calls(struct code *c)
     c->targets.len = kept;
 }
 
+static void find_pointer_calls(struct code *c, const struct piece *p)
+{
+    uint32_t count;
+    const struct target *targets = targets_of(c->j->targets, p->block, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (targets[i].calls >= 0.5 && is_call(c->j, p->block, targets[i].to))
+            take_call(c, p->object, targets[i].to, targets[i].calls, true);
+}
+
 static void find_calls(struct code *c)
 {
     for (size_t i = 0; i < c->pieces.len; i++) {
         const struct piece *p = &c->pieces.data[i];
         if (is_call(c->j, p->block, c->calls.to[p->block]))
-            take_call(c, p->object, p->block, c->calls.to[p->block]);
+            take_call(c, p->object, c->calls.to[p->block], (double)p->count, false);
+        find_pointer_calls(c, p);
     }
     merge_calls(c);
     cut_calls(c);

@@ -2,10 +2,12 @@
  *
  * graph: exact counts become the dynamic call graph, and what is done on behalf of each of its nodes. A call through a
  * pointer, or to a function that is chosen at start-up, has no known target: such calls are counted where they are made
- * and, as entries from code that is not known, where they arrive; nothing says which led where. What several procedures
+ * and, as entries from code that is not known, where they arrive; which led where is estimated (targets.c) if windows saw
+ * it, and else unknown. What several procedures
  * call is shared out among them by the number of calls, as in the paper.
  */
 #include "prof/graph.h"
+#include "prof/targets.h"
 
 #include <stdlib.h>
 
@@ -35,6 +37,23 @@ static uint32_t func_number(const struct join *j, uint32_t block)
 
 static bool ends_in_call(const struct cfg_block *b) { return b->term == X86_CALL || b->term == X86_CALL_IND; }
 
+/* Returns how many of the block's calls or jumps have an arc now. */
+static uint64_t add_targets(const struct join *j, const struct join_module *m, uint32_t b, struct arcs *out)
+{
+    const struct cfg_block *block = &m->cfg->blocks.data[b];
+    uint32_t number = m->block_base + b, count;
+    const struct target *targets = targets_of(j->targets, number, &count);
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(targets[i].calls > 0))
+            continue;
+        VEC_PUSH(&out->v, ((struct graph_arc){number, m->func_base + block->func, func_number(j, targets[i].to),
+                                              !ends_in_call(block), targets[i].calls}));
+        sum += targets[i].calls;
+    }
+    return min_u64((uint64_t)(sum + 0.5), j->counts[number]);
+}
+
 static void add_call(struct join *j, struct graph *g, const struct calls *calls, const struct join_module *m, uint32_t b,
                      struct arcs *out)
 {
@@ -43,9 +62,12 @@ static void add_call(struct join *j, struct graph *g, const struct calls *calls,
     if (to != ID_NONE) {
         VEC_PUSH(&out->v, ((struct graph_arc){number, m->func_base + block->func, func_number(j, to), !ends_in_call(block),
                                               (double)j->counts[number]}));
-    } else if (ends_in_call(block)) {
-        g->pointer_calls[number] = j->counts[number];
-        g->pointer_calls_all += (double)j->counts[number];
+        return;
+    }
+    uint64_t told = add_targets(j, m, b, out);
+    if (ends_in_call(block)) {
+        g->pointer_calls[number] = j->counts[number] - told;
+        g->pointer_calls_all += (double)g->pointer_calls[number];
     }
 }
 

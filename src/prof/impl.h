@@ -96,6 +96,7 @@ struct join {
     size_t marked_count;
     struct file_names files;
     struct walks *walks; /* NULL: no ideal times */
+    const struct targets *targets; /* NULL: no windows */
     double core_hz;      /* NAN unknown */
     double core_share;   /* above 0, at most 1 */
     struct {

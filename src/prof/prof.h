@@ -130,9 +130,10 @@ struct prof_insn { /* an executed instruction of an object that matters; by modu
 
 struct prof_call { /* calls from an object's own code to one function; by object, most memory operations first */
     uint32_t object;
-    const char *module, *function; /* called; calls through pointers are not known */
+    const char *module, *function; /* called; through pointers as far as windows saw it */
     uint64_t address;
     uint64_t calls;
+    bool is_estimated; /* calls: some were made through pointers and shared out as windows saw them go; else exact */
     uint64_t memory_ops; /* of the called function with its loops, shared out among its callers as its calls are */
 };
 

@@ -8,6 +8,7 @@
  */
 #include "prof/walks.h"
 #include "prof/replays.h"
+#include "prof/targets.h"
 #include "prof/windows.h"
 
 #include <math.h>
@@ -52,6 +53,7 @@ struct walks {
     VEC(uint32_t) visited;      /* blocks made ready */
     struct home *homes;         /* loops, then functions */
     struct replays *replays;    /* NULL: no windows */
+    struct targets *targets;    /* likewise */
     uint64_t steps;             /* instructions played */
     uint64_t spent, spent_most; /* the same with what else costs time, for the budget */
 };
@@ -257,6 +259,18 @@ static uint32_t index_of_place(void *ctx, uint64_t place)
 
 static uint32_t home_of_place(void *ctx, uint64_t place) { return home_of(ctx, block_of_place(ctx, place)); }
 
+/* Of calls and jumps whose target the code does not tell. */
+static void see_target(void *ctx, uint64_t from, uint64_t to)
+{
+    struct walks *w = ctx;
+    uint32_t site = block_of_place(w, from), target = block_of_place(w, to);
+    const struct cfg_block *b = walk_block(w->j, site);
+    if ((b->term != X86_CALL_IND && b->term != X86_JMP_IND) || w->calls.to[site] != ID_NONE)
+        return;
+    bool is_known = target != ID_NONE && walk_block(w->j, target)->addr == VADDR(to);
+    targets_see(w->targets, site, is_known ? target : ID_NONE);
+}
+
 /* What blocks cost with every branch predicted, in the same stretches that the other core played. */
 static void remember_straight(struct walks *w)
 {
@@ -280,11 +294,13 @@ static void walk_windows(struct walks *w)
     struct window_player p = {.core = w->core,
                               .table = w->table,
                               .index_of = index_of_place,
+                              .went = see_target,
                               .ctx = w,
                               .mispredict = w->m->mispredict,
                               .warm = WARM};
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
+    w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
     walk_bursts(w, &p);
     p.branches_told = w->j->in->burst_count > 0;
@@ -301,6 +317,8 @@ static void walk_windows(struct walks *w)
     }
     if (!p.branches_told)
         remember_straight(w);
+    targets_share(w->j, w->paths.outside, w->targets);
+    w->j->targets = w->targets;
     sim_predictor_free(p.predictor);
 }
 

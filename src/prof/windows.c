@@ -40,6 +40,8 @@ static void play(struct window_player *p, uint32_t index, const uint64_t regs[16
     bool branch = sim_insn_is_branch(i), taken = branch && to != from + i->len;
     uint32_t flags = (taken ? SIM_TAKEN : 0) | (repeats > 1 ? repeats << SIM_REPEAT_SHIFT : 0);
     bool wrong = sim_predict(p->predictor, i, from, taken, to);
+    if (branch && p->went)
+        p->went(p->ctx, from, to);
     sim_core_set_regs(p->core, regs);
     sim_core_step(p->core, index, 0, flags);
     if (p->branches_told)
@@ -85,10 +87,10 @@ static void step_known(struct sim_core *c, const struct trace_step *s, uint32_t 
     sim_core_step(c, index, 0, flags);
 }
 
-static uint32_t index_in_burst(const struct window_player *p, struct trace *t, const struct trace_step *s)
+static uint64_t place_in_burst(struct trace *t, const struct trace_step *s)
 {
     const struct trace_block *b = trace_block(t, s->block);
-    return b->place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, b->place + (s->insn->address - b->address));
+    return b->place == STEP_UNKNOWN ? STEP_UNKNOWN : b->place + (s->insn->address - b->address);
 }
 
 /* Elements of a repeated string instruction, as far as they are told: rcx before it, unless it can end early. */
@@ -114,7 +116,8 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
         const struct trace_block *b = trace_block(t, now.block);
         bool ends = now.insn == b->branch, taken = ends && next.insn->address != b->behind;
         bool wrong = ends && is_marked(w->wrong, branches++);
-        uint32_t index = index_in_burst(p, t, &now),
+        uint64_t place = place_in_burst(t, &now);
+        uint32_t index = place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, place),
                  flags = (taken || now.insn->kind == X86_JMP ? SIM_TAKEN : 0) | repeats_of(&now) << SIM_REPEAT_SHIFT;
         if (index == ID_NONE) {
             lost = true;
@@ -123,6 +126,8 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
         if (lost)
             begin_anew(p);
         lost = false;
+        if (p->went && (now.insn->kind == X86_CALL_IND || now.insn->kind == X86_JMP_IND))
+            p->went(p->ctx, place, place_in_burst(t, &next));
         step_known(p->core, &now, index, flags);
         step_known(p->branchy, &now, index, flags | (wrong ? SIM_MISPREDICTED : 0));
         played++;

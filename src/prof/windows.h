@@ -15,7 +15,8 @@ struct window_player {
     /* Index in the table of the instruction at a place (module and address, see struct prof_input_window); ID_NONE: no code
      * that is known. */
     uint32_t (*index_of)(void *ctx, uint64_t place);
-    void *ctx;
+    void (*went)(void *ctx, uint64_t from, uint64_t to); /* places of a branch and of what came after it; NULL: not asked for */
+    void *ctx; /* of both */
     double mispredict; /* cycles that the front end takes to start anew */
     uint32_t warm;     /* instructions that fill an empty pipeline and are not attributed */
     bool branches_told; /* bursts have told of branches: only `core` plays, and the predictor learns */

@@ -232,9 +232,10 @@ static const struct store_column insn_columns[] = {
 static const struct store_column call_columns[] = {
     COLUMN(U32, "object", object, "object.id of the caller, whose own code calls"),
     COLUMN(TEXT, "module", module, "of the called function"),
-    COLUMN(TEXT, "function", function, "called; calls through pointers are not known"),
+    COLUMN(TEXT, "function", function, "called; through pointers as far as windows saw it"),
     COLUMN(ADDRESS, "address", address, "where it is entered"),
-    COLUMN(U64, "calls", calls, "exact"),
+    COLUMN(U64, "calls", calls, "exact unless is_estimated"),
+    COLUMN(BOOL, "is_estimated", is_estimated, "some were made through pointers and shared out as windows saw them go"),
     COLUMN(U64, "memory_ops", memory_ops, "of the called function with its loops, shared out among its callers by calls"),
 };
 #undef ROW

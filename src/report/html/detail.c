@@ -97,8 +97,8 @@ static void put_call(struct html_page *p, const struct prof_call *c)
     html_text(p, tour_name(&p->tour, &as));
     html_puts(p, " <small>");
     html_text(p, c->module ? file_base_name(c->module) : "?");
-    str_printf(p->out, "</small></th><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", figure_count(p->a, c->calls),
-               figure_count(p->a, c->memory_ops));
+    str_printf(p->out, "</small></th><td class=\"n\">%s%s</td><td class=\"n\">%s</td></tr>\n", c->is_estimated ? "~" : "",
+               figure_count(p->a, c->calls), figure_count(p->a, c->memory_ops));
 }
 
 static void put_calls(struct html_page *p, size_t row)
@@ -108,7 +108,7 @@ static void put_calls(struct html_page *p, size_t row)
     if (!count)
         return;
     html_puts(p, "<table class=\"parts\"><caption>What it calls, and the memory operations there (of each function with its loops, shared out among its callers as its calls are; "
-                 "calls through pointers are not known)</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">calls</th>"
+                 "calls through pointers only where windows saw where they lead: ~)</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">calls</th>"
                  "<th scope=\"col\" class=\"n\">memory ops</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < count; i++)
         put_call(p, &calls[i]);

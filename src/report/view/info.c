@@ -49,8 +49,8 @@ static void add_calls(struct view *v, const struct prof_object *o)
     for (size_t i = 0; i < count; i++) {
         const struct prof_object as = {.function = calls[i].function};
         const char *module = calls[i].module ? cell_safe(v->page_texts, file_base_name(calls[i].module)) : "?";
-        view_add(v, STYLE_PLAIN, arena_printf(v->page_texts, "%16s %14s  ", figure_count(v->page_texts, calls[i].memory_ops),
-                                              figure_count(v->page_texts, calls[i].calls)),
+        const char *times = arena_printf(v->page_texts, "%s%s", calls[i].is_estimated ? "~" : "", figure_count(v->page_texts, calls[i].calls));
+        view_add(v, STYLE_PLAIN, arena_printf(v->page_texts, "%16s %14s  ", figure_count(v->page_texts, calls[i].memory_ops), times),
                  arena_printf(v->page_texts, "%s in %s", tour_name(&v->tour, &as), module));
     }
 }

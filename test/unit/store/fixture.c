@@ -132,9 +132,9 @@ static void set_code(struct prof_result *r)
                                        {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN, NAN, "unit <b>"},
                                        {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1, 0, NULL},
                                        {77, 0x9999, NULL, 0, 1, 0, 0, NULL}};
-    static struct prof_call calls[] = {{0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, 400},
-                                       {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, PROF_UNKNOWN},
-                                       {78, NULL, NULL, 0, 1, 0}};
+    static struct prof_call calls[] = {{0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, false, 400},
+                                       {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, true, PROF_UNKNOWN},
+                                       {78, NULL, NULL, 0, 1, false, 0}};
     r->insns = insns;
     r->insn_count = ARRAY_LEN(insns);
     r->calls = calls;
@@ -615,6 +615,7 @@ static const char *call_difference(const struct prof_call *a, const struct prof_
     TEXT(function);
     SAME(address);
     SAME(calls);
+    SAME(is_estimated);
     SAME(memory_ops);
     return NULL;
 }

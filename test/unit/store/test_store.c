@@ -102,7 +102,7 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_thread), 104);
     assert_int_equal(sizeof(struct prof_thread_object), 64);
     assert_int_equal(sizeof(struct prof_insn), 64);
-    assert_int_equal(sizeof(struct prof_call), 48);
+    assert_int_equal(sizeof(struct prof_call), 56);
     assert_int_equal(sizeof(struct prof_wait), 32);
     assert_int_equal(sizeof(struct prof_extra), 48);
     assert_int_equal(sizeof(struct prof_region), 104);
@@ -419,7 +419,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 16\n"));
+    assert_non_null(strstr(text.data, "schema 17\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);
