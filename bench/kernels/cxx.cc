@@ -124,7 +124,7 @@ extern "C" {
 extern const struct kernel cxx_kernels[] = {
     {"standard-sort", "sorting", standard_sort, 0},
     {"accumulate", "integer", accumulate, LARGE},
-    {"transform", "float", transform, LARGE},
+    {"transform", "float", transform, LARGE | LEARNED},
     {"find-in-map", "gather", find_in_map, 0},
     {"find-in-table", "hashing", find_in_table, 0},
     {"virtual-calls", "calls", virtual_calls, 0},

@@ -365,7 +365,7 @@ const struct kernel float_kernels[] = {
     {"filter-taps", "float", filter_taps, LARGE},
     {"running-sum", "float", running_sum, LARGE},
     {"largest", "float", largest, LARGE},
-    {"clip", "float", clip, LARGE},
+    {"clip", "float", clip, LARGE | LEARNED},
     {"complex-product", "float", complex_product, LARGE},
     {"butterflies", "float", butterflies, 0},
     {"eliminate", "float", eliminate, 0},

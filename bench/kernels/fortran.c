@@ -21,7 +21,7 @@ static void recurrence(struct data *d) { f_recurrence(d->n, d->x, d->z); }
 
 const struct kernel fortran_kernels[] = {
     {"fortran-triad", "float", triad, LARGE},
-    {"fortran-masked", "float", masked, LARGE},
+    {"fortran-masked", "float", masked, LARGE | LEARNED},
     {"fortran-product", "float", product, 0},
     {"fortran-intrinsic", "float", intrinsic, 0},
     {"fortran-stencil", "float", stencil, 0},

@@ -353,7 +353,7 @@ const struct kernel integer_kernels[] = {
     {"chacha", "hashing", chacha, 0},
     {"long-product", "integer", long_product, 0},
     {"long-sum", "integer", long_sum, LARGE},
-    {"choose", "branches", choose, LARGE},
+    {"choose", "branches", choose, LARGE | LEARNED},
     {"choose-much", "branches", choose_much, BRANCH},
     {0},
 };

@@ -29,7 +29,8 @@ struct data {
 enum kernel_flag {
     LARGE = 1,  /* has a large form */
     BRANCH = 2, /* bound by branches that nobody can predict */
-    COMPUTE = 4 /* bound by computing in its large form too */
+    COMPUTE = 4, /* bound by computing in its large form too */
+    LEARNED = 8  /* its branches depend on data: on the few of its small form, processors learn them */
 };
 
 struct kernel {

@@ -198,8 +198,8 @@ int main(int argc, char **argv)
     if (argc < 4) {
         for (int t = 0; t < TABLES; t++)
             for (const struct kernel *k = all[t]; k->name; k++)
-                printf("%s %s%s%s%s\n", k->name, k->kind, k->flags & LARGE ? " large" : "", k->flags & BRANCH ? " branch" : "",
-                       k->flags & COMPUTE ? " compute" : "");
+                printf("%s %s%s%s%s%s\n", k->name, k->kind, k->flags & LARGE ? " large" : "", k->flags & BRANCH ? " branch" : "",
+                       k->flags & COMPUTE ? " compute" : "", k->flags & LEARNED ? " learned" : "");
         return argc != 1 ? 2 : 0;
     }
     const struct kernel *k = find(argv[1]);
