@@ -16,7 +16,7 @@ static const double UNLIKE = 0.02; /* plain runs that differ by more are joined 
 static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
 
 /* Windows of the instruction stream, with --windows. */
-enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_MOST = 60 };
+enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_PLANNED = 60 };
 static const double BURST_INTERVAL_LEAST_S = 0.005;
 enum { WINDOW_STEPS = 25000, STEPS_LEAST = 100000, STEPS_MOST = 400000, STEPS_A_SECOND = 100000 /* of the program's time */ };
 
@@ -131,14 +131,17 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
+/* What a timer that spreads windows over the program counts: its system time too, else they would end before the program does. */
+static double processor_s(const struct times *t) { return t->user[0] + t->system[0]; }
+
 /* A single step takes thousands of cycles: there are so many that they take no longer than the program itself. */
 static int take_windows(struct profile *p, const struct machine *m, const struct times *t, struct launch_result **out)
 {
-    double user_s = t->user[0], steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, user_s * STEPS_A_SECOND));
+    double s = processor_s(t), steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND));
     struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS, .plan = replay_plan};
     o.window_most = (uint32_t)(steps / WINDOW_STEPS);
     o.width_alone = prof_width_alone(m);
-    o.window_interval_s = user_s / (o.window_most + 1);
+    o.window_interval_s = s / (o.window_most + 1);
     int rc = profile_run(p, &o, false, out);
     if (!rc && (*out)->windows_note) {
         (*out)->window_count = 0;
@@ -171,8 +174,8 @@ static uint64_t take_burst(void *ctx, const struct launch_burst *w)
 static int take_bursts(struct profile *p, const struct times *t, struct taken_bursts *to)
 {
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
-                                     .window_most = BURSTS_MOST,
-                                     .interval_s = fmax(BURST_INTERVAL_LEAST_S, t->user[0] / (BURSTS_MOST + 1)),
+                                     .window_most = 4 * BURSTS_PLANNED,
+                                     .interval_s = fmax(BURST_INTERVAL_LEAST_S, processor_s(t) / (BURSTS_PLANNED + 1)),
                                      .threads = p->program->made_threads,
                                      .ctx = to,
                                      .begin = bursts_begin,
