@@ -9,6 +9,7 @@
  *   blocked   runs with all signals blocked
  *   trapped   ends by an int3
  *   random    branches that nobody can predict
+ *   filled    the same, after longer in the system: memory is got and given back
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
  *   threads   waits for two threads that work
@@ -144,6 +145,19 @@ static void random_branches(void)
     }
 }
 
+static void filled(void)
+{
+    enum { BYTES = 16 << 20, PAGE = 4096 };
+    for (int k = 0; k < 50; k++) {
+        char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        madvise(p, BYTES, MADV_NOHUGEPAGE);
+        for (size_t i = 0; p != MAP_FAILED && i < BYTES; i += PAGE)
+            p[i] = 1;
+        wrong += p == MAP_FAILED || munmap(p, BYTES) != 0;
+    }
+    random_branches();
+}
+
 static void shared(void)
 {
     enum { TURNS = 60000000 };
@@ -207,8 +221,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},     {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}, {"shared", shared},
-               {"childless", childless}, {"threads", threads},   {"deaf", deaf}};
+               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}, {"filled", filled},
+               {"shared", shared},   {"childless", childless}, {"threads", threads},   {"deaf", deaf}};
     if (argc != 3)
         return 2;
     if (strcmp(argv[1], "strict") == 0)
