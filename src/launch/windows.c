@@ -25,6 +25,7 @@ struct wire_windows *windows_file(struct scratch *f, const struct launch_options
     w->magic = WIRE_WINDOWS_MAGIC;
     w->capacity = f->parts * PART_WORDS;
     w->interval_ns = (uint64_t)(opt->window_interval_s * 1e9) + 1;
+    w->is_width_known = opt->width_alone > 0;
     w->least_width = (uint64_t)(opt->width_alone * 65536);
     w->seed = 20261121;
     w->steps_most = opt->window_steps;

@@ -115,7 +115,7 @@ void replays_see(struct replays *r, double alone, const struct prof_input_window
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    r->width = replay_least_width(r->widths.data, r->widths.len, alone);
+    r->width = replay_width_alone(r->widths.data, r->widths.len, alone);
     diag_debug(1, "replays: %zu batches, the core's width %.3f, %.3f alone", r->widths.len, r->width, alone);
 }
 

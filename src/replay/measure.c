@@ -9,7 +9,7 @@
 
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
 static const double ALIKE = 1.01; /* widths */
-static const double SHARED = 1.03; /* more than that of a core that is not shared */
+static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
 static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
 
 static int by_size(const void *a, const void *b)
@@ -20,13 +20,18 @@ static int by_size(const void *a, const void *b)
 
 static double cycles_of(const struct wire_batch *b, double ticks) { return ticks * CHAIN_CYCLES / b->chain; }
 
-/* One in five replays is shorter. */
-static double batch_cycles(const struct wire_batch *b)
+struct turn {
+    double cycles, apart; /* one in five replays of a batch is shorter; from there to the middle one */
+};
+
+static struct turn turn_of(const struct wire_batch *b)
 {
-    uint32_t t[WIRE_REPLAYS];
-    memcpy(t, b->ticks, sizeof t);
-    qsort(t + FIRST_WARM, WIRE_REPLAYS - FIRST_WARM, sizeof *t, by_size);
-    return cycles_of(b, (double)t[FIRST_WARM + (WIRE_REPLAYS - FIRST_WARM) / 5] - b->empty);
+    enum { WARM = WIRE_REPLAYS - FIRST_WARM };
+    uint32_t t[WARM];
+    memcpy(t, b->ticks + FIRST_WARM, sizeof t);
+    qsort(t, WARM, sizeof *t, by_size);
+    double fifth = t[WARM / 5];
+    return (struct turn){cycles_of(b, fifth - b->empty), cycles_of(b, t[WARM / 2] - fifth)};
 }
 
 double replay_width(const struct wire_batch *b) { return b->chain ? (double)b->width / b->chain : INFINITY; }
@@ -37,56 +42,89 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double least_agreed(double *widths, size_t n)
+/* The densest place among so many neighbours by size: how many lie there, and the middle one of them. */
+struct place {
+    size_t count;
+    double middle;
+};
+
+static struct place densest(const double *sorted, size_t n)
 {
-    qsort(widths, n, sizeof *widths, by_value);
-    for (size_t i = 0; i + AGREE <= n; i++)
-        if (widths[i + AGREE - 1] <= widths[i] * ALIKE)
-            return widths[i];
-    return n < AGREE ? widths[0] : widths[n / 2];
+    struct place best = {0, 0};
+    for (size_t first = 0, end = 0; first < n; first++) {
+        while (end < n && sorted[end] <= sorted[first] * ALIKE)
+            end++;
+        if (end - first > best.count)
+            best = (struct place){end - first, sorted[first + (end - first) / 2]};
+    }
+    return best;
 }
 
-double replay_least_width(double *widths, size_t n, double alone)
+static double least_agreed(const double *sorted, size_t n)
 {
-    double least = n ? least_agreed(widths, n) : 0;
-    return alone > 0 && least > SHARED * alone ? alone : least;
+    for (size_t i = 0; i + AGREE <= n; i++)
+        if (sorted[i + AGREE - 1] <= sorted[i] * ALIKE)
+            return sorted[i];
+    return n < AGREE ? sorted[0] : sorted[n / 2];
+}
+
+double replay_width_alone(double *widths, size_t n, double known)
+{
+    size_t first = 0, end = 0;
+    qsort(widths, n, sizeof *widths, by_value);
+    if (n && !(known > 0))
+        known = least_agreed(widths, n);
+    while (first < n && widths[first] < known / SHARED)
+        first++;
+    for (end = first; end < n && widths[end] <= known * SHARED; end++)
+        ;
+    struct place p = densest(widths + first, end - first);
+    return p.count >= AGREE ? p.middle : known;
 }
 
 /* A clock that changed between the two canaries shows as too little as well. */
 static bool is_undisturbed(const struct wire_batch *b, double width)
 {
     double w = replay_width(b);
-    return w <= SHARED * width && w >= width / SHARED;
+    return w <= ALIKE * width && w >= width / ALIKE;
 }
 
 struct form {
     double least, most;
+    double apart; /* the replays of its least batch */
     unsigned batches;
 };
 
-static void add_batch(struct form *f, double cycles)
+static void add_batch(struct form *f, struct turn t)
 {
-    f->least = f->batches ? fmin(f->least, cycles) : cycles;
-    f->most = f->batches ? fmax(f->most, cycles) : cycles;
+    if (!f->batches || t.cycles < f->least)
+        f->least = t.cycles, f->apart = t.apart;
+    f->most = f->batches ? fmax(f->most, t.cycles) : t.cycles;
     f->batches++;
+}
+
+/* As a fraction: of batches among each other, of the replays of one, of what is not known of the stub. */
+static double spread_of(const struct form *f, double stub)
+{
+    double alone = f->batches == 1 ? SPREAD_OF_ONE * f->least : 0;
+    return hypot(hypot(fmax(alone, (f->most - f->least) / 2), f->apart), stub / 2) / f->least;
 }
 
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out)
 {
-    struct form forms[2] = {{0, 0, 0}, {0, 0, 0}};
+    struct form forms[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
     if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2)
         return false;
     for (uint32_t b = 0; b < n; b++)
         if (s->batches[b].form < 2 && is_undisturbed(&s->batches[b], width))
-            add_batch(&forms[s->batches[b].form], batch_cycles(&s->batches[b]));
+            add_batch(&forms[s->batches[b].form], turn_of(&s->batches[b]));
     for (uint32_t f = 0; f < s->forms; f++)
         if (!forms[f].batches)
             return false;
     double stub = s->forms == 1 ? 0 : fmax(0, forms[1].least - forms[0].least); /* it may hide in what the loop waits for */
-    double alone = forms[0].batches == 1 ? SPREAD_OF_ONE * forms[0].least : 0;
     out->cycles = forms[0].least - stub / 2;
-    out->spread = hypot(fmax(alone, (forms[0].most - forms[0].least) / 2), stub / 2) / forms[0].least;
+    out->spread = spread_of(&forms[0], stub);
     out->untrained = cycles_of(&s->batches[0], (double)s->batches[0].ticks[1] - s->batches[0].empty) - forms[0].least;
     return out->cycles >= CYCLES_LEAST && out->spread <= SPREAD_MOST;
 }

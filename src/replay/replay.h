@@ -16,13 +16,13 @@ void replay_plan(struct wire_windows *w, uint32_t window);
 struct replay_time {
     double cycles;    /* core cycles of one warm replay, branches as well predicted as many replays make them */
     double untrained; /* more than that: the second replay, whose caches are warm and whose branches are not */
-    double spread;    /* of repeated batches, as a fraction: half the distance of the outermost */
+    double spread;    /* of repeated replays, as a fraction: half the distance of the outermost batches, and what replays of one are apart */
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
-/* That of a core which nobody shares: the least that several batches agree on, since a single one may be a slip of the clock,
- * and all others may have had a neighbour. alone: what it is known to be (0: not known); if none came near it, all had one. Sorts
- * them; 0 without any. */
-double replay_least_width(double *widths, size_t n, double alone);
+/* That of a core which nobody shares, for batches whose widths these are. known: what it is known to be, or 0. Near to that, the
+ * place where most batches lie, or it itself if hardly any does: all had a neighbour. Where it is not known, the least that several
+ * batches agree on, since a single one may be a slip of the clock. Sorts them; 0 if there is nothing to tell it by. */
+double replay_width_alone(double *widths, size_t n, double known);
 /* What a slice's replays say; of batches whose width is about that. false: they were not made, or are too short or too unlike to
  * say anything. */
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);

@@ -14,7 +14,7 @@ enum {
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
-    TRIES = 6, /* of a batch */
+    TRIES = 10, /* of a batch */
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
     RWX = 7,
@@ -172,17 +172,25 @@ static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, str
     return 1;
 }
 
-/* Was the core's width shared with a neighbour meanwhile? The least is learnt only where the chain took what it took before:
- * else one slip of the clock would make all others look disturbed. */
+/* Where the host does not know it, the least width is learnt, but only where the chain took what it took before: else one slip
+ * of the clock would make all others look disturbed. */
+static void learn_width(const struct wire_batch *b, uint64_t width)
+{
+    struct wire_windows *f = WINDOWS->file;
+    int is_steady = b->chain <= WINDOWS->chain + WINDOWS->chain / 64;
+    WINDOWS->chain = b->chain;
+    if (!f->is_width_known && is_steady && (!f->least_width || width < f->least_width))
+        f->least_width = width;
+}
+
+/* Was the core's width shared with a neighbour meanwhile? */
 static int was_disturbed(const struct wire_batch *b)
 {
     struct wire_windows *f = WINDOWS->file;
-    uint64_t width = b->chain ? ((uint64_t)b->width << 16) / b->chain : UINT64_MAX;
-    int is_steady = b->chain <= WINDOWS->chain + WINDOWS->chain / 64;
-    WINDOWS->chain = b->chain;
-    if (is_steady && (!f->least_width || width < f->least_width))
-        f->least_width = width;
-    return f->least_width && width > f->least_width + f->least_width / 32;
+    uint64_t width = b->chain ? ((uint64_t)b->width << 16) / b->chain : UINT64_MAX, least;
+    learn_width(b, width);
+    least = f->least_width;
+    return least && (width > least + least / 48 || width < least - least / 48);
 }
 
 static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)

@@ -308,12 +308,27 @@ static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
     double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
-    assert_true(replay_least_width(slip, 6, 0) == 1);
-    assert_true(replay_least_width(none_agree, 5, 0) == 1.4);
-    assert_true(replay_least_width(two, 2, 0) == 1);
-    assert_true(replay_least_width(NULL, 0, 0) == 0);
-    assert_true(replay_least_width(two, 2, 0.8) == 0.8);
-    assert_true(replay_least_width(two, 2, 0.98) == 1);
+    assert_true(replay_width_alone(slip, 6, 0) == 1.002);
+    assert_true(replay_width_alone(none_agree, 5, 0) == 1.4);
+    assert_true(replay_width_alone(two, 2, 0) == 1);
+    assert_true(replay_width_alone(NULL, 0, 0) == 0);
+}
+
+static void most_quiet_batches_are_alike(void **state)
+{
+    (void)state;
+    double shared[] = {1.9, 1.6, 1.61, 1.605, 1.603, 1.02}, quiet[] = {0.981, 0.983, 0.985, 1.9, 1.01, 1.012, 1.011, 1.013, 1.6};
+    assert_true(replay_width_alone(shared, 6, 1) == 1);
+    assert_true(replay_width_alone(quiet, 9, 1) == 1.012);
+    assert_true(replay_width_alone(NULL, 0, 1) == 1);
+    struct replay_time t;
+    struct wire_slice s = replayed(1, 1000, 0);
+    for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+        s.batches[0].ticks[k] += (k % 10) * 20; /* its replays are unlike: it counts, and says so */
+    for (uint32_t b = 1; b < WIRE_BATCHES; b++)
+        s.batches[b].width = b % 2 ? 990 : 1060;
+    assert_true(replay_measure(&s, 1, &t));
+    assert_true(t.spread > 0.1);
 }
 
 int main(void)
@@ -331,6 +346,7 @@ int main(void)
         cmocka_unit_test(times_are_core_cycles),
         cmocka_unit_test(disturbed_batches_do_not_count),
         cmocka_unit_test(one_slip_of_the_clock_is_no_width),
+        cmocka_unit_test(most_quiet_batches_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
