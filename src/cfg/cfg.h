@@ -246,8 +246,8 @@ void cfg_marked_find(const struct cfg *c, const struct image *img, const char *n
 
 /* save.c: the arrays funcs, blocks, edges, tables, loops, loop_members packed into bytes, appended to `out`. 0. */
 int cfg_save(const struct cfg *c, struct strbuf *out);
-/* The same back, without insns, table_refs, targets and img; the ids are the same. Everything is checked: -1 (nothing reported: the caller knows
- * the file) if the bytes are no such form, of another version, cut off or inconsistent. */
+/* The same back, without insns, table_refs, targets and img; the ids are the same. Everything is checked: -1 (nothing
+ * reported: the caller knows the file) if the bytes are no such form, of another version, cut off or inconsistent. */
 int cfg_load(const uint8_t *bytes, size_t len, struct cfg **out);
 
 void cfg_check(const struct cfg *c); /* asserts the invariants written here */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which flags and registers hold something that is still wanted, before each instruction of one function. Backwards over
- * its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register counts as wanted, because compilers
- * that know both sides of a call keep values in registers that the ABI would let go.
+ * its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register counts as
+ * wanted, because compilers that know both sides of a call keep values in registers that the ABI would let go.
  */
 #include "cfg/impl.h"
 

@@ -2,8 +2,9 @@
  *
  * Markers (include/mtool.h) to block borders, and those of one name to the blocks between where it begins and where it ends. A
  * region that is left without an end, by a return or a jump around its end, is over where ways meet on which it is not under way;
- * one that ends where it is not under way on all ways is refused, with the place. The function's parts that were laid aside belong to it as far as jumps lead
- * there; what a landing pad stands in is told by what follows it, for nothing is known of what comes before.
+ * one that ends where it is not under way on all ways is refused, with the place. The function's parts that were laid aside
+ * belong to it as far as jumps lead there; what a landing pad stands in is told by what follows it, for nothing is known of
+ * what comes before.
  */
 #include "cfg/impl.h"
 

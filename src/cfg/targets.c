@@ -320,7 +320,8 @@ static void operands_of_range(void *ctx, size_t first, size_t end)
     }
 }
 
-/* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the build). */
+/* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the
+ * build). */
 void build_address_targets(struct build *b)
 {
     const struct cfg *c = b->c;

@@ -55,8 +55,8 @@ int baseline_run(struct profile *p, const struct prof_input *like);
 const char *cmd_machine_path(struct arena *ar);
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
 int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
-/* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them there; l must last
- * as long as `in`. */
+/* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them there;
+ * l must last as long as `in`. */
 struct cmd_learning {
     struct machine *machine;
     const char *path;

@@ -205,8 +205,8 @@ struct image_unwind_out {
  * left alone) stays at its old address; for one in another function among `moved`, `map` is asked with that function's
  * fde. No function may be twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
  * moved, the first; bad_each[] becomes true for each of them, unless it is NULL) and -1 returned without a message: the
- * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1
- * and `out` is empty. The caller frees the three. */
+ * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the new
+ * tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,

@@ -8,4 +8,5 @@
 uint64_t machine_hash(const char *text);
 /* "vaddpd z{k},z,z" -> "~addpd z/z": the same operation whatever its encoding and mask; cannot be a form itself. */
 void machine_width_key(const char *form, char out[MACHINE_NAME_LEN]);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * asked: what the user named, a function, a region or a line of a file, to objects. A function is its procedure; a line is the
- * smallest loop around it, or else the procedure; a region is what its markers enclose. What names nothing is told with the nearest names.
+ * smallest loop around it, or else the procedure; a region is what its markers enclose. What names nothing is told with the
+ * nearest names.
  */
 #include "prof/impl.h"
 

@@ -177,7 +177,8 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
     return (uint32_t)out->last;
 }
 
-/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where to look next. */
+/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where to look
+ * next. */
 static uint32_t take_wide(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window], before = *count;
