@@ -233,6 +233,8 @@ static void take_flags(struct work *w)
 
 static void take_operands(struct work *w)
 {
+    if (w->out->is_nop) /* what long ones name is neither read nor reached */
+        return;
     for (int i = 0; i < w->in.operand_count; i++) {
         const ZydisDecodedOperand *op = &w->op[i];
         if (op->type == ZYDIS_OPERAND_TYPE_REGISTER)

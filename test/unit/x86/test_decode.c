@@ -120,6 +120,16 @@ static void test_memory_operand(void **state)
     assert_true(decode(BYTES(0xf3, 0x0f, 0x1e, 0xfa)).props & X86_PROP_ENDBR);
 }
 
+static void test_long_nops_read_nothing(void **state)
+{
+    (void)state;
+    struct x86_detail d;
+    assert_int_equal(x86_detail_decode(BYTES(0x0f, 0x1f, 0x44, 0x08, 0x00), 32, &d), 0); /* nop [rax+rcx] */
+    assert_true(d.is_nop);
+    assert_false(d.is_load || d.is_store || d.addr_indexed);
+    assert_int_equal(d.read_count + d.write_count + d.addr_reg_count, 0);
+}
+
 static void test_flags_that_may_stay(void **state)
 {
     (void)state;
@@ -404,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory_operand),  cmocka_unit_test(test_flags_that_may_stay),
+        cmocka_unit_test(test_long_nops_read_nothing),
         cmocka_unit_test(test_registers),       cmocka_unit_test(test_fast_equals_slow),
         cmocka_unit_test(test_against_cpu),     cmocka_unit_test(test_threads),
     };
