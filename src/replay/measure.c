@@ -18,7 +18,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double cycles_of(const struct wire_batch *b, double ticks) { return ticks * CHAIN_CYCLES / b->chain; }
+/* By the ticks of the chain beside it. */
+static double cycles_of(double ticks, uint32_t chain) { return ticks * CHAIN_CYCLES / chain; }
 
 struct turn {
     double cycles, apart; /* one in five replays of a batch is shorter; from there to the middle one */
@@ -31,7 +32,7 @@ static struct turn turn_of(const struct wire_batch *b)
     memcpy(t, b->ticks + FIRST_WARM, sizeof t);
     qsort(t, WARM, sizeof *t, by_size);
     double fifth = t[WARM / 5];
-    return (struct turn){cycles_of(b, fifth - b->empty), cycles_of(b, t[WARM / 2] - fifth)};
+    return (struct turn){cycles_of(fifth - b->empty, b->chain), cycles_of(t[WARM / 2] - fifth, b->chain)};
 }
 
 double replay_width(const struct wire_batch *b) { return b->chain ? (double)b->width / b->chain : INFINITY; }
@@ -114,7 +115,7 @@ bool replay_measure(const struct wire_slice *s, double width, struct replay_time
 {
     struct form forms[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
-    if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2)
+    if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2 || !s->second.chain)
         return false;
     for (uint32_t b = 0; b < n; b++)
         if (s->batches[b].form < 2 && is_undisturbed(&s->batches[b], width))
@@ -125,6 +126,6 @@ bool replay_measure(const struct wire_slice *s, double width, struct replay_time
     double stub = s->forms == 1 ? 0 : fmax(0, forms[1].least - forms[0].least); /* it may hide in what the loop waits for */
     out->cycles = forms[0].least - stub / 2;
     out->spread = spread_of(&forms[0], stub);
-    out->untrained = cycles_of(&s->batches[0], (double)s->batches[0].ticks[1] - s->batches[0].empty) - forms[0].least;
+    out->untrained = cycles_of((double)s->second.ticks - s->second.empty, s->second.chain) - forms[0].least;
     return out->cycles >= CYCLES_LEAST && out->spread <= SPREAD_MOST;
 }

@@ -167,6 +167,8 @@ static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, str
         b->ticks[i] = once(area);
         if (!ended_alike(s, d, i))
             return 0;
+        if (i == 1 && !s->second.ticks)
+            s->second = (struct wire_second){b->ticks[i], b->empty, b->chain};
     }
     look_again(b);
     return 1;

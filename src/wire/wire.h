@@ -186,6 +186,9 @@ struct wire_slice {
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
+    struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such */
+        uint32_t ticks, empty, chain;
+    } second;
     uint32_t batch_count;
     uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
 };

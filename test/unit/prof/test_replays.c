@@ -73,6 +73,7 @@ static void add_slice(struct bench *b, uint32_t in_one, double cycles)
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[i].ticks[k] = (uint32_t)cycles;
     }
+    s.second = (struct wire_second){(uint32_t)cycles, 0, 2048};
     for (uint32_t i = 0; i < STEPS + 2; i++)
         words[i] = (i <= in_one ? 0x1100 : 0x1200) + i % 256;
     struct prof_input_window w = {words, STEPS + 2, 1, &s};

@@ -258,7 +258,7 @@ static void broken_words_have_no_slices(void **state)
 
 static struct wire_slice replayed(uint32_t forms, uint32_t ticks, uint32_t more)
 {
-    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES};
+    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES, .second = {50 + ticks + 300, 50, 1024}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
         s.batches[b] = (struct wire_batch){.form = b % forms, .chain = 1024, .width = 1024, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
