@@ -15,7 +15,7 @@ static const double ENOUGH = 0.25; /* sum of squared shares from which on a home
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.06; /* of replays themselves: their ends, the code's place, the data that they met */
 static const double UNLIKE = 0.15; /* model and replay disagree */
-static const double SPREAD_USUAL = 0.02, OFF_USUAL = 0.1;
+static const double SPREAD_USUAL = 0.05, OFF_USUAL = 0.1;
 static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
