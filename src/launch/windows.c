@@ -13,7 +13,7 @@
 
 #include "launch/impl.h"
 
-enum { WORDS_A_STEP = 4, PART_WORDS = 8192 };
+enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* of batches; each takes some tenths of a millisecond */ };
 
 struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes)
 {
@@ -31,6 +31,7 @@ struct wire_windows *windows_file(struct scratch *f, const struct launch_options
     w->steps_most = opt->window_steps;
     w->window_most = (uint32_t)min_u64(opt->window_most, WIRE_WINDOWS_MOST);
     w->slices = opt->plan != NULL;
+    w->tries_left = TRIES;
     return w;
 }
 

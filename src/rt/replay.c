@@ -201,8 +201,9 @@ static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, 
     for (int i = 0; i < TRIES; i++) {
         if (!replay_batch(s, area, start, k))
             return 0;
-        if (!was_disturbed(&s->batches[s->batch_count]))
+        if (!was_disturbed(&s->batches[s->batch_count]) || !WINDOWS->file->tries_left)
             break;
+        WINDOWS->file->tries_left--;
         sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
     }
     s->batch_count++;
