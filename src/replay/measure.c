@@ -72,8 +72,10 @@ static double least_agreed(const double *sorted, size_t n)
 double replay_width_alone(double *widths, size_t n, double known)
 {
     size_t first = 0, end = 0;
+    if (!n)
+        return known;
     qsort(widths, n, sizeof *widths, by_value);
-    if (n && !(known > 0))
+    if (!(known > 0))
         known = least_agreed(widths, n);
     while (first < n && widths[first] < known / SHARED)
         first++;
