@@ -3,8 +3,7 @@
  * graph: exact counts become the dynamic call graph, and what is done on behalf of each of its nodes. A call through a
  * pointer, or to a function that is chosen at start-up, has no known target: such calls are counted where they are made
  * and, as entries from code that is not known, where they arrive; which led where is estimated (targets.c) if windows saw
- * it, and else unknown. What several procedures
- * call is shared out among them by the number of calls, as in the paper.
+ * it, and else unknown. What several procedures call is shared out among them by the number of calls, as in the paper.
  */
 #include "prof/graph.h"
 #include "prof/targets.h"

@@ -183,8 +183,8 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
         to.simulated += cycles;
         add_share(f, to.first, r->steps.data[i].home, cycles);
     }
-    diag_debug(2, "replays: a slice of %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f", s->steps,
-               s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained);
+    diag_debug(2, "replays: a slice of %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f",
+               s->steps, s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained);
     if (!(to.simulated > 0)) {
         f->shares.len = to.first;
         return;

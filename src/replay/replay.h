@@ -16,7 +16,7 @@ void replay_plan(struct wire_windows *w, uint32_t window);
 struct replay_time {
     double cycles;    /* core cycles of one warm replay, branches as well predicted as many replays make them */
     double untrained; /* more than that: the second replay, whose caches are warm and whose branches are not */
-    double spread;    /* of repeated replays, as a fraction: half the distance of the outermost batches, and what replays of one are apart */
+    double spread;    /* of batches, half the distance of the outermost, and of the replays of one; as a fraction */
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
 /* That of a core which nobody shares, for batches whose widths these are. known: what it is known to be, or 0. Near to that, the

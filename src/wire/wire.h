@@ -209,8 +209,8 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    uint32_t is_width_known; /* 1: least_width is the host's, and stays */
-    uint32_t tries_left;     /* of batches beside a neighbour that may be tried again, in all slices together */
+    uint32_t is_width_known; /* 1: least_width is what the host knows, and stays */
+    uint32_t tries_left;     /* how many batches beside a neighbour may be tried again, in all slices together */
     uint64_t least_width;  /* of a core that is not shared, or of all batches so far, in 1/65536 of the chain beside it */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */

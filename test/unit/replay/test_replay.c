@@ -258,7 +258,7 @@ static void broken_words_have_no_slices(void **state)
 
 static struct wire_slice replayed(uint32_t forms, uint32_t ticks, uint32_t more)
 {
-    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES, .second = {50 + ticks + 300, 50, 1024}};
+    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES, .second = {50 + ticks + 400, 50, 1024}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
         s.batches[b] = (struct wire_batch){.form = b % forms, .chain = 1024, .width = 1024, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
@@ -274,7 +274,7 @@ static void times_are_core_cycles(void **state)
     struct wire_slice s = replayed(1, 1000, 0);
     assert_true(replay_measure(&s, 1, &t));
     assert_true(fabs(t.cycles - 2000) < 5); /* 1024 ticks were 2048 cycles */
-    assert_true(fabs(t.untrained - 600) < 5);
+    assert_true(fabs(t.untrained - 800) < 5); /* by the second replay of all, not by that of a batch that was tried again */
     assert_true(t.spread < 0.01);
     s = replayed(2, 1000, 40);
     assert_true(replay_measure(&s, 1, &t));
@@ -328,7 +328,7 @@ static void most_quiet_batches_are_alike(void **state)
     for (uint32_t b = 1; b < WIRE_BATCHES; b++)
         s.batches[b].width = b % 2 ? 990 : 1060;
     assert_true(replay_measure(&s, 1, &t));
-    assert_true(t.spread > 0.1);
+    assert_true(t.spread > 0.11); /* more than a single batch has anyhow */
 }
 
 int main(void)
