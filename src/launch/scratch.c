@@ -73,7 +73,8 @@ static int fill(struct scratch *s, const struct scratch_size *z)
 
 static int open_in(struct scratch *s, const char *dir, const struct scratch_size *z)
 {
-    snprintf(s->path, sizeof s->path, "%s/" NAME_LEAD "%d-XXXXXX", dir, (int)getpid());
+    /* Of one length, whoever runs: the name stands in the program's environment, whose length moves its stack. */
+    snprintf(s->path, sizeof s->path, "%s/" NAME_LEAD "%07d-XXXXXX", dir, (int)getpid());
     s->fd = mkostemp(s->path, O_CLOEXEC);
     if (s->fd < 0)
         return -1;

@@ -8,9 +8,9 @@ PROGRAMS=$E2E/programs
 export REFUSED=2 # status when the program or an option cannot be used
 export SELF_FAILED=125 # status of count and run when mtool itself failed, as with env(1)
 
-ok() { echo "ok - $1"; }
+ok() { echo "ok - $1${timed:-}"; }
 not_ok() { # NAME TEXT...
-    echo "not ok - $1"
+    echo "not ok - $1${timed:-}"
     shift
     printf '%s\n' "$@" | tail -n 40 | sed 's/^/# /'
 }
@@ -26,6 +26,10 @@ is() { # NAME GOT WANTED
 is_like() { # NAME GOT PATTERN: an extended regular expression
     if grep -qE -- "$3" <<<"$2"; then ok "$1"; else not_ok "$1" "got: $2" "wanted something like: $3"; fi
 }
+
+# timed CHECK ARGS...: a check of a time, or of what rests on samples. A neighbour on the machine may spoil it: where no other check
+# of a case fails, the case has two more attempts (run).
+timed() { timed=' (timed)' "$@"; }
 
 # build OUT SOURCE [FLAGS...]: SOURCE under programs/, by its suffix; CC, CXX and FC may be set.
 build() {
