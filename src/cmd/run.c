@@ -141,6 +141,7 @@ static int take_windows(struct profile *p, const struct machine *m, const struct
     struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS, .plan = replay_plan};
     o.window_most = (uint32_t)(steps / WINDOW_STEPS);
     o.width_alone = prof_width_alone(m);
+    o.window_threads = p->program->made_threads;
     o.window_interval_s = s / (o.window_most + 1);
     int rc = profile_run(p, &o, false, out);
     if (!rc && (*out)->windows_note) {

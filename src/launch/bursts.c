@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 #include "launch/impl.h"
 
 enum { PART_BYTES = 1 << 20, PARTS_LEAST = 24, PARTS_USUAL = 192, ADDRESSES_MOST = 64 << 10, WAIT_NS = 20000000 };
-enum { END_POLLS = 4000, END_POLL_NS = 1000000, TICKS_FOLLOW_TIME_SINCE = 604 /* version 6.4 */ };
+enum { END_POLLS = 4000, END_POLL_NS = 1000000 };
 
 struct bursts {
     struct scratch file;
@@ -61,14 +60,6 @@ static void lay_out(struct bursts *s, uint64_t head_bytes)
     l->slot_used = (uint32_t)min_u64(page_multiple(s->opt->window_bytes), l->slot_bytes - WIRE_PAGE_BYTES);
 }
 
-/* Before it the kernel gives ticks of a process's time to its first thread, wherever that stands. */
-static bool ticks_follow_time(void)
-{
-    struct utsname u;
-    unsigned major = 0, minor = 0;
-    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
-}
-
 static bool may_execute(const struct bursts *s)
 {
     void *at = mmap(NULL, WIRE_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, s->file.fd, 0);
@@ -98,7 +89,7 @@ static int open_file(struct bursts *s)
                                      .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
                                      .seed = s->opt->seed ? s->opt->seed : 20261121,
                                      .window_most = s->opt->window_most,
-                                     .by_process = s->opt->threads && ticks_follow_time()};
+                                     .by_process = s->opt->threads && windows_of_threads()};
     lay_out(s, head);
     s->slot_used = s->layout.slot_used;
     *s->b = s->layout;

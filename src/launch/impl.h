@@ -322,6 +322,9 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
 /* ---- windows.c ---- */
 /* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */
 int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
+/* Does a timer of a process's time tick in the thread that uses it up? Before Linux 6.4 it does in the first, wherever that
+ * stands. */
+bool windows_of_threads(void);
 /* The window file, made for the options and mapped; NULL after one line. */
 struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes);
 uint64_t launch_place(struct spaces *spaces, uint64_t pc); /* see launch_place_of */

@@ -265,6 +265,7 @@ struct launch_options {
     void *ctx;                  /* for each */
     uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
     double window_interval_s;   /* mean processor time between them */
+    bool window_threads;        /* of all threads, where the kernel allows; else of the first */
     double width_alone;         /* of windows whose slices are replayed: see wire_windows.least_width; 0 not known */
     launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */

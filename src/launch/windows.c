@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Windows of the program's instruction stream: its copy that carries only the runtime takes them (wire.h, struct
  * wire_windows), this brings them back with addresses as in the original files, and has slices of them chosen by the caller's
- * planner while snapshots wait. Code is where it was; the mappings come from /proc. Sees the first thread of the first
- * process only. */
+ * planner while snapshots wait. Code is where it was; the mappings come from /proc. Sees the first process only. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +14,14 @@
 #include "launch/impl.h"
 
 enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* of batches; each takes some tenths of a millisecond */ };
+enum { TICKS_FOLLOW_TIME_SINCE = 604 /* Linux 6.4 */ };
+
+bool windows_of_threads(void)
+{
+    struct utsname u;
+    unsigned major = 0, minor = 0;
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
+}
 
 struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes)
 {
@@ -29,6 +37,7 @@ struct wire_windows *windows_file(struct scratch *f, const struct launch_options
     w->least_width = (uint64_t)(opt->width_alone * 65536);
     w->seed = 20261121;
     w->steps_most = opt->window_steps;
+    w->by_process = opt->window_threads && windows_of_threads();
     w->window_most = (uint32_t)min_u64(opt->window_most, WIRE_WINDOWS_MOST);
     w->slices = opt->plan != NULL;
     w->tries_left = TRIES;
@@ -175,8 +184,7 @@ int windows_run(struct launch_program *p, const struct launch_options *opt, cons
     else
         r->windows_note = "the timer inside the program did not start";
     if (rc == 0 && w->started && !r->window_count)
-        r->windows_note = "its first thread hardly ran, or blocks signals, or no more processes may be made, or it "
-                          "executed another program";
+        r->windows_note = "it hardly ran, or blocks signals, or no more processes may be made, or it executed another program";
     spaces_free(spaces);
     munmap(w, bytes);
     scratch_close(&f);

@@ -83,16 +83,21 @@ static uint32_t begin_burst(struct wire_bursts *b, void *context)
     return 0;
 }
 
+/* Other threads may have ticks while one waits here. */
 static void begin_steps(struct wire_windows *f, uint32_t burst, void *context)
 {
-    if (f->window_count >= WIRE_WINDOWS_MOST)
+    uint32_t *busy = &WINDOWS->steps_busy;
+    if (f->window_count >= WIRE_WINDOWS_MOST || __atomic_exchange_n(busy, 1, __ATOMIC_ACQUIRE))
         return;
     f->windows[f->window_count].burst = burst;
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
-    if (pid == 0)
+    if (pid == 0) {
         rt_keep(context);
-    else if (!failed(pid))
+        return;
+    }
+    if (!failed(pid))
         sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
+    __atomic_store_n(busy, 0, __ATOMIC_RELEASE);
 }
 
 static uint32_t begun(const struct windows_state *s) { return s->bursts ? s->bursts->begun : s->file->window_count; }
@@ -109,7 +114,7 @@ static void keep_to_first_thread(struct windows_state *s)
 {
     sys(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
     s->tid = s->pid;
-    s->bursts->by_process = 0;
+    *(s->bursts ? &s->bursts->by_process : &s->file->by_process) = 0;
     if (!make_timer(s))
         s->given_up = 1;
 }
@@ -242,7 +247,7 @@ void rt_start_windows(char **envp)
     if (at != (int64_t)WINDOWS_VADDR || !(takes_bursts ? open_bursts(s, path) : open_steps(s, path)))
         return;
     s->pid = own_pid();
-    s->tid = s->bursts && s->bursts->by_process ? 0 : own_tid();
+    s->tid = (s->bursts ? s->bursts->by_process : s->file->by_process) ? 0 : own_tid();
     if (!take_ticks() || !make_timer(s))
         return;
     if (s->file)

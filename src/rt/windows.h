@@ -33,6 +33,7 @@ struct windows_state {
     uint64_t random, interval_ns;
     int32_t pid, tid; /* tid 0: every thread has ticks */
     uint32_t timer, given_up, window_most;
+    uint32_t steps_busy; /* a thread waits for its window that is taken step by step */
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */

@@ -122,7 +122,7 @@ struct wire_samples {
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
 #define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
-#define WIRE_WINDOWS_MAGIC 0x334e49574c4f544du /* "MTOLWIN3" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x344e49574c4f544du /* "MTOLWIN4" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -210,6 +210,7 @@ struct wire_windows {
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     uint32_t is_width_known; /* 1: least_width is what the host knows, and stays */
+    uint32_t by_process;     /* 1: processor time of all threads; 0: of the first */
     uint32_t tries_left;     /* how many batches beside a neighbour may be tried again, in all slices together */
     uint64_t least_width;  /* of a core that is not shared, or of all batches so far, in 1/65536 of the chain beside it */
     struct wire_window windows[WIRE_WINDOWS_MOST];
