@@ -4,7 +4,7 @@
 # quiet.sh: read by the benches of kernels; $mtool is set. How long a kernel takes while nobody else is on the core, also on a machine
 # where that is seldom.
 
-QUIET_LEAST=50 # parts of a run
+QUIET_LEAST=150 # parts of a run
 
 # width_alone: what two nops take beside an addition on a core that nobody shares, as the calibration found it; of any program
 width_alone() {

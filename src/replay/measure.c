@@ -10,7 +10,8 @@
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
 static const double ALIKE = 1.01; /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
-static const double CYCLES_LEAST = 400, SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
+static const double CYCLES_LEAST = 150, EDGE_ERROR = 15; /* cycles; of how a replay begins and ends */
+static const double SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
 
 static int by_size(const void *a, const void *b)
 {
@@ -106,11 +107,11 @@ static void add_batch(struct form *f, struct turn t)
     f->batches++;
 }
 
-/* As a fraction: of batches among each other, of the replays of one, of what is not known of the stub. */
+/* As a fraction: of batches among each other, of the replays of one, of what is not known of the stub and the ends. */
 static double spread_of(const struct form *f, double stub)
 {
     double alone = f->batches == 1 ? SPREAD_OF_ONE * f->least : 0;
-    return hypot(hypot(fmax(alone, (f->most - f->least) / 2), f->apart), stub / 2) / f->least;
+    return hypot(hypot(fmax(alone, (f->most - f->least) / 2), f->apart), hypot(stub / 2, EDGE_ERROR)) / f->least;
 }
 
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out)

@@ -14,7 +14,8 @@ enum {
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
-    TRIES = 10, /* of a batch */
+    TRIES = 10,  /* of a batch */
+    LOOKS = 30, /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
     RWX = 7,
@@ -152,12 +153,16 @@ static void look_again(struct wire_batch *b)
     b->width = more > b->chain / 64 ? UINT32_MAX : width > b->width ? width : b->width;
 }
 
+static void look(struct wire_batch *b)
+{
+    b->chain = ticks_more(rt_chain, 192, 64);
+    b->width = ticks_more(rt_width, 96, 32);
+}
+
 static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
 {
     struct area_data *d = data_of(area);
     struct wire_batch *b = &s->batches[s->batch_count];
-    b->chain = ticks_more(rt_chain, 192, 64);
-    b->width = ticks_more(rt_width, 96, 32);
     b->empty = time_nothing(area);
     d->target = start;
     for (int i = 0; i < WIRE_REPLAYS; i++) {
@@ -195,16 +200,52 @@ static int was_disturbed(const struct wire_batch *b)
     return least && (width > least + least / 48 || width < least - least / 48);
 }
 
-static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+/* To the next processor of those that the program may use: nobody may be beside it there. 0: there is no other. */
+static int move_on(void)
+{
+    struct windows_state *w = WINDOWS;
+    enum { MOST = PROCESSOR_WORDS * 64 };
+    uint64_t one[PROCESSOR_WORDS];
+    uint32_t here = 0, next;
+    if (!w->knows_processors)
+        w->knows_processors = !failed(sys(SYS_sched_getaffinity, 0, sizeof w->processors, (uint64_t)w->processors, 0, 0, 0));
+    if (failed(sys(SYS_getcpu, (uint64_t)&here, 0, 0, 0, 0, 0)) || here >= MOST)
+        return 0;
+    for (next = (here + 1) % MOST; next != here && !(w->processors[next / 64] >> next % 64 & 1);)
+        next = (next + 1) % MOST;
+    if (next == here)
+        return 0;
+    memset(one, 0, sizeof one);
+    one[next / 64] = 1ull << next % 64;
+    return !failed(sys(SYS_sched_setaffinity, 0, sizeof one, (uint64_t)one, 0, 0, 0));
+}
+
+/* Waits for a core that nobody shares, on one processor after another. 0: there was none. */
+static int find_quiet_core(struct wire_batch *b)
 {
     uint64_t wait[2] = {0, WAIT_NS};
-    for (int i = 0; i < TRIES; i++) {
-        if (!replay_batch(s, area, start, k))
-            return 0;
-        if (!was_disturbed(&s->batches[s->batch_count]) || !WINDOWS->file->tries_left)
+    for (int i = 0; i < LOOKS; i++) {
+        look(b);
+        if (!was_disturbed(b))
+            return 1;
+        if (!WINDOWS->file->tries_left)
             break;
         WINDOWS->file->tries_left--;
-        sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+        if (!move_on() || i % 2)
+            sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+    }
+    return 0;
+}
+
+static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+{
+    struct wire_batch *b = &s->batches[s->batch_count];
+    for (int i = 0; i < TRIES; i++) {
+        int is_quiet = find_quiet_core(b);
+        if (!replay_batch(s, area, start, k))
+            return 0;
+        if (!is_quiet || !was_disturbed(b))
+            break;
     }
     s->batch_count++;
     return 1;

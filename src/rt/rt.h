@@ -38,6 +38,7 @@ enum {
     SYS_tkill = 200,
     SYS_futex = 202,
     SYS_sched_setaffinity = 203,
+    SYS_sched_getaffinity = 204,
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
     SYS_timer_delete = 226,

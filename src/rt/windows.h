@@ -26,6 +26,8 @@ struct kernel_action {
 
 enum { GET_FS = 0x1003, GET_GS = 0x1004 }; /* arch_prctl */
 
+enum { PROCESSOR_WORDS = 64 };
+
 struct windows_state {
     struct wire_windows *file;  /* 0: none are taken step by step */
     struct wire_bursts *bursts; /* 0: none are taken */
@@ -41,6 +43,8 @@ struct windows_state {
     uint64_t step;
     uint64_t area; /* where replays have their code */
     uint32_t chain; /* ticks of the batch before, see struct wire_batch; 0 none */
+    uint32_t knows_processors;
+    uint64_t processors[PROCESSOR_WORDS]; /* that replays may run on, once they are known */
     uint64_t noted[2048]; /* addresses whose bytes were told, by hash */
 };
 #define WINDOWS_VADDR (WIRE_PCB_VADDR - 8 * PAGE)

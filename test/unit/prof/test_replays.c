@@ -13,7 +13,7 @@
 #include <cmocka.h> /* needs the three above it */
 
 /* A nop each, at places 0x1000 ...: the home is the place's second hexadecimal digit. */
-enum { PLACES = 0x400, STEPS = 1000 };
+enum { PLACES = 0x400, STEPS = 8000 };
 
 struct bench {
     struct machine *m;

@@ -281,6 +281,9 @@ static void times_are_core_cycles(void **state)
     assert_true(t.cycles < 2000 && t.cycles > 1900); /* some of the stub may have hidden */
     s.state = WIRE_SLICE_DIFFERS;
     assert_false(replay_measure(&s, 1, &t));
+    s = replayed(1, 150, 0);
+    assert_true(replay_measure(&s, 1, &t));
+    assert_true(t.spread > 0.04 && t.spread < 0.06); /* its ends tell in so short a slice */
     s = replayed(1, 60, 0);
     assert_false(replay_measure(&s, 1, &t)); /* too short */
 }
