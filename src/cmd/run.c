@@ -18,7 +18,7 @@ static const double PATIENCE = 5;  /* while all runs together take less than so 
 /* Windows of the instruction stream, with --windows. */
 enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_PLANNED = 60 };
 static const double BURST_INTERVAL_LEAST_S = 0.005;
-enum { WINDOW_STEPS = 25000, STEPS_LEAST = 100000, STEPS_MOST = 400000, STEPS_A_SECOND = 100000 /* of the program's time */ };
+enum { WINDOW_STEPS = 6000, STEPS_LEAST = 150000, STEPS_MOST = 240000, STEPS_A_SECOND = 45000 /* of the program's time */ };
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];

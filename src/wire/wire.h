@@ -122,7 +122,7 @@ struct wire_samples {
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
 #define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
-#define WIRE_WINDOWS_MAGIC 0x344e49574c4f544du /* "MTOLWIN4" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x354e49574c4f544du /* "MTOLWIN5" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -193,7 +193,7 @@ struct wire_slice {
     uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
 };
 enum wire_turn { WIRE_TURN_NONE, WIRE_TURN_RECORDING, WIRE_TURN_PLANNING, WIRE_TURN_REPLAYING };
-#define WIRE_SLICED_WINDOWS 24 /* windows that have slices: the first ones */
+#define WIRE_SLICED_WINDOWS 40 /* windows that have slices: the first ones */
 
 struct wire_windows {
     uint64_t magic;
