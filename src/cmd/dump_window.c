@@ -75,13 +75,14 @@ static int run(struct dump *d, struct launch_result **out)
                                      .window_most = a->count ? (uint32_t)min_u64(a->count, UINT32_MAX) : COUNT,
                                      .interval_s = a->interval > 0 ? a->interval : INTERVAL_S,
                                      .threads = d->program->made_threads || launch_may_make_threads(d->program),
-                                     .check_steps = a->check ? CHECK_STEPS : 0,
+                                     .steps = a->check ? CHECK_STEPS : 0,
                                      .ctx = d,
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,
                                      .take = take,
-                                     .check = check,
+                                     .check = a->check ? check : NULL,
                                      .finish = bursts_finish};
+    o.stepped_most = o.window_most;
     struct launch_options opt = {.how = LAUNCH_BURSTS, .mode = launch_mode_probe(), .bursts = &o, .mute = true};
     return launch_run(d->program, &opt, out) < 0 ? CMD_SELF_FAILED : 0;
 }

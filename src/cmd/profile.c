@@ -107,7 +107,7 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     }
     if (p->status == -1)
         p->status = end;
-    else if ((opt->how == LAUNCH_WINDOWS || opt->how == LAUNCH_BURSTS) && (*out)->status != p->status)
+    else if (opt->how == LAUNCH_BURSTS && (*out)->status != p->status)
         (*out)->windows_note = "that run ended otherwise than the others: the program may forbid what snapshots need (seccomp)";
     else if (opt->how != LAUNCH_PROBED && (*out)->status != p->status)
         diag_warn("runs-differ",

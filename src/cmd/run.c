@@ -17,8 +17,8 @@ static const double PATIENCE = 5;  /* while all runs together take less than so 
 
 /* Windows of the instruction stream, with --windows. */
 enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_PLANNED = 60 };
-static const double BURST_INTERVAL_LEAST_S = 0.005;
-enum { WINDOW_STEPS = 6000, STEPS_LEAST = 150000, STEPS_MOST = 240000, STEPS_A_SECOND = 45000 /* of the program's time */ };
+static const double INTERVAL_LEAST_S = 0.002;
+enum { WINDOW_STEPS = 6000, STEPS_LEAST = 110000, STEPS_MOST = 180000, STEPS_A_SECOND = 30000 /* of the program's time */ };
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
@@ -134,24 +134,8 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
 /* What a timer that spreads windows over the program counts: its system time too, else they would end before the program does. */
 static double processor_s(const struct times *t) { return t->user[0] + t->system[0]; }
 
-/* A single step takes thousands of cycles: there are so many that they take no longer than the program itself. */
-static int take_windows(struct profile *p, const struct machine *m, const struct times *t, struct launch_result **out)
-{
-    double s = processor_s(t), steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND));
-    struct launch_options o = {.how = LAUNCH_WINDOWS, .mode = p->mode, .window_steps = WINDOW_STEPS, .plan = replay_plan};
-    o.window_most = (uint32_t)(steps / WINDOW_STEPS);
-    o.width_alone = prof_width_alone(m);
-    o.window_threads = p->program->made_threads;
-    o.window_interval_s = s / (o.window_most + 1);
-    int rc = profile_run(p, &o, false, out);
-    if (!rc && (*out)->windows_note) {
-        (*out)->window_count = 0;
-        diag_warn("no-windows", "no window of the instruction stream was taken: %s", (*out)->windows_note);
-    }
-    return rc;
-}
-
-/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins ---- */
+/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins. Between
+ * them shorter windows, slices of which are replayed ---- */
 
 struct taken_bursts {
     struct bursts bursts; /* first: see bursts_begin */
@@ -172,29 +156,53 @@ static uint64_t take_burst(void *ctx, const struct launch_burst *w)
     return whole.bytes;
 }
 
-static int take_bursts(struct profile *p, const struct times *t, struct taken_bursts *to)
+/* Moments at which something is taken, and one in how many of them is for a window step by step. A single step takes thousands of
+ * cycles: there are so many that they take no longer than the program itself. */
+struct moments {
+    double interval_s;
+    uint32_t apart;
+};
+
+static struct moments plan_moments(double s)
 {
+    double steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
+    double all = fmin(BURSTS_PLANNED + windows, s / INTERVAL_LEAST_S);
+    return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
+}
+
+static int take_windows(struct profile *p, const struct machine *m, const struct times *t, struct taken_bursts *to,
+                        struct launch_result **out)
+{
+    struct moments moments = plan_moments(processor_s(t));
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
                                      .window_most = 4 * BURSTS_PLANNED,
-                                     .interval_s = fmax(BURST_INTERVAL_LEAST_S, processor_s(t) / (BURSTS_PLANNED + 1)),
+                                     .interval_s = moments.interval_s,
                                      .threads = p->program->made_threads,
+                                     .steps = WINDOW_STEPS,
+                                     .stepped_most = WIRE_SLICED_WINDOWS,
+                                     .steps_apart = moments.apart,
+                                     .plan = replay_plan,
+                                     .width_alone = prof_width_alone(m),
                                      .ctx = to,
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,
                                      .take = take_burst,
                                      .finish = bursts_finish};
     struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
-    struct launch_result *r = NULL;
     bursts_init(&to->bursts);
     to->arena = arena_new(); /* its own: windows come in another thread */
-    int rc = profile_run(p, &run, false, &r);
-    if (!rc)
-        diag_debug(1, "bursts: %u of %u snapshots, %u lost, %u skipped, %u empty", r->bursts.taken, r->bursts.begun, r->bursts.lost,
-                   r->bursts.skipped, r->bursts.empty);
-    if (!rc && r->windows_note)
+    int rc = profile_run(p, &run, false, out);
+    const struct launch_result *r = *out;
+    if (rc)
+        return rc;
+    diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step", r->bursts.taken,
+               r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, r->window_count);
+    if (r->windows_note) {
+        (*out)->window_count = 0;
         to->kept.len = 0;
-    launch_result_free(r);
-    return rc;
+        diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
+    }
+    return 0;
 }
 
 static void put_bursts(const struct taken_bursts *from, struct prof_input *in)
@@ -264,9 +272,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc)
         rc = is_rank ? make_one_run(p, a, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc && a->windows && !is_rank)
-        rc = take_windows(p, m, &t, &windows);
-    if (!rc && a->windows && !is_rank)
-        rc = take_bursts(p, &t, &bursts);
+        rc = take_windows(p, m, &t, &bursts, &windows);
     if (!rc)
         rc = join(p, a, &t, m, where, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
     if (!rc && !is_rank) /* all ranks run at once, and once */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,14 +18,13 @@
 #include "launch/impl.h"
 
 enum { PART_BYTES = 1 << 20, PARTS_LEAST = 24, PARTS_USUAL = 192, ADDRESSES_MOST = 64 << 10, WAIT_NS = 20000000 };
-enum { END_POLLS = 4000, END_POLL_NS = 1000000 };
+enum { END_POLLS = 4000, END_POLL_NS = 1000000, TICKS_FOLLOW_TIME_SINCE = 604 /* Linux 6.4 */ };
 
 struct bursts {
     struct scratch file;
     struct wire_bursts *b, layout; /* layout: as the host wrote it */
-    size_t bytes, steps_bytes;
-    struct scratch steps_file;
-    struct wire_windows *steps; /* NULL: none are wanted */
+    size_t bytes;
+    struct windows steps; /* if they are wanted */
     const struct launch_burst_options *opt;
     struct launch_burst_counts counts;
     pthread_t server, taker;
@@ -60,6 +60,14 @@ static void lay_out(struct bursts *s, uint64_t head_bytes)
     l->slot_used = (uint32_t)min_u64(page_multiple(s->opt->window_bytes), l->slot_bytes - WIRE_PAGE_BYTES);
 }
 
+/* Before it the kernel gives ticks of a process's time to its first thread, wherever that stands. */
+static bool ticks_follow_time(void)
+{
+    struct utsname u;
+    unsigned major = 0, minor = 0;
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
+}
+
 static bool may_execute(const struct bursts *s)
 {
     void *at = mmap(NULL, WIRE_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, s->file.fd, 0);
@@ -89,32 +97,27 @@ static int open_file(struct bursts *s)
                                      .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
                                      .seed = s->opt->seed ? s->opt->seed : 20261121,
                                      .window_most = s->opt->window_most,
-                                     .by_process = s->opt->threads && windows_of_threads()};
+                                     .steps_apart = s->opt->steps_apart,
+                                     .by_process = s->opt->threads && ticks_follow_time()};
     lay_out(s, head);
     s->slot_used = s->layout.slot_used;
     *s->b = s->layout;
     return 0;
 }
 
-/* The windows that are taken step by step for comparison. */
 static int open_steps(struct bursts *s)
 {
-    struct launch_options o = {.window_steps = s->opt->check_steps, .window_most = s->opt->window_most};
-    if (!s->opt->check_steps)
-        return 0;
-    s->steps = windows_file(&s->steps_file, &o, &s->steps_bytes);
-    if (!s->steps)
+    if (s->opt->steps && windows_open(&s->steps, s->opt) < 0)
         return -1;
-    snprintf(s->b->steps_path, sizeof s->b->steps_path, "%s", s->steps_file.path);
+    if (s->opt->steps)
+        snprintf(s->b->steps_path, sizeof s->b->steps_path, "%s", s->steps.file.path);
     return 0;
 }
 
 static void close_files(struct bursts *s)
 {
-    if (s->steps) {
-        munmap(s->steps, s->steps_bytes);
-        scratch_close(&s->steps_file);
-    }
+    if (s->steps.w)
+        windows_close(&s->steps);
     munmap(s->b, s->bytes);
     scratch_close(&s->file);
 }
@@ -174,6 +177,7 @@ static void *take(void *arg)
         learn_length(s, &w, needed);
         bool was_full = free_slot(s) == ID_NONE;
         s->slots_used &= ~(1u << slot);
+        __atomic_store_n(&s->b->untaken, s->slots_used, __ATOMIC_RELEASE);
         if (was_full)
             let_next(s);
     }
@@ -194,6 +198,7 @@ static void queue_window(struct bursts *s)
         s->counts.empty++;
     } else if (is_whole) {
         s->slots_used |= 1u << slot;
+        __atomic_store_n(&s->b->untaken, s->slots_used, __ATOMIC_RELEASE);
         s->queue_slot[s->queued] = slot;
         s->queue[s->queued++] = (struct launch_burst){.number = b->begun,
                                                       .thread = b->thread,
@@ -340,13 +345,15 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
     s->counts.refused = s->b->refused;
     s->counts.first_thread_only = s->opt->threads && !s->b->by_process;
     r->bursts = s->counts;
+    if (s->steps.w)
+        windows_give(&s->steps, spaces, r);
     if (!s->b->started)
         r->windows_note = "the timer inside the program did not start";
-    else if (!s->counts.taken)
+    else if (!s->counts.taken && !r->window_count)
         r->windows_note = "the program hardly ran, or blocks signals, or no more processes may be made, or it executed "
                           "another program";
-    if (s->steps)
-        s->opt->check(s->opt->ctx, s->steps);
+    if (s->opt->check)
+        s->opt->check(s->opt->ctx, s->steps.w);
     if (s->opt->finish)
         s->opt->finish(s->opt->ctx, launch_place, spaces);
 }
@@ -358,8 +365,13 @@ static int run(struct bursts *s, struct launch_program *p, const char *copy, con
     s->opt->begin(s->opt->ctx, s->b);
     if (!start_threads(s))
         return diag_error("cannot make a thread; end other programs or raise the limit (ulimit -u)");
+    if (s->steps.w)
+        windows_begin(&s->steps);
     int rc = inside_run(p, &run, r);
-    settle(s, rc == 0 && WIFEXITED(r->status));
+    bool wait = rc == 0 && WIFEXITED(r->status);
+    if (s->steps.w)
+        windows_end(&s->steps, wait);
+    settle(s, wait);
     stop(s);
     if (rc == 0)
         finish(s, spaces, r);

@@ -4,7 +4,9 @@
 #ifndef MTOOL_LAUNCH_IMPL_H
 #define MTOOL_LAUNCH_IMPL_H
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -320,13 +322,24 @@ int inside_run(struct launch_program *p, const struct inside_run *run, struct la
 int timer_run(struct launch_program *p, double hertz, const struct start *plain, struct launch_result *r, bool *ran);
 
 /* ---- windows.c ---- */
-/* Runs the program with windows of its instruction stream taken. Fills r->windows, or windows_note. 0, or -1 after one line. */
-int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
-/* Does a timer of a process's time tick in the thread that uses it up? Before Linux 6.4 it does in the first, wherever that
- * stands. */
-bool windows_of_threads(void);
-/* The window file, made for the options and mapped; NULL after one line. */
-struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes);
+struct windows { /* taken step by step */
+    struct scratch file;
+    struct wire_windows *w;
+    size_t bytes;
+    launch_plan plan;
+    pthread_t server;
+    bool is_served;
+    atomic_bool ends;
+};
+/* The file, made for the options. 0, or -1 after one line. */
+int windows_open(struct windows *s, const struct launch_burst_options *opt);
+void windows_close(struct windows *s);
+/* Slices are planned from now on until the end, which waits for what is at work when the program ends, unless that was
+ * interrupted. */
+void windows_begin(struct windows *s);
+void windows_end(struct windows *s, bool wait);
+/* Fills r->windows. */
+void windows_give(const struct windows *s, struct spaces *spaces, struct launch_result *r);
 uint64_t launch_place(struct spaces *spaces, uint64_t pc); /* see launch_place_of */
 
 /* ---- bursts.c ---- */

@@ -98,7 +98,7 @@ extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: 
 /* Tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one. */
 enum launch_mode launch_mode_probe(void);
 
-enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_WINDOWS, LAUNCH_BURSTS, LAUNCH_PROBED };
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED };
 
 /* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 11
  * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
@@ -147,13 +147,16 @@ struct launch_burst_options {
     double interval_s; /* mean processor time between snapshots */
     uint64_t seed;     /* of the intervals; 0: always the same one */
     bool threads;      /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
-    uint32_t check_steps; /* so many instructions from where each burst begins are taken step by step too, for `check`; 0: none */
+    uint32_t steps, stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
+    uint32_t steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
+    launch_plan plan;     /* of those; NULL: no slices are replayed */
+    double width_alone;   /* beside replays: see wire_windows.least_width; 0 not known */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
     /* A window; in another thread than answer. Returns the bytes that it needed. */
     uint64_t (*take)(void *ctx, const struct launch_burst *w);
-    void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end */
+    void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end; NULL: not called */
     void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces); /* the program has ended; NULL: not called */
 };
 
@@ -248,11 +251,11 @@ struct launch_result {
     /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
     struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
-    /* LAUNCH_WINDOWS */
-    struct launch_window *windows; /* in order of time */
+    /* LAUNCH_BURSTS */
+    struct launch_window *windows; /* that were taken step by step, in order of time */
     size_t window_count;
-    const char *windows_note; /* why there are none, else NULL; LAUNCH_BURSTS too */
-    struct launch_burst_counts bursts; /* LAUNCH_BURSTS */
+    const char *windows_note; /* why there are none, nor bursts, else NULL */
+    struct launch_burst_counts bursts;
     struct arena *arena;
 };
 struct launch_options {
@@ -263,11 +266,6 @@ struct launch_options {
     bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;   /* with follow */
     void *ctx;                  /* for each */
-    uint32_t window_steps, window_most; /* LAUNCH_WINDOWS: instructions of a window; how many at most */
-    double window_interval_s;   /* mean processor time between them */
-    bool window_threads;        /* of all threads, where the kernel allows; else of the first */
-    double width_alone;         /* of windows whose slices are replayed: see wire_windows.least_width; 0 not known */
-    launch_plan plan;           /* LAUNCH_WINDOWS: NULL: no slices are replayed */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
     const char *progress;       /* what that is, NULL: as for every run of its kind */
     bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */

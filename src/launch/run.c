@@ -19,7 +19,6 @@ static const char *const how_text[] = {
     [LAUNCH_PLAIN] = "running the program as it is",
     [LAUNCH_COUNT] = "running the program counted",
     [LAUNCH_SAMPLED] = "running the program sampled",
-    [LAUNCH_WINDOWS] = "taking windows of the program",
     [LAUNCH_BURSTS] = "taking windows of the program",
     [LAUNCH_PROBED] = "running the program with probes",
 };
@@ -140,9 +139,6 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         break;
     case LAUNCH_SAMPLED:
         rc = run_sampled(p, opt, r);
-        break;
-    case LAUNCH_WINDOWS:
-        rc = windows_run(p, opt, progress_of(opt), r);
         break;
     case LAUNCH_BURSTS:
         rc = bursts_run(p, opt, progress_of(opt), r);

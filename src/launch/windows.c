@@ -1,66 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Windows of the program's instruction stream: its copy that carries only the runtime takes them (wire.h, struct
- * wire_windows), this brings them back with addresses as in the original files, and has slices of them chosen by the caller's
- * planner while snapshots wait. Code is where it was; the mappings come from /proc. Sees the first process only. */
-#include <pthread.h>
-#include <stdatomic.h>
+ * Windows of the program's instruction stream that are taken step by step, in the run that takes bursts (bursts.c): its file
+ * (wire.h, struct wire_windows), slices of them chosen by the caller's planner while snapshots wait, and in the end what was noted,
+ * with addresses as in the original files. Sees the first process only. */
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
 
 enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* of batches; each takes some tenths of a millisecond */ };
-enum { TICKS_FOLLOW_TIME_SINCE = 604 /* Linux 6.4 */ };
 
-bool windows_of_threads(void)
+int windows_open(struct windows *s, const struct launch_burst_options *opt)
 {
-    struct utsname u;
-    unsigned major = 0, minor = 0;
-    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
-}
-
-struct wire_windows *windows_file(struct scratch *f, const struct launch_options *opt, size_t *bytes)
-{
-    uint64_t words = (uint64_t)opt->window_steps * opt->window_most * WORDS_A_STEP;
+    uint64_t words = (uint64_t)opt->steps * opt->stepped_most * WORDS_A_STEP;
     struct scratch_size z = {sizeof(struct wire_windows), 8 * PART_WORDS, words / PART_WORDS + 1, 0};
-    struct wire_windows *w = scratch_map(f, &z, bytes);
+    *s = (struct windows){.plan = opt->plan};
+    struct wire_windows *w = s->w = scratch_map(&s->file, &z, &s->bytes);
     if (!w)
-        return NULL;
+        return -1;
     w->magic = WIRE_WINDOWS_MAGIC;
-    w->capacity = f->parts * PART_WORDS;
-    w->interval_ns = (uint64_t)(opt->window_interval_s * 1e9) + 1;
+    w->capacity = s->file.parts * PART_WORDS;
     w->is_width_known = opt->width_alone > 0;
     w->least_width = (uint64_t)(opt->width_alone * 65536);
-    w->seed = 20261121;
-    w->steps_most = opt->window_steps;
-    w->by_process = opt->window_threads && windows_of_threads();
-    w->window_most = (uint32_t)min_u64(opt->window_most, WIRE_WINDOWS_MOST);
+    w->steps_most = opt->steps;
+    w->window_most = (uint32_t)min_u64(opt->stepped_most, WIRE_WINDOWS_MOST);
     w->slices = opt->plan != NULL;
     w->tries_left = TRIES;
-    return w;
+    return 0;
+}
+
+void windows_close(struct windows *s)
+{
+    munmap(s->w, s->bytes);
+    scratch_close(&s->file);
 }
 
 /* ---- slices: keeper and program wait for them ---- */
 
-struct planner {
-    pthread_t thread;
-    struct wire_windows *w;
-    launch_plan plan;
-    atomic_bool ends;
-};
-
 static void *serve(void *arg)
 {
-    struct planner *p = arg;
-    while (!atomic_load(&p->ends)) {
-        uint32_t turn = __atomic_load_n(&p->w->turn, __ATOMIC_ACQUIRE), window = turn / 4;
+    struct windows *s = arg;
+    while (!atomic_load(&s->ends)) {
+        uint32_t turn = __atomic_load_n(&s->w->turn, __ATOMIC_ACQUIRE), window = turn / 4;
         if (turn % 4 == WIRE_TURN_PLANNING && window < WIRE_SLICED_WINDOWS) {
-            p->plan(p->w, window);
-            __atomic_compare_exchange_n(&p->w->turn, &turn, window * 4 + WIRE_TURN_REPLAYING, false, __ATOMIC_ACQ_REL,
+            s->plan(s->w, window);
+            __atomic_compare_exchange_n(&s->w->turn, &turn, window * 4 + WIRE_TURN_REPLAYING, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
         }
         nanosleep(&(struct timespec){0, 300000}, NULL);
@@ -68,14 +53,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static bool planner_start(struct planner *p) { return p->plan && pthread_create(&p->thread, NULL, serve, p) == 0; }
-
-static void planner_stop(struct planner *p, bool started)
-{
-    atomic_store(&p->ends, true);
-    if (started)
-        pthread_join(p->thread, NULL);
-}
+void windows_begin(struct windows *s) { s->is_served = s->plan && pthread_create(&s->server, NULL, serve, s) == 0; }
 
 enum { SETTLE_POLLS = 8000, SETTLE_NS = 1000000 };
 
@@ -93,9 +71,9 @@ static bool has_ended(int32_t pid)
     return !name_end || name_end[1] != ' ' || name_end[2] == 'Z' || name_end[2] == 'X';
 }
 
-/* What is at work when the program ends may finish, unless the program was interrupted. */
-static void settle(struct wire_windows *w, bool wait)
+void windows_end(struct windows *s, bool wait)
 {
+    struct wire_windows *w = s->w;
     int32_t pid;
     for (int i = 0; i < SETTLE_POLLS && (pid = __atomic_load_n(&w->busy, __ATOMIC_ACQUIRE)) && !has_ended(pid); i++) {
         if (!wait)
@@ -103,6 +81,9 @@ static void settle(struct wire_windows *w, bool wait)
         nanosleep(&(struct timespec){0, SETTLE_NS}, NULL);
     }
     __atomic_store_n(&w->abandoned, 1, __ATOMIC_RELAXED);
+    atomic_store(&s->ends, true);
+    if (s->is_served)
+        pthread_join(s->server, NULL);
 }
 
 /* ---- the words ---- */
@@ -145,8 +126,9 @@ static struct launch_window slices_of(const struct wire_windows *w, uint32_t win
     return to;
 }
 
-static void take_windows(const struct wire_windows *w, struct spaces *spaces, struct launch_result *r)
+void windows_give(const struct windows *s, struct spaces *spaces, struct launch_result *r)
 {
+    const struct wire_windows *w = s->w;
     uint32_t count = (uint32_t)min_u64(w->window_count, WIRE_WINDOWS_MOST);
     r->windows = ARENA_ARRAY(r->arena, struct launch_window, count + 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -160,33 +142,4 @@ static void take_windows(const struct wire_windows *w, struct spaces *spaces, st
             r->windows[r->window_count++] =
                 slices_of(w, i, (struct launch_window){.words = words, .steps = (uint32_t)from->steps}, r->arena);
     }
-}
-
-int windows_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r)
-{
-    struct scratch f;
-    size_t bytes = 0;
-    const char *why = NULL, *copy = inside_copy(p, &why);
-    if (!copy)
-        return diag_error("%s: windows cannot be taken: %s", p->path, why ? why : "it cannot be rewritten");
-    struct wire_windows *w = windows_file(&f, opt, &bytes);
-    if (!w)
-        return -1;
-    struct spaces *spaces = NULL;
-    struct inside_run run = {.copy = copy, .name = WIRE_WINDOWS_ENV, .file = f.path, .mute = mute, .spaces = &spaces};
-    struct planner planner = {.w = w, .plan = opt->plan};
-    bool plans = planner_start(&planner);
-    int rc = inside_run(p, &run, r);
-    settle(w, rc == 0 && WIFEXITED(r->status));
-    planner_stop(&planner, plans);
-    if (rc == 0 && w->started)
-        take_windows(w, spaces, r);
-    else
-        r->windows_note = "the timer inside the program did not start";
-    if (rc == 0 && w->started && !r->window_count)
-        r->windows_note = "it hardly ran, or blocks signals, or no more processes may be made, or it executed another program";
-    spaces_free(spaces);
-    munmap(w, bytes);
-    scratch_close(&f);
-    return rc;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks off a
- * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). For windows taken step by step it waits
- * for its end: a program that ran beside it, on the other hardware thread of the same core perhaps, would change the times
- * of replays. That child gives no signal when it ends, and only this waits for it. A snapshot for a burst is the host's own
- * child (it has the program's parent), and nothing waits for it here. A program that forbids forks, or runs out of
- * processes, has no windows.
+ * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is the host's own
+ * child (it has the program's parent), and nothing waits for it here. Before a window that is taken step by step the thread waits
+ * until no burst is at work, and then for its end: what ran beside it, on the other hardware thread of the same core perhaps,
+ * would change the times of replays. That child gives no signal when it ends, and only this waits for it. A program that forbids
+ * forks, or runs out of processes, has no windows.
  */
 #include "rt/windows.h"
 #include "wire/bursts.h"
@@ -17,6 +17,8 @@ enum {
     SS_ONSTACK_ = 1,
     WAIT_ALL = 0x40000000,
     CLONE_PARENT_ = 0x8000,
+    NAP_NS = 1000000,
+    NAPS_MOST = 500,
     SIG_CHLD = 17
 };
 
@@ -38,7 +40,7 @@ static uint64_t random_below(uint64_t n)
 /* Anything between nothing and twice the mean. */
 static int arm(void)
 {
-    uint64_t wait = 1 + random_below(2 * WINDOWS->interval_ns);
+    uint64_t wait = 1 + random_below(2 * WINDOWS->bursts->interval_ns);
     uint64_t value[4] = {0, 0, wait / 1000000000u, wait % 1000000000u};
     return !failed(sys(SYS_timer_settime, WINDOWS->timer, 0, (uint64_t)value, 0, 0, 0));
 }
@@ -64,7 +66,7 @@ static int is_on_alternate_stack(void)
 /* Its number from 1; 0: none. */
 static uint32_t begin_burst(struct wire_bursts *b, void *context)
 {
-    if (__atomic_exchange_n(&b->busy, 1, __ATOMIC_ACQUIRE)) { /* two threads may have ticks at once */
+    if (WINDOWS->steps_busy || __atomic_exchange_n(&b->busy, 1, __ATOMIC_ACQUIRE)) { /* two threads may have ticks at once */
         b->skipped++;
         return 0;
     }
@@ -83,24 +85,52 @@ static uint32_t begin_burst(struct wire_bursts *b, void *context)
     return 0;
 }
 
-/* Other threads may have ticks while one waits here. */
-static void begin_steps(struct wire_windows *f, uint32_t burst, void *context)
+/* No snapshot is at work, and nobody at its window. */
+static int are_bursts_done(const struct wire_bursts *b)
 {
-    uint32_t *busy = &WINDOWS->steps_busy;
-    if (f->window_count >= WIRE_WINDOWS_MOST || __atomic_exchange_n(busy, 1, __ATOMIC_ACQUIRE))
-        return;
-    f->windows[f->window_count].burst = burst;
-    int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
-    if (pid == 0) {
-        rt_keep(context);
-        return;
+    uint64_t nap[2] = {0, NAP_NS};
+    for (int i = 0; i < NAPS_MOST; i++) {
+        if (!__atomic_load_n(&b->busy, __ATOMIC_ACQUIRE) && !__atomic_load_n(&b->untaken, __ATOMIC_ACQUIRE))
+            return 1;
+        sys(SYS_nanosleep, (uint64_t)nap, 0, 0, 0, 0, 0);
     }
-    if (!failed(pid))
-        sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
-    __atomic_store_n(busy, 0, __ATOMIC_RELEASE);
+    return 0;
 }
 
-static uint32_t begun(const struct windows_state *s) { return s->bursts ? s->bursts->begun : s->file->window_count; }
+/* Returns in the snapshot too. */
+static void fork_keeper(void *context)
+{
+    int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
+    if (pid == 0)
+        rt_keep(context);
+    else if (!failed(pid))
+        sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
+}
+
+/* Other threads may have ticks while one waits here. */
+static void begin_steps(struct windows_state *s, uint32_t burst, void *context)
+{
+    struct wire_windows *f = s->file;
+    if (f->window_count >= f->window_most || __atomic_exchange_n(&s->steps_busy, 1, __ATOMIC_ACQUIRE))
+        return;
+    f->windows[f->window_count].burst = burst;
+    if (!s->bursts->steps_apart || are_bursts_done(s->bursts))
+        fork_keeper(context);
+    __atomic_store_n(&s->steps_busy, 0, __ATOMIC_RELEASE);
+}
+
+static void begin_window(struct windows_state *s, void *context)
+{
+    uint32_t apart = s->file ? s->bursts->steps_apart : 0, burst;
+    int32_t before = own_pid();
+    if (apart && __atomic_add_fetch(&s->ticks, 1, __ATOMIC_RELAXED) % apart == 0) {
+        begin_steps(s, 0, context);
+        return;
+    }
+    burst = begin_burst(s->bursts, context);
+    if (burst && s->file && !apart && own_pid() == before)
+        begin_steps(s, burst, context);
+}
 
 /* A system call of a thread that waited has failed because of this tick: the one that uses up the time takes no signals. */
 static int has_interrupted(const uint64_t *g)
@@ -114,7 +144,7 @@ static void keep_to_first_thread(struct windows_state *s)
 {
     sys(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
     s->tid = s->pid;
-    *(s->bursts ? &s->bursts->by_process : &s->file->by_process) = 0;
+    s->bursts->by_process = 0;
     if (!make_timer(s))
         s->given_up = 1;
 }
@@ -123,12 +153,11 @@ static void on_tick(int sig, const void *info, void *context)
 {
     const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
     struct windows_state *s = WINDOWS;
-    uint32_t burst = 0;
     (void)sig;
     (void)info;
     if (s->given_up || own_pid() != s->pid || (s->tid && own_tid() != s->tid))
         return;
-    if (begun(s) >= s->window_most) {
+    if (s->bursts->begun >= s->bursts->window_most) {
         s->given_up = 1;
         return;
     }
@@ -139,11 +168,7 @@ static void on_tick(int sig, const void *info, void *context)
     arm();
     if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
         return;
-    int32_t before = own_pid();
-    if (s->bursts && (burst = begin_burst(s->bursts, context)) == 0)
-        return;
-    if (s->file && own_pid() == before)
-        begin_steps(s->file, burst, context);
+    begin_window(s, context);
 }
 
 /* ---- start ---- */
@@ -206,25 +231,13 @@ static struct wire_bursts *map_bursts(const char *path)
     return (struct wire_bursts *)all;
 }
 
-static int open_bursts(struct windows_state *s, const char *path)
+static int open_files(struct windows_state *s, const char *path)
 {
     if (!(s->bursts = map_bursts(path)))
         return 0;
-    s->interval_ns = s->bursts->interval_ns;
     s->random = s->bursts->seed;
-    s->window_most = s->bursts->window_most;
     if (s->bursts->steps_path[0])
         s->file = map_file(s->bursts->steps_path, &s->file_bytes);
-    return 1;
-}
-
-static int open_steps(struct windows_state *s, const char *path)
-{
-    if (!(s->file = map_file(path, &s->file_bytes)))
-        return 0;
-    s->interval_ns = s->file->interval_ns;
-    s->random = s->file->seed;
-    s->window_most = s->file->window_most;
     return 1;
 }
 
@@ -239,19 +252,13 @@ static int take_ticks(void)
 void rt_start_windows(char **envp)
 {
     char path[PATH_BYTES];
-    int takes_bursts = rt_take_env(envp, WIRE_BURSTS_ENV "=", path);
-    if (!takes_bursts && !rt_take_env(envp, WIRE_WINDOWS_ENV "=", path))
+    if (!rt_take_env(envp, WIRE_BURSTS_ENV "=", path))
         return;
     int64_t at = sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     struct windows_state *s = WINDOWS;
-    if (at != (int64_t)WINDOWS_VADDR || !(takes_bursts ? open_bursts(s, path) : open_steps(s, path)))
+    if (at != (int64_t)WINDOWS_VADDR || !open_files(s, path))
         return;
     s->pid = own_pid();
-    s->tid = (s->bursts ? s->bursts->by_process : s->file->by_process) ? 0 : own_tid();
-    if (!take_ticks() || !make_timer(s))
-        return;
-    if (s->file)
-        s->file->started = 1;
-    if (s->bursts)
-        s->bursts->started = 1;
+    s->tid = s->bursts->by_process ? 0 : own_tid();
+    s->bursts->started = take_ticks() && make_timer(s);
 }

@@ -29,13 +29,14 @@ enum { GET_FS = 0x1003, GET_GS = 0x1004 }; /* arch_prctl */
 enum { PROCESSOR_WORDS = 64 };
 
 struct windows_state {
-    struct wire_windows *file;  /* 0: none are taken step by step */
-    struct wire_bursts *bursts; /* 0: none are taken */
+    struct wire_bursts *bursts;
+    struct wire_windows *file; /* 0: none are taken step by step */
     uint64_t file_bytes;
-    uint64_t random, interval_ns;
+    uint64_t random;
     int32_t pid, tid; /* tid 0: every thread has ticks */
-    uint32_t timer, given_up, window_most;
+    uint32_t timer, given_up;
     uint32_t steps_busy; /* a thread waits for its window that is taken step by step */
+    uint32_t ticks;
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */

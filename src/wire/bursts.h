@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define WIRE_BURSTS_ENV "MTOOL_BURSTS" /* value: absolute path of the burst file; taken from the environment */
-#define WIRE_BURSTS_MAGIC 0x315352424c4f544du /* "MTOLBRS1" in memory order */
+#define WIRE_BURSTS_MAGIC 0x325352424c4f544du /* "MTOLBRS2" in memory order */
 #define WIRE_PAGE_BYTES 4096u
 #define WIRE_BURST_SLOTS 4
 
@@ -74,7 +74,8 @@ struct wire_bursts {
     uint32_t page_most;
     uint32_t window_most; /* no window begins after so many */
     uint32_t by_process;  /* 1: processor time of all threads; 0: of the first */
-    char steps_path[256]; /* a window file: where each burst begins a window is taken step by step too; empty: none */
+    char steps_path[256]; /* a window file (wire.h), for windows that are taken step by step; empty: none */
+    uint32_t steps_apart; /* 0: those begin where bursts begin; else one in so many ticks is for them, and nothing is at work beside */
     /* by the program */
     uint32_t started;     /* 1: the runtime has set its timer; 0: it could not */
     uint64_t base;        /* where it is mapped */
@@ -100,6 +101,7 @@ struct wire_bursts {
     uint32_t slot_used;   /* bytes that its records may take, a multiple of WIRE_PAGE_BYTES */
     uint32_t abandoned;   /* 1: a snapshot is to end, nobody waits any more */
     uint32_t page_count;  /* pages copied */
+    uint32_t untaken;     /* a bit for each slot whose window is not taken yet */
     struct wire_burst_state state;
 };
 

@@ -121,8 +121,7 @@ struct wire_samples {
  * each register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
-#define WIRE_WINDOWS_ENV "MTOOL_WINDOWS" /* value: absolute path of the window file; taken from the environment likewise */
-#define WIRE_WINDOWS_MAGIC 0x354e49574c4f544du /* "MTOLWIN5" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x364e49574c4f544du /* "MTOLWIN6" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -193,24 +192,20 @@ struct wire_slice {
     uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
 };
 enum wire_turn { WIRE_TURN_NONE, WIRE_TURN_RECORDING, WIRE_TURN_PLANNING, WIRE_TURN_REPLAYING };
-#define WIRE_SLICED_WINDOWS 40 /* windows that have slices: the first ones */
+#define WIRE_SLICED_WINDOWS 64 /* windows that have slices: the first ones */
 
 struct wire_windows {
     uint64_t magic;
     uint64_t capacity;     /* words of data */
     uint64_t used;         /* words of whole windows */
-    uint64_t interval_ns;  /* mean processor time between snapshots */
-    uint64_t seed;         /* of the intervals; not 0 */
     uint32_t steps_most;   /* instructions of a window */
     uint32_t window_most;  /* no window begins after so many */
     uint32_t window_count; /* whole windows */
-    uint32_t started;      /* 1: the runtime has set its timer; 0: it could not */
     uint32_t slices;       /* 1: the host plans slices */
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     uint32_t is_width_known; /* 1: least_width is what the host knows, and stays */
-    uint32_t by_process;     /* 1: processor time of all threads; 0: of the first */
     uint32_t tries_left;     /* how many batches beside a neighbour may be tried again, in all slices together */
     uint64_t least_width;  /* of a core that is not shared, or of all batches so far, in 1/65536 of the chain beside it */
     struct wire_window windows[WIRE_WINDOWS_MOST];
