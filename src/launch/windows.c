@@ -9,7 +9,7 @@
 
 #include "launch/impl.h"
 
-enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* of batches; each takes some tenths of a millisecond */ };
+enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* looks for a core that nobody shares; each takes some tenths of a millisecond */ };
 
 int windows_open(struct windows *s, const struct launch_burst_options *opt)
 {

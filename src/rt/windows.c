@@ -2,9 +2,9 @@
  *
  * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks off a
  * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is the host's own
- * child (it has the program's parent), and nothing waits for it here. Before a window that is taken step by step the thread waits
- * until no burst is at work, and then for its end: what ran beside it, on the other hardware thread of the same core perhaps,
- * would change the times of replays. That child gives no signal when it ends, and only this waits for it. A program that forbids
+ * child (it has the program's parent), and nothing waits for it here. A window that is taken step by step is begun when no burst is
+ * at work, and the thread waits for its end: what ran beside it, on the other hardware thread of the same core perhaps, would
+ * change the times of replays. That child gives no signal when it ends, and only this waits for it. A program that forbids
  * forks, or runs out of processes, has no windows.
  */
 #include "rt/windows.h"
@@ -17,8 +17,7 @@ enum {
     SS_ONSTACK_ = 1,
     WAIT_ALL = 0x40000000,
     CLONE_PARENT_ = 0x8000,
-    NAP_NS = 1000000,
-    NAPS_MOST = 500,
+    DUE_MOST = 64,
     SIG_CHLD = 17
 };
 
@@ -85,16 +84,10 @@ static uint32_t begin_burst(struct wire_bursts *b, void *context)
     return 0;
 }
 
-/* No snapshot is at work, and nobody at its window. */
-static int are_bursts_done(const struct wire_bursts *b)
+/* A snapshot, or the host at its window. */
+static int is_at_work(const struct wire_bursts *b)
 {
-    uint64_t nap[2] = {0, NAP_NS};
-    for (int i = 0; i < NAPS_MOST; i++) {
-        if (!__atomic_load_n(&b->busy, __ATOMIC_ACQUIRE) && !__atomic_load_n(&b->untaken, __ATOMIC_ACQUIRE))
-            return 1;
-        sys(SYS_nanosleep, (uint64_t)nap, 0, 0, 0, 0, 0);
-    }
-    return 0;
+    return __atomic_load_n(&b->busy, __ATOMIC_ACQUIRE) || __atomic_load_n(&b->untaken, __ATOMIC_ACQUIRE);
 }
 
 /* Returns in the snapshot too. */
@@ -114,16 +107,26 @@ static void begin_steps(struct windows_state *s, uint32_t burst, void *context)
     if (f->window_count >= f->window_most || __atomic_exchange_n(&s->steps_busy, 1, __ATOMIC_ACQUIRE))
         return;
     f->windows[f->window_count].burst = burst;
-    if (!s->bursts->steps_apart || are_bursts_done(s->bursts))
-        fork_keeper(context);
+    fork_keeper(context);
     __atomic_store_n(&s->steps_busy, 0, __ATOMIC_RELEASE);
+}
+
+/* One tick in `apart` is for such a window, or the next one at which nothing is at work. */
+static int is_for_steps(struct windows_state *s, uint32_t apart)
+{
+    if (__atomic_add_fetch(&s->ticks, 1, __ATOMIC_RELAXED) % apart == 0 || s->steps_due)
+        s->steps_due++;
+    return s->steps_due;
 }
 
 static void begin_window(struct windows_state *s, void *context)
 {
     uint32_t apart = s->file ? s->bursts->steps_apart : 0, burst;
     int32_t before = own_pid();
-    if (apart && __atomic_add_fetch(&s->ticks, 1, __ATOMIC_RELAXED) % apart == 0) {
+    if (apart && is_for_steps(s, apart)) {
+        if (is_at_work(s->bursts) && s->steps_due < DUE_MOST)
+            return;
+        s->steps_due = 0;
         begin_steps(s, 0, context);
         return;
     }

@@ -206,7 +206,7 @@ struct wire_windows {
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     uint32_t is_width_known; /* 1: least_width is what the host knows, and stays */
-    uint32_t tries_left;     /* how many batches beside a neighbour may be tried again, in all slices together */
+    uint32_t tries_left;     /* how many more times a core may be found shared before a batch, in all slices together */
     uint64_t least_width;  /* of a core that is not shared, or of all batches so far, in 1/65536 of the chain beside it */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
