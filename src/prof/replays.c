@@ -110,13 +110,22 @@ double prof_width_alone(const struct machine *m)
     return m && machine_is_this(m) && m->nop_cycles > 0 ? 2 * m->nop_cycles : 0;
 }
 
+/* Batches beside which nobody else was on the core. */
+static size_t alone_of(const struct replays *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->widths.len; i++)
+        n += replay_is_alone(r->widths.data[i], r->width);
+    return n;
+}
+
 void replays_see(struct replays *r, double alone, const struct prof_input_window *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
     r->width = replay_width_alone(r->widths.data, r->widths.len, alone);
-    diag_debug(1, "replays: %zu batches, the core's width %.3f, %.3f alone", r->widths.len, r->width, alone);
+    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.3f, known %.3f", alone_of(r), r->widths.len, r->width, alone);
 }
 
 /* false: its replays say nothing. */

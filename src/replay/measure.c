@@ -86,12 +86,7 @@ double replay_width_alone(double *widths, size_t n, double known)
     return p.count >= AGREE ? p.middle : known;
 }
 
-/* A clock that changed between the two canaries shows as too little as well. */
-static bool is_undisturbed(const struct wire_batch *b, double width)
-{
-    double w = replay_width(b);
-    return w <= ALIKE * width && w >= width / ALIKE;
-}
+bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone && width >= alone / ALIKE; }
 
 struct form {
     double least, most;
@@ -121,7 +116,7 @@ bool replay_measure(const struct wire_slice *s, double width, struct replay_time
     if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2 || !s->second.chain)
         return false;
     for (uint32_t b = 0; b < n; b++)
-        if (s->batches[b].form < 2 && is_undisturbed(&s->batches[b], width))
+        if (s->batches[b].form < 2 && replay_is_alone(replay_width(&s->batches[b]), width))
             add_batch(&forms[s->batches[b].form], turn_of(&s->batches[b]));
     for (uint32_t f = 0; f < s->forms; f++)
         if (!forms[f].batches)

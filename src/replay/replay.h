@@ -23,6 +23,8 @@ double replay_width(const struct wire_batch *b); /* grows when a neighbour share
  * place where most batches lie, or it itself if hardly any does: all had a neighbour. Where it is not known, the least that several
  * batches agree on, since a single one may be a slip of the clock. Sorts them; 0 if there is nothing to tell it by. */
 double replay_width_alone(double *widths, size_t n, double known);
+/* Does a batch of this width count? A clock that changed between the two canaries shows as too little width. */
+bool replay_is_alone(double width, double alone);
 /* What a slice's replays say; of batches whose width is about that. false: they were not made, or are too short or too unlike to
  * say anything. */
 bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);

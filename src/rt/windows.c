@@ -2,10 +2,10 @@
  *
  * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks off a
  * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is the host's own
- * child (it has the program's parent), and nothing waits for it here. A window that is taken step by step is begun when no burst is
- * at work, and the thread waits for its end: what ran beside it, on the other hardware thread of the same core perhaps, would
- * change the times of replays. That child gives no signal when it ends, and only this waits for it. A program that forbids
- * forks, or runs out of processes, has no windows.
+ * child (it has the program's parent). A window that is taken step by step is begun when no burst is at work, and the thread waits
+ * for its end: what ran beside it, on the other hardware thread of the same core perhaps, would change the times of replays. That
+ * child gives no signal when it ends, and only this waits for it. A program that forbids forks, or runs out of processes, has no
+ * windows.
  */
 #include "rt/windows.h"
 #include "wire/bursts.h"
@@ -17,7 +17,9 @@ enum {
     SS_ONSTACK_ = 1,
     WAIT_ALL = 0x40000000,
     CLONE_PARENT_ = 0x8000,
-    DUE_MOST = 64,
+    DUE_MOST = 3, /* ticks */
+    NAP_NS = 500000,
+    NAPS_MOST = 1000,
     SIG_CHLD = 17
 };
 
@@ -119,6 +121,14 @@ static int is_for_steps(struct windows_state *s, uint32_t apart)
     return s->steps_due;
 }
 
+/* In a short program ticks come faster than bursts end: the thread waits. Not for one that died without a word. */
+static void wait_for_bursts(const struct wire_bursts *b)
+{
+    uint64_t nap[2] = {0, NAP_NS};
+    for (int i = 0; i < NAPS_MOST && is_at_work(b); i++)
+        sys(SYS_nanosleep, (uint64_t)nap, 0, 0, 0, 0, 0);
+}
+
 static void begin_window(struct windows_state *s, void *context)
 {
     uint32_t apart = s->file ? s->bursts->steps_apart : 0, burst;
@@ -127,6 +137,7 @@ static void begin_window(struct windows_state *s, void *context)
         if (is_at_work(s->bursts) && s->steps_due < DUE_MOST)
             return;
         s->steps_due = 0;
+        wait_for_bursts(s->bursts);
         begin_steps(s, 0, context);
         return;
     }
