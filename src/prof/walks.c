@@ -22,6 +22,8 @@
 #define SETTLED_ERROR 0.03 /* ... this standard error: far below the model's own */
 #define WINDOW 4000        /* attributed instructions */
 #define WARM 400           /* before them: about a reorder buffer */
+#define SEEN_TIMES 32      /* of a block in windows: enough to go by */
+#define SEEN_ENOUGH 0.9    /* of all instructions are in such blocks: no walks through the whole program */
 #define HOME_SHARE 0.001   /* of all instructions: matters */
 #define HOME_LEAST 4000    /* instructions that it should get */
 #define HOME_WINDOWS 40
@@ -406,6 +408,19 @@ static void walk_unseen(struct walks *w)
     VEC_FREE(&v);
 }
 
+/* Are windows of the real stream all that is needed? Walks go by what is likely: they know of no addresses, and of few targets of
+ * indirect calls. */
+static bool windows_are_enough(const struct walks *w)
+{
+    uint64_t seen = 0, executions = 0;
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        if (w->first[block] && block_cycles(w, w->core, block, &executions) >= 0 && executions >= SEEN_TIMES)
+            seen += w->j->counts[block] * walk_block(w->j, block)->insn_count;
+    }
+    return w->spent >= (w->spent_most * 3 / 5) / 8 || (double)seen >= SEEN_ENOUGH * (double)w->j->instructions;
+}
+
 /* ---- results ---- */
 
 struct average {
@@ -604,7 +619,7 @@ void walks_run(struct join *j)
     w->core = sim_core_new(w->m, w->table, w->most, NULL);
     w->spent_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
     walk_windows(w);
-    if (w->spent < (w->spent_most * 3 / 5) / 8) /* no windows, or next to none */
+    if (!windows_are_enough(w))
         walk_program(w);
     walk_homes(w);
     walk_unseen(w);
