@@ -24,6 +24,7 @@
 #define WARM 400           /* before them: about a reorder buffer */
 #define SEEN_TIMES 32      /* of a block in windows: enough to go by */
 #define SEEN_ENOUGH 0.9    /* of all instructions are in such blocks: no walks through the whole program */
+#define WINDOWS_LONG 8     /* windows that take one in so many of the walks' instructions need none of them either */
 #define HOME_SHARE 0.001   /* of all instructions: matters */
 #define HOME_LEAST 4000    /* instructions that it should get */
 #define HOME_WINDOWS 40
@@ -222,10 +223,13 @@ static bool is_settled(const struct walks *w)
     return true;
 }
 
+/* Of the budget: for walks through the whole program. */
+static uint64_t for_program(const struct walks *w) { return w->spent_most * 3 / 5; }
+
 static void walk_program(struct walks *w)
 {
     for (int i = 0; i < BATCHES && !(i >= BATCHES_LEAST && is_settled(w)); i++) {
-        while (w->spent < (w->spent_most * 3 / 5) * (uint64_t)(i + 1) / BATCHES)
+        while (w->spent < for_program(w) * (uint64_t)(i + 1) / BATCHES)
             window(w, paths_draw_start(&w->paths), WARM, WINDOW);
         end_batch(w);
         diag_progress("simulating", w->spent, w->spent_most);
@@ -376,12 +380,12 @@ static int compare_weighed(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-static bool is_seen(const struct walks *w, uint32_t block)
+static uint64_t times_played(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
     if (w->first[block])
         block_cycles(w, w->core, block, &executions);
-    return executions > 0;
+    return executions;
 }
 
 /* Blocks that no window met, the heaviest first, until the budget is used up. */
@@ -392,7 +396,7 @@ static void walk_unseen(struct walks *w)
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         uint64_t before = i ? w->paths.executed.upto[i - 1] : 0;
-        if (!is_seen(w, block))
+        if (!times_played(w, block))
             VEC_PUSH(&v, ((struct weighed){w->paths.executed.upto[i] - before, block}));
     }
     if (v.len)
@@ -412,13 +416,13 @@ static void walk_unseen(struct walks *w)
  * indirect calls. */
 static bool windows_are_enough(const struct walks *w)
 {
-    uint64_t seen = 0, executions = 0;
+    uint64_t seen = 0;
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        if (w->first[block] && block_cycles(w, w->core, block, &executions) >= 0 && executions >= SEEN_TIMES)
+        if (times_played(w, block) >= SEEN_TIMES)
             seen += w->j->counts[block] * walk_block(w->j, block)->insn_count;
     }
-    return w->spent >= (w->spent_most * 3 / 5) / 8 || (double)seen >= SEEN_ENOUGH * (double)w->j->instructions;
+    return w->spent >= for_program(w) / WINDOWS_LONG || (double)seen >= SEEN_ENOUGH * (double)w->j->instructions;
 }
 
 /* ---- results ---- */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LOOKED_AT_MOST (8u << 20)
-#define REWRITE_FORMAT "mtool-rewrite-55" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-56" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {

@@ -38,7 +38,8 @@ static void protect_line(const char *line, uint64_t own, uint64_t own_bytes)
     for (int k = 0; k < 2; k++, line++)
         for (; hex_of(*line) >= 0; line++)
             at[k] = at[k] << 4 | (uint64_t)hex_of(*line);
-    if (line[1] == 'w' && (line[3] == 's' || (line[2] == 'x' && own == (uint64_t)WINDOWS->bursts)) && !(at[0] < own + own_bytes && own < at[1]))
+    int is_of_burst = own == (uint64_t)WINDOWS->bursts, is_own = at[0] < own + own_bytes && own < at[1];
+    if (line[1] == 'w' && (line[3] == 's' || (line[2] == 'x' && is_of_burst)) && !is_own)
         sys(SYS_mprotect, at[0], at[1] - at[0], line[2] == 'x' ? 5 /* read, execute */ : 1 /* read */, 0, 0, 0);
 }
 

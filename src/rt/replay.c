@@ -14,7 +14,7 @@ enum {
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
-    TRIES = 10,  /* of a batch */
+    TRIES = 10, /* of a batch */
     LOOKS = 30, /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
@@ -145,18 +145,19 @@ static uint32_t ticks_more(uint64_t (*run)(uint32_t), uint32_t many, uint32_t fe
     return (uint32_t)(least[1] - least[0]);
 }
 
-/* A neighbour may have come meanwhile, and the clock may have changed, which counts as one. */
-static void look_again(struct wire_batch *b)
-{
-    uint32_t chain = ticks_more(rt_chain, 192, 64), width = ticks_more(rt_width, 96, 32);
-    uint32_t more = chain > b->chain ? chain - b->chain : b->chain - chain;
-    b->width = more > b->chain / 64 ? UINT32_MAX : width > b->width ? width : b->width;
-}
-
 static void look(struct wire_batch *b)
 {
     b->chain = ticks_more(rt_chain, 192, 64);
     b->width = ticks_more(rt_width, 96, 32);
+}
+
+/* A neighbour may have come meanwhile, and the clock may have changed, which counts as one. */
+static void look_again(struct wire_batch *b)
+{
+    struct wire_batch now;
+    look(&now);
+    uint32_t more = now.chain > b->chain ? now.chain - b->chain : b->chain - now.chain;
+    b->width = more > b->chain / 64 ? UINT32_MAX : now.width > b->width ? now.width : b->width;
 }
 
 static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
