@@ -17,7 +17,6 @@ struct timed_form {
     bool unsure; /* timed while others disturbed the core */
 };
 
-const char *calib_cpu_name(struct arena *a); /* what the processor calls itself */
 
 /* ---- timing.c: one form ---- */
 
@@ -25,7 +24,10 @@ struct calib {
     struct lab *lab;
     struct arena *arena;
     double width; /* slots a cycle */
+    enum filler { FILLER_ZERO, FILLER_NOP, FILLER_MOVE } filler; /* that takes a slot and no unit here */
+    unsigned fillers; /* put since this was last cleared */
     bool quick;
+    bool is_here; /* this processor is timed, not a stand-in */
     VEC(struct timed_form) forms;
     bool unsure;       /* some timing since this was last cleared was disturbed */
     size_t classified; /* of the forms: their classes are in m */
@@ -34,6 +36,9 @@ struct calib {
     unsigned ports;    /* of the basis */
     struct machine *m; /* under construction */
 };
+/* calibrate.c: executes code that was named by lab_name, frees it; cycles of a turn by `parts`, negative: not on this CPU. */
+double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill);
+
 /* Appends copies of the instruction that do not wait for each other; registers from one of two disjoint halves. */
 bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, bool other_half);
 /* What lab_loop_cycles must fill vector registers with for this form. */
@@ -52,6 +57,11 @@ void timing_essential(struct calib *k);
 void timing_rest(struct calib *k);
 /* The timed form of that name, timed now if it was not; NULL if the CPU lacks it. */
 const struct timed_form *timing_of(struct calib *k, const char *form);
+
+/* ---- filler.c: what takes a slot and no unit on this core ---- */
+
+void filler_put(struct calib *k, struct lab_code *c, size_t bytes); /* one of 2 to 4 bytes; of 1 byte a nop */
+void filler_align(struct calib *k, struct lab_code *c, size_t to);  /* with as many as it takes */
 
 /* ---- division.c: integer divisions, which need their operands laid out ---- */
 
@@ -80,7 +90,7 @@ unsigned ports_solve(struct port_family *families, size_t family_count, const st
 
 /* ---- the parts ---- */
 
-void calib_width(struct calib *k);    /* frontend.c: slots a cycle; must run first, because the others use it */
+void calib_width(struct calib *k);    /* filler.c: slots a cycle, fillers; must run first, because the others use it */
 void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
 void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
 void calib_units(struct calib *k);    /* units.c: units; classes and forms of what has been timed so far */

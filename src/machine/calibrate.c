@@ -4,20 +4,16 @@
  * budget of time. What could not be timed keeps the value of the generic description. */
 #include "machine/calib.h"
 
-#include <cpuid.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
-const char *calib_cpu_name(struct arena *a)
+double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill)
 {
-    uint32_t r[13] = {0};
-    char *text = (char *)r;
-    if ((unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
-        return "unknown x86-64";
-    for (unsigned i = 0; i < 3; i++)
-        __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
-    return arena_strdup(a, str_printable(a, text + strspn(text, " ")));
+    double cycles = lab_loop_cycles(k->lab, c, fill);
+    k->unsure = k->unsure || lab_was_unsure(k->lab);
+    free(c);
+    return cycles < 0 ? -1 : cycles / parts;
 }
 
 static const char *today(struct arena *a)
@@ -47,17 +43,16 @@ static const struct {
     {calib_memory, 250, 0.1}, {calib_special, 60, 0.03},     {calib_window, 120, 0.08}, {calib_rest, 6000, 0.41},
 };
 
-static void run_parts(struct calib *k, double budget)
+static void run_parts(struct calib *k)
 {
-    double end = time_now_s() + budget, shares = 1;
+    double spare = lab_seconds_left(k->lab) * 0.1, shares = 1;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        double start = time_now_s();
-        lab_plan(k->lab, k->quick ? parts[i].measurements / 8 : parts[i].measurements,
-                 (end - start) * parts[i].share / shares);
+        double left = lab_seconds_left(k->lab) - spare, planned = left * parts[i].share / shares;
+        lab_plan(k->lab, k->quick ? parts[i].measurements / 8 : parts[i].measurements, planned);
         shares -= parts[i].share;
         parts[i].part(k);
         diag_debug(1, "calibrate: canary %.4f, part %zu took %.2f s of %.2f", lab_canary(k->lab), i,
-                   time_now_s() - start, (end - start) * parts[i].share / (shares + parts[i].share));
+                   left + spare - lab_seconds_left(k->lab), planned);
     }
     diag_progress_end();
 }
@@ -69,7 +64,7 @@ static int finish(struct calib *k, struct machine **out)
     m->core_per_tsc = round(lab_core_per_tsc(k->lab) * 1e4) / 1e4;
     m->nop_cycles = round(lab_canary(k->lab) * 1e4) / 1e4;
     m->noise = round(lab_noise(k->lab) * 1e4) / 1e4;
-    m->name = calib_cpu_name(m->arena);
+    m->name = arena_strdup(m->arena, str_printable(m->arena, lab_cpu_name(k->lab)));
     m->date = today(m->arena);
     m->source = "calibrated";
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
@@ -89,12 +84,13 @@ int machine_calibrate(const struct machine_calibrate_options *options, struct ma
     struct calib k = {.quick = options && options->quick};
     double budget = clamp_budget(options);
     budget *= k.quick ? 0.1 : 0.9; /* some of it goes to what is not timed */
-    k.lab = lab_open(budget);
+    k.lab = lab_open(options ? options->bench : NULL, budget);
     if (!k.lab)
         return -1;
+    k.is_here = !options || !options->bench || (!options->bench->core && !options->bench->play);
     k.arena = arena_new();
     k.m = machine_new();
-    run_parts(&k, budget * 0.9);
+    run_parts(&k);
     int rc = finish(&k, out);
     lab_close(k.lab);
     VEC_FREE(&k.forms);

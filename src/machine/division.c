@@ -49,11 +49,13 @@ double division_latency(struct calib *k, const char *form, bool long_quotient)
     lab_put_le32(c, long_quotient ? 3 : 997);
     for (int i = 0; i < ROUNDS; i++) {
         LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00, 0x4c, 0x09, 0xc0); /* and rax,0; or rax,r8 */
+        if (long_quotient)
+            lab_note(c, LAB_LONG, 0);
         put_division(c, d);
     }
-    double cycles = lab_loop_cycles(k->lab, c, LAB_FILL_NONE);
-    free(c);
-    return cycles < 0 ? -1 : cycles / ROUNDS - 2;
+    lab_name(k->lab, "chain %s %s", form, long_quotient ? "long" : "short");
+    double cycles = calib_run(k, c, ROUNDS, LAB_FILL_NONE);
+    return cycles < 0 ? -1 : cycles - 2;
 }
 
 /* Together they then take as long as one after the other. */
@@ -71,7 +73,7 @@ bool division_is_shared(struct calib *k)
         for (unsigned i = 0; i < each; i++) /* divsd xmm_i, xmm14 */
             LAB_PUT(c, 0xf2, 0x41, 0x0f, 0x5e, (uint8_t)(0xc6 | (r * each + i) % 8 << 3));
     }
-    double both = lab_loop_cycles(k->lab, c, LAB_FILL_DOUBLE) / ROUNDS;
-    free(c);
+    lab_name(k->lab, "div r32 beside divsd x,x");
+    double both = calib_run(k, c, ROUNDS, LAB_FILL_DOUBLE);
     return both > whole_interval + 0.6 * each * real_interval;
 }

@@ -9,82 +9,51 @@
 
 /* ---- pieces of code ---- */
 
-static double run(struct calib *k, struct lab_code *c)
-{
-    double cycles = lab_loop_cycles(k->lab, c, LAB_FILL_NONE);
-    free(c);
-    return cycles;
-}
+static double run(struct calib *k, struct lab_code *c, double parts) { return calib_run(k, c, parts, LAB_FILL_NONE); }
 
-/* Slots of a sequence with those of nops that fill up the width around it. */
-static double slots_of(struct calib *k, const uint8_t *bytes, size_t len)
+enum { SLOT_ROUNDS = 24 };
+
+/* Slots of a round that are no fillers'. */
+static double slots_beside(struct calib *k, const uint8_t *bytes, size_t len)
 {
-    enum { ROUNDS = 24 };
     struct lab_code *c = xmalloc(sizeof *c);
-    unsigned nops = (unsigned)(5 * k->width);
-    for (unsigned r = 0; r < ROUNDS; r++) {
-        lab_align(c, 32, 0);
+    k->fillers = 0;
+    for (unsigned r = 0; r < SLOT_ROUNDS; r++) {
         lab_put(c, bytes, len);
-        for (unsigned i = 0; i < nops; i++)
-            lab_put_nops(c, 4);
+        for (unsigned i = 0; i < (unsigned)(5 * k->width); i++)
+            filler_put(k, c, LAB_LONG_ENOUGH);
+        filler_align(k, c, 64);
     }
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / ROUNDS * k->width;
+    double cycles = run(k, c, 1);
+    return cycles < 0 ? NAN : (cycles * k->width - k->fillers) / SLOT_ROUNDS;
 }
 
-/* The same alignment and nops with plain nops in place of the sequence tell what all the rest takes. */
-static double extra_slots(struct calib *k, const uint8_t *bytes, size_t len, unsigned instructions)
+/* Slots of a sequence: what fillers do not explain of its time among so many of them that nothing but the width binds,
+ * beside what is left without it. It begins a line, so that no pair lies over an end of one. Assumes that fillers go
+ * at the full width, which calib_width has found of them. A figure that cannot be is taken again. NAN: no figure. */
+static double slots_of(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned instructions)
 {
-    uint8_t plain[64];
-    struct lab_code *c = xmalloc(sizeof *c);
-    size_t left = len;
-    for (unsigned i = instructions; i > 0; i--) {
-        lab_put_nops(c, left / i);
-        left -= left / i;
+    double slots = NAN;
+    for (int again = 0; again < 3; again++) {
+        lab_name(k->lab, "no slots");
+        k->unsure = false;
+        double rest = slots_beside(k, bytes, 0);
+        lab_name(k->lab, "slots of %s", name);
+        slots = slots_beside(k, bytes, len) - rest;
+        if (!k->unsure && slots > 0.5 && slots < 4.0 * instructions + 1)
+            break;
     }
-    memcpy(plain, c->bytes, len);
-    free(c);
-    double with = slots_of(k, bytes, len), without = slots_of(k, plain, len);
-    return with < 0 || without < 0 ? -1 : with - without;
+    return slots;
 }
-
-void calib_width(struct calib *k)
-{
-    enum { N = 160 };
-    struct lab_code *c = xmalloc(sizeof *c);
-    for (int i = 0; i < N; i++)
-        lab_put_nops(c, 4);
-    double nops = run(k, c);
-    c = xmalloc(sizeof *c);
-    for (int i = 0; i < N; i++) /* two nops, mov eax,3, lea rdx,[rsi+8] */
-        if (i % 4 < 2)
-            lab_put_nops(c, 4);
-        else if (i % 4 == 2)
-            LAB_PUT(c, 0xb8, 3, 0, 0, 0);
-        else
-            LAB_PUT(c, 0x48, 0x8d, 0x56, 0x08);
-    double mixed = run(k, c), best = fmin(nops > 0 ? nops : 1e9, mixed > 0 ? mixed : 1e9);
-    double width = best < 1e8 ? (N + 1) / best : 4; /* and the jump at the end of the loop */
-    k->width = fabs(width - round(width)) < 0.06 * width ? round(width) : width;
-    k->m->max_issue = k->width;
-    k->m->retire_width = ceil(k->width);
-}
+#define SLOTS(k, name, instructions, ...)                                                                              \
+    slots_of((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), (instructions))
 
 /* ---- fusion ---- */
-
-static bool fuses(struct calib *k, const uint8_t *pair, size_t len)
-{
-    double more = extra_slots(k, pair, len, 2);
-    return more < -0.5;
-}
-#define FUSES(k, ...) fuses((k), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
-
-#define MORE_SLOTS(k, ...) extra_slots((k), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), 1)
 
 static double whole(double slots) { return slots > 0.5 ? round(slots) : 0; }
 
 /* Does a pair fuse when the comparison ends a line and the jump starts the next? Beside one within the line, among the
- * same nops. */
+ * same fillers. */
 static bool fuses_across(struct calib *k)
 {
     enum { ROUNDS = 16 };
@@ -93,45 +62,61 @@ static bool fuses_across(struct calib *k)
         struct lab_code *c = xmalloc(sizeof *c);
         for (unsigned r = 0; r < ROUNDS; r++) {
             for (unsigned i = 0; i < 15 - inside; i++)
-                lab_put_nops(c, 4);
+                filler_put(k, c, 4);
             lab_put_nops(c, 1);
             LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test at 61 to 63; or 57 to 59 */
-            lab_put_nops(c, inside ? 4 : 0);
-            lab_align(c, 128, 0);
+            if (inside)
+                filler_put(k, c, 4);
+            lab_put_nops(c, (128 - c->len % 128) % 128);
         }
-        cycles[inside] = run(k, c) / ROUNDS * k->width;
+        lab_name(k->lab, "test, jz %s a line", inside ? "in" : "over the end of");
+        cycles[inside] = run(k, c, ROUNDS) * k->width;
     }
     return cycles[0] < cycles[1] + 0.5;
 }
 
-static void find_fusion(struct calib *k)
+static void find_pairs(struct calib *k)
 {
     struct machine *m = k->m;
-    m->fuse_test = FUSES(k, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next: never taken */
-    m->fuse_cmp = FUSES(k, 0x4d, 0x39, 0xec, 0x72, 0x00);  /* cmp r12,r13; jb */
-    m->fuse_alu = FUSES(k, 0x48, 0x01, 0xc0, 0x74, 0x00);  /* add rax,rax; jz */
-    m->fuse_inc = FUSES(k, 0x48, 0xff, 0xc0, 0x74, 0x00);  /* inc rax; jz */
+    m->fuse_test = SLOTS(k, "test, jz", 2, 0x4d, 0x85, 0xe4, 0x74, 0x00) < 1.5; /* test r12,r12; jz next: never taken */
+    m->fuse_cmp = SLOTS(k, "cmp, jb", 2, 0x4d, 0x39, 0xec, 0x72, 0x00) < 1.5;   /* cmp r12,r13 */
+    m->fuse_alu = SLOTS(k, "add, jz", 2, 0x48, 0x01, 0xc0, 0x74, 0x00) < 1.5;   /* add rax,rax */
+    m->fuse_inc = SLOTS(k, "inc, jz", 2, 0x48, 0xff, 0xc0, 0x74, 0x00) < 1.5;   /* inc rax */
     m->fuse_across = fuses_across(k);
-    double load = MORE_SLOTS(k, 0x49, 0x03, 0x06); /* add rax,[r14] */
-    double rmw = MORE_SLOTS(k, 0x49, 0x01, 0x06);  /* add [r14],rax */
-    m->fuse_load = load < 0.5;
-    m->fuse_store = rmw < 0.5;
-    m->zero_idiom = 1;
-    double store = MORE_SLOTS(k, 0x49, 0x89, 0x06);                        /* mov [r14],rax */
-    m->indexed_load = whole(MORE_SLOTS(k, 0x4b, 0x03, 0x04, 0x26) - load); /* the same with [r14+r12] */
-    m->indexed_rmw = whole(MORE_SLOTS(k, 0x4b, 0x01, 0x04, 0x26) - rmw);
-    m->indexed_store = whole(MORE_SLOTS(k, 0x4b, 0x89, 0x04, 0x26) - store);
+}
+
+/* What operands in memory cost, with an index in their address and without, for general and for vector registers: whether
+ * a core splits them again depends on the registers on some, on whether the result is a new one on others. */
+static void find_memory_slots(struct calib *k)
+{
+    struct machine *m = k->m;
+    double load = SLOTS(k, "add r,[r]", 1, 0x49, 0x03, 0x06); /* add rax,[r14] */
+    double rmw = SLOTS(k, "add [r],r", 1, 0x49, 0x01, 0x06);
+    m->fuse_load = !(load > 1.5);
+    m->fuse_store = !(rmw > 1.5);
+    double store = SLOTS(k, "mov [r],r", 1, 0x49, 0x89, 0x06);
+    m->indexed_load = whole(SLOTS(k, "add r,[r+i]", 1, 0x4b, 0x03, 0x04, 0x26) - load); /* [r14+r12] */
+    m->indexed_new = whole(SLOTS(k, "imul r,[r+i],3", 1, 0x4b, 0x6b, 0x04, 0x26, 0x03) -
+                           SLOTS(k, "imul r,[r],3", 1, 0x49, 0x6b, 0x06, 0x03));
+    m->indexed_rmw = whole(SLOTS(k, "add [r+i],r", 1, 0x4b, 0x01, 0x04, 0x26) - rmw);
+    m->indexed_store = whole(SLOTS(k, "mov [r+i],r", 1, 0x4b, 0x89, 0x04, 0x26) - store);
+    double paddd = SLOTS(k, "paddd x,[r]", 1, 0x66, 0x41, 0x0f, 0xfe, 0x06), /* xmm0 */
+        movups = SLOTS(k, "movups [r],x", 1, 0x41, 0x0f, 0x11, 0x06);
+    m->indexed_load_vec = whole(SLOTS(k, "paddd x,[r+i]", 1, 0x66, 0x43, 0x0f, 0xfe, 0x04, 0x26) - paddd);
+    m->indexed_store_vec = whole(SLOTS(k, "movups [r+i],x", 1, 0x43, 0x0f, 0x11, 0x04, 0x26) - movups);
+    m->indexed_new_vec = whole(SLOTS(k, "pshufd x,[r+i],0", 1, 0x66, 0x43, 0x0f, 0x70, 0x04, 0x26, 0x00) -
+                               SLOTS(k, "pshufd x,[r],0", 1, 0x66, 0x41, 0x0f, 0x70, 0x06, 0x00));
     if (!lab_has_vectors(k->lab, 256))
         return;
-    double vex = MORE_SLOTS(k, 0xc4, 0xc1, 0x70, 0x58, 0x06); /* vaddps xmm0,xmm1,[r14] */
-    m->indexed_new = whole(MORE_SLOTS(k, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
+    double vex = SLOTS(k, "vaddps x,x,[r]", 1, 0xc4, 0xc1, 0x70, 0x58, 0x06); /* xmm0,xmm1 */
+    m->indexed_new_vec = whole(SLOTS(k, "vaddps x,x,[r+i]", 1, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
 }
 
 /* ---- taken branches and fetch windows ---- */
 
 enum { BLOCKS = 32 };
 
-/* A ring of blocks, each `n` nops of `bytes` bytes that start at `offset` in a 128-byte line, and a jump to the next.
+/* A ring of blocks, each `n` fillers of `bytes` bytes that start at `offset` in a 128-byte line, and a jump to the next.
  */
 static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
 {
@@ -142,12 +127,12 @@ static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
         if (b)
             c->bytes[jump - 1] = (uint8_t)(c->len - jump);
         for (unsigned i = 0; i < n; i++)
-            lab_put_nops(c, bytes);
+            filler_put(k, c, bytes);
         LAB_PUT(c, 0xeb, 0); /* jmp to the next block */
         jump = c->len;
     }
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / BLOCKS;
+    lab_name(k->lab, "ring of %u x %u bytes at %u", n, bytes, offset);
+    return run(k, c, BLOCKS);
 }
 
 static void find_taken_interval(struct calib *k)
@@ -191,12 +176,22 @@ static void find_fetch_ops(struct calib *k)
     }
 }
 
+/* As few nops as possible, all of about one length: how many there are must not depend on where they end. */
+static void put_long_nops(struct lab_code *c, size_t bytes)
+{
+    enum { LONGEST = 11 }; /* two prefixes and a nop of 9 */
+    for (size_t n = (bytes + LONGEST - 1) / LONGEST; n > 0; n--) {
+        size_t len = bytes / n, more = len > 9 ? len - 9 : 0;
+        lab_put(c, "\x66\x66", more);
+        lab_put_nops(c, len - more);
+        bytes -= len;
+    }
+}
+
 /* Branches that touch a multiple of 32: some cores keep such lines out of the operation cache. */
 static void put_pair_at(struct lab_code *c, size_t block, size_t offset)
 {
-    while (c->len - block + 8 <= offset)
-        lab_put_nops(c, 8);
-    lab_put_nops(c, offset - (c->len - block));
+    put_long_nops(c, offset - (c->len - block));
     LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next */
 }
 
@@ -204,15 +199,14 @@ static double branches_at(struct calib *k, unsigned offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     for (int b = 0; b < BLOCKS; b++) {
-        lab_align(c, 128, 0);
         put_pair_at(c, c->len, offset);
+        put_long_nops(c, 128 - c->len % 128);
     }
-    lab_align(c, 128, 0);
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / BLOCKS;
+    lab_name(k->lab, "pairs at %u of 128 bytes", offset);
+    return run(k, c, BLOCKS);
 }
 
-/* Behind such a branch twelve pieces of 16 bytes with n nops each. */
+/* Behind such a branch twelve pieces of 16 bytes with n fillers each. */
 static double slow_pieces(struct calib *k, unsigned n)
 {
     enum { PIECES = 12, TIMES = 4 };
@@ -223,10 +217,10 @@ static double slow_pieces(struct calib *k, unsigned n)
         lab_align(c, 16, 0);
         for (int p = 0; p < PIECES; p++)
             for (unsigned i = n, left = 16; i > 0; left -= left / i, i--)
-                lab_put_nops(c, left / i);
+                filler_put(k, c, left / i);
     }
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / TIMES / PIECES;
+    lab_name(k->lab, "pieces of %u behind a pair at 28", n);
+    return run(k, c, TIMES * PIECES);
 }
 
 static void find_slow_ops(struct calib *k)
@@ -257,8 +251,8 @@ static double slow_ring(struct calib *k, unsigned fast)
         lab_put_le32(c, 0);
         jump = c->len;
     }
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / BLOCKS;
+    lab_name(k->lab, "ring of %u lines before a slow one", fast);
+    return run(k, c, BLOCKS);
 }
 
 static void find_crossing(struct calib *k)
@@ -268,8 +262,9 @@ static void find_crossing(struct calib *k)
     m->cross_boundary = 0;
     if (inside <= 0)
         return;
-    bool half = across > inside + 0.5;
-    if (!half && line < inside + 0.5)
+    /* in both halves of a block, or it is something else that a place in it costs */
+    bool half = across > inside + 0.5 && branches_at(k, 92) > branches_at(k, 88) + 0.5;
+    if (!half && (line < inside + 0.5 || branches_at(k, 60) < branches_at(k, 52) + 0.5))
         return;
     m->cross_boundary = half ? 32 : 64;
     m->slow_bytes = fmax(4, round(128 / (half ? across : line)));
@@ -288,8 +283,8 @@ static double calls(struct calib *k)
         LAB_PUT(c, 0xe8);
         lab_put_le32(c, (uint32_t)(2 - (c->len + 4)));
     }
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / BLOCKS;
+    lab_name(k->lab, "call, ret");
+    return run(k, c, BLOCKS);
 }
 
 /* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. */
@@ -304,11 +299,13 @@ static double indirect_jumps(struct calib *k, unsigned chain)
             LAB_PUT(c, 0x48, 0x0f, 0xaf, 0xc0); /* imul rax,rax */
         LAB_PUT(c, 0x48, 0x8d, 0x0d);           /* lea rcx,[rip to the next block] */
         lab_put_le32(c, (uint32_t)(64 - (c->len + 4 - block)));
-        LAB_PUT(c, 0x48, 0x01, 0xc8, 0xff, 0xe0); /* add rax,rcx; jmp rax */
+        LAB_PUT(c, 0x48, 0x01, 0xc8); /* add rax,rcx */
+        lab_note(c, LAB_GOES_TO, (uint32_t)block + 64);
+        LAB_PUT(c, 0xff, 0xe0); /* jmp rax */
     }
     lab_align(c, 64, 0);
-    double cycles = run(k, c);
-    return cycles < 0 ? -1 : cycles / BLOCKS;
+    lab_name(k->lab, "indirect jumps behind %u multiplications", chain);
+    return run(k, c, BLOCKS);
 }
 
 static double tidy_half(double v) { return round(v * 2) / 2; }
@@ -345,10 +342,12 @@ static double guesses(struct calib *k, bool random)
     LAB_PUT(c, 0x48, 0x0f, 0xba, 0xe0, 40);               /* bt rax,40 */
     if (!random)
         LAB_PUT(c, 0xf8);   /* clc: the same work, never taken */
+    else
+        lab_note(c, LAB_RANDOM, 0);
     LAB_PUT(c, 0x72, 0x03); /* jc over */
     lab_put_nops(c, 3);
-    double cycles = run(k, c);
-    return cycles;
+    lab_name(k->lab, "%s branches", random ? "random" : "steady");
+    return run(k, c, 1);
 }
 
 static void find_mispredict(struct calib *k)
@@ -382,7 +381,8 @@ static void add_branch_classes(struct calib *k)
 
 void calib_frontend(struct calib *k)
 {
-    find_fusion(k);
+    find_pairs(k);
+    find_memory_slots(k);
     find_taken_interval(k);
     find_window(k);
     find_fetch_ops(k);

@@ -1,38 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timed code: written to a page that is then made executable and read-only, run between clock chains and canaries,
- * repeated until enough samples are undisturbed or the time is over. Signals from instructions that the CPU lacks are
- * caught. It knows nothing of machine descriptions. */
+ * Experiments: samples between clock chains and canaries, repeated until enough of them are undisturbed or the time is
+ * over; or looked up on a tape. It knows nothing of machine descriptions, and not what executes the code. */
 #include "machine/lab.h"
 
-#include <math.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "machine/machine.h"
 
-#if !defined(__x86_64__)
-#error "mtool runs on x86-64 only"
-#endif
+#include <math.h>
+#include <stdlib.h>
 
 enum {
-    SLOTS = 32,         /* pieces of executable code kept */
-    TURN_CYCLES = 8000, /* aim for one sample */
-    SAMPLES = 7,        /* of one measurement */
-    TRIES = 256,        /* disturbed ones kept */
+    SAMPLES = 7, /* of one measurement */
+    TRIES = 256, /* disturbed ones kept */
     RATIO_KEPT = 4096,
-    FILLS = LAB_DATA - 512 /* where the data area is not zero */
+    LABEL = 128,
+    STEPS_A_CHAIN = 330, /* of a clock that moves in steps: what a chain takes at least, so that it tells a third of a per cent */
 };
+static const double CHAIN_ADDS = 4000;   /* at least; and a sample is twice as long */
+static const double CANARY_NOPS = 4000;
 
 struct lab {
-    uint8_t *code, *data;
-    unsigned next;
-    double deadline_s, start_s, budget_s, tsc_ghz;
+    struct lab_core *core; /* NULL: a tape is played */
+    bool owns_core;
+    struct lab_bracket bracket;
+    struct tape *play, *record;
+    char label[LABEL];
+    uint64_t hash; /* of the code under way */
+    double deadline_s, start_s, budget_s;
     double best_canary;   /* cycles per nop, undisturbed */
     double overhead;      /* cycles of an empty call with its clock reads */
-    double clock_cost;    /* ticks that two clock reads in a row show */
     double chain, canary; /* ticks of the latest chain, cycles of the latest canary: brackets are shared */
     unsigned faster;      /* canaries in a row that beat the best */
     double ratios[RATIO_KEPT], spreads[RATIO_KEPT];
@@ -40,98 +36,65 @@ struct lab {
     uint64_t samples, disturbed;
     unsigned planned; /* measurements still to come in this part, for sharing out its time */
     double part_end_s;
-    bool unsure;
-    cpu_set_t cpus;
-    struct sigaction old[4];
-    bool has256, has512;
+    unsigned quiet; /* samples of the last measurement */
+    double last_ticks;
 };
 
-static const int caught[] = {SIGILL, SIGSEGV, SIGFPE, SIGBUS};
-static sigjmp_buf back;
-static volatile sig_atomic_t guarded;
+static double now(const struct lab *l) { return l->core ? l->core->now_s(l->core->ctx) : 0; }
 
-/* ---- code ---- */
+/* ---- brackets ---- */
 
-void lab_put(struct lab_code *c, const void *bytes, size_t len)
+static double ticks_of(const struct lab_core *core, int piece, uint64_t turns) { return core->ticks(core->ctx, piece, turns); }
+
+static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_t len, unsigned times)
 {
-    if (c->len + len > sizeof c->bytes) {
-        c->full = true;
-        return;
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (unsigned i = 0; i < times; i++)
+        lab_put(c, bytes, len);
+    lab_put_turn_end(c, true);
+    int piece = core->prepare(core->ctx, c, LAB_FILL_NONE, true);
+    free(c);
+    return piece;
+}
+
+/* Assumes that dependent adds take a cycle each on every core, and that nops, which need no unit, go at the full width in
+ * this loop whatever a nop counts for: the canary is only ever compared with itself. */
+void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core)
+{
+    static const uint8_t add[] = {0x48, 0x83, 0xc0, 0x01}, nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    enum { LOOKS = 15 };
+    double once[LOOKS], twice[LOOKS];
+    *b = (struct lab_bracket){.core = core};
+    b->chain = put_repeated(core, add, sizeof add, LAB_CHAIN_ADDS);
+    b->canary = put_repeated(core, nop, sizeof nop, LAB_CANARY_NOPS);
+    b->chain_turns = (uint64_t)(fmax(CHAIN_ADDS, STEPS_A_CHAIN * core->step) / LAB_CHAIN_ADDS);
+    b->canary_turns = (uint64_t)(fmax(CANARY_NOPS, 4 * STEPS_A_CHAIN * core->step) / LAB_CANARY_NOPS);
+    for (int i = 0; i < LOOKS; i++) {
+        once[i] = ticks_of(core, b->chain, b->chain_turns);
+        twice[i] = ticks_of(core, b->chain, 2 * b->chain_turns);
     }
-    memcpy(c->bytes + c->len, bytes, len);
-    c->len += len;
+    b->chain_cost = fmax(0, 2 * lab_quantile(once, LOOKS, 0.3) - lab_quantile(twice, LOOKS, 0.3));
+    if (b->chain_cost > 0.03 * once[0]) /* the clock changed between them */
+        b->chain_cost = 0;
 }
 
-void lab_put_le32(struct lab_code *c, uint32_t v) { lab_put(c, &v, 4); }
-void lab_put_le64(struct lab_code *c, uint64_t v) { lab_put(c, &v, 8); }
+double lab_chain_cycles(const struct lab_bracket *b) { return (double)(b->chain_turns * LAB_CHAIN_ADDS); }
+double lab_canary_nops(const struct lab_bracket *b) { return (double)(b->canary_turns * LAB_CANARY_NOPS); }
+double lab_chain_ticks(const struct lab_bracket *b) { return ticks_of(b->core, b->chain, b->chain_turns) - b->chain_cost; }
+double lab_canary_ticks(const struct lab_bracket *b) { return ticks_of(b->core, b->canary, b->canary_turns) - b->chain_cost; }
 
-void lab_put_nops(struct lab_code *c, size_t bytes)
-{
-    static const uint8_t nops[9][9] = {{0x90},
-                                       {0x66, 0x90},
-                                       {0x0f, 0x1f, 0x00},
-                                       {0x0f, 0x1f, 0x40, 0x00},
-                                       {0x0f, 0x1f, 0x44, 0x00, 0x00},
-                                       {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00},
-                                       {0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00},
-                                       {0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
-                                       {0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00}};
-    while (bytes) {
-        size_t n = bytes < 9 ? bytes : 9;
-        lab_put(c, nops[n - 1], n);
-        bytes -= n;
-    }
-}
-
-void lab_align(struct lab_code *c, size_t to, size_t off) { lab_put_nops(c, (off + to - c->len % to) % to); }
-
-void (*lab_make(struct lab *l, const struct lab_code *c))(uint64_t, void *)
-{
-    union {
-        uint8_t *bytes;
-        void (*f)(uint64_t, void *);
-    } at = {.bytes = l->code + (size_t)(l->next++ % SLOTS) * LAB_CODE};
-    if (c->full || mprotect(at.bytes, LAB_CODE, PROT_READ | PROT_WRITE) < 0)
-        return NULL;
-    memcpy(at.bytes, c->bytes, c->len);
-    if (mprotect(at.bytes, LAB_CODE, PROT_READ | PROT_EXEC) < 0)
-        return NULL;
-    return at.f;
-}
-
-/* ---- clocks ---- */
-
-static inline uint64_t clock_ticks(void)
-{
-    uint32_t lo, hi;
-    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(lo), "=d"(hi)::"memory");
-    return (uint64_t)hi << 32 | lo;
-}
-
-double lab_chain_ticks(void)
-{
-    uint64_t n = LAB_CHAIN / 40, t = clock_ticks();
-    __asm__ volatile(".p2align 6\n1:\n\t.rept 40\n\tadd $1, %%rax\n\t.endr\n\tdec %0\n\tjnz 1b" : "+r"(n)::"rax", "cc");
-    return (double)(clock_ticks() - t);
-}
-
-double lab_canary_ticks(void)
-{
-    uint64_t n = LAB_CANARY / 80, t = clock_ticks();
-    __asm__ volatile(".p2align 6\n1:\n\t.rept 80\n\t.byte 0x0f, 0x1f, 0x40, 0x00\n\t.endr\n\tdec %0\n\tjnz 1b"
-                     : "+r"(n)::"cc");
-    return (double)(clock_ticks() - t);
-}
+/* Equal chains may differ by a step of the clock at either end. */
+static double drift_limit(const struct lab *l) { return fmax(0.004, 1.5 * l->core->step / l->chain); }
 
 /* An interrupt inside a chain makes the canary beside it look fast, so a faster canary than any before is believed only
  * between equal chains, and when it comes again. */
 static void read_bracket(struct lab *l)
 {
     double before = l->chain, last = l->canary;
-    l->chain = lab_chain_ticks() - l->clock_cost;
+    l->chain = lab_chain_ticks(&l->bracket);
     double chain = before > 0 && before < l->chain ? before : l->chain;
-    l->canary = (lab_canary_ticks() - l->clock_cost) * LAB_CHAIN / chain / LAB_CANARY;
-    bool steady = fabs(l->chain - before) < 0.004 * before && fabs(l->canary - last) < 0.02 * last;
+    l->canary = lab_canary_ticks(&l->bracket) * lab_chain_cycles(&l->bracket) / chain / lab_canary_nops(&l->bracket);
+    bool steady = fabs(l->chain - before) < drift_limit(l) * before && fabs(l->canary - last) < 0.02 * last;
     bool possible = l->canary > l->best_canary * 0.45 || l->best_canary >= 1; /* a neighbour takes half, not more */
     l->faster = steady && possible && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
     if (l->faster > 2)
@@ -156,35 +119,28 @@ double lab_quantile(double *v, size_t n, double q)
 
 static bool is_quiet(const struct lab *l, double chain_before, double canary_before)
 {
-    double drift = fabs(l->chain - chain_before) / chain_before;
-    double limit = l->best_canary * 1.012;
-    return drift < 0.004 && l->canary < limit && canary_before < limit;
+    double drift = fabs(l->chain - chain_before) / chain_before, steps = l->core->step / (l->canary * lab_canary_nops(&l->bracket));
+    double limit = l->best_canary * fmax(1.012, 1 + 3 * steps);
+    return drift < drift_limit(l) && l->canary < limit && canary_before < limit;
 }
 
-static double timed(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns, bool *quiet)
+static double timed(struct lab *l, int piece, uint64_t turns, bool *quiet)
 {
-    double chain = l->chain, canary = l->canary;
-    uint64_t t = clock_ticks();
-    f(turns, data);
-    double span = (double)(clock_ticks() - t);
+    double chain = l->chain, canary = l->canary, span = ticks_of(l->core, piece, turns);
+    if (span < 0)
+        return NAN;
     read_bracket(l);
     *quiet = is_quiet(l, chain, canary);
-    double ratio = *quiet ? 2 * LAB_CHAIN / (chain + l->chain) : LAB_CHAIN / fmin(chain, l->chain);
+    double cycles = lab_chain_cycles(&l->bracket), ratio = *quiet ? 2 * cycles / (chain + l->chain) : cycles / fmin(chain, l->chain);
     l->samples++;
     l->disturbed += !*quiet;
     if (*quiet && l->ratio_count < RATIO_KEPT)
         l->ratios[l->ratio_count++] = ratio;
+    l->last_ticks = span / (double)turns;
     return span * ratio - l->overhead;
 }
 
-double lab_sample(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
-{
-    bool quiet;
-    double cycles = timed(l, f, data, turns, &quiet);
-    return quiet ? cycles : -1;
-}
-
-double lab_seconds_left(const struct lab *l) { return l->deadline_s - time_now_s(); }
+double lab_seconds_left(const struct lab *l) { return l->core ? l->deadline_s - now(l) : INFINITY; }
 
 static void keep_spread(struct lab *l, double low, double high)
 {
@@ -192,41 +148,46 @@ static void keep_spread(struct lab *l, double low, double high)
         l->spreads[l->spread_count++] = (high - low) / low;
 }
 
-/* Patience: disturbed samples are taken again, as long as the measurements still to come leave time for it. */
+/* Patience: disturbed samples are taken again, as long as the measurements still to come leave time for it. However late
+ * it is, a neighbour that comes and goes within milliseconds is waited for. */
 static double patience_s(const struct lab *l)
 {
-    double left = fmin(l->part_end_s - time_now_s(), lab_seconds_left(l));
-    return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), 0), 1.0);
+    static const double LEAST_S = 0.002;
+    double left = fmin(l->part_end_s - now(l), lab_seconds_left(l));
+    return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), LEAST_S), 1.0);
 }
 
 void lab_plan(struct lab *l, unsigned measurements, double seconds)
 {
     l->planned = measurements;
-    l->part_end_s = time_now_s() + seconds;
+    l->part_end_s = now(l) + seconds;
 }
 
-bool lab_part_is_over(const struct lab *l) { return time_now_s() > l->part_end_s; }
+bool lab_part_is_over(const struct lab *l) { return l->core && now(l) > l->part_end_s; }
 
-bool lab_was_unsure(const struct lab *l) { return l->unsure; }
+bool lab_was_unsure(const struct lab *l) { return l->quiet < 3; }
 
-static double repeat(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
+/* Cycles of so many turns; NAN: it cannot be executed. */
+static double repeat(struct lab *l, int piece, uint64_t turns)
 {
     double good[SAMPLES], bad[TRIES];
-    double until = time_now_s() + patience_s(l);
+    double until = now(l) + patience_s(l);
     size_t n = 0, bad_count = 0;
     read_bracket(l);
     while (n < SAMPLES) {
-        bool quiet;
-        double cycles = timed(l, f, data, turns, &quiet);
+        bool quiet = false;
+        double cycles = timed(l, piece, turns, &quiet);
+        if (isnan(cycles))
+            return NAN;
         if (quiet)
             good[n++] = cycles;
         else
             bad[bad_count++ % TRIES] = cycles;
-        if (bad_count > 4 && time_now_s() > until)
+        if (bad_count > 4 && now(l) > until)
             break;
     }
     l->planned -= l->planned > 0;
-    l->unsure = n < 3;
+    l->quiet = (unsigned)n;
     if (!n) /* disturbances only add, and the shorter of the chains was taken: the least is nearest */
         return lab_quantile(bad, bad_count < TRIES ? bad_count : TRIES, 0);
     qsort(good, n, sizeof *good, compare_doubles);
@@ -235,169 +196,153 @@ static double repeat(struct lab *l, void (*f)(uint64_t, void *), void *data, uin
     return good[n >= 4];
 }
 
-static void on_signal(int sig)
-{
-    if (guarded)
-        siglongjmp(back, sig);
-    signal(sig, SIG_DFL);
-    raise(sig);
-}
-
 /* Wide vector units sleep until used, and wake up at a quarter of their speed. */
-static void wake_vectors(void (*f)(uint64_t, void *), void *data, uint64_t turns)
+static bool wake(struct lab *l, int piece, uint64_t turns)
 {
-    double until = time_now_s() + 1e-4;
+    double until = now(l) + 1e-4;
     do
-        f(turns, data);
-    while (time_now_s() < until);
+        if (ticks_of(l->core, piece, turns) < 0)
+            return false;
+    while (now(l) < until);
+    return true;
 }
 
-static double guarded_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
+/* Cycles a turn; -1: it cannot be executed. */
+static double piece_cycles(struct lab *l, int piece, uint64_t turns)
 {
-    f(1, data);
+    double first = 1e18, sample = 2 * lab_chain_cycles(&l->bracket);
     bool quiet;
-    wake_vectors(f, data, turns ? turns : 8);
+    if (ticks_of(l->core, piece, 1) < 0 || !wake(l, piece, turns ? turns : 8))
+        return -1;
     read_bracket(l);
-    double first = 1e18;
     for (int i = 0; i < 3; i++)
-        first = fmin(first, timed(l, f, data, 8, &quiet) / 8);
-    if (!turns) {
-        double want = ceil(TURN_CYCLES / (first > 1 ? first : 1));
-        turns = want < 8 ? 8 : (uint64_t)want;
-    }
-    double cycles = repeat(l, f, data, turns) / (double)turns;
-    return cycles > 0 ? cycles : 0;
+        first = fmin(first, timed(l, piece, 8, &quiet) / 8);
+    if (!turns)
+        turns = (uint64_t)fmax(8, ceil(sample / fmax(first, 1)));
+    double cycles = repeat(l, piece, turns) / (double)turns;
+    return isnan(cycles) ? -1 : fmax(cycles, 0);
 }
 
-double lab_call_cycles(struct lab *l, void (*f)(uint64_t, void *), void *data, uint64_t turns)
+/* ---- tapes ---- */
+
+static uint64_t hash_of(const struct lab_code *c, unsigned fill)
 {
-    if (!f || lab_seconds_left(l) < 0)
-        return -2;
-    if (sigsetjmp(back, 1)) { /* nothing of this frame is used after the jump back */
-        guarded = 0;
-        return -1;
-    }
-    guarded = 1;
-    double cycles = guarded_cycles(l, f, data, turns);
-    guarded = 0;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < c->len; i++)
+        h = (h ^ c->bytes[i]) * 0x100000001b3u;
+    return (h ^ fill) * 0x100000001b3u | 1;
+}
+
+static double played(struct lab *l)
+{
+    const struct tape_entry *e = tape_next(l->play, l->label, l->hash);
+    l->quiet = e ? e->quiet : 0;
+    return e ? e->cycles : -3;
+}
+
+static double kept(struct lab *l, double cycles)
+{
+    if (l->record)
+        tape_add(l->record, l->label, l->hash, cycles, l->last_ticks, l->quiet);
     return cycles;
 }
 
-/* ---- loops ---- */
+/* ---- experiments ---- */
 
-static void put_prologue(struct lab_code *c, const struct lab *l, unsigned fill)
+void lab_name(struct lab *l, const char *fmt, ...)
 {
-    LAB_PUT(c, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push rbx rbp r12 r13 r14 r15 */
-    LAB_PUT(c, 0x49, 0x89, 0xff, 0x49, 0x89, 0xf6);                         /* mov r15,rdi; mov r14,rsi */
-    static const uint8_t gprs[] = {0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13};
-    for (size_t i = 0; i < sizeof gprs; i++) { /* mov r32, 3 */
-        if (gprs[i] >= 8)
-            LAB_PUT(c, 0x41);
-        LAB_PUT(c, (uint8_t)(0xb8 + (gprs[i] & 7)), 3, 0, 0, 0);
-    }
-    if (fill == LAB_FILL_NONE)
-        return;
-    /* By loads: a register last written by an integer or shuffle instruction would lend floating point instructions
-     * a cycle more on some cores, for as long as it is read. */
-    bool wide = l->has256 && (fill & LAB_FILL_WIDE);
-    uint32_t at = FILLS + (fill & 3) * 64;
-    for (uint8_t r = 0; r < 16; r++) {
-        uint8_t modrm = (uint8_t)(0x86 | (r & 7) << 3);
-        if (wide) /* vmovups ymm_r, [r14+at] */
-            LAB_PUT(c, 0xc4, (uint8_t)(r >= 8 ? 0x41 : 0xc1), 0x7c, 0x10, modrm);
-        else /* movups xmm_r, [r14+at] */
-            LAB_PUT(c, (uint8_t)(r >= 8 ? 0x45 : 0x41), 0x0f, 0x10, modrm);
-        lab_put_le32(c, at);
-    }
-}
-
-/* What the registers are filled with: whole numbers, and values near 1.01 with all digits used, because divisions and
- * roots of round numbers are done early. */
-static void write_fills(struct lab *l)
-{
-    static const uint64_t patterns[] = {0, 0x0102030405060708u, 0x3f814a3d3f814a3du, 0x3ff029f5c28f5c29u};
-    for (size_t f = 0; f < ARRAY_LEN(patterns); f++)
-        for (size_t i = 0; i < 8; i++)
-            memcpy(l->data + FILLS + f * 64 + i * 8, &patterns[f], 8);
-}
-
-static void put_epilogue(struct lab_code *c, const struct lab *l)
-{
-    if (l->has256)
-        LAB_PUT(c, 0xc5, 0xf8, 0x77); /* vzeroupper */
-    LAB_PUT(c, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(l->label, sizeof l->label, fmt, args);
+    va_end(args);
 }
 
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill)
 {
-    struct lab_code *c = xmalloc(sizeof *c);
-    put_prologue(c, l, fill);
-    lab_align(c, 64, 0);
-    size_t top = c->len;
-    lab_put(c, body->bytes, body->len);
-    size_t tail = c->len % 32;
-    if (tail > 32 - 9)
-        lab_align(c, 32, 0);                  /* some cores are slow on a branch that touches a 32-byte boundary */
-    LAB_PUT(c, 0x49, 0xff, 0xcf, 0x0f, 0x85); /* dec r15; jnz top */
-    lab_put_le32(c, (uint32_t)(top - (c->len + 4)));
-    put_epilogue(c, l);
-    c->full = c->full || body->full;
-    void (*f)(uint64_t, void *) = lab_make(l, c);
-    free(c);
-    return lab_call_cycles(l, f, l->data, 0);
+    l->hash = hash_of(body, fill);
+    if (l->play)
+        return played(l);
+    if (lab_seconds_left(l) < 0)
+        return -2;
+    struct lab_code *turn = xmalloc(sizeof *turn);
+    *turn = *body;
+    lab_put_turn_end(turn, false);
+    int piece = l->core->prepare(l->core->ctx, turn, fill, false);
+    free(turn);
+    return kept(l, piece < 0 ? -1 : piece_cycles(l, piece, 0));
+}
+
+double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns)
+{
+    l->hash = 0;
+    if (l->play)
+        return played(l);
+    if (lab_seconds_left(l) < 0)
+        return -2;
+    int piece = l->core->prepare_call(l->core->ctx, f, data);
+    return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, turns));
+}
+
+static double walk_cycles(struct lab *l, int piece, uint64_t turns)
+{
+    enum { WALKS = 30, WALKS_LEAST = 6 };
+    double least = INFINITY;
+    for (int i = 0; i < WALKS && (i < WALKS_LEAST || isinf(least)); i++) {
+        bool quiet = false;
+        double cycles = timed(l, piece, turns, &quiet);
+        if (quiet && cycles > 0)
+            least = fmin(least, cycles);
+    }
+    l->quiet = isinf(least) ? 0 : SAMPLES;
+    return isinf(least) ? piece_cycles(l, piece, turns) : least / (double)turns;
+}
+
+double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
+{
+    l->hash = 0;
+    if (l->play)
+        return played(l);
+    if (lab_seconds_left(l) < 0)
+        return -2;
+    int piece = l->core->prepare_ring(l->core->ctx, r);
+    if (piece < 0)
+        return -1;
+    ticks_of(l->core, piece, r->cells < 30000 ? r->cells * 2 : r->cells);
+    read_bracket(l);
+    return kept(l, walk_cycles(l, piece, r->cells < 3000 ? 3000 : 12000));
 }
 
 /* ---- opening ---- */
 
 static double quiet_share(struct lab *l)
 {
+    enum { LOOKS = 200 };
     unsigned quiet = 0;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < LOOKS; i++) {
         double chain = l->chain, canary = l->canary;
         read_bracket(l);
         quiet += is_quiet(l, chain, canary);
     }
-    return quiet / 200.0;
-}
-
-static void pin(int cpu)
-{
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
-
-double lab_clock_cost(void)
-{
-    double cost[101];
-    for (size_t i = 0; i < ARRAY_LEN(cost); i++) {
-        uint64_t t = clock_ticks();
-        cost[i] = (double)(clock_ticks() - t);
-    }
-    return lab_quantile(cost, ARRAY_LEN(cost), 0.2);
+    return quiet / (double)LOOKS;
 }
 
 /* Long enough that the neighbours are seen to come and go. */
 static void find_best_canary(struct lab *l)
 {
-    double until = time_now_s() + fmin(0.06, 0.02 * l->budget_s);
-    while (time_now_s() < until)
+    double until = now(l) + fmin(0.06, 0.02 * l->budget_s);
+    while (now(l) < until)
         read_bracket(l);
 }
 
 /* The quietest of the first allowed CPUs. */
 static void choose_cpu(struct lab *l)
 {
-    int best = -1, seen = 0;
+    enum { CPUS_MOST = 8 };
+    int best = -1;
     double best_share = -1;
-    if (sched_getaffinity(0, sizeof l->cpus, &l->cpus) < 0)
-        return;
-    for (int cpu = 0; cpu < CPU_SETSIZE && seen < 8; cpu++) {
-        if (!CPU_ISSET(cpu, &l->cpus))
-            continue;
-        seen++;
-        pin(cpu);
+    for (int cpu = 0; cpu < CPUS_MOST && (cpu < (int)l->core->cpus || !cpu); cpu++) {
+        if (l->core->move)
+            l->core->move(l->core->ctx, cpu);
         find_best_canary(l);
         double share = quiet_share(l);
         if (share > best_share) {
@@ -405,96 +350,108 @@ static void choose_cpu(struct lab *l)
             best = cpu;
         }
     }
-    if (best >= 0)
-        pin(best);
+    if (best >= 0 && l->core->move)
+        l->core->move(l->core->ctx, best);
 }
 
-static int check_clock(struct lab *l)
+static void find_overhead(struct lab *l)
 {
-    uint64_t t0 = clock_ticks();
-    double s0 = time_now_s();
-    while (time_now_s() - s0 < 0.02)
-        if (clock_ticks() < t0)
-            return diag_error(
-                "the time stamp counter runs backwards on this machine; mtool cannot calibrate it, name a "
-                "description of machines/ instead");
-    double ghz = (double)(clock_ticks() - t0) / (time_now_s() - s0) * 1e-9;
-    if (ghz < 0.1 || ghz > 20)
-        return diag_error(
-            "the time stamp counter runs at %.3f GHz, which cannot be; mtool cannot calibrate this machine, "
-            "name a description of machines/ instead",
-            ghz);
-    l->tsc_ghz = ghz;
-    return 0;
+    struct lab_code *c = xmalloc(sizeof *c);
+    enum { LOOKS = 101 };
+    double empty[LOOKS];
+    lab_put_turn_end(c, false);
+    int piece = l->core->prepare(l->core->ctx, c, LAB_FILL_NONE, false);
+    free(c);
+    for (int i = 0; i < LOOKS; i++) { /* of one turn, what two turns take more than one is its cycle */
+        bool quiet;
+        empty[i] = timed(l, piece, 1, &quiet);
+    }
+    l->overhead = fmax(0, lab_quantile(empty, LOOKS, 0.2) - 1);
 }
 
-static void nothing(uint64_t turns, void *data)
+static void open_core(struct lab *l)
 {
-    (void)turns;
-    (void)data;
-    __asm__ volatile("");
+    l->start_s = now(l);
+    l->deadline_s = l->start_s + l->budget_s;
+    lab_bracket_open(&l->bracket, l->core);
+    read_bracket(l);
+    choose_cpu(l);
+    find_overhead(l);
 }
 
-static void catch_signals(struct lab *l)
-{
-    struct sigaction sa = {.sa_handler = on_signal};
-    for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-        sigaction(caught[i], &sa, &l->old[i]);
-}
-
-struct lab *lab_open(double budget_s)
+struct lab *lab_open(const struct machine_bench *bench, double budget_s)
 {
     struct lab *l = xmalloc(sizeof *l);
-    l->start_s = time_now_s();
     l->budget_s = budget_s;
-    l->deadline_s = l->start_s + budget_s;
     l->best_canary = 1;
-    __builtin_cpu_init();
-    l->has256 = __builtin_cpu_supports("avx");
-    l->has512 = __builtin_cpu_supports("avx512f");
-    l->code = mmap(NULL, (size_t)SLOTS * LAB_CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    l->data = mmap(NULL, LAB_DATA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (l->code == MAP_FAILED || l->data == MAP_FAILED || check_clock(l) < 0) {
+    l->play = bench ? bench->play : NULL;
+    l->record = bench ? bench->record : NULL;
+    l->core = l->play ? NULL : bench && bench->core ? bench->core : lab_native();
+    l->owns_core = l->core && !(bench && bench->core);
+    if (l->core) {
+        open_core(l);
+    } else if (!l->play) {
         free(l);
         return NULL;
     }
-    write_fills(l);
-    catch_signals(l);
-    l->clock_cost = lab_clock_cost();
-    read_bracket(l);
-    choose_cpu(l);
-    double empty = lab_call_cycles(l, nothing, NULL, 1);
-    l->overhead = empty > 0 ? empty : 0;
     return l;
+}
+
+static void record_facts(const struct lab *l)
+{
+    struct tape *t = l->record;
+    tape_set_cpu(t, l->core->name, l->core->vendor, l->core->family, l->core->model);
+    tape_set_number(t, "tsc-ghz", l->core->tsc_ghz);
+    tape_set_number(t, "clock-step", l->core->step);
+    tape_set_number(t, "core-per-tsc", lab_core_per_tsc(l));
+    tape_set_number(t, "nop-cycles", l->best_canary);
+    tape_set_number(t, "noise", lab_noise(l));
+    for (unsigned bits = 256; bits <= 512; bits += 256)
+        tape_set_number(t, bits == 256 ? "vectors-256" : "vectors-512", lab_has_vectors(l, bits));
 }
 
 void lab_close(struct lab *l)
 {
-    for (size_t i = 0; i < ARRAY_LEN(caught); i++)
-        sigaction(caught[i], &l->old[i], NULL);
-    sched_setaffinity(0, sizeof l->cpus, &l->cpus);
-    munmap(l->code, (size_t)SLOTS * LAB_CODE);
-    munmap(l->data, LAB_DATA);
+    if (l->record && l->core)
+        record_facts(l);
+    if (l->owns_core)
+        lab_core_free(l->core);
     free(l);
 }
 
-void *lab_data(struct lab *l) { return l->data; }
-double lab_core_per_tsc(const struct lab *l)
+/* ---- what is known of it ---- */
+
+void *lab_data(struct lab *l)
+{
+    static _Alignas(64) uint8_t nowhere[LAB_DATA];
+    return l->core ? l->core->data(l->core->ctx) : nowhere;
+}
+
+const struct lab_core *lab_core_of(const struct lab *l) { return l->core; }
+const char *lab_cpu_name(const struct lab *l) { return l->core ? l->core->name : tape_cpu(l->play); }
+
+static double taped(const struct lab *l, const char *name, double otherwise)
+{
+    double v = tape_number(l->play, name);
+    return isnan(v) ? otherwise : v;
+}
+
+static double median(const double *v, size_t n)
 {
     double copy[RATIO_KEPT];
-    memcpy(copy, l->ratios, sizeof copy);
-    return lab_quantile(copy, l->ratio_count, 0.5);
+    memcpy(copy, v, n * sizeof *v);
+    return lab_quantile(copy, n, 0.5);
 }
-double lab_noise(const struct lab *l)
-{
-    double copy[RATIO_KEPT];
-    memcpy(copy, l->spreads, sizeof copy);
-    return lab_quantile(copy, l->spread_count, 0.5);
-}
-double lab_canary(const struct lab *l) { return l->best_canary; }
-double lab_tsc_ghz(const struct lab *l) { return l->tsc_ghz; }
+
+double lab_core_per_tsc(const struct lab *l) { return l->core ? median(l->ratios, l->ratio_count) : taped(l, "core-per-tsc", 1); }
+double lab_noise(const struct lab *l) { return l->core ? median(l->spreads, l->spread_count) : taped(l, "noise", 0); }
+double lab_canary(const struct lab *l) { return l->core ? l->best_canary : taped(l, "nop-cycles", 0); }
+double lab_tsc_ghz(const struct lab *l) { return l->core ? l->core->tsc_ghz : taped(l, "tsc-ghz", 0); }
 double lab_disturbed_share(const struct lab *l) { return l->samples ? (double)l->disturbed / (double)l->samples : 0; }
+
 bool lab_has_vectors(const struct lab *l, unsigned bits)
 {
-    return bits <= 128 || (bits <= 256 ? l->has256 : l->has512);
+    if (l->core)
+        return l->core->has_vectors(l->core->ctx, bits);
+    return bits <= 128 || taped(l, bits <= 256 ? "vectors-256" : "vectors-512", 1) > 0;
 }

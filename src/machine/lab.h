@@ -1,21 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lab: times pieces of code made at run time, in core cycles, on a machine that others use too. Private to this folder
- * and to the self-test. Every sample stands between two chains of dependent adds, which tell the clock of the core at
- * that moment, and between two canaries, runs of nops that only go at full speed while nobody shares the core. */
+ * and to sim. An experiment is a piece of code with a label; what times it is one of three: this processor (native.c),
+ * the simulated core of a description (sim/simulated.c), or a tape of what another machine answered (tape.c).
+ * The first two are a struct lab_core: they tell ticks of a time stamp counter, disturbed as it may be. Every sample stands
+ * between two chains of dependent adds, which tell the clock of the core at that moment, and between two canaries,
+ * runs of nops that only go at full speed while nobody shares the core (lab.c). */
 #ifndef MTOOL_MACHINE_LAB_H
 #define MTOOL_MACHINE_LAB_H
 
 #include "base/base.h"
 
+/* ---- code.c: code under construction ---- */
+
 /* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros (the last 512 are not), r15 counts
  * turns. */
 enum { LAB_DATA = 1 << 16, LAB_BASE = 14, LAB_COUNTER = 15, LAB_CODE = 1 << 16 };
 
-struct lab_code { /* code under construction; full: more was put than fits, never run */
+/* What executing the code does, where its bytes alone do not say it: for a core that only simulates. Each is about the
+ * instruction that begins at the place where the code ended when it was noted. */
+enum lab_note_kind {
+    LAB_GOES_TO,  /* an indirect jump: to this offset */
+    LAB_RANDOM,   /* a conditional jump, taken every second time, which nobody can predict */
+    LAB_REPEATS,  /* a rep string instruction: so many elements */
+    LAB_LONG      /* a division whose operands make it take long */
+};
+struct lab_note {
+    uint32_t at, value;
+    enum lab_note_kind kind;
+};
+enum { LAB_NOTES = 128 };
+struct lab_code { /* full: more was put than fits, never run */
     uint8_t bytes[LAB_CODE];
     size_t len;
     bool full;
+    struct lab_note notes[LAB_NOTES];
+    size_t note_count;
 };
 void lab_put(struct lab_code *c, const void *bytes, size_t len);
 #define LAB_PUT(c, ...) lab_put((c), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
@@ -23,34 +43,73 @@ void lab_put_nops(struct lab_code *c, size_t bytes);       /* as few instruction
 void lab_align(struct lab_code *c, size_t to, size_t off); /* until the length is `off` modulo `to` */
 void lab_put_le32(struct lab_code *c, uint32_t v);
 void lab_put_le64(struct lab_code *c, uint64_t v);
+/* So long that instructions of this length come at the full width on every core known. */
+enum { LAB_LONG_ENOUGH = 5 };
+/* An instruction with so many prefixes that mean nothing that it is `to` bytes long. Not for jumps. */
+void lab_put_long(struct lab_code *c, const void *bytes, size_t len, size_t to);
+void lab_note(struct lab_code *c, enum lab_note_kind kind, uint32_t value);
+/* The end of a turn: counts it in r15 (bare: rdi) and jumps back to the first byte. */
+void lab_put_turn_end(struct lab_code *c, bool bare);
+
+/* ---- what executes ---- */
 
 /* What vector registers hold when timed code starts. Their upper halves are empty, as instructions of the first
  * generations want them, unless LAB_FILL_WIDE is added. */
 enum lab_fill { LAB_FILL_NONE, LAB_FILL_INT, LAB_FILL_FLOAT, LAB_FILL_DOUBLE, LAB_FILL_WIDE = 4 };
 
+/* Pointers each to the next, one in each cell, in a random order through all of them. */
+struct lab_ring {
+    size_t cells, stride, skew; /* bytes apart; by so much the pointer moves on within its cell from one to the next */
+    bool small_pages;
+};
+
+struct lab_core {
+    void *ctx;
+    /* Makes a loop over this code ready to be executed, turn end included. bare: code that uses rax, rcx, rdx only, entered
+     * with nothing set. Its number, or -1. Some 16 are kept, and all bare ones. */
+    int (*prepare)(void *ctx, const struct lab_code *turn, unsigned fill, bool bare);
+    int (*prepare_ring)(void *ctx, const struct lab_ring *r);              /* a turn is a load; -1: no memory */
+    int (*prepare_call)(void *ctx, void (*f)(uint64_t, void *), void *data); /* -1: cannot execute code of this program */
+    /* So many turns, in ticks of the time stamp counter; -1: a signal stopped it, as for an instruction that the core lacks. */
+    double (*ticks)(void *ctx, int piece, uint64_t turns);
+    double (*now_s)(void *ctx); /* the core's own time */
+    void *(*data)(void *ctx);   /* what r14 points to */
+    bool (*has_vectors)(void *ctx, unsigned bits);
+    void (*move)(void *ctx, int cpu); /* to the n-th of the CPUs that may be used; NULL: there is one */
+    void (*free)(void *ctx);
+    double tsc_ghz;
+    double step; /* the time stamp counter moves by so many ticks at once */
+    const char *name; /* what the processor calls itself */
+    char vendor[16]; /* "AuthenticAMD" */
+    unsigned cpus, family, model;
+};
+/* native.c: this processor. NULL, reported: its clock is unusable, or there is no memory. */
+struct lab_core *lab_native(void);
+const char *native_cpu_name(void);
+void lab_core_free(struct lab_core *c);
+
+/* ---- lab.c: experiments ---- */
+
 struct lab; /* opaque */
-/* Pins the thread to a quiet CPU and finds the undisturbed speed. NULL, reported, if the clock is unusable. */
-struct lab *lab_open(double budget_s);
+struct machine_bench; /* machine.h */
+/* On what `bench` names; NULL: this processor, on a quiet CPU. Finds the undisturbed speed. NULL, reported, if the clock is
+ * unusable. */
+struct lab *lab_open(const struct machine_bench *bench, double budget_s);
 void lab_close(struct lab *l); /* gives back memory, signal handlers, CPU affinity */
 
+/* Names the next experiments, as printf: tapes find them by that. Unlike things need unlike names. */
+void lab_name(struct lab *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Cycles for one turn of a loop with this body, entered with the registers above; -1 if the code was stopped by a
- * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken.
+ * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it not.
  * rdi at entry is the number of turns, rsi LAB_DATA bytes. */
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill);
 /* The same for code that is not a loop: called as void f(uint64_t turns, void *data), `turns` times `per_turn` cycles
- * are expected. Returns cycles per turn. */
+ * are expected; 0: as many as make a sample. Returns cycles per turn. -3 also where the core only simulates. */
 double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns);
-/* One sample of any function: cycles, or -1 if it was disturbed. */
-double lab_sample(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns);
+/* Cycles a load in the ring, walked warm. Far from the core time is long and neighbours matter less: what comes out
+ * least of a few walks is taken even if none was quiet. */
+double lab_ring_cycles(struct lab *l, const struct lab_ring *r);
 
-/* Ticks of the time stamp counter for LAB_CHAIN dependent adds, a cycle each, and for LAB_CANARY nops. */
-enum { LAB_CHAIN = 4000, LAB_CANARY = 4000 };
-double lab_chain_ticks(void);
-double lab_clock_cost(void); /* of which so many are for reading the clock */
-double lab_canary_ticks(void);
-
-/* Makes the code executable for a call; valid until 16 more have been made. */
-void (*lab_make(struct lab *l, const struct lab_code *c))(uint64_t, void *);
 void *lab_data(struct lab *l);
 /* The next part of the work takes about so many measurements and should take so many seconds: how long each may wait
  * for a quiet moment follows from it. A part that is late goes on, with less patience. */
@@ -65,6 +124,43 @@ double lab_noise(const struct lab *l);  /* median relative spread of samples */
 double lab_quantile(double *v, size_t n, double q); /* sorts v; q 0 ... 1, 0.5 the median */
 double lab_canary(const struct lab *l); /* cycles a nop takes when nothing disturbs */
 double lab_disturbed_share(const struct lab *l);
-bool lab_has_vectors(const struct lab *l, unsigned bits); /* 256, 512 usable? */
+bool lab_has_vectors(const struct lab *l, unsigned bits); /* can this CPU execute them? */
+const struct lab_core *lab_core_of(const struct lab *l);  /* NULL: a tape */
+const char *lab_cpu_name(const struct lab *l);
+
+/* ---- brackets: chains and canaries, for lab.c and speed.c ---- */
+
+struct lab_bracket {
+    const struct lab_core *core;
+    int chain, canary;                   /* pieces */
+    uint64_t chain_turns, canary_turns;  /* of 40 adds, of 80 nops: so many that the clock resolves them */
+    double chain_cost;                   /* ticks of a chain of none */
+};
+enum { LAB_CHAIN_ADDS = 40, LAB_CANARY_NOPS = 160 }; /* a turn */
+void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core);
+double lab_chain_ticks(const struct lab_bracket *b);  /* a cycle each add */
+double lab_canary_ticks(const struct lab_bracket *b); /* of canary_turns */
+double lab_chain_cycles(const struct lab_bracket *b); /* core cycles in a chain */
+double lab_canary_nops(const struct lab_bracket *b);
+
+/* ---- tape.c ---- */
+
+struct tape_entry { /* what one experiment told */
+    const char *label;
+    uint64_t hash;  /* of its code; 0 unknown */
+    double cycles, ticks; /* a turn */
+    unsigned quiet; /* undisturbed samples; under 3 the figure is unsure */
+    bool used;      /* when played */
+};
+struct tape;
+/* A tape that is recorded; entries are kept in their order. */
+void tape_add(struct tape *t, const char *label, uint64_t hash, double cycles, double ticks, unsigned quiet);
+/* The next entry of that label, the last one again and again; NULL: there is none, which is counted. */
+const struct tape_entry *tape_next(struct tape *t, const char *label, uint64_t hash);
+/* The scalar of that name ("tsc-ghz"), NAN if it is missing. */
+double tape_number(const struct tape *t, const char *name);
+void tape_set_number(struct tape *t, const char *name, double v);
+const char *tape_cpu(const struct tape *t);
+void tape_set_cpu(struct tape *t, const char *name, const char *vendor, unsigned family, unsigned model);
 
 #endif

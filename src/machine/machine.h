@@ -152,9 +152,33 @@ int machine_parse(const char *name, const char *text, size_t len, struct machine
 int machine_write(const struct machine *m, const char *path);
 void machine_format(const struct machine *m, struct strbuf *out);
 
+/* ---- tape.c: what a calibration's experiments told, kept (doc/tape.md) ---- */
+
+struct tape; /* opaque */
+struct tape *machine_tape_new(void); /* empty, for recording */
+void machine_tape_free(struct tape *t);
+int machine_tape_write(const struct tape *t, const char *path); /* -1 after one line */
+int machine_tape_read(const char *path, struct tape **out);     /* -1 after one line */
+struct machine_tape_gaps { /* after it was played */
+    const char *program;   /* version of the mtool that wrote it */
+    size_t missing, changed, used, unused; /* asked for and not there; made of other code by now; entries */
+    const char *const *labels; /* of those missing; the tape's */
+    size_t label_count;
+};
+void machine_tape_gaps(const struct tape *t, struct machine_tape_gaps *out);
+
 /* ---- calibrate.c: the running machine ---- */
 
+/* What is timed; all NULL: this processor. */
+struct lab_core; /* lab.h */
+struct machine_bench {
+    struct lab_core *core; /* borrowed; stands in for this processor: the simulated one of a description (sim_bench_new) */
+    struct tape *play;     /* nothing is timed, the tape answers */
+    struct tape *record;   /* what is timed is written there too */
+};
+
 struct machine_calibrate_options {
+    const struct machine_bench *bench; /* NULL: this processor */
     double budget_s; /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
     bool quick;      /* a tenth of the time, for tests: fewer repetitions, the common forms only */
 };

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { COPIES = 96 };
@@ -19,51 +18,66 @@ struct access {
     int32_t disp;
 };
 
-static void put(struct lab_code *c, const char *form, uint8_t reg, uint8_t base, uint8_t index, int32_t disp)
+static void put_scaled(struct lab_code *c, const char *form, uint8_t reg, uint8_t base, uint8_t index, uint8_t scale,
+                       int32_t disp)
 {
-    struct x86_choice choice = {{reg, reg, reg, reg, reg}, 0, base, index, 1, disp};
+    struct x86_choice choice = {{reg, reg, reg, reg, reg}, 0, base, index, scale, disp};
     uint8_t bytes[15];
     int len = x86_encode_form(form, &choice, bytes);
     c->full = c->full || !len; /* never run what cannot be encoded */
     lab_put(c, bytes, (size_t)len);
 }
 
-static double run(struct calib *k, struct lab_code *c, unsigned rounds, unsigned fill)
+static void put(struct lab_code *c, const char *form, uint8_t reg, uint8_t base, uint8_t index, int32_t disp)
 {
-    double cycles = lab_loop_cycles(k->lab, c, fill);
-    free(c);
-    return cycles < 0 ? -1 : cycles / rounds;
+    put_scaled(c, form, reg, base, index, 1, disp);
 }
 
 static unsigned fill_of(const char *form) { return strpbrk(form, "yz") ? LAB_FILL_INT | LAB_FILL_WIDE : LAB_FILL_INT; }
 
-/* `loads` loads and `stores` stores, each to a line of its own in turn; the stores' address with an index or without.
- */
+/* Where accesses go matters: banks, and stores of one line that leave together. Neighbours are what most code reaches. */
+enum places { NEIGHBOURS, LINES_IN_TURN };
+
+static int32_t place(enum places places, unsigned i, unsigned bytes)
+{
+    return (int32_t)(places == LINES_IN_TURN ? i % 2 * 64 : bytes >= 64 ? i % 4 * 64 : i * bytes % 64);
+}
+
+/* `loads` loads and `stores` stores; the stores' address with an index or without. */
 static double mixed_at(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores,
-                       uint8_t index)
+                       uint8_t index, enum places stores_to)
 {
     struct lab_code *c = xmalloc(sizeof *c);
-    unsigned rounds = COPIES / (loads + stores), at = 0;
+    unsigned rounds = COPIES / (loads + stores), from = 0, to = 0;
+    const char *wide = strpbrk(loads ? load : store, "xyz");
+    unsigned bytes = !wide ? 8 : *wide == 'x' ? 16 : *wide == 'y' ? 32 : 64;
     for (unsigned r = 0; r < rounds; r++) {
-        for (unsigned i = 0; i < loads; i++, at++)
-            put(c, load, (uint8_t)(at % 4), LAB_BASE, X86_REG_NONE, (int32_t)(at % 16 * 64));
-        for (unsigned i = 0; i < stores; i++, at++)
-            put(c, store, 6, LAB_BASE, index, (int32_t)(2048 + (at & 1) * 64));
+        for (unsigned i = 0; i < loads; i++, from++)
+            put(c, load, (uint8_t)(from % 4), LAB_BASE, X86_REG_NONE, place(NEIGHBOURS, from, bytes));
+        for (unsigned i = 0; i < stores; i++, to++)
+            put(c, store, 6, LAB_BASE, index, 2048 + place(stores_to, to, bytes));
     }
-    return run(k, c, rounds, fill_of(loads ? load : store));
+    lab_name(k->lab, "%u %s, %u %s%s%s", loads, load ? load : "loads", stores, store ? store : "stores",
+             index == X86_REG_NONE ? "" : " indexed", stores_to == NEIGHBOURS ? "" : " to two lines");
+    return calib_run(k, c, rounds, fill_of(loads ? load : store));
 }
 
 static double mixed(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores)
 {
-    return mixed_at(k, load, loads, store, stores, X86_REG_NONE);
+    return mixed_at(k, load, loads, store, stores, X86_REG_NONE, NEIGHBOURS);
 }
 
-/* A pointer to itself at [r14]: form after form, each on the result of the one before. */
-static double chase(struct calib *k, const char *const *forms, unsigned count, bool indexed)
+/* How the address of a chase is made. */
+enum way { BY_BASE, BY_INDEX, BY_INDEX_AND_DISP, BY_SCALE };
+
+/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. */
+static double chase(struct calib *k, const char *const *forms, unsigned count, enum way way)
 {
+    static const char *const ways[] = {"base", "index", "index and displacement", "scaled index"};
     enum { ROUNDS = 24 };
     struct lab_code *c = xmalloc(sizeof *c);
     uint8_t *data = lab_data(k->lab);
+    bool indexed = way != BY_BASE;
     if (!indexed)
         memcpy(data, &data, 8);
     LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0: a value of its own, but not before the last turn has ended */
@@ -71,13 +85,15 @@ static double chase(struct calib *k, const char *const *forms, unsigned count, b
         LAB_PUT(c, 0x4c, 0x01, 0xf0); /* add rax,r14 */
     for (int r = 0; r < ROUNDS; r++)
         for (unsigned i = 0; i < count; i++)
-            put(c, forms[i], 0, (uint8_t)(indexed ? LAB_BASE : 0), (uint8_t)(indexed ? 0 : X86_REG_NONE), 0);
-    double cycles = run(k, c, 1, fill_of(forms[0]));
+            put_scaled(c, forms[i], 0, (uint8_t)(indexed ? LAB_BASE : 0), (uint8_t)(indexed ? 0 : X86_REG_NONE),
+                       way == BY_SCALE ? 8 : 1, way == BY_INDEX_AND_DISP ? 64 : 0);
+    lab_name(k->lab, "chase by %s: %s%s%s", ways[way], forms[0], count > 1 ? ", " : "", count > 1 ? forms[1] : "");
+    double cycles = calib_run(k, c, 1, fill_of(forms[0]));
     memset(data, 0, 8);
     return cycles < 0 ? -1 : (cycles - (indexed ? 1 : 2)) / ROUNDS;
 }
 #define CHASE(k, ...)                                                                                                  \
-    chase((k), (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), false)
+    chase((k), (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), BY_BASE)
 
 static double latency_of(struct calib *k, const char *form, double otherwise)
 {
@@ -126,8 +142,14 @@ static void find_units(struct calib *k, struct memory_units *u)
     u->both = u->loads + u->stores;
     if (together > 1.25 && together > (u->loads + u->stores) / k->width * 1.1)
         u->both = (unsigned)fmax(fmax(u->loads, u->stores), round(u->both / together));
-    double indexed = mixed_at(k, "mov r64,m", u->loads, "mov m,r64", u->stores, 13); /* r13 is 3: within the line */
-    u->indexed_apart = indexed > together + 0.25 && u->both > u->loads;
+    double indexed = mixed_at(k, "mov r64,m", u->loads, "mov m,r64", u->stores, 13, NEIGHBOURS); /* r13 is 3 */
+    double slots = (u->loads + u->stores * (1 + k->m->indexed_store)) / k->width;
+    u->indexed_apart = indexed > fmax(together, slots) + 0.25 && u->both > u->loads;
+    double in_turn = mixed_at(k, NULL, 0, "mov m,r64", 1, X86_REG_NONE, LINES_IN_TURN);
+    if (store > 0 && in_turn > 0) {
+        k->m->drain_line = 1.0 / u->stores;
+        k->m->drain = in_turn > store * 1.3 ? round(in_turn * 2) / 2 : k->m->drain_line;
+    }
 }
 
 static uint32_t new_ports(struct machine *m, const char *what, unsigned first, unsigned end)
@@ -195,9 +217,12 @@ static void add_access(struct calib *k, const struct width *w, const struct memo
 
 static void find_address_latencies(struct calib *k)
 {
-    double plain = CHASE(k, "mov r64,m"), indexed = chase(k, (const char *const[]){"mov r64,m"}, 1, true);
+    const char *const load[] = {"mov r64,m"};
+    double plain = CHASE(k, "mov r64,m"), indexed = chase(k, load, 1, BY_INDEX);
+    double displaced = chase(k, load, 1, BY_INDEX_AND_DISP), scaled = chase(k, load, 1, BY_SCALE);
     double after_add = CHASE(k, "mov r64,m", "lea r64,b");
     k->m->index_latency = indexed > plain ? tidy(indexed - plain) : 0;
+    k->m->complex_latency = fmin(displaced, scaled) > plain ? tidy(fmin(displaced, scaled) - plain) : 0;
     k->m->address_latency = after_add > plain + 1 ? tidy(after_add - plain - 1) : 0;
 }
 
@@ -208,7 +233,8 @@ static double at_offset(struct calib *k, const char *form, int32_t offset)
     struct lab_code *c = xmalloc(sizeof *c);
     for (int i = 0; i < COPIES; i++)
         put(c, form, (uint8_t)(i % 4), LAB_BASE, X86_REG_NONE, 1024 + i % 16 * 64 + offset);
-    return run(k, c, COPIES, LAB_FILL_NONE);
+    lab_name(k->lab, "%s at %d", form, offset);
+    return calib_run(k, c, COPIES, LAB_FILL_NONE);
 }
 
 /* An index of zero, loaded from a place that holds it, again and again. */
@@ -219,7 +245,8 @@ static double chase_at(struct calib *k, int32_t offset)
     LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0 */
     for (int r = 0; r < ROUNDS; r++)
         put(c, "mov r64,m", 0, LAB_BASE, 0, 1024 + offset);
-    return run(k, c, ROUNDS, LAB_FILL_NONE);
+    lab_name(k->lab, "chase at %d", offset);
+    return calib_run(k, c, ROUNDS, LAB_FILL_NONE);
 }
 
 static void find_crossings(struct calib *k)
@@ -238,89 +265,57 @@ static void find_crossings(struct calib *k)
 
 /* ---- store to load ---- */
 
-/* Store and load in turn, the value going round: [r14] or, for another name of the same place, [rbx] with rbx = r14. */
-static double round_trip(struct calib *k, const char *store, const char *load, bool other_name)
+/* Store and load in turn, the value going round: [r14] or, for another name of the same place, [rbx] with rbx = r14, or
+ * with an index, which no core is known to see through. */
+enum name_of_place { SAME_NAME, OTHER_BASE, BY_AN_INDEX };
+static double round_trip(struct calib *k, const char *store, const char *load, enum name_of_place name)
 {
+    static const char *const names[] = {"the same name", "another base", "an index"};
     enum { ROUNDS = 32 };
     struct lab_code *c = xmalloc(sizeof *c);
     LAB_PUT(c, 0x4c, 0x89, 0xf3); /* mov rbx,r14 */
+    LAB_PUT(c, 0xb9, 0, 0, 0, 0); /* mov ecx,0 */
     for (int r = 0; r < ROUNDS; r++) {
         put(c, store, 0, LAB_BASE, X86_REG_NONE, 256);
-        put(c, load, 0, other_name ? 3 : LAB_BASE, X86_REG_NONE, 256);
+        put(c, load, 0, name == OTHER_BASE ? 3 : LAB_BASE, name == BY_AN_INDEX ? 1 : X86_REG_NONE, 256);
     }
-    double cycles = run(k, c, ROUNDS, LAB_FILL_INT);
+    lab_name(k->lab, "%s, %s by %s", store, load, names[name]);
+    double cycles = calib_run(k, c, ROUNDS, LAB_FILL_INT);
     memset((char *)lab_data(k->lab) + 256, 0, 64);
     return cycles;
 }
 
+static double usual_trip(double other, double indexed, double load)
+{
+    return other >= load - 0.5 ? other : fmax(indexed, load);
+}
+
+/* A value that comes back faster than a load takes did not go through memory: the core knows the pair by its names
+ * (renaming), or has learnt it; then what a pair costs that it does not know is told by an address that it cannot know, and
+ * by what the load alone takes at the least. */
 static void find_forwarding(struct calib *k)
 {
     struct machine *m = k->m;
-    double same = round_trip(k, "mov m,r64", "mov r64,m", false), other = round_trip(k, "mov m,r64", "mov r64,m", true);
-    m->forward = other > 0 ? tidy(other) : m->forward;
-    m->rename = same >= 0 && same < other - 2 ? tidy(same) : -1;
-    double vec = round_trip(k, "movups m,x", "movups x,m", true), fail = round_trip(k, "mov m,r8", "mov r64,m", true);
+    const struct machine_class *l = machine_class_named(m, "load");
+    double load = l ? l->latency : 4;
+    double same = round_trip(k, "mov m,r64", "mov r64,m", SAME_NAME), other = round_trip(k, "mov m,r64", "mov r64,m", OTHER_BASE),
+           indexed = round_trip(k, "mov m,r64", "mov r64,m", BY_AN_INDEX);
+    double usual = other > 0 ? usual_trip(other, indexed - m->index_latency, load) : m->forward;
+    m->forward = tidy(usual);
+    m->forward_learned = other > 0 && other < usual - 2 ? tidy(other) : -1;
+    m->rename = same >= 0 && same < fmin(usual, m->forward_learned >= 0 ? m->forward_learned + 0.5 : usual) - 1 ? tidy(same) : -1;
+    double vec = round_trip(k, "movups m,x", "movups x,m", OTHER_BASE), fail = round_trip(k, "mov m,r8", "mov r64,m", OTHER_BASE);
     m->forward_vec = vec > 0 ? tidy(vec) : m->forward_vec;
     m->forward_fail = fail > 0 ? tidy(fail) : m->forward_fail;
 }
 
 /* ---- caches and TLBs by chases ---- */
 
-struct ring { /* pointers each to the next, one in each cell */
-    char *memory;
-    size_t bytes;
-};
-
-static uint64_t random_below(uint64_t *state, uint64_t n)
+static double ring(struct calib *k, size_t cells, size_t stride, size_t skew, bool small_pages)
 {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (*state >> 33) % n;
-}
-
-/* Cells `stride` bytes apart, in random order; within each cell the pointer moves on so that sets are used evenly. */
-static void link_ring(char *memory, size_t cells, size_t stride, size_t skew)
-{
-    uint32_t *order = xmalloc(cells * sizeof *order);
-    uint64_t state = cells;
-    for (size_t i = 0; i < cells; i++)
-        order[i] = (uint32_t)i;
-    for (size_t i = cells - 1; i > 0; i--) { /* Sattolo: one cycle through all */
-        size_t j = random_below(&state, i);
-        uint32_t t = order[i];
-        order[i] = order[j];
-        order[j] = t;
-    }
-    for (size_t i = 0; i < cells; i++) {
-        size_t from = order[i], to = order[(i + 1) % cells];
-        char *at = memory + from * stride + from * skew % stride, *next = memory + to * stride + to * skew % stride;
-        memcpy(at, &next, sizeof next);
-    }
-    free(order);
-}
-
-static void walk(uint64_t turns, void *start)
-{
-    void **p = *(void ***)start;
-    for (uint64_t i = 0; i < turns; i++)
-        p = *p;
-    *(void ***)start = p;
-}
-
-/* Cycles a load in the ring, walked warm. Far from the core time is long and neighbours matter less: what comes out
- * least of a few walks is taken even if none was quiet. */
-static double walk_cycles(struct calib *k, char *memory, size_t cells, size_t stride, size_t skew)
-{
-    link_ring(memory, cells, stride, skew);
-    void *p = memory;
-    uint64_t turns = cells < 3000 ? 3000 : 12000;
-    walk(cells < 30000 ? cells * 2 : cells, &p);
-    double quiet = -1;
-    for (int i = 0; i < 30 && (i < 6 || quiet < 0); i++) {
-        double cycles = lab_sample(k->lab, walk, &p, turns) / (double)turns;
-        if (cycles > 0 && (quiet < 0 || cycles < quiet))
-            quiet = cycles;
-    }
-    return quiet > 0 ? quiet : lab_call_cycles(k->lab, walk, &p, turns);
+    struct lab_ring r = {cells, stride, skew, small_pages};
+    lab_name(k->lab, "ring of %zu cells, %zu apart%s", cells, stride, small_pages ? ", small pages" : "");
+    return lab_ring_cycles(k->lab, &r);
 }
 
 struct level {
@@ -328,14 +323,14 @@ struct level {
 };
 
 /* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. */
-static size_t sweep(struct calib *k, char *memory, size_t most, struct level *out, size_t cap)
+static size_t sweep(struct calib *k, size_t most, struct level *out, size_t cap)
 {
     size_t n = 0;
     for (double size = 4096; size <= (double)most && n < cap && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
         diag_progress("walking through the caches", (uint64_t)size, most);
         size_t cells = (size_t)size / 64;
         out[n].size = (double)cells * 64;
-        out[n++].latency = walk_cycles(k, memory, cells, 64, 0);
+        out[n++].latency = ring(k, cells, 64, 0, false);
         diag_debug(2, "%.0f bytes: %.1f cycles a load", out[n - 1].size, out[n - 1].latency);
     }
     return n;
@@ -380,30 +375,30 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
             end++;
         if (end + 1 == n) /* the rest is memory */
             break;
-        double size = believed_size(s[end].size, sysconf(told[l].size));
-        long ways = sysconf(told[l].ways), line = sysconf(told[l].line);
+        double size = believed_size(s[end].size, k->is_here ? sysconf(told[l].size) : 0);
+        long ways = k->is_here ? sysconf(told[l].ways) : 0, line = k->is_here ? sysconf(told[l].line) : 64;
         add_cache(k->m, told[l].name, told[l].kind, size, line > 0 ? (unsigned)line : 64, ways > 0 ? (unsigned)ways : 0,
                   level);
         for (i = end + 1; i < n && s[i].size < size * 1.3; i++) /* past the mixed part behind the edge */
             ;
     }
     if (n)
-        add_cache(k->m, "memory", MACHINE_CACHE_BOTH, (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE),
-                  64, 0, s[n - 1].latency);
+        add_cache(k->m, "memory", MACHINE_CACHE_BOTH,
+                  k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : 16.0 * (1 << 30), 64, 0,
+                  s[n - 1].latency);
 }
 
 /* One line in each page against as many lines side by side: the rest is the TLB's. */
-static void find_tlbs(struct calib *k, char *memory, size_t most)
+static void find_tlbs(struct calib *k, size_t most)
 {
     static const char *const names[] = {"L1-tlb", "L2-tlb"};
     size_t found = 0;
     double floor_cycles = 0, last_pages = 8;
     for (double pages = 8; pages * 4096 <= (double)most && pages <= 8192 && found < 2; pages *= 1.12) {
         size_t cells = (size_t)pages;
-        double spread = walk_cycles(k, memory, cells, 4096, 64), packed = walk_cycles(k, memory, cells, 64, 0);
+        double spread = ring(k, cells, 4096, 64, true), packed = ring(k, cells, 64, 0, true);
         if (spread > packed + floor_cycles + 3.5 + 6 * (double)found) {
-            double later =
-                walk_cycles(k, memory, cells * 3 / 2, 4096, 64) - walk_cycles(k, memory, cells * 3 / 2, 64, 0);
+            double later = ring(k, cells * 3 / 2, 4096, 64, true) - ring(k, cells * 3 / 2, 64, 0, true);
             add_cache(k->m, names[found], MACHINE_CACHE_TLB, last_pages * 4096, 4096, 0, fmax(1, later - floor_cycles));
             floor_cycles = later;
             found++;
@@ -412,35 +407,11 @@ static void find_tlbs(struct calib *k, char *memory, size_t most)
     }
 }
 
-enum { HUGE_PAGE = 2 << 20 };
-
-/* Fresh memory, aligned for huge pages, with or without them as far as the system heeds it. NULL if there is none. */
-static char *take_memory(size_t bytes, int advice, char **all)
-{
-    *all = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (*all == MAP_FAILED)
-        return NULL;
-    char *memory = *all + (HUGE_PAGE - (uintptr_t)*all % HUGE_PAGE) % HUGE_PAGE;
-    madvise(memory, bytes, advice);
-    memset(memory, 1, bytes);
-    return memory;
-}
-
 static void find_caches(struct calib *k)
 {
-    size_t most = k->quick ? 4u << 20 : 128u << 20;
     struct level s[64];
-    char *all, *memory = take_memory(most, MADV_HUGEPAGE, &all);
-    if (!memory)
-        return;
-    find_levels(k, s, sweep(k, memory, most, s, ARRAY_LEN(s)));
-    munmap(all, most + HUGE_PAGE);
-    most = 34u << 20;
-    memory = take_memory(most, MADV_NOHUGEPAGE, &all);
-    if (!memory)
-        return;
-    find_tlbs(k, memory, most);
-    munmap(all, most + HUGE_PAGE);
+    find_levels(k, s, sweep(k, k->quick ? 4u << 20 : 128u << 20, s, ARRAY_LEN(s)));
+    find_tlbs(k, 34u << 20);
 }
 
 void calib_memory(struct calib *k)

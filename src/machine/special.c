@@ -7,22 +7,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double run(struct calib *k, struct lab_code *c, unsigned rounds, unsigned fill)
-{
-    double cycles = lab_loop_cycles(k->lab, c, fill);
-    free(c);
-    return cycles < 0 ? -1 : cycles / rounds;
-}
-
-static double repeated(struct calib *k, const uint8_t *bytes, size_t len, unsigned rounds, unsigned fill)
+static double repeated(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned rounds)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned r = 0; r < rounds; r++)
         lab_put(c, bytes, len);
-    return run(k, c, rounds, fill);
+    lab_name(k->lab, "repeated %s", name);
+    return calib_run(k, c, rounds, LAB_FILL_NONE);
 }
-#define REPEATED(k, rounds, fill, ...)                                                                                 \
-    repeated((k), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), (rounds), (fill))
+#define REPEATED(k, name, rounds, ...)                                                                                 \
+    repeated((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), (rounds))
 
 static double tidy(double v) { return v < 0 ? 0 : round(v); }
 
@@ -48,8 +42,10 @@ static double rep_copy(struct calib *k, uint32_t bytes)
     LAB_PUT(c, 0x49, 0x8d, 0xbe, 0, 0x40, 0, 0); /* lea rdi,[r14+0x4000] */
     LAB_PUT(c, 0xb9);
     lab_put_le32(c, bytes);
+    lab_note(c, LAB_REPEATS, bytes);
     LAB_PUT(c, 0xf3, 0xa4);
-    return run(k, c, 1, LAB_FILL_NONE);
+    lab_name(k->lab, "rep movsb of %u", bytes);
+    return calib_run(k, c, 1, LAB_FILL_NONE);
 }
 
 static void find_rep(struct calib *k)
@@ -74,12 +70,12 @@ static void add_slow(struct calib *k, const char *name, double cycles)
 /* Gathers take a mask that they clear: it is set anew each time. */
 static void add_gathers(struct calib *k)
 {
-    if (!__builtin_cpu_supports("avx2"))
+    if (!lab_has_vectors(k->lab, 256))
         return;
     double x =
-        REPEATED(k, 16, LAB_FILL_NONE, 0xc5, 0xf1, 0xef, 0xc9, 0xc5, 0xe9, 0x76, 0xd2, /* vpxor x1; vpcmpeqd x2 */
+        REPEATED(k, "vpgatherdd x", 16, 0xc5, 0xf1, 0xef, 0xc9, 0xc5, 0xe9, 0x76, 0xd2, /* vpxor x1; vpcmpeqd x2 */
                  0xc4, 0xc2, 0x69, 0x90, 0x04, 0x8e);                                  /* vpgatherdd x0,[r14+x1*4],x2 */
-    double y = REPEATED(k, 16, LAB_FILL_NONE, 0xc5, 0xf5, 0xef, 0xc9, 0xc5, 0xed, 0x76, 0xd2, /* the same on ymm */
+    double y = REPEATED(k, "vpgatherdd y", 16, 0xc5, 0xf5, 0xef, 0xc9, 0xc5, 0xed, 0x76, 0xd2, /* the same on ymm */
                         0xc4, 0xc2, 0x6d, 0x90, 0x04, 0x8e);
     const double cycles[] = {x, y};
     const char *const names[] = {"gather", "gather.y"};
@@ -101,7 +97,8 @@ static double x87_chain(struct calib *k, uint8_t op)
     for (int i = 0; i < ROUNDS; i++)
         LAB_PUT(c, 0xd8, op);
     LAB_PUT(c, 0xdd, 0xd8, 0xdd, 0xd8);
-    return run(k, c, ROUNDS, LAB_FILL_NONE);
+    lab_name(k->lab, "chain x87 %02x", op);
+    return calib_run(k, c, ROUNDS, LAB_FILL_NONE);
 }
 
 static void add_x87(struct calib *k)
@@ -120,8 +117,8 @@ void calib_special(struct calib *k)
     struct machine *m = k->m;
     diag_progress("timing slow instructions", 0, 0);
     find_rep(k);
-    add_slow(k, "atomic", REPEATED(k, 32, LAB_FILL_NONE, 0xf0, 0x49, 0x01, 0x06)); /* lock add [r14],rax */
-    add_slow(k, "fence", REPEATED(k, 32, LAB_FILL_NONE, 0x0f, 0xae, 0xf0));        /* mfence */
+    add_slow(k, "atomic", REPEATED(k, "lock add", 32, 0xf0, 0x49, 0x01, 0x06)); /* lock add [r14],rax */
+    add_slow(k, "fence", REPEATED(k, "mfence", 32, 0x0f, 0xae, 0xf0));        /* mfence */
     add_gathers(k);
     add_x87(k);
     add_class(m, "prefetch", 0, 1);

@@ -4,6 +4,7 @@
  * hardware thread takes part of its width. Dependent adds tell the clock, for they do not mind a neighbour; nops
  * between them need the whole width. Looks at the processor that it runs on, for a few milliseconds. */
 #include "machine/calib.h"
+#include "machine/lab.h"
 
 #include <math.h>
 
@@ -13,7 +14,7 @@ static const double LOOK_S = 0.004;
 bool machine_is_this(const struct machine *m)
 {
     struct arena *a = arena_new();
-    bool is = m->name && !strcmp(m->name, calib_cpu_name(a));
+    bool is = m->name && !strcmp(m->name, str_printable(a, native_cpu_name()));
     arena_free(a);
     return is;
 }
@@ -34,11 +35,16 @@ struct machine_speed machine_speed_now(const struct machine *m)
     struct machine_speed speed = {NAN, NAN};
     if (!machine_is_this(m) || !(m->core_per_tsc > 0))
         return speed;
-    double cost = lab_clock_cost(), end = time_now_s() + LOOK_S, before = lab_chain_ticks() - cost;
+    struct lab_core *core = lab_native();
+    if (!core)
+        return speed;
+    struct lab_bracket b;
+    lab_bracket_open(&b, core);
+    double end = time_now_s() + LOOK_S, before = lab_chain_ticks(&b), cycles = lab_chain_cycles(&b), nops = lab_canary_nops(&b);
     double chains[BRACKETS_MOST], canaries[BRACKETS_MOST];
     unsigned kept = 0, taken = 0;
     do {
-        double canary = lab_canary_ticks() - cost, after = lab_chain_ticks() - cost;
+        double canary = lab_canary_ticks(&b), after = lab_chain_ticks(&b);
         if (fabs(after - before) < 0.01 * before) { /* else the clock changed, or something ran between */
             chains[kept] = (before + after) / 2;
             canaries[kept++] = canary;
@@ -46,10 +52,11 @@ struct machine_speed machine_speed_now(const struct machine *m)
         before = after;
         taken++;
     } while ((time_now_s() < end || taken < BRACKETS_LEAST) && kept < BRACKETS_MOST);
+    lab_core_free(core);
     if (kept < BRACKETS_LEAST / 2)
         return speed;
-    speed.core_per_tsc = LAB_CHAIN / lab_quantile(chains, kept, 0.5);
+    speed.core_per_tsc = cycles / lab_quantile(chains, kept, 0.5);
     if (m->nop_cycles > 0)
-        speed.share = fmin(1, m->nop_cycles * LAB_CANARY / (mean_of_least(canaries, kept) * speed.core_per_tsc));
+        speed.share = fmin(1, m->nop_cycles * nops / (mean_of_least(canaries, kept) * speed.core_per_tsc));
     return speed;
 }

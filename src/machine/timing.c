@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One form of instruction, timed: latency in a chain of dependent copies, interval among independent ones, slots by
- * filling up the width with nops. What a copy reads and writes is found by decoding it, not listed. */
+ * filling up the width. What a copy reads and writes is found by decoding it, not listed. */
 #include "machine/calib.h"
 
 #include <math.h>
@@ -156,7 +156,7 @@ static bool put(struct lab_code *c, const char *form, const struct x86_choice *c
     uint8_t bytes[15];
     int len = x86_encode_form(form, choice, bytes);
     if (len)
-        lab_put(c, bytes, (size_t)len);
+        lab_put_long(c, bytes, (size_t)len, LAB_LONG_ENOUGH);
     return len != 0;
 }
 
@@ -204,13 +204,7 @@ bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, uns
 
 /* ---- interval, slots, mixes ---- */
 
-static double loop(struct calib *k, struct lab_code *c, unsigned fill)
-{
-    double cycles = lab_loop_cycles(k->lab, c, fill);
-    k->unsure = k->unsure || lab_was_unsure(k->lab);
-    free(c);
-    return cycles;
-}
+static double loop(struct calib *k, struct lab_code *c, unsigned fill) { return calib_run(k, c, 1, fill); }
 
 double timing_interval(struct calib *k, const char *form)
 {
@@ -219,29 +213,30 @@ double timing_interval(struct calib *k, const char *form)
         free(c);
         return -1;
     }
-    double cycles = loop(k, c, timing_fill(form));
-    return cycles < 0 ? -1 : cycles / COPIES;
+    lab_name(k->lab, "interval %s", form);
+    return calib_run(k, c, COPIES, timing_fill(form));
 }
 
 double timing_slots(struct calib *k, const char *form, double interval)
 {
     struct shape s;
     double span = fmax(4, interval * 1.5);
-    unsigned nops = (unsigned)(span * k->width + 0.5), rounds = nops < 40 ? 200 / (nops + 1) : 4;
+    unsigned fillers = (unsigned)(span * k->width + 0.5), rounds = fillers < 40 ? 200 / (fillers + 1) : 4;
     if (interval > 60 || !find_shape(form, &s))
         return -1;
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned r = 0; r < rounds; r++) {
         put_copies(c, form, r, 1, 0);
-        for (unsigned i = 0; i < nops; i++)
-            lab_put_nops(c, 4);
+        for (unsigned i = 0; i < fillers; i++)
+            filler_put(k, c, LAB_LONG_ENOUGH);
     }
+    lab_name(k->lab, "slots %s", form);
     double cycles = loop(k, c, timing_fill(form));
     if (cycles < 0)
         return -1;
     double slots =
-        cycles / rounds * k->width - nops - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
-    return slots < 0 ? 0 : slots;
+        cycles / rounds * k->width - fillers - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
+    return fmax(0, fmin(slots, interval * k->width + 0.4)); /* copies alone take at least their slots */
 }
 
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b)
@@ -265,8 +260,8 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
     unsigned fill = (ff | fg) & LAB_FILL_WIDE
                         ? (fmax(ff & 3, fg & 3) > 0 ? LAB_FILL_WIDE | ((ff & 3) ? (ff & 3) : (fg & 3)) : 0)
                         : ((ff & 3) ? ff : fg);
-    double cycles = loop(k, c, fill);
-    return cycles < 0 ? -1 : cycles / rounds;
+    lab_name(k->lab, "mix %u %s + %u %s", a, f, b, g);
+    return calib_run(k, c, rounds, fill);
 }
 
 /* ---- latency ---- */
@@ -299,7 +294,12 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
             choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
         ok = put(c, form, &choice) && put(c, mul, &by);
     }
-    double cycles = ok ? loop(k, c, timing_fill(form)) : -1;
+    lab_name(k->lab, "chain %s, %s", form, mul);
+    if (!ok) {
+        free(c);
+        return -1;
+    }
+    double cycles = loop(k, c, timing_fill(form));
     const struct timed_form *t = timing_of(k, mul);
     return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
 }
@@ -323,8 +323,8 @@ static double chain_through(struct calib *k, const char *form, const struct shap
         free(c);
         return -1;
     }
-    double cycles = loop(k, c, timing_fill(form));
-    return cycles < 0 ? -1 : cycles / COPIES;
+    lab_name(k->lab, "chain %s through %d", form, source);
+    return calib_run(k, c, COPIES, timing_fill(form));
 }
 
 /* The form that brings a result of kind `from` back to kind `to`. */
@@ -360,8 +360,8 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
         free(c);
         return -1;
     }
-    double cycles = loop(k, c, timing_fill(form));
-    return cycles < 0 ? -1 : cycles / (COPIES / 2);
+    lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "", source);
+    return calib_run(k, c, COPIES / 2, timing_fill(form));
 }
 
 static double known_latency(const struct calib *k, const char *form)
@@ -428,12 +428,6 @@ static bool is_known(const struct calib *k, const char *form)
     return false;
 }
 
-/* Independent copies take at least the time of their slots. */
-static bool is_impossible(const struct calib *k, const struct timed_form *t)
-{
-    return t->slots > 1.2 * t->interval * k->width + 1;
-}
-
 void timing_again(struct calib *k, struct timed_form *t)
 {
     k->unsure = false;
@@ -447,7 +441,7 @@ void timing_again(struct calib *k, struct timed_form *t)
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
         t->slots = timing_slots(k, t->form, t->interval);
     }
-    t->unsure = k->unsure || is_impossible(k, t);
+    t->unsure = k->unsure;
 }
 
 static void time_form(struct calib *k, const char *form)

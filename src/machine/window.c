@@ -53,7 +53,7 @@ static void fill_load_waiting(struct lab_code *c, unsigned i) /* mov r,[r14+rax]
     lab_put(c, bytes, (size_t)x86_encode_form("mov r64,m", &choice, bytes));
 }
 
-static double round_cycles(struct calib *k, filler fill, unsigned n, bool hands_over)
+static double round_cycles(struct calib *k, const char *name, filler fill, unsigned n, bool hands_over)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = n > 200 ? 2 : 4;
@@ -69,26 +69,25 @@ static double round_cycles(struct calib *k, filler fill, unsigned n, bool hands_
         for (unsigned i = 0; i < n; i++)
             fill(c, i);
     }
-    double cycles = lab_loop_cycles(k->lab, c, LAB_FILL_DOUBLE);
-    free(c);
-    return cycles < 0 ? -1 : cycles / rounds;
+    lab_name(k->lab, "roots over %u %s", n, name);
+    return calib_run(k, c, rounds, LAB_FILL_DOUBLE);
 }
 
 /* The filler at which two chains stop to overlap: half way between half and all of the time of one after the other.
  * Where the chain takes places of the same kind, it gives them back one by one meanwhile: half of them count.
  * 0 if no limit was met. */
-static double depth(struct calib *k, filler fill, bool hands_over, bool chain_shares)
+static double depth(struct calib *k, const char *name, filler fill, bool hands_over, bool chain_shares)
 {
     const struct timed_form *root = timing_of(k, "sqrtsd x,x");
     double apart = CHAIN * (root && root->latency > 0 ? root->latency : 15), limit = 0.75 * apart;
-    if (round_cycles(k, fill, 8, hands_over) > limit)
+    if (round_cycles(k, name, fill, 8, hands_over) > limit)
         return 0;
     unsigned low = 8, high = LIMIT;
-    if (round_cycles(k, fill, high, hands_over) < limit)
+    if (round_cycles(k, name, fill, high, hands_over) < limit)
         return 0;
     while (high - low > 2) {
         unsigned mid = (low + high) / 2;
-        if (round_cycles(k, fill, mid, hands_over) > limit)
+        if (round_cycles(k, name, fill, mid, hands_over) > limit)
             high = mid;
         else
             low = mid;
@@ -132,14 +131,14 @@ void calib_window(struct calib *k)
 {
     struct machine *m = k->m;
     diag_progress("finding how far the core looks ahead", 0, 0);
-    double rob = depth(k, fill_nop, false, true);
+    double rob = depth(k, "nops", fill_nop, false, true);
     m->rob = rob > 0 ? rob : 512;
-    m->int_regs = at_most(depth(k, fill_int, false, false), m->rob);
-    m->vec_regs = at_most(depth(k, fill_vec, false, true), m->rob);
-    m->load_queue = at_most(depth(k, fill_load, false, false), m->rob);
-    m->store_queue = at_most(depth(k, fill_store, false, false), m->rob);
-    double ints = at_most(depth(k, fill_int_waiting, true, shares_units(m)), m->rob);
-    double vecs = at_most(depth(k, fill_vec_waiting, false, true), m->rob);
-    double mem = at_most(depth(k, fill_load_waiting, true, false), m->rob);
+    m->int_regs = at_most(depth(k, "lea", fill_int, false, false), m->rob);
+    m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, true), m->rob);
+    m->load_queue = at_most(depth(k, "loads", fill_load, false, false), m->rob);
+    m->store_queue = at_most(depth(k, "stores", fill_store, false, false), m->rob);
+    double ints = at_most(depth(k, "lea that wait", fill_int_waiting, true, shares_units(m)), m->rob);
+    double vecs = at_most(depth(k, "pshufd that wait", fill_vec_waiting, false, true), m->rob);
+    double mem = at_most(depth(k, "loads that wait", fill_load_waiting, true, false), m->rob);
     set_queues(k, ints, vecs, mem);
 }

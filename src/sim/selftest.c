@@ -30,10 +30,17 @@ struct subject {
     struct stream stream;
 };
 
+struct sim_streams {
+    struct arena *arena;
+    struct stream *of[2]; /* base, wide: by kernel; a count of 0: not recorded, of 1: it cannot be */
+};
+
 struct selftest {
     struct machine *m;
+    const struct machine *given; /* not NULL: the truth is what this description says */
     struct lab *lab;
     struct arena *arena;
+    struct sim_streams *streams;
     struct kernel_data *data;
     struct subject *subjects;
     size_t count;
@@ -41,10 +48,10 @@ struct selftest {
 
 /* ---- truth ---- */
 
-static double true_cycles(struct selftest *t, const struct kernel *k)
+static double true_cycles(struct selftest *t, const struct kernel *k, bool wide)
 {
-    kernel_data_init(t->data);
     k->run(20, t->data);
+    lab_name(t->lab, "kernel %s%s", k->name, wide ? " wide" : "");
     return lab_call_cycles(t->lab, k->run, t->data, 0);
 }
 
@@ -81,13 +88,13 @@ static void build_stream(struct selftest *t, const struct record *r, size_t firs
 {
     struct map seen = {0};
     size_t n = end - first;
-    struct record_step *steps = ARENA_ARRAY(t->arena, struct record_step, n);
+    struct record_step *steps = ARENA_ARRAY(t->streams->arena, struct record_step, n);
     memcpy(steps, r->steps + first, n * sizeof *steps);
     s->steps = steps;
-    s->index = ARENA_ARRAY(t->arena, uint32_t, n);
-    s->flags = ARENA_ARRAY(t->arena, uint32_t, n);
-    s->step = ARENA_ARRAY(t->arena, uint32_t, n);
-    s->addrs = ARENA_ARRAY(t->arena, uint64_t, n);
+    s->index = ARENA_ARRAY(t->streams->arena, uint32_t, n);
+    s->flags = ARENA_ARRAY(t->streams->arena, uint32_t, n);
+    s->step = ARENA_ARRAY(t->streams->arena, uint32_t, n);
+    s->addrs = ARENA_ARRAY(t->streams->arena, uint64_t, n);
     for (size_t i = 0; i < n;) {
         uint64_t rip = steps[i].rip, id;
         if (!map_get(&seen, rip, &id)) {
@@ -106,7 +113,7 @@ static void build_stream(struct selftest *t, const struct record *r, size_t firs
         i = k;
     }
     map_fini(&seen);
-    s->table = ARENA_ARRAY(t->arena, struct sim_insn, s->table_count);
+    s->table = ARENA_ARRAY(t->streams->arena, struct sim_insn, s->table_count);
 }
 
 static int record_stream(struct selftest *t, struct record *r, const struct kernel *k, struct stream *s)
@@ -135,6 +142,34 @@ static void mend_taken(struct stream *s)
         bool taken = insn->addr + insn->len != next;
         s->flags[i] = (s->flags[i] & ~(uint32_t)SIM_TAKEN) | (taken ? SIM_TAKEN : 0);
     }
+}
+
+struct sim_streams *sim_streams_new(void)
+{
+    struct sim_streams *s = xmalloc(sizeof *s);
+    s->arena = arena_new();
+    for (int wide = 0; wide < 2; wide++)
+        s->of[wide] = ARENA_ARRAY(s->arena, struct stream, kernel_count);
+    return s;
+}
+
+void sim_streams_free(struct sim_streams *s)
+{
+    if (!s)
+        return;
+    arena_free(s->arena);
+    free(s);
+}
+
+/* Each is recorded once. */
+static int stream_of(struct selftest *t, struct record *r, const struct kernel *k, bool wide, struct stream *out)
+{
+    struct stream *s = &t->streams->of[wide][k - (wide ? kernels_wide : kernels_base)];
+    if (!s->count && record_stream(t, r, k, s) < 0)
+        return -1;
+    s->count += !s->count;
+    *out = *s;
+    return 0;
 }
 
 /* ---- prediction ---- */
@@ -241,13 +276,17 @@ static int add_kernel(struct selftest *t, struct record *r, const struct kernel 
 {
     struct subject *s = &t->subjects[t->count];
     *s = (struct subject){.kernel = k, .wide = wide};
-    s->truth = true_cycles(t, k);
-    if (s->truth <= 0 || lab_was_unsure(t->lab))
+    kernel_data_init(t->data);
+    s->truth = t->given ? 1 : true_cycles(t, k, wide);
+    if (s->truth <= 0 || (!t->given && lab_was_unsure(t->lab)))
         return 0;
-    if (record_stream(t, r, k, &s->stream) < 0)
+    if (stream_of(t, r, k, wide, &s->stream) < 0)
         return -1;
-    if (s->stream.count > 20)
-        t->count++;
+    if (s->stream.count <= 20)
+        return 0;
+    if (t->given)
+        s->truth = predict(t->given, &s->stream);
+    t->count++;
     return 0;
 }
 
@@ -306,11 +345,13 @@ int sim_selftest(struct machine *m, const struct sim_selftest_options *options, 
                  struct sim_selftest_result *result)
 {
     static const char *const kinds[] = {"all", "integer", "float", "memory", "branch"};
-    struct selftest t = {.m = m};
-    t.lab = lab_open(options && options->budget_s > 0 ? options->budget_s : 10);
+    struct selftest t = {.m = m, .given = options ? options->given : NULL};
+    t.lab = lab_open(options ? options->bench : NULL, options && options->budget_s > 0 ? options->budget_s : 10);
     if (!t.lab)
         return -1;
     t.arena = arena_new();
+    struct sim_streams *own = options && options->streams ? NULL : sim_streams_new();
+    t.streams = own ? own : options->streams;
     t.data = aligned_alloc(4096, ALIGN_UP(sizeof *t.data, 4096));
     int rc = add_kernels(&t);
     if (rc == 0 && t.count < 12)
@@ -330,6 +371,7 @@ int sim_selftest(struct machine *m, const struct sim_selftest_options *options, 
     diag_progress_end();
     lab_close(t.lab);
     free(t.data);
+    sim_streams_free(own);
     arena_free(t.arena);
     return rc;
 }

@@ -99,6 +99,21 @@ const struct sim_cost *sim_core_costs(const struct sim_core *c); /* one for each
 bool sim_insn_is_branch(const struct sim_insn *i);
 bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that repeats */
 
+/* ---- simulated.c: the simulated core as what executes a calibration's experiments ---- */
+
+/* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to 50 ms,
+ * a clock that drifts by 5 %, interrupts, time that the host steals, a time stamp counter that moves in steps. */
+struct sim_trouble {
+    uint32_t seed;    /* 0: no trouble */
+    double neighbour; /* share of the time that it is there */
+    double drift;     /* of the clock: 0.05 is 5 % up and down */
+    double interrupts_per_s, stolen_per_s;
+};
+/* The core of a description, to be measured as if it were a processor. NULL, reported: it is in-order, which calibration
+ * does not know how to measure. Borrows m. */
+struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble);
+void sim_bench_free(struct lab_core *c);
+
 /* ---- predict.c: which branches a processor would have mispredicted ---- */
 
 struct sim_predictor; /* opaque; about 200 KB */
@@ -118,7 +133,13 @@ struct sim_selftest_options {
     double budget_s; /* seconds it may take; 0: 10 */
     uint32_t seed;   /* of the draw of kernels for fitting and for scoring; 0: 1 */
     bool keep;       /* score only: neither fit nor change the description */
+    const struct machine_bench *bench; /* what times the kernels; NULL: this processor */
+    struct sim_streams *streams; /* recorded where they are not yet; NULL: for this time only */
+    const struct machine *given;       /* the truth is what the core model says of this description; NULL: it is timed */
 };
+struct sim_streams; /* of the kernels' instructions, kept from one self-test to the next */
+struct sim_streams *sim_streams_new(void);
+void sim_streams_free(struct sim_streams *s);
 struct sim_selftest_case {
     const char *name, *kind; /* of the kernel: "integer", "float", "memory", "branch" */
     bool wide;               /* compiled for 256-bit vectors */

@@ -243,7 +243,7 @@ static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
     assert_int_equal(machine_extend(m, forms, 1, 1), 0);
     assert_null(machine_form_named(m, forms[0]));
     m->name = calib_cpu_name(m->arena);
-    struct calib width = {.m = m, .lab = lab_open(1)};
+    struct calib width = {.m = m, .lab = lab_open(NULL, 1)};
     if (!width.lab)
         skip();
     lab_plan(width.lab, 2, 1);
