@@ -421,9 +421,11 @@ static const struct {
     const char *word;
     int (*read)(struct reader *);
 } items[] = {
-    {"name", read_name},       {"date", read_date},   {"source", read_source}, {"pipeline", read_pipeline}, {"processor", read_processor},
-    {"scheduler", read_queue}, {"unit", read_unit},   {"group", read_group},   {"class", read_class},
-    {"form", read_form},       {"cache", read_cache}, {"error", read_error},   {"end", read_end},
+    {"name", read_name},         {"date", read_date},           {"source", read_source},
+    {"pipeline", read_pipeline}, {"processor", read_processor}, {"scheduler", read_queue},
+    {"unit", read_unit},         {"group", read_group},         {"class", read_class},
+    {"form", read_form},         {"cache", read_cache},         {"error", read_error},
+    {"end", read_end},
 };
 
 static const struct {

@@ -61,8 +61,8 @@ struct sim_core {
     /* dispatch */
     int64_t dispatch_at;
     enum sim_bound dispatch_bound;
-    uint32_t *jump_of;    /* of each instruction: the jump that it was last fused with, plus 1 */
-    uint32_t fused_first; /* the instruction that the next jump may fuse with, or ID_NONE */
+    uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
+    uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
     enum { ALONE, OPEN, OPEN_NOP } before; /* may the instruction before share its slot, with a nop or as a nop? */
     int64_t renamed_at[2];                 /* zero idioms, moves: the cycle ... */
     double renamed[2];                     /* ... and how many of them so far */
@@ -71,7 +71,7 @@ struct sim_core {
     int64_t now;
     uint64_t busy[MACHINE_PORT_MAX][RING / 64];
     uint32_t owed[MACHINE_PORT_MAX]; /* ticks that operations took less than what they occupy a unit for */
-    uint32_t starting[RING]; /* ports on which an operation starts in that cycle */
+    uint32_t starting[RING];         /* ports on which an operation starts in that cycle */
     uint16_t leaving[QUEUES][RING];
     uint8_t queue_of[MACHINE_PORT_MAX];
     uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
@@ -80,7 +80,7 @@ struct sim_core {
 
     struct places reorder, int_regs, vec_regs, loads, stores, fetched;
     struct stored stored[STORES];
-    int64_t drained_at; /* when the last store so far leaves for the cache ... */
+    int64_t drained_at;    /* when the last store so far leaves for the cache ... */
     uint64_t drained_line; /* ... and for which line */
     uint32_t *stored_by;   /* of each instruction: the store that it took its value from last, plus 1 */
 

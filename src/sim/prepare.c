@@ -65,7 +65,8 @@ static void take_second(const struct machine_class *c, const struct x86_detail *
     out->second_late = (int32_t)ticks(c->latency_second) - (int32_t)ticks(c->latency);
 }
 
-static void take_class(const struct machine *m, const struct machine_class *c, const struct x86_detail *d, struct sim_insn *out)
+static void take_class(const struct machine *m, const struct machine_class *c, const struct x86_detail *d,
+                       struct sim_insn *out)
 {
     out->flags |= INSN_HAS_OP;
     out->latency = (int32_t)ticks((c->latency + c->latency_high) / 2);
