@@ -556,11 +556,11 @@ static int64_t operands_ready(const struct sim_core *c, const uint8_t *regs, uns
 
 static int64_t address_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
-    int64_t t = 0, late = ticks(c->m->address_latency);
-    late = late > i->address_late ? late - i->address_late : 0; /* load_latency has that already */
+    int64_t t = 0;
     for (unsigned k = 0; k < i->addr_count; k++) {
         uint8_t r = i->addr_regs[k];
-        int64_t at = c->ready[r] + (c->from_load[r] ? 0 : late);
+        int64_t late = ticks(c->from_load[r] ? c->m->address_latency_load : c->m->address_latency) - i->address_late;
+        int64_t at = c->ready[r] + later(late, 0); /* load_latency has the rest already */
         if (c->ready[r] && at > t) {
             t = at;
             *from_load = c->from_load[r];
