@@ -5,7 +5,7 @@
 #include "machine/machine.h"
 
 #include "machine/impl.h"
-#include "machine_generic.h" /* made by meson from machines/generic-core.machine: MACHINE_GENERIC_TEXT */
+#include "machine_shipped.h" /* made by meson from machines/: MACHINE_TEXT_GENERIC_CORE */
 
 #include <assert.h>
 
@@ -33,7 +33,7 @@ void machine_free(struct machine *m)
 struct machine *machine_default(void)
 {
     struct machine *m = NULL;
-    int rc = machine_parse("generic-core.machine", MACHINE_GENERIC_TEXT, strlen(MACHINE_GENERIC_TEXT), &m);
+    int rc = machine_parse("generic-core.machine", MACHINE_TEXT_GENERIC_CORE, strlen(MACHINE_TEXT_GENERIC_CORE), &m);
     assert(rc == 0); /* the text is built in, and a test parses it */
     (void)rc;
     return m;
@@ -149,6 +149,12 @@ void machine_add_error(struct machine *m, const struct machine_error *e)
     }
     GROW(m, m->errors, m->error_count);
     m->errors[m->error_count++] = *e;
+}
+
+void machine_add_processor(struct machine *m, const struct machine_processor *p)
+{
+    GROW(m, m->processors, m->processor_count);
+    m->processors[m->processor_count++] = *p;
 }
 
 const struct machine_class *machine_class_named(const struct machine *m, const char *name)

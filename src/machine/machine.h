@@ -14,6 +14,7 @@
 enum {
     MACHINE_PORT_MAX = 32, /* instances of all units together */
     MACHINE_USE_MAX = 6,   /* units that one instruction may occupy */
+    MACHINE_QUEUE_MAX = 16,
     MACHINE_CACHE_MAX = 8,
     MACHINE_NAME_LEN = 48
 };
@@ -49,6 +50,7 @@ struct machine_class {
     char name[MACHINE_NAME_LEN];
     double latency;      /* result latency: from the start to the start of an operation that uses the result */
     double latency_high; /* for unfavourable operands (division); else as latency */
+    double latency_second; /* of the second result (the high half of a product); 0: as the first */
     double slots;        /* of maximum multiple issue */
     unsigned use_count;
     struct machine_use uses[MACHINE_USE_MAX];
@@ -84,6 +86,12 @@ struct machine_error {
     double median, p90, bias; /* bias: mean of (predicted - true) / true */
 };
 
+/* Processors that a description is of, in the terms of CPUID. */
+struct machine_processor {
+    char vendor[MACHINE_NAME_LEN]; /* "amd", "intel" */
+    unsigned family, first_model, last_model;
+};
+
 struct machine {
     struct arena *arena; /* owns everything below and this struct */
     const char *name;    /* CPU model string */
@@ -100,7 +108,8 @@ struct machine {
     struct machine_form *forms;
     struct machine_cache caches[MACHINE_CACHE_MAX];
     struct machine_error *errors;
-    size_t unit_count, group_count, queue_count, class_count, form_count, cache_count, error_count;
+    struct machine_processor *processors;
+    size_t processor_count, unit_count, group_count, queue_count, class_count, form_count, cache_count, error_count;
     struct map form_index, class_index; /* hash of the text -> index */
 };
 
@@ -118,6 +127,7 @@ uint32_t machine_add_class(struct machine *m, const struct machine_class *c);
 uint32_t machine_add_form(struct machine *m, const struct machine_form *f);
 uint32_t machine_add_queue(struct machine *m, const char *name, unsigned size);
 void machine_add_error(struct machine *m, const struct machine_error *e);
+void machine_add_processor(struct machine *m, const struct machine_processor *p);
 const struct machine_class *machine_class_named(const struct machine *m, const char *name); /* NULL if none */
 uint32_t machine_ports_named(const struct machine *m, const char *name);                    /* 0 if none */
 unsigned machine_port_count(const struct machine *m);
@@ -166,6 +176,15 @@ struct machine_tape_gaps { /* after it was played */
     size_t label_count;
 };
 void machine_tape_gaps(const struct tape *t, struct machine_tape_gaps *out);
+
+/* ---- shipped.c: the descriptions that are built in ---- */
+
+/* The description shipped for a processor, by CPUID's vendor ("amd", "intel"), display family and display model: the
+ * caller's to free. NULL if none is for it. */
+struct machine *machine_shipped(const char *vendor, unsigned family, unsigned model);
+struct machine *machine_shipped_here(void); /* for the processor that this runs on */
+/* Name ("zen5.machine") and text of the i-th of all of them; NULL behind the last. */
+const char *machine_shipped_text(size_t i, const char **name);
 
 /* ---- calibrate.c: the running machine ---- */
 

@@ -130,6 +130,39 @@ static int read_name(struct reader *r) { return set_text(r, &r->m->name); }
 static int read_date(struct reader *r) { return set_text(r, &r->m->date); }
 static int read_source(struct reader *r) { return set_text(r, &r->m->source); }
 
+static int take_models(struct reader *r, struct machine_processor *p)
+{
+    char *end;
+    if (take(r, "models") < 0)
+        return -1;
+    unsigned long first = strtoul(r->token, &end, 10), last = first;
+    if (*end == '-')
+        last = strtoul(end + 1, &end, 10);
+    if (!isdigit((unsigned char)r->token[0]) || *end || first > last || last > 255)
+        return wrong_token(r, "no models of processors:", "write one number or a range, as 16-31, up to 255");
+    p->first_model = (unsigned)first;
+    p->last_model = (unsigned)last;
+    machine_add_processor(r->m, p);
+    return 0;
+}
+
+static int read_processor(struct reader *r)
+{
+    struct machine_processor p = {.family = 0};
+    if (take_name(r, "a vendor") < 0)
+        return -1;
+    if (strcmp(r->token, "amd") != 0 && strcmp(r->token, "intel") != 0)
+        return wrong_token(r, "unknown vendor", "known: amd, intel");
+    snprintf(p.vendor, sizeof p.vendor, "%.47s", r->token);
+    if (take_unsigned(r, "a family", 0, 270, &p.family) < 0)
+        return -1;
+    do {
+        if (take_models(r, &p) < 0)
+            return -1;
+    } while (!at_line_end(r));
+    return 0;
+}
+
 static int read_pipeline(struct reader *r)
 {
     if (take(r, "in-order or out-of-order") < 0)
@@ -147,8 +180,8 @@ static int read_queue(struct reader *r)
         return -1;
     char name[MACHINE_NAME_LEN];
     snprintf(name, sizeof name, "%.47s", r->token);
-    if (r->m->queue_count >= 8)
-        return wrong(r, "more than 8 schedulers", "merge some");
+    if (r->m->queue_count >= MACHINE_QUEUE_MAX)
+        return wrong(r, "more than 16 schedulers", "merge some");
     if (take_unsigned(r, "its size", 1, 4096, &size) < 0)
         return -1;
     machine_add_queue(r->m, name, size);
@@ -273,12 +306,14 @@ static int read_class(struct reader *r)
             rc = take_number(r, "cycles", 0, 10000, &c.latency);
         else if (strcmp(r->token, "to") == 0)
             rc = take_number(r, "cycles", 0, 10000, &c.latency_high);
+        else if (strcmp(r->token, "second") == 0)
+            rc = take_number(r, "cycles", 0, 10000, &c.latency_second);
         else if (strcmp(r->token, "slots") == 0)
             rc = take_number(r, "slots", 0, 1000, &c.slots);
         else if (strcmp(r->token, "on") == 0)
             rc = parse_uses(r, &c), has_units = true;
         else
-            rc = wrong_token(r, "unknown property of a class", "known: result-latency, to, slots, on");
+            rc = wrong_token(r, "unknown property of a class", "known: result-latency, to, second, slots, on");
         if (rc < 0)
             return -1;
     }
@@ -386,9 +421,11 @@ static const struct {
     const char *word;
     int (*read)(struct reader *);
 } items[] = {
-    {"name", read_name},       {"date", read_date},   {"source", read_source}, {"pipeline", read_pipeline},
-    {"scheduler", read_queue}, {"unit", read_unit},   {"group", read_group},   {"class", read_class},
-    {"form", read_form},       {"cache", read_cache}, {"error", read_error},   {"end", read_end},
+    {"name", read_name},         {"date", read_date},           {"source", read_source},
+    {"pipeline", read_pipeline}, {"processor", read_processor}, {"scheduler", read_queue},
+    {"unit", read_unit},         {"group", read_group},         {"class", read_class},
+    {"form", read_form},         {"cache", read_cache},         {"error", read_error},
+    {"end", read_end},
 };
 
 static const struct {
@@ -539,6 +576,8 @@ static void put_class(const struct machine *m, struct strbuf *s, const struct ma
     put_number(s, " result-latency", c->latency);
     if (c->latency_high > c->latency)
         put_number(s, " to", c->latency_high);
+    if (c->latency_second > 0)
+        put_number(s, " second", c->latency_second);
     if (fabs(c->slots - 1) > 1e-9)
         put_number(s, " slots", c->slots);
     str_puts(s, c->use_count ? " on " : " on none");
@@ -594,13 +633,26 @@ static void put_quoted(struct strbuf *s, const char *word, const char *text)
     str_puts(s, "\"\n");
 }
 
+static void put_processors(const struct machine *m, struct strbuf *s)
+{
+    for (size_t i = 0; i < m->processor_count; i++) {
+        const struct machine_processor *p = &m->processors[i];
+        str_printf(s, "processor %s %u %u", p->vendor, p->family, p->first_model);
+        if (p->last_model != p->first_model)
+            str_printf(s, "-%u", p->last_model);
+        str_puts(s, "\n");
+    }
+}
+
 void machine_format(const struct machine *m, struct strbuf *s)
 {
     str_puts(s, FIRST_LINE "\n# What each line means: doc/machine.md. Times are in core cycles.\n");
     put_quoted(s, "name", m->name);
     put_quoted(s, "date", m->date);
     put_quoted(s, "source", m->source);
-    str_printf(s, "pipeline %s\n\n", m->in_order ? "in-order" : "out-of-order");
+    str_printf(s, "pipeline %s\n", m->in_order ? "in-order" : "out-of-order");
+    put_processors(m, s);
+    str_puts(s, "\n");
     put_params(m, s);
     str_puts(s, "\n# How far predictions were off on kernels not used for fitting\n");
     put_errors(m, s);

@@ -9,13 +9,14 @@
 #include "sim/impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum {
     RING = 8192, /* cycles of the calendars; operations further away than that get their unit unseen */
     RING_MASK = RING - 1,
     STORES = 4096, /* remembered 8-byte pieces of stores */
-    QUEUES = 8,
+    QUEUES = MACHINE_QUEUE_MAX,
     SLOW_LINES = 4096,
     REP_UNKNOWN = 16
 };
@@ -54,25 +55,34 @@ struct sim_core {
     uint32_t window_ops;
     bool redirected, slow;
     uint64_t slow_lines[SLOW_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
+    uint32_t jumped;                 /* the indirect jump that was just executed, or ID_NONE */
+    uint64_t *targets;               /* of each instruction: where it jumped to, a bit for each place (hashed) */
 
     /* dispatch */
     int64_t dispatch_at;
     enum sim_bound dispatch_bound;
-    uint32_t *jump_of;    /* of each instruction: the jump that it was last fused with, plus 1 */
-    uint32_t fused_first; /* the instruction that the next jump may fuse with, or ID_NONE */
+    uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
+    uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
+    enum { ALONE, OPEN, OPEN_NOP } before; /* may the instruction before share its slot, with a nop or as a nop? */
+    int64_t renamed_at[2];                 /* zero idioms, moves: the cycle ... */
+    double renamed[2];                     /* ... and how many of them so far */
 
     /* calendars, from cycle `now` on */
     int64_t now;
     uint64_t busy[MACHINE_PORT_MAX][RING / 64];
-    uint32_t starting[RING]; /* ports on which an operation starts in that cycle */
+    uint32_t owed[MACHINE_PORT_MAX]; /* ticks that operations took less than what they occupy a unit for */
+    uint32_t starting[RING];         /* ports on which an operation starts in that cycle */
     uint16_t leaving[QUEUES][RING];
+    uint8_t queue_of[MACHINE_PORT_MAX];
     uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
     int64_t seen_at;
     unsigned turn;
 
     struct places reorder, int_regs, vec_regs, loads, stores, fetched;
     struct stored stored[STORES];
-    int64_t drained_at; /* when the last store so far leaves for the cache */
+    int64_t drained_at;    /* when the last store so far leaves for the cache ... */
+    uint64_t drained_line; /* ... and for which line */
+    uint32_t *stored_by;   /* of each instruction: the store that it took its value from last, plus 1 */
 
     /* retirement */
     int64_t retired_at, retire_step, charged_to;
@@ -221,27 +231,47 @@ static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t
     return best;
 }
 
+static bool has_room(const struct sim_core *c, uint8_t queue)
+{
+    return queue >= QUEUES || c->waiting[queue] < c->m->queues[queue].size;
+}
+
+/* Of units behind several schedulers: those whose scheduler takes one more. */
+static uint32_t ports_with_room(const struct sim_core *c, uint32_t ports)
+{
+    uint32_t found = 0;
+    for (; ports; ports &= ports - 1)
+        if (has_room(c, c->queue_of[__builtin_ctz(ports)]))
+            found |= ports & -ports;
+    return found;
+}
+
 /* Gives an operation its unit and its start, not before tick `ready`. Returns the start in ticks. */
 static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t ready, uint8_t *unit)
 {
     int64_t t = whole_cycle(ready) >> TICK_SHIFT;
     unsigned port = 0;
     int64_t s;
+    uint32_t ports = u->queue == QUEUE_SEVERAL ? ports_with_room(c, u->ports) : u->ports;
+    ports = ports ? ports : u->ports; /* another part of this instruction took the last place */
     if (c->m->bind_at_dispatch > 0) {
-        port = least_pending(c, u->ports);
+        port = least_pending(c, ports);
         s = find_free(c, port, t);
     } else {
-        s = first_free_port(c, u->ports, t, &port);
+        s = first_free_port(c, ports, t, &port);
     }
-    occupy(c, port, s, u->busy);
+    c->owed[port] += u->part;
+    occupy(c, port, s, u->busy + (c->owed[port] >= TICK));
+    c->owed[port] &= TICK - 1;
     uint32_t slot = (uint32_t)(s < c->now + RING - 64 ? s : c->now + RING - 65) & RING_MASK;
     if (!(c->starting[slot] >> port & 1)) {
         c->starting[slot] |= 1u << port;
         c->pending[port]++;
     }
-    if (u->queue < QUEUES) {
-        c->leaving[u->queue][slot]++;
-        c->waiting[u->queue]++;
+    uint8_t queue = u->queue == QUEUE_SEVERAL ? c->queue_of[port] : u->queue;
+    if (queue < QUEUES) {
+        c->leaving[queue][slot]++;
+        c->waiting[queue]++;
     }
     *unit = s > t ? (uint8_t)port : 255;
     return s << TICK_SHIFT;
@@ -292,7 +322,8 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
-        c->fetch_at = later(c->fetch_at + (bytes > 0 ? (int64_t)pieces * TICK : 0), c->last_taken);
+        int64_t each = c->slow ? TICK : ticks(1 / m->fetch_windows);
+        c->fetch_at = later(c->fetch_at + (bytes > 0 ? (int64_t)pieces * each : 0), c->last_taken);
         c->window = window;
         c->window_ops = 0;
         c->redirected = false;
@@ -328,6 +359,20 @@ static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t 
     c->last_taken = later(c->last_taken, c->fetch_at) + ticks(waits ? 0 : interval_after(c->m, i));
     if (c->m->fetch_window <= 0)
         c->fetch_at = c->last_taken;
+    if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && c->m->indirect_more > 0)
+        c->jumped = (uint32_t)(i - c->insns);
+}
+
+/* Where an indirect jump went is known when the instruction there is fetched. */
+static void find_target(struct sim_core *c, uint32_t index)
+{
+    if (c->jumped == ID_NONE)
+        return;
+    uint64_t *seen = &c->targets[c->jumped];
+    *seen |= 1ull << ((index * 0x9e3779b9u) >> 26);
+    c->last_taken += ticks(c->m->indirect_more * log2(__builtin_popcountll(*seen)));
+    c->fetch_at = c->m->fetch_window <= 0 ? c->last_taken : c->fetch_at;
+    c->jumped = ID_NONE;
 }
 
 /* ---- fusion ---- */
@@ -380,10 +425,9 @@ static void wait_place(struct sim_core *c, const struct places *p)
 
 static void wait_queue(struct sim_core *c, const struct sim_use *u)
 {
-    if (!u->ports || u->queue >= QUEUES)
+    if (!u->ports || u->queue == QUEUE_NONE)
         return;
-    unsigned size = c->m->queues[u->queue].size;
-    while (c->waiting[u->queue] >= size) {
+    while (u->queue == QUEUE_SEVERAL ? !ports_with_room(c, u->ports) : !has_room(c, u->queue)) {
         stall(c, (c->now + 1) << TICK_SHIFT, c->blocker);
         pass_until(c, c->dispatch_at);
     }
@@ -395,13 +439,41 @@ static uint32_t whole_slots(const struct sim_core *c, const struct sim_insn *i)
     return slots < 1.5 ? 1 : slots > 64 ? 64 : (uint32_t)(slots + 0.5);
 }
 
-static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused)
+/* A nop shares the slot of the instruction before it or, if that one has a partner, of the one behind it. */
+static bool shares_slot(struct sim_core *c, const struct sim_insn *i, bool fused)
+{
+    if (c->m->fuse_nop <= 0)
+        return false;
+    bool is_nop = i->flags & INSN_NOP, is_one = !fused && whole_slots(c, i) == 1;
+    bool shares = is_one && !c->redirected && (is_nop ? c->before != ALONE : c->before == OPEN_NOP);
+    c->before = shares || !is_one ? ALONE : is_nop ? OPEN_NOP : OPEN;
+    return shares;
+}
+
+/* What renaming does itself, it does only so often in a cycle. */
+static void wait_renaming(struct sim_core *c, const struct sim_insn *i)
+{
+    unsigned kind = i->flags & INSN_ZERO ? 0 : 1;
+    double limit = kind == 0 ? c->m->zero_limit : c->m->move_limit;
+    if (!(i->flags & (INSN_ZERO | INSN_MOVED)) || limit <= 0)
+        return;
+    if (c->renamed_at[kind] == c->dispatch_at >> TICK_SHIFT && c->renamed[kind] >= limit)
+        stall(c, (c->renamed_at[kind] + 1) << TICK_SHIFT, SIM_BOUND_WIDTH);
+    if (c->renamed_at[kind] != c->dispatch_at >> TICK_SHIFT)
+        c->renamed[kind] = 0;
+    c->renamed_at[kind] = c->dispatch_at >> TICK_SHIFT;
+    c->renamed[kind]++;
+}
+
+/* fused: part of the comparison before it. shares: in the slot of an instruction beside it. */
+static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused, bool shares)
 {
     c->dispatch_bound = SIM_BOUND_WIDTH;
-    stall(c, fetch(c, i, fused), SIM_BOUND_FETCH);
+    stall(c, fetch(c, i, fused || shares), SIM_BOUND_FETCH);
     if (fused)
         return c->dispatch_at;
-    wait_place(c, &c->reorder);
+    if (!shares)
+        wait_place(c, &c->reorder);
     if (i->flags & INSN_INT_RESULT)
         wait_place(c, &c->int_regs);
     if (i->flags & INSN_VEC_RESULT)
@@ -416,7 +488,10 @@ static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused
     for (unsigned k = 0; k < i->use_count; k++)
         wait_queue(c, &i->uses[k]);
     wait_queue(c, &i->load);
+    wait_renaming(c, i);
     int64_t at = c->dispatch_at;
+    if (shares)
+        return at;
     c->dispatch_at += i->slots;
     for (uint32_t n = whole_slots(c, i); n > 0; n--)
         places_take(&c->fetched, at, SIM_BOUND_WIDTH);
@@ -437,7 +512,7 @@ static void remember_store(struct sim_core *c, const struct sim_insn *i, uint64_
 }
 
 /* When a load that would start at `start` has its value, if it takes it from a store still on its way; else 0. */
-static int64_t forwarded(const struct sim_core *c, const struct sim_insn *i, uint64_t addr, int64_t start)
+static int64_t forwarded(struct sim_core *c, const struct sim_insn *i, uint64_t addr, int64_t start)
 {
     const struct machine *m = c->m;
     unsigned bytes = i->bytes ? i->bytes : 8;
@@ -451,8 +526,12 @@ static int64_t forwarded(const struct sim_core *c, const struct sim_insn *i, uin
         const struct sim_insn *from = &c->insns[s->insn];
         bool alike = m->rename >= 0 && s->addr == addr && from->base == i->base && from->index == i->index &&
                      from->disp == i->disp;
+        uint32_t *by = &c->stored_by[i - c->insns];
+        bool learned = m->forward_learned >= 0 && *by == s->insn + 1;
+        *by = s->insn + 1;
         double wait = !covers                      ? m->forward_fail
                       : alike                      ? m->rename
+                      : learned                    ? m->forward_learned
                       : i->flags & INSN_VEC_ACCESS ? m->forward_vec
                                                    : m->forward;
         if (wait >= 0)
@@ -477,12 +556,11 @@ static int64_t operands_ready(const struct sim_core *c, const uint8_t *regs, uns
 
 static int64_t address_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
-    int64_t t = 0, late = ticks(c->m->address_latency);
-    if (i->flags & INSN_INDEXED) /* load_latency has that already */
-        late = late > ticks(c->m->index_latency) ? late - ticks(c->m->index_latency) : 0;
+    int64_t t = 0;
     for (unsigned k = 0; k < i->addr_count; k++) {
         uint8_t r = i->addr_regs[k];
-        int64_t at = c->ready[r] + (c->from_load[r] ? 0 : late);
+        int64_t late = ticks(c->from_load[r] ? c->m->address_latency_load : c->m->address_latency) - i->address_late;
+        int64_t at = c->ready[r] + later(late, 0); /* load_latency has the rest already */
         if (c->ready[r] && at > t) {
             t = at;
             *from_load = c->from_load[r];
@@ -520,7 +598,8 @@ static int64_t run_load(struct sim_core *c, const struct sim_insn *i, struct tim
     note_wait(t, start, ready, from_load, unit);
     int64_t value = start + i->load_latency + (crossing ? ticks(c->m->cross_latency) : 0);
     int64_t by_store = forwarded(c, i, t->load_addr, start);
-    bool renamed = by_store && c->m->rename >= 0 && c->m->rename < 1;
+    bool renamed = by_store && ((c->m->rename >= 0 && c->m->rename < 1) ||
+                                (c->m->forward_learned >= 0 && c->m->forward_learned < 1));
     if (by_store > value || renamed) {
         value = by_store > t->earliest ? by_store : t->earliest;
         t->bound = SIM_BOUND_LOAD;
@@ -577,7 +656,7 @@ static int64_t run_store(struct sim_core *c, const struct sim_insn *i, int64_t v
 static void write_results(struct sim_core *c, const struct sim_insn *i, int64_t result)
 {
     for (unsigned k = 0; k < i->write_count; k++) {
-        c->ready[i->writes[k]] = result;
+        c->ready[i->writes[k]] = result + (k == i->second ? i->second_late : 0);
         c->from_load[i->writes[k]] = i->flags & INSN_LOAD_RESULT;
     }
 }
@@ -660,11 +739,9 @@ static void retire(struct sim_core *c, uint32_t index, struct timing *t, bool fu
     c->charged_to = c->retired_at;
 }
 
-static void take_places(struct sim_core *c, const struct sim_insn *i, bool fused, enum sim_bound why)
+static void take_places(struct sim_core *c, const struct sim_insn *i, bool shares, enum sim_bound why)
 {
-    if (fused)
-        return;
-    if (c->reorder.size)
+    if (c->reorder.size && !shares)
         for (uint32_t n = whole_slots(c, i); n > 0; n--)
             places_take(&c->reorder, c->retired_at, why);
     if (i->flags & INSN_INT_RESULT)
@@ -675,6 +752,14 @@ static void take_places(struct sim_core *c, const struct sim_insn *i, bool fused
         places_take(&c->loads, c->retired_at, why);
     if (i->flags & INSN_STORE)
         places_take(&c->stores, c->drained_at, why);
+}
+
+/* Stores leave for the cache in their order. */
+static void drain(struct sim_core *c, uint64_t addr)
+{
+    double interval = addr / 64 == c->drained_line ? c->m->drain_line : c->m->drain;
+    c->drained_line = addr / 64;
+    c->drained_at = later(c->retired_at, c->drained_at + ticks(interval));
 }
 
 /* ---- steps ---- */
@@ -692,7 +777,8 @@ static void step_out_of_order(struct sim_core *c, uint32_t index, const struct s
                               struct timing *t)
 {
     bool fused = is_fused(c, i);
-    t->dispatched = dispatch(c, i, fused);
+    bool shares = shares_slot(c, i, fused);
+    t->dispatched = dispatch(c, i, fused, shares);
     t->earliest = t->dispatched + ticks(c->m->start_delay);
     t->bound = c->dispatch_bound;
     int64_t value_ready = 0;
@@ -703,12 +789,13 @@ static void step_out_of_order(struct sim_core *c, uint32_t index, const struct s
         value_ready = execute(c, i, flags, t);
     }
     enum sim_bound why = t->bound;
-    retire(c, index, t, fused);
+    retire(c, index, t, fused || shares);
     if (i->flags & INSN_STORE) {
-        c->drained_at = later(c->retired_at, c->drained_at + TICK);
+        drain(c, t->store_addr);
         remember_store(c, i, t->store_addr, value_ready, c->drained_at);
     }
-    take_places(c, i, fused, why);
+    if (!fused)
+        take_places(c, i, shares, why);
     if (flags & (SIM_TAKEN | SIM_MISPREDICTED))
         after_branch(c, i, flags, t->done);
 }
@@ -765,6 +852,7 @@ void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t f
     struct timing t = {.bound = SIM_BOUND_WIDTH, .unit = 255};
     assert(index < c->count); /* the table is the caller's */
     find_addresses(c, i, addr, &t);
+    find_target(c, index);
     if (c->m->in_order)
         step_in_order(c, index, i, flags, &t);
     else
@@ -786,8 +874,9 @@ static void rewind_clock(struct sim_core *c)
 {
     memset(c->ready, 0, sizeof c->ready);
     memset(c->busy, 0, sizeof c->busy);
+    memset(c->owed, 0, sizeof c->owed);
     memset(c->starting, 0, sizeof c->starting);
-    memset(c->leaving, 0, sizeof c->leaving);
+    memset(c->leaving, 0, c->m->queue_count * sizeof c->leaving[0]);
     memset(c->waiting, 0, sizeof c->waiting);
     memset(c->pending, 0, sizeof c->pending);
     memset(c->stored, 0, sizeof c->stored);
@@ -797,7 +886,10 @@ static void rewind_clock(struct sim_core *c)
     c->now = c->fetch_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at = c->charged_to = 0;
     c->seen_at = -1;
     c->redirected = true;
-    c->fused_first = ID_NONE;
+    c->fused_first = c->jumped = ID_NONE;
+    c->before = ALONE;
+    c->renamed_at[0] = c->renamed_at[1] = -1;
+    c->drained_line = UINT64_MAX;
     c->blocker = SIM_BOUND_WIDTH;
     c->blocker_unit = 255;
 }
@@ -818,6 +910,10 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->count = count;
     c->costs = xmalloc((count ? count : 1) * sizeof *c->costs);
     c->jump_of = xmalloc((count ? count : 1) * sizeof *c->jump_of);
+    c->stored_by = xmalloc((count ? count : 1) * sizeof *c->stored_by);
+    c->targets = xmalloc((count ? count : 1) * sizeof *c->targets);
+    for (unsigned p = 0; p < machine_port_count(m); p++)
+        c->queue_of[p] = sim_queue_of(m, 1u << p);
     for (size_t i = 0; i < count; i++)
         c->costs[i].unit = 255;
     places_init(&c->reorder, m->rob);
@@ -841,6 +937,8 @@ void sim_core_free(struct sim_core *c)
         places_fini(all[i]);
     free(c->costs);
     free(c->jump_of);
+    free(c->stored_by);
+    free(c->targets);
     free(c);
 }
 

@@ -5,6 +5,8 @@
 
 #include "sim/sim.h"
 
+enum { QUEUE_SEVERAL = 254, QUEUE_NONE = 255 }; /* sim_use.queue: that of the unit, once it is chosen; none */
+
 enum { TICK_SHIFT = 10, TICK = 1 << TICK_SHIFT }; /* ticks in a cycle */
 
 enum {
@@ -24,9 +26,17 @@ enum {
     INSN_INDEXED = 8192,
     INSN_CROSSES = 16384,     /* a branch that the fetch takes slowly */
     INSN_LOAD_RESULT = 32768, /* the result comes straight from memory */
+    INSN_NOP = 65536,
+    INSN_ZERO = 131072,  /* done in renaming: zero idiom ... */
+    INSN_MOVED = 262144, /* ... or move */
 };
 
 static inline int64_t ticks(double cycles) { return (int64_t)(cycles * TICK + 0.5); }
+
+/* ---- prepare.c ---- */
+
+/* The scheduler that feeds these ports: an index, QUEUE_SEVERAL or QUEUE_NONE. */
+uint8_t sim_queue_of(const struct machine *m, uint32_t ports);
 
 /* ---- values.c: pseudo-values of the general registers, so that equal addresses are found equal ---- */
 

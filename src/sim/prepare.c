@@ -16,6 +16,7 @@ static const struct {
     {offsetof(struct x86_detail, is_ret), INSN_RET},
     {offsetof(struct x86_detail, is_indirect), INSN_INDIRECT},
     {offsetof(struct x86_detail, is_rep), INSN_REP},
+    {offsetof(struct x86_detail, is_nop), INSN_NOP},
     {offsetof(struct x86_detail, is_serializing), INSN_SERIAL},
     {offsetof(struct x86_detail, addr_indexed), INSN_INDEXED},
     {offsetof(struct x86_detail, addr_is_stack), INSN_STACK},
@@ -32,32 +33,64 @@ static void take_flags(const struct x86_detail *d, struct sim_insn *out)
     }
 }
 
-static uint8_t queue_of(const struct machine *m, uint32_t ports)
+uint8_t sim_queue_of(const struct machine *m, uint32_t ports)
 {
-    for (size_t i = 0; i < m->unit_count; i++)
-        if (ports >> m->units[i].first_port & 1)
-            return m->units[i].queue < 0 ? 255 : (uint8_t)m->units[i].queue;
-    return 255;
+    int found = QUEUE_NONE;
+    bool is_first = true;
+    for (size_t i = 0; i < m->unit_count; i++) {
+        if (!(ports >> m->units[i].first_port & 1))
+            continue;
+        int queue = m->units[i].queue < 0 ? QUEUE_NONE : m->units[i].queue;
+        if (!is_first && queue != found)
+            return QUEUE_SEVERAL;
+        found = queue;
+        is_first = false;
+    }
+    return (uint8_t)found;
 }
 
 static struct sim_use make_use(const struct machine *m, const struct machine_use *u)
 {
     double busy = u->issue < 1 ? 1 : u->issue;
-    return (struct sim_use){u->ports, (uint16_t)(busy + 0.5), queue_of(m, u->ports)};
+    uint16_t whole = (uint16_t)busy;
+    return (struct sim_use){u->ports, whole, (uint16_t)ticks(busy - whole), sim_queue_of(m, u->ports)};
 }
 
-static void take_class(const struct machine *m, const struct machine_class *c, struct sim_insn *out)
+/* Of mul the second register that it writes is the high half, of mulx the first. */
+static void take_second(const struct machine_class *c, const struct x86_detail *d, struct sim_insn *out)
+{
+    if (c->latency_second <= 0)
+        return;
+    out->second = strncmp(d->form, "mulx", 4) != 0;
+    out->second_late = (int32_t)ticks(c->latency_second) - (int32_t)ticks(c->latency);
+}
+
+static void take_class(const struct machine *m, const struct machine_class *c, const struct x86_detail *d,
+                       struct sim_insn *out)
 {
     out->flags |= INSN_HAS_OP;
     out->latency = (int32_t)ticks((c->latency + c->latency_high) / 2);
+    take_second(c, d, out);
+    if (d->is_mov_elim && !c->use_count && c->latency <= 0)
+        out->flags |= INSN_MOVED;
     for (unsigned i = 0; i < c->use_count; i++)
         out->uses[out->use_count++] = make_use(m, &c->uses[i]);
+}
+
+/* Cycles more for what the address is made of. */
+static double address_late(const struct machine *m, const struct x86_detail *d)
+{
+    if (!d->addr_indexed)
+        return 0;
+    bool is_complex = d->scale > 1 || d->addr_disp;
+    return is_complex && m->complex_latency > m->index_latency ? m->complex_latency : m->index_latency;
 }
 
 static void take_load(const struct machine *m, const struct x86_detail *d, struct sim_insn *out)
 {
     const struct machine_class *c = machine_access(m, d, false);
-    out->load_latency = (int32_t)ticks(c->latency + (d->addr_indexed ? m->index_latency : 0));
+    out->load_latency = (int32_t)ticks(c->latency + address_late(m, d));
+    out->address_late = (int32_t)ticks(address_late(m, d));
     if (c->use_count)
         out->load = make_use(m, &c->uses[0]);
 }
@@ -69,18 +102,23 @@ static void take_store(const struct machine *m, const struct x86_detail *d, stru
         out->store[out->store_use_count++] = make_use(m, &c->uses[i]);
 }
 
+static double rule_for(double general, double vec, bool is_vec) { return is_vec && vec >= 0 ? vec : general; }
+
 /* Some cores split what has an index register in its address. */
 static double indexed_slots(const struct machine *m, const struct x86_detail *d, bool has_op)
 {
     if (!d->addr_indexed || d->is_gather)
         return 0;
     if (!has_op)
-        return d->is_store ? m->indexed_store : 0;
+        return d->is_store ? rule_for(m->indexed_store, m->indexed_store_vec, d->is_vec) : 0;
     if (d->is_load && d->is_store)
         return m->indexed_rmw;
     bool new_result =
         d->write_count && d->writes[0] < X86_REG_FLAGS_C && !memchr(d->reads, d->writes[0], d->read_count);
-    return !d->is_load ? 0 : new_result ? m->indexed_new : m->indexed_load;
+    if (!d->is_load)
+        return 0;
+    return new_result ? rule_for(m->indexed_new, m->indexed_new_vec, d->is_vec)
+                      : rule_for(m->indexed_load, m->indexed_load_vec, d->is_vec);
 }
 
 /* Slots of the whole instruction: its operation and, where they do not share a slot, its accesses. */
@@ -129,6 +167,12 @@ static const struct machine_class *class_of(const struct machine *m, const struc
     return run ? run : c;
 }
 
+static bool is_zeroed(const struct machine *m, const struct x86_detail *d)
+{
+    bool is_vec = d->write_count && d->writes[0] >= X86_REG_VEC0 && d->writes[0] < X86_REG_FLAGS_C;
+    return d->is_zero_idiom && rule_for(m->zero_idiom, m->zero_idiom_vec, is_vec) != 0;
+}
+
 int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
 {
     struct x86_detail d;
@@ -151,8 +195,10 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->effect_dst = d.effect_dst;
     out->effect_src = d.effect_src;
     out->imm = d.imm;
-    if (op && !(d.is_zero_idiom && m->zero_idiom != 0))
-        take_class(m, op, out);
+    if (is_zeroed(m, &d))
+        out->flags |= INSN_ZERO;
+    else if (op)
+        take_class(m, op, &d, out);
     if (d.is_load)
         take_load(m, &d, out);
     if (d.is_store)

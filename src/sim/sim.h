@@ -34,8 +34,9 @@ enum { SIM_USE_MAX = 6, SIM_READ_MAX = 10, SIM_WRITE_MAX = 6 };
 
 struct sim_use {
     uint32_t ports;
-    uint16_t busy; /* whole cycles */
-    uint8_t queue; /* scheduler, 255 none */
+    uint16_t busy; /* whole cycles ... */
+    uint16_t part; /* ... and ticks more on average */
+    uint8_t queue; /* scheduler; 255 none, 254 that of the unit chosen */
 };
 
 /* A static instruction, made ready for one machine. About 150 bytes; its fields are core.c's own business. */
@@ -45,9 +46,12 @@ struct sim_insn {
     int64_t imm, disp;
     int32_t latency, load_latency; /* ticks */
     int32_t slots;                 /* ticks of dispatch, when not fused */
+    int32_t address_late;          /* ticks in load_latency for the kind of address */
+    int32_t second_late;           /* ticks that the second result takes longer */
     uint8_t use_count, store_use_count, read_count, write_count, addr_count;
     uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
     uint8_t len, scale, base, index, effect, effect_dst, effect_src;
+    uint8_t second; /* which of the writes the second result is */
     uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
     uint32_t flags;
 };

@@ -3,6 +3,7 @@
  * And the detailed decoding that its forms come from. */
 #include "machine/calib.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -29,19 +30,85 @@ static void round_trip_keeps_everything(void **state)
     machine_free(again);
 }
 
-static void shipped_descriptions_are_readable(void **state)
+static void every_shipped_description_keeps_its_meaning(void **state)
 {
     (void)state;
-    static const char *const names[] = {"generic-core", "decstation-3100"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s.machine", MACHINES_DIR, names[i]);
-        struct machine *m = NULL;
-        assert_int_equal(machine_read(path, &m), 0);
-        assert_int_equal(m->in_order, i == 1);
+    const char *name, *text;
+    size_t count = 0;
+    for (; (text = machine_shipped_text(count, &name)); count++) {
+        struct machine *m = NULL, *again = NULL;
+        struct strbuf a = {0}, b = {0};
+        assert_int_equal(machine_parse(name, text, strlen(text), &m), 0);
+        machine_format(m, &a);
+        assert_int_equal(machine_parse("again", a.data, a.len, &again), 0);
+        machine_format(again, &b);
+        assert_string_equal(a.data, b.data);
+        assert_int_equal(m->form_count, again->form_count);
+        assert_int_equal(m->processor_count, again->processor_count);
         assert_non_null(machine_error_of(m, "anything"));
+        str_free(&a);
+        str_free(&b);
+        machine_free(m);
+        machine_free(again);
+    }
+    assert_true(count >= 13);
+}
+
+/* Each file of the folder is built in, and says the same. */
+static void every_file_of_machines_is_shipped(void **state)
+{
+    (void)state;
+    DIR *d = opendir(MACHINES_DIR);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        const char *name, *text = NULL;
+        if (!strstr(e->d_name, ".machine"))
+            continue;
+        for (size_t i = 0; (text = machine_shipped_text(i, &name)) && strcmp(name, e->d_name) != 0;)
+            i++;
+        if (!text)
+            fail_msg("%s is not built in: name it in src/machine/meson.build", e->d_name);
+        char path[4096];
+        struct file_bytes f;
+        snprintf(path, sizeof path, "%s/%s", MACHINES_DIR, e->d_name);
+        assert_int_equal(file_map(path, &f), 0);
+        assert_int_equal(f.len, strlen(text));
+        assert_memory_equal(f.data, text, f.len);
+        file_unmap(&f);
+    }
+    closedir(d);
+}
+
+static void processors_find_their_description(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vendor, *name;
+        unsigned family, model;
+    } cases[] = {
+        {"amd", "AMD Zen 4", 25, 17},
+        {"amd", "AMD Zen 4", 25, 97},
+        {"amd", "AMD Zen 5", 26, 2},
+        {"amd", "AMD Zen 5", 26, 68},
+        {"amd", "AMD Zen 3", 25, 1},
+        {"amd", "AMD Zen 2", 23, 49},
+        {"intel", "Intel Skylake", 6, 85},
+        {"intel", "Intel Sunny Cove (Ice Lake)", 6, 106},
+        {"intel", "Intel Golden Cove", 6, 143},
+        {"intel", "Intel Gracemont", 6, 190},
+        {"intel", "Intel Bonnell (Atom)", 6, 28},
+        {"amd", NULL, 15, 17},
+        {"intel", NULL, 25, 17},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct machine *m = machine_shipped(cases[i].vendor, cases[i].family, cases[i].model);
+        if (!cases[i].name != !m || (m && strcmp(m->name, cases[i].name) != 0))
+            fail_msg("%s %u %u is %s", cases[i].vendor, cases[i].family, cases[i].model, m ? m->name : "none");
         machine_free(m);
     }
+    struct machine *here = machine_shipped_here(); /* whatever it is, it says so itself */
+    assert_true(!here || here->processor_count > 0);
+    machine_free(here);
 }
 
 /* Each line that the file may have is in the manual. */
@@ -52,7 +119,7 @@ static void the_manual_names_every_line(void **state)
 #define X(group, field, name, value, text) "`" name "`",
 #include "machine/params.def"
 #undef X
-        "`name ", "`scheduler ", "`unit ", "`group ", "`class ", "`form ", "`cache ", "`error ", "`end`",
+        "`name ", "`processor ", "`scheduler ", "`unit ", "`group ", "`class ", "`form ", "`cache ", "`error ", "`end`",
     };
     struct file_bytes f;
     assert_int_equal(file_map(MANUAL, &f), 0);
@@ -101,6 +168,9 @@ static void mistakes_have_line_and_column(void **state)
         {"mtool-machine 1\nunit a\nclass int result-latency 1 on b\nend\n", "f:3:31: unknown unit or group in \"b\""},
         {"mtool-machine 1\nunit a\nclass int result-latency 1\nend\n", "f:3:27: a class needs result-latency and on"},
         {"mtool-machine 1\nunit a\nform \"add r64,r64\" int\nend\n", "f:3:20: unknown class \"int\""},
+        {"mtool-machine 1\nprocessor arm 8 1\nend\n", "f:2:11: unknown vendor \"arm\""},
+        {"mtool-machine 1\nprocessor amd 25 9-4\nend\n", "f:2:18: no models of processors: \"9-4\""},
+        {"mtool-machine 1\nprocessor amd 25\nend\n", "f:2:17: the line ends where models is expected"},
         {"mtool-machine 1\ncache L1 disk\nend\n", "f:2:10: unknown kind of cache \"disk\""},
         {"mtool-machine 1\nunit a\nclass other result-latency 1 on a\n",
          "f:4:1: the file stops without a line \"end\""},
@@ -308,7 +378,8 @@ static void every_instruction_finds_a_class(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(shipped_descriptions_are_readable),
+        cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(every_shipped_description_keeps_its_meaning),
+        cmocka_unit_test(every_file_of_machines_is_shipped), cmocka_unit_test(processors_find_their_description),
         cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
         cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The core model against counts that can be done by hand. */
-#include "sim/sim.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h> /* needs the three above it */
+#include "help.h"
 
 /* Four wide, four units for integers of which one shifts, two loads, one store a cycle; no limits in the front end. */
 static const char small_machine[] =
@@ -21,57 +15,8 @@ static const char small_machine[] =
     "class eliminated result-latency 0 on none\nclass load result-latency 4 on ld\nclass store result-latency 1 on st\n"
     "class branch result-latency 1 on p0\nform \"mov r64,r64\" eliminated\nend\n";
 
-struct code {
-    const char *hex;
-    uint64_t at;
-};
-
-static uint8_t digit(char c) { return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10); }
-
-static struct machine *machine_of(const char *text)
-{
-    struct machine *m = NULL;
-    assert_int_equal(machine_parse("test", text, strlen(text), &m), 0);
-    return m;
-}
-
-static struct sim_core *core_of(const struct machine *m, struct sim_insn *table, const char *const *hex, size_t n)
-{
-    uint64_t at = 0x1000;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t bytes[15];
-        size_t len = strlen(hex[i]) / 2;
-        for (size_t k = 0; k < len; k++)
-            bytes[k] = (uint8_t)(digit(hex[i][2 * k]) << 4 | digit(hex[i][2 * k + 1]));
-        assert_int_equal(sim_insn_prepare(m, bytes, len, at, &table[i]), 0);
-        at += len;
-    }
-    return sim_core_new(m, table, n, NULL);
-}
-
-/* Cycles for one turn through the instructions, as a loop of many turns. */
-static double loop_cost(const char *machine, const char *const *hex, size_t n, bool jumps)
-{
-    struct machine *m = machine_of(machine);
-    struct sim_insn table[32];
-    struct sim_core *c = core_of(m, table, hex, n);
-    enum { TURNS = 4000 };
-    sim_core_reset_pipeline(c, 200 * (uint32_t)n);
-    for (int t = 0; t < TURNS + 200; t++)
-        for (uint32_t i = 0; i < n; i++)
-            sim_core_step(c, i, 0, jumps && i == n - 1 ? SIM_TAKEN : 0);
-    double all = sim_core_cycles(c), sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += sim_core_costs(c)[i].cycles;
-    assert_true(fabs(all - sum) < 1e-6 * all);
-    assert_int_equal(sim_core_costs(c)[0].count, TURNS);
-    sim_core_free(c);
-    machine_free(m);
-    return all / TURNS;
-}
 #define COST(...)                                                                                                      \
     loop_cost(small_machine, (const char *const[]){__VA_ARGS__}, ARRAY_LEN(((const char *const[]){__VA_ARGS__})), false)
-#define NEAR(a, b) assert_true(fabs((a) - (b)) < 0.02 * (b))
 
 static void chain_of_adds_takes_a_cycle_each(void **state)
 {

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What some cores do and others do not: each shown in cycles, with it and without. */
+#include "help.h"
+
+#include <stdio.h>
+
+/* Four wide; four units for integers, two of which shift, two for vectors, two loads, two stores and two jumps a cycle.
+ */
+static const char base[] =
+    "mtool-machine 1\nname \"quirks\"\npipeline out-of-order\nmaximum-multiple-issue 4\nretire-width 8\nfetch-window "
+    "0\n"
+    "fetch-ops 0\ntaken-interval 0\nforward 5\nreorder 64\nbind-at-dispatch 0\nscheduler all 32\n"
+    "unit sh multiplicity 2 scheduler all\nunit pl multiplicity 2 scheduler all\nunit mul scheduler all\n"
+    "unit fp multiplicity 2 scheduler all\nunit ld multiplicity 2 scheduler all\nunit st multiplicity 2\n"
+    "unit br multiplicity 2\ngroup alu sh pl\nclass other result-latency 1 on alu\nclass int result-latency 1 on alu\n"
+    "class shift result-latency 1 on sh\nclass vlogic result-latency 1 on fp\nclass fadd result-latency 3 on fp\n"
+    "class fadd.z result-latency 3 on fp:2\nclass fdiv32 result-latency 10 on fp+pl:2.5\n"
+    "class imul-wide result-latency 3 second 4 on mul\nclass eliminated result-latency 0 on none\n"
+    "class nop result-latency 0 on none\nclass load result-latency 4 on ld\nclass store result-latency 1 on st\n"
+    "class jump result-latency 1 on br\nform \"mov r64,r64\" eliminated\n";
+
+static const char *with(const char *lines)
+{
+    static char text[8192];
+    snprintf(text, sizeof text, "%s%send\n", base, lines);
+    return text;
+}
+#define COST(lines, ...)                                                                                               \
+    loop_cost(with(lines), (const char *const[]){__VA_ARGS__}, ARRAY_LEN(((const char *const[]){__VA_ARGS__})), false)
+
+#define ADDS "4801d8", "4801d9", "4801da", "4801de" /* add rax, rcx, rdx, rsi: rbx */
+#define LEAS "488d4301", "488d4b01", "488d5301"     /* lea rax, rcx, rdx: [rbx+1] */
+
+static void a_nop_shares_the_slot_of_a_neighbour(void **state)
+{
+    (void)state;
+    NEAR(COST("", "90", "90", "90", "90", "90", "90", "90", "90"), 2);
+    NEAR(COST("fuse-nop 1\n", "90", "90", "90", "90", "90", "90", "90", "90"), 1);
+    NEAR(COST("", "4801d8", "90", "4801d9", "90", "4801da", "90", "4801de", "90"), 2);
+    NEAR(COST("fuse-nop 1\n", "4801d8", "90", "4801d9", "90", "4801da", "90", "4801de", "90"), 1);
+    /* a nop takes one partner only, before or behind it */
+    NEAR(COST("fuse-nop 1\n", "31c0", "31c9", "90", "31c0", "31c9", "90"), 1);
+    NEAR(COST("fuse-nop 1\n", "31c0", "90", "90", "31c9", "90", "90"), 0.75);
+}
+
+static void renaming_zeroes_and_moves_so_many_a_cycle(void **state)
+{
+    (void)state;
+    NEAR(COST("", "31c0", "31c9", "31d2", "31f6"), 1); /* xor r,r */
+    NEAR(COST("zero-limit 2\n", "31c0", "31c9", "31d2", "31f6"), 2);
+    NEAR(COST("zero-limit 2\n", "31c0", "31c9", LEAS), 1.25);  /* others fill the width */
+    NEAR(COST("", "4889d8", "4889d9", "4889da", "4889de"), 1); /* mov r,rbx */
+    NEAR(COST("move-limit 1\n", "4889d8", "4889d9", "4889da", "4889de"), 4);
+}
+
+static void vectors_are_zeroed_by_a_rule_of_their_own(void **state)
+{
+    (void)state;
+    NEAR(COST("", "660fefc0", "660fefc9", "660fefd2", "660fefdb"), 1); /* pxor x,x */
+    NEAR(COST("zero-idiom-vec 0\n", "660fefc0", "660fefc9", "660fefd2", "660fefdb"), 2);
+    NEAR(COST("zero-idiom 0\nzero-idiom-vec 1\n", "660fefc0", "660fefc9", "660fefd2", "660fefdb"), 1);
+    NEAR(COST("zero-idiom 0\n", "660fefc0", "660fefc9", "660fefd2", "660fefdb"), 2);
+}
+
+static void an_address_of_many_parts_takes_longer(void **state)
+{
+    (void)state;
+    static const char rule[] = "complex-latency 1\n";
+    NEAR(COST(rule, "488b00"), 4);     /* mov rax,[rax] */
+    NEAR(COST(rule, "488b4008"), 4);   /* [rax+8] */
+    NEAR(COST(rule, "488b0400"), 4);   /* [rax+rax] */
+    NEAR(COST(rule, "488b440008"), 5); /* [rax+rax+8] */
+    NEAR(COST(rule, "488b0440"), 5);   /* [rax+rax*2] */
+    NEAR(COST("index-latency 2\ncomplex-latency 1\n", "488b0440"), 6);
+}
+
+static void an_index_costs_general_and_vector_registers_apart(void **state)
+{
+    (void)state;
+    static const char rule[] =
+        "indexed-load 1\nindexed-new 1\nindexed-store 1\nindexed-load-vec 0\nindexed-new-vec 0\nindexed-store-vec 0\n";
+    NEAR(COST(rule, "48030433", LEAS), 1.25); /* add rax,[rbx+rsi] */
+    NEAR(COST("", "48030433", LEAS), 1);
+    NEAR(COST(rule, "0f560433", LEAS), 1);                   /* orps xmm0,[rbx+rsi] */
+    NEAR(COST(rule, "48890433", LEAS), 1.25);                /* mov [rbx+rsi],rax */
+    NEAR(COST(rule, "0f110433", LEAS), 1);                   /* movups [rbx+rsi],xmm0 */
+    NEAR(COST("indexed-store 1\n", "0f110433", LEAS), 1.25); /* unsaid: as for general registers */
+}
+
+static void the_high_half_of_a_product_comes_later(void **state)
+{
+    (void)state;
+    NEAR(COST("", "48f7e3"), 3);           /* mul rbx: rax */
+    NEAR(COST("", "48f7e3", "4889d0"), 4); /* and mov rax,rdx */
+    NEAR(COST("", "c4e2fbf6d0"), 4);       /* mulx rdx,rax,rax: the high half is named first */
+}
+
+static void wide_vectors_take_two_passes(void **state)
+{
+    (void)state;
+    NEAR(COST("", "c5f558c2", "c5f558da", "c5f558e2", "c5f558ea"), 2);                 /* vaddpd y */
+    NEAR(COST("", "62f1f54858c2", "62f1f54858da", "62f1f54858e2", "62f1f54858ea"), 4); /* vaddpd z */
+}
+
+static void units_are_kept_busy_for_parts_of_cycles(void **state)
+{
+    (void)state;
+    NEAR(COST("", "c5f25ec2", "c5f25eda", "c5f25ee2", "c5f25eea"), 5); /* four divss, 2.5 cycles on either of two */
+}
+
+/* Cycles a turn of instructions with addresses, and where all are taken jumps. */
+static double stepped(const char *lines, const char *const *hex, const uint64_t *addrs, uint32_t n, uint32_t flags)
+{
+    struct machine *m = machine_of(with(lines));
+    struct sim_insn table[8];
+    struct sim_core *c = core_of(m, table, hex, n);
+    enum { TURNS = 2000, WARM = 100 };
+    sim_core_reset_pipeline(c, WARM * n);
+    for (unsigned t = 0; t < TURNS + WARM; t++)
+        for (uint32_t i = 0; i < n; i++)
+            sim_core_step(c, i, addrs ? addrs[i] : 0, flags);
+    double cost = sim_core_cycles(c) / TURNS;
+    sim_core_free(c);
+    machine_free(m);
+    return cost;
+}
+
+static void stores_to_one_line_leave_together(void **state)
+{
+    (void)state;
+    static const char *const two[] = {"488903", "488901"}; /* mov [rbx],rax; mov [rcx],rax */
+    static const uint64_t together[] = {0x2000, 0x2008}, apart[] = {0x2000, 0x3000};
+    static const char queue[] = "store-queue 16\n", merging[] = "store-queue 16\ndrain-line 0.5\n";
+    NEAR(stepped(queue, two, together, 2, 0), 2);
+    NEAR(stepped(merging, two, together, 2, 0), 1);
+    NEAR(stepped(merging, two, apart, 2, 0), 2);
+    NEAR(stepped("store-queue 16\ndrain 0.5\n", two, apart, 2, 0), 1);
+}
+
+static void forwarding_is_learned(void **state)
+{
+    (void)state;
+    static const char *const chain[] = {"488903", "488b01"}; /* mov [rbx],rax; mov rax,[rcx] */
+    static const uint64_t same[] = {0x2000, 0x2000};
+    NEAR(stepped("", chain, same, 2, 0), 5);
+    NEAR(stepped("forward-learned 1\n", chain, same, 2, 0), 1);
+    NEAR(stepped("rename 1\n", chain, same, 2, 0), 5); /* the names differ */
+}
+
+static void two_taken_branches_fit_into_a_cycle(void **state)
+{
+    (void)state;
+    static const char *const jumps[] = {"eb00", "eb00", "eb00", "eb00"};
+    static const char one[] = "fetch-window 64\ntaken-interval 1\n";
+    static const char two[] = "fetch-window 64\ntaken-interval 0.5\nfetch-windows 2\n";
+    NEAR(stepped(one, jumps, NULL, 4, SIM_TAKEN), 4);
+    NEAR(stepped(two, jumps, NULL, 4, SIM_TAKEN), 2);
+    NEAR(stepped("fetch-window 64\ntaken-interval 0.5\n", jumps, NULL, 4, SIM_TAKEN), 4); /* one window a cycle */
+}
+
+/* jmp rax to so many places in turn, each of which jumps back. */
+static double indirect(const char *lines, unsigned targets)
+{
+    static const char *const hex[] = {"ffe0", "ebfc", "ebfa", "ebf8", "ebf6"};
+    struct machine *m = machine_of(with(lines));
+    struct sim_insn table[8];
+    struct sim_core *c = core_of(m, table, hex, ARRAY_LEN(hex));
+    enum { TURNS = 2000, WARM = 100 };
+    sim_core_reset_pipeline(c, 2 * WARM);
+    for (unsigned t = 0; t < TURNS + WARM; t++) {
+        sim_core_step(c, 0, 0, SIM_TAKEN);
+        sim_core_step(c, 1 + t % targets, 0, SIM_TAKEN);
+    }
+    double cost = sim_core_cycles(c) / TURNS;
+    sim_core_free(c);
+    machine_free(m);
+    return cost;
+}
+
+static void more_targets_make_indirect_jumps_slower(void **state)
+{
+    (void)state;
+    static const char rule[] = "fetch-window 64\ntaken-interval 1\nindirect-interval 2\nindirect-more 1\n";
+    double one = indirect(rule, 1);
+    NEAR(indirect(rule, 2), one + 1);
+    NEAR(indirect(rule, 4), one + 2);
+    NEAR(indirect("fetch-window 64\ntaken-interval 1\nindirect-interval 2\n", 4), one);
+}
+
+/* Two units, each with a scheduler of its own or both with one; a slow division beside them. */
+static double behind_a_division(const char *schedulers)
+{
+    static const char *const hex[] = {"48f7f1", /* div rcx */
+                                      "488d7001", "488d7801", "488d6801", "4c8d4001", "4c8d4801",
+                                      "4c8d5001",                                               /* lea r,[rax+1] */
+                                      "4801cb",   "4801cb",   "4801cb",   "4801cb",   "4801cb", /* add rbx,rcx */
+                                      "4801cb",   "4801cb",   "4801cb",   "4801cb",   "4801cb"};
+    char text[2048];
+    snprintf(text, sizeof text,
+             "mtool-machine 1\nmaximum-multiple-issue 4\nfetch-window 0\nfetch-ops 0\nbind-at-dispatch 1\n%sunit d\n"
+             "group ab a b\nclass other result-latency 1 on ab\nclass div64 result-latency 20 on d\nend\n",
+             schedulers);
+    return loop_cost(text, hex, ARRAY_LEN(hex), false);
+}
+
+static void split_schedulers_fill_one_by_one(void **state)
+{
+    (void)state;
+    double split = behind_a_division("scheduler qa 8\nscheduler qb 8\nunit a scheduler qa\nunit b scheduler qb\n");
+    double one = behind_a_division("scheduler q 16\nunit a scheduler q\nunit b scheduler q\n");
+    double small = behind_a_division("scheduler qa 2\nscheduler qb 2\nunit a scheduler qa\nunit b scheduler qb\n");
+    NEAR(one, 20);
+    NEAR(split, 20);
+    assert_true(small > 26); /* the adds wait for the division */
+}
+
+/* What runs on one kind of unit only and what runs on all: chosen when it starts, oldest first, no unit idles; by
+ * counters at dispatch some may, but no quarter of them. */
+static void units_are_chosen_at_start_or_at_dispatch(void **state)
+{
+    (void)state;
+    double ideal = COST("", "48c1e003", "48c1e103", LEAS, "488d7301"); /* two shifts on two units, four on four */
+    double bound = COST("bind-at-dispatch 1\n", "48c1e003", "48c1e103", LEAS, "488d7301");
+    NEAR(ideal, 1.5);
+    assert_true(bound >= 1.49 && bound < 1.9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_nop_shares_the_slot_of_a_neighbour),
+        cmocka_unit_test(renaming_zeroes_and_moves_so_many_a_cycle),
+        cmocka_unit_test(vectors_are_zeroed_by_a_rule_of_their_own),
+        cmocka_unit_test(an_address_of_many_parts_takes_longer),
+        cmocka_unit_test(an_index_costs_general_and_vector_registers_apart),
+        cmocka_unit_test(the_high_half_of_a_product_comes_later),
+        cmocka_unit_test(wide_vectors_take_two_passes),
+        cmocka_unit_test(units_are_kept_busy_for_parts_of_cycles),
+        cmocka_unit_test(stores_to_one_line_leave_together),
+        cmocka_unit_test(forwarding_is_learned),
+        cmocka_unit_test(two_taken_branches_fit_into_a_cycle),
+        cmocka_unit_test(more_targets_make_indirect_jumps_slower),
+        cmocka_unit_test(split_schedulers_fill_one_by_one),
+        cmocka_unit_test(units_are_chosen_at_start_or_at_dispatch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
