@@ -42,7 +42,7 @@ static struct calib lab_on(const struct machine *m, struct lab_core **core, stru
 {
     *core = sim_bench_new(m, NULL);
     struct machine_bench bench = {.core = *core};
-    struct calib k = {.lab = lab_open(&bench, 1e9), .arena = arena_new(), .width = m->max_issue, .m = scratch};
+    struct calib k = {.lab = lab_open(&bench, 1e9), .arena = arena_new(), .width = m->max_issue, .length = 5, .m = scratch};
     lab_plan(k.lab, 1, 1e9);
     return k;
 }
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         switch (option) {
         case 'q': quick = true; break;
         case 'c': calm = true; break;
-        case 'v': verbose = true; break;
+        case 'v': verbose = true; diag_verbose++; break;
         default: return 2;
         }
     streams = sim_streams_new();

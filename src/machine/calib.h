@@ -25,6 +25,7 @@ struct calib {
     struct arena *arena;
     double width; /* slots a cycle */
     enum filler { FILLER_ZERO, FILLER_NOP, FILLER_MOVE } filler; /* that takes a slot and no unit here */
+    size_t length;    /* bytes of an instruction that come at the full width: shorter ones get prefixes */
     unsigned fillers; /* put since this was last cleared */
     bool quick;
     bool is_here; /* this processor is timed, not a stand-in */
@@ -39,8 +40,6 @@ struct calib {
 /* calibrate.c: executes code that was named by lab_name, frees it; cycles of a turn by `parts`, negative: not on this CPU. */
 double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill);
 
-/* Appends copies of the instruction that do not wait for each other; registers from one of two disjoint halves. */
-bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, bool other_half);
 /* What lab_loop_cycles must fill vector registers with for this form. */
 unsigned timing_fill(const char *form);
 double timing_latency(struct calib *k, const char *form);  /* negative: not on this CPU, or no chain could be made */
@@ -50,6 +49,7 @@ double timing_slots(struct calib *k, const char *form, double interval);
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
+bool timing_is_chained(const char *form); /* copies of it read what they write */
 /* Can copies of it be made? */
 bool timing_can(const char *form);
 /* Timed into k->forms: of each family one or two forms; then all others of forms.def that this CPU has. */
@@ -78,13 +78,16 @@ struct port_family { /* a form of one operation that keeps one of several ports 
     const char *form;
     double interval;
     uint32_t ports; /* found */
+    enum port_file { PORT_FILE_ANY, PORT_FILE_GENERAL, PORT_FILE_VECTOR } file; /* of the registers that it works on */
+    bool is_chained; /* it reads what it writes: where units are bound at dispatch, chains hold it up, and it has more ports than it shows */
 };
 struct port_mix { /* `a` of family i among `b` of family j take so many cycles a round */
     unsigned i, j, a, b;
     double cycles;
 };
 /* Finds a set of ports for each family that explains all intervals and mixes as well as it can. Returns the number of
- * ports, and the mean relative deviation in *misfit. Deterministic. */
+ * ports, and the mean relative deviation in *misfit. Where no mix of general and vector operations loses by it, the two kinds have
+ * ports of their own: with as many units as slots or more, mixes alone cannot tell. Deterministic. */
 unsigned ports_solve(struct port_family *families, size_t family_count, const struct port_mix *mixes, size_t mix_count,
                      double width, double *misfit);
 

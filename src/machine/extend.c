@@ -63,7 +63,7 @@ size_t machine_extend(struct machine *m, const char *const *forms, size_t count,
     size_t before = m->form_count;
     if (!machine_is_this(m) || strcmp(m->source, "calibrated") != 0 || !count)
         return 0;
-    struct calib k = {.m = m, .width = m->max_issue, .arena = arena_new(), .lab = lab_open(NULL, budget_s)};
+    struct calib k = {.m = m, .width = m->max_issue, .length = 5, .arena = arena_new(), .lab = lab_open(NULL, budget_s)};
     bool is_quiet = k.lab && lab_canary(k.lab) < SHARED * (m->nop_cycles > 0 ? m->nop_cycles : INFINITY);
     if (is_quiet) {
         take_known(&k);

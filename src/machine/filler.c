@@ -2,9 +2,9 @@
  *
  * Fillers: instructions that take a slot and no unit, to fill up the width around what is timed; and the width itself.
  * No one filler does so on every core (Zen 4 fuses a nop with its neighbour, Ice Lake executes moves), so several are
- * timed, alone and among operations, and the width is what most of the fastest agree upon. All of what is timed is
- * five bytes long where it may be: short instructions stand so densely in a line of code that some front ends fall
- * behind (Zen 5: 6.3 of two bytes a cycle, 6.8 of four, 7.9 of five and more, whatever they are). */
+ * timed, alone and among operations, and the width is what most of the fastest agree upon. How long
+ * an instruction is matters as much: so many stand in a line of code, and some front ends fall behind (Zen 5: 6.3 of
+ * two bytes a cycle, 6.8 of four, 7.9 of five and more, whatever they are), so all that is timed has the best length. */
 #include "machine/calib.h"
 
 #include <math.h>
@@ -29,9 +29,9 @@ void filler_put(struct calib *k, struct lab_code *c, size_t bytes)
 void filler_align(struct calib *k, struct lab_code *c, size_t to)
 {
     size_t left = (to - c->len % to) % to;
-    left += left && left < LAB_LONG_ENOUGH ? to : 0;
+    left += left && left < k->length ? to : 0;
     for (size_t n; left; left -= n)
-        filler_put(k, c, n = left < 2 * LAB_LONG_ENOUGH ? left > 8 ? left / 2 : left : LAB_LONG_ENOUGH);
+        filler_put(k, c, n = left < 2 * k->length ? left > k->length + 3 ? left / 2 : left : k->length);
 }
 
 /* ---- the width ---- */
@@ -55,28 +55,29 @@ static const struct kind {
 };
 enum { ZERO, MOVE, NOP, ZERO_VEC, ADD_ALONE = 9, PADDD_ALONE };
 
-static void put_one(struct lab_code *c, const char *what, unsigned i)
+static void put_one(const struct calib *k, struct lab_code *c, const char *what, unsigned i)
 {
     static const uint8_t regs[] = {0, 3, 2, 6, 7, 5, 8, 9, 10};
     uint8_t dest = regs[i % ARRAY_LEN(regs)];
+    static const uint8_t zero_vec[] = {0x66, 0x45, 0x0f, 0xef, 0xed}; /* pxor xmm13,xmm13 */
     const uint8_t load[] = {0x4d, 0x8b, 0x5e, (uint8_t)(i % 8 * 8)}; /* mov r11,[r14+d]: side by side, as most loads are */
     if (strcmp(what, "zero") == 0)
-        lab_put_long(c, zeros[1], 3, LAB_LONG_ENOUGH);
+        lab_put_long(c, zeros[1], 3, k->length);
     else if (strcmp(what, "move") == 0)
-        lab_put_long(c, moves[1], 3, LAB_LONG_ENOUGH);
+        lab_put_long(c, moves[1], 3, k->length);
     else if (strcmp(what, "nop") == 0)
-        lab_put_nops(c, LAB_LONG_ENOUGH);
+        lab_put_nops(c, k->length);
     else if (strcmp(what, "zero-vec") == 0)
-        LAB_PUT(c, 0x66, 0x45, 0x0f, 0xef, 0xed); /* pxor xmm13,xmm13 */
+        lab_put_long(c, zero_vec, sizeof zero_vec, k->length);
     else if (strcmp(what, "load") == 0)
-        lab_put_long(c, load, sizeof load, LAB_LONG_ENOUGH);
+        lab_put_long(c, load, sizeof load, k->length);
     else {
         struct x86_choice choice = {.regs = {dest, 12, 12}, .imm = 3, .base = 12, .index = X86_REG_NONE, .disp = 8};
         uint8_t bytes[15];
         if (strncmp(what, "paddd", 5) == 0)
             choice.regs[0] = (uint8_t)(i % 12), choice.regs[1] = 15;
         int len = x86_encode_form(what, &choice, bytes);
-        lab_put_long(c, bytes, (size_t)len, LAB_LONG_ENOUGH);
+        lab_put_long(c, bytes, (size_t)len, k->length);
     }
 }
 
@@ -84,8 +85,8 @@ static double rate_of(struct calib *k, const char *name, const char *const *form
 {
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned i = 0; i < COPIES; i++)
-        put_one(c, forms[i % count], i / count);
-    lab_name(k->lab, "rate %s", name);
+        put_one(k, c, forms[i % count], i / count);
+    lab_name(k->lab, "rate %s of %zu bytes", name, k->length);
     double cycles = calib_run(k, c, 1, LAB_FILL_INT);
     return cycles > 0 ? (COPIES + 1) / cycles : 0; /* and the jump at the end of the loop */
 }
@@ -155,8 +156,26 @@ static void find_idioms(struct calib *k, const double *rates)
     m->fuse_nop = rates[NOP] > 1.5 * k->width;
 }
 
+/* By nops and zeroing idioms: one of them takes no unit on any core known. */
+static void find_length(struct calib *k)
+{
+    static const size_t lengths[] = {5, 4, 6, 8, 3};
+    double best = 0;
+    size_t best_length = lengths[0];
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        k->length = lengths[i];
+        double rate = fmax(rate_of(k, "nop", &kinds[NOP].forms[0], 1), rate_of(k, "zero", &kinds[ZERO].forms[0], 1));
+        if (rate > best * 1.015) {
+            best = rate;
+            best_length = k->length;
+        }
+    }
+    k->length = best_length;
+}
+
 void calib_width(struct calib *k)
 {
+    find_length(k);
     double rates[ARRAY_LEN(kinds)];
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         unsigned n = 0;

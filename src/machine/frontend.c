@@ -21,7 +21,7 @@ static double slots_beside(struct calib *k, const uint8_t *bytes, size_t len)
     for (unsigned r = 0; r < SLOT_ROUNDS; r++) {
         lab_put(c, bytes, len);
         for (unsigned i = 0; i < (unsigned)(5 * k->width); i++)
-            filler_put(k, c, LAB_LONG_ENOUGH);
+            filler_put(k, c, k->length);
         filler_align(k, c, 64);
     }
     double cycles = run(k, c, 1);

@@ -43,8 +43,6 @@ void lab_put_nops(struct lab_code *c, size_t bytes);       /* as few instruction
 void lab_align(struct lab_code *c, size_t to, size_t off); /* until the length is `off` modulo `to` */
 void lab_put_le32(struct lab_code *c, uint32_t v);
 void lab_put_le64(struct lab_code *c, uint64_t v);
-/* So long that instructions of this length come at the full width on every core known. */
-enum { LAB_LONG_ENOUGH = 5 };
 /* An instruction with so many prefixes that mean nothing that it is `to` bytes long. Not for jumps. */
 void lab_put_long(struct lab_code *c, const void *bytes, size_t len, size_t to);
 void lab_note(struct lab_code *c, enum lab_note_kind kind, uint32_t value);

@@ -99,6 +99,12 @@ bool timing_can(const char *form)
     return find_shape(form, &s) && !s.accesses;
 }
 
+bool timing_is_chained(const char *form)
+{
+    struct shape s;
+    return find_shape(form, &s) && s.reads_dest;
+}
+
 unsigned timing_fill(const char *form)
 {
     const char *end = form + strcspn(form, " {");
@@ -151,12 +157,12 @@ static struct x86_choice choose(const char *form, const struct shape *s, uint8_t
     return c;
 }
 
-static bool put(struct lab_code *c, const char *form, const struct x86_choice *choice)
+static bool put(const struct calib *k, struct lab_code *c, const char *form, const struct x86_choice *choice)
 {
     uint8_t bytes[15];
     int len = x86_encode_form(form, choice, bytes);
     if (len)
-        lab_put_long(c, bytes, (size_t)len, LAB_LONG_ENOUGH);
+        lab_put_long(c, bytes, (size_t)len, k->length);
     return len != 0;
 }
 
@@ -172,7 +178,7 @@ static bool put_branches(struct lab_code *c, unsigned count)
     return true;
 }
 
-static bool put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, int half)
+static bool put_copies(const struct calib *k, struct lab_code *c, const char *form, unsigned first, unsigned count, int half)
 {
     struct shape s;
     if (strcmp(form, "jcc i") == 0)
@@ -191,15 +197,10 @@ static bool put_copies(struct lab_code *c, const char *form, unsigned first, uns
             choice.regs[1] = written_register(s.kind[1], first + i + (half < 0 ? 5 : 2), half);
         if (s.implicit) /* cut the chain through rax */
             LAB_PUT(c, 0xb8, 3, 0, 0, 0);
-        if (!put(c, form, &choice))
+        if (!put(k, c, form, &choice))
             return false;
     }
     return true;
-}
-
-bool timing_put_copies(struct lab_code *c, const char *form, unsigned first, unsigned count, bool other_half)
-{
-    return put_copies(c, form, first, count, other_half);
 }
 
 /* ---- interval, slots, mixes ---- */
@@ -209,7 +210,7 @@ static double loop(struct calib *k, struct lab_code *c, unsigned fill) { return 
 double timing_interval(struct calib *k, const char *form)
 {
     struct lab_code *c = xmalloc(sizeof *c);
-    if (!put_copies(c, form, 0, COPIES, -1)) {
+    if (!put_copies(k, c, form, 0, COPIES, -1)) {
         free(c);
         return -1;
     }
@@ -226,9 +227,9 @@ double timing_slots(struct calib *k, const char *form, double interval)
         return -1;
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned r = 0; r < rounds; r++) {
-        put_copies(c, form, r, 1, 0);
+        put_copies(k, c, form, r, 1, 0);
         for (unsigned i = 0; i < fillers; i++)
-            filler_put(k, c, LAB_LONG_ENOUGH);
+            filler_put(k, c, k->length);
     }
     lab_name(k->lab, "slots %s", form);
     double cycles = loop(k, c, timing_fill(form));
@@ -248,8 +249,8 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
         unsigned due = 0;
         for (unsigned i = 0; i < b && ok; i++) {
             for (; due * b < (i + 1) * a && due < a; due++)
-                ok = ok && put_copies(c, f, put_f++, 1, 0);
-            ok = ok && put_copies(c, g, put_g++, 1, 1);
+                ok = ok && put_copies(k, c, f, put_f++, 1, 0);
+            ok = ok && put_copies(k, c, g, put_g++, 1, 1);
         }
     }
     if (!ok) {
@@ -292,7 +293,7 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
         struct x86_choice choice = choose(form, s, 0), by = {.regs = {0, form[0] == 'v' ? 0 : 14, 14}};
         if (s->source[0] >= 0)
             choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
-        ok = put(c, form, &choice) && put(c, mul, &by);
+        ok = put(k, c, form, &choice) && put(k, c, mul, &by);
     }
     lab_name(k->lab, "chain %s, %s", form, mul);
     if (!ok) {
@@ -317,7 +318,7 @@ static double chain_through(struct calib *k, const char *form, const struct shap
             choice.regs[0] = a;
             *(choice.base == X86_REG_NONE ? &choice.index : &choice.base) = a;
         }
-        ok = put(c, form, &choice);
+        ok = put(k, c, form, &choice);
     }
     if (!ok) {
         free(c);
@@ -350,10 +351,10 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     for (unsigned i = 0; i < COPIES / 2 && ok; i++) {
         struct x86_choice choice = choose(form, s, low);
         choice.regs[source] = low;
-        ok = put(c, form, &choice);
+        ok = put(k, c, form, &choice);
         for (unsigned b = 0; b < backs && ok; b++) {
             struct x86_choice way = {.regs = {low, low, low, low, low}, .base = 13, .index = X86_REG_NONE};
-            ok = put(c, back[b], &way);
+            ok = put(k, c, back[b], &way);
         }
     }
     if (!ok) {

@@ -62,6 +62,13 @@ static double tidy(double cycles)
 
 /* ---- the basis ---- */
 
+static enum port_file file_of(const char *form)
+{
+    const char *operands = form + strcspn(form, " ");
+    bool vec = strpbrk(operands, "xyz") != NULL, general = strchr(operands, 'r') != NULL;
+    return vec && general ? PORT_FILE_ANY : vec ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
+}
+
 static size_t take_basis(struct calib *k, struct port_family *f)
 {
     size_t n = 0;
@@ -72,7 +79,7 @@ static size_t take_basis(struct calib *k, struct port_family *f)
         if (!t && basis_forms[i][1])
             t = timing_of(k, basis_forms[i][1]);
         if (t && t->slots < 1.4 && t->interval < 1.3)
-            f[n++] = (struct port_family){t->form, t->interval, 0};
+            f[n++] = (struct port_family){t->form, t->interval, 0, file_of(t->form), timing_is_chained(t->form)};
     }
     return n;
 }
@@ -464,7 +471,8 @@ static void recall_basis(struct calib *k)
         const struct machine_class *c = &k->m->classes[f->class_id];
         if (!is_basis_form(f->form) || c->use_count != 1 || c->uses[0].issue > 1)
             continue;
-        k->basis[k->basis_count++] = (struct port_family){arena_strdup(k->arena, f->form), f->measured_interval, c->uses[0].ports};
+        k->basis[k->basis_count++] = (struct port_family){
+            .form = arena_strdup(k->arena, f->form), .interval = f->measured_interval, .ports = c->uses[0].ports};
         while (c->uses[0].ports >> k->ports)
             k->ports++;
     }

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CHAIN = 24, LIMIT = 640 };
+enum { CHAIN = 24, LIMIT = 1200 };
 
-typedef void (*filler)(struct lab_code *c, unsigned i);
+typedef void (*fill_with)(struct lab_code *c, unsigned i);
 
 static void put_form(struct lab_code *c, const char *form, uint8_t a, uint8_t b, int32_t disp)
 {
@@ -28,6 +28,11 @@ static void fill_nop(struct lab_code *c, unsigned i)
 {
     (void)i;
     lab_put_nops(c, 1);
+}
+static void fill_zero(struct lab_code *c, unsigned i)
+{
+    (void)i;
+    LAB_PUT(c, 0x31, 0xd2); /* xor edx,edx */
 }
 static void fill_int(struct lab_code *c, unsigned i) { put_form(c, "lea r64,b", gpr(i), 0, 0); }
 static void fill_vec(struct lab_code *c, unsigned i) { put_form(c, "paddd x,x", (uint8_t)(4 + i % 10), 15, 0); }
@@ -53,7 +58,7 @@ static void fill_load_waiting(struct lab_code *c, unsigned i) /* mov r,[r14+rax]
     lab_put(c, bytes, (size_t)x86_encode_form("mov r64,m", &choice, bytes));
 }
 
-static double round_cycles(struct calib *k, const char *name, filler fill, unsigned n, bool hands_over)
+static double round_cycles(struct calib *k, const char *name, fill_with fill, unsigned n, bool hands_over)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = n > 200 ? 2 : 4;
@@ -76,7 +81,7 @@ static double round_cycles(struct calib *k, const char *name, filler fill, unsig
 /* The filler at which two chains stop to overlap: half way between half and all of the time of one after the other.
  * Where the chain takes places of the same kind, it gives them back one by one meanwhile: half of them count.
  * 0 if no limit was met. */
-static double depth(struct calib *k, const char *name, filler fill, bool hands_over, bool chain_shares)
+static double depth(struct calib *k, const char *name, fill_with fill, bool hands_over, bool chain_shares)
 {
     const struct timed_form *root = timing_of(k, "sqrtsd x,x");
     double apart = CHAIN * (root && root->latency > 0 ? root->latency : 15), limit = 0.75 * apart;
@@ -127,12 +132,23 @@ static void set_queues(struct calib *k, double ints, double vecs, double mem)
             m->units[u].queue = (int)q;
 }
 
+/* By nops and by zeroing idioms: either may meet another limit first (a nop that fuses takes half a place, an idiom may
+ * take a register), so the larger one counts. */
+static double reorder_size(struct calib *k)
+{
+    double nops = depth(k, "nops", fill_nop, false, true), zeros = depth(k, "zeros", fill_zero, false, true);
+    if (k->m->fuse_nop > 0)
+        nops = nops > 0 ? (nops + CHAIN / 2) / 2 : 0;
+    if (k->m->zero_idiom > 0 && zeros > nops && nops > 0)
+        nops = zeros;
+    return nops > 0 ? nops : zeros > 0 ? zeros : 512;
+}
+
 void calib_window(struct calib *k)
 {
     struct machine *m = k->m;
     diag_progress("finding how far the core looks ahead", 0, 0);
-    double rob = depth(k, "nops", fill_nop, false, true);
-    m->rob = rob > 0 ? rob : 512;
+    m->rob = reorder_size(k);
     m->int_regs = at_most(depth(k, "lea", fill_int, false, false), m->rob);
     m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, true), m->rob);
     m->load_queue = at_most(depth(k, "loads", fill_load, false, false), m->rob);
