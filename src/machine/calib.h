@@ -49,7 +49,7 @@ double timing_slots(struct calib *k, const char *form, double interval);
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
-bool timing_is_chained(const char *form); /* copies of it read what they write */
+bool timing_is_chained(const struct timed_form *t); /* do its copies wait for each other, for want of registers? */
 /* Can copies of it be made? */
 bool timing_can(const char *form);
 /* Timed into k->forms: of each family one or two forms; then all others of forms.def that this CPU has. */

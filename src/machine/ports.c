@@ -178,6 +178,8 @@ static bool files_meet(const struct search *s)
         if (f->file == PORT_FILE_ANY || g->file == PORT_FILE_ANY || f->file == g->file)
             continue;
         double allowed = fmax(fmax(m->a * f->interval, m->b * g->interval), (m->a + m->b) / s->width);
+        if (m->cycles > allowed * 1.15 + 0.05)
+            diag_debug(2, "%u %s and %u %s take %.2f, not %.2f", m->a, f->form, m->b, g->form, m->cycles, allowed);
         seen++;
         lost += m->cycles > allowed * 1.15 + 0.05;
     }

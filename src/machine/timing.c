@@ -99,12 +99,6 @@ bool timing_can(const char *form)
     return find_shape(form, &s) && !s.accesses;
 }
 
-bool timing_is_chained(const char *form)
-{
-    struct shape s;
-    return find_shape(form, &s) && s.reads_dest;
-}
-
 unsigned timing_fill(const char *form)
 {
     const char *end = form + strcspn(form, " {");
@@ -120,17 +114,32 @@ unsigned timing_fill(const char *form)
 
 /* ---- copies ---- */
 
-/* Register numbers that copies may write (two disjoint halves) and those that are only read. */
-static const uint8_t gpr_pool[2][5] = {{0, 3, 2, 6, 7}, {5, 8, 9, 10, 11}};
+/* Register numbers that copies may write. */
 static const uint8_t gpr_all[] = {0, 3, 2, 6, 7, 5, 8, 9, 10, 11};
+enum { VECTORS = 13, MASKS = 5 };
 
-static uint8_t written_register(char kind, unsigned i, int half)
+/* The part of the registers that the copies of one form go round in: as many as it has results under way, or they would
+ * wait for each other. */
+struct share {
+    double from, to;
+};
+static const struct share all_registers = {0, 1}, first_half = {0, 0.5};
+
+static uint8_t written_register(char kind, unsigned i, struct share share)
 {
-    if (kind == 'r')
-        return half < 0 ? gpr_all[i % ARRAY_LEN(gpr_all)] : gpr_pool[half][i % 5];
-    if (kind == 'x')
-        return (uint8_t)(half < 0 ? i % 13 : i % 6 + (unsigned)half * 6);
-    return (uint8_t)(1 + i % 5);
+    unsigned all = kind == 'r' ? ARRAY_LEN(gpr_all) : kind == 'x' ? VECTORS : MASKS, first = (unsigned)(share.from * all + 0.5),
+             count = (unsigned)(share.to * all + 0.5) - first;
+    unsigned k = first + i % (count ? count : 1);
+    return kind == 'r' ? gpr_all[k % all] : (uint8_t)(kind == 'x' ? k : 1 + k);
+}
+
+bool timing_is_chained(const struct timed_form *t)
+{
+    static const double FULL = 0.4; /* of what the chains could do at best */
+    struct shape s;
+    if (!find_shape(t->form, &s) || !s.reads_dest || t->latency <= 0)
+        return false;
+    return t->latency / t->interval > FULL * (s.kind[0] == 'r' ? (double)ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS);
 }
 
 /* Registers that are only read; neighbours differ, or x op x would be a zero idiom. */
@@ -178,7 +187,8 @@ static bool put_branches(struct lab_code *c, unsigned count)
     return true;
 }
 
-static bool put_copies(const struct calib *k, struct lab_code *c, const char *form, unsigned first, unsigned count, int half)
+static bool put_copies(const struct calib *k, struct lab_code *c, const char *form, unsigned first, unsigned count,
+                       struct share share)
 {
     struct shape s;
     if (strcmp(form, "jcc i") == 0)
@@ -191,10 +201,10 @@ static bool put_copies(const struct calib *k, struct lab_code *c, const char *fo
     if (!find_shape(form, &s))
         return false;
     for (unsigned i = 0; i < count; i++) {
-        uint8_t dest = written_register(s.count ? s.kind[0] : 'r', first + i, half);
+        uint8_t dest = written_register(s.count ? s.kind[0] : 'r', first + i, share);
         struct x86_choice choice = choose(form, &s, dest);
         if (s.second_dest)
-            choice.regs[1] = written_register(s.kind[1], first + i + (half < 0 ? 5 : 2), half);
+            choice.regs[1] = written_register(s.kind[1], first + i + 2, share);
         if (s.implicit) /* cut the chain through rax */
             LAB_PUT(c, 0xb8, 3, 0, 0, 0);
         if (!put(k, c, form, &choice))
@@ -210,7 +220,7 @@ static double loop(struct calib *k, struct lab_code *c, unsigned fill) { return 
 double timing_interval(struct calib *k, const char *form)
 {
     struct lab_code *c = xmalloc(sizeof *c);
-    if (!put_copies(k, c, form, 0, COPIES, -1)) {
+    if (!put_copies(k, c, form, 0, COPIES, all_registers)) {
         free(c);
         return -1;
     }
@@ -227,7 +237,7 @@ double timing_slots(struct calib *k, const char *form, double interval)
         return -1;
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned r = 0; r < rounds; r++) {
-        put_copies(k, c, form, r, 1, 0);
+        put_copies(k, c, form, r, 1, first_half);
         for (unsigned i = 0; i < fillers; i++)
             filler_put(k, c, k->length);
     }
@@ -240,17 +250,53 @@ double timing_slots(struct calib *k, const char *form, double interval)
     return fmax(0, fmin(slots, interval * k->width + 0.4)); /* copies alone take at least their slots */
 }
 
+static double known_latency(const struct calib *k, const char *form)
+{
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (strcmp(k->forms.data[i].form, form) == 0 && k->forms.data[i].latency >= 0)
+            return k->forms.data[i].latency;
+    return -1;
+}
+
+/* Results under way at once: copies of what reads its destination follow each other in chains. */
+static double chains(const struct calib *k, const char *form, const struct shape *s)
+{
+    double latency = known_latency(k, form), interval = 1;
+    for (size_t i = 0; i < k->forms.len; i++)
+        if (strcmp(k->forms.data[i].form, form) == 0 && k->forms.data[i].interval > 0)
+            interval = k->forms.data[i].interval;
+    return s->reads_dest && latency > 0 ? fmax(1, latency / interval) : 1.5;
+}
+
+static void share_registers(const struct calib *k, const char *f, const char *g, struct share out[2])
+{
+    struct shape sf, sg;
+    out[0] = out[1] = all_registers;
+    if (!find_shape(f, &sf) || !find_shape(g, &sg))
+        return;
+    bool implicit = sf.implicit || division_is(f);
+    char kf = implicit || !sf.count ? 'r' : sf.kind[0], kg = sg.count ? sg.kind[0] : 'r';
+    if (kf != kg)
+        return;
+    double need_f = chains(k, f, &sf), need_g = chains(k, g, &sg), part = need_f / (need_f + need_g);
+    part = fmin(fmax(part, implicit ? 0.3 : 0.2), 0.8);
+    out[0] = (struct share){0, part};
+    out[1] = (struct share){part, 1};
+}
+
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = 240 / (a + b) + 1, put_f = 0, put_g = 0;
     bool ok = true;
+    struct share shares[2];
+    share_registers(k, f, g, shares);
     for (unsigned r = 0; r < rounds; r++) { /* spread the few among the many */
         unsigned due = 0;
         for (unsigned i = 0; i < b && ok; i++) {
             for (; due * b < (i + 1) * a && due < a; due++)
-                ok = ok && put_copies(k, c, f, put_f++, 1, 0);
-            ok = ok && put_copies(k, c, g, put_g++, 1, 1);
+                ok = ok && put_copies(k, c, f, put_f++, 1, shares[0]);
+            ok = ok && put_copies(k, c, g, put_g++, 1, shares[1]);
         }
     }
     if (!ok) {
@@ -363,14 +409,6 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     }
     lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "", source);
     return calib_run(k, c, COPIES / 2, timing_fill(form));
-}
-
-static double known_latency(const struct calib *k, const char *form)
-{
-    for (size_t i = 0; i < k->forms.len; i++)
-        if (strcmp(k->forms.data[i].form, form) == 0 && k->forms.data[i].latency >= 0)
-            return k->forms.data[i].latency;
-    return -1;
 }
 
 /* A form and the one that leads back: half the round trip each, unless one of them is known. */

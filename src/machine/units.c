@@ -79,7 +79,7 @@ static size_t take_basis(struct calib *k, struct port_family *f)
         if (!t && basis_forms[i][1])
             t = timing_of(k, basis_forms[i][1]);
         if (t && t->slots < 1.4 && t->interval < 1.3)
-            f[n++] = (struct port_family){t->form, t->interval, 0, file_of(t->form), timing_is_chained(t->form)};
+            f[n++] = (struct port_family){t->form, t->interval, 0, file_of(t->form), timing_is_chained(t)};
     }
     return n;
 }
@@ -174,18 +174,36 @@ static double pressure(struct calib *k, const struct timed_form *t, const char *
     return cycles < 0 ? -1 : cycles * n - span * n;
 }
 
-/* A form has no more operations than slots; smaller sets are tried first, so that each finds its narrowest. */
+/* So many operations fit into its own interval on that set. */
+static unsigned most_on(const struct timed_form *t, uint32_t ports)
+{
+    return (unsigned)(t->interval * __builtin_popcount(ports) + 0.25);
+}
+
+/* A form has no more operations than slots; smaller sets are tried first, so that each finds its narrowest. Of sets of one
+ * size that share ports the one counts that it presses hardest: where units are chosen at dispatch, some of it is felt beside. */
 static void find_parts(struct calib *k, struct timed_form *t, const struct blockers *b)
 {
     unsigned most = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
     k->unsure = false;
     t->part_count = 0;
+    double felt[SETS_MAX];
+    for (size_t i = 0; i < b->count; i++)
+        felt[i] = -1;
     for (size_t i = 0; i < b->count && t->part_count < most; i++) {
-        double u = pressure(k, t, b->form[i], b->ports[i]);
+        size_t hardest = i;
+        for (size_t j = i; j < b->count && __builtin_popcount(b->ports[j]) == __builtin_popcount(b->ports[i]); j++) {
+            if (felt[j] < 0)
+                felt[j] = fmin(pressure(k, t, b->form[j], b->ports[j]), most_on(t, b->ports[j]));
+            bool meets = j == i || b->ports[j] & b->ports[i];
+            hardest = meets && felt[j] > felt[hardest] + 0.1 ? j : hardest;
+        }
+        if (hardest != i)
+            continue;
         double known = 0;
         for (unsigned q = 0; q < t->part_count; q++)
             known += (t->ports[q] & ~b->ports[i]) == 0;
-        for (double more = u - known; more > 0.6 && t->part_count < most; more--)
+        for (double more = felt[i] - known; more > 0.7 && t->part_count < most; more--)
             t->ports[t->part_count++] = b->ports[i];
     }
     t->unsure = t->unsure || k->unsure;
@@ -310,7 +328,10 @@ static bool is_slow(const struct calib *k, const struct timed_form *t, double sl
 
 static struct machine_class class_of_timing(struct calib *k, const struct timed_form *t, unsigned ports)
 {
-    struct machine_class c = {.latency = tidy(t->latency < 0 ? 1 : t->latency), .slots = fmax(1, round(t->slots))};
+    /* operations of one set of ports start one after the other, and the result comes behind the last */
+    double behind = fmax(0, ceil(ports_interval(t, ports) - 0.01) - 1);
+    struct machine_class c = {.latency = tidy(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
+                              .slots = fmax(1, round(t->slots))};
     if (t->slots < 0)
         c.slots = fmin(4, ceil(t->interval * k->width / 2));
     if (is_eliminated(k, t)) {

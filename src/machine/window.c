@@ -41,11 +41,9 @@ static void fill_store(struct lab_code *c, unsigned i)
 {
     put_form(c, "mov m,r64", 12, 12, (int32_t)(i % 8 * 8 + 1024));
 }
-static void fill_int_waiting(struct lab_code *c, unsigned i) /* lea r,[rax]: rax holds the end of the chain */
+static void fill_int_waiting(struct lab_code *c, unsigned i) /* add r,rax: rax holds the end of the chain */
 {
-    struct x86_choice choice = {{gpr(i)}, 0, 0, X86_REG_NONE, 1, 1};
-    uint8_t bytes[15];
-    lab_put(c, bytes, (size_t)x86_encode_form("lea r64,b+d", &choice, bytes));
+    put_form(c, "add r64,r64", gpr(i), 0, 0);
 }
 static void fill_vec_waiting(struct lab_code *c, unsigned i)
 {
@@ -153,7 +151,7 @@ void calib_window(struct calib *k)
     m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, true), m->rob);
     m->load_queue = at_most(depth(k, "loads", fill_load, false, false), m->rob);
     m->store_queue = at_most(depth(k, "stores", fill_store, false, false), m->rob);
-    double ints = at_most(depth(k, "lea that wait", fill_int_waiting, true, shares_units(m)), m->rob);
+    double ints = at_most(depth(k, "add that wait", fill_int_waiting, true, shares_units(m)), m->rob);
     double vecs = at_most(depth(k, "pshufd that wait", fill_vec_waiting, false, true), m->rob);
     double mem = at_most(depth(k, "loads that wait", fill_load_waiting, true, false), m->rob);
     set_queues(k, ints, vecs, mem);
