@@ -11,6 +11,11 @@
 
 #define FIRST_LINE "mtool-machine 1"
 
+struct place {
+    unsigned line;
+    size_t column;
+};
+
 struct reader {
     const char *name, *text;
     size_t len, pos, line_start, token_at;
@@ -18,6 +23,7 @@ struct reader {
     struct machine *m;
     bool ended;
     char token[256];
+    VEC(struct place) classes; /* where each one's name stands */
 };
 
 /* ---- tokens ---- */
@@ -92,8 +98,11 @@ static int take_number(struct reader *r, const char *expected, double low, doubl
         v *= *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : NAN, end++;
     if (end == r->token || *end || !isfinite(v))
         return wrong_token(r, "not a number:", "write digits, with K, M or G for sizes");
-    if (v < low || v > high)
-        return wrong_token(r, "number out of range:", "see doc/machine.md for what is allowed");
+    if (v < low || v > high) {
+        char allowed[80];
+        snprintf(allowed, sizeof allowed, "write one from %.10g to %.10g", low, high);
+        return wrong_token(r, "number out of range:", allowed);
+    }
     *out = v;
     return 0;
 }
@@ -297,6 +306,7 @@ static int read_class(struct reader *r)
         return -1;
     if (machine_class_named(r->m, r->token))
         return wrong_token(r, "second class with the name", "give each its own");
+    struct place place = {r->line, r->token_at - r->line_start};
     snprintf(c.name, sizeof c.name, "%.47s", r->token);
     while (!at_line_end(r)) {
         if (take(r, "a property") < 0)
@@ -319,9 +329,13 @@ static int read_class(struct reader *r)
     }
     if (c.latency < 0 || !has_units)
         return wrong(r, "a class needs result-latency and on", "write: class NAME result-latency CYCLES on UNITS");
-    if (c.latency_high < c.latency)
+    if (c.latency_high >= 0 && c.latency_high < c.latency)
+        return wrong(r, "the latency for unfavourable operands is the smaller one",
+                     "write: result-latency SMALLER to LARGER");
+    if (c.latency_high < 0)
         c.latency_high = c.latency;
     machine_add_class(r->m, &c);
+    VEC_PUSH(&r->classes, place);
     return 0;
 }
 
@@ -439,6 +453,72 @@ static const struct {
 
 static double *param(struct machine *m, size_t i) { return (double *)(void *)((char *)m + params[i].offset); }
 
+/* ---- do the parts go together? ---- */
+
+static int wrong_class(struct reader *r, size_t i, const char *what, const char *remedy)
+{
+    r->line = r->classes.data[i].line;
+    r->line_start = 0;
+    r->token_at = r->classes.data[i].column;
+    snprintf(r->token, sizeof r->token, "%s", r->m->classes[i].name);
+    return wrong_token(r, what, remedy);
+}
+
+/* The scheduler that all these ports stand behind, -1 none or several. */
+static int only_queue(const struct machine *m, uint32_t ports)
+{
+    int found = -1;
+    for (size_t i = 0; i < m->unit_count; i++) {
+        if (!(ports >> m->units[i].first_port & 1))
+            continue;
+        if (found >= 0 && m->units[i].queue != found)
+            return -1;
+        found = m->units[i].queue;
+        if (found < 0)
+            return -1;
+    }
+    return found;
+}
+
+static bool is_access(const char *name) { return strncmp(name, "load", 4) == 0 || strncmp(name, "store", 5) == 0; }
+
+/* Can the machine run this class at all? */
+static int check_class(struct reader *r, size_t i)
+{
+    const struct machine *m = r->m;
+    const struct machine_class *c = &m->classes[i];
+    unsigned places[MACHINE_QUEUE_MAX] = {0};
+    if (is_access(c->name) && !c->use_count)
+        return wrong_class(r, i, "no unit runs the accesses of class", "name a unit behind on");
+    if (m->rob > 0 && c->slots > m->rob)
+        return wrong_class(r, i, "reorder is smaller than the slots of class", "raise reorder or lower slots");
+    for (unsigned k = 0; k < c->use_count; k++) {
+        int q = only_queue(m, c->uses[k].ports);
+        if (q >= 0 && ++places[q] > m->queues[q].size)
+            return wrong_class(r, i, "a scheduler is too small to hold all operations of class",
+                               "enlarge the scheduler");
+    }
+    return 0;
+}
+
+static int check_whole(struct reader *r)
+{
+    const struct machine *m = r->m;
+    if (!m->unit_count)
+        return wrong(r, "no unit is declared", "add at least one: unit NAME");
+    if (!machine_class_named(m, "other"))
+        return wrong(r, "the class \"other\" is missing: it stands for whatever no other class is for",
+                     "add: class other result-latency 1 on UNIT");
+    if (m->max_issue <= 0 || m->issue_share <= 0)
+        return wrong(r, "maximum-multiple-issue and issue-share must be positive", "mend them");
+    if (m->fetch_windows <= 0)
+        return wrong(r, "fetch-windows must be positive", "write: fetch-windows 1");
+    for (size_t i = 0; i < m->class_count; i++)
+        if (check_class(r, i) < 0)
+            return -1;
+    return 0;
+}
+
 /* ---- the whole ---- */
 
 static int read_line(struct reader *r)
@@ -472,11 +552,7 @@ static int read_lines(struct reader *r)
     if (!r->ended)
         return wrong(r, "the file stops without a line \"end\"",
                      "it was cut short: write it anew with mtool calibrate");
-    if (!r->m->unit_count || !machine_class_named(r->m, "other"))
-        return wrong(r, "a machine needs at least one unit and the class \"other\"", "add them");
-    if (r->m->max_issue <= 0 || r->m->issue_share <= 0)
-        return wrong(r, "maximum-multiple-issue and issue-share must be positive", "mend them");
-    return 0;
+    return check_whole(r);
 }
 
 static int read_head(struct reader *r)
@@ -496,12 +572,13 @@ static int read_head(struct reader *r)
 int machine_parse(const char *name, const char *text, size_t len, struct machine **out)
 {
     struct reader r = {.name = name, .text = text, .len = len, .line = 1, .m = machine_new()};
-    if (read_head(&r) < 0 || read_lines(&r) < 0) {
+    int rc = read_head(&r) < 0 || read_lines(&r) < 0 ? -1 : 0;
+    VEC_FREE(&r.classes);
+    if (rc < 0)
         machine_free(r.m);
-        return -1;
-    }
-    *out = r.m;
-    return 0;
+    else
+        *out = r.m;
+    return rc;
 }
 
 int machine_read(const char *path, struct machine **out)

@@ -527,7 +527,7 @@ static int64_t forwarded(struct sim_core *c, const struct sim_insn *i, uint64_t 
         bool alike = m->rename >= 0 && s->addr == addr && from->base == i->base && from->index == i->index &&
                      from->disp == i->disp;
         uint32_t *by = &c->stored_by[i - c->insns];
-        bool learned = m->forward_learned >= 0 && *by == s->insn + 1;
+        bool learned = m->forward_learned >= 0 && *by == s->insn + 1 && !(i->flags & INSN_VEC_ACCESS);
         *by = s->insn + 1;
         double wait = !covers                      ? m->forward_fail
                       : alike                      ? m->rename

@@ -174,7 +174,25 @@ static void mistakes_have_line_and_column(void **state)
         {"mtool-machine 1\ncache L1 disk\nend\n", "f:2:10: unknown kind of cache \"disk\""},
         {"mtool-machine 1\nunit a\nclass other result-latency 1 on a\n",
          "f:4:1: the file stops without a line \"end\""},
-        {"mtool-machine 1\nunit a\nend\n", "f:4:1: a machine needs at least one unit and the class \"other\""},
+        {"mtool-machine 1\nunit a\nend\n", "f:4:1: the class \"other\" is missing"},
+        {"mtool-machine 1\nend\n", "f:3:1: no unit is declared"},
+        {"mtool-machine 1\nunit a\nclass int result-latency -2 on a\nend\n",
+         "f:3:26: number out of range: \"-2\"; write one from 0 to 10000"},
+        {"mtool-machine 1\nunit a\nclass int result-latency 9 to 4 on a\nend\n", "the latency for unfavourable operands is the smaller"},
+        {"mtool-machine 1\nunit a\nclass int result-latency 1 on a:0\nend\n", "f:3:31: bad issue latency in \"a:0\""},
+        {"mtool-machine 1\nscheduler s\nend\n", "f:2:12: the line ends where its size is expected"},
+        {"mtool-machine 1\nscheduler s 0\nend\n", "f:2:13: number out of range: \"0\"; write one from 1 to 4096"},
+        {"mtool-machine 1\nunit a\ngroup g\nend\n", "f:3:8: the line ends where the name of a unit is expected"},
+        {"mtool-machine 1\nunit a multiplicity 31\nunit b multiplicity 2\nend\n", "f:3:22: more than 32 units"},
+        {"mtool-machine 1\nunit a\nclass other result-latency 1 on a\n  class load result-latency 4 on none\nend\n",
+         "f:4:9: no unit runs the accesses of class \"load\"; name a unit behind on"},
+        {"mtool-machine 1\nreorder 8\nunit a\nclass other result-latency 1 slots 9 on a\nend\n",
+         "f:4:7: reorder is smaller than the slots of class \"other\""},
+        {"mtool-machine 1\nscheduler s 1\nunit a multiplicity 2 scheduler s\nclass other result-latency 1 on a\n"
+         "class int result-latency 1 on a+a\nend\n",
+         "f:5:7: a scheduler is too small to hold all operations of class \"int\""},
+        {"mtool-machine 1\nunit a\nfetch-windows 0\nclass other result-latency 1 on a\nend\n",
+         "fetch-windows must be positive"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char said[4096];
