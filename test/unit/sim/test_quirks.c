@@ -109,9 +109,9 @@ static void units_are_kept_busy_for_parts_of_cycles(void **state)
 }
 
 /* Cycles a turn of instructions with addresses, and where all are taken jumps. */
-static double stepped(const char *lines, const char *const *hex, const uint64_t *addrs, uint32_t n, uint32_t flags)
+static double stepped(const char *text, const char *const *hex, const uint64_t *addrs, uint32_t n, uint32_t flags)
 {
-    struct machine *m = machine_of(with(lines));
+    struct machine *m = machine_of(text);
     struct sim_insn table[8];
     struct sim_core *c = core_of(m, table, hex, n);
     enum { TURNS = 2000, WARM = 100 };
@@ -131,10 +131,10 @@ static void stores_to_one_line_leave_together(void **state)
     static const char *const two[] = {"488903", "488901"}; /* mov [rbx],rax; mov [rcx],rax */
     static const uint64_t together[] = {0x2000, 0x2008}, apart[] = {0x2000, 0x3000};
     static const char queue[] = "store-queue 16\n", merging[] = "store-queue 16\ndrain-line 0.5\n";
-    NEAR(stepped(queue, two, together, 2, 0), 2);
-    NEAR(stepped(merging, two, together, 2, 0), 1);
-    NEAR(stepped(merging, two, apart, 2, 0), 2);
-    NEAR(stepped("store-queue 16\ndrain 0.5\n", two, apart, 2, 0), 1);
+    NEAR(stepped(with(queue), two, together, 2, 0), 2);
+    NEAR(stepped(with(merging), two, together, 2, 0), 1);
+    NEAR(stepped(with(merging), two, apart, 2, 0), 2);
+    NEAR(stepped(with("store-queue 16\ndrain 0.5\n"), two, apart, 2, 0), 1);
 }
 
 static void forwarding_is_learned(void **state)
@@ -142,9 +142,9 @@ static void forwarding_is_learned(void **state)
     (void)state;
     static const char *const chain[] = {"488903", "488b01"}; /* mov [rbx],rax; mov rax,[rcx] */
     static const uint64_t same[] = {0x2000, 0x2000};
-    NEAR(stepped("", chain, same, 2, 0), 5);
-    NEAR(stepped("forward-learned 1\n", chain, same, 2, 0), 1);
-    NEAR(stepped("rename 1\n", chain, same, 2, 0), 5); /* the names differ */
+    NEAR(stepped(with(""), chain, same, 2, 0), 5);
+    NEAR(stepped(with("forward-learned 1\n"), chain, same, 2, 0), 1);
+    NEAR(stepped(with("rename 1\n"), chain, same, 2, 0), 5); /* the names differ */
 }
 
 static void two_taken_branches_fit_into_a_cycle(void **state)
@@ -153,16 +153,16 @@ static void two_taken_branches_fit_into_a_cycle(void **state)
     static const char *const jumps[] = {"eb00", "eb00", "eb00", "eb00"};
     static const char one[] = "fetch-window 64\ntaken-interval 1\n";
     static const char two[] = "fetch-window 64\ntaken-interval 0.5\nfetch-windows 2\n";
-    NEAR(stepped(one, jumps, NULL, 4, SIM_TAKEN), 4);
-    NEAR(stepped(two, jumps, NULL, 4, SIM_TAKEN), 2);
-    NEAR(stepped("fetch-window 64\ntaken-interval 0.5\n", jumps, NULL, 4, SIM_TAKEN), 4); /* one window a cycle */
+    NEAR(stepped(with(one), jumps, NULL, 4, SIM_TAKEN), 4);
+    NEAR(stepped(with(two), jumps, NULL, 4, SIM_TAKEN), 2);
+    NEAR(stepped(with("fetch-window 64\ntaken-interval 0.5\n"), jumps, NULL, 4, SIM_TAKEN), 4); /* one window a cycle */
 }
 
 /* jmp rax to so many places in turn, each of which jumps back. */
-static double indirect(const char *lines, unsigned targets)
+static double indirect(const char *text, unsigned targets)
 {
     static const char *const hex[] = {"ffe0", "ebfc", "ebfa", "ebf8", "ebf6"};
-    struct machine *m = machine_of(with(lines));
+    struct machine *m = machine_of(text);
     struct sim_insn table[8];
     struct sim_core *c = core_of(m, table, hex, ARRAY_LEN(hex));
     enum { TURNS = 2000, WARM = 100 };
@@ -181,10 +181,10 @@ static void more_targets_make_indirect_jumps_slower(void **state)
 {
     (void)state;
     static const char rule[] = "fetch-window 64\ntaken-interval 1\nindirect-interval 2\nindirect-more 1\n";
-    double one = indirect(rule, 1);
-    NEAR(indirect(rule, 2), one + 1);
-    NEAR(indirect(rule, 4), one + 2);
-    NEAR(indirect("fetch-window 64\ntaken-interval 1\nindirect-interval 2\n", 4), one);
+    double one = indirect(with(rule), 1);
+    NEAR(indirect(with(rule), 2), one + 1);
+    NEAR(indirect(with(rule), 4), one + 2);
+    NEAR(indirect(with("fetch-window 64\ntaken-interval 1\nindirect-interval 2\n"), 4), one);
 }
 
 /* Two units, each with a scheduler of its own or both with one; a slow division beside them. */
@@ -225,6 +225,83 @@ static void units_are_chosen_at_start_or_at_dispatch(void **state)
     assert_true(bound >= 1.49 && bound < 1.9);
 }
 
+/* ---- a shipped description against what was timed on that core (its "own" figures) ---- */
+
+static const char *shipped_text(const char *wanted)
+{
+    const char *name, *text;
+    for (size_t i = 0; (text = machine_shipped_text(i, &name)); i++)
+        if (strcmp(name, wanted) == 0)
+            return text;
+    fail_msg("%s is not shipped", wanted);
+    return NULL;
+}
+
+/* Instructions a cycle of 24 that are made of these in turn. */
+static double rate_of(const char *machine, const char *const *hex, size_t n)
+{
+    enum { ALL = 24 };
+    const char *turn[ALL];
+    for (size_t i = 0; i < ALL; i++)
+        turn[i] = hex[i % n];
+    return ALL / loop_cost(shipped_text(machine), turn, ALL, false);
+}
+#define RATE(...)                                                                                                      \
+    rate_of("zen4.machine", (const char *const[]){__VA_ARGS__}, ARRAY_LEN(((const char *const[]){__VA_ARGS__})))
+#define LATENCY(...)                                                                                                   \
+    loop_cost(shipped_text("zen4.machine"), (const char *const[]){__VA_ARGS__},                                        \
+              ARRAY_LEN(((const char *const[]){__VA_ARGS__})), false)
+#define ABOUT(a, b)                                                                                                    \
+    do {                                                                                                               \
+        double got = (a);                                                                                              \
+        if (!(fabs(got - (b)) < 0.06 * (b)))                                                                           \
+            fail_msg("%s is %g, timed: %g", #a, got, (double)(b));                                                     \
+    } while (0)
+
+static void the_zen4_of_the_zoo_has_the_rates_that_were_timed(void **state)
+{
+    (void)state;
+    ABOUT(RATE("90"), 11.8);
+    ABOUT(RATE(LEAS, "488d7301"), 3.97);                            /* lea r,[rbx+1] */
+    ABOUT(RATE("31c0", "31c9"), 5.94);                              /* xor r,r */
+    ABOUT(RATE("4889d8", "4889d9"), 5.96);                          /* mov r,r */
+    ABOUT(RATE("660fefc0", "660fefc9"), 5.96);                      /* pxor x,x */
+    ABOUT(RATE("c5d9fec4", "c5d9fecc", "c5d9fed4", "c5d9fedc"), 4); /* vpaddd r,xmm4,xmm4 */
+    ABOUT(RATE("488d4301", "90", "488d4b01", "90"), 7.86);          /* lea, nop */
+    ABOUT(RATE("31c0", "90"), 11.8);                                /* xor, nop */
+    ABOUT(RATE("31c0", "31c9", "90"), 8.9);                         /* xor, xor, nop */
+    ABOUT(RATE(LEAS, "488d7301", "31ff", "4531c0"), 5.92);          /* four lea, two xor */
+    ABOUT(RATE(LEAS, "488b33", "488b3b", "4c8b03"), 5.95);          /* three lea, three loads */
+    ABOUT(RATE("488b03", "488b0b", "488b13"), 3);                   /* mov r,[rbx] */
+    ABOUT(RATE("48c1e003", "48c1e103", "48c1e203", "48c1e603"), 2); /* shl */
+    ABOUT(RATE("480fafc3", "480fafcb", "480fafd3", "480faff3"), 1); /* imul */
+}
+
+static void the_zen4_of_the_zoo_has_the_latencies_that_were_timed(void **state)
+{
+    (void)state;
+    ABOUT(LATENCY("488b00"), 4);           /* mov rax,[rax] */
+    ABOUT(LATENCY("488b4008"), 4);         /* [rax+8] */
+    ABOUT(LATENCY("488b0400"), 4);         /* [rax+rax] */
+    ABOUT(LATENCY("488b440008"), 5);       /* [rax+rax+8] */
+    ABOUT(LATENCY("488b0440"), 5);         /* [rax+rax*2] */
+    ABOUT(LATENCY("48f7e3"), 3);           /* mul rbx: rax */
+    ABOUT(LATENCY("48f7e3", "4889d0"), 4); /* and mov rax,rdx */
+}
+
+static void the_zen4_of_the_zoo_stores_and_jumps_as_was_timed(void **state)
+{
+    (void)state;
+    static const char *const two[] = {"488903", "488901"}, *const calls[] = {"e800000000", "c3"};
+    static const uint64_t together[] = {0x2000, 0x2008}, apart[] = {0x2000, 0x3000}, stack[] = {0x7000, 0x7000};
+    const char *zen4 = shipped_text("zen4.machine");
+    ABOUT(2 / stepped(zen4, two, together, 2, 0), 2);
+    ABOUT(2 / stepped(zen4, two, apart, 2, 0), 1);
+    ABOUT(stepped(zen4, calls, stack, 2, SIM_TAKEN), 4);
+    double one = indirect(zen4, 1), four = indirect(zen4, 4);                    /* with the jump back, one cycle */
+    assert_true(one > 2.8 && one < 3.2 && four > one + 1.7 && four < one + 2.7); /* timed: 2.0 and 4.5 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +319,9 @@ int main(void)
         cmocka_unit_test(more_targets_make_indirect_jumps_slower),
         cmocka_unit_test(split_schedulers_fill_one_by_one),
         cmocka_unit_test(units_are_chosen_at_start_or_at_dispatch),
+        cmocka_unit_test(the_zen4_of_the_zoo_has_the_rates_that_were_timed),
+        cmocka_unit_test(the_zen4_of_the_zoo_has_the_latencies_that_were_timed),
+        cmocka_unit_test(the_zen4_of_the_zoo_stores_and_jumps_as_was_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
