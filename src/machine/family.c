@@ -108,6 +108,10 @@ void machine_width_key(const char *form, char out[MACHINE_NAME_LEN])
 {
     char name[32];
     const char *rest = bare_mnemonic(form, name);
+    if (strcmp(name, "lea") == 0) { /* its addresses are different operations */
+        snprintf(out, MACHINE_NAME_LEN, "~%.46s", form);
+        return;
+    }
     const char *locked = strncmp(form, "lock ", 5) == 0 ? "lock " : "";
     const char *width = strchr(rest, 'z')     ? "z"
                         : strchr(rest, 'y')   ? "y"

@@ -71,12 +71,12 @@ struct sim_core {
     int64_t now;
     uint64_t busy[MACHINE_PORT_MAX][RING / 64];
     uint32_t owed[MACHINE_PORT_MAX]; /* ticks that operations took less than what they occupy a unit for */
-    uint32_t starting[RING];         /* ports on which an operation starts in that cycle */
+    uint32_t ending[RING];           /* ports on which an operation has its last cycle then */
     uint16_t leaving[QUEUES][RING];
     uint8_t queue_of[MACHINE_PORT_MAX];
     uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
     int64_t seen_at;
-    unsigned turn;
+    unsigned last_of[MACHINE_PORT_MAX]; /* given last of a group that begins with this port */
 
     struct places reorder, int_regs, vec_regs, loads, stores, fetched;
     struct stored stored[STORES];
@@ -147,9 +147,9 @@ static void places_take(struct places *p, int64_t free_at, enum sim_bound why)
 static void pass_cycle(struct sim_core *c)
 {
     uint32_t slot = (uint32_t)c->now & RING_MASK;
-    for (uint32_t ports = c->starting[slot]; ports; ports &= ports - 1)
+    for (uint32_t ports = c->ending[slot]; ports; ports &= ports - 1)
         c->pending[__builtin_ctz(ports)]--;
-    c->starting[slot] = 0;
+    c->ending[slot] = 0;
     for (size_t q = 0; q < c->m->queue_count && q < QUEUES; q++) {
         c->waiting[q] -= c->leaving[q][slot];
         c->leaving[q][slot] = 0;
@@ -193,26 +193,27 @@ static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
     }
 }
 
-/* The port with the fewest operations waiting for it when this cycle began; of equals another one each time. */
+/* The port with the fewest operations before it when this cycle began; of equals another one each time.
+ */
 static unsigned least_pending(struct sim_core *c, uint32_t ports)
 {
     if (c->seen_at != c->now) {
         c->seen_at = c->now;
         memcpy(c->seen_pending, c->pending, sizeof c->seen_pending);
     }
-    unsigned turn = ++c->turn & (MACHINE_PORT_MAX - 1) & 7;
-    uint64_t twice = (uint64_t)ports << MACHINE_PORT_MAX | ports; /* from port `turn` on, and round */
-    unsigned best = 0;
-    uint32_t least = UINT32_MAX;
-    for (uint64_t rest = twice >> turn << turn & ((1ull << (turn + MACHINE_PORT_MAX - 1) << 1) - 1); rest;
-         rest &= rest - 1) {
-        unsigned p = (unsigned)__builtin_ctzll(rest) & (MACHINE_PORT_MAX - 1);
-        if (c->seen_pending[p] >= least)
-            continue;
-        least = c->seen_pending[p];
-        best = p;
+    uint32_t least = UINT32_MAX, equal = 0;
+    for (uint32_t rest = ports; rest; rest &= rest - 1) {
+        unsigned p = (unsigned)__builtin_ctz(rest);
+        if (c->seen_pending[p] < least) {
+            least = c->seen_pending[p];
+            equal = 0;
+        }
+        if (c->seen_pending[p] == least)
+            equal |= 1u << p;
     }
-    return best;
+    unsigned *last = &c->last_of[__builtin_ctz(ports)];
+    uint32_t behind = equal & ~((2u << *last) - 1); /* from the one behind the last on, and round */
+    return *last = (unsigned)__builtin_ctz(behind ? behind : equal);
 }
 
 static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned *port)
@@ -246,6 +247,11 @@ static uint32_t ports_with_room(const struct sim_core *c, uint32_t ports)
     return found;
 }
 
+static uint32_t ring_slot(const struct sim_core *c, int64_t t)
+{
+    return (uint32_t)(t < c->now + RING - 64 ? t : c->now + RING - 65) & RING_MASK;
+}
+
 /* Gives an operation its unit and its start, not before tick `ready`. Returns the start in ticks. */
 static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t ready, uint8_t *unit)
 {
@@ -261,11 +267,12 @@ static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t rea
         s = first_free_port(c, ports, t, &port);
     }
     c->owed[port] += u->part;
-    occupy(c, port, s, u->busy + (c->owed[port] >= TICK));
+    unsigned busy = u->busy + (c->owed[port] >= TICK);
     c->owed[port] &= TICK - 1;
-    uint32_t slot = (uint32_t)(s < c->now + RING - 64 ? s : c->now + RING - 65) & RING_MASK;
-    if (!(c->starting[slot] >> port & 1)) {
-        c->starting[slot] |= 1u << port;
+    occupy(c, port, s, busy);
+    uint32_t slot = ring_slot(c, s), last = ring_slot(c, s + busy - 1);
+    if (!(c->ending[last] >> port & 1)) {
+        c->ending[last] |= 1u << port;
         c->pending[port]++;
     }
     uint8_t queue = u->queue == QUEUE_SEVERAL ? c->queue_of[port] : u->queue;
@@ -875,7 +882,7 @@ static void rewind_clock(struct sim_core *c)
     memset(c->ready, 0, sizeof c->ready);
     memset(c->busy, 0, sizeof c->busy);
     memset(c->owed, 0, sizeof c->owed);
-    memset(c->starting, 0, sizeof c->starting);
+    memset(c->ending, 0, sizeof c->ending);
     memset(c->leaving, 0, c->m->queue_count * sizeof c->leaving[0]);
     memset(c->waiting, 0, sizeof c->waiting);
     memset(c->pending, 0, sizeof c->pending);

@@ -393,6 +393,17 @@ static void every_instruction_finds_a_class(void **state)
     machine_free(m);
 }
 
+/* Elsewhere a form stands for other encodings of its operation; an lea of one address does not for another. */
+static void forms_of_lea_stand_for_themselves(void **state)
+{
+    (void)state;
+    struct machine *m = machine_shipped("amd", 25, 1); /* lists lea r64,b+i*s among the slow ones */
+    struct x86_detail plain = detail_of("488d4001"), scaled = detail_of("488d0448");
+    assert_string_equal(machine_class_of(m, &plain, NULL)->name, "lea");
+    assert_string_equal(machine_class_of(m, &scaled, NULL)->name, "lea3");
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,7 +413,7 @@ int main(void)
         cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
-        cmocka_unit_test(every_instruction_finds_a_class),
+        cmocka_unit_test(every_instruction_finds_a_class), cmocka_unit_test(forms_of_lea_stand_for_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
