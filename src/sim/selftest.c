@@ -330,6 +330,15 @@ static void draw(struct selftest *t, uint32_t seed)
     }
 }
 
+static void tell(const struct selftest *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct subject *s = &t->subjects[i];
+        diag_debug(2, "selftest: %s %s %s %s true %.1f predicted %.1f (%+.1f %%)", s->kernel->name, s->kernel->kind,
+                   s->wide ? "wide" : "base", s->fitted ? "fit" : "score", s->truth, s->predicted, 100 * relative_error(s));
+    }
+}
+
 static void report(const struct selftest *t, struct arena *a, struct sim_selftest_result *out)
 {
     out->cases = ARENA_ARRAY(a, struct sim_selftest_case, t->count);
@@ -363,6 +372,7 @@ int sim_selftest(struct machine *m, const struct sim_selftest_options *options, 
         if (!keep)
             fit(&t);
         predict_all(&t, false);
+        tell(&t);
         for (size_t i = 0; !keep && i < ARRAY_LEN(kinds); i++)
             score(&t, kinds[i]);
         if (result)
