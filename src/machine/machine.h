@@ -152,6 +152,16 @@ const struct machine_class *machine_access(const struct machine *m, const struct
 /* The family of a form: "fmul" for "vmulsd x,x,x". Never NULL. */
 const char *machine_family(const struct x86_detail *d);
 
+/* ---- gate.c: may what a description predicts be taken for more than a guess? ---- */
+
+/* The self-test fails above these: relative errors, in the median and of nine kernels in ten. */
+#define MACHINE_MEDIAN_MOST 0.15
+#define MACHINE_P90_MOST 0.40
+double machine_error_excess(double median, double p90); /* over the limits; 1: at one of them */
+bool machine_error_passes(double median, double p90);   /* so does what is not known */
+bool machine_passes(const struct machine *m);           /* so does a description that says nothing of its errors */
+bool machine_is_better(const struct machine *a, const struct machine *b); /* by their self-tests; untested ones are worst */
+
 /* ---- text.c: the file ---- */
 
 /* Reads a description. 0 and *out, or -1 after one line that says file, line, column, what is wrong and what to do. */

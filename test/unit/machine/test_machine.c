@@ -375,6 +375,35 @@ static void every_instruction_finds_a_class(void **state)
     machine_free(m);
 }
 
+static struct machine *with_error(unsigned kernels, double median, double p90)
+{
+    struct machine *m = machine_new();
+    machine_add_error(m, &(struct machine_error){.kernels = "all", .count = kernels, .median = median, .p90 = p90});
+    return m;
+}
+
+/* At a limit is not over it; either of the two decides. */
+static void the_self_test_is_a_gate(void **state)
+{
+    (void)state;
+    static const struct {
+        double median, p90;
+        bool passes;
+    } cases[] = {{0.05, 0.2, true}, {0.15, 0.4, true}, {0.151, 0.2, false}, {0.05, 0.401, false}, {4.37, 9, false}, {NAN, NAN, true}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct machine *m = with_error(30, cases[i].median, cases[i].p90);
+        assert_int_equal(machine_passes(m), cases[i].passes);
+        machine_free(m);
+    }
+    struct machine *untested = machine_new(), *good = with_error(30, 0.05, 0.2), *bad = with_error(30, 0.05, 0.5);
+    assert_true(machine_passes(untested));
+    assert_true(machine_is_better(good, bad) && !machine_is_better(bad, good));
+    assert_true(machine_is_better(bad, untested) && !machine_is_better(untested, bad));
+    machine_free(untested);
+    machine_free(good);
+    machine_free(bad);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +414,7 @@ int main(void)
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
         cmocka_unit_test(every_instruction_finds_a_class),
+        cmocka_unit_test(the_self_test_is_a_gate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
