@@ -20,6 +20,8 @@ bool machine_passes(const struct machine *m)
     return !e || machine_error_passes(e->median, e->p90);
 }
 
+bool machine_is_outdated(const struct machine *m) { return !machine_passes(m) && m->experiments < MACHINE_EXPERIMENTS; }
+
 bool machine_is_better(const struct machine *a, const struct machine *b)
 {
     const struct machine_error *x = machine_error_of(a, "all"), *y = machine_error_of(b, "all");

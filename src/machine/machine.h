@@ -160,7 +160,15 @@ const char *machine_family(const struct x86_detail *d);
 double machine_error_excess(double median, double p90); /* over the limits; 1: at one of them */
 bool machine_error_passes(double median, double p90);   /* so does what is not known */
 bool machine_passes(const struct machine *m);           /* so does a description that says nothing of its errors */
+/* It failed, and was made by older experiments: measure anew. One that failed by these is kept, since the next would fail as well. */
+bool machine_is_outdated(const struct machine *m);
 bool machine_is_better(const struct machine *a, const struct machine *b); /* by their self-tests; untested ones are worst */
+
+/* ---- overlay.c: what a failed calibration is good for ---- */
+
+/* The description shipped for this processor with what can be relied on of a calibration put over it: clocks, caches, latencies. A new
+ * one without an error bar of its own: the self-test comes after it. NULL, reported, if there is none. */
+struct machine *machine_overlay(const struct machine *shipped, const struct machine *measured);
 
 /* ---- text.c: the file ---- */
 
@@ -205,6 +213,11 @@ struct machine_bench {
     struct tape *play;     /* nothing is timed, the tape answers */
     struct tape *record;   /* what is timed is written there too */
 };
+
+/* Of the calibration's experiments and what is made of them, and of the self-test: counts up when a change of them makes other
+ * descriptions, so that one that failed before is measured anew. */
+enum { MACHINE_EXPERIMENTS = 1 };
+
 
 struct machine_calibrate_options {
     const struct machine_bench *bench; /* NULL: this processor */

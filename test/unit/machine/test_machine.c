@@ -382,6 +382,56 @@ static struct machine *with_error(unsigned kernels, double median, double p90)
     return m;
 }
 
+static struct machine *parsed(const char *text)
+{
+    struct machine *m = NULL;
+    assert_int_equal(machine_parse("text", text, strlen(text), &m), 0);
+    return m;
+}
+
+static const char documents[] = "mtool-machine 1\nname \"a family\"\ndate \"\"\nsource \"documents\"\npipeline out-of-order\n"
+                                "maximum-multiple-issue 6\nreorder 320\nerror all kernels 0 median 0.15 p90 0.4 bias 0\n"
+                                "cache L1 data size 32K line 64 ways 8 latency 4\nunit alu multiplicity 4\nunit fp multiplicity 2\n"
+                                "class other result-latency 2 on alu\nclass int result-latency 1 on alu\nclass imul result-latency 4 on alu\n"
+                                "class div64 result-latency 12 to 40 on alu:8\nclass fadd result-latency 3 on fp\nclass gone result-latency 0 on none\n"
+                                "form \"mov r64,r64\" gone\nend\n";
+static const char calibrated[] = "mtool-machine 1\nname \"A CPU\"\ndate \"2026-03-04\"\nsource \"calibrated\"\npipeline out-of-order\n"
+                                 "tsc-ghz 2.6\ncore-per-tsc 1.4\nmaximum-multiple-issue 11\nreorder 90\nnop-cycles 0.1\nexperiments 7\n"
+                                 "error all kernels 30 median 4.37 p90 9 bias 4\n"
+                                 "cache L1 data size 48K line 64 ways 12 latency 4\ncache L2 both size 1M line 64 ways 8 latency 14\n"
+                                 "unit p multiplicity 1\nclass other result-latency 2 on p\nclass x result-latency 1 slots 9 on p+p+p\n"
+                                 "form \"add r64,r64\" x measured 1.01 3.1\nform \"mov r64,r64\" x measured 0.15 0.15\n"
+                                 "form \"imul r64,r64\" x measured 2.97 1\nform \"div r64\" x measured 12.1 9\n"
+                                 "form \"addpd x,x\" x measured 61 2\nform \"addps x,x\" x measured 4.52 2\nend\n";
+
+static const struct machine_class *class_of(const struct machine *m, const char *form)
+{
+    const struct machine_form *f = machine_form_named(m, form);
+    return f ? &m->classes[f->class_id] : NULL;
+}
+
+/* Clocks, caches and latencies are those measured; units, width and windows the documents'; what no core does is not believed. */
+static void an_overlay_takes_what_can_be_relied_on(void **state)
+{
+    (void)state;
+    struct machine *shipped = parsed(documents), *measured = parsed(calibrated), *m = machine_overlay(shipped, measured);
+    assert_string_equal(m->name, "A CPU");
+    assert_string_not_equal(m->source, "calibrated");
+    assert_true(m->tsc_ghz == 2.6 && m->core_per_tsc == 1.4 && m->nop_cycles == 0.1 && m->experiments == 7);
+    assert_true(m->max_issue == 6 && m->rob == 320 && machine_port_count(m) == 6);
+    assert_true(m->cache_count == 2 && m->caches[0].size_bytes == 48 * 1024);
+    const struct machine_class *imul = class_of(m, "imul r64,r64"), *adds = class_of(m, "addps x,x");
+    assert_true(imul->latency == 3 && imul->slots == 1 && imul->uses[0].ports == machine_ports_named(m, "alu"));
+    assert_true(adds->latency == 4.5 && adds->uses[0].ports == machine_ports_named(m, "fp"));
+    assert_true(machine_class_named(m, "imul")->latency == 4); /* of forms that nobody timed */
+    assert_string_equal(class_of(m, "mov r64,r64")->name, "gone");
+    assert_true(!class_of(m, "addpd x,x") || class_of(m, "addpd x,x")->latency < 5);
+    assert_true(!class_of(m, "div r64") || class_of(m, "div r64")->latency_high == 40);
+    machine_free(shipped);
+    machine_free(measured);
+    machine_free(m);
+}
+
 /* At a limit is not over it; either of the two decides. */
 static void the_self_test_is_a_gate(void **state)
 {
@@ -397,6 +447,9 @@ static void the_self_test_is_a_gate(void **state)
     }
     struct machine *untested = machine_new(), *good = with_error(30, 0.05, 0.2), *bad = with_error(30, 0.05, 0.5);
     assert_true(machine_passes(untested));
+    assert_true(machine_is_outdated(bad) && !machine_is_outdated(good));
+    bad->experiments = MACHINE_EXPERIMENTS;
+    assert_false(machine_is_outdated(bad));
     assert_true(machine_is_better(good, bad) && !machine_is_better(bad, good));
     assert_true(machine_is_better(bad, untested) && !machine_is_better(untested, bad));
     machine_free(untested);
@@ -415,6 +468,7 @@ int main(void)
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
         cmocka_unit_test(every_instruction_finds_a_class),
         cmocka_unit_test(the_self_test_is_a_gate),
+        cmocka_unit_test(an_overlay_takes_what_can_be_relied_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
