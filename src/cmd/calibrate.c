@@ -29,11 +29,36 @@ static void cpu_identity(char hex[33])
     str_free(&s);
 }
 
+/* A counter that is unusable right now is lab's to refuse; what happens while it measures is not seen there. */
 static int calibrate_here(void *ctx, struct machine **out)
 {
     (void)ctx;
     struct machine_calibrate_options opt = {0};
-    return machine_calibrate(&opt, out);
+    struct machine_reading readings[MACHINE_CLOCK_READINGS + 1];
+    machine_clock_read_rate(readings);
+    int rc = machine_calibrate(&opt, out);
+    readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
+    struct machine_clock c = machine_clock_judge(readings, ARRAY_LEN(readings));
+    cmd_warn_of_clock(&c, "while this machine was calibrated");
+    return rc;
+}
+
+void cmd_warn_of_clock(const struct machine_clock *c, const char *when)
+{
+    if (c->fault != MACHINE_CLOCK_GOOD)
+        diag_warn("clock-uneven", "the time stamp counter %s (by %.3g s %s)", machine_clock_fault_text[c->fault], c->off_s, when);
+}
+
+static void warn_of_unlike_cpus(void)
+{
+    enum { MOST = 8 };
+    struct machine_cpu_clock cpus[MOST];
+    size_t slowest, fastest, count = machine_cpus_look(cpus, MOST);
+    for (size_t i = 0; i < count; i++)
+        diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9, cpus[i].core_hz * 1e-9);
+    if (machine_cpus_differ(cpus, count, &slowest, &fastest))
+        diag_warn("clocks-differ", "processors differ: %d runs at %.2f GHz, %d at %.2f GHz", cpus[slowest].cpu, cpus[slowest].core_hz * 1e-9,
+                  cpus[fastest].cpu, cpus[fastest].core_hz * 1e-9);
 }
 
 static int test_here(void *ctx, struct machine *m)
@@ -52,6 +77,7 @@ static struct machine *shipped_here(void *ctx)
 static int measure(struct machine **out)
 {
     const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .most = 2};
+    warn_of_unlike_cpus();
     return attempts_make(&a, out);
 }
 

@@ -218,7 +218,6 @@ struct machine_bench {
  * descriptions, so that one that failed before is measured anew. */
 enum { MACHINE_EXPERIMENTS = 1 };
 
-
 struct machine_calibrate_options {
     const struct machine_bench *bench; /* NULL: this processor */
     double budget_s; /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
@@ -235,6 +234,42 @@ bool machine_can_time(const struct x86_detail *d);
 /* Times forms that a description of the running machine lacks and adds them, with their classes. Returns how many were
  * added: none to the description of another machine, and not those timed while others disturbed the core. */
 size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s);
+
+/* ---- clock.c: the time stamp counter beside the system's clock, and the processors beside each other ---- */
+
+struct machine_reading { /* both clocks at one moment */
+    uint64_t ticks;
+    double seconds, error_s; /* error_s: how long it took to read both */
+};
+struct machine_reading machine_clock_read(void);
+enum { MACHINE_CLOCK_READINGS = 8 };
+/* A millisecond apart: what later readings are judged by. */
+void machine_clock_read_rate(struct machine_reading readings[MACHINE_CLOCK_READINGS]);
+
+enum machine_clock_fault {
+    MACHINE_CLOCK_GOOD,
+    MACHINE_CLOCK_STOPS, /* it fell behind */
+    MACHINE_CLOCK_BACKWARDS,
+    MACHINE_CLOCK_JUMPS, /* ahead */
+    MACHINE_CLOCK_FAULT_COUNT
+};
+extern const char *const machine_clock_fault_text[MACHINE_CLOCK_FAULT_COUNT]; /* "stands still at times" */
+struct machine_clock {
+    double hz;                      /* ticks a second, median; NAN unknown */
+    enum machine_clock_fault fault; /* the worst between two readings */
+    double off_s;                   /* seconds by which it was off then */
+};
+/* Of readings in order of time, most of them good. */
+struct machine_clock machine_clock_judge(const struct machine_reading *readings, size_t count);
+
+struct machine_cpu_clock {
+    int cpu;
+    double tsc_hz, core_hz;
+};
+/* Do cores differ by more than cores of one kind do, or counters at all? Which are the slowest and the fastest (indices). */
+bool machine_cpus_differ(const struct machine_cpu_clock *cpus, size_t count, size_t *slowest, size_t *fastest);
+/* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. How many. */
+size_t machine_cpus_look(struct machine_cpu_clock *cpus, size_t most);
 
 /* ---- speed.c ---- */
 

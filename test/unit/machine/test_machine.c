@@ -432,6 +432,60 @@ static void an_overlay_takes_what_can_be_relied_on(void **state)
     machine_free(m);
 }
 
+enum { READINGS = MACHINE_CLOCK_READINGS + 3 };
+
+/* A counter of 2.6 GHz in steps of 26, read each millisecond at first, then after a second, ten and ten more. */
+static void read_even(struct machine_reading r[READINGS])
+{
+    static const double later[] = {1, 11, 21};
+    for (size_t i = 0; i < READINGS; i++) {
+        double s = i < MACHINE_CLOCK_READINGS ? 1e-3 * (double)i : later[i - MACHINE_CLOCK_READINGS];
+        r[i] = (struct machine_reading){(uint64_t)(s * 1e8) * 26 + 1000000, 50 + s + 2e-7 * (double)(i % 3), 3e-7};
+    }
+}
+
+static void a_counter_that_is_not_even_is_noticed(void **state)
+{
+    (void)state;
+    const int64_t second = 2600000000;
+    const struct {
+        int64_t add; /* to the last two readings */
+        enum machine_clock_fault fault;
+        double off_s;
+    } cases[] = {{0, MACHINE_CLOCK_GOOD, 0},           {second / 100, MACHINE_CLOCK_GOOD, 0}, /* slewed by a thousandth */
+                 {second, MACHINE_CLOCK_JUMPS, 1},     {-second, MACHINE_CLOCK_STOPS, 1},
+                 {-20 * second, MACHINE_CLOCK_BACKWARDS, 20}, {1000 * second, MACHINE_CLOCK_JUMPS, 1000}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct machine_reading r[READINGS];
+        read_even(r);
+        r[READINGS - 2].ticks += cases[i].add, r[READINGS - 1].ticks += cases[i].add;
+        struct machine_clock c = machine_clock_judge(r, READINGS);
+        assert_int_equal(c.fault, cases[i].fault);
+        assert_true(fabs(c.hz / 2.6e9 - 1) < 0.001 && fabs(c.off_s - cases[i].off_s) < 0.01);
+    }
+    struct machine_reading stopped[3] = {{7, 1, 0}, {7, 2, 0}, {7, 3, 0}};
+    assert_int_equal(machine_clock_judge(stopped, 3).fault, MACHINE_CLOCK_STOPS);
+    assert_true(isnan(machine_clock_judge(stopped, 1).hz) && machine_clock_judge(stopped, 0).fault == MACHINE_CLOCK_GOOD);
+    /* Another had the processor for half a second between the two clocks: nothing can be told. */
+    struct machine_reading r[READINGS];
+    read_even(r);
+    r[READINGS - 1].seconds += 0.25, r[READINGS - 1].error_s = 0.5;
+    assert_int_equal(machine_clock_judge(r, READINGS).fault, MACHINE_CLOCK_GOOD);
+}
+
+static void processors_of_two_kinds_are_noticed(void **state)
+{
+    (void)state;
+    size_t slowest, fastest;
+    const struct machine_cpu_clock alike[] = {{0, 2.6e9, 3.9e9}, {1, 2.6e9, 4.0e9}, {5, 2.6001e9, 3.95e9}};
+    assert_false(machine_cpus_differ(alike, 3, &slowest, &fastest));
+    assert_false(machine_cpus_differ(alike, 1, &slowest, &fastest) || machine_cpus_differ(alike, 0, &slowest, &fastest));
+    const struct machine_cpu_clock cores[] = {{0, 2.6e9, 3.9e9}, {1, 2.6e9, 2.7e9}, {2, 2.6e9, 4.1e9}};
+    assert_true(machine_cpus_differ(cores, 3, &slowest, &fastest) && slowest == 1 && fastest == 2);
+    const struct machine_cpu_clock counters[] = {{0, 2.6e9, 3.9e9}, {1, 2.4e9, 3.9e9}};
+    assert_true(machine_cpus_differ(counters, 2, &slowest, &fastest));
+}
+
 /* At a limit is not over it; either of the two decides. */
 static void the_self_test_is_a_gate(void **state)
 {
@@ -468,6 +522,8 @@ int main(void)
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
         cmocka_unit_test(every_instruction_finds_a_class),
         cmocka_unit_test(the_self_test_is_a_gate),
+        cmocka_unit_test(a_counter_that_is_not_even_is_noticed),
+        cmocka_unit_test(processors_of_two_kinds_are_noticed),
         cmocka_unit_test(an_overlay_takes_what_can_be_relied_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
