@@ -119,16 +119,16 @@ bool machine_cpus_differ(const struct machine_cpu_clock *c, size_t n, size_t *sl
 }
 
 /* The least of many chains: they are only ever lengthened. Long enough for the core to reach its speed. */
-static double core_per_tick(void)
+static double core_per_tick(const struct lab_bracket *b)
 {
-    double until = time_now_s() + 4e-3, cost = lab_clock_cost(), least = INFINITY;
+    double until = time_now_s() + 4e-3, least = INFINITY;
     do
-        least = fmin(least, lab_chain_ticks() - cost);
+        least = fmin(least, lab_chain_ticks(b));
     while (time_now_s() < until);
-    return LAB_CHAIN / least;
+    return lab_chain_cycles(b) / least;
 }
 
-static bool look_at(int cpu, struct machine_cpu_clock *out)
+static bool look_at(int cpu, const struct lab_bracket *b, struct machine_cpu_clock *out)
 {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -138,7 +138,7 @@ static bool look_at(int cpu, struct machine_cpu_clock *out)
     struct machine_reading r[MACHINE_CLOCK_READINGS];
     machine_clock_read_rate(r);
     double hz = machine_clock_judge(r, MACHINE_CLOCK_READINGS).hz;
-    *out = (struct machine_cpu_clock){cpu, hz, hz * core_per_tick()};
+    *out = (struct machine_cpu_clock){cpu, hz, hz * core_per_tick(b)};
     return isfinite(out->core_hz);
 }
 
@@ -146,11 +146,15 @@ size_t machine_cpus_look(struct machine_cpu_clock *out, size_t most)
 {
     cpu_set_t allowed;
     size_t n = 0;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+    struct lab_core *core = sched_getaffinity(0, sizeof allowed, &allowed) < 0 ? NULL : lab_native();
+    struct lab_bracket b;
+    if (!core)
         return 0;
+    lab_bracket_open(&b, core);
     for (int cpu = 0; cpu < CPU_SETSIZE && n < most; cpu++)
         if (CPU_ISSET(cpu, &allowed))
-            n += look_at(cpu, &out[n]);
+            n += look_at(cpu, &b, &out[n]);
     sched_setaffinity(0, sizeof allowed, &allowed);
+    lab_core_free(core);
     return n;
 }

@@ -252,7 +252,7 @@ static void the_speed_is_told_of_this_cpu_only(void **state)
     m->nop_cycles = 0.25;
     struct machine_speed other = machine_speed_now(m);
     assert_true(isnan(other.core_per_tsc) && isnan(other.share));
-    m->name = calib_cpu_name(m->arena);
+    m->name = str_printable(m->arena, native_cpu_name());
     struct machine_speed now = machine_speed_now(m);
     if (isnan(now.core_per_tsc))
         skip(); /* never twenty chains in peace */
@@ -312,7 +312,7 @@ static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
     machine_add_form(m, &add);
     assert_int_equal(machine_extend(m, forms, 1, 1), 0);
     assert_null(machine_form_named(m, forms[0]));
-    m->name = calib_cpu_name(m->arena);
+    m->name = str_printable(m->arena, native_cpu_name());
     struct calib width = {.m = m, .lab = lab_open(NULL, 1)};
     if (!width.lab)
         skip();
