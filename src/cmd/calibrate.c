@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool calibrate, and the description of the machine that mtool run uses: the one given, else the one kept for this
  * CPU, else one measured now. */
+#include "cmd/attempts.h"
 #include "cmd/profile.h"
 #include "sim/sim.h"
 
@@ -28,17 +29,66 @@ static void cpu_identity(char hex[33])
     str_free(&s);
 }
 
+/* A counter that is unusable right now is lab's to refuse; what happens while it measures is not seen there. */
+static int calibrate_here(void *ctx, struct machine **out)
+{
+    (void)ctx;
+    struct machine_calibrate_options opt = {0};
+    struct machine_reading readings[MACHINE_CLOCK_READINGS + 1];
+    machine_clock_read_rate(readings);
+    int rc = machine_calibrate(&opt, out);
+    readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
+    struct machine_clock c = machine_clock_judge(readings, ARRAY_LEN(readings));
+    cmd_warn_of_clock(&c, "while this machine was calibrated");
+    return rc;
+}
+
+void cmd_warn_of_clock(const struct machine_clock *c, const char *when)
+{
+    if (c->fault != MACHINE_CLOCK_GOOD)
+        diag_warn("clock-uneven", "the time stamp counter %s (by %.3g s %s)", machine_clock_fault_text[c->fault], c->off_s, when);
+}
+
+static void warn_of_unlike_cpus(void)
+{
+    enum { MOST = 8 };
+    struct machine_cpu_clock cpus[MOST];
+    size_t slowest, fastest, count = machine_cpus_look(cpus, MOST);
+    for (size_t i = 0; i < count; i++)
+        diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9, cpus[i].core_hz * 1e-9);
+    if (machine_cpus_differ(cpus, count, &slowest, &fastest))
+        diag_warn("clocks-differ", "processors differ: %d runs at %.2f GHz, %d at %.2f GHz", cpus[slowest].cpu, cpus[slowest].core_hz * 1e-9,
+                  cpus[fastest].cpu, cpus[fastest].core_hz * 1e-9);
+}
+
+static int test_here(void *ctx, struct machine *m)
+{
+    (void)ctx;
+    struct sim_selftest_options test = {0};
+    return sim_selftest(m, &test, NULL, NULL);
+}
+
+static struct machine *shipped_here(void *ctx)
+{
+    (void)ctx;
+    return machine_shipped_here();
+}
+
 static int measure(struct machine **out)
 {
-    struct machine_calibrate_options opt = {0};
-    if (machine_calibrate(&opt, out) < 0)
-        return -1;
-    struct sim_selftest_options test = {0};
-    if (sim_selftest(*out, &test, NULL, NULL) == 0)
-        return 0;
-    machine_free(*out);
-    *out = NULL;
-    return -1;
+    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .most = 2};
+    warn_of_unlike_cpus();
+    return attempts_make(&a, out);
+}
+
+static void warn_if_failed(const struct machine *m)
+{
+    const struct machine_error *e = machine_error_of(m, "all");
+    if (!machine_passes(m))
+        diag_warn("model-failed",
+                  "the self-test failed (off by %.0f %% in the median, %.0f %% for nine in ten kernels): no loop will be said to lose time on the "
+                  "model's word alone; calibrate again when less runs on this machine",
+                  100 * e->median, 100 * e->p90);
 }
 
 int cmd_calibrate(const struct cmd_args *a)
@@ -60,6 +110,8 @@ int cmd_calibrate(const struct cmd_args *a)
             "%s: described in %s in %.0f s; its predictions are off by %.0f %% in the median, %.0f %% for nine in ten "
             "kernels, on average %+.0f %%",
             m->name, path, time_now_s() - start, 100 * e->median, 100 * e->p90, 100 * e->bias);
+    if (rc == CMD_DONE)
+        warn_if_failed(m);
     machine_free(m);
     return rc;
 }
@@ -85,18 +137,30 @@ static int lock_kept(struct arena *ar, const char *path)
     return lock;
 }
 
+static int read_kept(const char *path, struct machine **out)
+{
+    if (!file_exists(path) || machine_read(path, out) < 0)
+        return -1;
+    if (!machine_is_outdated(*out))
+        return 0;
+    diag_note("%s: an older mtool made it and its self-test failed", path);
+    machine_free(*out);
+    *out = NULL;
+    return -1;
+}
+
 /* Two mtools at once measure once: the second waits and reads. */
 static int get_kept(const struct cmd_args *a, const char *path, struct machine **out)
 {
     int lock = lock_kept(a->arena, path);
-    int rc = -1;
-    if (file_exists(path) && machine_read(path, out) == 0) {
-        rc = 0;
-    } else {
-        diag_note("measuring this machine once (up to a minute); kept in %s", path);
+    int rc = read_kept(path, out);
+    if (rc < 0) {
+        diag_note("measuring this machine once (a minute, two if it is busy); kept in %s", path);
         rc = measure(out);
-        if (rc == 0)
+        if (rc == 0) {
+            warn_if_failed(*out);
             machine_write(*out, path);
+        }
     }
     if (lock >= 0)
         close(lock);

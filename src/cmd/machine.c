@@ -145,6 +145,17 @@ int cmd_machine_show(const struct cmd_args *a)
 
 /* ---- check ---- */
 
+/* What reports will make of it. */
+static void put_gate(const struct machine *m, struct strbuf *out)
+{
+    if (!machine_passes(m))
+        str_printf(out,
+                   "self-test: failed (more than %.0f%% or %.0f%%); on its word alone no loop is said to lose time. mtool calibrate measures this machine anew\n",
+                   100 * MACHINE_MEDIAN_MOST, 100 * MACHINE_P90_MOST);
+    else if (machine_error_of(m, "all"))
+        str_puts(out, "self-test: passed\n");
+}
+
 int cmd_machine_check(const struct cmd_args *a)
 {
     struct machine *m;
@@ -164,6 +175,7 @@ int cmd_machine_check(const struct cmd_args *a)
                    100 * e->median, 100 * e->p90);
     else
         str_puts(&out, "how far its predictions are off is not known: no self-test is in the file\n");
+    put_gate(m, &out);
     machine_free(m);
     return cmd_print(&out);
 }

@@ -53,6 +53,8 @@ int baseline_run(struct profile *p, const struct prof_input *like);
 
 /* Where the description of this CPU is kept, in the arena; NULL after one line. */
 const char *cmd_machine_path(struct arena *ar);
+/* Says that the time stamp counter did not tick evenly, if so. */
+void cmd_warn_of_clock(const struct machine_clock *c, const char *when);
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
 int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
 /* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them there;

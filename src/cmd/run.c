@@ -13,6 +13,7 @@ enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
 enum { RANK_HZ = 997 };
 static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
+static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
 static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
 
 /* Windows of the instruction stream, with --windows. */
@@ -26,6 +27,7 @@ struct times {
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
+    struct machine_reading readings[MACHINE_CLOCK_READINGS + PLAIN_MOST]; /* of the clocks: before all runs, behind each plain one */
 };
 
 static void look_at_speed(const struct machine *m, struct times *t)
@@ -62,6 +64,7 @@ static int run_plain(struct profile *p, const struct machine *m, struct times *t
     if (rc)
         return rc;
     look_at_speed(m, t);
+    t->readings[MACHINE_CLOCK_READINGS + t->n] = machine_clock_read();
     t->user[t->n] = run->user_s;
     t->system[t->n++] = run->system_s;
     t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
@@ -99,11 +102,24 @@ static int make_one_run(struct profile *p, const struct cmd_args *a, struct time
     return profile_counts_are_exact(*run) ? 0 : CMD_SELF_FAILED;
 }
 
+/* A virtual machine may have been moved to a host whose counter has another rate since it was calibrated. */
+static void take_clock(struct profile *p, const struct machine *m, const struct times *t)
+{
+    struct machine_clock c = machine_clock_judge(t->readings, MACHINE_CLOCK_READINGS + t->n);
+    cmd_warn_of_clock(&c, "while the program ran");
+    double then = m->tsc_ghz * 1e9;
+    if (c.fault != MACHINE_CLOCK_GOOD || !(fabs(c.hz / then - 1) > COUNTER_UNLIKE) || !machine_is_this(m))
+        return;
+    diag_warn("clock-uneven", "the time stamp counter runs at %.4g GHz, when calibrated at %.4g GHz: the former is taken", c.hz * 1e-9, m->tsc_ghz);
+    p->result->machine.tsc_hz = c.hz;
+}
+
 static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
                      struct launch_result **sampled, struct launch_result **counted)
 {
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
     struct launch_options count = profile_counted_options(p);
+    machine_clock_read_rate(t->readings);
     t->began = time_now_s();
     int rc = profile_run(p, &sample, true, sampled);
     if (rc)
@@ -128,6 +144,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     while (t->n < plain || (!a->runs && needs_another(t)))
         if ((rc = run_plain(p, m, t)))
             return rc;
+    take_clock(p, m, t);
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 

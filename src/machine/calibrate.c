@@ -67,6 +67,7 @@ static int finish(struct calib *k, struct machine **out)
     m->name = arena_strdup(m->arena, str_printable(m->arena, lab_cpu_name(k->lab)));
     m->date = today(m->arena);
     m->source = "calibrated";
+    m->experiments = MACHINE_EXPERIMENTS;
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
                100 * lab_disturbed_share(k->lab), 100 * m->noise);
     if (k->forms.len < 20 || m->core_per_tsc <= 0) {

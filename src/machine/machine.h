@@ -152,6 +152,24 @@ const struct machine_class *machine_access(const struct machine *m, const struct
 /* The family of a form: "fmul" for "vmulsd x,x,x". Never NULL. */
 const char *machine_family(const struct x86_detail *d);
 
+/* ---- gate.c: may what a description predicts be taken for more than a guess? ---- */
+
+/* The self-test fails above these: relative errors, in the median and of nine kernels in ten. */
+#define MACHINE_MEDIAN_MOST 0.15
+#define MACHINE_P90_MOST 0.40
+double machine_error_excess(double median, double p90); /* over the limits; 1: at one of them */
+bool machine_error_passes(double median, double p90);   /* so does what is not known */
+bool machine_passes(const struct machine *m);           /* so does a description that says nothing of its errors */
+/* It failed, and was made by older experiments: measure anew. One that failed by these is kept, since the next would fail as well. */
+bool machine_is_outdated(const struct machine *m);
+bool machine_is_better(const struct machine *a, const struct machine *b); /* by their self-tests; untested ones are worst */
+
+/* ---- overlay.c: what a failed calibration is good for ---- */
+
+/* The description shipped for this processor with what can be relied on of a calibration put over it: clocks, caches, latencies. A new
+ * one without an error bar of its own: the self-test comes after it. NULL, reported, if there is none. */
+struct machine *machine_overlay(const struct machine *shipped, const struct machine *measured);
+
 /* ---- text.c: the file ---- */
 
 /* Reads a description. 0 and *out, or -1 after one line that says file, line, column, what is wrong and what to do. */
@@ -196,6 +214,10 @@ struct machine_bench {
     struct tape *record;   /* what is timed is written there too */
 };
 
+/* Of the calibration's experiments and what is made of them, and of the self-test: counts up when a change of them makes other
+ * descriptions, so that one that failed before is measured anew. */
+enum { MACHINE_EXPERIMENTS = 1 };
+
 struct machine_calibrate_options {
     const struct machine_bench *bench; /* NULL: this processor */
     double budget_s; /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
@@ -212,6 +234,42 @@ bool machine_can_time(const struct x86_detail *d);
 /* Times forms that a description of the running machine lacks and adds them, with their classes. Returns how many were
  * added: none to the description of another machine, and not those timed while others disturbed the core. */
 size_t machine_extend(struct machine *m, const char *const *forms, size_t count, double budget_s);
+
+/* ---- clock.c: the time stamp counter beside the system's clock, and the processors beside each other ---- */
+
+struct machine_reading { /* both clocks at one moment */
+    uint64_t ticks;
+    double seconds, error_s; /* error_s: how long it took to read both */
+};
+struct machine_reading machine_clock_read(void);
+enum { MACHINE_CLOCK_READINGS = 8 };
+/* A millisecond apart: what later readings are judged by. */
+void machine_clock_read_rate(struct machine_reading readings[MACHINE_CLOCK_READINGS]);
+
+enum machine_clock_fault {
+    MACHINE_CLOCK_GOOD,
+    MACHINE_CLOCK_STOPS, /* it fell behind */
+    MACHINE_CLOCK_BACKWARDS,
+    MACHINE_CLOCK_JUMPS, /* ahead */
+    MACHINE_CLOCK_FAULT_COUNT
+};
+extern const char *const machine_clock_fault_text[MACHINE_CLOCK_FAULT_COUNT]; /* "stands still at times" */
+struct machine_clock {
+    double hz;                      /* ticks a second, median; NAN unknown */
+    enum machine_clock_fault fault; /* the worst between two readings */
+    double off_s;                   /* seconds by which it was off then */
+};
+/* Of readings in order of time, most of them good. */
+struct machine_clock machine_clock_judge(const struct machine_reading *readings, size_t count);
+
+struct machine_cpu_clock {
+    int cpu;
+    double tsc_hz, core_hz;
+};
+/* Do cores differ by more than cores of one kind do, or counters at all? Which are the slowest and the fastest (indices). */
+bool machine_cpus_differ(const struct machine_cpu_clock *cpus, size_t count, size_t *slowest, size_t *fastest);
+/* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. How many. */
+size_t machine_cpus_look(struct machine_cpu_clock *cpus, size_t most);
 
 /* ---- speed.c ---- */
 

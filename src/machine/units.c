@@ -257,7 +257,7 @@ static bool same_class(const struct machine_class *a, const struct machine_class
     return true;
 }
 
-static struct x86_detail detail_of_form(const char *form)
+struct x86_detail detail_of_form(const char *form)
 {
     struct x86_choice c = {{5, 6, 7, 3, 2}, 3, 14, X86_REG_NONE, 1, 8};
     struct x86_detail d = {.addr_base = X86_REG_NONE};

@@ -2,6 +2,8 @@
  * The change of each figure from one result to another, with its interval. Pairs come from diff_match.c. */
 #include "prof/diff.h"
 
+#include "prof/impl.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,6 +23,15 @@ static struct diff_figure figure(struct prof_interval old, struct prof_interval 
     return (struct diff_figure){old, now, change_of(&old, &now)};
 }
 
+/* Of figures that rest on ideal times: no change is told from a side that has them from a model that failed. */
+static struct diff_figure modelled(bool is_vouched, struct prof_interval old, struct prof_interval now)
+{
+    struct diff_figure f = figure(old, now);
+    if (!is_vouched)
+        f.change = gate_opened(f.change);
+    return f;
+}
+
 bool diff_is_change(const struct diff_figure *f) { return f->change.low > 0 || f->change.high < 0; }
 
 /* ---- the whole program ---- */
@@ -34,10 +45,11 @@ static struct prof_interval memory_of(const struct prof_result *r)
 
 static void compare_whole(struct prof_diff *d)
 {
-    d->whole[DIFF_MEMORY] = figure(memory_of(d->old), memory_of(d->now));
+    bool is_vouched = prof_is_vouched(d->old, d->old->replayed_share) && prof_is_vouched(d->now, d->now->replayed_share);
+    d->whole[DIFF_MEMORY] = modelled(is_vouched, memory_of(d->old), memory_of(d->now));
     d->whole[DIFF_ACTUAL] = figure(d->old->actual_user_s, d->now->actual_user_s);
-    d->whole[DIFF_IDEAL] = figure(d->old->predicted_user_s, d->now->predicted_user_s);
-    d->whole[DIFF_OVERHEAD] = figure(d->old->overhead, d->now->overhead);
+    d->whole[DIFF_IDEAL] = modelled(is_vouched, d->old->predicted_user_s, d->now->predicted_user_s);
+    d->whole[DIFF_OVERHEAD] = modelled(is_vouched, d->old->overhead, d->now->overhead);
 }
 
 double diff_rise(const struct prof_diff *d, const struct diff_condition *c)
@@ -91,10 +103,11 @@ static struct diff_object compare_objects(const struct prof_diff *d, const struc
                         actual = offsetof(struct prof_object, actual_s), ideal = offsetof(struct prof_object, ideal_s);
     x.old = p->old == ID_NONE ? NULL : &d->old->objects[p->old];
     x.now = p->now == ID_NONE ? NULL : &d->now->objects[p->now];
+    bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) && (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);
-    x.memory_s = figure(side(x.old, memory, x.is_refused), side(x.now, memory, x.is_refused));
+    x.memory_s = modelled(is_vouched, side(x.old, memory, x.is_refused), side(x.now, memory, x.is_refused));
     x.actual_s = figure(side(x.old, actual, x.is_refused), side(x.now, actual, x.is_refused));
-    x.ideal_s = figure(side(x.old, ideal, x.is_refused), side(x.now, ideal, x.is_refused));
+    x.ideal_s = modelled(is_vouched, side(x.old, ideal, x.is_refused), side(x.now, ideal, x.is_refused));
     return x;
 }
 

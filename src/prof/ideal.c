@@ -60,6 +60,9 @@ void ideal_prepare(struct join *j)
     r->machine.ideal_error_median = e->median;
     r->machine.ideal_error_p90 = e->p90;
     r->machine.ideal_bias = e->bias;
+    if (prof_model_failed(r))
+        prof_warn(r, PROF_WARN_MODEL_FAILED, "the model of the processor is off by %.0f %% in the median, %.0f %% for nine in ten kernels",
+                  100 * e->median, 100 * e->p90);
 }
 
 /* predicted = true * (1 + error), error within bias +- spread. The figure itself is never moved by the bias, so that it

@@ -222,6 +222,12 @@ void whole_build(struct join *j); /* prediction and overhead of the whole, cover
 /* ---- rows.c ---- */
 void rows_build(struct join *j); /* blocks and edges, as they are stored, if wanted */
 
+/* ---- gate.c ---- */
+/* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
+struct prof_interval gate_opened(struct prof_interval loss);
+/* Likewise unless the ideal time, of which so much was replayed, vouches for it. */
+struct prof_interval gate_loss(const struct prof_result *r, double replayed_share, struct prof_interval loss);
+
 /* ---- stats.c ---- */
 struct prof_interval stats_unknown(void);
 /* Share k/n with its 95 % interval (Wilson 1927). n 0: unknown. */

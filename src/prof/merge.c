@@ -230,8 +230,17 @@ static void take_lines(struct merge *m, const struct prof_result *r)
         VEC_PUSH(&m->lines, r->lines[i]);
 }
 
+/* Ranks may run on machines of which one was calibrated badly. */
+static void keep_worst_model(struct prof_result *to, const struct prof_result *r)
+{
+    to->machine.ideal_error_median = fmax(to->machine.ideal_error_median, r->machine.ideal_error_median);
+    to->machine.ideal_error_p90 = fmax(to->machine.ideal_error_p90, r->machine.ideal_error_p90);
+}
+
 static void add_whole(struct prof_result *to, const struct prof_result *r)
 {
+    keep_worst_model(to, r);
+    to->replayed_share = blend(to->replayed_share, to->predicted_user_s.value, r->replayed_share, r->predicted_user_s.value);
     to->coverage.instructions_counted_share = blend(to->coverage.instructions_counted_share, to->actual_user_s.value,
                                                     r->coverage.instructions_counted_share, r->actual_user_s.value);
     to->coverage.unexplained_overhead = blend(to->coverage.unexplained_overhead, to->predicted_user_s.value,
@@ -417,9 +426,9 @@ static void finish(struct merge *m)
     spread(m);
     sum_lines(m);
     if (r->predicted_user_s.value > 0)
-        r->overhead = (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
-                                             r->actual_user_s.low / r->predicted_user_s.high - 1,
-                                             r->actual_user_s.high / r->predicted_user_s.low - 1};
+        r->overhead = gate_loss(r, r->replayed_share, (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
+                                                                             r->actual_user_s.low / r->predicted_user_s.high - 1,
+                                                                             r->actual_user_s.high / r->predicted_user_s.low - 1});
     KEEP(r->objects, r->object_count, m->objects, struct prof_object);
     whatif_fill(r);
     KEEP(r->rank_objects, r->rank_object_count, m->shares, struct prof_rank_object);

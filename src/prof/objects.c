@@ -113,6 +113,8 @@ static double tlb_of(const struct join *j, const struct tally *t, double memory_
     return isnan(memory_s) ? s : fmin(s, fmax(0, memory_s));
 }
 
+static double replayed_share(const struct tally *t) { return t->cycles > 0 ? t->replayed / t->cycles : 0; }
+
 static void fill_times(const struct join *j, const struct draft *d, struct prof_object *o)
 {
     o->ideal_s = ideal_of(j, &d->self);
@@ -120,12 +122,12 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->actual_s = actual_of(j, d->self.samples);
     o->actual_incl_s = actual_of(j, d->incl.samples);
     struct prof_interval branch = branch_of(j, &d->self);
-    o->memory_s = memory_of(o->actual_s, o->ideal_s, branch);
-    o->memory_incl_s = memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl));
+    o->memory_s = gate_loss(j->r, replayed_share(&d->self), memory_of(o->actual_s, o->ideal_s, branch));
+    o->memory_incl_s = gate_loss(j->r, replayed_share(&d->incl), memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl)));
     o->branch_s = branch.value;
     o->tlb_s = tlb_of(j, &d->self, o->memory_s.value);
     o->simulated_s = isnan(o->ideal_s.value) ? NAN : d->self.simulated / j->core_hz;
-    o->replayed_share = isnan(o->ideal_s.value) ? NAN : d->self.cycles > 0 ? d->self.replayed / d->self.cycles : 0;
+    o->replayed_share = isnan(o->ideal_s.value) ? NAN : replayed_share(&d->self);
     o->ideal_method = isnan(o->ideal_s.value) ? NULL : d->self.replayed > 0 ? "both" : "simulated";
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
     o->extra_cycles_per_memory_op =

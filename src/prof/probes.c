@@ -72,6 +72,12 @@ static double run_error(const struct prof_result *r)
     return fmin(0.2, fmax(RUN_ERROR, isfinite(spread) ? spread : RUN_ERROR));
 }
 
+/* Of its own code, and taken for that of what it calls too. */
+static double replayed_share(const struct prof_result *r, const struct prof_candidate *o)
+{
+    return o->object < r->object_count ? r->objects[o->object].replayed_share : 0;
+}
+
 static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p, const struct prof_probe_terms *t)
 {
     double hz = t->ticks_a_second;
@@ -85,7 +91,7 @@ static void take(struct prof_result *r, struct prof_candidate *o, const struct p
     o->waiting_s = waiting;
     o->probed_s = (struct prof_interval){s + open * t->run_share, fmax(0, s - error), s + error + open};
     if (isfinite(o->ideal_s.value) && o->estimable != PROF_ESTIMABLE_NOT)
-        o->memory_s = stats_difference(o->probed_s, o->ideal_s);
+        o->memory_s = gate_loss(r, replayed_share(r, o), stats_difference(o->probed_s, o->ideal_s));
 }
 
 /* ---- what is to be said ---- */

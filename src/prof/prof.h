@@ -425,6 +425,14 @@ struct prof_input {
     double sim_budget_s;           /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
+/* ---- gate.c: what may be said with a model of the processor that failed its self-test ---- */
+
+/* The self-test of the machine description that the ideal times rest on says that it cannot be relied on. */
+bool prof_model_failed(const struct prof_result *r);
+/* May a loss to memory be told from an ideal time of which so much was replayed? Not from one that is mostly the word of a model
+ * that failed. */
+bool prof_is_vouched(const struct prof_result *r, double replayed_share);
+
 /* ---- replays.c ---- */
 /* What wire_windows.least_width is on a core that nobody shares, as a fraction of the chain; 0: m does not tell, or is of another
  * processor. */

@@ -291,7 +291,7 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
         }
         qsort(v.objects.data, v.objects.len, sizeof *v.objects.data, compare_objects);
         v.decimals = figure_decimals(most);
-        str_puts(out, functions++ ? "\n" : "");
+        functions++ ? str_puts(out, "\n") : first_put(r, width_of(&v), v.a, out);
         put_function(&v);
     }
     VEC_FREE(&v.objects);

@@ -33,6 +33,8 @@ static const char *change_text(struct arena *a, double x, int decimals)
     return isfinite(x) && s[0] != '-' && strspn(s, "0.") != strlen(s) ? arena_printf(a, "+%s", s) : s;
 }
 
+const struct prof_result *diff_doubtful(const struct prof_diff *d) { return prof_model_failed(d->now) ? d->now : d->old; }
+
 const char *diff_verdict(const struct diff_figure *f)
 {
     return !isfinite(f->change.low) || !isfinite(f->change.high) ? "not known"
@@ -130,6 +132,7 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
 {
     struct arena *a = arena_new();
     unsigned width = report_width(o);
+    first_put(diff_doubtful(d), width, a, out);
     put_side(out, "old", paths[0], d->old, width, a);
     put_side(out, "new", paths[1], d->now, width, a);
     str_puts(out, "\n");
@@ -170,6 +173,7 @@ static void put_json_side(struct json *j, const char *key, const char *path, con
     json_array_end(j);
     json_str(j, "started", r->started);
     json_str(j, "cpu", r->machine.cpu);
+    member_passed(j, r);
     json_object_end(j);
 }
 

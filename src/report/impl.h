@@ -66,6 +66,11 @@ void grid_row(struct grid *g, const char *const *cells, bool is_dim);
 void grid_put(struct grid *g, struct strbuf *out); /* and frees the rows */
 shorten_fn shorten_middle, shorten_place;
 
+/* ---- first.c ---- */
+
+const char *first_sentence(const struct prof_result *r, struct arena *a); /* that the model failed, and what to do; NULL: it did not */
+void first_put(const struct prof_result *r, unsigned width, struct arena *a, struct strbuf *out);
+
 /* ---- text.c ---- */
 
 unsigned report_width(const struct report_options *o); /* columns */
@@ -83,6 +88,7 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
 void member_count(struct json *j, const char *key, uint64_t n);
 void member_id(struct json *j, const char *key, uint32_t id);
 void member_line(struct json *j, const char *key, uint32_t line);
+void member_passed(struct json *j, const struct prof_result *r); /* did the model's self-test? */
 /* Three members: NAME, NAME_low and NAME_high, each with the unit ("_s") behind. */
 void member_interval(struct json *j, const char *name, const char *unit, const struct prof_interval *i);
 
@@ -108,6 +114,7 @@ double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unkn
 
 /* ---- diff.c ---- */
 
+const struct prof_result *diff_doubtful(const struct prof_diff *d); /* a side whose model failed, if there is one */
 const char *diff_verdict(const struct diff_figure *f); /* "better", "worse", "within noise", "not known" */
 
 #define REPORT_TOP 20

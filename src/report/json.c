@@ -30,6 +30,14 @@ static void put_command(struct json *j, const struct prof_result *r)
     json_array_end(j);
 }
 
+void member_passed(struct json *j, const struct prof_result *r)
+{
+    if (isnan(r->machine.ideal_error_median))
+        json_null(j, "self_test_passed");
+    else
+        json_bool(j, "self_test_passed", !prof_model_failed(r));
+}
+
 static void put_machine(struct json *j, const struct prof_result *r)
 {
     json_object(j, "machine");
@@ -41,6 +49,7 @@ static void put_machine(struct json *j, const struct prof_result *r)
     json_real(j, "ideal_error_median", r->machine.ideal_error_median);
     json_real(j, "ideal_error_p90", r->machine.ideal_error_p90);
     json_real(j, "ideal_bias", r->machine.ideal_bias);
+    member_passed(j, r);
     json_object_end(j);
 }
 

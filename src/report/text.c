@@ -136,6 +136,7 @@ static void put_refused(const struct prof_result *r, const struct report_options
 void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
 {
     struct arena *a = arena_new();
+    first_put(r, report_width(o), a, out);
     put_command(r, o, a, out);
     put_times(r, a, out);
     put_coverage(r, a, out);
@@ -262,6 +263,8 @@ static const char *no_rows_sentence(const struct prof_result *r, const struct ro
     if (!rows->known)
         return arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).", what,
                             rows->insignificant);
+    if (prof_model_failed(r))
+        return arena_printf(a, "No %s can be said to lose time to memory with a model that fails (--all shows what it says: %zu).", what, rows->insignificant);
     return arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
                         what, rows->insignificant);
 }

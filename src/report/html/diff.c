@@ -233,7 +233,7 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
     put_rows(&x);
     put_sections(&x);
     html_glossary(&x.now);
-    html_put_page(&x.now, title(&x.now), out);
+    html_put_page(&x.now, title(&x.now), first_sentence(diff_doubtful(d), a), out);
     tour_fini(&x.old.tour);
     tour_fini(&x.now.tour);
     arena_free(a);

@@ -56,8 +56,8 @@ void html_more(struct html_page *p, size_t count, size_t shown, const char *opti
 
 /* ---- page.c ---- */
 
-/* The whole page around its sections; leaves these and the links to them freed. */
-void html_put_page(struct html_page *p, const char *title, struct strbuf *out);
+/* The whole page around its sections; leaves these and the links to them freed. first: what stands before all else, NULL: nothing. */
+void html_put_page(struct html_page *p, const char *title, const char *first, struct strbuf *out);
 
 /* ---- bars.c ---- */
 

@@ -13,7 +13,14 @@ static const char *title(struct html_page *p)
     return arena_printf(p->a, "%s: where memory costs time", file_base_name(program));
 }
 
-void html_put_page(struct html_page *p, const char *title, struct strbuf *out)
+static void put_first(struct html_page *p, const char *sentence)
+{
+    html_puts(p, sentence ? "<p class=\"note strong\">" : "");
+    html_text(p, sentence ? sentence : "");
+    html_puts(p, sentence ? "</p>\n" : "");
+}
+
+void html_put_page(struct html_page *p, const char *title, const char *first, struct strbuf *out)
 {
     struct strbuf *sections = p->out;
     p->out = out;
@@ -26,7 +33,9 @@ void html_put_page(struct html_page *p, const char *title, struct strbuf *out)
     html_text(p, title);
     html_puts(p, "</title>\n<style>\n" HTML_CSS "</style>\n"
                  "<script>document.documentElement.classList.add('js');</script></head>\n<body>\n"
-                 "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n<header><h1>");
+                 "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n");
+    put_first(p, first);
+    html_puts(p, "<header><h1>");
     html_text(p, title);
     html_puts(p, "</h1>\n<nav aria-label=\"sections\">");
     html_puts(p, p->nav.data);
@@ -55,7 +64,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     html_ranks(&p);
     html_threads(&p);
     html_rest(&p);
-    html_put_page(&p, title(&p), out);
+    html_put_page(&p, title(&p), first_sentence(r, p.a), out);
     tour_fini(&p.tour);
     arena_free(p.a);
 }

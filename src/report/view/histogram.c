@@ -9,7 +9,10 @@ enum { SHORT_SCREEN = 10, INTERVAL_FROM = 72, OVERHEAD_FROM = 96, PLACE_FROM = 2
 
 static bool is_short(const struct view *v) { return screen_rows(v->screen) < SHORT_SCREEN; }
 
-static unsigned height_of_top(const struct view *v) { return is_short(v) ? 2 : 5; }
+/* A line above all others. */
+static unsigned height_of_first(const struct view *v) { return prof_model_failed(v->tour.r); }
+
+static unsigned height_of_top(const struct view *v) { return height_of_first(v) + (is_short(v) ? 2 : 5); }
 
 unsigned histogram_height(const struct view *v)
 {
@@ -183,12 +186,15 @@ void histogram_paint(struct view *v)
 {
     struct columns c = lay_out(v);
     unsigned top = height_of_top(v), height = histogram_height(v);
+    unsigned at = height_of_first(v);
     const char *command = tour_command(&v->tour);
-    view_put(v, 0, STYLE_TITLE, command ? cell_safe(v->frame, command) : "?");
+    if (at)
+        view_put(v, 0, STYLE_TITLE, first_sentence(v->tour.r, v->frame));
+    view_put(v, at, STYLE_TITLE, command ? cell_safe(v->frame, command) : "?");
     if (!is_short(v)) {
-        view_put(v, 1, STYLE_PLAIN, times(v));
-        view_put(v, 2, STYLE_PLAIN, coverage(v));
-        paint_legend(v, 3);
+        view_put(v, at + 1, STYLE_PLAIN, times(v));
+        view_put(v, at + 2, STYLE_PLAIN, coverage(v));
+        paint_legend(v, at + 3);
         paint_chosen(v, top + height);
     }
     paint_heads(v, top - 1, &c);

@@ -99,7 +99,10 @@ static void add_refused(struct view *v)
 static void add_warnings(struct view *v)
 {
     const struct prof_result *r = v->tour.r;
+    const char *failed = first_sentence(r, v->page_texts);
     view_add(v, STYLE_PLAIN, "", "");
+    if (failed)
+        view_add_wrapped(v, STYLE_HEAD, "", failed);
     view_add(v, STYLE_HEAD, "", r->warning_count ? "Warnings (mtool help WARNING explains the word in brackets)" : "No warnings");
     for (size_t i = 0; i < r->warning_count; i++)
         view_add_wrapped(v, STYLE_PLAIN, "- ",

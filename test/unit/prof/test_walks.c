@@ -124,6 +124,15 @@ static uint64_t symbol(const struct image *of, const char *name)
     return 0;
 }
 
+/* The generic core as if its self-test had found so much. */
+static struct machine *tested_machine(double median, double p90)
+{
+    struct machine *m = machine_default();
+    m->error_count = 0;
+    machine_add_error(m, &(struct machine_error){.kernels = "all", .count = 30, .median = median, .p90 = p90});
+    return m;
+}
+
 static struct prof_result *join_fixture(struct toy *t, const struct machine *m, const struct prof_input_sample *samples,
                                         size_t count)
 {
@@ -156,7 +165,7 @@ static void test_chain(void **state)
 {
     (void)state;
     struct toy t;
-    struct machine *machine = machine_default();
+    struct machine *machine = tested_machine(0.1, 0.3);
     const uint64_t n = 1000000;
     toy_read(&t, FIXTURE);
     uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1, leave = entry + 2;
@@ -182,6 +191,33 @@ static void test_chain(void **state)
     prof_result_free(again);
     toy_fini(&t);
     machine_free(machine);
+}
+
+/* The same loop on the word of a model that failed its self-test: what it takes stands, but it is not said to lose time, nor is
+ * the program. */
+static void test_failed_model(void **state)
+{
+    (void)state;
+    struct toy t;
+    struct machine *passes = tested_machine(0.1, 0.3), *fails = tested_machine(0.5, 1.2);
+    toy_read(&t, FIXTURE);
+    uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1;
+    toy_set(&t, entry, 10), toy_set(&t, loop, 1000000), toy_set(&t, entry + 2, 10);
+    toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, 999990), toy_set_edge(&t, loop, entry + 2, 10);
+    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 1000}};
+    struct prof_result *good = join_fixture(&t, passes, samples, 1), *bad = join_fixture(&t, fails, samples, 1);
+    const struct prof_object *o = object_in(good, "chain", PROF_LOOP);
+    assert_true(!prof_model_failed(good) && o->is_significant && o->memory_s.low > 0.5 && good->overhead.low > 1);
+    o = object_in(bad, "chain", PROF_LOOP);
+    assert_true(prof_model_failed(bad) && !o->is_significant && o->memory_s.low == 0 && bad->overhead.low == 0);
+    assert_near(o->memory_s.value, object_in(good, "chain", PROF_LOOP)->memory_s.value, 1e-3);
+    assert_string_equal(bad->warnings[0].id, "model-failed");
+    assert_true(prof_is_vouched(bad, 0.5) && !prof_is_vouched(bad, 0.49) && !prof_is_vouched(bad, NAN) && prof_is_vouched(good, 0));
+    prof_result_free(good);
+    prof_result_free(bad);
+    toy_fini(&t);
+    machine_free(passes);
+    machine_free(fails);
 }
 
 /* A loop of calls: the walk follows them, so the chain goes on through the callee. */
@@ -419,7 +455,7 @@ static int close_fixture(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
-                                       cmocka_unit_test(test_chain),          cmocka_unit_test(test_calls),
+                                       cmocka_unit_test(test_chain), cmocka_unit_test(test_failed_model),          cmocka_unit_test(test_calls),
                                        cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown), cmocka_unit_test(test_learns),
                                        cmocka_unit_test(test_shared_core), cmocka_unit_test(test_threads_apart)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);

@@ -327,6 +327,25 @@ static void make_nothing(struct prof_result *r)
     r->refused_count = 0;
 }
 
+/* The model failed its self-test; the first object is measured by replays, the others are not. */
+static void make_doubtful(struct prof_result *r)
+{
+    static const struct prof_warning warnings[] = {{"model-failed", "the model of the processor is off by 50 % in the median, 120 % for nine in ten kernels"}};
+    make_typical(r);
+    r->machine.ideal_error_median = 0.5;
+    r->machine.ideal_error_p90 = 1.2;
+    r->replayed_share = 0.1;
+    r->overhead.low = 0;
+    r->objects[0].replayed_share = 0.8;
+    for (size_t i = 1; i < r->object_count; i++) {
+        r->objects[i].is_significant = false;
+        r->objects[i].memory_s.low = fmin(0, r->objects[i].memory_s.low);
+    }
+    r->warnings = ARENA_ARRAY(r->arena, struct prof_warning, 1);
+    r->warnings[0] = warnings[0];
+    r->warning_count = 1;
+}
+
 static void make_counts(struct prof_result *r)
 {
     set_run(r);
@@ -374,6 +393,7 @@ struct prof_result *fixture_result(const char *name)
     } makers[] = {{"typical", make_typical},
                   {"nasty", make_nasty},
                   {"nothing", make_nothing},
+                  {"doubtful", make_doubtful},
                   {"counts", make_counts},
                   {"slower", make_slower},
                   {"empty", make_empty}};

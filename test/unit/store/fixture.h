@@ -8,7 +8,8 @@
 #include "prof/prof.h"
 
 /* "typical": what a run on a small program gives. "nasty": names that no sane program has, figures unknown or at the
- * ends of their ranges, every list filled. "nothing": objects, none significant. "counts": counts only, no times. "slower":
+ * ends of their ranges, every list filled. "nothing": objects, none significant. "doubtful": "typical" with a model
+ * that failed its self-test. "counts": counts only, no times. "slower":
  * another build of "typical", in which a loop lost more, a function is gone and one is new. "empty": prof_result_new. NULL if
  * there is no such name. */
 struct prof_result *fixture_result(const char *name);
