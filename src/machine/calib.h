@@ -11,6 +11,7 @@ enum { CALIB_BASIS_MAX = 32, CALIB_PORT_MAX = 14 };
 struct timed_form {
     const char *form;
     double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
+    double latency_second;           /* of the second result, where it comes later; else 0 */
     double latency_high;             /* of divisions: for long quotients */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;

@@ -308,6 +308,29 @@ static double indirect_jumps(struct calib *k, unsigned chain)
     return run(k, c, BLOCKS);
 }
 
+/* One jump that goes to so many targets in turn: each block says where to, and jumps to it. */
+static double one_jump(struct calib *k, unsigned targets)
+{
+    enum { ROUNDS = 4, BLOCK = 64 };
+    struct lab_code *c = xmalloc(sizeof *c);
+    LAB_PUT(c, 0xeb, 0); /* over the jump, to the first block */
+    size_t at = c->len;
+    for (unsigned i = 1; i < targets; i++) /* in the order of visits */
+        lab_note(c, LAB_GOES_TO, (i + 1) * BLOCK);
+    lab_note(c, LAB_GOES_TO, (targets + 1) * BLOCK);
+    LAB_PUT(c, 0xff, 0xe1); /* jmp rcx */
+    c->bytes[at - 1] = (uint8_t)(BLOCK - at);
+    for (unsigned i = 0; i < targets; i++) {
+        lab_align(c, BLOCK, 0);
+        LAB_PUT(c, 0x48, 0x8d, 0x0d, BLOCK - 7, 0, 0, 0); /* lea rcx,[the next block] */
+        LAB_PUT(c, 0xe9);
+        lab_put_le32(c, (uint32_t)(at - (c->len + 4)));
+    }
+    lab_align(c, BLOCK, 0);
+    lab_name(k->lab, "one indirect jump to %u targets", targets);
+    return run(k, c, targets);
+}
+
 static double tidy_half(double v) { return round(v * 2) / 2; }
 
 /* Where prediction of targets is shut off, the chain before the jump shows in full. */
@@ -320,6 +343,8 @@ static void find_indirect(struct calib *k)
     double latency = mul ? mul->latency : 3;
     m->indirect_waits = jump > 0 && late - jump > 0.7 * CHAIN * latency;
     double before = m->indirect_waits != 0 ? latency + 2 + m->start_delay : 0; /* imul, add, jmp */
+    double few = one_jump(k, 2), many = one_jump(k, 16);
+    m->indirect_more = few > 0 && many > few + 0.6 ? tidy_half((many - few) / 3) : 0;
     m->indirect_interval = fmax(m->taken_interval, jump > 0 ? tidy_half(jump - before) : 2);
 }
 

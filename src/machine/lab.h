@@ -20,7 +20,7 @@ enum { LAB_DATA = 1 << 16, LAB_BASE = 14, LAB_COUNTER = 15, LAB_CODE = 1 << 16 }
 /* What executing the code does, where its bytes alone do not say it: for a core that only simulates. Each is about the
  * instruction that begins at the place where the code ended when it was noted. */
 enum lab_note_kind {
-    LAB_GOES_TO,  /* an indirect jump: to this offset */
+    LAB_GOES_TO,  /* an indirect jump: to this offset; of several such notes each is for one visit */
     LAB_RANDOM,   /* a conditional jump, taken every second time, which nobody can predict */
     LAB_REPEATS,  /* a rep string instruction: so many elements */
     LAB_LONG      /* a division whose operands make it take long */

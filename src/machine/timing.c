@@ -419,8 +419,10 @@ static double crossing(struct calib *k, const char *form, const struct shape *s)
     if (both < 0)
         return -1;
     const char *plain = back[0] == 'v' && back[1] == 'm' ? back + 1 : back;
-    double other = known_latency(k, plain);
-    return other < 0 || strcmp(plain, form) == 0 ? both / 2 : fmax(both - other, 1);
+    double other = known_latency(k, plain), low = floor(both / 2 + 0.05);
+    if (other < 0 || strcmp(plain, form) == 0) /* whole cycles each: which way has the odd one cannot be told */
+        return s->kind[0] == 'x' ? low : both - low;
+    return fmax(both - other, 1);
 }
 
 /* What only sets flags is followed by a conditional move, for vectors also by the move back. */
@@ -432,6 +434,21 @@ static double flags_latency(struct calib *k, const char *form, const struct shap
     double cmov = known_latency(k, "cmovcc r64,r64");
     double in = !vec && !mask ? 0 : known_latency(k, mask ? "kmovw k,r32" : "movq x,r64");
     return both < 0 ? -1 : fmax(both - (cmov < 0 ? 1 : cmov) - (in < 0 ? 2 : in), 1);
+}
+
+/* A product of two registers: a chain through rax is one of its low half, one through rdx of its high half. */
+static double second_latency(struct calib *k, const char *form, double first)
+{
+    bool is_long = strcmp(form, "mul r64") == 0 || strcmp(form, "imul r64") == 0;
+    if (!is_long)
+        return 0;
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (unsigned i = 0; i < COPIES / 2; i++)
+        LAB_PUT(c, 0x48, 0xf7, form[0] == 'm' ? 0xe2 : 0xea, 0x48, 0x89, 0xd0); /* mul rdx; mov rax,rdx: the low half is dropped */
+    lab_name(k->lab, "chain %s, mov through the high half", form);
+    double both = calib_run(k, c, COPIES / 2, LAB_FILL_NONE), move = known_latency(k, "mov r64,r64");
+    double second = both < 0 ? 0 : both - (move >= 0.8 ? move : 0);
+    return second > first + 0.5 ? second : 0;
 }
 
 double timing_latency(struct calib *k, const char *form)
@@ -477,6 +494,7 @@ void timing_again(struct calib *k, struct timed_form *t)
     if (strcmp(t->form, "jcc i") != 0) {
         bool divides = division_is(t->form);
         t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
+        t->latency_second = divides ? 0 : second_latency(k, t->form, t->latency);
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
         t->slots = timing_slots(k, t->form, t->interval);
     }

@@ -114,10 +114,23 @@ static size_t mix_basis(struct calib *k, const struct port_family *f, size_t n, 
     return count;
 }
 
+/* Operations that no chain holds up and that still do not fill their units got them before it was known which would be free.
+ * The self-test has the last word. */
+static bool is_bound_at_dispatch(const struct port_family *f, size_t n)
+{
+    unsigned seen = 0, lost = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned ports = (unsigned)__builtin_popcount(f[i].ports);
+        seen += ports > 1 && !f[i].is_chained;
+        lost += ports > 1 && !f[i].is_chained && f[i].interval * ports > 1.06;
+    }
+    return lost > 0.1 * seen;
+}
+
 static void add_units(struct calib *k, const struct port_family *f, size_t n, unsigned ports)
 {
     struct machine *m = k->m;
-    m->bind_at_dispatch = 1;
+    m->bind_at_dispatch = is_bound_at_dispatch(f, n);
     machine_add_queue(m, "common", 97);
     for (unsigned p = 0; p < ports; p++) {
         char name[16];
@@ -249,7 +262,7 @@ static bool has_divider(const char *form)
 
 static bool same_class(const struct machine_class *a, const struct machine_class *b)
 {
-    if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
+    if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
         return false;
     for (unsigned i = 0; i < a->use_count; i++)
         if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
@@ -293,10 +306,10 @@ static uint32_t class_like(struct machine *m, const char *form, struct machine_c
     return machine_add_class(m, c);
 }
 
-static void add_use(struct machine_class *c, uint32_t ports, double issue)
+static void add_use(struct machine_class *c, uint32_t ports, double issue, bool is_slow_unit)
 {
     for (unsigned i = 0; i < c->use_count; i++)
-        if (c->uses[i].ports == ports && issue > 1) {
+        if (c->uses[i].ports == ports && issue > 1 && is_slow_unit) {
             c->uses[i].issue = fmax(c->uses[i].issue, issue);
             return;
         }
@@ -326,25 +339,43 @@ static bool is_slow(const struct calib *k, const struct timed_form *t, double sl
     return !chained && t->interval > allowed * 1.15 + 0.1 && t->interval > 1.5;
 }
 
+/* Operations start at whole cycles: what a chain shows more than that is waiting for a unit. */
+static double whole_latency(double cycles)
+{
+    double near = tidy(cycles);
+    return near == round(near) || near < 1 ? near : floor(near + 0.3);
+}
+
+/* Cycles that each operation keeps its unit: several where a form takes a multiple of what its units allow (512 bits in two
+ * passes). */
+static double passes(const struct timed_form *t, unsigned ports)
+{
+    double allowed = ports_interval(t, ports), times = allowed > 0 ? round(t->interval / allowed) : 1;
+    return times >= 2 && times <= 8 && fabs(t->interval / allowed - times) < 0.2 ? times : 1;
+}
+
 static struct machine_class class_of_timing(struct calib *k, const struct timed_form *t, unsigned ports)
 {
     /* operations of one set of ports start one after the other, and the result comes behind the last */
     double behind = fmax(0, ceil(ports_interval(t, ports) - 0.01) - 1);
-    struct machine_class c = {.latency = tidy(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
+    struct machine_class c = {.latency = whole_latency(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
                               .slots = fmax(1, round(t->slots))};
+    c.latency_second = t->latency_second > 0 ? fmax(0, whole_latency(t->latency_second - behind)) : 0;
     if (t->slots < 0)
         c.slots = fmin(4, ceil(t->interval * k->width / 2));
     if (is_eliminated(k, t)) {
         c.latency = 0;
         return c;
     }
-    for (unsigned i = 0; i < t->part_count; i++) {
+    bool slow = is_slow(k, t, c.slots, ports);
+    double issue = slow ? 1 : passes(t, ports);
+    for (unsigned i = 0; i < t->part_count && c.use_count + slow < MACHINE_USE_MAX; i++) {
         name_ports(k->m, t->ports[i]);
-        add_use(&c, t->ports[i], 1);
+        add_use(&c, t->ports[i], issue, false);
     }
-    if (is_slow(k, t, c.slots, ports))
+    if (slow)
         add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"),
-                fmax(1, floor(t->interval + 0.4)));
+                fmax(1, floor(t->interval + 0.4)), true);
     c.latency_high = c.latency;
     return c;
 }

@@ -71,6 +71,7 @@ struct tracer {
     size_t stack[64];
     unsigned depth;
     size_t cap;
+    size_t visits; /* of indirect jumps that have several targets */
 };
 
 static void prepare_insn(const struct machine *m, const struct lab_code *c, size_t at, struct sim_insn *out)
@@ -111,6 +112,23 @@ static void add_step(struct tracer *t, size_t at, uint32_t flags)
     u->offset[u->count++] = at;
 }
 
+/* Of several notes at one place each is for one visit. -1: it says nothing. */
+static long next_target(struct tracer *t, size_t at)
+{
+    const struct lab_code *c = t->p->code;
+    size_t seen = 0, count = 0;
+    long first = -1, to = -1;
+    for (size_t i = 0; i < c->note_count; i++)
+        count += c->notes[i].at == at && c->notes[i].kind == LAB_GOES_TO;
+    size_t visit = count > 1 ? t->visits++ : 0;
+    for (size_t i = 0; i < c->note_count; i++)
+        if (c->notes[i].at == at && c->notes[i].kind == LAB_GOES_TO) {
+            first = first < 0 ? (long)c->notes[i].value : first;
+            to = seen++ == visit ? (long)c->notes[i].value : to;
+        }
+    return to >= 0 ? to : first;
+}
+
 /* Where control goes from the instruction at `at`; the code's length ends the turn, -1 that it cannot be followed. */
 static long follow(struct tracer *t, size_t at, const struct x86_insn *i, uint32_t *flags)
 {
@@ -137,9 +155,8 @@ static long follow(struct tracer *t, size_t at, const struct x86_insn *i, uint32
         *flags |= SIM_TAKEN;
         return t->depth ? (long)t->stack[--t->depth % ARRAY_LEN(t->stack)] : -1;
     case X86_JMP_IND:
-        n = note_at(c, at, LAB_GOES_TO);
         *flags |= SIM_TAKEN;
-        return n ? (long)n->value : -1;
+        return next_target(t, at);
     case X86_PLAIN:
         n = note_at(c, at, LAB_REPEATS);
         *flags |= n ? n->value << SIM_REPEAT_SHIFT : 0;
