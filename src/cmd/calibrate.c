@@ -32,8 +32,10 @@ static void cpu_identity(char hex[33])
 /* A counter that is unusable right now is lab's to refuse; what happens while it measures is not seen there. */
 static int calibrate_here(void *ctx, struct machine **out)
 {
-    (void)ctx;
-    struct machine_calibrate_options opt = {0};
+    struct machine_bench bench = {.record = ctx};
+    struct machine_calibrate_options opt = {.bench = &bench};
+    if (bench.record)
+        machine_tape_clear(bench.record);
     struct machine_reading readings[MACHINE_CLOCK_READINGS + 1];
     machine_clock_read_rate(readings);
     int rc = machine_calibrate(&opt, out);
@@ -63,8 +65,8 @@ static void warn_of_unlike_cpus(void)
 
 static int test_here(void *ctx, struct machine *m)
 {
-    (void)ctx;
-    struct sim_selftest_options test = {0};
+    struct machine_bench bench = {.record = ctx};
+    struct sim_selftest_options test = {.bench = &bench};
     return sim_selftest(m, &test, NULL, NULL);
 }
 
@@ -74,9 +76,9 @@ static struct machine *shipped_here(void *ctx)
     return machine_shipped_here();
 }
 
-static int measure(struct machine **out)
+static int measure(struct tape *record, struct machine **out)
 {
-    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .most = 2};
+    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .ctx = record, .most = 2};
     warn_of_unlike_cpus();
     return attempts_make(&a, out);
 }
@@ -93,6 +95,11 @@ static void warn_if_failed(const struct machine *m)
 
 int cmd_calibrate(const struct cmd_args *a)
 {
+    if (a->tape_record && !a->force && file_exists(a->tape_record))
+        return diag_error("%s: exists already; choose another name with --record, or --force to replace it", a->tape_record),
+               CMD_UNUSABLE;
+    if (a->tape_replay || a->calibrate_as)
+        return cmd_calibrate_elsewhere(a);
     if (a->output && !a->force && file_exists(a->output))
         return diag_error("%s: exists already; choose another name with -o, or --force to replace it", a->output),
                CMD_UNUSABLE;
@@ -101,9 +108,15 @@ int cmd_calibrate(const struct cmd_args *a)
     if (!path)
         return CMD_FAILED;
     double start = time_now_s();
-    if (measure(&m) < 0)
-        return CMD_FAILED;
-    int rc = machine_write(m, path) < 0 ? CMD_FAILED : CMD_DONE;
+    struct tape *tape = a->tape_record ? machine_tape_new() : NULL;
+    int rc = measure(tape, &m) < 0 ? CMD_FAILED : CMD_DONE;
+    if (rc == CMD_DONE && tape && machine_tape_write(tape, a->tape_record) < 0)
+        rc = CMD_FAILED;
+    machine_tape_free(tape);
+    if (!m)
+        return rc;
+    if (rc == CMD_DONE && machine_write(m, path) < 0)
+        rc = CMD_FAILED;
     const struct machine_error *e = machine_error_of(m, "all");
     if (rc == CMD_DONE && e)
         diag_note(
@@ -156,7 +169,7 @@ static int get_kept(const struct cmd_args *a, const char *path, struct machine *
     int rc = read_kept(path, out);
     if (rc < 0) {
         diag_note("measuring this machine once (a minute, two if it is busy); kept in %s", path);
-        rc = measure(out);
+        rc = measure(NULL, out);
         if (rc == 0) {
             warn_if_failed(*out);
             machine_write(*out, path);

@@ -71,6 +71,7 @@ struct cmd_args {
     int rest_count;
     const char *line; /* the whole command line, quoted as for a shell, for the profile */
     const char *output, *machine, *fail_if;
+    const char *calibrate_as, *tape_record, *tape_replay;
     const char *html, *source_path; /* of report */
     uint64_t runs;
     double hz;

@@ -52,6 +52,7 @@ void profile_end(struct profile *p);   /* frees all; removes a profile that was 
 int baseline_run(struct profile *p, const struct prof_input *like);
 
 /* Where the description of this CPU is kept, in the arena; NULL after one line. */
+int cmd_calibrate_elsewhere(const struct cmd_args *a); /* elsewhere.c: of a tape, or of a described machine */
 const char *cmd_machine_path(struct arena *ar);
 /* Says that the time stamp counter did not tick evenly, if so. */
 void cmd_warn_of_clock(const struct machine_clock *c, const char *when);

@@ -185,6 +185,7 @@ void machine_format(const struct machine *m, struct strbuf *out);
 struct tape; /* opaque */
 struct tape *machine_tape_new(void); /* empty, for recording */
 void machine_tape_free(struct tape *t);
+void machine_tape_clear(struct tape *t); /* forgets what was recorded: a calibration is made anew */
 int machine_tape_write(const struct tape *t, const char *path); /* -1 after one line */
 int machine_tape_read(const char *path, struct tape **out);     /* -1 after one line */
 struct machine_tape_gaps { /* after it was played */

@@ -63,6 +63,13 @@ void machine_tape_free(struct tape *t)
     arena_free(t->arena);
 }
 
+void machine_tape_clear(struct tape *t)
+{
+    t->entries.len = t->next.len = 0;
+    map_fini(&t->first);
+    t->first = (struct map){0};
+}
+
 /* ---- entries ---- */
 
 void tape_add(struct tape *t, const char *label, uint64_t hash, double cycles, double ticks, unsigned quiet)

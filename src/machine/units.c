@@ -375,7 +375,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
     }
     if (slow)
         add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"),
-                fmax(1, floor(t->interval + 0.4)), true);
+                fmax(1, round(t->interval * 2) / 2), true);
     c.latency_high = c.latency;
     return c;
 }
