@@ -108,6 +108,9 @@ double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), voi
  * least of a few walks is taken even if none was quiet. */
 double lab_ring_cycles(struct lab *l, const struct lab_ring *r);
 
+/* What the caller knows of the named experiment without any timing, for the tape. */
+void lab_tell(struct lab *l, double cycles);
+
 void *lab_data(struct lab *l);
 /* The next part of the work takes about so many measurements and should take so many seconds: how long each may wait
  * for a quiet moment follows from it. A part that is late goes on, with less patience. */

@@ -285,8 +285,11 @@ static int add_kernel(struct selftest *t, struct record *r, const struct kernel 
         return -1;
     if (s->stream.count <= 20)
         return 0;
-    if (t->given)
+    if (t->given) {
         s->truth = predict(t->given, &s->stream);
+        lab_name(t->lab, "kernel %s%s", k->name, wide ? " wide" : "");
+        lab_tell(t->lab, s->truth);
+    }
     t->count++;
     return 0;
 }
