@@ -16,6 +16,8 @@ static void tell_gaps(const char *path, const struct tape *t)
     if (!g.missing)
         return;
     struct strbuf names = {0};
+    for (size_t i = 0; i < g.label_count; i++)
+        diag_debug(1, "%s: not on the tape: \"%s\"", path, g.labels[i]);
     for (size_t i = 0; i < g.label_count && i < NAMED_MOST; i++)
         str_printf(&names, "%s\"%s\"", i ? ", " : "", g.labels[i]);
     diag_warn("tape-incomplete", "%s: %zu experiments are not on the tape (%zu are), among them %s%s; recorded by mtool %s", path, g.missing,
