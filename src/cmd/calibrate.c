@@ -51,16 +51,19 @@ void cmd_warn_of_clock(const struct machine_clock *c, const char *when)
         diag_warn("clock-uneven", "the time stamp counter %s (by %.3g s %s)", machine_clock_fault_text[c->fault], c->off_s, when);
 }
 
-static void warn_of_unlike_cpus(void)
+static int warn_of_unlike_cpus(void)
 {
     enum { MOST = 8 };
     struct machine_cpu_clock cpus[MOST];
-    size_t slowest, fastest, count = machine_cpus_look(cpus, MOST);
+    size_t slowest, fastest, count;
+    if (machine_cpus_look(cpus, MOST, &count) < 0)
+        return -1;
     for (size_t i = 0; i < count; i++)
         diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9, cpus[i].core_hz * 1e-9);
     if (machine_cpus_differ(cpus, count, &slowest, &fastest))
         diag_warn("clocks-differ", "processors differ: %d runs at %.2f GHz, %d at %.2f GHz", cpus[slowest].cpu, cpus[slowest].core_hz * 1e-9,
                   cpus[fastest].cpu, cpus[fastest].core_hz * 1e-9);
+    return 0;
 }
 
 static int test_here(void *ctx, struct machine *m)
@@ -79,8 +82,7 @@ static struct machine *shipped_here(void *ctx)
 static int measure(struct tape *record, struct machine **out)
 {
     const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .ctx = record, .most = 2};
-    warn_of_unlike_cpus();
-    return attempts_make(&a, out);
+    return warn_of_unlike_cpus() < 0 ? -1 : attempts_make(&a, out);
 }
 
 static void warn_if_failed(const struct machine *m)

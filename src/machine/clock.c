@@ -142,19 +142,22 @@ static bool look_at(int cpu, const struct lab_bracket *b, struct machine_cpu_clo
     return isfinite(out->core_hz);
 }
 
-size_t machine_cpus_look(struct machine_cpu_clock *out, size_t most)
+int machine_cpus_look(struct machine_cpu_clock *out, size_t most, size_t *count)
 {
     cpu_set_t allowed;
-    size_t n = 0;
-    struct lab_core *core = sched_getaffinity(0, sizeof allowed, &allowed) < 0 ? NULL : lab_native();
+    struct lab_core *core = lab_native();
     struct lab_bracket b;
+    *count = 0;
     if (!core)
-        return 0;
+        return -1;
     lab_bracket_open(&b, core);
-    for (int cpu = 0; cpu < CPU_SETSIZE && n < most; cpu++)
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        most = 0; /* more processors than there is room for: none is looked at */
+    for (int cpu = 0; cpu < CPU_SETSIZE && *count < most; cpu++)
         if (CPU_ISSET(cpu, &allowed))
-            n += look_at(cpu, &b, &out[n]);
-    sched_setaffinity(0, sizeof allowed, &allowed);
+            *count += look_at(cpu, &b, &out[*count]);
+    if (most)
+        sched_setaffinity(0, sizeof allowed, &allowed);
     lab_core_free(core);
-    return n;
+    return 0;
 }

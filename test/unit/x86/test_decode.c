@@ -273,6 +273,13 @@ static uint64_t random_word(void)
     return s >> 61 ? s : s & 3; /* small values meet the special cases */
 }
 
+/* The manuals leave all flags undefined behind these: some cores keep them, others write what they like. */
+static bool leaves_flags_undefined(const struct x86_insn *i)
+{
+    const char *name = x86_mnemonic_name(i->mnemonic);
+    return strcmp(name, "div") == 0 || strcmp(name, "idiv") == 0;
+}
+
 /* Of the flags that flags_written claims without MAYBE, none may keep its old value. */
 static uint8_t check_flags(const struct x86_insn *i, const struct cpu *start)
 {
@@ -287,8 +294,8 @@ static uint8_t check_flags(const struct x86_insn *i, const struct cpu *start)
     uint8_t wrong = 0;
     if (!maybe && !i->flags_read)
         wrong |= follows & i->flags_written; /* claimed, yet the old value shone through */
-    if (!i->flags_read && !(i->flags_written | maybe) && (changed & X86_ALL_FLAGS) && i->kind == X86_PLAIN)
-        wrong |= 0x40; /* not claimed at all, yet something changed: only undefined ones may */
+    if (!i->flags_read && !(i->flags_written | maybe) && (changed & X86_ALL_FLAGS) && i->kind == X86_PLAIN && !leaves_flags_undefined(i))
+        wrong |= 0x40; /* not claimed at all, yet something changed */
     return wrong;
 }
 
