@@ -90,7 +90,8 @@ struct prof_interval ideal_of(const struct join *j, const struct tally *t)
     if (!(t->cycles > 0))
         return (struct prof_interval){0, 0, 0};
     double drawn = Z95 * sqrt(t->cycles_var) / t->cycles, modelled = 1 - t->replayed / t->cycles;
-    double spread = around_bias(j, j->model_error.p90) * modelled + t->replayed_off / t->cycles;
+    double spread =
+        around_bias(j, j->model_error.p90) * modelled + hypot(t->replayed_off, t->replayed_apart) / t->cycles;
     return with_error(j, t->cycles / j->core_hz, j->model_error.bias * modelled, hypot(spread, drawn));
 }
 
@@ -128,7 +129,8 @@ struct prof_interval ideal_of_whole(const struct join *j)
         return (struct prof_interval){0, 0, 0};
     double model = fmax(around_bias(j, j->model_error.median) * w.modelled,
                         around_bias(j, j->model_error.p90) * sqrt(w.modelled_squares));
-    double spread = sqrt(model * model + w.replayed_squares + Z95 * Z95 * w.all.cycles_var) / cycles;
+    double apart = w.all.replayed_apart;
+    double spread = sqrt(model * model + w.replayed_squares + apart * apart + Z95 * Z95 * w.all.cycles_var) / cycles;
     j->r->simulated_user_s = w.all.simulated / j->core_hz;
     j->r->replayed_share = w.all.replayed / cycles;
     return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);
