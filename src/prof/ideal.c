@@ -6,6 +6,7 @@
  */
 #include "machine/machine.h"
 #include "prof/impl.h"
+#include "prof/replays.h"
 
 #include <math.h>
 
@@ -21,6 +22,8 @@ static void take_clock(struct join *j, const struct machine *m)
     if (isnan(r->machine.tsc_hz) && m->tsc_ghz > 0)
         r->machine.tsc_hz = m->tsc_ghz * 1e9;
     double now = j->in->core_per_tsc; /* actual and ideal time by the same clock */
+    if (!(now > 0)) /* a description of another processor: replays were timed on this one */
+        now = replays_clock(j->in->windows, j->in->window_count);
     if (isnan(r->machine.cycles_per_tsc) && m->core_per_tsc > 0)
         r->machine.cycles_per_tsc = now > 0 ? now : m->core_per_tsc;
     j->core_hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;

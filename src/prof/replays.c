@@ -35,7 +35,7 @@ struct replays {
     VEC(struct branch) branches; /* of the slice that is being added */
     VEC(double) widths;          /* of all batches */
     VEC(double) edges;           /* of slices that show them */
-    double width;                /* of a core that is not shared */
+    struct replay_quiet quiet;
     double edge;                 /* cycles of a replay that are not the slice's */
     const struct sim_insn *table;
     uint32_t (*home_of)(void *ctx, uint64_t place);
@@ -108,7 +108,7 @@ static size_t alone_of(const struct replays *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->widths.len; i++)
-        n += replay_is_alone(r->widths.data[i], r->width);
+        n += replay_is_alone(r->widths.data[i], r->quiet.width);
     return n;
 }
 
@@ -118,6 +118,20 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double replays_clock(const struct prof_input_window *w, size_t n)
+{
+    VEC(double) clocks = {0};
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < w[i].slice_count; s++)
+            for (uint32_t b = 0; b < w[i].slices[s].batch_count && b < WIRE_BATCHES; b++)
+                VEC_PUSH(&clocks, replay_clock(&w[i].slices[s].batches[b]));
+    if (clocks.len)
+        qsort(clocks.data, clocks.len, sizeof *clocks.data, by_value);
+    double middle = clocks.len ? clocks.data[clocks.len / 2] : 0;
+    VEC_FREE(&clocks);
+    return middle;
+}
+
 /* The middle of what slices of two forms show. Where none does: that of all of them, as it mostly is. */
 static void find_edge(struct replays *r, const struct prof_input_window *w, size_t n)
 {
@@ -125,7 +139,7 @@ static void find_edge(struct replays *r, const struct prof_input_window *w, size
     struct replay_time t;
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
-            if (replay_measure(&w[i].slices[s], r->width, EDGE_USUAL, &t) && isfinite(t.edge))
+            if (replay_measure(&w[i].slices[s], r->quiet.width, EDGE_USUAL, &t) && isfinite(t.edge))
                 VEC_PUSH(&r->edges, t.edge);
     if (r->edges.len)
         qsort(r->edges.data, r->edges.len, sizeof *r->edges.data, by_value);
@@ -137,23 +151,23 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    r->width = replay_width_alone(r->widths.data, r->widths.len);
+    r->quiet = replay_width_alone(r->widths.data, r->widths.len);
     find_edge(r, w, n);
     diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices",
-               alone_of(r), r->widths.len, r->width, r->edge, r->edges.len);
+               alone_of(r), r->widths.len, r->quiet.width, r->edge, r->edges.len);
 }
 
 /* false: its replays say nothing. */
 static bool measure(const struct replays *r, const struct wire_slice *s, struct replay_time *t)
 {
-    bool says = replay_measure(s, r->width, r->edge, t);
-    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms, %s; differs %x",
+    bool says = replay_measure(s, r->quiet.width, r->edge, t);
+    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms, %s; %.0f cycles within %.3f; differs %x",
                (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count,
                s->forms,
                s->form[0].counts      ? "counted"
                : s->form[0].turns > 1 ? "bounded"
                                       : "straight",
-               s->differs);
+               t->cycles, t->spread, s->differs);
     return says;
 }
 
@@ -249,6 +263,8 @@ void replays_tell(struct replays *r, const struct sim_core *core, const double *
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
     fit_homes(&narrow, modelled, model_error, out);
+    for (size_t h = 0; h < home_count; h++)
+        out[h].error += r->quiet.shared - 1;
     tlb_of_homes(&narrow, &wide, out);
     fit_free(&narrow);
     fit_free(&wide);

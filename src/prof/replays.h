@@ -12,6 +12,8 @@ struct replays; /* opaque */
 /* home_of: loop or function, by number, whose own code is at a place; called for places that the player knows only. */
 struct replays *replays_new(uint32_t (*home_of)(void *ctx, uint64_t place), void *ctx);
 void replays_free(struct replays *r);
+/* Core cycles in a tick beside the replays; 0: there were none. */
+double replays_clock(const struct prof_input_window *w, size_t n);
 /* All windows, before any is added. */
 void replays_see(struct replays *r, const struct prof_input_window *w, size_t n);
 void replays_add(struct replays *r, const struct window_player *p,

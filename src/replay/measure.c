@@ -8,9 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
+enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 };
 static const double ALIKE = 1.01;  /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
+static const double SELDOM = 0.2, SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
 static const double CYCLES_LEAST = 100,
                     EDGE_ERROR = 15; /* cycles; of how a replay begins and ends, where other slices tell it */
 static const double STUB_CYCLES = 5 /* at most, a turn */,
@@ -50,7 +51,7 @@ static struct turn turn_of(const struct wire_batch *b, double step)
     memcpy(t, b->ticks + FIRST_WARM, sizeof t);
     qsort(t, WARM, sizeof *t, by_size);
     double near = mean_near(t, WARM, t[WARM / 5], step);
-    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[WARM / 2] - near), &b->look)};
+    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[WARM / 2] - near - step), &b->look)};
 }
 
 /* By how much the clock moves at least, as far as these replays show it. */
@@ -66,6 +67,8 @@ static double clock_step(const struct wire_slice *s, uint32_t batches)
             least = t[k] - t[k - 1];
     return least < t[0] / 8 ? least : 0;
 }
+
+double replay_clock(const struct wire_batch *b) { return b->look.chain ? cycles_of(1, &b->look) : 0; }
 
 double replay_width(const struct wire_batch *b)
 {
@@ -104,19 +107,22 @@ static double least_agreed(const double *sorted, size_t n)
     return n < AGREE ? sorted[0] : sorted[n / 2];
 }
 
-double replay_width_alone(double *widths, size_t n)
+struct replay_quiet replay_width_alone(double *widths, size_t n)
 {
     size_t first = 0, end = 0;
     if (!n)
-        return 0;
+        return (struct replay_quiet){0, 1};
     qsort(widths, n, sizeof *widths, by_value);
     double least = least_agreed(widths, n);
     while (first < n && widths[first] < least / SHARED)
         first++;
     for (end = first; end < n && widths[end] <= least * SHARED; end++)
         ;
-    struct place p = densest(widths + first, end - first);
-    return p.count >= AGREE ? p.middle : least;
+    struct place p = densest(widths + first, end - first), all = densest(widths, n);
+    double alone = p.count >= AGREE ? p.middle : least;
+    if (n >= MANY && (double)p.count < SELDOM * (double)n && all.count > 2 * p.count && all.middle < SHARED_MOST * alone)
+        return (struct replay_quiet){all.middle, all.middle / alone};
+    return (struct replay_quiet){alone, 1};
 }
 
 bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone && width >= alone / ALIKE; }
@@ -187,6 +193,7 @@ static bool without_stub(const struct wire_slice *s, struct replay_time *out)
 bool replay_measure(const struct wire_slice *s, double width, double edge, struct replay_time *out)
 {
     struct form forms[WIRE_FORMS_MOST] = {{0, 0, 0, 0}};
+    *out = (struct replay_time){.cycles = NAN, .spread = NAN};
     if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > WIRE_FORMS_MOST || !s->second.look.chain)
         return false;
     add_batches(s, width, forms);

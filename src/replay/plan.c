@@ -149,11 +149,18 @@ static uint32_t nearer(uint32_t a, uint32_t b, uint32_t to)
     return da <= db ? a : b;
 }
 
+/* One piece of memory for stubs must be in reach of both. */
+static bool are_near(const struct planner *p, uint32_t a, uint32_t b)
+{
+    uint64_t x = insn_of(&p->s, a)->i.addr, y = insn_of(&p->s, b)->i.addr;
+    return (x > y ? x - y : y - x) < 1u << 30;
+}
+
 static void take_straight(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     uint32_t wanted = short_end(g->from, g->end), best = ID_NONE;
     for (size_t i = 0; i < p->ends.len; i++)
-        if (is_short(g->from, p->ends.data[i], g->end))
+        if (is_short(g->from, p->ends.data[i], g->end) && are_near(p, p->ends.data[i], g->end))
             best = best == ID_NONE ? p->ends.data[i] : nearer(best, p->ends.data[i], wanted);
     out->forms = 1;
     out->form[0] = form_to(p, g->from, g->end, 1);

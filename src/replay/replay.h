@@ -24,9 +24,15 @@ struct replay_time {
     double spread; /* of batches, half the distance of the outermost, and of the replays of one; as a fraction */
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
-/* That of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree
- * on (a single one may be a slip of the clock) the place where most of them lie. Sorts them; 0 if there are none. */
-double replay_width_alone(double *widths, size_t n);
+double replay_clock(const struct wire_batch *b); /* core cycles in a tick */
+struct replay_quiet {
+    double width;
+    double shared; /* over that of the quietest: above 1 a neighbour was there nearly all the time, and times may be too long by that */
+};
+/* Of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree on (a single
+ * one may be a slip of the clock) the place where most of them lie. If hardly any lie there, where most lie, as long as that is not
+ * much more. Sorts them; 0 if there are none. */
+struct replay_quiet replay_width_alone(double *widths, size_t n);
 /* Does a batch of this width count? A clock that changed between the two canaries shows as too little width. */
 bool replay_is_alone(double width, double alone);
 /* What a slice's replays say; of batches whose width is about that. edge: see above, what other slices tell of it, for

@@ -414,17 +414,30 @@ static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
     double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
-    assert_true(replay_width_alone(slip, 6) == 1.002);
-    assert_true(replay_width_alone(none_agree, 5) == 1.4);
-    assert_true(replay_width_alone(two, 2) == 1);
-    assert_true(replay_width_alone(NULL, 0) == 0);
+    assert_true(replay_width_alone(slip, 6).width == 1.002);
+    assert_true(replay_width_alone(none_agree, 5).width == 1.4);
+    assert_true(replay_width_alone(two, 2).width == 1);
+    assert_true(replay_width_alone(NULL, 0).width == 0);
+}
+
+static void a_neighbour_who_stays_is_borne_with(void **state)
+{
+    (void)state;
+    double widths[40], gone[40];
+    for (int i = 0; i < 40; i++) {
+        widths[i] = i < 4 ? 1 : 1.2 + i * 0.0002;
+        gone[i] = i < 12 ? 1 + i * 0.0002 : 1.2 + i * 0.0002;
+    }
+    struct replay_quiet q = replay_width_alone(widths, 40), alone = replay_width_alone(gone, 40);
+    assert_true(fabs(q.width - 1.204) < 0.003 && fabs(q.shared - 1.204) < 0.003);
+    assert_true(fabs(alone.width - 1.001) < 0.002 && alone.shared == 1);
 }
 
 static void most_quiet_batches_are_alike(void **state)
 {
     (void)state;
     double quiet[] = {0.991, 0.993, 0.995, 1.9, 1.01, 1.012, 1.011, 1.013, 1.6, 0.7};
-    assert_true(replay_width_alone(quiet, 10) == 1.012);
+    assert_true(replay_width_alone(quiet, 10).width == 1.012);
     struct replay_time t;
     struct wire_slice s = replayed(1, 1000);
     for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
@@ -455,6 +468,7 @@ int main(void)
         cmocka_unit_test(disturbed_batches_do_not_count),
         cmocka_unit_test(one_slip_of_the_clock_is_no_width),
         cmocka_unit_test(most_quiet_batches_are_alike),
+        cmocka_unit_test(a_neighbour_who_stays_is_borne_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
