@@ -16,7 +16,7 @@
 static const double RIDGE = 0.02;          /* what is known beforehand weighs, in slices that are of one home alone */
 static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
-static const double REPLAY_ERROR = 0.06;   /* of replays themselves: the code's place, the data that they met */
+static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
 static const double SPREAD_USUAL = 0.05, OFF_USUAL = 0.1;
 static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
