@@ -187,8 +187,7 @@ static struct moments plan_moments(double s)
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
 
-static int take_windows(struct profile *p, const struct machine *m, const struct times *t, struct taken_bursts *to,
-                        struct launch_result **out)
+static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
 {
     struct moments moments = plan_moments(processor_s(t));
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
@@ -199,7 +198,6 @@ static int take_windows(struct profile *p, const struct machine *m, const struct
                                      .stepped_most = WIRE_SLICED_WINDOWS,
                                      .steps_apart = moments.apart,
                                      .plan = replay_plan,
-                                     .width_alone = prof_width_alone(m),
                                      .ctx = to,
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,
@@ -289,7 +287,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc)
         rc = is_rank ? make_one_run(p, a, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc && a->windows && !is_rank)
-        rc = take_windows(p, m, &t, &bursts, &windows);
+        rc = take_windows(p, &t, &bursts, &windows);
     if (!rc)
         rc = join(p, a, &t, m, where, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
     if (!rc && !is_rank) /* all ranks run at once, and once */

@@ -150,7 +150,6 @@ struct launch_burst_options {
     uint32_t steps, stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
     uint32_t steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
     launch_plan plan;     /* of those; NULL: no slices are replayed */
-    double width_alone;   /* beside replays: see wire_windows.least_width; 0 not known */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */

@@ -21,8 +21,6 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
         return -1;
     w->magic = WIRE_WINDOWS_MAGIC;
     w->capacity = s->file.parts * PART_WORDS;
-    w->is_width_known = opt->width_alone > 0;
-    w->least_width = (uint64_t)(opt->width_alone * 65536);
     w->steps_most = opt->steps;
     w->window_most = (uint32_t)min_u64(opt->stepped_most, WIRE_WINDOWS_MOST);
     w->slices = opt->plan != NULL;

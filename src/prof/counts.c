@@ -171,6 +171,7 @@ void tally_add(struct tally *to, const struct tally *t)
     to->tlb_known += t->tlb_known;
     to->replayed += t->replayed;
     to->replayed_off += t->replayed_off;
+    to->replayed_apart += t->replayed_apart;
 }
 
 struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number)
@@ -191,8 +192,9 @@ static void set_errors(struct tally *t, double drawn, const struct join_replay *
     t->simulated = r->factor > 0 ? t->cycles / r->factor : t->cycles;
     t->tlb = r->knows_tlb ? t->simulated * r->tlb : 0;
     t->tlb_known = r->knows_tlb ? t->cycles : 0;
-    t->replayed = r->factor > 0 ? t->cycles : 0;
+    t->replayed = r->is_replayed ? t->cycles : 0;
     t->replayed_off = t->replayed * r->error;
+    t->replayed_apart = t->replayed * r->apart;
 }
 
 static void sum_upwards(struct join *j, const struct join_module *m)

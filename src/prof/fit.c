@@ -1,65 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fit: a ridge regression of the ratios of slices over the shares of homes in them, drawn towards the ratio of all slices
- * together where they say little of a home (few slices: towards 1). A home that got enough is replayed: its factor corrects the
- * model, and its error is that of the regression. Replays that differ among themselves weigh less, and so does a slice that
- * says something else than all others (a machine clear in each of its replays, say). Knows nothing of where slices come from.
+ * fit: cycles of slices, and how many instructions of each home are in them, to cycles an instruction of each home: a
+ * ridge regression, robust and weighted. It is made twice: once drawn towards one figure for all homes, with what comes
+ * out drawn upon again, so that little of the begin is left and nothing of the model is in it: this counts. And once
+ * drawn towards the model (times what slices take against it on the whole): where the two differ, homes always come
+ * together, and how they share what was measured is not known. Homes that are hardly in a slice get the second. Replays
+ * that differ among themselves weigh less, and so does a slice that says something else than all others (a machine
+ * clear in each of its replays, say). Knows nothing of where slices come from.
  */
 #include "prof/fit.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double RIDGE = 0.05;  /* what "no correction" weighs, in slices that are of one home alone */
-static const double ENOUGH = 0.25; /* sum of squared shares from which on a home is replayed; */
+static const double RIDGE = 0.02;          /* what is known beforehand weighs, in slices that are of one home alone */
+static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
-static const double REPLAY_ERROR = 0.06; /* of replays themselves: their ends, the code's place, the data that they met */
-static const double UNLIKE = 0.15; /* model and replay disagree */
+static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
 static const double SPREAD_USUAL = 0.05, OFF_USUAL = 0.1;
-static const double FACTOR_LEAST = 0.3, FACTOR_MOST = 4;
+static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
 struct home {
-    double factor, sum, squares; /* of its shares */
-    double rest, untrained; /* sums weighted by squared share: squared residuals; what untrained branches add */
+    double prior, cpi;   /* cycles an instruction */
+    double sum, squares; /* of its shares in the slices' cycles, by weight */
+    double rest;         /* squared, as a fraction of the slice, weighted by squared share */
+    double untrained;    /* as a fraction, likewise */
 };
 struct entry { /* a share, as its home sees it */
     uint32_t home, slice;
-    double part;
-};
-struct prior { /* of a home of which nothing is known */
-    double factor, error;
-    bool of_many;
+    double instructions;
 };
 struct solver {
     const struct fit *in;
-    struct prior prior;
     struct home *homes;
-    struct entry *entries; /* by home; as many as shares */
-    double *weights, *rests; /* by slice: 0 ... 1; what the fit leaves of its ratio */
+    struct entry *entries;    /* by home; as many as shares */
+    double *weights, *fitted; /* by slice: 0 ... 1; cycles */
 };
 
-static double limited(double factor) { return fmin(FACTOR_MOST, fmax(FACTOR_LEAST, factor)); }
-static double ratio_of(const struct solver *s, size_t slice) { return limited(s->in->slices.data[slice].ratio); }
-
-/* The slices are a sample of the program: their common ratio, and how far single ones are from it. */
-static struct prior common(const struct solver *s, double model_error)
+static const struct fit_slice *slice_of(const struct solver *s, const struct entry *e)
 {
-    const struct fit *f = s->in;
-    double cycles = 0, simulated = 0, squares = 0;
-    if (f->slices.len < MANY)
-        return (struct prior){1, model_error, false};
-    for (size_t k = 0; k < f->slices.len; k++) {
-        cycles += ratio_of(s, k) * f->slices.data[k].simulated;
-        simulated += f->slices.data[k].simulated;
-    }
-    double all = cycles / simulated;
-    for (size_t k = 0; k < f->slices.len; k++) {
-        double off = ratio_of(s, k) / all - 1;
-        squares += off * off * f->slices.data[k].simulated;
-    }
-    return (struct prior){all, sqrt(squares / simulated), true};
+    return &s->in->slices.data[e->slice];
 }
+static double limited(double cpi) { return fmin(CPI_MOST, fmax(CPI_LEAST, cpi)); }
+
+/* ---- what is known before ---- */
+
+static double instructions_of(const struct fit *f, const struct fit_slice *s)
+{
+    double sum = 0;
+    for (size_t i = s->first; i < s->first + s->count; i++)
+        sum += f->shares.data[i].instructions;
+    return sum;
+}
+
+/* Of all slices together. */
+static double common_cpi(const struct fit *f)
+{
+    double cycles = 0, instructions = 0;
+    for (size_t k = 0; k < f->slices.len; k++)
+        cycles += f->slices.data[k].cycles, instructions += instructions_of(f, &f->slices.data[k]);
+    return instructions > 0 ? cycles / instructions : 1;
+}
+
+struct scale { /* of the model */
+    double factor, error;
+};
+
+static double modelled_cycles(const struct fit *f, const struct fit_slice *s, const double *modelled)
+{
+    double sum = 0;
+    for (size_t i = s->first; i < s->first + s->count; i++)
+        sum += f->shares.data[i].instructions * modelled[f->shares.data[i].home];
+    return sum;
+}
+
+/* The slices are a sample of the program: what they take against the model, and how far single ones are from that. */
+static struct scale scale_of_model(const struct fit *f, const double *modelled, double model_error)
+{
+    double cycles = 0, model = 0, squares = 0;
+    for (size_t k = 0; k < f->slices.len; k++) {
+        double m = modelled_cycles(f, &f->slices.data[k], modelled);
+        cycles += m > 0 ? f->slices.data[k].cycles : 0, model += m;
+    }
+    if (!(model > 0))
+        return (struct scale){1, model_error};
+    for (size_t k = 0; k < f->slices.len; k++) {
+        double m = modelled_cycles(f, &f->slices.data[k], modelled),
+               off = m > 0 ? f->slices.data[k].cycles * model / m / cycles - 1 : 0;
+        squares += off * off * m;
+    }
+    return (struct scale){cycles / model, f->slices.len < MANY ? model_error : sqrt(squares / model)};
+}
+
+/* ---- the fit ---- */
 
 static int by_home(const void *a, const void *b)
 {
@@ -72,22 +106,17 @@ static struct entry *list_entries(const struct fit *f)
     struct entry *e = xmalloc((f->shares.len + 1) * sizeof *e);
     for (size_t k = 0; k < f->slices.len; k++)
         for (size_t i = f->slices.data[k].first; i < f->slices.data[k].first + f->slices.data[k].count; i++)
-            e[i] = (struct entry){f->shares.data[i].home, (uint32_t)k, f->shares.data[i].part};
+            e[i] = (struct entry){f->shares.data[i].home, (uint32_t)k, f->shares.data[i].instructions};
     qsort(e, f->shares.len, sizeof *e, by_home);
     return e;
 }
 
-static void open_solver(struct solver *s, const struct fit *f, double model_error)
+static void open_solver(struct solver *s, const struct fit *f)
 {
     *s = (struct solver){.in = f, .entries = list_entries(f)};
-    s->prior = common(s, model_error);
     s->homes = xmalloc((f->home_count + 1) * sizeof *s->homes);
     s->weights = xmalloc((f->slices.len + 1) * sizeof *s->weights);
-    s->rests = xmalloc((f->slices.len + 1) * sizeof *s->rests);
-    for (size_t h = 0; h < f->home_count; h++)
-        s->homes[h].factor = s->prior.factor;
-    for (size_t k = 0; k < f->slices.len; k++)
-        s->rests[k] = ratio_of(s, k) - s->prior.factor;
+    s->fitted = xmalloc((f->slices.len + 1) * sizeof *s->fitted);
 }
 
 static void close_solver(struct solver *s)
@@ -95,87 +124,133 @@ static void close_solver(struct solver *s)
     free(s->entries);
     free(s->homes);
     free(s->weights);
-    free(s->rests);
+    free(s->fitted);
 }
 
-/* is_fitted: the rests are those of a fit, and say which slices are unlike the others. */
+static void sum_fitted(struct solver *s)
+{
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        s->fitted[k] = 0;
+    for (size_t i = 0; i < s->in->shares.len; i++)
+        s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->homes[s->entries[i].home].cpi;
+}
+
+/* is_fitted: what the fit leaves says which slices are unlike the others. */
 static void weigh(struct solver *s, bool is_fitted)
 {
     for (size_t k = 0; k < s->in->slices.len; k++) {
-        double apart = s->in->slices.data[k].spread / SPREAD_USUAL;
-        double off = is_fitted ? fabs(s->rests[k]) / fmax(FACTOR_LEAST, ratio_of(s, k) - s->rests[k]) : 0;
+        const struct fit_slice *f = &s->in->slices.data[k];
+        double apart = f->spread / SPREAD_USUAL, off = is_fitted ? fabs(f->cycles / s->fitted[k] - 1) : 0;
         s->weights[k] = OFF_USUAL / fmax(off, OFF_USUAL) / (1 + apart * apart);
     }
 }
 
-static void sum_shares(struct solver *s)
-{
-    for (size_t i = 0; i < s->in->shares.len; i++)
-        s->homes[s->entries[i].home].sum = s->homes[s->entries[i].home].squares = 0;
-    for (size_t i = 0; i < s->in->shares.len; i++) {
-        const struct entry *e = &s->entries[i];
-        s->homes[e->home].sum += s->weights[e->slice] * e->part;
-        s->homes[e->home].squares += s->weights[e->slice] * e->part * e->part;
-    }
-}
-
-/* One home takes what the others leave of its slices. Returns the end of its entries. */
-static size_t fit_home(struct solver *s, size_t first)
+/* One home takes what the others leave of its slices. scale: by slice, cycles that count as one. Returns the end of its
+ * entries. */
+static size_t fit_home(struct solver *s, size_t first, const double *scale)
 {
     const struct entry *e = s->entries;
     struct home *h = &s->homes[e[first].home];
-    double before = h->factor, sum = -RIDGE * (before - s->prior.factor);
+    double before = h->cpi, stiff = RIDGE / (h->prior * h->prior), pull = -stiff * (before - h->prior);
     size_t end;
-    for (end = first; end < s->in->shares.len && e[end].home == e[first].home; end++)
-        sum += s->weights[e[end].slice] * e[end].part * s->rests[e[end].slice];
-    h->factor = limited(before + sum / (RIDGE + h->squares));
+    for (end = first; end < s->in->shares.len && e[end].home == e[first].home; end++) {
+        double n = e[end].instructions / scale[e[end].slice], w = s->weights[e[end].slice];
+        pull += w * n * (slice_of(s, &e[end])->cycles - s->fitted[e[end].slice]) / scale[e[end].slice];
+        stiff += w * n * n;
+    }
+    h->cpi = limited(before + pull / stiff);
     for (size_t i = first; i < end; i++)
-        s->rests[e[i].slice] -= e[i].part * (h->factor - before);
+        s->fitted[e[i].slice] += e[i].instructions * (h->cpi - before);
     return end;
 }
 
-/* Coordinate descent, with weights by the rests of the fit before. */
-static void fit(struct solver *s)
+/* Coordinate descent; a slice counts by the cycles that the round before found for it, the first time by those of the
+ * priors. */
+static void fit_round(struct solver *s, bool is_fitted)
 {
+    double *scale = xmalloc((s->in->slices.len + 1) * sizeof *scale);
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        scale[k] = s->fitted[k];
+    weigh(s, is_fitted);
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < s->in->shares.len;)
+            i = fit_home(s, i, scale);
+    free(scale);
+}
+
+static void forget_priors(struct solver *s)
+{
+    for (size_t h = 0; h < s->in->home_count; h++)
+        s->homes[h].prior = s->homes[h].cpi;
+}
+
+/* Homes have their prior. */
+static void fit(struct solver *s, bool forget)
+{
+    for (size_t h = 0; h < s->in->home_count; h++)
+        s->homes[h].cpi = s->homes[h].prior;
+    sum_fitted(s);
     for (int robust = 0; robust < ROBUST_ROUNDS; robust++) {
-        weigh(s, robust > 0);
-        sum_shares(s);
-        for (int round = 0; round < ROUNDS; round++)
-            for (size_t i = 0; i < s->in->shares.len;)
-                i = fit_home(s, i);
+        fit_round(s, robust > 0);
+        if (forget)
+            forget_priors(s);
     }
 }
 
-static void sum_rests(struct solver *s)
+/* ---- what it says ---- */
+
+static void sum_shares(struct solver *s)
 {
     for (size_t i = 0; i < s->in->shares.len; i++) {
         const struct entry *e = &s->entries[i];
-        double weight = s->weights[e->slice] * e->part * e->part;
-        s->homes[e->home].rest += weight * s->rests[e->slice] * s->rests[e->slice];
-        s->homes[e->home].untrained += weight * s->in->slices.data[e->slice].untrained;
+        const struct fit_slice *k = slice_of(s, e);
+        struct home *h = &s->homes[e->home];
+        double share = e->instructions * h->cpi / s->fitted[e->slice], weight = s->weights[e->slice],
+               off = k->cycles / s->fitted[e->slice] - 1;
+        h->sum += weight * share;
+        h->squares += weight * share * share;
+        h->rest += weight * share * share * off * off;
+        h->untrained += weight * share * share * k->untrained / k->cycles;
     }
 }
 
-/* A single slice says nothing of how much slices differ: there is one more that is off by the prior's error. */
-static double error_of(const struct home *h, const struct prior *p)
+/* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */
+static double error_of(const struct home *h, double model_error)
 {
-    double ratios = sqrt((h->rest + RIDGE * p->error * p->error) / (h->squares + RIDGE)) / h->factor;
-    double pulled = RIDGE / (RIDGE + h->squares) * p->error, unlike = fabs(h->factor - 1);
-    double doubt = unlike > UNLIKE ? unlike / 4 : 0;
-    return sqrt(REPLAY_ERROR * REPLAY_ERROR + ratios * ratios + pulled * pulled + doubt * doubt);
+    return hypot(REPLAY_ERROR, sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)));
 }
 
-void fit_homes(const struct fit *f, double model_error, struct join_replay *out)
+static struct join_replay told_of(const struct solver *s, const struct home *drawn, const struct home *h,
+                                  double modelled, double error)
 {
-    struct solver s;
-    open_solver(&s, f, model_error);
-    fit(&s);
-    sum_rests(&s);
-    for (size_t k = 0; k < f->home_count; k++) {
-        const struct home *h = &s.homes[k];
-        out[k] = (struct join_replay){.untrained_most = INFINITY};
-        if (h->squares >= ENOUGH || (s.prior.of_many && h->sum >= ENOUGH_OF_MANY))
-            out[k] = (struct join_replay){.factor = h->factor, .error = error_of(h, &s.prior), .untrained_most = h->untrained / h->squares};
+    bool is_enough = h->squares >= ENOUGH || (s->in->slices.len >= MANY && h->sum >= ENOUGH_OF_MANY);
+    if (!is_enough)
+        return (struct join_replay){.factor = drawn->cpi / modelled, .untrained_most = NAN};
+    return (struct join_replay){.factor = h->cpi / modelled,
+                                .is_replayed = true,
+                                .error = error_of(h, error),
+                                .apart = drawn->cpi / h->cpi - 1,
+                                .untrained_most = fmax(0, h->untrained / h->squares)};
+}
+
+void fit_homes(const struct fit *f, const double *modelled, double model_error, struct join_replay *out)
+{
+    struct solver drawn, free_of_it;
+    struct scale scale = scale_of_model(f, modelled, model_error);
+    double cpi = limited(common_cpi(f));
+    open_solver(&drawn, f);
+    open_solver(&free_of_it, f);
+    for (size_t h = 0; h < f->home_count; h++) {
+        free_of_it.homes[h].prior = cpi;
+        drawn.homes[h].prior = modelled[h] > 0 ? limited(modelled[h] * scale.factor) : cpi;
     }
-    close_solver(&s);
+    fit(&drawn, false);
+    fit(&free_of_it, true);
+    sum_shares(&free_of_it);
+    for (size_t h = 0; h < f->home_count; h++)
+        out[h] = modelled[h] > 0 && f->slices.len
+                     ? told_of(&free_of_it, &drawn.homes[h], &free_of_it.homes[h], modelled[h], scale.error)
+                     : (struct join_replay){.untrained_most = NAN};
+    close_solver(&drawn);
+    close_solver(&free_of_it);
 }

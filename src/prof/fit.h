@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prof/fit.h: ratios of slices to factors of the homes that they are made of.
+ * prof/fit.h: cycles of slices to cycles an instruction of the homes that they are made of.
  */
 #ifndef MTOOL_PROF_FIT_H
 #define MTOOL_PROF_FIT_H
 
 #include "prof/impl.h"
 
-struct fit_share { /* of a home in a slice's simulated cycles */
+struct fit_share { /* of a home in a slice */
     uint32_t home;
-    double part;
+    double instructions;
+    double part; /* of the slice's simulated cycles */
 };
 struct fit_slice {
-    double ratio;        /* replayed over simulated cycles */
-    double untrained;    /* what untrained branches add, over simulated cycles */
+    double cycles;       /* replayed; above 0 */
     double simulated;    /* cycles; above 0 */
+    double ratio;        /* replayed over simulated cycles */
     double spread;       /* of repeated replays, as a fraction */
+    double untrained;    /* what untrained branches add, in cycles */
     size_t first, count; /* in shares; their parts add up to 1 */
 };
 struct fit {
@@ -23,7 +25,8 @@ struct fit {
     VEC(struct fit_share) shares; /* slice by slice */
     size_t home_count;
 };
-/* out[home]. model_error: of the model without replays, as a fraction. */
-void fit_homes(const struct fit *f, double model_error, struct join_replay *out);
+/* out[home]. modelled[home]: what the model says of an instruction of the home on average, as it is executed in the
+ * whole program; 0: nothing. model_error: of the model without replays, as a fraction. */
+void fit_homes(const struct fit *f, const double *modelled, double model_error, struct join_replay *out);
 
 #endif

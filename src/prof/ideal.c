@@ -6,6 +6,7 @@
  */
 #include "machine/machine.h"
 #include "prof/impl.h"
+#include "prof/replays.h"
 
 #include <math.h>
 
@@ -21,6 +22,8 @@ static void take_clock(struct join *j, const struct machine *m)
     if (isnan(r->machine.tsc_hz) && m->tsc_ghz > 0)
         r->machine.tsc_hz = m->tsc_ghz * 1e9;
     double now = j->in->core_per_tsc; /* actual and ideal time by the same clock */
+    if (!(now > 0)) /* a description of another processor: replays were timed on this one */
+        now = replays_clock(j->in->windows, j->in->window_count);
     if (isnan(r->machine.cycles_per_tsc) && m->core_per_tsc > 0)
         r->machine.cycles_per_tsc = now > 0 ? now : m->core_per_tsc;
     j->core_hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;
@@ -90,7 +93,8 @@ struct prof_interval ideal_of(const struct join *j, const struct tally *t)
     if (!(t->cycles > 0))
         return (struct prof_interval){0, 0, 0};
     double drawn = Z95 * sqrt(t->cycles_var) / t->cycles, modelled = 1 - t->replayed / t->cycles;
-    double spread = around_bias(j, j->model_error.p90) * modelled + t->replayed_off / t->cycles;
+    double spread =
+        around_bias(j, j->model_error.p90) * modelled + hypot(t->replayed_off, t->replayed_apart) / t->cycles;
     return with_error(j, t->cycles / j->core_hz, j->model_error.bias * modelled, hypot(spread, drawn));
 }
 
@@ -128,7 +132,8 @@ struct prof_interval ideal_of_whole(const struct join *j)
         return (struct prof_interval){0, 0, 0};
     double model = fmax(around_bias(j, j->model_error.median) * w.modelled,
                         around_bias(j, j->model_error.p90) * sqrt(w.modelled_squares));
-    double spread = sqrt(model * model + w.replayed_squares + Z95 * Z95 * w.all.cycles_var) / cycles;
+    double apart = w.all.replayed_apart;
+    double spread = sqrt(model * model + w.replayed_squares + apart * apart + Z95 * Z95 * w.all.cycles_var) / cycles;
     j->r->simulated_user_s = w.all.simulated / j->core_hz;
     j->r->replayed_share = w.all.replayed / cycles;
     return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);

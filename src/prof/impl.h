@@ -20,12 +20,15 @@ struct tally { /* sums over blocks */
     double simulated;  /* what the model alone says of `cycles` */
     double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
     double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
+    double replayed_apart; /* what the model would have more of it: how homes share what was measured of them together */
 };
 
 struct join_replay { /* what warm replays say of a loop's or function's own code */
-    double factor;   /* replayed over simulated cycles; 0: nothing */
-    double error;    /* of the replayed cycles, as a fraction */
-    double untrained_most; /* branches cost at most so much, as a fraction of the simulated cycles */
+    double factor;   /* measured over simulated cycles; 0: nothing is known of them */
+    bool is_replayed; /* measured of this code; else only as slices take it against the model on the whole */
+    double error;    /* of the replayed cycles, as a fraction; */
+    double apart;    /* what they would be more if the model told how homes share them, as a fraction */
+    double untrained_most; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
     bool knows_tlb;        /* what misses of the first-level TLB add: */
     double tlb;            /* as a fraction of the simulated cycles */
 };

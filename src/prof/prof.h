@@ -434,10 +434,6 @@ bool prof_model_failed(const struct prof_result *r);
 bool prof_is_vouched(const struct prof_result *r, double replayed_share);
 
 /* ---- replays.c ---- */
-/* What wire_windows.least_width is on a core that nobody shares, as a fraction of the chain; 0: m does not tell, or is of another
- * processor. */
-double prof_width_alone(const struct machine *m);
-
 /* ---- probes.c ---- */
 
 /* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their cells are

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replays: warm replays of slices of the real stream become ratios of what a slice took to what the model says of its
- * instructions, and each home's share in it (a home is a loop or a function, with its own code). What the ratios say of homes
- * is fit.c's; how slices are chosen and replayed is not known here.
+ * replays: warm replays of slices of the real stream become cycles that a slice took, and how many instructions of each
+ * home were in it (a home is a loop or a function, with its own code). What that says of homes is fit.c's; how slices
+ * are chosen and replayed is not known here.
  */
 #include "prof/replays.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 static const double TRAINED_MOST = 0.8; /* of a replay */
-enum { REPEATS_MOST = 24, TURNS_FORESEEN = 32 /* a predictor knows when such a loop ends */ };
+enum { REPEATS_MOST = 24 };
 
 struct step {
     uint32_t index, home;
@@ -24,17 +24,19 @@ struct branch {
 };
 struct slice {
     double cycles, untrained; /* replayed, without what branches still cost; what untrained branches add */
-    double trained;           /* what branches still cost when replayed for the hundredth time */
+    double trained;           /* what branches still cost when replayed for the hundredth time, by the model */
     double spread;            /* of repeated replays, as a fraction */
     size_t first_step, steps;
-    bool is_wide;             /* reaches more pages than the first-level TLB holds */
+    bool is_wide; /* reaches more pages than the first-level TLB holds */
 };
 struct replays {
     VEC(struct slice) slices;
     VEC(struct step) steps;
     VEC(struct branch) branches; /* of the slice that is being added */
-    VEC(double) widths; /* of all batches */
-    double width; /* of a core that is not shared */
+    VEC(double) widths;          /* of all batches */
+    VEC(double) edges;           /* of slices that show them */
+    struct replay_quiet quiet;
+    double edge;                 /* cycles of a replay that are not the slice's */
     const struct sim_insn *table;
     uint32_t (*home_of)(void *ctx, uint64_t place);
     void *ctx;
@@ -53,6 +55,7 @@ void replays_free(struct replays *r)
     VEC_FREE(&r->steps);
     VEC_FREE(&r->branches);
     VEC_FREE(&r->widths);
+    VEC_FREE(&r->edges);
     free(r);
 }
 
@@ -69,33 +72,29 @@ static void note_step(void *ctx, uint32_t index, uint64_t from, uint64_t to)
     VEC_PUSH(&r->branches, b);
 }
 
-static uint32_t mispredicted(const struct replays *r, struct sim_predictor *p)
+/* From branch `first` on, when the predictor goes through all of them. */
+static uint32_t mispredicted(const struct replays *r, size_t first, struct sim_predictor *p)
 {
     uint32_t n = 0;
     for (size_t i = 0; i < r->branches.len; i++) {
         const struct branch *b = &r->branches.data[i];
         const struct sim_insn *insn = &r->table[b->index];
-        n += sim_predict(p, insn, b->from, b->to != b->from + insn->len, b->to);
+        bool wrong = sim_predict(p, insn, b->from, b->to != b->from + insn->len, b->to);
+        n += wrong && i >= first;
     }
     return n;
 }
 
-/* A replay repeats what data decide, so a predictor learns it; what it then still gets wrong is in the replay's time. */
-static uint32_t mispredicted_forever(const struct replays *r, const struct sim_predictor *before)
+/* Of those from branch `first` on: a replay repeats what data decide, so a predictor learns it; what it then still gets
+ * wrong is in the replay's time. */
+static uint32_t mispredicted_forever(const struct replays *r, size_t first, const struct sim_predictor *before)
 {
     struct sim_predictor *p = sim_predictor_copy(before);
-    uint32_t last = mispredicted(r, p);
+    uint32_t last = mispredicted(r, first, p);
     for (int k = 0; k < REPEATS_MOST && last; k++)
-        last = mispredicted(r, p);
+        last = mispredicted(r, first, p);
     sim_predictor_free(p);
     return last;
-}
-
-/* What a replay has that the slice in its place has not: the front end starts anew before it, the pipeline runs empty behind
- * it, and the jump out of a loop that was given a bound is mispredicted. */
-static double edges(const struct window_player *p, const struct wire_slice *s)
-{
-    return p->mispredict * (s->turns > TURNS_FORESEEN && s->forms == 1 ? 3 : 2);
 }
 
 static void see_slice(struct replays *r, const struct wire_slice *s)
@@ -104,50 +103,95 @@ static void see_slice(struct replays *r, const struct wire_slice *s)
         VEC_PUSH(&r->widths, replay_width(&s->batches[b]));
 }
 
-/* A batch's width is the ticks of 4096 nops beside those of 2048 dependent additions. */
-double prof_width_alone(const struct machine *m)
-{
-    return m && machine_is_this(m) && m->nop_cycles > 0 ? 2 * m->nop_cycles : 0;
-}
-
 /* Batches beside which nobody else was on the core. */
 static size_t alone_of(const struct replays *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->widths.len; i++)
-        n += replay_is_alone(r->widths.data[i], r->width);
+        n += replay_is_alone(r->widths.data[i], r->quiet.width);
     return n;
 }
 
-void replays_see(struct replays *r, double alone, const struct prof_input_window *w, size_t n)
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double replays_clock(const struct prof_input_window *w, size_t n)
+{
+    VEC(double) clocks = {0};
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < w[i].slice_count; s++)
+            for (uint32_t b = 0; b < w[i].slices[s].batch_count && b < WIRE_BATCHES; b++)
+                VEC_PUSH(&clocks, replay_clock(&w[i].slices[s].batches[b]));
+    if (clocks.len)
+        qsort(clocks.data, clocks.len, sizeof *clocks.data, by_value);
+    double middle = clocks.len ? clocks.data[clocks.len / 2] : 0;
+    VEC_FREE(&clocks);
+    return middle;
+}
+
+/* The middle of what slices of two forms show. Where none does: that of all of them, as it mostly is. */
+static void find_edge(struct replays *r, const struct prof_input_window *w, size_t n)
+{
+    static const double EDGE_USUAL = 90; /* cycles: the loads of registers, two fences, a mispredicted branch */
+    struct replay_time t;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < w[i].slice_count; s++)
+            if (replay_measure(&w[i].slices[s], r->quiet.width, EDGE_USUAL, &t) && isfinite(t.edge))
+                VEC_PUSH(&r->edges, t.edge);
+    if (r->edges.len)
+        qsort(r->edges.data, r->edges.len, sizeof *r->edges.data, by_value);
+    r->edge = r->edges.len ? r->edges.data[r->edges.len / 2] : EDGE_USUAL;
+}
+
+void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    r->width = replay_width_alone(r->widths.data, r->widths.len, alone);
-    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.3f, known %.3f", alone_of(r), r->widths.len, r->width, alone);
+    r->quiet = replay_width_alone(r->widths.data, r->widths.len);
+    find_edge(r, w, n);
+    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices",
+               alone_of(r), r->widths.len, r->quiet.width, r->edge, r->edges.len);
 }
 
 /* false: its replays say nothing. */
 static bool measure(const struct replays *r, const struct wire_slice *s, struct replay_time *t)
 {
-    if (replay_measure(s, r->width, t))
-        return true;
-    diag_debug(2, "replays: a slice of %llu steps says nothing: state %u, %u batches, forms %u, turns %llu, poke %u, differs %x",
-               (unsigned long long)(s->last - s->first), s->state, s->batch_count, s->forms, (unsigned long long)s->turns,
-               s->poke_bytes, s->differs);
-    return false;
+    bool says = replay_measure(s, r->quiet.width, r->edge, t);
+    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms, %s; %.0f cycles within %.3f; differs %x",
+               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count,
+               s->forms,
+               s->form[0].counts      ? "counted"
+               : s->form[0].turns > 1 ? "bounded"
+                                      : "straight",
+               t->cycles, t->spread, s->differs);
+    return says;
 }
 
-/* Its steps and branches are noted. */
-static void take_times(const struct replays *r, const struct window_player *p, const struct wire_slice *from,
+/* Its steps and branches are noted; before those that were measured come so many. */
+static void take_times(const struct replays *r, const struct window_player *p, size_t branches_before,
                        const struct replay_time *t, struct slice *s)
 {
-    double cycles = fmax(1, t->cycles - edges(p, from));
-    s->trained = fmin(p->mispredict * mispredicted_forever(r, p->predictor), cycles * TRAINED_MOST);
-    s->cycles = cycles - s->trained;
+    double trained = p->mispredict * mispredicted_forever(r, branches_before, p->predictor);
+    s->trained = fmin(trained, t->cycles * TRAINED_MOST);
+    s->cycles = t->cycles - s->trained;
     s->untrained = fmax(0, t->untrained) + s->trained;
     s->spread = t->spread;
+}
+
+/* false: some of the code is not known. */
+static bool note_steps(struct replays *r, const struct window_player *p, const struct prof_input_window *w,
+                       const struct wire_slice *from, const struct replay_time *t, size_t *branches_before)
+{
+    size_t begin = r->steps.len;
+    r->branches.len = 0;
+    bool is_known = from->first == t->first || window_steps(p, w, from->first, t->first, note_step, r);
+    *branches_before = r->branches.len;
+    r->steps.len = begin; /* those before are in both forms */
+    return is_known && window_steps(p, w, t->first, from->last, note_step, r);
 }
 
 void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
@@ -157,15 +201,15 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
         const struct wire_slice *from = &w->slices[i];
         struct replay_time t;
         struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide};
-        r->branches.len = 0;
+        size_t branches_before;
         if (!measure(r, from, &t))
             continue;
-        if (!window_steps(p, w, from->first, from->last, note_step, r)) {
+        if (!note_steps(r, p, w, from, &t, &branches_before)) {
             r->steps.len = s.first_step;
             continue;
         }
         s.steps = r->steps.len - s.first_step;
-        take_times(r, p, from, &t, &s);
+        take_times(r, p, branches_before, &t, &s);
         VEC_PUSH(&r->slices, s);
     }
 }
@@ -177,22 +221,23 @@ static void add_share(struct fit *f, size_t first, uint32_t home, double cycles)
     for (size_t i = first; i < f->shares.len; i++)
         if (f->shares.data[i].home == home) {
             f->shares.data[i].part += cycles;
+            f->shares.data[i].instructions++;
             return;
         }
-    VEC_PUSH(&f->shares, ((struct fit_share){home, cycles}));
+    VEC_PUSH(&f->shares, ((struct fit_share){home, 1, cycles}));
 }
 
-/* By what its instructions cost on average: a slice is too short for the model's own way through it to mean much. */
 static void share_out(const struct replays *r, const struct slice *s, const struct sim_cost *costs, struct fit *f)
 {
-    struct fit_slice to = {.first = f->shares.len, .spread = s->spread};
+    struct fit_slice to = {.first = f->shares.len, .cycles = s->cycles, .spread = s->spread, .untrained = s->untrained};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
         to.simulated += cycles;
         add_share(f, to.first, r->steps.data[i].home, cycles);
     }
-    diag_debug(2, "replays: a slice of %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f",
+    diag_debug(2,
+               "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f",
                s->steps, s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained);
     if (!(to.simulated > 0)) {
         f->shares.len = to.first;
@@ -202,7 +247,6 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
     for (size_t i = to.first; i < f->shares.len; i++)
         f->shares.data[i].part /= to.simulated;
     to.ratio = s->cycles / to.simulated;
-    to.untrained = s->untrained / to.simulated;
     VEC_PUSH(&f->slices, to);
 }
 
@@ -212,12 +256,15 @@ static void fit_free(struct fit *f)
     VEC_FREE(&f->shares);
 }
 
-void replays_tell(struct replays *r, const struct sim_core *core, double model_error, size_t home_count, struct join_replay *out)
+void replays_tell(struct replays *r, const struct sim_core *core, const double *modelled, double model_error,
+                  size_t home_count, struct join_replay *out)
 {
     struct fit narrow = {.home_count = home_count}, wide = {.home_count = home_count};
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
-    fit_homes(&narrow, model_error, out);
+    fit_homes(&narrow, modelled, model_error, out);
+    for (size_t h = 0; h < home_count; h++)
+        out[h].error += r->quiet.shared - 1;
     tlb_of_homes(&narrow, &wide, out);
     fit_free(&narrow);
     fit_free(&wide);

@@ -12,10 +12,15 @@ struct replays; /* opaque */
 /* home_of: loop or function, by number, whose own code is at a place; called for places that the player knows only. */
 struct replays *replays_new(uint32_t (*home_of)(void *ctx, uint64_t place), void *ctx);
 void replays_free(struct replays *r);
-/* All windows, before any is added. alone: the width of an undisturbed core, see prof_width_alone. */
-void replays_see(struct replays *r, double alone, const struct prof_input_window *w, size_t n);
-void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w); /* a window's slices */
-/* out[home], from what the instructions cost in the model. model_error: of the model without replays, as a fraction. */
-void replays_tell(struct replays *r, const struct sim_core *core, double model_error, size_t home_count, struct join_replay *out);
+/* Core cycles in a tick beside the replays; 0: there were none. */
+double replays_clock(const struct prof_input_window *w, size_t n);
+/* All windows, before any is added. */
+void replays_see(struct replays *r, const struct prof_input_window *w, size_t n);
+void replays_add(struct replays *r, const struct window_player *p,
+                 const struct prof_input_window *w); /* a window's slices */
+/* out[home]. core: what instructions cost in the model; modelled[home]: an instruction of the home on average, in the
+ * whole program; 0: nothing is known. model_error: of the model without replays, as a fraction. */
+void replays_tell(struct replays *r, const struct sim_core *core, const double *modelled, double model_error,
+                  size_t home_count, struct join_replay *out);
 
 #endif

@@ -32,7 +32,7 @@
 #define PATH_MOST 512
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
-#define BRANCHES_SEEN 0.3 /* of the instructions, by windows: less says nothing of the rest */
+#define BRANCHES_SEEN 0.3  /* of the instructions, by windows: less says nothing of the rest */
 #define UNTRAINED_MOST 1.5 /* times what hardly trained branches cost in the second replay */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
@@ -50,8 +50,8 @@ struct walks {
     struct paths paths;
     struct sim_insn *table;
     struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
-    float *straight; /* by block: cycles in what `branchy` played, with every branch predicted */
-    uint32_t *first; /* by block: its first instruction in the table; 0: not made ready */
+    float *straight;                 /* by block: cycles in what `branchy` played, with every branch predicted */
+    uint32_t *first;                 /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;
     VEC(uint32_t) visited;      /* blocks made ready */
     struct home *homes;         /* loops, then functions */
@@ -314,7 +314,7 @@ static void walk_windows(struct walks *w)
         remember_straight(w);
     p.predictor = sim_predictor_new();
     w->replays = replays_new(home_of_place, w);
-    replays_see(w->replays, prof_width_alone(w->m), w->j->in->windows, w->j->in->window_count);
+    replays_see(w->replays, w->j->in->windows, w->j->in->window_count);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
         replays_add(w->replays, &p, &w->j->in->windows[i]);
         uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);
@@ -412,8 +412,8 @@ static void walk_unseen(struct walks *w)
     VEC_FREE(&v);
 }
 
-/* Are windows of the real stream all that is needed? Walks go by what is likely: they know of no addresses, and of few targets of
- * indirect calls. */
+/* Are windows of the real stream all that is needed? Walks go by what is likely: they know of no addresses, and of few
+ * targets of indirect calls. */
 static bool windows_are_enough(const struct walks *w)
 {
     uint64_t seen = 0;
@@ -472,7 +472,8 @@ static void take_branches(struct walks *w)
     float *out = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count, cycles = branch_cycles_seen(w, block);
+        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count,
+               cycles = branch_cycles_seen(w, block);
         out[block] = (float)cycles;
         if (cycles < 0) {
             whole.unseen_insns += insns;
@@ -528,22 +529,40 @@ static struct join_replay *home_replay(struct walks *w, uint32_t home)
 /* What is left of each home's branch part where the second replay, whose branches were hardly trained, bounds it. */
 static double *branch_parts(const struct walks *w, const struct join_replay *told, uint32_t count)
 {
-    double *part = ARENA_ARRAY(w->j->scratch, double, count + 1), *simulated = ARENA_ARRAY(w->j->scratch, double, count + 1);
+    double *part = ARENA_ARRAY(w->j->scratch, double, count + 1),
+           *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1);
     for (uint32_t i = 0; w->j->branch_cycles && i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
         part[h] += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
-        simulated[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
+        cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block] * told[h].factor;
     }
     for (uint32_t h = 0; h < count; h++)
-        part[h] = part[h] > 0 ? fmin(1, UNTRAINED_MOST * told[h].untrained_most * simulated[h] / part[h]) : 1;
+        part[h] = part[h] > 0 && told[h].untrained_most >= 0
+                      ? fmin(1, UNTRAINED_MOST * told[h].untrained_most * cycles[h] / part[h])
+                      : 1;
     return part;
+}
+
+/* Of each home, what the model says of an instruction on average. */
+static double *cycles_an_instruction(const struct walks *w, uint32_t count)
+{
+    double *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1),
+           *instructions = ARENA_ARRAY(w->j->scratch, double, count + 1);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
+        cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
+        instructions[h] += (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
+    }
+    for (uint32_t h = 0; h < count; h++)
+        cycles[h] = instructions[h] > 0 ? cycles[h] / instructions[h] : 0;
+    return cycles;
 }
 
 static void take_replays(struct walks *w)
 {
     uint32_t count = w->j->loop_count + w->j->func_count;
     struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
-    replays_tell(w->replays, w->core, w->j->model_error.p90, count, told);
+    replays_tell(w->replays, w->core, cycles_an_instruction(w, count), w->j->model_error.p90, count, told);
     double *part = branch_parts(w, told, count);
     for (uint32_t h = 0; h < count; h++)
         *home_replay(w, h) = told[h];

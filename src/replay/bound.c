@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop that ends by itself: the number that its last comparison compares with (a register, an immediate, a word of memory), or
- * the counter that it counts down, is changed so that the loop is left after as many turns as were recorded. Nothing is added
- * to its code. Only numbers that nothing else in the slice looks at are changed. */
+ * A loop that ends by itself: one of its conditional jumps, at its end or out of its middle, went the same way at each
+ * turn. The number that is compared in front of it (a register, an immediate, a word of memory), or the counter that is
+ * counted down, is changed so that it goes the other way after as many turns as were recorded. Nothing is added to the
+ * code. Only numbers that nothing else in the slice looks at are changed. */
 #include "replay/impl.h"
 
 enum { BACK_MOST = 8 }; /* instructions from the comparison to the jump */
 
 struct latch {
     uint32_t jump, compare; /* steps: the last turn's */
+    bool is_taken;          /* as recorded */
     struct x86_compare c;
 };
+
+static bool was_taken(const struct stream *s, uint32_t jump)
+{
+    return jump + 1 < s->steps.len && insn_of(s, jump + 1)->i.addr == insn_of(s, jump)->i.target;
+}
+
+uint64_t bound_way_out(const struct stream *s, uint32_t jump)
+{
+    const struct x86_insn *i = &insn_of(s, jump)->i;
+    return was_taken(s, jump) ? i->addr + i->len : i->target;
+}
 
 /* The comparison in front of the jump at step `jump`, in the same straight line. */
 static bool find_compare(const struct stream *s, uint32_t jump, struct latch *out)
@@ -20,7 +33,7 @@ static bool find_compare(const struct stream *s, uint32_t jump, struct latch *ou
         if (i->i.kind != X86_PLAIN)
             return false;
         if (i->i.flags_written) {
-            out->jump = jump, out->compare = k;
+            out->jump = jump, out->compare = k, out->is_taken = was_taken(s, jump);
             return x86_compare_decode(i->bytes, sizeof i->bytes, &out->c);
         }
     }
@@ -34,7 +47,8 @@ static bool value_of(const struct stream *s, uint32_t step, const struct x86_ter
 }
 
 /* Is the register read by anything in the slice but the comparison? Written at all, where it must stay? */
-static bool is_private(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, uint8_t reg, bool stays)
+static bool is_private(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, uint8_t reg,
+                       bool stays)
 {
     uint32_t compare = s->steps.data[l->compare].insn;
     for (uint32_t k = first; k < last; k++) {
@@ -47,8 +61,12 @@ static bool is_private(const struct stream *s, const struct latch *l, uint32_t f
     return !stays || !(insn_of(s, l->compare)->i.gpr_written >> reg & 1);
 }
 
-/* With `bound` in place of term `which`: taken each time but the last? */
-static bool ends_in_time(const struct stream *s, const struct latch *l, uint32_t first, unsigned which, uint64_t bound)
+/* Does the jump go as it was recorded each time but the last, and then not? Before the comparison at step k, v gets its
+ * terms. */
+static bool ends_in_time(const struct stream *s, const struct latch *l, uint32_t first,
+                         bool (*terms)(const struct stream *s, const struct latch *l, uint32_t k, const void *ctx,
+                                       uint64_t v[2]),
+                         const void *ctx)
 {
     uint32_t compare = s->steps.data[l->compare].insn;
     unsigned cond = insn_of(s, l->jump)->i.cond;
@@ -56,13 +74,21 @@ static bool ends_in_time(const struct stream *s, const struct latch *l, uint32_t
         uint64_t v[2];
         if (s->steps.data[k].insn != compare)
             continue;
-        v[which] = bound;
-        if (!value_of(s, k, &l->c.term[1 - which], &v[1 - which]))
-            return false;
-        if (x86_would_jump(cond, v[0], v[1], l->c.bits) != (k < l->compare))
+        if (!terms(s, l, k, ctx, v) || x86_would_jump(cond, v[0], v[1], l->c.bits) != (l->is_taken == (k < l->compare)))
             return false;
     }
     return true;
+}
+
+struct bound {
+    unsigned which;
+    uint64_t value;
+};
+static bool bounded_terms(const struct stream *s, const struct latch *l, uint32_t k, const void *ctx, uint64_t v[2])
+{
+    const struct bound *b = ctx;
+    v[b->which] = b->value;
+    return value_of(s, k, &l->c.term[1 - b->which], &v[1 - b->which]);
 }
 
 static bool find_bound(const struct stream *s, const struct latch *l, uint32_t first, unsigned which, uint64_t *out)
@@ -73,13 +99,13 @@ static bool find_bound(const struct stream *s, const struct latch *l, uint32_t f
         if (!value_of(s, l->compare, &l->c.term[1 - which], &other))
             return false;
         *out = other + (uint64_t)(int64_t)beside[i];
-        if (ends_in_time(s, l, first, which, *out))
+        if (ends_in_time(s, l, first, bounded_terms, &(struct bound){which, *out}))
             return true;
     }
     return false;
 }
 
-static bool poke(struct wire_slice *out, uint64_t at, uint64_t value, uint32_t bytes)
+static bool poke(struct wire_form *out, uint64_t at, uint64_t value, uint32_t bytes)
 {
     out->poke_at = at;
     out->poke_bytes = bytes;
@@ -88,7 +114,7 @@ static bool poke(struct wire_slice *out, uint64_t at, uint64_t value, uint32_t b
 }
 
 /* An immediate, which the processor extends by its sign. */
-static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, struct wire_slice *out)
+static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, struct wire_form *out)
 {
     unsigned imm_bits = i->i.imm_len * 8u;
     if (!imm_bits || imm_bits > bits)
@@ -100,7 +126,7 @@ static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, 
 
 /* A word of memory that only the comparison reaches. */
 static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, uint64_t value,
-                        struct wire_slice *out)
+                        struct wire_form *out)
 {
     const struct insn *c = insn_of(s, l->compare);
     if (c->accesses != 1 || c->access[0].is_store)
@@ -121,7 +147,7 @@ static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t 
 }
 
 static bool set_bound(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, unsigned which,
-                      struct wire_slice *out)
+                      struct wire_form *out)
 {
     const struct x86_term *t = &l->c.term[which];
     uint64_t bound;
@@ -137,27 +163,40 @@ static bool set_bound(const struct stream *s, const struct latch *l, uint32_t fi
     return true;
 }
 
-/* A counter that goes to zero. */
-static bool set_counter(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, struct wire_slice *out)
+/* A counter so much less; sums are left at zero only. */
+static bool counted_terms(const struct stream *s, const struct latch *l, uint32_t k, const void *ctx, uint64_t v[2])
 {
-    const struct x86_term *t = &l->c.term[0];
-    unsigned cond = insn_of(s, l->jump)->i.cond;
-    if (cond != 5 /* not zero */ || t->kind != X86_TERM_REGISTER || l->c.term[1].kind != X86_TERM_NUMBER || l->c.bits < 32 ||
-        !is_private(s, l, first, last, t->reg, false))
-        return false;
-    uint64_t left = s->steps.data[last].regs[t->reg];
-    out->enter[t->reg] -= left;
-    out->end[t->reg] = 0;
-    if (l->c.bits == 32)
-        out->enter[t->reg] &= UINT32_MAX;
+    uint64_t number = l->c.term[1].number;
+    v[0] = s->steps.data[k].regs[l->c.term[0].reg] - *(const uint64_t *)ctx;
+    v[1] = l->c.op == X86_OP_ADD ? -number : number;
     return true;
 }
 
-bool bound_loop(const struct stream *s, uint32_t first, uint32_t last, struct wire_slice *out)
+static bool set_counter(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last,
+                        struct wire_form *out)
+{
+    const struct x86_term *t = &l->c.term[0];
+    bool is_equality = insn_of(s, l->jump)->i.cond / 2 == 2;
+    if (t->kind != X86_TERM_REGISTER || l->c.term[1].kind != X86_TERM_NUMBER || l->c.bits < 32 ||
+        (l->c.op == X86_OP_ADD && !is_equality) || !is_private(s, l, first, last, t->reg, false))
+        return false;
+    uint64_t zero = s->steps.data[last].regs[t->reg], below = zero + 1,
+             mask = l->c.bits == 32 ? UINT32_MAX : UINT64_MAX;
+    const uint64_t *less = ends_in_time(s, l, first, counted_terms, &zero)    ? &zero
+                           : ends_in_time(s, l, first, counted_terms, &below) ? &below
+                                                                              : NULL;
+    if (!less)
+        return false;
+    out->enter[t->reg] = (out->enter[t->reg] - *less) & mask;
+    out->end[t->reg] = (zero - *less) & mask;
+    return true;
+}
+
+bool bound_jump(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out)
 {
     struct latch l;
-    const struct insn *jump = insn_of(s, last - 1), *header = insn_of(s, first);
-    if (jump->i.kind != X86_JCC || jump->i.target != header->i.addr || !find_compare(s, last - 1, &l))
+    if (last >= s->steps.len || insn_of(s, last - 1)->i.kind != X86_JCC || !find_compare(s, last - 1, &l) ||
+        l.compare < first)
         return false;
     memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);
     memcpy(out->end, s->steps.data[last].regs, sizeof out->end);

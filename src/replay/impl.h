@@ -13,9 +13,9 @@ struct insn { /* one for each address */
     struct x86_insn i;
     uint8_t bytes[16];
     struct x86_access access[X86_ACCESSES_MOST];
-    int accesses;      /* -1: not known where it reaches */
-    bool is_barrier;   /* no slice contains it */
-    uint32_t piece;    /* that it was met in last; the next three are of that */
+    int accesses;                 /* -1: not known where it reaches */
+    bool is_barrier;              /* no slice contains it */
+    uint32_t piece;               /* that it was met in last; the next three are of that */
     uint32_t visits, first, last; /* first, last: steps */
 };
 struct step {
@@ -31,19 +31,24 @@ struct stream {
 /* false: the words are broken. */
 bool stream_read(struct stream *s, const struct wire_windows *w, uint32_t window);
 void stream_free(struct stream *s);
-static inline struct insn *insn_of(const struct stream *s, uint32_t step) { return &s->insns.data[s->steps.data[step].insn]; }
+static inline struct insn *insn_of(const struct stream *s, uint32_t step)
+{
+    return &s->insns.data[s->steps.data[step].insn];
+}
 struct insn *insn_at(const struct stream *s, uint64_t address); /* NULL: it was not executed */
 
 /* bound.c */
-/* Steps first to last go round a loop from its first instruction: makes it leave after the last turn, by the jump of step
- * last - 1. Fills enter, end and the poke. false: there is no way. */
-bool bound_loop(const struct stream *s, uint32_t first, uint32_t last, struct wire_slice *out);
+/* The conditional jump of step last - 1 went the same way each time from step `first` on: makes it go the other way the
+ * last time. Fills enter, end and the poke. false: there is no way. */
+bool bound_jump(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
+/* Where it then goes. */
+uint64_t bound_way_out(const struct stream *s, uint32_t jump);
 
 /* stub.c */
 /* A stub that only ends the replay. */
-void stub_end(struct wire_slice *out);
-/* A stub at the instruction of step `at`, which is executed `visits` times in steps `at` to `last`: counts and goes on, in two
- * forms. false: there is no way to have it there. */
-bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_slice *out);
+void stub_end(struct wire_stub *out);
+/* A stub at the instruction of step `at`, which is executed several times in steps `at` to `last`: counts and goes on.
+ * false: there is no way to have it there. */
+bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_stub *out);
 
 #endif

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the ticks of a slice's replays to core cycles: by the clock that an add chain showed beside them, without what a replay
- * of nothing takes, and without the stub. Batches beside which the core's width was shared do not count. */
+ * From the ticks of a slice's replays to core cycles, by the clock that an add chain showed beside them. What a
+ * replay's begin and end take is in both forms of a slice, and not in what one takes longer than the other: that is the
+ * measurement. Batches beside which the core's width was shared do not count. */
 #include "replay/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */ };
-static const double ALIKE = 1.01; /* widths */
+enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 };
+static const double ALIKE = 1.01;  /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
-static const double CYCLES_LEAST = 150, EDGE_ERROR = 15; /* cycles; of how a replay begins and ends */
+static const double SELDOM = 0.2, SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
+static const double CYCLES_LEAST = 100,
+                    EDGE_ERROR = 15; /* cycles; of how a replay begins and ends, where other slices tell it */
+static const double STUB_CYCLES = 5 /* at most, a turn */,
+                    STUB_SHARE = 0.12 /* of the slice, from which on it does not count */;
 static const double SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
 
 static int by_size(const void *a, const void *b)
@@ -20,23 +25,55 @@ static int by_size(const void *a, const void *b)
 }
 
 /* By the ticks of the chain beside it. */
-static double cycles_of(double ticks, uint32_t chain) { return ticks * CHAIN_CYCLES / chain; }
+static double cycles_of(double ticks, const struct wire_look *beside)
+{
+    return ticks * CHAIN_CYCLES * beside->times / beside->chain;
+}
 
 struct turn {
     double cycles, apart; /* one in five replays of a batch is shorter; from there to the middle one */
 };
 
-static struct turn turn_of(const struct wire_batch *b)
+/* A clock that moves in steps shows one or the other of two values, the nearer one more often: their mean. */
+static double mean_near(const uint32_t *sorted, size_t n, uint32_t least, double step)
+{
+    double sum = 0, count = 0, most = least * ALIKE + step;
+    for (size_t i = 0; i < n; i++)
+        if (sorted[i] >= least - step && sorted[i] <= most)
+            sum += sorted[i], count++;
+    return sum / count;
+}
+
+static struct turn turn_of(const struct wire_batch *b, double step)
 {
     enum { WARM = WIRE_REPLAYS - FIRST_WARM };
     uint32_t t[WARM];
     memcpy(t, b->ticks + FIRST_WARM, sizeof t);
     qsort(t, WARM, sizeof *t, by_size);
-    double fifth = t[WARM / 5];
-    return (struct turn){cycles_of(fifth - b->empty, b->chain), cycles_of(t[WARM / 2] - fifth, b->chain)};
+    double near = mean_near(t, WARM, t[WARM / 5], step);
+    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[WARM / 2] - near - step), &b->look)};
 }
 
-double replay_width(const struct wire_batch *b) { return b->chain ? (double)b->width / b->chain : INFINITY; }
+/* By how much the clock moves at least, as far as these replays show it. */
+static double clock_step(const struct wire_slice *s, uint32_t batches)
+{
+    uint32_t t[WIRE_BATCHES * WIRE_REPLAYS], n = 0, least = UINT32_MAX;
+    for (uint32_t b = 0; b < batches; b++)
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+            t[n++] = s->batches[b].ticks[k];
+    qsort(t, n, sizeof *t, by_size);
+    for (uint32_t k = 1; k < n; k++)
+        if (t[k] > t[k - 1] && t[k] - t[k - 1] < least)
+            least = t[k] - t[k - 1];
+    return least < t[0] / 8 ? least : 0;
+}
+
+double replay_clock(const struct wire_batch *b) { return b->look.chain ? cycles_of(1, &b->look) : 0; }
+
+double replay_width(const struct wire_batch *b)
+{
+    return b->look.chain ? (double)b->look.width / b->look.chain : INFINITY;
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -70,20 +107,22 @@ static double least_agreed(const double *sorted, size_t n)
     return n < AGREE ? sorted[0] : sorted[n / 2];
 }
 
-double replay_width_alone(double *widths, size_t n, double known)
+struct replay_quiet replay_width_alone(double *widths, size_t n)
 {
     size_t first = 0, end = 0;
     if (!n)
-        return known;
+        return (struct replay_quiet){0, 1};
     qsort(widths, n, sizeof *widths, by_value);
-    if (!(known > 0))
-        known = least_agreed(widths, n);
-    while (first < n && widths[first] < known / SHARED)
+    double least = least_agreed(widths, n);
+    while (first < n && widths[first] < least / SHARED)
         first++;
-    for (end = first; end < n && widths[end] <= known * SHARED; end++)
+    for (end = first; end < n && widths[end] <= least * SHARED; end++)
         ;
-    struct place p = densest(widths + first, end - first);
-    return p.count >= AGREE ? p.middle : known;
+    struct place p = densest(widths + first, end - first), all = densest(widths, n);
+    double alone = p.count >= AGREE ? p.middle : least;
+    if (n >= MANY && (double)p.count < SELDOM * (double)n && all.count > 2 * p.count && all.middle < SHARED_MOST * alone)
+        return (struct replay_quiet){all.middle, all.middle / alone};
+    return (struct replay_quiet){alone, 1};
 }
 
 bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone && width >= alone / ALIKE; }
@@ -102,28 +141,71 @@ static void add_batch(struct form *f, struct turn t)
     f->batches++;
 }
 
-/* As a fraction: of batches among each other, of the replays of one, of what is not known of the stub and the ends. */
-static double spread_of(const struct form *f, double stub)
+/* In cycles: of batches among each other, of the replays of one. */
+static double spread_of(const struct form *f)
 {
     double alone = f->batches == 1 ? SPREAD_OF_ONE * f->least : 0;
-    return hypot(hypot(fmax(alone, (f->most - f->least) / 2), f->apart), hypot(stub / 2, EDGE_ERROR)) / f->least;
+    return hypot(fmax(alone, (f->most - f->least) / 2), f->apart);
 }
 
-bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out)
+static void add_batches(const struct wire_slice *s, double width, struct form forms[WIRE_FORMS_MOST])
 {
-    struct form forms[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
-    if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > 2 || !s->second.chain)
-        return false;
+    double step = clock_step(s, n);
     for (uint32_t b = 0; b < n; b++)
-        if (s->batches[b].form < 2 && replay_is_alone(replay_width(&s->batches[b]), width))
-            add_batch(&forms[s->batches[b].form], turn_of(&s->batches[b]));
-    for (uint32_t f = 0; f < s->forms; f++)
-        if (!forms[f].batches)
-            return false;
-    double stub = s->forms == 1 ? 0 : fmax(0, forms[1].least - forms[0].least); /* it may hide in what the loop waits for */
-    out->cycles = forms[0].least - stub / 2;
-    out->spread = spread_of(&forms[0], stub);
-    out->untrained = cycles_of((double)s->second.ticks - s->second.empty, s->second.chain) - forms[0].least;
+        if (s->batches[b].form < WIRE_FORMS_MOST && replay_is_alone(replay_width(&s->batches[b]), width))
+            add_batch(&forms[s->batches[b].form], turn_of(&s->batches[b], step));
+}
+
+/* The second form is the beginning of the first. */
+static void take_difference(const struct wire_slice *s, const struct form forms[WIRE_FORMS_MOST],
+                            struct replay_time *out)
+{
+    double whole = (double)(s->last - s->first), more = (double)(s->last - s->form[1].last);
+    out->first = s->form[1].last;
+    out->turns = s->form[0].turns - s->form[1].turns;
+    out->cycles = forms[0].least - forms[1].least;
+    out->spread = hypot(spread_of(&forms[0]), spread_of(&forms[1]));
+    out->edge = forms[0].least - out->cycles * whole / more;
+}
+
+/* edge: what others show of it. */
+static void take_whole(const struct wire_slice *s, const struct form *form, double edge, struct replay_time *out)
+{
+    out->first = s->first;
+    out->turns = s->form[0].turns;
+    out->cycles = form->least - edge;
+    out->spread = hypot(spread_of(form), EDGE_ERROR);
+    out->edge = NAN;
+}
+
+/* What the stub takes is not known: between nothing and so much, which may be seen in nothing else. */
+static bool without_stub(const struct wire_slice *s, struct replay_time *out)
+{
+    double stub = s->form[0].counts ? STUB_CYCLES * (double)out->turns : 0;
+    if (stub > STUB_SHARE * out->cycles)
+        return false;
+    out->cycles -= stub / 2;
+    out->spread = hypot(out->spread, stub / 2);
+    return true;
+}
+
+bool replay_measure(const struct wire_slice *s, double width, double edge, struct replay_time *out)
+{
+    struct form forms[WIRE_FORMS_MOST] = {{0, 0, 0, 0}};
+    *out = (struct replay_time){.cycles = NAN, .spread = NAN};
+    if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > WIRE_FORMS_MOST || !s->second.look.chain)
+        return false;
+    add_batches(s, width, forms);
+    if (!forms[0].batches)
+        return false;
+    if (forms[1].batches)
+        take_difference(s, forms, out);
+    else
+        take_whole(s, &forms[0], edge, out);
+    out->untrained = cycles_of((double)s->second.ticks, &s->second.look) - forms[0].least;
+    if (!without_stub(s, out))
+        return false;
+    out->spread /= out->cycles;
     return out->cycles >= CYCLES_LEAST && out->spread <= SPREAD_MOST;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which pieces of a window are replayed. A piece may reach only as much memory as stays in the first-level cache and in the
- * first-level TLB, and must be long enough to be timed. It ends, if possible, at an instruction that it does not
- * contain, so that nothing is added to its code; else at an instruction that it passes as seldom as may be, counted by a stub. */
+ * Which pieces of a window are replayed. A piece may reach only as much memory as stays in the first-level cache and in
+ * the first-level TLB, and must be long enough to be timed. It ends, if possible, at an instruction that it does not
+ * contain, or by a jump whose comparison is given another bound, so that nothing is added to its code; else at an
+ * instruction that it passes seldom, counted by a stub. The same piece is taken with a sooner end as well, if there is
+ * one. */
 #include "replay/impl.h"
 
 enum {
@@ -13,8 +15,9 @@ enum {
     PAGES_WIDE = 96, /* of a piece that shows what misses of the first-level TLB cost: half as many again as it holds */
     JUMP_BYTES = 5,
     INSN_BYTES_MOST = 15,
+    SHORT_LEAST = 64,   /* steps of a short form */
     VISITS_MOST = 4000, /* of a stub */
-    STUB_STEPS = 4      /* what a visit costs, at most, in instructions of the program */
+    TURN_LEAST = 40     /* steps between two visits of a stub: for fewer its own time is too much */
 };
 
 struct footprint {
@@ -26,6 +29,7 @@ struct planner {
     struct stream s;
     struct footprint foot;
     struct wire_windows *w;
+    VEC(uint32_t) ends; /* of the piece: steps that could end it without a count */
     uint32_t pages_most;
     uint32_t window, piece; /* piece: number of the one that is looked at */
 };
@@ -54,8 +58,8 @@ static bool add_step(struct planner *p, uint32_t step)
     if (k->is_barrier)
         return false;
     for (int a = 0; a < k->accesses; a++)
-        reach(&p->foot, x86_access_address(&k->access[a], p->s.steps.data[step].regs, p->s.fs, p->s.gs), k->access[a].bytes,
-              k->access[a].is_store);
+        reach(&p->foot, x86_access_address(&k->access[a], p->s.steps.data[step].regs, p->s.fs, p->s.gs),
+              k->access[a].bytes, k->access[a].is_store);
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
     return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->pages_most;
@@ -83,10 +87,14 @@ static struct piece grow(struct planner *p, uint32_t from)
     struct piece g = {from, from, ID_NONE};
     footprint_clear(&p->foot);
     p->piece++;
-    for (uint32_t k = from; k < p->s.steps.len && k - from < STEPS_MOST; k++) {
+    p->ends.len = 0;
+    for (uint32_t k = from; k + 1 < p->s.steps.len && k - from < STEPS_MOST;
+         k++) { /* what comes after the last one is known */
         struct insn *i = insn_of(&p->s, k);
-        if (k - from >= STEPS_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr))
-            g.end = k;
+        if (k - from >= SHORT_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr)) {
+            VEC_PUSH(&p->ends, k);
+            g.end = k - from >= STEPS_LEAST ? k : g.end;
+        }
         if (!add_step(p, k))
             break;
         if (i->piece != p->piece)
@@ -109,55 +117,126 @@ static void take_lines(struct planner *p, uint32_t from, uint32_t end, struct wi
             out->lines[out->line_count++] = p->foot.lines.keys[i];
 }
 
-static void take_slice(struct planner *p, uint32_t from, uint32_t end, uint64_t turns, struct wire_slice *out)
+/* The whole, to step `end`. */
+static void take_slice(struct planner *p, uint32_t from, uint32_t end, struct wire_slice *out)
 {
     out->first = from, out->last = end;
-    out->patch_at = insn_of(&p->s, end)->i.addr;
-    out->turns = turns;
     memcpy(out->begin, p->s.steps.data[from].regs, sizeof out->begin);
-    memcpy(out->enter, out->begin, sizeof out->enter);
-    memcpy(out->end, p->s.steps.data[end].regs, sizeof out->end);
     take_lines(p, from, end, out);
 }
 
-/* A loop that is left where its last jump is not taken. */
-static bool take_bounded(struct planner *p, uint32_t from, uint32_t end, uint32_t turns, struct wire_slice *out)
+static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t end, uint32_t turns)
 {
-    struct wire_slice own = *out;
-    const struct x86_insn *jump = &insn_of(&p->s, end - 1)->i;
-    if (!bound_loop(&p->s, from, end, &own) || !is_free_for_jump(p, jump->addr + jump->len))
-        return false;
-    take_slice(p, from, end, turns, out);
-    memcpy(out->enter, own.enter, sizeof out->enter);
-    memcpy(out->end, own.end, sizeof out->end);
-    out->poke_at = own.poke_at, out->poke_bytes = own.poke_bytes;
-    memcpy(out->poke, own.poke, sizeof out->poke);
-    out->patch_at = jump->addr + jump->len;
-    stub_end(out);
-    return true;
+    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->i.addr, .turns = turns};
+    memcpy(f.enter, p->s.steps.data[from].regs, sizeof f.enter);
+    memcpy(f.end, p->s.steps.data[end].regs, sizeof f.end);
+    stub_end(&f.stub);
+    return f;
 }
 
-/* Of those that are passed in most of the piece the instruction that is passed least often, with a stub that counts; if
- * that is often, rather a loop that ends by itself. */
-static bool take_loop(struct planner *p, const struct piece *g, struct wire_slice *out)
+/* ---- ends ---- */
+
+/* A short form should end here. */
+static uint32_t short_end(uint32_t from, uint32_t end) { return from + (end - from) / 4; }
+static bool is_short(uint32_t from, uint32_t at, uint32_t end)
 {
-    uint32_t best_visits = VISITS_MOST;
-    bool found = false;
+    return at - from >= SHORT_LEAST && at - from <= (end - from) / 2;
+}
+
+static uint32_t nearer(uint32_t a, uint32_t b, uint32_t to)
+{
+    uint32_t da = a > to ? a - to : to - a, db = b > to ? b - to : to - b;
+    return da <= db ? a : b;
+}
+
+/* One piece of memory for stubs must be in reach of both. */
+static bool are_near(const struct planner *p, uint32_t a, uint32_t b)
+{
+    uint64_t x = insn_of(&p->s, a)->i.addr, y = insn_of(&p->s, b)->i.addr;
+    return (x > y ? x - y : y - x) < 1u << 30;
+}
+
+static void take_straight(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    uint32_t wanted = short_end(g->from, g->end), best = ID_NONE;
+    for (size_t i = 0; i < p->ends.len; i++)
+        if (is_short(g->from, p->ends.data[i], g->end) && are_near(p, p->ends.data[i], g->end))
+            best = best == ID_NONE ? p->ends.data[i] : nearer(best, p->ends.data[i], wanted);
+    out->forms = 1;
+    out->form[0] = form_to(p, g->from, g->end, 1);
+    if (best != ID_NONE)
+        out->form[out->forms++] = form_to(p, g->from, best, 1);
+    take_slice(p, g->from, g->end, out);
+}
+
+/* The visit of step `at`'s instruction that is the best end of a short form, and how many come before it. ID_NONE:
+ * there is none. */
+static uint32_t short_visit(const struct planner *p, uint32_t from, uint32_t at, uint32_t *before)
+{
+    uint32_t best = ID_NONE, visits = 0;
+    for (uint32_t k = from; k < at; k++) {
+        if (p->s.steps.data[k].insn != p->s.steps.data[at].insn)
+            continue;
+        uint32_t nearest = best == ID_NONE ? k : nearer(best, k, short_end(from, at));
+        if (is_short(from, k, at) && nearest == k)
+            best = k, *before = visits;
+        visits++;
+    }
+    return best;
+}
+
+static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint32_t turns, struct wire_form *out)
+{
+    *out = form_to(p, from, jump + 1, turns);
+    out->patch_at = bound_way_out(&p->s, jump);
+    return bound_jump(&p->s, from, jump + 1, out);
+}
+
+/* What is left by a conditional jump, at a loop's end or out of its middle: the one that is passed last. */
+static bool take_bounded(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    uint32_t least = (g->limit - g->from) / 2;
+    for (uint32_t k = g->limit; k-- > g->from + (least > STEPS_LEAST ? least : STEPS_LEAST);) {
+        const struct insn *i = insn_of(&p->s, k);
+        uint32_t turns = 0;
+        if (i->i.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
+            !is_free_for_jump(p, bound_way_out(&p->s, k)) || !leave_by(p, g->from, k, i->visits, &out->form[0]))
+            continue;
+        uint32_t sooner = short_visit(p, g->from, k, &turns);
+        out->forms = 1;
+        if (sooner != ID_NONE && leave_by(p, g->from, sooner, turns + 1, &out->form[1]))
+            out->forms = 2;
+        take_slice(p, g->from, k + 1, out);
+        return true;
+    }
+    return false;
+}
+
+/* Of those that are passed in most of the piece the instruction that is passed least often, with a stub that counts. */
+static bool take_counted(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    uint32_t fewest = VISITS_MOST, from = ID_NONE;
     for (uint32_t k = g->from; k < g->limit; k++) {
         const struct insn *i = insn_of(&p->s, k);
-        uint32_t span = i->last - k, visits = i->visits;
-        if (i->piece != p->piece || i->first != k || visits < 2 || visits > best_visits || span < STEPS_LEAST ||
-            span < (g->limit - g->from) / 2)
-            continue;
-        if (visits * STUB_STEPS > span / 32 && take_bounded(p, k, i->last, visits - 1, out))
-            return true;
-        if (visits == best_visits || !stub_count(&p->s, k, i->last, out))
-            continue;
-        best_visits = visits;
-        found = true;
-        take_slice(p, k, i->last, visits, out);
+        uint32_t span = i->last - k;
+        if (i->piece == p->piece && i->first == k && i->visits >= 2 && i->visits < fewest && span >= STEPS_LEAST &&
+            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST &&
+            stub_count(&p->s, k, i->last, &out->form[0].stub))
+            fewest = i->visits, from = k;
     }
-    return found;
+    if (from == ID_NONE)
+        return false;
+    uint32_t end = insn_of(&p->s, from)->last, turns = 0, sooner = short_visit(p, from, end, &turns);
+    out->forms = 0;
+    out->form[out->forms++] = form_to(p, from, end, fewest);
+    if (sooner != ID_NONE)
+        out->form[out->forms++] = form_to(p, from, sooner, turns + 1);
+    for (uint32_t f = 0; f < out->forms; f++) {
+        stub_count(&p->s, from, end, &out->form[f].stub);
+        out->form[f].counts = 1;
+    }
+    take_slice(p, from, end, out);
+    return true;
 }
 
 /* Where to look next. */
@@ -166,19 +245,20 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
     uint32_t *count = &p->w->slice_count[p->window];
     struct wire_slice *out = &p->w->slice[p->window][*count];
     uint32_t length = g->limit - g->from;
+    bool ends = g->end != ID_NONE;
     memset(out, 0, sizeof *out);
-    if (g->end != ID_NONE && g->end - g->from >= length / 3) {
-        stub_end(out);
-        take_slice(p, g->from, g->end, 1, out);
-    } else if (length < STEPS_LEAST || !take_loop(p, g, out)) {
+    if (ends && g->end - g->from >= length / 3)
+        take_straight(p, g, out);
+    else if (length < STEPS_LEAST || (!take_bounded(p, g, out) && !ends && !take_counted(p, g, out)))
         return g->limit > g->from + 64 ? g->from + (g->limit - g->from) / 2 : g->from + 32;
-    }
+    else if (!out->forms)
+        take_straight(p, g, out);
     ++*count;
     return (uint32_t)out->last;
 }
 
-/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where to look
- * next. */
+/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where
+ * to look next. */
 static uint32_t take_wide(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window], before = *count;
@@ -211,5 +291,6 @@ void replay_plan(struct wire_windows *w, uint32_t window)
         }
     }
     footprint_clear(&p.foot);
+    VEC_FREE(&p.ends);
     stream_free(&p.s);
 }

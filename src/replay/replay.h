@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replay: which slices of a window of the instruction stream are replayed natively (warm replay), and what their times say.
- * The replays themselves are the runtime's (wire.h, struct wire_slice).
+ * replay: which slices of a window of the instruction stream are replayed natively (warm replay), and what their times
+ * say. The replays themselves are the runtime's (wire.h, struct wire_slice).
  */
 #ifndef MTOOL_REPLAY_H
 #define MTOOL_REPLAY_H
@@ -9,24 +9,34 @@
 #include "base/base.h"
 #include "wire/wire.h"
 
-/* Chooses the slices of a window that was just recorded: w->slice[window], w->slice_count[window]. Slices do not overlap. None
- * if the window's words are broken, or nothing in it can be replayed. */
+/* Chooses the slices of a window that was just recorded: w->slice[window], w->slice_count[window]. Slices do not
+ * overlap. None if the window's words are broken, or nothing in it can be replayed. */
 void replay_plan(struct wire_windows *w, uint32_t window);
 
 struct replay_time {
-    double cycles;    /* core cycles of one warm replay, branches as well predicted as many replays make them */
-    double untrained; /* more than that: the second replay, whose caches are warm and whose branches are not */
-    double spread;    /* of batches, half the distance of the outermost, and of the replays of one; as a fraction */
+    uint64_t first; /* step from which on the cycles are, to the slice's last */
+    uint64_t turns; /* that its stub counted in them */
+    double cycles;  /* core cycles, branches as well predicted as many replays make them */
+    double edge;    /* of a replay of nothing, its begin and its end, if all steps take alike; NAN if there is one form
+                       only */
+    double
+        untrained; /* more than the whole takes: the second replay, whose caches are warm and whose branches are not */
+    double spread; /* of batches, half the distance of the outermost, and of the replays of one; as a fraction */
 };
 double replay_width(const struct wire_batch *b); /* grows when a neighbour shares the core's width */
-/* That of a core which nobody shares, for batches whose widths these are. known: what it is known to be, or 0. Near to that, the
- * place where most batches lie, or it itself if hardly any does: all had a neighbour. Where it is not known, the least that several
- * batches agree on, since a single one may be a slip of the clock. Sorts them; 0 if there is nothing to tell it by. */
-double replay_width_alone(double *widths, size_t n, double known);
+double replay_clock(const struct wire_batch *b); /* core cycles in a tick */
+struct replay_quiet {
+    double width;
+    double shared; /* over that of the quietest: above 1 a neighbour was there nearly all the time, and times may be too long by that */
+};
+/* Of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree on (a single
+ * one may be a slip of the clock) the place where most of them lie. If hardly any lie there, where most lie, as long as that is not
+ * much more. Sorts them; 0 if there are none. */
+struct replay_quiet replay_width_alone(double *widths, size_t n);
 /* Does a batch of this width count? A clock that changed between the two canaries shows as too little width. */
 bool replay_is_alone(double width, double alone);
-/* What a slice's replays say; of batches whose width is about that. false: they were not made, or are too short or too unlike to
- * say anything. */
-bool replay_measure(const struct wire_slice *s, double width, struct replay_time *out);
+/* What a slice's replays say; of batches whose width is about that. edge: see above, what other slices tell of it, for
+ * one that has one form only. false: they were not made, or are too short or too unlike to say anything. */
+bool replay_measure(const struct wire_slice *s, double width, double edge, struct replay_time *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code that ends a replay, for the runtime to put near the program's. Counting changes flags that are dead wherever the
- * stub is met, as the recorded steps show; instructions that give way to the jump are executed in the stub. */
+ * The code that ends a replay, for the runtime to put near the program's. Counting changes flags that are dead wherever
+ * the stub is met, as the recorded steps show; instructions that give way to the jump are executed in the stub. */
 #include "replay/impl.h"
 
 enum { JUMP_BYTES = 5 };
@@ -25,25 +25,18 @@ static void put_jump(struct wire_stub *s, uint64_t target)
 }
 
 /* dec qword [counter]; jz exit */
-static void put_count(struct wire_stub *s, uint64_t counter)
+static void put_count(struct wire_stub *s)
 {
     put(s, "\x48\xff\x0d\0\0\0\0", 7);
-    fix(s, 0, counter);
+    fix(s, 0, WIRE_TARGET_COUNTER);
     put(s, "\x0f\x84\0\0\0\0", 6);
     fix(s, 0, WIRE_TARGET_EXIT);
 }
 
-/* Two jumps that go nowhere: the way to a stub and back. */
-static void put_way(struct wire_stub *s)
+void stub_end(struct wire_stub *out)
 {
-    put(s, "\xe9\0\0\0\0\xe9\0\0\0\0", 10);
-}
-
-void stub_end(struct wire_slice *out)
-{
-    out->forms = 1;
-    out->stub[0] = (struct wire_stub){.bytes = 0};
-    put_jump(&out->stub[0], WIRE_TARGET_EXIT);
+    *out = (struct wire_stub){.bytes = 0};
+    put_jump(out, WIRE_TARGET_EXIT);
 }
 
 /* ---- what gives way ---- */
@@ -118,21 +111,12 @@ static bool put_covered(struct wire_stub *to, const struct stream *s, uint32_t a
     return true;
 }
 
-bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_slice *out)
+bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_stub *out)
 {
     uint32_t count = covered(s, at, last);
     if (!count || overlaps_others(s, at, count) || !flags_are_dead_everywhere(s, at, last))
         return false;
-    out->forms = 2;
-    for (int form = 0; form < 2; form++) {
-        out->stub[form] = (struct wire_stub){.bytes = 0};
-        put_count(&out->stub[form], WIRE_TARGET_COUNTER);
-        if (form == 1) {
-            put_way(&out->stub[form]);
-            put_count(&out->stub[form], WIRE_TARGET_SPARE);
-        }
-        if (!put_covered(&out->stub[form], s, at, count))
-            return false;
-    }
-    return true;
+    *out = (struct wire_stub){.bytes = 0};
+    put_count(out);
+    return put_covered(out, s, at, count);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warm replay: a slice of a window (wire.h), executed natively from the same registers and memory some two hundred times; the
- * program's code is in its place and as it is, but for the jump at the slice's end. The lines that the slice writes are put
- * back before each turn, and so are still in the first-level cache, as is all else that it reads. Only times are taken here;
- * what they mean is for the host.
+ * Warm replay: a slice of a window (wire.h), executed natively from the same registers and memory some two hundred
+ * times; the program's code is in its place and as it is, but for the jump at the slice's end. The lines that the slice
+ * writes are put back before each turn, and so are still in the first-level cache, as is all else that it reads. Only
+ * times are taken here; what they mean is for the host.
  */
 #include "rt/windows.h"
 
 enum {
     AREA_BYTES = 3 * PAGE,
     STUBS = 2048, /* in the area */
-    STUB_ROOM = 256,
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
@@ -24,7 +23,7 @@ enum {
 };
 
 struct area_data { /* known to rt_replay.S */
-    uint64_t in[16], out[16], flags, target, vectors, vectors_mask, host_rsp, begin, end, counter, spare;
+    uint64_t in[16], out[16], flags, target, vectors, vectors_mask, host_rsp, begin, end, counter;
 };
 _Static_assert(__builtin_offsetof(struct area_data, end) == 304, "rt_replay.S");
 
@@ -64,16 +63,14 @@ static uint64_t target_at(uint64_t area, uint64_t target)
         return area + (uint64_t)(rt_area_exit - rt_area_code);
     case WIRE_TARGET_COUNTER:
         return (uint64_t)&data_of(area)->counter;
-    case WIRE_TARGET_SPARE:
-        return (uint64_t)&data_of(area)->spare;
     default:
         return target;
     }
 }
 
-static uint64_t put_stub(uint64_t area, const struct wire_stub *s, uint32_t form)
+static uint64_t put_stub(uint64_t area, const struct wire_stub *s)
 {
-    uint64_t at = area + STUBS + form * STUB_ROOM;
+    uint64_t at = area + STUBS;
     memcpy((void *)at, s->code, s->bytes <= WIRE_STUB_BYTES ? s->bytes : 0);
     for (uint32_t i = 0; i < s->fixes && i < WIRE_FIXES_MOST; i++) {
         int32_t distance = (int32_t)(target_at(area, s->fix[i].target) - (at + s->fix[i].at + 4 + s->fix[i].behind));
@@ -124,43 +121,72 @@ static uint32_t time_nothing(uint64_t area)
     return least;
 }
 
-static int ended_alike(struct wire_slice *s, const struct area_data *d, int turn)
+static int ended_alike(struct wire_slice *s, const struct wire_form *f, const struct area_data *d, int turn)
 {
     for (uint32_t r = 0; r < 16; r++)
-        if (d->out[r] != s->end[r]) {
+        if (d->out[r] != f->end[r]) {
             s->differs = r << 16 | s->batch_count << 8 | (uint32_t)turn;
             return 0;
         }
     return 1;
 }
 
-/* What the turns beyond `few` take. The least of each: neither is shorter than it must be. */
-static uint32_t ticks_more(uint64_t (*run)(uint32_t), uint32_t many, uint32_t few)
+/* What the turns beyond a third of them take. The least of each: neither is shorter than it must be. */
+static uint32_t ticks_more(uint64_t (*run)(uint32_t), uint32_t many)
 {
     uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
-        uint64_t t = run(i & 1 ? many : few);
+        uint64_t t = run(i & 1 ? many : many / 3);
         least[i & 1] = t < least[i & 1] ? t : least[i & 1];
     }
-    return (uint32_t)(least[1] - least[0]);
+    return least[1] > least[0] ? (uint32_t)(least[1] - least[0]) : 1;
 }
 
-static void look(struct wire_batch *b)
+/* By how much the time stamp moves at least: runs that differ by less than a cycle are told apart by so much, or not at
+ * all. */
+static uint32_t clock_step(void)
 {
-    b->chain = ticks_more(rt_chain, 192, 64);
-    b->width = ticks_more(rt_width, 96, 32);
+    enum { RUNS = 64, KEPT = RUNS * 3 / 4 };
+    uint32_t t[RUNS], distinct = 1;
+    for (uint32_t i = 0; i < RUNS; i++) {
+        uint32_t took = (uint32_t)rt_chain(i % 8 + 1), k = i;
+        for (; k && t[k - 1] > took; k--)
+            t[k] = t[k - 1];
+        t[k] = took;
+    }
+    for (uint32_t i = 1; i < KEPT; i++)
+        distinct += t[i] != t[i - 1];
+    return distinct > 1 ? (t[KEPT - 1] - t[0]) / (distinct - 1) : t[0];
+}
+
+/* So that a step of the clock is at most a four hundredth. */
+static uint32_t look_times(void)
+{
+    enum { CHAIN_TICKS = 1024, STEPS = 400, MOST = 64 };
+    uint32_t times = 1 + clock_step() * STEPS / CHAIN_TICKS;
+    return times < MOST ? times : MOST;
+}
+
+static void look(struct wire_look *k)
+{
+    if (!WINDOWS->look_times)
+        WINDOWS->look_times = look_times();
+    k->times = WINDOWS->look_times;
+    k->chain = ticks_more(rt_chain, 192 * k->times);
+    k->width = ticks_more(rt_width, 96 * k->times);
 }
 
 /* A neighbour may have come meanwhile, and the clock may have changed, which counts as one. */
-static void look_again(struct wire_batch *b)
+static void look_again(struct wire_look *k)
 {
-    struct wire_batch now;
+    struct wire_look now;
     look(&now);
-    uint32_t more = now.chain > b->chain ? now.chain - b->chain : b->chain - now.chain;
-    b->width = more > b->chain / 64 ? UINT32_MAX : now.width > b->width ? now.width : b->width;
+    uint32_t more = now.chain > k->chain ? now.chain - k->chain : k->chain - now.chain;
+    k->width = more > k->chain / 64 ? UINT32_MAX : now.width > k->width ? now.width : k->width;
 }
 
-static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start,
+                        struct kept *k)
 {
     struct area_data *d = data_of(area);
     struct wire_batch *b = &s->batches[s->batch_count];
@@ -168,35 +194,35 @@ static int replay_batch(struct wire_slice *s, uint64_t area, uint64_t start, str
     d->target = start;
     for (int i = 0; i < WIRE_REPLAYS; i++) {
         copy_lines(s, k, 1);
-        d->counter = s->turns;
-        d->spare = UINT64_MAX >> 1;
+        d->counter = form->turns;
+        rt_chain(1 + (uint32_t)i % 7); /* so that replays do not all begin at the same place between two steps of a coarse clock */
         b->ticks[i] = once(area);
-        if (!ended_alike(s, d, i))
+        if (!ended_alike(s, form, d, i))
             return 0;
         if (i == 1 && !s->second.ticks)
-            s->second = (struct wire_second){b->ticks[i], b->empty, b->chain};
+            s->second = (struct wire_second){b->ticks[i], b->empty, b->look};
     }
-    look_again(b);
+    look_again(&b->look);
     return 1;
 }
 
-/* Where the host does not know it, the least width is learnt, but only where the chain took what it took before: else one slip
- * of the clock would make all others look disturbed. */
-static void learn_width(const struct wire_batch *b, uint64_t width)
+/* The least width is learnt where the chain took what it took before: else one slip of the clock would make all others
+ * look disturbed. */
+static void learn_width(const struct wire_look *k, uint64_t width)
 {
     struct wire_windows *f = WINDOWS->file;
-    int is_steady = b->chain <= WINDOWS->chain + WINDOWS->chain / 64;
-    WINDOWS->chain = b->chain;
-    if (!f->is_width_known && is_steady && (!f->least_width || width < f->least_width))
+    int is_steady = k->chain <= WINDOWS->chain + WINDOWS->chain / 64;
+    WINDOWS->chain = k->chain;
+    if (is_steady && (!f->least_width || width < f->least_width))
         f->least_width = width;
 }
 
 /* Was the core's width shared with a neighbour meanwhile? */
-static int was_disturbed(const struct wire_batch *b)
+static int was_disturbed(const struct wire_look *k)
 {
     struct wire_windows *f = WINDOWS->file;
-    uint64_t width = b->chain ? ((uint64_t)b->width << 16) / b->chain : UINT64_MAX, least;
-    learn_width(b, width);
+    uint64_t width = ((uint64_t)k->width << 16) / k->chain, least;
+    learn_width(k, width);
     least = f->least_width;
     return least && (width > least + least / 48 || width < least - least / 48);
 }
@@ -209,7 +235,8 @@ static int move_on(void)
     uint64_t one[PROCESSOR_WORDS];
     uint32_t here = 0, next;
     if (!w->knows_processors)
-        w->knows_processors = !failed(sys(SYS_sched_getaffinity, 0, sizeof w->processors, (uint64_t)w->processors, 0, 0, 0));
+        w->knows_processors =
+            !failed(sys(SYS_sched_getaffinity, 0, sizeof w->processors, (uint64_t)w->processors, 0, 0, 0));
     if (failed(sys(SYS_getcpu, (uint64_t)&here, 0, 0, 0, 0, 0)) || here >= MOST)
         return 0;
     for (next = (here + 1) % MOST; next != here && !(w->processors[next / 64] >> next % 64 & 1);)
@@ -222,12 +249,12 @@ static int move_on(void)
 }
 
 /* Waits for a core that nobody shares, on one processor after another. 0: there was none. */
-static int find_quiet_core(struct wire_batch *b)
+static int find_quiet_core(struct wire_look *k)
 {
     uint64_t wait[2] = {0, WAIT_NS};
     for (int i = 0; i < LOOKS; i++) {
-        look(b);
-        if (!was_disturbed(b))
+        look(k);
+        if (!was_disturbed(k))
             return 1;
         if (!WINDOWS->file->tries_left)
             break;
@@ -238,14 +265,15 @@ static int find_quiet_core(struct wire_batch *b)
     return 0;
 }
 
-static int replay_in_quiet(struct wire_slice *s, uint64_t area, uint64_t start, struct kept *k)
+static int replay_in_quiet(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start,
+                           struct kept *k)
 {
     struct wire_batch *b = &s->batches[s->batch_count];
     for (int i = 0; i < TRIES; i++) {
-        int is_quiet = find_quiet_core(b);
-        if (!replay_batch(s, area, start, k))
+        int is_quiet = find_quiet_core(&b->look);
+        if (!replay_batch(s, form, area, start, k))
             return 0;
-        if (!is_quiet || !was_disturbed(b))
+        if (!is_quiet || !was_disturbed(&b->look))
             break;
     }
     s->batch_count++;
@@ -277,34 +305,50 @@ static int protect_code(uint64_t at, uint64_t how)
     return !failed(sys(SYS_mprotect, page, end - page, how, 0, 0, 0));
 }
 
+static uint32_t pokes_of(const struct wire_form *f) { return f->poke_bytes <= 8 ? f->poke_bytes : 0; }
+
+static int may_change(const struct wire_form *f)
+{
+    return protect_code(f->patch_at, RWX) && (!f->poke_bytes || protect_code(f->poke_at, RWX));
+}
+
+static void put_form(const struct wire_form *f, uint64_t area, struct kept *k)
+{
+    struct area_data *d = data_of(area);
+    for (int r = 0; r < 16; r++)
+        d->in[r] = f->enter[r];
+    memcpy(k->code, (const void *)f->patch_at, 5);
+    memcpy(k->poked, (const void *)f->poke_at, pokes_of(f));
+    memcpy((void *)f->poke_at, f->poke, pokes_of(f));
+    put_jump(f->patch_at, put_stub(area, &f->stub));
+}
+
+static void take_form_away(const struct wire_form *f, const struct kept *k)
+{
+    memcpy((void *)f->patch_at, k->code, 5);
+    memcpy((void *)f->poke_at, k->poked, pokes_of(f));
+}
+
 static enum wire_slice_state replay(struct wire_slice *s, const uint64_t *g, const void *vectors, struct kept *k)
 {
-    uint64_t area = area_near(s->patch_at), stubs[2];
-    if (!area || !protect_code(s->patch_at, RWX) || (s->poke_bytes && !protect_code(s->poke_at, RWX)))
-        return WIRE_SLICE_NO_ROOM;
-    struct area_data *d = data_of(area);
-    if (!take_vectors(d, vectors))
+    uint64_t area = area_near(s->form[0].patch_at);
+    uint32_t forms = s->forms < WIRE_FORMS_MOST ? s->forms : WIRE_FORMS_MOST;
+    for (uint32_t f = 0; f < forms; f++)
+        if (!area || !is_near(area, s->form[f].patch_at) || !may_change(&s->form[f]))
+            return WIRE_SLICE_NO_ROOM;
+    if (!take_vectors(data_of(area), vectors))
         return WIRE_SLICE_NO_VECTORS;
-    for (int r = 0; r < 16; r++)
-        d->in[r] = s->enter[r];
-    d->flags = g[G_FLAGS] & FLAGS_OF_USER;
-    for (uint32_t f = 0; f < s->forms && f < 2; f++)
-        stubs[f] = put_stub(area, &s->stub[f], f);
-    uint32_t pokes = s->poke_bytes <= 8 ? s->poke_bytes : 0;
-    memcpy(k->code, (const void *)s->patch_at, 5);
-    memcpy(k->poked, (const void *)s->poke_at, pokes);
-    memcpy((void *)s->poke_at, s->poke, pokes);
+    data_of(area)->flags = g[G_FLAGS] & FLAGS_OF_USER;
     copy_lines(s, k, 0);
     int alike = 1;
     for (uint32_t b = 0; b < WIRE_BATCHES && alike; b++) {
-        uint32_t form = b % s->forms;
-        put_jump(s->patch_at, stubs[form]);
-        s->batches[b].form = form;
-        alike = replay_in_quiet(s, area, g[G_RIP], k);
+        const struct wire_form *form = &s->form[b % forms];
+        s->batches[b].form = b % forms;
+        put_form(form, area, k);
+        alike = replay_in_quiet(s, form, area, g[G_RIP], k);
+        take_form_away(form, k);
     }
     copy_lines(s, k, 1);
-    memcpy((void *)s->patch_at, k->code, 5);
-    memcpy((void *)s->poke_at, k->poked, pokes);
     return alike ? WIRE_SLICE_DONE : WIRE_SLICE_DIFFERS;
 }
 

@@ -121,7 +121,7 @@ struct wire_samples {
  * each register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
-#define WIRE_WINDOWS_MAGIC 0x364e49574c4f544du /* "MTOLWIN6" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x374e49574c4f544du /* "MTOLWIN7" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -133,19 +133,20 @@ struct wire_window {
 };
 
 /* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The host
- * chooses them while the keeper waits. A slice begins before step `first` of the window and ends before step `last`, where
- * the instruction is replaced by a jump to a stub that ends the replay. A loop that would not come to an end in time is given
- * another number of turns; or the stub counts how often it is passed: it then stands in two forms, the second of which
- * passes it twice, so that its cost can be told. */
+ * chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or two forms that
+ * end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin and end take is in both
+ * and not in their difference. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A
+ * loop that would not come to an end in time is given another bound; or the stub counts how often it is passed. */
 enum {
     WIRE_STUB_BYTES = 224,
     WIRE_FIXES_MOST = 12,
     WIRE_LINES_MOST = 320,
+    WIRE_FORMS_MOST = 2,
     WIRE_BATCHES = 8,
     WIRE_REPLAYS = 24, /* of a batch */
     WIRE_SLICES_MOST = 12 /* of a window */
 };
-enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_SPARE };
+enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER };
 struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some instructions have `behind` bytes more */
     uint32_t at, behind;
     uint64_t target; /* an address, or enum wire_target */
@@ -155,10 +156,14 @@ struct wire_stub {
     struct wire_fix fix[WIRE_FIXES_MOST];
     uint8_t code[WIRE_STUB_BYTES];
 };
+struct wire_look { /* at the core */
+    uint32_t times;        /* how often what follows was executed: the more, the coarser the clock */
+    uint32_t chain, width; /* TSC ticks of 2048 dependent additions; of 4608 instructions that need all of the core's width */
+};
 struct wire_batch {
-    uint32_t form;          /* of the stub */
-    uint32_t chain, width;  /* TSC ticks of 2048 dependent additions, of 4096 nops: before, or behind if that is more */
-    uint32_t empty;         /* of a replay of nothing, the least */
+    uint32_t form;
+    struct wire_look look;  /* before, or behind if that is more */
+    uint32_t empty;         /* ticks of a replay of nothing, the least */
     uint32_t ticks[WIRE_REPLAYS];
 };
 enum wire_slice_state {
@@ -169,24 +174,30 @@ enum wire_slice_state {
     WIRE_SLICE_NO_VECTORS, /* the state of the vector registers is not to be had */
     WIRE_SLICE_DIFFERS    /* a replay ended with other registers than the program */
 };
-struct wire_slice {
-    uint64_t first, last; /* steps */
+struct wire_form {
+    uint64_t last;        /* step before which it ends */
     uint64_t patch_at;    /* 5 bytes */
     uint64_t turns;       /* of the loop that it goes round; 1: none */
-    uint64_t begin[16];   /* registers before `first`, as the program has them, */
-    uint64_t enter[16];   /* as a replay begins with them, */
+    uint64_t enter[16];   /* registers as a replay begins with them, */
     uint64_t end[16];     /* and as it must end */
     uint64_t poke_at;     /* bytes that are changed for the replays, so that a loop ends by itself */
     uint32_t poke_bytes;  /* 0 to 8 */
+    uint32_t counts;      /* 1: the stub is passed at each turn */
     uint8_t poke[8];
+    struct wire_stub stub;
+};
+struct wire_slice {
+    uint64_t first, last;            /* steps */
+    uint64_t begin[16];              /* registers before `first`, as the program has them */
     uint32_t state, forms;
-    struct wire_stub stub[2];
+    struct wire_form form[WIRE_FORMS_MOST]; /* the whole; a short one, which begins alike */
     uint32_t is_wide;                /* 1: it reaches more pages than a first-level TLB holds */
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
     struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such */
-        uint32_t ticks, empty, chain;
+        uint32_t ticks, empty;
+        struct wire_look look;
     } second;
     uint32_t batch_count;
     uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
@@ -205,9 +216,8 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    uint32_t is_width_known; /* 1: least_width is what the host knows, and stays */
     uint32_t tries_left;     /* how many more times a core may be found shared before a batch, in all slices together */
-    uint64_t least_width;  /* of a core that is not shared, or of all batches so far, in 1/65536 of the chain beside it */
+    uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
     struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MOST];

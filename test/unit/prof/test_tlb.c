@@ -13,9 +13,9 @@
 static void add(struct fit *f, double ratio, double first_part)
 {
     struct fit_slice s = {.ratio = ratio, .simulated = 1000, .first = f->shares.len, .count = first_part < 1 ? 2 : 1};
-    VEC_PUSH(&f->shares, ((struct fit_share){0, first_part}));
+    VEC_PUSH(&f->shares, ((struct fit_share){.home = 0, .part = first_part}));
     if (first_part < 1)
-        VEC_PUSH(&f->shares, ((struct fit_share){1, 1 - first_part}));
+        VEC_PUSH(&f->shares, ((struct fit_share){.home = 1, .part = 1 - first_part}));
     VEC_PUSH(&f->slices, s);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which slices of a window are replayed, by which means they end, and what their times say. The windows are made here, as
- * the runtime would write them. */
+ * Which slices of a window are replayed, by which means they end, and what their times say. The windows are made here,
+ * as the runtime would write them. */
 #include "replay/impl.h"
 
 #include <math.h>
@@ -71,8 +71,11 @@ static void straight_code_ends_by_itself(void **state)
     assert_int_equal(b.w->slice_count[0], 1);
     assert_int_equal(s->first, 1);
     assert_true(s->last > 4900 && s->last < 5000);
-    assert_int_equal(s->patch_at, CODE + s->last);
-    assert_true(s->forms == 1 && s->turns == 1 && s->line_count == 0 && s->poke_bytes == 0 && !s->is_wide);
+    assert_int_equal(s->form[0].patch_at, CODE + s->last);
+    assert_true(s->forms == 2 && s->form[0].turns == 1 && s->line_count == 0 && s->form[0].poke_bytes == 0 &&
+                !s->is_wide);
+    assert_true(s->form[0].last == s->last && s->form[1].last > s->last / 5 && s->form[1].last < s->last / 3);
+    assert_int_equal(s->form[1].patch_at, CODE + s->form[1].last);
     free(b.w);
 }
 
@@ -88,13 +91,45 @@ static void a_loop_is_left_by_its_bound(void **state)
     replay_plan(b.w, 0);
     const struct wire_slice *s = &b.w->slice[0][0];
     assert_true(b.w->slice_count[0] >= 1);
-    uint64_t turns = (s->last - s->first) / 4;
-    assert_true(turns >= 150 && s->forms == 1 && s->turns == turns);
-    assert_int_equal(s->patch_at, CODE + 12); /* behind the jump */
+    uint64_t turns = s->form[0].turns;
+    assert_true(turns >= 150 && s->forms == 2 && turns == (s->last - s->first + 3) / 4);
+    assert_int_equal(s->form[0].patch_at, CODE + 12); /* behind the jump */
     assert_int_equal(s->begin[RDX], DATA + 8 * 100000);
-    assert_int_equal(s->enter[RDX], s->end[RDX]);
-    assert_int_equal(s->enter[RDX], s->end[RSI]); /* left when rsi is there */
-    assert_int_equal(s->end[RSI], s->enter[RSI] + 8 * turns);
+    assert_int_equal(s->form[0].enter[RDX], s->form[0].end[RDX]);
+    assert_int_equal(s->form[0].enter[RDX], s->form[0].end[RSI]); /* left when rsi is there */
+    assert_true(s->form[1].turns > turns / 5 && s->form[1].turns < turns / 3 && s->form[1].patch_at == CODE + 12);
+    assert_int_equal(s->form[1].enter[RDX], s->form[1].end[RSI]);
+    assert_int_equal(s->form[0].end[RSI] - s->form[1].end[RSI], 8 * (turns - s->form[1].turns));
+    assert_true(s->form[0].counts == 0 && s->form[1].counts == 0);
+    free(b.w);
+}
+
+/* cmp (rsi),al; je out; inc rsi; cmp rsi,rdx; jne: the end is looked at by the code behind, the sentinel by nobody. */
+static void a_loop_is_left_from_its_middle(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RDX] = DATA + 100000;
+    b.regs[RCX] = DATA + 50000;
+    for (int k = 0; k < 400; k++) {
+        step(&b, CODE, "\x48\x39\xce", 3); /* cmp rsi,rcx; jae out */
+        step(&b, CODE + 3, "\x73\x20", 2);
+        step(&b, CODE + 5, "\x48\x01\xd0", 3); /* add rax,rdx */
+        step(&b, CODE + 8, "\x48\xff\xc6", 3);
+        b.regs[RSI]++;
+        step(&b, CODE + 11, "\x48\x39\xd6", 3); /* cmp rsi,rdx; jne */
+        step(&b, CODE + 14, "\x75\xf0", 2);
+    }
+    replay_plan(b.w, 0);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    assert_true(b.w->slice_count[0] >= 1 && s->forms == 2 && !s->form[0].counts);
+    assert_int_equal(s->form[0].patch_at, CODE + 5 + 0x20); /* where it jumps to */
+    assert_int_equal(s->form[0].enter[RCX], s->form[0].end[RSI]);
+    assert_int_equal(s->form[1].enter[RCX], s->form[1].end[RSI]);
+    assert_true(s->form[1].end[RSI] < s->form[0].end[RSI]);
+    assert_int_equal(s->form[0].enter[RDX], s->begin[RDX]);
     free(b.w);
 }
 
@@ -117,7 +152,7 @@ static void many_pages_are_replayed_apart(void **state)
     assert_true(b.w->slice_count[0] >= 1);
     for (uint32_t s = 0; s < b.w->slice_count[0]; s++) {
         const struct wire_slice *slice = &b.w->slice[0][s];
-        assert_true(slice->is_wide && slice->last - slice->first >= 600 && slice->last - slice->first <= 224 * 4);
+        assert_true(slice->is_wide && slice->last - slice->first >= 600 && slice->last - slice->first <= 225 * 4);
     }
     free(b.w);
 }
@@ -133,12 +168,14 @@ static void a_bound_may_be_in_the_code(void **state)
     replay_plan(b.w, 0);
     const struct wire_slice *s = &b.w->slice[0][0];
     uint32_t bound = 0;
-    assert_true(b.w->slice_count[0] >= 1 && s->forms == 1);
-    assert_int_equal(s->poke_at, CODE + 9);
-    assert_int_equal(s->poke_bytes, 4);
-    memcpy(&bound, s->poke, 4);
-    assert_int_equal(bound, s->end[RSI]);
-    assert_memory_equal(s->enter, s->begin, sizeof s->begin);
+    assert_true(b.w->slice_count[0] >= 1 && s->forms == 2);
+    assert_int_equal(s->form[0].poke_at, CODE + 9);
+    assert_int_equal(s->form[0].poke_bytes, 4);
+    memcpy(&bound, s->form[0].poke, 4);
+    assert_int_equal(bound, s->form[0].end[RSI]);
+    assert_memory_equal(s->form[0].enter, s->begin, sizeof s->begin);
+    memcpy(&bound, s->form[1].poke, 4);
+    assert_int_equal(bound, s->form[1].end[RSI]);
     free(b.w);
 }
 
@@ -159,35 +196,49 @@ static void a_counter_is_shortened(void **state)
     }
     replay_plan(b.w, 0);
     const struct wire_slice *s = &b.w->slice[0][0];
-    assert_true(b.w->slice_count[0] >= 1 && s->forms == 1);
-    assert_int_equal(s->enter[RCX], (s->last - s->first) / 4);
-    assert_int_equal(s->end[RCX], 0);
+    assert_true(b.w->slice_count[0] >= 1 && s->forms == 2);
+    assert_int_equal(s->form[0].enter[RCX], (s->last - s->first + 3) / 4);
+    assert_int_equal(s->form[0].end[RCX], 0);
     free(b.w);
+}
+
+/* A loop whose end something else looks at, with so many instructions besides. */
+static void plan_shared_end(struct bench *b, int more)
+{
+    set_up(b);
+    b->regs[RSI] = DATA;
+    b->regs[RDX] = DATA + 8 * 100000;
+    for (int k = 0; k < 4000 / (5 + more); k++) {
+        step(b, CODE, "\x48\x8b\x06", 3);
+        step(b, CODE + 3, "\x48\x01\xd0", 3); /* add rax,rdx */
+        step(b, CODE + 6, "\x48\x83\xc6\x08", 4);
+        b->regs[RSI] += 8;
+        for (int i = 0; i < more; i++)
+            step(b, CODE + 10 + 3 * (uint64_t)i, "\x48\x01\xd0", 3);
+        step(b, CODE + 10 + 3 * (uint64_t)more, "\x48\x39\xd6", 3);
+        step(b, CODE + 13 + 3 * (uint64_t)more, "\x75\xf1", 2);
+    }
+    replay_plan(b->w, 0);
 }
 
 static void what_else_looks_at_stays(void **state)
 {
     (void)state;
     struct bench b;
-    set_up(&b);
-    b.regs[RSI] = DATA;
-    b.regs[RDX] = DATA + 8 * 100000;
-    for (int k = 0; k < 400; k++) {
-        step(&b, CODE, "\x48\x8b\x06", 3);
-        step(&b, CODE + 3, "\x48\x01\xd0", 3); /* add rax,rdx */
-        step(&b, CODE + 6, "\x48\x83\xc6\x08", 4);
-        b.regs[RSI] += 8;
-        step(&b, CODE + 10, "\x48\x39\xd6", 3);
-        step(&b, CODE + 13, "\x75\xf1", 2);
-    }
-    replay_plan(b.w, 0);
+    plan_shared_end(&b, 0);
+    assert_int_equal(b.w->slice_count[0], 0); /* a stub would be a good part of each turn */
+    free(b.w);
+    plan_shared_end(&b, 95);
     const struct wire_slice *s = &b.w->slice[0][0];
     assert_true(b.w->slice_count[0] >= 1);
-    assert_int_equal(s->forms, 2); /* a stub counts */
-    assert_memory_equal(s->enter, s->begin, sizeof s->begin);
-    assert_true(s->stub[0].bytes > 13 && s->stub[1].bytes > s->stub[0].bytes);
-    assert_int_equal(s->stub[0].fix[0].target, WIRE_TARGET_COUNTER);
-    assert_int_equal(s->stub[0].fix[1].target, WIRE_TARGET_EXIT);
+    for (int f = 0; f < 2; f++) {
+        assert_true(s->forms == 2 && s->form[f].counts == 1 && s->form[f].stub.bytes > 13);
+        assert_memory_equal(s->form[f].enter, s->begin, sizeof s->begin);
+        assert_int_equal(s->form[f].stub.fix[0].target, WIRE_TARGET_COUNTER);
+        assert_int_equal(s->form[f].stub.fix[1].target, WIRE_TARGET_EXIT);
+        assert_int_equal((s->form[f].turns - 1) * 100, s->form[f].last - s->first);
+    }
+    assert_true(s->form[1].turns < s->form[0].turns / 2);
     free(b.w);
 }
 
@@ -256,13 +307,23 @@ static void broken_words_have_no_slices(void **state)
 
 /* ---- times ---- */
 
-static struct wire_slice replayed(uint32_t forms, uint32_t ticks, uint32_t more)
+enum { EDGE = 60 }; /* ticks */
+
+/* 4000 steps that take so many ticks; with two forms the second ends after 1000 of them. */
+static struct wire_slice replayed(uint32_t forms, uint32_t ticks)
 {
-    struct wire_slice s = {.state = WIRE_SLICE_DONE, .forms = forms, .batch_count = WIRE_BATCHES, .second = {50 + ticks + 400, 50, 1024}};
+    struct wire_look look = {.times = 1, .chain = 1024, .width = 1024};
+    struct wire_slice s = {.state = WIRE_SLICE_DONE,
+                           .forms = forms,
+                           .first = 10,
+                           .last = 4010,
+                           .form = {{.last = 4010, .turns = 40}, {.last = 1010, .turns = 10}},
+                           .batch_count = WIRE_BATCHES,
+                           .second = {EDGE + ticks + 400, 50, look}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
-        s.batches[b] = (struct wire_batch){.form = b % forms, .chain = 1024, .width = 1024, .empty = 50, .ticks = {0}};
+        s.batches[b] = (struct wire_batch){.form = b % forms, .look = look, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
-            s.batches[b].ticks[k] = 50 + ticks + (b % forms) * more + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
+            s.batches[b].ticks[k] = EDGE + (b % forms ? ticks / 4 : ticks) + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
     }
     return s;
 }
@@ -271,66 +332,119 @@ static void times_are_core_cycles(void **state)
 {
     (void)state;
     struct replay_time t;
-    struct wire_slice s = replayed(1, 1000, 0);
-    assert_true(replay_measure(&s, 1, &t));
-    assert_true(fabs(t.cycles - 2000) < 5); /* 1024 ticks were 2048 cycles */
-    assert_true(fabs(t.untrained - 800) < 5); /* by the second replay of all, not by that of a batch that was tried again */
-    assert_true(t.spread < 0.01);
-    s = replayed(2, 1000, 40);
-    assert_true(replay_measure(&s, 1, &t));
-    assert_true(t.cycles < 2000 && t.cycles > 1900); /* some of the stub may have hidden */
+    struct wire_slice s = replayed(1, 1000);
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
+    assert_true(fabs(t.cycles - 2000) < 5 && t.first == 10); /* 1024 ticks were 2048 cycles */
+    assert_true(fabs(t.untrained - 800) <
+                5); /* by the second replay of all, not by that of a batch that was tried again */
+    assert_true(t.spread < 0.02 && isnan(t.edge));
     s.state = WIRE_SLICE_DIFFERS;
-    assert_false(replay_measure(&s, 1, &t));
-    s = replayed(1, 150, 0);
-    assert_true(replay_measure(&s, 1, &t));
+    assert_false(replay_measure(&s, 1, 2 * EDGE, &t));
+    s = replayed(1, 150);
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
     assert_true(t.spread > 0.04 && t.spread < 0.06); /* its ends tell in so short a slice */
-    s = replayed(1, 60, 0);
-    assert_false(replay_measure(&s, 1, &t)); /* too short */
+    s = replayed(1, 40);
+    assert_false(replay_measure(&s, 1, 2 * EDGE, &t)); /* too short */
+}
+
+static void ends_are_in_both_forms(void **state)
+{
+    (void)state;
+    struct replay_time t;
+    struct wire_slice s = replayed(2, 1000);
+    assert_true(replay_measure(&s, 1, 1e6 /* is not asked for */, &t));
+    assert_true(t.first == 1010 && fabs(t.cycles - 1500) < 5 && fabs(t.edge - 2 * EDGE) < 10 && t.spread < 0.01);
+    s = replayed(2, 150);
+    assert_true(replay_measure(&s, 1, 0, &t));
+    assert_true(fabs(t.cycles - 226) < 5 && t.spread < 0.03);
+    s = replayed(2, 1000);
+    for (uint32_t b = 1; b < WIRE_BATCHES; b += 2)
+        s.batches[b].look.width = 1500; /* the short one was never alone */
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
+    assert_true(t.first == 10 && fabs(t.cycles - 2000) < 5);
+}
+
+static void a_stub_must_vanish(void **state)
+{
+    (void)state;
+    struct replay_time t;
+    struct wire_slice s = replayed(2, 1000);
+    s.form[0].counts = s.form[1].counts = 1;
+    assert_true(replay_measure(&s, 1, 0, &t)); /* 30 turns of 50 cycles */
+    assert_true(t.cycles < 1500 - 50 && t.cycles > 1500 - 100 && t.spread > 0.04);
+    s.form[0].turns = 60; /* of 30 */
+    assert_false(replay_measure(&s, 1, 0, &t));
+}
+
+/* In steps of 26 ticks a time is one of two values. */
+static void a_coarse_clock_is_read_between_its_steps(void **state)
+{
+    (void)state;
+    struct replay_time t;
+    struct wire_slice s = replayed(2, 1000);
+    for (uint32_t b = 0; b < WIRE_BATCHES; b++)
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++) {
+            uint32_t at = (b * 7 + k * 11) % 26, ticks = EDGE + (b % 2 ? 250 : 1000);
+            s.batches[b].ticks[k] = (at + ticks) / 26 * 26 - at / 26 * 26;
+        }
+    assert_true(replay_measure(&s, 1, 0, &t));
+    assert_true(fabs(t.cycles - 1500) < 30);
 }
 
 static void disturbed_batches_do_not_count(void **state)
 {
     (void)state;
     struct replay_time t;
-    struct wire_slice s = replayed(1, 1000, 0);
+    struct wire_slice s = replayed(1, 1000);
     for (uint32_t b = 0; b < WIRE_BATCHES - 1; b++) {
-        s.batches[b].width = 1500;
+        s.batches[b].look.width = 1500;
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[b].ticks[k] *= 2;
     }
-    assert_true(replay_measure(&s, 1, &t));
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
     assert_true(fabs(t.cycles - 2000) < 5);
-    s.batches[WIRE_BATCHES - 1].chain = 1300; /* the clock slipped between the canaries */
-    assert_false(replay_measure(&s, 1, &t));
-    s.batches[WIRE_BATCHES - 1].chain = 1024;
-    s.batches[WIRE_BATCHES - 1].width = 1500;
-    assert_false(replay_measure(&s, 1, &t));
+    s.batches[WIRE_BATCHES - 1].look.chain = 1300; /* the clock slipped between the canaries */
+    assert_false(replay_measure(&s, 1, 2 * EDGE, &t));
+    s.batches[WIRE_BATCHES - 1].look.chain = 1024;
+    s.batches[WIRE_BATCHES - 1].look.width = 1500;
+    assert_false(replay_measure(&s, 1, 2 * EDGE, &t));
 }
 
 static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
     double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
-    assert_true(replay_width_alone(slip, 6, 0) == 1.002);
-    assert_true(replay_width_alone(none_agree, 5, 0) == 1.4);
-    assert_true(replay_width_alone(two, 2, 0) == 1);
-    assert_true(replay_width_alone(NULL, 0, 0) == 0);
+    assert_true(replay_width_alone(slip, 6).width == 1.002);
+    assert_true(replay_width_alone(none_agree, 5).width == 1.4);
+    assert_true(replay_width_alone(two, 2).width == 1);
+    assert_true(replay_width_alone(NULL, 0).width == 0);
+}
+
+static void a_neighbour_who_stays_is_borne_with(void **state)
+{
+    (void)state;
+    double widths[40], gone[40];
+    for (int i = 0; i < 40; i++) {
+        widths[i] = i < 4 ? 1 : 1.2 + i * 0.0002;
+        gone[i] = i < 12 ? 1 + i * 0.0002 : 1.2 + i * 0.0002;
+    }
+    struct replay_quiet q = replay_width_alone(widths, 40), alone = replay_width_alone(gone, 40);
+    assert_true(fabs(q.width - 1.204) < 0.003 && fabs(q.shared - 1.204) < 0.003);
+    assert_true(fabs(alone.width - 1.001) < 0.002 && alone.shared == 1);
 }
 
 static void most_quiet_batches_are_alike(void **state)
 {
     (void)state;
-    double shared[] = {1.9, 1.6, 1.61, 1.605, 1.603, 1.02}, quiet[] = {0.981, 0.983, 0.985, 1.9, 1.01, 1.012, 1.011, 1.013, 1.6};
-    assert_true(replay_width_alone(shared, 6, 1) == 1);
-    assert_true(replay_width_alone(quiet, 9, 1) == 1.012);
-    assert_true(replay_width_alone(NULL, 0, 1) == 1);
+    double quiet[] = {0.991, 0.993, 0.995, 1.9, 1.01, 1.012, 1.011, 1.013, 1.6, 0.7};
+    assert_true(replay_width_alone(quiet, 10).width == 1.012);
     struct replay_time t;
-    struct wire_slice s = replayed(1, 1000, 0);
+    struct wire_slice s = replayed(1, 1000);
     for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
         s.batches[0].ticks[k] += (k % 10) * 20; /* its replays are unlike: it counts, and says so */
     for (uint32_t b = 1; b < WIRE_BATCHES; b++)
-        s.batches[b].width = b % 2 ? 990 : 1060;
-    assert_true(replay_measure(&s, 1, &t));
+        s.batches[b].look.width = b % 2 ? 990 : 1060;
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
     assert_true(t.spread > 0.11); /* more than a single batch has anyhow */
 }
 
@@ -340,6 +454,7 @@ int main(void)
         cmocka_unit_test(straight_code_ends_by_itself),
         cmocka_unit_test(a_loop_is_left_by_its_bound),
         cmocka_unit_test(many_pages_are_replayed_apart),
+        cmocka_unit_test(a_loop_is_left_from_its_middle),
         cmocka_unit_test(a_bound_may_be_in_the_code),
         cmocka_unit_test(a_counter_is_shortened),
         cmocka_unit_test(what_else_looks_at_stays),
@@ -347,9 +462,13 @@ int main(void)
         cmocka_unit_test(barriers_are_not_crossed),
         cmocka_unit_test(broken_words_have_no_slices),
         cmocka_unit_test(times_are_core_cycles),
+        cmocka_unit_test(ends_are_in_both_forms),
+        cmocka_unit_test(a_stub_must_vanish),
+        cmocka_unit_test(a_coarse_clock_is_read_between_its_steps),
         cmocka_unit_test(disturbed_batches_do_not_count),
         cmocka_unit_test(one_slip_of_the_clock_is_no_width),
         cmocka_unit_test(most_quiet_batches_are_alike),
+        cmocka_unit_test(a_neighbour_who_stays_is_borne_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
