@@ -51,4 +51,13 @@ void stub_end(struct wire_stub *out);
  * false: there is no way to have it there. */
 bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_stub *out);
 
+/* link.c */
+/* As bound_jump, where a word that is loaded says whether there is another turn. */
+bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
+
+/* rounds.c */
+/* Makes a form that is there, from step `first` on, but for its stub, one that goes round: see wire_form.rounds. false: it may not,
+ * for what it leaves behind could lead the next round somewhere else. */
+bool make_round(const struct stream *s, uint32_t first, struct wire_form *out);
+
 #endif

@@ -12,6 +12,7 @@ enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 }
 static const double ALIKE = 1.01;  /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
 static const double SELDOM = 0.2, SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
+static const double ROUND_LEAST = 8; /* cycles */
 static const double CYCLES_LEAST = 100,
                     EDGE_ERROR = 15; /* cycles; of how a replay begins and ends, where other slices tell it */
 static const double STUB_CYCLES = 5 /* at most, a turn */,
@@ -169,6 +170,17 @@ static void take_difference(const struct wire_slice *s, const struct form forms[
     out->edge = forms[0].least - out->cycles * whole / more;
 }
 
+/* One of many rounds. */
+static void take_round(const struct wire_slice *s, const struct form *form, double edge, struct replay_time *out)
+{
+    double rounds = (double)s->form[0].rounds;
+    out->first = s->first;
+    out->turns = s->form[0].turns;
+    out->cycles = (form->least - edge) / rounds;
+    out->spread = hypot(spread_of(form), EDGE_ERROR) / rounds;
+    out->edge = NAN;
+}
+
 /* edge: what others show of it. */
 static void take_whole(const struct wire_slice *s, const struct form *form, double edge, struct replay_time *out)
 {
@@ -199,13 +211,16 @@ bool replay_measure(const struct wire_slice *s, double width, double edge, struc
     add_batches(s, width, forms);
     if (!forms[0].batches)
         return false;
-    if (forms[1].batches)
+    bool is_round = s->form[0].rounds > 1;
+    if (is_round)
+        take_round(s, &forms[0], edge, out);
+    else if (forms[1].batches)
         take_difference(s, forms, out);
     else
         take_whole(s, &forms[0], edge, out);
-    out->untrained = cycles_of((double)s->second.ticks, &s->second.look) - forms[0].least;
+    out->untrained = cycles_of((double)s->second.ticks, &s->second.look) - (is_round ? out->cycles + edge : forms[0].least);
     if (!without_stub(s, out))
         return false;
     out->spread /= out->cycles;
-    return out->cycles >= CYCLES_LEAST && out->spread <= SPREAD_MOST;
+    return out->cycles >= (is_round ? ROUND_LEAST : CYCLES_LEAST) && out->spread <= SPREAD_MOST;
 }

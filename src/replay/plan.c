@@ -4,7 +4,7 @@
  * the first-level TLB, and must be long enough to be timed. It ends, if possible, at an instruction that it does not
  * contain, or by a jump whose comparison is given another bound, so that nothing is added to its code; else at an
  * instruction that it passes seldom, counted by a stub. The same piece is taken with a sooner end as well, if there is
- * one. */
+ * one. But pieces that may (rounds.c) go round, and where none is long enough because it would reach too many pages, short ones. */
 #include "replay/impl.h"
 
 enum {
@@ -12,7 +12,11 @@ enum {
     STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
-    PAGES_WIDE = 96, /* of a piece that shows what misses of the first-level TLB cost: half as many again as it holds */
+    ROUND_LEAST = 48, /* steps */
+    BEGINS_MOST = 64, /* steps in which a round may begin */
+    TRIES_MOST = 400, /* of rounds, in a window: the program waits */
+    LINE_SETS = 64,   /* of 8 ways, in most first-level caches */
+    PAGE_SETS = 16,   /* of 4 ways, in the first-level TLBs that have sets */
     JUMP_BYTES = 5,
     INSN_BYTES_MOST = 15,
     SHORT_LEAST = 64,   /* steps of a short form */
@@ -23,14 +27,25 @@ enum {
 struct footprint {
     struct map lines, pages; /* lines: 1 if it is written */
     uint32_t unknown;        /* lines that gathers may reach */
+    uint8_t lines_in[LINE_SETS], pages_in[PAGE_SETS];
+    uint8_t lines_in_one, pages_in_one; /* the most */
 };
+
+struct reach_most {
+    uint32_t steps_least, pages, lines_a_set, pages_a_set;
+};
+/* Sets matter where nearly all that a cache or TLB holds is used, or where strides are powers of two. What goes round has its
+ * stub's data beside its own. */
+static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX}, WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX},
+                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4};
 
 struct planner {
     struct stream s;
     struct footprint foot;
     struct wire_windows *w;
     VEC(uint32_t) ends; /* of the piece: steps that could end it without a count */
-    uint32_t pages_most;
+    struct reach_most most;
+    uint32_t tries; /* of rounds */
     uint32_t window, piece; /* piece: number of the one that is looked at */
 };
 
@@ -41,13 +56,26 @@ static void footprint_clear(struct footprint *f)
     *f = (struct footprint){0};
 }
 
+static void add_to_set(uint8_t *in, uint8_t *most)
+{
+    if (*in < UINT8_MAX)
+        ++*in;
+    *most = *in > *most ? *in : *most;
+}
+
 static void reach(struct footprint *f, uint64_t at, uint32_t bytes, bool writes)
 {
     for (uint64_t line = at & ~63ull; line < at + bytes; line += 64) {
-        uint64_t before = 0;
-        if (!map_get(&f->lines, line, &before) || before < writes)
+        uint64_t before = 0, page = line / 4096;
+        bool is_known = map_get(&f->lines, line, &before);
+        if (!is_known)
+            add_to_set(&f->lines_in[line / 64 % LINE_SETS], &f->lines_in_one);
+        if (!is_known || before < writes)
             map_put(&f->lines, line, writes || before);
-        map_put(&f->pages, line / 4096, 1);
+        if (map_get(&f->pages, page, &before))
+            continue;
+        map_put(&f->pages, page, 1);
+        add_to_set(&f->pages_in[page % PAGE_SETS], &f->pages_in_one);
     }
 }
 
@@ -62,7 +90,8 @@ static bool add_step(struct planner *p, uint32_t step)
               k->access[a].bytes, k->access[a].is_store);
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
-    return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->pages_most;
+    return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->most.pages &&
+           p->foot.lines_in_one <= p->most.lines_a_set && p->foot.pages_in_one <= p->most.pages_a_set;
 }
 
 /* Was nothing of the jump's bytes executed in the piece so far? */
@@ -91,9 +120,9 @@ static struct piece grow(struct planner *p, uint32_t from)
     for (uint32_t k = from; k + 1 < p->s.steps.len && k - from < STEPS_MOST;
          k++) { /* what comes after the last one is known */
         struct insn *i = insn_of(&p->s, k);
-        if (k - from >= SHORT_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr)) {
+        if (k - from >= ROUND_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr)) {
             VEC_PUSH(&p->ends, k);
-            g.end = k - from >= STEPS_LEAST ? k : g.end;
+            g.end = k - from >= p->most.steps_least ? k : g.end;
         }
         if (!add_step(p, k))
             break;
@@ -127,7 +156,7 @@ static void take_slice(struct planner *p, uint32_t from, uint32_t end, struct wi
 
 static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t end, uint32_t turns)
 {
-    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->i.addr, .turns = turns};
+    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->i.addr, .turns = turns, .rounds = 1};
     memcpy(f.enter, p->s.steps.data[from].regs, sizeof f.enter);
     memcpy(f.end, p->s.steps.data[end].regs, sizeof f.end);
     stub_end(&f.stub);
@@ -189,14 +218,14 @@ static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint
 {
     *out = form_to(p, from, jump + 1, turns);
     out->patch_at = bound_way_out(&p->s, jump);
-    return bound_jump(&p->s, from, jump + 1, out);
+    return bound_jump(&p->s, from, jump + 1, out) || bound_link(&p->s, from, jump + 1, out);
 }
 
 /* What is left by a conditional jump, at a loop's end or out of its middle: the one that is passed last. */
 static bool take_bounded(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     uint32_t least = (g->limit - g->from) / 2;
-    for (uint32_t k = g->limit; k-- > g->from + (least > STEPS_LEAST ? least : STEPS_LEAST);) {
+    for (uint32_t k = g->limit; k-- > g->from + (least > p->most.steps_least ? least : p->most.steps_least);) {
         const struct insn *i = insn_of(&p->s, k);
         uint32_t turns = 0;
         if (i->i.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
@@ -239,6 +268,15 @@ static bool take_counted(struct planner *p, const struct piece *g, struct wire_s
     return true;
 }
 
+/* In one form, since it has no begin and no end. false: as it was. */
+static bool go_round(const struct planner *p, struct wire_slice *out)
+{
+    if (!make_round(&p->s, (uint32_t)out->first, &out->form[0]))
+        return false;
+    out->forms = 1;
+    return true;
+}
+
 /* Where to look next. */
 static uint32_t take_piece(struct planner *p, const struct piece *g)
 {
@@ -253,35 +291,76 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
         return g->limit > g->from + 64 ? g->from + (g->limit - g->from) / 2 : g->from + 32;
     else if (!out->forms)
         take_straight(p, g, out);
+    go_round(p, out);
     ++*count;
     return (uint32_t)out->last;
 }
 
-/* Reaches more pages than a first-level TLB holds, but no more lines than the cache. 0: there is none here; else where
- * to look next. */
+/* Reaches more pages than any first-level TLB may be relied upon to hold, but no more lines than the cache: takes as long as the
+ * code at least. 0: there is none here; else where to look next. */
 static uint32_t take_wide(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window], before = *count;
-    p->pages_most = UINT32_MAX;
+    p->most = WIDE;
     struct piece g = grow(p, from);
-    uint32_t next = p->foot.pages.len >= PAGES_WIDE ? take_piece(p, &g) : 0;
-    bool is_wide = *count > before && p->foot.pages.len >= PAGES_WIDE; /* of what was taken of the piece */
-    p->pages_most = PAGES_MOST;
+    uint32_t next = p->foot.pages.len > PAGES_MOST ? take_piece(p, &g) : 0;
+    bool is_wide = *count > before && p->foot.pages.len > PAGES_MOST; /* of what was taken of the piece */
+    p->most = NARROW;
     if (is_wide)
         p->w->slice[p->window][before].is_wide = 1;
     *count = before + is_wide;
     return is_wide ? next : 0;
 }
 
+/* Whole turns: the program went on behind the end where it began. */
+static bool take_turns(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    memset(out, 0, sizeof *out);
+    return take_bounded(p, g, out) && p->s.steps.data[out->first].insn == p->s.steps.data[out->last].insn && go_round(p, out);
+}
+
+static bool take_way(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    memset(out, 0, sizeof *out);
+    if (g->end == ID_NONE || g->end < g->from + ROUND_LEAST)
+        return false;
+    take_straight(p, g, out);
+    return go_round(p, out);
+}
+
+static bool take_first(struct planner *p, const struct piece *g, struct wire_slice *out,
+                       bool (*take)(struct planner *p, const struct piece *g, struct wire_slice *out))
+{
+    struct piece rest = *g;
+    for (; rest.from < g->limit && rest.from < g->from + BEGINS_MOST && p->tries < TRIES_MOST; rest.from++, p->tries++)
+        if (take(p, &rest, out))
+            return true;
+    return false;
+}
+
+/* Of a piece that is too short to be replayed once. 0: there is none here; else where to look next. */
+static uint32_t take_round(struct planner *p, uint32_t from)
+{
+    uint32_t *count = &p->w->slice_count[p->window];
+    struct wire_slice *out = &p->w->slice[p->window][*count];
+    p->most = ROUND;
+    struct piece g = grow(p, from);
+    bool found = take_first(p, &g, out, take_turns) || take_first(p, &g, out, take_way);
+    p->most = NARROW;
+    *count += found;
+    return found ? (uint32_t)out->last : 0;
+}
+
 static uint32_t take_narrow(struct planner *p, uint32_t from)
 {
     struct piece g = grow(p, from);
-    return take_piece(p, &g);
+    uint32_t next = g.limit - g.from < STEPS_LEAST ? take_round(p, from) : 0;
+    return next ? next : take_piece(p, &g);
 }
 
 void replay_plan(struct wire_windows *w, uint32_t window)
 {
-    struct planner p = {.w = w, .window = window, .pages_most = PAGES_MOST};
+    struct planner p = {.w = w, .window = window, .most = NARROW};
     w->slice_count[window] = 0;
     if (stream_read(&p.s, w, window)) {
         uint32_t from = 1; /* the keeper stands before step 0 */

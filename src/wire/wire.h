@@ -136,17 +136,19 @@ struct wire_window {
  * chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or two forms that
  * end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin and end take is in both
  * and not in their difference. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A
- * loop that would not come to an end in time is given another bound; or the stub counts how often it is passed. */
+ * loop that would not come to an end in time is given another bound; or the stub counts how often it is passed. A slice too short
+ * to be timed alone goes round: the stub at its end adds to each register what brings it back to what it was, so that what waits
+ * for it goes on waiting, and jumps to its first instruction. */
 enum {
     WIRE_STUB_BYTES = 224,
-    WIRE_FIXES_MOST = 12,
+    WIRE_FIXES_MOST = 20,
     WIRE_LINES_MOST = 320,
     WIRE_FORMS_MOST = 2,
     WIRE_BATCHES = 8,
     WIRE_REPLAYS = 24, /* of a batch */
     WIRE_SLICES_MOST = 12 /* of a window */
 };
-enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER };
+enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_CHANGE /* + register */ };
 struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some instructions have `behind` bytes more */
     uint32_t at, behind;
     uint64_t target; /* an address, or enum wire_target */
@@ -180,6 +182,8 @@ struct wire_form {
     uint64_t turns;       /* of the loop that it goes round; 1: none */
     uint64_t enter[16];   /* registers as a replay begins with them, */
     uint64_t end[16];     /* and as it must end */
+    uint64_t rounds;      /* of a replay; a form that goes round ends with `enter` again, others have 1 */
+    uint64_t change[16];  /* what the stub adds at the end of each round, or puts in place, if there are several */
     uint64_t poke_at;     /* bytes that are changed for the replays, so that a loop ends by itself */
     uint32_t poke_bytes;  /* 0 to 8 */
     uint32_t counts;      /* 1: the stub is passed at each turn */
@@ -191,7 +195,7 @@ struct wire_slice {
     uint64_t begin[16];              /* registers before `first`, as the program has them */
     uint32_t state, forms;
     struct wire_form form[WIRE_FORMS_MOST]; /* the whole; a short one, which begins alike */
-    uint32_t is_wide;                /* 1: it reaches more pages than a first-level TLB holds */
+    uint32_t is_wide;                /* 1: it may reach more pages than the first-level TLB holds */
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];

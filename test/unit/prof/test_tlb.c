@@ -77,12 +77,37 @@ static void without_narrow_slices_the_model_is_believed(void **state)
     forget(&wide);
 }
 
+/* Short slices say 1.2 of the model; wide ones, within 2 % (their spread), 0.9. And where there are no short ones. */
+static void no_home_takes_more_than_wide_slices(void **state)
+{
+    (void)state;
+    struct fit narrow = {.home_count = 2}, wide = {.home_count = 2};
+    struct join_replay told[2] = {{.factor = 1.2, .error = 0.07}, {.factor = 0}};
+    for (int k = 0; k < 4; k++) {
+        add(&narrow, 1.2, 1);
+        add(&wide, 0.9, 1);
+        wide.slices.data[k].spread = 0.02;
+    }
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(fabs(told[0].factor - 0.9 * 1.02) < 1e-9 && told[0].tlb == 0 && told[0].error == 0.07);
+    told[0] = (struct join_replay){.factor = 0};
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(fabs(told[0].factor - 0.9 * 1.02) < 1e-9 && !told[0].is_replayed);
+    told[0] = (struct join_replay){.factor = 0.91};
+    tlb_of_homes(&narrow, &wide, told);
+    assert_true(told[0].factor == 0.91); /* within what wide slices may be off */
+    assert_true(told[1].factor == 0);
+    forget(&narrow);
+    forget(&wide);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_pages_cost_is_told_apart_from_the_model),
         cmocka_unit_test(only_the_wide_part_pays),
         cmocka_unit_test(without_narrow_slices_the_model_is_believed),
+        cmocka_unit_test(no_home_takes_more_than_wide_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

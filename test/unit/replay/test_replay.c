@@ -133,27 +133,179 @@ static void a_loop_is_left_from_its_middle(void **state)
     free(b.w);
 }
 
-/* A line of another page at every turn: no piece of few pages is long enough, but one of few lines is. */
+/* A line so much further on at every turn. */
+static void stride(struct bench *b, uint64_t bytes, uint32_t turns)
+{
+    uint8_t add[7] = {0x48, 0x81, 0xc6}; /* add rsi,bytes */
+    memcpy(add + 3, &bytes, 4);
+    b->regs[RSI] = DATA;
+    b->regs[RDX] = DATA + bytes * 100000;
+    for (uint32_t k = 0; k < turns; k++) {
+        step(b, CODE, "\x48\x8b\x06", 3);
+        step(b, CODE + 3, (const char *)add, 7);
+        b->regs[RSI] += bytes;
+        step(b, CODE + 10, "\x48\x39\xd6", 3);
+        step(b, CODE + 13, "\x75\xf1", 2);
+    }
+}
+
+/* No piece of few pages is long enough, but one of few lines is; and a short one is if it goes round. */
 static void many_pages_are_replayed_apart(void **state)
+{
+    (void)state;
+    struct bench b;
+    uint32_t wide = 0, round = 0;
+    set_up(&b);
+    stride(&b, 4160, 1000);
+    replay_plan(b.w, 0);
+    for (uint32_t s = 0; s < b.w->slice_count[0]; s++) {
+        const struct wire_slice *slice = &b.w->slice[0][s];
+        uint64_t steps = slice->last - slice->first;
+        assert_true(slice->is_wide ? steps >= 600 && steps <= 225 * 4 : steps >= 48 && steps <= 41 * 4 && slice->form[0].rounds > 1);
+        wide += slice->is_wide;
+        round += !slice->is_wide;
+    }
+    assert_true(wide >= 1 && round >= 1);
+    free(b.w);
+}
+
+static void sets_are_not_overfilled(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b);
+    stride(&b, 4096, 1000); /* all in one set of the cache: 6 of them are not 48 steps */
+    replay_plan(b.w, 0);
+    assert_int_equal(b.w->slice_count[0], 0);
+    free(b.w);
+    set_up(&b);
+    stride(&b, 65536 + 64, 1000); /* all in one set of a TLB that has sets */
+    replay_plan(b.w, 0);
+    for (uint32_t s = 0; s < b.w->slice_count[0]; s++)
+        assert_true(b.w->slice[0][s].is_wide);
+    free(b.w);
+}
+
+/* What is added at a round's end brings all registers back to what they were, and only what differs is added to. */
+static void a_round_ends_where_it_began(void **state)
+{
+    (void)state;
+    static const uint8_t add_rsi[] = {0x48, 0x03, 0x35}, dec[] = {0x48, 0xff, 0x0d};
+    struct bench b;
+    set_up(&b);
+    stride(&b, 4160, 150);
+    replay_plan(b.w, 0);
+    assert_true(b.w->slice_count[0] >= 1);
+    const struct wire_slice *s = &b.w->slice[0][0];
+    const struct wire_form *f = &s->form[0];
+    assert_true(f->rounds >= 4 && s->forms == 1);
+    for (int r = 0; r < 16; r++) {
+        assert_int_equal(f->end[r] + f->change[r], f->enter[r]);
+        assert_true((f->change[r] != 0) == (r == RSI));
+    }
+    const struct wire_stub *stub = &f->stub;
+    assert_memory_equal(stub->code, add_rsi, sizeof add_rsi);
+    assert_memory_equal(stub->code + 7, dec, sizeof dec);
+    assert_int_equal(stub->fixes, 4);
+    assert_int_equal(stub->fix[0].target, WIRE_TARGET_CHANGE + RSI);
+    assert_int_equal(stub->fix[1].target, WIRE_TARGET_COUNTER);
+    assert_int_equal(stub->fix[2].target, WIRE_TARGET_EXIT);
+    assert_int_equal(stub->fix[3].target, CODE); /* a turn's first instruction */
+    free(b.w);
+}
+
+struct text {
+    const char *bytes;
+    size_t n;
+};
+#define TEXT(t) {t, sizeof(t) - 1}
+
+/* How many slices go round if so much more is in the middle of a turn; *first: of them. */
+static uint32_t rounds_with(const struct text *more, size_t count, struct wire_slice *first)
+{
+    struct bench b;
+    uint32_t round = 0;
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    b.regs[RDX] = DATA + 4160 * 100000ull;
+    b.regs[RSP] = DATA - 4096;
+    for (int k = 0; k < 200; k++) {
+        uint64_t at = CODE + 10;
+        step(&b, CODE, "\x48\x8b\x06", 3);
+        step(&b, CODE + 3, "\x48\x81\xc6\x40\x10\0\0", 7);
+        b.regs[RSI] += 4160;
+        for (size_t i = 0; i < count; at += more[i++].n)
+            step(&b, at, more[i].bytes, more[i].n);
+        step(&b, at, "\x48\x39\xd6", 3);
+        step(&b, at + 3, "\x75\x00", 2);
+        b.w->data[b.w->used - 2] = 0x75 | (uint64_t)(uint8_t)(CODE - (at + 5)) << 8;
+    }
+    replay_plan(b.w, 0);
+    for (uint32_t s = 0; s < b.w->slice_count[0]; s++)
+        if (b.w->slice[0][s].form[0].rounds > 1 && !round++)
+            *first = b.w->slice[0][s];
+    free(b.w);
+    return round;
+}
+#define ROUNDS_WITH(...) \
+    rounds_with((struct text[]){__VA_ARGS__}, sizeof((struct text[]){__VA_ARGS__}) / sizeof(struct text), &slice)
+
+static const struct text load = TEXT("\x48\x8b\x04\x24") /* mov rax,[rsp] */, add_one = TEXT("\x48\xff\xc0"),
+                         store = TEXT("\x48\x89\x04\x24");
+
+static void a_sum_in_a_vector_goes_round(void **state)
+{
+    (void)state;
+    struct wire_slice slice;
+    const struct text sum = TEXT("\xf2\x0f\x58\x06"), take = TEXT("\xf2\x48\x0f\x2c\xc0"); /* addsd xmm0,[rsi]; cvttsd2si rax,xmm0 */
+    assert_true(ROUNDS_WITH(TEXT("\x90")) > 0);
+    assert_true(ROUNDS_WITH(sum) > 0);
+    assert_true(ROUNDS_WITH(sum, take) > 0);                                     /* loaded anew before it is read */
+    assert_int_equal(ROUNDS_WITH(sum, take, TEXT("\x48\x8b\x04\xc4")), 0);      /* mov rax,[rsp+rax*8] */
+    assert_int_equal(ROUNDS_WITH(sum, TEXT("\x66\x0f\x2e\xc1"), TEXT("\x76\0")), 0); /* ucomisd xmm0,xmm1; jbe */
+    assert_int_equal(ROUNDS_WITH(TEXT("\xd8\xc1")), 0);                          /* fadd st,st(1) */
+}
+
+static void a_count_in_memory_goes_round(void **state)
+{
+    (void)state;
+    struct wire_slice slice;
+    assert_true(ROUNDS_WITH(store) > 0);
+    assert_true(ROUNDS_WITH(TEXT("\x48\xff\x04\x24")) > 0); /* inc qword [rsp] */
+    assert_true(ROUNDS_WITH(load, add_one, store) > 0); /* rax differs at the end: it is given its value */
+    assert_true(slice.form[0].change[RAX] == slice.form[0].enter[RAX] && slice.form[0].stub.code[1] == 0x8b);
+    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\x8b\x3c\xc4")), 0); /* mov rdi,[rsp+rax*8] */
+    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\x01\xc3")), 0);    /* add rbx,rax: rbx lasts */
+    assert_int_equal(ROUNDS_WITH(load, add_one, TEXT("\x74\0"), store), 0);         /* jz */
+    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\xf7\xf0")), 0);    /* div rax */
+}
+
+/* A list: mov (rsi),rsi; test rsi,rsi; jne. The last node of the slice is made the list's last. */
+static void a_list_is_cut(void **state)
 {
     (void)state;
     struct bench b;
     set_up(&b);
     b.regs[RSI] = DATA;
-    b.regs[RDX] = DATA + 4160 * 100000ull;
-    for (int k = 0; k < 400; k++) {
-        step(&b, CODE, "\x48\x8b\x06", 3);
-        step(&b, CODE + 3, "\x48\x81\xc6\x40\x10\x00\x00", 7); /* add rsi,4160 */
-        b.regs[RSI] += 4160;
-        step(&b, CODE + 10, "\x48\x39\xd6", 3);
-        step(&b, CODE + 13, "\x75\xf1", 2);
+    for (int k = 0; k < 300; k++) {
+        step(&b, CODE, "\x48\x03\x46\x08", 4); /* add rax,[rsi+8] */
+        b.regs[RAX] += (uint64_t)k;
+        step(&b, CODE + 4, "\x48\x8b\x36", 3);
+        b.regs[RSI] = DATA + (uint64_t)(k + 1) * 7 % 301 * 8256;
+        step(&b, CODE + 7, "\x48\x85\xf6", 3);
+        step(&b, CODE + 10, "\x75\xf4", 2);
     }
     replay_plan(b.w, 0);
     assert_true(b.w->slice_count[0] >= 1);
-    for (uint32_t s = 0; s < b.w->slice_count[0]; s++) {
-        const struct wire_slice *slice = &b.w->slice[0][s];
-        assert_true(slice->is_wide && slice->last - slice->first >= 600 && slice->last - slice->first <= 225 * 4);
-    }
+    const struct wire_slice *s = &b.w->slice[0][0];
+    const struct wire_form *f = &s->form[0];
+    uint64_t turn = (s->last - 1) / 4; /* that is the last */
+    assert_true(f->rounds > 1 && f->poke_bytes == 8);
+    assert_int_equal(f->poke_at, DATA + turn * 7 % 301 * 8256);
+    assert_memory_equal(f->poke, "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(f->end[RSI], 0);
+    assert_int_equal(f->change[RSI], f->enter[RSI]);
+    assert_int_equal(f->patch_at, CODE + 12);
     free(b.w);
 }
 
@@ -254,7 +406,8 @@ static void memory_is_bounded_and_undone(void **state)
         step(&b, CODE + 7 * (uint64_t)k + 3, "\x48\x83\xc6\x40", 4);
     }
     replay_plan(b.w, 0);
-    assert_int_equal(b.w->slice_count[0], 0); /* 224 lines are not 600 steps */
+    for (uint32_t k = 0; k < b.w->slice_count[0]; k++) /* 224 lines are not 600 steps */
+        assert_true(b.w->slice[0][k].form[0].rounds > 1 && b.w->slice[0][k].line_count <= 224);
     free(b.w);
     set_up(&b);
     b.regs[RSP] = DATA + 68;
@@ -338,6 +491,9 @@ static void times_are_core_cycles(void **state)
     assert_true(fabs(t.untrained - 800) <
                 5); /* by the second replay of all, not by that of a batch that was tried again */
     assert_true(t.spread < 0.02 && isnan(t.edge));
+    s.form[0].rounds = 10; /* but the second replay of all is of one */
+    assert_true(replay_measure(&s, 1, 2 * EDGE, &t));
+    assert_true(fabs(t.cycles - 200) < 1 && t.first == 10 && fabs(t.untrained - 2600) < 5 && t.spread < 0.02);
     s.state = WIRE_SLICE_DIFFERS;
     assert_false(replay_measure(&s, 1, 2 * EDGE, &t));
     s = replayed(1, 150);
@@ -455,6 +611,11 @@ int main(void)
         cmocka_unit_test(a_loop_is_left_by_its_bound),
         cmocka_unit_test(many_pages_are_replayed_apart),
         cmocka_unit_test(a_loop_is_left_from_its_middle),
+        cmocka_unit_test(sets_are_not_overfilled),
+        cmocka_unit_test(a_round_ends_where_it_began),
+        cmocka_unit_test(a_sum_in_a_vector_goes_round),
+        cmocka_unit_test(a_count_in_memory_goes_round),
+        cmocka_unit_test(a_list_is_cut),
         cmocka_unit_test(a_bound_may_be_in_the_code),
         cmocka_unit_test(a_counter_is_shortened),
         cmocka_unit_test(what_else_looks_at_stays),

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop that goes along links until one says that it is the last: that one is changed, where nothing else in the slice
+ * reaches it, so that the loop is left after as many turns as were recorded. What bound.c does for numbers, for numbers
+ * out of memory. */
+#include "replay/impl.h"
+
+enum { BACK_MOST = 8 /* instructions */, EQUAL = 4, UNEQUAL = 5 /* conditions */ };
+
+struct last_link {
+    uint32_t compare, load; /* steps: the last turn's */
+    uint8_t reg;
+    uint64_t value; /* that ends the loop */
+};
+
+static bool is_test_of_itself(const struct insn *k)
+{
+    static const char *const names[] = {"test"};
+    return x86_is_one_of(&k->i, names, ARRAY_LEN(names)) && !k->i.imm_len && k->accesses == 0 && k->i.op_bytes == 8 &&
+           __builtin_popcount(k->i.gpr_read) == 1;
+}
+
+/* Which register decides, and by which number. */
+static bool read_compare(const struct stream *s, uint32_t step, struct last_link *l)
+{
+    const struct insn *k = insn_of(s, step);
+    struct x86_compare c;
+    if (is_test_of_itself(k)) {
+        l->reg = (uint8_t)__builtin_ctz(k->i.gpr_read);
+        l->value = 0;
+        return true;
+    }
+    if (!x86_compare_decode(k->bytes, sizeof k->bytes, &c) || c.op != X86_OP_CMP || c.bits != 64 ||
+        c.term[0].kind != X86_TERM_REGISTER || c.term[1].kind == X86_TERM_MEMORY)
+        return false;
+    l->reg = c.term[0].reg;
+    l->value = c.term[1].kind == X86_TERM_REGISTER ? s->steps.data[step].regs[c.term[1].reg] : c.term[1].number;
+    return true;
+}
+
+/* From the loop's last jump back: the comparison, then what loaded its register. */
+static bool find_link(const struct stream *s, uint32_t first, uint32_t jump, struct last_link *l)
+{
+    bool has_compare = false;
+    for (uint32_t k = jump; k-- > first && jump - k <= BACK_MOST;) {
+        const struct insn *i = insn_of(s, k);
+        if (i->i.kind != X86_PLAIN)
+            return false;
+        if (!has_compare && i->i.flags_written) {
+            if (!read_compare(s, k, l))
+                return false;
+            l->compare = k;
+            has_compare = true;
+        } else if (has_compare && (i->i.gpr_written >> l->reg & 1)) {
+            l->load = k;
+            return i->i.op == X86_OP_MOV && i->i.op_bytes == 8 && i->accesses == 1 && i->access[0].is_load &&
+                   i->access[0].bytes == 8;
+        }
+    }
+    return false;
+}
+
+static bool is_used_after(const struct stream *s, const struct last_link *l, uint32_t last)
+{
+    for (uint32_t k = l->load + 1; k < last; k++)
+        if (k != l->compare && (insn_of(s, k)->i.gpr_read >> l->reg & 1))
+            return true;
+    return false;
+}
+
+/* By the last turn's load only. */
+static bool is_reached_once(const struct stream *s, uint32_t first, uint32_t last, uint32_t load, uint64_t at)
+{
+    for (uint32_t k = first; k < last; k++) {
+        const struct insn *i = insn_of(s, k);
+        if (i->accesses < 0)
+            return false;
+        for (int a = 0; a < i->accesses && k != load; a++) {
+            uint64_t to = x86_access_address(&i->access[a], s->steps.data[k].regs, s->fs, s->gs);
+            if (to < at + 8 && at < to + i->access[a].bytes)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out)
+{
+    struct last_link l = {0};
+    const struct insn *jump = insn_of(s, last - 1);
+    bool was_taken = last < s->steps.len && insn_of(s, last)->i.addr == jump->i.target;
+    if (jump->i.kind != X86_JCC || last >= s->steps.len || jump->i.cond != (was_taken ? UNEQUAL : EQUAL) ||
+        !find_link(s, first, last - 1, &l) || is_used_after(s, &l, last))
+        return false;
+    uint64_t at = x86_access_address(&insn_of(s, l.load)->access[0], s->steps.data[l.load].regs, s->fs, s->gs);
+    if (!is_reached_once(s, first, last, l.load, at))
+        return false;
+    memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);
+    memcpy(out->end, s->steps.data[last].regs, sizeof out->end);
+    out->end[l.reg] = l.value;
+    out->poke_at = at;
+    out->poke_bytes = sizeof l.value;
+    memcpy(out->poke, &l.value, sizeof l.value);
+    return true;
+}
