@@ -45,7 +45,8 @@ double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fil
 unsigned timing_fill(const char *form);
 double timing_latency(struct calib *k, const char *form);  /* negative: not on this CPU, or no chain could be made */
 double timing_interval(struct calib *k, const char *form); /* negative: not on this CPU */
-double timing_slots(struct calib *k, const char *form, double interval);
+/* Negative: not to be told. latency: of its result, or negative. */
+double timing_slots(struct calib *k, const char *form, double interval, double latency);
 /* Cycles of one round of a of form f among b of form g. */
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */

@@ -159,6 +159,32 @@ static void find_window(struct calib *k)
     k->m->fetch_window = 0;
 }
 
+/* As few nops as possible, all of about one length: how many there are must not depend on where they end. */
+static void put_long_nops(struct lab_code *c, size_t bytes)
+{
+    enum { LONGEST = 11 }; /* two prefixes and a nop of 9 */
+    for (size_t n = (bytes + LONGEST - 1) / LONGEST; n > 0; n--) {
+        size_t len = bytes / n, more = len > 9 ? len - 9 : 0;
+        lab_put(c, "\x66\x66", more);
+        lab_put_nops(c, len - more);
+        bytes -= len;
+    }
+}
+
+/* Straight code of the longest nops: so few stand in a window that its bytes bind, not the width. Where the width binds first,
+ * a second window makes no difference either. */
+static void find_windows(struct calib *k)
+{
+    enum { NOPS = 192, BYTES = 11 };
+    struct lab_code *c = xmalloc(sizeof *c);
+    k->m->fetch_windows = 1;
+    put_long_nops(c, NOPS * BYTES);
+    lab_name(k->lab, "nops of %d bytes", BYTES);
+    double cycles = run(k, c, 1);
+    if (cycles > 0 && k->m->fetch_window > 0)
+        k->m->fetch_windows = fmax(1, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
+}
+
 /* How many instructions of one window come at once: more of them than the width accounts for a jump in the time. */
 static void find_fetch_ops(struct calib *k)
 {
@@ -173,18 +199,6 @@ static void find_fetch_ops(struct calib *k)
         k->m->fetch_ops = n; /* with the jump n + 1 do not come at once */
         k->m->fetch_extra = fmin(fmax(1, round(t - before)), 4);
         return;
-    }
-}
-
-/* As few nops as possible, all of about one length: how many there are must not depend on where they end. */
-static void put_long_nops(struct lab_code *c, size_t bytes)
-{
-    enum { LONGEST = 11 }; /* two prefixes and a nop of 9 */
-    for (size_t n = (bytes + LONGEST - 1) / LONGEST; n > 0; n--) {
-        size_t len = bytes / n, more = len > 9 ? len - 9 : 0;
-        lab_put(c, "\x66\x66", more);
-        lab_put_nops(c, len - more);
-        bytes -= len;
     }
 }
 
@@ -410,6 +424,7 @@ void calib_frontend(struct calib *k)
     find_memory_slots(k);
     find_taken_interval(k);
     find_window(k);
+    find_windows(k);
     find_fetch_ops(k);
     find_crossing(k);
     find_calls(k);

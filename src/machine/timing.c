@@ -228,25 +228,62 @@ double timing_interval(struct calib *k, const char *form)
     return calib_run(k, c, COPIES, timing_fill(form));
 }
 
-double timing_slots(struct calib *k, const char *form, double interval)
+struct round {
+    unsigned fillers, rounds;
+};
+
+static struct round round_of(const struct calib *k, double interval)
 {
+    unsigned fillers = (unsigned)(fmax(4, interval * 1.5) * k->width + 0.5);
+    return (struct round){fillers, fillers < 40 ? 200 / (fillers + 1) : 4};
+}
+
+/* Slots of a round that are neither fillers nor the turn's end. */
+static double rest_of_round(struct calib *k, struct lab_code *c, const struct round *r, unsigned fill)
+{
+    double cycles = calib_run(k, c, r->rounds, fill);
+    return cycles < 0 ? NAN : cycles * k->width - r->fillers - 1.0 / r->rounds;
+}
+
+/* What a result that is late costs by itself: the reorder buffer fills up behind it, and the width goes unused. A chain of
+ * multiplications of about that latency, whose slots are known, in its place. */
+static double slots_lost(struct calib *k, const struct round *r, double latency)
+{
+    const struct timed_form *mul = timing_of(k, "imul r64,r64");
+    unsigned n = (unsigned)ceil(latency / (mul && mul->latency > 0 ? mul->latency : 3));
+    struct x86_choice square = {.regs = {0, 0}};
+    struct lab_code *c = xmalloc(sizeof *c);
+    for (unsigned i = 0; i < r->rounds; i++) {
+        LAB_PUT(c, 0xb8, 3, 0, 0, 0); /* mov eax,3: a chain of its own */
+        for (unsigned m = 0; m < n; m++)
+            put(k, c, "imul r64,r64", &square);
+        for (unsigned f = 0; f < r->fillers; f++)
+            filler_put(k, c, k->length);
+    }
+    lab_name(k->lab, "slots lost by %u multiplications before %u fillers", n, r->fillers);
+    double rest = rest_of_round(k, c, r, LAB_FILL_NONE) - n - 1;
+    return rest > 0 ? rest : 0;
+}
+
+double timing_slots(struct calib *k, const char *form, double interval, double latency)
+{
+    static const double LONG = 8;
     struct shape s;
-    double span = fmax(4, interval * 1.5);
-    unsigned fillers = (unsigned)(span * k->width + 0.5), rounds = fillers < 40 ? 200 / (fillers + 1) : 4;
+    struct round r = round_of(k, interval);
     if (interval > 60 || !find_shape(form, &s))
         return -1;
     struct lab_code *c = xmalloc(sizeof *c);
-    for (unsigned r = 0; r < rounds; r++) {
-        put_copies(k, c, form, r, 1, first_half);
-        for (unsigned i = 0; i < fillers; i++)
+    for (unsigned i = 0; i < r.rounds; i++) {
+        put_copies(k, c, form, i, 1, first_half);
+        for (unsigned f = 0; f < r.fillers; f++)
             filler_put(k, c, k->length);
     }
     lab_name(k->lab, "slots %s", form);
-    double cycles = loop(k, c, timing_fill(form));
-    if (cycles < 0)
+    double slots = rest_of_round(k, c, &r, timing_fill(form)) - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
+    if (isnan(slots))
         return -1;
-    double slots =
-        cycles / rounds * k->width - fillers - 1.0 / rounds - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
+    if (latency > LONG && slots > 1.5)
+        slots -= slots_lost(k, &r, latency);
     return fmax(0, fmin(slots, interval * k->width + 0.4)); /* copies alone take at least their slots */
 }
 
@@ -496,7 +533,7 @@ void timing_again(struct calib *k, struct timed_form *t)
         t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
         t->latency_second = divides ? 0 : second_latency(k, t->form, t->latency);
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
-        t->slots = timing_slots(k, t->form, t->interval);
+        t->slots = timing_slots(k, t->form, t->interval, t->latency);
     }
     t->unsure = k->unsure;
 }

@@ -221,8 +221,8 @@ static double fit_cost(struct selftest *t)
 
 static void fit(struct selftest *t)
 {
-    static const double shares[] = {1, 0.96, 0.92, 0.88, 0.84};
-    static const double WORTH = 1.04, WORTH_BIND = 1.08; /* so much better it must be than what calibration itself says */
+    static const double shares[] = {1, 0.96, 0.92};
+    static const double WORTH = 1.1, WORTH_BIND = 1.05; /* so much better it must be than what calibration itself says */
     double best = INFINITY, best_share = 1, best_bind = t->m->bind_at_dispatch, told = t->m->bind_at_dispatch;
     for (int bind = 0; bind < 2; bind++)
         for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
