@@ -111,10 +111,11 @@ static double least_ticks(const struct kernel *k, struct data *d, unsigned long 
 
 /* ---- cycles ---- */
 
-enum { SHORT_PARTS = 8192, CHAIN = 8192, NOPS = 16384, PATIENCE = 8 /* parts beside a neighbour */ };
+enum { SHORT_PARTS = 8192, CHAIN = 8000, NOPS = 16000, PATIENCE = 8 /* parts beside a neighbour */ };
 #define ALIKE 1.03
 
-/* Additions that wait for each other tell the clock; nops, which need the whole width of the core, whether it is shared. */
+/* Additions that wait for each other tell the clock; nops, which need the whole width of the core, whether it is shared: in a loop of
+ * the same shape as the calibration's, since how long they are matters on some cores. */
 static uint64_t additions(uint64_t turns)
 {
     uint64_t x = 0, begun = __rdtsc();
@@ -128,7 +129,7 @@ static uint64_t nops(uint64_t turns)
 {
     uint64_t begun = __rdtsc();
     _mm_lfence();
-    __asm__ volatile("1: .rept 64\n nopl 64(%%rax)\n .endr\n dec %0\n jnz 1b" : "+r"(turns)::"cc");
+    __asm__ volatile(".p2align 6\n1: .rept 160\n nopl 64(%%rax,%%rax,1)\n .endr\n dec %0\n jnz 1b" : "+r"(turns)::"cc");
     _mm_lfence();
     return __rdtsc() - begun;
 }
@@ -145,7 +146,7 @@ struct look {
 };
 static struct look look(void)
 {
-    struct look l = {ticks_of(additions, CHAIN / 16), ticks_of(nops, NOPS / 64)};
+    struct look l = {ticks_of(additions, CHAIN / 16), ticks_of(nops, NOPS / 160)};
     l.width /= l.chain;
     return l;
 }
