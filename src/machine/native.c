@@ -6,6 +6,7 @@
 #include "machine/lab.h"
 
 #include <cpuid.h>
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -303,6 +304,14 @@ static void move(void *ctx, int cpu)
         }
 }
 
+static void unmap(struct native *n)
+{
+    if (n->code != MAP_FAILED)
+        munmap(n->code, (size_t)SLOTS * LAB_CODE);
+    if (n->data != MAP_FAILED)
+        munmap(n->data, LAB_DATA);
+}
+
 static void free_native(void *ctx)
 {
     struct native *n = ctx;
@@ -310,8 +319,7 @@ static void free_native(void *ctx)
         sigaction(caught[i], &n->old[i], NULL);
     if (n->core.cpus)
         sched_setaffinity(0, sizeof n->cpus, &n->cpus);
-    munmap(n->code, (size_t)SLOTS * LAB_CODE);
-    munmap(n->data, LAB_DATA);
+    unmap(n);
     for (int i = 0; i < 2; i++)
         if (n->ring_all[i])
             munmap(n->ring_all[i], RING_BYTES + HUGE_PAGE);
@@ -345,6 +353,18 @@ static void identify(struct lab_core *c)
     c->model = family == 15 || family == 6 ? model | (a >> 12 & 0xf0) : model;
 }
 
+/* Some systems let no program execute what it has written. */
+static int check_memory(const struct native *n)
+{
+    if (n->code == MAP_FAILED || n->data == MAP_FAILED)
+        return diag_error("no memory for timed code: %s", strerror(errno));
+    if (mprotect(n->code, LAB_CODE, PROT_READ | PROT_EXEC) < 0)
+        return diag_error("this system does not let mtool execute the code that it times (%s); name a description of machines/ "
+                          "instead",
+                          strerror(errno));
+    return 0;
+}
+
 struct lab_core *lab_native(void)
 {
     struct native *n = xmalloc(sizeof *n);
@@ -354,7 +374,8 @@ struct lab_core *lab_native(void)
     n->code = mmap(NULL, (size_t)SLOTS * LAB_CODE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     n->data = mmap(NULL, LAB_DATA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     double ghz = 0;
-    if (n->code == MAP_FAILED || n->data == MAP_FAILED || check_clock(&ghz) < 0) {
+    if (check_memory(n) < 0 || check_clock(&ghz) < 0) {
+        unmap(n);
         free(n);
         return NULL;
     }
@@ -362,8 +383,19 @@ struct lab_core *lab_native(void)
     catch_signals(n);
     if (sched_getaffinity(0, sizeof n->cpus, &n->cpus) == 0)
         n->core.cpus = (unsigned)CPU_COUNT(&n->cpus);
-    n->core = (struct lab_core){n,    prepare,     prepare_ring, prepare_call,  ticks,      now_s, data, has_vectors,
-                                move, free_native, ghz,   clock_step(), NULL,       "",    n->core.cpus, 0, 0};
+    n->core = (struct lab_core){.ctx = n,
+                                .prepare = prepare,
+                                .prepare_ring = prepare_ring,
+                                .prepare_call = prepare_call,
+                                .ticks = ticks,
+                                .now_s = now_s,
+                                .data = data,
+                                .has_vectors = has_vectors,
+                                .move = move,
+                                .free = free_native,
+                                .tsc_ghz = ghz,
+                                .step = clock_step(),
+                                .cpus = n->core.cpus};
     identify(&n->core);
     return &n->core;
 }

@@ -29,7 +29,7 @@ struct tape {
     const char *path, *program, *cpu, *vendor;
     unsigned family, model;
     VEC(struct tape_entry) entries;
-    struct map first; /* hash of a label -> its first entry, plus 1 */
+    struct map first, last; /* hash of a label -> its first and its last entry, plus 1 */
     VEC(uint32_t) next; /* of each entry: the next of the same label, 0 none */
     struct map at;      /* hash of a label -> the entry to be played next, plus 1 */
     struct {
@@ -59,6 +59,7 @@ void machine_tape_free(struct tape *t)
     VEC_FREE(&t->next);
     VEC_FREE(&t->missing_labels);
     map_fini(&t->first);
+    map_fini(&t->last);
     map_fini(&t->at);
     arena_free(t->arena);
 }
@@ -67,7 +68,7 @@ void machine_tape_clear(struct tape *t)
 {
     t->entries.len = t->next.len = 0;
     map_fini(&t->first);
-    t->first = (struct map){0};
+    map_fini(&t->last);
 }
 
 /* ---- entries ---- */
@@ -78,13 +79,11 @@ void tape_add(struct tape *t, const char *label, uint64_t hash, double cycles, d
     struct tape_entry e = {arena_strdup(t->arena, label), hash, cycles, ticks, quiet, false};
     VEC_PUSH(&t->entries, e);
     VEC_PUSH(&t->next, 0);
-    if (!map_get(&t->first, key, &k)) {
+    if (map_get(&t->last, key, &k))
+        t->next.data[k - 1] = (uint32_t)t->entries.len;
+    else
         map_put(&t->first, key, t->entries.len);
-        return;
-    }
-    while (t->next.data[k - 1])
-        k = t->next.data[k - 1];
-    t->next.data[k - 1] = (uint32_t)t->entries.len;
+    map_put(&t->last, key, t->entries.len);
 }
 
 static void miss(struct tape *t, const char *label)

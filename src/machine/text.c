@@ -511,6 +511,8 @@ static int check_whole(struct reader *r)
                      "add: class other result-latency 1 on UNIT");
     if (m->max_issue <= 0 || m->issue_share <= 0)
         return wrong(r, "maximum-multiple-issue and issue-share must be positive", "mend them");
+    if (m->tsc_ghz < 0 || m->core_per_tsc < 0)
+        return wrong(r, "tsc-ghz and core-per-tsc cannot be negative", "write 0 for a clock that is not known");
     if (m->fetch_windows <= 0)
         return wrong(r, "fetch-windows must be positive", "write: fetch-windows 1");
     for (size_t i = 0; i < m->class_count; i++)

@@ -377,14 +377,21 @@ static void free_simulated(void *ctx)
     free(s);
 }
 
-struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble)
+static bool can_simulate(const struct machine *m)
 {
-    if (m->in_order) {
+    if (m->in_order)
         diag_error("%s: is described as in-order; calibration measures cores that execute out of order only, name a description "
                    "with \"pipeline out-of-order\"",
                    m->name);
+    else if (!(m->core_per_tsc > 0))
+        diag_error("%s: is described without the core's clock; write core-per-tsc 1 if it is not known", m->name);
+    return !m->in_order && m->core_per_tsc > 0;
+}
+
+struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble)
+{
+    if (!can_simulate(m))
         return NULL;
-    }
     struct simulated *s = xmalloc(sizeof *s);
     s->m = m;
     s->half = *m;

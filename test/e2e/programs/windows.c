@@ -47,7 +47,7 @@ static uint64_t work(uint64_t v, int turns)
 
 static void flags(void)
 {
-    for (int k = 0; k < 3000000; k++) {
+    for (int k = 0; k < 15000000; k++) {
         uint64_t f;
         __asm__ volatile("pushfq\n\tpopq %0" : "=r"(f) : : "memory");
         wrong += f >> 8 & 1;
