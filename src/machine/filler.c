@@ -156,7 +156,7 @@ static void find_idioms(struct calib *k, const double *rates)
     m->fuse_nop = rates[NOP] > 1.5 * k->width;
 }
 
-/* By nops and zeroing idioms: one of them takes no unit on any core known. */
+/* By nops and zeroing idioms: one of them takes a slot and no unit on any core known. */
 static void find_length(struct calib *k)
 {
     static const size_t lengths[] = {5, 4, 6, 8, 3};
@@ -164,7 +164,8 @@ static void find_length(struct calib *k)
     size_t best_length = lengths[0];
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         k->length = lengths[i];
-        double rate = fmax(rate_of(k, "nop", &kinds[NOP].forms[0], 1), rate_of(k, "zero", &kinds[ZERO].forms[0], 1));
+        double nop = rate_of(k, "nop", &kinds[NOP].forms[0], 1), zero = rate_of(k, "zero", &kinds[ZERO].forms[0], 1);
+        double rate = nop > 1.4 * zero ? zero : fmax(nop, zero); /* nops that fuse would come twice as fast at any length */
         if (rate > best * 1.015) {
             best = rate;
             best_length = k->length;

@@ -187,9 +187,19 @@ static double pressure(struct calib *k, const struct timed_form *t, const char *
     return cycles < 0 ? -1 : cycles * n - span * n;
 }
 
+/* What reads the flags that it writes (adc) waits for itself, not for units. */
+static bool chains_by_flags(const struct timed_form *t)
+{
+    struct x86_detail d = detail_of_form(t->form);
+    return memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) || memchr(d.reads, X86_REG_FLAGS_C, d.read_count) ? t->interval < t->latency * 1.05
+                                                                                                               : false;
+}
+
 /* So many operations fit into its own interval on that set. */
 static unsigned most_on(const struct timed_form *t, uint32_t ports)
 {
+    if (chains_by_flags(t))
+        return 1;
     return (unsigned)(t->interval * __builtin_popcount(ports) + 0.25);
 }
 
@@ -329,12 +339,10 @@ static void name_ports(struct machine *m, uint32_t ports)
         machine_add_group(m, name, ports);
 }
 
-/* Longer than its operations allow: a unit that is not pipelined. What reads the flags that it writes only waits for
- * itself. */
+/* Longer than its operations allow: a unit that is not pipelined. */
 static bool is_slow(const struct calib *k, const struct timed_form *t, double slots, unsigned ports)
 {
-    struct x86_detail d = detail_of_form(t->form);
-    bool chained = memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) && t->interval < t->latency * 1.05;
+    bool chained = chains_by_flags(t);
     double allowed = fmax(ports_interval(t, ports), slots / k->width);
     return !chained && t->interval > allowed * 1.15 + 0.1 && t->interval > 1.5;
 }
@@ -351,7 +359,7 @@ static double whole_latency(double cycles)
 static double passes(const struct timed_form *t, unsigned ports)
 {
     double allowed = ports_interval(t, ports), times = allowed > 0 ? round(t->interval / allowed) : 1;
-    return times >= 2 && times <= 8 && fabs(t->interval / allowed - times) < 0.2 ? times : 1;
+    return !chains_by_flags(t) && times >= 2 && times <= 8 && fabs(t->interval / allowed - times) < 0.2 ? times : 1;
 }
 
 static struct machine_class class_of_timing(struct calib *k, const struct timed_form *t, unsigned ports)

@@ -139,7 +139,7 @@ static double reorder_size(struct calib *k)
         nops = nops > 0 ? (nops + CHAIN / 2) / 2 : 0;
     if (k->m->zero_idiom > 0 && zeros > nops && nops > 0)
         nops = zeros;
-    return nops > 0 ? nops : zeros > 0 ? zeros : 512;
+    return floor(nops > 0 ? nops : zeros > 0 ? zeros : 512);
 }
 
 void calib_window(struct calib *k)
