@@ -93,8 +93,8 @@ static double rate_of(struct calib *k, const char *name, const char *const *form
     return cycles > 0 ? (COPIES + 1) / cycles : 0; /* and the jump at the end of the loop */
 }
 
-/* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The guard is the agreement: a kind
- * that fuses (nops) or is held up (moves, idioms) is alone with its rate.
+/* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The guard is the
+ * agreement: a kind that fuses (nops) or is held up (moves, idioms) is alone with its rate.
  * The largest rate that two others come near to; else that one other does; else the largest but nops'. */
 static double agreed(const double *rates, size_t n)
 {

@@ -135,8 +135,8 @@ static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
     return run(k, c, BLOCKS);
 }
 
-/* Assumes that all blocks of a ring are in the operation cache and the branch predictor: 32 of them, walked again and again. A figure near a whole
- * number is that number. */
+/* Assumes that all blocks of a ring are in the operation cache and the branch predictor: 32 of them, walked again and again. A figure
+ * near a whole number is that number. */
 static void find_taken_interval(struct calib *k)
 {
     double t = ring(k, 1, 4, 0);

@@ -134,8 +134,8 @@ struct memory_units {
 
 static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, floor(1 / interval + 0.35)) : 1; }
 
-/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made. Both together are held to the
- * width before units are said to be shared. */
+/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made. Both together are
+ * held to the width before units are said to be shared. */
 static void find_units(struct calib *k, struct memory_units *u)
 {
     double load = mixed(k, "mov r64,m", 1, NULL, 0), store = mixed(k, NULL, 0, "mov m,r64", 1);
@@ -394,8 +394,8 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
 }
 
 /* One line in each page against as many lines side by side: the rest is the TLB's. */
-/* Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise must be beyond
- * what a cache's edge gives. */
+/* Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise
+ * must be beyond what a cache's edge gives. */
 static void find_tlbs(struct calib *k, size_t most)
 {
     static const char *const names[] = {"L1-tlb", "L2-tlb"};
