@@ -393,8 +393,8 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
                   s[n - 1].latency);
 }
 
-/* One line in each page against as many lines side by side: the rest is the TLB's. */
-/* Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise
+/* One line in each page against as many lines side by side: the rest is the TLB's.
+ * Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise
  * must be beyond what a cache's edge gives. */
 static void find_tlbs(struct calib *k, size_t most)
 {
