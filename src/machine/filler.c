@@ -81,6 +81,8 @@ static void put_one(const struct calib *k, struct lab_code *c, const char *what,
     }
 }
 
+/* Assumes that the loop's code is fetched as fast as it is issued; the length of the instructions (find_length) sees to that. The jump at its
+ * end counts as one more. */
 static double rate_of(struct calib *k, const char *name, const char *const *forms, unsigned count)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -91,7 +93,9 @@ static double rate_of(struct calib *k, const char *name, const char *const *form
     return cycles > 0 ? (COPIES + 1) / cycles : 0; /* and the jump at the end of the loop */
 }
 
-/* The largest rate that two others come near to; else that one other does; else the largest but nops'. */
+/* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The guard is the
+ * agreement: a kind that fuses (nops) or is held up (moves, idioms) is alone with its rate.
+ * The largest rate that two others come near to; else that one other does; else the largest but nops'. */
 static double agreed(const double *rates, size_t n)
 {
     for (unsigned others = 2; others > 0; others--) {

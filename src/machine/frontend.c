@@ -135,6 +135,8 @@ static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
     return run(k, c, BLOCKS);
 }
 
+/* Assumes that all blocks of a ring are in the operation cache and the branch predictor: 32 of them, walked again and again. A figure
+ * near a whole number is that number. */
 static void find_taken_interval(struct calib *k)
 {
     double t = ring(k, 1, 4, 0);
@@ -209,6 +211,7 @@ static void put_pair_at(struct lab_code *c, size_t block, size_t offset)
     LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next */
 }
 
+/* Assumes that long nops beside the pair cost the same wherever it stands; find_crossing asks both halves of a block for that. */
 static double branches_at(struct calib *k, unsigned offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -288,6 +291,7 @@ static void find_crossing(struct calib *k)
 
 /* ---- calls, indirect jumps ---- */
 
+/* Assumes that calls and returns take alike, and that the return predictor holds one address. */
 static double calls(struct calib *k)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -370,7 +374,9 @@ static void find_calls(struct calib *k)
 
 /* ---- misprediction ---- */
 
-/* x = x * a + c; if (bit of x) skip. x lives in memory, so that no two samples repeat the same guesses. */
+/* Assumes that nothing predicts bit 40 of x, so that every second guess is wrong; beside the same work with a branch that is never taken. A
+ * difference under two cycles is no misprediction (find_mispredict).
+ * x = x * a + c; if (bit of x) skip. x lives in memory, so that no two samples repeat the same guesses. */
 static double guesses(struct calib *k, bool random)
 {
     struct lab_code *c = xmalloc(sizeof *c);

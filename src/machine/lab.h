@@ -63,7 +63,7 @@ struct lab_ring {
 
 struct lab_core {
     void *ctx;
-    /* Makes a loop over this code ready to be executed, turn end included. bare: code that uses rax, rcx, rdx only, entered
+    /* Makes a loop over this code, which holds the end of its turn, ready to be executed. bare: code that uses rax, rcx, rdx only, entered
      * with nothing set. Its number, or -1. Some 16 are kept, and all bare ones. */
     int (*prepare)(void *ctx, const struct lab_code *turn, unsigned fill, bool bare);
     int (*prepare_ring)(void *ctx, const struct lab_ring *r);              /* a turn is a load; -1: no memory */
@@ -83,7 +83,7 @@ struct lab_core {
 };
 /* native.c: this processor. NULL, reported: its clock is unusable, or there is no memory. */
 struct lab_core *lab_native(void);
-const char *native_cpu_name(void);
+const char *native_cpu_name(void); /* what this processor calls itself, without opening it */
 void lab_core_free(struct lab_core *c);
 
 /* ---- lab.c: experiments ---- */
@@ -101,8 +101,7 @@ void lab_name(struct lab *l, const char *fmt, ...) __attribute__((format(printf,
  * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it not.
  * rdi at entry is the number of turns, rsi LAB_DATA bytes. */
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill);
-/* The same for code that is not a loop: called as void f(uint64_t turns, void *data), `turns` times `per_turn` cycles
- * are expected; 0: as many as make a sample. Returns cycles per turn. -3 also where the core only simulates. */
+/* The same for code that is not a loop: called as void f(uint64_t turns, void *data); turns 0: as many as make a sample. Returns cycles per turn. -3 also where the core only simulates. */
 double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns);
 /* Cycles a load in the ring, walked warm. Far from the core time is long and neighbours matter less: what comes out
  * least of a few walks is taken even if none was quiet. */
@@ -144,7 +143,7 @@ double lab_canary_ticks(const struct lab_bracket *b); /* of canary_turns */
 double lab_chain_cycles(const struct lab_bracket *b); /* core cycles in a chain */
 double lab_canary_nops(const struct lab_bracket *b);
 
-/* ---- tape.c ---- */
+/* ---- tape.c: machine.h has what others do with tapes (machine_tape_*) ---- */
 
 struct tape_entry { /* what one experiment told */
     const char *label;

@@ -187,7 +187,10 @@ struct tape *machine_tape_new(void); /* empty, for recording */
 void machine_tape_free(struct tape *t);
 void machine_tape_clear(struct tape *t); /* forgets what was recorded: a calibration is made anew */
 int machine_tape_write(const struct tape *t, const char *path); /* -1 after one line */
-int machine_tape_read(const char *path, struct tape **out);     /* -1 after one line */
+int machine_tape_read(const char *path, struct tape **out);     /* -1 after one line: file, line, what is wrong */
+/* The same in memory; `name` stands for the file in messages. */
+void machine_tape_format(const struct tape *t, struct strbuf *out);
+int machine_tape_parse(const char *name, const char *text, size_t len, struct tape **out);
 struct machine_tape_gaps { /* after it was played */
     const char *program;   /* version of the mtool that wrote it */
     size_t missing, changed, used, unused; /* asked for and not there; made of other code by now; entries */

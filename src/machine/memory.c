@@ -115,6 +115,7 @@ static const struct width widths[] = {
     {".z", "vmovups z,m", "vmovups m,z", "vmovq r64,x", 512},
 };
 
+/* Assumes that the way back to a general register takes what timing found of movq, which crossing splits in whole cycles. */
 static double load_latency(struct calib *k, const struct width *w)
 {
     if (!w->to_gpr)
@@ -133,6 +134,8 @@ struct memory_units {
 
 static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, floor(1 / interval + 0.35)) : 1; }
 
+/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made. Both together are
+ * held to the width before units are said to be shared. */
 static void find_units(struct calib *k, struct memory_units *u)
 {
     double load = mixed(k, "mov r64,m", 1, NULL, 0), store = mixed(k, NULL, 0, "mov m,r64", 1);
@@ -228,6 +231,7 @@ static void find_address_latencies(struct calib *k)
 
 /* ---- over the end of a line ---- */
 
+/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. */
 static double at_offset(struct calib *k, const char *form, int32_t offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -357,7 +361,8 @@ static double believed_size(double measured, long told)
     return told > 0 && size > measured * 0.6 && size < measured * 1.8 ? size : measured;
 }
 
-/* A level ends where the latency has risen by more than the TLB could explain. */
+/* A level ends where the latency has risen by more than the TLB could explain. Assumes that each level is at least 1.6 times as slow as the one
+ * before; the system's word on sizes is taken only where it is near. */
 static void find_levels(struct calib *k, const struct level *s, size_t n)
 {
     static const struct {
@@ -388,7 +393,9 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
                   s[n - 1].latency);
 }
 
-/* One line in each page against as many lines side by side: the rest is the TLB's. */
+/* One line in each page against as many lines side by side: the rest is the TLB's.
+ * Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise
+ * must be beyond what a cache's edge gives. */
 static void find_tlbs(struct calib *k, size_t most)
 {
     static const char *const names[] = {"L1-tlb", "L2-tlb"};

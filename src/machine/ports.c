@@ -168,7 +168,8 @@ static unsigned compact(struct port_family *f, size_t n)
 }
 
 /* Does some mix of a general and a vector operation take longer than each alone and the width explain? One may be a slip; and
- * operations that keep the same share of the time are told by several. */
+ * operations that keep the same share of the time are told by several.
+ * Two mixes, or one in twenty, may lose by chance. */
 static bool files_meet(const struct search *s)
 {
     unsigned seen = 0, lost = 0;

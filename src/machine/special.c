@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Assumes that each waits for the one before, as locked operations and fences do, or that only its rate matters (gathers). A CPU without it ends
+ * by a signal: below 0, no class is made. */
 static double repeated(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned rounds)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -35,6 +37,7 @@ static void add_use(struct machine_class *c, uint32_t ports, double issue)
 
 /* ---- rep strings ---- */
 
+/* Assumes two places of the first-level cache that do not overlap; few and many bytes give start and rate, if many take clearly longer. */
 static double rep_copy(struct calib *k, uint32_t bytes)
 {
     struct lab_code *c = xmalloc(sizeof *c);

@@ -22,11 +22,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FORMAT = 1, NUMBERS = 16 };
+enum { FORMAT = 1, NUMBERS = 16, SAMPLES_MOST = 1000000, FAMILY_MOST = 65535 };
 
 struct tape {
     struct arena *arena;
-    const char *path, *program, *cpu, *vendor;
+    const char *program, *cpu, *vendor;
     unsigned family, model;
     VEC(struct tape_entry) entries;
     struct map first, last; /* hash of a label -> its first and its last entry, plus 1 */
@@ -47,7 +47,7 @@ struct tape *machine_tape_new(void)
     struct tape *t = ARENA_NEW(a, struct tape);
     t->arena = a;
     t->program = MTOOL_VERSION;
-    t->path = t->cpu = t->vendor = "";
+    t->cpu = t->vendor = "";
     return t;
 }
 
@@ -139,20 +139,25 @@ void tape_set_cpu(struct tape *t, const char *name, const char *vendor, unsigned
 
 /* ---- writing ---- */
 
+void machine_tape_format(const struct tape *t, struct strbuf *out)
+{
+    str_printf(out, "mtool-tape %d\nprogram \"%s\"\nprocessor \"%s\" %s %u %u\n", FORMAT, t->program, t->cpu,
+               *t->vendor ? t->vendor : "-", t->family, t->model);
+    for (size_t i = 0; i < t->number_count; i++)
+        str_printf(out, "number %s %.6g\n", t->numbers[i].name, t->numbers[i].value);
+    for (size_t i = 0; i < t->entries.len; i++) {
+        const struct tape_entry *e = &t->entries.data[i];
+        str_printf(out, "time \"%s\" ", e->label);
+        e->hash ? str_printf(out, "%016llx", (unsigned long long)e->hash) : str_puts(out, "-");
+        str_printf(out, " %.6g %.6g %u\n", e->cycles, e->ticks, e->quiet);
+    }
+    str_printf(out, "end %zu\n", t->entries.len);
+}
+
 int machine_tape_write(const struct tape *t, const char *path)
 {
     struct strbuf s = {0};
-    str_printf(&s, "mtool-tape %d\nprogram \"%s\"\nprocessor \"%s\" %s %u %u\n", FORMAT, t->program, t->cpu,
-               *t->vendor ? t->vendor : "-", t->family, t->model);
-    for (size_t i = 0; i < t->number_count; i++)
-        str_printf(&s, "number %s %.6g\n", t->numbers[i].name, t->numbers[i].value);
-    for (size_t i = 0; i < t->entries.len; i++) {
-        const struct tape_entry *e = &t->entries.data[i];
-        str_printf(&s, "time \"%s\" ", e->label);
-        e->hash ? str_printf(&s, "%016llx", (unsigned long long)e->hash) : str_puts(&s, "-");
-        str_printf(&s, " %.6g %.6g %u\n", e->cycles, e->ticks, e->quiet);
-    }
-    str_printf(&s, "end %zu\n", t->entries.len);
+    machine_tape_format(t, &s);
     int rc = file_write_whole(path, s.data, s.len, 0644);
     str_free(&s);
     return rc == 0 ? 0 : diag_error("cannot write the tape %s: %s", path, strerror(errno));
@@ -199,25 +204,38 @@ static bool take_number(struct line *l, struct arena *a, double *out)
     return word && end > word && !*end && isfinite(*out);
 }
 
+static bool take_count(struct line *l, struct arena *a, double most, unsigned *out)
+{
+    double v;
+    bool ok = take_number(l, a, &v) && v >= 0 && v <= most;
+    *out = ok ? (unsigned)v : 0;
+    return ok;
+}
+
+/* Can it be written again without quotes, or between them? */
+static bool is_word(const char *s) { return s && *s && !s[strcspn(s, " \t\r\v\f\"")]; }
+static bool is_text(const char *s) { return s && !strchr(s, '"'); }
+
 static int read_time(struct tape *t, struct line *l)
 {
     char *label = take_word(l, t->arena), *hash = label ? take_word(l, t->arena) : NULL, *end = NULL;
-    double cycles, ticks, quiet;
+    double cycles, ticks;
+    unsigned quiet;
     uint64_t h = hash && strcmp(hash, "-") != 0 ? strtoull(hash, &end, 16) : 0;
-    if (!hash || (end && *end) || !take_number(l, t->arena, &cycles) || !take_number(l, t->arena, &ticks) ||
-        !take_number(l, t->arena, &quiet) || quiet < 0 || cycles > 1e9)
+    if (!hash || !is_text(label) || (end && *end) || !take_number(l, t->arena, &cycles) || cycles > 1e9 ||
+        !take_number(l, t->arena, &ticks) || !take_count(l, t->arena, SAMPLES_MOST, &quiet))
         return wrong(l, "a time needs a label in quotes, a hash, cycles, ticks and a number of samples");
-    tape_add(t, label, h, cycles, ticks, (unsigned)quiet);
+    tape_add(t, label, h, cycles, ticks, quiet);
     return 0;
 }
 
 static int read_processor(struct tape *t, struct line *l)
 {
     char *name = take_word(l, t->arena), *vendor = name ? take_word(l, t->arena) : NULL;
-    double family, model;
-    if (!vendor || !take_number(l, t->arena, &family) || !take_number(l, t->arena, &model))
+    unsigned family, model;
+    if (!is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) || !take_count(l, t->arena, FAMILY_MOST, &model))
         return wrong(l, "a processor needs a name in quotes, its vendor, family and model");
-    tape_set_cpu(t, name, strcmp(vendor, "-") == 0 ? "" : vendor, (unsigned)family, (unsigned)model);
+    tape_set_cpu(t, name, strcmp(vendor, "-") == 0 ? "" : vendor, family, model);
     return 0;
 }
 
@@ -232,10 +250,10 @@ static int read_line(struct tape *t, struct line *l, bool *ended)
     if (strcmp(word, "processor") == 0)
         return read_processor(t, l);
     if (strcmp(word, "program") == 0)
-        return (t->program = take_word(l, t->arena)) ? 0 : wrong(l, "the program's version is missing");
+        return is_text(t->program = take_word(l, t->arena)) ? 0 : wrong(l, "the program's version is missing");
     if (strcmp(word, "number") == 0) {
         char *name = take_word(l, t->arena);
-        if (!name || !take_number(l, t->arena, &v))
+        if (!is_word(name) || !take_number(l, t->arena, &v))
             return wrong(l, "a number needs a name and a value");
         tape_set_number(t, name, v);
         return 0;
@@ -276,8 +294,19 @@ static int read_text(struct tape *t, const char *path, const char *text, size_t 
         at = l.end + 1;
     }
     if (!l.number)
-        return diag_error("%s: the file is empty; `mtool calibrate --record` writes a tape", path);
+        return diag_error("%s:1: the file is empty; `mtool calibrate --record` writes a tape", path);
     return ended ? 0 : wrong(&l, "the file stops without a line \"end\": it is cut off");
+}
+
+int machine_tape_parse(const char *name, const char *text, size_t len, struct tape **out)
+{
+    struct tape *t = machine_tape_new();
+    int rc = read_text(t, name, text, len);
+    if (rc < 0)
+        machine_tape_free(t);
+    else
+        *out = t;
+    return rc;
 }
 
 int machine_tape_read(const char *path, struct tape **out)
@@ -285,14 +314,8 @@ int machine_tape_read(const char *path, struct tape **out)
     struct file_bytes f;
     if (file_map(path, &f) < 0)
         return diag_error("cannot read the tape %s: %s", path, strerror(errno));
-    struct tape *t = machine_tape_new();
-    t->path = arena_strdup(t->arena, path);
-    int rc = read_text(t, path, (const char *)f.data, f.len);
+    int rc = machine_tape_parse(path, (const char *)f.data, f.len, out);
     file_unmap(&f);
-    if (rc < 0)
-        machine_tape_free(t);
-    else
-        *out = t;
     return rc;
 }
 

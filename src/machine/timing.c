@@ -217,6 +217,8 @@ static bool put_copies(const struct calib *k, struct lab_code *c, const char *fo
 
 static double loop(struct calib *k, struct lab_code *c, unsigned fill) { return calib_run(k, c, 1, fill); }
 
+/* Assumes that the copies do not wait for each other: they go round in all registers there are. Where latency asks for more of them,
+ * timing_is_chained says so, and ports_solve allows the form more ports than it shows. */
 double timing_interval(struct calib *k, const char *form)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -265,6 +267,8 @@ static double slots_lost(struct calib *k, const struct round *r, double latency)
     return rest > 0 ? rest : 0;
 }
 
+/* Assumes that fillers go at the full width and that the copy's units have room among so many of them (half again its interval); what
+ * a late result costs by itself is taken off (slots_lost). No more than copies alone take can come out. */
 double timing_slots(struct calib *k, const char *form, double interval, double latency)
 {
     static const double LONG = 8;
@@ -321,6 +325,7 @@ static void share_registers(const struct calib *k, const char *f, const char *g,
     out[1] = (struct share){part, 1};
 }
 
+/* Assumes that either form has registers enough for its results under way: those of one kind are shared out by need. */
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -368,6 +373,7 @@ static const char *refresher(const char *form)
     return NULL;
 }
 
+/* Assumes that the multiplication's latency is known by itself and that it waits for nothing but the chain. */
 static double refreshed_chain(struct calib *k, const char *form, const struct shape *s, const char *mul)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -388,6 +394,8 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
     return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
 }
 
+/* Assumes that the chain through this operand is the longest thing in a turn: results alternate between two registers, so that none is
+ * an idiom (x op x) and none is eliminated as a move to itself. */
 static double chain_through(struct calib *k, const char *form, const struct shape *s, int source)
 {
     struct lab_code *c = xmalloc(sizeof *c);

@@ -69,6 +69,7 @@ static enum port_file file_of(const char *form)
     return vec && general ? PORT_FILE_ANY : vec ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
 }
 
+/* Assumes one slot and one unit each; a form that takes more here is left out. */
 static size_t take_basis(struct calib *k, struct port_family *f)
 {
     size_t n = 0;
@@ -97,6 +98,8 @@ static bool is_wide(const char *form) { return strchr(form + strcspn(form, " "),
 static bool is_vector(const char *form) { return strpbrk(form + strcspn(form, " "), "xyz") != NULL; }
 static bool may_mix(const char *f, const char *g) { return !is_vector(f) || !is_vector(g) || is_wide(f) == is_wide(g); }
 
+/* Assumes that the width has room for both beside their units: ports.c allows no rate above it. Each in the number that fills its own units
+ * for a cycle, so that what is shared shows. */
 static size_t mix_basis(struct calib *k, const struct port_family *f, size_t n, struct port_mix *mix)
 {
     size_t count = 0;
@@ -175,7 +178,9 @@ static void choose_blockers(struct calib *k, const struct port_family *f, size_t
 
 /* ---- the operations of a form ---- */
 
-/* How many operations of the form run only on this set of ports; negative: not to be told. */
+/* How many operations of the form run only on this set of ports; negative: not to be told. Assumes that the blockers alone fill the set all the
+ * time: so many go beside one form that its own interval and slots leave them the bound; more than its interval has room for is not
+ * believed (most_on). */
 static double pressure(struct calib *k, const struct timed_form *t, const char *blocker, uint32_t ports)
 {
     unsigned n = (unsigned)__builtin_popcount(ports);

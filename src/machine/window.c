@@ -56,6 +56,8 @@ static void fill_load_waiting(struct lab_code *c, unsigned i) /* mov r,[r14+rax]
     lab_put(c, bytes, (size_t)x86_encode_form("mov r64,m", &choice, bytes));
 }
 
+/* Assumes that square roots are slow enough for the chain to outlast all filler that fits into the core, and that nothing but the
+ * filler keeps the next chain from starting. Guards are in depth: a little filler must not hinder, much of it must. */
 static double round_cycles(struct calib *k, const char *name, fill_with fill, unsigned n, bool hands_over)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -98,6 +100,7 @@ static double depth(struct calib *k, const char *name, fill_with fill, bool hand
     return high + (chain_shares ? CHAIN / 2 : 0);
 }
 
+/* A limit within 7 % of the reorder buffer is that of the reorder buffer. */
 static double at_most(double size, double limit) { return size > 0 && size < 0.93 * limit ? size : 0; }
 
 static bool shares_units(const struct machine *m)

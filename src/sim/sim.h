@@ -108,10 +108,11 @@ bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that rep
 /* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to 50 ms,
  * a clock that drifts by 5 %, interrupts, time that the host steals, a time stamp counter that moves in steps. */
 struct sim_trouble {
-    uint32_t seed;    /* 0: no trouble */
+    uint32_t seed;    /* of what comes by chance */
     double neighbour; /* share of the time that it is there */
     double drift;     /* of the clock: 0.05 is 5 % up and down */
     double interrupts_per_s, stolen_per_s;
+    double step;      /* ticks that the time stamp counter moves by at once; 0: 1 */
 };
 /* The core of a description, to be measured as if it were a processor. NULL, reported: it is in-order, which calibration
  * does not know how to measure. Borrows m. */

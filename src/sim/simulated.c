@@ -404,8 +404,20 @@ struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble
     s->phase = uniform(s) * 6.28;
     s->next_interrupt_s = gap(s, s->trouble.interrupts_per_s);
     s->next_theft_s = gap(s, s->trouble.stolen_per_s);
-    s->core = (struct lab_core){s,    prepare, prepare_ring,   prepare_call, tsc_ticks, now_s, data, has_vectors,
-                                NULL, free_simulated, m->tsc_ghz > 0 ? m->tsc_ghz : 2.5, 1, m->name, "simulated", 1, 0, 0};
+    s->core = (struct lab_core){.ctx = s,
+                                .prepare = prepare,
+                                .prepare_ring = prepare_ring,
+                                .prepare_call = prepare_call,
+                                .ticks = tsc_ticks,
+                                .now_s = now_s,
+                                .data = data,
+                                .has_vectors = has_vectors,
+                                .free = free_simulated,
+                                .tsc_ghz = m->tsc_ghz > 0 ? m->tsc_ghz : 2.5,
+                                .step = s->trouble.step > 0 ? s->trouble.step : 1,
+                                .name = m->name,
+                                .vendor = "simulated",
+                                .cpus = 1};
     return &s->core;
 }
 
