@@ -147,7 +147,7 @@ static bool takes_no_unit(struct calib *k, const char *form, const char *idiom, 
     return rate_of(k, name, forms, n + 1) > rate * (1 + 0.6 / n);
 }
 
-static void find_idioms(struct calib *k, const double *rates)
+static void find_idioms(struct calib *k, const double *rates, double most_nops)
 {
     struct machine *m = k->m;
     if (k->width > rates[ADD_ALONE] + 0.7)
@@ -157,18 +157,20 @@ static void find_idioms(struct calib *k, const double *rates)
             rates[ZERO_VEC] > rates[PADDD_ALONE] * 1.1 || takes_no_unit(k, "paddd x,x", "zero-vec", rates[PADDD_ALONE]);
     if (m->zero_idiom > 0 && rates[ZERO] < k->width * (1 - 2 * ALIKE))
         m->zero_limit = fmax(1, round(rates[ZERO]));
-    m->fuse_nop = rates[NOP] > 1.5 * k->width;
+    m->fuse_nop = most_nops > 1.4 * k->width;
 }
 
-/* By nops and zeroing idioms: one of them takes a slot and no unit on any core known. */
-static void find_length(struct calib *k)
+/* By nops and zeroing idioms: one of them takes a slot and no unit on any core known.
+ * Returns how many nops go in a cycle at the most, whatever their length. */
+static double find_length(struct calib *k)
 {
     static const size_t lengths[] = {5, 4, 6, 8, 3};
-    double best = 0;
+    double best = 0, most_nops = 0;
     size_t best_length = lengths[0];
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         k->length = lengths[i];
         double nop = rate_of(k, "nop", &kinds[NOP].forms[0], 1), zero = rate_of(k, "zero", &kinds[ZERO].forms[0], 1);
+        most_nops = fmax(most_nops, nop);
         double rate = nop > 1.4 * zero ? zero : fmax(nop, zero); /* nops that fuse would come twice as fast at any length */
         if (rate > best * 1.015) {
             best = rate;
@@ -176,11 +178,12 @@ static void find_length(struct calib *k)
         }
     }
     k->length = best_length;
+    return most_nops;
 }
 
 void calib_width(struct calib *k)
 {
-    find_length(k);
+    double most_nops = find_length(k);
     double rates[ARRAY_LEN(kinds)];
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         unsigned n = 0;
@@ -194,6 +197,6 @@ void calib_width(struct calib *k)
     k->filler = choose_filler(rates, k->width);
     k->m->max_issue = k->width;
     k->m->retire_width = ceil(k->width);
-    find_idioms(k, rates);
+    find_idioms(k, rates, most_nops);
     diag_debug(1, "calibrate: %.2f slots a cycle, fillers of kind %d", k->width, (int)k->filler);
 }
