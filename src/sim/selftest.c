@@ -273,43 +273,66 @@ static void score(struct selftest *t, const char *kind)
 
 /* ---- the whole ---- */
 
-static int add_kernel(struct selftest *t, struct record *r, const struct kernel *k, bool wide)
+struct form { /* of a kernel */
+    const struct kernel *kernel;
+    bool wide;
+    double truth; /* 0: not known */
+};
+
+static void time_form(struct selftest *t, struct form *f)
+{
+    kernel_data_init(t->data);
+    f->truth = t->given ? 1 : true_cycles(t, f->kernel, f->wide);
+    if (!t->given && lab_was_unsure(t->lab))
+        f->truth = 0;
+}
+
+static int add_form(struct selftest *t, struct record *r, const struct form *f)
 {
     struct subject *s = &t->subjects[t->count];
-    *s = (struct subject){.kernel = k, .wide = wide};
+    *s = (struct subject){.kernel = f->kernel, .wide = f->wide, .truth = f->truth};
     kernel_data_init(t->data);
-    s->truth = t->given ? 1 : true_cycles(t, k, wide);
-    if (s->truth <= 0 || (!t->given && lab_was_unsure(t->lab)))
-        return 0;
-    if (stream_of(t, r, k, wide, &s->stream) < 0)
+    if (stream_of(t, r, f->kernel, f->wide, &s->stream) < 0)
         return -1;
     if (s->stream.count <= 20)
         return 0;
     if (t->given) {
         s->truth = predict(t->given, &s->stream);
-        lab_name(t->lab, "kernel %s%s", k->name, wide ? " wide" : "");
+        lab_name(t->lab, "kernel %s%s", f->kernel->name, f->wide ? " wide" : "");
         lab_tell(t->lab, s->truth);
     }
     t->count++;
     return 0;
 }
 
-static int add_kernels(struct selftest *t)
+/* All are timed before any is recorded, which takes far longer: what the time left is enough for is then of all kinds, because those that
+ * follow each other are of one kind. */
+static int add_forms(struct selftest *t, struct form *forms, size_t all)
 {
-    struct record r = {.cap = STEPS};
-    bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    size_t all = kernel_count * (wide ? 2 : 1);
+    enum { APART = 41 }; /* a prime that the number of kernels is no multiple of */
+    struct record r = {.cap = STEPS, .steps = xmalloc(STEPS * sizeof *r.steps)};
     int rc = 0;
-    r.steps = xmalloc(STEPS * sizeof *r.steps);
-    lab_plan(t->lab, (unsigned)all, 0.7 * lab_seconds_left(t->lab));
-    t->subjects = ARENA_ARRAY(t->arena, struct subject, all);
-    for (size_t i = 0; rc == 0 && i < all; i++) {
+    for (size_t i = 0; i < all; i++)
+        time_form(t, &forms[i]);
+    for (size_t i = 0; rc == 0 && i < all && lab_seconds_left(t->lab) > 0; i++) {
+        const struct form *f = &forms[i * APART % all];
         diag_progress("testing the core model", i, all);
-        rc = i < kernel_count ? add_kernel(t, &r, &kernels_base[i], false)
-                              : add_kernel(t, &r, &kernels_wide[i - kernel_count], true);
+        rc = f->truth > 0 ? add_form(t, &r, f) : 0;
     }
     free(r.steps);
     return rc;
+}
+
+static int add_kernels(struct selftest *t)
+{
+    bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    size_t all = kernel_count * (wide ? 2 : 1);
+    struct form *forms = ARENA_ARRAY(t->arena, struct form, all);
+    for (size_t i = 0; i < all; i++)
+        forms[i] = (struct form){i < kernel_count ? &kernels_base[i] : &kernels_wide[i - kernel_count], i >= kernel_count, 0};
+    lab_plan(t->lab, (unsigned)all, 0.3 * lab_seconds_left(t->lab));
+    t->subjects = ARENA_ARRAY(t->arena, struct subject, all);
+    return add_forms(t, forms, all);
 }
 
 /* Both forms of a kernel go to the same half: they are too alike to test one with the other. */
