@@ -7,20 +7,16 @@
 #include "prof/replays.h"
 
 #include "prof/tlb.h"
+#include "prof/trained.h"
 #include "replay/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const double TRAINED_MOST = 0.8; /* of a replay */
-enum { REPEATS_MOST = 24 };
 
 struct step {
     uint32_t index, home;
-};
-struct branch {
-    uint32_t index;
-    uint64_t from, to;
 };
 struct slice {
     double cycles, untrained; /* replayed, without what branches still cost; what untrained branches add */
@@ -32,7 +28,6 @@ struct slice {
 struct replays {
     VEC(struct slice) slices;
     VEC(struct step) steps;
-    VEC(struct branch) branches; /* of the slice that is being added */
     VEC(double) widths;          /* of all batches */
     VEC(double) edges;           /* of slices that show them */
     struct replay_quiet quiet;
@@ -53,7 +48,6 @@ void replays_free(struct replays *r)
 {
     VEC_FREE(&r->slices);
     VEC_FREE(&r->steps);
-    VEC_FREE(&r->branches);
     VEC_FREE(&r->widths);
     VEC_FREE(&r->edges);
     free(r);
@@ -61,40 +55,12 @@ void replays_free(struct replays *r)
 
 /* ---- slices ---- */
 
-static void note_step(void *ctx, uint32_t index, uint64_t from, uint64_t to)
+static void note_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to)
 {
     struct replays *r = ctx;
     struct step s = {index, r->home_of(r->ctx, from)};
+    (void)regs, (void)to;
     VEC_PUSH(&r->steps, s);
-    if (!sim_insn_is_branch(&r->table[index]))
-        return;
-    struct branch b = {index, from, to};
-    VEC_PUSH(&r->branches, b);
-}
-
-/* From branch `first` on, when the predictor goes through all of them. */
-static uint32_t mispredicted(const struct replays *r, size_t first, struct sim_predictor *p)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < r->branches.len; i++) {
-        const struct branch *b = &r->branches.data[i];
-        const struct sim_insn *insn = &r->table[b->index];
-        bool wrong = sim_predict(p, insn, b->from, b->to != b->from + insn->len, b->to);
-        n += wrong && i >= first;
-    }
-    return n;
-}
-
-/* Of those from branch `first` on: a replay repeats what data decide, so a predictor learns it; what it then still gets
- * wrong is in the replay's time. */
-static uint32_t mispredicted_forever(const struct replays *r, size_t first, const struct sim_predictor *before)
-{
-    struct sim_predictor *p = sim_predictor_copy(before);
-    uint32_t last = mispredicted(r, first, p);
-    for (int k = 0; k < REPEATS_MOST && last; k++)
-        last = mispredicted(r, first, p);
-    sim_predictor_free(p);
-    return last;
 }
 
 static void see_slice(struct replays *r, const struct wire_slice *s)
@@ -171,29 +137,15 @@ static bool measure(const struct replays *r, const struct wire_slice *s, struct 
     return says;
 }
 
-/* Its steps and branches are noted; before those that were measured come so many. */
-static void take_times(const struct replays *r, const struct window_player *p, size_t branches_before,
-                       const struct replay_time *t, struct slice *s)
+static void take_times(const struct window_player *p, const struct trained_slice *of, const struct replay_time *t, struct slice *s)
 {
-    double trained = p->mispredict * mispredicted_forever(r, branches_before, p->predictor);
-    s->trained = fmin(trained, t->cycles * TRAINED_MOST);
+    s->trained = fmin(trained_cycles(p, of), t->cycles * TRAINED_MOST);
     s->cycles = t->cycles - s->trained;
     s->untrained = fmax(0, t->untrained) + s->trained;
     s->spread = t->spread;
 }
 
-/* false: some of the code is not known. */
-static bool note_steps(struct replays *r, const struct window_player *p, const struct prof_input_window *w,
-                       const struct wire_slice *from, const struct replay_time *t, size_t *branches_before)
-{
-    size_t begin = r->steps.len;
-    r->branches.len = 0;
-    bool is_known = from->first == t->first || window_steps(p, w, from->first, t->first, note_step, r);
-    *branches_before = r->branches.len;
-    r->steps.len = begin; /* those before are in both forms */
-    return is_known && window_steps(p, w, t->first, from->last, note_step, r);
-}
-
+/* Steps before the first that counts are in both forms. */
 void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
 {
     r->table = p->table;
@@ -201,15 +153,14 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
         const struct wire_slice *from = &w->slices[i];
         struct replay_time t;
         struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide};
-        size_t branches_before;
         if (!measure(r, from, &t))
             continue;
-        if (!note_steps(r, p, w, from, &t, &branches_before)) {
+        if (!window_steps(p, w, t.first, from->last, note_step, r)) {
             r->steps.len = s.first_step;
             continue;
         }
         s.steps = r->steps.len - s.first_step;
-        take_times(r, p, branches_before, &t, &s);
+        take_times(p, &(struct trained_slice){w, from->first, t.first, from->last}, &t, &s);
         VEC_PUSH(&r->slices, s);
     }
 }

@@ -302,12 +302,12 @@ static void walk_windows(struct walks *w)
                               .index_of = index_of_place,
                               .went = see_target,
                               .ctx = w,
-                              .mispredict = w->m->mispredict,
                               .warm = WARM};
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
     p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
+    p.aside = sim_core_new(w->m, w->table, w->most, NULL);
     walk_bursts(w, &p);
     p.branches_told = w->j->in->burst_count > 0;
     if (p.branches_told)
@@ -325,6 +325,7 @@ static void walk_windows(struct walks *w)
         remember_straight(w);
     targets_share(w->j, w->paths.outside, w->targets);
     w->j->targets = w->targets;
+    sim_core_free(p.aside);
     sim_predictor_free(p.predictor);
 }
 

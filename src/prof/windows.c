@@ -136,21 +136,22 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
 }
 
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
-                  void (*each)(void *ctx, uint32_t index, uint64_t from, uint64_t to), void *ctx)
+                  void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to), void *ctx)
 {
     struct reader r = {.at = w->words, .left = w->steps};
     bool more = read_step(&r);
     for (uint64_t k = 0; more && k < first; k++)
         more = read_step(&r);
     for (uint64_t k = first; more && k < last;) {
-        uint64_t from = r.address;
+        uint64_t from = r.address, regs[16];
+        memcpy(regs, r.regs, sizeof regs);
         uint32_t index = from == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, from);
         if (index == ID_NONE)
             return false;
         do
             k++;
         while ((more = read_step(&r)) && r.address == from && sim_insn_is_rep(&p->table[index]) && k < last);
-        each(ctx, index, from, r.address);
+        each(ctx, index, regs, from, r.address);
     }
     return more;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * prof/trained.h: what branches still cost in a slice that is replayed again and again.
+ */
+#ifndef MTOOL_PROF_TRAINED_H
+#define MTOOL_PROF_TRAINED_H
+
+#include "prof/windows.h"
+
+struct trained_slice { /* steps of a window */
+    const struct prof_input_window *window;
+    uint64_t first, from, last; /* it is executed from `first` on; cycles count from `from` to before `last` */
+};
+/* Core cycles, by the model, of p->aside and a copy of p->predictor; 0: none, or not all of its code is known. */
+double trained_cycles(const struct window_player *p, const struct trained_slice *s);
+
+#endif
