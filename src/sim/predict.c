@@ -2,7 +2,8 @@
  *
  * A branch predictor of the kind that processors have had for some ten years: tagged tables of geometric history lengths
  * over a bimodal base (A. Seznec, P. Michaud, A case for (partially) tagged geometric history length branch prediction,
- * 2006), the same for targets of indirect jumps, and a stack of return addresses. Sizes are those of a middling core: which
+ * 2006), a table of loops that always make the same number of turns (A. Seznec, The L-TAGE branch predictor, 2007), the same
+ * tables for targets of indirect jumps, and a stack of return addresses. Sizes are those of a middling core: which
  * branches are hard to predict depends on the program far more than on them. Given the branches of a stream in order, it
  * says which of them a processor would have mispredicted. */
 #include "sim/impl.h"
@@ -16,6 +17,10 @@ enum {
     TARGET_TABLES = 4,
     TARGET_BITS = 9,
     RETURNS = 32,
+    LOOPS = 64,
+    LOOP_SURE = 3, /* times that a loop made as many turns as before, from which on it is believed */
+    LOOP_AGE = 7,
+    TURNS_MOST = 1 << 14,
     FOLDS = TABLES + TARGET_TABLES - 1,
     LONGEST = 240,
     HISTORY = 4096,
@@ -34,6 +39,11 @@ struct direction {
     int8_t counter;
     uint8_t useful;
 };
+struct loop { /* a branch that goes one way `turns` times, then once the other way */
+    uint16_t tag, turns, now;
+    uint8_t sure, age;
+    bool usual;
+};
 struct target {
     uint64_t address;
     uint16_t tag;
@@ -45,6 +55,7 @@ struct sim_predictor {
     uint32_t newest, folds[FOLDS]; /* of the lengths above */
     int8_t base[1 << BASE_BITS];     /* -2 to 1 */
     struct direction tables[TABLES][1 << TABLE_BITS];
+    struct loop loops[LOOPS];
     struct target targets[TARGET_TABLES][1 << TARGET_BITS];
     uint64_t returns[RETURNS];
     uint32_t top, seen;
@@ -144,6 +155,54 @@ static void age(struct sim_predictor *p)
             p->tables[t][i].useful /= 2;
 }
 
+static struct loop *loop_at(struct sim_predictor *p, uint64_t pc, uint16_t *tag)
+{
+    uint64_t h = mix(pc * 2 + 1);
+    *tag = (uint16_t)(h >> 20 | 1);
+    return &p->loops[h % LOOPS];
+}
+
+static void loop_turn(struct loop *l, bool taken)
+{
+    if (taken == l->usual && l->now < TURNS_MOST) {
+        l->now++;
+        l->sure = l->now > l->turns ? 0 : l->sure;
+        return;
+    }
+    if (taken == l->usual || l->now != l->turns)
+        l->sure = 0, l->turns = l->now;
+    else if (l->sure < LOOP_SURE)
+        l->sure++;
+    l->now = 0;
+}
+
+/* A loop's last turn is what the tables got wrong: the other way is the usual one. */
+static void loop_begin(struct loop *l, uint16_t tag, bool taken)
+{
+    if (l->age) {
+        l->age--;
+        return;
+    }
+    *l = (struct loop){.tag = tag, .age = LOOP_AGE, .usual = !taken};
+}
+
+/* by_tables: what they say. Returns what is predicted. */
+static bool conditional_loop(struct sim_predictor *p, uint64_t pc, bool taken, bool by_tables)
+{
+    uint16_t tag;
+    struct loop *l = loop_at(p, pc, &tag);
+    if (l->tag != tag) {
+        if (by_tables != taken)
+            loop_begin(l, tag, taken);
+        return by_tables;
+    }
+    bool is_sure = l->sure == LOOP_SURE, by_loop = l->now == l->turns ? !l->usual : l->usual;
+    if (is_sure && by_loop == taken && by_tables != taken && l->age < LOOP_AGE)
+        l->age++;
+    loop_turn(l, taken);
+    return is_sure ? by_loop : by_tables;
+}
+
 static bool conditional(struct sim_predictor *p, uint64_t pc, bool taken)
 {
     struct lookup l;
@@ -169,7 +228,7 @@ static bool conditional(struct sim_predictor *p, uint64_t pc, bool taken)
         allocate(&l, taken);
     age(p);
     remember(p, taken);
-    return predicted != taken;
+    return conditional_loop(p, pc, taken, predicted) != taken;
 }
 
 /* ---- indirect jumps and returns ---- */
