@@ -17,7 +17,8 @@ static const double RIDGE = 0.02;          /* what is known beforehand weighs, i
 static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
-static const double SPREAD_USUAL = 0.05, OFF_USUAL = 0.1;
+static const double SPREAD_USUAL = 0.02, OFF_USUAL = 0.1;
+static const double LONG = 1000 /* cycles */, SHORT_WEIGHT = 0.1;
 static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
@@ -25,7 +26,7 @@ struct home {
     double prior, cpi;   /* cycles an instruction */
     double sum, squares; /* of its shares in the slices' cycles, by weight */
     double rest;         /* squared, as a fraction of the slice, weighted by squared share */
-    double untrained;    /* as a fraction, likewise */
+    double untrained, refuted; /* as fractions, likewise */
 };
 struct entry { /* a share, as its home sees it */
     uint32_t home, slice;
@@ -141,7 +142,8 @@ static void weigh(struct solver *s, bool is_fitted)
     for (size_t k = 0; k < s->in->slices.len; k++) {
         const struct fit_slice *f = &s->in->slices.data[k];
         double apart = f->spread / SPREAD_USUAL, off = is_fitted ? fabs(f->cycles / s->fitted[k] - 1) : 0;
-        s->weights[k] = OFF_USUAL / fmax(off, OFF_USUAL) / (1 + apart * apart);
+        double length = fmax(SHORT_WEIGHT, fmin(1, f->cycles / LONG));
+        s->weights[k] = length * OFF_USUAL / fmax(off, OFF_USUAL) / (1 + apart * apart);
     }
 }
 
@@ -211,6 +213,7 @@ static void sum_shares(struct solver *s)
         h->squares += weight * share * share;
         h->rest += weight * share * share * off * off;
         h->untrained += weight * share * share * k->untrained / k->cycles;
+        h->refuted += weight * share * share * k->refuted / k->cycles;
     }
 }
 
@@ -230,7 +233,8 @@ static struct join_replay told_of(const struct solver *s, const struct home *dra
                                 .is_replayed = true,
                                 .error = error_of(h, error),
                                 .apart = drawn->cpi / h->cpi - 1,
-                                .untrained_most = fmax(0, h->untrained / h->squares)};
+                                .untrained_most = fmax(0, h->untrained / h->squares),
+                                .refuted = h->refuted / h->squares};
 }
 
 void fit_homes(const struct fit *f, const double *modelled, double model_error, struct join_replay *out)

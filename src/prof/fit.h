@@ -17,7 +17,8 @@ struct fit_slice {
     double simulated;    /* cycles; above 0 */
     double ratio;        /* replayed over simulated cycles */
     double spread;       /* of repeated replays, as a fraction */
-    double untrained;    /* what untrained branches add, in cycles */
+    double untrained;    /* what branches cost at most, in cycles */
+    double refuted;      /* what the model's predictor gets wrong and the processor's not, likewise */
     size_t first, count; /* in shares; their parts add up to 1 */
 };
 struct fit {

@@ -29,6 +29,7 @@ struct join_replay { /* what warm replays say of a loop's or function's own code
     double error;    /* of the replayed cycles, as a fraction; */
     double apart;    /* what they would be more if the model told how homes share them, as a fraction */
     double untrained_most; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
+    double refuted;        /* so much less than by the model, likewise; replays show that the processor predicts it */
     bool knows_tlb;        /* what misses of the first-level TLB add: */
     double tlb;            /* as a fraction of the simulated cycles */
 };

@@ -13,14 +13,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double TRAINED_MOST = 0.8; /* of a replay */
+static const double TRAINED_MOST = 0.8;   /* of a replay */
+static const double UNTRAINED_MOST = 1.5; /* times what hardly trained branches cost in the second replay */
 
 struct step {
     uint32_t index, home;
 };
 struct slice {
-    double cycles, untrained; /* replayed, without what branches still cost; what untrained branches add */
-    double trained;           /* what branches still cost when replayed for the hundredth time, by the model */
+    double cycles;  /* replayed, without what branches still cost */
+    double trained; /* what that is, when replayed for the hundredth time: by the model, as far as the replays have room for it */
+    double refuted; /* what it would be by the model besides */
+    double untrained; /* what branches cost at most that nobody trained */
     double spread;            /* of repeated replays, as a fraction */
     size_t first_step, steps;
     bool is_wide; /* reaches more pages than the first-level TLB holds */
@@ -29,9 +32,9 @@ struct replays {
     VEC(struct slice) slices;
     VEC(struct step) steps;
     VEC(double) widths;          /* of all batches */
-    VEC(double) edges;           /* of slices that show them */
+    VEC(double) edges[REPLAY_EXITS]; /* of slices that show them */
     struct replay_quiet quiet;
-    double edge;                 /* cycles of a replay that are not the slice's */
+    struct replay_edge edge;
     const struct sim_insn *table;
     uint32_t (*home_of)(void *ctx, uint64_t place);
     void *ctx;
@@ -49,7 +52,8 @@ void replays_free(struct replays *r)
     VEC_FREE(&r->slices);
     VEC_FREE(&r->steps);
     VEC_FREE(&r->widths);
-    VEC_FREE(&r->edges);
+    for (int e = 0; e < REPLAY_EXITS; e++)
+        VEC_FREE(&r->edges[e]);
     free(r);
 }
 
@@ -98,18 +102,16 @@ double replays_clock(const struct prof_input_window *w, size_t n)
     return middle;
 }
 
-/* The middle of what slices of two forms show. Where none does: that of all of them, as it mostly is. */
+/* The middle of what slices of two forms show. */
 static void find_edge(struct replays *r, const struct prof_input_window *w, size_t n)
 {
-    static const double EDGE_USUAL = 90; /* cycles: the loads of registers, two fences, a mispredicted branch */
     struct replay_time t;
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
-            if (replay_measure(&w[i].slices[s], r->quiet.width, EDGE_USUAL, &t) && isfinite(t.edge))
-                VEC_PUSH(&r->edges, t.edge);
-    if (r->edges.len)
-        qsort(r->edges.data, r->edges.len, sizeof *r->edges.data, by_value);
-    r->edge = r->edges.len ? r->edges.data[r->edges.len / 2] : EDGE_USUAL;
+            if (replay_measure(&w[i].slices[s], r->quiet.width, &REPLAY_EDGE_USUAL, &t) && isfinite(t.edge))
+                VEC_PUSH(&r->edges[t.exit], t.edge);
+    r->edge = replay_edge_of(r->edges[REPLAY_GOES_ON].data, r->edges[REPLAY_GOES_ON].len, r->edges[REPLAY_LEAVES].data,
+                             r->edges[REPLAY_LEAVES].len);
 }
 
 void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
@@ -119,29 +121,34 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
             see_slice(r, &w[i].slices[s]);
     r->quiet = replay_width_alone(r->widths.data, r->widths.len);
     find_edge(r, w, n);
-    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices",
-               alone_of(r), r->widths.len, r->quiet.width, r->edge, r->edges.len);
+    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f where a jump leaves, by %zu",
+               alone_of(r), r->widths.len, r->quiet.width, r->edge.cycles[REPLAY_GOES_ON], r->edges[REPLAY_GOES_ON].len,
+               r->edge.cycles[REPLAY_LEAVES], r->edges[REPLAY_LEAVES].len);
 }
 
 /* false: its replays say nothing. */
 static bool measure(const struct replays *r, const struct wire_slice *s, struct replay_time *t)
 {
-    bool says = replay_measure(s, r->quiet.width, r->edge, t);
-    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms, %s; %.0f cycles within %.3f; differs %x",
-               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count,
-               s->forms,
+    bool says = replay_measure(s, r->quiet.width, &r->edge, t);
+    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms%s, %s%s; %.0f cycles from step %llu, edge %.0f, within %.3f; differs %x",
+               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count, s->forms,
+               s->has_longer ? " and a longer one" : "",
                s->form[0].counts      ? "counted"
                : s->form[0].turns > 1 ? "bounded"
                                       : "straight",
-               t->cycles, t->spread, s->differs);
+               s->form[0].rounds > 1 ? " rounds" : "", t->cycles, (unsigned long long)(t->first - s->first), t->edge, t->spread, s->differs);
     return says;
 }
 
+/* Where replays take no longer than the model with every branch predicted, the processor predicts what the model's predictor does not:
+ * that much is not told of the program either. */
 static void take_times(const struct window_player *p, const struct trained_slice *of, const struct replay_time *t, struct slice *s)
 {
-    s->trained = fmin(trained_cycles(p, of), t->cycles * TRAINED_MOST);
+    struct trained still = trained_of(p, of);
+    s->trained = fmin(fmin(still.cycles, t->cycles * TRAINED_MOST), fmax(0, t->cycles - still.without));
+    s->refuted = still.cycles - s->trained;
     s->cycles = t->cycles - s->trained;
-    s->untrained = fmax(0, t->untrained) + s->trained;
+    s->untrained = UNTRAINED_MOST * fmax(0, t->untrained) + s->trained;
     s->spread = t->spread;
 }
 
@@ -180,7 +187,7 @@ static void add_share(struct fit *f, size_t first, uint32_t home, double cycles)
 
 static void share_out(const struct replays *r, const struct slice *s, const struct sim_cost *costs, struct fit *f)
 {
-    struct fit_slice to = {.first = f->shares.len, .cycles = s->cycles, .spread = s->spread, .untrained = s->untrained};
+    struct fit_slice to = {.first = f->shares.len, .cycles = s->cycles, .spread = s->spread, .untrained = s->untrained, .refuted = s->refuted};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
@@ -188,8 +195,8 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
         add_share(f, to.first, r->steps.data[i].home, cycles);
     }
     diag_debug(2,
-               "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f",
-               s->steps, s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained);
+               "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f, not %.0f",
+               s->steps, s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained, s->refuted);
     if (!(to.simulated > 0)) {
         f->shares.len = to.first;
         return;

@@ -69,14 +69,19 @@ static double play(struct pass *a, const struct trained_slice *s, bool tells)
     return sim_core_cycles(c) - before;
 }
 
-double trained_cycles(const struct window_player *p, const struct trained_slice *s)
+struct trained trained_of(const struct window_player *p, const struct trained_slice *s)
 {
     struct pass a = {.p = p, .predictor = sim_predictor_copy(p->predictor)};
+    struct trained out = {0, 0};
     bool is_left = learn(&a, s);
     for (int k = 0; k < REPEATS_MOST && is_left; k++)
         is_left = learn(&a, s);
-    double cycles = is_left ? play(&a, s, true) - play(&a, s, false) : 0;
+    if (is_left) {
+        out.without = play(&a, s, false);
+        out.cycles = play(&a, s, true) - out.without;
+        out.cycles = out.cycles > 0 ? out.cycles : 0;
+    }
     sim_predictor_free(a.predictor);
     VEC_FREE(&a.is_wrong);
-    return cycles > 0 ? cycles : 0;
+    return out;
 }

@@ -33,7 +33,6 @@
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
 #define BRANCHES_SEEN 0.3  /* of the instructions, by windows: less says nothing of the rest */
-#define UNTRAINED_MOST 1.5 /* times what hardly trained branches cost in the second replay */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
@@ -527,20 +526,22 @@ static struct join_replay *home_replay(struct walks *w, uint32_t home)
     return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
 }
 
-/* What is left of each home's branch part where the second replay, whose branches were hardly trained, bounds it. */
+/* What is left of each home's branch part. What replays refute of it is of all of them: which of two neighbours waits for a
+ * misprediction the model does not tell well. The second replay, whose branches were hardly trained, bounds each. */
 static double *branch_parts(const struct walks *w, const struct join_replay *told, uint32_t count)
 {
     double *part = ARENA_ARRAY(w->j->scratch, double, count + 1),
-           *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1);
+           *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1), all = 0, refuted = 0;
     for (uint32_t i = 0; w->j->branch_cycles && i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
         part[h] += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
         cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block] * told[h].factor;
     }
     for (uint32_t h = 0; h < count; h++)
-        part[h] = part[h] > 0 && told[h].untrained_most >= 0
-                      ? fmin(1, UNTRAINED_MOST * told[h].untrained_most * cycles[h] / part[h])
-                      : 1;
+        all += part[h], refuted += told[h].refuted * cycles[h];
+    double left = all > 0 ? fmax(0, 1 - refuted / all) : 1;
+    for (uint32_t h = 0; h < count; h++)
+        part[h] = part[h] > 0 && told[h].untrained_most >= 0 ? fmin(left, told[h].untrained_most * cycles[h] / part[h]) : left;
     return part;
 }
 

@@ -13,11 +13,22 @@ static const double ALIKE = 1.01;  /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
 static const double SELDOM = 0.2, SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
 static const double ROUND_LEAST = 8; /* cycles */
-static const double CYCLES_LEAST = 100,
-                    EDGE_ERROR = 15; /* cycles; of how a replay begins and ends, where other slices tell it */
+static const double CYCLES_LEAST = 100;
+/* Cycles. Of a misprediction at the end: with it, loops wait for what was fetched wrongly, too. Of how a replay begins and ends, where
+ * slices tell it that end alike, and where not. */
+enum { EXIT = 50, EDGE_ERROR = 15, EDGE_GUESS = 40 };
+enum { IN_FLIGHT = 256 /* instructions */ };
+/* The loads of registers, two fences. */
+const struct replay_edge REPLAY_EDGE_USUAL = {{90, 90 + EXIT, 90 + EXIT / 2}, {EDGE_GUESS, EDGE_GUESS, EDGE_GUESS}};
 static const double STUB_CYCLES = 5 /* at most, a turn */,
                     STUB_SHARE = 0.12 /* of the slice, from which on it does not count */;
 static const double SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 
 static int by_size(const void *a, const void *b)
 {
@@ -76,12 +87,6 @@ double replay_width(const struct wire_batch *b)
     return b->look.chain ? (double)b->look.width / b->look.chain : INFINITY;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The densest place among so many neighbours by size: how many lie there, and the middle one of them. */
 struct place {
     size_t count;
@@ -129,24 +134,35 @@ struct replay_quiet replay_width_alone(double *widths, size_t n)
 bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone && width >= alone / ALIKE; }
 
 struct form {
-    double least, most;
-    double apart; /* the replays of its least batch */
+    struct turn turns[WIRE_BATCHES]; /* of batches that count */
     unsigned batches;
+    double least, most; /* least: the mean of all that come near the least, since a coarse clock's means differ by chance */
+    double apart;       /* the replays of the least */
 };
 
-static void add_batch(struct form *f, struct turn t)
+static int by_cycles(const void *a, const void *b)
 {
-    if (!f->batches || t.cycles < f->least)
-        f->least = t.cycles, f->apart = t.apart;
-    f->most = f->batches ? fmax(f->most, t.cycles) : t.cycles;
-    f->batches++;
+    return by_value(&((const struct turn *)a)->cycles, &((const struct turn *)b)->cycles);
+}
+
+static void sum_up(struct form *f, double step)
+{
+    double sum = 0, n = 0;
+    if (!f->batches)
+        return;
+    qsort(f->turns, f->batches, sizeof *f->turns, by_cycles);
+    for (unsigned b = 0; b < f->batches && f->turns[b].cycles <= f->turns[0].cycles * ALIKE + step / 4; b++)
+        sum += f->turns[b].cycles, n++;
+    f->least = sum / n;
+    f->most = f->turns[f->batches - 1].cycles;
+    f->apart = f->turns[0].apart;
 }
 
 /* In cycles: of batches among each other, of the replays of one. */
 static double spread_of(const struct form *f)
 {
     double alone = f->batches == 1 ? SPREAD_OF_ONE * f->least : 0;
-    return hypot(fmax(alone, (f->most - f->least) / 2), f->apart);
+    return hypot(fmax(alone, (f->most - f->turns[0].cycles) / 2), f->apart);
 }
 
 static void add_batches(const struct wire_slice *s, double width, struct form forms[WIRE_FORMS_MOST])
@@ -155,46 +171,79 @@ static void add_batches(const struct wire_slice *s, double width, struct form fo
     double step = clock_step(s, n);
     for (uint32_t b = 0; b < n; b++)
         if (s->batches[b].form < WIRE_FORMS_MOST && replay_is_alone(replay_width(&s->batches[b]), width))
-            add_batch(&forms[s->batches[b].form], turn_of(&s->batches[b], step));
+            forms[s->batches[b].form].turns[forms[s->batches[b].form].batches++] = turn_of(&s->batches[b], step);
+    for (int f = 0; f < WIRE_FORMS_MOST; f++)
+        sum_up(&forms[f], step);
 }
 
-/* The second form is the beginning of the first. */
+static enum replay_exit exit_of(const struct wire_slice *s)
+{
+    bool goes_on = s->form[0].turns <= 1 && !s->form[0].counts;
+    return s->has_longer ? REPLAY_LEAVES : goes_on ? REPLAY_GOES_ON : REPLAY_MAY_LEARN;
+}
+
+static double middle_of(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    return values[n / 2];
+}
+
+struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, size_t m)
+{
+    struct replay_edge e = REPLAY_EDGE_USUAL;
+    if (n)
+        e.cycles[REPLAY_GOES_ON] = middle_of(goes_on, n), e.error[REPLAY_GOES_ON] = EDGE_ERROR;
+    if (m)
+        e.cycles[REPLAY_LEAVES] = middle_of(leaves, m), e.error[REPLAY_LEAVES] = EDGE_ERROR;
+    if (n && !m)
+        e.cycles[REPLAY_LEAVES] = e.cycles[REPLAY_GOES_ON] + EXIT;
+    if (m && !n)
+        e.cycles[REPLAY_GOES_ON] = fmax(0, e.cycles[REPLAY_LEAVES] - EXIT);
+    e.cycles[REPLAY_MAY_LEARN] = (e.cycles[REPLAY_GOES_ON] + e.cycles[REPLAY_LEAVES]) / 2;
+    return e;
+}
+
+/* The second form is the beginning of the first. Where one may have learnt its end and the other not, it may be off by that. */
 static void take_difference(const struct wire_slice *s, const struct form forms[WIRE_FORMS_MOST],
                             struct replay_time *out)
 {
     double whole = (double)(s->last - s->first), more = (double)(s->last - s->form[1].last);
+    double unlike = out->exit == REPLAY_MAY_LEARN ? EXIT / 2 : 0;
     out->first = s->form[1].last;
     out->turns = s->form[0].turns - s->form[1].turns;
     out->cycles = forms[0].least - forms[1].least;
-    out->spread = hypot(spread_of(&forms[0]), spread_of(&forms[1]));
+    out->spread = hypot(unlike, hypot(spread_of(&forms[0]), spread_of(&forms[1])));
     out->edge = forms[0].least - out->cycles * whole / more;
 }
 
-/* One of many rounds. */
-static void take_round(const struct wire_slice *s, const struct form *form, double edge, struct replay_time *out)
+/* What the stub takes at each round is for without_stub. */
+static void take_rounds(const struct wire_slice *s, const struct form forms[WIRE_FORMS_MOST], struct replay_time *out)
 {
-    double rounds = (double)s->form[0].rounds;
+    double more = (double)(s->form[0].rounds - s->form[1].rounds);
     out->first = s->first;
     out->turns = s->form[0].turns;
-    out->cycles = (form->least - edge) / rounds;
-    out->spread = hypot(spread_of(form), EDGE_ERROR) / rounds;
+    out->cycles = (forms[0].least - forms[1].least) / more;
+    out->spread = hypot(spread_of(&forms[0]), spread_of(&forms[1])) / more;
     out->edge = NAN;
 }
 
-/* edge: what others show of it. */
-static void take_whole(const struct wire_slice *s, const struct form *form, double edge, struct replay_time *out)
+/* Of a form that has no other to be compared with, of one round or more. What follows it in the program may begin while what is in
+ * flight at its end is still waiting; here it is waited for. */
+static void take_whole(const struct wire_slice *s, const struct form *form, const struct replay_edge *edge, struct replay_time *out)
 {
+    double rounds = s->form[0].rounds > 1 ? (double)s->form[0].rounds : 1;
     out->first = s->first;
     out->turns = s->form[0].turns;
-    out->cycles = form->least - edge;
-    out->spread = hypot(spread_of(form), EDGE_ERROR);
+    out->cycles = (form->least - edge->cycles[out->exit]) / rounds;
+    double in_flight = fmin(1, IN_FLIGHT / (double)(s->last - s->first)) * out->cycles;
+    out->spread = hypot(in_flight, hypot(spread_of(form), edge->error[out->exit])) / rounds;
     out->edge = NAN;
 }
 
-/* What the stub takes is not known: between nothing and so much, which may be seen in nothing else. */
+/* What the stub takes is not known: between nothing and so much, which may be seen in nothing else. Rounds have one each. */
 static bool without_stub(const struct wire_slice *s, struct replay_time *out)
 {
-    double stub = s->form[0].counts ? STUB_CYCLES * (double)out->turns : 0;
+    double stub = s->form[0].rounds > 1 ? STUB_CYCLES : s->form[0].counts ? STUB_CYCLES * (double)out->turns : 0;
     if (stub > STUB_SHARE * out->cycles)
         return false;
     out->cycles -= stub / 2;
@@ -202,23 +251,24 @@ static bool without_stub(const struct wire_slice *s, struct replay_time *out)
     return true;
 }
 
-bool replay_measure(const struct wire_slice *s, double width, double edge, struct replay_time *out)
+bool replay_measure(const struct wire_slice *s, double width, const struct replay_edge *edge, struct replay_time *out)
 {
-    struct form forms[WIRE_FORMS_MOST] = {{0, 0, 0, 0}};
-    *out = (struct replay_time){.cycles = NAN, .spread = NAN};
+    struct form forms[WIRE_FORMS_MOST] = {{.batches = 0}};
+    *out = (struct replay_time){.cycles = NAN, .spread = NAN, .exit = exit_of(s)};
     if (s->state != WIRE_SLICE_DONE || s->forms < 1 || s->forms > WIRE_FORMS_MOST || !s->second.look.chain)
         return false;
     add_batches(s, width, forms);
     if (!forms[0].batches)
         return false;
     bool is_round = s->form[0].rounds > 1;
-    if (is_round)
-        take_round(s, &forms[0], edge, out);
-    else if (forms[1].batches)
+    if (is_round && forms[1].batches && s->form[0].rounds > s->form[1].rounds)
+        take_rounds(s, forms, out);
+    else if (!is_round && forms[1].batches)
         take_difference(s, forms, out);
     else
         take_whole(s, &forms[0], edge, out);
-    out->untrained = cycles_of((double)s->second.ticks, &s->second.look) - (is_round ? out->cycles + edge : forms[0].least);
+    out->untrained = cycles_of((double)s->second.ticks, &s->second.look) -
+                     (is_round ? out->cycles + edge->cycles[out->exit] : forms[0].least);
     if (!without_stub(s, out))
         return false;
     out->spread /= out->cycles;

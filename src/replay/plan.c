@@ -7,12 +7,16 @@
  * one. But pieces that may (rounds.c) go round, and where none is long enough because it would reach too many pages, short ones. */
 #include "replay/impl.h"
 
+#include <stdlib.h>
+
 enum {
     STEPS_LEAST = 600,
     STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
     ROUND_LEAST = 48, /* steps */
+    LATER_MOST = 8,   /* steps */
+    ROUND_BRANCHES = 64, /* conditional jumps that a processor surely remembers */
     BEGINS_MOST = 64, /* steps in which a round may begin */
     TRIES_MOST = 400, /* of rounds, in a window: the program waits */
     LINE_SETS = 64,   /* of 8 ways, in most first-level caches */
@@ -27,17 +31,19 @@ enum {
 struct footprint {
     struct map lines, pages; /* lines: 1 if it is written */
     uint32_t unknown;        /* lines that gathers may reach */
+    uint32_t branches;       /* conditional jumps executed */
     uint8_t lines_in[LINE_SETS], pages_in[PAGE_SETS];
     uint8_t lines_in_one, pages_in_one; /* the most */
 };
 
 struct reach_most {
-    uint32_t steps_least, pages, lines_a_set, pages_a_set;
+    uint32_t steps_least, pages, lines_a_set, pages_a_set, branches;
 };
 /* Sets matter where nearly all that a cache or TLB holds is used, or where strides are powers of two. What goes round has its
  * stub's data beside its own. */
-static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX}, WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX},
-                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4};
+static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX, UINT32_MAX},
+                               WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX, UINT32_MAX},
+                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4, ROUND_BRANCHES};
 
 struct planner {
     struct stream s;
@@ -90,7 +96,8 @@ static bool add_step(struct planner *p, uint32_t step)
               k->access[a].bytes, k->access[a].is_store);
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
-    return p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->most.pages &&
+    p->foot.branches += k->i.kind == X86_JCC;
+    return p->foot.branches <= p->most.branches && p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->most.pages &&
            p->foot.lines_in_one <= p->most.lines_a_set && p->foot.pages_in_one <= p->most.pages_a_set;
 }
 
@@ -165,7 +172,8 @@ static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t
 
 /* ---- ends ---- */
 
-/* A short form should end here. */
+/* The whole should end here if a longer form goes on, and a short one here. */
+static uint32_t whole_end(uint32_t from, uint32_t end) { return from + (end - from) / 4 * 3; }
 static uint32_t short_end(uint32_t from, uint32_t end) { return from + (end - from) / 4; }
 static bool is_short(uint32_t from, uint32_t at, uint32_t end)
 {
@@ -198,20 +206,44 @@ static void take_straight(struct planner *p, const struct piece *g, struct wire_
     take_slice(p, g->from, g->end, out);
 }
 
-/* The visit of step `at`'s instruction that is the best end of a short form, and how many come before it. ID_NONE:
- * there is none. */
-static uint32_t short_visit(const struct planner *p, uint32_t from, uint32_t at, uint32_t *before)
+/* A visit of step `at`'s instruction, and how many come before it. */
+struct visit {
+    uint32_t step, before; /* step: ID_NONE if there is none */
+};
+
+/* The one nearest to step `wanted`, from step `least` to `most`. */
+static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t least, uint32_t most)
 {
-    uint32_t best = ID_NONE, visits = 0;
-    for (uint32_t k = from; k < at; k++) {
+    struct visit best = {ID_NONE, 0};
+    uint32_t visits = 0;
+    for (uint32_t k = from; k <= most && k < at; k++) {
         if (p->s.steps.data[k].insn != p->s.steps.data[at].insn)
             continue;
-        uint32_t nearest = best == ID_NONE ? k : nearer(best, k, short_end(from, at));
-        if (is_short(from, k, at) && nearest == k)
-            best = k, *before = visits;
+        if (k >= least && (best.step == ID_NONE || nearer(best.step, k, wanted) == k))
+            best = (struct visit){k, visits};
         visits++;
     }
     return best;
+}
+
+/* Ends of the forms of a slice that an instruction's visits end; step ID_NONE where there is none. */
+struct ends {
+    struct visit whole, sooner, longer;
+};
+
+/* at: the last visit, before which there are so many. Three forms if there are visits for them: then the jumps that end the timed
+ * ones are never learnt. One and a longer one if there are but two, far enough apart. */
+static struct ends choose_ends(const struct planner *p, uint32_t from, uint32_t at, uint32_t before)
+{
+    struct visit last = {at, before}, none = {ID_NONE, 0};
+    uint32_t half = from + (at - from) / 2;
+    struct visit sooner = visit_near(p, from, at, short_end(from, at), from + SHORT_LEAST, half),
+                 whole = visit_near(p, from, at, whole_end(from, at), half + 1, at - 1);
+    if (whole.step != ID_NONE && whole.step - from >= STEPS_LEAST)
+        return (struct ends){whole, sooner, last};
+    if (sooner.step != ID_NONE && sooner.step - from >= STEPS_LEAST)
+        return (struct ends){sooner, none, last};
+    return (struct ends){last, sooner, none};
 }
 
 static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint32_t turns, struct wire_form *out)
@@ -221,21 +253,32 @@ static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint
     return bound_jump(&p->s, from, jump + 1, out) || bound_link(&p->s, from, jump + 1, out);
 }
 
+/* From step `from` on; `lines` is the last step that any form executes, plus 1. */
+static void take_forms(struct planner *p, uint32_t from, uint32_t lines, struct wire_slice *out)
+{
+    take_slice(p, from, lines, out);
+    out->last = out->form[0].last;
+}
+
 /* What is left by a conditional jump, at a loop's end or out of its middle: the one that is passed last. */
 static bool take_bounded(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     uint32_t least = (g->limit - g->from) / 2;
     for (uint32_t k = g->limit; k-- > g->from + (least > p->most.steps_least ? least : p->most.steps_least);) {
         const struct insn *i = insn_of(&p->s, k);
-        uint32_t turns = 0;
+        struct wire_form *form = out->form;
         if (i->i.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
-            !is_free_for_jump(p, bound_way_out(&p->s, k)) || !leave_by(p, g->from, k, i->visits, &out->form[0]))
+            !is_free_for_jump(p, bound_way_out(&p->s, k)) || !leave_by(p, g->from, k, i->visits, &form[0]))
             continue;
-        uint32_t sooner = short_visit(p, g->from, k, &turns);
+        struct ends e = choose_ends(p, g->from, k, i->visits - 1);
+        if (e.longer.step != ID_NONE && leave_by(p, g->from, e.whole.step, e.whole.before + 1, &form[1])) {
+            out->has_longer = 1;
+            form[WIRE_LONGER] = form[0], form[0] = form[1];
+        }
         out->forms = 1;
-        if (sooner != ID_NONE && leave_by(p, g->from, sooner, turns + 1, &out->form[1]))
+        if (e.sooner.step != ID_NONE && leave_by(p, g->from, e.sooner.step, e.sooner.before + 1, &form[1]))
             out->forms = 2;
-        take_slice(p, g->from, k + 1, out);
+        take_forms(p, g->from, k + 1, out);
         return true;
     }
     return false;
@@ -245,36 +288,70 @@ static bool take_bounded(struct planner *p, const struct piece *g, struct wire_s
 static bool take_counted(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     uint32_t fewest = VISITS_MOST, from = ID_NONE;
+    struct wire_stub stub;
     for (uint32_t k = g->from; k < g->limit; k++) {
         const struct insn *i = insn_of(&p->s, k);
         uint32_t span = i->last - k;
         if (i->piece == p->piece && i->first == k && i->visits >= 2 && i->visits < fewest && span >= STEPS_LEAST &&
-            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST &&
-            stub_count(&p->s, k, i->last, &out->form[0].stub))
+            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST && stub_count(&p->s, k, i->last, &stub))
             fewest = i->visits, from = k;
     }
     if (from == ID_NONE)
         return false;
-    uint32_t end = insn_of(&p->s, from)->last, turns = 0, sooner = short_visit(p, from, end, &turns);
-    out->forms = 0;
-    out->form[out->forms++] = form_to(p, from, end, fewest);
-    if (sooner != ID_NONE)
-        out->form[out->forms++] = form_to(p, from, sooner, turns + 1);
-    for (uint32_t f = 0; f < out->forms; f++) {
+    uint32_t end = insn_of(&p->s, from)->last;
+    struct ends e = choose_ends(p, from, end, fewest - 1);
+    out->form[out->forms++] = form_to(p, from, e.whole.step, e.whole.before + 1);
+    if (e.sooner.step != ID_NONE)
+        out->form[out->forms++] = form_to(p, from, e.sooner.step, e.sooner.before + 1);
+    if (e.longer.step != ID_NONE)
+        out->form[WIRE_LONGER] = form_to(p, from, end, fewest), out->has_longer = 1;
+    for (uint32_t f = 0; f < ARRAY_LEN(out->form); f++) {
         stub_count(&p->s, from, end, &out->form[f].stub);
         out->form[f].counts = 1;
     }
-    take_slice(p, from, end, out);
+    take_forms(p, from, end, out);
     return true;
 }
 
-/* In one form, since it has no begin and no end. false: as it was. */
+static uint32_t branches_of(const struct planner *p, const struct wire_slice *s)
+{
+    uint32_t n = 0;
+    for (uint64_t k = s->first; k < s->last; k++)
+        n += insn_of(&p->s, (uint32_t)k)->i.kind == X86_JCC;
+    return n;
+}
+
+/* In two forms, the second of which has fewer rounds. Where each round ends by a jump that is made to go the other way, that one must be
+ * learnt, or the round would have a misprediction that the program has not. false: as it was. */
 static bool go_round(const struct planner *p, struct wire_slice *out)
 {
-    if (!make_round(&p->s, (uint32_t)out->first, &out->form[0]))
+    bool is_left = out->form[0].turns > 1;
+    if ((is_left && branches_of(p, out) > ROUND_BRANCHES) || !make_round(&p->s, (uint32_t)out->first, &out->form[0]))
         return false;
-    out->forms = 1;
+    out->form[1] = out->form[0];
+    out->form[1].rounds = out->form[0].rounds / 4 > 2 ? out->form[0].rounds / 4 : 2;
+    out->forms = 2, out->has_longer = 0;
     return true;
+}
+
+/* A way that could not go round may do so from a few steps later on, where its end leaves out another instruction. */
+static bool go_round_later(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    for (uint32_t d = 1; d <= LATER_MOST && p->tries < TRIES_MOST; d++, p->tries++) {
+        struct piece later = grow(p, g->from + d);
+        struct wire_slice *way = xmalloc(sizeof *way);
+        bool found = later.end != ID_NONE && later.end >= g->from + (g->end - g->from) / 4 * 3;
+        if (found) {
+            take_straight(p, &later, way);
+            found = go_round(p, way);
+        }
+        if (found)
+            *out = *way;
+        free(way);
+        if (found)
+            return true;
+    }
+    return false;
 }
 
 /* Where to look next. */
@@ -291,7 +368,8 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
         return g->limit > g->from + 64 ? g->from + (g->limit - g->from) / 2 : g->from + 32;
     else if (!out->forms)
         take_straight(p, g, out);
-    go_round(p, out);
+    if (!go_round(p, out) && out->form[0].turns <= 1 && out->forms == 1 && p->most.pages == NARROW.pages)
+        go_round_later(p, g, out);
     ++*count;
     return (uint32_t)out->last;
 }

@@ -13,12 +13,18 @@
  * overlap. None if the window's words are broken, or nothing in it can be replayed. */
 void replay_plan(struct wire_windows *w, uint32_t window);
 
+/* How the last replayed instruction leaves a slice: by going on; by a jump that never learns to; by one of which it is not known
+ * whether it learns. */
+enum replay_exit { REPLAY_GOES_ON, REPLAY_LEAVES, REPLAY_MAY_LEARN, REPLAY_EXITS };
+struct replay_edge { /* by enum replay_exit: core cycles of a replay of nothing, its begin and its end */
+    double cycles[REPLAY_EXITS], error[REPLAY_EXITS];
+};
 struct replay_time {
+    enum replay_exit exit;
     uint64_t first; /* step from which on the cycles are, to the slice's last */
     uint64_t turns; /* that its stub counted in them */
     double cycles;  /* core cycles, branches as well predicted as many replays make them */
-    double edge;    /* of a replay of nothing, its begin and its end, if all steps take alike; NAN if there is one form
-                       only */
+    double edge;    /* see above, if all steps take alike; NAN if there is one form only */
     double
         untrained; /* more than the whole takes: the second replay, whose caches are warm and whose branches are not */
     double spread; /* of batches, half the distance of the outermost, and of the replays of one; as a fraction */
@@ -35,8 +41,12 @@ struct replay_quiet {
 struct replay_quiet replay_width_alone(double *widths, size_t n);
 /* Does a batch of this width count? A clock that changed between the two canaries shows as too little width. */
 bool replay_is_alone(double width, double alone);
-/* What a slice's replays say; of batches whose width is about that. edge: see above, what other slices tell of it, for
+/* Where nothing tells. */
+extern const struct replay_edge REPLAY_EDGE_USUAL;
+/* From what single slices tell; sorts them. */
+struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, size_t m);
+/* What a slice's replays say; of batches whose width is about that. edge: what other slices tell of it, for
  * one that has one form only. false: they were not made, or are too short or too unlike to say anything. */
-bool replay_measure(const struct wire_slice *s, double width, double edge, struct replay_time *out);
+bool replay_measure(const struct wire_slice *s, double width, const struct replay_edge *edge, struct replay_time *out);
 
 #endif

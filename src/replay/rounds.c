@@ -7,7 +7,7 @@
  * address and decide no jump. */
 #include "replay/impl.h"
 
-enum { STEPS_OF_REPLAY = 6000, ROUNDS_LEAST = 4, ROUNDS_MOST = 64, RSP = 4 };
+enum { STEPS_OF_REPLAY = 40000, ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */, ROUNDS_MOST = 256, CARRIED_MOST = 64 /* words */, RSP = 4 };
 
 /* ---- what a round leaves to the next ---- */
 
@@ -166,11 +166,41 @@ static bool follow(struct carried *c, const struct stream *s, uint32_t first, ui
     return true;
 }
 
+/* Does a byte that a round reads before it writes it hold what the program wrote there shortly before, too? Else only the rounds would
+ * wait for it. What was recorded before the slice tells. */
+static bool is_written_before(const struct stream *s, uint32_t first, uint32_t last, uint64_t byte)
+{
+    uint32_t steps = last - first;
+    for (uint32_t k = first > steps ? first - steps : 0; k < first; k++)
+        for (int a = 0; a < insn_of(s, k)->accesses; a++)
+            if (insn_of(s, k)->access[a].is_store && byte - address_of(s, k, a) < insn_of(s, k)->access[a].bytes)
+                return true;
+    return false;
+}
+
+static bool is_carried(const struct map *bytes, uint64_t at)
+{
+    uint64_t how = 0;
+    return map_get(bytes, at, &how) && how == CARRIED;
+}
+
+static bool waits_as_the_program(const struct stream *s, uint32_t first, uint32_t last, const struct map *bytes)
+{
+    uint32_t looks = 0;
+    for (size_t i = 0; i < bytes->cap; i++) {
+        if (!bytes->used[i] || bytes->vals[i] != CARRIED || (bytes->keys[i] % 8 && is_carried(bytes, bytes->keys[i] - 1)))
+            continue; /* once for each word */
+        if (++looks > CARRIED_MOST || !is_written_before(s, first, last, bytes->keys[i]))
+            return false;
+    }
+    return true;
+}
+
 /* *renewed: general registers that differ at the end, and that no round reads before it writes them. */
 static bool leads_the_same_way(const struct stream *s, uint32_t first, uint32_t last, uint16_t *renewed)
 {
     struct carried c = {.has_stores = false};
-    bool ok = find_carried(&c, s, first, last) && follow(&c, s, first, last);
+    bool ok = find_carried(&c, s, first, last) && follow(&c, s, first, last) && waits_as_the_program(s, first, last, &c.bytes);
     *renewed = 0;
     for (unsigned r = 0; r < 16; r++)
         *renewed |= (uint16_t)(c.differs[r] << r);
@@ -229,10 +259,10 @@ bool make_round(const struct stream *s, uint32_t first, struct wire_form *out)
     uint32_t last = (uint32_t)out->last;
     uint64_t rounds = STEPS_OF_REPLAY / (last - first);
     uint16_t renewed;
-    if (rounds < ROUNDS_LEAST || out->counts || out->enter[RSP] != out->end[RSP] || !are_flags_dead(s, first, last) ||
+    if (out->counts || out->enter[RSP] != out->end[RSP] || !are_flags_dead(s, first, last) ||
         !leads_the_same_way(s, first, last, &renewed))
         return false;
-    out->rounds = min_u64(rounds, ROUNDS_MOST);
+    out->rounds = rounds < ROUNDS_LEAST ? ROUNDS_LEAST : min_u64(rounds, ROUNDS_MOST);
     make_stub(s, first, renewed, out);
     return true;
 }

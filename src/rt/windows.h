@@ -45,6 +45,7 @@ struct windows_state {
     uint64_t area; /* where replays have their code */
     uint32_t chain; /* ticks of the look before, see struct wire_look; 0 none */
     uint32_t look_times; /* 0: not known yet */
+    uint32_t chance;     /* of replays */
     uint32_t knows_processors;
     uint64_t processors[PROCESSOR_WORDS]; /* that replays may run on, once they are known */
     uint64_t noted[2048]; /* addresses whose bytes were told, by hash */

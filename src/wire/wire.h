@@ -121,7 +121,7 @@ struct wire_samples {
  * each register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
-#define WIRE_WINDOWS_MAGIC 0x374e49574c4f544du /* "MTOLWIN7" in memory order */
+#define WIRE_WINDOWS_MAGIC 0x384e49574c4f544du /* "MTOLWIN8" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -135,7 +135,8 @@ struct wire_window {
 /* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The host
  * chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or two forms that
  * end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin and end take is in both
- * and not in their difference. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A
+ * and not in their difference. So that neither learns where it ends by a jump that is made to go the other way, which the
+ * program's own would not, a third form goes on behind both their ends and is executed between their replays. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A
  * loop that would not come to an end in time is given another bound; or the stub counts how often it is passed. A slice too short
  * to be timed alone goes round: the stub at its end adds to each register what brings it back to what it was, so that what waits
  * for it goes on waiting, and jumps to its first instruction. */
@@ -144,6 +145,7 @@ enum {
     WIRE_FIXES_MOST = 20,
     WIRE_LINES_MOST = 320,
     WIRE_FORMS_MOST = 2,
+    WIRE_LONGER = WIRE_FORMS_MOST, /* form that is executed before those that are timed */
     WIRE_BATCHES = 8,
     WIRE_REPLAYS = 24, /* of a batch */
     WIRE_SLICES_MOST = 12 /* of a window */
@@ -194,7 +196,8 @@ struct wire_slice {
     uint64_t first, last;            /* steps */
     uint64_t begin[16];              /* registers before `first`, as the program has them */
     uint32_t state, forms;
-    struct wire_form form[WIRE_FORMS_MOST]; /* the whole; a short one, which begins alike */
+    struct wire_form form[WIRE_FORMS_MOST + 1]; /* the whole; a short one, which begins alike; WIRE_LONGER */
+    uint32_t has_longer;             /* 1: there is that form */
     uint32_t is_wide;                /* 1: it may reach more pages than the first-level TLB holds */
     uint32_t line_count;             /* lines of 64 bytes that it writes */
     uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
