@@ -92,7 +92,7 @@ static int run(const struct cmd_args *a, struct machine_bench *bench, const stru
     int rc = calibrate(a, bench, given, &m) < 0 ? CMD_UNUSABLE : CMD_DONE;
     if (rc == CMD_DONE && bench->record && machine_tape_write(bench->record, a->tape_record) < 0)
         rc = CMD_FAILED;
-    if (bench->play)
+    if (rc == CMD_DONE && bench->play)
         tell_gaps(a->tape_replay, bench->play);
     if (rc == CMD_DONE)
         rc = put_out(a, m);

@@ -136,7 +136,8 @@ static enum filler choose_filler(const double *rates, double width)
     return best;
 }
 
-/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room. */
+/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room. Assumes that it has:
+ * find_idioms asks only where the width exceeds the operations' rate by 0.7. */
 static bool takes_no_unit(struct calib *k, const char *form, const char *idiom, double rate)
 {
     const char *forms[16];
@@ -162,7 +163,8 @@ static void find_idioms(struct calib *k, const double *rates, double most_nops)
     m->fuse_nop = most_nops > 1.4 * k->width;
 }
 
-/* By nops and zeroing idioms: one of them takes a slot and no unit on any core known.
+/* By nops and zeroing idioms: assumes that one of them takes a slot and no unit, which is so on any core known; where none does, the width
+ * is what mixes of operations agree upon, and the length the default.
  * Returns how many nops go in a cycle at the most, whatever their length. */
 static double find_length(struct calib *k)
 {

@@ -43,7 +43,12 @@ static int32_t place(enum places places, unsigned i, unsigned bytes)
     return (int32_t)(places == LINES_IN_TURN ? i % 2 * 64 : bytes >= 64 ? i % 4 * 64 : i * bytes % 64);
 }
 
-/* `loads` loads and `stores` stores; the stores' address with an index or without. */
+/* Of stores, behind where loads go. Not a power of two: a core that finds a store by the name of its place (Zen 5) takes [r+d] and [r+d+2048]
+ * for one, and starts anew each time. */
+enum { STORES_AT = 2048 + 320 };
+
+/* `loads` loads and `stores` stores; the stores' address with an index or without. Assumes that the front end keeps up with plain loads
+ * and stores: count_units asks once more, beside fillers of the best length. */
 static double mixed_at(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores,
                        uint8_t index, enum places stores_to)
 {
@@ -55,7 +60,7 @@ static double mixed_at(struct calib *k, const char *load, unsigned loads, const 
         for (unsigned i = 0; i < loads; i++, from++)
             put(c, load, (uint8_t)(from % 4), LAB_BASE, X86_REG_NONE, place(NEIGHBOURS, from, bytes));
         for (unsigned i = 0; i < stores; i++, to++)
-            put(c, store, 6, LAB_BASE, index, 2048 + place(stores_to, to, bytes));
+            put(c, store, 6, LAB_BASE, index, STORES_AT + place(stores_to, to, bytes));
     }
     lab_name(k->lab, "%u %s, %u %s%s%s", loads, load ? load : "loads", stores, store ? store : "stores",
              index == X86_REG_NONE ? "" : " indexed", stores_to == NEIGHBOURS ? "" : " to two lines");
@@ -70,7 +75,9 @@ static double mixed(struct calib *k, const char *load, unsigned loads, const cha
 /* How the address of a chase is made. */
 enum way { BY_BASE, BY_INDEX, BY_INDEX_AND_DISP, BY_SCALE };
 
-/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. */
+/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. Assumes that no
+ * core guesses what a load brings. The smallest ring, where each load brings something else, guards it
+ * (check_latency). */
 static double chase(struct calib *k, const char *const *forms, unsigned count, enum way way)
 {
     static const char *const ways[] = {"base", "index", "index and displacement", "scaled index"};
@@ -132,7 +139,9 @@ struct memory_units {
     uint32_t load_ports, store_ports, address_ports;
 };
 
-static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, floor(1 / interval + 0.35)) : 1; }
+enum { LOADS_MOST = 6, STORES_MOST = 4 }; /* more than any core has, and as many as a description has room for */
+
+static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MOST)) : 1; }
 
 /* Rounds of n accesses, filled up to the width: a round takes a cycle as long as there are units for its accesses. Negative: not known. */
 static double beside_fillers(struct calib *k, const char *form, bool is_store, unsigned n)
@@ -148,12 +157,14 @@ static double beside_fillers(struct calib *k, const char *form, bool is_store, u
     return calib_run(k, c, rounds, LAB_FILL_INT);
 }
 
-/* By one more than there seem to be: they take the longer, the fewer units there are, whatever the front end does. */
-static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned seem)
+/* By one more than cores have units, or as many as the width has room for: a round takes the longer, the fewer units there are, whatever
+ * the front end does. A round of one cycle: so many at least. */
+static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned alone)
 {
-    unsigned n = seem + 1 <= k->width ? seem + 1 : seem;
+    unsigned n = (unsigned)fmax(1, fmin(is_store ? 3 : 5, floor(k->width)));
     double round = beside_fillers(k, form, is_store, n);
-    return round > 0 ? per_cycle(round / n) : seem;
+    unsigned found = round > 0 ? per_cycle(round / n) : alone;
+    return found >= n && alone > n ? alone : found;
 }
 
 /* How many accesses go in a cycle, by copies alone and by some beside fillers; both again where they disagree. Then the larger figure
@@ -167,7 +178,8 @@ static unsigned count_units(struct calib *k, const char *form, bool is_store)
     }
     if (alone != beside)
         diag_debug(1, "calibrate: units of %s: %u by copies alone, %u beside fillers", form, alone, beside);
-    return alone > beside ? alone : beside;
+    unsigned units = alone > beside ? alone : beside;
+    return is_store && units > STORES_MOST ? STORES_MOST : units;
 }
 
 /* Cycles of so many loads and stores on so many ports for addresses. */
@@ -283,6 +295,7 @@ static void add_access(struct calib *k, const struct width *w, const struct memo
 
 /* ---- addresses ---- */
 
+/* Assumes that lea of a base alone takes a cycle, or is a move that takes none (then nothing is found, which nothing guards). */
 static void find_address_latencies(struct calib *k)
 {
     const char *const load[] = {"mov r64,m"};
@@ -296,7 +309,8 @@ static void find_address_latencies(struct calib *k)
 
 /* ---- over the end of a line ---- */
 
-/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. */
+/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. Assumes lines of 64 bytes: the same accesses at offset 0
+ * stand beside them, so longer lines would show nothing, not something wrong. */
 static double at_offset(struct calib *k, const char *form, int32_t offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -306,7 +320,7 @@ static double at_offset(struct calib *k, const char *form, int32_t offset)
     return calib_run(k, c, COPIES, LAB_FILL_NONE);
 }
 
-/* An index of zero, loaded from a place that holds it, again and again. */
+/* An index of zero, loaded from a place that holds it, again and again: assumes what chase does, and only differences count. */
 static double chase_at(struct calib *k, int32_t offset)
 {
     enum { ROUNDS = 24 };
@@ -380,6 +394,8 @@ static void find_forwarding(struct calib *k)
 
 /* ---- caches and TLBs by chases ---- */
 
+/* Assumes that no prefetcher follows a random order. Nothing guards against one that follows pointers; the sizes that the system tells
+ * and steps that must rise (find_levels) guard against one that only helps a little. */
 static double ring(struct calib *k, size_t cells, size_t stride, size_t skew, bool small_pages)
 {
     struct lab_ring r = {cells, stride, skew, small_pages};
@@ -391,19 +407,22 @@ struct level {
     double size, latency;
 };
 
-/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. */
+/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. A tape tells how many there was time for. */
 static size_t sweep(struct calib *k, size_t most, struct level *out, size_t cap)
 {
-    size_t n = 0;
-    for (double size = 4096; size <= (double)most && n < cap && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
+    size_t n = 0, known = (size_t)fmax(0, fmin((double)cap, lab_recall(k->lab, "sizes walked", (double)cap)));
+    for (double size = 4096; size <= (double)most && n < known && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
         diag_progress("walking through the caches", (uint64_t)size, most);
         size_t cells = (size_t)size / 64;
         out[n].size = (double)cells * 64;
         out[n].latency = ring(k, cells, 64, 0, false);
-        if (out[n++].latency < 0)
-            return n - 1;
+        if (out[n].latency < 0)
+            break;
+        n++;
         diag_debug(2, "%.0f bytes: %.1f cycles a load", out[n - 1].size, out[n - 1].latency);
     }
+    lab_name(k->lab, "sizes walked");
+    lab_tell(k->lab, (double)n);
     return n;
 }
 
@@ -431,8 +450,8 @@ static long told_by_system(struct calib *k, const char *level, const char *what,
 
 static double memory_size(struct calib *k)
 {
-    static const double OTHERWISE = 16.0 * (1 << 30);
-    return lab_fact(k->lab, "memory size by the system", k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE);
+    static const double OTHERWISE = 16.0 * (1 << 30), LEAST = 1 << 20;
+    return fmax(LEAST, lab_fact(k->lab, "memory size by the system", k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
 }
 
 /* What the system says of a level, if it is near what was measured (a virtual machine may say anything). */
@@ -493,10 +512,24 @@ static void find_tlbs(struct calib *k, size_t most)
     }
 }
 
+/* A ring that fits into the nearest cache takes what a chase of one pointer does: where it takes clearly longer, what the one pointer
+ * brings was guessed. */
+static void check_latency(struct calib *k)
+{
+    const struct machine_class *c = machine_class_named(k->m, "load");
+    const struct machine_cache *nearest = &k->m->caches[0];
+    if (!c || !k->m->cache_count || nearest->kind != MACHINE_CACHE_DATA || nearest->latency <= c->latency + 1)
+        return;
+    diag_debug(1, "calibrate: a load takes %.1f cycles in a chase of one pointer, %.1f in a ring: the ring counts", c->latency, nearest->latency);
+    struct machine_class *load = &k->m->classes[c - k->m->classes];
+    load->latency = load->latency_high = nearest->latency;
+}
+
 static void find_caches(struct calib *k)
 {
     struct level s[64];
     find_levels(k, s, sweep(k, k->quick ? 4u << 20 : 128u << 20, s, ARRAY_LEN(s)));
+    check_latency(k);
     find_tlbs(k, 34u << 20);
 }
 
