@@ -9,12 +9,13 @@ static void say(const char *what, const struct machine *m)
                    machine_passes(m) ? "passes" : "fails");
 }
 
-/* Keeps the better one. */
-static void take(struct machine **best, struct machine *m)
+/* Keeps the better one. Is it the new one? */
+static bool take(struct machine **best, struct machine *m)
 {
     struct machine *worse = *best && !machine_is_better(m, *best) ? m : *best;
     *best = worse == m ? *best : m;
     machine_free(worse);
+    return *best == m;
 }
 
 static int calibrate_once(const struct attempts *a, struct machine **best)
@@ -27,7 +28,8 @@ static int calibrate_once(const struct attempts *a, struct machine **best)
         return -1;
     }
     say("this calibration", m);
-    take(best, m);
+    if (take(best, m) && a->keep)
+        a->keep(a->ctx);
     return 0;
 }
 

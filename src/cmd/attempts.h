@@ -12,6 +12,7 @@ struct attempts {
     int (*measure)(void *ctx, struct machine **out); /* 0, or -1 after one line */
     int (*test)(void *ctx, struct machine *m);       /* gives it its error bar; 0, or -1 after one line */
     struct machine *(*shipped)(void *ctx);           /* NULL: there is none */
+    void (*keep)(void *ctx); /* what was measured last is the best up to now; NULL: nobody asks */
     void *ctx;
     unsigned most; /* calibrations */
 };

@@ -29,11 +29,37 @@ static void cpu_identity(char hex[33])
     str_free(&s);
 }
 
+/* Of two calibrations the one is kept that is taken, and what was measured for that. */
+struct recording {
+    struct tape *now, *kept, *test; /* test: where self-tests are recorded; all NULL: nobody asked for a tape */
+};
+
+static void open_recording(struct recording *r, bool wanted)
+{
+    *r = (struct recording){wanted ? machine_tape_new() : NULL, wanted ? machine_tape_new() : NULL, NULL};
+}
+
+static void close_recording(struct recording *r)
+{
+    machine_tape_free(r->now);
+    machine_tape_free(r->kept);
+}
+
+static void keep_recording(void *ctx)
+{
+    struct recording *r = ctx;
+    struct tape *kept = r->kept;
+    r->kept = r->now;
+    r->now = kept;
+}
+
 /* A counter that is unusable right now is lab's to refuse; what happens while it measures is not seen there. */
 static int calibrate_here(void *ctx, struct machine **out)
 {
-    struct machine_bench bench = {.record = ctx};
+    struct recording *r = ctx;
+    struct machine_bench bench = {.record = r->now};
     struct machine_calibrate_options opt = {.bench = &bench};
+    r->test = r->now;
     if (bench.record)
         machine_tape_clear(bench.record);
     struct machine_reading readings[MACHINE_CLOCK_READINGS + 1];
@@ -68,24 +94,26 @@ static int warn_of_unlike_cpus(void)
 
 static int test_here(void *ctx, struct machine *m)
 {
-    struct machine_bench bench = {.record = ctx};
+    struct machine_bench bench = {.record = ((struct recording *)ctx)->test};
     struct sim_selftest_options test = {.bench = &bench};
     return sim_selftest(m, &test, NULL, NULL);
 }
 
+/* It gets what the best calibration measured. */
 static struct machine *shipped_here(void *ctx)
 {
-    (void)ctx;
+    struct recording *r = ctx;
+    r->test = r->kept;
     return machine_shipped_here();
 }
 
-static int measure(struct tape *record, struct machine **out)
+static int measure(struct recording *record, struct machine **out)
 {
-    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .ctx = record, .most = 2};
+    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .keep = keep_recording, .ctx = record, .most = 2};
     return warn_of_unlike_cpus() < 0 ? -1 : attempts_make(&a, out);
 }
 
-static void warn_if_failed(const struct machine *m)
+void cmd_warn_of_model(const struct machine *m)
 {
     const struct machine_error *e = machine_error_of(m, "all");
     if (!machine_passes(m))
@@ -110,11 +138,12 @@ int cmd_calibrate(const struct cmd_args *a)
     if (!path)
         return CMD_FAILED;
     double start = time_now_s();
-    struct tape *tape = a->tape_record ? machine_tape_new() : NULL;
-    int rc = measure(tape, &m) < 0 ? CMD_FAILED : CMD_DONE;
-    if (rc == CMD_DONE && tape && machine_tape_write(tape, a->tape_record) < 0)
+    struct recording record;
+    open_recording(&record, a->tape_record);
+    int rc = measure(&record, &m) < 0 ? CMD_FAILED : CMD_DONE;
+    if (rc == CMD_DONE && record.kept && machine_tape_write(record.kept, a->tape_record) < 0)
         rc = CMD_FAILED;
-    machine_tape_free(tape);
+    close_recording(&record);
     if (!m)
         return rc;
     if (rc == CMD_DONE && machine_write(m, path) < 0)
@@ -126,7 +155,7 @@ int cmd_calibrate(const struct cmd_args *a)
             "kernels, on average %+.0f %%",
             m->name, path, time_now_s() - start, 100 * e->median, 100 * e->p90, 100 * e->bias);
     if (rc == CMD_DONE)
-        warn_if_failed(m);
+        cmd_warn_of_model(m);
     machine_free(m);
     return rc;
 }
@@ -171,9 +200,11 @@ static int get_kept(const struct cmd_args *a, const char *path, struct machine *
     int rc = read_kept(path, out);
     if (rc < 0) {
         diag_note("measuring this machine once (a minute, two if it is busy); kept in %s", path);
-        rc = measure(NULL, out);
+        struct recording none;
+        open_recording(&none, false);
+        rc = measure(&none, out);
         if (rc == 0) {
-            warn_if_failed(*out);
+            cmd_warn_of_model(*out);
             machine_write(*out, path);
         }
     }

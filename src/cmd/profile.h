@@ -56,6 +56,7 @@ int cmd_calibrate_elsewhere(const struct cmd_args *a); /* elsewhere.c: of a tape
 const char *cmd_machine_path(struct arena *ar);
 /* Says that the time stamp counter did not tick evenly, if so. */
 void cmd_warn_of_clock(const struct machine_clock *c, const char *when);
+void cmd_warn_of_model(const struct machine *m); /* that it failed its self-test, if so */
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
 int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
 /* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them there;

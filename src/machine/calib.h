@@ -93,9 +93,15 @@ struct port_mix { /* `a` of family i among `b` of family j take so many cycles a
 unsigned ports_solve(struct port_family *families, size_t family_count, const struct port_mix *mixes, size_t mix_count,
                      double width, double *misfit);
 
+/* What the sets found say of a mix: cycles of a round. */
+double ports_predict(const struct port_family *families, const struct port_mix *m, double width);
+
 /* ---- the parts ---- */
 
 void calib_width(struct calib *k);    /* filler.c: slots a cycle, fillers; must run first, because the others use it */
+void calib_clock(struct calib *k);    /* clock_check.c: does what has been timed agree with the clock? Else it warns */
+/* The unit that (nearly) all latencies are multiples of: 1 if they agree with the clock or are too few to say, 0 if there is none. */
+double calib_clock_unit(const double *latencies, size_t n);
 void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
 void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
 void calib_units(struct calib *k);    /* units.c: units; classes and forms of what has been timed so far */

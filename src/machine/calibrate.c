@@ -39,8 +39,8 @@ static const struct {
     unsigned measurements; /* about so many */
     double share;          /* of the time; what is left over goes to those that follow; 1 together */
 } parts[] = {
-    {calib_width, 4, 0.02},   {timing_essential, 300, 0.08}, {calib_units, 900, 0.2},   {calib_frontend, 130, 0.08},
-    {calib_memory, 250, 0.1}, {calib_special, 60, 0.03},     {calib_window, 120, 0.08}, {calib_rest, 6000, 0.41},
+    {calib_width, 4, 0.02},      {timing_essential, 300, 0.08}, {calib_clock, 50, 0.01},  {calib_units, 900, 0.2},   {calib_frontend, 130, 0.08},
+    {calib_memory, 250, 0.1},    {calib_special, 60, 0.03},     {calib_window, 120, 0.08}, {calib_rest, 6000, 0.4},
 };
 
 static void run_parts(struct calib *k)
@@ -71,7 +71,12 @@ static int finish(struct calib *k, struct machine **out)
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
                100 * lab_disturbed_share(k->lab), 100 * m->noise);
     if (k->forms.len < 20 || m->core_per_tsc <= 0) {
+        bool is_tape = !lab_core_of(k->lab);
         machine_free(m);
+        if (is_tape)
+            return diag_error("the tape tells of %zu instructions what a processor could have told, which makes no description; record it "
+                              "again where less runs",
+                              k->forms.len);
         return diag_error(
             "this machine was never quiet enough to time instructions; calibrate again when less runs on it, "
             "or name a description of machines/");

@@ -96,8 +96,9 @@ static double rate_of(struct calib *k, const char *name, const char *const *form
 /* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The guard is the
  * agreement: a kind that fuses (nops) or is held up (moves, idioms) is alone with its rate.
  * The largest rate that two others come near to; else that one other does; else the largest but nops'. */
-static double agreed(const double *rates, size_t n)
+static double agreed(const double *rates, size_t n, bool *two_agree)
 {
+    *two_agree = true;
     for (unsigned others = 2; others > 0; others--) {
         double best = 0;
         for (size_t i = 0; i < n; i++) {
@@ -110,6 +111,7 @@ static double agreed(const double *rates, size_t n)
         if (best > 0)
             return best;
     }
+    *two_agree = false;
     double best = 0;
     for (size_t i = 0; i < n; i++)
         best = i == NOP ? best : fmax(best, rates[i]);
@@ -134,7 +136,8 @@ static enum filler choose_filler(const double *rates, double width)
     return best;
 }
 
-/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room. */
+/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room. Assumes that it has:
+ * find_idioms asks only where the width exceeds the operations' rate by 0.7. */
 static bool takes_no_unit(struct calib *k, const char *form, const char *idiom, double rate)
 {
     const char *forms[16];
@@ -160,7 +163,8 @@ static void find_idioms(struct calib *k, const double *rates, double most_nops)
     m->fuse_nop = most_nops > 1.4 * k->width;
 }
 
-/* By nops and zeroing idioms: one of them takes a slot and no unit on any core known.
+/* By nops and zeroing idioms: assumes that one of them takes a slot and no unit, which is so on any core known; where none does, the width
+ * is what mixes of operations agree upon, and the length the default.
  * Returns how many nops go in a cycle at the most, whatever their length. */
 static double find_length(struct calib *k)
 {
@@ -181,18 +185,26 @@ static double find_length(struct calib *k)
     return most_nops;
 }
 
-void calib_width(struct calib *k)
+/* Of two looks the faster one: nothing makes instructions faster than they are. */
+static void look_at_rates(struct calib *k, double *rates)
 {
-    double most_nops = find_length(k);
-    double rates[ARRAY_LEN(kinds)];
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         unsigned n = 0;
         while (n < FORMS && kinds[i].forms[n])
             n++;
-        rates[i] = rate_of(k, kinds[i].name, kinds[i].forms, n);
+        rates[i] = fmax(rates[i], rate_of(k, kinds[i].name, kinds[i].forms, n));
         diag_debug(2, "rate of %s: %.2f a cycle", kinds[i].name, rates[i]);
     }
-    double width = agreed(rates, ARRAY_LEN(kinds));
+}
+
+void calib_width(struct calib *k)
+{
+    double most_nops = find_length(k), rates[ARRAY_LEN(kinds)] = {0}, width = 0;
+    bool two_agree = false;
+    for (int again = 0; again < 2 && !two_agree; again++) {
+        look_at_rates(k, rates);
+        width = agreed(rates, ARRAY_LEN(kinds), &two_agree);
+    }
     k->width = fabs(width - round(width)) < 0.06 * width ? round(width) : width;
     k->filler = choose_filler(rates, k->width);
     k->m->max_issue = k->width;

@@ -53,7 +53,8 @@ static double slots_of(struct calib *k, const char *name, const uint8_t *bytes, 
 static double whole(double slots) { return slots > 0.5 ? round(slots) : 0; }
 
 /* Does a pair fuse when the comparison ends a line and the jump starts the next? Beside one within the line, among the
- * same fillers. */
+ * same fillers. Assumes lines of 64 bytes and that fetching the next one costs nothing by itself. The pair within the line guards the
+ * fillers; nothing guards the second: a core that loses half a cycle at each end of a line is said not to fuse there. */
 static bool fuses_across(struct calib *k)
 {
     enum { ROUNDS = 16 };
@@ -75,6 +76,8 @@ static bool fuses_across(struct calib *k)
     return cycles[0] < cycles[1] + 0.5;
 }
 
+/* Assumes that no jump is ever taken and that jumps are issued as often as these rounds want them, one in five cycles: slots_of takes
+ * again what cannot be a number of slots. */
 static void find_pairs(struct calib *k)
 {
     struct machine *m = k->m;
@@ -86,7 +89,8 @@ static void find_pairs(struct calib *k)
 }
 
 /* What operands in memory cost, with an index in their address and without, for general and for vector registers: whether
- * a core splits them again depends on the registers on some, on whether the result is a new one on others. */
+ * a core splits them again depends on the registers on some, on whether the result is a new one on others. Assumes that the loads and
+ * stores, one in five cycles to one place, never wait, and that slots are whole: each figure is beside that of the same operation without an index, and slots_of takes again what cannot be. */
 static void find_memory_slots(struct calib *k)
 {
     struct machine *m = k->m;
@@ -145,7 +149,9 @@ static void find_taken_interval(struct calib *k)
         k->m->taken_interval = round(t);
 }
 
-/* The smallest power of two such that a block lying across a multiple of it takes a cycle more than one beside it. */
+/* The smallest power of two such that a block lying across a multiple of it takes a cycle more than one beside it. Assumes that the
+ * fillers of such a block fit into the cycles between taken branches, so that nothing but fetch is late: so many there are. Where no
+ * window shows, none is said to limit; the self-test has the last word. */
 static void find_window(struct calib *k)
 {
     unsigned nops = (unsigned)fmax(2, 2 * floor(k->m->taken_interval * k->width / 2));
@@ -187,7 +193,8 @@ static void find_windows(struct calib *k)
         k->m->fetch_windows = fmax(1, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
 }
 
-/* How many instructions of one window come at once: more of them than the width accounts for a jump in the time. */
+/* How many instructions of one window come at once: more of them than the width accounts for a jump in the time. Assumes that the
+ * width is right, which calib_width has found several ways; a jump of less than 0.3 cycles is none. */
 static void find_fetch_ops(struct calib *k)
 {
     double before = ring(k, 2, 2, 0);
@@ -223,7 +230,9 @@ static double branches_at(struct calib *k, unsigned offset)
     return run(k, c, BLOCKS);
 }
 
-/* Behind such a branch twelve pieces of 16 bytes with n fillers each. */
+/* Behind such a branch twelve pieces of 16 bytes with n fillers each. Assumes that all of them come slowly until the next taken branch, and
+ * that the slow way fetches pieces of 16 bytes. It is only asked where find_crossing saw it in both halves of a block, and n fillers
+ * are held against four; the size of a piece is guarded by nothing. */
 static double slow_pieces(struct calib *k, unsigned n)
 {
     enum { PIECES = 12, TIMES = 4 };
@@ -253,7 +262,8 @@ static void find_slow_ops(struct calib *k)
     }
 }
 
-/* A ring of blocks: `fast` lines of 32 bytes, then one with such a branch, then the jump to the next block. */
+/* A ring of blocks: `fast` lines of 32 bytes, then one with such a branch, then the jump to the next block. Assumes that the lines before
+ * take what their bytes take at 32 a cycle; nothing guards that but the rounding. */
 static double slow_ring(struct calib *k, unsigned fast)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -291,7 +301,8 @@ static void find_crossing(struct calib *k)
 
 /* ---- calls, indirect jumps ---- */
 
-/* Assumes that calls and returns take alike, and that the return predictor holds one address. */
+/* Assumes that calls and returns take alike, and that the return predictor holds one address. Nothing guards the first: only their sum is
+ * ever seen, here and in most code. */
 static double calls(struct calib *k)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -305,7 +316,8 @@ static double calls(struct calib *k)
     return run(k, c, BLOCKS);
 }
 
-/* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. */
+/* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. Assumes that a jump with one
+ * target is predicted after some turns; find_indirect's longer chain guards it: it shows only where nothing is predicted. */
 static double indirect_jumps(struct calib *k, unsigned chain)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -326,7 +338,9 @@ static double indirect_jumps(struct calib *k, unsigned chain)
     return run(k, c, BLOCKS);
 }
 
-/* One jump that goes to so many targets in turn: each block says where to, and jumps to it. */
+/* One jump that goes to so many targets in turn: each block says where to, and jumps to it. Assumes that a predictor with a history knows
+ * them all: 16 are no more than any has room for, and the difference to two is what counts. That it grows with the logarithm is guarded by
+ * nothing. */
 static double one_jump(struct calib *k, unsigned targets)
 {
     enum { ROUNDS = 4, BLOCK = 64 };

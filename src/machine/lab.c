@@ -36,6 +36,9 @@ struct lab {
     uint64_t samples, disturbed;
     unsigned planned; /* measurements still to come in this part, for sharing out its time */
     double part_end_s;
+    unsigned part, asked; /* how often whether the part is over, while it was not */
+    bool part_was_over;
+    double last_ask; /* of a tape: so often it was not over; INFINITY: it never was */
     unsigned quiet; /* samples of the last measurement */
     double last_ticks;
 };
@@ -43,6 +46,20 @@ struct lab {
 static double now(const struct lab *l) { return l->core ? l->core->now_s(l->core->ctx) : 0; }
 
 /* ---- brackets ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double lab_quantile(double *v, size_t n, double q)
+{
+    if (!n)
+        return 0;
+    qsort(v, n, sizeof *v, compare_doubles);
+    return v[(size_t)(q * (double)(n - 1) + 0.5)];
+}
 
 static double ticks_of(const struct lab_core *core, int piece, uint64_t turns) { return core->ticks(core->ctx, piece, turns); }
 
@@ -57,17 +74,61 @@ static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_
     return piece;
 }
 
-/* Assumes that dependent adds take a cycle each on every core, and that nops, which need no unit, go at the full width in
- * this loop whatever a nop counts for: the canary is only ever compared with itself. */
+/* Chains of one operation after the other, each a cycle on nearly every core: but some give constants' sums for nothing (Golden Cove adds
+ * small constants while it renames), and others may have two cycles for one of them. */
+static const struct {
+    uint8_t bytes[4];
+    size_t len;
+} chain_kinds[] = {{{0x48, 0x01, 0xc8}, 3},         /* add rax,rcx */
+                   {{0x48, 0xf7, 0xd0}, 3},         /* not rax */
+                   {{0x48, 0x31, 0xc8}, 3},         /* xor rax,rcx */
+                   {{0x48, 0x83, 0xc0, 0x01}, 4}}; /* add rax,1 */
+
+/* Of the kinds that another agrees with the slowest: what is executed takes a cycle at least, what is not is faster. The first of the list
+ * where none does. */
+static int slowest_agreed(const double *ticks, size_t n)
+{
+    static const double ALIKE = 0.03;
+    int best = -1;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            if (k != i && fabs(ticks[i] / ticks[k] - 1) < ALIKE && (best < 0 || ticks[i] > ticks[best] * (1 + ALIKE)))
+                best = (int)i;
+    return best;
+}
+
+/* Looked at in turn, since the clock may change meanwhile, and again while no two agree. */
+static int choose_chain(const struct lab_core *core, uint64_t turns)
+{
+    enum { LOOKS = 15, KINDS = ARRAY_LEN(chain_kinds), TIMES = 3 };
+    int pieces[KINDS];
+    double looks[KINDS][LOOKS], ticks[KINDS];
+    for (size_t i = 0; i < KINDS; i++)
+        pieces[i] = put_repeated(core, chain_kinds[i].bytes, chain_kinds[i].len, LAB_CHAIN_ADDS);
+    for (int again = 0; again < TIMES; again++) {
+        for (size_t n = 0; n < LOOKS * KINDS; n++)
+            looks[n % KINDS][n / KINDS] = ticks_of(core, pieces[n % KINDS], turns);
+        for (size_t i = 0; i < KINDS; i++)
+            ticks[i] = lab_quantile(looks[i], LOOKS, 0.3);
+        int best = slowest_agreed(ticks, KINDS);
+        if (best >= 0)
+            return pieces[best];
+    }
+    return pieces[0];
+}
+
+/* Assumes that two of four kinds of chain take a cycle each (choose_chain; calib_clock asks latencies of other units whether that can
+ * be), and that nops, which need no unit, go at the full width in this loop whatever a nop counts for: the canary is only ever
+ * compared with itself. */
 void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core)
 {
-    static const uint8_t add[] = {0x48, 0x83, 0xc0, 0x01}, nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
     enum { LOOKS = 15 };
     double once[LOOKS], twice[LOOKS];
     *b = (struct lab_bracket){.core = core};
-    b->chain = put_repeated(core, add, sizeof add, LAB_CHAIN_ADDS);
-    b->canary = put_repeated(core, nop, sizeof nop, LAB_CANARY_NOPS);
     b->chain_turns = (uint64_t)(fmax(CHAIN_ADDS, STEPS_A_CHAIN * core->step) / LAB_CHAIN_ADDS);
+    b->chain = choose_chain(core, b->chain_turns);
+    b->canary = put_repeated(core, nop, sizeof nop, LAB_CANARY_NOPS);
     b->canary_turns = (uint64_t)(fmax(CANARY_NOPS, 4 * STEPS_A_CHAIN * core->step) / LAB_CANARY_NOPS);
     for (int i = 0; i < LOOKS; i++) {
         once[i] = ticks_of(core, b->chain, b->chain_turns);
@@ -99,20 +160,6 @@ static void read_bracket(struct lab *l)
     l->faster = steady && possible && l->canary < l->best_canary * 0.985 ? l->faster + 1 : 0;
     if (l->faster > 2)
         l->best_canary = l->canary;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-double lab_quantile(double *v, size_t n, double q)
-{
-    if (!n)
-        return 0;
-    qsort(v, n, sizeof *v, compare_doubles);
-    return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
 /* ---- samples ---- */
@@ -157,13 +204,31 @@ static double patience_s(const struct lab *l)
     return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), LEAST_S), 1.0);
 }
 
+static void name_part(struct lab *l) { lab_name(l, "times that part %u was not over", l->part); }
+
 void lab_plan(struct lab *l, unsigned measurements, double seconds)
 {
     l->planned = measurements;
     l->part_end_s = now(l) + seconds;
+    l->part++;
+    l->asked = 0;
+    l->part_was_over = false;
+    name_part(l);
+    l->last_ask = lab_recall(l, l->label, INFINITY);
 }
 
-bool lab_part_is_over(const struct lab *l) { return l->core && now(l) > l->part_end_s; }
+/* A tape says when: what was left away when it was recorded is left away again. */
+bool lab_part_is_over(struct lab *l)
+{
+    bool is_over = l->play ? l->asked >= l->last_ask : now(l) > l->part_end_s;
+    if (is_over && !l->part_was_over && l->record) {
+        name_part(l);
+        lab_tell(l, l->asked);
+    }
+    l->part_was_over = is_over;
+    l->asked += !is_over;
+    return is_over;
+}
 
 bool lab_was_unsure(const struct lab *l) { return l->quiet < 3; }
 
@@ -233,18 +298,34 @@ static uint64_t hash_of(const struct lab_code *c, unsigned fill)
     return (h ^ fill) * 0x100000001b3u | 1;
 }
 
-static double played(struct lab *l)
+/* What no processor could have told is as if it were missing. */
+static double played(struct lab *l, double least, double most)
 {
     const struct tape_entry *e = tape_next(l->play, l->label, l->hash);
     l->quiet = e ? e->quiet : 0;
-    return e ? e->cycles : -3;
+    if (!e || e->cycles < 0 || (e->cycles >= least && e->cycles <= most))
+        return e ? e->cycles : -3;
+    tape_doubt(l->play, l->label);
+    l->quiet = 0;
+    return -3;
 }
 
+/* With no more digits than a timing has, and a tape keeps: it makes no difference whether one is recorded or played. */
 static double kept(struct lab *l, double cycles)
 {
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", cycles);
+    cycles = strtod(text, NULL);
     if (l->record)
         tape_add(l->record, l->label, l->hash, cycles, l->last_ticks, l->quiet);
     return cycles;
+}
+
+static double too_late(struct lab *l)
+{
+    l->quiet = 0;
+    l->last_ticks = 0;
+    return kept(l, -2);
 }
 
 /* ---- experiments ---- */
@@ -259,11 +340,13 @@ void lab_name(struct lab *l, const char *fmt, ...)
 
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill)
 {
+    static const double BYTES_A_CYCLE = 256;                  /* of code: more than any front end fetches */
+    static const double CYCLES_A_BYTE = 60, CYCLES_MORE = 2e4; /* fences take 30 a byte; strings that repeat need the second */
     l->hash = hash_of(body, fill);
     if (l->play)
-        return played(l);
+        return played(l, (double)body->len / BYTES_A_CYCLE, (double)body->len * CYCLES_A_BYTE + CYCLES_MORE);
     if (lab_seconds_left(l) < 0)
-        return -2;
+        return too_late(l);
     struct lab_code *turn = xmalloc(sizeof *turn);
     *turn = *body;
     lab_put_turn_end(turn, false);
@@ -276,9 +359,9 @@ double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), voi
 {
     l->hash = 0;
     if (l->play)
-        return played(l);
+        return played(l, 1, 1e7);
     if (lab_seconds_left(l) < 0)
-        return -2;
+        return too_late(l);
     int piece = l->core->prepare_call(l->core->ctx, f, data);
     return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, turns));
 }
@@ -301,9 +384,9 @@ double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
 {
     l->hash = 0;
     if (l->play)
-        return played(l);
+        return played(l, 0.5, 1e5);
     if (lab_seconds_left(l) < 0)
-        return -2;
+        return too_late(l);
     int piece = l->core->prepare_ring(l->core->ctx, r);
     if (piece < 0)
         return -1;
@@ -314,10 +397,22 @@ double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
 
 void lab_tell(struct lab *l, double cycles)
 {
-    l->hash = 0;
-    l->quiet = SAMPLES;
-    l->last_ticks = cycles;
-    kept(l, cycles);
+    if (l->record)
+        tape_add(l->record, l->label, 0, cycles, cycles, SAMPLES);
+}
+
+double lab_recall(struct lab *l, const char *what, double otherwise)
+{
+    return l->play && tape_has(l->play, what) ? tape_next(l->play, what, 0)->cycles : otherwise;
+}
+
+double lab_fact(struct lab *l, const char *what, double value)
+{
+    if (l->play)
+        return lab_recall(l, what, value);
+    lab_name(l, "%s", what);
+    lab_tell(l, value);
+    return value;
 }
 
 /* ---- opening ---- */
@@ -405,9 +500,12 @@ struct lab *lab_open(const struct machine_bench *bench, double budget_s)
     return l;
 }
 
+/* Those of the calibration, not of the self-test that follows it. */
 static void record_facts(const struct lab *l)
 {
     struct tape *t = l->record;
+    if (!isnan(tape_number(t, "core-per-tsc")))
+        return;
     tape_set_cpu(t, l->core->name, l->core->vendor, l->core->family, l->core->model);
     tape_set_number(t, "tsc-ghz", l->core->tsc_ghz);
     tape_set_number(t, "clock-step", l->core->step);

@@ -98,7 +98,8 @@ void lab_close(struct lab *l); /* gives back memory, signal handlers, CPU affini
 /* Names the next experiments, as printf: tapes find them by that. Unlike things need unlike names. */
 void lab_name(struct lab *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Cycles for one turn of a loop with this body, entered with the registers above; -1 if the code was stopped by a
- * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it not.
+ * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it not or a
+ * figure that cannot be.
  * rdi at entry is the number of turns, rsi LAB_DATA bytes. */
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill);
 /* The same for code that is not a loop: called as void f(uint64_t turns, void *data); turns 0: as many as make a sample. Returns cycles per turn. -3 also where the core only simulates. */
@@ -109,12 +110,16 @@ double lab_ring_cycles(struct lab *l, const struct lab_ring *r);
 
 /* What the caller knows of the named experiment without any timing, for the tape. */
 void lab_tell(struct lab *l, double cycles);
+/* What is no timing and yet not the same everywhere (what the system says of its caches): `value`, or what it was when a tape that is
+ * played was recorded. */
+double lab_fact(struct lab *l, const char *what, double value);
+double lab_recall(struct lab *l, const char *what, double otherwise); /* the tape's half of it: lab_tell is the other one */
 
 void *lab_data(struct lab *l);
 /* The next part of the work takes about so many measurements and should take so many seconds: how long each may wait
  * for a quiet moment follows from it. A part that is late goes on, with less patience. */
 void lab_plan(struct lab *l, unsigned measurements, double seconds);
-bool lab_part_is_over(const struct lab *l); /* what is left of the part had better be left away */
+bool lab_part_is_over(struct lab *l); /* what is left of the part had better be left away */
 /* Was the last measurement taken without enough quiet samples? */
 bool lab_was_unsure(const struct lab *l);
 double lab_seconds_left(const struct lab *l);
@@ -148,7 +153,7 @@ double lab_canary_nops(const struct lab_bracket *b);
 struct tape_entry { /* what one experiment told */
     const char *label;
     uint64_t hash;  /* of its code; 0 unknown */
-    double cycles, ticks; /* a turn */
+    double cycles, ticks; /* a turn; cycles below 0: as lab_loop_cycles */
     unsigned quiet; /* undisturbed samples; under 3 the figure is unsure */
     bool used;      /* when played */
 };
@@ -157,6 +162,8 @@ struct tape;
 void tape_add(struct tape *t, const char *label, uint64_t hash, double cycles, double ticks, unsigned quiet);
 /* The next entry of that label, the last one again and again; NULL: there is none, which is counted. */
 const struct tape_entry *tape_next(struct tape *t, const char *label, uint64_t hash);
+bool tape_has(const struct tape *t, const char *label);
+void tape_doubt(struct tape *t, const char *label); /* its figure cannot be: counted */
 /* The scalar of that name ("tsc-ghz"), NAN if it is missing. */
 double tape_number(const struct tape *t, const char *name);
 void tape_set_number(struct tape *t, const char *name, double v);

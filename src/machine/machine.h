@@ -191,9 +191,12 @@ int machine_tape_read(const char *path, struct tape **out);     /* -1 after one 
 /* The same in memory; `name` stands for the file in messages. */
 void machine_tape_format(const struct tape *t, struct strbuf *out);
 int machine_tape_parse(const char *name, const char *text, size_t len, struct tape **out);
+struct machine *machine_tape_shipped(const struct tape *t); /* for the processor that it was recorded on; NULL: there is none */
 struct machine_tape_gaps { /* after it was played */
     const char *program;   /* version of the mtool that wrote it */
     size_t missing, changed, used, unused; /* asked for and not there; made of other code by now; entries */
+    size_t doubted; /* what no processor could have told: taken for missing, not counted there */
+    const char *first_doubted; /* NULL: none */
     const char *const *labels; /* of those missing; the tape's */
     size_t label_count;
 };

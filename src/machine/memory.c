@@ -43,7 +43,12 @@ static int32_t place(enum places places, unsigned i, unsigned bytes)
     return (int32_t)(places == LINES_IN_TURN ? i % 2 * 64 : bytes >= 64 ? i % 4 * 64 : i * bytes % 64);
 }
 
-/* `loads` loads and `stores` stores; the stores' address with an index or without. */
+/* Of stores, behind where loads go. Not a power of two: a core that finds a store by the name of its place (Zen 5) takes [r+d] and [r+d+2048]
+ * for one, and starts anew each time. */
+enum { STORES_AT = 2048 + 320 };
+
+/* `loads` loads and `stores` stores; the stores' address with an index or without. Assumes that the front end keeps up with plain loads
+ * and stores: count_units asks once more, beside fillers of the best length. */
 static double mixed_at(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores,
                        uint8_t index, enum places stores_to)
 {
@@ -55,7 +60,7 @@ static double mixed_at(struct calib *k, const char *load, unsigned loads, const 
         for (unsigned i = 0; i < loads; i++, from++)
             put(c, load, (uint8_t)(from % 4), LAB_BASE, X86_REG_NONE, place(NEIGHBOURS, from, bytes));
         for (unsigned i = 0; i < stores; i++, to++)
-            put(c, store, 6, LAB_BASE, index, 2048 + place(stores_to, to, bytes));
+            put(c, store, 6, LAB_BASE, index, STORES_AT + place(stores_to, to, bytes));
     }
     lab_name(k->lab, "%u %s, %u %s%s%s", loads, load ? load : "loads", stores, store ? store : "stores",
              index == X86_REG_NONE ? "" : " indexed", stores_to == NEIGHBOURS ? "" : " to two lines");
@@ -70,7 +75,9 @@ static double mixed(struct calib *k, const char *load, unsigned loads, const cha
 /* How the address of a chase is made. */
 enum way { BY_BASE, BY_INDEX, BY_INDEX_AND_DISP, BY_SCALE };
 
-/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. */
+/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. Assumes that no
+ * core guesses what a load brings. The smallest ring, where each load brings something else, guards it
+ * (check_latency). */
 static double chase(struct calib *k, const char *const *forms, unsigned count, enum way way)
 {
     static const char *const ways[] = {"base", "index", "index and displacement", "scaled index"};
@@ -132,23 +139,93 @@ struct memory_units {
     uint32_t load_ports, store_ports, address_ports;
 };
 
-static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, floor(1 / interval + 0.35)) : 1; }
+enum { LOADS_MOST = 6, STORES_MOST = 4 }; /* more than any core has, and as many as a description has room for */
 
-/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made. Both together are
- * held to the width before units are said to be shared. */
+static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MOST)) : 1; }
+
+/* Rounds of n accesses, filled up to the width: a round takes a cycle as long as there are units for its accesses. Negative: not known. */
+static double beside_fillers(struct calib *k, const char *form, bool is_store, unsigned n)
+{
+    struct lab_code *c = xmalloc(sizeof *c);
+    unsigned rounds = COPIES / n, fillers = (unsigned)fmax(0, floor(k->width) - n);
+    for (unsigned i = 0; i < rounds * n; i++) {
+        put(c, form, is_store ? 6 : (uint8_t)(i % 4), LAB_BASE, X86_REG_NONE, (is_store ? 1024 : 0) + place(NEIGHBOURS, i, 8));
+        for (unsigned f = 0; f < fillers && i % n == n - 1; f++)
+            filler_put(k, c, k->length);
+    }
+    lab_name(k->lab, "%u %s filled up to the width", n, form);
+    return calib_run(k, c, rounds, LAB_FILL_INT);
+}
+
+/* By one more than cores have units, or as many as the width has room for: a round takes the longer, the fewer units there are, whatever
+ * the front end does. A round of one cycle: so many at least. */
+static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned alone)
+{
+    unsigned n = (unsigned)fmax(1, fmin(is_store ? 3 : 5, floor(k->width)));
+    double round = beside_fillers(k, form, is_store, n);
+    unsigned found = round > 0 ? per_cycle(round / n) : alone;
+    return found >= n && alone > n ? alone : found;
+}
+
+/* How many accesses go in a cycle, by copies alone and by some beside fillers; both again where they disagree. Then the larger figure
+ * counts: neighbours, banks of the cache and the front end make accesses slower, nothing makes them faster. */
+static unsigned count_units(struct calib *k, const char *form, bool is_store)
+{
+    unsigned alone = 1, beside = 0;
+    for (int again = 0; again < 2 && beside != alone; again++) {
+        alone = per_cycle(is_store ? mixed(k, NULL, 0, form, 1) : mixed(k, form, 1, NULL, 0));
+        beside = units_beside(k, form, is_store, alone);
+    }
+    if (alone != beside)
+        diag_debug(1, "calibrate: units of %s: %u by copies alone, %u beside fillers", form, alone, beside);
+    unsigned units = alone > beside ? alone : beside;
+    return is_store && units > STORES_MOST ? STORES_MOST : units;
+}
+
+/* Cycles of so many loads and stores on so many ports for addresses. */
+static double shared_cycles(const struct calib *k, const struct memory_units *u, unsigned loads, unsigned both)
+{
+    double apart = fmax((double)loads / u->loads, 1), all = loads + u->stores;
+    return fmax(fmax(apart, all / both), all / k->width);
+}
+
+/* Ports for addresses, by two mixtures: of as many loads and stores as go in a cycle, and of twice the loads. Both again where
+ * no number explains them to a tenth; then the number that is nearest. */
+static unsigned count_addresses(struct calib *k, const struct memory_units *u, double *together)
+{
+    unsigned best = u->loads + u->stores;
+    for (int again = 0; again < 2; again++) {
+        double more = mixed(k, "mov r64,m", 2 * u->loads, "mov m,r64", u->stores), least = INFINITY;
+        *together = mixed(k, "mov r64,m", u->loads, "mov m,r64", u->stores);
+        if (*together <= 0)
+            return best;
+        for (unsigned n = u->loads + u->stores; n >= 1 && n >= u->loads && n >= u->stores; n--) {
+            double off = fabs(log(*together / shared_cycles(k, u, u->loads, n))) +
+                         (more > 0 ? fabs(log(more / shared_cycles(k, u, 2 * u->loads, n))) : 0);
+            if (off < least - 0.05) { /* not for a little better fit: they are shared only where that shows */
+                least = off;
+                best = n;
+            }
+        }
+        if (least < 0.2)
+            break;
+        diag_debug(1, "calibrate: %u ports for addresses explain loads and stores badly (%.2f, %.2f cycles)", best, *together, more);
+    }
+    return best;
+}
+
+/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made: count_units and
+ * count_addresses ask twice. */
 static void find_units(struct calib *k, struct memory_units *u)
 {
-    double load = mixed(k, "mov r64,m", 1, NULL, 0), store = mixed(k, NULL, 0, "mov m,r64", 1);
-    u->loads = per_cycle(load);
-    u->stores = per_cycle(store);
-    double together = mixed(k, "mov r64,m", u->loads, "mov m,r64", u->stores);
-    u->both = u->loads + u->stores;
-    if (together > 1.25 && together > (u->loads + u->stores) / k->width * 1.1)
-        u->both = (unsigned)fmax(fmax(u->loads, u->stores), round(u->both / together));
+    u->loads = count_units(k, "mov r64,m", false);
+    u->stores = count_units(k, "mov m,r64", true);
+    double together;
+    u->both = count_addresses(k, u, &together);
     double indexed = mixed_at(k, "mov r64,m", u->loads, "mov m,r64", u->stores, 13, NEIGHBOURS); /* r13 is 3 */
     double slots = (u->loads + u->stores * (1 + k->m->indexed_store)) / k->width;
     u->indexed_apart = indexed > fmax(together, slots) + 0.25 && u->both > u->loads;
-    double in_turn = mixed_at(k, NULL, 0, "mov m,r64", 1, X86_REG_NONE, LINES_IN_TURN);
+    double store = mixed(k, NULL, 0, "mov m,r64", 1), in_turn = mixed_at(k, NULL, 0, "mov m,r64", 1, X86_REG_NONE, LINES_IN_TURN);
     if (store > 0 && in_turn > 0) {
         k->m->drain_line = 1.0 / u->stores;
         k->m->drain = in_turn > store * 1.3 ? round(in_turn * 2) / 2 : k->m->drain_line;
@@ -218,6 +295,7 @@ static void add_access(struct calib *k, const struct width *w, const struct memo
 
 /* ---- addresses ---- */
 
+/* Assumes that lea of a base alone takes a cycle, or is a move that takes none (then nothing is found, which nothing guards). */
 static void find_address_latencies(struct calib *k)
 {
     const char *const load[] = {"mov r64,m"};
@@ -231,7 +309,8 @@ static void find_address_latencies(struct calib *k)
 
 /* ---- over the end of a line ---- */
 
-/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. */
+/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. Assumes lines of 64 bytes: the same accesses at offset 0
+ * stand beside them, so longer lines would show nothing, not something wrong. */
 static double at_offset(struct calib *k, const char *form, int32_t offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -241,7 +320,7 @@ static double at_offset(struct calib *k, const char *form, int32_t offset)
     return calib_run(k, c, COPIES, LAB_FILL_NONE);
 }
 
-/* An index of zero, loaded from a place that holds it, again and again. */
+/* An index of zero, loaded from a place that holds it, again and again: assumes what chase does, and only differences count. */
 static double chase_at(struct calib *k, int32_t offset)
 {
     enum { ROUNDS = 24 };
@@ -315,6 +394,8 @@ static void find_forwarding(struct calib *k)
 
 /* ---- caches and TLBs by chases ---- */
 
+/* Assumes that no prefetcher follows a random order. Nothing guards against one that follows pointers; the sizes that the system tells
+ * and steps that must rise (find_levels) guard against one that only helps a little. */
 static double ring(struct calib *k, size_t cells, size_t stride, size_t skew, bool small_pages)
 {
     struct lab_ring r = {cells, stride, skew, small_pages};
@@ -326,17 +407,22 @@ struct level {
     double size, latency;
 };
 
-/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. */
+/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. A tape tells how many there was time for. */
 static size_t sweep(struct calib *k, size_t most, struct level *out, size_t cap)
 {
-    size_t n = 0;
-    for (double size = 4096; size <= (double)most && n < cap && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
+    size_t n = 0, known = (size_t)fmax(0, fmin((double)cap, lab_recall(k->lab, "sizes walked", (double)cap)));
+    for (double size = 4096; size <= (double)most && n < known && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
         diag_progress("walking through the caches", (uint64_t)size, most);
         size_t cells = (size_t)size / 64;
         out[n].size = (double)cells * 64;
-        out[n++].latency = ring(k, cells, 64, 0, false);
+        out[n].latency = ring(k, cells, 64, 0, false);
+        if (out[n].latency < 0)
+            break;
+        n++;
         diag_debug(2, "%.0f bytes: %.1f cycles a load", out[n - 1].size, out[n - 1].latency);
     }
+    lab_name(k->lab, "sizes walked");
+    lab_tell(k->lab, (double)n);
     return n;
 }
 
@@ -352,6 +438,20 @@ static void add_cache(struct machine *m, const char *name, enum machine_cache_ki
     c->line_bytes = line;
     c->ways = ways;
     c->latency = tidy(latency);
+}
+
+/* What the system says of the processor that is timed; 0: nothing. A tape brings it along. */
+static long told_by_system(struct calib *k, const char *level, const char *what, int name, long otherwise)
+{
+    char label[64];
+    snprintf(label, sizeof label, "%s %s by the system", level, what);
+    return (long)lab_fact(k->lab, label, k->is_here ? (double)sysconf(name) : (double)otherwise);
+}
+
+static double memory_size(struct calib *k)
+{
+    static const double OTHERWISE = 16.0 * (1 << 30), LEAST = 1 << 20;
+    return fmax(LEAST, lab_fact(k->lab, "memory size by the system", k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
 }
 
 /* What the system says of a level, if it is near what was measured (a virtual machine may say anything). */
@@ -380,17 +480,15 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
             end++;
         if (end + 1 == n) /* the rest is memory */
             break;
-        double size = believed_size(s[end].size, k->is_here ? sysconf(told[l].size) : 0);
-        long ways = k->is_here ? sysconf(told[l].ways) : 0, line = k->is_here ? sysconf(told[l].line) : 64;
-        add_cache(k->m, told[l].name, told[l].kind, size, line > 0 ? (unsigned)line : 64, ways > 0 ? (unsigned)ways : 0,
+        double size = believed_size(s[end].size, told_by_system(k, told[l].name, "size", told[l].size, 0));
+        long ways = told_by_system(k, told[l].name, "ways", told[l].ways, 0), line = told_by_system(k, told[l].name, "line", told[l].line, 64);
+        add_cache(k->m, told[l].name, told[l].kind, size, line > 0 && line <= 4096 ? (unsigned)line : 64, ways > 0 && ways <= 65536 ? (unsigned)ways : 0,
                   level);
         for (i = end + 1; i < n && s[i].size < size * 1.3; i++) /* past the mixed part behind the edge */
             ;
     }
     if (n)
-        add_cache(k->m, "memory", MACHINE_CACHE_BOTH,
-                  k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : 16.0 * (1 << 30), 64, 0,
-                  s[n - 1].latency);
+        add_cache(k->m, "memory", MACHINE_CACHE_BOTH, memory_size(k), 64, 0, s[n - 1].latency);
 }
 
 /* One line in each page against as many lines side by side: the rest is the TLB's.
@@ -414,10 +512,24 @@ static void find_tlbs(struct calib *k, size_t most)
     }
 }
 
+/* A ring that fits into the nearest cache takes what a chase of one pointer does: where it takes clearly longer, what the one pointer
+ * brings was guessed. */
+static void check_latency(struct calib *k)
+{
+    const struct machine_class *c = machine_class_named(k->m, "load");
+    const struct machine_cache *nearest = &k->m->caches[0];
+    if (!c || !k->m->cache_count || nearest->kind != MACHINE_CACHE_DATA || nearest->latency <= c->latency + 1)
+        return;
+    diag_debug(1, "calibrate: a load takes %.1f cycles in a chase of one pointer, %.1f in a ring: the ring counts", c->latency, nearest->latency);
+    struct machine_class *load = &k->m->classes[c - k->m->classes];
+    load->latency = load->latency_high = nearest->latency;
+}
+
 static void find_caches(struct calib *k)
 {
     struct level s[64];
     find_levels(k, s, sweep(k, k->quick ? 4u << 20 : 128u << 20, s, ARRAY_LEN(s)));
+    check_latency(k);
     find_tlbs(k, 34u << 20);
 }
 

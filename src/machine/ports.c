@@ -31,6 +31,14 @@ static double predicted(const struct search *s, const struct port_mix *m)
     return fmax(fmax(both, alone), (m->a + m->b) / s->width);
 }
 
+double ports_predict(const struct port_family *families, const struct port_mix *m, double width)
+{
+    struct search s = {.width = width};
+    s.ports[m->i] = families[m->i].ports;
+    s.ports[m->j] = families[m->j].ports;
+    return predicted(&s, m);
+}
+
 static double misfit_of_mix(const struct search *s, const struct port_mix *m)
 {
     double d = log(predicted(s, m) / m->cycles);

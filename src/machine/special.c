@@ -70,7 +70,9 @@ static void add_slow(struct calib *k, const char *name, double cycles)
     add_use(c, machine_ports_named(k->m, "slow"), fmax(1, round(cycles)));
 }
 
-/* Gathers take a mask that they clear: it is set anew each time. */
+/* Gathers take a mask that they clear: it is set anew each time. Assumes that setting it has room beside them, and that all their time is
+ * the loads' units'. Their latency is not measured: 12 and 14 cycles are what published tables have at the least, and nothing guards
+ * them but the self-test's kernels, of which none gathers. */
 static void add_gathers(struct calib *k)
 {
     if (!lab_has_vectors(k->lab, 256))
@@ -91,7 +93,8 @@ static void add_gathers(struct calib *k)
     }
 }
 
-/* st0 = st0 op st1 again and again, on two ones loaded first and popped in the end. */
+/* st0 = st0 op st1 again and again, on two ones loaded first and popped in the end. Assumes that sums of so few ones and products of ones
+ * are as fast as any, and that the units are those of scalar additions; nothing guards the second, and x87 code is rare. */
 static double x87_chain(struct calib *k, uint8_t op)
 {
     enum { ROUNDS = 64 };

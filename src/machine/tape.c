@@ -6,11 +6,11 @@
  *     program "0.1.0"                     that wrote it
  *     processor "NAME" VENDOR FAMILY MODEL
  *     number NAME VALUE                   tsc-ghz, clock-step, core-per-tsc, nop-cycles, noise, vectors-256, vectors-512
- *     time "LABEL" HASH CYCLES TICKS QUIET
+ *     time "LABEL" HASH CYCLES TICKS QUIET   a fact that is no timing as well
  *     end COUNT                           the last; so many times stand before it
  *
  * HASH is of the experiment's code (16 hexadecimal digits, - unknown), CYCLES and TICKS are of one turn (CYCLES -1: the
- * processor lacks an instruction), QUIET the number of samples that nothing disturbed. The same label may come
+ * processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed. The same label may come
  * several times: an experiment that was disturbed is made again. # begins a comment. doc/tape.md says more. */
 #include "machine/lab.h"
 #include "machine/machine.h"
@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 enum { FORMAT = 1, NUMBERS = 16, SAMPLES_MOST = 1000000, FAMILY_MOST = 65535 };
+static const double CYCLES_MOST = 1e12 /* a size in bytes may stand there too */, NUMBER_MOST = 1e6;
 
 struct tape {
     struct arena *arena;
@@ -37,7 +38,8 @@ struct tape {
         double value;
     } numbers[NUMBERS];
     size_t number_count;
-    size_t missing, changed; /* that were asked for when played */
+    size_t missing, changed, doubted; /* that were asked for when played */
+    const char *first_doubted;
     VEC(const char *) missing_labels;
 };
 
@@ -66,7 +68,7 @@ void machine_tape_free(struct tape *t)
 
 void machine_tape_clear(struct tape *t)
 {
-    t->entries.len = t->next.len = 0;
+    t->entries.len = t->next.len = t->number_count = 0;
     map_fini(&t->first);
     map_fini(&t->last);
 }
@@ -107,6 +109,18 @@ const struct tape_entry *tape_next(struct tape *t, const char *label, uint64_t h
     return e;
 }
 
+bool tape_has(const struct tape *t, const char *label)
+{
+    uint64_t k;
+    return map_get(&t->first, machine_hash(label), &k);
+}
+
+void tape_doubt(struct tape *t, const char *label)
+{
+    if (!t->doubted++)
+        t->first_doubted = arena_strdup(t->arena, label);
+}
+
 double tape_number(const struct tape *t, const char *name)
 {
     for (size_t i = 0; i < t->number_count; i++)
@@ -144,12 +158,12 @@ void machine_tape_format(const struct tape *t, struct strbuf *out)
     str_printf(out, "mtool-tape %d\nprogram \"%s\"\nprocessor \"%s\" %s %u %u\n", FORMAT, t->program, t->cpu,
                *t->vendor ? t->vendor : "-", t->family, t->model);
     for (size_t i = 0; i < t->number_count; i++)
-        str_printf(out, "number %s %.6g\n", t->numbers[i].name, t->numbers[i].value);
+        str_printf(out, "number %s %.10g\n", t->numbers[i].name, t->numbers[i].value);
     for (size_t i = 0; i < t->entries.len; i++) {
         const struct tape_entry *e = &t->entries.data[i];
         str_printf(out, "time \"%s\" ", e->label);
         e->hash ? str_printf(out, "%016llx", (unsigned long long)e->hash) : str_puts(out, "-");
-        str_printf(out, " %.6g %.6g %u\n", e->cycles, e->ticks, e->quiet);
+        str_printf(out, " %.12g %.6g %u\n", e->cycles, e->ticks, e->quiet);
     }
     str_printf(out, "end %zu\n", t->entries.len);
 }
@@ -222,9 +236,11 @@ static int read_time(struct tape *t, struct line *l)
     double cycles, ticks;
     unsigned quiet;
     uint64_t h = hash && strcmp(hash, "-") != 0 ? strtoull(hash, &end, 16) : 0;
-    if (!hash || !is_text(label) || (end && *end) || !take_number(l, t->arena, &cycles) || cycles > 1e9 ||
+    if (!hash || !is_text(label) || (end && *end) || !take_number(l, t->arena, &cycles) || cycles > CYCLES_MOST ||
         !take_number(l, t->arena, &ticks) || !take_count(l, t->arena, SAMPLES_MOST, &quiet))
         return wrong(l, "a time needs a label in quotes, a hash, cycles, ticks and a number of samples");
+    if (cycles < 0 && cycles != -1 && cycles != -2)
+        return wrong(l, "cycles below 0 are -1 (the processor lacks it) or -2 (the time was over)");
     tape_add(t, label, h, cycles, ticks, quiet);
     return 0;
 }
@@ -253,8 +269,8 @@ static int read_line(struct tape *t, struct line *l, bool *ended)
         return is_text(t->program = take_word(l, t->arena)) ? 0 : wrong(l, "the program's version is missing");
     if (strcmp(word, "number") == 0) {
         char *name = take_word(l, t->arena);
-        if (!is_word(name) || !take_number(l, t->arena, &v))
-            return wrong(l, "a number needs a name and a value");
+        if (!is_word(name) || !take_number(l, t->arena, &v) || v < 0 || v > NUMBER_MOST)
+            return wrong(l, "a number needs a name and a value from 0 to a million");
         tape_set_number(t, name, v);
         return 0;
     }
@@ -319,11 +335,18 @@ int machine_tape_read(const char *path, struct tape **out)
     return rc;
 }
 
+struct machine *machine_tape_shipped(const struct tape *t)
+{
+    bool is_amd = strcmp(t->vendor, "AuthenticAMD") == 0, is_intel = strcmp(t->vendor, "GenuineIntel") == 0;
+    return is_amd || is_intel ? machine_shipped(is_amd ? "amd" : "intel", t->family, t->model) : NULL;
+}
+
 /* ---- what was not on it ---- */
 
 void machine_tape_gaps(const struct tape *t, struct machine_tape_gaps *out)
 {
     *out = (struct machine_tape_gaps){.program = t->program, .missing = t->missing, .changed = t->changed,
+                                      .doubted = t->doubted, .first_doubted = t->first_doubted,
                                       .labels = t->missing_labels.data, .label_count = t->missing_labels.len};
     for (size_t i = 0; i < t->entries.len; i++)
         out->used += t->entries.data[i].used;

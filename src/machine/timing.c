@@ -433,6 +433,8 @@ static const char *way_back(char from, char to, bool vex)
     return from == 'k' ? "vpmovm2d z,k" : "vpmovd2m k,z";
 }
 
+/* Assumes that the ways back are no slower beside the form than alone; crossing and flags_latency take off what is known of them, and
+ * hold what is left to a cycle at the least. */
 static double round_trip(struct calib *k, const char *form, const struct shape *s, int source, const char *const *back,
                          unsigned backs)
 {
@@ -481,7 +483,8 @@ static double flags_latency(struct calib *k, const char *form, const struct shap
     return both < 0 ? -1 : fmax(both - (cmov < 0 ? 1 : cmov) - (in < 0 ? 2 : in), 1);
 }
 
-/* A product of two registers: a chain through rax is one of its low half, one through rdx of its high half. */
+/* A product of two registers: a chain through rax is one of its low half, one through rdx of its high half. Assumes that the move between
+ * takes what moves take in a chain of them; one that is less than half a cycle later is taken for none. */
 static double second_latency(struct calib *k, const char *form, double first)
 {
     bool is_long = strcmp(form, "mul r64") == 0 || strcmp(form, "imul r64") == 0;

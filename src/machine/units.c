@@ -501,6 +501,27 @@ static void add_dividers(struct calib *k)
     machine_add_unit(k->m, "slow", 1, 1);
 }
 
+/* Mixes that the units found by all together do not explain are timed once more: of two figures the lower one is less disturbed. Was
+ * any of them another? */
+static bool mix_again(struct calib *k, struct port_mix *mix, size_t count)
+{
+    static const double UNLIKE = 0.15, CHANGED = 0.05;
+    unsigned odd = 0, changed = 0;
+    for (size_t i = 0; i < count && !lab_part_is_over(k->lab); i++) {
+        struct port_mix *m = &mix[i];
+        if (fabs(m->cycles / ports_predict(k->basis, m, k->width) - 1) < UNLIKE)
+            continue;
+        double again = timing_mix(k, k->basis[m->i].form, m->a, k->basis[m->j].form, m->b);
+        odd++;
+        changed += again > 0 && again < m->cycles * (1 - CHANGED);
+        m->cycles = again > 0 ? fmin(m->cycles, again) : m->cycles;
+    }
+    diag_debug(1, "calibrate: %u of %zu mixes are not as the units say, %u of them were slips", odd, count, changed);
+    return changed > 0;
+}
+
+/* Two ways at once: what a form takes alone tells how many units it has, what it takes beside another which. ports_solve weighs them
+ * against each other; where it cannot bring them together, they are timed again. */
 void calib_units(struct calib *k)
 {
     k->basis = ARENA_ARRAY(k->arena, struct port_family, CALIB_BASIS_MAX);
@@ -509,6 +530,8 @@ void calib_units(struct calib *k)
     size_t mixes = mix_basis(k, k->basis, k->basis_count, mix);
     double misfit = 0;
     k->ports = ports_solve(k->basis, k->basis_count, mix, mixes, k->width, &misfit);
+    if (mix_again(k, mix, mixes))
+        k->ports = ports_solve(k->basis, k->basis_count, mix, mixes, k->width, &misfit);
     diag_debug(1, "%zu mixes of %zu operations show %u units, mean deviation %.1f %%", mixes, k->basis_count, k->ports,
                misfit * 100);
     add_units(k, k->basis, k->basis_count, k->ports);

@@ -114,7 +114,8 @@ static unsigned size_of(const struct machine *m, double found)
     return (unsigned)(found > 0 ? found : m->rob > 0 ? m->rob : 512);
 }
 
-/* Vector and integer operations wait in one scheduler where their units are shared. */
+/* Vector and integer operations wait in one scheduler where their units are shared. Assumes one scheduler for each kind of unit: several
+ * small ones come out as one of their sum, which nothing but the self-test guards. */
 static void set_queues(struct calib *k, double ints, double vecs, double mem)
 {
     struct machine *m = k->m;

@@ -314,11 +314,14 @@ static int add_forms(struct selftest *t, struct form *forms, size_t all)
     int rc = 0;
     for (size_t i = 0; i < all; i++)
         time_form(t, &forms[i]);
-    for (size_t i = 0; rc == 0 && i < all && lab_seconds_left(t->lab) > 0; i++) {
+    size_t i = 0, most = (size_t)fmax(0, fmin((double)all, lab_recall(t->lab, "kernels tested", (double)all)));
+    for (; rc == 0 && i < most && lab_seconds_left(t->lab) > 0; i++) {
         const struct form *f = &forms[i * APART % all];
         diag_progress("testing the core model", i, all);
         rc = f->truth > 0 ? add_form(t, &r, f) : 0;
     }
+    lab_name(t->lab, "kernels tested");
+    lab_tell(t->lab, (double)i);
     free(r.steps);
     return rc;
 }

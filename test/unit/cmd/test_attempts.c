@@ -16,6 +16,7 @@ struct laboratory {
     double calibrated[3], overlaid; /* medians that the self-test finds; NAN: it cannot be measured, or tested */
     bool has_shipped;
     unsigned measured, tested, shipped;
+    unsigned kept; /* the calibration that was kept last */
 };
 
 static int measure(void *ctx, struct machine **out)
@@ -50,10 +51,16 @@ static struct machine *shipped(void *ctx)
     return m;
 }
 
+static void keep(void *ctx)
+{
+    struct laboratory *l = ctx;
+    l->kept = l->measured;
+}
+
 /* The median of what was taken; NAN: nothing. */
 static double taken(struct laboratory *l)
 {
-    const struct attempts a = {measure, test, shipped, l, 2};
+    const struct attempts a = {.measure = measure, .test = test, .shipped = shipped, .keep = keep, .ctx = l, .most = 2};
     struct machine *m = NULL;
     if (attempts_make(&a, &m) < 0)
         return NAN;
@@ -72,6 +79,7 @@ static void the_first_that_passes_is_taken(void **state)
     struct laboratory second = {.calibrated = {4.37, 0.12}, .has_shipped = true, .overlaid = 0.01};
     assert_true(taken(&second) == 0.12);
     assert_true(second.measured == 2 && !second.shipped);
+    assert_true(first.kept == 1 && second.kept == 2);
 }
 
 static void the_shipped_one_stands_in(void **state)
@@ -88,9 +96,9 @@ static void the_best_of_those_that_fail_is_kept(void **state)
 {
     (void)state;
     struct laboratory worse = {.calibrated = {4.37, 0.3}, .has_shipped = true, .overlaid = 0.5};
-    assert_true(taken(&worse) == 0.3);
+    assert_true(taken(&worse) == 0.3 && worse.kept == 2);
     struct laboratory better = {.calibrated = {0.3, 0.4}, .has_shipped = true, .overlaid = 0.25};
-    assert_true(taken(&better) == 0.25);
+    assert_true(taken(&better) == 0.25 && better.kept == 1); /* what the shipped one was put over */
     struct laboratory untested = {.calibrated = {0.3, 0.4}, .has_shipped = true, .overlaid = NAN};
     assert_true(taken(&untested) == 0.3);
     struct laboratory unknown = {.calibrated = {0.4, 0.3}};

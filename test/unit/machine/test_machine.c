@@ -281,6 +281,26 @@ static void the_speed_is_told_of_this_cpu_only(void **state)
     machine_free(m);
 }
 
+static void latencies_tell_the_clock(void **state)
+{
+    (void)state;
+    static const double core[] = {1, 1, 3, 3, 1, 1, 2, 1, 3, 3, 4, 4}, noise[] = {1.01, 0.99, 3.02, 2.97, 1, 1.01, 2.02, 3, 4.03, 4},
+                        junk[] = {1.37, 1.73, 2.41, 3.29, 1.13, 1.57, 2.83}, few[] = {1.5, 1.5, 4.5};
+    double scaled[ARRAY_LEN(core)];
+    assert_true(calib_clock_unit(core, ARRAY_LEN(core)) == 1);
+    assert_true(calib_clock_unit(noise, ARRAY_LEN(noise)) == 1);
+    assert_true(calib_clock_unit(few, ARRAY_LEN(few)) == 1);
+    assert_true(calib_clock_unit(junk, ARRAY_LEN(junk)) < 1);
+    static const double units[] = {5, 2, 0.5, 1.4, 0.7};
+    for (size_t u = 0; u < ARRAY_LEN(units); u++) {
+        for (size_t i = 0; i < ARRAY_LEN(core); i++)
+            scaled[i] = core[i] * units[u];
+        double found = calib_clock_unit(scaled, ARRAY_LEN(core));
+        if (fabs(found / units[u] - 1) > 0.02)
+            fail_msg("a unit of %g, not of %g", found, units[u]);
+    }
+}
+
 static void what_would_leave_something_behind_is_not_timed(void **state)
 {
     (void)state;
@@ -411,6 +431,7 @@ int main(void)
         cmocka_unit_test(every_file_of_machines_is_shipped), cmocka_unit_test(processors_find_their_description),
         cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
         cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
+        cmocka_unit_test(latencies_tell_the_clock),
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
         cmocka_unit_test(every_instruction_finds_a_class), cmocka_unit_test(forms_of_lea_stand_for_themselves),
