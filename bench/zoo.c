@@ -6,7 +6,7 @@
  * descriptions that come out are held against the given ones: how many forms have their latency and interval within 5 %, both simulated;
  * width, reorder buffer, schedulers of general operations; and the cycles of all kernels of the self-test. Nothing here needs a quiet
  * machine: time is simulated, and a seed gives the same figures everywhere. -q: a tenth of the time and the common forms only, as tests
- * do. -v: each form and kernel that is off. Without files: all that are shipped (in-order ones are named and left out). */
+ * do. -v: each form, kernel and number that is off. Without files: all that are shipped (in-order ones are named and left out). */
 #include "zoo.h"
 
 #include "machine/lab.h"
@@ -49,6 +49,8 @@ static bool calibrate(const struct machine *given, const struct options *o, stru
     zoo_compare(given, found, &row->match);
     zoo_compare_kernels(given, found, streams, &row->match, o->verbose);
     zoo_compare_forms(given, found, &row->match, o->verbose);
+    if (o->verbose)
+        zoo_print_params(given, found);
     row->seconds = time_now_s() - start;
     machine_free(found);
     return true;

@@ -18,6 +18,7 @@ struct zoo_match { /* a machine given and the one found; pairs: given, found */
 };
 bool zoo_near(const double pair[2], double by);
 void zoo_compare(const struct machine *given, const struct machine *found, struct zoo_match *out); /* sizes */
+void zoo_print_params(const struct machine *given, const struct machine *found); /* those more than a tenth apart */
 /* Each form that was timed, simulated on both; verbose: prints those that are off. */
 void zoo_compare_forms(const struct machine *given, const struct machine *found, struct zoo_match *out, bool verbose);
 /* By the self-test, which fits `found` and writes its error bar into it. */

@@ -43,6 +43,15 @@ void zoo_compare(const struct machine *given, const struct machine *found, struc
     out->queues[0] = int_queues(given), out->queues[1] = int_queues(found);
 }
 
+void zoo_print_params(const struct machine *given, const struct machine *found)
+{
+#define X(group, field, name, value, text)                                                                             \
+    if (fabs(given->field - found->field) > 0.1 * fabs(given->field) + 0.01)                                           \
+        printf("    %-28s given %g found %g\n", name, given->field, found->field);
+#include "machine/params.def"
+#undef X
+}
+
 /* ---- forms ---- */
 
 static struct calib lab_on(const struct machine *m, struct lab_core **core, struct machine *scratch)

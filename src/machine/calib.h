@@ -15,6 +15,7 @@ struct timed_form {
     double latency_high;             /* of divisions: for long quotients */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;
+    bool saw_roaming; /* all ports of general operations were filled beside it to find them */
     bool unsure; /* timed while others disturbed the core */
 };
 

@@ -58,7 +58,7 @@ static const char *refine(const struct x86_detail *d, const char *name, const ch
 {
     bool gpr_only = !strpbrk(d->form + strcspn(d->form, " "), "xyz");
     if (strcmp(family, "string") == 0 && strchr(d->form, ',')) /* movsd x,x and cmpsd x,x,i share their names */
-        return name[0] == 'm' ? "shuffle" : "fadd";
+        return name[name[0] == 'v'] == 'm' ? "shuffle" : "fadd";
     if (strcmp(family, "fdiv") == 0)
         return is_double(name) ? "fdiv64" : "fdiv32";
     if (strcmp(family, "fsqrt") == 0)

@@ -149,22 +149,35 @@ static void find_taken_interval(struct calib *k)
         k->m->taken_interval = round(t);
 }
 
-/* The smallest power of two such that a block lying across a multiple of it takes a cycle more than one beside it. Assumes that the
- * fillers of such a block fit into the cycles between taken branches, so that nothing but fetch is late: so many there are. Where no
- * window shows, none is said to limit; the self-test has the last word. */
+/* Fillers of a block such that neither the width nor what comes of one window at once (find_fetch_ops) holds it up. */
+static unsigned short_block(struct calib *k, double *cycles)
+{
+    unsigned n = (unsigned)fmax(2, 2 * floor(k->m->taken_interval * k->width / 2));
+    for (n = n > 6 ? 6 : n;; n -= 2) {
+        *cycles = ring(k, n, 2, 64);
+        if (n <= 2 || *cycles < fmax(k->m->taken_interval, (n + 1) / k->width) + 0.3)
+            return n;
+    }
+}
+
+/* The smallest power of two such that a block lying across a multiple of it takes longer than one beside it: by a
+ * cycle, or by a half where two windows come in one. Assumes that the fillers of such a block fit into the cycles between taken branches,
+ * so that nothing but fetch is late: short_block asks for that. Where no window shows, none is said to limit; the self-test has the last
+ * word. */
 static void find_window(struct calib *k)
 {
-    unsigned nops = (unsigned)fmax(2, 2 * floor(k->m->taken_interval * k->width / 2));
-    nops = nops > 6 ? 6 : nops;
-    for (unsigned window = 16; window <= 64; window *= 2) {
-        unsigned half = nops / 2 * 2;
-        double beside = ring(k, nops, 2, 64), across = ring(k, nops, 2, 64 + window - half);
-        if (beside > 0 && across > beside + 0.4) {
-            k->m->fetch_window = window;
-            return;
-        }
-    }
+    double beside;
+    unsigned nops = short_block(k, &beside);
     k->m->fetch_window = 0;
+    k->m->fetch_windows = 1;
+    for (unsigned window = 16; window <= 64 && beside > 0; window *= 2) {
+        double longer = ring(k, nops, 2, 64 + window - nops) - beside;
+        if (longer < 0.4)
+            continue;
+        k->m->fetch_window = window;
+        k->m->fetch_windows = longer < 0.7 ? 2 : 1;
+        return;
+    }
 }
 
 /* As few nops as possible, all of about one length: how many there are must not depend on where they end. */
@@ -185,12 +198,11 @@ static void find_windows(struct calib *k)
 {
     enum { NOPS = 192, BYTES = 11 };
     struct lab_code *c = xmalloc(sizeof *c);
-    k->m->fetch_windows = 1;
     put_long_nops(c, NOPS * BYTES);
     lab_name(k->lab, "nops of %d bytes", BYTES);
     double cycles = run(k, c, 1);
     if (cycles > 0 && k->m->fetch_window > 0)
-        k->m->fetch_windows = fmax(1, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
+        k->m->fetch_windows = fmax(k->m->fetch_windows, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
 }
 
 /* How many instructions of one window come at once: more of them than the width accounts for a jump in the time. Assumes that the

@@ -175,6 +175,9 @@ static unsigned compact(struct port_family *f, size_t n)
     return count;
 }
 
+/* A comparison and its jump: two slots where they do not fuse. */
+static bool is_pair(const struct port_family *f) { return strcmp(f->form, "jcc i") == 0; }
+
 /* Does some mix of a general and a vector operation take longer than each alone and the width explain? One may be a slip; and
  * operations that keep the same share of the time are told by several.
  * Two mixes, or one in twenty, may lose by chance. */
@@ -184,7 +187,7 @@ static bool files_meet(const struct search *s)
     for (size_t k = 0; k < s->mixes; k++) {
         const struct port_mix *m = &s->mix[k];
         const struct port_family *f = &s->f[m->i], *g = &s->f[m->j];
-        if (f->file == PORT_FILE_ANY || g->file == PORT_FILE_ANY || f->file == g->file)
+        if (f->file == PORT_FILE_ANY || g->file == PORT_FILE_ANY || f->file == g->file || is_pair(f) || is_pair(g))
             continue;
         double allowed = fmax(fmax(m->a * f->interval, m->b * g->interval), (m->a + m->b) / s->width);
         if (m->cycles > allowed * 1.15 + 0.05)

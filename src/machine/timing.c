@@ -234,10 +234,12 @@ struct round {
     unsigned fillers, rounds;
 };
 
+/* Turns are of so many cycles on any core: what a turn's end costs must not weigh more on a wide one. */
 static struct round round_of(const struct calib *k, double interval)
 {
+    enum { TURN_CYCLES = 50 };
     unsigned fillers = (unsigned)(fmax(4, interval * 1.5) * k->width + 0.5);
-    return (struct round){fillers, fillers < 40 ? 200 / (fillers + 1) : 4};
+    return (struct round){fillers, fillers < 40 ? (unsigned)(TURN_CYCLES * k->width) / (fillers + 1) : 4};
 }
 
 /* Slots of a round that are neither fillers nor the turn's end. */

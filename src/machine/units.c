@@ -213,8 +213,10 @@ static unsigned most_on(const struct timed_form *t, uint32_t ports)
 static void find_parts(struct calib *k, struct timed_form *t, const struct blockers *b)
 {
     unsigned most = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
+    uint32_t anywhere = machine_class_named(k->m, "other")->uses[0].ports;
     k->unsure = false;
     t->part_count = 0;
+    t->saw_roaming = false;
     double felt[SETS_MAX];
     for (size_t i = 0; i < b->count; i++)
         felt[i] = -1;
@@ -231,6 +233,7 @@ static void find_parts(struct calib *k, struct timed_form *t, const struct block
         double known = 0;
         for (unsigned q = 0; q < t->part_count; q++)
             known += (t->ports[q] & ~b->ports[i]) == 0;
+        t->saw_roaming = t->saw_roaming || (felt[i] >= 0 && b->ports[i] == anywhere);
         for (double more = felt[i] - known; more > 0.7 && t->part_count < most; more--)
             t->ports[t->part_count++] = b->ports[i];
     }
@@ -250,10 +253,11 @@ static double ports_interval(const struct timed_form *t, unsigned ports)
     return worst;
 }
 
-/* Operations that no blocker saw, because they run almost anywhere. */
+/* Operations that no blocker saw, because they run almost anywhere; where a blocker fills all of that, it would have seen them: these
+ * slots run on no unit. */
 static void add_roaming(struct timed_form *t, uint32_t anywhere)
 {
-    if (!strchr(t->form, ' '))
+    if (!strchr(t->form, ' ') || t->saw_roaming)
         return;
     for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--)
         t->ports[t->part_count++] = anywhere;
@@ -387,7 +391,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
         add_use(&c, t->ports[i], issue, false);
     }
     if (slow)
-        add_use(&c, machine_ports_named(k->m, has_divider(t->form) ? "divider" : "slow"),
+        add_use(&c, machine_ports_named(k->m, division_is(t->form) ? "int-divider" : has_divider(t->form) ? "divider" : "slow"),
                 fmax(1, round(t->interval * 2) / 2), true);
     c.latency_high = c.latency;
     return c;

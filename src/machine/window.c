@@ -78,10 +78,13 @@ static double round_cycles(struct calib *k, const char *name, fill_with fill, un
     return calib_run(k, c, rounds, LAB_FILL_DOUBLE);
 }
 
-/* The filler at which two chains stop to overlap: half way between half and all of the time of one after the other.
- * Where the chain takes places of the same kind, it gives them back one by one meanwhile: half of them count.
- * 0 if no limit was met. */
-static double depth(struct calib *k, const char *name, fill_with fill, bool hands_over, bool chain_shares)
+/* Where the chain takes places of the same kind, it gives them back one by one meanwhile: three quarters are given back
+ * when it is told (depth). They are kept until a root starts, or until it has retired, some behind. */
+enum chain_places { CHAIN_APART = 0, CHAIN_WAITS = CHAIN / 4, CHAIN_RETIRES = CHAIN / 4 + 2 };
+
+/* The filler at which two chains stop to overlap: half way between half and all of the time of one after the other. 0
+ * if no limit was met. */
+static double depth(struct calib *k, const char *name, fill_with fill, bool hands_over, enum chain_places chain)
 {
     const struct timed_form *root = timing_of(k, "sqrtsd x,x");
     double apart = CHAIN * (root && root->latency > 0 ? root->latency : 15), limit = 0.75 * apart;
@@ -97,7 +100,7 @@ static double depth(struct calib *k, const char *name, fill_with fill, bool hand
         else
             low = mid;
     }
-    return high + (chain_shares ? CHAIN / 2 : 0);
+    return high + (double)chain;
 }
 
 /* A limit within 7 % of the reorder buffer is that of the reorder buffer. */
@@ -138,9 +141,9 @@ static void set_queues(struct calib *k, double ints, double vecs, double mem)
  * take a register), so the larger one counts. */
 static double reorder_size(struct calib *k)
 {
-    double nops = depth(k, "nops", fill_nop, false, true), zeros = depth(k, "zeros", fill_zero, false, true);
+    double nops = depth(k, "nops", fill_nop, false, CHAIN_RETIRES), zeros = depth(k, "zeros", fill_zero, false, CHAIN_RETIRES);
     if (k->m->fuse_nop > 0)
-        nops = nops > 0 ? (nops + CHAIN / 2) / 2 : 0;
+        nops = nops > 0 ? (nops + CHAIN_RETIRES) / 2 : 0;
     if (k->m->zero_idiom > 0 && zeros > nops && nops > 0)
         nops = zeros;
     return floor(nops > 0 ? nops : zeros > 0 ? zeros : 512);
@@ -151,12 +154,12 @@ void calib_window(struct calib *k)
     struct machine *m = k->m;
     diag_progress("finding how far the core looks ahead", 0, 0);
     m->rob = reorder_size(k);
-    m->int_regs = at_most(depth(k, "lea", fill_int, false, false), m->rob);
-    m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, true), m->rob);
-    m->load_queue = at_most(depth(k, "loads", fill_load, false, false), m->rob);
-    m->store_queue = at_most(depth(k, "stores", fill_store, false, false), m->rob);
-    double ints = at_most(depth(k, "add that wait", fill_int_waiting, true, shares_units(m)), m->rob);
-    double vecs = at_most(depth(k, "pshufd that wait", fill_vec_waiting, false, true), m->rob);
-    double mem = at_most(depth(k, "loads that wait", fill_load_waiting, true, false), m->rob);
+    m->int_regs = at_most(depth(k, "lea", fill_int, false, CHAIN_APART), m->rob);
+    m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, CHAIN_RETIRES), m->rob);
+    m->load_queue = at_most(depth(k, "loads", fill_load, false, CHAIN_APART), m->rob);
+    m->store_queue = at_most(depth(k, "stores", fill_store, false, CHAIN_APART), m->rob);
+    double ints = at_most(depth(k, "add that wait", fill_int_waiting, true, shares_units(m) ? CHAIN_WAITS : CHAIN_APART), m->rob);
+    double vecs = at_most(depth(k, "pshufd that wait", fill_vec_waiting, false, CHAIN_WAITS), m->rob);
+    double mem = at_most(depth(k, "loads that wait", fill_load_waiting, true, CHAIN_APART), m->rob);
     set_queues(k, ints, vecs, mem);
 }

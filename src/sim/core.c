@@ -76,6 +76,7 @@ struct sim_core {
     uint8_t queue_of[MACHINE_PORT_MAX];
     uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
     int64_t seen_at;
+    float demand[MACHINE_PORT_MAX];     /* how many sets of ports ask for it, each in parts */
     unsigned last_of[MACHINE_PORT_MAX]; /* given last of a group that begins with this port */
 
     struct places reorder, int_regs, vec_regs, loads, stores, fetched;
@@ -216,20 +217,39 @@ static unsigned least_pending(struct sim_core *c, uint32_t ports)
     return *last = (unsigned)__builtin_ctz(behind ? behind : equal);
 }
 
+/* Of those free first the one that the fewest operations are bound to: those need the others. */
 static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned *port)
 {
     int64_t best = INT64_MAX;
     for (; ports; ports &= ports - 1) {
         unsigned p = (unsigned)__builtin_ctz(ports);
         int64_t s = find_free(c, p, t);
-        if (s < best) {
+        if (s < best || (s == best && c->demand[p] < c->demand[*port])) {
             best = s;
             *port = p;
         }
-        if (best == t)
-            break;
     }
     return best;
+}
+
+/* Each set of ports that some operation chooses from asks for each of them the more, the smaller it is. Tells nothing of the order
+ * in which a description names its units. */
+static void find_demand(struct sim_core *c)
+{
+    uint32_t seen[128];
+    size_t n = 0;
+    for (size_t i = 0; i < c->m->class_count; i++)
+        for (unsigned u = 0; u < c->m->classes[i].use_count; u++) {
+            uint32_t ports = c->m->classes[i].uses[u].ports;
+            size_t k = 0;
+            while (k < n && seen[k] != ports)
+                k++;
+            if (k < n || n == ARRAY_LEN(seen))
+                continue;
+            seen[n++] = ports;
+            for (uint32_t rest = ports; rest; rest &= rest - 1)
+                c->demand[__builtin_ctz(rest)] += 1.0F / (float)__builtin_popcount(ports);
+        }
 }
 
 static bool has_room(const struct sim_core *c, uint8_t queue)
@@ -921,6 +941,7 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->targets = xmalloc((count ? count : 1) * sizeof *c->targets);
     for (unsigned p = 0; p < machine_port_count(m); p++)
         c->queue_of[p] = sim_queue_of(m, 1u << p);
+    find_demand(c);
     for (size_t i = 0; i < count; i++)
         c->costs[i].unit = 255;
     places_init(&c->reorder, m->rob);
