@@ -136,15 +136,20 @@ static void sum_fitted(struct solver *s)
         s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->homes[s->entries[i].home].cpi;
 }
 
-/* is_fitted: what the fit leaves says which slices are unlike the others. */
+/* is_fitted: what the fit leaves says which slices are unlike the others. Longer slices are more of the program. On average a slice weighs
+ * one: little that is known of all is as good as much that is. */
 static void weigh(struct solver *s, bool is_fitted)
 {
+    double sum = 0;
     for (size_t k = 0; k < s->in->slices.len; k++) {
         const struct fit_slice *f = &s->in->slices.data[k];
         double apart = f->spread / SPREAD_USUAL, off = is_fitted ? fabs(f->cycles / s->fitted[k] - 1) : 0;
         double length = fmax(SHORT_WEIGHT, fmin(1, f->cycles / LONG));
         s->weights[k] = length * OFF_USUAL / fmax(off, OFF_USUAL) / (1 + apart * apart);
+        sum += s->weights[k];
     }
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        s->weights[k] *= (double)s->in->slices.len / sum;
 }
 
 /* One home takes what the others leave of its slices. scale: by slice, cycles that count as one. Returns the end of its
