@@ -71,8 +71,10 @@ static int finish(struct calib *k, struct machine **out)
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
                100 * lab_disturbed_share(k->lab), 100 * m->noise);
     if (k->forms.len < 20 || m->core_per_tsc <= 0) {
-        bool is_tape = !lab_core_of(k->lab);
+        bool is_tape = !lab_core_of(k->lab), has_clock = m->core_per_tsc > 0;
         machine_free(m);
+        if (is_tape && !has_clock)
+            return diag_error("the tape tells of a core without a clock (number core-per-tsc); record it again where less runs");
         if (is_tape)
             return diag_error("the tape tells of %zu instructions what a processor could have told, which makes no description; record it "
                               "again where less runs",
