@@ -165,7 +165,7 @@ static void choose_blockers(struct calib *k, const struct port_family *f, size_t
 {
     b->count = 0;
     for (size_t i = 0; i < n && b->count < SETS_MAX; i++) {
-        if (__builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0)
+        if (!f[i].ports || __builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0)
             continue;
         if (is_vector(f[i].form) && is_wide(f[i].form) != wide)
             continue;
@@ -332,7 +332,7 @@ static void add_use(struct machine_class *c, uint32_t ports, double issue, bool 
             c->uses[i].issue = fmax(c->uses[i].issue, issue);
             return;
         }
-    if (c->use_count < MACHINE_USE_MAX)
+    if (ports && c->use_count < MACHINE_USE_MAX) /* none: no set of units explained its timings */
         c->uses[c->use_count++] = (struct machine_use){ports, issue};
 }
 
@@ -474,7 +474,7 @@ static void classify_all(struct calib *k, bool even_unsure)
 static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char *form)
 {
     for (size_t i = 0; i < n; i++)
-        if (strcmp(f[i].form, form) == 0)
+        if (strcmp(f[i].form, form) == 0 && f[i].ports)
             return f[i].ports;
     return 1;
 }

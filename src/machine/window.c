@@ -109,7 +109,8 @@ static double at_most(double size, double limit) { return size > 0 && size < 0.9
 static bool shares_units(const struct machine *m)
 {
     const struct machine_class *i = machine_class_named(m, "int"), *v = machine_class_named(m, "vlogic");
-    return !v || (i && i->use_count && v->use_count && (i->uses[0].ports & v->uses[0].ports));
+    bool known = i && v && i->use_count && v->use_count; /* else there is nothing to tell schedulers apart by */
+    return !known || (i->uses[0].ports & v->uses[0].ports);
 }
 
 static unsigned size_of(const struct machine *m, double found)
