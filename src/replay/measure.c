@@ -56,14 +56,14 @@ static double mean_near(const uint32_t *sorted, size_t n, uint32_t least, double
     return sum / count;
 }
 
+/* Of a batch that has enough replays. */
 static struct turn turn_of(const struct wire_batch *b, double step)
 {
-    enum { WARM = WIRE_REPLAYS - FIRST_WARM };
-    uint32_t t[WARM];
-    memcpy(t, b->ticks + FIRST_WARM, sizeof t);
-    qsort(t, WARM, sizeof *t, by_size);
-    double near = mean_near(t, WARM, t[WARM / 5], step);
-    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[WARM / 2] - near - step), &b->look)};
+    uint32_t t[WIRE_REPLAYS], n = b->replays - FIRST_WARM;
+    memcpy(t, b->ticks + FIRST_WARM, n * sizeof *t);
+    qsort(t, n, sizeof *t, by_size);
+    double near = mean_near(t, n, t[n / 5], step);
+    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[n / 2] - near - step), &b->look)};
 }
 
 /* By how much the clock moves at least, as far as these replays show it. */
@@ -71,13 +71,13 @@ static double clock_step(const struct wire_slice *s, uint32_t batches)
 {
     uint32_t t[WIRE_BATCHES * WIRE_REPLAYS], n = 0, least = UINT32_MAX;
     for (uint32_t b = 0; b < batches; b++)
-        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+        for (uint32_t k = 0; k < s->batches[b].replays && k < WIRE_REPLAYS; k++)
             t[n++] = s->batches[b].ticks[k];
     qsort(t, n, sizeof *t, by_size);
     for (uint32_t k = 1; k < n; k++)
         if (t[k] > t[k - 1] && t[k] - t[k - 1] < least)
             least = t[k] - t[k - 1];
-    return least < t[0] / 8 ? least : 0;
+    return n && least < t[0] / 8 ? least : 0;
 }
 
 double replay_clock(const struct wire_batch *b) { return b->look.chain ? cycles_of(1, &b->look) : 0; }
@@ -170,7 +170,8 @@ static void add_batches(const struct wire_slice *s, double width, struct form fo
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
     double step = clock_step(s, n);
     for (uint32_t b = 0; b < n; b++)
-        if (s->batches[b].form < WIRE_FORMS_MOST && replay_is_alone(replay_width(&s->batches[b]), width))
+        if (s->batches[b].form < WIRE_FORMS_MOST && s->batches[b].replays > FIRST_WARM && s->batches[b].replays <= WIRE_REPLAYS &&
+            replay_is_alone(replay_width(&s->batches[b]), width))
             forms[s->batches[b].form].turns[forms[s->batches[b].form].batches++] = turn_of(&s->batches[b], step);
     for (int f = 0; f < WIRE_FORMS_MOST; f++)
         sum_up(&forms[f], step);

@@ -278,7 +278,8 @@ static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint
     struct wire_batch *b = &s->batches[s->batch_count];
     b->empty = time_nothing(area);
     data_of(area)->target = start;
-    for (int i = 0; i < WIRE_REPLAYS; i++) {
+    b->replays = form->rounds > 1 ? WIRE_REPLAYS_ROUND : WIRE_REPLAYS;
+    for (int i = 0; i < (int)b->replays; i++) {
         if (s->has_longer && i > 1 && !pass_ends(s, form, area, k, i))
             return 0;
         if (!replay_form(s, form, area, k, i, &b->ticks[i]))

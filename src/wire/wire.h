@@ -147,7 +147,8 @@ enum {
     WIRE_FORMS_MOST = 2,
     WIRE_LONGER = WIRE_FORMS_MOST, /* form that is executed before those that are timed */
     WIRE_BATCHES = 8,
-    WIRE_REPLAYS = 24, /* of a batch */
+    WIRE_REPLAYS = 24, /* of a batch, at most; */
+    WIRE_REPLAYS_ROUND = 12, /* of forms that go round, which are long */
     WIRE_SLICES_MOST = 12 /* of a window */
 };
 enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_CHANGE /* + register */ };
@@ -165,7 +166,7 @@ struct wire_look { /* at the core */
     uint32_t chain, width; /* TSC ticks of 2048 dependent additions; of 4608 instructions that need all of the core's width */
 };
 struct wire_batch {
-    uint32_t form;
+    uint32_t form, replays; /* replays: how many of ticks; */
     struct wire_look look;  /* before, or behind if that is more */
     uint32_t empty;         /* ticks of a replay of nothing, the least */
     uint32_t ticks[WIRE_REPLAYS];

@@ -81,7 +81,7 @@ static void add_slice(struct bench *b, uint32_t in_one, double cycles)
         .state = WIRE_SLICE_DONE, .forms = 1, .batch_count = WIRE_BATCHES, .first = 1, .last = STEPS + 1};
     s.form[0].last = s.last;
     for (uint32_t i = 0; i < WIRE_BATCHES; i++) {
-        s.batches[i] = (struct wire_batch){.look = look};
+        s.batches[i] = (struct wire_batch){.replays = WIRE_REPLAYS, .look = look};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[i].ticks[k] = (uint32_t)cycles + EDGE;
     }

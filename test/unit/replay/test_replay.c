@@ -476,7 +476,7 @@ static struct wire_slice replayed(uint32_t forms, uint32_t ticks)
                            .batch_count = WIRE_BATCHES,
                            .second = {EDGE + ticks + 400, 50, look}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
-        s.batches[b] = (struct wire_batch){.form = b % forms, .look = look, .empty = 50, .ticks = {0}};
+        s.batches[b] = (struct wire_batch){.form = b % forms, .replays = WIRE_REPLAYS, .look = look, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[b].ticks[k] = EDGE + (b % forms ? ticks / 4 : ticks) + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
     }
