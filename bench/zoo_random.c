@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Machines that nobody has built, drawn by a seed: widths, units of two files or of one, schedulers that are shared or not,
- * latencies, fusion, idioms, rules of addresses, branches and memory, each within what cores have had. */
+ * latencies, fusion, idioms, rules of addresses, branches and memory, each within what cores have had. A slot of a division is an
+ * operation on some unit: calibration takes those that it cannot place for operations that run anywhere, as they do on all cores known. */
 #include "zoo.h"
 
 #include <stdlib.h>
@@ -109,7 +110,8 @@ static void put_classes(struct strbuf *s, unsigned load)
     str_printf(s, "class shift-double result-latency 3 on muls\nclass imul result-latency %u on muls\nclass imul-wide result-latency 4 slots 2 on muls+alus\n",
                between(3, 4));
     str_printf(s, "class bit result-latency %u on muls\nclass crc result-latency 3 on muls\n", between(1, 3));
-    str_printf(s, "class div32 result-latency %u slots 4 on muls+int-divider:6\nclass div64 result-latency %u slots 4 on muls+int-divider:10\n",
+    str_printf(s, "class div32 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:6\n"
+                   "class div64 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:10\n",
                between(10, 20), between(14, 30));
     str_printf(s, "class vlogic result-latency 1 on vecs\nclass vint result-latency %u on vecs\nclass vmul result-latency %u on fps\n"
                   "class vshift result-latency 1 on fps\nclass shuffle result-latency 1 on shuffles\nclass permute result-latency 3 on shuffles\n"

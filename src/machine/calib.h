@@ -15,7 +15,6 @@ struct timed_form {
     double latency_high;             /* of divisions: for long quotients */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;
-    bool saw_roaming; /* all ports of general operations were filled beside it to find them */
     bool unsure; /* timed while others disturbed the core */
 };
 
@@ -52,6 +51,7 @@ double timing_slots(struct calib *k, const char *form, double interval, double l
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
+double timing_chained(const struct timed_form *t);  /* of what chains in all registers could do, the share that copies of it did */
 bool timing_is_chained(const struct timed_form *t); /* do its copies wait for each other, for want of registers? */
 /* Can copies of it be made? */
 bool timing_can(const char *form);

@@ -133,13 +133,18 @@ static uint8_t written_register(char kind, unsigned i, struct share share)
     return kind == 'r' ? gpr_all[k % all] : (uint8_t)(kind == 'x' ? k : 1 + k);
 }
 
-bool timing_is_chained(const struct timed_form *t)
+double timing_chained(const struct timed_form *t)
 {
-    static const double FULL = 0.4; /* of what the chains could do at best */
     struct shape s;
     if (!find_shape(t->form, &s) || !s.reads_dest || t->latency <= 0)
-        return false;
-    return t->latency / t->interval > FULL * (s.kind[0] == 'r' ? (double)ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS);
+        return 0;
+    return t->latency / t->interval / (s.kind[0] == 'r' ? (double)ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS);
+}
+
+bool timing_is_chained(const struct timed_form *t)
+{
+    static const double FULL = 0.4;
+    return timing_chained(t) > FULL;
 }
 
 /* Registers that are only read; neighbours differ, or x op x would be a zero idiom. */

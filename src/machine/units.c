@@ -160,12 +160,15 @@ static int by_size(const void *a, const void *b)
     return d ? d : (x->ports > y->ports) - (x->ports < y->ports);
 }
 
-/* One family for each set that leaves some width to the form it is mixed with. */
+/* One family for each set that leaves some width to the form it is mixed with, and that fills it: one that waits for itself does not. */
 static void choose_blockers(struct calib *k, const struct port_family *f, size_t n, bool wide, struct blockers *b)
 {
+    static const double CHAINED = 0.75; /* of what chains allow */
     b->count = 0;
     for (size_t i = 0; i < n && b->count < SETS_MAX; i++) {
-        if (!f[i].ports || __builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0)
+        const struct timed_form *t = timing_of(k, f[i].form);
+        if (!f[i].ports || __builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0 ||
+            (t && timing_chained(t) > CHAINED))
             continue;
         if (is_vector(f[i].form) && is_wide(f[i].form) != wide)
             continue;
@@ -208,34 +211,57 @@ static unsigned most_on(const struct timed_form *t, uint32_t ports)
     return (unsigned)(t->interval * __builtin_popcount(ports) + 0.25);
 }
 
-/* A form has no more operations than slots; smaller sets are tried first, so that each finds its narrowest. Of sets of one
- * size that share ports the one counts that it presses hardest: where units are chosen at dispatch, some of it is felt beside. */
+/* What each set of ports feels of a form; negative: not known yet. */
+struct felt {
+    double by[SETS_MAX];
+};
+
+static double feel(struct calib *k, struct timed_form *t, const struct blockers *b, size_t i, struct felt *felt)
+{
+    if (felt->by[i] < 0)
+        felt->by[i] = fmin(pressure(k, t, b->form[i], b->ports[i]), most_on(t, b->ports[i]));
+    return felt->by[i];
+}
+
+/* Most of an operation is felt by a set that it only often goes to, where units are chosen at dispatch: a wider one then feels more. */
+static bool is_felt_wider(struct calib *k, struct timed_form *t, const struct blockers *b, size_t i, struct felt *felt)
+{
+    for (size_t j = i + 1; j < b->count; j++)
+        if (!(b->ports[i] & ~b->ports[j]) && feel(k, t, b, j, felt) > felt->by[i] + 0.1)
+            return true;
+    return false;
+}
+
+/* Of sets of one size that share ports the one counts that it presses hardest. */
+static bool is_hardest(struct calib *k, struct timed_form *t, const struct blockers *b, size_t i, struct felt *felt)
+{
+    size_t hardest = i;
+    for (size_t j = i; j < b->count && __builtin_popcount(b->ports[j]) == __builtin_popcount(b->ports[i]); j++) {
+        bool meets = j == i || b->ports[j] & b->ports[i];
+        hardest = feel(k, t, b, j, felt) > felt->by[hardest] + 0.1 && meets ? j : hardest;
+    }
+    return hardest == i;
+}
+
+/* A form has no more operations than slots; smaller sets are tried first, so that each finds its narrowest. */
 static void find_parts(struct calib *k, struct timed_form *t, const struct blockers *b)
 {
+    static const double FELT = 0.7, SURELY = 0.9;
     unsigned most = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
-    uint32_t anywhere = machine_class_named(k->m, "other")->uses[0].ports;
+    struct felt felt;
     k->unsure = false;
     t->part_count = 0;
-    t->saw_roaming = false;
-    double felt[SETS_MAX];
     for (size_t i = 0; i < b->count; i++)
-        felt[i] = -1;
+        felt.by[i] = -1;
     for (size_t i = 0; i < b->count && t->part_count < most; i++) {
-        size_t hardest = i;
-        for (size_t j = i; j < b->count && __builtin_popcount(b->ports[j]) == __builtin_popcount(b->ports[i]); j++) {
-            if (felt[j] < 0)
-                felt[j] = fmin(pressure(k, t, b->form[j], b->ports[j]), most_on(t, b->ports[j]));
-            bool meets = j == i || b->ports[j] & b->ports[i];
-            hardest = meets && felt[j] > felt[hardest] + 0.1 ? j : hardest;
-        }
-        if (hardest != i)
+        if (!is_hardest(k, t, b, i, &felt))
             continue;
         double known = 0;
         for (unsigned q = 0; q < t->part_count; q++)
             known += (t->ports[q] & ~b->ports[i]) == 0;
-        t->saw_roaming = t->saw_roaming || (felt[i] >= 0 && b->ports[i] == anywhere);
-        for (double more = felt[i] - known; more > 0.7 && t->part_count < most; more--)
-            t->ports[t->part_count++] = b->ports[i];
+        for (double more = felt.by[i] - known; more > FELT && t->part_count < most; more--)
+            if (more > SURELY || !is_felt_wider(k, t, b, i, &felt))
+                t->ports[t->part_count++] = b->ports[i];
     }
     t->unsure = t->unsure || k->unsure;
 }
@@ -253,11 +279,10 @@ static double ports_interval(const struct timed_form *t, unsigned ports)
     return worst;
 }
 
-/* Operations that no blocker saw, because they run almost anywhere; where a blocker fills all of that, it would have seen them: these
- * slots run on no unit. */
+/* Operations that no blocker saw, because they run almost anywhere. */
 static void add_roaming(struct timed_form *t, uint32_t anywhere)
 {
-    if (!strchr(t->form, ' ') || t->saw_roaming)
+    if (!strchr(t->form, ' '))
         return;
     for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--)
         t->ports[t->part_count++] = anywhere;
