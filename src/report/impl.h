@@ -13,6 +13,11 @@
 /* Without arguments and with template arguments as <..>; what is left may still be long. In `a`. */
 const char *name_brief(struct arena *a, const char *plain);
 
+/* ---- rust.c ---- */
+
+/* Appends what stands for a mangled name "_R..." of Rust; false, and nothing, if it is none. */
+bool rust_plain(struct strbuf *out, const char *mangled, size_t len);
+
 /* ---- cell.c ---- */
 
 /* Valid UTF-8 without anything that drives a terminal: control characters, direction marks and stray bytes as \xNN.

@@ -52,8 +52,8 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
 
 /* ---- name.c ---- */
 
-/* Every mangled C++ (and old Rust) name inside `function` as its author wrote it; `function` itself if there is none or
- * no demangler on this machine. In `a`. */
+/* Every mangled C++ or Rust name inside `function` as its author wrote it; `function` itself if there is none or
+ * no demangler of C++ on this machine. In `a`. */
 const char *name_plain(struct arena *a, const char *function);
 
 /* ---- annotate.c ---- */
