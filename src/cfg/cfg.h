@@ -252,6 +252,8 @@ int cfg_load(const uint8_t *bytes, size_t len, struct cfg **out);
 
 void cfg_check(const struct cfg *c); /* asserts the invariants written here */
 enum cfg_dump_what { CFG_DUMP_INSN, CFG_DUMP_CFG, CFG_DUMP_LOOPS };
-void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, FILE *out); /* stable text, no pointers */
+typedef const char *cfg_plain_fn(struct arena *a, const char *name); /* a function's name as its author wrote it */
+/* Stable text, no pointers. As JSON, `plain` gives "name_plain" beside each name; NULL: it is not there. */
+void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, cfg_plain_fn *plain, FILE *out);
 
 #endif

@@ -24,6 +24,7 @@ struct dump {
     struct strbuf *text; /* of one function at a time */
     struct json *json;   /* NULL: text */
     struct arena *names;
+    cfg_plain_fn *plain; /* or NULL */
 };
 
 static unsigned long long ull(uint64_t v) { return v; }
@@ -41,6 +42,8 @@ static void func_head(struct dump *d, const struct cfg_func *f)
         json_hex(d->json, "addr", f->addr);
         json_u64(d->json, "size", f->size);
         json_str(d->json, "name", *name ? name : NULL);
+        if (d->plain)
+            json_str(d->json, "name_plain", *name ? d->plain(d->names, name) : NULL);
         json_str(d->json, "refused", f->reason == CFG_REASON_OK ? NULL : cfg_reason_text[f->reason]);
         json_bool(d->json, "unresolved", f->unresolved);
         json_bool(d->json, "plt", f->is_plt);
@@ -267,11 +270,11 @@ static void flush_text(struct strbuf *text, FILE *out)
     text->len = 0;
 }
 
-void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, FILE *out)
+void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, cfg_plain_fn *plain, FILE *out)
 {
     struct strbuf text = {0};
     struct json j;
-    struct dump d = {.c = c, .text = &text, .json = json ? &j : NULL, .names = arena_new()};
+    struct dump d = {.c = c, .text = &text, .json = json ? &j : NULL, .names = arena_new(), .plain = plain};
     assert(what != CFG_DUMP_INSN || c->img); /* a loaded cfg has no instructions */
     if (json) {
         json_init(&j, &text, true);

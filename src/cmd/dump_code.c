@@ -2,6 +2,7 @@
  * mtool dump insn|cfg|loops|layout: the intermediate forms of one ELF file, in stable text or JSON. */
 #include "cfg/cfg.h"
 #include "cmd/cmd.h"
+#include "report/report.h"
 
 static int dump(const struct cmd_args *a, enum cfg_dump_what what)
 {
@@ -11,7 +12,7 @@ static int dump(const struct cmd_args *a, enum cfg_dump_what what)
         return CMD_UNUSABLE;
     int rc = cfg_build(img, &c);
     if (rc == 0) {
-        cfg_dump(c, what, a->json, stdout);
+        cfg_dump(c, what, a->json, name_plain, stdout);
         cfg_free(c);
     }
     image_close(img);

@@ -67,8 +67,7 @@ static void put_candidate(struct json *j, const struct prof_candidate *o, struct
     json_str(j, "kind", prof_kind_name[o->kind]);
     json_str(j, "region", o->region);
     json_str(j, "module", o->module);
-    json_str(j, "function", o->function);
-    json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
+    member_function(j, o->function, a);
     json_hex(j, "address", o->address);
     o->address_end ? json_hex(j, "address_end", o->address_end) : json_null(j, "address_end");
     json_str(j, "file", o->file);

@@ -10,11 +10,13 @@
 
 /* ---- name.c ---- */
 
-/* Every mangled C++ (and old Rust) name inside `function` as its author wrote it; `function` itself if there is none or
- * no demangler on this machine. In `a`. */
-const char *name_plain(struct arena *a, const char *function);
 /* Without arguments and with template arguments as <..>; what is left may still be long. In `a`. */
 const char *name_brief(struct arena *a, const char *plain);
+
+/* ---- rust.c ---- */
+
+/* Appends what stands for a mangled name "_R..." of Rust; false, and nothing, if it is none. */
+bool rust_plain(struct strbuf *out, const char *mangled, size_t len);
 
 /* ---- cell.c ---- */
 
@@ -87,6 +89,7 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
 
 void member_count(struct json *j, const char *key, uint64_t n);
 void member_id(struct json *j, const char *key, uint32_t id);
+void member_function(struct json *j, const char *function, struct arena *a); /* also as its author wrote it */
 void member_line(struct json *j, const char *key, uint32_t line);
 void member_passed(struct json *j, const struct prof_result *r); /* did the model's self-test? */
 /* Three members: NAME, NAME_low and NAME_high, each with the unit ("_s") behind. */
@@ -94,7 +97,7 @@ void member_interval(struct json *j, const char *name, const char *unit, const s
 
 /* ---- json_shares.c ---- */
 
-void shares_put_json(struct json *j, const struct prof_result *r); /* threads, parallel regions, ranks */
+void shares_put_json(struct json *j, const struct prof_result *r, struct arena *a); /* threads, parallel regions, ranks */
 
 /* ---- threads.c ---- */
 

@@ -22,6 +22,12 @@ void member_interval(struct json *j, const char *name, const char *unit, const s
     }
 }
 
+void member_function(struct json *j, const char *function, struct arena *a)
+{
+    json_str(j, "function", function);
+    json_str(j, "function_plain", function ? name_plain(a, function) : NULL);
+}
+
 static void put_command(struct json *j, const struct prof_result *r)
 {
     json_array(j, "command");
@@ -101,8 +107,7 @@ static void put_object_place(struct json *j, const struct prof_object *o, struct
     json_u64(j, "id", o->id);
     json_str(j, "kind", prof_kind_name[o->kind]);
     json_str(j, "module", o->module);
-    json_str(j, "function", o->function);
-    json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
+    member_function(j, o->function, a);
     json_hex(j, "address", o->address);
     json_str(j, "file", o->file);
     member_line(j, "line_first", o->line_first);
@@ -211,14 +216,14 @@ static void put_lines(struct json *j, const struct prof_result *r)
     json_array_end(j);
 }
 
-static void put_refused(struct json *j, const struct prof_result *r)
+static void put_refused(struct json *j, const struct prof_result *r, struct arena *a)
 {
     json_array(j, "refused");
     for (size_t i = 0; i < r->refused_count; i++) {
         const struct prof_refused *f = &r->refused[i];
         json_object(j, NULL);
         json_str(j, "module", f->module);
-        json_str(j, "function", f->function);
+        member_function(j, f->function, a);
         json_hex(j, "address", f->address);
         json_str(j, "reason", f->reason);
         json_real(j, "time_share", f->time_share);
@@ -255,9 +260,9 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_objects(&j, r, a);
     put_modules(&j, r);
     put_processes(&j, r);
-    shares_put_json(&j, r);
+    shares_put_json(&j, r, a);
     put_lines(&j, r);
-    put_refused(&j, r);
+    put_refused(&j, r, a);
     put_warnings(&j, r);
     json_object_end(&j);
     arena_free(a);
@@ -265,11 +270,14 @@ void report_json(const struct prof_result *r, struct strbuf *out)
 
 /* ---- counts ---- */
 
-static void put_blocks(struct json *j, const struct prof_result *r)
+static void put_blocks(struct json *j, const struct prof_result *r, struct arena *a)
 {
+    const char *function = NULL, *plain = NULL; /* of the block before: a function's blocks follow each other */
     json_array(j, "blocks");
     for (size_t i = 0; i < r->block_count; i++) {
         const struct prof_block_row *b = &r->blocks[i];
+        if (b->function && (!function || strcmp(function, b->function) != 0))
+            plain = name_plain(a, function = b->function);
         json_object(j, NULL);
         json_str(j, "module", r->modules[b->module].path);
         json_hex(j, "address", b->address);
@@ -277,6 +285,7 @@ static void put_blocks(struct json *j, const struct prof_result *r)
         json_u64(j, "instructions", b->instructions);
         json_u64(j, "memory_ops", b->memory_ops);
         json_str(j, "function", b->function);
+        json_str(j, "function_plain", b->function ? plain : NULL);
         json_str(j, "file", b->file);
         member_line(j, "line", b->line);
         member_count(j, "count", b->count);
@@ -302,6 +311,7 @@ static void put_edges(struct json *j, const struct prof_result *r)
 
 void report_counts_json(const struct prof_result *r, struct strbuf *out)
 {
+    struct arena *a = arena_new();
     struct json j;
     json_init(&j, out, false); /* a million blocks: no blanks */
     json_object(&j, NULL);
@@ -311,8 +321,9 @@ void report_counts_json(const struct prof_result *r, struct strbuf *out)
     json_u64(&j, "threads", r->threads);
     member_count(&j, "instructions", r->coverage.instructions_counted);
     put_processes(&j, r);
-    put_blocks(&j, r);
+    put_blocks(&j, r, a);
     put_edges(&j, r);
-    put_refused(&j, r);
+    put_refused(&j, r, a);
     json_object_end(&j);
+    arena_free(a);
 }

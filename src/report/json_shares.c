@@ -33,11 +33,11 @@ static void put_extra(struct json *j, const struct prof_extra *x)
     json_object_end(j);
 }
 
-static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at)
+static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at, struct arena *a)
 {
     json_object(j, NULL);
     json_u64(j, "id", x->id);
-    json_str(j, "function", x->function);
+    member_function(j, x->function, a);
     json_str(j, "module", x->module);
     json_hex(j, "address", x->address);
     json_str(j, "file", x->file);
@@ -64,12 +64,13 @@ static void put_region(struct json *j, const struct prof_result *r, const struct
     json_object_end(j);
 }
 
-static void put_wait(struct json *j, const struct prof_wait *w)
+static void put_wait(struct json *j, const struct prof_wait *w, struct arena *a)
 {
     json_object(j, NULL);
     json_u64(j, "thread", w->thread);
     member_id(j, "object", w->object);
     json_str(j, "called", w->into);
+    json_str(j, "called_plain", w->into ? name_plain(a, w->into) : NULL);
     json_real(j, "spin_s", w->spin_s);
     json_real(j, "blocked_s", w->blocked_s);
     json_object_end(j);
@@ -111,7 +112,7 @@ static void put_baseline(struct json *j, const struct prof_result *r)
     json_object_end(j);
 }
 
-static void put_threads(struct json *j, const struct prof_result *r)
+static void put_threads(struct json *j, const struct prof_result *r, struct arena *a)
 {
     size_t object = 0, each = 0;
     json_array(j, "thread");
@@ -121,11 +122,11 @@ static void put_threads(struct json *j, const struct prof_result *r)
     put_baseline(j, r);
     json_array(j, "region");
     for (size_t i = 0; i < r->region_count; i++)
-        put_region(j, r, &r->regions[i], &each);
+        put_region(j, r, &r->regions[i], &each, a);
     json_array_end(j);
     json_array(j, "wait");
     for (size_t i = 0; i < r->wait_count; i++)
-        put_wait(j, &r->waits[i]);
+        put_wait(j, &r->waits[i], a);
     json_array_end(j);
 }
 
@@ -192,8 +193,8 @@ static void put_ranks(struct json *j, const struct prof_result *r)
     json_array_end(j);
 }
 
-void shares_put_json(struct json *j, const struct prof_result *r)
+void shares_put_json(struct json *j, const struct prof_result *r, struct arena *a)
 {
-    put_threads(j, r);
+    put_threads(j, r, a);
     put_ranks(j, r);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Names of functions as people wrote them. The C++ run time library of this machine does the work if it is there (no
- * build depends on it); Rust names of the older kind are C++ names with escapes and a hash, which are mended here. */
+ * build depends on it); Rust names of the older kind are C++ names with escapes and a hash, which are mended here,
+ * those of the newer kind are read by rust.c. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -81,7 +82,7 @@ static void put_demangled(struct strbuf *out, const char *token, size_t len)
 const char *name_plain(struct arena *a, const char *function)
 {
     struct strbuf out = {0};
-    if (!strstr(function, "_Z"))
+    if (!strstr(function, "_Z") && !strstr(function, "_R"))
         return function;
     for (const char *s = function; *s;) {
         size_t len = 0;
@@ -89,7 +90,7 @@ const char *name_plain(struct arena *a, const char *function)
             len++;
         if (len > 2 && s[0] == '_' && s[1] == 'Z')
             put_demangled(&out, s, len);
-        else
+        else if (!(len > 2 && s[0] == '_' && s[1] == 'R' && rust_plain(&out, s, len)))
             str_put(&out, s, len ? len : 1);
         s += len ? len : 1;
     }

@@ -50,6 +50,12 @@ struct report_diff_html_options {
 /* html/diff.c: the same as a page */
 void report_diff_html(const struct prof_diff *d, const struct report_diff_html_options *o, struct strbuf *out);
 
+/* ---- name.c ---- */
+
+/* Every mangled C++ or Rust name inside `function` as its author wrote it; `function` itself if there is none or
+ * no demangler of C++ on this machine. In `a`. */
+const char *name_plain(struct arena *a, const char *function);
+
 /* ---- annotate.c ---- */
 
 /* Is the function called so: as in the file, as its author wrote it, or without arguments? */

@@ -100,6 +100,23 @@ same_and_expected() { # NAME PROGRAM ARGS...
     expected "$1" "$2"
 }
 
+# as_stepped PROGRAM[, WAY]: its counts in counted.mtool are those in steps.txt. A copy has more program headers, and the loader's
+# part of a static executable walks over them: not compared.
+as_stepped() {
+    local out program
+    program=$(realpath "./${1%%,*}")
+    "$MTOOL" dump counts --json counted.mtool >counts.json
+    jq -r --arg path "$program" '.blocks[] | select(.module == $path) | (.function | test("^_?_dl")) as $loader
+        | "\(.address) \(.size_bytes) \(.instructions) \(if $loader then "-" else .count end)"' counts.json >blocks.txt
+    jq -r --arg path "$program" '([.blocks[] | select(.function | test("^_?_dl"))
+        | .address]) as $loader | .edges[] | select(.module == $path) | select(.from as $f | $loader | index($f) | not) | "\(.from) \(.to) \(.count)"' counts.json >edges.txt
+    if out=$(perl "$E2E/steps.pl" steps.txt blocks.txt edges.txt); then
+        ok "$1: $out"
+    else
+        not_ok "$1: every block and edge" "$out"
+    fi
+}
+
 # run_moved PROGRAM ARGS...: leaves moved.* of a run in which the program and its libraries are only moved, nothing is counted.
 # The copies lie in the folder moved/, under the originals' names, and are made once.
 run_moved() {

@@ -43,8 +43,8 @@ static void use(const struct cfg *c, bool is_printed)
     cfg_check(c);
     ask_liveness(c);
     for (int what = CFG_DUMP_INSN; is_printed && what <= CFG_DUMP_LOOPS; what++) {
-        cfg_dump(c, (enum cfg_dump_what)what, false, fuzz_nowhere());
-        cfg_dump(c, (enum cfg_dump_what)what, true, fuzz_nowhere());
+        cfg_dump(c, (enum cfg_dump_what)what, false, NULL, fuzz_nowhere());
+        cfg_dump(c, (enum cfg_dump_what)what, true, NULL, fuzz_nowhere());
     }
     save_and_load(c);
 }

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (rc < 0)
         return 0;
     solve(m, fuzz_hash(bytes, len));
-    cfg_dump(m->cfg, CFG_DUMP_LOOPS, false, fuzz_nowhere());
+    cfg_dump(m->cfg, CFG_DUMP_LOOPS, false, NULL, fuzz_nowhere());
     for (uint32_t f = 0; f < m->cfg->funcs.len; f++)
         cfg_func_at(m->cfg, m->cfg->funcs.data[f].addr);
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stepper OUT PROGRAM ARGS...: the oracle of counting. Runs a program one instruction at a time and writes how often each
+ * stepper [-e] OUT PROGRAM ARGS...: the oracle of counting. Runs a program one instruction at a time and writes how often each
  * instruction of its executable followed each other one: lines "PREVIOUS ADDRESS COUNT", hex, as in the file; PREVIOUS is
  * "-" when it was not in the executable. Some 100,000 instructions a second. The repetitions of one rep instruction count
- * as one. Ends with 1 unless the program ended by itself.
+ * as one. With -e it begins at the program's entry: what the loader did before is not seen, which for C++ is most of the
+ * steps, and of interest only where it calls the executable (ifuncs, preinit). Ends with 1 unless the program ended by itself.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -35,12 +36,13 @@ static void add(uint64_t prev, uint64_t addr)
 
 struct range {
     uint64_t lo, hi, base; /* of the mapped executable; base: what is added to addresses of the file */
+    uint64_t entry;
 };
 
 static struct range range_of(pid_t pid, const char *program)
 {
     char path[64], line[PATH_MAX + 128], real[PATH_MAX];
-    struct range r = {UINT64_MAX, 0, 0};
+    struct range r = {UINT64_MAX, 0, 0, 0};
     Elf64_Ehdr header;
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
     FILE *maps = fopen(path, "r"), *file = fopen(program, "r");
@@ -56,6 +58,7 @@ static struct range range_of(pid_t pid, const char *program)
         }
     }
     r.base = header.e_type == ET_DYN ? r.lo : 0;
+    r.entry = header.e_entry + r.base;
     fclose(maps);
     fclose(file);
     return r;
@@ -72,8 +75,28 @@ static int is_rep(pid_t pid, uint64_t addr)
     return 0;
 }
 
+/* Runs at full speed to the instruction at `addr`; the status of the stop. */
+static int run_to(pid_t pid, uint64_t addr)
+{
+    struct user_regs_struct regs;
+    int status;
+    long word = ptrace(PTRACE_PEEKTEXT, pid, addr, NULL);
+    ptrace(PTRACE_POKETEXT, pid, addr, (word & ~0xffL) | 0xcc);
+    ptrace(PTRACE_CONT, pid, NULL, NULL);
+    waitpid(pid, &status, 0);
+    ptrace(PTRACE_POKETEXT, pid, addr, word);
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) || regs.rip != addr + 1)
+        exit(2);
+    regs.rip = addr;
+    ptrace(PTRACE_SETREGS, pid, NULL, &regs);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
+    int from_entry = argc > 1 && !strcmp(argv[1], "-e");
+    argc -= from_entry;
+    argv += from_entry;
     if (argc < 3)
         return 2;
     pid_t pid = fork();
@@ -88,6 +111,8 @@ int main(int argc, char **argv)
     if (!WIFSTOPPED(status))
         return 2;
     struct range range = range_of(pid, argv[2]);
+    if (from_entry)
+        status = run_to(pid, range.entry);
     uint64_t prev = OUTSIDE;
     while (WIFSTOPPED(status)) {
         struct user_regs_struct regs;

@@ -83,7 +83,7 @@ static char *dump_text(const struct cfg *c, enum cfg_dump_what what, bool json)
     char *text;
     size_t len;
     FILE *out = open_memstream(&text, &len);
-    cfg_dump(c, what, json, out);
+    cfg_dump(c, what, json, NULL, out);
     fclose(out);
     return text;
 }

@@ -59,8 +59,8 @@ static void walk(const struct cfg *c)
 {
     FILE *out = fopen("/dev/null", "w");
     assert_non_null(out);
-    cfg_dump(c, CFG_DUMP_CFG, false, out);
-    cfg_dump(c, CFG_DUMP_LOOPS, true, out);
+    cfg_dump(c, CFG_DUMP_CFG, false, NULL, out);
+    cfg_dump(c, CFG_DUMP_LOOPS, true, NULL, out);
     for (size_t k = 0; k < c->blocks.len; k++)
         cfg_block_at(c, c->blocks.data[k].addr);
     fclose(out);

@@ -423,6 +423,35 @@ static void test_short(void **state)
     assert_int_equal(cell_width("e\xcc\x81\xe6\xbc\xa2"), 3);
 }
 
+/* A name with a tuple of two, and then of two of the tuple before, `turns` times. References count from behind _R. */
+static const char *doubling_name(struct arena *a, int turns)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    struct strbuf name = {0};
+    str_puts(&name, "_RINvC1a1b");
+    size_t before = name.len - 2;
+    str_puts(&name, "ThcE");
+    for (int i = 0; i < turns; i++) {
+        char high = digits[(before - 1) / 62], low = digits[(before - 1) % 62];
+        before = name.len - 2;
+        str_printf(&name, "TB%c%c_B%c%c_E", high, low, high, low);
+    }
+    str_puts(&name, "E");
+    const char *kept = arena_strndup(a, name.data, name.len);
+    str_free(&name);
+    return kept;
+}
+
+static void test_name_that_grows(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    assert_string_equal(name_plain(a, doubling_name(a, 1)), "a::b::<(u8, char), ((u8, char), (u8, char))>");
+    const char *endless = doubling_name(a, 40);
+    assert_string_equal(name_plain(a, endless), endless); /* given up, not written out */
+    arena_free(a);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -439,6 +468,30 @@ static void test_names(void **state)
         {"_ZN49_$LT$alloc..Vec$u20$as$u20$core..iter..Extend$GT$6extend17h0123456789abcdefE",
          "<alloc::Vec as core::iter::Extend>::extend", "<alloc::Vec as core::iter::Extend>::extend"},
         {"_Znonsense", "_Znonsense", "_Znonsense"},
+        /* as the compiler of Rust wrote them, and c++filt reads them but for the types of constants and the hashes of
+           crates */
+        {"_RINvCsfq2Zq5gqAK1_2v03appNCNCNvB2_4main00EB2_", "v0::app::<v0::main::{closure#0}::{closure#0}>",
+         "v0::app::<..>"},
+        {"_RINvCsfq2Zq5gqAK1_2v04flagKb1_Kc3bb_Kxn5_EB2_", "v0::flag::<true, '\\u{3bb}', -5>", "v0::flag::<..>"},
+        {"_RNvXCsfq2Zq5gqAK1_2v0INtB2_2SqKj7_EINtB2_5ShapemE4dyndB2_", "<v0::Sq<7> as v0::Shape<u32>>::dynd",
+         "<v0::Sq<7> as v0::Shape<u32>>::dynd"},
+        {"_RINvNtCsgEmfK2I1SDS_4core3ptr13drop_in_placeINtNtCslNYArtu3iFV_5alloc5boxed3BoxDG_INtNtNtB4_"
+         "3ops8function5FnMutTRL0_eEEp6OutputbEL_EECslKGqiwnqz1t_17rustc_codegen_ssa.cold",
+         "core::ptr::drop_in_place::<alloc::boxed::Box<dyn for<'a> core::ops::function::FnMut<(&'a str,), Output = "
+         "bool>>>.cold",
+         "core::ptr::drop_in_place::<..>.cold"},
+        {"_RNvXs0_NtNtCs7OxSQD10jZQ_18tracing_subscriber3fmt4timeFG0_QL1_INtNtB7_6format6WriterL0_EEINtNtCsgEmfK2I1SDS_"
+         "4core6result6ResultuNtNtB1u_3fmt5ErrorENtB5_10FormatTime11format_time",
+         "<for<'a, 'b> fn(&'a mut tracing_subscriber::fmt::format::Writer<'b>) -> core::result::Result<(), "
+         "core::fmt::Error> as tracing_subscriber::fmt::time::FormatTime>::format_time",
+         "<for<'a, 'b> fn(&'a mut tracing_subscriber::fmt::format::Writer<'b>) -> core::result::Result<(), "
+         "core::fmt::Error> as tracing_subscriber::fmt::time::FormatTime>::format_time"},
+        {"_RNvC1a1b.llvm.123 (inlined in _RNvC1a1c)", "a::b (inlined in a::c)", "a::b (inlined in a::c)"},
+        /* none: cut off, in a circle, of no length, of C */
+        {"_RNvC2v03ma", "_RNvC2v03ma", "_RNvC2v03ma"},
+        {"_RNvB_3foo", "_RNvB_3foo", "_RNvB_3foo"},
+        {"_RC0", "_RC0", "_RC0"},
+        {"_Ready", "_Ready", "_Ready"},
         {"_ZlsRSoi (inlined in _ZN1A1bEv)", "operator<<(std::ostream&, int) (inlined in A::b())",
          "operator<< (inlined in A::b)"},
         {"0x1234", "0x1234", "0x1234"},
@@ -477,7 +530,8 @@ int main(void)
         cmocka_unit_test(test_json_keys),   cmocka_unit_test(test_json_is_explained),
         cmocka_unit_test(test_lines_fit),   cmocka_unit_test(test_colour_only_on_terminals),
         cmocka_unit_test(test_safe),        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_names),       cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_name_that_grows),
+        cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
