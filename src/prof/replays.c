@@ -114,12 +114,32 @@ static void find_edge(struct replays *r, const struct prof_input_window *w, size
                              r->edges[REPLAY_LEAVES].len);
 }
 
+/* What the canary takes for a neighbour who is always there may not slow this code, or be something else: slices that were replayed
+ * with and without it tell. */
+static void find_shared(struct replays *r, const struct prof_input_window *w, size_t n)
+{
+    enum { ENOUGH = 3 /* slices */ };
+    VEC(double) slower = {0};
+    for (size_t i = 0; i < n && r->quiet.shared > 1; i++)
+        for (uint32_t s = 0; s < w[i].slice_count; s++) {
+            double ratio = replay_slower(&w[i].slices[s], &r->quiet);
+            if (isfinite(ratio))
+                VEC_PUSH(&slower, ratio);
+        }
+    if (slower.len >= ENOUGH) {
+        qsort(slower.data, slower.len, sizeof *slower.data, by_value);
+        r->quiet.shared = fmin(r->quiet.shared, fmax(1, slower.data[slower.len / 2]));
+    }
+    VEC_FREE(&slower);
+}
+
 void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
     r->quiet = replay_width_alone(r->widths.data, r->widths.len);
+    find_shared(r, w, n);
     find_edge(r, w, n);
     diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f where a jump leaves, by %zu",
                alone_of(r), r->widths.len, r->quiet.width, r->edge.cycles[REPLAY_GOES_ON], r->edges[REPLAY_GOES_ON].len,

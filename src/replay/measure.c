@@ -117,7 +117,7 @@ struct replay_quiet replay_width_alone(double *widths, size_t n)
 {
     size_t first = 0, end = 0;
     if (!n)
-        return (struct replay_quiet){0, 1};
+        return (struct replay_quiet){0, 1, 0};
     qsort(widths, n, sizeof *widths, by_value);
     double least = least_agreed(widths, n);
     while (first < n && widths[first] < least / SHARED)
@@ -127,8 +127,8 @@ struct replay_quiet replay_width_alone(double *widths, size_t n)
     struct place p = densest(widths + first, end - first), all = densest(widths, n);
     double alone = p.count >= AGREE ? p.middle : least;
     if (n >= MANY && (double)p.count < SELDOM * (double)n && all.count > 2 * p.count && all.middle < SHARED_MOST * alone)
-        return (struct replay_quiet){all.middle, all.middle / alone};
-    return (struct replay_quiet){alone, 1};
+        return (struct replay_quiet){all.middle, all.middle / alone, alone};
+    return (struct replay_quiet){alone, 1, alone};
 }
 
 bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone && width >= alone / ALIKE; }
@@ -175,6 +175,16 @@ static void add_batches(const struct wire_slice *s, double width, struct form fo
             forms[s->batches[b].form].turns[forms[s->batches[b].form].batches++] = turn_of(&s->batches[b], step);
     for (int f = 0; f < WIRE_FORMS_MOST; f++)
         sum_up(&forms[f], step);
+}
+
+double replay_slower(const struct wire_slice *s, const struct replay_quiet *quiet)
+{
+    struct form usual[WIRE_FORMS_MOST] = {{.batches = 0}}, quietest[WIRE_FORMS_MOST] = {{.batches = 0}};
+    if (s->state != WIRE_SLICE_DONE)
+        return NAN;
+    add_batches(s, quiet->width, usual);
+    add_batches(s, quiet->least, quietest);
+    return usual[0].batches && quietest[0].batches ? usual[0].least / quietest[0].least : NAN;
 }
 
 static enum replay_exit exit_of(const struct wire_slice *s)

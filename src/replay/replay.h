@@ -34,11 +34,14 @@ double replay_clock(const struct wire_batch *b); /* core cycles in a tick */
 struct replay_quiet {
     double width;
     double shared; /* over that of the quietest: above 1 a neighbour was there nearly all the time, and times may be too long by that */
+    double least;  /* the quietest's */
 };
 /* Of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree on (a single
  * one may be a slip of the clock) the place where most of them lie. If hardly any lie there, where most lie, as long as that is not
  * much more. Sorts them; 0 if there are none. */
 struct replay_quiet replay_width_alone(double *widths, size_t n);
+/* How much longer the whole slice took in batches of about that width than in the quietest; NAN: there are not both. */
+double replay_slower(const struct wire_slice *s, const struct replay_quiet *quiet);
 /* Does a batch of this width count? A clock that changed between the two canaries shows as too little width. */
 bool replay_is_alone(double width, double alone);
 /* Where nothing tells. */

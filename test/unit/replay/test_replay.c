@@ -597,6 +597,21 @@ static void disturbed_batches_do_not_count(void **state)
     assert_false(replay_measure(&s, 1, &EDGES, &t));
 }
 
+static void a_neighbour_who_slows_nothing_is_told(void **state)
+{
+    (void)state;
+    struct wire_slice s = replayed(1, 1000);
+    struct replay_quiet q = {1.2, 1.2, 1.0};
+    assert_true(isnan(replay_slower(&s, &q))); /* all of its batches are of the quietest */
+    for (uint32_t b = 2; b < WIRE_BATCHES; b++)
+        s.batches[b].look.width = s.batches[b].look.width * 12 / 10;
+    assert_true(fabs(replay_slower(&s, &q) - 1) < 0.01);
+    for (uint32_t b = 2; b < WIRE_BATCHES; b++)
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+            s.batches[b].ticks[k] = s.batches[b].ticks[k] * 11 / 10;
+    assert_true(fabs(replay_slower(&s, &q) - 1.1) < 0.01);
+}
+
 static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
@@ -660,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_stub_must_vanish),
         cmocka_unit_test(a_coarse_clock_is_read_between_its_steps),
         cmocka_unit_test(disturbed_batches_do_not_count),
+        cmocka_unit_test(a_neighbour_who_slows_nothing_is_told),
         cmocka_unit_test(one_slip_of_the_clock_is_no_width),
         cmocka_unit_test(most_quiet_batches_are_alike),
         cmocka_unit_test(a_neighbour_who_stays_is_borne_with),
