@@ -2,13 +2,13 @@
  *
  * sandbox OUT-FOLDER MODE=BINDS... < JOBS: runs programs in the plain form and in others, and says whether they differ.
  * BINDS is a file of lines "COPY<tab>ORIGINAL": in this mode each copy is bound over its original. JOBS are lines
- * "PROGRAM<tab>OPTION"; of each one line goes out: "PROGRAM<tab>OPTION<tab>PLAIN<tab>MODE=VERDICT..." where PLAIN is how the
- * plain run ended, and VERDICT is same, varies (the plain runs differ among themselves in the same way), or DIFFERS.
- * What differs is kept in OUT-FOLDER.
+ * "PROGRAM<tab>OPTION"; of each one line goes out: "PROGRAM<tab>OPTION<tab>PLAIN<tab>MODE=VERDICT..." where PLAIN is
+ * how the plain run ended, and VERDICT is same, varies (the plain runs differ among themselves in the same way), or
+ * DIFFERS. What differs is kept in OUT-FOLDER.
  *
- * Each run has an empty folder, empty stdin, its own processes, mounts, network and user (nobody, no capabilities), sees
- * all files but the temporary ones read-only, and is killed with all its children at the limit of time. Needs root.
- * Compares standard output, standard error, exit status and signals; not what is written to files.
+ * Each run has an empty folder, empty stdin, its own processes, mounts, network and user (nobody, no capabilities),
+ * sees all files but the temporary ones read-only, and is killed with all its children at the limit of time. Needs
+ * root. Compares standard output, standard error, exit status and signals; not what is written to files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MODES_MOST = 8, SECONDS = 5, SECONDS_OF_ENDLESS = 2, OUTPUT_MOST = 16 << 20, NOBODY = 65534, AGAIN_MOST = 6, KEPT_MOST = 12 };
+enum {
+    MODES_MOST = 8,
+    SECONDS = 5,
+    SECONDS_OF_ENDLESS = 2,
+    OUTPUT_MOST = 16 << 20,
+    NOBODY = 65534,
+    AGAIN_MOST = 6,
+    KEPT_MOST = 12
+};
 
 struct mode {
     const char *name;
@@ -37,7 +45,7 @@ struct mode {
 };
 
 struct outcome {
-    char end[32]; /* "exit 0", "signal 11", "limit" */
+    char end[32];  /* "exit 0", "signal 11", "limit" */
     char *text[2]; /* stdout, stderr */
     size_t len[2];
 };
@@ -130,9 +138,17 @@ static void empty_folders(void)
 
 _Noreturn static void become_program(const char *program, const char *option, int out, int err)
 {
-    static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/games", "HOME=/tmp/empty",
-                                "LC_ALL=C", "TERM=dumb", "TZ=UTC", "USER=nobody", "PYTHONHASHSEED=0", "PERL_HASH_SEED=0",
-                                "PYTHONDONTWRITEBYTECODE=1", "COLUMNS=80", NULL};
+    static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/games",
+                                      "HOME=/tmp/empty",
+                                      "LC_ALL=C",
+                                      "TERM=dumb",
+                                      "TZ=UTC",
+                                      "USER=nobody",
+                                      "PYTHONHASHSEED=0",
+                                      "PERL_HASH_SEED=0",
+                                      "PYTHONDONTWRITEBYTECODE=1",
+                                      "COLUMNS=80",
+                                      NULL};
     const char *base = strrchr(program, '/');
     char *argv[] = {strdup(base ? base + 1 : program), option[0] ? strdup(option) : NULL, NULL};
     struct rlimit file = {64 << 20, 64 << 20}, none = {0, 0};
@@ -288,14 +304,15 @@ static void keep(const char *folder, const char *program, const char *option, co
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s.%s.%s", folder, name, who, what[i]);
         FILE *f = fopen(path, "w");
-        if (!f || fwrite(o->text[i], 1, o->len[i], f) != o->len[i] || (i == 1 && fprintf(f, "\n[%s]\n", o->end) < 0) || fclose(f))
+        if (!f || fwrite(o->text[i], 1, o->len[i], f) != o->len[i] || (i == 1 && fprintf(f, "\n[%s]\n", o->end) < 0) ||
+            fclose(f))
             fail(path);
     }
 }
 
 /* A difference is looked at again: the clock may have struck between two runs, or the machine been busy. */
-static const char *judge(struct plain *p, const struct mode *plain, const struct mode *m, const char *program, const char *option,
-                         const char *folder)
+static const char *judge(struct plain *p, const struct mode *plain, const struct mode *m, const char *program,
+                         const char *option, const char *folder)
 {
     const char *verdict = "same";
     struct outcome o;

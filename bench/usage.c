@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * usage REPORT COMMAND ARGS...: runs a command and writes to the file REPORT one line of what it used:
- * "STATUS WALL USER SYSTEM OWN-USER MAX-RSS-KB". USER and SYSTEM are of the command and all it waited for; OWN-USER is of
- * the command alone, so that of `mtool count -- PROGRAM` the difference is the program's (in steps of the kernel's tick).
+ * "STATUS WALL USER SYSTEM OWN-USER MAX-RSS-KB". USER and SYSTEM are of the command and all it waited for; OWN-USER is
+ * of the command alone, so that of `mtool count -- PROGRAM` the difference is the program's (in steps of the kernel's
+ * tick).
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zoo [-n RANDOM] [-s SEED] [-q] [-c] [-v] [-o FILE.json] [FILE.machine...]: can calibration find a machine again? The simulated cores
- * of the descriptions, and of RANDOM ones drawn from SEED on, are calibrated under simulated trouble (-c: none): a neighbour that has
- * half of the width four tenths of the time, in stretches of 1 to 50 ms, a clock that drifts by 5 %, interrupts and stolen time. The
- * descriptions that come out are held against the given ones: how many forms have their latency and interval within 5 %, both simulated;
- * width, reorder buffer, schedulers of general operations; and the cycles of all kernels of the self-test. Nothing here needs a quiet
- * machine: time is simulated, and a seed gives the same figures everywhere. -q: a tenth of the time and the common forms only, as tests
- * do. -v: each form, kernel and number that is off. Without files: all that are shipped (in-order ones are named and left out). */
+ * zoo [-n RANDOM] [-s SEED] [-q] [-c] [-v] [-o FILE.json] [FILE.machine...]: can calibration find a machine again? The
+ * simulated cores of the descriptions, and of RANDOM ones drawn from SEED on, are calibrated under simulated trouble
+ * (-c: none): a neighbour that has half of the width four tenths of the time, in stretches of 1 to 50 ms, a clock that
+ * drifts by 5 %, interrupts and stolen time. The descriptions that come out are held against the given ones: how many
+ * forms have their latency and interval within 5 %, both simulated; width, reorder buffer, schedulers of general
+ * operations; and the cycles of all kernels of the self-test. Nothing here needs a quiet machine: time is simulated,
+ * and a seed gives the same figures everywhere. -q: a tenth of the time and the common forms only, as tests do. -v:
+ * each form, kernel and number that is off. Without files: all that are shipped (in-order ones are named and left out).
+ */
 #include "zoo.h"
 
 #include "machine/lab.h"
@@ -61,8 +63,9 @@ static bool calibrate(const struct machine *given, const struct options *o, stru
 static void print_row(const struct row *r)
 {
     const struct zoo_match *m = &r->match;
-    printf("%-24s %5u %7.1f %7.1f %6.2f %5.2f %6.0f %5.0f %6.0f %5.0f %7.2f %6.1f %6.1f\n", r->name, m->forms, 100 * m->latency, 100 * m->interval,
-           m->width[0], m->width[1], m->rob[0], m->rob[1], m->queues[0], m->queues[1], 100 * m->median, 100 * m->p90, r->seconds);
+    printf("%-24s %5u %7.1f %7.1f %6.2f %5.2f %6.0f %5.0f %6.0f %5.0f %7.2f %6.1f %6.1f\n", r->name, m->forms,
+           100 * m->latency, 100 * m->interval, m->width[0], m->width[1], m->rob[0], m->rob[1], m->queues[0],
+           m->queues[1], 100 * m->median, 100 * m->p90, r->seconds);
     fflush(stdout);
 }
 
@@ -78,10 +81,12 @@ static void summarize(const struct row *rows, size_t n)
         kernels += m->median <= 0.03 && m->p90 <= 0.08;
         medians[i] = m->median, p90s[i] = m->p90;
     }
-    printf("all %zu: forms within 5 %%: latencies %.1f %%, intervals %.1f %%; machines: width exact %u, reorder within 10 %% %u, schedulers "
-           "within 10 %% %u, kernels within 3 and 8 %% %u; of the machines' kernels: median %.2f %%, nine in ten %.1f %%\n",
-           n, 100 * latency / forms, 100 * interval / forms, width, rob, queues, kernels, 100 * lab_quantile(medians, n, 0.5),
-           100 * lab_quantile(p90s, n, 0.5));
+    printf("all %zu: forms within 5 %%: latencies %.1f %%, intervals %.1f %%; machines: width exact %u, reorder within "
+           "10 %% %u, schedulers "
+           "within 10 %% %u, kernels within 3 and 8 %% %u; of the machines' kernels: median %.2f %%, nine in ten %.1f "
+           "%%\n",
+           n, 100 * latency / forms, 100 * interval / forms, width, rob, queues, kernels,
+           100 * lab_quantile(medians, n, 0.5), 100 * lab_quantile(p90s, n, 0.5));
     free(medians);
     free(p90s);
 }
@@ -161,17 +166,30 @@ int main(int argc, char **argv)
     int option;
     while ((option = getopt(argc, argv, "qcvn:s:o:")) != -1)
         switch (option) {
-        case 'q': o.quick = true; break;
-        case 'c': o.calm = true; break;
-        case 'v': o.verbose = true; break;
-        case 'n': random = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 's': o.seed = (uint32_t)strtoul(optarg, NULL, 10); break;
-        case 'o': out = optarg; break;
-        default: return 2;
+        case 'q':
+            o.quick = true;
+            break;
+        case 'c':
+            o.calm = true;
+            break;
+        case 'v':
+            o.verbose = true;
+            break;
+        case 'n':
+            random = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 's':
+            o.seed = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case 'o':
+            out = optarg;
+            break;
+        default:
+            return 2;
         }
     streams = sim_streams_new();
-    printf("%-24s %5s %7s %7s %6s %5s %6s %5s %6s %5s %7s %6s %6s\n", "machine", "forms", "latency", "interv.", "width", "found", "reord.", "found",
-           "sched.", "found", "median", "p90", "s");
+    printf("%-24s %5s %7s %7s %6s %5s %6s %5s %6s %5s %7s %6s %6s\n", "machine", "forms", "latency", "interv.", "width",
+           "found", "reord.", "found", "sched.", "found", "median", "p90", "s");
     n = optind < argc ? add_files(rows, n, argv + optind, argc - optind, &o) : random ? 0 : add_shipped(rows, n, &o);
     for (unsigned i = 0; i < random; i++) {
         char name[32];

@@ -22,7 +22,7 @@ void zoo_print_params(const struct machine *given, const struct machine *found);
 /* Each form that was timed, simulated on both; verbose: prints those that are off. */
 void zoo_compare_forms(const struct machine *given, const struct machine *found, struct zoo_match *out, bool verbose);
 /* By the self-test, which fits `found` and writes its error bar into it. */
-void zoo_compare_kernels(const struct machine *given, struct machine *found, struct sim_streams *streams, struct zoo_match *out,
-                         bool verbose);
+void zoo_compare_kernels(const struct machine *given, struct machine *found, struct sim_streams *streams,
+                         struct zoo_match *out, bool verbose);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A machine that was given beside the one that calibration found: its sizes, its forms timed on the simulated cores of both, and the
- * kernels of the self-test. For the zoo and for the tests of calibration. */
+ * A machine that was given beside the one that calibration found: its sizes, its forms timed on the simulated cores of
+ * both, and the kernels of the self-test. For the zoo and for the tests of calibration. */
 #include "zoo.h"
 
 #include "machine/calib.h"
@@ -10,7 +10,8 @@
 
 struct sim_trouble zoo_trouble(uint32_t seed)
 {
-    return (struct sim_trouble){.seed = seed, .neighbour = 0.4, .drift = 0.05, .interrupts_per_s = 300, .stolen_per_s = 10};
+    return (struct sim_trouble){
+        .seed = seed, .neighbour = 0.4, .drift = 0.05, .interrupts_per_s = 300, .stolen_per_s = 10};
 }
 
 bool zoo_near(const double v[2], double by) { return fabs(v[1] - v[0]) <= by * v[0] + 0.01; }
@@ -58,7 +59,8 @@ static struct calib lab_on(const struct machine *m, struct lab_core **core, stru
 {
     *core = sim_bench_new(m, NULL);
     struct machine_bench bench = {.core = *core};
-    struct calib k = {.lab = lab_open(&bench, 1e9), .arena = arena_new(), .width = m->max_issue, .length = 5, .m = scratch};
+    struct calib k = {
+        .lab = lab_open(&bench, 1e9), .arena = arena_new(), .width = m->max_issue, .length = 5, .m = scratch};
     lab_plan(k.lab, 1, 1e9);
     return k;
 }
@@ -90,8 +92,8 @@ void zoo_compare_forms(const struct machine *given, const struct machine *found,
         n++, intervals += i_ok;
         timed += a->latency >= 0, latencies += a->latency >= 0 && l_ok;
         if (verbose && (!i_ok || !l_ok))
-            printf("    %-28s latency %.2f found %.2f   interval %.3f found %.3f\n", form, a->latency, b->latency, a->interval,
-                   b->interval);
+            printf("    %-28s latency %.2f found %.2f   interval %.3f found %.3f\n", form, a->latency, b->latency,
+                   a->interval, b->interval);
     }
     out->forms = n;
     out->latency = timed ? latencies / (double)timed : NAN;
@@ -103,8 +105,8 @@ void zoo_compare_forms(const struct machine *given, const struct machine *found,
 
 /* ---- kernels ---- */
 
-void zoo_compare_kernels(const struct machine *given, struct machine *found, struct sim_streams *streams, struct zoo_match *out,
-                         bool verbose)
+void zoo_compare_kernels(const struct machine *given, struct machine *found, struct sim_streams *streams,
+                         struct zoo_match *out, bool verbose)
 {
     struct arena *a = arena_new();
     struct lab_core *core = sim_bench_new(given, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machines that nobody has built, drawn by a seed: widths, units of two files or of one, schedulers that are shared or not,
- * latencies, fusion, idioms, rules of addresses, branches and memory, each within what cores have had. A slot of a division is an
- * operation on some unit: calibration takes those that it cannot place for operations that run anywhere, as they do on all cores known. */
+ * Machines that nobody has built, drawn by a seed: widths, units of two files or of one, schedulers that are shared or
+ * not, latencies, fusion, idioms, rules of addresses, branches and memory, each within what cores have had. A slot of a
+ * division is an operation on some unit: calibration takes those that it cannot place for operations that run anywhere,
+ * as they do on all cores known. */
 #include "zoo.h"
 
 #include <stdlib.h>
@@ -18,18 +19,21 @@ static unsigned below(unsigned n)
 static unsigned between(unsigned low, unsigned high) { return low + below(high - low + 1); }
 static bool chance(unsigned percent) { return below(100) < percent; }
 
-static void put_flag(struct strbuf *s, const char *name, unsigned percent) { str_printf(s, "%s %d\n", name, chance(percent)); }
+static void put_flag(struct strbuf *s, const char *name, unsigned percent)
+{
+    str_printf(s, "%s %d\n", name, chance(percent));
+}
 
 static void put_front(struct strbuf *s, unsigned width)
 {
     static const unsigned windows[] = {32, 64};
     static const char *const intervals[] = {"1", "1", "2"};
-    str_printf(s, "maximum-multiple-issue %u\nretire-width %u\nbind-at-dispatch %d\nstart-delay %u\n", width, width + below(3), chance(50),
-               between(1, 3));
-    str_printf(s, "fetch-window %u\nfetch-ops %u\nfetch-extra 1\nfetch-windows 2\nfetch-queue %u\n", windows[below(2)], width + below(3),
-               between(24, 144));
-    str_printf(s, "taken-interval %s\ncall-interval 2\nret-interval 2\nindirect-interval %u\nmispredict %u\n", intervals[below(3)], between(2, 4),
-               between(9, 22));
+    str_printf(s, "maximum-multiple-issue %u\nretire-width %u\nbind-at-dispatch %d\nstart-delay %u\n", width,
+               width + below(3), chance(50), between(1, 3));
+    str_printf(s, "fetch-window %u\nfetch-ops %u\nfetch-extra 1\nfetch-windows 2\nfetch-queue %u\n", windows[below(2)],
+               width + below(3), between(24, 144));
+    str_printf(s, "taken-interval %s\ncall-interval 2\nret-interval 2\nindirect-interval %u\nmispredict %u\n",
+               intervals[below(3)], between(2, 4), between(9, 22));
     put_flag(s, "fuse-test", 90);
     put_flag(s, "fuse-cmp", 90);
     put_flag(s, "fuse-alu", 50);
@@ -45,11 +49,11 @@ static void put_memory(struct strbuf *s, unsigned load)
 {
     unsigned rob = between(120, 560);
     str_printf(s, "index-latency %d\ncomplex-latency 1\n", chance(30));
-    str_printf(s, "forward %u\nforward-vec %u\nforward-fail %u\nrename %d\n", load + below(3), load + 1 + below(3), between(11, 18),
-               chance(30) ? (int)below(2) : -1);
+    str_printf(s, "forward %u\nforward-vec %u\nforward-fail %u\nrename %d\n", load + below(3), load + 1 + below(3),
+               between(11, 18), chance(30) ? (int)below(2) : -1);
     str_printf(s, "cross-load 1\ncross-latency %u\ncross-store %u\n", between(1, 8), below(2));
-    str_printf(s, "reorder %u\nint-registers %u\nvec-registers %u\nload-queue %u\nstore-queue %u\n", rob, rob * 2 / 3, rob * 3 / 4, between(48, 190),
-               between(36, 100));
+    str_printf(s, "reorder %u\nint-registers %u\nvec-registers %u\nload-queue %u\nstore-queue %u\n", rob, rob * 2 / 3,
+               rob * 3 / 4, between(48, 190), between(36, 100));
 }
 
 struct units {
@@ -99,35 +103,61 @@ static void put_units(struct strbuf *s, const struct units *u)
 static void put_classes(struct strbuf *s, unsigned load)
 {
     unsigned add = between(2, 4), mul = between(3, 5), fma = between(4, 6);
-    str_puts(s, "class other result-latency 2 on alus\nclass int result-latency 1 on alus\nclass mov result-latency 1 on alus\n"
-                "class mov-eliminated result-latency 0 on none\nclass lea result-latency 1 on alus\nclass nop result-latency 0 on none\n"
-                "class branch result-latency 1 on jumps\nclass jump result-latency 1 on jumps\nclass jump-indirect result-latency 1 on jumps\n"
-                "class call result-latency 1 slots 2 on jumps\nclass ret result-latency 1 slots 2 on jumps\n"
-                "class bit-test result-latency 1 on shifts\nclass setcc result-latency 1 on shifts\nclass cmov result-latency 1 on shifts\n"
-                "class adc result-latency 1 on shifts\n");
-    str_printf(s, "class lea3 result-latency %u on muls\nclass shift result-latency 1 on shifts\nclass shift-cl result-latency %u slots 2 on shifts+shifts\n",
+    str_puts(
+        s,
+        "class other result-latency 2 on alus\nclass int result-latency 1 on alus\nclass mov result-latency 1 on alus\n"
+        "class mov-eliminated result-latency 0 on none\nclass lea result-latency 1 on alus\nclass nop result-latency 0 "
+        "on none\n"
+        "class branch result-latency 1 on jumps\nclass jump result-latency 1 on jumps\nclass jump-indirect "
+        "result-latency 1 on jumps\n"
+        "class call result-latency 1 slots 2 on jumps\nclass ret result-latency 1 slots 2 on jumps\n"
+        "class bit-test result-latency 1 on shifts\nclass setcc result-latency 1 on shifts\nclass cmov result-latency "
+        "1 on shifts\n"
+        "class adc result-latency 1 on shifts\n");
+    str_printf(s,
+               "class lea3 result-latency %u on muls\nclass shift result-latency 1 on shifts\nclass shift-cl "
+               "result-latency %u slots 2 on shifts+shifts\n",
                between(1, 3), between(1, 2));
-    str_printf(s, "class shift-double result-latency 3 on muls\nclass imul result-latency %u on muls\nclass imul-wide result-latency 4 slots 2 on muls+alus\n",
+    str_printf(s,
+               "class shift-double result-latency 3 on muls\nclass imul result-latency %u on muls\nclass imul-wide "
+               "result-latency 4 slots 2 on muls+alus\n",
                between(3, 4));
     str_printf(s, "class bit result-latency %u on muls\nclass crc result-latency 3 on muls\n", between(1, 3));
-    str_printf(s, "class div32 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:6\n"
-                   "class div64 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:10\n",
+    str_printf(s,
+               "class div32 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:6\n"
+               "class div64 result-latency %u slots 4 on muls+alus+alus+alus+int-divider:10\n",
                between(10, 20), between(14, 30));
-    str_printf(s, "class vlogic result-latency 1 on vecs\nclass vint result-latency %u on vecs\nclass vmul result-latency %u on fps\n"
-                  "class vshift result-latency 1 on fps\nclass shuffle result-latency 1 on shuffles\nclass permute result-latency 3 on shuffles\n"
-                  "class blend result-latency 1 on vecs\nclass vmov result-latency 1 on vecs\n",
+    str_printf(s,
+               "class vlogic result-latency 1 on vecs\nclass vint result-latency %u on vecs\nclass vmul result-latency "
+               "%u on fps\n"
+               "class vshift result-latency 1 on fps\nclass shuffle result-latency 1 on shuffles\nclass permute "
+               "result-latency 3 on shuffles\n"
+               "class blend result-latency 1 on vecs\nclass vmov result-latency 1 on vecs\n",
                between(1, 2), between(3, 5));
-    str_printf(s, "class to-int result-latency %u on fps\nclass from-int result-latency %u on shuffles\nclass kmask result-latency 1 on fps\n",
+    str_printf(s,
+               "class to-int result-latency %u on fps\nclass from-int result-latency %u on shuffles\nclass kmask "
+               "result-latency 1 on fps\n",
                between(2, 4), between(2, 4));
-    str_printf(s, "class fadd result-latency %u on fps\nclass fmul result-latency %u on fps\nclass fma result-latency %u on fps\n", add, mul, fma);
-    str_printf(s, "class fdiv32 result-latency %u on fps+divider:4\nclass fdiv64 result-latency %u on fps+divider:6\n", between(10, 14), between(13, 18));
-    str_printf(s, "class fsqrt32 result-latency %u on fps+divider:6\nclass fsqrt64 result-latency %u on fps+divider:9\n", between(12, 16), between(17, 22));
-    str_puts(s, "class frecip result-latency 4 on fps\nclass fcmp result-latency 4 slots 2 on fps+alus\nclass cvt result-latency 6 slots 2 on fps+shuffles\n"
-                "class x87 result-latency 4 on fps\nclass atomic result-latency 18 slots 6 on alus+stores:16\nclass fence result-latency 30 on stores:30\n"
-                "class string result-latency 3 slots 4 on alus\nclass prefetch result-latency 0 on none\nclass gather result-latency 18 slots 8 on loads:8\n"
+    str_printf(s,
+               "class fadd result-latency %u on fps\nclass fmul result-latency %u on fps\nclass fma result-latency %u "
+               "on fps\n",
+               add, mul, fma);
+    str_printf(s, "class fdiv32 result-latency %u on fps+divider:4\nclass fdiv64 result-latency %u on fps+divider:6\n",
+               between(10, 14), between(13, 18));
+    str_printf(s,
+               "class fsqrt32 result-latency %u on fps+divider:6\nclass fsqrt64 result-latency %u on fps+divider:9\n",
+               between(12, 16), between(17, 22));
+    str_puts(s, "class frecip result-latency 4 on fps\nclass fcmp result-latency 4 slots 2 on fps+alus\nclass cvt "
+                "result-latency 6 slots 2 on fps+shuffles\n"
+                "class x87 result-latency 4 on fps\nclass atomic result-latency 18 slots 6 on alus+stores:16\nclass "
+                "fence result-latency 30 on stores:30\n"
+                "class string result-latency 3 slots 4 on alus\nclass prefetch result-latency 0 on none\nclass gather "
+                "result-latency 18 slots 8 on loads:8\n"
                 "class store result-latency 1 on stores+loads\n");
-    str_printf(s, "class load result-latency %u on loads\nclass load.x result-latency %u on loads\nclass load.y result-latency %u on loads\n", load, load + 1,
-               load + 2);
+    str_printf(s,
+               "class load result-latency %u on loads\nclass load.x result-latency %u on loads\nclass load.y "
+               "result-latency %u on loads\n",
+               load, load + 1, load + 2);
     str_puts(s, "form \"mov r64,r64\" mov-eliminated\nform \"mov r32,r32\" mov-eliminated\n");
 }
 
@@ -144,7 +174,10 @@ struct machine *zoo_random(uint32_t seed)
     u.loads = between(2, 3), u.stores = between(1, 2);
     unsigned load = between(3, 6), width = between(u.alus > 4 ? u.alus : 4, 9);
     snprintf(name, sizeof name, "random %u", seed);
-    str_printf(&s, "mtool-machine 1\nname \"%s\"\ndate \"\"\nsource \"drawn\"\npipeline out-of-order\ntsc-ghz 2.5\ncore-per-tsc 1.%02u\n", name, below(60));
+    str_printf(&s,
+               "mtool-machine 1\nname \"%s\"\ndate \"\"\nsource \"drawn\"\npipeline out-of-order\ntsc-ghz "
+               "2.5\ncore-per-tsc 1.%02u\n",
+               name, below(60));
     put_front(&s, width);
     put_memory(&s, load);
     str_puts(&s, "cache L1 data size 32K line 64 ways 8 latency 4\ncache L2 both size 1M line 64 ways 8 latency 14\n"

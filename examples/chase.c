@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * chase [NODES REPEATS]: sums a linked list whose nodes lie in memory in random order, as they do in a program that has
- * allocated and freed for a while. No node's address is known before the one before it has arrived, so each step waits for
- * memory. Mended: the values in an array.
+ * allocated and freed for a while. No node's address is known before the one before it has arrived, so each step waits
+ * for memory. Mended: the values in an array.
  */
 #include "example.h"
 

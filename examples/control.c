@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * control [LENGTH REPEATS]: the control. All data fit the first-level cache, so memory costs nothing, however slow the
- * loop is; mtool must say so of both forms. What is wrong in the bad form is arithmetic: it divides, and the mended form
- * multiplies by what was divided by beforehand.
+ * loop is; mtool must say so of both forms. What is wrong in the bad form is arithmetic: it divides, and the mended
+ * form multiplies by what was divided by beforehand.
  */
 #include "example.h"
 
@@ -19,7 +19,8 @@ KERNEL static void scale(double *restrict y, const double *restrict x, const dou
 int main(int argc, char **argv)
 {
     long length = example_arg(argc, argv, 1, 512), repeats = example_arg(argc, argv, 2, 1500000);
-    double *x = example_alloc((size_t)length, 8), *y = example_alloc((size_t)length, 8), *by = example_alloc((size_t)length, 8);
+    double *x = example_alloc((size_t)length, 8), *y = example_alloc((size_t)length, 8),
+           *by = example_alloc((size_t)length, 8);
     for (long i = 0; i < length; i++) {
         x[i] = (double)(i % 13);
         by[i] = 2;

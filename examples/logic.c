@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * logic [ROWS COLUMNS TICKS]: simulates a ring of COLUMNS ranks of ROWS gates, event by event (as PTHOR of the SPLASH suite
- * does): a gate is evaluated only when one of its inputs has changed, and takes one tick. In the bad form the gates lie in
- * the order in which a netlist reader met them, each with its name and statistics beside the few bytes that matter; mended,
- * they are small and lie in the order of the circuit.
+ * logic [ROWS COLUMNS TICKS]: simulates a ring of COLUMNS ranks of ROWS gates, event by event (as PTHOR of the SPLASH
+ * suite does): a gate is evaluated only when one of its inputs has changed, and takes one tick. In the bad form the
+ * gates lie in the order in which a netlist reader met them, each with its name and statistics beside the few bytes
+ * that matter; mended, they are small and lie in the order of the circuit.
  */
 #include "example.h"
 
@@ -71,8 +71,13 @@ int main(int argc, char **argv)
     for (long i = 0; i < n; i++)
         place[i] = (uint32_t)i;
 #endif
-    struct circuit c = {example_alloc((size_t)n, sizeof *c.gates), example_alloc((size_t)n, 4),
-                        example_alloc((size_t)n, 4), example_alloc((size_t)n + 1, 4), 0, 0, 0};
+    struct circuit c = {example_alloc((size_t)n, sizeof *c.gates),
+                        example_alloc((size_t)n, 4),
+                        example_alloc((size_t)n, 4),
+                        example_alloc((size_t)n + 1, 4),
+                        0,
+                        0,
+                        0};
     for (long i = 0; i < n; i++) {
         long row = i % rows, rank = i / rows, before = (rank + columns - 1) % columns, after = (rank + 1) % columns;
         struct gate *g = &c.gates[place[i]];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmat [ROWS INNER COLUMNS REPEATS]: C = A * B for an A of ROWS x INNER and a B of INNER x COLUMNS. The plain triple loop
- * walks down a column of B for each element of C: thousands of lines and pages, gone again before they are of use to the
- * next row. Mended: in blocks, so that a block of B stays in the first-level cache for all rows. The sums are added up in
- * the same order, so the results are the same to the last bit.
+ * matmat [ROWS INNER COLUMNS REPEATS]: C = A * B for an A of ROWS x INNER and a B of INNER x COLUMNS. The plain triple
+ * loop walks down a column of B for each element of C: thousands of lines and pages, gone again before they are of use
+ * to the next row. Mended: in blocks, so that a block of B stays in the first-level cache for all rows. The sums are
+ * added up in the same order, so the results are the same to the last bit.
  */
 #include "example.h"
 
@@ -42,7 +42,8 @@ int main(int argc, char **argv)
 {
     long rows = example_arg(argc, argv, 1, 100), inner = example_arg(argc, argv, 2, 4000);
     long columns = example_arg(argc, argv, 3, 1000), repeats = example_arg(argc, argv, 4, 1);
-    double *a = example_alloc((size_t)(rows * inner), sizeof *a), *b = example_alloc((size_t)(inner * columns), sizeof *b);
+    double *a = example_alloc((size_t)(rows * inner), sizeof *a),
+           *b = example_alloc((size_t)(inner * columns), sizeof *b);
     double *c = example_alloc((size_t)(rows * columns), sizeof *c);
     for (long i = 0; i < rows * inner; i++)
         a[i] = (double)(i % 7) / 7;

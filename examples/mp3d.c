@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mp3d [PARTICLES SIDE SWEEPS]: particles fly through a box of SIDE x SIDE x SIDE cells; each sweep moves every particle and
- * adds it to the cell that it is in (the heart of MP3D, a wind-tunnel code of the SPLASH suite). Neighbours in the list of
- * particles are nowhere near each other in the box, so nearly every cell is a miss. Mended: the particles are sorted by
- * cell now and then.
+ * mp3d [PARTICLES SIDE SWEEPS]: particles fly through a box of SIDE x SIDE x SIDE cells; each sweep moves every
+ * particle and adds it to the cell that it is in (the heart of MP3D, a wind-tunnel code of the SPLASH suite).
+ * Neighbours in the list of particles are nowhere near each other in the box, so nearly every cell is a miss. Mended:
+ * the particles are sorted by cell now and then.
  */
 #include "example.h"
 
@@ -38,7 +38,8 @@ KERNEL static void move(struct particle *particles, long n, struct cell *cells, 
 
 #ifdef MENDED
 /* Counting sort; cells[].count is its scratch. */
-KERNEL static void sort_by_cell(struct particle **particles, struct particle **spare, long n, struct cell *cells, long side)
+KERNEL static void sort_by_cell(struct particle **particles, struct particle **spare, long n, struct cell *cells,
+                                long side)
 {
     uint32_t place = 0;
     for (long c = 0; c < side * side * side; c++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tri [NX NY NZ REPEATS]: solves L x = b for the lower triangular matrix of a three-dimensional grid, where each unknown
- * depends on the 13 neighbours that come before it. Rows are solved in grid order in both forms. In the bad one the
- * unknowns are numbered at random, as a mesh generator or a hash table may leave them, so each x, b and row lies somewhere
- * else; mended, they are numbered in the order in which they are solved.
+ * tri [NX NY NZ REPEATS]: solves L x = b for the lower triangular matrix of a three-dimensional grid, where each
+ * unknown depends on the 13 neighbours that come before it. Rows are solved in grid order in both forms. In the bad one
+ * the unknowns are numbered at random, as a mesh generator or a hash table may leave them, so each x, b and row lies
+ * somewhere else; mended, they are numbered in the order in which they are solved.
  */
 #include "example.h"
 
@@ -28,11 +28,12 @@ KERNEL static void solve(const struct matrix *m, const uint32_t *order, const do
 
 int main(int argc, char **argv)
 {
-    long nx = example_arg(argc, argv, 1, 100), ny = example_arg(argc, argv, 2, 100), nz = example_arg(argc, argv, 3, 60);
+    long nx = example_arg(argc, argv, 1, 100), ny = example_arg(argc, argv, 2, 100),
+         nz = example_arg(argc, argv, 3, 60);
     long repeats = example_arg(argc, argv, 4, 10), n = nx * ny * nz, xy = nx * ny;
     /* from the farthest to the nearest; rows of the grid follow each other like a screw, so there are no edges */
-    long distance[NEIGHBOURS] = {xy + nx + 1, xy + nx, xy + nx - 1, xy + 1, xy, xy - 1, xy - nx + 1, xy - nx, xy - nx - 1,
-                                 nx + 1,      nx,      nx - 1,      1};
+    long distance[NEIGHBOURS] = {xy + nx + 1, xy + nx,     xy + nx - 1, xy + 1, xy,     xy - 1, xy - nx + 1,
+                                 xy - nx,     xy - nx - 1, nx + 1,      nx,     nx - 1, 1};
     uint32_t *order = example_shuffled(n);
 #ifdef MENDED
     for (long k = 0; k < n; k++)

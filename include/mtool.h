@@ -9,20 +9,21 @@
  *     MTOOL_REGION_END(assemble);
  *
  * Each macro is one instruction, a nop, and a note beside the code that says where it stands; notes are not loaded, and
- * survive strip. Nothing is linked or called. `mtool run` reports how long the region took, and `mtool run --probe assemble`
- * times it whatever it costs.
+ * survive strip. Nothing is linked or called. `mtool run` reports how long the region took, and `mtool run --probe
+ * assemble` times it whatever it costs.
  *
- * A name is an identifier; it needs no declaration, and may stand for several places. A region begins and ends in the same
- * function (what is inlined there belongs to it). A return, an exception or a jump around its end that leaves it ends it too. Where
- * it ends it must have begun on all ways: begin it in an `if` and end it behind, and mtool says so and measures nothing.
- * The compiler moves no access to memory across the borders of a region, so put them around loops, not into the
- * innermost.
+ * A name is an identifier; it needs no declaration, and may stand for several places. A region begins and ends in the
+ * same function (what is inlined there belongs to it). A return, an exception or a jump around its end that leaves it
+ * ends it too. Where it ends it must have begun on all ways: begin it in an `if` and end it behind, and mtool says so
+ * and measures nothing. The compiler moves no access to memory across the borders of a region, so put them around
+ * loops, not into the innermost.
  */
 #ifndef MTOOL_H
 #define MTOOL_H
 
 #if defined __x86_64__ && defined __ELF__
-/* A note (gABI chapter 5) of the owner "mtool", of type 1 (begin) or 2 (end): the address of the nop, 8 bytes, and the name. */
+/* A note (gABI chapter 5) of the owner "mtool", of type 1 (begin) or 2 (end): the address of the nop, 8 bytes, and the
+ * name. */
 #define MTOOL_REGION_NOTE_(type, name)                                                                                 \
     __asm__ volatile("990: nop\n"                                                                                      \
                      ".pushsection .note.mtool,\"?\",\"note\"\n"                                                       \

@@ -156,20 +156,23 @@ static void put_zsh_list(const char *variable, const char *group)
 
 static void put_zsh(void)
 {
-    puts("#compdef mtool\n# Completion of mtool's commands and options, made from its tables by the build.\n_mtool() {\n"
-         "    local -a commands\n    local name=$words[2]\n    if (( CURRENT == 2 )); then");
+    puts(
+        "#compdef mtool\n# Completion of mtool's commands and options, made from its tables by the build.\n_mtool() {\n"
+        "    local -a commands\n    local name=$words[2]\n    if (( CURRENT == 2 )); then");
     put_zsh_list("commands", NULL);
     puts("        _describe command commands\n        _files\n        return\n    fi");
     for (size_t i = 0; i < cmd_group_count; i++) {
         printf("    if [[ $name == %s ]] && (( CURRENT == 3 )); then\n", cmd_groups[i].word);
         put_zsh_list("commands", cmd_groups[i].word);
         puts("        _describe command commands\n        return\n    fi");
-        printf("    [[ $name == %s ]] && name=\"$name $words[3]\" && shift words && (( CURRENT-- ))\n", cmd_groups[i].word);
+        printf("    [[ $name == %s ]] && name=\"$name $words[3]\" && shift words && (( CURRENT-- ))\n",
+               cmd_groups[i].word);
     }
     puts("    shift words\n    (( CURRENT-- ))\n    case $name in");
     for (size_t i = 0; i < CMD_ID_COUNT; i++)
         put_zsh_arguments(&cmd_commands[i]);
-    puts("        *) _normal ;;\n    esac\n}\nif [[ $funcstack[1] == _mtool ]]; then _mtool \"$@\"; else compdef _mtool mtool; fi");
+    puts("        *) _normal ;;\n    esac\n}\nif [[ $funcstack[1] == _mtool ]]; then _mtool \"$@\"; else compdef "
+         "_mtool mtool; fi");
 }
 
 /* ---- fish ---- */
@@ -217,7 +220,8 @@ static void put_fish(void)
         const struct cmd_command *c = &cmd_commands[i];
         char condition[100] = "__fish_use_subcommand";
         if (in_group(c))
-            snprintf(condition, sizeof condition, "__fish_seen_subcommand_from %.*s", (int)strcspn(c->name, " "), c->name);
+            snprintf(condition, sizeof condition, "__fish_seen_subcommand_from %.*s", (int)strcspn(c->name, " "),
+                     c->name);
         put_fish_word(condition, in_group(c) ? strchr(c->name, ' ') + 1 : c->name, c->summary);
     }
     for (size_t i = 0; i < CMD_ID_COUNT; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of commands, options and warnings to one page of the manual, on standard output. Run by the build: genman
- * PAGE, where PAGE is mtool or mtool-WORD (all commands that begin with WORD); or warnings, which is doc/warnings.md. */
+ * PAGE, where PAGE is mtool or mtool-WORD (all commands that begin with WORD); or warnings, which is doc/warnings.md.
+ */
 #include "cmd/cmd.h"
 
 /* ---- roff ---- */

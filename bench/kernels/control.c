@@ -11,13 +11,26 @@ KEEP static void interpret_switch(struct data *d)
     uint64_t a = 1, b = 2;
     for (unsigned k = 0; k < 256; k++)
         switch (operation(k)) {
-        case 0: a += b; break;
-        case 1: b ^= a; break;
-        case 2: a = a << 1 | a >> 63; break;
-        case 3: b -= 7; break;
-        case 4: a += d->q[b & 63]; break;
-        case 5: d->q[64 + (a & 63)] = b; break;
-        default: a = 0;
+        case 0:
+            a += b;
+            break;
+        case 1:
+            b ^= a;
+            break;
+        case 2:
+            a = a << 1 | a >> 63;
+            break;
+        case 3:
+            b -= 7;
+            break;
+        case 4:
+            a += d->q[b & 63];
+            break;
+        case 5:
+            d->q[64 + (a & 63)] = b;
+            break;
+        default:
+            a = 0;
         }
     d->result = a ^ b;
 }
@@ -27,19 +40,36 @@ KEEP static void interpret_labels(struct data *d)
     static const void *const labels[] = {&&add, &&mix, &&turn, &&less, &&get, &&put};
     uint64_t a = 1, b = 2;
     unsigned k = 0;
-#define NEXT if (k == 256) goto end; goto *labels[operation(k++)]
+#define NEXT                                                                                                           \
+    if (k == 256)                                                                                                      \
+        goto end;                                                                                                      \
+    goto *labels[operation(k++)]
     NEXT;
-add: a += b; NEXT;
-mix: b ^= a; NEXT;
-turn: a = a << 1 | a >> 63; NEXT;
-less: b -= 7; NEXT;
-get: a += d->q[b & 63]; NEXT;
-put: d->q[64 + (a & 63)] = b; NEXT;
+add:
+    a += b;
+    NEXT;
+mix:
+    b ^= a;
+    NEXT;
+turn:
+    a = a << 1 | a >> 63;
+    NEXT;
+less:
+    b -= 7;
+    NEXT;
+get:
+    a += d->q[b & 63];
+    NEXT;
+put:
+    d->q[64 + (a & 63)] = b;
+    NEXT;
 end:
     d->result = a ^ b;
 }
 
-struct machine_state { uint64_t a, b; };
+struct machine_state {
+    uint64_t a, b;
+};
 KEEP static void op_add(struct machine_state *m) { m->a += m->b; }
 KEEP static void op_mix(struct machine_state *m) { m->b ^= m->a; }
 KEEP static void op_turn(struct machine_state *m) { m->a = m->a << 1 | m->a >> 63; }

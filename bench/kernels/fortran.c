@@ -20,12 +20,8 @@ static void dot(struct data *d) { d->result = (uint64_t)f_dot(d->n, d->x, d->y);
 static void recurrence(struct data *d) { f_recurrence(d->n, d->x, d->z); }
 
 const struct kernel fortran_kernels[] = {
-    {"fortran-triad", "float", triad, LARGE},
-    {"fortran-masked", "float", masked, LARGE | LEARNED},
-    {"fortran-product", "float", product, 0},
-    {"fortran-intrinsic", "float", intrinsic, 0},
-    {"fortran-stencil", "float", stencil, 0},
-    {"fortran-dot", "float", dot, LARGE},
-    {"fortran-recurrence", "float", recurrence, LARGE},
-    {0},
+    {"fortran-triad", "float", triad, LARGE},           {"fortran-masked", "float", masked, LARGE | LEARNED},
+    {"fortran-product", "float", product, 0},           {"fortran-intrinsic", "float", intrinsic, 0},
+    {"fortran-stencil", "float", stencil, 0},           {"fortran-dot", "float", dot, LARGE},
+    {"fortran-recurrence", "float", recurrence, LARGE}, {0},
 };

@@ -237,7 +237,8 @@ KEEP static void sha_rounds(struct data *d)
     uint32_t h[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (int k = 0; k < 64; k++) {
         uint32_t e = h[4], a = h[0];
-        uint32_t t = h[7] + (rotate(e, 26) ^ rotate(e, 21) ^ rotate(e, 7)) + ((e & h[5]) ^ (~e & h[6])) + (uint32_t)d->i[k];
+        uint32_t t =
+            h[7] + (rotate(e, 26) ^ rotate(e, 21) ^ rotate(e, 7)) + ((e & h[5]) ^ (~e & h[6])) + (uint32_t)d->i[k];
         uint32_t m = (rotate(a, 30) ^ rotate(a, 19) ^ rotate(a, 10)) + ((a & h[1]) ^ (a & h[2]) ^ (h[1] & h[2]));
         memmove(h + 1, h, 28);
         h[4] += t;
@@ -303,7 +304,8 @@ KEEP static void long_sum(struct data *d)
     d->result = last;
 }
 
-KEEP static void choose(struct data *d) /* by a condition that nobody can predict, if the compiler makes a branch of it */
+KEEP static void
+choose(struct data *d) /* by a condition that nobody can predict, if the compiler makes a branch of it */
 {
     int64_t s = 0;
     for (size_t e = 0; e < d->n; e++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What bench/ideal and bench/overhead run: small loops of every kind. Each works on the n elements of some of the arrays
- * below: with n = SMALL all of them lie in the first-level cache, so that the loop's own time is the truth that an ideal
- * time must meet; with a large n those that are marked so lie in memory. A kernel does the same work at every call. */
+ * What bench/ideal and bench/overhead run: small loops of every kind. Each works on the n elements of some of the
+ * arrays below: with n = SMALL all of them lie in the first-level cache, so that the loop's own time is the truth that
+ * an ideal time must meet; with a large n those that are marked so lie in memory. A kernel does the same work at every
+ * call. */
 #ifndef KERNELS_H
 #define KERNELS_H
 
@@ -27,8 +28,8 @@ struct data {
 };
 
 enum kernel_flag {
-    LARGE = 1,  /* has a large form */
-    BRANCH = 2, /* bound by branches that nobody can predict */
+    LARGE = 1,   /* has a large form */
+    BRANCH = 2,  /* bound by branches that nobody can predict */
     COMPUTE = 4, /* bound by computing in its large form too */
     LEARNED = 8  /* its branches depend on data: on the few of its small form, processors learn them */
 };

@@ -2,11 +2,11 @@
  *
  * kernels                        lists the kernels: name, kind, flags
  * kernels NAME n SECONDS         finds how often NAME must be called on n elements to run so long; prints the number
- * kernels NAME n CALLS calls     calls it so often and prints the time of a call in ticks of the time stamp counter: the
- *                                least of 16 parts of the run
- * kernels NAME n CALLS cycles W  the same in cycles of the core: the median of short parts that nobody else on the core disturbed,
- *                                and how many there were: those beside which two nops took W times what an addition took
- * n is 512 (all data in the first-level cache) or a larger power of two. Data are the same at every run. */
+ * kernels NAME n CALLS calls     calls it so often and prints the time of a call in ticks of the time stamp counter:
+ * the least of 16 parts of the run kernels NAME n CALLS cycles W  the same in cycles of the core: the median of short
+ * parts that nobody else on the core disturbed, and how many there were: those beside which two nops took W times what
+ * an addition took n is 512 (all data in the first-level cache) or a larger power of two. Data are the same at every
+ * run. */
 #define _GNU_SOURCE
 #include "kernels.h"
 
@@ -18,8 +18,9 @@
 #include <time.h>
 #include <x86intrin.h>
 
-static const struct kernel *const all[] = {float_kernels,   integer_kernels, text_kernels, order_kernels,  table_kernels,
-                                           control_kernels, library_kernels, cxx_kernels,  fortran_kernels};
+static const struct kernel *const all[] = {float_kernels,   integer_kernels, text_kernels,
+                                           order_kernels,   table_kernels,   control_kernels,
+                                           library_kernels, cxx_kernels,     fortran_kernels};
 enum { TABLES = sizeof all / sizeof *all, PARTS = 16 };
 
 static uint64_t state = 20261121;
@@ -114,8 +115,8 @@ static double least_ticks(const struct kernel *k, struct data *d, unsigned long 
 enum { SHORT_PARTS = 8192, CHAIN = 8000, NOPS = 16000, PATIENCE = 8 /* parts beside a neighbour */ };
 #define ALIKE 1.03
 
-/* Additions that wait for each other tell the clock; nops, which need the whole width of the core, whether it is shared: in a loop of
- * the same shape as the calibration's, since how long they are matters on some cores. */
+/* Additions that wait for each other tell the clock; nops, which need the whole width of the core, whether it is
+ * shared: in a loop of the same shape as the calibration's, since how long they are matters on some cores. */
 static uint64_t additions(uint64_t turns)
 {
     uint64_t x = 0, begun = __rdtsc();
@@ -169,7 +170,8 @@ static struct part take_part(const struct kernel *k, struct data *d, unsigned lo
         k->run(d);
     double ticks = (double)(__rdtsc() - begun) / (double)calls;
     struct look after = look();
-    struct part p = {ticks * CHAIN * 2 / (before.chain + after.chain), before.width > after.width ? before.width : after.width};
+    struct part p = {ticks * CHAIN * 2 / (before.chain + after.chain),
+                     before.width > after.width ? before.width : after.width};
     if (before.chain > after.chain * ALIKE || after.chain > before.chain * ALIKE)
         p.width *= 2; /* the clock changed */
     return p;
@@ -223,8 +225,9 @@ int main(int argc, char **argv)
     if (argc < 4) {
         for (int t = 0; t < TABLES; t++)
             for (const struct kernel *k = all[t]; k->name; k++)
-                printf("%s %s%s%s%s%s\n", k->name, k->kind, k->flags & LARGE ? " large" : "", k->flags & BRANCH ? " branch" : "",
-                       k->flags & COMPUTE ? " compute" : "", k->flags & LEARNED ? " learned" : "");
+                printf("%s %s%s%s%s%s\n", k->name, k->kind, k->flags & LARGE ? " large" : "",
+                       k->flags & BRANCH ? " branch" : "", k->flags & COMPUTE ? " compute" : "",
+                       k->flags & LEARNED ? " learned" : "");
         return argc != 1 ? 2 : 0;
     }
     const struct kernel *k = find(argv[1]);

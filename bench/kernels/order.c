@@ -32,7 +32,8 @@ KEEP static void sort_network(struct data *d)
     for (size_t first = 0; first < 256; first += 4) {
         int32_t *a = d->j + first;
         memcpy(a, d->i + first, 16);
-        order_two(a, a + 1), order_two(a + 2, a + 3), order_two(a, a + 2), order_two(a + 1, a + 3), order_two(a + 1, a + 2);
+        order_two(a, a + 1), order_two(a + 2, a + 3), order_two(a, a + 2), order_two(a + 1, a + 3),
+            order_two(a + 1, a + 2);
     }
 }
 
@@ -93,7 +94,8 @@ KEEP static void radix_pass(struct data *d)
         d->j[at[d->i[e] & 15]++] = d->i[e];
 }
 
-KEEP static void binary_search(struct data *d) /* in 0, 3, 6 ... : found by halving, without branches if the compiler can */
+KEEP static void
+binary_search(struct data *d) /* in 0, 3, 6 ... : found by halving, without branches if the compiler can */
 {
     size_t s = 0;
     int32_t *sorted = d->j;

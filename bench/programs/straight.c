@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * straight [TIMES]: a procedure of some two hundred lines without any loop, called for each of many records, as in the paper's
- * fpppp: it has to be cut into pieces. Prints one value. */
+ * straight [TIMES]: a procedure of some two hundred lines without any loop, called for each of many records, as in the
+ * paper's fpppp: it has to be cut into pieces. Prints one value. */
 #include <stdio.h>
 #include <stdlib.h>
 

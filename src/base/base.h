@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((__typeof__(x))(a) - 1))
-#define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a) - 1))
+#define ALIGN_UP(x, a) (((x) + ((a)-1)) & ~((__typeof__(x))(a)-1))
+#define ALIGN_DOWN(x, a) ((x) & ~((__typeof__(x))(a)-1))
 #define ID_NONE UINT32_MAX /* the id of nothing, in every array of the intermediate forms */
 
 static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -33,8 +33,8 @@ char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
-void *xmalloc(size_t len_bytes);           /* zeroed; ends the process when there is no memory */
-void *xmalloc_sparse(size_t len_bytes);    /* the same for what gets used here and there: it takes only the pages used */
+void *xmalloc(size_t len_bytes);        /* zeroed; ends the process when there is no memory */
+void *xmalloc_sparse(size_t len_bytes); /* the same for what gets used here and there: it takes only the pages used */
 void *xrealloc(void *p, size_t len_bytes); /* not zeroed */
 char *xstrdup(const char *s);
 
@@ -109,15 +109,16 @@ void file_unmap(struct file_bytes *f);
 /* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.
  * 0, or -1 with errno set; nothing reported. */
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
-/* The same in two steps: the name of the temporary file, on the heap, or NULL; then it goes into place and its name is freed. */
+/* The same in two steps: the name of the temporary file, on the heap, or NULL; then it goes into place and its name is
+ * freed. */
 char *file_write_beside(const char *path, const void *bytes, size_t len, unsigned mode);
 int file_put_in_place(char *beside, const char *path);
 int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
 bool file_exists(const char *path);
-int64_t file_changed_s(const char *path);                   /* when its content changed last, seconds since 1970; -1 with errno */
-char *file_real_path(struct arena *a, const char *path);    /* realpath, or NULL with errno */
-const char *file_base_name(const char *path);               /* after the last slash */
-char *file_cache_dir(struct arena *a);                      /* $XDG_CACHE_HOME/mtool or ~/.cache/mtool or /tmp/mtool-UID */
+int64_t file_changed_s(const char *path); /* when its content changed last, seconds since 1970; -1 with errno */
+char *file_real_path(struct arena *a, const char *path); /* realpath, or NULL with errno */
+const char *file_base_name(const char *path);            /* after the last slash */
+char *file_cache_dir(struct arena *a);                   /* $XDG_CACHE_HOME/mtool or ~/.cache/mtool or /tmp/mtool-UID */
 /* 128-bit hash of bytes as 32 hex digits in out[33]; for cache keys, not for security. */
 void file_hash_hex(const void *bytes, size_t len, char out[33]);
 
@@ -126,7 +127,8 @@ void file_hash_hex(const void *bytes, size_t len, char out[33]);
 /* Wrong input is reported once, where the most is known: what is wrong, where, what to do. One line each.
  * Prints "mtool: error: TEXT". Returns -1, so that `return diag_error(...)` reads well. */
 int diag_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Errors are not printed but appended to `to` until this is called with NULL: for who can say more of them than their finder. */
+/* Errors are not printed but appended to `to` until this is called with NULL: for who can say more of them than their
+ * finder. */
 void diag_hold(struct strbuf *to);
 /* A warning with a fixed id (a paragraph of doc/warnings.md). Printed as "mtool: warning: TEXT [ID]" and remembered. */
 void diag_warn(const char *id, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -144,8 +146,8 @@ void diag_progress(const char *phase, uint64_t done, uint64_t total);
 /* The same with what is at work now, which may change. */
 void diag_progress_of(const char *phase, const char *what, uint64_t done, uint64_t total);
 void diag_progress_end(void);
-double time_now_s(void);    /* CLOCK_MONOTONIC */
-uint64_t time_now_ns(void); /* the same clock */
+double time_now_s(void);         /* CLOCK_MONOTONIC */
+uint64_t time_now_ns(void);      /* the same clock */
 double time_since_start_s(void); /* since main first called time_start */
 void time_start(void);
 
@@ -162,7 +164,8 @@ void json_object(struct json *j, const char *key); /* key NULL inside an array o
 void json_object_end(struct json *j);
 void json_array(struct json *j, const char *key);
 void json_array_end(struct json *j);
-void json_str(struct json *j, const char *key, const char *val); /* NULL prints null; bytes that are no UTF-8 are replaced */
+void json_str(struct json *j, const char *key,
+              const char *val); /* NULL prints null; bytes that are no UTF-8 are replaced */
 void json_u64(struct json *j, const char *key, uint64_t val);
 void json_i64(struct json *j, const char *key, int64_t val);
 void json_hex(struct json *j, const char *key, uint64_t val); /* "0x1234" */

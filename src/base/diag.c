@@ -35,7 +35,8 @@ static double start_s;
 void time_start(void) { start_s = time_now_s(); }
 double time_since_start_s(void) { return time_now_s() - start_s; }
 
-__attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, const char *fmt, va_list ap, const char *id)
+__attribute__((format(printf, 2, 0))) static void put_line(const char *prefix, const char *fmt, va_list ap,
+                                                           const char *id)
 {
     diag_progress_end();
     char text[4096];

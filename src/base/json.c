@@ -24,11 +24,16 @@ static void put_quoted(struct strbuf *out, const char *s)
         } else if (*p < 0x80) {
             str_put(out, p++, 1);
         } else {
-            size_t n = *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0, i = 1;
+            size_t n = *p >= 0xc2 && *p < 0xe0   ? 2
+                       : *p >= 0xe0 && *p < 0xf0 ? 3
+                       : *p >= 0xf0 && *p < 0xf5 ? 4
+                                                 : 0,
+                   i = 1;
             while (i < n && (p[i] & 0xc0) == 0x80)
                 i++;
-            bool bad = n == 0 || i < n || (n == 3 && *p == 0xe0 && p[1] < 0xa0) || (n == 3 && *p == 0xed && p[1] > 0x9f) ||
-                       (n == 4 && *p == 0xf0 && p[1] < 0x90) || (n == 4 && *p == 0xf4 && p[1] > 0x8f);
+            bool bad = n == 0 || i < n || (n == 3 && *p == 0xe0 && p[1] < 0xa0) ||
+                       (n == 3 && *p == 0xed && p[1] > 0x9f) || (n == 4 && *p == 0xf0 && p[1] < 0x90) ||
+                       (n == 4 && *p == 0xf4 && p[1] > 0x8f);
             if (bad)
                 str_put(out, replacement, 3), p++;
             else

@@ -27,7 +27,7 @@ static void refuse_run_off(struct build *b)
         uint32_t end = f->insn_first + f->insn_count - 1;
         const struct x86_insn *last = cfg_shape(b->c, end);
         bool call = last->kind == X86_CALL || last->kind == X86_CALL_IND; /* of a function that does not return */
-        if (cfg_is_gap_func(f)) /* where it ends is found, not described */
+        if (cfg_is_gap_func(f))                                           /* where it ends is found, not described */
             call &= (b->marks[end] & MARK_NORETURN) != 0;
         if (falls_through(last->kind) && !call && !is_trailing_padding(b, f))
             refuse(f, CFG_REASON_RUNS_OFF);
@@ -48,8 +48,8 @@ static uint16_t flags_of(const struct build *b, const struct cfg_func *f, uint32
 
 #define FUNCS_A_RANGE 64
 
-/* Leaders become bits of index->leads; ranges of functions may share a word. A long run without any gets some, so that whoever
- * measures blocks can tell its parts. */
+/* Leaders become bits of index->leads; ranges of functions may share a word. A long run without any gets some, so that
+ * whoever measures blocks can tell its parts. */
 static void find_leaders(void *ctx, size_t first, size_t end)
 {
     const struct build *b = ctx;
@@ -79,8 +79,8 @@ static void cut_function(struct build *b, uint32_t func)
     if (f->reason != CFG_REASON_OK)
         return;
     for (uint32_t i = f->insn_first, end = i + f->insn_count; i < end;) {
-        struct cfg_block k = {.addr = cfg_insn_addr(c, i), .func = func, .insn_first = i, .loop = ID_NONE,
-                              .flags = flags_of(b, f, i)};
+        struct cfg_block k = {
+            .addr = cfg_insn_addr(c, i), .func = func, .insn_first = i, .loop = ID_NONE, .flags = flags_of(b, f, i)};
         const struct x86_insn *in;
         do {
             in = cfg_shape(c, i++);
@@ -147,7 +147,8 @@ static uint32_t next_block(const struct cfg *c, uint32_t block)
 static void add_fall(const struct cfg *c, struct edge_list *out, uint32_t from)
 {
     uint32_t to = next_block(c, from);
-    add_edge(out, from, to, to == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_FALL); /* none after unreachable padding at the end */
+    add_edge(out, from, to,
+             to == ID_NONE ? CFG_EDGE_OUT : CFG_EDGE_FALL); /* none after unreachable padding at the end */
 }
 
 static void add_direct(struct cfg *c, struct edge_list *out, uint32_t from, uint64_t target)
@@ -176,9 +177,17 @@ static void publish_table(struct build *b, const struct found_table *t, uint32_t
 {
     struct cfg *c = b->c;
     uint32_t refs = (uint32_t)c->table_refs.len;
-    struct cfg_table out = {.addr = t->addr, .base = t->base, .entries = t->entries, .block = block, .ref_first = refs,
-                            .ref_count = t->ref_count, .base_ref_first = refs + t->ref_count, .base_ref_count = t->base_ref_count,
-                            .kind = t->kind, .entry_bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, .by_reloc = t->by_reloc};
+    struct cfg_table out = {.addr = t->addr,
+                            .base = t->base,
+                            .entries = t->entries,
+                            .block = block,
+                            .ref_first = refs,
+                            .ref_count = t->ref_count,
+                            .base_ref_first = refs + t->ref_count,
+                            .base_ref_count = t->base_ref_count,
+                            .kind = t->kind,
+                            .entry_bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4,
+                            .by_reloc = t->by_reloc};
     for (uint32_t k = 0; k < t->ref_count; k++)
         VEC_PUSH(&c->table_refs, b->refs.data[t->ref_first + k]);
     for (uint32_t k = 0; k < t->base_ref_count; k++)
@@ -281,11 +290,13 @@ static void edges_of_range(void *ctx, size_t first, size_t end)
     const struct jump *jumps = e->b->jumps.data; /* NULL if there are none */
     size_t j = first_jump_from(e->b, c->funcs.data[first].insn_first), count = e->b->jumps.len;
     uint32_t block = c->funcs.data[first].block_first;
-    for (uint32_t past = c->funcs.data[end - 1].block_first + c->funcs.data[end - 1].block_count; block < past; block++) {
+    for (uint32_t past = c->funcs.data[end - 1].block_first + c->funcs.data[end - 1].block_count; block < past;
+         block++) {
         uint32_t last = c->blocks.data[block].insn_first + c->blocks.data[block].insn_count - 1;
         while (j < count && jumps[j].insn < last)
             j++;
-        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block, j < count && jumps[j].insn == last ? &jumps[j] : NULL);
+        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block,
+                     j < count && jumps[j].insn == last ? &jumps[j] : NULL);
     }
 }
 

@@ -56,8 +56,10 @@ static void check_edges(const struct cfg *c, uint32_t k)
         assert(x->from == k && x->kind < CFG_EDGE_KIND_COUNT);
         assert((x->to == ID_NONE) == (x->kind == CFG_EDGE_OUT));
         assert(x->to == ID_NONE || x->to < c->blocks.len);
-        assert((x->kind != CFG_EDGE_FALL && x->kind != CFG_EDGE_RETURN) || (x->to == k + 1 && c->blocks.data[k + 1].func == b->func));
-        assert(x->kind != CFG_EDGE_TAIL || (c->blocks.data[x->to].flags & CFG_BLOCK_ENTRY && c->blocks.data[x->to].func != b->func));
+        assert((x->kind != CFG_EDGE_FALL && x->kind != CFG_EDGE_RETURN) ||
+               (x->to == k + 1 && c->blocks.data[k + 1].func == b->func));
+        assert(x->kind != CFG_EDGE_TAIL ||
+               (c->blocks.data[x->to].flags & CFG_BLOCK_ENTRY && c->blocks.data[x->to].func != b->func));
         count[x->kind]++;
     }
     switch ((enum x86_kind)b->term) {
@@ -94,7 +96,8 @@ static void check_blocks(const struct cfg *c, uint32_t func, uint64_t *edges)
 {
     const struct cfg_func *f = &c->funcs.data[func];
     uint64_t at = f->addr;
-    cfg_for_each_block(c, f, k) {
+    cfg_for_each_block(c, f, k)
+    {
         const struct cfg_block *b = &c->blocks.data[k];
         assert(b->func == func && b->addr == at && b->size > 0 && b->insn_count > 0 && b->edge_first == *edges);
         assert(!(b->flags & CFG_BLOCK_ENTRY) || k == f->block_first);

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A cfg as text for people and as JSON for programs: instructions, blocks with edges and tables, or loops. The same input
- * gives the same bytes. Nothing is decided here.
+ * A cfg as text for people and as JSON for programs: instructions, blocks with edges and tables, or loops. The same
+ * input gives the same bytes. Nothing is decided here.
  */
 #include "cfg/impl.h"
 
 #include <assert.h>
 
 static const char *const edge_names[CFG_EDGE_KIND_COUNT] = {"fall", "taken", "table", "return", "tail", "out"};
-static const char *const term_names[X86_KIND_COUNT] = {"fall", "jmp", "jcc", "jcxz", "xbegin", "call", "jmp*", "call*", "ret",
-                                                       "syscall", "trap", "int"};
+static const char *const term_names[X86_KIND_COUNT] = {"fall", "jmp",   "jcc", "jcxz",    "xbegin", "call",
+                                                       "jmp*", "call*", "ret", "syscall", "trap",   "int"};
 static const char *const table_names[CFG_TABLE_KIND_COUNT] = {"pic32", "abs64"};
 static const struct {
     uint16_t bit;
     const char *name;
-} block_flags[] = {{CFG_BLOCK_ENTRY, "entry"},           {CFG_BLOCK_RETURN_POINT, "return-point"},
-                   {CFG_BLOCK_LANDING_PAD, "landing-pad"}, {CFG_BLOCK_ADDR_TAKEN, "addr-taken"},
-                   {CFG_BLOCK_LOOP_HEADER, "loop-header"}, {CFG_BLOCK_CALLED, "called"},
+} block_flags[] = {{CFG_BLOCK_ENTRY, "entry"},
+                   {CFG_BLOCK_RETURN_POINT, "return-point"},
+                   {CFG_BLOCK_LANDING_PAD, "landing-pad"},
+                   {CFG_BLOCK_ADDR_TAKEN, "addr-taken"},
+                   {CFG_BLOCK_LOOP_HEADER, "loop-header"},
+                   {CFG_BLOCK_CALLED, "called"},
                    {CFG_BLOCK_NORETURN, "noreturn"}};
 
 struct dump {
@@ -169,7 +172,8 @@ static void dump_blocks(struct dump *d, const struct cfg_func *f)
 {
     if (d->json)
         json_array(d->json, "blocks");
-    cfg_for_each_block(d->c, f, k) {
+    cfg_for_each_block(d->c, f, k)
+    {
         if (d->json)
             dump_block_json(d, k);
         else
@@ -186,8 +190,8 @@ static void dump_tables(struct dump *d)
     for (size_t k = 0; k < d->c->tables.len; k++) {
         const struct cfg_table *t = &d->c->tables.data[k];
         if (!d->json) {
-            str_printf(d->text, "table %llx %s entries %u block b%u%s\n", ull(t->addr), table_names[t->kind], t->entries, t->block,
-                       t->by_reloc ? " by-reloc" : "");
+            str_printf(d->text, "table %llx %s entries %u block b%u%s\n", ull(t->addr), table_names[t->kind],
+                       t->entries, t->block, t->by_reloc ? " by-reloc" : "");
             continue;
         }
         json_object(d->json, NULL);
@@ -208,7 +212,8 @@ static void dump_loop(struct dump *d, uint32_t k)
 {
     const struct cfg_loop *l = &d->c->loops.data[k];
     if (!d->json) {
-        str_printf(d->text, "  loop %u header b%u %llx depth %u", k, l->header, ull(d->c->blocks.data[l->header].addr), l->depth);
+        str_printf(d->text, "  loop %u header b%u %llx depth %u", k, l->header, ull(d->c->blocks.data[l->header].addr),
+                   l->depth);
         if (l->parent != ID_NONE)
             str_printf(d->text, " in %u", l->parent);
         str_puts(d->text, " blocks");

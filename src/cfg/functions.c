@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unwind table and PLT to functions, functions to instructions: every FDE range swept linearly, every PLT stub a function
- * of its own, and the index from address to instruction. Decides nothing about control flow.
+ * Unwind table and PLT to functions, functions to instructions: every FDE range swept linearly, every PLT stub a
+ * function of its own, and the index from address to instruction. Decides nothing about control flow.
  */
 #include "cfg/impl.h"
 

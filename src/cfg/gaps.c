@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code without unwind description (hand-written assembly, C compiled without tables) to functions. What is certain to be
- * code: targets of calls and jumps in code that is, function symbols, the entry point, the lists of initialisers. What is
- * merely held as an address (by a lea, in data) may be data: it is code only if a run was seen to execute an instruction
- * that the code from there on leads to in one piece, and nothing speaks against it. All else stays as it is.
+ * Code without unwind description (hand-written assembly, C compiled without tables) to functions. What is certain to
+ * be code: targets of calls and jumps in code that is, function symbols, the entry point, the lists of initialisers.
+ * What is merely held as an address (by a lea, in data) may be data: it is code only if a run was seen to execute an
+ * instruction that the code from there on leads to in one piece, and nothing speaks against it. All else stays as it
+ * is.
  *
- * needs: funcs and insns of the unwind table. Bytes that nothing was seen to reach belong to no function, but for padding,
- * and for instructions behind an indirect jump, which may be the cases of a switch.
+ * needs: funcs and insns of the unwind table. Bytes that nothing was seen to reach belong to no function, but for
+ * padding, and for instructions behind an indirect jump, which may be the cases of a switch.
  */
 #include "cfg/gaps.h"
 
@@ -55,8 +56,9 @@ static void add_gap(struct gaps *g, uint64_t lo, uint64_t hi)
 
 static bool may_hold_functions(const struct image_section *s)
 {
-    return (s->flags & SHF_ALLOC) && (s->flags & SHF_EXECINSTR) && !(s->flags & SHF_WRITE) && s->type == SHT_PROGBITS && !is_plt_section(s) &&
-           strcmp(s->name, ".init") != 0 && strcmp(s->name, ".fini") != 0; /* pieces that run one into the other */
+    return (s->flags & SHF_ALLOC) && (s->flags & SHF_EXECINSTR) && !(s->flags & SHF_WRITE) && s->type == SHT_PROGBITS &&
+           !is_plt_section(s) && strcmp(s->name, ".init") != 0 &&
+           strcmp(s->name, ".fini") != 0; /* pieces that run one into the other */
 }
 
 static int by_lo(const void *a, const void *b)
@@ -112,8 +114,9 @@ static bool is_odd(const uint8_t *p, unsigned len)
         k++;
     uint8_t op = p[k];
     return (op >= 0x6c && op <= 0x6f) || (op >= 0xa0 && op <= 0xa3) || op == 0x8c || op == 0x8e || op == 0xc8 ||
-           (op >= 0xca && op <= 0xcf && op != 0xcc) || op == 0xd7 || (op >= 0xe0 && op <= 0xe2) || (op >= 0xe4 && op <= 0xe7) ||
-           (op >= 0xec && op <= 0xef) || op == 0xf1 || op == 0xfa || op == 0xfb || (op == 0 && len - k == 2 && p[k + 1] == 0);
+           (op >= 0xca && op <= 0xcf && op != 0xcc) || op == 0xd7 || (op >= 0xe0 && op <= 0xe2) ||
+           (op >= 0xe4 && op <= 0xe7) || (op >= 0xec && op <= 0xef) || op == 0xf1 || op == 0xfa || op == 0xfb ||
+           (op == 0 && len - k == 2 && p[k + 1] == 0);
 }
 
 int gap_decode(const struct gap *gap, uint64_t addr, struct x86_insn *i)
@@ -230,7 +233,8 @@ static void look_at_symbols(struct gaps *g)
             must_be_code(g, s->addr, true);
         else if (s->type == STT_OBJECT)
             mark(g, s->addr, GAP_DATA);
-        else if (s->is_dynamic || s->type == STT_FUNC) /* a label that outsiders may know; all others are the assembler's */
+        else if (s->is_dynamic ||
+                 s->type == STT_FUNC) /* a label that outsiders may know; all others are the assembler's */
             mark(g, s->addr, GAP_HELD);
     }
 }
@@ -243,7 +247,8 @@ static void hold_word(void *ctx, uint64_t word, uint64_t place)
         must_be_code(g, word, true);
 }
 
-/* All instructions of the gaps in turn, in step or not: what they read might be data, what they call or hold might be code. */
+/* All instructions of the gaps in turn, in step or not: what they read might be data, what they call or hold might be
+ * code. */
 static void look_at_gap(struct gaps *g, struct gap *gap)
 {
     struct x86_insn i;
@@ -269,7 +274,8 @@ static bool is_pad(const struct gap *gap, const struct x86_insn *i)
 static uint64_t skip_padding(const struct gap *gap, uint64_t addr)
 {
     struct x86_insn i;
-    while (addr < gap->hi && !(gap->state[addr - gap->lo] & (GAP_START | GAP_DATA)) && gap_decode(gap, addr, &i) && is_pad(gap, &i))
+    while (addr < gap->hi && !(gap->state[addr - gap->lo] & (GAP_START | GAP_DATA)) && gap_decode(gap, addr, &i) &&
+           is_pad(gap, &i))
         addr += i.len;
     return addr;
 }
@@ -286,8 +292,8 @@ static bool is_free(const struct gap *gap, uint64_t addr, struct x86_insn *i)
     return true;
 }
 
-/* The end of a hole: instructions that nothing was seen to reach, up to one that is reached, is held by code, or the end of
- * the gap. 0: they are not in step with it. */
+/* The end of a hole: instructions that nothing was seen to reach, up to one that is reached, is held by code, or the
+ * end of the gap. 0: they are not in step with it. */
 static uint64_t skip_hole(const struct gap *gap, uint64_t addr)
 {
     struct x86_insn i;
@@ -317,8 +323,8 @@ static uint64_t function_goes_on(const struct gap *gap, uint64_t addr, bool indi
     return next < gap->hi && (gap->state[next - gap->lo] & GAP_START) && !is_entry(gap, next, indirect) ? next : 0;
 }
 
-/* Where the function that starts at addr ends, without what nothing reaches. Another entry ends it only where control may
- * not come by: behind an end, or a call, which may be one that does not return. */
+/* Where the function that starts at addr ends, without what nothing reaches. Another entry ends it only where control
+ * may not come by: behind an end, or a call, which may be one that does not return. */
 static uint64_t function_end(const struct gap *gap, uint64_t addr, bool *indirect)
 {
     bool after_call = false;

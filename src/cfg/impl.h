@@ -14,7 +14,8 @@ struct cfg_index {
     uint64_t *bits;
     uint32_t *rank;
     size_t word_count;
-    uint32_t *step_func; /* the last function that starts at or before each step of 1 << step_bits bytes from insn_base */
+    uint32_t
+        *step_func; /* the last function that starts at or before each step of 1 << step_bits bytes from insn_base */
     size_t step_count;
     unsigned step_bits;
     uint64_t *leads;     /* a bit for each instruction: a block starts there; NULL before there are blocks */
@@ -22,12 +23,12 @@ struct cfg_index {
 };
 
 enum mark { /* of an instruction */
-    MARK_LEADER = 1,
-    MARK_FREE_LABEL = 2, /* its address is held elsewhere than in jump tables that are understood */
-    MARK_PAD = 4,
-    MARK_CALLED = 8,
-    MARK_NORETURN = 16, /* of a call */
-    MARK_TABLE_REF = 32, /* holds the address of a table of an understood jump */
+            MARK_LEADER = 1,
+            MARK_FREE_LABEL = 2, /* its address is held elsewhere than in jump tables that are understood */
+            MARK_PAD = 4,
+            MARK_CALLED = 8,
+            MARK_NORETURN = 16,  /* of a call */
+            MARK_TABLE_REF = 32, /* holds the address of a table of an understood jump */
 };
 
 struct branch { /* a direct jump between two known instructions */
@@ -48,8 +49,8 @@ enum jump_class {
 
 struct jump { /* an indirect jump */
     uint32_t insn, func;
-    uint32_t table_first, table_count; /* into build.tables, of JUMP_TABLE */
-    uint32_t label_first, label_count; /* into build.labels: targets without a table, of JUMP_TABLE */
+    uint32_t table_first, table_count;     /* into build.tables, of JUMP_TABLE */
+    uint32_t label_first, label_count;     /* into build.labels: targets without a table, of JUMP_TABLE */
     uint32_t measure_first, measure_count; /* into build.measures */
     uint8_t class;
     bool doubt;     /* JUMP_TABLE, see slice_result */
@@ -62,16 +63,16 @@ struct table_ref {
 };
 
 struct found_table {
-    uint64_t addr, base; /* base: what 4-byte entries are relative to */
+    uint64_t addr, base;     /* base: what 4-byte entries are relative to */
     uint32_t entries, bound; /* bound: of the compare before the jump if there is one, else 0: never cuts, see scan */
-    uint32_t ref_first, ref_count; /* into build.refs */
+    uint32_t ref_first, ref_count;           /* into build.refs */
     uint32_t base_ref_first, base_ref_count; /* the same, of instructions that hold a base that is a label */
-    uint32_t at_least; /* entries there must be */
+    uint32_t at_least;                       /* entries there must be */
     uint8_t kind;
     bool by_reloc, is_single; /* single: constant index, one entry */
 };
 
-struct measure { /* of a table, as long as no other that starts behind it is found */
+struct measure {                /* of a table, as long as no other that starts behind it is found */
     uint64_t addr, base, limit; /* limit: where the next table starts */
     uint32_t at_least, bound, entries;
     uint8_t kind;
@@ -82,8 +83,8 @@ struct link { /* of a list in build.links; ids count from 1, 0 ends a list */
     uint32_t what, next;
 };
 
-/* All jumps that go through one table (or to one label): each of them can reach each target, so that 200 dispatching jumps
- * of an interpreter times 200 targets stay 400 links. */
+/* All jumps that go through one table (or to one label): each of them can reach each target, so that 200 dispatching
+ * jumps of an interpreter times 200 targets stay 400 links. */
 struct jump_group {
     uint64_t addr;  /* of the table or label */
     uint32_t jumps; /* list of jump instructions */
@@ -94,9 +95,9 @@ struct build {
     const struct image *img;
     const uint64_t *seen; /* see cfg_build_seen */
     size_t seen_count;
-    VEC(struct holder) holders; /* words of data that hold addresses inside functions */
-    uint8_t *marks;       /* [insns.len] enum mark */
-    uint8_t *entry_known; /* [funcs.len]: a call, pointer or symbol names its entry */
+    VEC(struct holder) holders;  /* words of data that hold addresses inside functions */
+    uint8_t *marks;              /* [insns.len] enum mark */
+    uint8_t *entry_known;        /* [funcs.len]: a call, pointer or symbol names its entry */
     VEC(struct branch) branches; /* sorted by to */
     VEC(struct jump) jumps;      /* sorted by insn */
     VEC(struct found_table) tables;
@@ -142,10 +143,10 @@ void build_branch_targets(struct build *b);
 void build_address_targets(struct build *b);
 void build_landing_pads(struct build *b);
 void build_outside_targets(struct build *b);
-/* A fixed-address program has no relocations: every aligned word of its data that is in [lo, hi) may be a pointer. Nothing
- * for other images. */
-void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi, void (*fn)(void *ctx, uint64_t word, uint64_t place),
-                        void *ctx);
+/* A fixed-address program has no relocations: every aligned word of its data that is in [lo, hi) may be a pointer.
+ * Nothing for other images. */
+void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi,
+                        void (*fn)(void *ctx, uint64_t word, uint64_t place), void *ctx);
 void sort_u64(uint64_t *v, size_t n);          /* ascending */
 size_t sort_unique_u64(uint64_t *v, size_t n); /* returns how many are left */
 
@@ -164,18 +165,18 @@ struct slice_result {
     bool doubt;      /* JUMP_TABLE: some path seems to come with another base */
     uint8_t kind;    /* enum cfg_table_kind */
     bool is_single;
-    uint32_t at_least; /* entries, by an index that is constant; 0 unknown */
-    VEC(uint64_t) labels; /* addresses that are the target themselves, without a table */
-    uint64_t label;  /* PIC32: entries are relative to this address in the code; 0: to their table */
-    VEC(uint32_t) base_refs; /* instructions that hold the label */
+    uint32_t at_least;          /* entries, by an index that is constant; 0 unknown */
+    VEC(uint64_t) labels;       /* addresses that are the target themselves, without a table */
+    uint64_t label;             /* PIC32: entries are relative to this address in the code; 0: to their table */
+    VEC(uint32_t) base_refs;    /* instructions that hold the label */
     VEC(struct table_ref) refs; /* JUMP_TABLE: every (table, instruction that holds its address), sorted by table */
-    uint32_t load;   /* instruction that reads the table (a mov or the jump) */
+    uint32_t load;              /* instruction that reads the table (a mov or the jump) */
 };
 void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out);
 void slice_result_fini(struct slice_result *r);
 size_t first_branch_to(const struct build *b, uint32_t insn); /* its place in build.branches, or where it would stand */
-int64_t insn_disp(const struct build *b, uint32_t insn); /* displacement of its memory operand */
-uint64_t insn_imm(const struct build *b, uint32_t insn); /* immediate, sign-extended */
+int64_t insn_disp(const struct build *b, uint32_t insn);      /* displacement of its memory operand */
+uint64_t insn_imm(const struct build *b, uint32_t insn);      /* immediate, sign-extended */
 uint64_t imm_of(const struct build *b, const struct x86_insn *i); /* the same of one that may be in no function */
 
 /* tables.c */
@@ -189,7 +190,7 @@ void build_markers(struct build *b);
 /* blocks.c */
 void build_blocks(struct build *b);
 uint32_t block_of_leader(const struct cfg *c, uint32_t insn); /* block that starts there, or ID_NONE */
-void index_leaders(struct cfg *c); /* functions.c: index->leads are complete */
+void index_leaders(struct cfg *c);                            /* functions.c: index->leads are complete */
 
 /* loops.c */
 void build_loops(struct cfg *c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which flags and registers hold something that is still wanted, before each instruction of one function. Backwards over
- * its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register counts as
- * wanted, because compilers that know both sides of a call keep values in registers that the ABI would let go.
+ * Which flags and registers hold something that is still wanted, before each instruction of one function. Backwards
+ * over its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register
+ * counts as wanted, because compilers that know both sides of a call keep values in registers that the ABI would let
+ * go.
  */
 #include "cfg/impl.h"
 
@@ -29,7 +30,8 @@ static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t 
     case X86_CALL:
         return (struct cfg_effect){.flags = flags_into(c, insn) | flags_leaving(c, func), .regs = 0xffff};
     case X86_RET:
-        return (struct cfg_effect){.flags = (c->crossing ? c->crossing[func].out : 0) | flags_leaving(c, func), .regs = 0xffff};
+        return (struct cfg_effect){.flags = (c->crossing ? c->crossing[func].out : 0) | flags_leaving(c, func),
+                                   .regs = 0xffff};
     case X86_CALL_IND:
     case X86_TRAP:
         return (struct cfg_effect){.flags = flags_leaving(c, func), .regs = 0xffff};
@@ -39,7 +41,9 @@ static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t 
         break;
     }
     uint8_t kills = i->props & X86_PROP_FLAGS_MAYBE ? 0 : i->flags_written;
-    return (struct cfg_effect){.flags = i->flags_read, .flags_kept = (uint8_t)~kills, .regs = i->gpr_read,
+    return (struct cfg_effect){.flags = i->flags_read,
+                               .flags_kept = (uint8_t)~kills,
+                               .regs = i->gpr_read,
                                .regs_kept = (uint16_t)(~i->gpr_written | i->gpr_read)};
 }
 
@@ -60,7 +64,8 @@ static struct cfg_effect effect_of_block(const struct cfg *c, const struct cfg_b
     return all;
 }
 
-/* Flags that a block of another function reads or hands on: a part moved to .cold may be entered with a compare pending. */
+/* Flags that a block of another function reads or hands on: a part moved to .cold may be entered with a compare
+ * pending. */
 static struct cfg_wanted elsewhere(const struct cfg *c, uint32_t block)
 {
     struct cfg_wanted all = {X86_ALL_FLAGS, 0xffff};
@@ -91,9 +96,7 @@ static struct cfg_wanted after_block(const struct cfg_liveness *l, uint32_t k, s
 
 static bool has_pads(const struct cfg *c, const struct cfg_func *f)
 {
-    cfg_for_each_block(c, f, b)
-        if (c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD)
-            return true;
+    cfg_for_each_block(c, f, b) if (c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD) return true;
     return false;
 }
 

@@ -4,10 +4,10 @@
  * near linear on the functions of 50,000 blocks that compilers contain; loops by collapsing from the inside outwards
  * (Tarjan 1974). Edges of calls to their return points are part of the graph. Irreducible cycles are no loops.
  *
- * Ways in: the function's entry and blocks that are called. What these do not reach (landing pads, labels jumped to from
- * elsewhere, continuations entered from a .cold part) is walked afterwards as further regions, and an edge from a later
- * region back into an earlier one is left out of account: else an exception handler that goes on with the loop it stands
- * in, or the label table of an interpreter, would make a second way into the loop and no loop of it.
+ * Ways in: the function's entry and blocks that are called. What these do not reach (landing pads, labels jumped to
+ * from elsewhere, continuations entered from a .cold part) is walked afterwards as further regions, and an edge from a
+ * later region back into an earlier one is left out of account: else an exception handler that goes on with the loop it
+ * stands in, or the label table of an interpreter, would make a second way into the loop and no loop of it.
  */
 #include "cfg/impl.h"
 
@@ -24,11 +24,11 @@ struct work { /* nodes: 0 the virtual root, block k of the function is k + 1; "n
     const struct cfg_func *f;
     uint32_t n; /* nodes */
     uint32_t cap;
-    uint32_t *number, *node_at, *region;           /* by node, by number, by number */
-    uint32_t *parent, *semi, *label, *idom;        /* by number */
-    uint32_t *dom_in, *dom_size;                   /* by number: interval in the dominator tree */
-    uint32_t *pred_first, *preds;                  /* by number: sources as numbers */
-    uint32_t *collapsed, *loop_of, *stack, *next;  /* by number */
+    uint32_t *number, *node_at, *region;          /* by node, by number, by number */
+    uint32_t *parent, *semi, *label, *idom;       /* by number */
+    uint32_t *dom_in, *dom_size;                  /* by number: interval in the dominator tree */
+    uint32_t *pred_first, *preds;                 /* by number: sources as numbers */
+    uint32_t *collapsed, *loop_of, *stack, *next; /* by number */
     uint32_t pred_cap;
 };
 
@@ -51,8 +51,8 @@ static void work_reserve(struct work *w, uint32_t n, uint32_t edges)
 
 static void work_fini(struct work *w)
 {
-    uint32_t *all[] = {w->number, w->node_at,  w->region,     w->parent,    w->semi,    w->label, w->idom,
-                       w->dom_in, w->dom_size, w->pred_first, w->collapsed, w->loop_of, w->stack, w->next, w->preds};
+    uint32_t *all[] = {w->number,   w->node_at,    w->region,    w->parent,  w->semi,  w->label, w->idom, w->dom_in,
+                       w->dom_size, w->pred_first, w->collapsed, w->loop_of, w->stack, w->next,  w->preds};
     for (size_t k = 0; k < ARRAY_LEN(all); k++)
         free(all[k]);
 }
@@ -188,7 +188,10 @@ static void find_dominators(struct work *w)
     }
 }
 
-static bool dominates(const struct work *w, uint32_t a, uint32_t b) { return w->dom_in[b] - w->dom_in[a] < w->dom_size[a]; }
+static bool dominates(const struct work *w, uint32_t a, uint32_t b)
+{
+    return w->dom_in[b] - w->dom_in[a] < w->dom_size[a];
+}
 
 /* ---- loops ---- */
 
@@ -199,8 +202,8 @@ static uint32_t rep(struct work *w, uint32_t v)
     return v;
 }
 
-/* Puts what reaches the back edges of h into its loop. loop_of[x]: number of the header of the innermost loop around x; of a
- * header: of the loop around its own. Returns whether h has a loop. */
+/* Puts what reaches the back edges of h into its loop. loop_of[x]: number of the header of the innermost loop around x;
+ * of a header: of the loop around its own. Returns whether h has a loop. */
 static bool collapse_loop(struct work *w, uint32_t h)
 {
     uint32_t depth = 0;
@@ -238,7 +241,8 @@ static void publish_loops(struct cfg *c, struct work *w, struct cfg_func *f)
         if (w->next[k] == ID_NONE)
             continue;
         w->next[k] = (uint32_t)out->loops.len;
-        struct cfg_loop l = {.func = (uint32_t)(f - c->funcs.data), .header = f->block_first + v - 1, .parent = ID_NONE};
+        struct cfg_loop l = {
+            .func = (uint32_t)(f - c->funcs.data), .header = f->block_first + v - 1, .parent = ID_NONE};
         c->blocks.data[l.header].flags |= CFG_BLOCK_LOOP_HEADER;
         VEC_PUSH(&out->loops, l);
     }
@@ -285,7 +289,8 @@ static bool may_loop(const struct cfg *c, const struct cfg_func *f)
 {
     if (f->block_count == 0)
         return false;
-    const struct cfg_block *first = &c->blocks.data[f->block_first], *last = &c->blocks.data[f->block_first + f->block_count - 1];
+    const struct cfg_block *first = &c->blocks.data[f->block_first],
+                           *last = &c->blocks.data[f->block_first + f->block_count - 1];
     for (uint32_t e = first->edge_first; e < last->edge_first + last->edge_count; e++)
         if (c->edges.data[e].to <= c->edges.data[e].from && c->edges.data[e].to >= f->block_first)
             return true;
@@ -294,7 +299,8 @@ static bool may_loop(const struct cfg *c, const struct cfg_func *f)
 
 static void loops_of_function(struct cfg *c, struct work *w, struct cfg_func *f)
 {
-    const struct cfg_block *first = &c->blocks.data[f->block_first], *last = &c->blocks.data[f->block_first + f->block_count - 1];
+    const struct cfg_block *first = &c->blocks.data[f->block_first],
+                           *last = &c->blocks.data[f->block_first + f->block_count - 1];
     w->f = f;
     w->n = f->block_count + 1;
     work_reserve(w, w->n, last->edge_first + last->edge_count - first->edge_first);
@@ -335,7 +341,8 @@ static void loops_of_range(void *ctx, size_t first, size_t end)
 }
 
 /* The ids of one function become those of the whole. */
-static void take_function(struct cfg *c, const struct loop_list *from, struct cfg_func *f, uint32_t by, uint32_t members)
+static void take_function(struct cfg *c, const struct loop_list *from, struct cfg_func *f, uint32_t by,
+                          uint32_t members)
 {
     for (uint32_t k = f->loop_first; k < f->loop_first + f->loop_count; k++) {
         struct cfg_loop l = from->loops.data[k];

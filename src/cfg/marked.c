@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Markers (include/mtool.h) to block borders, and those of one name to the blocks between where it begins and where it ends. A
- * region that is left without an end, by a return or a jump around its end, is over where ways meet on which it is not under way;
- * one that ends where it is not under way on all ways is refused, with the place. The function's parts that were laid aside
- * belong to it as far as jumps lead there; what a landing pad stands in is told by what follows it, for nothing is known of
- * what comes before.
+ * Markers (include/mtool.h) to block borders, and those of one name to the blocks between where it begins and where it
+ * ends. A region that is left without an end, by a return or a jump around its end, is over where ways meet on which it
+ * is not under way; one that ends where it is not under way on all ways is refused, with the place. The function's
+ * parts that were laid aside belong to it as far as jumps lead there; what a landing pad stands in is told by what
+ * follows it, for nothing is known of what comes before.
  */
 #include "cfg/impl.h"
 
@@ -44,11 +44,11 @@ struct finder {
     const struct cfg *c;
     const struct image *img;
     const char *name;
-    uint8_t *what;       /* by block: BEGINS or ENDS at its first instruction */
-    uint8_t *func_what;  /* by function: of its blocks */
+    uint8_t *what;        /* by block: BEGINS or ENDS at its first instruction */
+    uint8_t *func_what;   /* by function: of its blocks */
     uint8_t *is_searched; /* by function */
-    int *depth;          /* by block: 1 + how often it is under way before the block; 0 not known yet */
-    int *relative;       /* likewise, of a part whose beginning is not known; FAR_BELOW more */
+    int *depth;           /* by block: 1 + how often it is under way before the block; 0 not known yet */
+    int *relative;        /* likewise, of a part whose beginning is not known; FAR_BELOW more */
     VEC(uint32_t) work;
     struct cfg_marked *out;
 };
@@ -69,7 +69,8 @@ static void take_markers(struct finder *f)
             continue;
         if (func != ID_NONE && f->c->funcs.data[func].reason != CFG_REASON_OK)
             refuse_at(f, CFG_MARKED_LEFT_ALONE, m->addr);
-        else if (b == ID_NONE || !is_nop(f->img, m->addr) || (f->what[b] | (m->is_end ? ENDS : BEGINS)) == (BEGINS | ENDS))
+        else if (b == ID_NONE || !is_nop(f->img, m->addr) ||
+                 (f->what[b] | (m->is_end ? ENDS : BEGINS)) == (BEGINS | ENDS))
             refuse_at(f, CFG_MARKED_NO_NOP, m->addr);
         else
             f->func_what[func] |= f->what[b] |= m->is_end ? ENDS : BEGINS;
@@ -88,7 +89,8 @@ static void take_functions(struct finder *f)
         is_more = false;
         for (uint32_t e = 0; e < f->c->edges.len; e++) {
             const struct cfg_edge *edge = &f->c->edges.data[e];
-            if (edge->to == ID_NONE || edge->kind == CFG_EDGE_TAIL || f->is_searched[func_of(f, edge->from)] == f->is_searched[func_of(f, edge->to)])
+            if (edge->to == ID_NONE || edge->kind == CFG_EDGE_TAIL ||
+                f->is_searched[func_of(f, edge->from)] == f->is_searched[func_of(f, edge->to)])
                 continue;
             f->is_searched[func_of(f, edge->from)] = f->is_searched[func_of(f, edge->to)] = 1;
             is_more = true;
@@ -104,7 +106,10 @@ static bool is_followed(const struct finder *f, const struct cfg_edge *e)
     return e->kind != CFG_EDGE_TAIL || !(f->func_what[func_of(f, e->to)] & BEGINS);
 }
 
-static int change(const struct finder *f, uint32_t block) { return f->what[block] == BEGINS ? 1 : f->what[block] == ENDS ? -1 : 0; }
+static int change(const struct finder *f, uint32_t block)
+{
+    return f->what[block] == BEGINS ? 1 : f->what[block] == ENDS ? -1 : 0;
+}
 
 static void reach(struct finder *f, uint32_t block, int depth)
 {
@@ -159,7 +164,8 @@ static void solve(struct finder *f, uint32_t from)
     spread(f, from, least);
 }
 
-/* Nobody was seen to jump there: a landing pad, dead code, or the entry of a function that does not begin the region. */
+/* Nobody was seen to jump there: a landing pad, dead code, or the entry of a function that does not begin the region.
+ */
 static void begin_anew(struct finder *f, uint32_t b)
 {
     const struct cfg_block *block = &f->c->blocks.data[b];
@@ -179,7 +185,8 @@ static void spread_all(struct finder *f)
             spread(f, c->funcs.data[k].block_first, 0);
     for (int pads_only = 1; pads_only >= 0; pads_only--)
         for (uint32_t b = 0; b < c->blocks.len; b++)
-            if (f->is_searched[func_of(f, b)] && !f->depth[b] && (!pads_only || c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD))
+            if (f->is_searched[func_of(f, b)] && !f->depth[b] &&
+                (!pads_only || c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD))
                 begin_anew(f, b);
 }
 
@@ -226,8 +233,15 @@ void cfg_marked_find(const struct cfg *c, const struct image *img, const char *n
 {
     size_t blocks = c->blocks.len + 1, funcs = c->funcs.len + 1;
     *out = (struct cfg_marked){.problem = CFG_MARKED_FOUND};
-    struct finder f = {.c = c, .img = img, .name = name, .out = out, .what = xmalloc(blocks), .func_what = xmalloc(funcs),
-                       .is_searched = xmalloc(funcs), .depth = xmalloc(blocks * sizeof *f.depth), .relative = xmalloc(blocks * sizeof *f.relative)};
+    struct finder f = {.c = c,
+                       .img = img,
+                       .name = name,
+                       .out = out,
+                       .what = xmalloc(blocks),
+                       .func_what = xmalloc(funcs),
+                       .is_searched = xmalloc(funcs),
+                       .depth = xmalloc(blocks * sizeof *f.depth),
+                       .relative = xmalloc(blocks * sizeof *f.relative)};
     take_markers(&f);
     if (out->problem == CFG_MARKED_FOUND) {
         take_functions(&f);

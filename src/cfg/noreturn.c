@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that do not return. Without them every `call abort` seems to go on into whatever block was placed after it, which
- * makes false paths and false loops. A function does not return if it holds no return, no indirect jump, and leads by
- * jumps only to functions that do not return; of imported ones a list of names decides.
+ * Calls that do not return. Without them every `call abort` seems to go on into whatever block was placed after it,
+ * which makes false paths and false loops. A function does not return if it holds no return, no indirect jump, and
+ * leads by jumps only to functions that do not return; of imported ones a list of names decides.
  */
 #include "cfg/impl.h"
 
@@ -10,15 +10,66 @@
 
 /* A star stands for any end. */
 static const char *const names[] = {
-    "abort", "exit", "_exit", "_Exit", "quick_exit", "pthread_exit", "thrd_exit", "__assert_fail", "__assert_perror_fail",
-    "__assert", "__stack_chk_fail", "__chk_fail", "__fortify_fail", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
-    "err", "errx", "verr", "verrx", "__libc_start_main", "__libc_fatal", "__libc_longjmp", "__libc_siglongjmp", "__libc_exit",
-    "__cxa_throw", "__cxa_rethrow", "__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_pure_virtual", "__cxa_deleted_virtual",
-    "__cxa_throw_bad_array_new_length", "__cxa_throw_bad_array_length", "__cxa_call_unexpected", "__cxa_call_terminate",
-    "_Unwind_Resume", "_ZSt9terminatev", "_ZSt10unexpectedv", "_ZSt*__throw_*", "_ZSt17rethrow_exceptionNSt*",
-    "_gfortran_stop_*", "_gfortran_error_stop_*", "_gfortran_runtime_error", "_gfortran_runtime_error_at", "_gfortran_os_error",
-    "_gfortran_os_error_at", "_gfortran_exit_*", "g_assertion_message_expr", "g_assertion_message", "g_abort", "Perl_croak",
-    "Perl_croak_*", "Py_FatalError", "_Py_FatalErrorFunc", "Py_Exit", "rb_raise", "rb_exc_raise", "lua_error", "luaL_error",
+    "abort",
+    "exit",
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "pthread_exit",
+    "thrd_exit",
+    "__assert_fail",
+    "__assert_perror_fail",
+    "__assert",
+    "__stack_chk_fail",
+    "__chk_fail",
+    "__fortify_fail",
+    "longjmp",
+    "_longjmp",
+    "siglongjmp",
+    "__longjmp_chk",
+    "err",
+    "errx",
+    "verr",
+    "verrx",
+    "__libc_start_main",
+    "__libc_fatal",
+    "__libc_longjmp",
+    "__libc_siglongjmp",
+    "__libc_exit",
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__cxa_bad_cast",
+    "__cxa_bad_typeid",
+    "__cxa_pure_virtual",
+    "__cxa_deleted_virtual",
+    "__cxa_throw_bad_array_new_length",
+    "__cxa_throw_bad_array_length",
+    "__cxa_call_unexpected",
+    "__cxa_call_terminate",
+    "_Unwind_Resume",
+    "_ZSt9terminatev",
+    "_ZSt10unexpectedv",
+    "_ZSt*__throw_*",
+    "_ZSt17rethrow_exceptionNSt*",
+    "_gfortran_stop_*",
+    "_gfortran_error_stop_*",
+    "_gfortran_runtime_error",
+    "_gfortran_runtime_error_at",
+    "_gfortran_os_error",
+    "_gfortran_os_error_at",
+    "_gfortran_exit_*",
+    "g_assertion_message_expr",
+    "g_assertion_message",
+    "g_abort",
+    "Perl_croak",
+    "Perl_croak_*",
+    "Py_FatalError",
+    "_Py_FatalErrorFunc",
+    "Py_Exit",
+    "rb_raise",
+    "rb_exc_raise",
+    "lua_error",
+    "luaL_error",
 };
 
 static bool matches(const char *name, const char *pattern)
@@ -69,7 +120,10 @@ static const char *called_name(const struct build *b, uint32_t i, uint32_t g)
 }
 
 /* glibc's error ends the program if its first argument is not 0. */
-static bool is_error(const char *name) { return name && (strcmp(name, "error") == 0 || strcmp(name, "error_at_line") == 0); }
+static bool is_error(const char *name)
+{
+    return name && (strcmp(name, "error") == 0 || strcmp(name, "error_at_line") == 0);
+}
 
 /* Does the straight line of code before the call put a constant other than 0 into edi? */
 static bool is_status_set(const struct build *b, uint32_t call)

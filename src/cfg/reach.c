@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From an address in a gap to all instructions that control can reach from there without leaving by a call: a tentative
- * walk, which is taken or thrown away as a whole. Any contradiction (bytes that are no instruction or an unusual one, two
- * ways of cutting them, memory that is read there, an executed address inside an instruction) throws it away. What was
- * only held as an address must also look like a function from outside, and have been seen to run.
+ * walk, which is taken or thrown away as a whole. Any contradiction (bytes that are no instruction or an unusual one,
+ * two ways of cutting them, memory that is read there, an executed address inside an instruction) throws it away. What
+ * was only held as an address must also look like a function from outside, and have been seen to run.
  */
 #include "cfg/gaps.h"
 
@@ -11,7 +11,8 @@
 
 enum { WALK_INSNS_MOST = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64, FUNCTION_ALIGN = 16 };
 enum { RAX = 0, RSP = 4 };
-#define ARGUMENTS (1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << RSP) /* rcx rdx rsi rdi r8 r9 rsp */
+#define ARGUMENTS                                                                                                      \
+    (1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << RSP) /* rcx rdx rsi rdi r8 r9 rsp */
 
 struct step {
     struct x86_insn insn;
@@ -65,8 +66,8 @@ static int32_t depth_after(const struct gap *gap, const struct x86_insn *i, int3
     return depth + (int32_t)change;
 }
 
-/* Does it read or write the word that its caller's call left, other than by returning? Whoever does may find data behind
- * the call, or skip some. */
+/* Does it read or write the word that its caller's call left, other than by returning? Whoever does may find data
+ * behind the call, or skip some. */
 static bool touches_return(const struct gap *gap, const struct x86_insn *i, int32_t depth)
 {
     if (depth == DEPTH_UNKNOWN || i->kind == X86_RET)
@@ -124,7 +125,8 @@ static bool claim(struct walk *w, const struct gap *gap, const struct x86_insn *
     if (s[0] & (GAP_INNER | GAP_DATA))
         return false;
     for (unsigned k = 1; k < i->len; k++)
-        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SEEN | GAP_HELD | GAP_CALLED)) || map_get(&w->places, i->addr + k, &seen))
+        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SEEN | GAP_HELD | GAP_CALLED)) ||
+            map_get(&w->places, i->addr + k, &seen))
             return false;
     map_put(&w->places, i->addr, w->steps.len + 1);
     for (unsigned k = 1; k < i->len; k++)
@@ -183,8 +185,8 @@ static bool walk_all(struct walk *w)
 static unsigned traits(const struct x86_insn *i)
 {
     bool call = i->kind == X86_CALL || i->kind == X86_CALL_IND;
-    return (falls_through(i->kind) ? GAP_FALLS : 0u) | (i->kind == X86_JMP_IND ? GAP_INDIRECT : 0u) | (call ? GAP_CALL : 0u) |
-           (is_padding(i) ? GAP_NOP : 0u);
+    return (falls_through(i->kind) ? GAP_FALLS : 0u) | (i->kind == X86_JMP_IND ? GAP_INDIRECT : 0u) |
+           (call ? GAP_CALL : 0u) | (is_padding(i) ? GAP_NOP : 0u);
 }
 
 static void take_walk(struct walk *w)
@@ -246,7 +248,8 @@ static bool is_save(const struct gap *gap, const struct x86_insn *i)
     return i->op == X86_OP_PUSH || tests_al || stores || copies || (i->props & X86_PROP_NOP);
 }
 
-/* Does it use, in the straight line of code that it begins with, only what the ABI hands to a function? Data rarely do. */
+/* Does it use, in the straight line of code that it begins with, only what the ABI hands to a function? Data rarely do.
+ */
 static bool begins_as_function(const struct gap *gap, uint64_t addr)
 {
     uint16_t known = ARGUMENTS;
@@ -280,16 +283,16 @@ static bool leads_to_known(const struct gaps *g, const struct x86_insn *i)
     return f != ID_NONE && g->c->funcs.data[f].addr == i->target;
 }
 
-/* May something else begin at an address behind the walk's start? Assembly has entries of its own use that skip the first
- * instructions of a function; such stand anywhere, functions are aligned. */
+/* May something else begin at an address behind the walk's start? Assembly has entries of its own use that skip the
+ * first instructions of a function; such stand anywhere, functions are aligned. */
 static bool may_begin(const struct walk *w, uint64_t addr, uint16_t state)
 {
     bool skips = w->start % FUNCTION_ALIGN == 0 && addr % FUNCTION_ALIGN != 0;
     return addr != w->start && (state & (GAP_ENTRY | GAP_HELD | (skips ? 0 : GAP_CALLED)));
 }
 
-/* Evidence in the one piece of code that starts at the walk's start: up to the next address that something else may enter,
- * since what stands before such an address could be data. */
+/* Evidence in the one piece of code that starts at the walk's start: up to the next address that something else may
+ * enter, since what stands before such an address could be data. */
 static bool was_executed(const struct walk *w)
 {
     const struct gap *gap = gap_at(w->g, w->start);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where does the target of an indirect jump come from? Walks backwards from the jump along every known path, register by
- * register, to the loads and address constants that make it. Knows the shapes compilers give jump tables:
- *   PIC32  lea T(%rip),%b ... movslq (%b,%i,4),%x; add %b,%x (or lea (%b,%x),%y); jmp *%x
- *   ABS64  jmp *T(,%i,8); mov T(,%i,8),%x; jmp *%x; lea T(%rip),%b; jmp *(%b,%i,8)
- *   one    jmp *T+k(%rip): a constant index
- * Without optimization the load is mov (%o,%b),%eax; cltq with %o the index times 4.
- * PIC32 entries may also be relative to a label of the function (glibc's printf: &&case - &&base).
- * The base may be loaded blocks away (hoisted out of a loop), copied, or spilled to the stack. Says nothing about how many
- * entries a table has.
+ * Where does the target of an indirect jump come from? Walks backwards from the jump along every known path, register
+ * by register, to the loads and address constants that make it. Knows the shapes compilers give jump tables: PIC32  lea
+ * T(%rip),%b ... movslq (%b,%i,4),%x; add %b,%x (or lea (%b,%x),%y); jmp *%x ABS64  jmp *T(,%i,8); mov T(,%i,8),%x; jmp
+ * *%x; lea T(%rip),%b; jmp *(%b,%i,8) one    jmp *T+k(%rip): a constant index Without optimization the load is mov
+ * (%o,%b),%eax; cltq with %o the index times 4. PIC32 entries may also be relative to a label of the function (glibc's
+ * printf: &&case - &&base). The base may be loaded blocks away (hoisted out of a loop), copied, or spilled to the
+ * stack. Says nothing about how many entries a table has.
  */
 #include "cfg/impl.h"
 
@@ -39,7 +37,7 @@ struct slice {
     VEC(struct table_ref) loads, addends, absolutes; /* bases found by role */
     VEC(struct table_ref) constant_loads;            /* movslq T+k(%rip): the address read */
     bool pointer, unknown, doubt; /* some path ends in a plain pointer; in something not understood; a base does */
-    bool single, sum; /* sum: some path adds two values */
+    bool single, sum;             /* sum: some path adds two values */
     uint64_t single_addr;
     uint32_t single_insn, steps;
 };
@@ -110,9 +108,9 @@ static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum
     push_item(s, (struct item){.at = at, .func = from->func, .role = (uint8_t)role, .reg = reg});
 }
 
-/* The value comes from something at `at` that is no address constant. Of the target itself that settles it: unknown. A base
- * can be nothing but a constant, so that this path is never taken to this jump (most come from calls that do not return,
- * unknown to us); but that is reasoning about compilers, hence doubt. */
+/* The value comes from something at `at` that is no address constant. Of the target itself that settles it: unknown. A
+ * base can be nothing but a constant, so that this path is never taken to this jump (most come from calls that do not
+ * return, unknown to us); but that is reasoning about compilers, hence doubt. */
 static void not_understood(struct slice *s, const struct item *it, uint32_t at)
 {
     if (it->role == ROLE_PIC_SIDE || it->role == ROLE_ABS_SIDE)
@@ -133,7 +131,8 @@ static void give_up(struct slice *s, const struct item *it)
         not_understood(s, it, it->at);
 }
 
-/* The walk came to the entry of a function. No caller hands over a table in a register that it expects to find unchanged. */
+/* The walk came to the entry of a function. No caller hands over a table in a register that it expects to find
+ * unchanged. */
 static void at_entry(struct slice *s, const struct item *it)
 {
     bool callee_saved = it->reg == 3 || it->reg == 5 || it->reg >= 12;
@@ -201,7 +200,7 @@ static void target_is_label_plus(struct slice *s, const struct item *it, uint32_
 static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
-    uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
+    uint16_t other = i->gpr_read & (uint16_t) ~(1u << it->reg);
     uint64_t addr = address_constant(s->b, at);
     bool fixed = s->b->img->kind == IMAGE_EXEC;
     if (addr)
@@ -218,8 +217,10 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
     else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
              insn_disp(s->b, at) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
-    else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND || (i->op == X86_OP_MOV && i->imm_len) ||
-             (i->op == X86_OP_XOR && (i->loads || !i->gpr_read))) /* takes glibc's pointer guard off a pointer, or zeroes */
+    else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND ||
+             (i->op == X86_OP_MOV && i->imm_len) ||
+             (i->op == X86_OP_XOR &&
+              (i->loads || !i->gpr_read))) /* takes glibc's pointer guard off a pointer, or zeroes */
         s->pointer = true;
     else
         not_understood(s, it, at);
@@ -271,7 +272,7 @@ static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
         push_reg(s, it, at, (enum role)it->role, bit_number(i->gpr_read));
         return true;
     }
-    uint16_t other = i->gpr_read & (uint16_t)~(1u << it->reg);
+    uint16_t other = i->gpr_read & (uint16_t) ~(1u << it->reg);
     if (i->op == X86_OP_CMOV && !i->loads && is_one_bit(other)) {
         push_reg(s, it, at, (enum role)it->role, bit_number(other));
         push_reg(s, it, at, (enum role)it->role, it->reg);
@@ -279,7 +280,11 @@ static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
     }
     bool from_slot = i->op == X86_OP_MOV && i->loads && (i->mem_base == 4 || i->mem_base == 5) && i->mem_index == 0xff;
     if (from_slot && it->role != ROLE_TARGET) {
-        push_item(s, (struct item){.at = at, .func = it->func, .role = it->role, .reg = i->mem_base, .is_slot = true,
+        push_item(s, (struct item){.at = at,
+                                   .func = it->func,
+                                   .role = it->role,
+                                   .reg = i->mem_base,
+                                   .is_slot = true,
                                    .disp = (int32_t)insn_disp(s->b, at)});
         return true;
     }
@@ -317,8 +322,8 @@ static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
     }
 }
 
-/* Does instruction i end the walk for a register? Calls clobber what they return in; other registers that are used after
- * a call without a new value were kept by it (the compiler knew its callee). */
+/* Does instruction i end the walk for a register? Calls clobber what they return in; other registers that are used
+ * after a call without a new value were kept by it (the compiler knew its callee). */
 static bool defines(const struct x86_insn *i, uint8_t reg)
 {
     if (i->kind == X86_CALL || i->kind == X86_CALL_IND)
@@ -332,7 +337,7 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     bool writes_slot = i->stores && i->mem_base == it->reg && i->mem_index == 0xff && insn_disp(s->b, at) == it->disp;
     if (writes_slot && i->op == X86_OP_MOV && i->op_bytes == 8 && !i->imm_len) {
-        uint16_t source = i->gpr_read & (uint16_t)~(1u << it->reg);
+        uint16_t source = i->gpr_read & (uint16_t) ~(1u << it->reg);
         if (is_one_bit(source))
             push_reg(s, it, at, (enum role)it->role, bit_number(source));
         else
@@ -359,7 +364,8 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
 /* Is this the first time that the question is asked at this place: a leader, or (is_group) a group of jumps? */
 static bool first_visit(struct slice *s, const struct item *it, uint32_t at, bool is_group)
 {
-    uint64_t key = (uint64_t)at << 9 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
+    uint64_t key =
+        (uint64_t)at << 9 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
     if (it->is_slot)
         key ^= (uint64_t)(uint32_t)it->disp << 41;
     if (map_has(&s->seen, key))

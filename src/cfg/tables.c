@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Indirect jumps to jump tables: slices every indirect jump, measures each table it finds, adds the edges, and repeats
- * until nothing new is found, because handlers of an interpreter are reached through the table itself. Then decides what
- * an unresolved jump means for its function.
+ * until nothing new is found, because handlers of an interpreter are reached through the table itself. Then decides
+ * what an unresolved jump means for its function.
  *
  * The number of entries is the longest run that can be entries, never less: a rewritten table with too many entries is
  * harmless, one with too few is not, and the compare before the jump is sometimes another one's. So the bound of a
@@ -70,8 +70,8 @@ static bool is_partner(const struct build *b, uint32_t f, uint32_t g, bool trust
 
 enum fit { FIT_NONE, FIT_SOFT, FIT_GOOD };
 
-/* Could this be an entry of a table of function f? Soft: it is some instruction, so it may stand between good ones. LLVM
- * fills the places of impossible cases with the end of the function. */
+/* Could this be an entry of a table of function f? Soft: it is some instruction, so it may stand between good ones.
+ * LLVM fills the places of impossible cases with the end of the function. */
 static enum fit fit_entry(const struct build *b, uint32_t f, const struct found_table *t, uint64_t addr)
 {
     const struct cfg *c = b->c;
@@ -188,10 +188,15 @@ static uint32_t add_found(struct build *b, const struct cfg_func *f, const struc
     for (size_t k = 0; k < r->refs.len; k++) {
         uint64_t addr = r->refs.data[k].addr;
         if (k == 0 || addr != r->refs.data[k - 1].addr) {
-            struct found_table t = {.addr = addr, .base = r->label ? r->label : addr, .ref_first = (uint32_t)b->refs.len,
+            struct found_table t = {.addr = addr,
+                                    .base = r->label ? r->label : addr,
+                                    .ref_first = (uint32_t)b->refs.len,
 
-                                    .base_ref_first = base_first, .base_ref_count = (uint32_t)r->base_refs.len,
-                                    .at_least = r->at_least, .kind = r->kind, .is_single = r->is_single};
+                                    .base_ref_first = base_first,
+                                    .base_ref_count = (uint32_t)r->base_refs.len,
+                                    .at_least = r->at_least,
+                                    .kind = r->kind,
+                                    .is_single = r->is_single};
             t.by_reloc = t.kind == CFG_TABLE_ABS64 && image_reloc_at(b->img, addr);
             t.bound = r->is_single ? 0 : find_bound(b, f, r->load);
             VEC_PUSH(&b->tables, t);
@@ -365,7 +370,8 @@ static void resolve_function(struct build *b, size_t first, size_t end, struct s
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-static struct measure first_measure(const struct build *b, const struct jump *j, const struct slice_result *r, uint64_t addr)
+static struct measure first_measure(const struct build *b, const struct jump *j, const struct slice_result *r,
+                                    uint64_t addr)
 {
     return (struct measure){.addr = addr,
                             .base = r->label ? r->label : addr,
@@ -415,8 +421,12 @@ static void measure_range(void *ctx, size_t first, size_t end)
         const struct jump *j = &b->jumps.data[k];
         for (uint32_t i = j->measure_first; i < j->measure_first + j->measure_count; i++) {
             struct measure *m = &b->measures.data[i];
-            struct found_table t = {.addr = m->addr, .base = m->base, .bound = m->bound, .at_least = m->at_least,
-                                    .kind = m->kind, .is_single = m->is_single};
+            struct found_table t = {.addr = m->addr,
+                                    .base = m->base,
+                                    .bound = m->bound,
+                                    .at_least = m->at_least,
+                                    .kind = m->kind,
+                                    .is_single = m->is_single};
             m->limit = next_start(b, m->addr);
             m->entries = count_entries(b, j->func, &t);
         }
@@ -583,8 +593,8 @@ static void find_shared_tables(struct build *b, struct word_tables *w)
     for_each_data_word(b, w->data[0].lo, w->data[w->len - 1].hi, note_word, w);
 }
 
-/* Words inside the tables of understood jumps are read by these jumps only, unless others use the table too. Whoever else
- * holds the address of a label may jump to it. */
+/* Words inside the tables of understood jumps are read by these jumps only, unless others use the table too. Whoever
+ * else holds the address of a label may jump to it. */
 static void find_free_labels(struct build *b)
 {
     struct word_tables w = {0};
@@ -624,8 +634,8 @@ static bool has_unreached(const struct build *b, const struct cfg_func *f)
 /* A jump to an absolute address that somebody holds can come back into the function only at a label whose address is
  * taken: those are known. With the frame closed (CFA is rsp+8) it leaves the function for good, as far as we can tell;
  * with the frame open it goes to one of the labels. A computed address that is not understood may go anywhere: with the
- * frame open, or with code that nothing else leads to, that is a table we do not know; and where labels are known, it may
- * be computed from one of them, which then must not move. */
+ * frame open, or with code that nothing else leads to, that is a table we do not know; and where labels are known, it
+ * may be computed from one of them, which then must not move. */
 static void decide(struct build *b, struct jump *j)
 {
     struct cfg_func *f = &b->c->funcs.data[j->func];

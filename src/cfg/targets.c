@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Marks the instructions at which control can arrive other than from the one before: targets of direct branches, code
- * addresses held in data, relocations, symbols and operands, landing pads, and targets of branches in code that belongs to
- * no function. Indirect jumps are for tables.c.
+ * addresses held in data, relocations, symbols and operands, landing pads, and targets of branches in code that belongs
+ * to no function. Indirect jumps are for tables.c.
  */
 #include "cfg/impl.h"
 
@@ -60,7 +60,10 @@ static void set_mark(struct build *b, uint32_t insn, unsigned mark)
         __atomic_fetch_or(&b->marks[insn], (uint8_t)mark, __ATOMIC_RELAXED);
 }
 
-static void set_entry_known(struct build *b, uint32_t func) { __atomic_store_n(&b->entry_known[func], 1, __ATOMIC_RELAXED); }
+static void set_entry_known(struct build *b, uint32_t func)
+{
+    __atomic_store_n(&b->entry_known[func], 1, __ATOMIC_RELAXED);
+}
 
 /* ---- direct branches ---- */
 
@@ -69,7 +72,7 @@ struct branch_list { /* `to` in the upper half of each, `from` in the lower */
     size_t len, cap;
 };
 
-struct branches { /* of a range of functions */
+struct branches {              /* of a range of functions */
     struct branch_list inside; /* to the range itself: nearly all */
     struct branch_list outside;
 };
@@ -194,8 +197,8 @@ void build_branch_targets(struct build *b)
 
 /* ---- addresses of code ---- */
 
-/* Somebody holds this address: the word at `place`, or an instruction or symbol (place 0). Anything that is no instruction
- * of ours is ignored: numbers may look like addresses. */
+/* Somebody holds this address: the word at `place`, or an instruction or symbol (place 0). Anything that is no
+ * instruction of ours is ignored: numbers may look like addresses. */
 static void mark_address(struct build *b, uint64_t addr, uint64_t place)
 {
     struct cfg *c = b->c;
@@ -255,7 +258,8 @@ static bool may_hold_pointers(const struct image_section *s)
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
         if (strcmp(s->name, never[i]) == 0)
             return false;
-    return s->type == SHT_PROGBITS || s->type == SHT_INIT_ARRAY || s->type == SHT_FINI_ARRAY || s->type == SHT_PREINIT_ARRAY;
+    return s->type == SHT_PROGBITS || s->type == SHT_INIT_ARRAY || s->type == SHT_FINI_ARRAY ||
+           s->type == SHT_PREINIT_ARRAY;
 }
 
 struct word_range {
@@ -276,8 +280,8 @@ static void scan_words(const struct image *img, uint64_t addr, uint64_t len, con
     }
 }
 
-void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi, void (*fn)(void *ctx, uint64_t word, uint64_t place),
-                        void *ctx)
+void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi,
+                        void (*fn)(void *ctx, uint64_t word, uint64_t place), void *ctx)
 {
     const struct image *img = b->img;
     struct word_range r = {lo, hi, fn, ctx};
@@ -320,16 +324,16 @@ static void operands_of_range(void *ctx, size_t first, size_t end)
     }
 }
 
-/* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end of the
- * build). */
+/* needs: functions. fills: marks FREE_LABEL (of code and symbols), holders, entry_known, mid_targets (sorted at the end
+ * of the build). */
 void build_address_targets(struct build *b)
 {
     const struct cfg *c = b->c;
     mark_relocs(b);
     mark_symbols(b);
     if (c->funcs.len)
-        for_each_data_word(b, c->funcs.data[0].addr, c->funcs.data[c->funcs.len - 1].addr + c->funcs.data[c->funcs.len - 1].size,
-                           mark_word, b);
+        for_each_data_word(b, c->funcs.data[0].addr,
+                           c->funcs.data[c->funcs.len - 1].addr + c->funcs.data[c->funcs.len - 1].size, mark_word, b);
     parallel_for(c->insns.len, INSNS_A_RANGE, operands_of_range, b);
 }
 

@@ -5,8 +5,8 @@ static void say(const char *what, const struct machine *m)
 {
     const struct machine_error *e = machine_error_of(m, "all");
     if (e)
-        diag_debug(1, "calibrate: %s is off by %.1f %% in the median, %.1f %% for nine in ten kernels: %s", what, 100 * e->median, 100 * e->p90,
-                   machine_passes(m) ? "passes" : "fails");
+        diag_debug(1, "calibrate: %s is off by %.1f %% in the median, %.1f %% for nine in ten kernels: %s", what,
+                   100 * e->median, 100 * e->p90, machine_passes(m) ? "passes" : "fails");
 }
 
 /* Keeps the better one. Is it the new one? */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attempts: a calibration whose self-test failed is not taken as it is: another, then the description shipped for the processor with
- * what can be relied on put over it. How to measure and to test is the caller's, so that it can be tried without a processor.
+ * attempts: a calibration whose self-test failed is not taken as it is: another, then the description shipped for the
+ * processor with what can be relied on put over it. How to measure and to test is the caller's, so that it can be tried
+ * without a processor.
  */
 #ifndef MTOOL_CMD_ATTEMPTS_H
 #define MTOOL_CMD_ATTEMPTS_H

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mtool run --baseline-threads: the program once more plain and once more counted, told by its environment to use so many
- * threads, and what it executes more than then. Programs that take the number of threads from elsewhere are not changed. */
+ * mtool run --baseline-threads: the program once more plain and once more counted, told by its environment to use so
+ * many threads, and what it executes more than then. Programs that take the number of threads from elsewhere are not
+ * changed. */
 #include "cmd/profile.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOTO_NUM_THREADS", "RAYON_NUM_THREADS"};
+static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOTO_NUM_THREADS",
+                                    "RAYON_NUM_THREADS"};
 
 struct environment {
     char *before[ARRAY_LEN(names)]; /* heap; NULL: was not set */
@@ -37,18 +39,24 @@ static void restore(struct environment *e)
 }
 
 /* The ideal times of both sides are of the same machine at the same speed. */
-static int join_baseline(struct profile *p, const struct prof_input *like, const struct launch_result *plain, const struct launch_result *counted,
-                         struct prof_result *out)
+static int join_baseline(struct profile *p, const struct prof_input *like, const struct launch_result *plain,
+                         const struct launch_result *counted, struct prof_result *out)
 {
-    struct prof_input in = {.plain_user_s = &plain->user_s, .plain_system_s = &plain->system_s, .plain_runs = 1, .machine = like->machine,
-                            .core_per_tsc = like->core_per_tsc, .core_share = like->core_share, .seed = like->seed};
+    struct prof_input in = {.plain_user_s = &plain->user_s,
+                            .plain_system_s = &plain->system_s,
+                            .plain_runs = 1,
+                            .machine = like->machine,
+                            .core_per_tsc = like->core_per_tsc,
+                            .core_share = like->core_share,
+                            .seed = like->seed};
     int rc = profile_inputs(p, counted, NULL, &in);
     return rc ? rc : prof_join(out, &in) < 0 ? CMD_SELF_FAILED : 0;
 }
 
 int baseline_run(struct profile *p, const struct prof_input *like)
 {
-    struct launch_options plain_options = {.how = LAUNCH_PLAIN}, counted_options = {.how = LAUNCH_COUNT, .mode = p->mode};
+    struct launch_options plain_options = {.how = LAUNCH_PLAIN},
+                          counted_options = {.how = LAUNCH_COUNT, .mode = p->mode};
     struct launch_result *plain = NULL, *counted = NULL;
     struct prof_result *base = prof_result_new();
     uint64_t threads = p->args->baseline_threads;
@@ -64,7 +72,8 @@ int baseline_run(struct profile *p, const struct prof_input *like)
     if (!rc) {
         prof_extra_build(p->result, base, (uint32_t)threads);
         if (counted->threads_most > threads)
-            diag_warn("baseline-threads", "the program made %u threads in the run that was to have %llu: extra work is not told by it",
+            diag_warn("baseline-threads",
+                      "the program made %u threads in the run that was to have %llu: extra work is not told by it",
                       counted->threads_most, (unsigned long long)threads);
     }
     launch_result_free(plain);

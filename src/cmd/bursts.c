@@ -36,7 +36,8 @@ static enum sim_branch kind_of(uint8_t kind)
     }
 }
 
-struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong, size_t marked)
+struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong,
+                                      size_t marked)
 {
     struct bursts_branches n = {0};
     struct trace_reader r;
@@ -45,7 +46,8 @@ struct bursts_branches bursts_predict(struct bursts *s, const void *records, siz
     for (const struct trace_block *next; b && (next = trace_next_block(&r)); b = next) {
         if (!b->branch)
             continue;
-        bool is_wrong = sim_predict_branch(s->predictor, kind_of(b->branch_kind), b->branch_at, b->behind, next->address);
+        bool is_wrong =
+            sim_predict_branch(s->predictor, kind_of(b->branch_kind), b->branch_at, b->behind, next->address);
         if (wrong && (size_t)(r.at - (const uint8_t *)records) <= marked && is_wrong)
             wrong[n.all / 8] |= (uint8_t)(1u << n.all % 8);
         n.all++;

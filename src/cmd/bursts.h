@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd/bursts.h: what mtool run and mtool dump window share: bursts are translated, and a predictor sees the branches of all.
+ * cmd/bursts.h: what mtool run and mtool dump window share: bursts are translated, and a predictor sees the branches of
+ * all.
  */
 #ifndef MTOOL_CMD_BURSTS_H
 #define MTOOL_CMD_BURSTS_H
@@ -23,8 +24,9 @@ void bursts_finish(void *ctx, launch_place_of place, struct spaces *spaces); /* 
 struct bursts_branches {
     uint64_t all, mispredicted;
 };
-/* Whole records, in order of time. wrong: a bit for each branch of the first `marked` bytes of records, set if mispredicted;
- * NULL: not wanted. Room for a bit for each 4 bytes. */
-struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong, size_t marked);
+/* Whole records, in order of time. wrong: a bit for each branch of the first `marked` bytes of records, set if
+ * mispredicted; NULL: not wanted. Room for a bit for each 4 bytes. */
+struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong,
+                                      size_t marked);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define FORM_S 0.08 /* to time a form that is met later */
+#define FORM_S 0.08      /* to time a form that is met later */
 #define LEARN_MOST_S 4.0 /* all of them */
 
 /* What tells one CPU from another: its names and features in /proc/cpuinfo, without what changes by itself. */
@@ -74,7 +74,8 @@ static int calibrate_here(void *ctx, struct machine **out)
 void cmd_warn_of_clock(const struct machine_clock *c, const char *when)
 {
     if (c->fault != MACHINE_CLOCK_GOOD)
-        diag_warn("clock-uneven", "the time stamp counter %s (by %.3g s %s)", machine_clock_fault_text[c->fault], c->off_s, when);
+        diag_warn("clock-uneven", "the time stamp counter %s (by %.3g s %s)", machine_clock_fault_text[c->fault],
+                  c->off_s, when);
 }
 
 static int warn_of_unlike_cpus(void)
@@ -85,10 +86,11 @@ static int warn_of_unlike_cpus(void)
     if (machine_cpus_look(cpus, MOST, &count) < 0)
         return -1;
     for (size_t i = 0; i < count; i++)
-        diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9, cpus[i].core_hz * 1e-9);
+        diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9,
+                   cpus[i].core_hz * 1e-9);
     if (machine_cpus_differ(cpus, count, &slowest, &fastest))
-        diag_warn("clocks-differ", "processors differ: %d runs at %.2f GHz, %d at %.2f GHz", cpus[slowest].cpu, cpus[slowest].core_hz * 1e-9,
-                  cpus[fastest].cpu, cpus[fastest].core_hz * 1e-9);
+        diag_warn("clocks-differ", "processors differ: %d runs at %.2f GHz, %d at %.2f GHz", cpus[slowest].cpu,
+                  cpus[slowest].core_hz * 1e-9, cpus[fastest].cpu, cpus[fastest].core_hz * 1e-9);
     return 0;
 }
 
@@ -109,7 +111,12 @@ static struct machine *shipped_here(void *ctx)
 
 static int measure(struct recording *record, struct machine **out)
 {
-    const struct attempts a = {.measure = calibrate_here, .test = test_here, .shipped = shipped_here, .keep = keep_recording, .ctx = record, .most = 2};
+    const struct attempts a = {.measure = calibrate_here,
+                               .test = test_here,
+                               .shipped = shipped_here,
+                               .keep = keep_recording,
+                               .ctx = record,
+                               .most = 2};
     return warn_of_unlike_cpus() < 0 ? -1 : attempts_make(&a, out);
 }
 
@@ -118,7 +125,8 @@ void cmd_warn_of_model(const struct machine *m)
     const struct machine_error *e = machine_error_of(m, "all");
     if (!machine_passes(m))
         diag_warn("model-failed",
-                  "the self-test failed (off by %.0f %% in the median, %.0f %% for nine in ten kernels): no loop will be said to lose time on the "
+                  "the self-test failed (off by %.0f %% in the median, %.0f %% for nine in ten kernels): no loop will "
+                  "be said to lose time on the "
                   "model's word alone; calibrate again when less runs on this machine",
                   100 * e->median, 100 * e->p90);
 }
@@ -126,7 +134,8 @@ void cmd_warn_of_model(const struct machine *m)
 int cmd_calibrate(const struct cmd_args *a)
 {
     if (a->tape_record && !a->force && file_exists(a->tape_record))
-        return diag_error("%s: exists already; choose another name with --record, or --force to replace it", a->tape_record),
+        return diag_error("%s: exists already; choose another name with --record, or --force to replace it",
+                          a->tape_record),
                CMD_UNUSABLE;
     if (a->tape_replay || a->calibrate_as)
         return cmd_calibrate_elsewhere(a);
@@ -240,7 +249,8 @@ static void learn(void *ctx, const char *const *forms, size_t count)
         close(lock);
 }
 
-void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l, struct prof_input *in)
+void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l,
+                       struct prof_input *in)
 {
     *l = (struct cmd_learning){m, where, a->arena};
     if (a->machine || !where)

@@ -86,10 +86,10 @@ struct cmd_args {
     uint64_t count, length, steps; /* of dump window */
     double interval;
     bool check, heads;
-    unsigned by, sort;   /* enums of struct report_options */
-    unsigned value;      /* that of struct export_options */
+    unsigned by, sort;                          /* enums of struct report_options */
+    unsigned value;                             /* that of struct export_options */
     const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */
-    struct arena *arena; /* owns the above */
+    struct arena *arena;                        /* owns the above */
 };
 
 /* ---- parse.c ---- */

@@ -160,13 +160,17 @@ static struct finding check_model(struct arena *a)
     if (!path)
         return missing("there is no place to keep a description");
     if (!file_exists(path))
-        return found(arena_printf(a, "not calibrated yet: the first mtool run does it and keeps %s", str_printable(a, path)));
+        return found(
+            arena_printf(a, "not calibrated yet: the first mtool run does it and keeps %s", str_printable(a, path)));
     if (machine_read(path, &m) < 0)
         return missing(arena_printf(a, "%s cannot be read", str_printable(a, path)));
     const struct machine_error *e = machine_error_of(m, "all");
-    const char *figures = e ? arena_printf(a, "off by %.0f %% in the median, %.0f %% for nine in ten kernels", 100 * e->median, 100 * e->p90) : "not tested";
+    const char *figures = e ? arena_printf(a, "off by %.0f %% in the median, %.0f %% for nine in ten kernels",
+                                           100 * e->median, 100 * e->p90)
+                            : "not tested";
     bool passes = machine_passes(m);
-    const char *text = arena_printf(a, "%s (%s, %s): %s", str_printable(a, m->name), str_printable(a, m->source), str_printable(a, m->date), figures);
+    const char *text = arena_printf(a, "%s (%s, %s): %s", str_printable(a, m->name), str_printable(a, m->source),
+                                    str_printable(a, m->date), figures);
     machine_free(m);
     return passes ? found(text) : missing(arena_printf(a, "%s: its self-test failed", text));
 }
@@ -202,7 +206,8 @@ static const struct {
     {"namespace", check_namespace, false, "the counted copy runs under a path of its own"},
     {"memory files", check_memory_files, false, "counters are kept in a file on disk while the program runs"},
     {"cache", check_cache, true, "mtool cannot work: set XDG_CACHE_HOME to a folder that can be written"},
-    {"model", check_model, false, "no loop is said to lose time on its word alone; run mtool calibrate when less runs on this machine"},
+    {"model", check_model, false,
+     "no loop is said to lose time on its word alone; run mtool calibrate when less runs on this machine"},
     {"profiles here", check_here, false, "name another place with -o FILE"},
     {"thread counters", check_gs, false, "a system call sets gs in each thread, which costs a little more"},
     {"C++ names", check_demangler, false, "names of C++ functions stay as the linker knows them"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mtool dump window: runs a program with windows of its instruction stream taken by translated code, and prints them: which
- * instructions, where they reached memory; or, with --check, whether the processor executed the same step by step. */
+ * mtool dump window: runs a program with windows of its instruction stream taken by translated code, and prints them:
+ * which instructions, where they reached memory; or, with --check, whether the processor executed the same step by
+ * step. */
 #include "cmd/bursts.h"
 #include "cmd/cmd.h"
 
@@ -12,7 +13,6 @@ static const double INTERVAL_S = 0.05;
 
 /* As enum wire_burst_end; one that was cut ends with its length. */
 static const char *const end_text[] = {"length", "system call", "fault", "code that is not followed"};
-
 
 struct window {
     struct launch_burst w;
@@ -123,13 +123,17 @@ static void put_check(const struct window *w, struct strbuf *out)
     if (!w->is_checked)
         str_puts(out, "  not taken step by step: not checked\n");
     else if (c->what)
-        str_printf(out, "  DIFFERS from what was executed step by step at instruction %llu (%#llx): %s is %#llx, not %#llx\n",
-                   (unsigned long long)c->at, (unsigned long long)c->address, c->what, (unsigned long long)c->by_burst, (unsigned long long)c->by_step);
+        str_printf(
+            out, "  DIFFERS from what was executed step by step at instruction %llu (%#llx): %s is %#llx, not %#llx\n",
+            (unsigned long long)c->at, (unsigned long long)c->address, c->what, (unsigned long long)c->by_burst,
+            (unsigned long long)c->by_step);
     else if (w->ended_early)
-        str_printf(out, "  DIFFERS from what was executed step by step: it ended %llu instructions before that\n", (unsigned long long)c->left);
+        str_printf(out, "  DIFFERS from what was executed step by step: it ended %llu instructions before that\n",
+                   (unsigned long long)c->left);
     else
         str_printf(out, "  the same as step by step: %llu instructions, %llu addresses, %llu of them not recorded\n",
-                   (unsigned long long)c->instructions, (unsigned long long)c->addresses, (unsigned long long)c->unknown);
+                   (unsigned long long)c->instructions, (unsigned long long)c->addresses,
+                   (unsigned long long)c->unknown);
 }
 
 static void put_window(const struct dump *d, const struct window *w, struct strbuf *out)
@@ -137,10 +141,12 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
     struct trace_reader r;
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
-    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references", w->w.number, w->w.thread,
-               w->w.at_s, (unsigned long long)w->extent.instructions, (unsigned long long)w->extent.references);
+    str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references",
+               w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions,
+               (unsigned long long)w->extent.references);
     if (w->is_predicted)
-        str_printf(out, ", %llu branches, %llu of them mispredicted", (unsigned long long)w->branches.all, (unsigned long long)w->branches.mispredicted);
+        str_printf(out, ", %llu branches, %llu of them mispredicted", (unsigned long long)w->branches.all,
+                   (unsigned long long)w->branches.mispredicted);
     str_printf(out, "; %zu bytes; end: %s\n", w->extent.bytes, end_text[how_it_ended(w)]);
     if (d->args->heads)
         return;
@@ -158,13 +164,15 @@ static void put_text(const struct dump *d, const struct launch_result *r, struct
     const struct launch_burst_counts *c = &r->bursts;
     for (size_t i = 0; i < d->windows.len; i++)
         put_window(d, &d->windows.data[i], out);
-    str_printf(out, "%u windows of %u snapshots: %u stood before a system call, %u were lost\n", c->taken, c->begun, c->empty, c->lost);
+    str_printf(out, "%u windows of %u snapshots: %u stood before a system call, %u were lost\n", c->taken, c->begun,
+               c->empty, c->lost);
     if (c->skipped)
         str_printf(out, "%u times none was made, since the last was still at work\n", c->skipped);
     if (c->refused)
         str_printf(out, "%u times none could be made: no more processes\n", c->refused);
     if (c->first_thread_only)
-        str_puts(out, "only the first thread was looked at: the others block signals, or the kernel is older than 6.4\n");
+        str_puts(out,
+                 "only the first thread was looked at: the others block signals, or the kernel is older than 6.4\n");
     if (c->changed)
         str_printf(out, "%u times code had changed and was translated anew\n", c->changed);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mtool calibrate --as MACHINE and --replay TAPE: calibration of what is not this processor. The description goes to standard
- * output or a file of its own, never where this processor's is kept. */
+ * mtool calibrate --as MACHINE and --replay TAPE: calibration of what is not this processor. The description goes to
+ * standard output or a file of its own, never where this processor's is kept. */
 #include "cmd/attempts.h"
 #include "cmd/profile.h"
 #include "sim/sim.h"
@@ -13,10 +13,12 @@ static void tell_gaps(const char *path, const struct tape *t)
     struct machine_tape_gaps g;
     machine_tape_gaps(t, &g);
     if (g.changed)
-        diag_note("%s: mtool %s recorded it; %zu of its experiments are made of other code today", path, g.program, g.changed);
+        diag_note("%s: mtool %s recorded it; %zu of its experiments are made of other code today", path, g.program,
+                  g.changed);
     if (g.doubted)
-        diag_warn("tape-incomplete", "%s: %zu of its times no processor could have told, among them that of \"%s\"; recorded by mtool %s", path,
-                  g.doubted, g.first_doubted, g.program);
+        diag_warn("tape-incomplete",
+                  "%s: %zu of its times no processor could have told, among them that of \"%s\"; recorded by mtool %s",
+                  path, g.doubted, g.first_doubted, g.program);
     if (!g.missing)
         return;
     struct strbuf names = {0};
@@ -24,8 +26,9 @@ static void tell_gaps(const char *path, const struct tape *t)
         diag_debug(1, "%s: not on the tape: \"%s\"", path, g.labels[i]);
     for (size_t i = 0; i < g.label_count && i < NAMED_MOST; i++)
         str_printf(&names, "%s\"%s\"", i ? ", " : "", g.labels[i]);
-    diag_warn("tape-incomplete", "%s: %zu experiments are not on the tape (%zu are), among them %s%s; recorded by mtool %s", path, g.missing,
-              g.used, names.data, g.label_count > NAMED_MOST ? " ..." : "", g.program);
+    diag_warn("tape-incomplete",
+              "%s: %zu experiments are not on the tape (%zu are), among them %s%s; recorded by mtool %s", path,
+              g.missing, g.used, names.data, g.label_count > NAMED_MOST ? " ..." : "", g.program);
     str_free(&names);
 }
 
@@ -56,15 +59,20 @@ static int test_played(void *ctx, struct machine *m)
     return 0;
 }
 
-static struct machine *shipped_played(void *ctx) { return machine_tape_shipped(((const struct played *)ctx)->bench->play); }
+static struct machine *shipped_played(void *ctx)
+{
+    return machine_tape_shipped(((const struct played *)ctx)->bench->play);
+}
 
 /* What became of the calibration that was recorded becomes of it again: a tape is of the one that was taken. */
-static int calibrate(const struct cmd_args *a, const struct machine_bench *bench, const struct machine *given, struct machine **out)
+static int calibrate(const struct cmd_args *a, const struct machine_bench *bench, const struct machine *given,
+                     struct machine **out)
 {
     struct machine_calibrate_options o = {.bench = bench};
     struct sim_selftest_options test = {.bench = bench, .given = given};
     struct played played = {a->tape_replay, bench};
-    const struct attempts again = {.measure = measure_played, .test = test_played, .shipped = shipped_played, .ctx = &played, .most = 1};
+    const struct attempts again = {
+        .measure = measure_played, .test = test_played, .shipped = shipped_played, .ctx = &played, .most = 1};
     if (!given)
         return attempts_make(&again, out);
     return machine_calibrate(&o, out) < 0 ? -1 : sim_selftest(*out, &test, NULL, NULL);
@@ -76,8 +84,9 @@ static int put_out(const struct cmd_args *a, const struct machine *m)
     if (a->output && machine_write(m, a->output) < 0)
         return CMD_FAILED;
     if (e)
-        diag_note("%s: predictions are off by %.1f %% in the median, %.1f %% for nine in ten kernels, on average %+.1f %%", m->name,
-                  100 * e->median, 100 * e->p90, 100 * e->bias);
+        diag_note(
+            "%s: predictions are off by %.1f %% in the median, %.1f %% for nine in ten kernels, on average %+.1f %%",
+            m->name, 100 * e->median, 100 * e->p90, 100 * e->bias);
     if (a->output)
         return CMD_DONE;
     struct strbuf text = {0};
@@ -131,8 +140,10 @@ int cmd_calibrate_elsewhere(const struct cmd_args *a)
     if (a->tape_replay && a->calibrate_as)
         return diag_error("--as and --replay exclude each other: one machine at a time"), CMD_UNUSABLE;
     if (a->tape_replay && a->tape_record)
-        return diag_error("--record has nothing to record with --replay: copy %s instead", a->tape_replay), CMD_UNUSABLE;
+        return diag_error("--record has nothing to record with --replay: copy %s instead", a->tape_replay),
+               CMD_UNUSABLE;
     if (a->output && !a->force && file_exists(a->output))
-        return diag_error("%s: exists already; choose another name with -o, or --force to replace it", a->output), CMD_UNUSABLE;
+        return diag_error("%s: exists already; choose another name with -o, or --force to replace it", a->output),
+               CMD_UNUSABLE;
     return a->tape_replay ? from_tape(a) : from_description(a);
 }

@@ -17,12 +17,14 @@ static struct prof_input_module *modules_of(struct arena *ar, const struct prof_
 {
     struct prof_input_module *m = ARENA_ARRAY(ar, struct prof_input_module, known->module_count + 1);
     for (size_t i = 0; i < known->module_count; i++)
-        m[i] = (struct prof_input_module){.path = known->modules[i].path, .refused = why_refused(known, known->modules[i].path)};
+        m[i] = (struct prof_input_module){.path = known->modules[i].path,
+                                          .refused = why_refused(known, known->modules[i].path)};
     return m;
 }
 
 /* What stays true of the profile, whatever is asked of its counts. */
-static void take_description(struct prof_result *r, const struct prof_result *known, const struct machine *m, const char *where)
+static void take_description(struct prof_result *r, const struct prof_result *known, const struct machine *m,
+                             const char *where)
 {
     r->program = known->program;
     r->command = known->command;
@@ -39,8 +41,11 @@ static void take_description(struct prof_result *r, const struct prof_result *kn
 
 static int print(const struct prof_result *r, const struct cmd_args *a)
 {
-    struct report_options o = {.top = a->top, .all = true, .is_terminal = cmd_has_colour(STDOUT_FILENO),
-                               .columns = cmd_columns(a, STDOUT_FILENO), .sort = REPORT_SORT_IDEAL};
+    struct report_options o = {.top = a->top,
+                               .all = true,
+                               .is_terminal = cmd_has_colour(STDOUT_FILENO),
+                               .columns = cmd_columns(a, STDOUT_FILENO),
+                               .sort = REPORT_SORT_IDEAL};
     struct strbuf out = {0};
     if (!o.top)
         o.top = 20;
@@ -58,12 +63,18 @@ static int estimate(const struct cmd_args *a, const struct prof_result *known)
     struct machine *m = NULL;
     const char *where = NULL;
     if (!known->block_count)
-        return diag_error("%s holds no counts of blocks; make it with mtool count, or with mtool run --blocks", a->rest[0]), CMD_UNUSABLE;
+        return diag_error("%s holds no counts of blocks; make it with mtool count, or with mtool run --blocks",
+                          a->rest[0]),
+               CMD_UNUSABLE;
     int status = cmd_machine_get(a, &m, &where);
     if (status != CMD_DONE)
         return status;
     struct prof_result *r = prof_result_new();
-    struct prof_input in = {.known = known, .modules = modules_of(a->arena, known), .module_count = known->module_count, .machine = m, .seed = 1};
+    struct prof_input in = {.known = known,
+                            .modules = modules_of(a->arena, known),
+                            .module_count = known->module_count,
+                            .machine = m,
+                            .seed = 1};
     struct cmd_learning learning;
     cmd_machine_learn(a, m, where, &learning, &in);
     take_description(r, known, m, where);

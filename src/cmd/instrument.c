@@ -5,11 +5,12 @@
 
 static void say(const struct rewrite_stats *s, const char *out)
 {
-    diag_note("%s: %u of %u functions moved (%llu of %llu bytes of code), %llu blocks, %llu edges, %llu counters, text %.2f "
-              "times the old, %.2f s",
-              out, s->funcs_moved, s->funcs, (unsigned long long)s->text_bytes_old, (unsigned long long)s->code_bytes,
-              (unsigned long long)s->blocks, (unsigned long long)s->edges, (unsigned long long)s->counters,
-              s->text_bytes_old ? (double)s->text_bytes_new / (double)s->text_bytes_old : 0.0, s->seconds);
+    diag_note(
+        "%s: %u of %u functions moved (%llu of %llu bytes of code), %llu blocks, %llu edges, %llu counters, text %.2f "
+        "times the old, %.2f s",
+        out, s->funcs_moved, s->funcs, (unsigned long long)s->text_bytes_old, (unsigned long long)s->code_bytes,
+        (unsigned long long)s->blocks, (unsigned long long)s->edges, (unsigned long long)s->counters,
+        s->text_bytes_old ? (double)s->text_bytes_new / (double)s->text_bytes_old : 0.0, s->seconds);
     for (int r = 1; r < CFG_REASON_COUNT; r++)
         if (s->refused[r])
             diag_note("left alone: %6u functions: %s", s->refused[r], cfg_reason_text[r]);
@@ -20,12 +21,17 @@ int cmd_instrument(const struct cmd_args *a)
     if (a->plan_count + a->plan_none + a->plan_trace > 1)
         return diag_error("instrument: --count, --trace and --none exclude each other; give one"), CMD_UNUSABLE;
     const char *in = a->rest[0];
-    const char *out = a->output ? a->output : arena_printf(a->arena, "%s.%s", file_base_name(in), a->plan_trace ? "traced" : "counted");
+    const char *out = a->output
+                          ? a->output
+                          : arena_printf(a->arena, "%s.%s", file_base_name(in), a->plan_trace ? "traced" : "counted");
     if (!a->force && file_exists(out))
         return diag_error("%s: exists already; choose another name with -o, or --force to replace it", out),
                CMD_UNUSABLE;
-    struct rewrite_options opt = {
-        .plan = a->plan_none ? REWRITE_NONE : a->plan_trace ? REWRITE_SAMPLE : REWRITE_COUNT, .poison = a->poison, .all_blocks = a->all_blocks};
+    struct rewrite_options opt = {.plan = a->plan_none    ? REWRITE_NONE
+                                          : a->plan_trace ? REWRITE_SAMPLE
+                                                          : REWRITE_COUNT,
+                                  .poison = a->poison,
+                                  .all_blocks = a->all_blocks};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)
         return CMD_UNUSABLE;

@@ -150,7 +150,8 @@ static void put_gate(const struct machine *m, struct strbuf *out)
 {
     if (!machine_passes(m))
         str_printf(out,
-                   "self-test: failed (more than %.0f%% or %.0f%%); on its word alone no loop is said to lose time. mtool calibrate measures this machine anew\n",
+                   "self-test: failed (more than %.0f%% or %.0f%%); on its word alone no loop is said to lose time. "
+                   "mtool calibrate measures this machine anew\n",
                    100 * MACHINE_MEDIAN_MOST, 100 * MACHINE_P90_MOST);
     else if (machine_error_of(m, "all"))
         str_puts(out, "self-test: passed\n");

@@ -39,7 +39,8 @@ static int write_merged(const struct cmd_args *a, const struct merge_input *in, 
             prof_warn_add(r, w[i].id, w[i].text);
         rc = store_commit(s, r) < 0 ? CMD_FAILED : CMD_DONE;
         if (rc == CMD_DONE)
-            diag_note("%zu ranks are in %s; to see them: mtool report --by rank %s", count, store_path(s), store_path(s));
+            diag_note("%zu ranks are in %s; to see them: mtool report --by rank %s", count, store_path(s),
+                      store_path(s));
         store_abort(s);
     }
     prof_result_free(r);

@@ -10,7 +10,8 @@ static bool is_stdout(const char *path) { return strcmp(path, "-") == 0; }
 
 static int refuse_existing(const char *command, const char *path, bool force)
 {
-    return force ? 0 : diag_error("%s: %s exists already; choose another name, or --force to replace it", command, path);
+    return force ? 0
+                 : diag_error("%s: %s exists already; choose another name, or --force to replace it", command, path);
 }
 
 int cmd_place_check(const char *command, const char *path, const char *profile, bool force)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The part of mtool run that probes (Goldberg and Hennessy 1990, Figures 1 and 2): the estimate of the whole program and the
- * question whether to go on, on a terminal only; then the run of copies that time the objects that were taken. */
+ * The part of mtool run that probes (Goldberg and Hennessy 1990, Figures 1 and 2): the estimate of the whole program
+ * and the question whether to go on, on a terminal only; then the run of copies that time the objects that were taken.
+ */
 #include "cmd/probe.h"
 
 #include <poll.h>
@@ -32,7 +33,8 @@ static void take_cost(struct probe_plan *plan)
     plan->inside_ticks = c.inside;
     plan->pair_ticks = c.all;
     plan->pair_s = hz > 0 ? c.all / hz : 0;
-    diag_debug(1, "probes: a pair takes %.1f ns, %.1f ns of them inside", 1e9 * plan->pair_s, hz > 0 ? 1e9 * c.inside / hz : 0);
+    diag_debug(1, "probes: a pair takes %.1f ns, %.1f ns of them inside", 1e9 * plan->pair_s,
+               hz > 0 ? 1e9 * c.inside / hz : 0);
 }
 
 /* ---- names ---- */
@@ -44,7 +46,8 @@ static struct prof_asked parse_name(struct arena *ar, const char *text)
     char *end = NULL;
     unsigned long line = colon && colon > text && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
     if (line && line < UINT32_MAX && !*end)
-        return (struct prof_asked){.text = text, .file = arena_strndup(ar, text, (size_t)(colon - text)), .line = (uint32_t)line};
+        return (struct prof_asked){
+            .text = text, .file = arena_strndup(ar, text, (size_t)(colon - text)), .line = (uint32_t)line};
     return (struct prof_asked){.text = text, .function = text};
 }
 
@@ -109,7 +112,8 @@ static bool ask(const struct profile *p, size_t objects)
     if (!tty)
         return true;
     report_summary(p->result, &o, &text);
-    str_printf(&text, "\nGo on, with one more run that times %zu object%s by probes? [Y/n] ", objects, objects > 1 ? "s" : "");
+    str_printf(&text, "\nGo on, with one more run that times %zu object%s by probes? [Y/n] ", objects,
+               objects > 1 ? "s" : "");
     put(&text);
     bool goes_on = !fgets(answer, sizeof answer, tty) || is_yes(answer);
     fclose(tty);
@@ -121,7 +125,8 @@ static bool ask(const struct profile *p, size_t objects)
 static int make_copies(struct profile *p)
 {
     const struct launch_program *prog = p->program;
-    struct rewrite_options opt = {.plan = REWRITE_PROBE, .poison = p->args->poison, .threads = launch_may_make_threads(prog)};
+    struct rewrite_options opt = {
+        .plan = REWRITE_PROBE, .poison = p->args->poison, .threads = launch_may_make_threads(prog)};
     for (size_t i = 0; i < prog->module_count; i++)
         prog->modules[i].probes = prof_probes_list(p->result, prog->modules[i].path);
     if (p->mode == LAUNCH_MODE_PATH)
@@ -134,8 +139,15 @@ static void take(struct profile *p, const struct launch_result *run, const struc
     struct prof_probed *all = ARENA_ARRAY(p->result->arena, struct prof_probed, run->probe_count + 1);
     for (size_t i = 0; i < run->probe_count; i++) {
         const struct launch_probe *from = &run->probes[i];
-        all[i] = (struct prof_probed){p->program->modules[from->module].path, from->cell, from->count, from->ticks, from->window_ticks,
-                                      from->window_ns, from->cut, from->open, from->open_ticks};
+        all[i] = (struct prof_probed){p->program->modules[from->module].path,
+                                      from->cell,
+                                      from->count,
+                                      from->ticks,
+                                      from->window_ticks,
+                                      from->window_ns,
+                                      from->cut,
+                                      from->open,
+                                      from->open_ticks};
     }
     diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
@@ -161,8 +173,10 @@ int probe_objects(struct profile *p, const struct probe_plan *plan)
     if (!rc)
         rc = profile_run(p, &o, false, &run);
     if (!rc && run->status != p->status)
-        diag_warn("probe-silent", "the run with probes ended otherwise than the others, so there are no probed times: the program may forbid "
-                                  "the clock that probes need (seccomp)");
+        diag_warn(
+            "probe-silent",
+            "the run with probes ended otherwise than the others, so there are no probed times: the program may forbid "
+            "the clock that probes need (seccomp)");
     else if (!rc)
         take(p, run, plan, ticks_a_second(since));
     launch_result_free(run);

@@ -13,8 +13,8 @@ struct probe_plan {
 /* Before anything runs. 0, or an exit status after one line. */
 int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan);
 void probe_ask(const struct probe_plan *plan, struct prof_input *in); /* for the join */
-/* After the join: shows the estimate of the whole, asks, runs the program with probes, puts what they measured to the result.
- * 0, or an exit status. */
+/* After the join: shows the estimate of the whole, asks, runs the program with probes, puts what they measured to the
+ * result. 0, or an exit status. */
 int probe_objects(struct profile *p, const struct probe_plan *plan);
 
 #endif

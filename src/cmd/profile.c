@@ -62,7 +62,9 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
 
 int profile_copies(struct profile *p)
 {
-    struct rewrite_options opt = {.plan = REWRITE_COUNT, .poison = p->args->poison, .all_blocks = p->args->all_blocks,
+    struct rewrite_options opt = {.plan = REWRITE_COUNT,
+                                  .poison = p->args->poison,
+                                  .all_blocks = p->args->all_blocks,
                                   .threads = launch_may_make_threads(p->program)};
     for (size_t i = 0; p->args->all_probes && i < p->program->module_count; i++) {
         opt.plan = REWRITE_PROBE;
@@ -108,7 +110,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     if (p->status == -1)
         p->status = end;
     else if (opt->how == LAUNCH_BURSTS && (*out)->status != p->status)
-        (*out)->windows_note = "that run ended otherwise than the others: the program may forbid what snapshots need (seccomp)";
+        (*out)->windows_note =
+            "that run ended otherwise than the others: the program may forbid what snapshots need (seccomp)";
     else if (opt->how != LAUNCH_PROBED && (*out)->status != p->status)
         diag_warn("runs-differ",
                   "a further run ended with another status than the first (%d, %d): figures join unlike runs",
@@ -148,18 +151,16 @@ static void take_process(void *ctx, size_t process, uint64_t *const *counters)
 
 struct launch_options profile_counted_options(struct profile *p)
 {
-    return (struct launch_options){.how = LAUNCH_COUNT,
-                                   .mode = p->mode,
-                                   .follow = p->args->follow,
-                                   .each = take_process,
-                                   .ctx = p};
+    return (struct launch_options){
+        .how = LAUNCH_COUNT, .mode = p->mode, .follow = p->args->follow, .each = take_process, .ctx = p};
 }
 
 void profile_take_processes(struct profile *p, const struct launch_result *counted)
 {
     struct prof_result *r = p->result;
     if (counted->not_followed)
-        diag_warn("not-followed", "programs that it executed were not counted: that needs a mount namespace, and seccomp");
+        diag_warn("not-followed",
+                  "programs that it executed were not counted: that needs a mount namespace, and seccomp");
     r->process = ARENA_ARRAY(r->arena, struct prof_process, counted->each_count);
     r->process_count = counted->each_count;
     for (size_t i = 0; i < counted->each_count; i++) {
@@ -231,7 +232,8 @@ static void list_blocks(struct originals *o, size_t module, const struct rewrite
     o->counts[module] = n;
 }
 
-/* What is inserted between instructions belongs to their block. A caller's address lies in the call that ends its block. */
+/* What is inserted between instructions belongs to their block. A caller's address lies in the call that ends its
+ * block. */
 static uint64_t original_of(struct originals *o, uint32_t module, uint64_t vaddr, bool is_caller)
 {
     const struct rewrite_map *map = module < o->p->program->module_count ? map_of(o->p, module) : NULL;
@@ -287,7 +289,8 @@ static void put_threads(struct arena *ar, const struct launch_result *sampled, s
         d[i] = (struct prof_input_doing){l->thread, doing[l->doing], l->syscall, l->stack, l->count};
     }
     for (size_t i = 0; i < sampled->frame_count; i++)
-        f[i] = (struct prof_input_frame){sampled->frames[i].parent, sampled->frames[i].at.module, sampled->frames[i].at.vaddr};
+        f[i] = (struct prof_input_frame){sampled->frames[i].parent, sampled->frames[i].at.module,
+                                         sampled->frames[i].at.vaddr};
     for (size_t i = 0; i < sampled->moment_count; i++)
         m[i] = (struct prof_input_moment){sampled->moments[i].time_s, sampled->moments[i].sample};
     in->frames = f;

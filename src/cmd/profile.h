@@ -38,7 +38,8 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
 bool profile_counts_are_exact(const struct launch_result *counted);
 /* The options of the counted run: with --follow, each process is heard of. */
 struct launch_options profile_counted_options(struct profile *p);
-void profile_take_processes(struct profile *p, const struct launch_result *counted); /* into the result, with --follow */
+void profile_take_processes(struct profile *p,
+                            const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
 /* What the counts teach the copies of later runs. After profile_inputs. */
 void profile_learn(const struct profile *p, const struct launch_result *counted);
@@ -47,8 +48,8 @@ void profile_take_back(struct profile *p, struct launch_result *run);
 int profile_finish(struct profile *p); /* stores; 0 or an exit status */
 void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
 
-/* baseline.c: two more runs with fewer threads, and the extra work beside them; after the join, whose input is `like`. 0, or an
- * exit status. */
+/* baseline.c: two more runs with fewer threads, and the extra work beside them; after the join, whose input is `like`.
+ * 0, or an exit status. */
 int baseline_run(struct profile *p, const struct prof_input *like);
 
 /* Where the description of this CPU is kept, in the arena; NULL after one line. */
@@ -59,13 +60,14 @@ void cmd_warn_of_clock(const struct machine_clock *c, const char *when);
 void cmd_warn_of_model(const struct machine *m); /* that it failed its self-test, if so */
 /* The description to use: --machine FILE, else the cached one of this host, else made now (said). */
 int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
-/* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them there;
- * l must last as long as `in`. */
+/* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them
+ * there; l must last as long as `in`. */
 struct cmd_learning {
     struct machine *machine;
     const char *path;
     struct arena *arena;
 };
-void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l, struct prof_input *in);
+void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l,
+                       struct prof_input *in);
 
 #endif

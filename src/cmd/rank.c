@@ -6,7 +6,8 @@
 
 static const struct {
     const char *rank, *count;
-} known[] = { /* innermost launcher first */
+} known[] = {
+    /* innermost launcher first */
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, /* Open MPI */
     {"PMI_RANK", "PMI_SIZE"},                         /* MPICH and Intel MPI (Hydra) */
     {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},   /* MVAPICH2 */
@@ -39,7 +40,8 @@ static int no_rank(const char *path)
     struct strbuf names = {0};
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         str_printf(&names, "%s%s", i ? ", " : "", known[i].rank);
-    diag_error("%s: %%r is the rank in a parallel job, but none of %s is set; start mtool by mpirun or srun", path, names.data);
+    diag_error("%s: %%r is the rank in a parallel job, but none of %s is set; start mtool by mpirun or srun", path,
+               names.data);
     str_free(&names);
     return -1;
 }

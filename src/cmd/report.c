@@ -19,7 +19,9 @@ static const struct prof_warn_about *explain(const char *id)
 int cmd_html_check(const char *command, const struct cmd_args *a, const char *profile)
 {
     if (!a->html)
-        return a->source_path || a->force ? diag_error("%s: --%s goes with --html", command, a->force ? "force" : "source-path") : 0;
+        return a->source_path || a->force
+                   ? diag_error("%s: --%s goes with --html", command, a->force ? "force" : "source-path")
+                   : 0;
     if (a->json)
         return diag_error("%s: --html and --json exclude each other", command);
     return cmd_place_check(command, a->html, profile, a->force);

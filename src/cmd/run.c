@@ -14,12 +14,22 @@ enum { RANK_HZ = 997 };
 static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
-static const double PATIENCE = 5;  /* while all runs together take less than so many plain ones */
+static const double PATIENCE = 5;           /* while all runs together take less than so many plain ones */
 
 /* Windows of the instruction stream, with --windows. */
-enum { BURST_REFERENCES = 250000, BURST_BYTES = 16 /* a reference */, BURST_MODELLED = 20000 /* references */, BURSTS_PLANNED = 60 };
+enum {
+    BURST_REFERENCES = 250000,
+    BURST_BYTES = 16 /* a reference */,
+    BURST_MODELLED = 20000 /* references */,
+    BURSTS_PLANNED = 60
+};
 static const double INTERVAL_LEAST_S = 0.002;
-enum { WINDOW_STEPS = 6000, STEPS_LEAST = 110000, STEPS_MOST = 180000, STEPS_A_SECOND = 30000 /* of the program's time */ };
+enum {
+    WINDOW_STEPS = 6000,
+    STEPS_LEAST = 110000,
+    STEPS_MOST = 180000,
+    STEPS_A_SECOND = 30000 /* of the program's time */
+};
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
@@ -27,7 +37,8 @@ struct times {
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
-    struct machine_reading readings[MACHINE_CLOCK_READINGS + PLAIN_MOST]; /* of the clocks: before all runs, behind each plain one */
+    struct machine_reading
+        readings[MACHINE_CLOCK_READINGS + PLAIN_MOST]; /* of the clocks: before all runs, behind each plain one */
 };
 
 static void look_at_speed(const struct machine *m, struct times *t)
@@ -110,7 +121,9 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
     double then = m->tsc_ghz * 1e9;
     if (c.fault != MACHINE_CLOCK_GOOD || !(fabs(c.hz / then - 1) > COUNTER_UNLIKE) || !machine_is_this(m))
         return;
-    diag_warn("clock-uneven", "the time stamp counter runs at %.4g GHz, when calibrated at %.4g GHz: the former is taken", c.hz * 1e-9, m->tsc_ghz);
+    diag_warn("clock-uneven",
+              "the time stamp counter runs at %.4g GHz, when calibrated at %.4g GHz: the former is taken", c.hz * 1e-9,
+              m->tsc_ghz);
     p->result->machine.tsc_hz = c.hz;
 }
 
@@ -148,11 +161,12 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
-/* What a timer that spreads windows over the program counts: its system time too, else they would end before the program does. */
+/* What a timer that spreads windows over the program counts: its system time too, else they would end before the
+ * program does. */
 static double processor_s(const struct times *t) { return t->user[0] + t->system[0]; }
 
-/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins. Between
- * them shorter windows, slices of which are replayed ---- */
+/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins.
+ * Between them shorter windows, slices of which are replayed ---- */
 
 struct taken_bursts {
     struct bursts bursts; /* first: see bursts_begin */
@@ -173,8 +187,8 @@ static uint64_t take_burst(void *ctx, const struct launch_burst *w)
     return whole.bytes;
 }
 
-/* Moments at which something is taken, and one in how many of them is for a window step by step. A single step takes thousands of
- * cycles: there are so many that they take no longer than the program itself. */
+/* Moments at which something is taken, and one in how many of them is for a window step by step. A single step takes
+ * thousands of cycles: there are so many that they take no longer than the program itself. */
 struct moments {
     double interval_s;
     uint32_t apart;
@@ -210,8 +224,8 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
     const struct launch_result *r = *out;
     if (rc)
         return rc;
-    diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step", r->bursts.taken,
-               r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, r->window_count);
+    diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step",
+               r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, r->window_count);
     if (r->windows_note) {
         (*out)->window_count = 0;
         to->kept.len = 0;
@@ -231,15 +245,15 @@ static void put_windows(struct profile *p, const struct launch_result *taken, st
 {
     struct prof_input_window *w = ARENA_ARRAY(p->result->arena, struct prof_input_window, taken->window_count + 1);
     for (size_t i = 0; i < taken->window_count; i++)
-        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps, taken->windows[i].slice_count,
-                                          taken->windows[i].slices};
+        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps,
+                                          taken->windows[i].slice_count, taken->windows[i].slices};
     in->windows = w;
     in->window_count = taken->window_count;
 }
 
-static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m, const char *where,
-                const struct launch_result *sampled, const struct launch_result *counted, const struct launch_result *windows,
-                const struct taken_bursts *bursts, const struct probe_plan *plan)
+static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
+                const char *where, const struct launch_result *sampled, const struct launch_result *counted,
+                const struct launch_result *windows, const struct taken_bursts *bursts, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .plain_system_s = t->system,
@@ -307,7 +321,8 @@ static int run(struct profile *p, const struct cmd_args *a)
 /* On stderr: standard output is the program's. */
 static void show(const struct profile *p, const struct cmd_args *a)
 {
-    struct report_options o = {.top = a->top ? a->top : 10, .is_terminal = cmd_has_colour(STDERR_FILENO), .columns = cmd_columns(a, 2)};
+    struct report_options o = {
+        .top = a->top ? a->top : 10, .is_terminal = cmd_has_colour(STDERR_FILENO), .columns = cmd_columns(a, 2)};
     struct strbuf out = {0};
     report_summary(p->result, &o, &out);
     report_table(p->result, &o, &out);

@@ -304,8 +304,8 @@ void cfi_machine_init(struct cfi_machine *m, const struct image *img, const stru
     m->is_bad |= c.is_bad;
 }
 
-bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u, const struct image_fde *f,
-                    uint64_t vaddr)
+bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u,
+                    const struct image_fde *f, uint64_t vaddr)
 {
     const struct image_cie *cie = &u->cies[f->cie];
     struct cfi_op op;
@@ -323,13 +323,16 @@ bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct
     return !m->is_bad && !c.is_bad;
 }
 
-struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f, uint64_t vaddr)
+struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                                  uint64_t vaddr)
 {
     struct cfi_machine m;
-    if (vaddr - f->addr >= f->len_bytes || !cfi_machine_at(&m, img, u, f, vaddr) || m.now.cfa_expr.start || m.now.cfa_offset < 0 ||
-        m.now.cfa_offset > INT32_MAX)
+    if (vaddr - f->addr >= f->len_bytes || !cfi_machine_at(&m, img, u, f, vaddr) || m.now.cfa_expr.start ||
+        m.now.cfa_offset < 0 || m.now.cfa_offset > INT32_MAX)
         return (struct image_cfa){IMAGE_CFA_NONE, 0};
-    enum image_cfa_reg reg = m.now.cfa_reg == CFI_REG_RSP ? IMAGE_CFA_RSP : m.now.cfa_reg == CFI_REG_RBP ? IMAGE_CFA_RBP : IMAGE_CFA_NONE;
+    enum image_cfa_reg reg = m.now.cfa_reg == CFI_REG_RSP   ? IMAGE_CFA_RSP
+                             : m.now.cfa_reg == CFI_REG_RBP ? IMAGE_CFA_RBP
+                                                            : IMAGE_CFA_NONE;
     return (struct image_cfa){reg, (int32_t)m.now.cfa_offset};
 }
 

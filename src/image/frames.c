@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A stopped thread's registers to those of its caller, by the unwind tables of the file that its code is in. Reads memory
- * only through the caller. Rules that need an expression (linkage stubs, realigned stacks) are not followed: the walk ends. */
+ * A stopped thread's registers to those of its caller, by the unwind tables of the file that its code is in. Reads
+ * memory only through the caller. Rules that need an expression (linkage stubs, realigned stacks) are not followed: the
+ * walk ends. */
 #include <dwarf.h>
 
 #include "image/impl.h"
 
 enum { REG_RIP = 16 };
 
-static bool is_known(const struct image_frame *f, uint64_t reg) { return reg < IMAGE_FRAME_REGS && f->known >> reg & 1; }
+static bool is_known(const struct image_frame *f, uint64_t reg)
+{
+    return reg < IMAGE_FRAME_REGS && f->known >> reg & 1;
+}
 
 static bool find_cfa(const struct cfi_row *row, const struct image_frame *f, uint64_t *cfa)
 {
@@ -20,7 +24,8 @@ static bool find_cfa(const struct cfi_row *row, const struct image_frame *f, uin
 enum saved { SAVED_KEPT, SAVED_IN_MEMORY, SAVED_NOWHERE, SAVED_UNCLEAR };
 
 /* Where the caller's value of a register is; *at: its distance from the CFA. */
-static enum saved where_saved(const struct image *img, const struct image_cie *cie, const struct cfi_rule *rule, int64_t *at)
+static enum saved where_saved(const struct image *img, const struct image_cie *cie, const struct cfi_rule *rule,
+                              int64_t *at)
 {
     struct cursor c = {rule->start, rule->start, rule->start + rule->len, 0, false};
     struct cfi_op op;
@@ -45,8 +50,8 @@ static enum saved where_saved(const struct image *img, const struct image_cie *c
     }
 }
 
-enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr, struct image_frame *f,
-                                  image_read_word read, void *ctx)
+enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr,
+                                  struct image_frame *f, image_read_word read, void *ctx)
 {
     uint32_t fde = image_unwind_find(u, vaddr);
     struct cfi_machine m;

@@ -176,13 +176,14 @@ static bool has_go_build_info(const struct image *img)
     return false;
 }
 
-/* A Lisp that wrote its memory out as an executable (GCL): code in writable sections, which it moves, and a heap that must
- * be the last thing in the address space. */
+/* A Lisp that wrote its memory out as an executable (GCL): code in writable sections, which it moves, and a heap that
+ * must be the last thing in the address space. */
 static bool is_memory_dump(const struct image *img)
 {
     for (size_t i = 0; i < img->section_count; i++) {
         const struct image_section *s = &img->sections[i];
-        if ((s->flags & SHF_WRITE) && (s->flags & SHF_EXECINSTR) && s->type == SHT_PROGBITS && strcmp(s->name, ".data") == 0)
+        if ((s->flags & SHF_WRITE) && (s->flags & SHF_EXECINSTR) && s->type == SHT_PROGBITS &&
+            strcmp(s->name, ".data") == 0)
             return true;
     }
     return false;

@@ -47,7 +47,7 @@ struct image_reloc {      /* a dynamic relocation, from RELA, JMPREL or RELR */
 };
 
 struct image_marker { /* a note of include/mtool.h: at this address a region begins, or ends */
-    uint64_t addr; /* in code; that it is an instruction's, and a nop's, is for others to see */
+    uint64_t addr;    /* in code; that it is an instruction's, and a nop's, is for others to see */
     const char *name;
     bool is_end;
 };
@@ -149,7 +149,8 @@ struct image_cfa { /* where the CFA is: register and distance from it */
     int32_t offset;
 };
 /* Before the instruction at vaddr; reg IMAGE_CFA_NONE: it is found in another way, or f says nothing of it. */
-struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f, uint64_t vaddr);
+struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                                  uint64_t vaddr);
 
 /* ---- frames.c ---- */
 
@@ -166,8 +167,8 @@ enum image_step {
 };
 typedef bool (*image_read_word)(void *ctx, uint64_t addr, uint64_t *word);
 /* vaddr: what pc is in the file; for a return address that of the byte before. */
-enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr, struct image_frame *f,
-                                  image_read_word read, void *ctx);
+enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr,
+                                  struct image_frame *f, image_read_word read, void *ctx);
 
 /* ---- unwind_emit.c: tables for code that was moved ---- */
 
@@ -205,8 +206,8 @@ struct image_unwind_out {
  * left alone) stays at its old address; for one in another function among `moved`, `map` is asked with that function's
  * fde. No function may be twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
  * moved, the first; bad_each[] becomes true for each of them, unless it is NULL) and -1 returned without a message: the
- * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the new
- * tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller frees the three. */
+ * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the
+ * new tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,

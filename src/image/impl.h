@@ -133,8 +133,8 @@ void cfi_machine_step(struct cfi_machine *m, const struct image_cie *cie,
                       const struct cfi_op *op); /* none that moves */
 
 /* As it is before the instruction at vaddr, inside f. False if the instructions are not understood. */
-bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u, const struct image_fde *f,
-                    uint64_t vaddr);
+bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u,
+                    const struct image_fde *f, uint64_t vaddr);
 
 /* ---- lsda.c: exception tables of the GCC family (Itanium C++ ABI, exception tables) ---- */
 

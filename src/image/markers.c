@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The notes that include/mtool.h puts beside the code, to markers in the order of addresses. They are not loaded, so they are
- * found by their section. What is no such note is passed over; whether a marker stands at an instruction is not asked here. */
+ * The notes that include/mtool.h puts beside the code, to markers in the order of addresses. They are not loaded, so
+ * they are found by their section. What is no such note is passed over; whether a marker stands at an instruction is
+ * not asked here. */
 #include <elf.h>
 #include <stdlib.h>
 
@@ -26,7 +27,8 @@ static void take_marker(struct image *img, const struct image_note *n, void *ctx
 {
     struct markers *to = ctx;
     struct image_marker m = {.is_end = n->type == NOTE_END};
-    bool is_one = (n->type == NOTE_BEGIN || n->type == NOTE_END) && n->name_len == sizeof "mtool" && !memcmp(n->name, "mtool", n->name_len);
+    bool is_one = (n->type == NOTE_BEGIN || n->type == NOTE_END) && n->name_len == sizeof "mtool" &&
+                  !memcmp(n->name, "mtool", n->name_len);
     if (!is_one || n->desc_len < sizeof m.addr + 2 || n->desc[n->desc_len - 1])
         return;
     memcpy(&m.addr, n->desc, sizeof m.addr);

@@ -15,7 +15,7 @@ struct past_row { /* a row of the function at hand, and where in the original it
     uint64_t addr;
     struct cfi_row row;
 };
-struct cfi_piece { /* the instructions of one function */
+struct cfi_piece {     /* the instructions of one function */
     size_t first, len; /* in the list of its range */
     bool is_bad;
 };
@@ -30,9 +30,10 @@ struct emitter {
     struct strbuf *out; /* the table being written */
     uint64_t vaddr;     /* where it will be */
     VEC(struct past_row) past;
-    struct strbuf *cfi_lists; /* by ranges of moved: their call frame instructions, which are the same wherever they stand */
-    struct cfi_piece *cfi;    /* [moved_count] */
-    bool is_bad; /* something did not fit: the function at hand cannot be expressed */
+    struct strbuf
+        *cfi_lists; /* by ranges of moved: their call frame instructions, which are the same wherever they stand */
+    struct cfi_piece *cfi; /* [moved_count] */
+    bool is_bad;           /* something did not fit: the function at hand cannot be expressed */
 };
 
 /* ---- writing ---- */

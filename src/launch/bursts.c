@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bursts (wire/bursts.h) from the host's side: makes the file, runs the program's copy that carries only the runtime,
- * has snapshots' requests answered by the caller's translator, and gives whole windows to the caller in a thread of their
- * own, while the next snapshot fills another slot. Counts what was lost. Knows nothing of translation, nor of records. */
+ * has snapshots' requests answered by the caller's translator, and gives whole windows to the caller in a thread of
+ * their own, while the next snapshot fills another slot. Counts what was lost. Knows nothing of translation, nor of
+ * records. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -33,8 +34,8 @@ struct bursts {
     pthread_cond_t changed;
     struct launch_burst queue[WIRE_BURST_SLOTS]; /* whole windows, the oldest first; of each slot at most one */
     uint32_t queue_slot[WIRE_BURST_SLOTS], queued;
-    uint32_t slot;      /* that snapshots fill now, as the host chose it */
-    uint32_t slot_used; /* bytes of a slot that are enough for a window */
+    uint32_t slot;       /* that snapshots fill now, as the host chose it */
+    uint32_t slot_used;  /* bytes of a slot that are enough for a window */
     uint32_t slots_used; /* a bit for each that is queued or being taken */
     bool no_more;
     VEC(pid_t) ended; /* to be reaped */
@@ -65,7 +66,8 @@ static bool ticks_follow_time(void)
 {
     struct utsname u;
     unsigned major = 0, minor = 0;
-    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 && major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+           major * 100 + minor >= TICKS_FOLLOW_TIME_SINCE;
 }
 
 static bool may_execute(const struct bursts *s)
@@ -290,7 +292,8 @@ static void *serve(void *arg)
     while (!atomic_load(&s->ends)) {
         if (__atomic_load_n(&s->b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST) {
             answer(s);
-        } else if (syscall(SYS_futex, &s->b->turn, FUTEX_WAIT, WIRE_BURST_SNAPSHOT, &wait, NULL, 0) < 0 && errno == ETIMEDOUT) {
+        } else if (syscall(SYS_futex, &s->b->turn, FUTEX_WAIT, WIRE_BURST_SNAPSHOT, &wait, NULL, 0) < 0 &&
+                   errno == ETIMEDOUT) {
             look_for_lost(s);
             reap(s, false);
         }
@@ -332,7 +335,8 @@ static void stop(struct bursts *s)
     atomic_store(&s->ends, true);
     pthread_join(s->server, NULL);
     int32_t pid = s->b->pid;
-    if (__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) && pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && kill(pid, SIGKILL) == 0)
+    if (__atomic_load_n(&s->b->busy, __ATOMIC_ACQUIRE) && pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 &&
+        kill(pid, SIGKILL) == 0)
         VEC_PUSH(&s->ended, pid);
     reap(s, true);
     stop_taking(s);
@@ -361,7 +365,8 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
 static int run(struct bursts *s, struct launch_program *p, const char *copy, const char *mute, struct launch_result *r)
 {
     struct spaces *spaces = NULL;
-    struct inside_run run = {.copy = copy, .name = WIRE_BURSTS_ENV, .file = s->file.path, .mute = mute, .spaces = &spaces};
+    struct inside_run run = {
+        .copy = copy, .name = WIRE_BURSTS_ENV, .file = s->file.path, .mute = mute, .spaces = &spaces};
     s->opt->begin(s->opt->ctx, s->b);
     if (!start_threads(s))
         return diag_error("cannot make a thread; end other programs or raise the limit (ulimit -u)");

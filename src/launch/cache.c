@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A program's modules to their copies: those in the cache are taken, the others made in parallel, largest first. Each is
- * rewritten in a process of its own: a crash refuses one module, and its memory goes with it. For the launch without a
- * namespace a folder of links by soname leads to the copies of libraries. */
+ * A program's modules to their copies: those in the cache are taken, the others made in parallel, largest first. Each
+ * is rewritten in a process of its own: a crash refuses one module, and its memory goes with it. For the launch without
+ * a namespace a folder of links by soname leads to the copies of libraries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,14 +19,14 @@
 
 /* ---- many, in parallel ---- */
 
-
 struct job {
     size_t module;
     uint64_t size_bytes;
     pid_t pid;
     int fd; /* its stderr */
     struct strbuf text;
-    struct rewrite_options opt; /* with the lesson that was there when it began: another mtool may bring one meanwhile */
+    struct rewrite_options
+        opt; /* with the lesson that was there when it began: another mtool may bring one meanwhile */
 };
 
 static _Noreturn void work(const char *path, const struct rewrite_options *opt, int fd, pid_t parent)
@@ -235,7 +235,8 @@ static int check_cache(struct arena *a)
         return diag_error("%s: cannot be written: %s; set XDG_CACHE_HOME to a folder that can", dir, strerror(errno));
     if (statvfs(dir, &v) == 0 && (v.f_flag & ST_NOEXEC))
         return diag_error("%s: programs cannot be executed from there (mounted noexec); set XDG_CACHE_HOME to another "
-                          "file system", dir);
+                          "file system",
+                          dir);
     return 0;
 }
 

@@ -6,8 +6,8 @@
  *                                   /meta   record: identity, number of counters, stamps of both files, or why refused
  *
  * KEY is the image key, HASH folds the plan, the options, NAME and this very mtool, so that another one never uses what
- * it did not make. An entry appears whole by rename. A stamp (size, inode, change time, a hash of some blocks) that does
- * not match means damage: the entry is made again. */
+ * it did not make. An entry appears whole by rename. A stamp (size, inode, change time, a hash of some blocks) that
+ * does not match means damage: the entry is made again. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,6 @@ const char *copies_dir(struct arena *a) { return arena_printf(a, "%s/copies", fi
 
 /* ---- names and stamps ---- */
 
-
 static const char *entry_path(struct arena *a, const char *key, const char *path, const struct rewrite_options *o)
 {
     struct stat self = {0};
@@ -39,8 +38,8 @@ static const char *entry_path(struct arena *a, const char *key, const char *path
     rewrite_seen_id(o->seen, seen);
     struct strbuf s = {0};
     str_printf(&s, "%s %lld %lld.%09ld|%u %d %d %d|%s|%s|%s|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
-               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks, o->threads,
-               lesson, seen, o->rpath ? o->rpath : "", o->interp ? o->interp : "",
+               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks,
+               o->threads, lesson, seen, o->rpath ? o->rpath : "", o->interp ? o->interp : "",
                o->probes ? o->probes : "", file_base_name(path));
     file_hash_hex(s.data, s.len, hash);
     str_free(&s);
@@ -161,7 +160,8 @@ static int lock_entry(struct arena *a, const char *key)
     return fd;
 }
 
-static void describe(struct arena *a, const char *file, const char *map, const struct rewrite_stats *s, struct strbuf *meta)
+static void describe(struct arena *a, const char *file, const char *map, const struct rewrite_stats *s,
+                     struct strbuf *meta)
 {
     str_puts(meta, "key ");
     for (size_t i = 0; i < WIRE_KEY_BYTES; i++)

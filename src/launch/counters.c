@@ -163,7 +163,8 @@ void counters_sum_area(const struct counters *c, size_t area, struct arena *a, u
 
 #define THREADS_MOST 64
 
-/* The area of each thread, the program's first thread first. Returns how many there are; 0: not each has one of its own. */
+/* The area of each thread, the program's first thread first. Returns how many there are; 0: not each has one of its
+ * own. */
 static size_t areas_of_threads(const struct counters *c, uint32_t *area_of)
 {
     const struct wire_header *h = c->header;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Keeps the cache of copies under its limit: the entries that were not used for longest go first, never one that was
- * used within the last minutes (its user may be about to run it). Also sweeps away what a killed mtool left half made. */
+ * used within the last minutes (its user may be about to run it). Also sweeps away what a killed mtool left half made.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #define YOUNG_SECONDS 600
 #define PATH_DIR_DAYS 7
 #define LESSON_DAYS 30 /* after the last use */
-
 
 struct old_entry {
     const char *path;

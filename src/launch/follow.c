@@ -2,8 +2,8 @@
  * Programs that the program executes, counted too. A seccomp filter in the program has the kernel ask mtool before each
  * execve and exit: mtool looks at what is about to be executed, rewrites it and its libraries if it did not yet, binds
  * the copies into the program's mount namespace, gives them places in the counter file, notes the command, and lets the
- * call go on. So every program is counted the first time it runs, and each process is known with its command and status.
- * Does not read counters; needs a launch mode with a mount namespace.
+ * call go on. So every program is counted the first time it runs, and each process is known with its command and
+ * status. Does not read counters; needs a launch mode with a mount namespace.
  *
  * The kernel refuses what nobody answers, and a descendant may outlive the program, or mtool be killed: so a guardian
  * process waits for mtool's end, answers from then on, and ends with the last of the program's processes.
@@ -96,8 +96,9 @@ void follow_install(int socket)
     };
     struct sock_fprog program = {ARRAY_LEN(code), code};
     unsigned how = SECCOMP_FILTER_FLAG_NEW_LISTENER, calm = how | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, calm, &program); /* no signal takes it out of an execve */
-    if (fd < 0) /* before Linux 5.19 */
+    int fd =
+        (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, calm, &program); /* no signal takes it out of an execve */
+    if (fd < 0)                                                             /* before Linux 5.19 */
         fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, how, &program);
     if (send_fd(socket, fd) < 0)
         _exit(126); /* mtool is gone */
@@ -162,16 +163,19 @@ static const char *remote_path(struct arena *a, pid_t pid, const struct seccomp_
         return NULL;
     if (*name == '/')
         return file_real_path(a, name);
-    const char *dir = at_fd && (int)d->args[0] != AT_FDCWD ? arena_printf(a, "/proc/%d/fd/%d", (int)pid, (int)d->args[0])
-                                                          : arena_printf(a, "/proc/%d/cwd", (int)pid);
+    const char *dir = at_fd && (int)d->args[0] != AT_FDCWD
+                          ? arena_printf(a, "/proc/%d/fd/%d", (int)pid, (int)d->args[0])
+                          : arena_printf(a, "/proc/%d/cwd", (int)pid);
     return file_real_path(a, *name ? arena_printf(a, "%s/%s", dir, name) : dir);
 }
 
 static bool can_run(const char *path, struct stat *st)
 {
     char head[4] = "";
-    int fd = stat(path, st) == 0 && S_ISREG(st->st_mode) && access(path, X_OK) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool can = fd >= 0 && read(fd, head, sizeof head) == sizeof head && (!memcmp(head, "\177ELF", 4) || !memcmp(head, "#!", 2));
+    int fd =
+        stat(path, st) == 0 && S_ISREG(st->st_mode) && access(path, X_OK) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    bool can = fd >= 0 && read(fd, head, sizeof head) == sizeof head &&
+               (!memcmp(head, "\177ELF", 4) || !memcmp(head, "#!", 2));
     if (fd >= 0)
         close(fd);
     return can;
@@ -179,7 +183,8 @@ static bool can_run(const char *path, struct stat *st)
 
 /* ---- a program that is new ---- */
 
-/* In a process of its own: what it says is for mtool, and its memory goes with it. A line a module: path, tab, soname. */
+/* In a process of its own: what it says is for mtool, and its memory goes with it. A line a module: path, tab, soname.
+ */
 static _Noreturn void prepare(const char *path, const struct rewrite_options *opt, int fd)
 {
     const char *const argv[] = {path, NULL};
@@ -346,7 +351,10 @@ static void take_exit(struct follow *f, uint32_t pid, int code)
 {
     struct follow_image *im = image_of(f, pid, UINT64_MAX);
     if (!im || im->status >= 0) {
-        VEC_PUSH(&f->images, ((struct follow_image){.pid = pid, .status = -1, .is_fork = true, .time_ns = time_now_ns(),
+        VEC_PUSH(&f->images, ((struct follow_image){.pid = pid,
+                                                    .status = -1,
+                                                    .is_fork = true,
+                                                    .time_ns = time_now_ns(),
                                                     .parent = procfs_parent((pid_t)pid)}));
         im = &f->images.data[f->images.len - 1];
     }
@@ -413,7 +421,8 @@ static _Noreturn void guard(int listener, int end_fd, const uint64_t *asked)
     _exit(0);
 }
 
-/* In a session of its own, where no signal from the terminal reaches it; nobody's child, so that nobody waits for it. */
+/* In a session of its own, where no signal from the terminal reaches it; nobody's child, so that nobody waits for it.
+ */
 static int start_guardian(int listener, const uint64_t *asked)
 {
     int end[2], status;
@@ -460,7 +469,13 @@ struct follow *follow_new(struct launch_program *p, struct counters *c, const st
 {
     struct arena *a = arena_new();
     struct follow *f = ARENA_NEW(a, struct follow);
-    *f = (struct follow){.p = p, .counters = c, .opt = opt, .arena = a, .listener = -1, .mount_ns = -1, .user_ns = -1,
+    *f = (struct follow){.p = p,
+                         .counters = c,
+                         .opt = opt,
+                         .arena = a,
+                         .listener = -1,
+                         .mount_ns = -1,
+                         .user_ns = -1,
                          .guardian_fd = -1};
     for (size_t i = 0; i < p->module_count; i++)
         VEC_PUSH(&f->bound, p->modules[i].copy != NULL);

@@ -41,8 +41,8 @@ bool identity_known(struct arena *a, const char *path, struct identity *out)
     out->foreign = record_get(a, lines, "foreign");
     out->makes_threads = record_get_u64(lines, "threads") != 0;
     out->owns_layout = record_get_u64(lines, "layout") != 0;
-    return then && name && reader && out->key && !strcmp(then, now) && !strcmp(name, path) &&
-           !strcmp(reader, READER) && strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
+    return then && name && reader && out->key && !strcmp(then, now) && !strcmp(name, path) && !strcmp(reader, READER) &&
+           strlen(out->key) == 32 && out->kind < IMAGE_KIND_COUNT;
 }
 
 /* Without a cache that can be written the next start is only slower: no error here. */

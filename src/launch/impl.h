@@ -25,7 +25,7 @@ uint64_t record_get_u64(const char *lines, const char *name); /* 0 if there is n
 /* ---- identity.c: what a file is, known from an earlier look as long as its stat did not change ---- */
 
 struct identity {
-    const char *key;     /* image key */
+    const char *key; /* image key */
     enum image_kind kind;
     const char *interp;  /* PT_INTERP, NULL if none */
     const char *soname;  /* DT_SONAME, NULL if none */
@@ -34,7 +34,8 @@ struct identity {
     bool makes_threads;  /* asks for a function that makes threads, or may hold one */
 };
 bool identity_known(struct arena *a, const char *path, struct identity *out);
-int identity_read(struct arena *a, const char *path, struct identity *out); /* known, else opens the file; -1 after one line */
+int identity_read(struct arena *a, const char *path,
+                  struct identity *out); /* known, else opens the file; -1 after one line */
 
 /* ---- libraries.c ---- */
 
@@ -114,7 +115,8 @@ void stacks_fill(const struct stacks *k, struct launch_result *out);
 enum threads_turn { THREADS_WAITS, THREADS_PREEMPTED /* wants the processor that it lost */, THREADS_RUNS };
 struct threads;
 struct threads *threads_new(bool wants_stacks);
-void threads_watch(struct threads *t, struct launch_program *p, struct spaces *spaces); /* spaces outlive what comes in */
+void threads_watch(struct threads *t, struct launch_program *p,
+                   struct spaces *spaces); /* spaces outlive what comes in */
 struct stacks *threads_stacks(const struct threads *t);
 bool threads_want_stacks(const struct threads *t);
 void threads_free(struct threads *t);
@@ -148,9 +150,10 @@ struct perf_counts {
     double period_s;
 };
 struct perf;
-/* For a process that has not executed the program yet; `threads` (or NULL) hears of what concerns them. NULL if the kernel
- * refuses (nothing reported). */
-struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose, double hertz);
+/* For a process that has not executed the program yet; `threads` (or NULL) hears of what concerns them. NULL if the
+ * kernel refuses (nothing reported). */
+struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
+                       double hertz);
 void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
 struct perf_counts perf_result(const struct perf *f);
 const struct map *perf_places(const struct perf *f); /* sample_key -> count */
@@ -165,9 +168,9 @@ bool perf_is_allowed(enum perf_purpose purpose);
 
 /* ---- procfs.c: the same from /proc, a few times a second ---- */
 
-void procfs_look(pid_t pid, struct spaces *spaces); /* mappings and threads of one process now */
+void procfs_look(pid_t pid, struct spaces *spaces);                     /* mappings and threads of one process now */
 void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
-long procfs_peak_rss_kb(pid_t pid);  /* VmHWM, 0 if gone */
+long procfs_peak_rss_kb(pid_t pid);                                     /* VmHWM, 0 if gone */
 bool procfs_is_stopped(pid_t pid);
 uint32_t procfs_parent(pid_t pid);     /* 0 if gone */
 uint32_t procfs_process_of(pid_t tid); /* the process that a thread belongs to, 0 if gone */
@@ -183,7 +186,7 @@ struct signals {
 /* SIGCHLD as by default while mtool waits for children of its own (an inherited SIG_IGN would reap them unseen). */
 struct sigaction signals_keep_children(void);
 void signals_unkeep_children(const struct sigaction *before);
-int signals_begin(struct signals *s); /* 0, or -1 after one line */
+int signals_begin(struct signals *s);          /* 0, or -1 after one line */
 void signals_restore(const struct signals *s); /* the state before signals_begin, in this process (also in a child) */
 void signals_end(struct signals *s);
 void signals_take(const struct signals *s, pid_t program); /* reads what came; passes on what was for mtool alone */
@@ -203,20 +206,20 @@ struct bind {
 void process_fill_samples(const struct map *places, struct launch_result *out); /* keys: sample_key */
 struct start {
     struct launch_program *p;
-    const char *path;        /* for execve */
-    const char *const *argv; /* the same */
-    const char *env_extra;   /* "NAME=value" appended to the environment, or NULL */
+    const char *path;         /* for execve */
+    const char *const *argv;  /* the same */
+    const char *env_extra;    /* "NAME=value" appended to the environment, or NULL */
     const struct bind *binds; /* made first, unless the mode is LAUNCH_MODE_PATH */
     size_t bind_count;        /* 0: no namespace is made at all */
     enum launch_mode mode;
     enum watch watch;
     uint64_t more_bytes; /* of address space, if that is limited */
-    bool maps_upwards; /* new mappings are placed from low addresses to high, so that there is room above them */
+    bool maps_upwards;   /* new mappings are placed from low addresses to high, so that there is room above them */
     double hertz;
     struct follow *follow; /* if not NULL, is asked before each exec */
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
     struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
-    struct threads *threads; /* if not NULL, hears what the threads do; the caller frees it */
+    struct threads *threads;     /* if not NULL, hears what the threads do; the caller frees it */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);
@@ -236,7 +239,7 @@ const char *mode_step_text(int step);
 
 struct scratch_size {
     uint64_t fixed_bytes, part_bytes, part_most; /* the file holds the fixed part and 1 to part_most parts */
-    uint64_t part_used_bytes; /* of a part that are ever written to, as far as known; 0: all */
+    uint64_t part_used_bytes;                    /* of a part that are ever written to, as far as known; 0: all */
 };
 struct scratch {
     char path[256];
@@ -256,9 +259,9 @@ uint64_t limits_more_bytes(const struct launch_program *p); /* what its copies t
 /* ---- counters.c ---- */
 
 struct counters {
-    struct scratch file;        /* fd -1: nothing to count */
-    struct wire_header *header; /* mapped; NULL likewise */
-    struct wire_header *plan;   /* what mtool wrote into it */
+    struct scratch file;                   /* fd -1: nothing to count */
+    struct wire_header *header;            /* mapped; NULL likewise */
+    struct wire_header *plan;              /* what mtool wrote into it */
     uint32_t module_of[WIRE_MODULES_MOST]; /* place in the header -> program.modules */
 };
 /* With room for modules to come if `grows`. 0, or -1 after one line. */
@@ -293,9 +296,9 @@ struct follow *follow_new(struct launch_program *p, struct counters *c, const st
 void follow_free(struct follow *f);
 void follow_install(int socket); /* in the program's process, before it executes; closes the socket */
 int follow_begin(struct follow *f, int socket, pid_t pid, enum launch_mode mode); /* -1: the kernel refuses */
-int follow_fd(const struct follow *f); /* to poll; -1 none */
-void follow_take(struct follow *f);    /* what is asked now */
-const struct follow_image *follow_images(const struct follow *f, size_t *n); /* in order of time */
+int follow_fd(const struct follow *f);                                            /* to poll; -1 none */
+void follow_take(struct follow *f);                                               /* what is asked now */
+const struct follow_image *follow_images(const struct follow *f, size_t *n);      /* in order of time */
 
 /* ---- processes.c ---- */
 
@@ -309,7 +312,7 @@ const char *inside_copy(struct launch_program *p, const char **why);
 struct inside_run {
     const char *copy, *name, *file; /* what the environment gives the runtime: name=file */
     const char *mute;
-    struct spaces **spaces; /* the caller frees them */
+    struct spaces **spaces;  /* the caller frees them */
     struct threads *threads; /* as in struct start */
 };
 /* Runs it to its end. 0, or -1 after one line. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A run of the program with nothing but the runtime added to it: its code is untouched and in its place, so what the
- * runtime notes in a shared file (samples, windows) is told of the program as it is. The mappings come from /proc. Knows
- * nothing of what is noted. */
+ * runtime notes in a shared file (samples, windows) is told of the program as it is. The mappings come from /proc.
+ * Knows nothing of what is noted. */
 #include <stdio.h>
 #include <string.h>
 

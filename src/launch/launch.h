@@ -15,39 +15,40 @@
 /* ---- program.c: what is to be run ---- */
 
 struct launch_module {
-    const char *path;      /* real path of the original */
-    const char *soname;    /* name it is asked for by, NULL for the executable */
-    const char *copy;      /* rewritten file in the cache, NULL: not rewritten */
-    const char *map;       /* its map, NULL likewise */
-    const char *refused;   /* why not rewritten, NULL if it is */
+    const char *path;    /* real path of the original */
+    const char *soname;  /* name it is asked for by, NULL for the executable */
+    const char *copy;    /* rewritten file in the cache, NULL: not rewritten */
+    const char *map;     /* its map, NULL likewise */
+    const char *refused; /* why not rewritten, NULL if it is */
     bool is_exe, is_interp /* ld.so: stays original */;
     bool seen_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
     bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
     uint8_t wire_key[WIRE_KEY_BYTES]; /* valid with copy: identity embedded in it */
     uint32_t counter_count;           /* valid with copy */
-    const char *probes; /* what rewrite_options.probes is to say of it, set by the caller; NULL: no object of it is probed */
+    const char
+        *probes;  /* what rewrite_options.probes is to say of it, set by the caller; NULL: no object of it is probed */
     bool owns_gs; /* valid with copy: its program cannot be counted with rewrite_options.threads */
 };
 struct launch_program {
-    const char *path;        /* real path of the ELF executable that runs (of a script: its interpreter) */
-    const char **argv;       /* as given to exec, argv[0] as the user typed it; NULL-terminated. Of a script that starts
-                                with `#!/usr/bin/env NAME`: what env would execute */
-    const char *script;      /* the script, if one; else NULL */
-    const char *exec_path;   /* path handed to execve (the user's own spelling, found through PATH) */
-    const char **elf_argv;   /* what the kernel hands to the ELF file in the end: argv, or of a script its interpreter, the
-                                interpreter's argument, the script, the rest */
-    const char *key;         /* image key of the executable */
-    bool is_static, is_fixed; /* the executable: has no loader; has fixed addresses */
-    bool made_threads;       /* seen in this or an earlier run */
-    bool counts_by_thread;   /* its copies were made with rewrite_options.threads */
+    const char *path;      /* real path of the ELF executable that runs (of a script: its interpreter) */
+    const char **argv;     /* as given to exec, argv[0] as the user typed it; NULL-terminated. Of a script that starts
+                              with `#!/usr/bin/env NAME`: what env would execute */
+    const char *script;    /* the script, if one; else NULL */
+    const char *exec_path; /* path handed to execve (the user's own spelling, found through PATH) */
+    const char **elf_argv; /* what the kernel hands to the ELF file in the end: argv, or of a script its interpreter,
+                              the interpreter's argument, the script, the rest */
+    const char *key;       /* image key of the executable */
+    bool is_static, is_fixed;           /* the executable: has no loader; has fixed addresses */
+    bool made_threads;                  /* seen in this or an earlier run */
+    bool counts_by_thread;              /* its copies were made with rewrite_options.threads */
     struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
-    struct launch_module *modules; /* [0] is the executable */
+    struct launch_module *modules;      /* [0] is the executable */
     size_t module_count, module_cap;
     struct arena *arena;
 };
-/* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable, other
- * architecture, setuid and not root, foreign run time such as Go), and lists the shared objects it needs (by its own ld.so,
- * in --list mode) and those remembered from earlier runs. 0, or -1 after one line (unusable input). */
+/* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable,
+ * other architecture, setuid and not root, foreign run time such as Go), and lists the shared objects it needs (by its
+ * own ld.so, in --list mode) and those remembered from earlier runs. 0, or -1 after one line (unusable input). */
 int launch_program_find(const char *const *argv, struct launch_program **out);
 void launch_program_free(struct launch_program *p);
 
@@ -61,12 +62,13 @@ void launch_own_limits(void);
  * guessed from what it asks of its libraries; a wrong guess costs time, never a count. */
 bool launch_may_make_threads(const struct launch_program *p);
 
-/* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies. MTOOL_CACHE_MB limits their size. ---- */
+/* ---- cache.c: rewritten copies by content and plan under file_cache_dir()/copies. MTOOL_CACHE_MB limits their size.
+ * ---- */
 
-/* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten keeps
- * copy NULL and gets `refused`. Damaged cache entries are made again. 0, or -1 after one line (the executable's own failure
- * to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. opt->threads is passed over
- * if a module needs the register that it takes: see counts_by_thread. */
+/* Makes or finds the copy of every module (in parallel on the host's processors). A module that cannot be rewritten
+ * keeps copy NULL and gets `refused`. Damaged cache entries are made again. 0, or -1 after one line (the executable's
+ * own failure to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. opt->threads
+ * is passed over if a module needs the register that it takes: see counts_by_thread. */
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt);
 /* For LAUNCH_MODE_PATH: the folder to give as opt->rpath, where launch_copies_make puts links to the copies of the
  * libraries by soname. A name only, in p's arena; the same for the same program and libraries. */
@@ -81,8 +83,8 @@ int launch_remember_modules(const struct launch_program *p); /* for the next run
 void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
                   uint64_t instructions);
 
-/* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the same
- * modules. Reports nothing: without it less is counted. */
+/* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
+ * same modules. Reports nothing: without it less is counted. */
 struct launch_result;
 void launch_see(const struct launch_program *p, const struct launch_result *run);
 
@@ -100,14 +102,15 @@ enum launch_mode launch_mode_probe(void);
 
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED };
 
-/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its upper 11
- * bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
+/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its
+ * upper 11 bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
 struct launch_window {
     const uint64_t *words;
     uint32_t steps, slice_count;
     const struct wire_slice *slices; /* replayed, or not */
 };
-/* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and w->slice_count. */
+/* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and
+ * w->slice_count. */
 typedef void (*launch_plan)(struct wire_windows *w, uint32_t window);
 #define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
@@ -121,25 +124,25 @@ typedef uint64_t (*launch_place_of)(struct spaces *spaces, uint64_t pc);
 struct launch_burst {
     uint32_t number; /* from 1, in order of time; some may be missing */
     int32_t thread;
-    double at_s;     /* processor time of the process when it began */
-    uint64_t fs, gs; /* bases */
-    uint32_t end;    /* enum wire_burst_end */
-    bool is_torn;    /* the last record is not whole */
+    double at_s;      /* processor time of the process when it began */
+    uint64_t fs, gs;  /* bases */
+    uint32_t end;     /* enum wire_burst_end */
+    bool is_torn;     /* the last record is not whole */
     uint32_t waiting; /* windows that are whole already and come next */
     const uint8_t *records;
     size_t bytes;
 };
 struct launch_burst_counts {
-    uint32_t begun, taken; /* snapshots; whole windows of them */
-    uint32_t empty;   /* those that stood just before a system call, and recorded nothing */
-    uint32_t lost;    /* snapshots that died, or could not begin */
-    uint32_t skipped; /* times that none was made, since the last was still busy or nobody had taken its window */
-    uint32_t refused; /* forks that failed */
-    uint32_t changed; /* times that code had changed, and was translated anew */
+    uint32_t begun, taken;  /* snapshots; whole windows of them */
+    uint32_t empty;         /* those that stood just before a system call, and recorded nothing */
+    uint32_t lost;          /* snapshots that died, or could not begin */
+    uint32_t skipped;       /* times that none was made, since the last was still busy or nobody had taken its window */
+    uint32_t refused;       /* forks that failed */
+    uint32_t changed;       /* times that code had changed, and was translated anew */
     bool first_thread_only; /* though others were wanted: the kernel is too old, or they take no signals */
-    uint64_t requests;   /* for translations */
+    uint64_t requests;      /* for translations */
     double snapshots_user_s, snapshots_system_s; /* processor time of snapshots */
-    double answer_s, take_s; /* of the host's threads */
+    double answer_s, take_s;                     /* of the host's threads */
 };
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
@@ -147,21 +150,26 @@ struct launch_burst_options {
     double interval_s; /* mean processor time between snapshots */
     uint64_t seed;     /* of the intervals; 0: always the same one */
     bool threads;      /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
-    uint32_t steps, stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
-    uint32_t steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
-    launch_plan plan;     /* of those; NULL: no slices are replayed */
+    uint32_t steps,
+        stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
+    uint32_t
+        steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
+    launch_plan plan; /* of those; NULL: no slices are replayed */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
     /* A window; in another thread than answer. Returns the bytes that it needed. */
     uint64_t (*take)(void *ctx, const struct launch_burst *w);
-    void (*check)(void *ctx, const struct wire_windows *steps); /* all that were taken step by step, after the end; NULL: not called */
-    void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces); /* the program has ended; NULL: not called */
+    void (*check)(
+        void *ctx,
+        const struct wire_windows *steps); /* all that were taken step by step, after the end; NULL: not called */
+    void (*finish)(void *ctx, launch_place_of place,
+                   struct spaces *spaces); /* the program has ended; NULL: not called */
 };
 
 struct launch_sample { /* aggregated: one row a distinct place */
-    uint32_t module;  /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
-    uint64_t vaddr;   /* as in the original file */
+    uint32_t module;   /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
+    uint64_t vaddr;    /* as in the original file */
     uint64_t count;
 };
 #define LAUNCH_VADDR_UNKNOWN 0 /* user code outside of any file: vdso, made at run time (JIT) */
@@ -172,14 +180,14 @@ struct launch_place { /* module and vaddr as in launch_sample */
     uint64_t vaddr;
 };
 struct launch_thread_sample { /* aggregated */
-    uint32_t thread; /* index into threads */
+    uint32_t thread;          /* index into threads */
     enum launch_doing doing;
     int32_t syscall; /* LAUNCH_BLOCKED: in which; else -1 */
     uint32_t stack;  /* index into frames: where; in the kernel: from where */
-    uint64_t count; /* weighs against others of the thread that do the same: the processor has a clock of its own */
+    uint64_t count;  /* weighs against others of the thread that do the same: the processor has a clock of its own */
 };
-struct launch_frame { /* of a chain of calls; `at` of a caller is inside its call */
-    uint32_t parent; /* the caller's, an index below its own; ID_NONE: this is the first of the thread */
+struct launch_frame {       /* of a chain of calls; `at` of a caller is inside its call */
+    uint32_t parent;        /* the caller's, an index below its own; ID_NONE: this is the first of the thread */
     struct launch_place at; /* in no module: what is above is not known */
 };
 struct launch_moment {
@@ -188,14 +196,15 @@ struct launch_moment {
 };
 struct launch_thread { /* in order of their beginnings; the first is the program's first */
     uint32_t tid;
-    bool has_ended;        /* else it was there when the program ended */
+    bool has_ended;         /* else it was there when the program ended */
     double begin_s, wall_s; /* since the program's beginning; from its beginning to its end */
     double cpu_s, ready_s;  /* it had a processor; it wanted one and had none. NAN not known */
 };
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
-struct launch_probe { /* what the probes of one object measured, summed over threads and processes; see struct wire_probe */
+struct launch_probe { /* what the probes of one object measured, summed over threads and processes; see struct
+                         wire_probe */
     uint32_t module, cell;
     uint64_t ticks, count, window_ticks, window_ns, cut;
     uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
@@ -205,39 +214,40 @@ struct launch_process { /* a program in a process, or a process that only forked
     const char *command; /* words with blanks between; NULL not known */
     bool is_fork;
     const char *refused; /* why the executable is not counted, NULL if it is */
-    int status;          /* as of waitpid; -1 not known (killed by a signal, replaced by another program, still running) */
-    bool is_counted;     /* some of its code was */
+    int status;      /* as of waitpid; -1 not known (killed by a signal, replaced by another program, still running) */
+    bool is_counted; /* some of its code was */
 };
 /* Called for each counted process; counters: [module] as in launch_result, NULL: none. Valid until it returns. */
 typedef void (*launch_each_process)(void *ctx, size_t process, uint64_t *const *counters);
 
 struct launch_result {
-    int status;           /* as of waitpid */
-    double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
-    long max_rss_kb;          /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
+    int status;                       /* as of waitpid */
+    double user_s, system_s, wall_s;  /* of the program and its waited-for children (rusage) */
+    long max_rss_kb;                  /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;
     const char *executed; /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
                              counted, so the user had better name this one; NULL: it did not, or was not seen to */
     /* LAUNCH_COUNT */
-    uint64_t **counters;  /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
-    size_t counters_len;  /* module_count when the run ended; a later run may append modules */
-    uint64_t ***thread_counters; /* [thread_counters_len][counters_len], NULL likewise: of each thread, in the order of their making, the
-                                    program's first thread first */
+    uint64_t *
+        *counters; /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
+    size_t counters_len;         /* module_count when the run ended; a later run may append modules */
+    uint64_t ***thread_counters; /* [thread_counters_len][counters_len], NULL likewise: of each thread, in the order of
+                                    their making, the program's first thread first */
     size_t thread_counters_len;  /* 0: one thread, very many, or not each had counters of its own */
-    uint32_t flags;       /* WIRE_* */
+    uint32_t flags;              /* WIRE_* */
     uint32_t forks;
     struct launch_process *each; /* in order of time; none unless followed */
     size_t each_count;
-    bool not_followed;    /* asked for, but the kernel or the mode does not allow it */
+    bool not_followed; /* asked for, but the kernel or the mode does not allow it */
     /* LAUNCH_SAMPLED; LAUNCH_COUNT too, if it was sampled from outside (sample_hz): addresses in a copy that the
      * original has not are as in the copy */
     enum launch_sampler sampler;
-    const char *sampler_note; /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
+    const char *sampler_note;      /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
     struct launch_sample *samples; /* sorted by module, then address; their counts add up to samples_all */
     size_t sample_count;
     uint64_t samples_all, samples_user, samples_lost; /* user + kernel = all */
-    bool samples_user_only; /* the kernel's part was not allowed to be sampled: all == user */
+    bool samples_user_only;                           /* the kernel's part was not allowed to be sampled: all == user */
     double sample_period_s;
     struct launch_thread *threads; /* of the program itself, not of processes that it makes */
     size_t thread_count;
@@ -259,24 +269,25 @@ struct launch_result {
 };
 struct launch_options {
     enum launch_how how;
-    enum launch_mode mode;      /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
-    double sample_hz;           /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
-    bool threads;               /* LAUNCH_COUNT with sample_hz: also what threads do */
-    bool follow;                /* LAUNCH_COUNT: also count the programs that it executes */
-    launch_each_process each;   /* with follow */
-    void *ctx;                  /* for each */
+    enum launch_mode mode;    /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
+    double sample_hz;         /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
+    bool threads;             /* LAUNCH_COUNT with sample_hz: also what threads do */
+    bool follow;              /* LAUNCH_COUNT: also count the programs that it executes */
+    launch_each_process each; /* with follow */
+    void *ctx;                /* for each */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
-    const char *progress;       /* what that is, NULL: as for every run of its kind */
-    bool mute;                  /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
-    bool force_timer;           /* use the fallback sampler even where perf_event works, for tests */
+    const char *progress;                      /* what that is, NULL: as for every run of its kind */
+    bool mute;        /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
+    bool force_timer; /* use the fallback sampler even where perf_event works, for tests */
 };
-/* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets while
- * waiting (INT, TERM, HUP, QUIT, TSTP...) are passed on or left to the terminal; the program's own end decides. Modules seen
- * mapped but not in the list are appended to p->modules with seen_at_run_time. 0 if it ran (whatever its status), or -1 after
- * one line (could not be started). Leaves no child and no temporary file behind. */
+/* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets
+ * while waiting (INT, TERM, HUP, QUIT, TSTP...) are passed on or left to the terminal; the program's own end decides.
+ * Modules seen mapped but not in the list are appended to p->modules with seen_at_run_time. 0 if it ran (whatever its
+ * status), or -1 after one line (could not be started). Leaves no child and no temporary file behind. */
 int launch_run(struct launch_program *p, const struct launch_options *opt, struct launch_result **out);
 void launch_result_free(struct launch_result *r);
-/* Ends this process with the program's own end: exit status, or the same signal (core dumps switched off for mtool itself). */
+/* Ends this process with the program's own end: exit status, or the same signal (core dumps switched off for mtool
+ * itself). */
 _Noreturn void launch_exit_like(int status);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What counted runs of a program taught about its modules, kept under file_cache_dir()/lessons, a file for each program
- * and module: a library is used in another way by another program. And, by module only, which code without unwind tables
- * any run was seen to execute. Knows nothing of what either says. */
+ * and module: a library is used in another way by another program. And, by module only, which code without unwind
+ * tables any run was seen to execute. Knows nothing of what either says. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

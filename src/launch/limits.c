@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Limits of resources (ulimit): mtool takes for itself what it may, so that rewriting, counter files and profiles do not
- * run into limits that were set for the program; the program gets its own back, its address space widened by what its
- * copies and the counters take. Knows nothing of why a limit was set. */
+ * Limits of resources (ulimit): mtool takes for itself what it may, so that rewriting, counter files and profiles do
+ * not run into limits that were set for the program; the program gets its own back, its address space widened by what
+ * its copies and the counters take. Knows nothing of why a limit was set. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "launch/impl.h"
 
-#define THREADS_THOUGHT_OF 16 /* that have counters of their own at once; more take turns if memory is short */
+#define THREADS_THOUGHT_OF 16       /* that have counters of their own at once; more take turns if memory is short */
 #define COUNTING_BYTES (8ull << 20) /* the runtime's control page, the counter file's head, mappings for a moment */
 
 static const int widened[] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};

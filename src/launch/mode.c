@@ -25,8 +25,8 @@ static const char *const mode_name[LAUNCH_MODE_COUNT] = {"root-ns", "user-ns", "
 
 enum step { STEP_UNSHARE, STEP_SETGROUPS, STEP_UID_MAP, STEP_GID_MAP, STEP_PRIVATE, STEP_BIND, STEP_SEEN, STEP_COUNT };
 static const char *const step_text[STEP_COUNT] = {
-    "make a namespace",  "give up setgroups", "map the user id", "map the group id", "make the mounts private",
-    "bind a copy over it", "see the bound copy",
+    "make a namespace",        "give up setgroups",   "map the user id",    "map the group id",
+    "make the mounts private", "bind a copy over it", "see the bound copy",
 };
 
 const char *mode_step_text(int step) { return step >= 0 && step < STEP_COUNT ? step_text[step] : "start"; }

@@ -41,7 +41,7 @@ struct item {
     bool in_kernel;
     enum threads_turn turn;
     uint64_t addr, len, file_offset;
-    char *path;            /* heap */
+    char *path;               /* heap */
     struct stack_copy *stack; /* heap; NULL none */
 };
 struct perf {
@@ -57,7 +57,8 @@ struct perf {
 
 /* ---- opening ---- */
 
-static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only, const struct threads *threads)
+static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only,
+                                      const struct threads *threads)
 {
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
     a.config = purpose == PERF_SAMPLE ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
@@ -126,7 +127,8 @@ static void close_rings(struct perf *f)
     f->rings.len = 0;
 }
 
-struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose, double hertz)
+struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
+                       double hertz)
 {
     if (hertz <= 0)
         hertz = HERTZ_DEFAULT;
@@ -160,12 +162,14 @@ struct tail { /* the end of every record that is no sample (sample_id_all) */
     uint64_t time_ns;
 };
 
-/* What follows the fixed part: the width of the registers (0: none), these, the stack's size, its bytes, how many are true. */
+/* What follows the fixed part: the width of the registers (0: none), these, the stack's size, its bytes, how many are
+ * true. */
 static struct stack_copy *copy_stack(const uint64_t *at, size_t words)
 {
     if (words < REGS + 2 || at[0] == 0)
         return NULL;
-    uint64_t room = at[REGS + 1] / 8, len = room && words >= REGS + 3 + room ? min_u64(at[REGS + 2 + room], 8 * room) : 0;
+    uint64_t room = at[REGS + 1] / 8,
+             len = room && words >= REGS + 3 + room ? min_u64(at[REGS + 2 + room], 8 * room) : 0;
     struct stack_copy *s = xmalloc(sizeof *s + len);
     memcpy(s->regs, at + 1, sizeof s->regs);
     memcpy(s->bytes, at + REGS + 2, len);
@@ -205,8 +209,15 @@ static void take_map(struct perf *f, const struct perf_event_header *h, const st
     size_t room = h->size - sizeof *m - sizeof *t;
     char *path = xmalloc(room + 1);
     memcpy(path, m->path, room);
-    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_MAP, .pid = m->pid, .tid = m->tid,
-                                       .addr = m->addr, .len = m->len, .file_offset = m->file_offset, .path = path}));
+    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns,
+                                       .seq = f->seq++,
+                                       .kind = ITEM_MAP,
+                                       .pid = m->pid,
+                                       .tid = m->tid,
+                                       .addr = m->addr,
+                                       .len = m->len,
+                                       .file_offset = m->file_offset,
+                                       .path = path}));
 }
 
 static void take_task(struct perf *f, const struct perf_event_header *h, const struct tail *t)
@@ -216,17 +227,21 @@ static void take_task(struct perf *f, const struct perf_event_header *h, const s
         uint32_t pid, ppid, tid, ptid;
     } *k = (const void *)h;
     enum item_kind kind = h->type == PERF_RECORD_FORK ? ITEM_FORK : ITEM_EXIT;
-    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = kind, .pid = k->pid, .tid = k->tid,
-                                       .parent = k->ppid}));
+    VEC_PUSH(
+        &f->items,
+        ((struct item){
+            .time_ns = t->time_ns, .seq = f->seq++, .kind = kind, .pid = k->pid, .tid = k->tid, .parent = k->ppid}));
 }
 
 static void take_switch(struct perf *f, const struct perf_event_header *h, const struct tail *t)
 {
-    enum threads_turn turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)          ? THREADS_RUNS
+    enum threads_turn turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)        ? THREADS_RUNS
                              : h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? THREADS_PREEMPTED
                                                                              : THREADS_WAITS;
-    VEC_PUSH(&f->items, ((struct item){.time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_SWITCH, .pid = t->pid, .tid = t->tid,
-                                       .turn = turn}));
+    VEC_PUSH(
+        &f->items,
+        ((struct item){
+            .time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_SWITCH, .pid = t->pid, .tid = t->tid, .turn = turn}));
 }
 
 static void take_record(struct perf *f, const struct perf_event_header *h)
@@ -296,7 +311,8 @@ static uint32_t walk(struct perf *f, const struct item *it)
     for (size_t i = 0; i < REGS; i++)
         if (dwarf[i] < IMAGE_FRAME_REGS)
             frame.regs[dwarf[i]] = s->regs[i];
-    return stacks_walk(threads_stacks(f->threads), it->pid, &frame, &(struct stack_bytes){s->regs[REGS_SP], s->bytes, s->len});
+    return stacks_walk(threads_stacks(f->threads), it->pid, &frame,
+                       &(struct stack_bytes){s->regs[REGS_SP], s->bytes, s->len});
 }
 
 static void apply_sample(struct perf *f, const struct item *it)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cells of probes (wire.h), area by area, to what each object's probes measured. Knows nothing of what is probed. */
+ * The cells of probes (wire.h), area by area, to what each object's probes measured. Knows nothing of what is probed.
+ */
 #include "launch/impl.h"
 
 static void add_cell(struct launch_probe *to, const struct wire_probe *c, uint64_t now)
@@ -20,14 +21,15 @@ static size_t number_cells(const struct launch_program *p, const struct launch_r
 {
     size_t n = 0;
     for (uint32_t m = 0; m < p->module_count; m++)
-        for (uint32_t cell = 1; r->counters[m] && cell < p->modules[m].counter_count * 8 / WIRE_PROBE_BYTES; cell++, n++)
+        for (uint32_t cell = 1; r->counters[m] && cell < p->modules[m].counter_count * 8 / WIRE_PROBE_BYTES;
+             cell++, n++)
             if (out)
                 out[n] = (struct launch_probe){.module = m, .cell = cell};
     return n;
 }
 
-/* counters_sum says which modules were loaded; the cells themselves are read area by area, since only some of their words add
- * up. */
+/* counters_sum says which modules were loaded; the cells themselves are read area by area, since only some of their
+ * words add up. */
 void probes_sum(const struct counters *c, const struct launch_program *p, uint64_t now, struct launch_result *r)
 {
     struct arena *a = arena_new();

@@ -17,7 +17,7 @@
 #define LOOK_MS 100     /* how often rings are emptied and /proc is read */
 #define LOOK_FIRST_MS 2 /* at first more often, growing: a short program is to be seen at all */
 
-struct news { /* from the child, before exec and if that fails */
+struct news {                /* from the child, before exec and if that fails */
     double user_s, system_s; /* used before the program began */
     struct mode_fail fail;
     bool failed;
@@ -33,7 +33,7 @@ struct running {
     struct perf *perf;
     struct tasks *tasks; /* NULL: threads are not looked at */
     unsigned random;
-    int pause_ms; /* between two looks at rings and mappings */
+    int pause_ms;  /* between two looks at rings and mappings */
     double look_s; /* when the next is due */
     double began_s;
     long peak_rss_kb;
@@ -250,9 +250,10 @@ static int wait_for_end(struct running *r)
     int status = 0;
     r->pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
     while (!reap(r, &status)) {
-        struct pollfd fds[3] = {{.fd = r->signals.fd, .events = POLLIN},
-                                {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN},
-                                {.fd = r->follow_fd >= 0 ? r->follow_fd : follow_fd(r->start->follow), .events = POLLIN}};
+        struct pollfd fds[3] = {
+            {.fd = r->signals.fd, .events = POLLIN},
+            {.fd = r->has_executed ? -1 : r->news_fd, .events = POLLIN},
+            {.fd = r->follow_fd >= 0 ? r->follow_fd : follow_fd(r->start->follow), .events = POLLIN}};
         poll(fds, 3, pause_of(r));
         if (fds[1].revents)
             read_news(r);

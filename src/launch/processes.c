@@ -36,8 +36,11 @@ static void collect(const struct follow *f, const struct counters_area *areas, s
         if (known && known->is_fork && known->time_ns > areas[i].time_ns) /* known by its end only */
             known->time_ns = areas[i].time_ns;
         else if (image_when(out->v.data, out->v.len, areas[i].pid, areas[i].time_ns) == SIZE_MAX)
-            VEC_PUSH(&out->v, ((struct follow_image){.pid = areas[i].pid, .parent = areas[i].parent, .status = -1,
-                                                     .is_fork = true, .time_ns = areas[i].time_ns}));
+            VEC_PUSH(&out->v, ((struct follow_image){.pid = areas[i].pid,
+                                                     .parent = areas[i].parent,
+                                                     .status = -1,
+                                                     .is_fork = true,
+                                                     .time_ns = areas[i].time_ns}));
     }
     if (out->v.len)
         qsort(out->v.data, out->v.len, sizeof *out->v.data, by_start);
@@ -51,7 +54,8 @@ static void each_process(const struct launch_options *opt, const struct counters
         struct arena *a = arena_new();
         uint64_t **sums = ARENA_ARRAY(a, uint64_t *, r->counters_len);
         for (size_t i = 0; i < n; i++)
-            if (areas[i].pid == im->v.data[p].pid && image_when(im->v.data, im->v.len, areas[i].pid, areas[i].time_ns) == p) {
+            if (areas[i].pid == im->v.data[p].pid &&
+                image_when(im->v.data, im->v.len, areas[i].pid, areas[i].time_ns) == p) {
                 counters_sum_area(c, i, a, sums);
                 r->each[p].is_counted = true;
             }
@@ -73,7 +77,8 @@ void processes_fill(const struct launch_options *opt, const struct follow *f, co
     for (size_t i = 0; i < im.v.len; i++) {
         const struct follow_image *from = &im.v.data[i];
         struct launch_process *p = &r->each[i];
-        *p = (struct launch_process){.pid = from->pid, .parent = from->parent, .is_fork = from->is_fork, .status = from->status};
+        *p = (struct launch_process){
+            .pid = from->pid, .parent = from->parent, .is_fork = from->is_fork, .status = from->status};
         size_t parent = from->is_fork ? image_when(im.v.data, im.v.len, from->parent, from->time_ns) : i;
         const char *command = parent == SIZE_MAX ? NULL : parent < i ? r->each[parent].command : from->command;
         p->command = command ? arena_strdup(r->arena, command) : NULL;

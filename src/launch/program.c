@@ -12,7 +12,7 @@
 
 #include "launch/impl.h"
 
-#define SCRIPTS_MOST 4      /* nested interpreters; the kernel stops there too */
+#define SCRIPTS_MOST 4        /* nested interpreters; the kernel stops there too */
 #define SCRIPT_LINE_BYTES 255 /* what the kernel reads of the first line */
 
 /* ---- the file by its name ---- */
@@ -136,8 +136,8 @@ static int follow_env(struct launch_program *p, const char *path, const char *ar
     else
         words[n++] = s;
     if (!n || words[0][0] == '-' || !plain)
-        return diag_error("%s: its first line asks env for more than a program; name its interpreter on the command line",
-                          path);
+        return diag_error(
+            "%s: its first line asks env for more than a program; name its interpreter on the command line", path);
     const char *found = locate(p->arena, words[0]);
     if (!found)
         return -1;
@@ -197,7 +197,8 @@ static int check_privileges(const char *path, const struct stat *st)
 static int check_identity(const char *path, const struct identity *id)
 {
     if (id->foreign)
-        return diag_error("%s: refused because it carries the %s run time, which walks its own code", path, id->foreign);
+        return diag_error("%s: refused because it carries the %s run time, which walks its own code", path,
+                          id->foreign);
     if (id->kind == IMAGE_DSO)
         return diag_error("%s: is a shared object; give a program that uses it", path);
     if (id->interp && !file_exists(id->interp))

@@ -16,10 +16,8 @@ const char *const launch_sampler_text[] = {
 };
 
 static const char *const how_text[] = {
-    [LAUNCH_PLAIN] = "running the program as it is",
-    [LAUNCH_COUNT] = "running the program counted",
-    [LAUNCH_SAMPLED] = "running the program sampled",
-    [LAUNCH_BURSTS] = "taking windows of the program",
+    [LAUNCH_PLAIN] = "running the program as it is",     [LAUNCH_COUNT] = "running the program counted",
+    [LAUNCH_SAMPLED] = "running the program sampled",    [LAUNCH_BURSTS] = "taking windows of the program",
     [LAUNCH_PROBED] = "running the program with probes",
 };
 
@@ -31,11 +29,8 @@ static const char *progress_of(const struct launch_options *opt)
 
 static struct start start_original(struct launch_program *p, const struct launch_options *opt)
 {
-    return (struct start){.p = p,
-                          .path = p->exec_path,
-                          .argv = p->argv,
-                          .watch = WATCH_NOTHING,
-                          .mute = progress_of(opt)};
+    return (struct start){
+        .p = p, .path = p->exec_path, .argv = p->argv, .watch = WATCH_NOTHING, .mute = progress_of(opt)};
 }
 
 static int run_plain(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)

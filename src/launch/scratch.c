@@ -65,8 +65,7 @@ static int fill(struct scratch *s, const struct scratch_size *z)
     s->parts = parts_that_fit(s->fd, z);
     if (flock(s->fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(s->fd, (off_t)(z->fixed_bytes + s->parts * z->part_bytes)) < 0)
         return -1;
-    return fallocate(s->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(z->fixed_bytes + used_bytes(z))) < 0 &&
-                   errno != EOPNOTSUPP
+    return fallocate(s->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(z->fixed_bytes + used_bytes(z))) < 0 && errno != EOPNOTSUPP
                ? -1
                : 0;
 }
@@ -101,8 +100,9 @@ int scratch_open(struct scratch *s, const struct scratch_size *z)
                    (unsigned long long)(z->fixed_bytes + z->part_bytes), strerror(err));
     }
     if (err == EFBIG)
-        return diag_error("the limit on the size of files is too low for the counters; raise it (ulimit -f %llu at least)",
-                          (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 9) + 1);
+        return diag_error(
+            "the limit on the size of files is too low for the counters; raise it (ulimit -f %llu at least)",
+            (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 9) + 1);
     return diag_error("cannot make a shared file in /dev/shm, $TMPDIR or /tmp: %s; free %llu MB in one of them",
                       strerror(err), (unsigned long long)((z->fixed_bytes + z->part_bytes) >> 20) + 1);
 }

@@ -19,7 +19,7 @@ struct range {
 struct process {
     uint32_t pid, threads; /* threads alive */
     uint32_t execs;
-    bool is_other; /* executed another program than the one that mtool started */
+    bool is_other;            /* executed another program than the one that mtool started */
     VEC(struct range) ranges; /* no two overlap */
     size_t last;              /* range of the last answer */
 };
@@ -28,7 +28,7 @@ struct layout { /* the executable segments of one module's original file */
     size_t count;
     struct {
         uint64_t offset, filesz, vaddr;
-    } *segments;
+    } * segments;
 };
 struct spaces {
     struct launch_program *p;

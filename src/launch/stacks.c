@@ -76,7 +76,9 @@ static bool read_copy(void *ctx, uint64_t addr, uint64_t *word)
 
 static uint32_t child_of(struct stacks *k, uint32_t parent, struct launch_place at)
 {
-    uint64_t h = ((uint64_t)parent * 0x9e3779b97f4a7c15u) ^ ((uint64_t)at.module << 48) ^ (at.vaddr * 0xff51afd7ed558ccdu), i = 0;
+    uint64_t h = ((uint64_t)parent * 0x9e3779b97f4a7c15u) ^ ((uint64_t)at.module << 48) ^
+                 (at.vaddr * 0xff51afd7ed558ccdu),
+             i = 0;
     for (; map_get(&k->by_hash, h, &i); h++) {
         const struct launch_frame *n = &k->nodes.data[i];
         if (n->parent == parent && n->at.module == at.module && n->at.vaddr == at.vaddr)
@@ -89,8 +91,9 @@ static uint32_t child_of(struct stacks *k, uint32_t parent, struct launch_place 
     return (uint32_t)k->nodes.len - 1;
 }
 
-/* Of a thread that waits only rsp is known, and a function with a frame pointer needs rbp: the distance of the two is the
- * same each time at one place (but for what a realigned stack makes of rsp), so it is learnt from threads that run. */
+/* Of a thread that waits only rsp is known, and a function with a frame pointer needs rbp: the distance of the two is
+ * the same each time at one place (but for what a realigned stack makes of rsp), so it is learnt from threads that run.
+ */
 static void learn_or_guess(struct stacks *k, struct launch_place at, struct image_frame *f)
 {
     uint64_t size, key = sample_key(at.module, at.vaddr) ^ (f->regs[RSP] & 63) << 42;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Threads as /proc shows them, looked at some hundred times a second: which there are, how much processor time they had
- * and wanted, and for those that wait in a system call which one it is and from where it was made. Needs no right that a
- * parent has not over its child; what the kernel refuses is simply not seen. */
+ * and wanted, and for those that wait in a system call which one it is and from where it was made. Needs no right that
+ * a parent has not over its child; what the kernel refuses is simply not seen. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

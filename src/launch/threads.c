@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A ledger of the program's own threads: when each began and ended, when it had a processor, when it wanted one in vain,
- * and where it was seen. Fed with events in order of time, by perf rings or from /proc; knows nothing of either. Threads
- * of processes that the program makes are not in it. */
+ * A ledger of the program's own threads: when each began and ended, when it had a processor, when it wanted one in
+ * vain, and where it was seen. Fed with events in order of time, by perf rings or from /proc; knows nothing of either.
+ * Threads of processes that the program makes are not in it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ struct entry {
     uint32_t tid;
     bool has_ended, runs, was_preempted;
     uint64_t begin_ns, end_ns, cpu_ns, preempted_ns;
-    uint64_t since_ns;             /* of the last switch */
+    uint64_t since_ns;                            /* of the last switch */
     uint64_t usage_cpu_ns, delay_ns, usage_at_ns; /* as the kernel told last; usage_at_ns 0: never */
 };
 struct threads {
@@ -38,7 +38,10 @@ struct threads *threads_new(bool wants_stacks)
     return t;
 }
 
-void threads_watch(struct threads *t, struct launch_program *p, struct spaces *spaces) { t->stacks = stacks_new(p, spaces); }
+void threads_watch(struct threads *t, struct launch_program *p, struct spaces *spaces)
+{
+    t->stacks = stacks_new(p, spaces);
+}
 struct stacks *threads_stacks(const struct threads *t) { return t->stacks; }
 bool threads_want_stacks(const struct threads *t) { return t->wants_stacks; }
 
@@ -106,7 +109,8 @@ void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uin
 {
     struct entry *e = entry_of(t, tid);
     t->has_switches = true;
-    if (!e || e->runs == (turn == THREADS_RUNS)) /* one was lost, nobody knows when it was: the first of the two counts */
+    if (!e ||
+        e->runs == (turn == THREADS_RUNS)) /* one was lost, nobody knows when it was: the first of the two counts */
         return;
     end_entry(e, time_ns);
     e->runs = turn == THREADS_RUNS;
@@ -168,7 +172,8 @@ void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const str
     uint32_t sample = sample_like(t, &s);
     t->samples.data[sample].count++;
     if (time_ns && t->moments.len < MOMENTS_MOST)
-        VEC_PUSH(&t->moments, ((struct launch_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
+        VEC_PUSH(&t->moments,
+                 ((struct launch_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
 }
 
 /* ---- the result ---- */
@@ -177,7 +182,8 @@ void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const str
 static struct launch_thread thread_of(const struct threads *t, const struct entry *e)
 {
     struct launch_thread out = {.tid = e->tid, .has_ended = e->has_ended};
-    uint64_t wall_ns = e->end_ns - e->begin_ns, cpu_ns = t->has_switches ? e->cpu_ns : min_u64(e->usage_cpu_ns, wall_ns);
+    uint64_t wall_ns = e->end_ns - e->begin_ns,
+             cpu_ns = t->has_switches ? e->cpu_ns : min_u64(e->usage_cpu_ns, wall_ns);
     uint64_t ready_ns = min_u64(max_u64(e->preempted_ns, e->delay_ns), wall_ns - cpu_ns);
     out.begin_s = 1e-9 * (double)(e->begin_ns - t->exec_ns);
     out.wall_s = 1e-9 * (double)wall_ns;

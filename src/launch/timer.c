@@ -22,7 +22,8 @@ static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *b
     return s;
 }
 
-static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct threads *threads, struct launch_result *r)
+static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct threads *threads,
+                         struct launch_result *r)
 {
     uint64_t n = min_u64(s->next, s->capacity);
     struct map places = {0};
@@ -60,8 +61,12 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
     if (!s)
         return 0;
     struct spaces *spaces = NULL;
-    struct inside_run run = {.copy = copy, .name = WIRE_SAMPLES_ENV, .file = f.path, .mute = plain->mute,
-                             .spaces = &spaces, .threads = plain->threads};
+    struct inside_run run = {.copy = copy,
+                             .name = WIRE_SAMPLES_ENV,
+                             .file = f.path,
+                             .mute = plain->mute,
+                             .spaces = &spaces,
+                             .threads = plain->threads};
     int rc = inside_run(p, &run, r);
     if (rc == 0 && s->started) {
         take_samples(s, spaces, plain->threads, r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Windows of the program's instruction stream that are taken step by step, in the run that takes bursts (bursts.c): its file
- * (wire.h, struct wire_windows), slices of them chosen by the caller's planner while snapshots wait, and in the end what was noted,
- * with addresses as in the original files. Sees the first process only. */
+ * Windows of the program's instruction stream that are taken step by step, in the run that takes bursts (bursts.c): its
+ * file (wire.h, struct wire_windows), slices of them chosen by the caller's planner while snapshots wait, and in the
+ * end what was noted, with addresses as in the original files. Sees the first process only. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -9,7 +9,11 @@
 
 #include "launch/impl.h"
 
-enum { WORDS_A_STEP = 4, PART_WORDS = 8192, TRIES = 5000 /* looks for a core that nobody shares; each takes some tenths of a millisecond */ };
+enum {
+    WORDS_A_STEP = 4,
+    PART_WORDS = 8192,
+    TRIES = 5000 /* looks for a core that nobody shares; each takes some tenths of a millisecond */
+};
 
 int windows_open(struct windows *s, const struct launch_burst_options *opt)
 {
@@ -113,7 +117,8 @@ static bool translate(struct spaces *spaces, uint64_t *words, uint64_t count, ui
     return at <= count;
 }
 
-static struct launch_window slices_of(const struct wire_windows *w, uint32_t window, struct launch_window to, struct arena *a)
+static struct launch_window slices_of(const struct wire_windows *w, uint32_t window, struct launch_window to,
+                                      struct arena *a)
 {
     if (!w->slices || window >= WIRE_SLICED_WINDOWS)
         return to;

@@ -18,13 +18,12 @@ struct timed_form {
     bool unsure; /* timed while others disturbed the core */
 };
 
-
 /* ---- timing.c: one form ---- */
 
 struct calib {
     struct lab *lab;
     struct arena *arena;
-    double width; /* slots a cycle */
+    double width;                                                /* slots a cycle */
     enum filler { FILLER_ZERO, FILLER_NOP, FILLER_MOVE } filler; /* that takes a slot and no unit here */
     size_t length;    /* bytes of an instruction that come at the full width: shorter ones get prefixes */
     unsigned fillers; /* put since this was last cleared */
@@ -38,7 +37,8 @@ struct calib {
     unsigned ports;    /* of the basis */
     struct machine *m; /* under construction */
 };
-/* calibrate.c: executes code that was named by lab_name, frees it; cycles of a turn by `parts`, negative: not on this CPU. */
+/* calibrate.c: executes code that was named by lab_name, frees it; cycles of a turn by `parts`, negative: not on this
+ * CPU. */
 double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill);
 
 /* What lab_loop_cycles must fill vector registers with for this form. */
@@ -51,7 +51,8 @@ double timing_slots(struct calib *k, const char *form, double interval, double l
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
 /* Times it once more: its latency, interval, slots. */
 void timing_again(struct calib *k, struct timed_form *t);
-double timing_chained(const struct timed_form *t);  /* of what chains in all registers could do, the share that copies of it did */
+double timing_chained(
+    const struct timed_form *t); /* of what chains in all registers could do, the share that copies of it did */
 bool timing_is_chained(const struct timed_form *t); /* do its copies wait for each other, for want of registers? */
 /* Can copies of it be made? */
 bool timing_can(const char *form);
@@ -80,17 +81,18 @@ bool division_is_shared(struct calib *k);
 struct port_family { /* a form of one operation that keeps one of several ports busy for a cycle */
     const char *form;
     double interval;
-    uint32_t ports; /* found */
+    uint32_t ports;                                                             /* found */
     enum port_file { PORT_FILE_ANY, PORT_FILE_GENERAL, PORT_FILE_VECTOR } file; /* of the registers that it works on */
-    bool is_chained; /* it reads what it writes: where units are bound at dispatch, chains hold it up, and it has more ports than it shows */
+    bool is_chained; /* it reads what it writes: where units are bound at dispatch, chains hold it up, and it has more
+                        ports than it shows */
 };
 struct port_mix { /* `a` of family i among `b` of family j take so many cycles a round */
     unsigned i, j, a, b;
     double cycles;
 };
 /* Finds a set of ports for each family that explains all intervals and mixes as well as it can. Returns the number of
- * ports, and the mean relative deviation in *misfit. Where no mix of general and vector operations loses by it, the two kinds have
- * ports of their own: with as many units as slots or more, mixes alone cannot tell. Deterministic. */
+ * ports, and the mean relative deviation in *misfit. Where no mix of general and vector operations loses by it, the two
+ * kinds have ports of their own: with as many units as slots or more, mixes alone cannot tell. Deterministic. */
 unsigned ports_solve(struct port_family *families, size_t family_count, const struct port_mix *mixes, size_t mix_count,
                      double width, double *misfit);
 
@@ -99,9 +101,10 @@ double ports_predict(const struct port_family *families, const struct port_mix *
 
 /* ---- the parts ---- */
 
-void calib_width(struct calib *k);    /* filler.c: slots a cycle, fillers; must run first, because the others use it */
-void calib_clock(struct calib *k);    /* clock_check.c: does what has been timed agree with the clock? Else it warns */
-/* The unit that (nearly) all latencies are multiples of: 1 if they agree with the clock or are too few to say, 0 if there is none. */
+void calib_width(struct calib *k); /* filler.c: slots a cycle, fillers; must run first, because the others use it */
+void calib_clock(struct calib *k); /* clock_check.c: does what has been timed agree with the clock? Else it warns */
+/* The unit that (nearly) all latencies are multiples of: 1 if they agree with the clock or are too few to say, 0 if
+ * there is none. */
 double calib_clock_unit(const double *latencies, size_t n);
 void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
 void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
@@ -109,7 +112,7 @@ void calib_units(struct calib *k);    /* units.c: units; classes and forms of wh
 void calib_rest(struct calib *k);     /* units.c: classes and forms of all others */
 /* units.c: these forms too, beside the units that k->m has; k->forms holds what it knows. */
 void calib_more(struct calib *k, const char *const *forms, size_t count, double budget_s);
-void calib_memory(struct calib *k);   /* memory.c: loads, stores, forwarding, caches, TLBs */
-void calib_special(struct calib *k);  /* special.c: divisions, strings, locked operations */
+void calib_memory(struct calib *k);  /* memory.c: loads, stores, forwarding, caches, TLBs */
+void calib_special(struct calib *k); /* special.c: divisions, strings, locked operations */
 
 #endif

@@ -39,8 +39,9 @@ static const struct {
     unsigned measurements; /* about so many */
     double share;          /* of the time; what is left over goes to those that follow; 1 together */
 } parts[] = {
-    {calib_width, 4, 0.02},      {timing_essential, 300, 0.08}, {calib_clock, 50, 0.01},  {calib_units, 900, 0.2},   {calib_frontend, 130, 0.08},
-    {calib_memory, 250, 0.1},    {calib_special, 60, 0.03},     {calib_window, 120, 0.08}, {calib_rest, 6000, 0.4},
+    {calib_width, 4, 0.02},    {timing_essential, 300, 0.08}, {calib_clock, 50, 0.01},
+    {calib_units, 900, 0.2},   {calib_frontend, 130, 0.08},   {calib_memory, 250, 0.1},
+    {calib_special, 60, 0.03}, {calib_window, 120, 0.08},     {calib_rest, 6000, 0.4},
 };
 
 static void run_parts(struct calib *k)
@@ -74,9 +75,11 @@ static int finish(struct calib *k, struct machine **out)
         bool is_tape = !lab_core_of(k->lab), has_clock = m->core_per_tsc > 0;
         machine_free(m);
         if (is_tape && !has_clock)
-            return diag_error("the tape tells of a core without a clock (number core-per-tsc); record it again where less runs");
+            return diag_error(
+                "the tape tells of a core without a clock (number core-per-tsc); record it again where less runs");
         if (is_tape)
-            return diag_error("the tape tells of %zu instructions what a processor could have told, which makes no description; record it "
+            return diag_error("the tape tells of %zu instructions what a processor could have told, which makes no "
+                              "description; record it "
                               "again where less runs",
                               k->forms.len);
         return diag_error(

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clock: does the time stamp counter tick evenly beside the system's clock, and do the processors have one clock? In a virtual machine
- * neither is a matter of course: it is stopped, moved to another host, given processors of different cores. What was read is
- * judged by itself, without a processor. Where the system takes its own clock from the same counter (clocksource tsc), jumps that both
- * make cannot be seen.
+ * clock: does the time stamp counter tick evenly beside the system's clock, and do the processors have one clock? In a
+ * virtual machine neither is a matter of course: it is stopped, moved to another host, given processors of different
+ * cores. What was read is judged by itself, without a processor. Where the system takes its own clock from the same
+ * counter (clocksource tsc), jumps that both make cannot be seen.
  */
 #include "machine/calib.h"
 
@@ -11,12 +11,15 @@
 #include <sched.h>
 #include <stdlib.h>
 
-const char *const machine_clock_fault_text[MACHINE_CLOCK_FAULT_COUNT] = {"ticks evenly", "stands still at times", "runs backwards at times",
-                                                                        "jumps"};
+const char *const machine_clock_fault_text[MACHINE_CLOCK_FAULT_COUNT] = {"ticks evenly", "stands still at times",
+                                                                         "runs backwards at times", "jumps"};
 
-static const double UNLIKE = 0.002, UNLIKE_S = 1e-4; /* slewing by the system stays below the first, waiting for a processor is in error_s */
-static const double STILL_S = 2e-5;                  /* coarse counters step every few nanoseconds */
-static const double CORES_UNLIKE = 0.05, COUNTERS_UNLIKE = 0.002; /* cores of one kind differ by some per cent as they please */
+static const double UNLIKE = 0.002,
+                    UNLIKE_S =
+                        1e-4; /* slewing by the system stays below the first, waiting for a processor is in error_s */
+static const double STILL_S = 2e-5; /* coarse counters step every few nanoseconds */
+static const double CORES_UNLIKE = 0.05,
+                    COUNTERS_UNLIKE = 0.002; /* cores of one kind differ by some per cent as they please */
 
 /* ---- readings ---- */
 
@@ -79,7 +82,8 @@ static double ahead(const struct machine_reading *a, const struct machine_readin
     return (double)(int64_t)(b->ticks - a->ticks) / hz - (b->seconds - a->seconds);
 }
 
-static enum machine_clock_fault fault_between(const struct machine_reading *a, const struct machine_reading *b, double hz)
+static enum machine_clock_fault fault_between(const struct machine_reading *a, const struct machine_reading *b,
+                                              double hz)
 {
     double span = b->seconds - a->seconds;
     if ((int64_t)(b->ticks - a->ticks) < 0)

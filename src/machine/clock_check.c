@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The core's clock, found a second way. All cycles are told by a chain of one-cycle operations beside each sample (lab.c); if that chain
- * took another time than a cycle each, every figure would be off by the same factor, and nothing but the clock itself would look odd.
- * But latencies are whole numbers of cycles, on general and vector units, of one cycle and of several: the longest time of which all
- * are multiples is the cycle. No new experiment is needed for it. */
+ * The core's clock, found a second way. All cycles are told by a chain of one-cycle operations beside each sample
+ * (lab.c); if that chain took another time than a cycle each, every figure would be off by the same factor, and nothing
+ * but the clock itself would look odd. But latencies are whole numbers of cycles, on general and vector units, of one
+ * cycle and of several: the longest time of which all are multiples is the cycle. No new experiment is needed for it.
+ */
 #include "machine/calib.h"
 
 #include <math.h>
 
 /* No plain addition among them, which the chain beside the samples is made of. */
-static const char *const chains[] = {"shl r64,i",       "andn r64,r64,r64", "popcnt r64,r64", "imul r64,r64", "crc32 r64,r64", "pand x,x",
-                                     "paddd x,x",       "pshufd x,x,i",     "pslld x,i",      "pmullw x,x",   "pmulld x,x",    "addsd x,x",
-                                     "mulsd x,x",       "vfmadd231sd x,x,x", "aesenc x,x",    "roundsd x,x,i"};
+static const char *const chains[] = {"shl r64,i",     "andn r64,r64,r64",  "popcnt r64,r64", "imul r64,r64",
+                                     "crc32 r64,r64", "pand x,x",          "paddd x,x",      "pshufd x,x,i",
+                                     "pslld x,i",     "pmullw x,x",        "pmulld x,x",     "addsd x,x",
+                                     "mulsd x,x",     "vfmadd231sd x,x,x", "aesenc x,x",     "roundsd x,x,i"};
 enum { CHAINS = ARRAY_LEN(chains), LEAST = 6 };
 
 /* Multiples of this unit among them. A latency is never less than a cycle. */
@@ -68,7 +70,11 @@ void calib_clock(struct calib *k)
     time_again(k);
     unit = unit_of_forms(k);
     if (unit > 0 && unit != 1)
-        diag_warn("clock-doubtful", "latencies are multiples of %.2f cycles: the chain that tells the core's clock does not take a cycle each", unit);
+        diag_warn(
+            "clock-doubtful",
+            "latencies are multiples of %.2f cycles: the chain that tells the core's clock does not take a cycle each",
+            unit);
     else if (unit != 1)
-        diag_warn("clock-doubtful", "latencies are no whole numbers of cycles: the chain that tells the core's clock may not take a cycle each");
+        diag_warn("clock-doubtful", "latencies are no whole numbers of cycles: the chain that tells the core's clock "
+                                    "may not take a cycle each");
 }

@@ -36,8 +36,8 @@ void division_put(struct lab_code *c, const char *form)
     put_division(c, division_named(form));
 }
 
-/* Each division waits for the one before: rax is cleared and set anew, which adds two cycles to the chain. Assumes that and with 0 is no zeroing
- * idiom, which none is known to be. */
+/* Each division waits for the one before: rax is cleared and set anew, which adds two cycles to the chain. Assumes that
+ * and with 0 is no zeroing idiom, which none is known to be. */
 double division_latency(struct calib *k, const char *form, bool long_quotient)
 {
     enum { ROUNDS = 16 };
@@ -59,8 +59,8 @@ double division_latency(struct calib *k, const char *form, bool long_quotient)
     return cycles < 0 ? -1 : cycles - 2;
 }
 
-/* Together they then take as long as one after the other. Assumes that both kinds alone fill their dividers: the intervals are those that copies
- * alone have; where either cannot be timed, shared is the careful answer. */
+/* Together they then take as long as one after the other. Assumes that both kinds alone fill their dividers: the
+ * intervals are those that copies alone have; where either cannot be timed, shared is the careful answer. */
 bool division_is_shared(struct calib *k)
 {
     enum { ROUNDS = 12 };

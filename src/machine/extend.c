@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * extend: forms of instructions that a calibration had no time for or did not know, met in a program: timed as the
- * calibration times its own, beside the units that it found then. Only what leaves nothing behind in this process is timed. */
+ * calibration times its own, beside the units that it found then. Only what leaves nothing behind in this process is
+ * timed. */
 #include "machine/calib.h"
 
 #include <math.h>
@@ -9,10 +10,10 @@
 static const double SHARED = 1.05; /* more than that of a core that is not shared: nothing is timed then */
 
 static const char *const timed_families[] = {
-    "int",   "mov",   "lea",    "lea3",    "adc",   "shift",  "shift-cl", "shift-double", "imul",  "imul-wide", "cmov",
-    "setcc", "bit",   "bit-test", "crc",   "vmov",  "vlogic", "vint",     "vmul",         "vshift", "shuffle",  "permute",
-    "blend", "blendv", "to-int", "from-int", "kmask", "fadd", "fmul",     "fma",          "frecip", "fcmp",     "fround",
-    "fhadd", "cvt",   "crypt",
+    "int",       "mov",    "lea",     "lea3",    "adc",      "shift",  "shift-cl", "shift-double", "imul",
+    "imul-wide", "cmov",   "setcc",   "bit",     "bit-test", "crc",    "vmov",     "vlogic",       "vint",
+    "vmul",      "vshift", "shuffle", "permute", "blend",    "blendv", "to-int",   "from-int",     "kmask",
+    "fadd",      "fmul",   "fma",     "frecip",  "fcmp",     "fround", "fhadd",    "cvt",          "crypt",
 };
 
 static bool is_timed_family(const char *family)
@@ -51,7 +52,8 @@ static void take_known(struct calib *k)
 {
     for (size_t i = 0; i < k->m->form_count; i++) {
         const struct machine_form *f = &k->m->forms[i];
-        struct timed_form t = {.form = f->form, .latency = f->measured_latency, .interval = f->measured_interval, .slots = 1};
+        struct timed_form t = {
+            .form = f->form, .latency = f->measured_latency, .interval = f->measured_interval, .slots = 1};
         if (f->measured_interval >= 0)
             VEC_PUSH(&k->forms, t);
     }
@@ -63,7 +65,8 @@ size_t machine_extend(struct machine *m, const char *const *forms, size_t count,
     size_t before = m->form_count;
     if (!machine_is_this(m) || strcmp(m->source, "calibrated") != 0 || !count)
         return 0;
-    struct calib k = {.m = m, .width = m->max_issue, .length = 5, .arena = arena_new(), .lab = lab_open(NULL, budget_s)};
+    struct calib k = {
+        .m = m, .width = m->max_issue, .length = 5, .arena = arena_new(), .lab = lab_open(NULL, budget_s)};
     bool is_quiet = k.lab && lab_canary(k.lab) < SHARED * (m->nop_cycles > 0 ? m->nop_cycles : INFINITY);
     if (is_quiet) {
         take_known(&k);

@@ -4,7 +4,8 @@
  * No one filler does so on every core (Zen 4 fuses a nop with its neighbour, Ice Lake executes moves), so several are
  * timed, alone and among operations, and the width is what most of the fastest agree upon. How long
  * an instruction is matters as much: so many stand in a line of code, and some front ends fall behind (Zen 5: 6.3 of
- * two bytes a cycle, 6.8 of four, 7.9 of five and more, whatever they are), so all that is timed has the best length. */
+ * two bytes a cycle, 6.8 of four, 7.9 of five and more, whatever they are), so all that is timed has the best length.
+ */
 #include "machine/calib.h"
 
 #include <math.h>
@@ -60,7 +61,8 @@ static void put_one(const struct calib *k, struct lab_code *c, const char *what,
     static const uint8_t regs[] = {0, 3, 2, 6, 7, 5, 8, 9, 10};
     uint8_t dest = regs[i % ARRAY_LEN(regs)];
     static const uint8_t zero_vec[] = {0x66, 0x45, 0x0f, 0xef, 0xed}; /* pxor xmm13,xmm13 */
-    const uint8_t load[] = {0x4d, 0x8b, 0x5e, (uint8_t)(i % 8 * 8)}; /* mov r11,[r14+d]: side by side, as most loads are */
+    const uint8_t load[] = {0x4d, 0x8b, 0x5e,
+                            (uint8_t)(i % 8 * 8)}; /* mov r11,[r14+d]: side by side, as most loads are */
     if (strcmp(what, "zero") == 0)
         lab_put_long(c, zeros[1], 3, k->length);
     else if (strcmp(what, "move") == 0)
@@ -81,8 +83,8 @@ static void put_one(const struct calib *k, struct lab_code *c, const char *what,
     }
 }
 
-/* Assumes that the loop's code is fetched as fast as it is issued; the length of the instructions (find_length) sees to that. The jump at its
- * end counts as one more. */
+/* Assumes that the loop's code is fetched as fast as it is issued; the length of the instructions (find_length) sees to
+ * that. The jump at its end counts as one more. */
 static double rate_of(struct calib *k, const char *name, const char *const *forms, unsigned count)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -93,9 +95,9 @@ static double rate_of(struct calib *k, const char *name, const char *const *form
     return cycles > 0 ? (COPIES + 1) / cycles : 0; /* and the jump at the end of the loop */
 }
 
-/* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The guard is the
- * agreement: a kind that fuses (nops) or is held up (moves, idioms) is alone with its rate.
- * The largest rate that two others come near to; else that one other does; else the largest but nops'. */
+/* Assumes that no three kinds fall behind the width by the same; a core on which all do is taken for narrower. The
+ * guard is the agreement: a kind that fuses (nops) or is held up (moves, idioms) is alone with its rate. The largest
+ * rate that two others come near to; else that one other does; else the largest but nops'. */
 static double agreed(const double *rates, size_t n, bool *two_agree)
 {
     *two_agree = true;
@@ -136,8 +138,8 @@ static enum filler choose_filler(const double *rates, double width)
     return best;
 }
 
-/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room. Assumes that it has:
- * find_idioms asks only where the width exceeds the operations' rate by 0.7. */
+/* Beside as many operations as go in a cycle one more that takes no unit costs nothing, where the width has room.
+ * Assumes that it has: find_idioms asks only where the width exceeds the operations' rate by 0.7. */
 static bool takes_no_unit(struct calib *k, const char *form, const char *idiom, double rate)
 {
     const char *forms[16];
@@ -154,7 +156,8 @@ static void find_idioms(struct calib *k, const double *rates, double most_nops)
 {
     struct machine *m = k->m;
     if (k->width > rates[ADD_ALONE] + 0.7)
-        m->zero_idiom = rates[ZERO] > rates[ADD_ALONE] * 1.1 || takes_no_unit(k, "add r64,r64", "zero", rates[ADD_ALONE]);
+        m->zero_idiom =
+            rates[ZERO] > rates[ADD_ALONE] * 1.1 || takes_no_unit(k, "add r64,r64", "zero", rates[ADD_ALONE]);
     if (k->width > rates[PADDD_ALONE] + 0.7)
         m->zero_idiom_vec =
             rates[ZERO_VEC] > rates[PADDD_ALONE] * 1.1 || takes_no_unit(k, "paddd x,x", "zero-vec", rates[PADDD_ALONE]);
@@ -163,9 +166,9 @@ static void find_idioms(struct calib *k, const double *rates, double most_nops)
     m->fuse_nop = most_nops > 1.4 * k->width;
 }
 
-/* By nops and zeroing idioms: assumes that one of them takes a slot and no unit, which is so on any core known; where none does, the width
- * is what mixes of operations agree upon, and the length the default.
- * Returns how many nops go in a cycle at the most, whatever their length. */
+/* By nops and zeroing idioms: assumes that one of them takes a slot and no unit, which is so on any core known; where
+ * none does, the width is what mixes of operations agree upon, and the length the default. Returns how many nops go in
+ * a cycle at the most, whatever their length. */
 static double find_length(struct calib *k)
 {
     static const size_t lengths[] = {5, 4, 6, 8, 3};
@@ -175,7 +178,8 @@ static double find_length(struct calib *k)
         k->length = lengths[i];
         double nop = rate_of(k, "nop", &kinds[NOP].forms[0], 1), zero = rate_of(k, "zero", &kinds[ZERO].forms[0], 1);
         most_nops = fmax(most_nops, nop);
-        double rate = nop > 1.4 * zero ? zero : fmax(nop, zero); /* nops that fuse would come twice as fast at any length */
+        double rate =
+            nop > 1.4 * zero ? zero : fmax(nop, zero); /* nops that fuse would come twice as fast at any length */
         if (rate > best * 1.015) {
             best = rate;
             best_length = k->length;

@@ -53,8 +53,9 @@ static double slots_of(struct calib *k, const char *name, const uint8_t *bytes, 
 static double whole(double slots) { return slots > 0.5 ? round(slots) : 0; }
 
 /* Does a pair fuse when the comparison ends a line and the jump starts the next? Beside one within the line, among the
- * same fillers. Assumes lines of 64 bytes and that fetching the next one costs nothing by itself. The pair within the line guards the
- * fillers; nothing guards the second: a core that loses half a cycle at each end of a line is said not to fuse there. */
+ * same fillers. Assumes lines of 64 bytes and that fetching the next one costs nothing by itself. The pair within the
+ * line guards the fillers; nothing guards the second: a core that loses half a cycle at each end of a line is said not
+ * to fuse there. */
 static bool fuses_across(struct calib *k)
 {
     enum { ROUNDS = 16 };
@@ -76,8 +77,8 @@ static bool fuses_across(struct calib *k)
     return cycles[0] < cycles[1] + 0.5;
 }
 
-/* Assumes that no jump is ever taken and that jumps are issued as often as these rounds want them, one in five cycles: slots_of takes
- * again what cannot be a number of slots. */
+/* Assumes that no jump is ever taken and that jumps are issued as often as these rounds want them, one in five cycles:
+ * slots_of takes again what cannot be a number of slots. */
 static void find_pairs(struct calib *k)
 {
     struct machine *m = k->m;
@@ -88,9 +89,10 @@ static void find_pairs(struct calib *k)
     m->fuse_across = fuses_across(k);
 }
 
-/* What operands in memory cost, with an index in their address and without, for general and for vector registers: whether
- * a core splits them again depends on the registers on some, on whether the result is a new one on others. Assumes that the loads and
- * stores, one in five cycles to one place, never wait, and that slots are whole: each figure is beside that of the same operation without an index, and slots_of takes again what cannot be. */
+/* What operands in memory cost, with an index in their address and without, for general and for vector registers:
+ * whether a core splits them again depends on the registers on some, on whether the result is a new one on others.
+ * Assumes that the loads and stores, one in five cycles to one place, never wait, and that slots are whole: each figure
+ * is beside that of the same operation without an index, and slots_of takes again what cannot be. */
 static void find_memory_slots(struct calib *k)
 {
     struct machine *m = k->m;
@@ -120,7 +122,8 @@ static void find_memory_slots(struct calib *k)
 
 enum { BLOCKS = 32 };
 
-/* A ring of blocks, each `n` fillers of `bytes` bytes that start at `offset` in a 128-byte line, and a jump to the next.
+/* A ring of blocks, each `n` fillers of `bytes` bytes that start at `offset` in a 128-byte line, and a jump to the
+ * next.
  */
 static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
 {
@@ -139,8 +142,8 @@ static double ring(struct calib *k, unsigned n, unsigned bytes, unsigned offset)
     return run(k, c, BLOCKS);
 }
 
-/* Assumes that all blocks of a ring are in the operation cache and the branch predictor: 32 of them, walked again and again. A figure
- * near a whole number is that number. */
+/* Assumes that all blocks of a ring are in the operation cache and the branch predictor: 32 of them, walked again and
+ * again. A figure near a whole number is that number. */
 static void find_taken_interval(struct calib *k)
 {
     double t = ring(k, 1, 4, 0);
@@ -161,9 +164,9 @@ static unsigned short_block(struct calib *k, double *cycles)
 }
 
 /* The smallest power of two such that a block lying across a multiple of it takes longer than one beside it: by a
- * cycle, or by a half where two windows come in one. Assumes that the fillers of such a block fit into the cycles between taken branches,
- * so that nothing but fetch is late: short_block asks for that. Where no window shows, none is said to limit; the self-test has the last
- * word. */
+ * cycle, or by a half where two windows come in one. Assumes that the fillers of such a block fit into the cycles
+ * between taken branches, so that nothing but fetch is late: short_block asks for that. Where no window shows, none is
+ * said to limit; the self-test has the last word. */
 static void find_window(struct calib *k)
 {
     double beside;
@@ -192,8 +195,8 @@ static void put_long_nops(struct lab_code *c, size_t bytes)
     }
 }
 
-/* Straight code of the longest nops: so few stand in a window that its bytes bind, not the width. Where the width binds first,
- * a second window makes no difference either. */
+/* Straight code of the longest nops: so few stand in a window that its bytes bind, not the width. Where the width binds
+ * first, a second window makes no difference either. */
 static void find_windows(struct calib *k)
 {
     enum { NOPS = 192, BYTES = 11 };
@@ -205,8 +208,8 @@ static void find_windows(struct calib *k)
         k->m->fetch_windows = fmax(k->m->fetch_windows, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
 }
 
-/* How many instructions of one window come at once: more of them than the width accounts for a jump in the time. Assumes that the
- * width is right, which calib_width has found several ways; a jump of less than 0.3 cycles is none. */
+/* How many instructions of one window come at once: more of them than the width accounts for a jump in the time.
+ * Assumes that the width is right, which calib_width has found several ways; a jump of less than 0.3 cycles is none. */
 static void find_fetch_ops(struct calib *k)
 {
     double before = ring(k, 2, 2, 0);
@@ -230,7 +233,8 @@ static void put_pair_at(struct lab_code *c, size_t block, size_t offset)
     LAB_PUT(c, 0x4d, 0x85, 0xe4, 0x74, 0x00); /* test r12,r12; jz next */
 }
 
-/* Assumes that long nops beside the pair cost the same wherever it stands; find_crossing asks both halves of a block for that. */
+/* Assumes that long nops beside the pair cost the same wherever it stands; find_crossing asks both halves of a block
+ * for that. */
 static double branches_at(struct calib *k, unsigned offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -242,9 +246,9 @@ static double branches_at(struct calib *k, unsigned offset)
     return run(k, c, BLOCKS);
 }
 
-/* Behind such a branch twelve pieces of 16 bytes with n fillers each. Assumes that all of them come slowly until the next taken branch, and
- * that the slow way fetches pieces of 16 bytes. It is only asked where find_crossing saw it in both halves of a block, and n fillers
- * are held against four; the size of a piece is guarded by nothing. */
+/* Behind such a branch twelve pieces of 16 bytes with n fillers each. Assumes that all of them come slowly until the
+ * next taken branch, and that the slow way fetches pieces of 16 bytes. It is only asked where find_crossing saw it in
+ * both halves of a block, and n fillers are held against four; the size of a piece is guarded by nothing. */
 static double slow_pieces(struct calib *k, unsigned n)
 {
     enum { PIECES = 12, TIMES = 4 };
@@ -274,8 +278,8 @@ static void find_slow_ops(struct calib *k)
     }
 }
 
-/* A ring of blocks: `fast` lines of 32 bytes, then one with such a branch, then the jump to the next block. Assumes that the lines before
- * take what their bytes take at 32 a cycle; nothing guards that but the rounding. */
+/* A ring of blocks: `fast` lines of 32 bytes, then one with such a branch, then the jump to the next block. Assumes
+ * that the lines before take what their bytes take at 32 a cycle; nothing guards that but the rounding. */
 static double slow_ring(struct calib *k, unsigned fast)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -313,8 +317,8 @@ static void find_crossing(struct calib *k)
 
 /* ---- calls, indirect jumps ---- */
 
-/* Assumes that calls and returns take alike, and that the return predictor holds one address. Nothing guards the first: only their sum is
- * ever seen, here and in most code. */
+/* Assumes that calls and returns take alike, and that the return predictor holds one address. Nothing guards the first:
+ * only their sum is ever seen, here and in most code. */
 static double calls(struct calib *k)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -328,8 +332,9 @@ static double calls(struct calib *k)
     return run(k, c, BLOCKS);
 }
 
-/* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. Assumes that a jump with one
- * target is predicted after some turns; find_indirect's longer chain guards it: it shows only where nothing is predicted. */
+/* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. Assumes
+ * that a jump with one target is predicted after some turns; find_indirect's longer chain guards it: it shows only
+ * where nothing is predicted. */
 static double indirect_jumps(struct calib *k, unsigned chain)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -350,9 +355,9 @@ static double indirect_jumps(struct calib *k, unsigned chain)
     return run(k, c, BLOCKS);
 }
 
-/* One jump that goes to so many targets in turn: each block says where to, and jumps to it. Assumes that a predictor with a history knows
- * them all: 16 are no more than any has room for, and the difference to two is what counts. That it grows with the logarithm is guarded by
- * nothing. */
+/* One jump that goes to so many targets in turn: each block says where to, and jumps to it. Assumes that a predictor
+ * with a history knows them all: 16 are no more than any has room for, and the difference to two is what counts. That
+ * it grows with the logarithm is guarded by nothing. */
 static double one_jump(struct calib *k, unsigned targets)
 {
     enum { ROUNDS = 4, BLOCK = 64 };
@@ -400,9 +405,9 @@ static void find_calls(struct calib *k)
 
 /* ---- misprediction ---- */
 
-/* Assumes that nothing predicts bit 40 of x, so that every second guess is wrong; beside the same work with a branch that is never taken. A
- * difference under two cycles is no misprediction (find_mispredict).
- * x = x * a + c; if (bit of x) skip. x lives in memory, so that no two samples repeat the same guesses. */
+/* Assumes that nothing predicts bit 40 of x, so that every second guess is wrong; beside the same work with a branch
+ * that is never taken. A difference under two cycles is no misprediction (find_mispredict). x = x * a + c; if (bit of
+ * x) skip. x lives in memory, so that no two samples repeat the same guesses. */
 static double guesses(struct calib *k, bool random)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -412,7 +417,7 @@ static double guesses(struct calib *k, bool random)
     LAB_PUT(c, 0x49, 0x89, 0x46, 0x40);                   /* mov [r14+64],rax */
     LAB_PUT(c, 0x48, 0x0f, 0xba, 0xe0, 40);               /* bt rax,40 */
     if (!random)
-        LAB_PUT(c, 0xf8);   /* clc: the same work, never taken */
+        LAB_PUT(c, 0xf8); /* clc: the same work, never taken */
     else
         lab_note(c, LAB_RANDOM, 0);
     LAB_PUT(c, 0x72, 0x03); /* jc over */

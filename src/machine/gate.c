@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gate: may what a description predicts be taken for more than a guess? Its self-test decides, or what it is taken to be
- * off by where none was run. */
+ * gate: may what a description predicts be taken for more than a guess? Its self-test decides, or what it is taken to
+ * be off by where none was run. */
 #include "machine/machine.h"
 
 #include <math.h>

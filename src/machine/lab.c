@@ -14,9 +14,10 @@ enum {
     TRIES = 256, /* disturbed ones kept */
     RATIO_KEPT = 4096,
     LABEL = 128,
-    STEPS_A_CHAIN = 330, /* of a clock that moves in steps: what a chain takes at least, so that it tells a third of a per cent */
+    STEPS_A_CHAIN =
+        330, /* of a clock that moves in steps: what a chain takes at least, so that it tells a third of a per cent */
 };
-static const double CHAIN_ADDS = 4000;   /* at least; and a sample is twice as long */
+static const double CHAIN_ADDS = 4000; /* at least; and a sample is twice as long */
 static const double CANARY_NOPS = 4000;
 
 struct lab {
@@ -39,7 +40,7 @@ struct lab {
     unsigned part, asked; /* how often whether the part is over, while it was not */
     bool part_was_over;
     double last_ask; /* of a tape: so often it was not over; INFINITY: it never was */
-    unsigned quiet; /* samples of the last measurement */
+    unsigned quiet;  /* samples of the last measurement */
     double last_ticks;
 };
 
@@ -61,7 +62,10 @@ double lab_quantile(double *v, size_t n, double q)
     return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
-static double ticks_of(const struct lab_core *core, int piece, uint64_t turns) { return core->ticks(core->ctx, piece, turns); }
+static double ticks_of(const struct lab_core *core, int piece, uint64_t turns)
+{
+    return core->ticks(core->ctx, piece, turns);
+}
 
 static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_t len, unsigned times)
 {
@@ -74,18 +78,18 @@ static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_
     return piece;
 }
 
-/* Chains of one operation after the other, each a cycle on nearly every core: but some give constants' sums for nothing (Golden Cove adds
- * small constants while it renames), and others may have two cycles for one of them. */
+/* Chains of one operation after the other, each a cycle on nearly every core: but some give constants' sums for nothing
+ * (Golden Cove adds small constants while it renames), and others may have two cycles for one of them. */
 static const struct {
     uint8_t bytes[4];
     size_t len;
-} chain_kinds[] = {{{0x48, 0x01, 0xc8}, 3},         /* add rax,rcx */
-                   {{0x48, 0xf7, 0xd0}, 3},         /* not rax */
-                   {{0x48, 0x31, 0xc8}, 3},         /* xor rax,rcx */
+} chain_kinds[] = {{{0x48, 0x01, 0xc8}, 3},        /* add rax,rcx */
+                   {{0x48, 0xf7, 0xd0}, 3},        /* not rax */
+                   {{0x48, 0x31, 0xc8}, 3},        /* xor rax,rcx */
                    {{0x48, 0x83, 0xc0, 0x01}, 4}}; /* add rax,1 */
 
-/* Of the kinds that another agrees with the slowest: what is executed takes a cycle at least, what is not is faster. The first of the list
- * where none does. */
+/* Of the kinds that another agrees with the slowest: what is executed takes a cycle at least, what is not is faster.
+ * The first of the list where none does. */
 static int slowest_agreed(const double *ticks, size_t n)
 {
     static const double ALIKE = 0.03;
@@ -117,9 +121,9 @@ static int choose_chain(const struct lab_core *core, uint64_t turns)
     return pieces[0];
 }
 
-/* Assumes that two of four kinds of chain take a cycle each (choose_chain; calib_clock asks latencies of other units whether that can
- * be), and that nops, which need no unit, go at the full width in this loop whatever a nop counts for: the canary is only ever
- * compared with itself. */
+/* Assumes that two of four kinds of chain take a cycle each (choose_chain; calib_clock asks latencies of other units
+ * whether that can be), and that nops, which need no unit, go at the full width in this loop whatever a nop counts for:
+ * the canary is only ever compared with itself. */
 void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core)
 {
     static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
@@ -141,8 +145,14 @@ void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core)
 
 double lab_chain_cycles(const struct lab_bracket *b) { return (double)(b->chain_turns * LAB_CHAIN_ADDS); }
 double lab_canary_nops(const struct lab_bracket *b) { return (double)(b->canary_turns * LAB_CANARY_NOPS); }
-double lab_chain_ticks(const struct lab_bracket *b) { return ticks_of(b->core, b->chain, b->chain_turns) - b->chain_cost; }
-double lab_canary_ticks(const struct lab_bracket *b) { return ticks_of(b->core, b->canary, b->canary_turns) - b->chain_cost; }
+double lab_chain_ticks(const struct lab_bracket *b)
+{
+    return ticks_of(b->core, b->chain, b->chain_turns) - b->chain_cost;
+}
+double lab_canary_ticks(const struct lab_bracket *b)
+{
+    return ticks_of(b->core, b->canary, b->canary_turns) - b->chain_cost;
+}
 
 /* Equal chains may differ by a step of the clock at either end. */
 static double drift_limit(const struct lab *l) { return fmax(0.004, 1.5 * l->core->step / l->chain); }
@@ -166,7 +176,8 @@ static void read_bracket(struct lab *l)
 
 static bool is_quiet(const struct lab *l, double chain_before, double canary_before)
 {
-    double drift = fabs(l->chain - chain_before) / chain_before, steps = l->core->step / (l->canary * lab_canary_nops(&l->bracket));
+    double drift = fabs(l->chain - chain_before) / chain_before,
+           steps = l->core->step / (l->canary * lab_canary_nops(&l->bracket));
     double limit = l->best_canary * fmax(1.012, 1 + 3 * steps);
     return drift < drift_limit(l) && l->canary < limit && canary_before < limit;
 }
@@ -178,7 +189,8 @@ static double timed(struct lab *l, int piece, uint64_t turns, bool *quiet)
         return NAN;
     read_bracket(l);
     *quiet = is_quiet(l, chain, canary);
-    double cycles = lab_chain_cycles(&l->bracket), ratio = *quiet ? 2 * cycles / (chain + l->chain) : cycles / fmin(chain, l->chain);
+    double cycles = lab_chain_cycles(&l->bracket),
+           ratio = *quiet ? 2 * cycles / (chain + l->chain) : cycles / fmin(chain, l->chain);
     l->samples++;
     l->disturbed += !*quiet;
     if (*quiet && l->ratio_count < RATIO_KEPT)
@@ -195,8 +207,8 @@ static void keep_spread(struct lab *l, double low, double high)
         l->spreads[l->spread_count++] = (high - low) / low;
 }
 
-/* Patience: disturbed samples are taken again, as long as the measurements still to come leave time for it. However late
- * it is, a neighbour that comes and goes within milliseconds is waited for. */
+/* Patience: disturbed samples are taken again, as long as the measurements still to come leave time for it. However
+ * late it is, a neighbour that comes and goes within milliseconds is waited for. */
 static double patience_s(const struct lab *l)
 {
     static const double LEAST_S = 0.002;
@@ -340,8 +352,9 @@ void lab_name(struct lab *l, const char *fmt, ...)
 
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill)
 {
-    static const double BYTES_A_CYCLE = 256;                  /* of code: more than any front end fetches */
-    static const double CYCLES_A_BYTE = 60, CYCLES_MORE = 2e4; /* fences take 30 a byte; strings that repeat need the second */
+    static const double BYTES_A_CYCLE = 256; /* of code: more than any front end fetches */
+    static const double CYCLES_A_BYTE = 60,
+                        CYCLES_MORE = 2e4; /* fences take 30 a byte; strings that repeat need the second */
     l->hash = hash_of(body, fill);
     if (l->play)
         return played(l, (double)body->len / BYTES_A_CYCLE, (double)body->len * CYCLES_A_BYTE + CYCLES_MORE);
@@ -549,7 +562,10 @@ static double median(const double *v, size_t n)
     return lab_quantile(copy, n, 0.5);
 }
 
-double lab_core_per_tsc(const struct lab *l) { return l->core ? median(l->ratios, l->ratio_count) : taped(l, "core-per-tsc", 1); }
+double lab_core_per_tsc(const struct lab *l)
+{
+    return l->core ? median(l->ratios, l->ratio_count) : taped(l, "core-per-tsc", 1);
+}
 double lab_noise(const struct lab *l) { return l->core ? median(l->spreads, l->spread_count) : taped(l, "noise", 0); }
 double lab_canary(const struct lab *l) { return l->core ? l->best_canary : taped(l, "nop-cycles", 0); }
 double lab_tsc_ghz(const struct lab *l) { return l->core ? l->core->tsc_ghz : taped(l, "tsc-ghz", 0); }

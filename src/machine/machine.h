@@ -48,10 +48,10 @@ struct machine_use {
  * described by classes of their own ("load", "store", ...), see machine_access. */
 struct machine_class {
     char name[MACHINE_NAME_LEN];
-    double latency;      /* result latency: from the start to the start of an operation that uses the result */
-    double latency_high; /* for unfavourable operands (division); else as latency */
+    double latency;        /* result latency: from the start to the start of an operation that uses the result */
+    double latency_high;   /* for unfavourable operands (division); else as latency */
     double latency_second; /* of the second result (the high half of a product); 0: as the first */
-    double slots;        /* of maximum multiple issue */
+    double slots;          /* of maximum multiple issue */
     unsigned use_count;
     struct machine_use uses[MACHINE_USE_MAX];
 };
@@ -144,7 +144,8 @@ enum machine_match { MACHINE_MATCH_FORM, MACHINE_MATCH_FAMILY, MACHINE_MATCH_OTH
  * ("fmul.y"), the family ("fmul"), the family's parents, the class "other", which every description has. */
 const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
                                              enum machine_match *how);
-const struct machine_form *machine_form_named(const struct machine *m, const char *form); /* NULL: only its family is known */
+const struct machine_form *machine_form_named(const struct machine *m,
+                                              const char *form); /* NULL: only its family is known */
 /* The class of the load or store part: "load", "load.x" (128 bits and less in a vector register), "load.y", "load.z",
  * "store", ... and "store-indexed", "store.x-indexed", ... for addresses with an index, where the description has them.
  * A wider one stands in for one that is missing. */
@@ -160,14 +161,17 @@ const char *machine_family(const struct x86_detail *d);
 double machine_error_excess(double median, double p90); /* over the limits; 1: at one of them */
 bool machine_error_passes(double median, double p90);   /* so does what is not known */
 bool machine_passes(const struct machine *m);           /* so does a description that says nothing of its errors */
-/* It failed, and was made by older experiments: measure anew. One that failed by these is kept, since the next would fail as well. */
+/* It failed, and was made by older experiments: measure anew. One that failed by these is kept, since the next would
+ * fail as well. */
 bool machine_is_outdated(const struct machine *m);
-bool machine_is_better(const struct machine *a, const struct machine *b); /* by their self-tests; untested ones are worst */
+bool machine_is_better(const struct machine *a,
+                       const struct machine *b); /* by their self-tests; untested ones are worst */
 
 /* ---- overlay.c: what a failed calibration is good for ---- */
 
-/* The description shipped for this processor with what can be relied on of a calibration put over it: clocks, caches, latencies. A new
- * one without an error bar of its own: the self-test comes after it. NULL, reported, if there is none. */
+/* The description shipped for this processor with what can be relied on of a calibration put over it: clocks, caches,
+ * latencies. A new one without an error bar of its own: the self-test comes after it. NULL, reported, if there is none.
+ */
 struct machine *machine_overlay(const struct machine *shipped, const struct machine *measured);
 
 /* ---- text.c: the file ---- */
@@ -182,7 +186,7 @@ void machine_format(const struct machine *m, struct strbuf *out);
 
 /* ---- tape.c: what a calibration's experiments told, kept (doc/tape.md) ---- */
 
-struct tape; /* opaque */
+struct tape;                         /* opaque */
 struct tape *machine_tape_new(void); /* empty, for recording */
 void machine_tape_free(struct tape *t);
 void machine_tape_clear(struct tape *t); /* forgets what was recorded: a calibration is made anew */
@@ -191,11 +195,12 @@ int machine_tape_read(const char *path, struct tape **out);     /* -1 after one 
 /* The same in memory; `name` stands for the file in messages. */
 void machine_tape_format(const struct tape *t, struct strbuf *out);
 int machine_tape_parse(const char *name, const char *text, size_t len, struct tape **out);
-struct machine *machine_tape_shipped(const struct tape *t); /* for the processor that it was recorded on; NULL: there is none */
-struct machine_tape_gaps { /* after it was played */
-    const char *program;   /* version of the mtool that wrote it */
-    size_t missing, changed, used, unused; /* asked for and not there; made of other code by now; entries */
-    size_t doubted; /* what no processor could have told: taken for missing, not counted there */
+struct machine *
+machine_tape_shipped(const struct tape *t); /* for the processor that it was recorded on; NULL: there is none */
+struct machine_tape_gaps {                  /* after it was played */
+    const char *program;                    /* version of the mtool that wrote it */
+    size_t missing, changed, used, unused;  /* asked for and not there; made of other code by now; entries */
+    size_t doubted;            /* what no processor could have told: taken for missing, not counted there */
     const char *first_doubted; /* NULL: none */
     const char *const *labels; /* of those missing; the tape's */
     size_t label_count;
@@ -216,19 +221,20 @@ const char *machine_shipped_text(size_t i, const char **name);
 /* What is timed; all NULL: this processor. */
 struct lab_core; /* lab.h */
 struct machine_bench {
-    struct lab_core *core; /* borrowed; stands in for this processor: the simulated one of a description (sim_bench_new) */
-    struct tape *play;     /* nothing is timed, the tape answers */
-    struct tape *record;   /* what is timed is written there too */
+    struct lab_core
+        *core;         /* borrowed; stands in for this processor: the simulated one of a description (sim_bench_new) */
+    struct tape *play; /* nothing is timed, the tape answers */
+    struct tape *record; /* what is timed is written there too */
 };
 
-/* Of the calibration's experiments and what is made of them, and of the self-test: counts up when a change of them makes other
- * descriptions, so that one that failed before is measured anew. */
+/* Of the calibration's experiments and what is made of them, and of the self-test: counts up when a change of them
+ * makes other descriptions, so that one that failed before is measured anew. */
 enum { MACHINE_EXPERIMENTS = 1 };
 
 struct machine_calibrate_options {
     const struct machine_bench *bench; /* NULL: this processor */
-    double budget_s; /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
-    bool quick;      /* a tenth of the time, for tests: fewer repetitions, the common forms only */
+    double budget_s;                   /* seconds it may take; 0: 45. Beyond 60 is cut to 60 */
+    bool quick;                        /* a tenth of the time, for tests: fewer repetitions, the common forms only */
 };
 /* Measures this machine: needs neither counters nor privileges. 0 and *out, or -1 after one line (no usable clock,
  * ...). The residuals are not in it yet: sim_selftest adds them. */
@@ -273,10 +279,11 @@ struct machine_cpu_clock {
     int cpu;
     double tsc_hz, core_hz;
 };
-/* Do cores differ by more than cores of one kind do, or counters at all? Which are the slowest and the fastest (indices). */
+/* Do cores differ by more than cores of one kind do, or counters at all? Which are the slowest and the fastest
+ * (indices). */
 bool machine_cpus_differ(const struct machine_cpu_clock *cpus, size_t count, size_t *slowest, size_t *fastest);
-/* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. 0, or -1 after one line: there is no usable
- * counter. */
+/* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. 0, or -1 after one line:
+ * there is no usable counter. */
 int machine_cpus_look(struct machine_cpu_clock *cpus, size_t most, size_t *count);
 
 /* ---- speed.c ---- */
@@ -286,7 +293,7 @@ bool machine_is_this(const struct machine *m);
 
 struct machine_speed {
     double core_per_tsc; /* core cycles in one tick of the time stamp counter now; NAN unknown */
-    double share;        /* of the core's full width that this thread gets: 1 alone, about 0.5 beside a busy neighbour; NAN */
+    double share; /* of the core's full width that this thread gets: 1 alone, about 0.5 beside a busy neighbour; NAN */
 };
 /* Looks for some milliseconds at the processor that it runs on; all unknown if m describes another. */
 struct machine_speed machine_speed_now(const struct machine *m);

@@ -35,7 +35,8 @@ static void put(struct lab_code *c, const char *form, uint8_t reg, uint8_t base,
 
 static unsigned fill_of(const char *form) { return strpbrk(form, "yz") ? LAB_FILL_INT | LAB_FILL_WIDE : LAB_FILL_INT; }
 
-/* Where accesses go matters: banks, and stores of one line that leave together. Neighbours are what most code reaches. */
+/* Where accesses go matters: banks, and stores of one line that leave together. Neighbours are what most code reaches.
+ */
 enum places { NEIGHBOURS, LINES_IN_TURN };
 
 static int32_t place(enum places places, unsigned i, unsigned bytes)
@@ -43,12 +44,12 @@ static int32_t place(enum places places, unsigned i, unsigned bytes)
     return (int32_t)(places == LINES_IN_TURN ? i % 2 * 64 : bytes >= 64 ? i % 4 * 64 : i * bytes % 64);
 }
 
-/* Of stores, behind where loads go. Not a power of two: a core that finds a store by the name of its place (Zen 5) takes [r+d] and [r+d+2048]
- * for one, and starts anew each time. */
+/* Of stores, behind where loads go. Not a power of two: a core that finds a store by the name of its place (Zen 5)
+ * takes [r+d] and [r+d+2048] for one, and starts anew each time. */
 enum { STORES_AT = 2048 + 320 };
 
-/* `loads` loads and `stores` stores; the stores' address with an index or without. Assumes that the front end keeps up with plain loads
- * and stores: count_units asks once more, beside fillers of the best length. */
+/* `loads` loads and `stores` stores; the stores' address with an index or without. Assumes that the front end keeps up
+ * with plain loads and stores: count_units asks once more, beside fillers of the best length. */
 static double mixed_at(struct calib *k, const char *load, unsigned loads, const char *store, unsigned stores,
                        uint8_t index, enum places stores_to)
 {
@@ -75,8 +76,8 @@ static double mixed(struct calib *k, const char *load, unsigned loads, const cha
 /* How the address of a chase is made. */
 enum way { BY_BASE, BY_INDEX, BY_INDEX_AND_DISP, BY_SCALE };
 
-/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before. Assumes that no
- * core guesses what a load brings. The smallest ring, where each load brings something else, guards it
+/* A pointer to itself at [r14], or zeros behind it as an index: form after form, each on the result of the one before.
+ * Assumes that no core guesses what a load brings. The smallest ring, where each load brings something else, guards it
  * (check_latency). */
 static double chase(struct calib *k, const char *const *forms, unsigned count, enum way way)
 {
@@ -122,7 +123,8 @@ static const struct width widths[] = {
     {".z", "vmovups z,m", "vmovups m,z", "vmovq r64,x", 512},
 };
 
-/* Assumes that the way back to a general register takes what timing found of movq, which crossing splits in whole cycles. */
+/* Assumes that the way back to a general register takes what timing found of movq, which crossing splits in whole
+ * cycles. */
 static double load_latency(struct calib *k, const struct width *w)
 {
     if (!w->to_gpr)
@@ -141,15 +143,20 @@ struct memory_units {
 
 enum { LOADS_MOST = 6, STORES_MOST = 4 }; /* more than any core has, and as many as a description has room for */
 
-static unsigned per_cycle(double interval) { return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MOST)) : 1; }
+static unsigned per_cycle(double interval)
+{
+    return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MOST)) : 1;
+}
 
-/* Rounds of n accesses, filled up to the width: a round takes a cycle as long as there are units for its accesses. Negative: not known. */
+/* Rounds of n accesses, filled up to the width: a round takes a cycle as long as there are units for its accesses.
+ * Negative: not known. */
 static double beside_fillers(struct calib *k, const char *form, bool is_store, unsigned n)
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = COPIES / n, fillers = (unsigned)fmax(0, floor(k->width) - n);
     for (unsigned i = 0; i < rounds * n; i++) {
-        put(c, form, is_store ? 6 : (uint8_t)(i % 4), LAB_BASE, X86_REG_NONE, (is_store ? 1024 : 0) + place(NEIGHBOURS, i, 8));
+        put(c, form, is_store ? 6 : (uint8_t)(i % 4), LAB_BASE, X86_REG_NONE,
+            (is_store ? 1024 : 0) + place(NEIGHBOURS, i, 8));
         for (unsigned f = 0; f < fillers && i % n == n - 1; f++)
             filler_put(k, c, k->length);
     }
@@ -157,8 +164,8 @@ static double beside_fillers(struct calib *k, const char *form, bool is_store, u
     return calib_run(k, c, rounds, LAB_FILL_INT);
 }
 
-/* By one more than cores have units, or as many as the width has room for: a round takes the longer, the fewer units there are, whatever
- * the front end does. A round of one cycle: so many at least. */
+/* By one more than cores have units, or as many as the width has room for: a round takes the longer, the fewer units
+ * there are, whatever the front end does. A round of one cycle: so many at least. */
 static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned alone)
 {
     unsigned n = (unsigned)fmax(1, fmin(is_store ? 3 : 5, floor(k->width)));
@@ -167,8 +174,9 @@ static unsigned units_beside(struct calib *k, const char *form, bool is_store, u
     return found >= n && alone > n ? alone : found;
 }
 
-/* How many accesses go in a cycle, by copies alone and by some beside fillers; both again where they disagree. Then the larger figure
- * counts: neighbours, banks of the cache and the front end make accesses slower, nothing makes them faster. */
+/* How many accesses go in a cycle, by copies alone and by some beside fillers; both again where they disagree. Then the
+ * larger figure counts: neighbours, banks of the cache and the front end make accesses slower, nothing makes them
+ * faster. */
 static unsigned count_units(struct calib *k, const char *form, bool is_store)
 {
     unsigned alone = 1, beside = 0;
@@ -189,8 +197,8 @@ static double shared_cycles(const struct calib *k, const struct memory_units *u,
     return fmax(fmax(apart, all / both), all / k->width);
 }
 
-/* Ports for addresses, by two mixtures: of as many loads and stores as go in a cycle, and of twice the loads. Both again where
- * no number explains them to a tenth; then the number that is nearest. */
+/* Ports for addresses, by two mixtures: of as many loads and stores as go in a cycle, and of twice the loads. Both
+ * again where no number explains them to a tenth; then the number that is nearest. */
 static unsigned count_addresses(struct calib *k, const struct memory_units *u, double *together)
 {
     unsigned best = u->loads + u->stores;
@@ -209,13 +217,14 @@ static unsigned count_addresses(struct calib *k, const struct memory_units *u, d
         }
         if (least < 0.2)
             break;
-        diag_debug(1, "calibrate: %u ports for addresses explain loads and stores badly (%.2f, %.2f cycles)", best, *together, more);
+        diag_debug(1, "calibrate: %u ports for addresses explain loads and stores badly (%.2f, %.2f cycles)", best,
+                   *together, more);
     }
     return best;
 }
 
-/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made: count_units and
- * count_addresses ask twice. */
+/* Assumes that loads of neighbours meet no bank conflict and that stores to one line leave as fast as they are made:
+ * count_units and count_addresses ask twice. */
 static void find_units(struct calib *k, struct memory_units *u)
 {
     u->loads = count_units(k, "mov r64,m", false);
@@ -225,7 +234,8 @@ static void find_units(struct calib *k, struct memory_units *u)
     double indexed = mixed_at(k, "mov r64,m", u->loads, "mov m,r64", u->stores, 13, NEIGHBOURS); /* r13 is 3 */
     double slots = (u->loads + u->stores * (1 + k->m->indexed_store)) / k->width;
     u->indexed_apart = indexed > fmax(together, slots) + 0.25 && u->both > u->loads;
-    double store = mixed(k, NULL, 0, "mov m,r64", 1), in_turn = mixed_at(k, NULL, 0, "mov m,r64", 1, X86_REG_NONE, LINES_IN_TURN);
+    double store = mixed(k, NULL, 0, "mov m,r64", 1),
+           in_turn = mixed_at(k, NULL, 0, "mov m,r64", 1, X86_REG_NONE, LINES_IN_TURN);
     if (store > 0 && in_turn > 0) {
         k->m->drain_line = 1.0 / u->stores;
         k->m->drain = in_turn > store * 1.3 ? round(in_turn * 2) / 2 : k->m->drain_line;
@@ -295,7 +305,8 @@ static void add_access(struct calib *k, const struct width *w, const struct memo
 
 /* ---- addresses ---- */
 
-/* Assumes that lea of a base alone takes a cycle, or is a move that takes none (then nothing is found, which nothing guards). */
+/* Assumes that lea of a base alone takes a cycle, or is a move that takes none (then nothing is found, which nothing
+ * guards). */
 static void find_address_latencies(struct calib *k)
 {
     const char *const load[] = {"mov r64,m"};
@@ -309,8 +320,8 @@ static void find_address_latencies(struct calib *k)
 
 /* ---- over the end of a line ---- */
 
-/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. Assumes lines of 64 bytes: the same accesses at offset 0
- * stand beside them, so longer lines would show nothing, not something wrong. */
+/* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. Assumes lines of 64 bytes: the same
+ * accesses at offset 0 stand beside them, so longer lines would show nothing, not something wrong. */
 static double at_offset(struct calib *k, const char *form, int32_t offset)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -320,7 +331,8 @@ static double at_offset(struct calib *k, const char *form, int32_t offset)
     return calib_run(k, c, COPIES, LAB_FILL_NONE);
 }
 
-/* An index of zero, loaded from a place that holds it, again and again: assumes what chase does, and only differences count. */
+/* An index of zero, loaded from a place that holds it, again and again: assumes what chase does, and only differences
+ * count. */
 static double chase_at(struct calib *k, int32_t offset)
 {
     enum { ROUNDS = 24 };
@@ -374,28 +386,32 @@ static double usual_trip(double other, double indexed, double load)
 }
 
 /* A value that comes back faster than a load takes did not go through memory: the core knows the pair by its names
- * (renaming), or has learnt it; then what a pair costs that it does not know is told by an address that it cannot know, and
- * by what the load alone takes at the least. */
+ * (renaming), or has learnt it; then what a pair costs that it does not know is told by an address that it cannot know,
+ * and by what the load alone takes at the least. */
 static void find_forwarding(struct calib *k)
 {
     struct machine *m = k->m;
     const struct machine_class *l = machine_class_named(m, "load");
     double load = l ? l->latency : 4;
-    double same = round_trip(k, "mov m,r64", "mov r64,m", SAME_NAME), other = round_trip(k, "mov m,r64", "mov r64,m", OTHER_BASE),
+    double same = round_trip(k, "mov m,r64", "mov r64,m", SAME_NAME),
+           other = round_trip(k, "mov m,r64", "mov r64,m", OTHER_BASE),
            indexed = round_trip(k, "mov m,r64", "mov r64,m", BY_AN_INDEX);
     double usual = other > 0 ? usual_trip(other, indexed - m->index_latency, load) : m->forward;
     m->forward = tidy(usual);
     m->forward_learned = other > 0 && other < usual - 2 ? tidy(other) : -1;
-    m->rename = same >= 0 && same < fmin(usual, m->forward_learned >= 0 ? m->forward_learned + 0.5 : usual) - 1 ? tidy(same) : -1;
-    double vec = round_trip(k, "movups m,x", "movups x,m", OTHER_BASE), fail = round_trip(k, "mov m,r8", "mov r64,m", OTHER_BASE);
+    m->rename = same >= 0 && same < fmin(usual, m->forward_learned >= 0 ? m->forward_learned + 0.5 : usual) - 1
+                    ? tidy(same)
+                    : -1;
+    double vec = round_trip(k, "movups m,x", "movups x,m", OTHER_BASE),
+           fail = round_trip(k, "mov m,r8", "mov r64,m", OTHER_BASE);
     m->forward_vec = vec > 0 ? tidy(vec) : m->forward_vec;
     m->forward_fail = fail > 0 ? tidy(fail) : m->forward_fail;
 }
 
 /* ---- caches and TLBs by chases ---- */
 
-/* Assumes that no prefetcher follows a random order. Nothing guards against one that follows pointers; the sizes that the system tells
- * and steps that must rise (find_levels) guard against one that only helps a little. */
+/* Assumes that no prefetcher follows a random order. Nothing guards against one that follows pointers; the sizes that
+ * the system tells and steps that must rise (find_levels) guard against one that only helps a little. */
 static double ring(struct calib *k, size_t cells, size_t stride, size_t skew, bool small_pages)
 {
     struct lab_ring r = {cells, stride, skew, small_pages};
@@ -407,7 +423,8 @@ struct level {
     double size, latency;
 };
 
-/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. A tape tells how many there was time for. */
+/* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. A tape tells how many there was time for.
+ */
 static size_t sweep(struct calib *k, size_t most, struct level *out, size_t cap)
 {
     size_t n = 0, known = (size_t)fmax(0, fmin((double)cap, lab_recall(k->lab, "sizes walked", (double)cap)));
@@ -451,7 +468,9 @@ static long told_by_system(struct calib *k, const char *level, const char *what,
 static double memory_size(struct calib *k)
 {
     static const double OTHERWISE = 16.0 * (1 << 30), LEAST = 1 << 20;
-    return fmax(LEAST, lab_fact(k->lab, "memory size by the system", k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
+    return fmax(LEAST,
+                lab_fact(k->lab, "memory size by the system",
+                         k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
 }
 
 /* What the system says of a level, if it is near what was measured (a virtual machine may say anything). */
@@ -461,8 +480,8 @@ static double believed_size(double measured, long told)
     return told > 0 && size > measured * 0.6 && size < measured * 1.8 ? size : measured;
 }
 
-/* A level ends where the latency has risen by more than the TLB could explain. Assumes that each level is at least 1.6 times as slow as the one
- * before; the system's word on sizes is taken only where it is near. */
+/* A level ends where the latency has risen by more than the TLB could explain. Assumes that each level is at least 1.6
+ * times as slow as the one before; the system's word on sizes is taken only where it is near. */
 static void find_levels(struct calib *k, const struct level *s, size_t n)
 {
     static const struct {
@@ -481,9 +500,10 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
         if (end + 1 == n) /* the rest is memory */
             break;
         double size = believed_size(s[end].size, told_by_system(k, told[l].name, "size", told[l].size, 0));
-        long ways = told_by_system(k, told[l].name, "ways", told[l].ways, 0), line = told_by_system(k, told[l].name, "line", told[l].line, 64);
-        add_cache(k->m, told[l].name, told[l].kind, size, line > 0 && line <= 4096 ? (unsigned)line : 64, ways > 0 && ways <= 65536 ? (unsigned)ways : 0,
-                  level);
+        long ways = told_by_system(k, told[l].name, "ways", told[l].ways, 0),
+             line = told_by_system(k, told[l].name, "line", told[l].line, 64);
+        add_cache(k->m, told[l].name, told[l].kind, size, line > 0 && line <= 4096 ? (unsigned)line : 64,
+                  ways > 0 && ways <= 65536 ? (unsigned)ways : 0, level);
         for (i = end + 1; i < n && s[i].size < size * 1.3; i++) /* past the mixed part behind the edge */
             ;
     }
@@ -492,8 +512,8 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
 }
 
 /* One line in each page against as many lines side by side: the rest is the TLB's.
- * Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the packed one. A rise
- * must be beyond what a cache's edge gives. */
+ * Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the
+ * packed one. A rise must be beyond what a cache's edge gives. */
 static void find_tlbs(struct calib *k, size_t most)
 {
     static const char *const names[] = {"L1-tlb", "L2-tlb"};
@@ -512,15 +532,16 @@ static void find_tlbs(struct calib *k, size_t most)
     }
 }
 
-/* A ring that fits into the nearest cache takes what a chase of one pointer does: where it takes clearly longer, what the one pointer
- * brings was guessed. */
+/* A ring that fits into the nearest cache takes what a chase of one pointer does: where it takes clearly longer, what
+ * the one pointer brings was guessed. */
 static void check_latency(struct calib *k)
 {
     const struct machine_class *c = machine_class_named(k->m, "load");
     const struct machine_cache *nearest = &k->m->caches[0];
     if (!c || !k->m->cache_count || nearest->kind != MACHINE_CACHE_DATA || nearest->latency <= c->latency + 1)
         return;
-    diag_debug(1, "calibrate: a load takes %.1f cycles in a chase of one pointer, %.1f in a ring: the ring counts", c->latency, nearest->latency);
+    diag_debug(1, "calibrate: a load takes %.1f cycles in a chase of one pointer, %.1f in a ring: the ring counts",
+               c->latency, nearest->latency);
     struct machine_class *load = &k->m->classes[c - k->m->classes];
     load->latency = load->latency_high = nearest->latency;
 }

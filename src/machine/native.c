@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This processor as what executes experiments: code written to pages that are then made executable and read-only, called
- * between two reads of the time stamp counter. Signals from instructions that the CPU lacks are caught. It judges
- * nothing: what is disturbed is for lab.c to see. */
+ * This processor as what executes experiments: code written to pages that are then made executable and read-only,
+ * called between two reads of the time stamp counter. Signals from instructions that the CPU lacks are caught. It
+ * judges nothing: what is disturbed is for lab.c to see. */
 #include "machine/lab.h"
 
 #include <cpuid.h>
@@ -19,9 +19,9 @@
 #endif
 
 enum {
-    BARE = 8,      /* pieces that stay */
-    SLOTS = 32,    /* pieces of code kept, the bare ones among them */
-    CALLS = 4,     /* functions and rings kept */
+    BARE = 8,               /* pieces that stay */
+    SLOTS = 32,             /* pieces of code kept, the bare ones among them */
+    CALLS = 4,              /* functions and rings kept */
     FILLS = LAB_DATA - 512, /* where the data area is not zero */
     HUGE_PAGE = 2 << 20,
     RING_BYTES = 128 << 20
@@ -252,20 +252,22 @@ static int check_clock(double *ghz)
     double s0 = time_now_s();
     while (time_now_s() - s0 < 0.02)
         if (clock_ticks() < t0)
-            return diag_error("the time stamp counter runs backwards on this machine; mtool cannot calibrate it, name a "
-                              "description of machines/ instead");
+            return diag_error(
+                "the time stamp counter runs backwards on this machine; mtool cannot calibrate it, name a "
+                "description of machines/ instead");
     *ghz = (double)(clock_ticks() - t0) / (time_now_s() - s0) * 1e-9;
     if (*ghz < 0.1 || *ghz > 20)
-        return diag_error("the time stamp counter runs at %.3f GHz, which cannot be; mtool cannot calibrate this machine, "
-                          "name a description of machines/ instead",
-                          *ghz);
+        return diag_error(
+            "the time stamp counter runs at %.3f GHz, which cannot be; mtool cannot calibrate this machine, "
+            "name a description of machines/ instead",
+            *ghz);
     return 0;
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b) { return b ? common_divisor(b, a % b) : a; }
 
-/* On some machines the counter moves in steps of many ticks. Spans of unlike lengths are read: by the same code each time
- * they would all be one multiple of a step of 1. */
+/* On some machines the counter moves in steps of many ticks. Spans of unlike lengths are read: by the same code each
+ * time they would all be one multiple of a step of 1. */
 static double clock_step(void)
 {
     uint64_t step = 0;
@@ -359,9 +361,10 @@ static int check_memory(const struct native *n)
     if (n->code == MAP_FAILED || n->data == MAP_FAILED)
         return diag_error("no memory for timed code: %s", strerror(errno));
     if (mprotect(n->code, LAB_CODE, PROT_READ | PROT_EXEC) < 0)
-        return diag_error("this system does not let mtool execute the code that it times (%s); name a description of machines/ "
-                          "instead",
-                          strerror(errno));
+        return diag_error(
+            "this system does not let mtool execute the code that it times (%s); name a description of machines/ "
+            "instead",
+            strerror(errno));
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * overlay: a description that was shipped for a processor, with what was measured on one of them put over it; for where the
- * calibration failed. What a calibration gets right even then is what rests on one thing at a time: clocks (chains of adds
- * beside the time stamp counter), latencies (chains, which neither neighbours nor other forms disturb), caches (chases of pointers).
- * Width, units, schedulers and window sizes are computed from many mixes at full width, and are the documents' here, and so are intervals:
- * a neighbour lengthens them, and forms that read the flags they write wait for themselves. */
+ * overlay: a description that was shipped for a processor, with what was measured on one of them put over it; for where
+ * the calibration failed. What a calibration gets right even then is what rests on one thing at a time: clocks (chains
+ * of adds beside the time stamp counter), latencies (chains, which neither neighbours nor other forms disturb), caches
+ * (chases of pointers). Width, units, schedulers and window sizes are computed from many mixes at full width, and are
+ * the documents' here, and so are intervals: a neighbour lengthens them, and forms that read the flags they write wait
+ * for themselves. */
 #include "machine/calib.h"
 
 #include <math.h>
@@ -78,8 +79,8 @@ static void name_class(const struct machine *m, struct machine_class *c)
 
 static bool is_alike(const struct machine_class *a, const struct machine_class *b)
 {
-    bool alike = a->latency == b->latency && a->latency_high == b->latency_high && a->latency_second == b->latency_second &&
-                 a->slots == b->slots && a->use_count == b->use_count;
+    bool alike = a->latency == b->latency && a->latency_high == b->latency_high &&
+                 a->latency_second == b->latency_second && a->slots == b->slots && a->use_count == b->use_count;
     for (unsigned i = 0; alike && i < a->use_count; i++)
         alike = a->uses[i].ports == b->uses[i].ports && a->uses[i].issue == b->uses[i].issue;
     return alike;

@@ -178,9 +178,9 @@ static unsigned compact(struct port_family *f, size_t n)
 /* A comparison and its jump: two slots where they do not fuse. */
 static bool is_pair(const struct port_family *f) { return strcmp(f->form, "jcc i") == 0; }
 
-/* Does some mix of a general and a vector operation take longer than each alone and the width explain? One may be a slip; and
- * operations that keep the same share of the time are told by several.
- * Two mixes, or one in twenty, may lose by chance. */
+/* Does some mix of a general and a vector operation take longer than each alone and the width explain? One may be a
+ * slip; and operations that keep the same share of the time are told by several. Two mixes, or one in twenty, may lose
+ * by chance. */
 static bool files_meet(const struct search *s)
 {
     unsigned seen = 0, lost = 0;

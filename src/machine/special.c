@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Assumes that each waits for the one before, as locked operations and fences do, or that only its rate matters (gathers). A CPU without it ends
- * by a signal: below 0, no class is made. */
+/* Assumes that each waits for the one before, as locked operations and fences do, or that only its rate matters
+ * (gathers). A CPU without it ends by a signal: below 0, no class is made. */
 static double repeated(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned rounds)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -37,7 +37,8 @@ static void add_use(struct machine_class *c, uint32_t ports, double issue)
 
 /* ---- rep strings ---- */
 
-/* Assumes two places of the first-level cache that do not overlap; few and many bytes give start and rate, if many take clearly longer. */
+/* Assumes two places of the first-level cache that do not overlap; few and many bytes give start and rate, if many take
+ * clearly longer. */
 static double rep_copy(struct calib *k, uint32_t bytes)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -70,16 +71,16 @@ static void add_slow(struct calib *k, const char *name, double cycles)
     add_use(c, machine_ports_named(k->m, "slow"), fmax(1, round(cycles)));
 }
 
-/* Gathers take a mask that they clear: it is set anew each time. Assumes that setting it has room beside them, and that all their time is
- * the loads' units'. Their latency is not measured: 12 and 14 cycles are what published tables have at the least, and nothing guards
- * them but the self-test's kernels, of which none gathers. */
+/* Gathers take a mask that they clear: it is set anew each time. Assumes that setting it has room beside them, and that
+ * all their time is the loads' units'. Their latency is not measured: 12 and 14 cycles are what published tables have
+ * at the least, and nothing guards them but the self-test's kernels, of which none gathers. */
 static void add_gathers(struct calib *k)
 {
     if (!lab_has_vectors(k->lab, 256))
         return;
     double x =
         REPEATED(k, "vpgatherdd x", 16, 0xc5, 0xf1, 0xef, 0xc9, 0xc5, 0xe9, 0x76, 0xd2, /* vpxor x1; vpcmpeqd x2 */
-                 0xc4, 0xc2, 0x69, 0x90, 0x04, 0x8e);                                  /* vpgatherdd x0,[r14+x1*4],x2 */
+                 0xc4, 0xc2, 0x69, 0x90, 0x04, 0x8e); /* vpgatherdd x0,[r14+x1*4],x2 */
     double y = REPEATED(k, "vpgatherdd y", 16, 0xc5, 0xf5, 0xef, 0xc9, 0xc5, 0xed, 0x76, 0xd2, /* the same on ymm */
                         0xc4, 0xc2, 0x6d, 0x90, 0x04, 0x8e);
     const double cycles[] = {x, y};
@@ -93,8 +94,9 @@ static void add_gathers(struct calib *k)
     }
 }
 
-/* st0 = st0 op st1 again and again, on two ones loaded first and popped in the end. Assumes that sums of so few ones and products of ones
- * are as fast as any, and that the units are those of scalar additions; nothing guards the second, and x87 code is rare. */
+/* st0 = st0 op st1 again and again, on two ones loaded first and popped in the end. Assumes that sums of so few ones
+ * and products of ones are as fast as any, and that the units are those of scalar additions; nothing guards the second,
+ * and x87 code is rare. */
 static double x87_chain(struct calib *k, uint8_t op)
 {
     enum { ROUNDS = 64 };
@@ -124,7 +126,7 @@ void calib_special(struct calib *k)
     diag_progress("timing slow instructions", 0, 0);
     find_rep(k);
     add_slow(k, "atomic", REPEATED(k, "lock add", 32, 0xf0, 0x49, 0x01, 0x06)); /* lock add [r14],rax */
-    add_slow(k, "fence", REPEATED(k, "mfence", 32, 0x0f, 0xae, 0xf0));        /* mfence */
+    add_slow(k, "fence", REPEATED(k, "mfence", 32, 0x0f, 0xae, 0xf0));          /* mfence */
     add_gathers(k);
     add_x87(k);
     add_class(m, "prefetch", 0, 1);

@@ -40,7 +40,8 @@ struct machine_speed machine_speed_now(const struct machine *m)
         return speed;
     struct lab_bracket b;
     lab_bracket_open(&b, core);
-    double end = time_now_s() + LOOK_S, before = lab_chain_ticks(&b), cycles = lab_chain_cycles(&b), nops = lab_canary_nops(&b);
+    double end = time_now_s() + LOOK_S, before = lab_chain_ticks(&b), cycles = lab_chain_cycles(&b),
+           nops = lab_canary_nops(&b);
     double chains[BRACKETS_MOST], canaries[BRACKETS_MOST];
     unsigned kept = 0, taken = 0;
     do {

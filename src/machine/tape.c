@@ -5,13 +5,14 @@
  *     mtool-tape 1                        the first
  *     program "0.1.0"                     that wrote it
  *     processor "NAME" VENDOR FAMILY MODEL
- *     number NAME VALUE                   tsc-ghz, clock-step, core-per-tsc, nop-cycles, noise, vectors-256, vectors-512
- *     time "LABEL" HASH CYCLES TICKS QUIET   a fact that is no timing as well
- *     end COUNT                           the last; so many times stand before it
+ *     number NAME VALUE                   tsc-ghz, clock-step, core-per-tsc, nop-cycles, noise, vectors-256,
+ * vectors-512 time "LABEL" HASH CYCLES TICKS QUIET   a fact that is no timing as well end COUNT the last; so many times
+ * stand before it
  *
  * HASH is of the experiment's code (16 hexadecimal digits, - unknown), CYCLES and TICKS are of one turn (CYCLES -1: the
- * processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed. The same label may come
- * several times: an experiment that was disturbed is made again. # begins a comment. doc/tape.md says more. */
+ * processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed. The same
+ * label may come several times: an experiment that was disturbed is made again. # begins a comment. doc/tape.md says
+ * more. */
 #include "machine/lab.h"
 #include "machine/machine.h"
 
@@ -31,8 +32,8 @@ struct tape {
     unsigned family, model;
     VEC(struct tape_entry) entries;
     struct map first, last; /* hash of a label -> its first and its last entry, plus 1 */
-    VEC(uint32_t) next; /* of each entry: the next of the same label, 0 none */
-    struct map at;      /* hash of a label -> the entry to be played next, plus 1 */
+    VEC(uint32_t) next;     /* of each entry: the next of the same label, 0 none */
+    struct map at;          /* hash of a label -> the entry to be played next, plus 1 */
     struct {
         const char *name;
         double value;
@@ -249,7 +250,8 @@ static int read_processor(struct tape *t, struct line *l)
 {
     char *name = take_word(l, t->arena), *vendor = name ? take_word(l, t->arena) : NULL;
     unsigned family, model;
-    if (!is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) || !take_count(l, t->arena, FAMILY_MOST, &model))
+    if (!is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) ||
+        !take_count(l, t->arena, FAMILY_MOST, &model))
         return wrong(l, "a processor needs a name in quotes, its vendor, family and model");
     tape_set_cpu(t, name, strcmp(vendor, "-") == 0 ? "" : vendor, family, model);
     return 0;
@@ -287,12 +289,14 @@ static int read_head(struct line *l, struct arena *a)
     double version;
     char *word = take_word(l, a);
     if (!word || strcmp(word, "mtool-tape") != 0)
-        return diag_error("%s:1: this is no tape: it must begin with \"mtool-tape %d\"; `mtool calibrate --record` writes one",
-                          l->path, FORMAT);
+        return diag_error(
+            "%s:1: this is no tape: it must begin with \"mtool-tape %d\"; `mtool calibrate --record` writes one",
+            l->path, FORMAT);
     if (!take_number(l, a, &version) || version != FORMAT)
-        return diag_error("%s:1: a tape of another format; this mtool reads format %d: record it again, or use the mtool that "
-                          "wrote it",
-                          l->path, FORMAT);
+        return diag_error(
+            "%s:1: a tape of another format; this mtool reads format %d: record it again, or use the mtool that "
+            "wrote it",
+            l->path, FORMAT);
     return 0;
 }
 
@@ -345,9 +349,13 @@ struct machine *machine_tape_shipped(const struct tape *t)
 
 void machine_tape_gaps(const struct tape *t, struct machine_tape_gaps *out)
 {
-    *out = (struct machine_tape_gaps){.program = t->program, .missing = t->missing, .changed = t->changed,
-                                      .doubted = t->doubted, .first_doubted = t->first_doubted,
-                                      .labels = t->missing_labels.data, .label_count = t->missing_labels.len};
+    *out = (struct machine_tape_gaps){.program = t->program,
+                                      .missing = t->missing,
+                                      .changed = t->changed,
+                                      .doubted = t->doubted,
+                                      .first_doubted = t->first_doubted,
+                                      .labels = t->missing_labels.data,
+                                      .label_count = t->missing_labels.len};
     for (size_t i = 0; i < t->entries.len; i++)
         out->used += t->entries.data[i].used;
     out->unused = t->entries.len - out->used;

@@ -127,8 +127,10 @@ static const struct share all_registers = {0, 1}, first_half = {0, 0.5};
 
 static uint8_t written_register(char kind, unsigned i, struct share share)
 {
-    unsigned all = kind == 'r' ? ARRAY_LEN(gpr_all) : kind == 'x' ? VECTORS : MASKS, first = (unsigned)(share.from * all + 0.5),
-             count = (unsigned)(share.to * all + 0.5) - first;
+    unsigned all = kind == 'r'   ? ARRAY_LEN(gpr_all)
+                   : kind == 'x' ? VECTORS
+                                 : MASKS,
+             first = (unsigned)(share.from * all + 0.5), count = (unsigned)(share.to * all + 0.5) - first;
     unsigned k = first + i % (count ? count : 1);
     return kind == 'r' ? gpr_all[k % all] : (uint8_t)(kind == 'x' ? k : 1 + k);
 }
@@ -138,7 +140,10 @@ double timing_chained(const struct timed_form *t)
     struct shape s;
     if (!find_shape(t->form, &s) || !s.reads_dest || t->latency <= 0)
         return 0;
-    return t->latency / t->interval / (s.kind[0] == 'r' ? (double)ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS);
+    return t->latency / t->interval /
+           (s.kind[0] == 'r'   ? (double)ARRAY_LEN(gpr_all)
+            : s.kind[0] == 'x' ? VECTORS
+                               : MASKS);
 }
 
 bool timing_is_chained(const struct timed_form *t)
@@ -222,8 +227,8 @@ static bool put_copies(const struct calib *k, struct lab_code *c, const char *fo
 
 static double loop(struct calib *k, struct lab_code *c, unsigned fill) { return calib_run(k, c, 1, fill); }
 
-/* Assumes that the copies do not wait for each other: they go round in all registers there are. Where latency asks for more of them,
- * timing_is_chained says so, and ports_solve allows the form more ports than it shows. */
+/* Assumes that the copies do not wait for each other: they go round in all registers there are. Where latency asks for
+ * more of them, timing_is_chained says so, and ports_solve allows the form more ports than it shows. */
 double timing_interval(struct calib *k, const char *form)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -254,8 +259,8 @@ static double rest_of_round(struct calib *k, struct lab_code *c, const struct ro
     return cycles < 0 ? NAN : cycles * k->width - r->fillers - 1.0 / r->rounds;
 }
 
-/* What a result that is late costs by itself: the reorder buffer fills up behind it, and the width goes unused. A chain of
- * multiplications of about that latency, whose slots are known, in its place. */
+/* What a result that is late costs by itself: the reorder buffer fills up behind it, and the width goes unused. A chain
+ * of multiplications of about that latency, whose slots are known, in its place. */
 static double slots_lost(struct calib *k, const struct round *r, double latency)
 {
     const struct timed_form *mul = timing_of(k, "imul r64,r64");
@@ -274,8 +279,9 @@ static double slots_lost(struct calib *k, const struct round *r, double latency)
     return rest > 0 ? rest : 0;
 }
 
-/* Assumes that fillers go at the full width and that the copy's units have room among so many of them (half again its interval); what
- * a late result costs by itself is taken off (slots_lost). No more than copies alone take can come out. */
+/* Assumes that fillers go at the full width and that the copy's units have room among so many of them (half again its
+ * interval); what a late result costs by itself is taken off (slots_lost). No more than copies alone take can come out.
+ */
 double timing_slots(struct calib *k, const char *form, double interval, double latency)
 {
     static const double LONG = 8;
@@ -401,8 +407,8 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
     return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
 }
 
-/* Assumes that the chain through this operand is the longest thing in a turn: results alternate between two registers, so that none is
- * an idiom (x op x) and none is eliminated as a move to itself. */
+/* Assumes that the chain through this operand is the longest thing in a turn: results alternate between two registers,
+ * so that none is an idiom (x op x) and none is eliminated as a move to itself. */
 static double chain_through(struct calib *k, const char *form, const struct shape *s, int source)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -440,8 +446,8 @@ static const char *way_back(char from, char to, bool vex)
     return from == 'k' ? "vpmovm2d z,k" : "vpmovd2m k,z";
 }
 
-/* Assumes that the ways back are no slower beside the form than alone; crossing and flags_latency take off what is known of them, and
- * hold what is left to a cycle at the least. */
+/* Assumes that the ways back are no slower beside the form than alone; crossing and flags_latency take off what is
+ * known of them, and hold what is left to a cycle at the least. */
 static double round_trip(struct calib *k, const char *form, const struct shape *s, int source, const char *const *back,
                          unsigned backs)
 {
@@ -461,7 +467,8 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
         free(c);
         return -1;
     }
-    lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "", source);
+    lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "",
+             source);
     return calib_run(k, c, COPIES / 2, timing_fill(form));
 }
 
@@ -490,8 +497,9 @@ static double flags_latency(struct calib *k, const char *form, const struct shap
     return both < 0 ? -1 : fmax(both - (cmov < 0 ? 1 : cmov) - (in < 0 ? 2 : in), 1);
 }
 
-/* A product of two registers: a chain through rax is one of its low half, one through rdx of its high half. Assumes that the move between
- * takes what moves take in a chain of them; one that is less than half a cycle later is taken for none. */
+/* A product of two registers: a chain through rax is one of its low half, one through rdx of its high half. Assumes
+ * that the move between takes what moves take in a chain of them; one that is less than half a cycle later is taken for
+ * none. */
 static double second_latency(struct calib *k, const char *form, double first)
 {
     bool is_long = strcmp(form, "mul r64") == 0 || strcmp(form, "imul r64") == 0;
@@ -499,7 +507,8 @@ static double second_latency(struct calib *k, const char *form, double first)
         return 0;
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned i = 0; i < COPIES / 2; i++)
-        LAB_PUT(c, 0x48, 0xf7, form[0] == 'm' ? 0xe2 : 0xea, 0x48, 0x89, 0xd0); /* mul rdx; mov rax,rdx: the low half is dropped */
+        LAB_PUT(c, 0x48, 0xf7, form[0] == 'm' ? 0xe2 : 0xea, 0x48, 0x89,
+                0xd0); /* mul rdx; mov rax,rdx: the low half is dropped */
     lab_name(k->lab, "chain %s, mov through the high half", form);
     double both = calib_run(k, c, COPIES / 2, LAB_FILL_NONE), move = known_latency(k, "mov r64,r64");
     double second = both < 0 ? 0 : both - (move >= 0.8 ? move : 0);

@@ -98,8 +98,8 @@ static bool is_wide(const char *form) { return strchr(form + strcspn(form, " "),
 static bool is_vector(const char *form) { return strpbrk(form + strcspn(form, " "), "xyz") != NULL; }
 static bool may_mix(const char *f, const char *g) { return !is_vector(f) || !is_vector(g) || is_wide(f) == is_wide(g); }
 
-/* Assumes that the width has room for both beside their units: ports.c allows no rate above it. Each in the number that fills its own units
- * for a cycle, so that what is shared shows. */
+/* Assumes that the width has room for both beside their units: ports.c allows no rate above it. Each in the number that
+ * fills its own units for a cycle, so that what is shared shows. */
 static size_t mix_basis(struct calib *k, const struct port_family *f, size_t n, struct port_mix *mix)
 {
     size_t count = 0;
@@ -117,8 +117,8 @@ static size_t mix_basis(struct calib *k, const struct port_family *f, size_t n, 
     return count;
 }
 
-/* Operations that no chain holds up and that still do not fill their units got them before it was known which would be free.
- * The self-test has the last word. */
+/* Operations that no chain holds up and that still do not fill their units got them before it was known which would be
+ * free. The self-test has the last word. */
 static bool is_bound_at_dispatch(const struct port_family *f, size_t n)
 {
     unsigned seen = 0, lost = 0;
@@ -160,7 +160,8 @@ static int by_size(const void *a, const void *b)
     return d ? d : (x->ports > y->ports) - (x->ports < y->ports);
 }
 
-/* One family for each set that leaves some width to the form it is mixed with, and that fills it: one that waits for itself does not. */
+/* One family for each set that leaves some width to the form it is mixed with, and that fills it: one that waits for
+ * itself does not. */
 static void choose_blockers(struct calib *k, const struct port_family *f, size_t n, bool wide, struct blockers *b)
 {
     static const double CHAINED = 0.75; /* of what chains allow */
@@ -181,9 +182,9 @@ static void choose_blockers(struct calib *k, const struct port_family *f, size_t
 
 /* ---- the operations of a form ---- */
 
-/* How many operations of the form run only on this set of ports; negative: not to be told. Assumes that the blockers alone fill the set all the
- * time: so many go beside one form that its own interval and slots leave them the bound; more than its interval has room for is not
- * believed (most_on). */
+/* How many operations of the form run only on this set of ports; negative: not to be told. Assumes that the blockers
+ * alone fill the set all the time: so many go beside one form that its own interval and slots leave them the bound;
+ * more than its interval has room for is not believed (most_on). */
 static double pressure(struct calib *k, const struct timed_form *t, const char *blocker, uint32_t ports)
 {
     unsigned n = (unsigned)__builtin_popcount(ports);
@@ -199,8 +200,9 @@ static double pressure(struct calib *k, const struct timed_form *t, const char *
 static bool chains_by_flags(const struct timed_form *t)
 {
     struct x86_detail d = detail_of_form(t->form);
-    return memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) || memchr(d.reads, X86_REG_FLAGS_C, d.read_count) ? t->interval < t->latency * 1.05
-                                                                                                               : false;
+    return memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) || memchr(d.reads, X86_REG_FLAGS_C, d.read_count)
+               ? t->interval < t->latency * 1.05
+               : false;
 }
 
 /* So many operations fit into its own interval on that set. */
@@ -223,7 +225,8 @@ static double feel(struct calib *k, struct timed_form *t, const struct blockers 
     return felt->by[i];
 }
 
-/* Most of an operation is felt by a set that it only often goes to, where units are chosen at dispatch: a wider one then feels more. */
+/* Most of an operation is felt by a set that it only often goes to, where units are chosen at dispatch: a wider one
+ * then feels more. */
 static bool is_felt_wider(struct calib *k, struct timed_form *t, const struct blockers *b, size_t i, struct felt *felt)
 {
     for (size_t j = i + 1; j < b->count; j++)
@@ -306,7 +309,8 @@ static bool has_divider(const char *form)
 
 static bool same_class(const struct machine_class *a, const struct machine_class *b)
 {
-    if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
+    if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 ||
+        fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
         return false;
     for (unsigned i = 0; i < a->use_count; i++)
         if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
@@ -388,8 +392,8 @@ static double whole_latency(double cycles)
     return near == round(near) || near < 1 ? near : floor(near + 0.3);
 }
 
-/* Cycles that each operation keeps its unit: several where a form takes a multiple of what its units allow (512 bits in two
- * passes). */
+/* Cycles that each operation keeps its unit: several where a form takes a multiple of what its units allow (512 bits in
+ * two passes). */
 static double passes(const struct timed_form *t, unsigned ports)
 {
     double allowed = ports_interval(t, ports), times = allowed > 0 ? round(t->interval / allowed) : 1;
@@ -400,7 +404,8 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
 {
     /* operations of one set of ports start one after the other, and the result comes behind the last */
     double behind = fmax(0, ceil(ports_interval(t, ports) - 0.01) - 1);
-    struct machine_class c = {.latency = whole_latency(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
+    struct machine_class c = {.latency =
+                                  whole_latency(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
                               .slots = fmax(1, round(t->slots))};
     c.latency_second = t->latency_second > 0 ? fmax(0, whole_latency(t->latency_second - behind)) : 0;
     if (t->slots < 0)
@@ -416,7 +421,10 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
         add_use(&c, t->ports[i], issue, false);
     }
     if (slow)
-        add_use(&c, machine_ports_named(k->m, division_is(t->form) ? "int-divider" : has_divider(t->form) ? "divider" : "slow"),
+        add_use(&c,
+                machine_ports_named(k->m, division_is(t->form)   ? "int-divider"
+                                          : has_divider(t->form) ? "divider"
+                                                                 : "slow"),
                 fmax(1, round(t->interval * 2) / 2), true);
     c.latency_high = c.latency;
     return c;
@@ -530,8 +538,8 @@ static void add_dividers(struct calib *k)
     machine_add_unit(k->m, "slow", 1, 1);
 }
 
-/* Mixes that the units found by all together do not explain are timed once more: of two figures the lower one is less disturbed. Was
- * any of them another? */
+/* Mixes that the units found by all together do not explain are timed once more: of two figures the lower one is less
+ * disturbed. Was any of them another? */
 static bool mix_again(struct calib *k, struct port_mix *mix, size_t count)
 {
     static const double UNLIKE = 0.15, CHANGED = 0.05;
@@ -549,8 +557,8 @@ static bool mix_again(struct calib *k, struct port_mix *mix, size_t count)
     return changed > 0;
 }
 
-/* Two ways at once: what a form takes alone tells how many units it has, what it takes beside another which. ports_solve weighs them
- * against each other; where it cannot bring them together, they are timed again. */
+/* Two ways at once: what a form takes alone tells how many units it has, what it takes beside another which.
+ * ports_solve weighs them against each other; where it cannot bring them together, they are timed again. */
 void calib_units(struct calib *k)
 {
     k->basis = ARENA_ARRAY(k->arena, struct port_family, CALIB_BASIS_MAX);

@@ -56,8 +56,9 @@ static void fill_load_waiting(struct lab_code *c, unsigned i) /* mov r,[r14+rax]
     lab_put(c, bytes, (size_t)x86_encode_form("mov r64,m", &choice, bytes));
 }
 
-/* Assumes that square roots are slow enough for the chain to outlast all filler that fits into the core, and that nothing but the
- * filler keeps the next chain from starting. Guards are in depth: a little filler must not hinder, much of it must. */
+/* Assumes that square roots are slow enough for the chain to outlast all filler that fits into the core, and that
+ * nothing but the filler keeps the next chain from starting. Guards are in depth: a little filler must not hinder, much
+ * of it must. */
 static double round_cycles(struct calib *k, const char *name, fill_with fill, unsigned n, bool hands_over)
 {
     struct lab_code *c = xmalloc(sizeof *c);
@@ -118,8 +119,8 @@ static unsigned size_of(const struct machine *m, double found)
     return (unsigned)(found > 0 ? found : m->rob > 0 ? m->rob : 512);
 }
 
-/* Vector and integer operations wait in one scheduler where their units are shared. Assumes one scheduler for each kind of unit: several
- * small ones come out as one of their sum, which nothing but the self-test guards. */
+/* Vector and integer operations wait in one scheduler where their units are shared. Assumes one scheduler for each kind
+ * of unit: several small ones come out as one of their sum, which nothing but the self-test guards. */
 static void set_queues(struct calib *k, double ints, double vecs, double mem)
 {
     struct machine *m = k->m;
@@ -142,7 +143,8 @@ static void set_queues(struct calib *k, double ints, double vecs, double mem)
  * take a register), so the larger one counts. */
 static double reorder_size(struct calib *k)
 {
-    double nops = depth(k, "nops", fill_nop, false, CHAIN_RETIRES), zeros = depth(k, "zeros", fill_zero, false, CHAIN_RETIRES);
+    double nops = depth(k, "nops", fill_nop, false, CHAIN_RETIRES),
+           zeros = depth(k, "zeros", fill_zero, false, CHAIN_RETIRES);
     if (k->m->fuse_nop > 0)
         nops = nops > 0 ? (nops + CHAIN_RETIRES) / 2 : 0;
     if (k->m->zero_idiom > 0 && zeros > nops && nops > 0)
@@ -159,7 +161,8 @@ void calib_window(struct calib *k)
     m->vec_regs = at_most(depth(k, "paddd", fill_vec, false, CHAIN_RETIRES), m->rob);
     m->load_queue = at_most(depth(k, "loads", fill_load, false, CHAIN_APART), m->rob);
     m->store_queue = at_most(depth(k, "stores", fill_store, false, CHAIN_APART), m->rob);
-    double ints = at_most(depth(k, "add that wait", fill_int_waiting, true, shares_units(m) ? CHAIN_WAITS : CHAIN_APART), m->rob);
+    double ints =
+        at_most(depth(k, "add that wait", fill_int_waiting, true, shares_units(m) ? CHAIN_WAITS : CHAIN_APART), m->rob);
     double vecs = at_most(depth(k, "pshufd that wait", fill_vec_waiting, false, CHAIN_WAITS), m->rob);
     double mem = at_most(depth(k, "loads that wait", fill_load_waiting, true, CHAIN_APART), m->rob);
     set_queues(k, ints, vecs, mem);

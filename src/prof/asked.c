@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * asked: what the user named, a function, a region or a line of a file, to objects. A function is its procedure; a line is the
- * smallest loop around it, or else the procedure; a region is what its markers enclose. What names nothing is told with the
- * nearest names.
+ * asked: what the user named, a function, a region or a line of a file, to objects. A function is its procedure; a line
+ * is the smallest loop around it, or else the procedure; a region is what its markers enclose. What names nothing is
+ * told with the nearest names.
  */
 #include "prof/impl.h"
 
@@ -13,7 +13,8 @@ enum { NEAR_MOST = 3 };
 static bool is_in_file(const struct prof_object *o, const char *file)
 {
     size_t have = o->file ? strlen(o->file) : 0, want = strlen(file);
-    return have >= want && strcmp(o->file + have - want, file) == 0 && (have == want || o->file[have - want - 1] == '/');
+    return have >= want && strcmp(o->file + have - want, file) == 0 &&
+           (have == want || o->file[have - want - 1] == '/');
 }
 
 static uint32_t lines_of(const struct prof_object *o) { return o->line_last - o->line_first; }
@@ -30,7 +31,8 @@ static size_t mark_line(const struct prof_result *r, const struct prof_asked *a,
     const struct prof_object *best = NULL;
     for (size_t i = 0; i < r->object_count; i++) {
         const struct prof_object *o = &r->objects[i];
-        if (o->line_first && o->line_first <= a->line && a->line <= o->line_last && is_in_file(o, a->file) && is_better(o, best))
+        if (o->line_first && o->line_first <= a->line && a->line <= o->line_last && is_in_file(o, a->file) &&
+            is_better(o, best))
             best = o;
     }
     if (best)
@@ -113,10 +115,14 @@ static size_t list_near(struct join *j, const struct prof_asked *a, struct near 
     size_t n = 0;
     for (size_t i = 0; i < j->r->object_count; i++) {
         const struct prof_object *o = &j->r->objects[i];
-        unsigned far = !a->function ? line_distance(a, o) : o->kind == PROF_PROCEDURE ? name_distance(a, o->function) : UINT32_MAX;
+        unsigned far = !a->function                ? line_distance(a, o)
+                       : o->kind == PROF_PROCEDURE ? name_distance(a, o->function)
+                                                   : UINT32_MAX;
         if (far > most)
             continue;
-        const char *text = a->function ? o->function : arena_printf(j->scratch, "%s:%u-%u", file_base_name(o->file), o->line_first, o->line_last);
+        const char *text =
+            a->function ? o->function
+                        : arena_printf(j->scratch, "%s:%u-%u", file_base_name(o->file), o->line_first, o->line_last);
         all[n] = (struct near){text, far, n};
         n++;
     }
@@ -156,7 +162,8 @@ bool *asked_objects(struct join *j)
         }
         struct strbuf near = {0};
         put_nearest(j, a, &near);
-        prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s names nothing that ran%s", a->text, near.data ? near.data : "");
+        prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s names nothing that ran%s", a->text,
+                  near.data ? near.data : "");
         str_free(&near);
     }
     return asked;

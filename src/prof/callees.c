@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * callees: what a region calls, shared out by the number of calls, and whether that can be estimated (Goldberg and Hennessy
- * 1990, section 4): callees that work for it alone, or always take as long, or by the two rules of the paper that can be
- * wrong. Knows nothing of probes.
+ * callees: what a region calls, shared out by the number of calls, and whether that can be estimated (Goldberg and
+ * Hennessy 1990, section 4): callees that work for it alone, or always take as long, or by the two rules of the paper
+ * that can be wrong. Knows nothing of probes.
  */
 #include "prof/callees.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #define MOST_CALLS 0.98
-#define NEGLIGIBLE 0.01      /* of an object's time */
-#define SAMPLES_LEAST 10     /* below, the ideal time is the better guess */
+#define NEGLIGIBLE 0.01  /* of an object's time */
+#define SAMPLES_LEAST 10 /* below, the ideal time is the better guess */
 #define PATH_BLOCKS_MOST 500
 
 double work_seconds(const struct join *j, const struct work *w)
@@ -100,8 +100,8 @@ static void add_callee(const struct graph *g, const struct graph_arc *arc, struc
 }
 
 /* inside NULL: of the whole node. */
-static void gather_of(const struct graph *g, const struct join_module *m, uint32_t func, const uint8_t *inside, struct map *by_node,
-                      struct callees *out)
+static void gather_of(const struct graph *g, const struct join_module *m, uint32_t func, const uint8_t *inside,
+                      struct map *by_node, struct callees *out)
 {
     const struct graph_node *node = &g->nodes[g->node_of[func]];
     for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++) {
@@ -111,13 +111,14 @@ static void gather_of(const struct graph *g, const struct join_module *m, uint32
     }
 }
 
-void callees_gather(const struct graph *g, const struct join_module *m, const struct region *r, const uint8_t *inside, bool whole,
-                    struct callees *out)
+void callees_gather(const struct graph *g, const struct join_module *m, const struct region *r, const uint8_t *inside,
+                    bool whole, struct callees *out)
 {
     struct map by_node = {0};
     for (size_t i = 0; i < r->count; i++)
         if (region_begins_function(m, r, i))
-            gather_of(g, m, m->func_base + m->cfg->blocks.data[r->blocks[i]].func, whole ? NULL : inside, &by_node, out);
+            gather_of(g, m, m->func_base + m->cfg->blocks.data[r->blocks[i]].func, whole ? NULL : inside, &by_node,
+                      out);
     for (size_t i = 0; i < r->count; i++) {
         out->pointer_calls += (double)g->pointer_calls[m->block_base + r->blocks[i]];
         out->is_circle |= g->circle_calls[m->block_base + r->blocks[i]] != 0;
@@ -178,7 +179,8 @@ static enum prof_estimable estimate_callee(struct join *j, struct graph *g, cons
     return is_negligible(j, &n->all, c->count / n->entries, time_s) ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
 }
 
-static enum prof_estimable estimate_pointers(const struct join *j, const struct graph *g, const struct callees *c, double time_s)
+static enum prof_estimable estimate_pointers(const struct join *j, const struct graph *g, const struct callees *c,
+                                             double time_s)
 {
     double share = pointer_share(g, c);
     if (!(c->pointer_calls > 0))
@@ -225,9 +227,10 @@ static void judge(struct join *j, struct graph *g, const struct callees *c, stru
         return;
     }
     o->estimable = pointers;
-    o->reason = pointers == PROF_ESTIMABLE_NOT
-                    ? arena_printf(j->r->arena, "%.0f calls through pointers or of code that is not counted", c->pointer_calls)
-                    : reason_of(j->r->arena, pointers, "what pointers lead to");
+    o->reason =
+        pointers == PROF_ESTIMABLE_NOT
+            ? arena_printf(j->r->arena, "%.0f calls through pointers or of code that is not counted", c->pointer_calls)
+            : reason_of(j->r->arena, pointers, "what pointers lead to");
 }
 
 void callees_judge(struct join *j, struct graph *g, const struct callees *c, bool whole, struct prof_candidate *o)

@@ -7,8 +7,8 @@
 
 #include "prof/graph.h"
 
-struct region { /* blocks of one function; between markers of several, where they were inlined */
-    uint32_t func, loop; /* ids of the cfg; loop ID_NONE: the procedure; func: of the first block */
+struct region {             /* blocks of one function; between markers of several, where they were inlined */
+    uint32_t func, loop;    /* ids of the cfg; loop ID_NONE: the procedure; func: of the first block */
     const uint32_t *blocks; /* executed ones, ascending */
     size_t count;
 };
@@ -30,9 +30,10 @@ struct callees {
     bool is_circle;       /* calls what leads back to itself */
 };
 
-/* inside: by block of the module, whether it is the region's. whole: the region stands for all procedures of its node. */
-void callees_gather(const struct graph *g, const struct join_module *m, const struct region *r, const uint8_t *inside, bool whole,
-                    struct callees *out);
+/* inside: by block of the module, whether it is the region's. whole: the region stands for all procedures of its node.
+ */
+void callees_gather(const struct graph *g, const struct join_module *m, const struct region *r, const uint8_t *inside,
+                    bool whole, struct callees *out);
 /* Adds what they do on behalf of the region, and the procedures that work for it. */
 void callees_add(const struct graph *g, const struct callees *c, struct work *work, double *tot);
 uint32_t callees_descendants(struct graph *g, const struct callees *c); /* procedures */

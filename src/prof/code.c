@@ -46,7 +46,8 @@ static void find_pieces(struct code *c)
         const struct join_module *m = &j->modules[i];
         for (uint32_t b = 0; m->cfg && m->img && b < m->cfg->blocks.len; b++) {
             const struct cfg_block *block = &m->cfg->blocks.data[b];
-            uint32_t at = m->block_base + b, home = j->counts[at] ? objects_home(j, m, block->func, block->loop) : ID_NONE;
+            uint32_t at = m->block_base + b,
+                     home = j->counts[at] ? objects_home(j, m, block->func, block->loop) : ID_NONE;
             if (home != ID_NONE && c->is_shown[home])
                 VEC_PUSH(&c->pieces, ((struct piece){home, at, j->samples[at], j->counts[at]}));
         }
@@ -197,7 +198,8 @@ static int compare_weights(const void *x, const void *y)
         return a->object > b->object ? 1 : -1;
     if (a->memory_ops != b->memory_ops)
         return a->memory_ops < b->memory_ops ? 1 : -1;
-    return a->calls != b->calls ? (a->calls < b->calls ? 1 : -1) : (a->address > b->address) - (a->address < b->address);
+    return a->calls != b->calls ? (a->calls < b->calls ? 1 : -1)
+                                : (a->address > b->address) - (a->address < b->address);
 }
 
 static void take_call(struct code *c, uint32_t object, uint32_t to, double calls, bool is_estimated)

@@ -76,7 +76,8 @@ static void count_calls(struct join *j, struct join_module *m)
             m->functions++;
         if (func->reason != CFG_REASON_OK || func->block_count == 0)
             continue;
-        out->is_counted = !m->in->map || !m->in->map->block_addr_new || m->in->map->block_addr_new[func->block_first] != 0;
+        out->is_counted =
+            !m->in->map || !m->in->map->block_addr_new || m->in->map->block_addr_new[func->block_first] != 0;
         if (!out->is_counted)
             continue;
         m->functions_rewritten += func->is_plt == 0;

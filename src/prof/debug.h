@@ -43,7 +43,8 @@ struct line_row {    /* a stretch of code that came from one line */
 };
 /* The stretch that holds ADDR; of unknown code one byte. False if nothing is known of ADDR. */
 bool lines_at(struct lines *l, uint64_t addr, struct line_row *out);
-/* The name of a source file as the unit's tables have it, from the root where they say in which folder it was compiled. */
+/* The name of a source file as the unit's tables have it, from the root where they say in which folder it was compiled.
+ */
 uint32_t lines_file_id(struct lines *l, uint32_t unit, const char *path);
 /* The unit whose code holds ADDR: its die (of a split unit the one with the functions too). False if none. */
 bool lines_unit_at(struct lines *l, uint64_t addr, uint32_t *unit, Dwarf_Die *line_die, Dwarf_Die *code_die);

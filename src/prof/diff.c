@@ -45,7 +45,8 @@ static struct prof_interval memory_of(const struct prof_result *r)
 
 static void compare_whole(struct prof_diff *d)
 {
-    bool is_vouched = prof_is_vouched(d->old, d->old->replayed_share) && prof_is_vouched(d->now, d->now->replayed_share);
+    bool is_vouched =
+        prof_is_vouched(d->old, d->old->replayed_share) && prof_is_vouched(d->now, d->now->replayed_share);
     d->whole[DIFF_MEMORY] = modelled(is_vouched, memory_of(d->old), memory_of(d->now));
     d->whole[DIFF_ACTUAL] = figure(d->old->actual_user_s, d->now->actual_user_s);
     d->whole[DIFF_IDEAL] = modelled(is_vouched, d->old->predicted_user_s, d->now->predicted_user_s);
@@ -103,7 +104,8 @@ static struct diff_object compare_objects(const struct prof_diff *d, const struc
                         actual = offsetof(struct prof_object, actual_s), ideal = offsetof(struct prof_object, ideal_s);
     x.old = p->old == ID_NONE ? NULL : &d->old->objects[p->old];
     x.now = p->now == ID_NONE ? NULL : &d->now->objects[p->now];
-    bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) && (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
+    bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) &&
+                      (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);
     x.memory_s = modelled(is_vouched, side(x.old, memory, x.is_refused), side(x.now, memory, x.is_refused));
     x.actual_s = figure(side(x.old, actual, x.is_refused), side(x.now, actual, x.is_refused));

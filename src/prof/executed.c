@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * executed: the counters of single threads become what each of them executed of each object. Exact for the counted run; in a
- * program that hands out work as it comes another run may share it out otherwise. Knows nothing of the time that it took.
+ * executed: the counters of single threads become what each of them executed of each object. Exact for the counted run;
+ * in a program that hands out work as it comes another run may share it out otherwise. Knows nothing of the time that
+ * it took.
  */
 #include "prof/impl.h"
 
 #include <stdlib.h>
 
-static void add_blocks(const struct join *j, const struct join_module *m, const uint64_t *counts, struct executed_work *of_thread)
+static void add_blocks(const struct join *j, const struct join_module *m, const uint64_t *counts,
+                       struct executed_work *of_thread)
 {
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
         const struct cfg_block *block = &m->cfg->blocks.data[b];
@@ -21,9 +23,11 @@ static void add_blocks(const struct join *j, const struct join_module *m, const 
     }
 }
 
-static void add_module(const struct join *j, const struct join_module *m, const uint64_t *counters, struct executed_work *of_thread)
+static void add_module(const struct join *j, const struct join_module *m, const uint64_t *counters,
+                       struct executed_work *of_thread)
 {
-    uint64_t *blocks = xmalloc((m->cfg->blocks.len + 1) * sizeof *blocks), *edges = xmalloc((m->cfg->edges.len + 1) * sizeof *edges);
+    uint64_t *blocks = xmalloc((m->cfg->blocks.len + 1) * sizeof *blocks),
+             *edges = xmalloc((m->cfg->edges.len + 1) * sizeof *edges);
     rewrite_counts_solve(m->in->map, counters, blocks, edges, NULL);
     add_blocks(j, m, blocks, of_thread);
     free(blocks);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * extra: what a program executes more than in a run with fewer threads, object by object. Objects are the same where module,
- * kind and address are. Loops that wait are no work and left out.
+ * extra: what a program executes more than in a run with fewer threads, object by object. Objects are the same where
+ * module, kind and address are. Loops that wait are no work and left out.
  */
 #include "prof/prof.h"
 
@@ -43,8 +43,8 @@ void prof_extra_build(struct prof_result *r, const struct prof_result *base, uin
     r->baseline_instructions = base->coverage.instructions_counted;
     r->extras = ARENA_ARRAY(r->arena, struct prof_extra, r->object_count + 1);
     for (size_t i = 0; i < r->object_count; i++) {
-        const struct prof_object *o = &r->objects[i], *const *found =
-            bsearch(&o, sorted, base->object_count, sizeof *sorted, compare_places);
+        const struct prof_object *o = &r->objects[i], *const *found = bsearch(&o, sorted, base->object_count,
+                                                                              sizeof *sorted, compare_places);
         if (!o->is_wait)
             r->extras[r->extra_count++] = extra_of(o, found ? *found : NULL);
     }

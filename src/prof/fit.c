@@ -23,9 +23,9 @@ static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
 struct home {
-    double prior, cpi;   /* cycles an instruction */
-    double sum, squares; /* of its shares in the slices' cycles, by weight */
-    double rest;         /* squared, as a fraction of the slice, weighted by squared share */
+    double prior, cpi;         /* cycles an instruction */
+    double sum, squares;       /* of its shares in the slices' cycles, by weight */
+    double rest;               /* squared, as a fraction of the slice, weighted by squared share */
     double untrained, refuted; /* as fractions, likewise */
 };
 struct entry { /* a share, as its home sees it */
@@ -136,8 +136,8 @@ static void sum_fitted(struct solver *s)
         s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->homes[s->entries[i].home].cpi;
 }
 
-/* is_fitted: what the fit leaves says which slices are unlike the others. Longer slices are more of the program. On average a slice weighs
- * one: little that is known of all is as good as much that is. */
+/* is_fitted: what the fit leaves says which slices are unlike the others. Longer slices are more of the program. On
+ * average a slice weighs one: little that is known of all is as good as much that is. */
 static void weigh(struct solver *s, bool is_fitted)
 {
     double sum = 0;

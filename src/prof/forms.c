@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * forms: which forms of instructions take part in what was executed and are unknown to the description of the machine, the most
- * executed first. Asks for them; how they are timed, and where they are kept, others know.
+ * forms: which forms of instructions take part in what was executed and are unknown to the description of the machine,
+ * the most executed first. Asks for them; how they are timed, and where they are kept, others know.
  */
 #include "prof/walks.h"
 
@@ -92,7 +92,9 @@ static void ask(struct forms *f)
     size_t n = 0;
     if (f->unknown.len)
         qsort(f->unknown.data, f->unknown.len, sizeof *f->unknown.data, compare_counts);
-    for (; n < f->unknown.len && n < FORMS_MOST && (double)f->unknown.data[n].count > FORM_SHARE * (double)f->j->instructions; n++)
+    for (; n < f->unknown.len && n < FORMS_MOST &&
+           (double)f->unknown.data[n].count > FORM_SHARE * (double)f->j->instructions;
+         n++)
         list[n] = f->unknown.data[n].form;
     if (n)
         in->learn(in->learn_ctx, list, n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gate: a model of the processor that failed its self-test accuses nobody. Where replays measured at least half of an ideal
- * time, the loss is told as always; elsewhere the figure stays as it was found, but its interval reaches down to no loss at all, so
- * that it is significant to no table, condition or export. */
+ * gate: a model of the processor that failed its self-test accuses nobody. Where replays measured at least half of an
+ * ideal time, the loss is told as always; elsewhere the figure stays as it was found, but its interval reaches down to
+ * no loss at all, so that it is significant to no table, condition or export. */
 #include "machine/machine.h"
 #include "prof/impl.h"
 

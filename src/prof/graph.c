@@ -2,8 +2,9 @@
  *
  * graph: exact counts become the dynamic call graph, and what is done on behalf of each of its nodes. A call through a
  * pointer, or to a function that is chosen at start-up, has no known target: such calls are counted where they are made
- * and, as entries from code that is not known, where they arrive; which led where is estimated (targets.c) if windows saw
- * it, and else unknown. What several procedures call is shared out among them by the number of calls, as in the paper.
+ * and, as entries from code that is not known, where they arrive; which led where is estimated (targets.c) if windows
+ * saw it, and else unknown. What several procedures call is shared out among them by the number of calls, as in the
+ * paper.
  */
 #include "prof/graph.h"
 #include "prof/targets.h"
@@ -20,7 +21,8 @@ void work_add(struct work *to, const struct work *w, double share)
 
 struct work work_of_tally(const struct tally *t)
 {
-    return (struct work){(double)t->instructions, (double)t->memory_ops, (double)t->samples, t->cycles + t->branch_cycles};
+    return (struct work){(double)t->instructions, (double)t->memory_ops, (double)t->samples,
+                         t->cycles + t->branch_cycles};
 }
 
 /* ---- arcs between procedures ---- */
@@ -53,14 +55,14 @@ static uint64_t add_targets(const struct join *j, const struct join_module *m, u
     return min_u64((uint64_t)(sum + 0.5), j->counts[number]);
 }
 
-static void add_call(struct join *j, struct graph *g, const struct calls *calls, const struct join_module *m, uint32_t b,
-                     struct arcs *out)
+static void add_call(struct join *j, struct graph *g, const struct calls *calls, const struct join_module *m,
+                     uint32_t b, struct arcs *out)
 {
     const struct cfg_block *block = &m->cfg->blocks.data[b];
     uint32_t number = m->block_base + b, to = calls->to[number];
     if (to != ID_NONE) {
-        VEC_PUSH(&out->v, ((struct graph_arc){number, m->func_base + block->func, func_number(j, to), !ends_in_call(block),
-                                              (double)j->counts[number]}));
+        VEC_PUSH(&out->v, ((struct graph_arc){number, m->func_base + block->func, func_number(j, to),
+                                              !ends_in_call(block), (double)j->counts[number]}));
         return;
     }
     uint64_t told = add_targets(j, m, b, out);
@@ -79,8 +81,8 @@ static void add_jumps(const struct join_module *m, struct arcs *out)
             continue;
         uint32_t from = c->blocks.data[edge->from].func, to = c->blocks.data[edge->to].func;
         if (from != to)
-            VEC_PUSH(&out->v, ((struct graph_arc){m->block_base + edge->from, m->func_base + from, m->func_base + to, true,
-                                                  (double)m->edges[e]}));
+            VEC_PUSH(&out->v, ((struct graph_arc){m->block_base + edge->from, m->func_base + from, m->func_base + to,
+                                                  true, (double)m->edges[e]}));
     }
 }
 
@@ -113,9 +115,9 @@ static void collect_arcs(struct join *j, struct graph *g, struct arcs *out)
 
 struct finder {
     const struct arcs *arcs;
-    uint32_t *first;             /* by procedure: its arcs; [func_count] is the end */
-    uint32_t *index, *low, *at;  /* by procedure; index 0: not seen; at: next arc to look at */
-    uint32_t *stack, *path;      /* procedures without a node yet; the way from the first */
+    uint32_t *first;            /* by procedure: its arcs; [func_count] is the end */
+    uint32_t *index, *low, *at; /* by procedure; index 0: not seen; at: next arc to look at */
+    uint32_t *stack, *path;     /* procedures without a node yet; the way from the first */
     uint32_t stacked, depth, next;
     struct graph *g;
 };

@@ -12,7 +12,7 @@ struct work { /* done in code and on its behalf; sums over blocks times a share,
     double instructions, memory_ops, samples, cycles;
 };
 
-struct graph_arc { /* calls or jumps from one procedure to another */
+struct graph_arc {            /* calls or jumps from one procedure to another */
     uint32_t block, from, to; /* block: by number, whose end it is; procedures by number */
     bool is_jump;
     double count;
@@ -22,15 +22,15 @@ struct graph_node {
     double entries; /* from other nodes, and from code that is not known */
     double unknown; /* of these */
     double tot;
-    struct work own, all; /* its procedures' own; with what is done on their behalf */
-    uint32_t size;   /* procedures */
+    struct work own, all;          /* its procedures' own; with what is done on their behalf */
+    uint32_t size;                 /* procedures */
     uint32_t arc_first, arc_count; /* into arcs: those that leave it */
 };
 
 struct graph {
-    uint32_t *node_of; /* by procedure; ID_NONE: it never ran */
+    uint32_t *node_of;        /* by procedure; ID_NONE: it never ran */
     struct graph_node *nodes; /* what a node calls comes before it */
-    struct graph_arc *arcs; /* between nodes, by the node that they leave */
+    struct graph_arc *arcs;   /* between nodes, by the node that they leave */
     uint32_t node_count, arc_count;
     uint64_t *pointer_calls; /* by block: calls whose target is not known or not counted; 0 none */
     uint64_t *circle_calls;  /* by block: calls of the node that it belongs to */

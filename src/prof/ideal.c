@@ -22,7 +22,7 @@ static void take_clock(struct join *j, const struct machine *m)
     if (isnan(r->machine.tsc_hz) && m->tsc_ghz > 0)
         r->machine.tsc_hz = m->tsc_ghz * 1e9;
     double now = j->in->core_per_tsc; /* actual and ideal time by the same clock */
-    if (!(now > 0)) /* a description of another processor: replays were timed on this one */
+    if (!(now > 0))                   /* a description of another processor: replays were timed on this one */
         now = replays_clock(j->in->windows, j->in->window_count);
     if (isnan(r->machine.cycles_per_tsc) && m->core_per_tsc > 0)
         r->machine.cycles_per_tsc = now > 0 ? now : m->core_per_tsc;
@@ -64,7 +64,8 @@ void ideal_prepare(struct join *j)
     r->machine.ideal_error_p90 = e->p90;
     r->machine.ideal_bias = e->bias;
     if (prof_model_failed(r))
-        prof_warn(r, PROF_WARN_MODEL_FAILED, "the model of the processor is off by %.0f %% in the median, %.0f %% for nine in ten kernels",
+        prof_warn(r, PROF_WARN_MODEL_FAILED,
+                  "the model of the processor is off by %.0f %% in the median, %.0f %% for nine in ten kernels",
                   100 * e->median, 100 * e->p90);
 }
 
@@ -139,8 +140,8 @@ struct prof_interval ideal_of_whole(const struct join *j)
     return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);
 }
 
-/* The model's predictor is not the machine's. It is mostly the worse one, since it learns from windows only: where a program goes
- * through the same data again and again, a processor gets nearly all branches right. */
+/* The model's predictor is not the machine's. It is mostly the worse one, since it learns from windows only: where a
+ * program goes through the same data again and again, a processor gets nearly all branches right. */
 struct prof_interval branch_of(const struct join *j, const struct tally *t)
 {
     if (!is_known(j) || !j->branch_cycles)

@@ -14,20 +14,21 @@
 
 struct tally { /* sums over blocks */
     uint64_t instructions, memory_ops, samples;
-    double cycles;     /* ideal */
-    double branch_cycles; /* more, for mispredicted branches */
-    double cycles_var; /* variance of `cycles` that comes from the windows drawn */
-    double simulated;  /* what the model alone says of `cycles` */
+    double cycles;         /* ideal */
+    double branch_cycles;  /* more, for mispredicted branches */
+    double cycles_var;     /* variance of `cycles` that comes from the windows drawn */
+    double simulated;      /* what the model alone says of `cycles` */
     double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
     double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
-    double replayed_apart; /* what the model would have more of it: how homes share what was measured of them together */
+    double
+        replayed_apart; /* what the model would have more of it: how homes share what was measured of them together */
 };
 
-struct join_replay { /* what warm replays say of a loop's or function's own code */
-    double factor;   /* measured over simulated cycles; 0: nothing is known of them */
-    bool is_replayed; /* measured of this code; else only as slices take it against the model on the whole */
-    double error;    /* of the replayed cycles, as a fraction; */
-    double apart;    /* what they would be more if the model told how homes share them, as a fraction */
+struct join_replay {       /* what warm replays say of a loop's or function's own code */
+    double factor;         /* measured over simulated cycles; 0: nothing is known of them */
+    bool is_replayed;      /* measured of this code; else only as slices take it against the model on the whole */
+    double error;          /* of the replayed cycles, as a fraction; */
+    double apart;          /* what they would be more if the model told how homes share them, as a fraction */
     double untrained_most; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
     double refuted;        /* so much less than by the model, likewise; replays show that the processor predicts it */
     bool knows_tlb;        /* what misses of the first-level TLB add: */
@@ -39,7 +40,7 @@ struct join_loop {
     uint64_t entries, iterations;
     double cycles_err; /* of self.cycles by the windows drawn: standard error as a fraction */
     struct join_replay replay;
-    uint32_t object;   /* its own, or ID_NONE */
+    uint32_t object; /* its own, or ID_NONE */
 };
 
 struct join_func {
@@ -87,9 +88,9 @@ struct join {
     struct arena *scratch; /* gone after the join */
     struct join_module *modules;
     uint32_t module_count, block_count, loop_count, func_count;
-    uint64_t *counts;  /* by block */
-    uint64_t *samples; /* by block */
-    float *cycles;     /* ideal, of one execution, by block; NULL: no machine */
+    uint64_t *counts;     /* by block */
+    uint64_t *samples;    /* by block */
+    float *cycles;        /* ideal, of one execution, by block; NULL: no machine */
     float *branch_cycles; /* more for mispredicted branches; NULL: no windows, or they saw too little */
     struct join_loop *loops;
     struct join_func *funcs;
@@ -99,10 +100,10 @@ struct join {
     struct marked *marked;
     size_t marked_count;
     struct file_names files;
-    struct walks *walks; /* NULL: no ideal times */
+    struct walks *walks;           /* NULL: no ideal times */
     const struct targets *targets; /* NULL: no windows */
-    double core_hz;      /* NAN unknown */
-    double core_share;   /* above 0, at most 1 */
+    double core_hz;                /* NAN unknown */
+    double core_share;             /* above 0, at most 1 */
     struct {
         double median, p90, bias;
     } model_error; /* of (predicted - true) / true */
@@ -116,10 +117,12 @@ void counts_solve(struct join *j);
  */
 void counts_sum(struct join *j);
 void tally_add(struct tally *to, const struct tally *t);
-struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number); /* number: of all blocks */
+struct tally tally_of_block(const struct join *j, const struct cfg_block *b,
+                            uint32_t number); /* number: of all blocks */
 
 /* ---- known.c: counts that a profile holds, in place of counters ---- */
-/* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since. */
+/* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since.
+ */
 int known_open(struct join *j, struct join_module *m);
 void known_close(struct join_module *m);
 void known_counts(struct join *j, struct join_module *m); /* fills counts, edges, enter */
@@ -154,8 +157,8 @@ void places_close(struct join *j);
 /* Source file, lines and, for a loop that was inlined, the function of an object whose address is set. Loop ID_NONE:
  * the procedure. Leaves all as it is where nothing is known. */
 void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint32_t loop, struct prof_object *o);
-/* Different lines of source that `blocks` (of one function) come from, code inlined deeper than their common scope at the line
- * where it was inlined; and the first and last of them in the file of the first block. 0: not known. */
+/* Different lines of source that `blocks` (of one function) come from, code inlined deeper than their common scope at
+ * the line where it was inlined; and the first and last of them in the file of the first block. 0: not known. */
 struct place_lines {
     const char *file;
     uint32_t count, first, last;
@@ -184,7 +187,8 @@ struct executed_work { /* of one thread in one object, self */
     uint64_t instructions, memory_ops;
     double cycles; /* ideal, without mispredicted branches */
 };
-/* [thread * object_count + object], in j->scratch. NULL: the counted run does not tell the threads of the sampled one apart. */
+/* [thread * object_count + object], in j->scratch. NULL: the counted run does not tell the threads of the sampled one
+ * apart. */
 struct executed_work *executed_build(const struct join *j);
 
 /* ---- spins.c ---- */
@@ -194,15 +198,18 @@ bool spins_is_wait_loop(const struct join_module *m, uint32_t loop);
 struct waits;
 struct waits_sense {
     uint32_t caller; /* frame of the first code that is not a library's; ID_NONE not known */
-    uint32_t into;   /* frame of the library's function that it called; ID_NONE: none. Without caller: the outermost that waits */
+    uint32_t into; /* frame of the library's function that it called; ID_NONE: none. Without caller: the outermost that
+                      waits */
     bool is_wait;
 };
 struct waits *waits_open(struct join *j);
 const struct waits_sense *waits_sense_of(struct waits *w, uint32_t frame);
-const char *waits_name(struct waits *w, const struct waits_sense *s); /* of the function that was called, or its file; NULL: none */
+const char *waits_name(struct waits *w,
+                       const struct waits_sense *s); /* of the function that was called, or its file; NULL: none */
 enum waits_library { WAITS_NONE, WAITS_SYSTEM, WAITS_PARALLEL, WAITS_MESSAGES }; /* runtimes.def */
 enum waits_library waits_library_of(struct waits *w, uint32_t frame);
-bool waits_is_waiting(struct waits *w, const struct prof_input_doing *d); /* for another thread, with or without a processor */
+bool waits_is_waiting(struct waits *w,
+                      const struct prof_input_doing *d); /* for another thread, with or without a processor */
 bool waits_is_wait_loop(struct waits *w, const struct join_module *m, uint32_t loop);
 
 /* ---- regions.c ---- */
@@ -238,8 +245,8 @@ struct prof_interval stats_unknown(void);
 struct prof_interval stats_wilson(uint64_t k, uint64_t n);
 double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
 double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
-/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value: 5 %
- * either way. */
+/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value:
+ * 5 % either way. */
 struct prof_interval stats_centre(const double *x, size_t n);
 struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */

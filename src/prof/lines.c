@@ -150,7 +150,8 @@ static size_t rows_upto(const struct unit *u, uint64_t addr)
     return lo;
 }
 
-/* A relative path is told apart by its unit: one text of the file may serve several, each compiled in another folder. */
+/* A relative path is told apart by its unit: one text of the file may serve several, each compiled in another folder.
+ */
 uint32_t lines_file_id(struct lines *l, uint32_t unit, const char *path)
 {
     struct file_names *n = l->names;

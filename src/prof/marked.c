@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * marked: the regions that the source marks (include/mtool.h), module by module, with the blocks and the lines of each. One whose
- * markers do not fit together is told, and is none.
+ * marked: the regions that the source marks (include/mtool.h), module by module, with the blocks and the lines of each.
+ * One whose markers do not fit together is told, and is none.
  */
 #include "prof/impl.h"
 
@@ -32,7 +32,8 @@ static void take_lines(struct join *j, struct join_module *m, struct marked *out
     uint32_t file = ID_NONE;
     for (size_t i = 0; m->lines && i < m->img->marker_count; i++) {
         struct line_row row;
-        if (strcmp(m->img->markers[i].name, out->name) || !lines_at(m->lines, m->img->markers[i].addr, &row) || !row.line)
+        if (strcmp(m->img->markers[i].name, out->name) || !lines_at(m->lines, m->img->markers[i].addr, &row) ||
+            !row.line)
             continue;
         file = file == ID_NONE ? row.file : file;
         if (row.file != file)
@@ -61,8 +62,8 @@ static void find_one(struct join *j, uint32_t module, const char *name, struct m
     cfg_marked_find(m->cfg, m->img, name, &found);
     out->is_unclear = found.problem != CFG_MARKED_FOUND;
     if (out->is_unclear)
-        prof_warn(j->r, PROF_WARN_REGION_UNCLEAR, "region %s is not measured: %s (%s)", name, cfg_marked_problem_text[found.problem],
-                  place_text(j, m, found.at));
+        prof_warn(j->r, PROF_WARN_REGION_UNCLEAR, "region %s is not measured: %s (%s)", name,
+                  cfg_marked_problem_text[found.problem], place_text(j, m, found.at));
     take_lines(j, m, out);
     take_blocks(j, m, &found, out);
     VEC_FREE(&found.blocks);

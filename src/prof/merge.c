@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * merge: profiles of the ranks of one parallel job to one: sums of all that can be added, each rank's own figures, and how
- * unevenly the ranks share each object's work. Objects are the same where module, kind and address are. Ends of intervals
- * are added too: the errors of one estimator go the same way. What a sum says nothing of is left out (counts of blocks and
- * edges, candidates, regions, instructions and calls of objects).
+ * merge: profiles of the ranks of one parallel job to one: sums of all that can be added, each rank's own figures, and
+ * how unevenly the ranks share each object's work. Objects are the same where module, kind and address are. Ends of
+ * intervals are added too: the errors of one estimator go the same way. What a sum says nothing of is left out (counts
+ * of blocks and edges, candidates, regions, instructions and calls of objects).
  */
 #include "prof/merge.h"
 
@@ -41,11 +41,12 @@ static const char *build_of(const struct prof_result *r)
 
 static int check_program(const struct merge_input *first, const struct merge_input *x)
 {
-    const char *a = first->result->program ? first->result->program : "?", *b = x->result->program ? x->result->program : "?";
+    const char *a = first->result->program ? first->result->program : "?",
+               *b = x->result->program ? x->result->program : "?";
     const char *build_a = build_of(first->result), *build_b = build_of(x->result);
     if (strcmp(file_base_name(a), file_base_name(b)) != 0)
-        return diag_error("merge: %s is of %s, but %s is of %s; ranks that run different programs cannot be merged", first->path, a,
-                          x->path, b);
+        return diag_error("merge: %s is of %s, but %s is of %s; ranks that run different programs cannot be merged",
+                          first->path, a, x->path, b);
     if (build_a && build_b && strcmp(build_a, build_b) != 0)
         return diag_error("merge: %s and %s are of different builds of %s", first->path, x->path, a);
     return 0;
@@ -55,10 +56,12 @@ static int check_rank(const struct merge_input *in, size_t i)
 {
     const struct prof_result *r = in[i].result;
     if (r->rank == ID_NONE)
-        return diag_error("merge: %s has no rank: it was not made under mpirun or srun (or is merged already)", in[i].path);
+        return diag_error("merge: %s has no rank: it was not made under mpirun or srun (or is merged already)",
+                          in[i].path);
     for (size_t k = 0; k < i; k++) {
         if (in[k].result->rank == r->rank)
-            return diag_error("merge: %s and %s are both of rank %u; name each rank once", in[k].path, in[i].path, r->rank);
+            return diag_error("merge: %s and %s are both of rank %u; name each rank once", in[k].path, in[i].path,
+                              r->rank);
     }
     if (in[0].result->rank_count != r->rank_count)
         return diag_error("merge: %s and %s are of jobs of different sizes", in[0].path, in[i].path);
@@ -216,7 +219,8 @@ static void take_refused(struct merge *m, const struct prof_result *r, bool is_f
             k = x.time_share > 0 || !x.function ? k + 1 : m->refused.len;
         if (k < m->refused.len) {
             struct prof_refused *known = &m->refused.data[k];
-            known->time_share = blend(known->time_share, m->out->actual_user_s.value, x.time_share, r->actual_user_s.value);
+            known->time_share =
+                blend(known->time_share, m->out->actual_user_s.value, x.time_share, r->actual_user_s.value);
         } else if (is_first || x.time_share > 0) {
             x.module = keep(m, x.module), x.function = keep(m, x.function), x.reason = keep(m, x.reason);
             VEC_PUSH(&m->refused, x);
@@ -240,7 +244,8 @@ static void keep_worst_model(struct prof_result *to, const struct prof_result *r
 static void add_whole(struct prof_result *to, const struct prof_result *r)
 {
     keep_worst_model(to, r);
-    to->replayed_share = blend(to->replayed_share, to->predicted_user_s.value, r->replayed_share, r->predicted_user_s.value);
+    to->replayed_share =
+        blend(to->replayed_share, to->predicted_user_s.value, r->replayed_share, r->predicted_user_s.value);
     to->coverage.instructions_counted_share = blend(to->coverage.instructions_counted_share, to->actual_user_s.value,
                                                     r->coverage.instructions_counted_share, r->actual_user_s.value);
     to->coverage.unexplained_overhead = blend(to->coverage.unexplained_overhead, to->predicted_user_s.value,
@@ -254,7 +259,8 @@ static void add_whole(struct prof_result *to, const struct prof_result *r)
     to->simulated_user_s = prof_sum(to->simulated_user_s, r->simulated_user_s);
     to->samples = prof_sum_counts(to->samples, r->samples);
     to->samples_lost = prof_sum_counts(to->samples_lost, r->samples_lost);
-    to->coverage.instructions_counted = prof_sum_counts(to->coverage.instructions_counted, r->coverage.instructions_counted);
+    to->coverage.instructions_counted =
+        prof_sum_counts(to->coverage.instructions_counted, r->coverage.instructions_counted);
     to->coverage.memory_ops = prof_sum_counts(to->coverage.memory_ops, r->coverage.memory_ops);
     to->coverage.functions = r->coverage.functions;
     to->coverage.functions_rewritten = r->coverage.functions_rewritten;
@@ -302,7 +308,8 @@ static int compare_objects(const void *a, const void *b)
 static void order(struct merge *m)
 {
     uint32_t *moved = xmalloc((m->objects.len + 1) * sizeof *moved);
-    double hz = m->out->machine.tsc_hz * m->out->machine.cycles_per_tsc, memory_ops = (double)m->out->coverage.memory_ops;
+    double hz = m->out->machine.tsc_hz * m->out->machine.cycles_per_tsc,
+           memory_ops = (double)m->out->coverage.memory_ops;
     if (m->objects.len)
         qsort(m->objects.data, m->objects.len, sizeof *m->objects.data, compare_objects);
     for (uint32_t i = 0; i < m->objects.len; i++)
@@ -402,7 +409,8 @@ static void name_missing(struct merge *m)
             str_printf(&names, "%s%u", names.len ? ", " : "", rank);
     }
     if (missing)
-        diag_warn("ranks-missing", "%u of %u ranks are missing: %s%s", missing, all, names.data, missing > 20 ? ", ..." : "");
+        diag_warn("ranks-missing", "%u of %u ranks are missing: %s%s", missing, all, names.data,
+                  missing > 20 ? ", ..." : "");
     str_free(&names);
 }
 
@@ -426,9 +434,10 @@ static void finish(struct merge *m)
     spread(m);
     sum_lines(m);
     if (r->predicted_user_s.value > 0)
-        r->overhead = gate_loss(r, r->replayed_share, (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
-                                                                             r->actual_user_s.low / r->predicted_user_s.high - 1,
-                                                                             r->actual_user_s.high / r->predicted_user_s.low - 1});
+        r->overhead = gate_loss(r, r->replayed_share,
+                                (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
+                                                       r->actual_user_s.low / r->predicted_user_s.high - 1,
+                                                       r->actual_user_s.high / r->predicted_user_s.low - 1});
     KEEP(r->objects, r->object_count, m->objects, struct prof_object);
     whatif_fill(r);
     KEEP(r->rank_objects, r->rank_object_count, m->shares, struct prof_rank_object);
@@ -450,7 +459,8 @@ static void begin(struct merge *m, const struct prof_result *first)
     r->command = ARENA_ARRAY(r->arena, const char *, words + 1);
     for (size_t i = 0; i < words; i++)
         r->command[i] = keep(m, first->command[i]);
-    r->program = keep(m, first->program), r->started = keep(m, first->started), r->mtool_version = keep(m, first->mtool_version);
+    r->program = keep(m, first->program), r->started = keep(m, first->started),
+    r->mtool_version = keep(m, first->mtool_version);
     r->sampler = keep(m, first->sampler), r->launch_mode = keep(m, first->launch_mode);
     r->machine = first->machine;
     r->machine.cpu = keep(m, first->machine.cpu), r->machine.description = keep(m, first->machine.description);

@@ -14,7 +14,7 @@
 #define PROCEDURES_MOST 2000
 #define UNLIKE 0.15       /* replays and the model disagree, */
 #define UNLIKE_SHARE 0.05 /* in objects with so much of the ideal time */
-#define SAMPLES_LEAST 10 /* to be significant: fewer may have slid over from the code beside it */
+#define SAMPLES_LEAST 10  /* to be significant: fewer may have slid over from the code beside it */
 
 struct draft { /* an object while it is made */
     struct tally self, incl;
@@ -98,7 +98,8 @@ static void gather_self(struct join *j, struct drafts *d)
     }
 }
 
-static struct prof_interval memory_of(struct prof_interval actual, struct prof_interval ideal, struct prof_interval branch)
+static struct prof_interval memory_of(struct prof_interval actual, struct prof_interval ideal,
+                                      struct prof_interval branch)
 {
     struct prof_interval rest = stats_difference(actual, ideal);
     return isnan(branch.value) ? rest : stats_difference(rest, branch);
@@ -123,7 +124,8 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->actual_incl_s = actual_of(j, d->incl.samples);
     struct prof_interval branch = branch_of(j, &d->self);
     o->memory_s = gate_loss(j->r, replayed_share(&d->self), memory_of(o->actual_s, o->ideal_s, branch));
-    o->memory_incl_s = gate_loss(j->r, replayed_share(&d->incl), memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl)));
+    o->memory_incl_s =
+        gate_loss(j->r, replayed_share(&d->incl), memory_of(o->actual_incl_s, o->ideal_incl_s, branch_of(j, &d->incl)));
     o->branch_s = branch.value;
     o->tlb_s = tlb_of(j, &d->self, o->memory_s.value);
     o->simulated_s = isnan(o->ideal_s.value) ? NAN : d->self.simulated / j->core_hz;

@@ -75,7 +75,8 @@ static void widen(struct lines *lines, struct region *r, uint64_t lo, uint64_t h
 }
 
 /* Innermost scope that holds the block and `frame`. */
-static uint32_t frame_with_block(struct join_module *m, const struct scopes *s, const struct cfg_block *b, uint32_t frame)
+static uint32_t frame_with_block(struct join_module *m, const struct scopes *s, const struct cfg_block *b,
+                                 uint32_t frame)
 {
     struct line_row row;
     for (uint64_t at = b->addr; at < b->addr + b->size; at = max_u64(at + 1, row.hi)) {
@@ -173,7 +174,8 @@ struct place_lines places_of_blocks(struct join *j, struct join_module *m, const
     set.region.frame = frame == ID_NONE ? 0 : frame;
     for (size_t i = 0; i < count; i++)
         note_lines(m, &set, &all[blocks[i]]);
-    out = (struct place_lines){join_file_name(j, set.region.file), (uint32_t)set.seen.len, set.region.first, set.region.last};
+    out = (struct place_lines){join_file_name(j, set.region.file), (uint32_t)set.seen.len, set.region.first,
+                               set.region.last};
     map_fini(&set.seen);
     return out;
 }

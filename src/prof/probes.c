@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * probes: candidates to what the rewriter is to probe, and the ticks that probes measured to seconds of each candidate. What
- * the probes took themselves is taken off: their own inside part, and for each pair that ran within another object of the same
- * function a whole pair. Time that a thread did not run is waiting, and told apart. Samples are kept beside it, and
- * differences beyond both intervals are said.
+ * probes: candidates to what the rewriter is to probe, and the ticks that probes measured to seconds of each candidate.
+ * What the probes took themselves is taken off: their own inside part, and for each pair that ran within another object
+ * of the same function a whole pair. Time that a thread did not run is waiting, and told apart. Samples are kept beside
+ * it, and differences beyond both intervals are said.
  */
 #include "prof/impl.h"
 
@@ -52,7 +52,8 @@ static bool is_within(const struct prof_candidate *inner, const struct prof_cand
     if (inner == outer || inner->depth <= outer->depth || strcmp(inner->module, outer->module) ||
         strcmp(inner->function, outer->function))
         return false;
-    return outer->kind == PROF_PROCEDURE || (outer->line_first <= inner->line_first && inner->line_last <= outer->line_last);
+    return outer->kind == PROF_PROCEDURE ||
+           (outer->line_first <= inner->line_first && inner->line_last <= outer->line_last);
 }
 
 /* Pairs of other objects' probes inside of it, as far as the same function has them. */
@@ -78,7 +79,8 @@ static double replayed_share(const struct prof_result *r, const struct prof_cand
     return o->object < r->object_count ? r->objects[o->object].replayed_share : 0;
 }
 
-static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p, const struct prof_probe_terms *t)
+static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p,
+                 const struct prof_probe_terms *t)
 {
     double hz = t->ticks_a_second;
     double own = (double)p->count * t->inside_ticks + pairs_within(r, o) * t->pair_ticks;
@@ -101,8 +103,10 @@ static const char *what(const struct prof_result *r, const struct prof_candidate
     if (o->region)
         return arena_printf(r->arena, "the region %s", o->region);
     if (o->file && o->line_first)
-        return arena_printf(r->arena, "the %s at %s:%u", prof_kind_name[o->kind], file_base_name(o->file), o->line_first);
-    return arena_printf(r->arena, "the %s in %s at 0x%llx", prof_kind_name[o->kind], o->function, (unsigned long long)o->address);
+        return arena_printf(r->arena, "the %s at %s:%u", prof_kind_name[o->kind], file_base_name(o->file),
+                            o->line_first);
+    return arena_printf(r->arena, "the %s in %s at 0x%llx", prof_kind_name[o->kind], o->function,
+                        (unsigned long long)o->address);
 }
 
 static bool counts_differ(const struct prof_candidate *o)
@@ -138,8 +142,8 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
         return;
     }
     if (counts_differ(o)) {
-        prof_warn(r, PROF_WARN_PROBE_COUNTS, "%s was entered %llu times with probes, %llu times when it was counted", what(r, o),
-                  (unsigned long long)o->probed_entries, (unsigned long long)o->entries);
+        prof_warn(r, PROF_WARN_PROBE_COUNTS, "%s was entered %llu times with probes, %llu times when it was counted",
+                  what(r, o), (unsigned long long)o->probed_entries, (unsigned long long)o->entries);
         widen(o);
     }
     if (disagrees(r, o))
@@ -149,7 +153,8 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
                   o->sampled_s.high);
 }
 
-void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count, const struct prof_probe_terms *terms)
+void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
+                      const struct prof_probe_terms *terms)
 {
     if (!(terms->ticks_a_second > 0))
         return;

@@ -16,7 +16,13 @@ struct prof_interval { /* a figure with its 95 % interval; all NAN if unknown */
     double value, low, high;
 };
 
-enum prof_kind { PROF_LOOP, PROF_PROCEDURE, PROF_PIECE, PROF_REGION, PROF_KIND_COUNT }; /* regions are candidates only */
+enum prof_kind {
+    PROF_LOOP,
+    PROF_PROCEDURE,
+    PROF_PIECE,
+    PROF_REGION,
+    PROF_KIND_COUNT
+}; /* regions are candidates only */
 extern const char *const prof_kind_name[PROF_KIND_COUNT];
 
 struct prof_object { /* one m-object. Self figures: inner loops that are objects and callees are not part of it */
@@ -38,10 +44,10 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     double branch_s;                                                 /* self, NAN unknown */
     double tlb_s; /* of memory_s: misses of the first-level TLB, as far as the second holds the pages; NAN unknown */
     struct prof_interval without_s; /* user time of the whole program if memory_s were gone; see whatif.c */
-    double simulated_s;    /* what the simulated core alone says of ideal_s */
-    double replayed_share; /* of ideal_s: in code that warm replays vouch for; 0 without --windows */
-    const char *ideal_method;                                        /* "simulated", "both" (corrected by replays), NULL */
-    const char *actual_method;                                       /* "sampled", "probed", "both", NULL */
+    double simulated_s;             /* what the simulated core alone says of ideal_s */
+    double replayed_share;          /* of ideal_s: in code that warm replays vouch for; 0 without --windows */
+    const char *ideal_method;       /* "simulated", "both" (corrected by replays), NULL */
+    const char *actual_method;      /* "sampled", "probed", "both", NULL */
     double extra_cycles_per_memory_op;
     const char *bound_by; /* what limits the ideal: "chain", "load" (first-level latency), "unit NAME", "width", "front
                              end"; NULL */
@@ -51,48 +57,50 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     bool is_wait;        /* a loop in which a thread waits for another: its time says nothing of memory */
 };
 
-enum prof_verdict { /* of the selection; see doc/design.md */
-    PROF_TAKEN,   /* to be probed: timable and estimable */
-    PROF_SAMPLED, /* measured by samples only: the reason says why it is not probed */
-    PROF_COVERED, /* objects inside of it that are taken hold its memory operations */
-    PROF_DROPPED, /* it holds too little */
-    PROF_VERDICT_COUNT
+enum prof_verdict {               /* of the selection; see doc/design.md */
+                    PROF_TAKEN,   /* to be probed: timable and estimable */
+                    PROF_SAMPLED, /* measured by samples only: the reason says why it is not probed */
+                    PROF_COVERED, /* objects inside of it that are taken hold its memory operations */
+                    PROF_DROPPED, /* it holds too little */
+                    PROF_VERDICT_COUNT
 };
 extern const char *const prof_verdict_name[PROF_VERDICT_COUNT];
 enum prof_estimable { /* why what it calls can be estimated */
-    PROF_ESTIMABLE_NOT,
-    PROF_ESTIMABLE_LEAF,       /* it calls nothing */
-    PROF_ESTIMABLE_ALONE,      /* Tot = TDES: what it calls works for it alone */
-    PROF_ESTIMABLE_CONSTANT,   /* the rest of what it calls takes the same time each time */
-    PROF_ESTIMABLE_MOST,       /* the rest is called by it 98 times in 100 */
-    PROF_ESTIMABLE_NEGLIGIBLE, /* the rest takes no time to speak of */
-    PROF_ESTIMABLE_COUNT
+                      PROF_ESTIMABLE_NOT,
+                      PROF_ESTIMABLE_LEAF,       /* it calls nothing */
+                      PROF_ESTIMABLE_ALONE,      /* Tot = TDES: what it calls works for it alone */
+                      PROF_ESTIMABLE_CONSTANT,   /* the rest of what it calls takes the same time each time */
+                      PROF_ESTIMABLE_MOST,       /* the rest is called by it 98 times in 100 */
+                      PROF_ESTIMABLE_NEGLIGIBLE, /* the rest takes no time to speak of */
+                      PROF_ESTIMABLE_COUNT
 };
 extern const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT];
 
-struct prof_candidate { /* a loop, procedure or piece that was considered for probes. Figures are of all that is done in it and
-                           on its behalf, unless they say own: those are without inner loops and callees */
+struct prof_candidate { /* a loop, procedure or piece that was considered for probes. Figures are of all that is done in
+                           it and on its behalf, unless they say own: those are without inner loops and callees */
     enum prof_kind kind;
     const char *module, *function;
-    const char *region; /* name of a region that the source marks, else NULL; function is then the first that holds it */
+    const char
+        *region; /* name of a region that the source marks, else NULL; function is then the first that holds it */
     uint64_t address, address_end; /* loop header, entry or first byte; pieces: the byte behind the last, else 0 */
     const char *file;
     uint32_t line_first, line_last;
     uint32_t object; /* id of the loop or procedure in objects, of a piece that of what it is a piece of; ID_NONE */
     uint32_t depth;
     uint64_t entries;
-    uint64_t memory_ops; /* with inner loops, without callees: what is measured by measuring it */
+    uint64_t memory_ops;                  /* with inner loops, without callees: what is measured by measuring it */
     uint64_t own_instructions, own_lines; /* in the file, executed; lines 0 unknown */
-    uint32_t pieces;     /* that its own code was cut into; 0: it is small enough */
-    double memory_ops_all, time_s; /* time_s: expected, from samples or else from the ideal time */
+    uint32_t pieces;                      /* that its own code was cut into; 0: it is small enough */
+    double memory_ops_all, time_s;        /* time_s: expected, from samples or else from the ideal time */
     struct prof_interval ideal_s, sampled_s;
-    struct prof_interval probed_s, memory_s; /* what probes measured, waiting left out; memory: less ideal. Unknown if not probed */
+    struct prof_interval probed_s,
+        memory_s;            /* what probes measured, waiting left out; memory: less ideal. Unknown if not probed */
     double waiting_s;        /* that threads were not running between its probes */
     uint64_t probed_entries; /* PROF_UNKNOWN: not probed */
     bool is_asked;           /* named by the user */
     bool is_in_circle;       /* of a region: it calls what leads back to it. Probes see the first entry only */
     double pairs_inside;     /* of a region: of other objects' probes in its own code, by count */
-    double probe_s;      /* that probes of it would cost */
+    double probe_s;          /* that probes of it would cost */
     double tot, tdes;
     enum prof_estimable estimable;
     enum prof_verdict verdict;
@@ -118,7 +126,7 @@ struct prof_line { /* per source line, where there is DWARF */
     uint64_t instructions, memory_ops, samples;
 };
 
-struct prof_insn { /* an executed instruction of an object that matters; by module and address */
+struct prof_insn {   /* an executed instruction of an object that matters; by module and address */
     uint32_t object; /* the innermost that holds it */
     uint64_t address;
     const char *text;    /* Intel syntax; of a call with the function in <> */
@@ -133,7 +141,7 @@ struct prof_call { /* calls from an object's own code to one function; by object
     const char *module, *function; /* called; through pointers as far as windows saw it */
     uint64_t address;
     uint64_t calls;
-    bool is_estimated; /* calls: some were made through pointers and shared out as windows saw them go; else exact */
+    bool is_estimated;   /* calls: some were made through pointers and shared out as windows saw them go; else exact */
     uint64_t memory_ops; /* of the called function with its loops, shared out among its callers as its calls are */
 };
 
@@ -148,18 +156,18 @@ struct prof_process { /* a program in a process, or a process that only forked; 
 
 struct prof_thread { /* of the program's first process, in the sampled run; the parts add up to wall_s */
     uint32_t tid;
-    uint32_t rank;  /* in a merged profile; else ID_NONE */
-    bool has_ended; /* else it was there when the program ended */
+    uint32_t rank;          /* in a merged profile; else ID_NONE */
+    bool has_ended;         /* else it was there when the program ended */
     double begin_s, wall_s; /* from the program's beginning; it lived so long */
-    double compute_s;       /* in counted code: as if every access hit the first-level cache, mispredicted branches in */
-    double memory_s;        /* in counted code, what memory cost */
-    double uncounted_s;     /* in all other code, and where the ideal time is not known */
-    double system_s;        /* in the kernel; NAN: part of the others */
-    double spin_s;          /* synchronisation: waited for another thread with a processor, */
-    double blocked_s;       /* and without */
-    double asleep_s;        /* waited for anything else: input, output, time */
-    double ready_s;         /* wanted a processor and had none */
-    uint64_t samples;       /* of its user time */
+    double compute_s;   /* in counted code: as if every access hit the first-level cache, mispredicted branches in */
+    double memory_s;    /* in counted code, what memory cost */
+    double uncounted_s; /* in all other code, and where the ideal time is not known */
+    double system_s;    /* in the kernel; NAN: part of the others */
+    double spin_s;      /* synchronisation: waited for another thread with a processor, */
+    double blocked_s;   /* and without */
+    double asleep_s;    /* waited for anything else: input, output, time */
+    double ready_s;     /* wanted a processor and had none */
+    uint64_t samples;   /* of its user time */
 };
 struct prof_extra { /* an object beside the run with fewer threads; self */
     uint32_t object;
@@ -167,8 +175,9 @@ struct prof_extra { /* an object beside the run with fewer threads; self */
     double ideal_s, base_ideal_s, extra_s; /* extra_s = ideal_s - base_ideal_s */
 };
 struct prof_region { /* code that threads execute together, with all that it calls; the first of them by wait_s */
-    uint32_t id;          /* its index in regions */
-    const char *function; /* a run-time library calls it, or a thread begins with it; NULL: what is outside of all regions */
+    uint32_t id;     /* its index in regions */
+    const char
+        *function; /* a run-time library calls it, or a thread begins with it; NULL: what is outside of all regions */
     const char *module, *file;
     uint64_t address;
     uint32_t line_first, line_last; /* 0 unknown */
@@ -196,7 +205,7 @@ struct prof_rank_object { /* an object in one rank; self */
     uint64_t instructions, memory_ops, samples;
     double ideal_s, actual_s, memory_s;
 };
-struct prof_spread { /* an object's actual time over the ranks */
+struct prof_spread {                   /* an object's actual time over the ranks */
     uint32_t object, ranks, rank_most; /* ranks that executed it; the one that took longest */
     double min_s, mean_s, max_s;       /* over all ranks of the profile */
     double imbalance;                  /* max_s / mean_s */
@@ -247,8 +256,8 @@ struct prof_result {
     const char **command; /* NULL-terminated */
     const char *started;  /* ISO 8601 UTC */
     const char *mtool_version;
-    int exit_status;     /* as a shell sees it */
-    const char *options; /* the mtool command line */
+    int exit_status;           /* as a shell sees it */
+    const char *options;       /* the mtool command line */
     uint32_t rank, rank_count; /* in a parallel job; ID_NONE none, or not known */
     struct {
         const char *cpu, *description, *kernel; /* description: path or name of the machine file */
@@ -256,7 +265,7 @@ struct prof_result {
         double ideal_error_median, ideal_error_p90, ideal_bias; /* of the self-test, as fractions */
     } machine;
     struct prof_interval predicted_user_s, actual_user_s, actual_system_s, overhead; /* overhead: fraction */
-    struct prof_interval branch_user_s; /* part of predicted: mispredicted branches */
+    struct prof_interval branch_user_s;      /* part of predicted: mispredicted branches */
     double simulated_user_s, replayed_share; /* as in the objects: of predicted without branches and uncounted code */
     uint32_t plain_runs;
     uint64_t samples, samples_lost;
@@ -273,7 +282,8 @@ struct prof_result {
     } coverage;
     struct prof_object *objects; /* in order of memory_s, largest first */
     size_t object_count;
-    struct prof_candidate *candidates; /* procedure by procedure, most memory operations first; inner loops before outer ones */
+    struct prof_candidate
+        *candidates; /* procedure by procedure, most memory operations first; inner loops before outer ones */
     size_t candidate_count;
     struct prof_module *modules;
     size_t module_count;
@@ -352,28 +362,29 @@ struct prof_input_thread { /* as launch tells */
 struct prof_input_doing {
     uint32_t thread;
     enum prof_doing doing;
-    int32_t syscall;  /* PROF_BLOCKED: in which */
-    uint32_t stack;   /* index into frames */
+    int32_t syscall; /* PROF_BLOCKED: in which */
+    uint32_t stack;  /* index into frames */
     uint64_t count;
 };
 struct prof_input_frame { /* a chain of calls: the address of a caller lies inside its call */
-    uint32_t parent; /* the caller's frame, an index below its own; ID_NONE: none */
-    uint32_t module; /* ID_NONE: not known, nor what is above */
+    uint32_t parent;      /* the caller's frame, an index below its own; ID_NONE: none */
+    uint32_t module;      /* ID_NONE: not known, nor what is above */
     uint64_t vaddr;
 };
 struct prof_input_moment {
     double time_s;
     uint32_t doing; /* index */
 };
-struct prof_asked { /* an object that the user named: a function, or a line of a file */
+struct prof_asked {       /* an object that the user named: a function, or a line of a file */
     const char *text;     /* as it was typed */
     const char *function; /* NULL: a line */
     const char *file;
     uint32_t line;
 };
 struct wire_slice;
-struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's index in
-                              the upper 11 bits and the address in its file in the lower 36; all ones: in none */
+struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's
+                              index in the upper 11 bits and the address in its file in the lower 36; all ones: in none
+                            */
     const uint64_t *words;
     uint32_t steps, slice_count;
     const struct wire_slice *slices; /* replayed, or not */
@@ -392,8 +403,8 @@ struct prof_input {
     size_t burst_count;
     const struct prof_input_module *modules;
     size_t module_count;
-    uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run alone, in the order of
-                                                their making; NULL: it executed nothing there */
+    uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run
+                                                alone, in the order of their making; NULL: it executed nothing there */
     size_t thread_counters_len;              /* 0: not known */
     const struct prof_input_sample *samples; /* user samples */
     size_t sample_count;
@@ -407,37 +418,38 @@ struct prof_input {
     size_t frame_count;
     const struct prof_input_moment *moments; /* in no order */
     size_t moment_count;
-    bool samples_user_only;        /* the kernel's time is not in them */
+    bool samples_user_only;                      /* the kernel's time is not in them */
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;
-    const struct prof_result *known; /* take the counts that this holds in place of counters; modules are then its modules */
+    const struct prof_result
+        *known; /* take the counts that this holds in place of counters; modules are then its modules */
     const struct machine *machine; /* NULL: counts only */
-    /* Told which forms of instructions much of the work is that `machine` lacks and this processor could time, the most executed
-     * first; may add them to it. NULL: nobody asks. */
+    /* Told which forms of instructions much of the work is that `machine` lacks and this processor could time, the most
+     * executed first; may add them to it. NULL: nobody asks. */
     void (*learn)(void *ctx, const char *const *forms, size_t count);
     void *learn_ctx;
     double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
-    bool want_blocks;              /* fill blocks and edges too */
+    bool want_blocks;                /* fill blocks and edges too */
     const struct prof_asked *asked;
     size_t asked_count;
     bool (*names)(const char *function, const char *asked); /* is the function called so? */
-    double probe_s;                /* what a pair of probes costs; 0: 40 ns */
-    double sim_budget_s;           /* time that the core model may take; 0: 4 s */
+    double probe_s;                                         /* what a pair of probes costs; 0: 40 ns */
+    double sim_budget_s;                                    /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
 /* ---- gate.c: what may be said with a model of the processor that failed its self-test ---- */
 
 /* The self-test of the machine description that the ideal times rest on says that it cannot be relied on. */
 bool prof_model_failed(const struct prof_result *r);
-/* May a loss to memory be told from an ideal time of which so much was replayed? Not from one that is mostly the word of a model
- * that failed. */
+/* May a loss to memory be told from an ideal time of which so much was replayed? Not from one that is mostly the word
+ * of a model that failed. */
 bool prof_is_vouched(const struct prof_result *r, double replayed_share);
 
 /* ---- replays.c ---- */
 /* ---- probes.c ---- */
 
-/* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their cells are
- * numbered in the order of candidates. */
+/* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their
+ * cells are numbered in the order of candidates. */
 const char *prof_probes_list(const struct prof_result *r, const char *module);
 struct prof_probed { /* in ticks, with what the probes themselves took */
     const char *module;
@@ -449,9 +461,11 @@ struct prof_probed { /* in ticks, with what the probes themselves took */
 struct prof_probe_terms {
     double ticks_a_second;
     double inside_ticks, pair_ticks;
-    double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken to have */
+    double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken
+                         to have */
 };
-void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count, const struct prof_probe_terms *terms);
+void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
+                      const struct prof_probe_terms *terms);
 
 /* Instructions executed in one module, from its counters. */
 uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * regions: code that threads execute together, and how unevenly. A region is a function that a run-time library of parallel
- * programs calls (an outlined loop of OpenMP), or that a thread begins with; all that it calls is part of it. Who waits
- * inside of it waits for it; who waits elsewhere waits for what the others work at just then. So the end of a region,
- * where the run time waits on its own behalf, is told too.
+ * regions: code that threads execute together, and how unevenly. A region is a function that a run-time library of
+ * parallel programs calls (an outlined loop of OpenMP), or that a thread begins with; all that it calls is part of it.
+ * Who waits inside of it waits for it; who waits elsewhere waits for what the others work at just then. So the end of a
+ * region, where the run time waits on its own behalf, is told too.
  */
 #include "prof/impl.h"
 
@@ -21,8 +21,8 @@ struct build {
     struct join *j;
     struct waits *waits;
     const struct regions_weight *weights;
-    uint32_t *region;  /* [frame]; ID_NONE outside of all */
-    bool *is_start;    /* [frame]: nothing but libraries from the thread's beginning to here */
+    uint32_t *region; /* [frame]; ID_NONE outside of all */
+    bool *is_start;   /* [frame]: nothing but libraries from the thread's beginning to here */
     struct map by_function;
     VEC(struct prof_region) regions; /* [0]: outside of all */
     struct map by_pair;
@@ -72,7 +72,8 @@ static void place_frames(struct build *b)
         bool begins = up == ID_NONE || b->is_start[up];
         b->is_start[f] = library == WAITS_SYSTEM && frames[f].module != ID_NONE && begins;
         b->region[f] = up == ID_NONE ? ID_NONE : b->region[up];
-        bool is_called = up != ID_NONE && library == WAITS_NONE && (above == WAITS_PARALLEL || (above == WAITS_SYSTEM && begins));
+        bool is_called =
+            up != ID_NONE && library == WAITS_NONE && (above == WAITS_PARALLEL || (above == WAITS_SYSTEM && begins));
         if (b->region[f] == ID_NONE && is_called)
             b->region[f] = region_of_frame(b, f);
     }
@@ -178,7 +179,8 @@ static int compare_regions(const void *a, const void *b)
 static int compare_pairs(const void *a, const void *b)
 {
     const struct prof_region_thread *x = a, *y = b;
-    return x->region != y->region ? (x->region < y->region ? -1 : 1) : (x->thread > y->thread) - (x->thread < y->thread);
+    return x->region != y->region ? (x->region < y->region ? -1 : 1)
+                                  : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
 static void keep(struct build *b)

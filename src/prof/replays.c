@@ -21,17 +21,18 @@ struct step {
 };
 struct slice {
     double cycles;  /* replayed, without what branches still cost */
-    double trained; /* what that is, when replayed for the hundredth time: by the model, as far as the replays have room for it */
+    double trained; /* what that is, when replayed for the hundredth time: by the model, as far as the replays have room
+                       for it */
     double refuted; /* what it would be by the model besides */
     double untrained; /* what branches cost at most that nobody trained */
-    double spread;            /* of repeated replays, as a fraction */
+    double spread;    /* of repeated replays, as a fraction */
     size_t first_step, steps;
     bool is_wide; /* reaches more pages than the first-level TLB holds */
 };
 struct replays {
     VEC(struct slice) slices;
     VEC(struct step) steps;
-    VEC(double) widths;          /* of all batches */
+    VEC(double) widths;              /* of all batches */
     VEC(double) edges[REPLAY_EXITS]; /* of slices that show them */
     struct replay_quiet quiet;
     struct replay_edge edge;
@@ -114,8 +115,8 @@ static void find_edge(struct replays *r, const struct prof_input_window *w, size
                              r->edges[REPLAY_LEAVES].len);
 }
 
-/* What the canary takes for a neighbour who is always there may not slow this code, or be something else: slices that were replayed
- * with and without it tell. */
+/* What the canary takes for a neighbour who is always there may not slow this code, or be something else: slices that
+ * were replayed with and without it tell. */
 static void find_shared(struct replays *r, const struct prof_input_window *w, size_t n)
 {
     enum { ENOUGH = 3 /* slices */ };
@@ -141,7 +142,9 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
     r->quiet = replay_width_alone(r->widths.data, r->widths.len);
     find_shared(r, w, n);
     find_edge(r, w, n);
-    diag_debug(1, "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f where a jump leaves, by %zu",
+    diag_debug(1,
+               "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f "
+               "where a jump leaves, by %zu",
                alone_of(r), r->widths.len, r->quiet.width, r->edge.cycles[REPLAY_GOES_ON], r->edges[REPLAY_GOES_ON].len,
                r->edge.cycles[REPLAY_LEAVES], r->edges[REPLAY_LEAVES].len);
 }
@@ -150,19 +153,23 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
 static bool measure(const struct replays *r, const struct wire_slice *s, struct replay_time *t)
 {
     bool says = replay_measure(s, r->quiet.width, &r->edge, t);
-    diag_debug(2, "replays: a slice of %llu steps%s: state %u, %u batches, %u forms%s, %s%s; %.0f cycles from step %llu, edge %.0f, within %.3f; differs %x",
-               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count, s->forms,
-               s->has_longer ? " and a longer one" : "",
+    diag_debug(2,
+               "replays: a slice of %llu steps%s: state %u, %u batches, %u forms%s, %s%s; %.0f cycles from step %llu, "
+               "edge %.0f, within %.3f; differs %x",
+               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count,
+               s->forms, s->has_longer ? " and a longer one" : "",
                s->form[0].counts      ? "counted"
                : s->form[0].turns > 1 ? "bounded"
                                       : "straight",
-               s->form[0].rounds > 1 ? " rounds" : "", t->cycles, (unsigned long long)(t->first - s->first), t->edge, t->spread, s->differs);
+               s->form[0].rounds > 1 ? " rounds" : "", t->cycles, (unsigned long long)(t->first - s->first), t->edge,
+               t->spread, s->differs);
     return says;
 }
 
-/* Where replays take no longer than the model with every branch predicted, the processor predicts what the model's predictor does not:
- * that much is not told of the program either. */
-static void take_times(const struct window_player *p, const struct trained_slice *of, const struct replay_time *t, struct slice *s)
+/* Where replays take no longer than the model with every branch predicted, the processor predicts what the model's
+ * predictor does not: that much is not told of the program either. */
+static void take_times(const struct window_player *p, const struct trained_slice *of, const struct replay_time *t,
+                       struct slice *s)
 {
     struct trained still = trained_of(p, of);
     s->trained = fmin(fmin(still.cycles, t->cycles * TRAINED_MOST), fmax(0, t->cycles - still.without));
@@ -207,7 +214,11 @@ static void add_share(struct fit *f, size_t first, uint32_t home, double cycles)
 
 static void share_out(const struct replays *r, const struct slice *s, const struct sim_cost *costs, struct fit *f)
 {
-    struct fit_slice to = {.first = f->shares.len, .cycles = s->cycles, .spread = s->spread, .untrained = s->untrained, .refuted = s->refuted};
+    struct fit_slice to = {.first = f->shares.len,
+                           .cycles = s->cycles,
+                           .spread = s->spread,
+                           .untrained = s->untrained,
+                           .refuted = s->refuted};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
@@ -215,7 +226,8 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
         add_share(f, to.first, r->steps.data[i].home, cycles);
     }
     diag_debug(2,
-               "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f, not %.0f",
+               "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f, "
+               "not %.0f",
                s->steps, s->cycles, 100 * s->spread, to.simulated, s->untrained, s->trained, s->refuted);
     if (!(to.simulated > 0)) {
         f->shares.len = to.first;

@@ -9,8 +9,8 @@
 const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece", "region"};
 
 const char *const prof_verdict_name[PROF_VERDICT_COUNT] = {"taken", "sampled", "covered", "dropped"};
-const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT] = {"no",       "calls nothing",   "callees work for it alone",
-                                                              "constant", "98 % of calls", "negligible calls"};
+const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT] = {"no",       "calls nothing", "callees work for it alone",
+                                                               "constant", "98 % of calls", "negligible calls"};
 
 const struct prof_warn_about prof_warn_about[PROF_WARN_COUNT] = {
 #define X(name, id, meaning, cause, remedy) {id, meaning, cause, remedy},

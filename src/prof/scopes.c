@@ -130,8 +130,8 @@ static uint32_t add_scope(struct making *m, Dwarf_Die *die, uint32_t parent)
     uint64_t file = number_of(die, inlined ? DW_AT_call_file : DW_AT_decl_file);
     uint64_t line = number_of(die, inlined ? DW_AT_call_line : DW_AT_decl_line);
     const char *path = file && file < m->unit->file_count ? dwarf_filesrc(m->unit->files, file, NULL, NULL) : NULL;
-    VEC_PUSH(&m->scopes,
-             ((struct scope){parent, name_of(die), lines_file_id(m->cache->lines, m->unit->unit, path), (uint32_t)line}));
+    VEC_PUSH(&m->scopes, ((struct scope){parent, name_of(die), lines_file_id(m->cache->lines, m->unit->unit, path),
+                                         (uint32_t)line}));
     Dwarf_Addr base, lo, hi;
     for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0;)
         if (hi > lo)

@@ -3,30 +3,32 @@
  * select: which m-objects are worth a probe (Goldberg and Hennessy 1990, Figure 1 and section 4), on exact counts. The
  * procedures that hold the first 95 % of memory operations are searched: inner loops first, then outer ones, then the
  * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
- * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not taken
- * is measured by samples all the same. Regions that the source marks come before all others, and need not be estimable.
+ * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not
+ * taken is measured by samples all the same. Regions that the source marks come before all others, and need not be
+ * estimable.
  */
 #include "prof/callees.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define FIRST_SHARE 0.95     /* of all memory operations: what procedures must hold together */
-#define LEAST_SHARE 0.001    /* of all memory operations: less is no candidate */
-#define REST_SHARE 0.01      /* of its procedure's: less beside what inner objects measure is not worth an object */
-#define COST_SHARE 0.01      /* of an object's time, and of the program's: what probes may cost */
-#define GRAIN_S 0.001        /* less in all is not told from noise */
-#define PROBE_MEMORY_OPS 12  /* of a pair of probes */
-#define MEMORY_FACTOR 10     /* an object does so many times more */
-#define LINES_MOST 50        /* of an object's own code, else it is cut into pieces */
+#define FIRST_SHARE 0.95    /* of all memory operations: what procedures must hold together */
+#define LEAST_SHARE 0.001   /* of all memory operations: less is no candidate */
+#define REST_SHARE 0.01     /* of its procedure's: less beside what inner objects measure is not worth an object */
+#define COST_SHARE 0.01     /* of an object's time, and of the program's: what probes may cost */
+#define GRAIN_S 0.001       /* less in all is not told from noise */
+#define PROBE_MEMORY_OPS 12 /* of a pair of probes */
+#define MEMORY_FACTOR 10    /* an object does so many times more */
+#define LINES_MOST 50       /* of an object's own code, else it is cut into pieces */
 #define INSNS_MOST 400
 #define PIECE_LINES 15
 #define PIECE_INSNS 120
-#define PROBE_S 40e-9        /* where it was not measured */
+#define PROBE_S 40e-9 /* where it was not measured */
 
 struct aside {
-    double worth;     /* memory operations that no object inside of it measures */
-    const char *rule; /* by which it is estimable, or why it is not; NULL: it calls nothing, or what works for it alone */
+    double worth; /* memory operations that no object inside of it measures */
+    const char
+        *rule; /* by which it is estimable, or why it is not; NULL: it calls nothing, or what works for it alone */
 };
 
 struct selection {
@@ -72,7 +74,8 @@ static const char *why_not_timable(struct selection *s, const struct prof_candid
         return arena_printf(a, "not timable: entered every %.3g us, probes would cost %.1f %% of its time",
                             1e6 * o->time_s / (double)o->entries, 100 * o->probe_s / o->time_s);
     if (o->memory_ops_all < (double)o->entries * MEMORY_FACTOR * PROBE_MEMORY_OPS)
-        return arena_printf(a, "not timable: only %.0f memory operations each time", o->memory_ops_all / (double)o->entries);
+        return arena_printf(a, "not timable: only %.0f memory operations each time",
+                            o->memory_ops_all / (double)o->entries);
     return NULL;
 }
 
@@ -167,16 +170,22 @@ static void take_work(struct selection *s, const struct join_module *m, const st
 }
 
 /* All but the verdict. `all`: blocks with inner loops; `own`: without those that are candidates. */
-static struct prof_candidate make(struct selection *s, struct join_module *m, enum prof_kind kind, const struct region *all,
-                                  const struct region *own)
+static struct prof_candidate make(struct selection *s, struct join_module *m, enum prof_kind kind,
+                                  const struct region *all, const struct region *own)
 {
     struct join *j = s->j;
     uint32_t func = m->func_base + all->func;
     const struct join_loop *loop = all->loop == ID_NONE ? NULL : &j->loops[m->loop_base + all->loop];
-    bool whole = kind == PROF_PROCEDURE && s->graph.func_entries[func] >= s->graph.nodes[s->graph.node_of[func]].entries;
-    struct prof_candidate o = {.kind = kind, .module = m->path, .function = join_func_name(j, m, all->func),
-                               .address = address_of(m, kind, all), .depth = loop ? m->cfg->loops.data[all->loop].depth : 0,
-                               .probed_s = stats_unknown(), .memory_s = stats_unknown(), .waiting_s = NAN,
+    bool whole =
+        kind == PROF_PROCEDURE && s->graph.func_entries[func] >= s->graph.nodes[s->graph.node_of[func]].entries;
+    struct prof_candidate o = {.kind = kind,
+                               .module = m->path,
+                               .function = join_func_name(j, m, all->func),
+                               .address = address_of(m, kind, all),
+                               .depth = loop ? m->cfg->loops.data[all->loop].depth : 0,
+                               .probed_s = stats_unknown(),
+                               .memory_s = stats_unknown(),
+                               .waiting_s = NAN,
                                .probed_entries = PROF_UNKNOWN};
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
     mark(s, all, 1);
@@ -264,7 +273,8 @@ static double pairs_inside(const struct selection *s, const struct join_module *
         uint32_t b = o->verdict == PROF_TAKEN && o->module == m->path ? cfg_block_start(m->cfg, o->address) : ID_NONE;
         if (o == region || b == ID_NONE || !s->inside[b] || o->kind == PROF_PROCEDURE)
             continue;
-        bool is_inside = o->kind == PROF_LOOP ? has_loop_inside(s, m, b) : o->own_instructions < region->own_instructions;
+        bool is_inside =
+            o->kind == PROF_LOOP ? has_loop_inside(s, m, b) : o->own_instructions < region->own_instructions;
         pairs += is_inside ? (double)o->entries : 0;
     }
     return pairs;
@@ -292,9 +302,10 @@ struct searched { /* a procedure while it is searched */
     struct join_module *m;
     uint32_t func;
     double memory_ops;
-    uint32_t *home;     /* by block, from the procedure's first: innermost loop that is a candidate */
-    double *measured;   /* by loop, from the procedure's first, then the procedure: memory operations in objects inside of it */
-    uint32_t *order;    /* loops, the deepest first */
+    uint32_t *home;   /* by block, from the procedure's first: innermost loop that is a candidate */
+    double *measured; /* by loop, from the procedure's first, then the procedure: memory operations in objects inside of
+                         it */
+    uint32_t *order;  /* loops, the deepest first */
     uint32_t order_count;
 };
 
@@ -510,7 +521,8 @@ static void keep_to_budget(struct selection *s)
             continue;
         if (o->probe_s > left && !o->is_asked) {
             o->verdict = PROF_SAMPLED;
-            o->reason = "not timable: with the probes of heavier objects its own would cost more than 1 % of the program's time";
+            o->reason = "not timable: with the probes of heavier objects its own would cost more than 1 % of the "
+                        "program's time";
             continue;
         }
         left -= o->probe_s;
@@ -527,8 +539,8 @@ static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum pro
         if (s->out.data[i].verdict == PROF_TAKEN && s->out.data[i].estimable == rule && count++ == 0)
             first = i;
     if (count)
-        prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count, count > 1 ? "s" : "",
-                  s->out.data[first].function, s->asides.data[first].rule);
+        prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count,
+                  count > 1 ? "s" : "", s->out.data[first].function, s->asides.data[first].rule);
 }
 
 void select_build(struct join *j)

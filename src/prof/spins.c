@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spins: loops in which a thread waits for memory to change. Such a loop either tells the processor so (pause), or is short,
- * calls nothing, and goes from turn to turn with nothing in its registers that its own code changes: only another thread
- * can end it. Attempts to take a lock (xchg, cmpxchg, bts) may be in it, other stores not. A loop that is refused here
- * counts as work.
+ * spins: loops in which a thread waits for memory to change. Such a loop either tells the processor so (pause), or is
+ * short, calls nothing, and goes from turn to turn with nothing in its registers that its own code changes: only
+ * another thread can end it. Attempts to take a lock (xchg, cmpxchg, bts) may be in it, other stores not. A loop that
+ * is refused here counts as work.
  */
 #include "prof/impl.h"
-
 
 enum { INSNS_MOST = 24, BLOCKS_MOST = 16 };
 
@@ -47,8 +46,8 @@ static bool does_more(const struct x86_insn *i)
 
 static uint16_t bit_of(uint8_t reg) { return reg < 16 ? (uint16_t)(1u << reg) : 0; }
 
-/* Registers whose old value matters. What a narrow load keeps of its target, and a register that is cleared by itself, do
- * not. */
+/* Registers whose old value matters. What a narrow load keeps of its target, and a register that is cleared by itself,
+ * do not. */
 static uint16_t needs(const struct x86_insn *i)
 {
     bool is_clear = i->op == X86_OP_XOR && !i->loads && !i->stores && i->gpr_read == i->gpr_written;

@@ -55,9 +55,9 @@ static double student(size_t freedom)
     return freedom < ARRAY_LEN(t) ? t[freedom] : Z95 + 2.6 / (double)freedom;
 }
 
-/* Few runs say little of how much runs differ, so what is usual on a machine with other work counts as PRIOR_FREEDOM degrees of
- * freedom beside theirs: the posterior of a scaled inverse chi-squared prior, a Student's t too. One run then has 5 % either
- * way. Without a prior two runs would span 12.7 times half of their distance. */
+/* Few runs say little of how much runs differ, so what is usual on a machine with other work counts as PRIOR_FREEDOM
+ * degrees of freedom beside theirs: the posterior of a scaled inverse chi-squared prior, a Student's t too. One run
+ * then has 5 % either way. Without a prior two runs would span 12.7 times half of their distance. */
 #define PRIOR_FREEDOM 2
 #define PRIOR_SPREAD 0.0116 /* standard deviation of a run, as a fraction */
 

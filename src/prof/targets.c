@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * targets: where windows of the real instruction stream saw calls and jumps through pointers lead, and the exact count of
- * each such site become estimated calls from there to each target. What no window saw, and what would be more than
+ * targets: where windows of the real instruction stream saw calls and jumps through pointers lead, and the exact count
+ * of each such site become estimated calls from there to each target. What no window saw, and what would be more than
  * arrives at a target, stays unknown. Does not look at code: walks.c says which blocks they are.
  */
 #include "prof/targets.h"

@@ -18,8 +18,8 @@ struct targets {
     uint32_t *first; /* by block: into v; [block_count] is the end */
 };
 void targets_see(struct targets *t, uint32_t site, uint32_t to);
-/* Shares out the count of each site among what was seen of it. outside, by block: entries that no known call or edge explains;
- * no block gets more. Arrays that stay are in j->scratch; nothing is left on the heap. */
+/* Shares out the count of each site among what was seen of it. outside, by block: entries that no known call or edge
+ * explains; no block gets more. Arrays that stay are in j->scratch; nothing is left on the heap. */
 void targets_share(struct join *j, const uint64_t *outside, struct targets *t);
 /* In order of their blocks. targets NULL: none. */
 const struct target *targets_of(const struct targets *t, uint32_t site, uint32_t *count);

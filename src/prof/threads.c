@@ -2,23 +2,24 @@
  *
  * threads: what each thread of the program did with its time. Processor time is shared out by the thread's own samples,
  * waiting by where it was seen to wait; totals are measured, samples only divide them, so the parts add up to the wall
- * time. An object's time is compute and memory by what the thread itself executed there, or, where that is not known, in the
- * same proportion for all threads. Time in which a thread waits for others is no object's work; it is told where the wait was
- * asked for.
+ * time. An object's time is compute and memory by what the thread itself executed there, or, where that is not known,
+ * in the same proportion for all threads. Time in which a thread waits for others is no object's work; it is told where
+ * the wait was asked for.
  */
 #include "prof/impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define SAMPLES_LEAST 10 /* of a thread in an object: below, its time there is too coarse to be set against its counts */
+#define SAMPLES_LEAST                                                                                                  \
+    10 /* of a thread in an object: below, its time there is too coarse to be set against its counts */
 
 struct build {
     struct join *j;
-    struct regions_weight *shares; /* [thread] */
+    struct regions_weight *shares;         /* [thread] */
     uint64_t (*samples)[PROF_DOING_COUNT]; /* [thread] */
-    struct executed_work *executed; /* [thread * object_count + object]; NULL not known */
-    struct map by_pair;   /* thread << 32 | object -> index into objects */
+    struct executed_work *executed;        /* [thread * object_count + object]; NULL not known */
+    struct map by_pair;                    /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
     struct waits *waits;
     struct map by_wait; /* thread, object and name -> index into wait */
@@ -38,7 +39,8 @@ static void measure_shares(struct build *b)
         s->cpu_s = seen ? x->cpu_s / (double)seen : 0;
         if (in->samples_user_only)
             s->cpu_s = fmin(s->cpu_s, in->sample_period_s);
-        s->blocked_s = samples[PROF_BLOCKED] ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)samples[PROF_BLOCKED] : 0;
+        s->blocked_s =
+            samples[PROF_BLOCKED] ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)samples[PROF_BLOCKED] : 0;
     }
 }
 
@@ -49,7 +51,9 @@ static struct prof_thread_object *pair_of(struct build *b, uint32_t thread, uint
         at = b->objects.len;
         map_put(&b->by_pair, key, at);
         const struct executed_work *w = b->executed ? &b->executed[thread * b->j->r->object_count + object] : NULL;
-        VEC_PUSH(&b->objects, ((struct prof_thread_object){.thread = thread, .object = object, .instructions = w ? w->instructions : PROF_UNKNOWN,
+        VEC_PUSH(&b->objects, ((struct prof_thread_object){.thread = thread,
+                                                           .object = object,
+                                                           .instructions = w ? w->instructions : PROF_UNKNOWN,
                                                            .memory_ops = w ? w->memory_ops : PROF_UNKNOWN}));
     }
     return &b->objects.data[at];
@@ -102,7 +106,8 @@ static struct among *sum_over_threads(const struct build *b)
     return all;
 }
 
-/* As compute_share, of one thread: it has its part of the object's ideal time by its counts, of the time by its samples. */
+/* As compute_share, of one thread: it has its part of the object's ideal time by its counts, of the time by its
+ * samples. */
 static double compute_share_of(const struct build *b, const struct prof_thread_object *o, const struct among *all)
 {
     double share = compute_share(&b->j->r->objects[o->object]);
@@ -158,7 +163,8 @@ static void add_wait(struct build *b, const struct prof_input_doing *d, double s
 static void add_doing(struct build *b, const struct prof_input_doing *d)
 {
     struct prof_thread *t = &b->j->r->thread[d->thread];
-    double cpu_s = b->shares[d->thread].cpu_s * (double)d->count, blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
+    double cpu_s = b->shares[d->thread].cpu_s * (double)d->count,
+           blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
     bool waits = waits_is_waiting(b->waits, d);
     if (d->doing == PROF_BLOCKED && waits)
         add_wait(b, d, 0, blocked_s);
@@ -233,7 +239,8 @@ static int compare_waits(const void *a, const void *b)
     double sx = x->spin_s + x->blocked_s, sy = y->spin_s + y->blocked_s;
     if (sx != sy)
         return sx < sy ? 1 : -1;
-    return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1) : (x->object > y->object) - (x->object < y->object);
+    return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1)
+                                  : (x->object > y->object) - (x->object < y->object);
 }
 
 static void keep_waits(struct build *b)

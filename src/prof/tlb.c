@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tlb: replayed slices that may reach more pages than the first-level TLB holds, but no more lines than the first-level cache,
- * take longer than the same code takes where its pages are at hand: that is what misses of the TLB cost, as far as the
- * second level holds the pages. A home gets it for the part of its slices that were so wide. They take longer, never less: where they
- * take less than what short slices or the model say (a short one does not see how far turns overlap, say), these are wrong.
+ * tlb: replayed slices that may reach more pages than the first-level TLB holds, but no more lines than the first-level
+ * cache, take longer than the same code takes where its pages are at hand: that is what misses of the TLB cost, as far
+ * as the second level holds the pages. A home gets it for the part of its slices that were so wide. They take longer,
+ * never less: where they take less than what short slices or the model say (a short one does not see how far turns
+ * overlap, say), these are wrong.
  */
 #include "prof/tlb.h"
 
@@ -15,7 +16,8 @@ static const double ENOUGH = 0.25, FACTOR_LEAST = 0.05; /* sum of squared shares
 struct home {
     double rest, squares; /* of wide slices: what its code does not explain, by squared share; the squared shares */
     double wide, narrow;  /* simulated cycles */
-    double bound, weights; /* as rest and squares, but less of replays that differ, and all of that taken against them */
+    double bound,
+        weights; /* as rest and squares, but less of replays that differ, and all of that taken against them */
 };
 static const double SPREAD_USUAL = 0.05;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trained: a replay repeats what data decide, so a predictor learns it; what it then still gets wrong is in the replay's
- * time, and must not be told once more as the program's mispredicted branches. It is simulated as these are: the slice
- * goes through the core once with every branch predicted and once with those mispredicted that the predictor's model gets
- * wrong when it has seen the slice as often as matters. So where a program mispredicts as its replays do, the two cancel,
- * whatever the model thinks of a misprediction.
+ * trained: a replay repeats what data decide, so a predictor learns it; what it then still gets wrong is in the
+ * replay's time, and must not be told once more as the program's mispredicted branches. It is simulated as these are:
+ * the slice goes through the core once with every branch predicted and once with those mispredicted that the
+ * predictor's model gets wrong when it has seen the slice as often as matters. So where a program mispredicts as its
+ * replays do, the two cancel, whatever the model thinks of a misprediction.
  */
 #include "prof/trained.h"
 
@@ -14,10 +14,10 @@ struct pass { /* of the predictor, or of the core */
     const struct window_player *p;
     struct sim_predictor *predictor; /* NULL: the core plays */
     uint64_t step, from;
-    size_t branch;       /* the next */
-    uint32_t wrong;      /* from `from` on */
-    VEC(bool) is_wrong;  /* by branch, in the last pass of the predictor */
-    bool tells;          /* the core is told */
+    size_t branch;      /* the next */
+    uint32_t wrong;     /* from `from` on */
+    VEC(bool) is_wrong; /* by branch, in the last pass of the predictor */
+    bool tells;         /* the core is told */
 };
 
 static void predict(struct pass *a, const struct sim_insn *i, uint64_t from, uint64_t to)

@@ -11,8 +11,9 @@ struct trained_slice { /* steps of a window */
     const struct prof_input_window *window;
     uint64_t first, from, last; /* it is executed from `first` on; cycles count from `from` to before `last` */
 };
-struct trained { /* core cycles, by the model, of p->aside and a copy of p->predictor; 0: none, or not all of its code is known */
-    double cycles;  /* what branches still cost */
+struct trained {   /* core cycles, by the model, of p->aside and a copy of p->predictor; 0: none, or not all of its code
+                      is known */
+    double cycles; /* what branches still cost */
     double without; /* of the slice with every branch predicted, if some still cost something */
 };
 struct trained trained_of(const struct window_player *p, const struct trained_slice *s);

@@ -39,9 +39,9 @@ static bool is_name_of_wait(const char *name)
 
 struct waits {
     struct join *j;
-    uint8_t *library;  /* [module] */
-    uint8_t *loop;     /* [loop of all modules]: 1 no, 2 yes, 0 not asked */
-    uint8_t *named;    /* [function of all modules]: likewise, whether its name is one of a wait */
+    uint8_t *library;          /* [module] */
+    uint8_t *loop;             /* [loop of all modules]: 1 no, 2 yes, 0 not asked */
+    uint8_t *named;            /* [function of all modules]: likewise, whether its name is one of a wait */
     struct waits_sense *sense; /* [frame] */
     bool *is_known;
 };
@@ -111,8 +111,8 @@ static bool is_named_wait(struct waits *w, uint32_t frame)
     return *known == 2;
 }
 
-/* From the innermost frame outwards, as far as code is that of libraries in between (or that they left in a static program,
- * as far as names tell). */
+/* From the innermost frame outwards, as far as code is that of libraries in between (or that they left in a static
+ * program, as far as names tell). */
 static struct waits_sense make_sense(struct waits *w, uint32_t frame)
 {
     const struct prof_input_frame *frames = w->j->in->frames;

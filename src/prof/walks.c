@@ -296,12 +296,8 @@ static void walk_bursts(struct walks *w, struct window_player *p)
 
 static void walk_windows(struct walks *w)
 {
-    struct window_player p = {.core = w->core,
-                              .table = w->table,
-                              .index_of = index_of_place,
-                              .went = see_target,
-                              .ctx = w,
-                              .warm = WARM};
+    struct window_player p = {
+        .core = w->core, .table = w->table, .index_of = index_of_place, .went = see_target, .ctx = w, .warm = WARM};
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
@@ -526,8 +522,9 @@ static struct join_replay *home_replay(struct walks *w, uint32_t home)
     return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
 }
 
-/* What is left of each home's branch part. What replays refute of it is of all of them: which of two neighbours waits for a
- * misprediction the model does not tell well. The second replay, whose branches were hardly trained, bounds each. */
+/* What is left of each home's branch part. What replays refute of it is of all of them: which of two neighbours waits
+ * for a misprediction the model does not tell well. The second replay, whose branches were hardly trained, bounds each.
+ */
 static double *branch_parts(const struct walks *w, const struct join_replay *told, uint32_t count)
 {
     double *part = ARENA_ARRAY(w->j->scratch, double, count + 1),
@@ -541,7 +538,8 @@ static double *branch_parts(const struct walks *w, const struct join_replay *tol
         all += part[h], refuted += told[h].refuted * cycles[h];
     double left = all > 0 ? fmax(0, 1 - refuted / all) : 1;
     for (uint32_t h = 0; h < count; h++)
-        part[h] = part[h] > 0 && told[h].untrained_most >= 0 ? fmin(left, told[h].untrained_most * cycles[h] / part[h]) : left;
+        part[h] = part[h] > 0 && told[h].untrained_most >= 0 ? fmin(left, told[h].untrained_most * cycles[h] / part[h])
+                                                             : left;
     return part;
 }
 

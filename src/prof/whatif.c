@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * whatif: the user time of the whole program if the memory part of one object were gone. That is a sum over threads and ranks: with
- * several of them the time on the wall falls by as much at best, if it is this object that all others wait for, and not at
- * all at worst; so the interval then reaches up to what it is now. What would become of other objects is not asked: their
- * caches might serve them better, or the memory bus be just as busy.
+ * whatif: the user time of the whole program if the memory part of one object were gone. That is a sum over threads and
+ * ranks: with several of them the time on the wall falls by as much at best, if it is this object that all others wait
+ * for, and not at all at worst; so the interval then reaches up to what it is now. What would become of other objects
+ * is not asked: their caches might serve them better, or the memory bus be just as busy.
  */
 #include "prof/impl.h"
 

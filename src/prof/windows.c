@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * windows: stretches of the real instruction stream, with the real registers and so the real addresses, through the core
- * model twice: once as if every branch were predicted, once with those mispredicted that a predictor, trained by the windows
- * so far, gets wrong. The difference is the branch part. Where the stream is interrupted (code that is not known, a
- * signal, a system call) the pipelines begin anew. Bursts bring the predictor's verdicts along. Knows nothing of blocks: the
- * caller gives each address its instruction. */
+ * windows: stretches of the real instruction stream, with the real registers and so the real addresses, through the
+ * core model twice: once as if every branch were predicted, once with those mispredicted that a predictor, trained by
+ * the windows so far, gets wrong. The difference is the branch part. Where the stream is interrupted (code that is not
+ * known, a signal, a system call) the pipelines begin anew. Bursts bring the predictor's verdicts along. Knows nothing
+ * of blocks: the caller gives each address its instruction. */
 #include "prof/windows.h"
 
 #include "trace/trace.h"
@@ -34,7 +34,8 @@ static void begin_anew(struct window_player *p)
 }
 
 /* One instruction, and what came after it. */
-static void play(struct window_player *p, uint32_t index, const uint64_t regs[16], uint32_t repeats, uint64_t from, uint64_t to)
+static void play(struct window_player *p, uint32_t index, const uint64_t regs[16], uint32_t repeats, uint64_t from,
+                 uint64_t to)
 {
     const struct sim_insn *i = &p->table[index];
     bool branch = sim_insn_is_branch(i), taken = branch && to != from + i->len;
@@ -97,7 +98,8 @@ static uint64_t place_in_burst(struct trace *t, const struct trace_step *s)
 static uint32_t repeats_of(const struct trace_step *s)
 {
     enum { RCX = 1 };
-    return s->insn->repeats && s->known & 1u << RCX ? (uint32_t)min_u64(s->regs[RCX], UINT32_MAX >> SIM_REPEAT_SHIFT) : 0;
+    return s->insn->repeats && s->known & 1u << RCX ? (uint32_t)min_u64(s->regs[RCX], UINT32_MAX >> SIM_REPEAT_SHIFT)
+                                                    : 0;
 }
 
 static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
@@ -136,7 +138,8 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
 }
 
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
-                  void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to), void *ctx)
+                  void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to),
+                  void *ctx)
 {
     struct reader r = {.at = w->words, .left = w->steps};
     bool more = read_step(&r);

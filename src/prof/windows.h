@@ -13,22 +13,24 @@ struct window_player {
     struct sim_core *aside;          /* for slices of their own, which count nowhere */
     struct sim_predictor *predictor;
     const struct sim_insn *table;
-    /* Index in the table of the instruction at a place (module and address, see struct prof_input_window); ID_NONE: no code
-     * that is known. */
+    /* Index in the table of the instruction at a place (module and address, see struct prof_input_window); ID_NONE: no
+     * code that is known. */
     uint32_t (*index_of)(void *ctx, uint64_t place);
-    void (*went)(void *ctx, uint64_t from, uint64_t to); /* places of a branch and of what came after it; NULL: not asked for */
-    void *ctx; /* of both */
-    uint32_t warm;     /* instructions that fill an empty pipeline and are not attributed */
-    bool branches_told; /* bursts have told of branches: only `core` plays, and the predictor learns */
-    uint32_t learning; /* of this window: those left that only teach the predictor */
+    void (*went)(void *ctx, uint64_t from,
+                 uint64_t to); /* places of a branch and of what came after it; NULL: not asked for */
+    void *ctx;                 /* of both */
+    uint32_t warm;             /* instructions that fill an empty pipeline and are not attributed */
+    bool branches_told;        /* bursts have told of branches: only `core` plays, and the predictor learns */
+    uint32_t learning;         /* of this window: those left that only teach the predictor */
 };
 /* Returns how many instructions were played. */
 uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
 /* The same for a burst, whose branches were predicted already. */
 uint64_t window_play_burst(struct window_player *p, struct trace *t, const struct prof_input_burst *w);
-/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with the registers before
- * it, its place and that of what came after it. false: some of the code is not known. */
+/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with the registers
+ * before it, its place and that of what came after it. false: some of the code is not known. */
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
-                  void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to), void *ctx);
+                  void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to),
+                  void *ctx);
 
 #endif

@@ -56,8 +56,8 @@ bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_
 bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
 
 /* rounds.c */
-/* Makes a form that is there, from step `first` on, but for its stub, one that goes round: see wire_form.rounds. false: it may not,
- * for what it leaves behind could lead the next round somewhere else. */
+/* Makes a form that is there, from step `first` on, but for its stub, one that goes round: see wire_form.rounds. false:
+ * it may not, for what it leaves behind could lead the next round somewhere else. */
 bool make_round(const struct stream *s, uint32_t first, struct wire_form *out);
 
 #endif

@@ -11,11 +11,13 @@
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 };
 static const double ALIKE = 1.01;  /* widths */
 static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
-static const double SELDOM = 0.2, SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
+static const double
+    SELDOM = 0.2,
+    SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
 static const double ROUND_LEAST = 8; /* cycles */
 static const double CYCLES_LEAST = 100;
-/* Cycles. Of a misprediction at the end: with it, loops wait for what was fetched wrongly, too. Of how a replay begins and ends, where
- * slices tell it that end alike, and where not. */
+/* Cycles. Of a misprediction at the end: with it, loops wait for what was fetched wrongly, too. Of how a replay begins
+ * and ends, where slices tell it that end alike, and where not. */
 enum { EXIT = 50, EDGE_ERROR = 15, EDGE_GUESS = 40 };
 enum { IN_FLIGHT = 256 /* instructions */ };
 /* The loads of registers, two fences. */
@@ -126,7 +128,8 @@ struct replay_quiet replay_width_alone(double *widths, size_t n)
         ;
     struct place p = densest(widths + first, end - first), all = densest(widths, n);
     double alone = p.count >= AGREE ? p.middle : least;
-    if (n >= MANY && (double)p.count < SELDOM * (double)n && all.count > 2 * p.count && all.middle < SHARED_MOST * alone)
+    if (n >= MANY && (double)p.count < SELDOM * (double)n && all.count > 2 * p.count &&
+        all.middle < SHARED_MOST * alone)
         return (struct replay_quiet){all.middle, all.middle / alone, alone};
     return (struct replay_quiet){alone, 1, alone};
 }
@@ -136,8 +139,9 @@ bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone
 struct form {
     struct turn turns[WIRE_BATCHES]; /* of batches that count */
     unsigned batches;
-    double least, most; /* least: the mean of all that come near the least, since a coarse clock's means differ by chance */
-    double apart;       /* the replays of the least */
+    double least,
+        most;     /* least: the mean of all that come near the least, since a coarse clock's means differ by chance */
+    double apart; /* the replays of the least */
 };
 
 static int by_cycles(const void *a, const void *b)
@@ -170,8 +174,8 @@ static void add_batches(const struct wire_slice *s, double width, struct form fo
     uint32_t n = (uint32_t)min_u64(s->batch_count, WIRE_BATCHES);
     double step = clock_step(s, n);
     for (uint32_t b = 0; b < n; b++)
-        if (s->batches[b].form < WIRE_FORMS_MOST && s->batches[b].replays > FIRST_WARM && s->batches[b].replays <= WIRE_REPLAYS &&
-            replay_is_alone(replay_width(&s->batches[b]), width))
+        if (s->batches[b].form < WIRE_FORMS_MOST && s->batches[b].replays > FIRST_WARM &&
+            s->batches[b].replays <= WIRE_REPLAYS && replay_is_alone(replay_width(&s->batches[b]), width))
             forms[s->batches[b].form].turns[forms[s->batches[b].form].batches++] = turn_of(&s->batches[b], step);
     for (int f = 0; f < WIRE_FORMS_MOST; f++)
         sum_up(&forms[f], step);
@@ -214,7 +218,8 @@ struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, siz
     return e;
 }
 
-/* The second form is the beginning of the first. Where one may have learnt its end and the other not, it may be off by that. */
+/* The second form is the beginning of the first. Where one may have learnt its end and the other not, it may be off by
+ * that. */
 static void take_difference(const struct wire_slice *s, const struct form forms[WIRE_FORMS_MOST],
                             struct replay_time *out)
 {
@@ -238,9 +243,10 @@ static void take_rounds(const struct wire_slice *s, const struct form forms[WIRE
     out->edge = NAN;
 }
 
-/* Of a form that has no other to be compared with, of one round or more. What follows it in the program may begin while what is in
- * flight at its end is still waiting; here it is waited for. */
-static void take_whole(const struct wire_slice *s, const struct form *form, const struct replay_edge *edge, struct replay_time *out)
+/* Of a form that has no other to be compared with, of one round or more. What follows it in the program may begin while
+ * what is in flight at its end is still waiting; here it is waited for. */
+static void take_whole(const struct wire_slice *s, const struct form *form, const struct replay_edge *edge,
+                       struct replay_time *out)
 {
     double rounds = s->form[0].rounds > 1 ? (double)s->form[0].rounds : 1;
     out->first = s->first;
@@ -251,7 +257,8 @@ static void take_whole(const struct wire_slice *s, const struct form *form, cons
     out->edge = NAN;
 }
 
-/* What the stub takes is not known: between nothing and so much, which may be seen in nothing else. Rounds have one each. */
+/* What the stub takes is not known: between nothing and so much, which may be seen in nothing else. Rounds have one
+ * each. */
 static bool without_stub(const struct wire_slice *s, struct replay_time *out)
 {
     double stub = s->form[0].rounds > 1 ? STUB_CYCLES : s->form[0].counts ? STUB_CYCLES * (double)out->turns : 0;

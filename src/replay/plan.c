@@ -4,7 +4,8 @@
  * the first-level TLB, and must be long enough to be timed. It ends, if possible, at an instruction that it does not
  * contain, or by a jump whose comparison is given another bound, so that nothing is added to its code; else at an
  * instruction that it passes seldom, counted by a stub. The same piece is taken with a sooner end as well, if there is
- * one. But pieces that may (rounds.c) go round, and where none is long enough because it would reach too many pages, short ones. */
+ * one. But pieces that may (rounds.c) go round, and where none is long enough because it would reach too many pages,
+ * short ones. */
 #include "replay/impl.h"
 
 #include <stdlib.h>
@@ -14,13 +15,13 @@ enum {
     STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
-    ROUND_LEAST = 48, /* steps */
-    LATER_MOST = 8,   /* steps */
+    ROUND_LEAST = 48,    /* steps */
+    LATER_MOST = 8,      /* steps */
     ROUND_BRANCHES = 64, /* conditional jumps that a processor surely remembers */
-    BEGINS_MOST = 64, /* steps in which a round may begin */
-    TRIES_MOST = 400, /* of rounds, in a window: the program waits */
-    LINE_SETS = 64,   /* of 8 ways, in most first-level caches */
-    PAGE_SETS = 16,   /* of 4 ways, in the first-level TLBs that have sets */
+    BEGINS_MOST = 64,    /* steps in which a round may begin */
+    TRIES_MOST = 400,    /* of rounds, in a window: the program waits */
+    LINE_SETS = 64,      /* of 8 ways, in most first-level caches */
+    PAGE_SETS = 16,      /* of 4 ways, in the first-level TLBs that have sets */
     JUMP_BYTES = 5,
     INSN_BYTES_MOST = 15,
     SHORT_LEAST = 64,   /* steps of a short form */
@@ -39,8 +40,8 @@ struct footprint {
 struct reach_most {
     uint32_t steps_least, pages, lines_a_set, pages_a_set, branches;
 };
-/* Sets matter where nearly all that a cache or TLB holds is used, or where strides are powers of two. What goes round has its
- * stub's data beside its own. */
+/* Sets matter where nearly all that a cache or TLB holds is used, or where strides are powers of two. What goes round
+ * has its stub's data beside its own. */
 static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX, UINT32_MAX},
                                WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX, UINT32_MAX},
                                ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4, ROUND_BRANCHES};
@@ -51,7 +52,7 @@ struct planner {
     struct wire_windows *w;
     VEC(uint32_t) ends; /* of the piece: steps that could end it without a count */
     struct reach_most most;
-    uint32_t tries; /* of rounds */
+    uint32_t tries;         /* of rounds */
     uint32_t window, piece; /* piece: number of the one that is looked at */
 };
 
@@ -97,8 +98,9 @@ static bool add_step(struct planner *p, uint32_t step)
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
     p->foot.branches += k->i.kind == X86_JCC;
-    return p->foot.branches <= p->most.branches && p->foot.lines.len + p->foot.unknown <= LINES_MOST && p->foot.pages.len + p->foot.unknown <= p->most.pages &&
-           p->foot.lines_in_one <= p->most.lines_a_set && p->foot.pages_in_one <= p->most.pages_a_set;
+    return p->foot.branches <= p->most.branches && p->foot.lines.len + p->foot.unknown <= LINES_MOST &&
+           p->foot.pages.len + p->foot.unknown <= p->most.pages && p->foot.lines_in_one <= p->most.lines_a_set &&
+           p->foot.pages_in_one <= p->most.pages_a_set;
 }
 
 /* Was nothing of the jump's bytes executed in the piece so far? */
@@ -212,7 +214,8 @@ struct visit {
 };
 
 /* The one nearest to step `wanted`, from step `least` to `most`. */
-static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t least, uint32_t most)
+static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t least,
+                               uint32_t most)
 {
     struct visit best = {ID_NONE, 0};
     uint32_t visits = 0;
@@ -231,8 +234,8 @@ struct ends {
     struct visit whole, sooner, longer;
 };
 
-/* at: the last visit, before which there are so many. Three forms if there are visits for them: then the jumps that end the timed
- * ones are never learnt. One and a longer one if there are but two, far enough apart. */
+/* at: the last visit, before which there are so many. Three forms if there are visits for them: then the jumps that end
+ * the timed ones are never learnt. One and a longer one if there are but two, far enough apart. */
 static struct ends choose_ends(const struct planner *p, uint32_t from, uint32_t at, uint32_t before)
 {
     struct visit last = {at, before}, none = {ID_NONE, 0};
@@ -321,8 +324,8 @@ static uint32_t branches_of(const struct planner *p, const struct wire_slice *s)
     return n;
 }
 
-/* In two forms, the second of which has fewer rounds. Where each round ends by a jump that is made to go the other way, that one must be
- * learnt, or the round would have a misprediction that the program has not. false: as it was. */
+/* In two forms, the second of which has fewer rounds. Where each round ends by a jump that is made to go the other way,
+ * that one must be learnt, or the round would have a misprediction that the program has not. false: as it was. */
 static bool go_round(const struct planner *p, struct wire_slice *out)
 {
     bool is_left = out->form[0].turns > 1;
@@ -374,8 +377,8 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
     return (uint32_t)out->last;
 }
 
-/* Reaches more pages than any first-level TLB may be relied upon to hold, but no more lines than the cache: takes as long as the
- * code at least. 0: there is none here; else where to look next. */
+/* Reaches more pages than any first-level TLB may be relied upon to hold, but no more lines than the cache: takes as
+ * long as the code at least. 0: there is none here; else where to look next. */
 static uint32_t take_wide(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window], before = *count;
@@ -394,7 +397,8 @@ static uint32_t take_wide(struct planner *p, uint32_t from)
 static bool take_turns(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     memset(out, 0, sizeof *out);
-    return take_bounded(p, g, out) && p->s.steps.data[out->first].insn == p->s.steps.data[out->last].insn && go_round(p, out);
+    return take_bounded(p, g, out) && p->s.steps.data[out->first].insn == p->s.steps.data[out->last].insn &&
+           go_round(p, out);
 }
 
 static bool take_way(struct planner *p, const struct piece *g, struct wire_slice *out)

@@ -13,8 +13,8 @@
  * overlap. None if the window's words are broken, or nothing in it can be replayed. */
 void replay_plan(struct wire_windows *w, uint32_t window);
 
-/* How the last replayed instruction leaves a slice: by going on; by a jump that never learns to; by one of which it is not known
- * whether it learns. */
+/* How the last replayed instruction leaves a slice: by going on; by a jump that never learns to; by one of which it is
+ * not known whether it learns. */
 enum replay_exit { REPLAY_GOES_ON, REPLAY_LEAVES, REPLAY_MAY_LEARN, REPLAY_EXITS };
 struct replay_edge { /* by enum replay_exit: core cycles of a replay of nothing, its begin and its end */
     double cycles[REPLAY_EXITS], error[REPLAY_EXITS];
@@ -33,12 +33,13 @@ double replay_width(const struct wire_batch *b); /* grows when a neighbour share
 double replay_clock(const struct wire_batch *b); /* core cycles in a tick */
 struct replay_quiet {
     double width;
-    double shared; /* over that of the quietest: above 1 a neighbour was there nearly all the time, and times may be too long by that */
+    double shared; /* over that of the quietest: above 1 a neighbour was there nearly all the time, and times may be too
+                      long by that */
     double least;  /* the quietest's */
 };
-/* Of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree on (a single
- * one may be a slip of the clock) the place where most of them lie. If hardly any lie there, where most lie, as long as that is not
- * much more. Sorts them; 0 if there are none. */
+/* Of a core which nobody shares, for batches whose widths these are: near to the least that several batches agree on (a
+ * single one may be a slip of the clock) the place where most of them lie. If hardly any lie there, where most lie, as
+ * long as that is not much more. Sorts them; 0 if there are none. */
 struct replay_quiet replay_width_alone(double *widths, size_t n);
 /* How much longer the whole slice took in batches of about that width than in the quietest; NAN: there are not both. */
 double replay_slower(const struct wire_slice *s, const struct replay_quiet *quiet);

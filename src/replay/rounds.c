@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Slices that go round. Code that touches a page at every step has no slice that is long and yet reaches no more pages than the
- * first-level TLB holds. A short one tells enough if it is repeated without a break: its stub adds to every register what brings
- * it back to what it was, so that what waits for a register goes on waiting as in the program, and jumps to its begin. Memory
- * and vector registers are not brought back. What they leave to the next round, and all that is computed from it, must be no
- * address and decide no jump. */
+ * Slices that go round. Code that touches a page at every step has no slice that is long and yet reaches no more pages
+ * than the first-level TLB holds. A short one tells enough if it is repeated without a break: its stub adds to every
+ * register what brings it back to what it was, so that what waits for a register goes on waiting as in the program, and
+ * jumps to its begin. Memory and vector registers are not brought back. What they leave to the next round, and all that
+ * is computed from it, must be no address and decide no jump. */
 #include "replay/impl.h"
 
-enum { STEPS_OF_REPLAY = 40000, ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */, ROUNDS_MOST = 256, CARRIED_MOST = 64 /* words */, RSP = 4 };
+enum {
+    STEPS_OF_REPLAY = 40000,
+    ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */,
+    ROUNDS_MOST = 256,
+    CARRIED_MOST = 64 /* words */,
+    RSP = 4
+};
 
 /* ---- what a round leaves to the next ---- */
 
 enum { READ = 1, WRITTEN, CARRIED /* read, then written */ };
 
 struct carried {
-    struct map bytes;        /* as above */
-    struct map changed;      /* bytes that were written since the round began: 1 if what they hold is not what was recorded */
+    struct map bytes; /* as above */
+    struct map
+        changed; /* bytes that were written since the round began: 1 if what they hold is not what was recorded */
     bool differs[X86_REG_COUNT]; /* now; other flags than the carry with it */
-    uint16_t live;           /* general registers that are read before they are written */
+    uint16_t live;               /* general registers that are read before they are written */
     bool has_stores, has_gathers;
 };
 
@@ -52,8 +59,8 @@ static void note_memory(struct carried *c, const struct stream *s, uint32_t step
     c->has_stores |= k->i.stores > 0;
 }
 
-/* false: not with it. A vector register that is read before it is written, and written, is carried. x87 has a stack, which a round
- * may leave higher. */
+/* false: not with it. A vector register that is read before it is written, and written, is carried. x87 has a stack,
+ * which a round may leave higher. */
 static bool note_vectors(struct carried *c, const struct insn *k, uint64_t *read, uint64_t *written)
 {
     struct x86_detail d;
@@ -78,7 +85,7 @@ static bool note_vectors(struct carried *c, const struct insn *k, uint64_t *read
 
 static void note_registers(struct carried *c, const struct x86_insn *i, uint16_t *killed)
 {
-    c->live |= i->gpr_read & (uint16_t)~*killed;
+    c->live |= i->gpr_read & (uint16_t) ~*killed;
     for (unsigned r = 0; r < 16; r++)
         if ((i->gpr_written >> r & 1) && x86_kills_gpr(i, r))
             *killed |= (uint16_t)(1u << r);
@@ -131,8 +138,8 @@ static bool is_decided(const struct carried *c, const struct insn *k, const stru
         if ((k->access[a].base < X86_REG_NONE && c->differs[k->access[a].base]) ||
             (k->access[a].index < X86_REG_NONE && c->differs[k->access[a].index]))
             return true;
-    return differs &&
-           (k->i.kind != X86_PLAIN || d->is_rep || k->accesses < 0 || x86_is_one_of(&k->i, divisions, ARRAY_LEN(divisions)));
+    return differs && (k->i.kind != X86_PLAIN || d->is_rep || k->accesses < 0 ||
+                       x86_is_one_of(&k->i, divisions, ARRAY_LEN(divisions)));
 }
 
 /* Part of what was there stays. */
@@ -166,8 +173,8 @@ static bool follow(struct carried *c, const struct stream *s, uint32_t first, ui
     return true;
 }
 
-/* Does a byte that a round reads before it writes it hold what the program wrote there shortly before, too? Else only the rounds would
- * wait for it. What was recorded before the slice tells. */
+/* Does a byte that a round reads before it writes it hold what the program wrote there shortly before, too? Else only
+ * the rounds would wait for it. What was recorded before the slice tells. */
 static bool is_written_before(const struct stream *s, uint32_t first, uint32_t last, uint64_t byte)
 {
     uint32_t steps = last - first;
@@ -188,7 +195,8 @@ static bool waits_as_the_program(const struct stream *s, uint32_t first, uint32_
 {
     uint32_t looks = 0;
     for (size_t i = 0; i < bytes->cap; i++) {
-        if (!bytes->used[i] || bytes->vals[i] != CARRIED || (bytes->keys[i] % 8 && is_carried(bytes, bytes->keys[i] - 1)))
+        if (!bytes->used[i] || bytes->vals[i] != CARRIED ||
+            (bytes->keys[i] % 8 && is_carried(bytes, bytes->keys[i] - 1)))
             continue; /* once for each word */
         if (++looks > CARRIED_MOST || !is_written_before(s, first, last, bytes->keys[i]))
             return false;
@@ -200,7 +208,8 @@ static bool waits_as_the_program(const struct stream *s, uint32_t first, uint32_
 static bool leads_the_same_way(const struct stream *s, uint32_t first, uint32_t last, uint16_t *renewed)
 {
     struct carried c = {.has_stores = false};
-    bool ok = find_carried(&c, s, first, last) && follow(&c, s, first, last) && waits_as_the_program(s, first, last, &c.bytes);
+    bool ok = find_carried(&c, s, first, last) && follow(&c, s, first, last) &&
+              waits_as_the_program(s, first, last, &c.bytes);
     *renewed = 0;
     for (unsigned r = 0; r < 16; r++)
         *renewed |= (uint16_t)(c.differs[r] << r);

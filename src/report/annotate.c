@@ -42,7 +42,8 @@ static bool is_called(struct arena *a, const struct prof_object *o, const char *
            is_same(inner, name) || (inner && is_same(name_brief(a, inner), name));
 }
 
-/* What compilers add for clones (.constprop.0, .part.1) is not part of a name; a part laid aside (.cold) is no function. */
+/* What compilers add for clones (.constprop.0, .part.1) is not part of a name; a part laid aside (.cold) is no
+ * function. */
 static bool is_clone(const char *function, const char *name)
 {
     size_t n = strlen(name);

@@ -6,7 +6,10 @@
 
 static const char *place(const struct prof_candidate *o, struct arena *a)
 {
-    const struct prof_object at = {.module = o->module, .address = o->address, .file = o->file, .line_first = o->line_first,
+    const struct prof_object at = {.module = o->module,
+                                   .address = o->address,
+                                   .file = o->file,
+                                   .line_first = o->line_first,
                                    .line_last = o->line_last};
     return cell_safe(a, place_of(&at, a));
 }
@@ -26,10 +29,12 @@ static const char *size(const struct prof_candidate *o, struct arena *a)
     return arena_printf(a, "own code %s instructions", insns);
 }
 
-static void put_figures(struct strbuf *out, const struct prof_result *r, const struct prof_candidate *o, struct arena *a)
+static void put_figures(struct strbuf *out, const struct prof_result *r, const struct prof_candidate *o,
+                        struct arena *a)
 {
     double share = r->coverage.memory_ops ? (double)o->memory_ops / (double)r->coverage.memory_ops : NAN;
-    str_printf(out, "    %s of memory operations, entered %s times", figure_percent(a, share), figure_count(a, o->entries));
+    str_printf(out, "    %s of memory operations, entered %s times", figure_percent(a, share),
+               figure_count(a, o->entries));
     if (isfinite(o->time_s) && o->entries)
         str_printf(out, ", about %.3g us each", 1e6 * o->time_s / (double)o->entries);
     str_printf(out, "; Tot %s, TDES %s; %s", figure_real(a, o->tot, 2), figure_real(a, o->tdes, 0), size(o, a));
@@ -37,8 +42,10 @@ static void put_figures(struct strbuf *out, const struct prof_result *r, const s
         str_printf(out, " in %u pieces", o->pieces);
     str_puts(out, "\n");
     if (isfinite(o->probed_s.value))
-        str_printf(out, "    probed %.4g s (%.4g to %.4g), sampled %.4g s (%.4g to %.4g), ideal %.4g s; waiting %.3g s\n", o->probed_s.value,
-                   o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low, o->sampled_s.high, o->ideal_s.value, o->waiting_s);
+        str_printf(out,
+                   "    probed %.4g s (%.4g to %.4g), sampled %.4g s (%.4g to %.4g), ideal %.4g s; waiting %.3g s\n",
+                   o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low,
+                   o->sampled_s.high, o->ideal_s.value, o->waiting_s);
 }
 
 void report_candidates_text(const struct prof_result *r, struct strbuf *out)
@@ -47,7 +54,8 @@ void report_candidates_text(const struct prof_result *r, struct strbuf *out)
     size_t count[PROF_VERDICT_COUNT] = {0};
     for (size_t i = 0; i < r->candidate_count; i++) {
         const struct prof_candidate *o = &r->candidates[i];
-        str_printf(out, "%-8s %-9s %s  %s\n", prof_verdict_name[o->verdict], prof_kind_name[o->kind], candidate_name(a, o), place(o, a));
+        str_printf(out, "%-8s %-9s %s  %s\n", prof_verdict_name[o->verdict], prof_kind_name[o->kind],
+                   candidate_name(a, o), place(o, a));
         str_printf(out, "    %s\n", o->reason ? cell_safe(a, o->reason) : "?");
         put_figures(out, r, o, a);
         count[o->verdict]++;

@@ -33,7 +33,10 @@ static const char *change_text(struct arena *a, double x, int decimals)
     return isfinite(x) && s[0] != '-' && strspn(s, "0.") != strlen(s) ? arena_printf(a, "+%s", s) : s;
 }
 
-const struct prof_result *diff_doubtful(const struct prof_diff *d) { return prof_model_failed(d->now) ? d->now : d->old; }
+const struct prof_result *diff_doubtful(const struct prof_diff *d)
+{
+    return prof_model_failed(d->now) ? d->now : d->old;
+}
 
 const char *diff_verdict(const struct diff_figure *f)
 {

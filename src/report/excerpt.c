@@ -77,9 +77,11 @@ const char *excerpt_problem(struct tour *t, const struct excerpt *x)
 {
     switch (x->state) {
     case EXCERPT_NO_LINES:
-        return "No source line is known of this code: its file has no line table (compile it with -g, or install its debug symbols).";
+        return "No source line is known of this code: its file has no line table (compile it with -g, or install its "
+               "debug symbols).";
     case EXCERPT_NO_FILE:
-        return arena_printf(t->texts, "Its source was not found; looked for: %s. --source-path FOLDER tells where it lies.",
+        return arena_printf(t->texts,
+                            "Its source was not found; looked for: %s. --source-path FOLDER tells where it lies.",
                             x->source->looked);
     case EXCERPT_TOO_SHORT:
         return arena_printf(t->texts, "The source ends at line %u, so it is not the one that was compiled.",

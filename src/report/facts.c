@@ -58,7 +58,7 @@ static const char *replayed_text(struct tour *t, const struct prof_object *o)
 static const char *of_all(struct tour *t, uint64_t n, double share)
 {
     const char *count = figure_count(t->texts, n);
-    return n == PROF_UNKNOWN     ? NULL
+    return n == PROF_UNKNOWN ? NULL
            : isfinite(share) ? arena_printf(t->texts, "%s (%s of all)", count, figure_percent(t->texts, share))
                              : count;
 }
@@ -74,10 +74,12 @@ static const char *probed_text(struct tour *t, const struct prof_object *o)
 {
     for (size_t i = 0; i < t->r->candidate_count; i++) {
         const struct prof_candidate *c = &t->r->candidates[i];
-        if (c->object != o->id || c->kind != o->kind || !isfinite(c->probed_s.value)) /* pieces have the id of what they are of */
+        if (c->object != o->id || c->kind != o->kind ||
+            !isfinite(c->probed_s.value)) /* pieces have the id of what they are of */
             continue;
         const char *sampled = tour_interval(t, &c->sampled_s);
-        return arena_printf(t->texts, "%s with what it calls; sampled %s", tour_interval(t, &c->probed_s), sampled ? sampled : "?");
+        return arena_printf(t->texts, "%s with what it calls; sampled %s", tour_interval(t, &c->probed_s),
+                            sampled ? sampled : "?");
     }
     return NULL;
 }
@@ -104,7 +106,8 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add(out, NULL, "ideal time found by", replayed_text(t, o));
     add(out, "branch", "branches",
         isfinite(o->branch_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->branch_s)) : NULL);
-    add(out, "tlb", "TLB, of memory", isfinite(o->tlb_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->tlb_s)) : NULL);
+    add(out, "tlb", "TLB, of memory",
+        isfinite(o->tlb_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->tlb_s)) : NULL);
     add(out, "actual", "actual", actual_text(t, o));
     add(out, NULL, "probed", probed_text(t, o));
     add_count(t, out, "sample", "samples", o->samples);

@@ -7,10 +7,13 @@ const char *first_sentence(const struct prof_result *r, struct arena *a)
     if (!prof_model_failed(r))
         return NULL;
     return arena_printf(a,
-                        "The model of the processor fails: off by %s in the median, %s for nine in ten kernels. No loop is said to lose time on its word "
-                        "alone, only where replays measured most of its ideal time. Run mtool calibrate when less runs on the machine; if that does not "
+                        "The model of the processor fails: off by %s in the median, %s for nine in ten kernels. No "
+                        "loop is said to lose time on its word "
+                        "alone, only where replays measured most of its ideal time. Run mtool calibrate when less runs "
+                        "on the machine; if that does not "
                         "help, send a tape of it (mtool calibrate --record FILE).",
-                        figure_percent(a, r->machine.ideal_error_median), figure_percent(a, r->machine.ideal_error_p90));
+                        figure_percent(a, r->machine.ideal_error_median),
+                        figure_percent(a, r->machine.ideal_error_p90));
 }
 
 void first_put(const struct prof_result *r, unsigned width, struct arena *a, struct strbuf *out)

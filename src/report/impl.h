@@ -70,14 +70,17 @@ shorten_fn shorten_middle, shorten_place;
 
 /* ---- first.c ---- */
 
-const char *first_sentence(const struct prof_result *r, struct arena *a); /* that the model failed, and what to do; NULL: it did not */
+const char *first_sentence(const struct prof_result *r,
+                           struct arena *a); /* that the model failed, and what to do; NULL: it did not */
 void first_put(const struct prof_result *r, unsigned width, struct arena *a, struct strbuf *out);
 
 /* ---- text.c ---- */
 
 unsigned report_width(const struct report_options *o); /* columns */
-const char *candidate_name(struct arena *a, const struct prof_candidate *o); /* of a region its own, else the function's; safe */
-const char *place_of(const struct prof_object *o, struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
+const char *candidate_name(struct arena *a,
+                           const struct prof_candidate *o); /* of a region its own, else the function's; safe */
+const char *place_of(const struct prof_object *o,
+                     struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
 /* ---- ranks.c ---- */
 
@@ -97,11 +100,13 @@ void member_interval(struct json *j, const char *name, const char *unit, const s
 
 /* ---- json_shares.c ---- */
 
-void shares_put_json(struct json *j, const struct prof_result *r, struct arena *a); /* threads, parallel regions, ranks */
+void shares_put_json(struct json *j, const struct prof_result *r,
+                     struct arena *a); /* threads, parallel regions, ranks */
 
 /* ---- threads.c ---- */
 
-const char *place_of_region(const struct prof_region *x, struct arena *a); /* "gather.c:12-15", "" unknown; not yet safe */
+const char *place_of_region(const struct prof_region *x,
+                            struct arena *a); /* "gather.c:12-15", "" unknown; not yet safe */
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 
 /* ---- rows.c: which objects the table shows, in its order ---- */
@@ -112,13 +117,14 @@ struct row_set {
     size_t insignificant; /* left out for that */
     size_t known;         /* of all, shown or not: those whose memory_s is known */
 };
-void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a, struct row_set *out);
+void report_rows_build(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                       struct row_set *out);
 double overhead_of(const struct prof_object *o); /* memory_s / ideal_s, NAN unknown */
 
 /* ---- diff.c ---- */
 
 const struct prof_result *diff_doubtful(const struct prof_diff *d); /* a side whose model failed, if there is one */
-const char *diff_verdict(const struct diff_figure *f); /* "better", "worse", "within noise", "not known" */
+const char *diff_verdict(const struct diff_figure *f);              /* "better", "worse", "within noise", "not known" */
 
 #define REPORT_TOP 20
 #define REPORT_COLUMNS 80

@@ -5,9 +5,15 @@
 
 #include "report/impl.h"
 
-void member_count(struct json *j, const char *key, uint64_t n) { n == PROF_UNKNOWN ? json_null(j, key) : json_u64(j, key, n); }
+void member_count(struct json *j, const char *key, uint64_t n)
+{
+    n == PROF_UNKNOWN ? json_null(j, key) : json_u64(j, key, n);
+}
 
-void member_id(struct json *j, const char *key, uint32_t id) { id == ID_NONE ? json_null(j, key) : json_u64(j, key, id); }
+void member_id(struct json *j, const char *key, uint32_t id)
+{
+    id == ID_NONE ? json_null(j, key) : json_u64(j, key, id);
+}
 
 void member_line(struct json *j, const char *key, uint32_t line) { line ? json_u64(j, key, line) : json_null(j, key); }
 

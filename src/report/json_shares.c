@@ -33,7 +33,8 @@ static void put_extra(struct json *j, const struct prof_extra *x)
     json_object_end(j);
 }
 
-static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at, struct arena *a)
+static void put_region(struct json *j, const struct prof_result *r, const struct prof_region *x, size_t *at,
+                       struct arena *a)
 {
     json_object(j, NULL);
     json_u64(j, "id", x->id);

@@ -6,12 +6,13 @@
 #include "report/impl.h"
 
 static const struct grid_column rank_columns[] = {
-    {{"", "rank"}, false, NULL},   {{"wall", "s"}, false, NULL},   {{"user", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL},
-    {{"memory", "s"}, false, NULL}, {{"waited", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL}, {{"", "instructions"}, false, NULL},
+    {{"", "rank"}, false, NULL},    {{"wall", "s"}, false, NULL},        {{"user", "s"}, false, NULL},
+    {{"ideal", "s"}, false, NULL},  {{"memory", "s"}, false, NULL},      {{"waited", "s"}, false, NULL},
+    {{"kernel", "s"}, false, NULL}, {{"", "instructions"}, false, NULL},
 };
 static const struct grid_column spread_columns[] = {
-    {{"actual s", "least"}, false, NULL}, {{"", "mean"}, false, NULL},  {{"", "most"}, false, NULL},
-    {{"most/", "mean"}, false, NULL},     {{"most", "rank"}, false, NULL}, {{"", ""}, true, NULL},
+    {{"actual s", "least"}, false, NULL},     {{"", "mean"}, false, NULL},          {{"", "most"}, false, NULL},
+    {{"most/", "mean"}, false, NULL},         {{"most", "rank"}, false, NULL},      {{"", ""}, true, NULL},
     {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
 
@@ -44,7 +45,8 @@ const struct prof_spread **ranks_uneven(const struct prof_result *r, double leas
     return list;
 }
 
-static void put_spreads(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+static void put_spreads(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a,
+                        struct strbuf *out)
 {
     int decimals = figure_decimals(longest);
     size_t count;
@@ -79,7 +81,9 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
     struct grid g;
     double longest = 0;
     if (!r->rank_row_count) {
-        cell_put_wrapped(out, "There are no ranks in this profile: mtool merge makes one of the profiles of a parallel job.", report_width(o), 0);
+        cell_put_wrapped(out,
+                         "There are no ranks in this profile: mtool merge makes one of the profiles of a parallel job.",
+                         report_width(o), 0);
         return;
     }
     for (size_t i = 0; i < r->rank_row_count; i++)

@@ -15,7 +15,15 @@ struct report_options {
     bool what_if;     /* the whole program's time without each object's memory part, in place of its own */
     bool is_terminal; /* colour */
     unsigned columns; /* width, 0: 80 */
-    enum { REPORT_BY_OBJECT, REPORT_BY_FUNCTION, REPORT_BY_LOOP, REPORT_BY_LINE, REPORT_BY_MODULE, REPORT_BY_THREAD, REPORT_BY_RANK } by;
+    enum {
+        REPORT_BY_OBJECT,
+        REPORT_BY_FUNCTION,
+        REPORT_BY_LOOP,
+        REPORT_BY_LINE,
+        REPORT_BY_MODULE,
+        REPORT_BY_THREAD,
+        REPORT_BY_RANK
+    } by;
     enum {
         REPORT_SORT_MEMORY,
         REPORT_SORT_ACTUAL,
@@ -37,9 +45,10 @@ void report_counts_text(const struct prof_result *r, struct strbuf *out);
 void report_candidates_text(const struct prof_result *r, struct strbuf *out);
 void report_candidates_json(const struct prof_result *r, struct strbuf *out);
 /* diff.c; paths: of the two profiles, for people. */
-void report_diff(const struct prof_diff *d, const char *const paths[2], const struct report_options *o, struct strbuf *out);
-void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions, size_t count,
-                      struct strbuf *out);
+void report_diff(const struct prof_diff *d, const char *const paths[2], const struct report_options *o,
+                 struct strbuf *out);
+void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions,
+                      size_t count, struct strbuf *out);
 
 struct report_diff_html_options {
     const char *paths[2];    /* of the two profiles, for people */
@@ -65,10 +74,13 @@ struct annotate_options {
     unsigned columns;        /* 0: 80 */
     const char *source_path; /* where source is looked for too, NULL: nowhere else */
 };
-/* Source of the functions of that name (as in the file, demangled, or without arguments) beside figures. How many there are. */
-size_t report_annotate(const struct prof_result *r, const char *function, const struct annotate_options *o, struct strbuf *out);
+/* Source of the functions of that name (as in the file, demangled, or without arguments) beside figures. How many there
+ * are. */
+size_t report_annotate(const struct prof_result *r, const char *function, const struct annotate_options *o,
+                       struct strbuf *out);
 /* Names that hold `function`, at most `most` into `names`; in `a`. */
-size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names, size_t most);
+size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names,
+                               size_t most);
 
 /* ---- export.c: what other tools read (doc/exports.md) ---- */
 
@@ -76,7 +88,7 @@ enum report_export { /* a row of exports.def each */
 #define EXPORT(id, name, text) REPORT_EXPORT_##id,
 #include "report/exports.def"
 #undef EXPORT
-    REPORT_EXPORT_COUNT
+                     REPORT_EXPORT_COUNT
 };
 struct report_export_format {
     const char *name, *text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of Rust as newer compilers write them ("v0", RFC 2603): _R and a path in prefix notation, with references back to
- * places in the name. What comes out is like what old names give: without the hashes of crates. Identifiers in punycode
- * stay so. A name that is not understood to its end is not a name of Rust.
+ * Names of Rust as newer compilers write them ("v0", RFC 2603): _R and a path in prefix notation, with references back
+ * to places in the name. What comes out is like what old names give: without the hashes of crates. Identifiers in
+ * punycode stay so. A name that is not understood to its end is not a name of Rust.
  */
 #include "report/impl.h"
 

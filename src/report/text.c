@@ -181,11 +181,18 @@ static void add_object(struct grid *g, const struct prof_object *o, int decimals
 
 /* What each row could save at most. */
 static const struct grid_column what_if_columns[] = {
-    {{"program", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL}, {{"saved", "s"}, false, NULL}, {{"", "of all"}, false, NULL},
-    {{"times", "faster"}, false, NULL}, {{"", ""}, true, NULL}, {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"program", "s"}, false, NULL},
+    {{"95%", "interval"}, false, NULL},
+    {{"saved", "s"}, false, NULL},
+    {{"", "of all"}, false, NULL},
+    {{"times", "faster"}, false, NULL},
+    {{"", ""}, true, NULL},
+    {{"", "function"}, true, shorten_middle},
+    {{"", "place"}, true, shorten_place},
 };
 
-static void add_what_if(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals, struct arena *a)
+static void add_what_if(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals,
+                        struct arena *a)
 {
     double whole = r->actual_user_s.value, saved = whole - o->without_s.value;
     const char *const cells[ARRAY_LEN(what_if_columns)] = {
@@ -201,21 +208,34 @@ static void add_what_if(struct grid *g, const struct prof_result *r, const struc
     grid_row(g, cells, !o->is_significant);
 }
 
-static void put_what_if_note(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+static void put_what_if_note(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                             struct strbuf *out)
 {
     if (r->threads > 1)
-        cell_put_wrapped(out, arena_printf(a, "Seconds are processor time of %u threads together. The time on the wall falls by as much at best, where all others "
-                                              "wait for this, and not at all at worst.", r->threads), report_width(o), 0);
+        cell_put_wrapped(out,
+                         arena_printf(a,
+                                      "Seconds are processor time of %u threads together. The time on the wall falls "
+                                      "by as much at best, where all others "
+                                      "wait for this, and not at all at worst.",
+                                      r->threads),
+                         report_width(o), 0);
 }
 
 /* Where nothing was measured: what was predicted, and why it is not less. */
 static const struct grid_column ideal_columns[] = {
-    {{"ideal", "s"}, false, NULL},     {{"95%", "interval"}, false, NULL}, {{"", "instructions"}, false, NULL},
-    {{"cycles/", "instr"}, false, NULL}, {{"mem", "ops"}, false, NULL},    {{"bound", "by"}, true, NULL},
-    {{"", ""}, true, NULL},            {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"ideal", "s"}, false, NULL},
+    {{"95%", "interval"}, false, NULL},
+    {{"", "instructions"}, false, NULL},
+    {{"cycles/", "instr"}, false, NULL},
+    {{"mem", "ops"}, false, NULL},
+    {{"bound", "by"}, true, NULL},
+    {{"", ""}, true, NULL},
+    {{"", "function"}, true, shorten_middle},
+    {{"", "place"}, true, shorten_place},
 };
 
-static void add_ideal(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals, struct arena *a)
+static void add_ideal(struct grid *g, const struct prof_result *r, const struct prof_object *o, int decimals,
+                      struct arena *a)
 {
     double hz = r->machine.tsc_hz * r->machine.cycles_per_tsc;
     const char *const cells[ARRAY_LEN(ideal_columns)] = {
@@ -264,7 +284,9 @@ static const char *no_rows_sentence(const struct prof_result *r, const struct ro
         return arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).", what,
                             rows->insignificant);
     if (prof_model_failed(r))
-        return arena_printf(a, "No %s can be said to lose time to memory with a model that fails (--all shows what it says: %zu).", what, rows->insignificant);
+        return arena_printf(
+            a, "No %s can be said to lose time to memory with a model that fails (--all shows what it says: %zu).",
+            what, rows->insignificant);
     return arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
                         what, rows->insignificant);
 }
@@ -291,7 +313,8 @@ static void table_objects(const struct prof_result *r, const struct report_optio
         put_what_if_note(r, o, a, out);
         return;
     }
-    grid_init(&g, timed ? object_columns : ideal_columns, timed ? ARRAY_LEN(object_columns) : ARRAY_LEN(ideal_columns), o, a);
+    grid_init(&g, timed ? object_columns : ideal_columns, timed ? ARRAY_LEN(object_columns) : ARRAY_LEN(ideal_columns),
+              o, a);
     for (size_t i = 0; i < row_limit(o, rows.count); i++) {
         int decimals = figure_decimals(largest_time(&rows));
         timed ? add_object(&g, rows.objects[i], decimals, a) : add_ideal(&g, r, rows.objects[i], decimals, a);
@@ -380,14 +403,18 @@ static void table_modules(const struct prof_result *r, const struct report_optio
 /* ---- what probes measured ---- */
 
 static const struct grid_column probe_columns[] = {
-    {{"probed", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL}, {{"sampled", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL},
-    {{"over-", "head"}, false, NULL}, {{"", "entries"}, false, NULL},   {{"", ""}, true, NULL},
-    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"probed", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL},       {{"sampled", "s"}, false, NULL},
+    {{"ideal", "s"}, false, NULL},  {{"over-", "head"}, false, NULL},         {{"", "entries"}, false, NULL},
+    {{"", ""}, true, NULL},         {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
 
 static void add_probed(struct grid *g, const struct prof_candidate *o, int decimals, struct arena *a)
 {
-    const struct prof_object at = {.module = o->module, .address = o->address, .file = o->file, .line_first = o->line_first, .line_last = o->line_last};
+    const struct prof_object at = {.module = o->module,
+                                   .address = o->address,
+                                   .file = o->file,
+                                   .line_first = o->line_first,
+                                   .line_last = o->line_last};
     const char *const cells[ARRAY_LEN(probe_columns)] = {
         figure_real(a, o->probed_s.value, decimals),
         figure_interval(a, &o->probed_s, decimals),
@@ -404,12 +431,14 @@ static void add_probed(struct grid *g, const struct prof_candidate *o, int decim
 
 static int compare_probed(const void *x, const void *y)
 {
-    const struct prof_candidate *a = *(const struct prof_candidate *const *)x, *b = *(const struct prof_candidate *const *)y;
+    const struct prof_candidate *a = *(const struct prof_candidate *const *)x,
+                                *b = *(const struct prof_candidate *const *)y;
     double p = a->probed_s.value, q = b->probed_s.value;
     return p != q ? (p < q ? 1 : -1) : (a > b) - (a < b);
 }
 
-static void table_probes(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+static void table_probes(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                         struct strbuf *out)
 {
     const struct prof_candidate **list = ARENA_ARRAY(a, const struct prof_candidate *, r->candidate_count + 1);
     size_t n = 0;

@@ -7,9 +7,10 @@
 
 static const struct grid_column thread_columns[] = {
     {{"", "rank"}, false, NULL}, /* of a merged profile only */
-    {{"", "thread"}, false, NULL},     {{"wall", "s"}, false, NULL},    {{"compute", "s"}, false, NULL}, {{"memory", "s"}, false, NULL},
-    {{"uncounted", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL}, {{"spin", "s"}, false, NULL},    {{"blocked", "s"}, false, NULL},
-    {{"asleep", "s"}, false, NULL},    {{"no cpu", "s"}, false, NULL},
+    {{"", "thread"}, false, NULL},  {{"wall", "s"}, false, NULL},      {{"compute", "s"}, false, NULL},
+    {{"memory", "s"}, false, NULL}, {{"uncounted", "s"}, false, NULL}, {{"kernel", "s"}, false, NULL},
+    {{"spin", "s"}, false, NULL},   {{"blocked", "s"}, false, NULL},   {{"asleep", "s"}, false, NULL},
+    {{"no cpu", "s"}, false, NULL},
 };
 
 static int compare_threads(const void *x, const void *y)
@@ -32,8 +33,10 @@ static size_t choose(const struct prof_result *r, const struct report_options *o
 }
 
 static const struct grid_column wait_columns[] = {
-    {{"waited", "s"}, false, NULL}, {{"spin", "s"}, false, NULL},     {{"blocked", "s"}, false, NULL},
-    {{"", "thread"}, false, NULL},  {{"", "in"}, true, shorten_middle}, {{"", "asked for by"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"waited", "s"}, false, NULL},       {{"spin", "s"}, false, NULL},
+    {{"blocked", "s"}, false, NULL},      {{"", "thread"}, false, NULL},
+    {{"", "in"}, true, shorten_middle},   {{"", "asked for by"}, true, shorten_middle},
+    {{"", "place"}, true, shorten_place},
 };
 
 static const char *function_brief(const char *function, struct arena *a)
@@ -42,7 +45,8 @@ static const char *function_brief(const char *function, struct arena *a)
 }
 
 /* Where threads waited for each other: what is worth a line. */
-static void put_waits(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a, struct strbuf *out)
+static void put_waits(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a,
+                      struct strbuf *out)
 {
     const double least_s = o->all ? 0 : longest / 1000;
     size_t most = o->top ? o->top : o->all ? r->wait_count : REPORT_TOP, shown = 0, count = 0;
@@ -74,8 +78,10 @@ static void put_waits(const struct prof_result *r, const struct report_options *
 }
 
 static const struct grid_column region_columns[] = {
-    {{"waited", "s"}, false, NULL}, {{"work", "s"}, false, NULL},      {{"a thread: mean", "s"}, false, NULL}, {{"most", "s"}, false, NULL},
-    {{"most/", "mean"}, false, NULL}, {{"most", "thread"}, false, NULL}, {{"", "region"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"waited", "s"}, false, NULL},         {{"work", "s"}, false, NULL},
+    {{"a thread: mean", "s"}, false, NULL}, {{"most", "s"}, false, NULL},
+    {{"most/", "mean"}, false, NULL},       {{"most", "thread"}, false, NULL},
+    {{"", "region"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
 
 const char *place_of_region(const struct prof_region *x, struct arena *a)
@@ -84,7 +90,8 @@ const char *place_of_region(const struct prof_region *x, struct arena *a)
     return x->file && x->line_first ? place_of(&at, a) : "";
 }
 
-static void put_regions(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a, struct strbuf *out)
+static void put_regions(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a,
+                        struct strbuf *out)
 {
     size_t most = min_u64(r->region_count, o->top ? o->top : o->all ? r->region_count : REPORT_TOP);
     struct grid g;
@@ -112,12 +119,17 @@ static void put_regions(const struct prof_result *r, const struct report_options
 }
 
 static const struct grid_column extra_columns[] = {
-    {{"extra", "s"}, false, NULL}, {{"ideal", "s"}, false, NULL}, {{"", "instructions"}, false, NULL}, {{"with fewer", "threads"}, false, NULL},
-    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"extra", "s"}, false, NULL},
+    {{"ideal", "s"}, false, NULL},
+    {{"", "instructions"}, false, NULL},
+    {{"with fewer", "threads"}, false, NULL},
+    {{"", "function"}, true, shorten_middle},
+    {{"", "place"}, true, shorten_place},
 };
 
 /* Objects that do a hundredth of the whole more. */
-static void put_extras(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a, struct strbuf *out)
+static void put_extras(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a,
+                       struct strbuf *out)
 {
     if (r->baseline_threads == ID_NONE)
         return;
@@ -125,9 +137,13 @@ static void put_extras(const struct prof_result *r, const struct report_options 
     struct grid g;
     size_t most = o->top ? o->top : REPORT_TOP, shown = 0;
     str_puts(out, "\n");
-    cell_put_wrapped(out, arena_printf(a, "With %u thread%s: %s s of user time, %s instructions; now %s more instructions (waiting included).", r->baseline_threads,
-                                       r->baseline_threads == 1 ? "" : "s", figure_real(a, r->baseline_user_s, decimals),
-                                       figure_count(a, r->baseline_instructions), figure_percent(a, more)), report_width(o), 0);
+    cell_put_wrapped(
+        out,
+        arena_printf(
+            a, "With %u thread%s: %s s of user time, %s instructions; now %s more instructions (waiting included).",
+            r->baseline_threads, r->baseline_threads == 1 ? "" : "s", figure_real(a, r->baseline_user_s, decimals),
+            figure_count(a, r->baseline_instructions), figure_percent(a, more)),
+        report_width(o), 0);
     grid_init(&g, extra_columns, ARRAY_LEN(extra_columns), o, a);
     for (size_t i = 0; i < r->extra_count && shown < most; i++) {
         const struct prof_extra *x = &r->extras[i];
@@ -135,12 +151,9 @@ static void put_extras(const struct prof_result *r, const struct report_options 
         if (!(x->extra_s > 0.01 * r->baseline_user_s) && !(o->all && x->extra_s > 0))
             continue;
         const char *const cells[ARRAY_LEN(extra_columns)] = {
-            figure_real(a, x->extra_s, decimals),
-            figure_real(a, x->ideal_s, decimals),
-            figure_count(a, x->instructions),
-            figure_count(a, x->base_instructions),
-            function_brief(by->function, a),
-            cell_safe(a, place_of(by, a)),
+            figure_real(a, x->extra_s, decimals), figure_real(a, x->ideal_s, decimals),
+            figure_count(a, x->instructions),     figure_count(a, x->base_instructions),
+            function_brief(by->function, a),      cell_safe(a, place_of(by, a)),
         };
         grid_row(&g, cells, false);
         shown++;
@@ -151,9 +164,11 @@ static void put_extras(const struct prof_result *r, const struct report_options 
         str_puts(out, "No loop or procedure does a hundredth more work than with fewer threads.\n");
 }
 
-static void put_thread(struct grid *g, const struct prof_result *r, const struct prof_thread *t, int decimals, struct arena *a)
+static void put_thread(struct grid *g, const struct prof_result *r, const struct prof_thread *t, int decimals,
+                       struct arena *a)
 {
-    const double seconds[] = {t->wall_s, t->compute_s, t->memory_s, t->uncounted_s, t->system_s, t->spin_s, t->blocked_s, t->asleep_s, t->ready_s};
+    const double seconds[] = {t->wall_s, t->compute_s, t->memory_s, t->uncounted_s, t->system_s,
+                              t->spin_s, t->blocked_s, t->asleep_s, t->ready_s};
     const char *cells[ARRAY_LEN(thread_columns)] = {t->rank == ID_NONE ? "" : arena_printf(a, "%u", t->rank),
                                                     arena_printf(a, "%zu", (size_t)(t - r->thread))};
     for (size_t k = 0; k < ARRAY_LEN(seconds); k++)

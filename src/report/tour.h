@@ -11,19 +11,19 @@
 
 struct tour {
     const struct prof_result *r;
-    const char *source_path;  /* a folder to look for source in besides where the profile says, NULL */
-    struct arena *a;          /* as long as the tour */
-    struct arena *texts;      /* what the functions below return; the painter's, who may change it */
-    struct arena *order;      /* of the rows, until they are sorted anew */
-    struct row_set rows;      /* all objects in order, those not worth a row behind the others */
-    size_t shown;             /* of them those worth a row */
-    struct map row_of;        /* id -> index in rows */
-    int decimals;             /* of seconds */
-    double whole_memory_s;    /* of the program, NAN unknown */
-    uint64_t samples;         /* of all lines */
-    const struct prof_line **lines; /* by file and line */
+    const char *source_path;               /* a folder to look for source in besides where the profile says, NULL */
+    struct arena *a;                       /* as long as the tour */
+    struct arena *texts;                   /* what the functions below return; the painter's, who may change it */
+    struct arena *order;                   /* of the rows, until they are sorted anew */
+    struct row_set rows;                   /* all objects in order, those not worth a row behind the others */
+    size_t shown;                          /* of them those worth a row */
+    struct map row_of;                     /* id -> index in rows */
+    int decimals;                          /* of seconds */
+    double whole_memory_s;                 /* of the program, NAN unknown */
+    uint64_t samples;                      /* of all lines */
+    const struct prof_line **lines;        /* by file and line */
     const struct prof_object **procedures; /* by instruction: the outermost object that it is in, NULL unknown */
-    VEC(const struct source *) sources; /* each file that was looked for, once */
+    VEC(const struct source *) sources;    /* each file that was looked for, once */
 };
 
 /* ---- tour.c ---- */
@@ -37,16 +37,16 @@ void tour_turn_to_objects(struct tour *t); /* decimals as objects need them */
 const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o); /* NULL: none */
 const struct prof_object *tour_outermost(const struct tour *t, const struct prof_object *o);
 const struct prof_object *tour_object(const struct tour *t, uint32_t id); /* NULL: none of the profile */
-double tour_part(double s);                /* of a bar: unknown and below zero is 0 */
-double tour_longest(const struct tour *t); /* seconds of the longest bar that is shown */
+double tour_part(double s);                                               /* of a bar: unknown and below zero is 0 */
+double tour_longest(const struct tour *t);                                /* seconds of the longest bar that is shown */
 
 const char *tour_seconds(struct tour *t, double s);
 /* "0.340 s (0.310..0.370)"; the value alone where no interval is known, NULL where nothing is. */
 const char *tour_interval(struct tour *t, const struct prof_interval *s);
 const char *tour_percent_interval(struct tour *t, const struct prof_interval *fraction); /* NULL likewise */
-const char *tour_name(struct tour *t, const struct prof_object *o);  /* brief */
-const char *tour_place(struct tour *t, const struct prof_object *o); /* "gather.c:12-15" */
-const char *tour_command(struct tour *t);                            /* the command line; not yet safe */
+const char *tour_name(struct tour *t, const struct prof_object *o);                      /* brief */
+const char *tour_place(struct tour *t, const struct prof_object *o);                     /* "gather.c:12-15" */
+const char *tour_command(struct tour *t); /* the command line; not yet safe */
 
 /* ---- facts.c ---- */
 
@@ -59,7 +59,8 @@ struct facts {
     struct fact list[24];
     size_t count;
 };
-/* Above the source: what the object loses, of the whole, for each memory operation, of its ideal time. Only what is known. */
+/* Above the source: what the object loses, of the whole, for each memory operation, of its ideal time. Only what is
+ * known. */
 void facts_top(struct tour *t, const struct prof_object *o, struct facts *out);
 void facts_info(struct tour *t, const struct prof_object *o, struct facts *out); /* INFO */
 
@@ -71,7 +72,7 @@ struct facts_part {
     const struct prof_object *object; /* NULL: the object itself, alone */
     size_t row;                       /* of the object */
     uint64_t memory_ops;
-    double share;                     /* of those of the object and all inside of it, NAN unknown */
+    double share; /* of those of the object and all inside of it, NAN unknown */
     struct prof_interval memory_s;
 };
 /* How many; 0: nothing is inside. *out: in t->texts. */
@@ -85,7 +86,7 @@ struct excerpt {
     enum excerpt_state state;
     const struct prof_object *object;
     const struct source *source; /* NULL with EXCERPT_NO_LINES */
-    uint32_t first, last;        /* lines of its procedure if that has at most `most`, else of the object, and some around */
+    uint32_t first, last; /* lines of its procedure if that has at most `most`, else of the object, and some around */
     VEC(const struct prof_object *) inner;
 };
 enum { EXCERPT_AROUND = 12 };
@@ -104,7 +105,8 @@ struct listing { /* of its procedure and all inside, as far as the profile has t
 };
 void listing_open(struct tour *t, const struct prof_object *o, struct listing *out);
 enum excerpt_line listing_belongs(const struct tour *t, const struct listing *l, const struct prof_insn *insn);
-bool listing_has_gap(const struct listing *l, size_t i); /* before the i-th: code that was not executed, or is not known */
+bool listing_has_gap(const struct listing *l,
+                     size_t i); /* before the i-th: code that was not executed, or is not known */
 
 #define TOUR_NAME 90 /* columns of a name; INFO has the whole one */
 

@@ -5,7 +5,17 @@
 
 #include "rt_blob.h"
 
-enum { BLOB_INIT = 0, BLOB_ENTRY = 8, BLOB_BEFORE_CLONE = 16, BLOB_AFTER_CLONE = 24, BLOB_FORKED = 32, BLOB_REGISTER = 40, BLOB_PROBES = 48, BLOB_LANDED = 112, BLOB_PROBE_BYTES = 120 };
+enum {
+    BLOB_INIT = 0,
+    BLOB_ENTRY = 8,
+    BLOB_BEFORE_CLONE = 16,
+    BLOB_AFTER_CLONE = 24,
+    BLOB_FORKED = 32,
+    BLOB_REGISTER = 40,
+    BLOB_PROBES = 48,
+    BLOB_LANDED = 112,
+    BLOB_PROBE_BYTES = 120
+};
 enum { BLOB_CONFIG = 128, BLOB_STATES = 192 };
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 }; /* as in rt.h */
 
@@ -25,7 +35,10 @@ uint64_t rw_blob_after_clone(const struct rw *w) { return entrance(w, BLOB_AFTER
 uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER); }
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 
-unsigned rw_blob_probe_slot(enum rw_probe what) { return what == RW_PROBE_LANDED ? BLOB_LANDED : BLOB_PROBES + 8 * (unsigned)what; }
+unsigned rw_blob_probe_slot(enum rw_probe what)
+{
+    return what == RW_PROBE_LANDED ? BLOB_LANDED : BLOB_PROBES + 8 * (unsigned)what;
+}
 
 uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs)
 {

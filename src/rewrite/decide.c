@@ -44,7 +44,9 @@ static bool has_target(uint8_t kind)
     return kind == X86_JMP || kind == X86_JCC || kind == X86_JCXZ || kind == X86_XBEGIN || kind == X86_CALL;
 }
 
-enum { DOUBT_BYTES = 128 }; /* around bytes that are no instruction; further on the cuts between instructions are right again */
+enum {
+    DOUBT_BYTES = 128
+}; /* around bytes that are no instruction; further on the cuts between instructions are right again */
 
 /* Any byte could start a short branch. */
 static void land_short(struct landings *l, const uint8_t *p, uint64_t lo, uint64_t hi)
@@ -69,8 +71,8 @@ static void land_long(struct landings *l, const uint8_t *p, uint64_t lo, uint64_
     }
 }
 
-/* Code that belongs to no function, or not to be decoded: each byte that looks like the start of a branch is taken for one,
- * since too many landings only cost a few entry jumps. Short ones, which would be everywhere, are looked for where
+/* Code that belongs to no function, or not to be decoded: each byte that looks like the start of a branch is taken for
+ * one, since too many landings only cost a few entry jumps. Short ones, which would be everywhere, are looked for where
  * instructions start, and near bytes that are none. */
 static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
 {
@@ -185,7 +187,8 @@ static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, 
 static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
-        if (cfg_kind(w->cfg, i) == X86_CALL && cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i))
+        if (cfg_kind(w->cfg, i) == X86_CALL &&
+            cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i))
             return true;
     }
     return false;
@@ -197,8 +200,8 @@ static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t
     if (!cfg_is_odd(w->cfg, insn))
         return false;
     const struct x86_insn *in = cfg_shape(w->cfg, insn);
-    if (!in->loads || !in->stores || in->mem_base != 4 || in->mem_index != 0xff || in->op_bytes != 8 || fn->fde == ID_NONE ||
-        (in->op != X86_OP_ADD && in->op != X86_OP_SUB))
+    if (!in->loads || !in->stores || in->mem_base != 4 || in->mem_index != 0xff || in->op_bytes != 8 ||
+        fn->fde == ID_NONE || (in->op != X86_OP_ADD && in->op != X86_OP_SUB))
         return false;
     const uint8_t *p = in->disp_len ? image_at(w->img, cfg_insn_addr(w->cfg, insn) + in->disp_off, in->disp_len) : NULL;
     int32_t disp = 0;
@@ -206,7 +209,8 @@ static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t
         disp = (int8_t)*p;
     else if (p)
         memcpy(&disp, p, 4);
-    int64_t cfa = image_unwind_cfa_rsp_offset(w->img, &w->cfg->unwind, &w->cfg->unwind.fdes[fn->fde], cfg_insn_addr(w->cfg, insn));
+    int64_t cfa = image_unwind_cfa_rsp_offset(w->img, &w->cfg->unwind, &w->cfg->unwind.fdes[fn->fde],
+                                              cfg_insn_addr(w->cfg, insn));
     return disp >= 0 && cfa == disp + 8;
 }
 

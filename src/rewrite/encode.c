@@ -76,8 +76,8 @@ void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64
     }
 }
 
-/* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else is
- * there. The stack pointer is 136 bytes below the program's. */
+/* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else
+ * is there. The stack pointer is 136 bytes below the program's. */
 static uint8_t *put_frame(uint8_t *p, const struct image_cfa *frame)
 {
     bool is_rsp = frame->reg == IMAGE_CFA_RSP;
@@ -105,7 +105,8 @@ void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct 
     struct rw_probe_call calls[UINT8_MAX];
     for (unsigned k = 0; k < p->reg; k++) {
         struct rw_action a = rw_probe_action(w, site, k);
-        calls[k] = (struct rw_probe_call){w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES, rw_blob_probe(w, &a, p->gs), a.frame};
+        calls[k] = (struct rw_probe_call){w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES,
+                                          rw_blob_probe(w, &a, p->gs), a.frame};
     }
     rw_put_site(at, addr, calls, p->reg);
 }

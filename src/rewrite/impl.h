@@ -13,17 +13,17 @@
 /* How a counter is incremented. The flags that are alive where it stands decide. */
 enum rw_form {
     RW_FORM_NONE,
-    RW_FORM_INC,  /* inc qword [rip+d]: leaves CF alone, writes the others */
-    RW_FORM_REG,  /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
-    RW_FORM_PUSH, /* the same with a register saved below the red zone */
+    RW_FORM_INC,   /* inc qword [rip+d]: leaves CF alone, writes the others */
+    RW_FORM_REG,   /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
+    RW_FORM_PUSH,  /* the same with a register saved below the red zone */
     RW_FORM_PROBE, /* no counter: the actions of a site (probes.c); reg: how many */
     RW_FORM_COUNT
 };
-struct rw_place { /* where and how a block's own counter stands */
-    uint16_t at;  /* instructions of the block before it */
-    uint8_t form; /* enum rw_form */
-    uint8_t reg;  /* RW_FORM_REG: the register */
-    bool gs;      /* the counter is the thread's own */
+struct rw_place {   /* where and how a block's own counter stands */
+    uint16_t at;    /* instructions of the block before it */
+    uint8_t form;   /* enum rw_form */
+    uint8_t reg;    /* RW_FORM_REG: the register */
+    bool gs;        /* the counter is the thread's own */
     uint8_t framed; /* RW_FORM_PROBE: actions that tell the frame */
 };
 
@@ -92,9 +92,9 @@ struct rw {
     struct arena *arena; /* all arrays below; a new one for each round of decisions */
     uint8_t key[16];
     const uint16_t *learnt_block, *learnt_edge, *learnt_enter; /* learn: weights, 0 never passed; NULL: nothing known */
-    struct rw_func *funcs;        /* decide */
-    VEC(struct rw_patch) patches; /* decide */
-    VEC(struct rw_hook) hooks;    /* decide */
+    struct rw_func *funcs;                                     /* decide */
+    VEC(struct rw_patch) patches;                              /* decide */
+    VEC(struct rw_hook) hooks;                                 /* decide */
 
     uint32_t *block_counter, *edge_counter, *enter_counter; /* plan */
     uint32_t *block_group;                                  /* plan: of a block that jumps through a shared table */
@@ -109,7 +109,8 @@ struct rw {
     struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
 
     struct rw_probes *probes; /* plan, with REWRITE_PROBE: sites, whose numbers stand in place of counters' */
-    uint32_t *block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
+    uint32_t *
+        block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
     uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
     uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
     uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */
@@ -123,9 +124,9 @@ struct rw {
     struct strbuf ro;                                             /* emit, unwind */
     uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
     uint64_t eh_frame_vaddr, eh_frame_bytes;                      /* unwind; 0 none */
-    uint64_t dynsym_vaddr, gnu_hash_vaddr; /* names: 0 unchanged */
+    uint64_t dynsym_vaddr, gnu_hash_vaddr;                        /* names: 0 unchanged */
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
-    uint64_t rela_vaddr, rela_bytes;   /* data: dynamic relocations with one more; 0 none */
+    uint64_t rela_vaddr, rela_bytes;                              /* data: dynamic relocations with one more; 0 none */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
     struct rewrite_stats *stats;
 };
@@ -163,12 +164,13 @@ void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
 void rw_tree(struct rw *w); /* tree.c */
-struct rw_flow; /* weights.c: how often control is thought to come by */
+struct rw_flow;             /* weights.c: how often control is thought to come by */
 struct rw_flow *rw_flow_new(const struct rw *w);
 void rw_flow_free(struct rw_flow *f);
 void rw_weigh(const struct rw_flow *f, uint32_t func); /* several functions at the same time */
-uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
-void rw_learn(struct rw *w); /* learn.c */
+uint16_t rw_weight(const struct rw_flow *f,
+                   const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
+void rw_learn(struct rw *w);                /* learn.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i); /* as block_off, of any instruction of block b */
@@ -194,7 +196,8 @@ uint8_t *rw_put_access(uint8_t *at, uint64_t *addr, bool gs, uint8_t op, unsigne
 void rw_put_nops(uint8_t *at, unsigned n);
 void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
-/* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs. */
+/* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs.
+ */
 extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[6][2];
 enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 97, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
@@ -209,8 +212,8 @@ static inline bool rw_has_words(const struct rw *w)
 
 /* probes.c */
 enum rw_probe { RW_PROBE_START, RW_PROBE_STOP, RW_PROBE_LANDED };
-void rw_probes_plan(struct rw *w);  /* after everything else of rw_plan */
-void rw_probes_place(struct rw *w); /* the same of rw_place */
+void rw_probes_plan(struct rw *w);   /* after everything else of rw_plan */
+void rw_probes_place(struct rw *w);  /* the same of rw_place */
 void rw_probes_forget(struct rw *w); /* after rw_emit: no counter is told of in the map */
 struct rw_action {
     uint32_t cell;

@@ -62,7 +62,8 @@ static unsigned insn_bytes(const struct rw *w, uint32_t b, uint32_t i)
     }
 }
 
-/* Those of block b before instruction i. Only the last, or a system call, may have another length than in the original. */
+/* Those of block b before instruction i. Only the last, or a system call, may have another length than in the original.
+ */
 static uint32_t bytes_before(const struct rw *w, uint32_t b, uint32_t i)
 {
     const struct cfg_block *blk = &w->cfg->blocks.data[b];
@@ -279,9 +280,8 @@ static struct rank *order_functions(const struct rw *w)
     struct rank *all = ARENA_ARRAY(w->arena, struct rank, c->funcs.len + 1);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         all[f].func = f;
-        cfg_for_each_block(c, &c->funcs.data[f], b)
-            if (w->learnt_block && w->learnt_block[b] > all[f].heat)
-                all[f].heat = w->learnt_block[b];
+        cfg_for_each_block(c, &c->funcs.data[f], b) if (w->learnt_block && w->learnt_block[b] > all[f].heat) all[f]
+            .heat = w->learnt_block[b];
     }
     if (w->learnt_block)
         qsort(all, c->funcs.len, sizeof *all, by_heat);

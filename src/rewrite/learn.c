@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What counts teach the next copy of the same file: how often each block, edge and entrance was passed, on a logarithmic
- * scale of 16 bits. The planner then knows the hot paths where it would guess, and the hot functions stand side by side.
- * No count depends on it: a file that is missing, damaged or of another program's way of running only costs time.
+ * What counts teach the next copy of the same file: how often each block, edge and entrance was passed, on a
+ * logarithmic scale of 16 bits. The planner then knows the hot paths where it would guess, and the hot functions stand
+ * side by side. No count depends on it: a file that is missing, damaged or of another program's way of running only
+ * costs time.
  *
  *   0  "mtoollrn"   8 version  12 blocks  16 edges  20 unused  24 instructions executed
  *   32 hash of all that follows, 32 hex digits: tells one lesson from another

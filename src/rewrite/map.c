@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map beside a rewritten module: which counter means what. A header of fixed fields, little endian, then the path of
- * the original, the saved cfg, and packed columns; every size is checked when it is read.
+ * The map beside a rewritten module: which counter means what. A header of fixed fields, little endian, then the path
+ * of the original, the saved cfg, and packed columns; every size is checked when it is read.
  *
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg

@@ -11,7 +11,7 @@
 
 #include <elf.h>
 
-struct gnu_hash { /* where its parts are in the file */
+struct gnu_hash {            /* where its parts are in the file */
     uint32_t buckets, first; /* first: symbol that it begins with */
     uint64_t bytes;          /* of all before the chains */
     const uint8_t *head, *bucket, *chain;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <unistd.h>
 
 #define LOOKED_AT_MOST (8u << 20)
 #define REWRITE_FORMAT "mtool-rewrite-56" /* part of every copy's identity: change it when copies change */
@@ -146,7 +145,7 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         return -1;
     for (;;) {
         w->arena = arena_new();
-        rw_learn(w); /* what an earlier run counted, for plan and layout */
+        rw_learn(w);  /* what an earlier run counted, for plan and layout */
         rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */
         timed("decide", 0, &t);
         rw_plan(w); /* which blocks and edges are counted */

@@ -22,7 +22,8 @@ static uint8_t *put_site(uint8_t *at, const struct wire_probe *cell, const uint8
 {
     uint64_t off;
     memcpy(&off, blob + rw_blob_probe_slot(what), 8);
-    return rw_put_site(at, (uintptr_t)at, &(struct rw_probe_call){.cell = (uintptr_t)cell, .entrance = (uintptr_t)blob + off}, 1);
+    return rw_put_site(at, (uintptr_t)at,
+                       &(struct rw_probe_call){.cell = (uintptr_t)cell, .entrance = (uintptr_t)blob + off}, 1);
 }
 
 /* Ticks of a call of the code: the least of many batches. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan that probes: where control enters an object (a procedure, a loop, a piece, a marked region) its clock starts, where
- * it leaves it stops. Each such edge, entrance or return is a site with a list of actions, and stands in place of a counter:
- * layout, emission and unwind tables know nothing else of it. The runtime tells recursion by the stack pointer (src/rt); since
- * that moves between the markers of a region (a frame that is made late, an array on the stack), sites of regions tell the frame
- * instead. Landing pads, and the returns of setjmp, end what was left below them. An object that control may enter or leave in
- * a way that is not seen gets no probe.
+ * The plan that probes: where control enters an object (a procedure, a loop, a piece, a marked region) its clock
+ * starts, where it leaves it stops. Each such edge, entrance or return is a site with a list of actions, and stands in
+ * place of a counter: layout, emission and unwind tables know nothing else of it. The runtime tells recursion by the
+ * stack pointer (src/rt); since that moves between the markers of a region (a frame that is made late, an array on the
+ * stack), sites of regions tell the frame instead. Landing pads, and the returns of setjmp, end what was left below
+ * them. An object that control may enter or leave in a way that is not seen gets no probe.
  *
  * needs: funcs, block_group. fills: *_counter (numbers of sites), probes, and of rw_place the places.
  */
@@ -16,7 +16,7 @@
 
 #include "wire/wire.h"
 
-struct entry { /* an action of a site */
+struct entry {                 /* an action of a site */
     uint32_t site, cell, size; /* size: blocks of its object */
     enum rw_probe what;
     struct image_cfa frame;
@@ -39,9 +39,9 @@ struct object { /* one line of the list */
 
 struct planner {
     struct rw *w;
-    uint8_t *inside; /* by block: of the object that is looked at */
-    VEC(uint32_t) members; /* these blocks */
-    VEC(uint32_t) funcs;   /* that have some of them */
+    uint8_t *inside;        /* by block: of the object that is looked at */
+    VEC(uint32_t) members;  /* these blocks */
+    VEC(uint32_t) funcs;    /* that have some of them */
     VEC(uint32_t) crossing; /* edges from one function to another */
     struct object object;
     VEC(struct entry) entries; /* of it: kept if it can be probed */
@@ -111,14 +111,16 @@ static const char *name_at(const struct rw *w, uint64_t addr)
     }
     const struct cfg_func *stub = &c->funcs.data[f];
     for (uint32_t i = stub->insn_first; i < stub->insn_first + stub->insn_count; i++) {
-        const struct image_reloc *r = cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
+        const struct image_reloc *r =
+            cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
         if (r)
             return r->sym_name;
     }
     return NULL;
 }
 
-/* Behind a call that returns again by longjmp, as behind a landing pad, what is further down the stack has been left. */
+/* Behind a call that returns again by longjmp, as behind a landing pad, what is further down the stack has been left.
+ */
 static bool returns_again(const struct rw *w, uint32_t b)
 {
     static const char *const names[] = {"setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp"};
@@ -140,11 +142,12 @@ static bool may_enter_unseen(const struct planner *p, const struct cfg_block *b)
 static bool crosses_by_return(const struct planner *p, uint32_t b)
 {
     const struct cfg_block *block = &p->w->cfg->blocks.data[b];
-    return (block->flags & CFG_BLOCK_RETURN_POINT) && b && block[-1].func == block->func && p->inside[b - 1] != p->inside[b];
+    return (block->flags & CFG_BLOCK_RETURN_POINT) && b && block[-1].func == block->func &&
+           p->inside[b - 1] != p->inside[b];
 }
 
-/* Where control comes in from outside of the graph: by a call, by the return of one, by the unwinder. To stop what is not under way
- * does nothing; to start what did not begin would be wrong. */
+/* Where control comes in from outside of the graph: by a call, by the return of one, by the unwinder. To stop what is
+ * not under way does nothing; to start what did not begin would be wrong. */
 static void plan_entrance(struct planner *p, uint32_t b)
 {
     struct rw *w = p->w;
@@ -172,7 +175,8 @@ static void plan_leaving(struct planner *p, uint32_t b)
         if (!ends_all || (block->term == X86_JMP_IND && !p->object.is_procedure))
             p->is_refused = true;
         else
-            act(p, &w->block_counter[b], block->func, cfg_insn_addr(w->cfg, block->insn_first + block->insn_count - 1u), RW_PROBE_STOP);
+            act(p, &w->block_counter[b], block->func, cfg_insn_addr(w->cfg, block->insn_first + block->insn_count - 1u),
+                RW_PROBE_STOP);
         return;
     case X86_CALL: /* what does not return ends all, or an exception comes by */
     case X86_CALL_IND:
@@ -202,7 +206,8 @@ static void plan_edge(struct planner *p, uint32_t e)
     if (edge->kind == CFG_EDGE_TABLE && w->block_group[edge->from] != ID_NONE)
         p->is_refused = true; /* a table entry does not tell who used it */
     else
-        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, w->cfg->blocks.data[edge->to].addr, from ? RW_PROBE_STOP : RW_PROBE_START);
+        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, w->cfg->blocks.data[edge->to].addr,
+            from ? RW_PROBE_STOP : RW_PROBE_START);
 }
 
 static bool is_its_function(const struct planner *p, uint32_t func)
@@ -226,8 +231,8 @@ static void plan_function(struct planner *p, uint32_t func)
     }
 }
 
-/* Nothing but its own functions' blocks and edges, and edges between functions, can concern it. The sites stay, without actions
- * of their own, if the object is refused. */
+/* Nothing but its own functions' blocks and edges, and edges between functions, can concern it. The sites stay, without
+ * actions of their own, if the object is refused. */
 static void plan_object(struct planner *p)
 {
     const struct cfg *c = p->w->cfg;
@@ -286,7 +291,8 @@ static void find_piece(struct planner *p, uint64_t lo, uint64_t hi)
         return;
     p->object.is_piece = true;
     for (uint32_t b = first; b < c->blocks.len && c->blocks.data[b].addr < hi; b++)
-        if (c->blocks.data[b].func == c->blocks.data[first].func && c->blocks.data[b].loop == c->blocks.data[first].loop)
+        if (c->blocks.data[b].func == c->blocks.data[first].func &&
+            c->blocks.data[b].loop == c->blocks.data[first].loop)
             take_block(p, b);
 }
 
@@ -359,7 +365,8 @@ static void list_crossing(struct planner *p)
 {
     const struct cfg *c = p->w->cfg;
     for (uint32_t e = 0; e < c->edges.len; e++)
-        if (c->edges.data[e].to != ID_NONE && c->blocks.data[c->edges.data[e].from].func != c->blocks.data[c->edges.data[e].to].func)
+        if (c->edges.data[e].to != ID_NONE &&
+            c->blocks.data[c->edges.data[e].from].func != c->blocks.data[c->edges.data[e].to].func)
             VEC_PUSH(&p->crossing, e);
 }
 
@@ -370,7 +377,8 @@ static void plan_landings(struct rw *w)
         if (!rw_block_moved(w, b))
             continue;
         if ((block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b))
-            VEC_PUSH(&w->probes->entries, ((struct entry){.site = site_of(w, &w->enter_counter[b], block->func), .what = RW_PROBE_LANDED}));
+            VEC_PUSH(&w->probes->entries,
+                     ((struct entry){.site = site_of(w, &w->enter_counter[b], block->func), .what = RW_PROBE_LANDED}));
     }
 }
 
@@ -424,7 +432,8 @@ void rw_probes_plan(struct rw *w)
 static struct rw_place place_of(const struct rw *w, uint32_t site, uint32_t at)
 {
     const struct site *s = &w->probes->sites.data[site];
-    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs, (uint8_t)s->framed};
+    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs,
+                             (uint8_t)s->framed};
 }
 
 void rw_probes_place(struct rw *w)

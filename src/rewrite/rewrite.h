@@ -18,7 +18,7 @@ enum rewrite_plan {
     REWRITE_PLAN_COUNT
 };
 
-#define REWRITE_PROBES_ALL "all" /* in place of a list, for tests: every procedure and every loop */
+#define REWRITE_PROBES_ALL "all"  /* in place of a list, for tests: every procedure and every loop */
 #define REWRITE_REGION_SCAN "255" /* letters of a region's name that count */
 enum { REWRITE_REGION_BYTES = 256 };
 struct rewrite_options {
@@ -29,8 +29,9 @@ struct rewrite_options {
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
     const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
-    const char *probes; /* with REWRITE_PROBE: a line an object, all addresses as in the file and hexadecimal: "procedure ENTRY",
-                           "loop HEADER", "piece FIRST END" (whole blocks of one nesting), "region NAME" (between its markers); NULL none. Cell k is that of line k, from 1 */
+    const char *probes; /* with REWRITE_PROBE: a line an object, all addresses as in the file and hexadecimal:
+                           "procedure ENTRY", "loop HEADER", "piece FIRST END" (whole blocks of one nesting), "region
+                           NAME" (between its markers); NULL none. Cell k is that of line k, from 1 */
     const char *seen;   /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
 };
 
@@ -39,7 +40,8 @@ struct rewrite_stats {
     uint32_t refused[CFG_REASON_COUNT]; /* functions by reason */
     uint64_t insns, blocks, edges, counters;
     uint64_t code_bytes; /* of all executable sections */
-    uint64_t text_bytes_old, text_bytes_new, file_bytes_new; /* of moved functions, of their copies, of the whole copy */
+    uint64_t text_bytes_old, text_bytes_new,
+        file_bytes_new; /* of moved functions, of their copies, of the whole copy */
     double seconds;
     uint8_t key[16]; /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
     bool owns_gs;    /* see rewrite_map */
@@ -53,16 +55,16 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
 /* ---- probe_cost.c ---- */
 
 struct rewrite_probe_cost { /* in ticks of the time stamp counter; measured here and now, in well under a second */
-    double inside; /* of a pair: in the interval that it measures */
-    double all;    /* what a pair adds to the program */
+    double inside;          /* of a pair: in the interval that it measures */
+    double all;             /* what a pair adds to the program */
 };
 struct rewrite_probe_cost rewrite_probe_cost(void);
 
 /* ---- learn.c: what counts teach the next copy of the same file ---- */
 
 struct rewrite_map;
-/* Solves the counts of a run and writes what is hot to PATH, if `least` instructions were executed. 0, or -1 with errno;
- * nothing reported. */
+/* Solves the counts of a run and writes what is hot to PATH, if `least` instructions were executed. 0, or -1 with
+ * errno; nothing reported. */
 int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path);
 /* What tells this lesson from others, and how many instructions taught it. False if there is none. */
 bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions);
@@ -75,9 +77,10 @@ struct rewrite_sample {
     uint64_t addr; /* in the file IN */
     uint64_t count;
 };
-/* Adds to PATH what of the samples is code of IN that its unwind tables do not describe, if that is new and worth making
- * another copy: `all` samples were taken in the run. 0, or -1 with errno. */
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all, const char *path);
+/* Adds to PATH what of the samples is code of IN that its unwind tables do not describe, if that is new and worth
+ * making another copy: `all` samples were taken in the run. 0, or -1 with errno. */
+int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                       const char *path);
 bool rewrite_seen_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
 
 /* ---- map.c: the map, a file beside each rewritten module ---- */

@@ -101,8 +101,8 @@ static void add_code(struct tables *t)
 
 struct frames {
     struct strbuf *out;
-    uint64_t addr;       /* that the section says it has */
-    struct map cie_at;   /* address of an original CIE -> its offset in out */
+    uint64_t addr;     /* that the section says it has */
+    struct map cie_at; /* address of an original CIE -> its offset in out */
 };
 
 static uint32_t word_at(const uint8_t *p)

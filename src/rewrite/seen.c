@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Addresses that runs were seen to execute outside of what unwind tables describe, kept for the next copies: where
- * something holds the address of a function around them, it is proven to be code (cfg_build_seen). Any set is as good as
- * any other: one that is missing or damaged costs counts of such functions, nothing else.
+ * something holds the address of a function around them, it is proven to be code (cfg_build_seen). Any set is as good
+ * as any other: one that is missing or damaged costs counts of such functions, nothing else.
  *
  *   0  "mtoolsee"   8 version  12 times written  16 addresses
  *   24 hash of all that follows, 32 hex digits: tells one from another
@@ -13,7 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SEEN_VERSION = 1, HASH_BYTES = 32, SEEN_HEADER_BYTES = 56, ADDRESSES_MOST = 1 << 16, TIMES_MOST = 6, LINE_BYTES = 64 };
+enum {
+    SEEN_VERSION = 1,
+    HASH_BYTES = 32,
+    SEEN_HEADER_BYTES = 56,
+    ADDRESSES_MOST = 1 << 16,
+    TIMES_MOST = 6,
+    LINE_BYTES = 64
+};
 static const double NEWS_LEAST = 0.002; /* of all samples: less is not worth another copy */
 
 struct header {
@@ -110,10 +117,12 @@ static bool is_known_line(const struct seen *s, uint64_t addr)
 static bool is_described(const struct image *img, const struct image_unwind *u, uint64_t addr)
 {
     const struct image_section *s = image_section_of(img, addr);
-    return !image_is_code(img, addr) || image_unwind_find(u, addr) != ID_NONE || (s && strncmp(s->name, ".plt", 4) == 0);
+    return !image_is_code(img, addr) || image_unwind_find(u, addr) != ID_NONE ||
+           (s && strncmp(s->name, ".plt", 4) == 0);
 }
 
-/* Adds what is outside of the unwind tables; returns how many of the samples fell on lines that nothing was known of. */
+/* Adds what is outside of the unwind tables; returns how many of the samples fell on lines that nothing was known of.
+ */
 static uint64_t add_news(struct seen *s, const struct image *img, const struct rewrite_sample *samples, size_t count)
 {
     struct image_unwind u;
@@ -140,7 +149,8 @@ static uint64_t add_news(struct seen *s, const struct image *img, const struct r
     return news;
 }
 
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all, const char *path)
+int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                       const char *path)
 {
     struct image *img;
     struct seen s;

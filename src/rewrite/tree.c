@@ -2,9 +2,9 @@
  *
  * The maximum spanning tree of the flow graph (Kruskal): which arcs are chords and so get a counter. Nearly all arcs
  * stand inside one function, and all but the outside node and what other functions jump to (joints) are nobody else's.
- * So each function finds its own tree first, by all processors. An arc that closes a cycle there is a chord in the whole
- * graph too, and one that joins a part without a joint is in the whole tree too; what is left is decided by one more
- * round over the rest. The outcome is that of one round over all arcs in the order of weight, then of address.
+ * So each function finds its own tree first, by all processors. An arc that closes a cycle there is a chord in the
+ * whole graph too, and one that joins a part without a joint is in the whole tree too; what is left is decided by one
+ * more round over the rest. The outcome is that of one round over all arcs in the order of weight, then of address.
  *
  * needs: funcs, block_group, group_edges. fills: *_counter.
  */
@@ -22,8 +22,8 @@ struct tree {
     struct rw *w;
     struct rw_flow *flow;
     uint32_t outside;
-    uint32_t *uf;     /* [nodes] union-find over what is in the tree for certain */
-    uint8_t *joint;   /* [nodes] */
+    uint32_t *uf;      /* [nodes] union-find over what is in the tree for certain */
+    uint8_t *joint;    /* [nodes] */
     struct rest *rest; /* [ranges] */
 };
 
@@ -32,10 +32,10 @@ struct own { /* one function's arcs and nodes, these counted from its first; one
     uint32_t node_first, node_count;
     struct rw_arcs arcs;
     VEC(uint32_t) order, spare;
-    VEC(uint32_t) part; /* union-find over all that was joined */
-    VEC(uint32_t) sure; /* and over what is in the tree for certain */
+    VEC(uint32_t) part;     /* union-find over all that was joined */
+    VEC(uint32_t) sure;     /* and over what is in the tree for certain */
     VEC(uint8_t) has_joint; /* of a part's root */
-    VEC(uint8_t) is_open; /* [arcs] for the second round */
+    VEC(uint8_t) is_open;   /* [arcs] for the second round */
 };
 
 static uint32_t find(uint32_t *uf, uint32_t n)

@@ -111,7 +111,8 @@ static void make_room_for_rela(struct rw *w)
     uint64_t old = dynamic_value(w->img, DT_RELA), size = old ? dynamic_value(w->img, DT_RELASZ) : 0;
     uint64_t plt = dynamic_value(w->img, DT_JMPREL), plt_size = plt ? dynamic_value(w->img, DT_PLTRELSZ) : 0;
     if (plt_size && plt >= old && plt + plt_size == old + size)
-        size -= plt_size; /* some linkers let the one end in the other, which the dynamic linker sees by their addresses */
+        size -=
+            plt_size; /* some linkers let the one end in the other, which the dynamic linker sees by their addresses */
     w->rela_vaddr = w->ro_vaddr + w->ro.len;
     w->rela_bytes = size + sizeof(Elf64_Rela);
     for (uint64_t i = 0; i < w->rela_bytes; i++)
@@ -146,7 +147,7 @@ void rw_data(struct rw *w)
 
 struct output {
     struct rw *w;
-    uint8_t *bytes; /* of the original, changed */
+    uint8_t *bytes;    /* of the original, changed */
     Elf64_Ehdr header; /* changed, for the start of bytes */
     size_t phdr_count;
     int fd, rc, error;
@@ -381,7 +382,8 @@ static int put_rest(const struct rw *w, struct output *o)
 int rw_write(struct rw *w, const char *out)
 {
     if (w->img->segment_count + 6 > PHDRS_MOST)
-        return diag_error("%s: has %zu program headers, more than can be extended", w->img->path, w->img->segment_count);
+        return diag_error("%s: has %zu program headers, more than can be extended", w->img->path,
+                          w->img->segment_count);
     char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);
     struct output o = {.w = w, .fd = mkostemp(tmp, O_CLOEXEC)};
     if (o.fd < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bursts (wire/bursts.h), in the snapshot: looks that code is still what was translated, enters the translation where the
- * program stood by returning from the signal, and serves the traps of translated code: asks the host for more of it, or
- * ends the window. Decides nothing about translation itself.
+ * Bursts (wire/bursts.h), in the snapshot: looks that code is still what was translated, enters the translation where
+ * the program stood by returning from the signal, and serves the traps of translated code: asks the host for more of
+ * it, or ends the window. Decides nothing about translation itself.
  */
-#include "rt/windows.h"
 #include "wire/bursts.h"
+#include "rt/windows.h"
 
 enum {
     FUTEX_WAIT = 0,
@@ -83,7 +83,8 @@ static int is_unchanged(uint32_t page)
     if (!is_readable(address))
         return 0;
     for (uint32_t i = 0; i < WIRE_PAGE_BYTES / 8; i += 4)
-        differs |= (now[i] ^ then[i]) | (now[i + 1] ^ then[i + 1]) | (now[i + 2] ^ then[i + 2]) | (now[i + 3] ^ then[i + 3]);
+        differs |=
+            (now[i] ^ then[i]) | (now[i + 1] ^ then[i + 1]) | (now[i + 2] ^ then[i + 2]) | (now[i + 3] ^ then[i + 3]);
     return !differs;
 }
 

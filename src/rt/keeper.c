@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could change.
- * The recorder notes what it executes under the trap flag. The keeper waits at the window's first instruction for the
- * host to choose slices, then goes through the window once more and has each replayed (replay.c).
+ * The keeper and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could
+ * change. The recorder notes what it executes under the trap flag. The keeper waits at the window's first instruction
+ * for the host to choose slices, then goes through the window once more and has each replayed (replay.c).
  *
- * A window ends at a system call, at whatever could carry the trap flag away (popf, iret), and at a fault. What pushf pushed is
- * mended. Both processes end with their work, when the host has lost interest, or with a time limit.
+ * A window ends at a system call, at whatever could carry the trap flag away (popf, iret), and at a fault. What pushf
+ * pushed is mended. Both processes end with their work, when the host has lost interest, or with a time limit.
  */
 #include "rt/windows.h"
 
@@ -31,7 +31,8 @@ _Noreturn void rt_leave(void)
 
 static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* "LO-HI rwxs..." of /proc/self/maps, without its end. Code that can be written must stay what it is while a burst goes on. */
+/* "LO-HI rwxs..." of /proc/self/maps, without its end. Code that can be written must stay what it is while a burst goes
+ * on. */
 static void protect_line(const char *line, uint64_t own, uint64_t own_bytes)
 {
     uint64_t at[2] = {0, 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probes (wire.h, struct wire_probe) beyond their start and stop, which are in rt_entry.S: intervals that were left without
- * a stop. An exception takes control to a landing pad further up the stack: all probes under way below end there. Those of
- * a thread that is gone are forgotten when another gets its cells.
+ * Probes (wire.h, struct wire_probe) beyond their start and stop, which are in rt_entry.S: intervals that were left
+ * without a stop. An exception takes control to a landing pad further up the stack: all probes under way below end
+ * there. Those of a thread that is gone are forgotten when another gets its cells.
  */
 #include "rt/rt.h"
 

@@ -13,9 +13,9 @@ enum {
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
-    TRIES = 10, /* of a batch */
+    TRIES = 10,     /* of a batch */
     TRAINING = 256, /* replays before the first that count */
-    LOOKS = 30, /* before one, for a core that nobody shares */
+    LOOKS = 30,     /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
     RWX = 7,
@@ -249,12 +249,14 @@ static uint64_t turns_of(const struct wire_form *f, int replay)
 }
 
 /* 0: it ended with other registers than the program. */
-static int replay_form(struct wire_slice *s, const struct wire_form *form, uint64_t area, struct kept *k, int replay, uint32_t *ticks)
+static int replay_form(struct wire_slice *s, const struct wire_form *form, uint64_t area, struct kept *k, int replay,
+                       uint32_t *ticks)
 {
     struct area_data *d = data_of(area);
     copy_lines(s, k, 1);
     d->counter = turns_of(form, replay);
-    rt_chain(1 + (uint32_t)replay % 7); /* so that replays do not all begin at the same place between two steps of a coarse clock */
+    rt_chain(1 + (uint32_t)replay %
+                     7); /* so that replays do not all begin at the same place between two steps of a coarse clock */
     *ticks = once(area);
     return ended_alike(s, form, d, replay);
 }
@@ -273,7 +275,8 @@ static int pass_ends(struct wire_slice *s, const struct wire_form *form, uint64_
     return alike;
 }
 
-/* Branches are to be as well predicted as in a program that has long been running: what goes round is trained by its rounds. */
+/* Branches are to be as well predicted as in a program that has long been running: what goes round is trained by its
+ * rounds. */
 static int train(struct wire_slice *s, const struct wire_form *form, uint64_t area, struct kept *k)
 {
     const struct wire_form *trained = s->has_longer ? &s->form[WIRE_LONGER] : form;

@@ -43,9 +43,9 @@ static const char *value_of(const char *variable, const char *name)
 }
 
 /* The value of an environment variable (name with its '='), copied out and taken away. 0 if there is none. After
- * clearenv a library that is loaded is given no environment at all. mtool gives the variable twice: without two pointers
- * there is room for just one entry of the auxiliary vector, which must follow the environment for all who look for it
- * there (start-up code of static executables does). */
+ * clearenv a library that is loaded is given no environment at all. mtool gives the variable twice: without two
+ * pointers there is room for just one entry of the auxiliary vector, which must follow the environment for all who look
+ * for it there (start-up code of static executables does). */
 int rt_take_env(char **envp, const char *name, char *path)
 {
     enum { AT_IGNORE = 1 };
@@ -161,7 +161,8 @@ static void copy_path(const char *from, char *to)
         continue;
 }
 
-/* The counter file that the environment names, or that of a program which has this one followed. 0: this process is not counted. */
+/* The counter file that the environment names, or that of a program which has this one followed. 0: this process is not
+ * counted. */
 static int open_header(char **envp)
 {
     struct wire_header *h = 0;

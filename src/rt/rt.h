@@ -77,15 +77,15 @@ struct rt_data {       /* in the module's own writable page */
 
 struct rt_module {
     uint64_t data, bytes;
-    uint64_t offset;  /* of its counters inside an area; NOWHERE: the file has no place for it */
-    uint32_t wire;    /* its place in the header */
+    uint64_t offset; /* of its counters inside an area; NOWHERE: the file has no place for it */
+    uint32_t wire;   /* its place in the header */
     uint32_t is_mapped;
     const struct rt_config *config; /* valid while the module is loaded */
 };
 #define NOWHERE UINT64_MAX
 
-struct rt_slot {       /* an area that one thread at a time counts into: see slots.c */
-    uint64_t delta;    /* gs base of its thread: distance from a module's counters to its own */
+struct rt_slot {    /* an area that one thread at a time counts into: see slots.c */
+    uint64_t delta; /* gs base of its thread: distance from a module's counters to its own */
     uint64_t area, parent_gs;
     int32_t tid;       /* of the thread that has it; 0 none; SLOT_PENDING: is being made */
     int32_t creator;   /* tid of the thread that makes it */

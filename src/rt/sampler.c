@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sampler of the runtime, where perf_event is refused: a CPU-time timer of the process whose ticks note which thread
- * they found where, in the sample file of wire.h.
+ * The sampler of the runtime, where perf_event is refused: a CPU-time timer of the process whose ticks note which
+ * thread they found where, in the sample file of wire.h.
  */
 #include "rt/rt.h"
 

@@ -66,10 +66,10 @@ static void take_turns(void)
 
 /* ---- where slots lie ---- */
 
-/* The first distance to try, and the step to the next, away from where heaps and stacks grow. Above all modules if there
- * is room (the host has the program map upwards for this). Below them, gs must hold what looks like an address of the
- * kernel: only the processor's own instruction sets that, and debuggers cannot write the registers of such a thread.
- * 0: nowhere. */
+/* The first distance to try, and the step to the next, away from where heaps and stacks grow. Above all modules if
+ * there is room (the host has the program map upwards for this). Below them, gs must hold what looks like an address of
+ * the kernel: only the processor's own instruction sets that, and debuggers cannot write the registers of such a
+ * thread. 0: nowhere. */
 static int64_t first_distance(int64_t *step)
 {
     uint64_t lo = ADDRESSES, hi = 0;
@@ -204,7 +204,8 @@ void rt_slots_add(const struct rt_module *m)
         return;
     int fd = rt_open(PCB->path);
     for (uint32_t i = 0; i < PCB->slot_count; i++)
-        if (!map_one(m, &PCB->slots[i], fd, MAP_FIXED_NOREPLACE) && !map_one(m, &PCB->slots[i], -1, MAP_FIXED_NOREPLACE))
+        if (!map_one(m, &PCB->slots[i], fd, MAP_FIXED_NOREPLACE) &&
+            !map_one(m, &PCB->slots[i], -1, MAP_FIXED_NOREPLACE))
             rt_flag(WIRE_LOST);
     if (fd >= 0)
         sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
@@ -298,8 +299,7 @@ void rt_after_clone(int64_t rc)
     uint64_t base = get_gs();
     for (uint32_t i = 1; i < PCB->slot_count; i++) {
         struct rt_slot *s = &PCB->slots[i];
-        if (s->delta != base || s->tid != SLOT_PENDING ||
-            s->creator != (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0))
+        if (s->delta != base || s->tid != SLOT_PENDING || s->creator != (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0))
             continue;
         set_gs(s->parent_gs);
         __atomic_store_n(&s->tid, failed(rc) ? 0 : (int32_t)rc, __ATOMIC_RELEASE);

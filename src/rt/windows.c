@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks off a
- * snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is the host's own
- * child (it has the program's parent). A window that is taken step by step is begun when no burst is at work, and the thread waits
- * for its end: what ran beside it, on the other hardware thread of the same core perhaps, would change the times of replays. That
- * child gives no signal when it ends, and only this waits for it. A program that forbids forks, or runs out of processes, has no
- * windows.
+ * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks
+ * off a snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is
+ * the host's own child (it has the program's parent). A window that is taken step by step is begun when no burst is at
+ * work, and the thread waits for its end: what ran beside it, on the other hardware thread of the same core perhaps,
+ * would change the times of replays. That child gives no signal when it ends, and only this waits for it. A program
+ * that forbids forks, or runs out of processes, has no windows.
  */
 #include "rt/windows.h"
 #include "wire/bursts.h"
@@ -23,7 +23,7 @@ enum {
     SIG_CHLD = 17
 };
 
-#define THREAD_CLOCK(tid) ((uint64_t)(int64_t)(~(tid) * 8 + 6)) /* of a thread of this process: its processor time */
+#define THREAD_CLOCK(tid) ((uint64_t)(int64_t)(~(tid)*8 + 6)) /* of a thread of this process: its processor time */
 
 static int32_t own_tid(void) { return (int32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0); }
 static int32_t own_pid(void) { return (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0); }
@@ -67,7 +67,8 @@ static int is_on_alternate_stack(void)
 /* Its number from 1; 0: none. */
 static uint32_t begin_burst(struct wire_bursts *b, void *context)
 {
-    if (WINDOWS->steps_busy || __atomic_exchange_n(&b->busy, 1, __ATOMIC_ACQUIRE)) { /* two threads may have ticks at once */
+    if (WINDOWS->steps_busy ||
+        __atomic_exchange_n(&b->busy, 1, __ATOMIC_ACQUIRE)) { /* two threads may have ticks at once */
         b->skipped++;
         return 0;
     }
@@ -146,7 +147,8 @@ static void begin_window(struct windows_state *s, void *context)
         begin_steps(s, burst, context);
 }
 
-/* A system call of a thread that waited has failed because of this tick: the one that uses up the time takes no signals. */
+/* A system call of a thread that waited has failed because of this tick: the one that uses up the time takes no
+ * signals. */
 static int has_interrupted(const uint64_t *g)
 {
     const uint8_t *before = (const uint8_t *)g[G_RIP] - 2;
@@ -259,7 +261,8 @@ static int take_ticks(void)
 {
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
-    struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_ | SA_RESTART_, restorer, UINT64_MAX};
+    struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_ | SA_RESTART_, restorer,
+                                   UINT64_MAX};
     return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0;
 }
 
@@ -268,7 +271,8 @@ void rt_start_windows(char **envp)
     char path[PATH_BYTES];
     if (!rt_take_env(envp, WIRE_BURSTS_ENV "=", path))
         return;
-    int64_t at = sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    int64_t at =
+        sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     struct windows_state *s = WINDOWS;
     if (at != (int64_t)WINDOWS_VADDR || !open_files(s, path))
         return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c, bursts.c) and the replays (replay.c) share.
+ * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c, bursts.c) and the replays (replay.c)
+ * share.
  */
 #ifndef MTOOL_RT_WINDOWS_H
 #define MTOOL_RT_WINDOWS_H
@@ -35,20 +36,20 @@ struct windows_state {
     uint64_t random;
     int32_t pid, tid; /* tid 0: every thread has ticks */
     uint32_t timer, given_up;
-    uint32_t steps_busy; /* a thread waits for its window that is taken step by step */
+    uint32_t steps_busy;       /* a thread waits for its window that is taken step by step */
     uint32_t ticks, steps_due; /* steps_due: ticks for which such a window has been wanted; 0: none is */
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */
     uint32_t is_first, is_keeper, slice, pushed_flags;
     uint64_t step;
-    uint64_t area; /* where replays have their code */
-    uint32_t chain; /* ticks of the look before, see struct wire_look; 0 none */
+    uint64_t area;       /* where replays have their code */
+    uint32_t chain;      /* ticks of the look before, see struct wire_look; 0 none */
     uint32_t look_times; /* 0: not known yet */
     uint32_t chance;     /* of replays */
     uint32_t knows_processors;
     uint64_t processors[PROCESSOR_WORDS]; /* that replays may run on, once they are known */
-    uint64_t noted[2048]; /* addresses whose bytes were told, by hash */
+    uint64_t noted[2048];                 /* addresses whose bytes were told, by hash */
 };
 #define WINDOWS_VADDR (WIRE_PCB_VADDR - 8 * PAGE)
 #define WINDOWS ((struct windows_state *)WINDOWS_VADDR)

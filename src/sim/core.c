@@ -232,8 +232,8 @@ static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t
     return best;
 }
 
-/* Each set of ports that some operation chooses from asks for each of them the more, the smaller it is. Tells nothing of the order
- * in which a description names its units. */
+/* Each set of ports that some operation chooses from asks for each of them the more, the smaller it is. Tells nothing
+ * of the order in which a description names its units. */
 static void find_demand(struct sim_core *c)
 {
     uint32_t seen[128];

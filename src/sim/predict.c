@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A branch predictor of the kind that processors have had for some ten years: tagged tables of geometric history lengths
- * over a bimodal base (A. Seznec, P. Michaud, A case for (partially) tagged geometric history length branch prediction,
- * 2006), a table of loops that always make the same number of turns (A. Seznec, The L-TAGE branch predictor, 2007), the same
- * tables for targets of indirect jumps, and a stack of return addresses. Sizes are those of a middling core: which
- * branches are hard to predict depends on the program far more than on them. Given the branches of a stream in order, it
- * says which of them a processor would have mispredicted. */
+ * A branch predictor of the kind that processors have had for some ten years: tagged tables of geometric history
+ * lengths over a bimodal base (A. Seznec, P. Michaud, A case for (partially) tagged geometric history length branch
+ * prediction, 2006), a table of loops that always make the same number of turns (A. Seznec, The L-TAGE branch
+ * predictor, 2007), the same tables for targets of indirect jumps, and a stack of return addresses. Sizes are those of
+ * a middling core: which branches are hard to predict depends on the program far more than on them. Given the branches
+ * of a stream in order, it says which of them a processor would have mispredicted. */
 #include "sim/impl.h"
 
 #include <stdlib.h>
@@ -51,9 +51,9 @@ struct target {
 };
 
 struct sim_predictor {
-    uint8_t history[HISTORY]; /* a bit each, from the newest on */
+    uint8_t history[HISTORY];      /* a bit each, from the newest on */
     uint32_t newest, folds[FOLDS]; /* of the lengths above */
-    int8_t base[1 << BASE_BITS];     /* -2 to 1 */
+    int8_t base[1 << BASE_BITS];   /* -2 to 1 */
     struct direction tables[TABLES][1 << TABLE_BITS];
     struct loop loops[LOOPS];
     struct target targets[TARGET_TABLES][1 << TARGET_BITS];
@@ -79,7 +79,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 29;
 }
 
-/* A table's history, folded by a cyclic shift register: a new bit costs the same at any length. `leaves`: the oldest bit. */
+/* A table's history, folded by a cyclic shift register: a new bit costs the same at any length. `leaves`: the oldest
+ * bit. */
 static uint32_t fold(uint32_t folded, unsigned length, uint32_t bit, uint32_t leaves)
 {
     uint32_t f = (folded << 1 | bit) ^ leaves << length % FOLD_BITS;

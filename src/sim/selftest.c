@@ -222,7 +222,8 @@ static double fit_cost(struct selftest *t)
 static void fit(struct selftest *t)
 {
     static const double shares[] = {1, 0.96, 0.92};
-    static const double WORTH = 1.1, WORTH_BIND = 1.05; /* so much better it must be than what calibration itself says */
+    static const double WORTH = 1.1,
+                        WORTH_BIND = 1.05; /* so much better it must be than what calibration itself says */
     double best = INFINITY, best_share = 1, best_bind = t->m->bind_at_dispatch, told = t->m->bind_at_dispatch;
     for (int bind = 0; bind < 2; bind++)
         for (size_t i = 0; i < ARRAY_LEN(shares); i++) {
@@ -305,8 +306,8 @@ static int add_form(struct selftest *t, struct record *r, const struct form *f)
     return 0;
 }
 
-/* All are timed before any is recorded, which takes far longer: what the time left is enough for is then of all kinds, because those that
- * follow each other are of one kind. */
+/* All are timed before any is recorded, which takes far longer: what the time left is enough for is then of all kinds,
+ * because those that follow each other are of one kind. */
 static int add_forms(struct selftest *t, struct form *forms, size_t all)
 {
     enum { APART = 41 }; /* a prime that the number of kernels is no multiple of */
@@ -332,7 +333,8 @@ static int add_kernels(struct selftest *t)
     size_t all = kernel_count * (wide ? 2 : 1);
     struct form *forms = ARENA_ARRAY(t->arena, struct form, all);
     for (size_t i = 0; i < all; i++)
-        forms[i] = (struct form){i < kernel_count ? &kernels_base[i] : &kernels_wide[i - kernel_count], i >= kernel_count, 0};
+        forms[i] =
+            (struct form){i < kernel_count ? &kernels_base[i] : &kernels_wide[i - kernel_count], i >= kernel_count, 0};
     lab_plan(t->lab, (unsigned)all, 0.3 * lab_seconds_left(t->lab));
     t->subjects = ARENA_ARRAY(t->arena, struct subject, all);
     return add_forms(t, forms, all);
@@ -365,7 +367,8 @@ static void tell(const struct selftest *t)
     for (size_t i = 0; i < t->count; i++) {
         const struct subject *s = &t->subjects[i];
         diag_debug(2, "selftest: %s %s %s %s true %.1f predicted %.1f (%+.1f %%)", s->kernel->name, s->kernel->kind,
-                   s->wide ? "wide" : "base", s->fitted ? "fit" : "score", s->truth, s->predicted, 100 * relative_error(s));
+                   s->wide ? "wide" : "base", s->fitted ? "fit" : "score", s->truth, s->predicted,
+                   100 * relative_error(s));
     }
 }
 

@@ -51,7 +51,7 @@ struct sim_insn {
     uint8_t use_count, store_use_count, read_count, write_count, addr_count;
     uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
     uint8_t len, scale, base, index, effect, effect_dst, effect_src;
-    uint8_t second; /* which of the writes the second result is */
+    uint8_t second;            /* which of the writes the second result is */
     uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
     uint32_t flags;
 };
@@ -105,42 +105,49 @@ bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that rep
 
 /* ---- simulated.c: the simulated core as what executes a calibration's experiments ---- */
 
-/* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to 50 ms,
- * a clock that drifts by 5 %, interrupts, time that the host steals, a time stamp counter that moves in steps. */
+/* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to
+ * 50 ms, a clock that drifts by 5 %, interrupts, time that the host steals, a time stamp counter that moves in steps.
+ */
 struct sim_trouble {
     uint32_t seed;    /* of what comes by chance */
     double neighbour; /* share of the time that it is there */
     double drift;     /* of the clock: 0.05 is 5 % up and down */
     double interrupts_per_s, stolen_per_s;
-    double step;      /* ticks that the time stamp counter moves by at once; 0: 1 */
+    double step; /* ticks that the time stamp counter moves by at once; 0: 1 */
 };
-/* The core of a description, to be measured as if it were a processor. NULL, reported: it is in-order, which calibration
- * does not know how to measure. Borrows m. */
+/* The core of a description, to be measured as if it were a processor. NULL, reported: it is in-order, which
+ * calibration does not know how to measure. Borrows m. */
 struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble);
 void sim_bench_free(struct lab_core *c);
 
 /* ---- predict.c: which branches a processor would have mispredicted ---- */
 
-struct sim_predictor; /* opaque; about 200 KB */
+struct sim_predictor;                          /* opaque; about 200 KB */
 struct sim_predictor *sim_predictor_new(void); /* knows nothing yet */
 struct sim_predictor *sim_predictor_copy(const struct sim_predictor *p);
 void sim_predictor_free(struct sim_predictor *p);
-/* The instruction at `pc` was executed and control went to `to` (taken) or to what follows it. True: mispredicted; false
- * also for what is no branch. Learns from it. */
+/* The instruction at `pc` was executed and control went to `to` (taken) or to what follows it. True: mispredicted;
+ * false also for what is no branch. Learns from it. */
 bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to);
 /* The same for a branch of which no more is known than what it is. next: address of the instruction behind it. */
-enum sim_branch { SIM_BRANCH_CONDITIONAL, SIM_BRANCH_CALL, SIM_BRANCH_CALL_INDIRECT, SIM_BRANCH_INDIRECT, SIM_BRANCH_RETURN };
+enum sim_branch {
+    SIM_BRANCH_CONDITIONAL,
+    SIM_BRANCH_CALL,
+    SIM_BRANCH_CALL_INDIRECT,
+    SIM_BRANCH_INDIRECT,
+    SIM_BRANCH_RETURN
+};
 bool sim_predict_branch(struct sim_predictor *p, enum sim_branch kind, uint64_t pc, uint64_t next, uint64_t to);
 
 /* ---- selftest.c: how far off the core model is on this machine ---- */
 
 struct sim_selftest_options {
-    double budget_s; /* seconds it may take; 0: 10 */
-    uint32_t seed;   /* of the draw of kernels for fitting and for scoring; 0: 1 */
-    bool keep;       /* score only: neither fit nor change the description */
+    double budget_s;                   /* seconds it may take; 0: 10 */
+    uint32_t seed;                     /* of the draw of kernels for fitting and for scoring; 0: 1 */
+    bool keep;                         /* score only: neither fit nor change the description */
     const struct machine_bench *bench; /* what times the kernels; NULL: this processor */
-    struct sim_streams *streams; /* recorded where they are not yet; NULL: for this time only */
-    const struct machine *given;       /* the truth is what the core model says of this description; NULL: it is timed */
+    struct sim_streams *streams;       /* recorded where they are not yet; NULL: for this time only */
+    const struct machine *given; /* the truth is what the core model says of this description; NULL: it is timed */
 };
 struct sim_streams; /* of the kernels' instructions, kept from one self-test to the next */
 struct sim_streams *sim_streams_new(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The simulated core of a description in the place of a processor: what calibration makes it execute goes through the core
- * model, what it chases through simulated caches, and the ticks that come out carry the troubles of a shared machine. Time
- * is the core's own: nothing here takes as long as it says. */
+ * The simulated core of a description in the place of a processor: what calibration makes it execute goes through the
+ * core model, what it chases through simulated caches, and the ticks that come out carry the troubles of a shared
+ * machine. Time is the core's own: nothing here takes as long as it says. */
 #include "machine/lab.h"
 #include "sim/impl.h"
 
@@ -14,7 +14,8 @@ enum {
     TURN_INSNS = 60000,
     WARM = 700,      /* instructions that fill the pipeline */
     MEASURED = 1800, /* at least, from then on */
-    CODE_AT = 0x100000, DATA_AT = 0x7000000
+    CODE_AT = 0x100000,
+    DATA_AT = 0x7000000
 };
 
 struct turn { /* what executing the code once goes through */
@@ -221,11 +222,13 @@ static double simulate(struct simulated *s, const struct piece *p, const struct 
 
 /* ---- chases ---- */
 
-/* A ring through all its cells at random, walked again and again: each line is met once in a round, so a cache that is replaced by
- * age holds what it has room for only if the whole ring fits; replacement is never as bad as that, so the share that fits hits. */
+/* A ring through all its cells at random, walked again and again: each line is met once in a round, so a cache that is
+ * replaced by age holds what it has room for only if the whole ring fits; replacement is never as bad as that, so the
+ * share that fits hits. */
 static double ring_cycles(const struct machine *m, const struct lab_ring *r)
 {
-    double bytes = (double)(r->cells * (r->stride < 64 ? r->stride : 64)), reach = (double)r->cells * fmax(4096, (double)r->stride);
+    double bytes = (double)(r->cells * (r->stride < 64 ? r->stride : 64)),
+           reach = (double)r->cells * fmax(4096, (double)r->stride);
     double left = 1, cycles = 0, last = 0;
     if (r->stride < 4096)
         reach = (double)(r->cells * r->stride);
@@ -380,7 +383,8 @@ static void free_simulated(void *ctx)
 static bool can_simulate(const struct machine *m)
 {
     if (m->in_order)
-        diag_error("%s: is described as in-order; calibration measures cores that execute out of order only, name a description "
+        diag_error("%s: is described as in-order; calibration measures cores that execute out of order only, name a "
+                   "description "
                    "with \"pipeline out-of-order\"",
                    m->name);
     else if (!(m->core_per_tsc > 0))

@@ -171,7 +171,8 @@ static const struct store_column candidate_columns[] = {
     COLUMN(REAL, "waiting_s", waiting_s, "that threads did not run between its probes"),
     COLUMN(U64, "probed_entries", probed_entries, "in the run with probes"),
     COLUMN(BOOL, "is_asked", is_asked, "named by --probe"),
-    COLUMN(BOOL, "is_in_circle", is_in_circle, "of a region: what it calls leads back to it, and probes see the first entry only"),
+    COLUMN(BOOL, "is_in_circle", is_in_circle,
+           "of a region: what it calls leads back to it, and probes see the first entry only"),
     COLUMN(REAL, "pairs_inside", pairs_inside, "of a region: pairs of other objects' probes in its own code"),
     COLUMN(REAL, "probe_s", probe_s, "what probes of it would cost"),
     COLUMN(REAL, "tot", tot, "procedures that work for it, by share"),
@@ -236,7 +237,8 @@ static const struct store_column call_columns[] = {
     COLUMN(ADDRESS, "address", address, "where it is entered"),
     COLUMN(U64, "calls", calls, "exact unless is_estimated"),
     COLUMN(BOOL, "is_estimated", is_estimated, "some were made through pointers and shared out as windows saw them go"),
-    COLUMN(U64, "memory_ops", memory_ops, "of the called function with its loops, shared out among its callers by calls"),
+    COLUMN(U64, "memory_ops", memory_ops,
+           "of the called function with its loops, shared out among its callers by calls"),
 };
 #undef ROW
 
@@ -328,7 +330,8 @@ static const struct store_column extra_columns[] = {
 #define ROW struct prof_region
 static const struct store_column region_columns[] = {
     COLUMN(U32, "id", id, "from 0, most waiting first"),
-    COLUMN(TEXT, "function", function, "a run-time library calls it, or a thread begins with it; NULL: outside of all regions"),
+    COLUMN(TEXT, "function", function,
+           "a run-time library calls it, or a thread begins with it; NULL: outside of all regions"),
     COLUMN(TEXT, "module", module, NULL),
     COLUMN(ADDRESS, "address", address, NULL),
     COLUMN(TEXT, "file", file, NULL),
@@ -419,7 +422,8 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_ARGUMENT] = TABLE(argument, const char *, "the command that was profiled"),
     [STORE_MODULE] = LIST(module, modules, module_count, "executable and shared objects"),
     [STORE_OBJECTS] = LIST(object, objects, object_count, "loops, procedures and pieces of them"),
-    [STORE_CANDIDATE] = LIST(candidate, candidates, candidate_count, "loops, procedures, pieces and marked regions considered for probes"),
+    [STORE_CANDIDATE] = LIST(candidate, candidates, candidate_count,
+                             "loops, procedures, pieces and marked regions considered for probes"),
     [STORE_REFUSED] = LIST(refused, refused, refused_count, "what was not counted, and why"),
     [STORE_PROCESS] = LIST(process, process, process_count, "each process, with --follow"),
     [STORE_LINES] = LIST(line, lines, line_count, "source lines"),
@@ -428,10 +432,12 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_BLOCK] = LIST(block, blocks, block_count, "executed basic blocks"),
     [STORE_EDGE] = LIST(edge, edges, edge_count, "executed edges between blocks"),
     [STORE_WARNING] = LIST(warning, warnings, warning_count, "what mtool warned of"),
-    [STORE_THREAD] = LIST(thread, thread, thread_count, "threads of the program, in the sampled run; seconds of the wall clock"),
+    [STORE_THREAD] =
+        LIST(thread, thread, thread_count, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = LIST(thread_object, thread_objects, thread_object_count, "what threads did in objects"),
     [STORE_WAIT] = LIST(wait, waits, wait_count, "where threads wait for each other, the longest first"),
-    [STORE_EXTRA] = LIST(extra, extras, extra_count, "work beside a run with fewer threads (--baseline-threads), most extra first"),
+    [STORE_EXTRA] =
+        LIST(extra, extras, extra_count, "work beside a run with fewer threads (--baseline-threads), most extra first"),
     [STORE_REGION] = LIST(region, regions, region_count, "code that threads execute together"),
     [STORE_REGION_THREAD] = LIST(region_thread, region_threads, region_thread_count, "what each thread did there"),
     [STORE_RANK] = LIST(rank, ranks, rank_row_count, "of a merged profile: the processes of a parallel job"),

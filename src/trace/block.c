@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A block of a burst: from an address to the next jump, decoded, with the registers that its record must hold so that every
- * address can be told: those at its begin that addresses are made of by moves, additions and pushes, and those that get a
- * value which cannot be followed, just before they are used. It does not look beyond the block. */
+ * A block of a burst: from an address to the next jump, decoded, with the registers that its record must hold so that
+ * every address can be told: those at its begin that addresses are made of by moves, additions and pushes, and those
+ * that get a value which cannot be followed, just before they are used. It does not look beyond the block. */
 #include "trace/impl.h"
 
 enum { RCX = 1, RSP = 4, RBP = 5, RSI = 6, RDI = 7, ALL = 0xffff };
 
-struct follower { /* which registers at the begin a register's value is made of; [r] without its bit in followed: unknown */
+struct follower { /* which registers at the begin a register's value is made of; [r] without its bit in followed:
+                     unknown */
     uint16_t made_of[16], followed;
     uint16_t at_begin; /* needed there */
 };
@@ -17,7 +18,8 @@ struct follower { /* which registers at the begin a register's value is made of;
 /* What the kernel or another mode of the processor would see, or what changes what translation relies on. */
 static bool ends_window(const struct x86_insn *x)
 {
-    static const char *const names[] = {"popf", "popfq", "popfd", "wrfsbase", "wrgsbase", "swapgs", "xabort", "xend", "enter"};
+    static const char *const names[] = {"popf",   "popfq",  "popfd", "wrfsbase", "wrgsbase",
+                                        "swapgs", "xabort", "xend",  "enter"};
     switch ((enum x86_kind)x->kind) {
     case X86_SYSCALL:
     case X86_INT:
@@ -35,8 +37,8 @@ static bool has_prefix(const struct trace_insn *i, uint8_t prefix)
         uint8_t b = i->bytes[k];
         if (b == prefix)
             return true;
-        if (b != 0x66 && b != 0x67 && b != 0xf2 && b != 0xf3 && b != 0xf0 && b != 0x2e && b != 0x36 && b != 0x3e && b != 0x26 &&
-            b != 0x64 && b != 0x65)
+        if (b != 0x66 && b != 0x67 && b != 0xf2 && b != 0xf3 && b != 0xf0 && b != 0x2e && b != 0x36 && b != 0x3e &&
+            b != 0x26 && b != 0x64 && b != 0x65)
             return false;
     }
     return false;
@@ -139,7 +141,7 @@ static void set(struct follower *f, uint8_t reg, bool followed, uint16_t made_of
     if (followed)
         f->followed |= (uint16_t)(1u << reg);
     else
-        f->followed &= (uint16_t)~(1u << reg);
+        f->followed &= (uint16_t) ~(1u << reg);
     f->made_of[reg] = made_of;
 }
 
@@ -203,7 +205,10 @@ static void need_operands(struct plan *p, struct follower *f, uint32_t at)
 }
 
 /* Comparisons that repeat end when they like: what they leave of rcx tells how often they did. */
-static bool ends_early(const struct x86_insn *x) { return (x->props & X86_PROP_REP) && (x->props & X86_PROP_FLAGS_MAYBE); }
+static bool ends_early(const struct x86_insn *x)
+{
+    return (x->props & X86_PROP_REP) && (x->props & X86_PROP_FLAGS_MAYBE);
+}
 
 static void plan_logs(struct plan *p)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The translator's side of the burst file: asked for an address, it plans and emits the block there, and those that it leads
- * to directly as far as their code is known, joins jumps to what has become translated, and enters in the tables what was
- * asked for by indirect jumps. When code has changed or room is short it forgets the translations, never the blocks: older
- * records name them. */
+ * The translator's side of the burst file: asked for an address, it plans and emits the block there, and those that it
+ * leads to directly as far as their code is known, joins jumps to what has become translated, and enters in the tables
+ * what was asked for by indirect jumps. When code has changed or room is short it forgets the translations, never the
+ * blocks: older records name them. */
 #include "trace/impl.h"
 
 #include <stddef.h>
@@ -125,7 +125,7 @@ struct job {
     struct trace *t;
     struct wire_bursts *b;
     uint8_t *file;
-    uint64_t base; /* in the program */
+    uint64_t base;      /* in the program */
     VEC(uint64_t) next; /* addresses that translated blocks lead to */
 };
 
@@ -220,7 +220,8 @@ static void enter(struct job *j, uint64_t address, uint64_t translation)
 {
     struct wire_lookup *l = (struct wire_lookup *)(void *)(j->file + j->t->head.tables_at);
     uint64_t entry[2] = {address % WIRE_LOOKUPS, (address >> 8) % WIRE_LOOKUPS};
-    if (!enter_in(&l[0], entry[0], address, translation, false) && !enter_in(&l[1], entry[1], address, translation, false))
+    if (!enter_in(&l[0], entry[0], address, translation, false) &&
+        !enter_in(&l[1], entry[1], address, translation, false))
         enter_in(&l[address >> 3 & 1], entry[address >> 3 & 1], address, translation, true);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A burst against the same stretch taken step by step: the same instructions, and where both know a register or an address,
- * the same, up to the first instruction that reads a clock or dice. The proof that translation changes nothing; a test, and
- * mtool dump window --check, ask for it. */
+ * A burst against the same stretch taken step by step: the same instructions, and where both know a register or an
+ * address, the same, up to the first instruction that reads a clock or dice. The proof that translation changes
+ * nothing; a test, and mtool dump window --check, ask for it. */
 #include "trace/trace.h"
 
 #include "wire/wire.h"
@@ -22,7 +22,8 @@ static bool next_step(struct steps *s)
     return true;
 }
 
-static void differ(struct trace_difference *d, const struct trace_step *t, const char *what, uint64_t step, uint64_t burst)
+static void differ(struct trace_difference *d, const struct trace_step *t, const char *what, uint64_t step,
+                   uint64_t burst)
 {
     if (d->what)
         return;
@@ -36,7 +37,7 @@ static void differ(struct trace_difference *d, const struct trace_step *t, const
 static void compare_step(const struct trace_step *t, const struct steps *s, struct trace_difference *d)
 {
     static const char *const registers[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-                                            "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"};
+                                            "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
     if (t->insn->address != s->address)
         differ(d, t, "instruction", s->address, t->insn->address);
     for (unsigned r = 0; r < 16; r++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A planned block to translated code: the program's own instructions, and between them moves and leas, which leave the flags
- * alone, that write the record. Registers that it needs for a moment are saved beside the pointer to the next record, in
- * reach of the code; the program's stack is never used. Return addresses that it pushes are the program's own. An indirect
- * jump is looked up in two tables; the comparison is a lea and a jrcxz.
+ * A planned block to translated code: the program's own instructions, and between them moves and leas, which leave the
+ * flags alone, that write the record. Registers that it needs for a moment are saved beside the pointer to the next
+ * record, in reach of the code; the program's stack is never used. Return addresses that it pushes are the program's
+ * own. An indirect jump is looked up in two tables; the comparison is a lea and a jrcxz.
  */
 #include "trace/impl.h"
 
@@ -34,7 +34,10 @@ static void put8(struct emitter *e, unsigned v) { put(e, &(uint8_t){(uint8_t)v},
 static void put32(struct emitter *e, uint64_t v) { put(e, &(uint32_t){(uint32_t)v}, 4); }
 static void put64(struct emitter *e, uint64_t v) { put(e, &v, 8); }
 static uint64_t here(const struct emitter *e) { return e->out->address + e->out->len; }
-static void set32(struct emitter *e, uint32_t at, uint64_t v) { memcpy(e->out->bytes + at, &(uint32_t){(uint32_t)v}, 4); }
+static void set32(struct emitter *e, uint32_t at, uint64_t v)
+{
+    memcpy(e->out->bytes + at, &(uint32_t){(uint32_t)v}, 4);
+}
 static bool is_near(uint64_t to, uint64_t from) { return (uint64_t)(int64_t)(int32_t)(to - from) == to - from; }
 
 /* ---- single instructions ---- */
@@ -164,7 +167,17 @@ static void clear_upper_base(uint8_t *bytes, unsigned len)
 {
     for (unsigned k = 0; k < len; k++)
         switch (bytes[k]) {
-        case 0x66: case 0x67: case 0xf0: case 0xf2: case 0xf3: case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
+        case 0x66:
+        case 0x67:
+        case 0xf0:
+        case 0xf2:
+        case 0xf3:
+        case 0x26:
+        case 0x2e:
+        case 0x36:
+        case 0x3e:
+        case 0x64:
+        case 0x65:
             break;
         case 0xc4:
         case 0x62:
@@ -286,7 +299,8 @@ static void put_target(struct emitter *e, const struct x86_insn *x, const struct
         segment = is_segment(i->bytes[k]) ? i->bytes[k] : segment;
     if ((i->bytes[k] & 0xf0) == 0x40)
         rex |= i->bytes[k++] & 3;
-    bool is_near_one = k + 1u < i->len && i->bytes[k] == 0xff && (i->bytes[k + 1] >> 3 & 7) == (x->kind == X86_CALL_IND ? 2 : 4);
+    bool is_near_one =
+        k + 1u < i->len && i->bytes[k] == 0xff && (i->bytes[k + 1] >> 3 & 7) == (x->kind == X86_CALL_IND ? 2 : 4);
     if (!is_near_one) {
         e->failed = true;
         return;
@@ -315,8 +329,8 @@ static void put_popped_target(struct emitter *e, const struct trace_insn *i)
         memcpy(&more, i->bytes + at + 1, 2);
     else if (i->bytes[at] != 0xc3)
         e->failed = true;
-    put(e, (uint8_t[]){0x48, 0x8b, 0x04, 0x24}, 4);        /* mov rax, [rsp] */
-    put(e, (uint8_t[]){0x48, 0x8d, 0xa4, 0x24}, 4);        /* lea rsp, [rsp + disp32] */
+    put(e, (uint8_t[]){0x48, 0x8b, 0x04, 0x24}, 4); /* mov rax, [rsp] */
+    put(e, (uint8_t[]){0x48, 0x8d, 0xa4, 0x24}, 4); /* lea rsp, [rsp + disp32] */
     put32(e, 8 + more);
 }
 
@@ -327,7 +341,8 @@ static void put_restore(struct emitter *e)
     with_place(e, LOAD, RDX, save_at(e, SAVE_RDX));
 }
 
-/* One table, entry number in ecx: rdx is its entry, and the jump, whose place is returned, is taken if that is rax's. */
+/* One table, entry number in ecx: rdx is its entry, and the jump, whose place is returned, is taken if that is rax's.
+ */
 static uint32_t put_probe(struct emitter *e, uint64_t table)
 {
     with_place(e, LEA, RDX, table);

@@ -9,7 +9,7 @@
 
 enum { TRACE_CHUNK = 4096, TRACE_CHUNKS_MOST = 4096 }; /* of blocks, which never move */
 
-struct pending { /* a jump that goes to a trap as long as its target has no translation */
+struct pending {       /* a jump that goes to a trap as long as its target has no translation */
     uint32_t at, next; /* distance's place in the code; next: place in the array plus 1, 0 none */
 };
 
@@ -18,12 +18,12 @@ struct trace {
     uint32_t block_count;
     struct arena *arena; /* of what is in blocks */
     /* of the translations there are now */
-    struct map page_of;     /* address of a page -> place */
-    struct map translated;  /* address -> its translation's */
-    struct map waiting;     /* address -> first pending jump plus 1 */
+    struct map page_of;    /* address of a page -> place */
+    struct map translated; /* address -> its translation's */
+    struct map waiting;    /* address -> first pending jump plus 1 */
     VEC(struct pending) pending;
     uint64_t code_used;
-    uint64_t copied; /* address of the page that a snapshot was asked to copy last; 0 none */
+    uint64_t copied;         /* address of the page that a snapshot was asked to copy last; 0 none */
     struct wire_bursts head; /* as the host wrote it, whatever stands in the file by now */
 };
 
@@ -35,7 +35,7 @@ static inline struct trace_block *block_of(const struct trace *t, uint32_t block
 
 enum { PLAN_INSNS_MOST = 48, PLAN_LOGS_MOST = 32, EMIT_BYTES_MOST = 8192 };
 
-struct plan { /* a block, decoded */
+struct plan {              /* a block, decoded */
     uint64_t address, end; /* end: behind its last instruction */
     struct x86_insn x[PLAN_INSNS_MOST];
     struct trace_insn insn[PLAN_INSNS_MOST];
@@ -46,7 +46,8 @@ struct plan { /* a block, decoded */
     bool ends_window; /* what follows is not translated */
 };
 
-/* Code bytes from an address on, up to X86_MORE_BYTES, and how many there are. 0: none are known; *missing is then a page. */
+/* Code bytes from an address on, up to X86_MORE_BYTES, and how many there are. 0: none are known; *missing is then a
+ * page. */
 typedef size_t (*code_fetch)(void *ctx, uint64_t address, uint8_t bytes[X86_MORE_BYTES], uint64_t *missing);
 
 /* block.c: false: a page is missing. */
@@ -59,11 +60,11 @@ struct exit { /* a jump of 4 bytes' distance to a translation, or to a trap as l
     uint32_t at; /* of the distance, from the start of the code */
 };
 struct emitted {
-    uint8_t *bytes;      /* to write to */
+    uint8_t *bytes; /* to write to */
     uint32_t len;
-    uint64_t address;    /* in the program */
+    uint64_t address;       /* in the program */
     uint64_t state, tables; /* addresses in the program: struct wire_burst_state, the two struct wire_lookup */
-    struct exit exit[2]; /* `at` from bytes */
+    struct exit exit[2];    /* `at` from bytes */
     uint32_t exits;
 };
 /* Writes at most EMIT_BYTES_MOST bytes. false: it cannot be translated. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of a burst to instructions with registers. Follows the same moves, additions and pushes as the planner of blocks
- * (block.c), so that the values in the records are enough. */
+ * Records of a burst to instructions with registers. Follows the same moves, additions and pushes as the planner of
+ * blocks (block.c), so that the values in the records are enough. */
 #include "trace/impl.h"
 
 enum { RCX = 1, RSP = 4, RBP = 5, HEAD = 4, VALUE = 8 };
@@ -127,7 +127,8 @@ bool trace_next(struct trace_reader *r, struct trace_step *out)
     const struct trace_block *b = block_of(r->trace, r->block);
     take_values(r, b);
     r->last = &b->insns[r->next];
-    *out = (struct trace_step){.insn = r->last, .block = r->block, .index = r->next, .regs = r->regs, .known = r->known};
+    *out =
+        (struct trace_step){.insn = r->last, .block = r->block, .index = r->next, .regs = r->regs, .known = r->known};
     r->next++;
     return true;
 }

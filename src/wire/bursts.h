@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wire/bursts.h: the burst file, long windows of the instruction stream at near native speed. As with the window file (wire.h)
- * a timer forks snapshots off the program; but a snapshot executes translated code: blocks of the program's own
- * instructions that also note which block it is, and the values of registers that its addresses are made of. The host
- * translates, one block or a few at a time, whenever a snapshot comes to code that has no translation yet; what one snapshot
- * needed all later ones use. The program does not wait for snapshots. One at a time works.
+ * wire/bursts.h: the burst file, long windows of the instruction stream at near native speed. As with the window file
+ * (wire.h) a timer forks snapshots off the program; but a snapshot executes translated code: blocks of the program's
+ * own instructions that also note which block it is, and the values of registers that its addresses are made of. The
+ * host translates, one block or a few at a time, whenever a snapshot comes to code that has no translation yet; what
+ * one snapshot needed all later ones use. The program does not wait for snapshots. One at a time works.
  *
  * The file, mapped whole at one address by the program, and so by all snapshots:
  *
  *   0             struct wire_bursts
  *   pages_at      WIRE_PAGE_BYTES each: code of the program that was translated, copied by snapshots
  *   code_at       translated code; a snapshot may execute but not write it, the host writes it while the snapshot waits
- *   tables_at     where translations are, for jumps whose target is only known when they are made (see struct wire_lookup)
- *   slots_at      slot_bytes each: the records of a window
+ *   tables_at     where translations are, for jumps whose target is only known when they are made (see struct
+ * wire_lookup) slots_at      slot_bytes each: the records of a window
  *
- * A record: the block's number (4 bytes), then values of 8 bytes each; how many the host knows. A snapshot ends where its slot
- * ends (the page behind is not accessible), at system calls and at whatever could lead out of translation, and at faults.
+ * A record: the block's number (4 bytes), then values of 8 bytes each; how many the host knows. A snapshot ends where
+ * its slot ends (the page behind is not accessible), at system calls and at whatever could lead out of translation, and
+ * at faults.
  */
 #ifndef MTOOL_WIRE_BURSTS_H
 #define MTOOL_WIRE_BURSTS_H
 
 #include <stdint.h>
 
-#define WIRE_BURSTS_ENV "MTOOL_BURSTS" /* value: absolute path of the burst file; taken from the environment */
+#define WIRE_BURSTS_ENV "MTOOL_BURSTS"        /* value: absolute path of the burst file; taken from the environment */
 #define WIRE_BURSTS_MAGIC 0x325352424c4f544du /* "MTOLBRS2" in memory order */
 #define WIRE_PAGE_BYTES 4096u
 #define WIRE_BURST_SLOTS 4
@@ -75,33 +76,34 @@ struct wire_bursts {
     uint32_t window_most; /* no window begins after so many */
     uint32_t by_process;  /* 1: processor time of all threads; 0: of the first */
     char steps_path[256]; /* a window file (wire.h), for windows that are taken step by step; empty: none */
-    uint32_t steps_apart; /* 0: those begin where bursts begin; else one in so many ticks is for them, or the next one at which nothing is at work */
+    uint32_t steps_apart; /* 0: those begin where bursts begin; else one in so many ticks is for them, or the next one
+                             at which nothing is at work */
     /* by the program */
-    uint32_t started;     /* 1: the runtime has set its timer; 0: it could not */
-    uint64_t base;        /* where it is mapped */
-    uint32_t begun;       /* snapshots */
-    uint32_t skipped;     /* ticks at which the last snapshot was still busy, or no slot was free */
-    uint32_t refused;     /* forks that failed */
-    uint32_t busy;        /* a snapshot is at work, or its window not yet taken by the host, which clears this */
-    int32_t thread;       /* that it was made in */
-    uint64_t at_ns;       /* processor time of the process then */
+    uint32_t started; /* 1: the runtime has set its timer; 0: it could not */
+    uint64_t base;    /* where it is mapped */
+    uint32_t begun;   /* snapshots */
+    uint32_t skipped; /* ticks at which the last snapshot was still busy, or no slot was free */
+    uint32_t refused; /* forks that failed */
+    uint32_t busy;    /* a snapshot is at work, or its window not yet taken by the host, which clears this */
+    int32_t thread;   /* that it was made in */
+    uint64_t at_ns;   /* processor time of the process then */
     /* by the snapshot */
     int32_t pid;
-    uint32_t request;     /* enum wire_burst_request */
+    uint32_t request; /* enum wire_burst_request */
     uint64_t address;
     uint32_t is_indirect; /* the address came out of an indirect jump, which looks for it in the tables */
     uint64_t fs, gs;      /* bases */
     uint32_t end;         /* enum wire_burst_end */
     /* by the host */
-    uint32_t turn;        /* enum wire_burst_turn */
-    uint32_t answer;      /* enum wire_burst_answer */
+    uint32_t turn;   /* enum wire_burst_turn */
+    uint32_t answer; /* enum wire_burst_answer */
     uint32_t page;
     uint64_t translation;
-    uint32_t slot;        /* the next window's */
-    uint32_t slot_used;   /* bytes that its records may take, a multiple of WIRE_PAGE_BYTES */
-    uint32_t abandoned;   /* 1: a snapshot is to end, nobody waits any more */
-    uint32_t page_count;  /* pages copied */
-    uint32_t untaken;     /* a bit for each slot whose window is not taken yet */
+    uint32_t slot;       /* the next window's */
+    uint32_t slot_used;  /* bytes that its records may take, a multiple of WIRE_PAGE_BYTES */
+    uint32_t abandoned;  /* 1: a snapshot is to end, nobody waits any more */
+    uint32_t page_count; /* pages copied */
+    uint32_t untaken;    /* a bit for each slot whose window is not taken yet */
     struct wire_burst_state state;
 };
 

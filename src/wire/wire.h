@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define WIRE_ENV "MTOOL_COUNTERS"      /* value: absolute path of the counter file */
+#define WIRE_ENV "MTOOL_COUNTERS" /* value: absolute path of the counter file */
 /* Programs that were executed later find the file here: the host binds it over this file, which every Linux has and
  * hardly anybody reads, in the program's mount namespace, if they are to be counted too. */
 #define WIRE_FOLLOW_PATH "/proc/execdomains"
@@ -28,14 +28,15 @@
 #define WIRE_HEADER_BYTES (256u << 10)
 #define WIRE_KEY_BYTES 16
 #define WIRE_MODULES_MOST 1024
-/* Where a counted process keeps its private control page: below where programs and their heaps lie, in what sanitizers of
- * threads and memory take for the program's own. */
+/* Where a counted process keeps its private control page: below where programs and their heaps lie, in what sanitizers
+ * of threads and memory take for the program's own. */
 #define WIRE_PCB_VADDR 0x55006d746000ull
 
 enum wire_flag {
     WIRE_LOST = 1,    /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
     WIRE_THREADS = 2, /* the program created a thread */
-    WIRE_THREADS_APART = 4, /* threads that had to take turns could not be kept on one processor: counts are not exact */
+    WIRE_THREADS_APART =
+        4,          /* threads that had to take turns could not be kept on one processor: counts are not exact */
     WIRE_TURNS = 8, /* some threads had no area of their own: those that share one were bound to one processor, so that
                        none interrupts another's increment */
 };
@@ -59,31 +60,31 @@ struct wire_area {
 
 struct wire_header {
     uint64_t magic;
-    uint64_t area_bytes; /* a multiple of 4096 */
-    uint32_t area_most;  /* areas that the file has room for */
-    uint32_t area_next;  /* next free area; taken with an atomic addition; starts at 0 */
-    uint32_t flags;      /* WIRE_*; set with an atomic or */
-    uint32_t forks;      /* processes made by fork */
-    uint32_t threads;    /* threads created */
-    uint32_t execs;      /* not used by the first version: 0 */
+    uint64_t area_bytes;   /* a multiple of 4096 */
+    uint32_t area_most;    /* areas that the file has room for */
+    uint32_t area_next;    /* next free area; taken with an atomic addition; starts at 0 */
+    uint32_t flags;        /* WIRE_*; set with an atomic or */
+    uint32_t forks;        /* processes made by fork */
+    uint32_t threads;      /* threads created */
+    uint32_t execs;        /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
     struct wire_module modules[WIRE_MODULES_MOST];
     struct wire_area areas[WIRE_AREAS_MOST];
 };
 
-/* Probes: in a copy that probes, the counters of a module are these cells instead; the first is no probe's. A probe is under
- * way from the first entry on; entries further down the stack are recursion and pass. A look is a time stamp and the thread's
- * processor time together. An interval that begins more than WIRE_PROBE_LOOK ticks after the last look of its probe begins with
- * another, and so it ends: window_ticks and window_ns are how far these came from look to look at the ends of intervals, so
- * what the thread did not run of them is the difference. */
+/* Probes: in a copy that probes, the counters of a module are these cells instead; the first is no probe's. A probe is
+ * under way from the first entry on; entries further down the stack are recursion and pass. A look is a time stamp and
+ * the thread's processor time together. An interval that begins more than WIRE_PROBE_LOOK ticks after the last look of
+ * its probe begins with another, and so it ends: window_ticks and window_ns are how far these came from look to look at
+ * the ends of intervals, so what the thread did not run of them is the difference. */
 #define WIRE_PROBE_BYTES 128
 #define WIRE_PROBE_LOOK (1u << 20)
 struct wire_probe {
-    uint64_t start;                /* time stamp; 0: not under way */
-    uint64_t stack;                /* the stack pointer where it began, or where its function's return address is */
-    uint64_t look_ticks, look_ns;  /* its last look */
-    uint64_t ticks, count;         /* of whole intervals */
+    uint64_t start;               /* time stamp; 0: not under way */
+    uint64_t stack;               /* the stack pointer where it began, or where its function's return address is */
+    uint64_t look_ticks, look_ns; /* its last look */
+    uint64_t ticks, count;        /* of whole intervals */
     uint64_t window_ticks, window_ns;
     uint64_t cut; /* intervals whose end was not seen (longjmp), and left out */
     uint64_t unused[7];
@@ -126,20 +127,21 @@ struct wire_samples {
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
 struct wire_window {
-    uint64_t first; /* its first word in data */
-    uint64_t steps; /* instructions */
+    uint64_t first;  /* its first word in data */
+    uint64_t steps;  /* instructions */
     uint64_t fs, gs; /* bases */
     uint64_t burst;  /* number of the burst that began at the same instruction, from 1; 0: none */
 };
 
-/* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The host
- * chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or two forms that
- * end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin and end take is in both
- * and not in their difference. So that neither learns where it ends by a jump that is made to go the other way, which the
- * program's own would not, a third form goes on behind both their ends and is executed between their replays. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A
- * loop that would not come to an end in time is given another bound; or the stub counts how often it is passed. A slice too short
- * to be timed alone goes round: the stub at its end adds to each register what brings it back to what it was, so that what waits
- * for it goes on waiting, and jumps to its first instruction. */
+/* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The
+ * host chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or
+ * two forms that end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin
+ * and end take is in both and not in their difference. So that neither learns where it ends by a jump that is made to
+ * go the other way, which the program's own would not, a third form goes on behind both their ends and is executed
+ * between their replays. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A loop
+ * that would not come to an end in time is given another bound; or the stub counts how often it is passed. A slice too
+ * short to be timed alone goes round: the stub at its end adds to each register what brings it back to what it was, so
+ * that what waits for it goes on waiting, and jumps to its first instruction. */
 enum {
     WIRE_STUB_BYTES = 224,
     WIRE_FIXES_MOST = 20,
@@ -147,9 +149,9 @@ enum {
     WIRE_FORMS_MOST = 2,
     WIRE_LONGER = WIRE_FORMS_MOST, /* form that is executed before those that are timed */
     WIRE_BATCHES = 8,
-    WIRE_REPLAYS = 24, /* of a batch, at most; */
+    WIRE_REPLAYS = 24,       /* of a batch, at most; */
     WIRE_REPLAYS_ROUND = 12, /* of forms that go round, which are long */
-    WIRE_SLICES_MOST = 12 /* of a window */
+    WIRE_SLICES_MOST = 12    /* of a window */
 };
 enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_CHANGE /* + register */ };
 struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some instructions have `behind` bytes more */
@@ -161,9 +163,10 @@ struct wire_stub {
     struct wire_fix fix[WIRE_FIXES_MOST];
     uint8_t code[WIRE_STUB_BYTES];
 };
-struct wire_look { /* at the core */
-    uint32_t times;        /* how often what follows was executed: the more, the coarser the clock */
-    uint32_t chain, width; /* TSC ticks of 2048 dependent additions; of 4608 instructions that need all of the core's width */
+struct wire_look {  /* at the core */
+    uint32_t times; /* how often what follows was executed: the more, the coarser the clock */
+    uint32_t chain,
+        width; /* TSC ticks of 2048 dependent additions; of 4608 instructions that need all of the core's width */
 };
 struct wire_batch {
     uint32_t form, replays; /* replays: how many of ticks; */
@@ -174,36 +177,37 @@ struct wire_batch {
 enum wire_slice_state {
     WIRE_SLICE_PLANNED,
     WIRE_SLICE_DONE,
-    WIRE_SLICE_STRAYED,   /* the keeper did not come to its first step with the same registers */
-    WIRE_SLICE_NO_ROOM,   /* no memory near its code, or the code cannot be written */
+    WIRE_SLICE_STRAYED,    /* the keeper did not come to its first step with the same registers */
+    WIRE_SLICE_NO_ROOM,    /* no memory near its code, or the code cannot be written */
     WIRE_SLICE_NO_VECTORS, /* the state of the vector registers is not to be had */
-    WIRE_SLICE_DIFFERS    /* a replay ended with other registers than the program */
+    WIRE_SLICE_DIFFERS     /* a replay ended with other registers than the program */
 };
 struct wire_form {
-    uint64_t last;        /* step before which it ends */
-    uint64_t patch_at;    /* 5 bytes */
-    uint64_t turns;       /* of the loop that it goes round; 1: none */
-    uint64_t enter[16];   /* registers as a replay begins with them, */
-    uint64_t end[16];     /* and as it must end */
-    uint64_t rounds;      /* of a replay; a form that goes round ends with `enter` again, others have 1 */
-    uint64_t change[16];  /* what the stub adds at the end of each round, or puts in place, if there are several */
-    uint64_t poke_at;     /* bytes that are changed for the replays, so that a loop ends by itself */
-    uint32_t poke_bytes;  /* 0 to 8 */
-    uint32_t counts;      /* 1: the stub is passed at each turn */
+    uint64_t last;       /* step before which it ends */
+    uint64_t patch_at;   /* 5 bytes */
+    uint64_t turns;      /* of the loop that it goes round; 1: none */
+    uint64_t enter[16];  /* registers as a replay begins with them, */
+    uint64_t end[16];    /* and as it must end */
+    uint64_t rounds;     /* of a replay; a form that goes round ends with `enter` again, others have 1 */
+    uint64_t change[16]; /* what the stub adds at the end of each round, or puts in place, if there are several */
+    uint64_t poke_at;    /* bytes that are changed for the replays, so that a loop ends by itself */
+    uint32_t poke_bytes; /* 0 to 8 */
+    uint32_t counts;     /* 1: the stub is passed at each turn */
     uint8_t poke[8];
     struct wire_stub stub;
 };
 struct wire_slice {
-    uint64_t first, last;            /* steps */
-    uint64_t begin[16];              /* registers before `first`, as the program has them */
+    uint64_t first, last; /* steps */
+    uint64_t begin[16];   /* registers before `first`, as the program has them */
     uint32_t state, forms;
     struct wire_form form[WIRE_FORMS_MOST + 1]; /* the whole; a short one, which begins alike; WIRE_LONGER */
-    uint32_t has_longer;             /* 1: there is that form */
-    uint32_t is_wide;                /* 1: it may reach more pages than the first-level TLB holds */
-    uint32_t line_count;             /* lines of 64 bytes that it writes */
-    uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
+    uint32_t has_longer;                        /* 1: there is that form */
+    uint32_t is_wide;                           /* 1: it may reach more pages than the first-level TLB holds */
+    uint32_t line_count;                        /* lines of 64 bytes that it writes */
+    uint64_t lines[WIRE_LINES_MOST];            /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
-    struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such */
+    struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such
+                          */
         uint32_t ticks, empty;
         struct wire_look look;
     } second;
@@ -224,7 +228,7 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    uint32_t tries_left;     /* how many more times a core may be found shared before a batch, in all slices together */
+    uint32_t tries_left;   /* how many more times a core may be found shared before a batch, in all slices together */
     uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
@@ -233,8 +237,8 @@ struct wire_windows {
 };
 #define WIRE_STEP_WORDS_MOST 19
 
-/* The next instruction of a window: its address; regs are brought up to date; *bytes (unless NULL) points to 16 bytes from
- * its address on if they are told, else it stays. *at moves on. */
+/* The next instruction of a window: its address; regs are brought up to date; *bytes (unless NULL) points to 16 bytes
+ * from its address on if they are told, else it stays. *at moves on. */
 static inline uint64_t wire_step_next(const uint64_t **at, uint64_t regs[16], const uint8_t **bytes)
 {
     uint64_t word = *(*at)++;

@@ -24,11 +24,16 @@ static bool pushes(const ZydisDecodedInstruction *in)
 }
 
 /* false: the operand does not say where it reaches. */
-static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op, uint64_t addr, struct x86_access *a)
+static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op, uint64_t addr,
+                         struct x86_access *a)
 {
-    bool hidden = op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN, is_pop_to = in->meta.category == ZYDIS_CATEGORY_POP && !hidden;
-    *a = (struct x86_access){.base = gpr_of(op->mem.base), .index = gpr_of(op->mem.index), .scale = op->mem.scale,
-                             .segment = segment_of(op->mem.segment), .bytes = op->size / 8,
+    bool hidden = op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN,
+         is_pop_to = in->meta.category == ZYDIS_CATEGORY_POP && !hidden;
+    *a = (struct x86_access){.base = gpr_of(op->mem.base),
+                             .index = gpr_of(op->mem.index),
+                             .scale = op->mem.scale,
+                             .segment = segment_of(op->mem.segment),
+                             .bytes = op->size / 8,
                              .is_load = (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0,
                              .is_store = (op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0,
                              .disp = op->mem.disp.has_displacement ? op->mem.disp.value : 0};

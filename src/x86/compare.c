@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a conditional jump decides upon: comparisons, additions and subtractions of two integers, and whether the jump is
- * taken for given ones. Other instructions that set flags are none of these. */
+ * What a conditional jump decides upon: comparisons, additions and subtractions of two integers, and whether the jump
+ * is taken for given ones. Other instructions that set flags are none of these. */
 #include "x86/x86.h"
 
 #include <Zydis/Zydis.h>
@@ -54,7 +54,8 @@ bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *
     out->bits = (uint8_t)in.operand_width;
     bool by_one = in.mnemonic == ZYDIS_MNEMONIC_DEC || in.mnemonic == ZYDIS_MNEMONIC_INC;
     out->term[1] = (struct x86_term){.kind = X86_TERM_NUMBER, .number = 1, .reg = X86_REG_NONE};
-    return out->op != X86_OP_OTHER && take_term(&ops[0], &out->term[0]) && (by_one || take_term(&ops[1], &out->term[1]));
+    return out->op != X86_OP_OTHER && take_term(&ops[0], &out->term[0]) &&
+           (by_one || take_term(&ops[1], &out->term[1]));
 }
 
 bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits)

@@ -2,8 +2,8 @@
  *
  * Instruction bytes to the summary x86_insn, or to its short form. Zydis decodes; its answer is remembered by the
  * instruction's head (prefixes, opcode, ModRM, SIB), because all that the summary holds besides addresses depends on
- * these bytes alone. So a decode is a look-up nearly always: 5 million instructions in a fifth of a second instead of two
- * and a half. Does not know what an instruction computes.
+ * these bytes alone. So a decode is a look-up nearly always: 5 million instructions in a fifth of a second instead of
+ * two and a half. Does not know what an instruction computes.
  */
 #include "x86/x86.h"
 
@@ -33,8 +33,8 @@ static const char map_0f[] = "mmmm.......m.m.." /* 00; 0F 0F (3DNow) has its opc
 /* Length of ModRM and SIB at p. */
 static unsigned modrm_len(const uint8_t *p) { return (*p & 7) == 4 && *p < 0xc0 ? 2 : 1; }
 
-/* Head length if it is at most 8 bytes, else 0. Needs 16 readable bytes. A wrong answer costs only time: what Zydis says
- * of the same bytes is compared before anything is remembered. */
+/* Head length if it is at most 8 bytes, else 0. Needs 16 readable bytes. A wrong answer costs only time: what Zydis
+ * says of the same bytes is compared before anything is remembered. */
 static unsigned head_len(const uint8_t *p)
 {
     unsigned n = 0;
@@ -74,14 +74,15 @@ static unsigned head_len(const uint8_t *p)
 struct answer { /* to what is asked of Zydis */
     struct x86_shape shape;
     uint8_t value_off, value_len; /* where the target's number stands; len 0: none */
-    uint8_t shift_mask; /* shift by immediate: with (imm & mask) == 0 no flag is written; else 0 */
-    unsigned head_len;  /* as Zydis sees it */
+    uint8_t shift_mask;           /* shift by immediate: with (imm & mask) == 0 no flag is written; else 0 */
+    unsigned head_len;            /* as Zydis sees it */
 };
 
 static bool is_gpr(ZydisRegister r)
 {
     ZydisRegisterClass c = ZydisRegisterGetClass(r);
-    return c == ZYDIS_REGCLASS_GPR8 || c == ZYDIS_REGCLASS_GPR16 || c == ZYDIS_REGCLASS_GPR32 || c == ZYDIS_REGCLASS_GPR64;
+    return c == ZYDIS_REGCLASS_GPR8 || c == ZYDIS_REGCLASS_GPR16 || c == ZYDIS_REGCLASS_GPR32 ||
+           c == ZYDIS_REGCLASS_GPR64;
 }
 
 static unsigned gpr_number(ZydisRegister r)
@@ -107,11 +108,13 @@ static bool is_hint(const ZydisDecodedInstruction *z)
            z->meta.category == ZYDIS_CATEGORY_CLWB || z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH;
 }
 
-/* Leave all or some of the destination alone, whatever the tables of Zydis say (the last three: as Linux emulates them). */
+/* Leave all or some of the destination alone, whatever the tables of Zydis say (the last three: as Linux emulates
+ * them). */
 static bool is_conditional_write(ZydisMnemonic m)
 {
     return m == ZYDIS_MNEMONIC_BSF || m == ZYDIS_MNEMONIC_BSR || m == ZYDIS_MNEMONIC_LAR || m == ZYDIS_MNEMONIC_LSL ||
-           m == ZYDIS_MNEMONIC_XBEGIN || m == ZYDIS_MNEMONIC_SLDT || m == ZYDIS_MNEMONIC_STR || m == ZYDIS_MNEMONIC_SMSW;
+           m == ZYDIS_MNEMONIC_XBEGIN || m == ZYDIS_MNEMONIC_SLDT || m == ZYDIS_MNEMONIC_STR ||
+           m == ZYDIS_MNEMONIC_SMSW;
 }
 
 static void put_register(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *op)
@@ -123,8 +126,8 @@ static void put_register(struct x86_insn *o, const ZydisDecodedInstruction *z, c
         o->props |= X86_PROP_GS;
     uint16_t bit = gpr_bit(r);
     bool writes = op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
-    bool partly = op->size < 32 || (op->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) || is_conditional_write(z->mnemonic) ||
-                  z->meta.category == ZYDIS_CATEGORY_CMOV;
+    bool partly = op->size < 32 || (op->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) ||
+                  is_conditional_write(z->mnemonic) || z->meta.category == ZYDIS_CATEGORY_CMOV;
     if ((op->actions & ZYDIS_OPERAND_ACTION_MASK_READ) || (writes && partly))
         o->gpr_read |= bit;
     if (writes)
@@ -151,7 +154,8 @@ static void put_explicit_memory(struct x86_insn *o, const ZydisDecodedOperand *o
 
 /* Elements that a gather or scatter touches: as many as fit in the data register and in the index register. The letter
  * after "gather" or "scatter" is the index's element: d or q; p: a prefetch. */
-static unsigned vsib_count(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops, const ZydisDecodedOperand *mem)
+static unsigned vsib_count(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops,
+                           const ZydisDecodedOperand *mem)
 {
     const char *name = ZydisMnemonicGetString(z->mnemonic), *stem = name ? strstr(name, "ther") : NULL;
     if (!stem)
@@ -160,7 +164,8 @@ static unsigned vsib_count(const ZydisDecodedInstruction *z, const ZydisDecodedO
         return 0;
     unsigned in_index = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, mem->mem.index) / (stem[4] == 'q' ? 64 : 32);
     for (unsigned i = 0; i < z->operand_count; i++)
-        if (ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[i].encoding == ZYDIS_OPERAND_ENCODING_MODRM_REG && mem->element_size) {
+        if (ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[i].encoding == ZYDIS_OPERAND_ENCODING_MODRM_REG &&
+            mem->element_size) {
             unsigned in_data = ops[i].size / mem->element_size;
             return in_data < in_index ? in_data : in_index;
         }
@@ -170,7 +175,8 @@ static unsigned vsib_count(const ZydisDecodedInstruction *z, const ZydisDecodedO
 static void put_memory(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops,
                        const ZydisDecodedOperand *op)
 {
-    bool is_explicit = op->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM || op->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT;
+    bool is_explicit =
+        op->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM || op->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT;
     if (is_explicit && o->mem_base == 0xff && o->mem_index == 0xff)
         put_explicit_memory(o, op);
     o->gpr_read |= gpr_bit(op->mem.base) | gpr_bit(op->mem.index);
@@ -340,7 +346,8 @@ static void put_props(struct x86_insn *o, const ZydisDecodedInstruction *z)
     }
     if (z->mnemonic == ZYDIS_MNEMONIC_ENTER || z->mnemonic == ZYDIS_MNEMONIC_LEAVE)
         o->props |= X86_PROP_STACK;
-    if (z->mnemonic == ZYDIS_MNEMONIC_RDGSBASE || z->mnemonic == ZYDIS_MNEMONIC_WRGSBASE || z->mnemonic == ZYDIS_MNEMONIC_SWAPGS)
+    if (z->mnemonic == ZYDIS_MNEMONIC_RDGSBASE || z->mnemonic == ZYDIS_MNEMONIC_WRGSBASE ||
+        z->mnemonic == ZYDIS_MNEMONIC_SWAPGS)
         o->props |= X86_PROP_GS;
 }
 
@@ -402,7 +409,8 @@ static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, c
 static void put_rule(struct answer *a, const ZydisDecodedInstruction *z)
 {
     const struct x86_insn *o = &a->shape.insn;
-    bool relative = z->raw.imm[0].size && z->raw.imm[0].is_relative, memory = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32);
+    bool relative = z->raw.imm[0].size && z->raw.imm[0].is_relative,
+         memory = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32);
     a->value_off = relative || memory ? o->disp_off : o->imm_off;
     a->value_len = relative || memory ? o->disp_len : o->imm_len >= 4 ? o->imm_len : 0;
     if (relative ? o->disp_len != 1 && o->disp_len != 4 : !a->value_len)
@@ -531,14 +539,15 @@ static uint32_t number_of(const struct x86_shape *s)
 
 /* ---- one decode ---- */
 
-struct memory { /* of one head, 24 bytes */
-    uint64_t head;    /* its bytes, zero above */
+struct memory {                    /* of one head, 24 bytes */
+    uint64_t head;                 /* its bytes, zero above */
     uint32_t word, word_unwritten; /* of x86_short; the second: of a shift by 0 */
-    uint8_t head_len; /* 0: empty */
+    uint8_t head_len;              /* 0: empty */
     uint8_t len, value_off, value_len, shift_mask, imm_off;
 };
 
-_Static_assert(X86_SHAPES_MOST == 1u << X86_SHORT_SHAPE_BITS && X86_KIND_COUNT <= 16, "what fits into the word of x86_short");
+_Static_assert(X86_SHAPES_MOST == 1u << X86_SHORT_SHAPE_BITS && X86_KIND_COUNT <= 16,
+               "what fits into the word of x86_short");
 
 static bool put_word(const struct x86_shape *s, uint32_t *word)
 {
@@ -556,7 +565,8 @@ static bool remember(const struct answer *a, struct memory *m)
     const struct x86_insn *o = &a->shape.insn;
     struct x86_shape unwritten = a->shape;
     unwritten.insn.flags_written = 0;
-    bool is_known = put_word(&a->shape, &m->word) && put_word(a->shift_mask ? &unwritten : &a->shape, &m->word_unwritten);
+    bool is_known =
+        put_word(&a->shape, &m->word) && put_word(a->shift_mask ? &unwritten : &a->shape, &m->word_unwritten);
     m->len = o->len;
     m->value_off = a->value_off;
     m->value_len = a->value_len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction, and
- * an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
+ * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction,
+ * and an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
  * calibration need of one; access.c where it reaches memory; compare.c
  * what jumps decide upon.
  */
@@ -14,25 +14,25 @@
 
 enum x86_kind {
     X86_PLAIN,
-    X86_JMP,      /* direct */
-    X86_JCC,      /* direct conditional */
-    X86_JCXZ,     /* jrcxz, jecxz, loop, loope, loopne: 8-bit reach only */
-    X86_XBEGIN,   /* direct with a second way out */
-    X86_CALL,     /* direct */
-    X86_JMP_IND,  /* through register or memory */
+    X86_JMP,     /* direct */
+    X86_JCC,     /* direct conditional */
+    X86_JCXZ,    /* jrcxz, jecxz, loop, loope, loopne: 8-bit reach only */
+    X86_XBEGIN,  /* direct with a second way out */
+    X86_CALL,    /* direct */
+    X86_JMP_IND, /* through register or memory */
     X86_CALL_IND,
     X86_RET,
     X86_SYSCALL,
-    X86_TRAP,     /* ud2, int3, hlt: control does not go on */
-    X86_INT,      /* int n, sysenter, ... */
+    X86_TRAP, /* ud2, int3, hlt: control does not go on */
+    X86_INT,  /* int n, sysenter, ... */
     X86_KIND_COUNT
 };
 
 /* What it does, as far as jump-table and spill patterns need to know; the operands' roles follow from the masks. */
 enum x86_op {
     X86_OP_OTHER,
-    X86_OP_MOV,     /* mov, between registers and memory, or from an immediate */
-    X86_OP_MOVSXD,  /* 32 to 64 bits with sign; cdqe too */
+    X86_OP_MOV,    /* mov, between registers and memory, or from an immediate */
+    X86_OP_MOVSXD, /* 32 to 64 bits with sign; cdqe too */
     X86_OP_ADD,
     X86_OP_SUB,
     X86_OP_LEA,
@@ -48,40 +48,42 @@ enum x86_op {
 enum { X86_CF = 1, X86_PF = 2, X86_AF = 4, X86_ZF = 8, X86_SF = 16, X86_OF = 32, X86_ALL_FLAGS = 63 };
 
 enum x86_prop {
-    X86_PROP_RIPREL = 1,     /* has a RIP-relative memory operand; target is its address */
-    X86_PROP_ABS32 = 2,      /* memory operand with disp32 that may be an absolute address; target is disp (sign-extended) */
-    X86_PROP_IMM_ADDR = 4,   /* has a 32 or 64-bit immediate (mov, push, cmp...): target holds it if no memory target */
+    X86_PROP_RIPREL = 1, /* has a RIP-relative memory operand; target is its address */
+    X86_PROP_ABS32 = 2, /* memory operand with disp32 that may be an absolute address; target is disp (sign-extended) */
+    X86_PROP_IMM_ADDR = 4, /* has a 32 or 64-bit immediate (mov, push, cmp...): target holds it if no memory target */
     X86_PROP_LOCK = 8,
-    X86_PROP_REP = 16,       /* rep/repe/repne string instruction */
-    X86_PROP_SEG = 32,       /* fs: or gs: memory operand */
+    X86_PROP_REP = 16, /* rep/repe/repne string instruction */
+    X86_PROP_SEG = 32, /* fs: or gs: memory operand */
     X86_PROP_GS = 64,
     X86_PROP_LEA = 128,
-    X86_PROP_NOP = 256,      /* any length, endbr64 too */
-    X86_PROP_STACK = 512,    /* push, pop, call, ret, enter, leave: implicit stack access */
-    X86_PROP_VEC = 1024,     /* touches xmm/ymm/zmm/mmx/x87 */
-    X86_PROP_FLAGS_MAYBE = 2048, /* writes its flags only under a condition (shift by cl, rep cmps): does not kill them */
+    X86_PROP_NOP = 256,   /* any length, endbr64 too */
+    X86_PROP_STACK = 512, /* push, pop, call, ret, enter, leave: implicit stack access */
+    X86_PROP_VEC = 1024,  /* touches xmm/ymm/zmm/mmx/x87 */
+    X86_PROP_FLAGS_MAYBE =
+        2048, /* writes its flags only under a condition (shift by cl, rep cmps): does not kill them */
     X86_PROP_ENDBR = 4096,
     X86_PROP_VSIB = 8192, /* gather or scatter: the index is a vector register; loads or stores count its elements */
 };
 
-struct x86_insn { /* 40 bytes */
-    uint64_t addr;        /* in the file */
-    uint64_t target;      /* direct branch: destination; else see props; else 0 */
-    uint16_t mnemonic;    /* ZydisMnemonic, for dumps and pattern matching inside x86 and cfg */
-    uint16_t props;       /* X86_PROP_* */
-    uint8_t len;          /* bytes, 1 to 15 */
-    uint8_t kind;         /* enum x86_kind */
+struct x86_insn {                      /* 40 bytes */
+    uint64_t addr;                     /* in the file */
+    uint64_t target;                   /* direct branch: destination; else see props; else 0 */
+    uint16_t mnemonic;                 /* ZydisMnemonic, for dumps and pattern matching inside x86 and cfg */
+    uint16_t props;                    /* X86_PROP_* */
+    uint8_t len;                       /* bytes, 1 to 15 */
+    uint8_t kind;                      /* enum x86_kind */
     uint8_t flags_read, flags_written; /* of the six arithmetic flags; an undefined one counts as not written */
-    uint16_t gpr_read, gpr_written;    /* bit i: register number i (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp ... 15 r15); partial
-                                          writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
-    uint8_t loads, stores;             /* memory accesses, implicit stack ones too; a rep counts once */
-    uint8_t mem_base, mem_index;       /* GPR numbers of the explicit memory operand, 0xff none, 0xfe rip */
-    uint8_t mem_scale;                 /* 1 2 4 8, 0 none */
-    uint8_t disp_off, disp_len;        /* where the displacement (or branch offset) stands in the instruction; len 0 none */
+    uint16_t gpr_read,
+        gpr_written;             /* bit i: register number i (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp ... 15 r15); partial
+                                    writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
+    uint8_t loads, stores;       /* memory accesses, implicit stack ones too; a rep counts once */
+    uint8_t mem_base, mem_index; /* GPR numbers of the explicit memory operand, 0xff none, 0xfe rip */
+    uint8_t mem_scale;           /* 1 2 4 8, 0 none */
+    uint8_t disp_off, disp_len;  /* where the displacement (or branch offset) stands in the instruction; len 0 none */
     uint8_t imm_off, imm_len;
-    uint8_t cond;                      /* JCC: condition code 0..15 as encoded */
-    uint8_t op;                        /* enum x86_op */
-    uint8_t op_bytes;                  /* operand width: 1 2 4 8; of a movsxd the destination's */
+    uint8_t cond;     /* JCC: condition code 0..15 as encoded */
+    uint8_t op;       /* enum x86_op */
+    uint8_t op_bytes; /* operand width: 1 2 4 8; of a movsxd the destination's */
 };
 
 /* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */
@@ -99,8 +101,9 @@ struct x86_shape {
     struct x86_insn insn; /* addr and target 0 */
     uint8_t rule, pad[7]; /* enum x86_target_rule */
 };
-/* 22 bits: the number of its shape; and what passes over all instructions ask, without a look at the shape: 4 bits each kind
- * and length; 1 bit: has a RIP-relative operand, an absolute address or an immediate of 4 bytes or more; 1 bit: is odd. */
+/* 22 bits: the number of its shape; and what passes over all instructions ask, without a look at the shape: 4 bits each
+ * kind and length; 1 bit: has a RIP-relative operand, an absolute address or an immediate of 4 bytes or more; 1 bit: is
+ * odd. */
 struct x86_short { /* with its address it gives the x86_insn again */
     uint32_t word;
     int32_t value; /* the distance, or the number, that the target is made of; X86_TARGET_WIDE: look at the bytes */
@@ -109,7 +112,10 @@ struct x86_short { /* with its address it gives the x86_insn again */
 int x86_decode_short(const uint8_t *bytes, size_t avail, struct x86_short *out);
 
 enum { X86_SHORT_SHAPE_BITS = 22 };
-static inline uint32_t x86_short_shape(const struct x86_short *s) { return s->word & ((1u << X86_SHORT_SHAPE_BITS) - 1); }
+static inline uint32_t x86_short_shape(const struct x86_short *s)
+{
+    return s->word & ((1u << X86_SHORT_SHAPE_BITS) - 1);
+}
 static inline uint8_t x86_short_kind(const struct x86_short *s) { return s->word >> X86_SHORT_SHAPE_BITS & 15; }
 static inline uint8_t x86_short_len(const struct x86_short *s) { return s->word >> (X86_SHORT_SHAPE_BITS + 4) & 15; }
 static inline bool x86_short_refers(const struct x86_short *s) { return s->word >> 30 & 1; }
@@ -143,14 +149,24 @@ static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len);
 const char *x86_mnemonic_name(uint16_t mnemonic);
 bool x86_is_one_of(const struct x86_insn *i, const char *const *names, size_t count); /* by the name of its mnemonic */
-/* Is register number r (GPR) certainly written (whole 64 bits: 32 or 64-bit destination) before being read by this one? */
+/* Is register number r (GPR) certainly written (whole 64 bits: 32 or 64-bit destination) before being read by this one?
+ */
 bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
 
 /* ---- detail.c: for the core model and calibration ---- */
 
 /* one numbering for all renamed registers */
-enum { X86_REG_GPR0 = 0, X86_REG_VEC0 = 16, X86_REG_MASK0 = 48, X86_REG_FLAGS_C = 56, X86_REG_FLAGS_ZAPS = 57 /* incl. OF */,
-       X86_REG_X87 = 58, X86_REG_MXCSR = 59, X86_REG_COUNT = 60, X86_REG_NONE = 255 };
+enum {
+    X86_REG_GPR0 = 0,
+    X86_REG_VEC0 = 16,
+    X86_REG_MASK0 = 48,
+    X86_REG_FLAGS_C = 56,
+    X86_REG_FLAGS_ZAPS = 57 /* incl. OF */,
+    X86_REG_X87 = 58,
+    X86_REG_MXCSR = 59,
+    X86_REG_COUNT = 60,
+    X86_REG_NONE = 255
+};
 
 /* What an instruction does to one general register, as far as plain arithmetic on values can follow it. */
 enum x86_effect {
@@ -167,36 +183,37 @@ enum x86_effect {
     X86_EFFECT_LEAVE,   /* rsp = rbp; then as pop rbp */
 };
 
-/* Which following conditional jumps an instruction may be taken together with (macro-fusion), by the widest rule known. */
+/* Which following conditional jumps an instruction may be taken together with (macro-fusion), by the widest rule known.
+ */
 enum x86_fuse { X86_FUSE_NONE, X86_FUSE_TEST, X86_FUSE_CMP, X86_FUSE_ALU, X86_FUSE_INC };
 
 enum { X86_ADDR_RIP = 254 }; /* addr_base of a RIP-relative operand; addr_disp is then the absolute address */
 
 struct x86_detail {
-    char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split off:
-                      "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same form.
-                      An operand in memory is written as the register it stands for, except in plain moves ("m").
+    char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split
+                      off: "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same
+                      form. An operand in memory is written as the register it stands for, except in plain moves ("m").
                       Conditions are merged: "jcc i", "cmovcc r64,r64", but "cmovbe", "setbe" (they need C and Z).
                       lea tells its address: "lea r64,b+i*s+d". Prefixes "lock " and "rep " stay. */
     uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers; push, pop, call, ret and
                                      leave do not list rsp (a stack engine moves it) */
     uint8_t read_count, write_count;
-    uint8_t addr_regs[3], addr_reg_count; /* registers that form the memory address */
-    bool is_load, is_store;        /* explicit or stack access */
+    uint8_t addr_regs[3], addr_reg_count;            /* registers that form the memory address */
+    bool is_load, is_store;                          /* explicit or stack access */
     bool addr_indexed, addr_has_disp, addr_is_stack; /* index present; base+index+disp matters for latency */
-    uint8_t addr_base, addr_index; /* X86_REG_*, X86_REG_NONE, base also X86_ADDR_RIP */
+    uint8_t addr_base, addr_index;                   /* X86_REG_*, X86_REG_NONE, base also X86_ADDR_RIP */
     uint8_t scale;
     int64_t addr_disp;
-    int64_t imm;                   /* of the last immediate operand, 0 if none */
-    uint16_t mem_bytes;            /* access width; 0 none; of one element for rep strings */
-    bool is_pure_move;             /* the form keeps its "m": nothing but the access itself is to be done */
-    bool is_vec;                   /* the memory side of the access belongs to a vector register */
-    bool is_zero_idiom, is_mov_elim, is_fused_with_jcc /* cmp/test/add.. that can fuse with a following jcc */, is_branch,
-         is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather, is_locked;
-    uint16_t op_bits;              /* operand width of the main operation, or that of the widest vector register */
-    uint8_t len;                   /* bytes */
-    uint8_t fuse;                  /* enum x86_fuse */
-    uint8_t cond;                  /* conditional branch: condition code 0..15; else 255 */
+    int64_t imm;        /* of the last immediate operand, 0 if none */
+    uint16_t mem_bytes; /* access width; 0 none; of one element for rep strings */
+    bool is_pure_move;  /* the form keeps its "m": nothing but the access itself is to be done */
+    bool is_vec;        /* the memory side of the access belongs to a vector register */
+    bool is_zero_idiom, is_mov_elim, is_fused_with_jcc /* cmp/test/add.. that can fuse with a following jcc */,
+        is_branch, is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather, is_locked;
+    uint16_t op_bits; /* operand width of the main operation, or that of the widest vector register */
+    uint8_t len;      /* bytes */
+    uint8_t fuse;     /* enum x86_fuse */
+    uint8_t cond;     /* conditional branch: condition code 0..15; else 255 */
     uint8_t effect, effect_dst, effect_src; /* enum x86_effect; GPR numbers or X86_REG_NONE */
 };
 /* 0, or -1 if the bytes are no instruction. */
@@ -212,8 +229,8 @@ struct x86_access {
     bool is_load, is_store;
     int64_t disp;
 };
-/* The accesses of the instruction at addr, of one element if it repeats. Their number, or -1: no instruction, or it does not
- * say where (gather, scatter, xsave and its like). Prefetches count as loads. */
+/* The accesses of the instruction at addr, of one element if it repeats. Their number, or -1: no instruction, or it
+ * does not say where (gather, scatter, xsave and its like). Prefetches count as loads. */
 int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST]);
 /* With the registers before it; bases of fs and gs. */
 uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs);
@@ -226,8 +243,8 @@ struct x86_term {
     uint64_t number;
 };
 struct x86_compare { /* flags of term[0] - term[1], or of their sum */
-    uint8_t op;   /* X86_OP_CMP, X86_OP_SUB, X86_OP_ADD; dec and inc too */
-    uint8_t bits; /* 8 to 64 */
+    uint8_t op;      /* X86_OP_CMP, X86_OP_SUB, X86_OP_ADD; dec and inc too */
+    uint8_t bits;    /* 8 to 64 */
     struct x86_term term[2];
 };
 /* false: the instruction is none of these. */

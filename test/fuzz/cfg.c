@@ -17,7 +17,8 @@ static void ask_liveness(const struct cfg *c)
         {
             struct cfg_live first, before = cfg_live_before(&l, b);
             cfg_live_inside(&l, b, &first, 1);
-            FUZZ_CHECK(first.flags <= X86_ALL_FLAGS && first.flags == before.flags && first.gpr_dead == before.gpr_dead);
+            FUZZ_CHECK(first.flags <= X86_ALL_FLAGS && first.flags == before.flags &&
+                       first.gpr_dead == before.gpr_dead);
         }
     }
     cfg_liveness_fini(&l);
@@ -65,7 +66,8 @@ static void build_seen(const struct image *img, uint64_t seed)
         return;
     cfg_check(c);
     for (size_t f = 0; f + 1 < c->funcs.len; f++)
-        FUZZ_CHECK(!cfg_is_gap_func(&c->funcs.data[f]) || c->funcs.data[f].addr + c->funcs.data[f].size <= c->funcs.data[f + 1].addr);
+        FUZZ_CHECK(!cfg_is_gap_func(&c->funcs.data[f]) ||
+                   c->funcs.data[f].addr + c->funcs.data[f].size <= c->funcs.data[f + 1].addr);
     cfg_free(c);
 }
 

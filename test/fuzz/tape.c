@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzzes the reader of tapes: one line with the place, or a tape that is the same after it was written and read again, and that answers
- * for some experiments and tells which it lacks. */
+ * Fuzzes the reader of tapes: one line with the place, or a tape that is the same after it was written and read again,
+ * and that answers for some experiments and tells which it lacks. */
 #include "fuzz.h"
 
 #include "machine/lab.h"
@@ -8,7 +8,8 @@
 
 static void ask(struct tape *t)
 {
-    static const char *const labels[] = {"rate nop of 5 bytes", "rate nop of 5 bytes", "interval add r64,r64", "no such experiment"};
+    static const char *const labels[] = {"rate nop of 5 bytes", "rate nop of 5 bytes", "interval add r64,r64",
+                                         "no such experiment"};
     struct machine_tape_gaps g;
     size_t missing = 0;
     for (size_t i = 0; i < ARRAY_LEN(labels); i++) {

@@ -17,7 +17,8 @@ static void put_rect(struct html_page *p, const char *class, double from, double
 /* Where the bar might end as well. */
 static void put_whisker(struct html_page *p, double at, const struct prof_interval *memory, double most)
 {
-    double low = fmin(fmax(at + memory->low, 0) / most, 1) * SCALE, high = fmin(fmax(at + memory->high, 0) / most, 1) * SCALE;
+    double low = fmin(fmax(at + memory->low, 0) / most, 1) * SCALE,
+           high = fmin(fmax(at + memory->high, 0) / most, 1) * SCALE;
     if (!isfinite(low) || !isfinite(high) || !(high > low))
         return;
     str_printf(p->out, "<path class=\"w\" d=\"M%.1f 10H%.1fM%.1f 5V15M%.1f 5V15\"/>", low, high, low, high);
@@ -113,10 +114,12 @@ static void put_head(struct html_page *p)
 {
     static const struct {
         const char *class, *id, *word;
-    } columns[] = {{"n", "memory", "memory&#160;s"},     {"n mid", "interval", "95&#160;% interval"}, {"n wide", "actual", "actual&#160;s"},
-                   {"n wide", "ideal", "ideal&#160;s"},  {"n wide", "branch", "branch&#160;s"},   {"n wide", "overhead", "overhead"},
+    } columns[] = {{"n", "memory", "memory&#160;s"},      {"n mid", "interval", "95&#160;% interval"},
+                   {"n wide", "actual", "actual&#160;s"}, {"n wide", "ideal", "ideal&#160;s"},
+                   {"n wide", "branch", "branch&#160;s"}, {"n wide", "overhead", "overhead"},
                    {"n wide", "memory-op", "memory ops"}};
-    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of the time that they lose to memory</caption>"
+    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of the time that they "
+                 "lose to memory</caption>"
                  "<thead><tr><th scope=\"col\" class=\"n wide\">#</th><th scope=\"col\">loop or procedure</th>"
                  "<th scope=\"col\" class=\"barcell\">time</th>");
     for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
@@ -137,7 +140,9 @@ static void put_others(struct html_page *p)
         memory += isfinite(o->memory_s.value) ? o->memory_s.value : 0;
     }
     if (more)
-        str_printf(p->out, "<p>%zu more, which lost little or nothing, have no row: together %s s, %zu of them significant (<code>mtool report --all</code> lists them).</p>\n",
+        str_printf(p->out,
+                   "<p>%zu more, which lost little or nothing, have no row: together %s s, %zu of them significant "
+                   "(<code>mtool report --all</code> lists them).</p>\n",
                    more, tour_seconds(&p->tour, memory), significant);
 }
 
@@ -145,10 +150,12 @@ void html_histogram(struct html_page *p)
 {
     html_section(p, "histogram", "Histogram", "Where memory costs time");
     if (!p->tour.shown) {
-        html_puts(p, "<p>No loop or procedure was timed: only counts are in this profile. <code>mtool run</code> takes times too.</p></section>\n");
+        html_puts(p, "<p>No loop or procedure was timed: only counts are in this profile. <code>mtool run</code> takes "
+                     "times too.</p></section>\n");
         return;
     }
-    html_puts(p, "<p class=\"hint\">Choose a row to see its source. Each row is of the loop or procedure alone: inner loops and called functions have rows "
+    html_puts(p, "<p class=\"hint\">Choose a row to see its source. Each row is of the loop or procedure alone: inner "
+                 "loops and called functions have rows "
                  "of their own. Faint rows cannot be told from no loss. Arrow keys move from row to row.</p>\n");
     html_legend(p);
     put_head(p);

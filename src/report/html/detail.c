@@ -44,7 +44,8 @@ static void put_top(struct html_page *p, const struct prof_object *o)
     html_puts(p, "<dl class=\"top\">\n");
     html_facts(p, &f);
     if (!o->is_significant)
-        html_puts(p, "<p class=\"note\">The interval reaches down to zero or there are few samples: no loss can be told from none here.</p>\n");
+        html_puts(p, "<p class=\"note\">The interval reaches down to zero or there are few samples: no loss can be "
+                     "told from none here.</p>\n");
 }
 
 /* ---- INFO ---- */
@@ -83,8 +84,10 @@ static void put_parts(struct html_page *p, size_t row)
     size_t count = facts_of_parts(&p->tour, p->tour.rows.objects[row], &parts);
     if (!count)
         return;
-    html_puts(p, "<table class=\"parts\"><caption>Memory operations in it and in the loops inside of it</caption><thead><tr><td></td>"
-                 "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">share</th><th scope=\"col\" class=\"n\">lost to memory</th></tr></thead><tbody>\n");
+    html_puts(p, "<table class=\"parts\"><caption>Memory operations in it and in the loops inside of "
+                 "it</caption><thead><tr><td></td>"
+                 "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">share</th><th "
+                 "scope=\"col\" class=\"n\">lost to memory</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < count; i++)
         put_part(p, &parts[i]);
     html_puts(p, "</tbody></table>\n");
@@ -97,8 +100,8 @@ static void put_call(struct html_page *p, const struct prof_call *c)
     html_text(p, tour_name(&p->tour, &as));
     html_puts(p, " <small>");
     html_text(p, c->module ? file_base_name(c->module) : "?");
-    str_printf(p->out, "</small></th><td class=\"n\">%s%s</td><td class=\"n\">%s</td></tr>\n", c->is_estimated ? "~" : "",
-               figure_count(p->a, c->calls), figure_count(p->a, c->memory_ops));
+    str_printf(p->out, "</small></th><td class=\"n\">%s%s</td><td class=\"n\">%s</td></tr>\n",
+               c->is_estimated ? "~" : "", figure_count(p->a, c->calls), figure_count(p->a, c->memory_ops));
 }
 
 static void put_calls(struct html_page *p, size_t row)
@@ -107,8 +110,10 @@ static void put_calls(struct html_page *p, size_t row)
     size_t count = facts_of_calls(&p->tour, p->tour.rows.objects[row], &calls);
     if (!count)
         return;
-    html_puts(p, "<table class=\"parts\"><caption>What it calls, and the memory operations there (of each function with its loops, shared out among its callers as its calls are; "
-                 "calls through pointers only where windows saw where they lead: ~)</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">calls</th>"
+    html_puts(p, "<table class=\"parts\"><caption>What it calls, and the memory operations there (of each function "
+                 "with its loops, shared out among its callers as its calls are; "
+                 "calls through pointers only where windows saw where they lead: ~)</caption><thead><tr><td></td><th "
+                 "scope=\"col\" class=\"n\">calls</th>"
                  "<th scope=\"col\" class=\"n\">memory ops</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < count; i++)
         put_call(p, &calls[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The difference of two profiles as a page like that of one: the whole, a row for each object with a bar for both sides,
- * and the source of those that changed by more than noise. */
+ * The difference of two profiles as a page like that of one: the whole, a row for each object with a bar for both
+ * sides, and the source of those that changed by more than noise. */
 #include <math.h>
 
 #include "report/html/html.h"
@@ -30,21 +30,24 @@ static void put_side(struct html_page *p, const char *what, const char *path)
 {
     const char *command = tour_command(&p->tour);
     html_fact(p, NULL, what, arena_printf(p->a, "%s: %s", path, command ? command : "?"));
-    html_fact(p, NULL, "run", arena_printf(p->a, "%s on %s", p->r->started ? p->r->started : "?", p->r->machine.cpu ? p->r->machine.cpu : "?"));
+    html_fact(p, NULL, "run",
+              arena_printf(p->a, "%s on %s", p->r->started ? p->r->started : "?",
+                           p->r->machine.cpu ? p->r->machine.cpu : "?"));
 }
 
 static void put_whole_row(struct html_page *p, const struct diff_figure *f, unsigned field)
 {
     static const struct {
         const char *id, *word;
-    } names[DIFF_FIELD_COUNT] = {{"memory", "memory s"}, {"actual", "actual s"}, {"ideal", "ideal s"}, {"overhead", "overhead %"}};
+    } names[DIFF_FIELD_COUNT] = {
+        {"memory", "memory s"}, {"actual", "actual s"}, {"ideal", "ideal s"}, {"overhead", "overhead %"}};
     double unit = field == DIFF_OVERHEAD ? 100 : 1;
     int decimals = field == DIFF_OVERHEAD ? 1 : p->tour.decimals;
     struct prof_interval change = prof_interval_scaled(&f->change, unit);
     html_puts(p, "<tr><th scope=\"row\">");
     html_term(p, names[field].id, names[field].word);
-    str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>", figure_real(p->a, f->old.value * unit, decimals),
-               figure_real(p->a, f->now.value * unit, decimals));
+    str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>",
+               figure_real(p->a, f->old.value * unit, decimals), figure_real(p->a, f->now.value * unit, decimals));
     html_cell(p, "n strong", with_sign(p, change.value, figure_real(p->a, change.value, decimals)));
     html_cell(p, "n", figure_interval(p->a, &change, decimals));
     html_cell(p, "", diff_verdict(f));
@@ -70,8 +73,10 @@ static void put_overview(struct diff_page *x, const struct report_diff_html_opti
     html_puts(p, "<div class=\"facts\"><dl>");
     put_side(&x->old, "old", o->paths[0]);
     put_side(&x->now, "new", o->paths[1]);
-    html_puts(p, "</dl></div>\n<table class=\"times\"><caption class=\"vh\">The whole program, old and new</caption><thead><tr><td></td>"
-                 "<th scope=\"col\" class=\"n\">old</th><th scope=\"col\" class=\"n\">new</th><th scope=\"col\" class=\"n\">change</th>"
+    html_puts(p, "</dl></div>\n<table class=\"times\"><caption class=\"vh\">The whole program, old and "
+                 "new</caption><thead><tr><td></td>"
+                 "<th scope=\"col\" class=\"n\">old</th><th scope=\"col\" class=\"n\">new</th><th scope=\"col\" "
+                 "class=\"n\">change</th>"
                  "<th scope=\"col\" class=\"n\">");
     html_term(p, "interval", "95&#160;% interval");
     html_puts(p, "</th><td></td></tr></thead><tbody>\n");
@@ -105,7 +110,8 @@ static void put_row(struct diff_page *x, size_t row)
     struct html_page *p = &x->now;
     const struct prof_object *o = any_of(c);
     bool has_section = row < x->sections;
-    str_printf(p->out, "<tr%s><th scope=\"row\">", diff_is_change(&c->memory_s) || diff_is_change(&c->actual_s) ? "" : " class=\"dim\"");
+    str_printf(p->out, "<tr%s><th scope=\"row\">",
+               diff_is_change(&c->memory_s) || diff_is_change(&c->actual_s) ? "" : " class=\"dim\"");
     if (has_section)
         str_printf(p->out, "<a class=\"pick\" href=\"#o%zu\">", row);
     html_text(p, tour_name(&p->tour, o));
@@ -132,18 +138,22 @@ static void put_rows(struct diff_page *x)
         html_puts(p, "<p>Neither profile holds a loop or procedure.</p></section>\n");
         return;
     }
-    html_puts(p, "<p class=\"hint\">The upper bar is the old side, the lower the new one. Faint rows changed by no more than noise.</p>\n");
+    html_puts(p, "<p class=\"hint\">The upper bar is the old side, the lower the new one. Faint rows changed by no "
+                 "more than noise.</p>\n");
     html_legend(p);
-    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, those that changed most first</caption><thead><tr>"
+    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, those that changed most "
+                 "first</caption><thead><tr>"
                  "<th scope=\"col\">loop or procedure</th><th scope=\"col\" class=\"barcell\">time, old and new</th>"
                  "<th scope=\"col\" class=\"n wide\">memory&#160;s old</th><th scope=\"col\" class=\"n wide\">new</th>"
                  "<th scope=\"col\" class=\"n\">change</th><th scope=\"col\" class=\"n mid\">95&#160;% interval</th>"
-                 "<th scope=\"col\" class=\"n wide\">actual&#160;s change</th><th scope=\"col\">memory is</th></tr></thead>\n<tbody>\n");
+                 "<th scope=\"col\" class=\"n wide\">actual&#160;s change</th><th scope=\"col\">memory "
+                 "is</th></tr></thead>\n<tbody>\n");
     for (size_t row = 0; row < x->rows; row++)
         put_row(x, row);
     html_puts(p, "</tbody></table>\n");
     if (x->rows < x->d->object_count)
-        str_printf(p->out, "<p>%zu more changed by little or nothing (<code>mtool diff --all</code> lists them).</p>\n", x->d->object_count - x->rows);
+        str_printf(p->out, "<p>%zu more changed by little or nothing (<code>mtool diff --all</code> lists them).</p>\n",
+                   x->d->object_count - x->rows);
     html_puts(p, "</section>\n");
 }
 

@@ -39,7 +39,9 @@ static void put_insn(struct html_page *p, const struct listing *l, size_t i)
 static void put_table(struct html_page *p, size_t row, const struct listing *l)
 {
     size_t shown = 0;
-    str_printf(p->out, "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-label=\"instructions of bottleneck %zu\">", row + 1);
+    str_printf(p->out,
+               "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-label=\"instructions of bottleneck %zu\">",
+               row + 1);
     html_puts(p, "<table><thead><tr><th scope=\"col\">address</th><th scope=\"col\" class=\"n\">samples</th>"
                  "<th scope=\"col\" class=\"n wide\">executed</th><th scope=\"col\" class=\"n wide\">memory ops</th>"
                  "<th scope=\"col\" class=\"n wide\">ideal, waits for</th>"
@@ -48,7 +50,8 @@ static void put_table(struct html_page *p, size_t row, const struct listing *l)
         if (l->count > HTML_INSNS_AROUND && listing_belongs(&p->tour, l, l->insns[i]) == EXCERPT_OUTSIDE)
             continue;
         if (shown++ && listing_has_gap(l, i))
-            html_puts(p, "<tr class=\"gap\"><td></td><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td class=\"wide\"></td><td>&#8230;</td></tr>\n");
+            html_puts(p, "<tr class=\"gap\"><td></td><td></td><td class=\"wide\"></td><td class=\"wide\"></td><td "
+                         "class=\"wide\"></td><td>&#8230;</td></tr>\n");
         put_insn(p, l, i);
     }
     html_puts(p, "</tbody></table></div>\n");
@@ -62,7 +65,8 @@ void html_listing(struct html_page *p, const struct prof_object *o, size_t row, 
     if (!l.count)
         return;
     if (p->insns_bytes > HTML_INSNS_BYTES) {
-        html_puts(p, "<p class=\"nosource\">The page holds the instructions of larger bottlenecks only; <code>mtool view</code> shows them.</p>\n");
+        html_puts(p, "<p class=\"nosource\">The page holds the instructions of larger bottlenecks only; <code>mtool "
+                     "view</code> shows them.</p>\n");
         return;
     }
     html_puts(p, is_open ? "<details class=\"insns\" open=\"open\">" : "<details class=\"insns\">");

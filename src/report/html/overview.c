@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What ran, where and how; predicted and measured time; how much of the program the figures are of (the paper's Figure 2
- * and the line "Measured 91% of memory operations"). */
+ * What ran, where and how; predicted and measured time; how much of the program the figures are of (the paper's Figure
+ * 2 and the line "Measured 91% of memory operations"). */
 #include <math.h>
 
 #include "report/html/html.h"
 
-static void put_time(struct html_page *p, const char *id, const char *word, const struct prof_interval *s, const char *note)
+static void put_time(struct html_page *p, const char *id, const char *word, const struct prof_interval *s,
+                     const char *note)
 {
     if (!isfinite(s->value))
         return;
     html_puts(p, "<tr><th scope=\"row\">");
     html_term(p, id, word);
-    str_printf(p->out, "</th><td class=\"n strong\">%s</td><td class=\"n\">%s</td><td>", tour_seconds(&p->tour, s->value),
-               figure_interval(p->a, s, p->tour.decimals));
+    str_printf(p->out, "</th><td class=\"n strong\">%s</td><td class=\"n\">%s</td><td>",
+               tour_seconds(&p->tour, s->value), figure_interval(p->a, s, p->tour.decimals));
     html_text(p, note ? note : "");
     html_puts(p, "</td></tr>\n");
 }
@@ -21,7 +22,8 @@ static const char *predicted_note(struct html_page *p)
 {
     double share = p->r->replayed_share;
     return !(share >= 0.005) ? "every access hits the first-level cache"
-                             : arena_printf(p->a, "every access hits the first-level cache; %s of it replayed", figure_percent(p->a, share));
+                             : arena_printf(p->a, "every access hits the first-level cache; %s of it replayed",
+                                            figure_percent(p->a, share));
 }
 
 static const char *overhead_note(struct html_page *p)
@@ -36,7 +38,8 @@ static void put_times(struct html_page *p)
     struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
     if (!isfinite(r->predicted_user_s.value) && !isfinite(r->actual_user_s.value))
         return;
-    html_puts(p, "<table class=\"times\"><caption class=\"vh\">Predicted and measured time</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">seconds</th>"
+    html_puts(p, "<table class=\"times\"><caption class=\"vh\">Predicted and measured "
+                 "time</caption><thead><tr><td></td><th scope=\"col\" class=\"n\">seconds</th>"
                  "<th scope=\"col\" class=\"n\">");
     html_term(p, "interval", "95&#160;% interval");
     html_puts(p, "</th><td></td></tr></thead><tbody>\n");
@@ -53,12 +56,14 @@ static void put_whole_bar(struct html_page *p)
 {
     const struct prof_result *r = p->r;
     struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
-    double branch = isfinite(r->branch_user_s.value) ? r->branch_user_s.value : 0, ideal = r->predicted_user_s.value - branch;
+    double branch = isfinite(r->branch_user_s.value) ? r->branch_user_s.value : 0,
+           ideal = r->predicted_user_s.value - branch;
     if (!isfinite(ideal) || !isfinite(memory.value))
         return;
     double end = ideal + branch + fmax(memory.value, 0);
     html_puts(p, "<div class=\"whole\">");
-    html_bar(p, ideal, branch, &memory, fmax(end, fmin(ideal + branch + (isfinite(memory.high) ? memory.high : 0), 1.3 * end)));
+    html_bar(p, ideal, branch, &memory,
+             fmax(end, fmin(ideal + branch + (isfinite(memory.high) ? memory.high : 0), 1.3 * end)));
     html_puts(p, "</div>\n");
     html_legend(p);
 }
@@ -68,7 +73,8 @@ static void put_coverage(struct html_page *p)
     const struct prof_result *r = p->r;
     html_puts(p, "<ul class=\"coverage\">\n");
     if (isfinite(r->coverage.memory_ops_measured))
-        str_printf(p->out, "<li class=\"strong\">Measured %s of memory operations</li>\n", figure_percent(p->a, r->coverage.memory_ops_measured));
+        str_printf(p->out, "<li class=\"strong\">Measured %s of memory operations</li>\n",
+                   figure_percent(p->a, r->coverage.memory_ops_measured));
     if (isfinite(r->coverage.unexplained_overhead))
         str_printf(p->out, "<li>Overhead that no loop or procedure explains: %s of predicted</li>\n",
                    figure_percent(p->a, r->coverage.unexplained_overhead));
@@ -79,10 +85,11 @@ static void put_coverage(struct html_page *p)
         str_printf(p->out, "<li>%s instructions counted, %s of them memory operations</li>\n",
                    figure_count(p->a, r->coverage.instructions_counted), figure_count(p->a, r->coverage.memory_ops));
     if (r->coverage.functions != PROF_UNKNOWN && r->coverage.functions_rewritten != PROF_UNKNOWN)
-        str_printf(p->out, "<li>%s of %s functions rewritten</li>\n", figure_count(p->a, r->coverage.functions_rewritten),
-                   figure_count(p->a, r->coverage.functions));
+        str_printf(p->out, "<li>%s of %s functions rewritten</li>\n",
+                   figure_count(p->a, r->coverage.functions_rewritten), figure_count(p->a, r->coverage.functions));
     if (r->warning_count)
-        str_printf(p->out, "<li class=\"warned\"><a href=\"#warnings\">%zu warning%s</a></li>\n", r->warning_count, r->warning_count > 1 ? "s" : "");
+        str_printf(p->out, "<li class=\"warned\"><a href=\"#warnings\">%zu warning%s</a></li>\n", r->warning_count,
+                   r->warning_count > 1 ? "s" : "");
     html_puts(p, "</ul>\n");
 }
 
@@ -95,9 +102,10 @@ static const char *clock_text(struct html_page *p)
 static const char *model_error(struct html_page *p)
 {
     double median = p->r->machine.ideal_error_median;
-    return !isfinite(median) ? NULL
-                             : arena_printf(p->a, "predictions off by %s in the median, %s for nine in ten kernels", figure_percent(p->a, median),
-                                            figure_percent(p->a, p->r->machine.ideal_error_p90));
+    return !isfinite(median)
+               ? NULL
+               : arena_printf(p->a, "predictions off by %s in the median, %s for nine in ten kernels",
+                              figure_percent(p->a, median), figure_percent(p->a, p->r->machine.ideal_error_p90));
 }
 
 static const char *sampling(struct html_page *p)
@@ -105,7 +113,9 @@ static const char *sampling(struct html_page *p)
     const struct prof_result *r = p->r;
     if (r->samples == PROF_UNKNOWN)
         return r->sampler;
-    const char *lost = r->samples_lost && r->samples_lost != PROF_UNKNOWN ? arena_printf(p->a, ", %s lost", figure_count(p->a, r->samples_lost)) : "";
+    const char *lost = r->samples_lost && r->samples_lost != PROF_UNKNOWN
+                           ? arena_printf(p->a, ", %s lost", figure_count(p->a, r->samples_lost))
+                           : "";
     return arena_printf(p->a, "%s%s; %s", figure_count(p->a, r->samples), lost, r->sampler ? r->sampler : "?");
 }
 
@@ -127,9 +137,12 @@ static void put_facts(struct html_page *p)
     html_fact(p, NULL, "kernel", r->machine.kernel);
     html_fact(p, NULL, "model of the processor", r->machine.description);
     html_fact(p, NULL, "its self-test", model_error(p));
-    html_fact(p, "replayed", "ideal time replayed", isfinite(r->replayed_share) ? figure_percent(p->a, r->replayed_share) : NULL);
+    html_fact(p, "replayed", "ideal time replayed",
+              isfinite(r->replayed_share) ? figure_percent(p->a, r->replayed_share) : NULL);
     html_fact(p, "simulated", "ideal time simulated",
-              isfinite(r->simulated_user_s) ? arena_printf(p->a, "%s s of counted code", tour_seconds(&p->tour, r->simulated_user_s)) : NULL);
+              isfinite(r->simulated_user_s)
+                  ? arena_printf(p->a, "%s s of counted code", tour_seconds(&p->tour, r->simulated_user_s))
+                  : NULL);
     html_puts(p, "</dl></details>\n");
 }
 

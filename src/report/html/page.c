@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A profile to one HTML page that needs nothing else: the paper's windows (section 5) as sections of it. All is there
- * without the script, which shows one bottleneck at a time and moves by arrow keys. The same profile, source and options
- * make the same page. */
+ * without the script, which shows one bottleneck at a time and moves by arrow keys. The same profile, source and
+ * options make the same page. */
 #include <math.h>
 
 #include "report/html/html.h"
@@ -28,7 +28,8 @@ void html_put_page(struct html_page *p, const char *title, const char *first, st
                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
                  "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
                  "<meta name=\"referrer\" content=\"no-referrer\"/>\n"
-                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"/>\n"
+                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                 "'unsafe-inline'; script-src 'unsafe-inline'\"/>\n"
                  "<title>");
     html_text(p, title);
     html_puts(p, "</title>\n<style>\n" HTML_CSS "</style>\n"
@@ -43,8 +44,8 @@ void html_put_page(struct html_page *p, const char *title, const char *first, st
     str_put(out, sections->data, sections->len);
     html_puts(p, "</main>\n<footer><p>Written by mtool ");
     html_text(p, p->r->mtool_version);
-    html_puts(p, ". This file needs no network and no other file.</p></footer>\n<p class=\"vh\" role=\"status\" id=\"said\"></p>\n<script>/*<![CDATA[*/\n" HTML_JS
-                 "/*]]>*/</script>\n</body></html>\n");
+    html_puts(p, ". This file needs no network and no other file.</p></footer>\n<p class=\"vh\" role=\"status\" "
+                 "id=\"said\"></p>\n<script>/*<![CDATA[*/\n" HTML_JS "/*]]>*/</script>\n</body></html>\n");
     str_free(sections);
     str_free(&p->nav);
 }

@@ -63,7 +63,8 @@ void html_section(struct html_page *p, const char *id, const char *link, const c
 
 void html_table(struct html_page *p, const char *label, const struct html_column *columns, size_t n)
 {
-    str_printf(p->out, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table><thead><tr>", label);
+    str_printf(p->out, "<div class=\"wrap\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table><thead><tr>",
+               label);
     for (size_t i = 0; i < n; i++)
         str_printf(p->out, "<th scope=\"col\" class=\"%s\">%s</th>", columns[i].class, columns[i].head);
     html_puts(p, "</tr></thead><tbody>\n");

@@ -18,8 +18,9 @@ static void put_rank(struct html_page *p, const struct prof_rank *k)
 
 static void put_ranks(struct html_page *p)
 {
-    static const struct html_column columns[] = {{"n", "rank"}, {"n", "wall&#160;s"}, {"n", "user&#160;s"}, {"n", "ideal&#160;s"},
-                                                 {"n", "memory&#160;s"}, {"n", "waited&#160;s"}, {"n", "kernel&#160;s"}, {"n", "instructions"}};
+    static const struct html_column columns[] = {{"n", "rank"},          {"n", "wall&#160;s"},   {"n", "user&#160;s"},
+                                                 {"n", "ideal&#160;s"},  {"n", "memory&#160;s"}, {"n", "waited&#160;s"},
+                                                 {"n", "kernel&#160;s"}, {"n", "instructions"}};
     double longest = 0;
     for (size_t i = 0; i < p->r->rank_row_count; i++)
         longest = fmax(longest, p->r->ranks[i].wall_s);
@@ -46,8 +47,9 @@ static void put_spread(struct html_page *p, const struct prof_spread *s)
 
 static void put_spreads(struct html_page *p)
 {
-    static const struct html_column columns[] = {{"n", "least&#160;s"}, {"n", "mean&#160;s"}, {"n", "most&#160;s"},
-                                                 {"n", "most/mean"}, {"n", "most: rank"}, {"", "loop or procedure"}};
+    static const struct html_column columns[] = {{"n", "least&#160;s"}, {"n", "mean&#160;s"},
+                                                 {"n", "most&#160;s"},  {"n", "most/mean"},
+                                                 {"n", "most: rank"},   {"", "loop or procedure"}};
     size_t count;
     const struct prof_spread **list = ranks_uneven(p->r, 0, p->a, &count);
     if (!count)

@@ -51,7 +51,8 @@ static void put_refused_rows(struct html_page *p, const char *label, size_t firs
         const struct prof_refused *f = &p->r->refused[i];
         html_puts(p, "<tr>");
         html_cell(p, "n", figure_percent(p->a, f->time_share));
-        html_cell(p, "", f->function ? tour_name(&p->tour, &(struct prof_object){.function = f->function}) : "all of it");
+        html_cell(p, "",
+                  f->function ? tour_name(&p->tour, &(struct prof_object){.function = f->function}) : "all of it");
         html_cell(p, "", module_name(f->module));
         html_cell(p, "", f->reason);
         html_puts(p, "</tr>\n");
@@ -93,7 +94,10 @@ static void put_modules(struct html_page *p)
         html_cell(p, "n", figure_percent(p->a, m->time_share));
         html_cell(p, "n", figure_count(p->a, m->instructions));
         html_cell(p, "n", figure_count(p->a, m->memory_ops));
-        html_cell(p, "n", m->is_counted ? arena_printf(p->a, "%s of %s", figure_count(p->a, m->functions_rewritten), figure_count(p->a, m->functions)) : "no");
+        html_cell(p, "n",
+                  m->is_counted ? arena_printf(p->a, "%s of %s", figure_count(p->a, m->functions_rewritten),
+                                               figure_count(p->a, m->functions))
+                                : "no");
         html_cell(p, "", m->path);
         html_puts(p, "</tr>\n");
     }
@@ -104,7 +108,8 @@ static void put_modules(struct html_page *p)
 
 static void put_processes(struct html_page *p)
 {
-    static const struct html_column columns[] = {{"n", "process"}, {"n", "instructions"}, {"", "command"}, {"", "not counted because"}};
+    static const struct html_column columns[] = {
+        {"n", "process"}, {"n", "instructions"}, {"", "command"}, {"", "not counted because"}};
     size_t shown = min_u64(p->r->process_count, HTML_PROCESSES);
     if (!shown)
         return;
@@ -136,7 +141,8 @@ void html_glossary(struct html_page *p)
     html_section(p, "glossary", "Glossary", "Glossary");
     html_puts(p, "<dl class=\"glossary\">\n");
     for (size_t i = 0; i < ARRAY_LEN(terms); i++)
-        str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word, terms[i].meaning);
+        str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word,
+                   terms[i].meaning);
     html_puts(p, "</dl></section>\n");
 }
 

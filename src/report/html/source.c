@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The source around an object, read when the page is written: its procedure if that is short, else some lines around it;
- * lines of its own are marked, those of objects inside of it less so, each with what was counted and sampled there. Where
- * the file is not found the page says where it was looked for. */
+ * The source around an object, read when the page is written: its procedure if that is short, else some lines around
+ * it; lines of its own are marked, those of objects inside of it less so, each with what was counted and sampled there.
+ * Where the file is not found the page says where it was looked for. */
 #include "report/html/html.h"
 
 static void put_count(struct html_page *p, const char *class, uint64_t n)
@@ -61,11 +61,15 @@ static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
     const char *problem = excerpt_problem(&p->tour, x);
     if (problem)
         str_printf(p->out, "<p class=\"note\">%s</p>", problem);
-    str_printf(p->out, "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-labelledby=\"c%zu\"><table><caption id=\"c%zu\">", row, row);
+    str_printf(
+        p->out,
+        "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-labelledby=\"c%zu\"><table><caption id=\"c%zu\">", row,
+        row);
     html_text(p, x->source->path);
-    html_puts(p, "</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\" class=\"n\">samples</th>"
-                 "<th scope=\"col\" class=\"n wide\">instructions</th><th scope=\"col\" class=\"n wide\">memory ops</th>"
-                 "<th scope=\"col\">source</th></tr></thead><tbody>\n");
+    html_puts(p,
+              "</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\" class=\"n\">samples</th>"
+              "<th scope=\"col\" class=\"n wide\">instructions</th><th scope=\"col\" class=\"n wide\">memory ops</th>"
+              "<th scope=\"col\">source</th></tr></thead><tbody>\n");
     for (uint32_t line = x->first; line <= x->last; line++)
         put_line(p, x, line);
     html_puts(p, "</tbody></table></div>\n");

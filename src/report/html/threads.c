@@ -38,7 +38,8 @@ static void put_bar(struct html_page *p, const struct part parts[PARTS], double 
     for (unsigned i = 0; i < PARTS && most > 0; i++) {
         double width = scale * tour_part(parts[i].s) / most;
         if (width > 0)
-            str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", parts[i].class, at, width);
+            str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", parts[i].class,
+                       at, width);
         at += width;
     }
     html_puts(p, "</svg>");
@@ -82,9 +83,11 @@ static void put_table(struct html_page *p)
         most = fmax(most, p->r->thread[i].wall_s);
     p->tour.decimals = figure_decimals(most);
     put_legend(p);
-    str_printf(p->out, "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr>"
-                       "<th scope=\"col\" class=\"n\">thread</th>%s<th scope=\"col\" class=\"barcell\">time</th>"
-                       "<th scope=\"col\" class=\"n\">lived&#160;s</th>", p->r->rank_row_count ? "<th scope=\"col\" class=\"n\">rank</th>" : "");
+    str_printf(p->out,
+               "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr>"
+               "<th scope=\"col\" class=\"n\">thread</th>%s<th scope=\"col\" class=\"barcell\">time</th>"
+               "<th scope=\"col\" class=\"n\">lived&#160;s</th>",
+               p->r->rank_row_count ? "<th scope=\"col\" class=\"n\">rank</th>" : "");
     for (unsigned k = 0; k < PARTS; k++)
         str_printf(p->out, "<th scope=\"col\" class=\"n wide\">%s&#160;s</th>", parts[k].word);
     html_puts(p, "</tr></thead><tbody>\n");
@@ -103,14 +106,17 @@ static void put_region(struct html_page *p, const struct prof_region *x)
         html_cell(p, i ? "n" : "n strong", tour_seconds(&p->tour, seconds[i]));
     html_cell(p, "n", x->threads > 1 ? figure_real(p->a, x->imbalance, 2) : "");
     html_cell(p, "n", arena_printf(p->a, "%u", x->thread_most));
-    html_cell(p, "", x->function ? arena_printf(p->a, "%s %s", tour_name(&p->tour, &as), place_of_region(x, p->a)) : "(outside of all)");
+    html_cell(p, "",
+              x->function ? arena_printf(p->a, "%s %s", tour_name(&p->tour, &as), place_of_region(x, p->a))
+                          : "(outside of all)");
     html_puts(p, "</tr>\n");
 }
 
 static void put_regions(struct html_page *p)
 {
-    static const struct html_column columns[] = {{"n", "waited&#160;s"}, {"n", "work&#160;s"}, {"n", "mean&#160;s"}, {"n", "most&#160;s"},
-                                                 {"n", "most/mean"}, {"n", "most: thread"}, {"", "region"}};
+    static const struct html_column columns[] = {{"n", "waited&#160;s"}, {"n", "work&#160;s"}, {"n", "mean&#160;s"},
+                                                 {"n", "most&#160;s"},   {"n", "most/mean"},   {"n", "most: thread"},
+                                                 {"", "region"}};
     if (!p->r->region_count)
         return;
     html_puts(p, "<h3>What threads execute together, and how long they waited for each other there</h3>\n");
@@ -134,7 +140,8 @@ static void put_wait(struct html_page *p, const struct prof_wait *w)
 
 static void put_waits(struct html_page *p)
 {
-    static const struct html_column columns[] = {{"n", "waited&#160;s"}, {"n", "thread"}, {"", "in"}, {"", "asked for by"}};
+    static const struct html_column columns[] = {
+        {"n", "waited&#160;s"}, {"n", "thread"}, {"", "in"}, {"", "asked for by"}};
     if (!p->r->wait_count)
         return;
     html_puts(p, "<h3>Waits for other threads</h3>\n");

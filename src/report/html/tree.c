@@ -47,8 +47,11 @@ static void mark_shown(struct tree *t, const struct html_page *p)
 static void tree_init(struct tree *t, struct html_page *p)
 {
     size_t n = p->tour.rows.count;
-    *t = (struct tree){.page = p, .first = ARENA_ARRAY(p->a, uint32_t, n + 1), .next = ARENA_ARRAY(p->a, uint32_t, n + 1),
-                       .roots = ARENA_ARRAY(p->a, uint32_t, n + 1), .is_shown = ARENA_ARRAY(p->a, bool, n + 1)};
+    *t = (struct tree){.page = p,
+                       .first = ARENA_ARRAY(p->a, uint32_t, n + 1),
+                       .next = ARENA_ARRAY(p->a, uint32_t, n + 1),
+                       .roots = ARENA_ARRAY(p->a, uint32_t, n + 1),
+                       .is_shown = ARENA_ARRAY(p->a, bool, n + 1)};
     mark_shown(t, p);
     for (size_t row = 0; row < n; row++)
         t->first[row] = t->next[row] = ID_NONE;
@@ -99,7 +102,8 @@ void html_tree(struct html_page *p)
     if (!t.root_count)
         html_puts(p, "<p>There is no loop or procedure in this profile.</p>\n");
     else
-        html_puts(p, "<p class=\"hint\">Seconds lost to memory, with inner loops, without called functions.</p>\n<ul class=\"tree\">\n");
+        html_puts(p, "<p class=\"hint\">Seconds lost to memory, with inner loops, without called functions.</p>\n<ul "
+                     "class=\"tree\">\n");
     for (size_t i = 0; i < t.root_count; i++)
         put_node(&t, t.roots[i], 0);
     html_puts(p, t.root_count ? "</ul>\n" : "");

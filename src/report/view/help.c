@@ -17,8 +17,10 @@ static const struct {
     {"Page Up, Page Down, Space", "move by a screen"},
     {"Home, End, g, G", "to the first, to the last"},
     {"Left, Right, h, l", "move long lines sideways"},
-    {"Enter", "source of the chosen loop or procedure, with its lines marked: > its own, : those of loops inside of it"},
-    {"n, p", "the next and the previous one, in the order of the histogram: the source page shows one bottleneck at a time"},
+    {"Enter",
+     "source of the chosen loop or procedure, with its lines marked: > its own, : those of loops inside of it"},
+    {"n, p",
+     "the next and the previous one, in the order of the histogram: the source page shows one bottleneck at a time"},
     {"i", "INFO: all that is known of it, then the warnings and what was not counted"},
     {"t", "what each rank of a merged profile and each thread did with its time, and where they waited for each other"},
     {"d", "instructions in place of source, and back; without source they are shown at once"},
@@ -41,7 +43,8 @@ void help_build(struct view *v)
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
         view_add_wrapped(v, STYLE_PLAIN, arena_printf(v->page_texts, "%-26s ", keys[i].keys), keys[i].text);
     view_add(v, STYLE_PLAIN, "", "");
-    view_add_wrapped(v, STYLE_PLAIN, "", "A bar is the time of the object alone: ideal (every access hits the first-level cache), "
-                                     "mispredicted branches, and what memory costs beyond. Called functions and inner loops "
-                                     "have rows of their own. Intervals hold the true figure in 95 of 100 cases.");
+    view_add_wrapped(v, STYLE_PLAIN, "",
+                     "A bar is the time of the object alone: ideal (every access hits the first-level cache), "
+                     "mispredicted branches, and what memory costs beyond. Called functions and inner loops "
+                     "have rows of their own. Intervals hold the true figure in 95 of 100 cases.");
 }

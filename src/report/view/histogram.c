@@ -34,8 +34,8 @@ static const char *times(struct view *v)
         return arena_printf(a, "predicted %s s (%s)", predicted, figure_interval(a, &r->predicted_user_s, decimals));
     const struct prof_interval percent = prof_interval_scaled(&r->overhead, 100);
     return arena_printf(a, "measured %s s, predicted %s s; memory %s of it (%s%%)",
-                        figure_real(a, r->actual_user_s.value, decimals), predicted, figure_percent(a, r->overhead.value),
-                        figure_interval(a, &percent, 0));
+                        figure_real(a, r->actual_user_s.value, decimals), predicted,
+                        figure_percent(a, r->overhead.value), figure_interval(a, &percent, 0));
 }
 
 static const char *several(struct view *v, size_t n, const char *what)
@@ -49,12 +49,16 @@ static const char *coverage(struct view *v)
     struct arena *a = v->frame;
     const char *measured = "";
     if (isfinite(r->coverage.memory_ops_measured))
-        measured = arena_printf(a, "Measured %s of memory operations. ", figure_percent(a, r->coverage.memory_ops_measured));
-    static const char *const by[] = {
-        [REPORT_SORT_MEMORY] = "memory", [REPORT_SORT_ACTUAL] = "actual time", [REPORT_SORT_IDEAL] = "ideal time",
-        [REPORT_SORT_OVERHEAD] = "overhead", [REPORT_SORT_INSTRUCTIONS] = "instructions"};
-    return arena_printf(a, "%s%s by %s%s.", measured, several(v, view_rows(v), "row"), by[v->sort],
-                        v->all || v->tour.shown == v->tour.rows.count ? "" : arena_printf(a, " (of %zu: a)", v->tour.rows.count));
+        measured =
+            arena_printf(a, "Measured %s of memory operations. ", figure_percent(a, r->coverage.memory_ops_measured));
+    static const char *const by[] = {[REPORT_SORT_MEMORY] = "memory",
+                                     [REPORT_SORT_ACTUAL] = "actual time",
+                                     [REPORT_SORT_IDEAL] = "ideal time",
+                                     [REPORT_SORT_OVERHEAD] = "overhead",
+                                     [REPORT_SORT_INSTRUCTIONS] = "instructions"};
+    return arena_printf(
+        a, "%s%s by %s%s.", measured, several(v, view_rows(v), "row"), by[v->sort],
+        v->all || v->tour.shown == v->tour.rows.count ? "" : arena_printf(a, " (of %zu: a)", v->tour.rows.count));
 }
 
 /* What is there beside the rows, each with its key. */
@@ -63,8 +67,9 @@ static const char *beside(struct view *v)
     const struct prof_result *r = v->tour.r;
     const char *shares = "", *warnings = "";
     if (r->rank_row_count || r->thread_count > 1)
-        shares = arena_printf(v->frame, "%s (t)  ", r->rank_row_count ? several(v, r->rank_row_count, "rank")
-                                                                      : several(v, r->thread_count, "thread"));
+        shares = arena_printf(v->frame, "%s (t)  ",
+                              r->rank_row_count ? several(v, r->rank_row_count, "rank")
+                                                : several(v, r->thread_count, "thread"));
     if (r->warning_count)
         warnings = arena_printf(v->frame, "%s (i)", several(v, r->warning_count, "warning"));
     return arena_printf(v->frame, "%s%s", shares, warnings);
@@ -109,7 +114,8 @@ static struct columns lay_out(const struct view *v)
     return c;
 }
 
-static void put_right(struct view *v, unsigned row, unsigned column, unsigned width, enum view_style style, const char *text)
+static void put_right(struct view *v, unsigned row, unsigned column, unsigned width, enum view_style style,
+                      const char *text)
 {
     struct strbuf s = {0};
     str_puts(&s, "");
@@ -121,9 +127,11 @@ static void put_right(struct view *v, unsigned row, unsigned column, unsigned wi
 
 static void paint_heads(struct view *v, unsigned row, const struct columns *c)
 {
-    static const char *const heads[] = {
-        [REPORT_SORT_MEMORY] = "memory s", [REPORT_SORT_ACTUAL] = "actual s", [REPORT_SORT_IDEAL] = "ideal s",
-        [REPORT_SORT_OVERHEAD] = "memory s", [REPORT_SORT_INSTRUCTIONS] = "memory s"};
+    static const char *const heads[] = {[REPORT_SORT_MEMORY] = "memory s",
+                                        [REPORT_SORT_ACTUAL] = "actual s",
+                                        [REPORT_SORT_IDEAL] = "ideal s",
+                                        [REPORT_SORT_OVERHEAD] = "memory s",
+                                        [REPORT_SORT_INSTRUCTIONS] = "memory s"};
     screen_put(v->screen, row, 0, screen_columns(v->screen), STYLE_HEAD, "");
     put_right(v, row, 0, 4, STYLE_HEAD, "#");
     put_right(v, row, c->memory, 8, STYLE_HEAD, heads[v->sort]);

@@ -22,8 +22,10 @@ static void add_part(struct view *v, const struct facts_part *x)
     const char *what = "itself";
     if (x->object)
         what = arena_printf(v->page_texts, "%s %s", tour_name(&v->tour, x->object), tour_place(&v->tour, x->object));
-    view_add(v, STYLE_PLAIN, arena_printf(v->page_texts, "%16s %6s  %-24s ", figure_count(v->page_texts, x->memory_ops),
-                                          figure_percent(v->page_texts, x->share), s ? s : "?"), cell_safe(v->page_texts, what));
+    view_add(v, STYLE_PLAIN,
+             arena_printf(v->page_texts, "%16s %6s  %-24s ", figure_count(v->page_texts, x->memory_ops),
+                          figure_percent(v->page_texts, x->share), s ? s : "?"),
+             cell_safe(v->page_texts, what));
 }
 
 static void add_parts(struct view *v, const struct prof_object *o)
@@ -49,8 +51,10 @@ static void add_calls(struct view *v, const struct prof_object *o)
     for (size_t i = 0; i < count; i++) {
         const struct prof_object as = {.function = calls[i].function};
         const char *module = calls[i].module ? cell_safe(v->page_texts, file_base_name(calls[i].module)) : "?";
-        const char *times = arena_printf(v->page_texts, "%s%s", calls[i].is_estimated ? "~" : "", figure_count(v->page_texts, calls[i].calls));
-        view_add(v, STYLE_PLAIN, arena_printf(v->page_texts, "%16s %14s  ", figure_count(v->page_texts, calls[i].memory_ops), times),
+        const char *times = arena_printf(v->page_texts, "%s%s", calls[i].is_estimated ? "~" : "",
+                                         figure_count(v->page_texts, calls[i].calls));
+        view_add(v, STYLE_PLAIN,
+                 arena_printf(v->page_texts, "%16s %14s  ", figure_count(v->page_texts, calls[i].memory_ops), times),
                  arena_printf(v->page_texts, "%s in %s", tour_name(&v->tour, &as), module));
     }
 }
@@ -85,15 +89,18 @@ static void add_refused(struct view *v)
     for (size_t i = 0; i < r->refused_count && i < REFUSED_MOST; i++) {
         const struct prof_refused *x = &r->refused[i];
         const char *module = x->module ? file_base_name(x->module) : "?";
-        const char *share = isnan(x->time_share) ? "" : arena_printf(v->page_texts, " (%s of user time)",
-                                                                     figure_percent(v->page_texts, x->time_share));
+        const char *share = isnan(x->time_share) ? ""
+                                                 : arena_printf(v->page_texts, " (%s of user time)",
+                                                                figure_percent(v->page_texts, x->time_share));
         const char *name = x->function ? name_brief(v->page_texts, name_plain(v->page_texts, x->function)) : "all";
-        view_add_wrapped(v, STYLE_PLAIN, "- ",
-                         arena_printf(v->page_texts, "%s in %s%s: %s", name, module, share, x->reason ? x->reason : "unknown"));
+        view_add_wrapped(
+            v, STYLE_PLAIN, "- ",
+            arena_printf(v->page_texts, "%s in %s%s: %s", name, module, share, x->reason ? x->reason : "unknown"));
     }
     if (r->refused_count > REFUSED_MOST)
-        view_add(v, STYLE_DIM, "", arena_printf(v->page_texts, "%zu more (mtool report --json lists them)",
-                                                r->refused_count - REFUSED_MOST));
+        view_add(
+            v, STYLE_DIM, "",
+            arena_printf(v->page_texts, "%zu more (mtool report --json lists them)", r->refused_count - REFUSED_MOST));
 }
 
 static void add_warnings(struct view *v)
@@ -103,7 +110,8 @@ static void add_warnings(struct view *v)
     view_add(v, STYLE_PLAIN, "", "");
     if (failed)
         view_add_wrapped(v, STYLE_HEAD, "", failed);
-    view_add(v, STYLE_HEAD, "", r->warning_count ? "Warnings (mtool help WARNING explains the word in brackets)" : "No warnings");
+    view_add(v, STYLE_HEAD, "",
+             r->warning_count ? "Warnings (mtool help WARNING explains the word in brackets)" : "No warnings");
     for (size_t i = 0; i < r->warning_count; i++)
         view_add_wrapped(v, STYLE_PLAIN, "- ",
                          arena_printf(v->page_texts, "%s [%s]", r->warnings[i].text ? r->warnings[i].text : "?",

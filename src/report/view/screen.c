@@ -16,7 +16,7 @@ struct screen {
 };
 
 static const struct {
-    attr_t plain;  /* without colours */
+    attr_t plain; /* without colours */
     attr_t attributes;
     short ink, paper; /* -1: the terminal's own */
 } styles[STYLE_COUNT] = {
@@ -102,7 +102,8 @@ static void put_ascii(const char *text)
             addch((chtype)((unsigned char)*text < 0x80 ? *text : '?'));
 }
 
-void screen_put(struct screen *s, unsigned row, unsigned column, unsigned width, enum view_style style, const char *safe)
+void screen_put(struct screen *s, unsigned row, unsigned column, unsigned width, enum view_style style,
+                const char *safe)
 {
     if (row >= screen_rows(s) || column >= screen_columns(s))
         return;
@@ -141,9 +142,10 @@ static int key_of(wint_t c)
     static const struct {
         wint_t curses;
         int key;
-    } keys[] = {{KEY_UP, SCREEN_UP},       {KEY_DOWN, SCREEN_DOWN},       {KEY_LEFT, SCREEN_LEFT},       {KEY_RIGHT, SCREEN_RIGHT},
-                {KEY_PPAGE, SCREEN_PAGE_UP}, {KEY_NPAGE, SCREEN_PAGE_DOWN}, {KEY_HOME, SCREEN_HOME},     {KEY_END, SCREEN_LAST},
-                {KEY_ENTER, SCREEN_ENTER}, {KEY_BACKSPACE, SCREEN_ERASE}, {KEY_RESIZE, SCREEN_RESIZED}};
+    } keys[] = {{KEY_UP, SCREEN_UP},           {KEY_DOWN, SCREEN_DOWN},     {KEY_LEFT, SCREEN_LEFT},
+                {KEY_RIGHT, SCREEN_RIGHT},     {KEY_PPAGE, SCREEN_PAGE_UP}, {KEY_NPAGE, SCREEN_PAGE_DOWN},
+                {KEY_HOME, SCREEN_HOME},       {KEY_END, SCREEN_LAST},      {KEY_ENTER, SCREEN_ENTER},
+                {KEY_BACKSPACE, SCREEN_ERASE}, {KEY_RESIZE, SCREEN_RESIZED}};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
         if (keys[i].curses == c)
             return keys[i].key;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How ranks and threads shared the work: the tables of mtool report --by rank and --by thread, as wide as the screen and
- * with all their rows. */
+ * How ranks and threads shared the work: the tables of mtool report --by rank and --by thread, as wide as the screen
+ * and with all their rows. */
 #include "report/view/view.h"
 
 static bool has_ranks(const struct view *v) { return v->tour.r->rank_row_count != 0; }

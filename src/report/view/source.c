@@ -15,7 +15,10 @@ static const char *samples_of(struct view *v, const struct prof_line *l)
     return has ? figure_percent(v->page_texts, (double)l->samples / (double)v->tour.samples) : "";
 }
 
-static const char *count_of(struct view *v, uint64_t n) { return n && n != PROF_UNKNOWN ? figure_count(v->page_texts, n) : ""; }
+static const char *count_of(struct view *v, uint64_t n)
+{
+    return n && n != PROF_UNKNOWN ? figure_count(v->page_texts, n) : "";
+}
 
 enum { FIGURES_FROM = 50, INSTRUCTIONS_FROM = 100 }; /* columns of the screen */
 
@@ -55,8 +58,8 @@ static void add_line(struct view *v, const struct excerpt *x, const struct width
 {
     const struct prof_line *l = tour_line(&v->tour, x->object->file, line);
     enum excerpt_line b = excerpt_belongs(x, line);
-    const char *head = head_of(v, w, samples_of(v, l), count_of(v, l ? l->instructions : 0), count_of(v, l ? l->memory_ops : 0),
-                               arena_printf(v->page_texts, "%u", line), marks[b]);
+    const char *head = head_of(v, w, samples_of(v, l), count_of(v, l ? l->instructions : 0),
+                               count_of(v, l ? l->memory_ops : 0), arena_printf(v->page_texts, "%u", line), marks[b]);
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
         v->first_own = v->lines.len;
     view_add(v, marked_styles[b], head, source_line(v->page_texts, x->source, line));
@@ -66,7 +69,8 @@ static void add_source(struct view *v, const struct excerpt *x)
 {
     uint32_t last = (uint32_t)min_u64(x->source->line_count, MOST);
     struct widths w = widths_of(v, x->object->file, last);
-    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "instr", "mem ops", "line", ' '), cell_safe(v->page_texts, x->source->path));
+    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "instr", "mem ops", "line", ' '),
+             cell_safe(v->page_texts, x->source->path));
     for (uint32_t line = 1; line <= last; line++)
         add_line(v, x, &w, line);
 }
@@ -84,11 +88,13 @@ static void add_insn(struct view *v, const struct listing *l, const struct width
 {
     const struct prof_insn *insn = l->insns[i];
     enum excerpt_line b = listing_belongs(&v->tour, l, insn);
-    uint64_t memory_ops = insn->memory_ops && insn->count < PROF_UNKNOWN / insn->memory_ops ? insn->count * insn->memory_ops : 0;
+    uint64_t memory_ops =
+        insn->memory_ops && insn->count < PROF_UNKNOWN / insn->memory_ops ? insn->count * insn->memory_ops : 0;
     double share = (double)insn->samples / (double)v->tour.r->samples;
     bool has_samples = insn->samples && insn->samples != PROF_UNKNOWN && v->tour.r->samples != PROF_UNKNOWN;
     const char *head = head_of(v, w, has_samples ? figure_percent(v->page_texts, share) : "", count_of(v, insn->count),
-                               count_of(v, memory_ops), arena_printf(v->page_texts, "%llx", (unsigned long long)insn->address), marks[b]);
+                               count_of(v, memory_ops),
+                               arena_printf(v->page_texts, "%llx", (unsigned long long)insn->address), marks[b]);
     if (listing_has_gap(l, i))
         view_add(v, STYLE_DIM, "", "...");
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
@@ -158,8 +164,8 @@ void source_paint_top(struct view *v)
     const char *lines[3] = {"", "", o->is_significant ? "" : "no loss that can be told from none"};
     put_facts(v, o, lines);
     view_put(v, 0, STYLE_TITLE,
-               arena_printf(v->frame, "%zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),
-                            prof_kind_name[o->kind], tour_place(&v->tour, o)));
+             arena_printf(v->frame, "%zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),
+                          prof_kind_name[o->kind], tour_place(&v->tour, o)));
     for (unsigned i = 0; i + 1 < source_height_of_top(v); i++)
         view_put(v, 1 + i, STYLE_HEAD, lines[i]);
 }

@@ -265,8 +265,9 @@ static bool moves(struct view *v, int key)
     const struct {
         int keys[3];
         int64_t by;
-    } table[] = {{{SCREEN_UP, 'k'}, -1},     {{SCREEN_DOWN, 'j'}, 1},   {{SCREEN_PAGE_UP, 'b'}, -screen},
-                 {{SCREEN_PAGE_DOWN, ' '}, screen}, {{SCREEN_HOME, 'g'}, -far}, {{SCREEN_LAST, 'G'}, far}};
+    } table[] = {{{SCREEN_UP, 'k'}, -1},           {{SCREEN_DOWN, 'j'}, 1},
+                 {{SCREEN_PAGE_UP, 'b'}, -screen}, {{SCREEN_PAGE_DOWN, ' '}, screen},
+                 {{SCREEN_HOME, 'g'}, -far},       {{SCREEN_LAST, 'G'}, far}};
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         for (size_t k = 0; k < ARRAY_LEN(table[i].keys); k++)
             if (table[i].keys[k] == key)

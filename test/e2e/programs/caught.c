@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * caught: signals in a small program: raised, one inside the handler of another, and of a fault that the handler mends, on an
- * alternate stack.
+ * caught: signals in a small program: raised, one inside the handler of another, and of a fault that the handler mends,
+ * on an alternate stack.
  */
 #include <signal.h>
 #include <stddef.h>

@@ -240,7 +240,8 @@ static volatile long taken, mad, lost;
 static long storm_left; /* signals still to be asked for */
 static volatile uintptr_t first_lost;
 
-/* One signal at a time, asked for anew when its handler is done: however long a handler takes, the work goes on between two. */
+/* One signal at a time, asked for anew when its handler is done: however long a handler takes, the work goes on between
+ * two. */
 static void next_alarm(void)
 {
     struct itimerval once = {{0, 0}, {0, 50}};

@@ -29,14 +29,22 @@ static FAR long far(long n)
 {
     HERE(far);
     switch (n % 8) {
-    case 0: return n ? near(n - 1) + 1 : UNWIND;
-    case 1: return near(n - 1) * 3;
-    case 2: return near(n - 1) ^ 7;
-    case 3: return near(n - 1) - n;
-    case 4: return near(n - 1) + 11;
-    case 5: return near(n / 2) | 1;
-    case 6: return -near(n - 1);
-    default: return near(n - 1);
+    case 0:
+        return n ? near(n - 1) + 1 : UNWIND;
+    case 1:
+        return near(n - 1) * 3;
+    case 2:
+        return near(n - 1) ^ 7;
+    case 3:
+        return near(n - 1) - n;
+    case 4:
+        return near(n - 1) + 11;
+    case 5:
+        return near(n / 2) | 1;
+    case 6:
+        return -near(n - 1);
+    default:
+        return near(n - 1);
     }
 }
 
@@ -44,13 +52,20 @@ static NEAR long near(long n)
 {
     HERE(near);
     switch (n % 7) {
-    case 0: return n ? far(n - 1) : 5;
-    case 1: return far(n - 1) + 2;
-    case 2: return far(n - 1) * 5;
-    case 3: return far(n - 1) & 0xffffff;
-    case 4: return far(n - 1) - 9;
-    case 5: return far(n - 1) ^ n;
-    default: return far(n - 1) + 1;
+    case 0:
+        return n ? far(n - 1) : 5;
+    case 1:
+        return far(n - 1) + 2;
+    case 2:
+        return far(n - 1) * 5;
+    case 3:
+        return far(n - 1) & 0xffffff;
+    case 4:
+        return far(n - 1) - 9;
+    case 5:
+        return far(n - 1) ^ n;
+    default:
+        return far(n - 1) + 1;
     }
 }
 

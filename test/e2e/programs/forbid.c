@@ -18,7 +18,12 @@ int main(int argc, char **argv)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        REFUSE(unshare), REFUSE(setns), REFUSE(mount), REFUSE(umount2), REFUSE(pivot_root), REFUSE(perf_event_open),
+        REFUSE(unshare),
+        REFUSE(setns),
+        REFUSE(mount),
+        REFUSE(umount2),
+        REFUSE(pivot_root),
+        REFUSE(perf_event_open),
         REFUSE(personality),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

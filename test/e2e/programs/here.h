@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * here.h: a place in a program whose count is known. HERE(x) puts a label and an instruction at the place (several labels
- * if the compiler copies it); expect(x, n) prints how often it must have been passed.
+ * here.h: a place in a program whose count is known. HERE(x) puts a label and an instruction at the place (several
+ * labels if the compiler copies it); expect(x, n) prints how often it must have been passed.
  */
 #ifndef HERE_H
 #define HERE_H

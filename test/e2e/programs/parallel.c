@@ -198,7 +198,8 @@ static void clones(void)
     for (int i = 0; i < N; i++) {
         char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         alive[i] = 1;
-        int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
+        int flags =
+            CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
         if (clone(bare, stack + STACK, flags, (void *)TURNS, NULL, NULL, &alive[i]) < 0)
             must(1, "clone");
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shapes: one program with the control flow that compilers make of C: loops, recursion, tail calls, switches as tables and
- * trees, computed goto, calls through pointers, callbacks from libc, red zones, flags and string instructions that must
- * survive. Every count is a closed form or kept by the program itself. With an argument it does a tenth of it.
+ * shapes: one program with the control flow that compilers make of C: loops, recursion, tail calls, switches as tables
+ * and trees, computed goto, calls through pointers, callbacks from libc, red zones, flags and string instructions that
+ * must survive. Every count is a closed form or kept by the program itself. With an argument it does a tenth of it.
  */
 #include "here.h"
 #include <setjmp.h>
@@ -59,23 +59,47 @@ static unsigned long case_count[8];
 static NOINLINE long dense(unsigned which, long x)
 {
     switch (which) {
-    case 0: HERE(case0); return x + 1;
-    case 1: HERE(case1); return x * 3;
-    case 2: HERE(case2); return x ^ 0x55;
-    case 3: HERE(case3); x = x << 2; /* falls through */
-    case 4: HERE(case4); return x - 7;
-    case 5: HERE(case5); return x / 3;
-    case 6: HERE(case6); return -x;
-    default: HERE(case7); return x >> 1;
+    case 0:
+        HERE(case0);
+        return x + 1;
+    case 1:
+        HERE(case1);
+        return x * 3;
+    case 2:
+        HERE(case2);
+        return x ^ 0x55;
+    case 3:
+        HERE(case3);
+        x = x << 2; /* falls through */
+    case 4:
+        HERE(case4);
+        return x - 7;
+    case 5:
+        HERE(case5);
+        return x / 3;
+    case 6:
+        HERE(case6);
+        return -x;
+    default:
+        HERE(case7);
+        return x >> 1;
     }
 }
 static NOINLINE const char *sparse(int x)
 {
     switch (x) {
-    case -1000: HERE(sparse); return "a";
-    case 3: HERE(sparse); return "b";
-    case 70000: HERE(sparse); return "c";
-    case 1 << 30: HERE(sparse); return "d";
+    case -1000:
+        HERE(sparse);
+        return "a";
+    case 3:
+        HERE(sparse);
+        return "b";
+    case 70000:
+        HERE(sparse);
+        return "c";
+    case 1 << 30:
+        HERE(sparse);
+        return "d";
     }
     return "none";
 }

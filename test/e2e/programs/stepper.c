@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stepper [-e] OUT PROGRAM ARGS...: the oracle of counting. Runs a program one instruction at a time and writes how often each
- * instruction of its executable followed each other one: lines "PREVIOUS ADDRESS COUNT", hex, as in the file; PREVIOUS is
- * "-" when it was not in the executable. Some 100,000 instructions a second. The repetitions of one rep instruction count
- * as one. With -e it begins at the program's entry: what the loader did before is not seen, which for C++ is most of the
- * steps, and of interest only where it calls the executable (ifuncs, preinit). Ends with 1 unless the program ended by itself.
+ * stepper [-e] OUT PROGRAM ARGS...: the oracle of counting. Runs a program one instruction at a time and writes how
+ * often each instruction of its executable followed each other one: lines "PREVIOUS ADDRESS COUNT", hex, as in the
+ * file; PREVIOUS is
+ * "-" when it was not in the executable. Some 100,000 instructions a second. The repetitions of one rep instruction
+ * count as one. With -e it begins at the program's entry: what the loader did before is not seen, which for C++ is most
+ * of the steps, and of interest only where it calls the executable (ifuncs, preinit). Ends with 1 unless the program
+ * ended by itself.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -118,7 +120,8 @@ int main(int argc, char **argv)
         struct user_regs_struct regs;
         ptrace(PTRACE_GETREGS, pid, NULL, &regs);
         uint64_t at = regs.rip >= range.lo && regs.rip < range.hi ? regs.rip - range.base : OUTSIDE;
-        int is_step = WSTOPSIG(status) == SIGTRAP; /* else a signal before the instruction at rip, which is not done again */
+        int is_step =
+            WSTOPSIG(status) == SIGTRAP; /* else a signal before the instruction at rip, which is not done again */
         if (is_step && at != OUTSIDE && !(at == prev && is_rep(pid, regs.rip)))
             add(prev, at);
         prev = at;

@@ -44,11 +44,14 @@ int main(int argc, char **argv, char **env)
     for (int s = 1; s < 32; s++) {
         struct sigaction act;
         if (!sigaction(s, NULL, &act))
-            printf("signal %d %s%s\n", s, act.sa_handler == SIG_IGN ? "ignored" : act.sa_handler == SIG_DFL ? "default" : "caught",
+            printf("signal %d %s%s\n", s,
+                   act.sa_handler == SIG_IGN   ? "ignored"
+                   : act.sa_handler == SIG_DFL ? "default"
+                                               : "caught",
                    sigismember(&blocked, s) ? " blocked" : "");
     }
-    printf("group %s session %s terminal %d\n", getpgrp() == getpid() ? "own" : "shared", getsid(0) == getpid() ? "own" : "shared",
-           isatty(0));
+    printf("group %s session %s terminal %d\n", getpgrp() == getpid() ? "own" : "shared",
+           getsid(0) == getpid() ? "own" : "shared", isatty(0));
     for (int c; (c = getchar()) != EOF;)
         putchar(c);
     return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * traces: prints which functions backtrace() and dladdr() name: from deep inside, from a callback of libc, from a signal
- * handler, on another thread, before main, and through tail calls and frames of changing size. Linked with -rdynamic, or
- * built twice: a library (-DLIBRARY) and a program that only calls it (-DUSER).
+ * traces: prints which functions backtrace() and dladdr() name: from deep inside, from a callback of libc, from a
+ * signal handler, on another thread, before main, and through tail calls and frames of changing size. Linked with
+ * -rdynamic, or built twice: a library (-DLIBRARY) and a program that only calls it (-DUSER).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -75,7 +75,8 @@ extern const unsigned char table_in_text[16];
 
 enum { CARRIES = 8 };
 
-/* Long enough for samples: a core that retires many instructions at once is hardly ever interrupted in a short function. */
+/* Long enough for samples: a core that retires many instructions at once is hardly ever interrupted in a short
+ * function. */
 static uint64_t carried(uint64_t a, uint64_t b)
 {
     uint64_t out = a;
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
         sum = sum * 31 + keep[i];
     printf("%016llx\n", (unsigned long long)sum);
     if (argc > 2)
-        printf("expect multiply %u\nexpect asm_pointed %u\nexpect asm_called %u\nexpect asm_switch %u\n", rounds, rounds, CARRIES * rounds, rounds);
+        printf("expect multiply %u\nexpect asm_pointed %u\nexpect asm_called %u\nexpect asm_switch %u\n", rounds,
+               rounds, CARRIES * rounds, rounds);
     return 0;
 }

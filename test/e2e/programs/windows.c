@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * windows WHAT FILE: works for some tenths of a second at what windows of the instruction stream could disturb, and appends a
- * line to FILE that is the same at every run:
- *   flags     pushes and pops the flags, and looks at what was pushed
- *   jumps     leaves signal handlers by siglongjmp
- *   handlers  forks in signal handlers
- *   traps     handles SIGTRAP itself
- *   blocked   runs with all signals blocked
- *   trapped   ends by an int3
- *   random    branches that nobody can predict
+ * windows WHAT FILE: works for some tenths of a second at what windows of the instruction stream could disturb, and
+ * appends a line to FILE that is the same at every run: flags     pushes and pops the flags, and looks at what was
+ * pushed jumps     leaves signal handlers by siglongjmp handlers  forks in signal handlers traps     handles SIGTRAP
+ * itself blocked   runs with all signals blocked trapped   ends by an int3 random    branches that nobody can predict
  *   filled    the same, after longer in the system: memory is got and given back
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
@@ -18,6 +13,8 @@
  * All but the last look that they may run on the same processors in the end. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -26,8 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -221,9 +216,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},     {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches}, {"filled", filled},
-               {"shared", shared},   {"childless", childless}, {"threads", threads},   {"deaf", deaf}};
+    } all[] = {{"flags", flags},     {"jumps", jumps},         {"handlers", handlers},      {"traps", traps},
+               {"blocked", blocked}, {"trapped", trapped},     {"random", random_branches}, {"filled", filled},
+               {"shared", shared},   {"childless", childless}, {"threads", threads},        {"deaf", deaf}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cfg-follow [-n STEPS] [-s SKIP] PROGRAM ARGS...: runs a program one instruction at a time and holds every step against
- * the cfg of the module it is in: a step inside a block goes to the next instruction, a block is left along one of its
- * edges, and a block is entered from elsewhere only if it says so. The processor is the oracle. Prints each kind of
- * offence once per place; exits 1 if there was any, 77 if this system does not let a process be traced. */
+ * cfg-follow [-n STEPS] [-s SKIP] PROGRAM ARGS...: runs a program one instruction at a time and holds every step
+ * against the cfg of the module it is in: a step inside a block goes to the next instruction, a block is left along one
+ * of its edges, and a block is entered from elsewhere only if it says so. The processor is the oracle. Prints each kind
+ * of offence once per place; exits 1 if there was any, 77 if this system does not let a process be traced. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/personality.h>
@@ -25,7 +25,7 @@ static uint64_t offences, steps, checked;
 
 struct place { /* where the program counter is */
     const struct module *m;
-    uint64_t addr; /* in the file */
+    uint64_t addr;              /* in the file */
     uint32_t func, insn, block; /* ID_NONE: none, or the function was left alone */
 };
 
@@ -104,8 +104,8 @@ static void offence(const char *what, const struct place *from, const struct pla
         return;
     map_put(&told, key, 1);
     offences++;
-    printf("%s: %s %llx -> %s %llx\n", what, from->m ? file_base_name(from->m->path) : "?", (unsigned long long)from->addr,
-           to->m ? file_base_name(to->m->path) : "?", (unsigned long long)to->addr);
+    printf("%s: %s %llx -> %s %llx\n", what, from->m ? file_base_name(from->m->path) : "?",
+           (unsigned long long)from->addr, to->m ? file_base_name(to->m->path) : "?", (unsigned long long)to->addr);
 }
 
 static bool has_edge_to(const struct cfg *c, const struct cfg_block *b, uint32_t to, bool *leaves)
@@ -131,7 +131,8 @@ static void check_entered(const struct place *from, const struct place *to)
         offence("enters a block that says nobody does", from, to);
     if ((b->flags & CFG_BLOCK_RETURN_POINT) && b->addr == to->addr) {
         const struct cfg_block *call = b - 1;
-        if ((call->flags & CFG_BLOCK_NORETURN) && from->block != ID_NONE && from->m->c->blocks.data[from->block].term == X86_RET)
+        if ((call->flags & CFG_BLOCK_NORETURN) && from->block != ID_NONE &&
+            from->m->c->blocks.data[from->block].term == X86_RET)
             offence("returns from a call that is said not to return", from, to);
     }
 }
@@ -144,7 +145,8 @@ static void check_step(const struct place *from, const struct place *to)
     }
     if (from->block == ID_NONE || from->insn == ID_NONE) {
         bool falls_in = from->m == to->m && from->func == to->func && from->func != ID_NONE;
-        falls_in |= from->func != ID_NONE && from->m->c->funcs.data[from->func].reason == CFG_REASON_SIGNAL_FRAME; /* sigreturn */
+        falls_in |= from->func != ID_NONE &&
+                    from->m->c->funcs.data[from->func].reason == CFG_REASON_SIGNAL_FRAME; /* sigreturn */
         if (!falls_in)
             check_entered(from, to);
         return;

@@ -60,7 +60,8 @@ uint32_t find_mark(const struct fixture *f, unsigned mark, unsigned n)
     uint32_t want = 0xc0de0000u + mark, imm;
     for (uint32_t i = 0; i < f->c->insns.len; i++) {
         struct x86_insn full = cfg_insn(f->c, i), *in = &full;
-        const uint8_t *p = in->op == X86_OP_MOV && in->imm_len == 4 ? image_at(f->img, in->addr + in->imm_off, 4) : NULL;
+        const uint8_t *p =
+            in->op == X86_OP_MOV && in->imm_len == 4 ? image_at(f->img, in->addr + in->imm_off, 4) : NULL;
         if (p && (memcpy(&imm, p, 4), imm == want) && n-- == 0)
             return i;
     }

@@ -72,10 +72,11 @@ static int survey(const char *path, bool check, bool why)
         plt += c->funcs.data[k].is_plt;
     }
     struct jumps j = count_jumps(c);
-    printf("%s: funcs %zu (plt %zu) unresolved %zu insns %zu blocks %zu edges %zu loops %zu | jmp* %zu: by table %zu, out %zu; "
+    printf("%s: funcs %zu (plt %zu) unresolved %zu insns %zu blocks %zu edges %zu loops %zu | jmp* %zu: by table %zu, "
+           "out %zu; "
            "tables %zu | mid %zu outside %zu split %zu | code %.1f %% | open %.3f build %.3f s, peak %ld MB |",
-           file_base_name(path), c->funcs.len, plt, unresolved, c->insns.len, c->blocks.len, c->edges.len, c->loops.len, j.all,
-           j.table, j.plain, c->tables.len, c->mid_targets.len, c->outside_targets.len, c->split_targets.len,
+           file_base_name(path), c->funcs.len, plt, unresolved, c->insns.len, c->blocks.len, c->edges.len, c->loops.len,
+           j.all, j.table, j.plain, c->tables.len, c->mid_targets.len, c->outside_targets.len, c->split_targets.len,
            c->bytes_code ? 100.0 * (double)c->bytes_funcs / (double)c->bytes_code : 0.0, opened - start, built - opened,
            peak_kb() / 1024);
     for (int r = 1; r < CFG_REASON_COUNT; r++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of the system: every invariant on large real programs, next to nothing left unresolved, and dumps that are the same
- * twice. A file that is not installed is skipped. */
+ * Files of the system: every invariant on large real programs, next to nothing left unresolved, and dumps that are the
+ * same twice. A file that is not installed is skipped. */
 #include "help.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static void check_file(const char *path, uint32_t tables_refused_most, uint32_t 
     fixture_open(&fx, path);
     uint32_t refused = 0, unresolved = 0;
     for (size_t k = 0; k < fx.c->funcs.len; k++) {
-        refused += fx.c->funcs.data[k].reason == CFG_REASON_TABLE || fx.c->funcs.data[k].reason == CFG_REASON_SPLIT_INSN ||
+        refused += fx.c->funcs.data[k].reason == CFG_REASON_TABLE ||
+                   fx.c->funcs.data[k].reason == CFG_REASON_SPLIT_INSN ||
                    fx.c->funcs.data[k].reason == CFG_REASON_UNDECODABLE;
         unresolved += fx.c->funcs.data[k].unresolved;
     }
@@ -66,7 +67,8 @@ static void test_python(void **state)
     uint32_t jumps = 0, in_loop = 0;
     assert_int_equal(f->reason, CFG_REASON_OK);
     assert_int_equal(f->unresolved, 0);
-    cfg_for_each_block(fx.c, f, k) {
+    cfg_for_each_block(fx.c, f, k)
+    {
         const struct cfg_block *b = &fx.c->blocks.data[k];
         if (b->term != X86_JMP_IND)
             continue;
@@ -118,7 +120,8 @@ static void test_dumps(void **state)
     fixture_open(&fx[1], "tables-gcc-exec");
     for (int what = 0; what < 3; what++)
         for (int json = 0; json < 2; json++) {
-            char *a = dump_text(fx[0].c, (enum cfg_dump_what)what, json), *b = dump_text(fx[1].c, (enum cfg_dump_what)what, json);
+            char *a = dump_text(fx[0].c, (enum cfg_dump_what)what, json),
+                 *b = dump_text(fx[1].c, (enum cfg_dump_what)what, json);
             assert_string_equal(a, b);
             assert_non_null(strstr(a, "labels"));
             if (json)
@@ -134,8 +137,9 @@ int main(int argc, char **argv)
 {
     fixture_dir = argc > 1 ? argv[1] : fixture_dir;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_libc),     cmocka_unit_test(test_sqlite), cmocka_unit_test(test_perl), cmocka_unit_test(test_busybox),
-        cmocka_unit_test(test_compiler), cmocka_unit_test(test_python), cmocka_unit_test(test_dumps),
+        cmocka_unit_test(test_libc),    cmocka_unit_test(test_sqlite),   cmocka_unit_test(test_perl),
+        cmocka_unit_test(test_busybox), cmocka_unit_test(test_compiler), cmocka_unit_test(test_python),
+        cmocka_unit_test(test_dumps),
     };
     return cmocka_run_group_tests_name("cfg files", tests, NULL, NULL);
 }

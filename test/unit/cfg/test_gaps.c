@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions outside of the unwind table (fixtures/gaps.s): those that are certain, those that a run proved, and data that
- * must never be taken for one. */
+ * Functions outside of the unwind table (fixtures/gaps.s): those that are certain, those that a run proved, and data
+ * that must never be taken for one. */
 #include "help.h"
 
-static const char *const data[] = {"table_before", "table_read", "table_through", "held_mid", "held_no_function", "makes_thread",
-                                   "meets_data",   "held_cold"};
+static const char *const data[] = {"table_before",     "table_read",   "table_through", "held_mid",
+                                   "held_no_function", "makes_thread", "meets_data",    "held_cold"};
 
 static void open_seen(struct fixture *fx, const char *const *names, int64_t off)
 {
@@ -19,7 +19,10 @@ static void open_seen(struct fixture *fx, const char *const *names, int64_t off)
     cfg_check(fx->c);
 }
 
-static bool is_found(const struct fixture *fx, const char *name) { return cfg_func_at(fx->c, label(fx, name)) != ID_NONE; }
+static bool is_found(const struct fixture *fx, const char *name)
+{
+    return cfg_func_at(fx->c, label(fx, name)) != ID_NONE;
+}
 
 static void test_certain(void **state)
 {
@@ -108,7 +111,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         fixture_dir = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_certain), cmocka_unit_test(test_two_entries),   cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_certain),      cmocka_unit_test(test_two_entries), cmocka_unit_test(test_seen),
         cmocka_unit_test(test_wrongly_seen), cmocka_unit_test(test_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

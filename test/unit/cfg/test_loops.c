@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops: C functions with known nesting, and random graphs against the definition (dominators by taking nodes away, loops
- * by walking backwards). */
+ * Loops: C functions with known nesting, and random graphs against the definition (dominators by taking nodes away,
+ * loops by walking backwards). */
 #include "help.h"
 
 #include <stdlib.h>
@@ -23,8 +23,9 @@ static uint32_t depth_of_mark(const struct fixture *fx, unsigned mark)
 
 static const struct {
     unsigned mark, depth;
-} depths[] = {{1, 0},  {2, 1},  {3, 2},  {4, 3},  {5, 2},  {6, 1},  {7, 0},  {11, 1}, {12, 1}, {13, 0}, {21, 1}, {22, 2}, {23, 2},
-              {31, 1}, {41, 0}, {42, 0}, {51, 1}, {52, 1}, {53, 1}, {54, 1}, {55, 1}, {56, 2}, {57, 0}, {61, 1}, {62, 1}, {71, 1}};
+} depths[] = {{1, 0},  {2, 1},  {3, 2},  {4, 3},  {5, 2},  {6, 1},  {7, 0},  {11, 1}, {12, 1},
+              {13, 0}, {21, 1}, {22, 2}, {23, 2}, {31, 1}, {41, 0}, {42, 0}, {51, 1}, {52, 1},
+              {53, 1}, {54, 1}, {55, 1}, {56, 2}, {57, 0}, {61, 1}, {62, 1}, {71, 1}};
 
 static void check_depths(const char *file)
 {
@@ -159,8 +160,13 @@ static struct cfg *graph_to_cfg(const struct graph *g)
     struct cfg_func f = {.addr = 0x1000, .size = 4 * g->n, .block_count = g->n, .fde = ID_NONE};
     VEC_PUSH(&c->funcs, f);
     for (uint32_t k = 0; k < g->n; k++) {
-        struct cfg_block b = {.addr = 0x1000 + 4 * k, .size = 4, .insn_count = 1, .edge_first = (uint32_t)c->edges.len,
-                              .loop = ID_NONE, .flags = k == 0 ? CFG_BLOCK_ENTRY : 0, .term = X86_JMP_IND};
+        struct cfg_block b = {.addr = 0x1000 + 4 * k,
+                              .size = 4,
+                              .insn_count = 1,
+                              .edge_first = (uint32_t)c->edges.len,
+                              .loop = ID_NONE,
+                              .flags = k == 0 ? CFG_BLOCK_ENTRY : 0,
+                              .term = X86_JMP_IND};
         for (uint32_t t = 0; t < g->n; t++)
             if (g->edge[k][t]) {
                 struct cfg_edge e = {.from = k, .to = t, .kind = CFG_EDGE_TABLE};
@@ -195,8 +201,10 @@ static void compare(const struct graph *g)
     for (uint32_t k = 0; k < g->n; k++) { /* innermost is the smallest that holds it */
         uint32_t best = ID_NONE;
         for (uint32_t l = 0; l < c->loops.len; l++)
-            for (uint32_t m = c->loops.data[l].member_first; m < c->loops.data[l].member_first + c->loops.data[l].member_count; m++)
-                if (c->loop_members.data[m] == k && (best == ID_NONE || c->loops.data[l].member_count < c->loops.data[best].member_count))
+            for (uint32_t m = c->loops.data[l].member_first;
+                 m < c->loops.data[l].member_first + c->loops.data[l].member_count; m++)
+                if (c->loop_members.data[m] == k &&
+                    (best == ID_NONE || c->loops.data[l].member_count < c->loops.data[best].member_count))
                     best = l;
         assert_int_equal(c->blocks.data[k].loop, best);
     }
@@ -227,8 +235,13 @@ static void test_large(void **state)
     struct cfg_func f = {.addr = 0x1000, .size = 4 * N, .block_count = N, .fde = ID_NONE};
     VEC_PUSH(&c->funcs, f);
     for (uint32_t k = 0; k < N; k++) {
-        struct cfg_block b = {.addr = 0x1000 + 4 * k, .size = 4, .insn_count = 1, .edge_first = (uint32_t)c->edges.len,
-                              .loop = ID_NONE, .flags = k == 0 ? CFG_BLOCK_ENTRY : 0, .term = X86_JMP_IND};
+        struct cfg_block b = {.addr = 0x1000 + 4 * k,
+                              .size = 4,
+                              .insn_count = 1,
+                              .edge_first = (uint32_t)c->edges.len,
+                              .loop = ID_NONE,
+                              .flags = k == 0 ? CFG_BLOCK_ENTRY : 0,
+                              .term = X86_JMP_IND};
         uint32_t to[] = {k + 1 < N ? k + 1 : 0, k < N - DEEP - 1 ? N - 1 : N - 1 - (k - (N - DEEP - 1)) - DEEP};
         for (int t = 0; t < 2; t++) {
             struct cfg_edge e = {.from = k, .to = to[t], .kind = CFG_EDGE_TABLE};
@@ -248,8 +261,9 @@ int main(int argc, char **argv)
 {
     fixture_dir = argc > 1 ? argv[1] : fixture_dir;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nesting_gcc),   cmocka_unit_test(test_nesting_clang), cmocka_unit_test(test_catch_in_loop),
-        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_nesting_gcc),   cmocka_unit_test(test_nesting_clang),
+        cmocka_unit_test(test_catch_in_loop), cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests_name("cfg loops", tests, NULL, NULL);
 }

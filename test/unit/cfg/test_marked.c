@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Markers to regions (fixtures/marked.s): which blocks are between them, of functions in every shape, and what is refused. */
+ * Markers to regions (fixtures/marked.s): which blocks are between them, of functions in every shape, and what is
+ * refused. */
 #include "help.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static const struct {
     const char *name;
     enum cfg_marked_problem problem;
 } refused[] = {
-    {"unclear", CFG_MARKED_UNCLEAR},  {"apart", CFG_MARKED_NO_END},        {"closing", CFG_MARKED_NO_BEGIN},
+    {"unclear", CFG_MARKED_UNCLEAR},  {"apart", CFG_MARKED_NO_END},         {"closing", CFG_MARKED_NO_BEGIN},
     {"not_a_nop", CFG_MARKED_NO_NOP}, {"inside_of_one", CFG_MARKED_NO_NOP},
 };
 
@@ -104,7 +105,7 @@ static void test_loaded(void **state)
 int main(int argc, char **argv)
 {
     fixture_dir = argc > 1 ? argv[1] : ".";
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_refused), cmocka_unit_test(test_no_such_name),
-                                       cmocka_unit_test(test_loaded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_no_such_name), cmocka_unit_test(test_loaded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static int teardown(void **state)
     do {                                                                                                               \
         assert_int_equal((a)->v.len, (b)->v.len);                                                                      \
         if ((a)->v.len)                                                                                                \
-            assert_memory_equal((a)->v.data, (b)->v.data, (a)->v.len * sizeof *(a)->v.data);                          \
+            assert_memory_equal((a)->v.data, (b)->v.data, (a)->v.len * sizeof *(a)->v.data);                           \
     } while (0)
 
 static void test_identity(void **state)

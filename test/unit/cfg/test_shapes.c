@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions written in assembly (fixtures/shapes.s): reasons, blocks, edges, targets and liveness to the instruction. */
+ * Functions written in assembly (fixtures/shapes.s): reasons, blocks, edges, targets and liveness to the instruction.
+ */
 #include "help.h"
 
 static struct fixture fx;
@@ -27,14 +28,22 @@ static void test_reasons(void **state)
         enum cfg_reason reason;
         int unresolved;
     } cases[] = {
-        {"skips_lock", CFG_REASON_OK, 0},       {"jumps_inside", CFG_REASON_SPLIT_INSN, 0},
-        {"runs_off", CFG_REASON_RUNS_OFF, 0},   {"ends_in_call", CFG_REASON_OK, 0},
-        {"forever", CFG_REASON_OK, 0},          {"uses_gs", CFG_REASON_GS, 0},
-        {"bad_bytes", CFG_REASON_UNDECODABLE, 0}, {"trampoline", CFG_REASON_SIGNAL_FRAME, 0},
-        {"tail", CFG_REASON_OK, 0},             {"into_middle", CFG_REASON_OK, 0},
-        {"computed", CFG_REASON_TABLE, 1},      {"computed_tail", CFG_REASON_OK, 1},
-        {"vtable_tail", CFG_REASON_OK, 0},      {"padded", CFG_REASON_OK, 0},
-        {"table_ssse3", CFG_REASON_TABLE, 1},   {"table_spilled", CFG_REASON_OK, 0},
+        {"skips_lock", CFG_REASON_OK, 0},
+        {"jumps_inside", CFG_REASON_SPLIT_INSN, 0},
+        {"runs_off", CFG_REASON_RUNS_OFF, 0},
+        {"ends_in_call", CFG_REASON_OK, 0},
+        {"forever", CFG_REASON_OK, 0},
+        {"uses_gs", CFG_REASON_GS, 0},
+        {"bad_bytes", CFG_REASON_UNDECODABLE, 0},
+        {"trampoline", CFG_REASON_SIGNAL_FRAME, 0},
+        {"tail", CFG_REASON_OK, 0},
+        {"into_middle", CFG_REASON_OK, 0},
+        {"computed", CFG_REASON_TABLE, 1},
+        {"computed_tail", CFG_REASON_OK, 1},
+        {"vtable_tail", CFG_REASON_OK, 0},
+        {"padded", CFG_REASON_OK, 0},
+        {"table_ssse3", CFG_REASON_TABLE, 1},
+        {"table_spilled", CFG_REASON_OK, 0},
     };
     for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
         const struct cfg_func *f = func(&fx, cases[k].name);
@@ -50,7 +59,8 @@ static void test_lock_prefix(void **state)
 {
     (void)state;
     const struct cfg_func *f = func(&fx, "skips_lock");
-    struct x86_insn two[] = {cfg_insn(fx.c, f->insn_first + 1), cfg_insn(fx.c, f->insn_first + 2)}, *je = two, *locked = two + 1;
+    struct x86_insn two[] = {cfg_insn(fx.c, f->insn_first + 1), cfg_insn(fx.c, f->insn_first + 2)}, *je = two,
+                    *locked = two + 1;
     assert_true(locked->props & X86_PROP_LOCK);
     assert_int_equal(je->target, locked->addr);
     assert_int_equal(fx.c->split_targets.len, 1);
@@ -136,7 +146,8 @@ static struct cfg_live live_at(const struct cfg_liveness *l, const char *label)
 {
     enum { MOST = 40 };
     struct cfg_live all[MOST];
-    uint32_t insn = insn_at_label(&fx, label), block = cfg_block_of(fx.c, insn), k = insn - fx.c->blocks.data[block].insn_first;
+    uint32_t insn = insn_at_label(&fx, label), block = cfg_block_of(fx.c, insn),
+             k = insn - fx.c->blocks.data[block].insn_first;
     assert_true(k < MOST);
     cfg_live_inside(l, block, all, MOST);
     if (k == 0)
@@ -151,16 +162,11 @@ static void test_flags(void **state)
         const char *label;
         uint8_t live;
     } cases[] = {
-        {"live_cmp", 0},
-        {"live_mov", X86_CF},
-        {"live_inc", X86_CF},
-        {"live_jcc", X86_CF},   /* jb, and adc if the shift leaves it */
-        {"live_shift", X86_CF},
-        {"live_imm0", X86_CF | X86_ZF}, /* jc; and jz if the compare leaves it */
-        {"live_rep", X86_ZF},
-        {"live_call", 0},
-        {"live_branch", 0},
-        {"live_ret", 0},
+        {"live_cmp", 0},        {"live_mov", X86_CF},
+        {"live_inc", X86_CF},   {"live_jcc", X86_CF},           /* jb, and adc if the shift leaves it */
+        {"live_shift", X86_CF}, {"live_imm0", X86_CF | X86_ZF}, /* jc; and jz if the compare leaves it */
+        {"live_rep", X86_ZF},   {"live_call", 0},
+        {"live_branch", 0},     {"live_ret", 0},
     };
     struct cfg_liveness l = {0};
     cfg_liveness_build(fx.c, (uint32_t)(func(&fx, "flags") - fx.c->funcs.data), &l);
@@ -195,10 +201,10 @@ int main(int argc, char **argv)
 {
     fixture_dir = argc > 1 ? argv[1] : fixture_dir;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons),      cmocka_unit_test(test_lock_prefix),
-        cmocka_unit_test(test_noreturn),     cmocka_unit_test(test_edges_between_functions),
-        cmocka_unit_test(test_targets),      cmocka_unit_test(test_spilled_base),
-        cmocka_unit_test(test_flags),        cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_reasons),   cmocka_unit_test(test_lock_prefix),
+        cmocka_unit_test(test_noreturn),  cmocka_unit_test(test_edges_between_functions),
+        cmocka_unit_test(test_targets),   cmocka_unit_test(test_spilled_base),
+        cmocka_unit_test(test_flags),     cmocka_unit_test(test_registers),
         cmocka_unit_test(test_long_code),
     };
     return cmocka_run_group_tests_name("cfg shapes", tests, setup, teardown);

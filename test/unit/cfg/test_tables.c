@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jump tables of gcc and clang in every shape (fixtures/tables.c): each marked case must be reached, and only through the
- * table; the entries must be those of the source. */
+ * Jump tables of gcc and clang in every shape (fixtures/tables.c): each marked case must be reached, and only through
+ * the table; the entries must be those of the source. */
 #include "help.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@ static const struct {
     const char *func;
     unsigned first, count; /* marks */
 } cases[] = {
-    {"dense", 0x100, 12},     {"in_loop", 0x200, 8},         {"two_in_loop", 0x300, 6}, {"two_in_loop", 0x380, 8},
-    {"from_middle", 0x425, 7}, {"with_dying_case", 0x500, 3}, {"labels", 0x600, 6},      {"label_differences", 0x700, 4},
-    {"hoisted", 0x800, 7},
+    {"dense", 0x100, 12},      {"in_loop", 0x200, 8},           {"two_in_loop", 0x300, 6},
+    {"two_in_loop", 0x380, 8}, {"from_middle", 0x425, 7},       {"with_dying_case", 0x500, 3},
+    {"labels", 0x600, 6},      {"label_differences", 0x700, 4}, {"hoisted", 0x800, 7},
 };
 
 static void walk(const struct cfg *c, uint32_t block, bool by_tables, uint8_t *seen)
@@ -34,7 +34,8 @@ static void check_function(const struct fixture *fx, const char *name)
     unsigned jumps = 0;
     assert_int_equal(f->reason, CFG_REASON_OK);
     assert_int_equal(f->unresolved, 0);
-    cfg_for_each_block(fx->c, f, k) {
+    cfg_for_each_block(fx->c, f, k)
+    {
         const struct cfg_block *b = &fx->c->blocks.data[k];
         if (b->term != X86_JMP_IND || (b->edge_count == 1 && fx->c->edges.data[b->edge_first].kind == CFG_EDGE_OUT &&
                                        strcmp(name, "hoisted") == 0)) /* there the call may be a tail call */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What becomes of calibrations whose self-test fails: one more, then the shipped description with what was measured, the best of all. */
+ * What becomes of calibrations whose self-test fails: one more, then the shipped description with what was measured,
+ * the best of all. */
 #include "cmd/attempts.h"
 
 #include <math.h>
@@ -9,8 +10,9 @@
 
 #include <cmocka.h> /* needs the three above it */
 
-static const char shipped_text[] = "mtool-machine 1\nname \"family\"\ndate \"\"\nsource \"documents\"\npipeline out-of-order\n"
-                                   "maximum-multiple-issue 6\nunit alu multiplicity 4\nclass other result-latency 1 on alu\nend\n";
+static const char shipped_text[] =
+    "mtool-machine 1\nname \"family\"\ndate \"\"\nsource \"documents\"\npipeline out-of-order\n"
+    "maximum-multiple-issue 6\nunit alu multiplicity 4\nclass other result-latency 1 on alu\nend\n";
 
 struct laboratory {
     double calibrated[3], overlaid; /* medians that the self-test finds; NAN: it cannot be measured, or tested */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * frames.c on this very process: its chain of calls through the C library and back must be that which the compiler's own
- * unwinder sees (backtrace), also where a frame pointer is needed; and nothing is made up where memory or rules are missing. */
+ * frames.c on this very process: its chain of calls through the C library and back must be that which the compiler's
+ * own unwinder sees (backtrace), also where a frame pointer is needed; and nothing is made up where memory or rules are
+ * missing. */
 #include "help.h"
 
 #include <alloca.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * launch behind a command line, so that tests can put it into any surroundings: driver HOW RESULT PROGRAM ARGS...
- * writes "name value" lines to the file RESULT ("-": none) and ends as the program did; 125 if it could not be run, 2 if
- * it was not found. HOW: plain; watch (counted without copies), count (with copies), sampled, timer (the fallback). */
+ * writes "name value" lines to the file RESULT ("-": none) and ends as the program did; 125 if it could not be run, 2
+ * if it was not found. HOW: plain; watch (counted without copies), count (with copies), sampled, timer (the fallback).
+ */
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -32,17 +33,16 @@ static void print_modules(FILE *f, const struct launch_program *p, const struct 
     }
 }
 
-static void print_result(const char *path, const struct launch_program *p, const struct launch_result *r,
-                         int mode)
+static void print_result(const char *path, const struct launch_program *p, const struct launch_result *r, int mode)
 {
     FILE *f = fopen(path, "we");
     if (!f)
         exit(126);
-    fprintf(f, "status %d\nuser_s %f\nsystem_s %f\nwall_s %f\nrss_kb %ld\nprocesses %u\nthreads_most %u\nforks %u\n"
+    fprintf(f,
+            "status %d\nuser_s %f\nsystem_s %f\nwall_s %f\nrss_kb %ld\nprocesses %u\nthreads_most %u\nforks %u\n"
             "flags %u\nnote %s\nmode %d\nexecuted %s\n",
             r->status, r->user_s, r->system_s, r->wall_s, r->max_rss_kb, r->processes, r->threads_most, r->forks,
-            r->flags, r->sampler_note ? r->sampler_note : "-", mode,
-            r->executed ? r->executed : "-");
+            r->flags, r->sampler_note ? r->sampler_note : "-", mode, r->executed ? r->executed : "-");
     print_modules(f, p, r);
     print_samples(f, p, r);
     fclose(f);
@@ -53,8 +53,8 @@ static const struct how {
     enum launch_how how;
     bool copies, force_timer;
 } hows[] = {
-    {"plain", LAUNCH_PLAIN, false, false},     {"watch", LAUNCH_COUNT, false, false},
-    {"count", LAUNCH_COUNT, true, false},      {"sampled", LAUNCH_SAMPLED, false, false},
+    {"plain", LAUNCH_PLAIN, false, false},  {"watch", LAUNCH_COUNT, false, false},
+    {"count", LAUNCH_COUNT, true, false},   {"sampled", LAUNCH_SAMPLED, false, false},
     {"timer", LAUNCH_SAMPLED, false, true},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A rewriter for the launch tests that only copies the file and adds one byte at its end, so that a copy can be told from
- * its original by its size; FAKE_COUNTERS counters a module. LAUNCH_FAKE names a file whose rewriting fails ("fail:NAME"),
- * crashes ("crash:NAME"), or is slow ("slow:NAME"). Each call is noted in the file LAUNCH_FAKE_LOG. */
+ * A rewriter for the launch tests that only copies the file and adds one byte at its end, so that a copy can be told
+ * from its original by its size; FAKE_COUNTERS counters a module. LAUNCH_FAKE names a file whose rewriting fails
+ * ("fail:NAME"), crashes ("crash:NAME"), or is slow ("slow:NAME"). Each call is noted in the file LAUNCH_FAKE_LOG. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -91,7 +91,8 @@ bool rewrite_seen_id(const char *path, char id[33])
     return false;
 }
 
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all, const char *path)
+int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                       const char *path)
 {
     (void)in, (void)samples, (void)count, (void)all, (void)path;
     return 0;

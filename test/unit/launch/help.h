@@ -39,6 +39,7 @@ void help_run_free(struct help_run *r);
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 char *help_read(const char *path); /* heap */
-double help_value(const char *text, const char *name); /* the number after "NAME " at the start of a line; fails if missing */
+double help_value(const char *text,
+                  const char *name); /* the number after "NAME " at the start of a line; fails if missing */
 
 #endif

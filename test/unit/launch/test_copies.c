@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies and counted runs, with a rewriter that only copies files: what is made when, damage, refusals, the limit of the
- * cache; each launch mode and what makes it fall to the next; counters summed over processes; the fallback sampler. */
+ * Copies and counted runs, with a rewriter that only copies files: what is made when, damage, refusals, the limit of
+ * the cache; each launch mode and what makes it fall to the next; counters summed over processes; the fallback sampler.
+ */
 #include "help.h"
 
 #include <dirent.h>

@@ -263,10 +263,10 @@ static void test_remembered_modules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_program),  cmocka_unit_test(test_by_path_variable),
-        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_other_machines),
-        cmocka_unit_test(test_privileged),     cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_env_scripts),    cmocka_unit_test(test_bad_scripts),
+        cmocka_unit_test(test_plain_program),   cmocka_unit_test(test_by_path_variable),
+        cmocka_unit_test(test_bad_files),       cmocka_unit_test(test_other_machines),
+        cmocka_unit_test(test_privileged),      cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_env_scripts),     cmocka_unit_test(test_bad_scripts),
         cmocka_unit_test(test_missing_library), cmocka_unit_test(test_remembered_modules),
     };
     return cmocka_run_group_tests(tests, help_setup, help_teardown);

@@ -119,7 +119,7 @@ static void test_samples(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_switches), cmocka_unit_test(test_lost), cmocka_unit_test(test_usage),
-                                       cmocka_unit_test(test_samples)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_switches), cmocka_unit_test(test_lost),
+                                       cmocka_unit_test(test_usage), cmocka_unit_test(test_samples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

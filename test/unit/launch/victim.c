@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -200,7 +200,7 @@ static void count_some(uint64_t n)
         return;
     uint64_t area = __atomic_fetch_add(&header->area_next, 1, __ATOMIC_RELAXED);
     uint64_t *c = (uint64_t *)(void *)((char *)header + WIRE_HEADER_BYTES + area * header->area_bytes +
-                                      header->modules[0].offset);
+                                       header->modules[0].offset);
     c[0] += n;
     c[header->modules[0].bytes / 8 - 1] += 1;
     header->modules[0].loaded = 1;
@@ -226,7 +226,8 @@ static void on_tick(int sig, siginfo_t *info, void *context)
     (void)sig, (void)info;
     uint64_t n = __atomic_fetch_add(&samples->next, 1, __ATOMIC_RELAXED);
     if (n < samples->capacity)
-        samples->sample[n] = (struct wire_sample){(uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], (uint32_t)gettid(), 0};
+        samples->sample[n] =
+            (struct wire_sample){(uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP], (uint32_t)gettid(), 0};
 }
 
 static void play_runtime(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is done about descriptions and clocks that cannot be relied on: the gate of the self-test, the overlay of what was measured over a
- * shipped description, readings of clocks. */
+ * What is done about descriptions and clocks that cannot be relied on: the gate of the self-test, the overlay of what
+ * was measured over a shipped description, readings of clocks. */
 #include "machine/machine.h"
 
 #include <math.h>
@@ -24,20 +24,23 @@ static struct machine *parsed(const char *text)
     return m;
 }
 
-static const char documents[] = "mtool-machine 1\nname \"a family\"\ndate \"\"\nsource \"documents\"\npipeline out-of-order\n"
-                                "maximum-multiple-issue 6\nreorder 320\nerror all kernels 0 median 0.15 p90 0.4 bias 0\n"
-                                "cache L1 data size 32K line 64 ways 8 latency 4\nunit alu multiplicity 4\nunit fp multiplicity 2\n"
-                                "class other result-latency 2 on alu\nclass int result-latency 1 on alu\nclass imul result-latency 4 on alu\n"
-                                "class div64 result-latency 12 to 40 on alu:8\nclass fadd result-latency 3 on fp\nclass gone result-latency 0 on none\n"
-                                "form \"mov r64,r64\" gone\nend\n";
-static const char calibrated[] = "mtool-machine 1\nname \"A CPU\"\ndate \"2026-03-04\"\nsource \"calibrated\"\npipeline out-of-order\n"
-                                 "tsc-ghz 2.6\ncore-per-tsc 1.4\nmaximum-multiple-issue 11\nreorder 90\nnop-cycles 0.1\nexperiments 7\n"
-                                 "error all kernels 30 median 4.37 p90 9 bias 4\n"
-                                 "cache L1 data size 48K line 64 ways 12 latency 4\ncache L2 both size 1M line 64 ways 8 latency 14\n"
-                                 "unit p multiplicity 1\nclass other result-latency 2 on p\nclass x result-latency 1 slots 9 on p+p+p\n"
-                                 "form \"add r64,r64\" x measured 1.01 3.1\nform \"mov r64,r64\" x measured 0.15 0.15\n"
-                                 "form \"imul r64,r64\" x measured 2.97 1\nform \"div r64\" x measured 12.1 9\n"
-                                 "form \"addpd x,x\" x measured 61 2\nform \"addps x,x\" x measured 4.52 2\nend\n";
+static const char documents[] =
+    "mtool-machine 1\nname \"a family\"\ndate \"\"\nsource \"documents\"\npipeline out-of-order\n"
+    "maximum-multiple-issue 6\nreorder 320\nerror all kernels 0 median 0.15 p90 0.4 bias 0\n"
+    "cache L1 data size 32K line 64 ways 8 latency 4\nunit alu multiplicity 4\nunit fp multiplicity 2\n"
+    "class other result-latency 2 on alu\nclass int result-latency 1 on alu\nclass imul result-latency 4 on alu\n"
+    "class div64 result-latency 12 to 40 on alu:8\nclass fadd result-latency 3 on fp\nclass gone result-latency 0 on "
+    "none\n"
+    "form \"mov r64,r64\" gone\nend\n";
+static const char calibrated[] =
+    "mtool-machine 1\nname \"A CPU\"\ndate \"2026-03-04\"\nsource \"calibrated\"\npipeline out-of-order\n"
+    "tsc-ghz 2.6\ncore-per-tsc 1.4\nmaximum-multiple-issue 11\nreorder 90\nnop-cycles 0.1\nexperiments 7\n"
+    "error all kernels 30 median 4.37 p90 9 bias 4\n"
+    "cache L1 data size 48K line 64 ways 12 latency 4\ncache L2 both size 1M line 64 ways 8 latency 14\n"
+    "unit p multiplicity 1\nclass other result-latency 2 on p\nclass x result-latency 1 slots 9 on p+p+p\n"
+    "form \"add r64,r64\" x measured 1.01 3.1\nform \"mov r64,r64\" x measured 0.15 0.15\n"
+    "form \"imul r64,r64\" x measured 2.97 1\nform \"div r64\" x measured 12.1 9\n"
+    "form \"addpd x,x\" x measured 61 2\nform \"addps x,x\" x measured 4.52 2\nend\n";
 
 static const struct machine_class *class_of(const struct machine *m, const char *form)
 {
@@ -45,11 +48,13 @@ static const struct machine_class *class_of(const struct machine *m, const char 
     return f ? &m->classes[f->class_id] : NULL;
 }
 
-/* Clocks, caches and latencies are those measured; units, width and windows the documents'; what no core does is not believed. */
+/* Clocks, caches and latencies are those measured; units, width and windows the documents'; what no core does is not
+ * believed. */
 static void an_overlay_takes_what_can_be_relied_on(void **state)
 {
     (void)state;
-    struct machine *shipped = parsed(documents), *measured = parsed(calibrated), *m = machine_overlay(shipped, measured);
+    struct machine *shipped = parsed(documents), *measured = parsed(calibrated),
+                   *m = machine_overlay(shipped, measured);
     assert_string_equal(m->name, "A CPU");
     assert_string_not_equal(m->source, "calibrated");
     assert_true(m->tsc_ghz == 2.6 && m->core_per_tsc == 1.4 && m->nop_cycles == 0.1 && m->experiments == 7);
@@ -87,9 +92,12 @@ static void a_counter_that_is_not_even_is_noticed(void **state)
         int64_t add; /* to the last two readings */
         enum machine_clock_fault fault;
         double off_s;
-    } cases[] = {{0, MACHINE_CLOCK_GOOD, 0},           {second / 100, MACHINE_CLOCK_GOOD, 0}, /* slewed by a thousandth */
-                 {second, MACHINE_CLOCK_JUMPS, 1},     {-second, MACHINE_CLOCK_STOPS, 1},
-                 {-20 * second, MACHINE_CLOCK_BACKWARDS, 20}, {1000 * second, MACHINE_CLOCK_JUMPS, 1000}};
+    } cases[] = {{0, MACHINE_CLOCK_GOOD, 0},
+                 {second / 100, MACHINE_CLOCK_GOOD, 0}, /* slewed by a thousandth */
+                 {second, MACHINE_CLOCK_JUMPS, 1},
+                 {-second, MACHINE_CLOCK_STOPS, 1},
+                 {-20 * second, MACHINE_CLOCK_BACKWARDS, 20},
+                 {1000 * second, MACHINE_CLOCK_JUMPS, 1000}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct machine_reading r[READINGS];
         read_even(r);
@@ -100,7 +108,8 @@ static void a_counter_that_is_not_even_is_noticed(void **state)
     }
     struct machine_reading stopped[3] = {{7, 1, 0}, {7, 2, 0}, {7, 3, 0}};
     assert_int_equal(machine_clock_judge(stopped, 3).fault, MACHINE_CLOCK_STOPS);
-    assert_true(isnan(machine_clock_judge(stopped, 1).hz) && machine_clock_judge(stopped, 0).fault == MACHINE_CLOCK_GOOD);
+    assert_true(isnan(machine_clock_judge(stopped, 1).hz) &&
+                machine_clock_judge(stopped, 0).fault == MACHINE_CLOCK_GOOD);
     /* Another had the processor for half a second between the two clocks: nothing can be told. */
     struct machine_reading r[READINGS];
     read_even(r);
@@ -114,7 +123,8 @@ static void processors_of_two_kinds_are_noticed(void **state)
     size_t slowest, fastest;
     const struct machine_cpu_clock alike[] = {{0, 2.6e9, 3.9e9}, {1, 2.6e9, 4.0e9}, {5, 2.6001e9, 3.95e9}};
     assert_false(machine_cpus_differ(alike, 3, &slowest, &fastest));
-    assert_false(machine_cpus_differ(alike, 1, &slowest, &fastest) || machine_cpus_differ(alike, 0, &slowest, &fastest));
+    assert_false(machine_cpus_differ(alike, 1, &slowest, &fastest) ||
+                 machine_cpus_differ(alike, 0, &slowest, &fastest));
     const struct machine_cpu_clock cores[] = {{0, 2.6e9, 3.9e9}, {1, 2.6e9, 2.7e9}, {2, 2.6e9, 4.1e9}};
     assert_true(machine_cpus_differ(cores, 3, &slowest, &fastest) && slowest == 1 && fastest == 2);
     const struct machine_cpu_clock counters[] = {{0, 2.6e9, 3.9e9}, {1, 2.4e9, 3.9e9}};
@@ -128,7 +138,8 @@ static void the_self_test_is_a_gate(void **state)
     static const struct {
         double median, p90;
         bool passes;
-    } cases[] = {{0.05, 0.2, true}, {0.15, 0.4, true}, {0.151, 0.2, false}, {0.05, 0.401, false}, {4.37, 9, false}, {NAN, NAN, true}};
+    } cases[] = {{0.05, 0.2, true},    {0.15, 0.4, true}, {0.151, 0.2, false},
+                 {0.05, 0.401, false}, {4.37, 9, false},  {NAN, NAN, true}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct machine *m = with_error(30, cases[i].median, cases[i].p90);
         assert_int_equal(machine_passes(m), cases[i].passes);

@@ -178,7 +178,8 @@ static void mistakes_have_line_and_column(void **state)
         {"mtool-machine 1\nend\n", "f:3:1: no unit is declared"},
         {"mtool-machine 1\nunit a\nclass int result-latency -2 on a\nend\n",
          "f:3:26: number out of range: \"-2\"; write one from 0 to 10000"},
-        {"mtool-machine 1\nunit a\nclass int result-latency 9 to 4 on a\nend\n", "the latency for unfavourable operands is the smaller"},
+        {"mtool-machine 1\nunit a\nclass int result-latency 9 to 4 on a\nend\n",
+         "the latency for unfavourable operands is the smaller"},
         {"mtool-machine 1\nunit a\nclass int result-latency 1 on a:0\nend\n", "f:3:31: bad issue latency in \"a:0\""},
         {"mtool-machine 1\nscheduler s\nend\n", "f:2:12: the line ends where its size is expected"},
         {"mtool-machine 1\nscheduler s 0\nend\n", "f:2:13: number out of range: \"0\"; write one from 1 to 4096"},
@@ -284,7 +285,8 @@ static void the_speed_is_told_of_this_cpu_only(void **state)
 static void latencies_tell_the_clock(void **state)
 {
     (void)state;
-    static const double core[] = {1, 1, 3, 3, 1, 1, 2, 1, 3, 3, 4, 4}, noise[] = {1.01, 0.99, 3.02, 2.97, 1, 1.01, 2.02, 3, 4.03, 4},
+    static const double core[] = {1, 1, 3, 3, 1, 1, 2, 1, 3, 3, 4, 4},
+                        noise[] = {1.01, 0.99, 3.02, 2.97, 1, 1.01, 2.02, 3, 4.03, 4},
                         junk[] = {1.37, 1.73, 2.41, 3.29, 1.13, 1.57, 2.83}, few[] = {1.5, 1.5, 4.5};
     double scaled[ARRAY_LEN(core)];
     assert_true(calib_clock_unit(core, ARRAY_LEN(core)) == 1);
@@ -308,28 +310,28 @@ static void what_would_leave_something_behind_is_not_timed(void **state)
         const char *hex;
         bool can;
     } cases[] = {
-        {"66854300", true},      /* test r16,r16 of memory */
-        {"480fafc3", true},      /* imul */
-        {"c4e2f5b8c2", true},    /* vfmadd231pd */
-        {"c5fb92c8", true},      /* kmovd k,r32 */
-        {"488d440801", true},    /* lea */
-        {"d3e0", true},          /* shl r32,cl */
-        {"50", false},           /* push */
-        {"58", false},           /* pop */
-        {"f3480faed0", false},   /* wrfsbase */
-        {"8ed8", false},         /* mov ds,eax */
-        {"fd", false},           /* std */
-        {"9d", false},           /* popf */
-        {"d8c1", false},         /* fadd st,st(1) */
-        {"0fa2", false},         /* cpuid */
-        {"c3", false},           /* ret */
-        {"75fe", false},         /* jne */
-        {"ffe0", false},         /* jmp rax */
-        {"ffd0", false},         /* call rax */
-        {"f3a4", false},         /* rep movsb */
-        {"f00fb10f", false},     /* lock cmpxchg */
-        {"f4", false},           /* hlt */
-        {"0f05", false},         /* syscall */
+        {"66854300", true},    /* test r16,r16 of memory */
+        {"480fafc3", true},    /* imul */
+        {"c4e2f5b8c2", true},  /* vfmadd231pd */
+        {"c5fb92c8", true},    /* kmovd k,r32 */
+        {"488d440801", true},  /* lea */
+        {"d3e0", true},        /* shl r32,cl */
+        {"50", false},         /* push */
+        {"58", false},         /* pop */
+        {"f3480faed0", false}, /* wrfsbase */
+        {"8ed8", false},       /* mov ds,eax */
+        {"fd", false},         /* std */
+        {"9d", false},         /* popf */
+        {"d8c1", false},       /* fadd st,st(1) */
+        {"0fa2", false},       /* cpuid */
+        {"c3", false},         /* ret */
+        {"75fe", false},       /* jne */
+        {"ffe0", false},       /* jmp rax */
+        {"ffd0", false},       /* call rax */
+        {"f3a4", false},       /* rep movsb */
+        {"f00fb10f", false},   /* lock cmpxchg */
+        {"f4", false},         /* hlt */
+        {"0f05", false},       /* syscall */
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct x86_detail d = detail_of(cases[i].hex);
@@ -427,14 +429,19 @@ static void forms_of_lea_stand_for_themselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip_keeps_everything),     cmocka_unit_test(every_shipped_description_keeps_its_meaning),
-        cmocka_unit_test(every_file_of_machines_is_shipped), cmocka_unit_test(processors_find_their_description),
-        cmocka_unit_test(mistakes_have_line_and_column),   cmocka_unit_test(details_are_right), cmocka_unit_test(the_manual_names_every_line),
+        cmocka_unit_test(round_trip_keeps_everything),
+        cmocka_unit_test(every_shipped_description_keeps_its_meaning),
+        cmocka_unit_test(every_file_of_machines_is_shipped),
+        cmocka_unit_test(processors_find_their_description),
+        cmocka_unit_test(mistakes_have_line_and_column),
+        cmocka_unit_test(details_are_right),
+        cmocka_unit_test(the_manual_names_every_line),
         cmocka_unit_test(the_speed_is_told_of_this_cpu_only),
         cmocka_unit_test(latencies_tell_the_clock),
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
-        cmocka_unit_test(every_instruction_finds_a_class), cmocka_unit_test(forms_of_lea_stand_for_themselves),
+        cmocka_unit_test(every_instruction_finds_a_class),
+        cmocka_unit_test(forms_of_lea_stand_for_themselves),
         cmocka_unit_test(every_instruction_finds_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tapes: what is refused, in one line that names the place; what comes back from one that was written; what is told of one that lacks
- * experiments. */
+ * Tapes: what is refused, in one line that names the place; what comes back from one that was written; what is told of
+ * one that lacks experiments. */
 #include "machine/lab.h"
 #include "machine/machine.h"
 
@@ -35,7 +35,9 @@ static void what_is_no_tape_is_refused(void **state)
         const char *text, *place, *what;
     } cases[] = {
         {"", "x.tape:1: ", "empty"},
-        {"\x7f" "ELF\x02\x01\x01\n", "x.tape:1: ", "no tape"},
+        {"\x7f"
+         "ELF\x02\x01\x01\n",
+         "x.tape:1: ", "no tape"},
         {"mtool-machine 1\nend\n", "x.tape:1: ", "no tape"},
         {"mtool-tape 2\nend 0\n", "x.tape:1: ", "another format"},
         {"mtool-tape\nend 0\n", "x.tape:1: ", "another format"},
@@ -87,8 +89,9 @@ static void a_file_that_is_not_there_is_refused(void **state)
     str_free(&said);
 }
 
-static const char whole[] = HEAD "# a remark\n\ntime \"rate nop\" 00000000000000ab 12.5 8.25 7\ntime \"rate nop\" 00000000000000ab 12.25 8 2\n"
-                                 "time \"slots\" - -1 0 0\nend 3\nwhat follows is not read\n";
+static const char whole[] =
+    HEAD "# a remark\n\ntime \"rate nop\" 00000000000000ab 12.5 8.25 7\ntime \"rate nop\" 00000000000000ab 12.25 8 2\n"
+         "time \"slots\" - -1 0 0\nend 3\nwhat follows is not read\n";
 
 static void what_was_written_is_read_back(void **state)
 {

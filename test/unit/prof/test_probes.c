@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ticks of probes to seconds: what the probes took is taken off, waiting told apart, open intervals kept in the interval, and what
- * does not agree is said. */
+ * Ticks of probes to seconds: what the probes took is taken off, waiting told apart, open intervals kept in the
+ * interval, and what does not agree is said. */
 #include "prof/prof.h"
 
 #include <math.h>
@@ -14,10 +14,19 @@
 
 static struct prof_candidate candidate(enum prof_kind kind, uint64_t address, uint64_t entries, double sampled)
 {
-    return (struct prof_candidate){.kind = kind, .module = "/none/a", .function = "f", .address = address, .entries = entries,
-                                   .estimable = PROF_ESTIMABLE_LEAF, .verdict = PROF_TAKEN, .ideal_s = {0.5, 0.45, 0.55},
-                                   .sampled_s = {sampled, 0.9 * sampled, 1.1 * sampled}, .probed_s = {NAN, NAN, NAN},
-                                   .memory_s = {NAN, NAN, NAN}, .waiting_s = NAN, .probed_entries = PROF_UNKNOWN};
+    return (struct prof_candidate){.kind = kind,
+                                   .module = "/none/a",
+                                   .function = "f",
+                                   .address = address,
+                                   .entries = entries,
+                                   .estimable = PROF_ESTIMABLE_LEAF,
+                                   .verdict = PROF_TAKEN,
+                                   .ideal_s = {0.5, 0.45, 0.55},
+                                   .sampled_s = {sampled, 0.9 * sampled, 1.1 * sampled},
+                                   .probed_s = {NAN, NAN, NAN},
+                                   .memory_s = {NAN, NAN, NAN},
+                                   .waiting_s = NAN,
+                                   .probed_entries = PROF_UNKNOWN};
 }
 
 static struct prof_result *result(struct prof_candidate *list, size_t count)
@@ -42,7 +51,8 @@ static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5};
 static void test_list(void **state)
 {
     (void)state;
-    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 10, 1), candidate(PROF_PROCEDURE, 0x1100, 1, 1), candidate(PROF_PIECE, 0x1200, 1, 1)};
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 10, 1), candidate(PROF_PROCEDURE, 0x1100, 1, 1),
+                                    candidate(PROF_PIECE, 0x1200, 1, 1)};
     list[1].verdict = PROF_SAMPLED;
     list[2].address_end = 0x1300;
     struct prof_result *r = result(list, 3);
@@ -57,8 +67,12 @@ static void test_seconds(void **state)
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 1000000, 1)};
     struct prof_result *r = result(list, 1);
     /* a second of work, 0.02 s of probes, 0.3 s asleep */
-    struct prof_probed p = {.module = "/none/a", .cell = 1, .count = 1000000, .ticks = (uint64_t)(1.32 * HZ),
-                            .window_ticks = (uint64_t)(0.7 * HZ), .window_ns = 400000000};
+    struct prof_probed p = {.module = "/none/a",
+                            .cell = 1,
+                            .count = 1000000,
+                            .ticks = (uint64_t)(1.32 * HZ),
+                            .window_ticks = (uint64_t)(0.7 * HZ),
+                            .window_ns = 400000000};
     prof_probes_take(r, &p, 1, &terms);
     assert_true(fabs(list[0].probed_s.value - 1) < 1e-6);
     assert_true(list[0].probed_s.low < 0.995 && list[0].probed_s.low > 0.97);
@@ -85,7 +99,8 @@ static void test_open(void **state)
 static void test_warnings(void **state)
 {
     (void)state;
-    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 100, 3), candidate(PROF_LOOP, 0x2, 100, 1), candidate(PROF_LOOP, 0x3, 100, 1)};
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 100, 3), candidate(PROF_LOOP, 0x2, 100, 1),
+                                    candidate(PROF_LOOP, 0x3, 100, 1)};
     struct prof_result *r = result(list, 3);
     struct prof_probed p[] = {{.module = "/none/a", .cell = 1, .count = 100, .ticks = (uint64_t)HZ},
                               {.module = "/none/a", .cell = 2, .count = 80, .ticks = (uint64_t)HZ},
@@ -101,7 +116,7 @@ static void test_warnings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_seconds), cmocka_unit_test(test_open),
-                                       cmocka_unit_test(test_warnings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_open), cmocka_unit_test(test_warnings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,11 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
         assert_int_equal(
             sim_insn_prepare(b->m, (const uint8_t *)(i >> 8 == 2 ? second : ADD), 4, 0x1000 + i, &b->table[i]), 0);
     b->core = sim_core_new(b->m, b->table, PLACES, NULL);
-    b->p = (struct window_player){
-        .core = b->core, .aside = sim_core_new(b->m, b->table, PLACES, NULL), .predictor = sim_predictor_new(), .table = b->table, .index_of = index_of};
+    b->p = (struct window_player){.core = b->core,
+                                  .aside = sim_core_new(b->m, b->table, PLACES, NULL),
+                                  .predictor = sim_predictor_new(),
+                                  .table = b->table,
+                                  .index_of = index_of};
     b->r = replays_new(home_of, NULL);
     for (uint32_t i = 0; i < PLACES; i++)
         for (int k = 0; k < 8; k++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The selection on hand-made call graphs: who works for whom (Tot, TDES), the rules by which shared callees pass, what is
- * timable, what is covered, recursion, pointers, and pieces. */
+ * The selection on hand-made call graphs: who works for whom (Tot, TDES), the rules by which shared callees pass, what
+ * is timable, what is covered, recursion, pointers, and pieces. */
 #include "toy.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-/* A procedure of two blocks and a loop of one block between them: `calls` calls of `turns` turns, `ops` memory operations a
- * turn. `callee` (a block, or ID_NONE) is called once a call, by the first block. */
+/* A procedure of two blocks and a loop of one block between them: `calls` calls of `turns` turns, `ops` memory
+ * operations a turn. `callee` (a block, or ID_NONE) is called once a call, by the first block. */
 struct proc {
     uint32_t entry, loop, leave;
 };
@@ -41,7 +41,8 @@ struct seconds {
 
 static bool is_named(const char *function, const char *asked) { return strcmp(function, asked) == 0; }
 
-static struct prof_result *select_asked(struct toy *t, const struct seconds *seconds, size_t count, double probe_s, const char *function)
+static struct prof_result *select_asked(struct toy *t, const struct seconds *seconds, size_t count, double probe_s,
+                                        const char *function)
 {
     struct prof_asked asked = {.text = function, .function = function};
     struct prof_input_sample samples[16];
@@ -51,9 +52,16 @@ static struct prof_result *select_asked(struct toy *t, const struct seconds *sec
         samples[i] = (struct prof_input_sample){0, toy_addr(t, seconds[i].block), (uint64_t)(1000 * seconds[i].s)};
         all += seconds[i].s;
     }
-    struct prof_input in = {.modules = &t->module, .module_count = 1, .samples = samples, .sample_count = count,
-                            .plain_user_s = &all, .plain_runs = 1, .probe_s = probe_s,
-                            .asked = &asked, .asked_count = function != NULL, .names = is_named};
+    struct prof_input in = {.modules = &t->module,
+                            .module_count = 1,
+                            .samples = samples,
+                            .sample_count = count,
+                            .plain_user_s = &all,
+                            .plain_runs = 1,
+                            .probe_s = probe_s,
+                            .asked = &asked,
+                            .asked_count = function != NULL,
+                            .names = is_named};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
     return r;
@@ -212,7 +220,8 @@ static void test_recursion(void **state)
     t.cfg.blocks.data[f.entry].call_target = toy_addr(&t, g.entry);
     t.enter_count.data[f.entry] = 50;
     struct proc main = put_proc(&t, 10, 2, 1, f.entry);
-    struct prof_result *r = select_in(&t, (const struct seconds[]){{f.loop, 1}, {g.loop, 1}, {main.loop, 0.1}}, 3, 40e-9);
+    struct prof_result *r =
+        select_in(&t, (const struct seconds[]){{f.loop, 1}, {g.loop, 1}, {main.loop, 0.1}}, 3, 40e-9);
     const struct prof_candidate *pf = candidate(r, PROF_PROCEDURE, toy_addr(&t, f.entry)),
                                 *pg = candidate(r, PROF_PROCEDURE, toy_addr(&t, g.entry));
     assert_true(pf->tot == 2 && pf->tdes == 2);
@@ -236,7 +245,9 @@ static void test_pointer(void **state)
         t.cfg.blocks.data[callers[i].entry].call_target = 0;
         t.cfg.blocks.data[callers[i].entry].term = X86_CALL_IND;
     }
-    struct prof_result *r = select_in(&t, (const struct seconds[]){{reached.loop, 1}, {other.loop, 1}, {callers[0].loop, 1}, {callers[1].loop, 1}}, 4, 40e-9);
+    struct prof_result *r = select_in(
+        &t, (const struct seconds[]){{reached.loop, 1}, {other.loop, 1}, {callers[0].loop, 1}, {callers[1].loop, 1}}, 4,
+        40e-9);
     const struct prof_candidate *caller = candidate(r, PROF_PROCEDURE, toy_addr(&t, callers[0].entry));
     assert_int_equal(caller->estimable, PROF_ESTIMABLE_NOT);
     assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, callers[0].loop))->verdict, PROF_TAKEN);
@@ -279,7 +290,8 @@ static void test_budget(void **state)
     toy_init(&t, "/none/a");
     for (unsigned i = 0; i < 3; i++)
         p[i] = put_proc(&t, 60000, 100, 10 - i, ID_NONE);
-    struct prof_result *r = select_in(&t, (const struct seconds[]){{p[0].loop, 0.3}, {p[1].loop, 0.3}, {p[2].loop, 0.3}}, 3, 45e-9);
+    struct prof_result *r =
+        select_in(&t, (const struct seconds[]){{p[0].loop, 0.3}, {p[1].loop, 0.3}, {p[2].loop, 0.3}}, 3, 45e-9);
     assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, p[0].loop))->verdict, PROF_TAKEN);
     double cost = 0;
     for (size_t i = 0; i < r->candidate_count; i++)
@@ -294,7 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
         cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),   cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,10 @@ static void test_centre(void **state)
     struct prof_interval same = stats_centre((double[]){2, 2, 2}, 3), one = stats_centre((double[]){2}, 1);
     assert_near(one.high - 2, 0.1, 2e-4);
     assert_near(2 - one.low, 0.1, 2e-4);
-    assert_true(same.high > 2.01 && same.high < one.high); /* three that agree by chance are not exact, but surer than one */
-    struct prof_interval three = stats_centre((double[]){9, 10, 11}, 3); /* squares: 2, and 0.027 of the prior; t(4) = 2.776 */
+    assert_true(same.high > 2.01 &&
+                same.high < one.high); /* three that agree by chance are not exact, but surer than one */
+    struct prof_interval three =
+        stats_centre((double[]){9, 10, 11}, 3); /* squares: 2, and 0.027 of the prior; t(4) = 2.776 */
     assert_near(three.high - 10, 2.776 * sqrt(2.027 / 4 / 3), 1e-3);
     assert_true(stats_centre((double[]){0, 0}, 2).high == 0);
 }
@@ -98,7 +100,8 @@ static void test_generator(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson), cmocka_unit_test(test_centre), cmocka_unit_test(test_centre_of_two),
-                                       cmocka_unit_test(test_centre_of_many), cmocka_unit_test(test_combine), cmocka_unit_test(test_generator)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson),        cmocka_unit_test(test_centre),
+                                       cmocka_unit_test(test_centre_of_two), cmocka_unit_test(test_centre_of_many),
+                                       cmocka_unit_test(test_combine),       cmocka_unit_test(test_generator)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

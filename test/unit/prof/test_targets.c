@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calls through pointers, shared out as they were seen to lead: in proportion, with what leads to unknown code left out,
- * bounded by what arrives, and not by a handful. */
+ * Calls through pointers, shared out as they were seen to lead: in proportion, with what leads to unknown code left
+ * out, bounded by what arrives, and not by a handful. */
 #include "prof/targets.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which loops wait for another thread, told from compiled loops; and what samples of threads come to: sums, places, names. */
+ * Which loops wait for another thread, told from compiled loops; and what samples of threads come to: sums, places,
+ * names. */
 #include "toy.h"
 
 #include <math.h>
@@ -53,13 +54,24 @@ static void test_sums(void **state)
     struct prof_input_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
     struct prof_input_thread threads[] = {{10, false, 0, 1.2, 1.1, 0}, {11, true, 0.1, 1.0, 0.3, 0.2}};
     struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, 2)}, {0, 1, 0x100}, {ID_NONE, 1, 0x200}};
-    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 100},     {0, PROF_IN_KERNEL, -1, 0, 10},
-                                       {1, PROF_RUNS, -1, 1, 20},      {1, PROF_RUNS, -1, 2, 10},
-                                       {1, PROF_BLOCKED, 202, 1, 30},  {1, PROF_BLOCKED, 0, 0, 20}};
+    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 100},    {0, PROF_IN_KERNEL, -1, 0, 10},
+                                       {1, PROF_RUNS, -1, 1, 20},     {1, PROF_RUNS, -1, 2, 10},
+                                       {1, PROF_BLOCKED, 202, 1, 30}, {1, PROF_BLOCKED, 0, 0, 20}};
     double user[] = {1.3}, sys[] = {0.1};
-    struct prof_input in = {.modules = modules, .module_count = 2, .samples = samples, .sample_count = 1, .sample_period_s = 0.01,
-                            .plain_user_s = user, .plain_system_s = sys, .plain_runs = 1, .threads = threads, .thread_count = 2,
-                            .frames = frames, .frame_count = 3, .doing = doing, .doing_count = ARRAY_LEN(doing)};
+    struct prof_input in = {.modules = modules,
+                            .module_count = 2,
+                            .samples = samples,
+                            .sample_count = 1,
+                            .sample_period_s = 0.01,
+                            .plain_user_s = user,
+                            .plain_system_s = sys,
+                            .plain_runs = 1,
+                            .threads = threads,
+                            .thread_count = 2,
+                            .frames = frames,
+                            .frame_count = 3,
+                            .doing = doing,
+                            .doing_count = ARRAY_LEN(doing)};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
     assert_int_equal(r->thread_count, 2);
@@ -70,7 +82,9 @@ static void test_sums(void **state)
     assert_near(b->spin_s, 0.3);
     assert_near(b->blocked_s, 0.3);
     assert_near(b->asleep_s, 0.2);
-    assert_near(b->compute_s + b->memory_s + b->uncounted_s + b->system_s + b->spin_s + b->blocked_s + b->asleep_s + b->ready_s, 1.0);
+    assert_near(b->compute_s + b->memory_s + b->uncounted_s + b->system_s + b->spin_s + b->blocked_s + b->asleep_s +
+                    b->ready_s,
+                1.0);
     assert_int_equal(r->wait_count, 2);
     assert_int_equal(r->waits[0].thread, 1);
     assert_near(r->waits[0].spin_s, 0.2);
@@ -85,8 +99,8 @@ static void test_sums(void **state)
     toy_fini(&t);
 }
 
-/* Two threads in a region that a run-time library calls: thread 0 works for 30 looks, thread 1 for 10 and then waits in the
- * library while thread 0 still works; at last thread 0 works outside while thread 1 waits. */
+/* Two threads in a region that a run-time library calls: thread 0 works for 30 looks, thread 1 for 10 and then waits in
+ * the library while thread 0 still works; at last thread 0 works outside while thread 1 waits. */
 static void test_regions(void **state)
 {
     (void)state;
@@ -98,13 +112,18 @@ static void test_regions(void **state)
     uint32_t entry = toy_block(&t, 4, 1, CFG_BLOCK_ENTRY, X86_RET, 40, 40);
     (void)outlined;
     toy_done(&t);
-    struct prof_input_module modules[] = {t.module, {.path = "/none/libgomp.so.1", .refused = "for the test"}, {.path = "/none/libc.so.6", .refused = "too"}};
+    struct prof_input_module modules[] = {t.module,
+                                          {.path = "/none/libgomp.so.1", .refused = "for the test"},
+                                          {.path = "/none/libc.so.6", .refused = "too"}};
     struct prof_input_thread threads[] = {{10, false, 0, 0.4, 0.4, 0}, {11, false, 0, 0.4, 0.1, 0}};
-    struct prof_input_frame frames[FRAMES] = {[BEGIN] = {ID_NONE, 0, toy_addr(&t, 0)},   [SERIAL] = {BEGIN, 0, toy_addr(&t, 2)},
-                                              [LIBRARY] = {BEGIN, 1, 0x100},             [REGION] = {LIBRARY, 0, toy_addr(&t, entry)},
-                                              [WORKER] = {ID_NONE, 1, 0x200},            [WORKER_REGION] = {WORKER, 0, toy_addr(&t, entry)}};
-    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, REGION, 30}, {0, PROF_RUNS, -1, SERIAL, 10},
-                                       {1, PROF_RUNS, -1, WORKER_REGION, 10}, {1, PROF_BLOCKED, 202, WORKER, 30}};
+    struct prof_input_frame frames[FRAMES] = {
+        [BEGIN] = {ID_NONE, 0, toy_addr(&t, 0)}, [SERIAL] = {BEGIN, 0, toy_addr(&t, 2)},
+        [LIBRARY] = {BEGIN, 1, 0x100},           [REGION] = {LIBRARY, 0, toy_addr(&t, entry)},
+        [WORKER] = {ID_NONE, 1, 0x200},          [WORKER_REGION] = {WORKER, 0, toy_addr(&t, entry)}};
+    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, REGION, 30},
+                                       {0, PROF_RUNS, -1, SERIAL, 10},
+                                       {1, PROF_RUNS, -1, WORKER_REGION, 10},
+                                       {1, PROF_BLOCKED, 202, WORKER, 30}};
     struct prof_input_moment moments[80];
     size_t n = 0;
     for (unsigned i = 0; i < 40; i++) {
@@ -112,9 +131,19 @@ static void test_regions(void **state)
         moments[n++] = (struct prof_input_moment){0.01 * i + 0.005, i < 10 ? 2 : 3};
     }
     double user[] = {0.5}, sys[] = {0};
-    struct prof_input in = {.modules = modules, .module_count = 3, .plain_user_s = user, .plain_system_s = sys, .plain_runs = 1,
-                            .threads = threads, .thread_count = 2, .frames = frames, .frame_count = FRAMES, .doing = doing,
-                            .doing_count = ARRAY_LEN(doing), .moments = moments, .moment_count = n};
+    struct prof_input in = {.modules = modules,
+                            .module_count = 3,
+                            .plain_user_s = user,
+                            .plain_system_s = sys,
+                            .plain_runs = 1,
+                            .threads = threads,
+                            .thread_count = 2,
+                            .frames = frames,
+                            .frame_count = FRAMES,
+                            .doing = doing,
+                            .doing_count = ARRAY_LEN(doing),
+                            .moments = moments,
+                            .moment_count = n};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
     assert_int_equal(r->region_count, 2);
@@ -150,6 +179,7 @@ static void test_unknown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums), cmocka_unit_test(test_regions), cmocka_unit_test(test_unknown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums),
+                                       cmocka_unit_test(test_regions), cmocka_unit_test(test_unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

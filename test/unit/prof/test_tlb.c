@@ -37,7 +37,7 @@ static void what_pages_cost_is_told_apart_from_the_model(void **state)
     }
     tlb_of_homes(&narrow, &wide, told);
     assert_true(told[0].knows_tlb && fabs(told[0].tlb - 1) < 1e-9);
-    assert_true(told[1].knows_tlb && told[1].tlb == 0); /* no piece of it was wide */
+    assert_true(told[1].knows_tlb && told[1].tlb == 0);  /* no piece of it was wide */
     assert_true(!told[2].knows_tlb && told[2].tlb == 0); /* nothing was seen of it */
     assert_true(told[0].factor == 1.2);
     forget(&narrow);

@@ -193,8 +193,8 @@ static void test_chain(void **state)
     machine_free(machine);
 }
 
-/* The same loop on the word of a model that failed its self-test: what it takes stands, but it is not said to lose time, nor is
- * the program. */
+/* The same loop on the word of a model that failed its self-test: what it takes stands, but it is not said to lose
+ * time, nor is the program. */
 static void test_failed_model(void **state)
 {
     (void)state;
@@ -212,7 +212,8 @@ static void test_failed_model(void **state)
     assert_true(prof_model_failed(bad) && !o->is_significant && o->memory_s.low == 0 && bad->overhead.low == 0);
     assert_near(o->memory_s.value, object_in(good, "chain", PROF_LOOP)->memory_s.value, 1e-3);
     assert_string_equal(bad->warnings[0].id, "model-failed");
-    assert_true(prof_is_vouched(bad, 0.5) && !prof_is_vouched(bad, 0.49) && !prof_is_vouched(bad, NAN) && prof_is_vouched(good, 0));
+    assert_true(prof_is_vouched(bad, 0.5) && !prof_is_vouched(bad, 0.49) && !prof_is_vouched(bad, NAN) &&
+                prof_is_vouched(good, 0));
     prof_result_free(good);
     prof_result_free(bad);
     toy_fini(&t);
@@ -341,7 +342,8 @@ static void test_learns(void **state)
     toy_read(&t, FIXTURE);
     uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain"));
     toy_set(&t, entry, 10), toy_set(&t, entry + 1, 100), toy_set(&t, entry + 2, 10);
-    toy_set_edge(&t, entry, entry + 1, 10), toy_set_edge(&t, entry + 1, entry + 1, 90), toy_set_edge(&t, entry + 1, entry + 2, 10);
+    toy_set_edge(&t, entry, entry + 1, 10), toy_set_edge(&t, entry + 1, entry + 1, 90),
+        toy_set_edge(&t, entry + 1, entry + 2, 10);
     in.modules = &t.module;
     for (int known = 0; known < 2; known++) {
         struct asked asked = {0};
@@ -388,7 +390,8 @@ static void test_shared_core(void **state)
     machine_free(machine);
 }
 
-/* Two threads took as long in one loop, of which one did three quarters of the turns: so of its time less is memory's. */
+/* Two threads took as long in one loop, of which one did three quarters of the turns: so of its time less is memory's.
+ */
 static void test_threads_apart(void **state)
 {
     (void)state;
@@ -400,7 +403,8 @@ static void test_threads_apart(void **state)
     for (unsigned k = 0; k < 3; k++) { /* the counters of each thread, then of both */
         uint64_t n = (const uint64_t[]){250000, 750000, 1000000}[k], entries = k < 2 ? 5 : 10;
         toy_set(&t, entry, entries), toy_set(&t, loop, n), toy_set(&t, entry + 2, entries);
-        toy_set_edge(&t, entry, loop, entries), toy_set_edge(&t, loop, loop, n - entries), toy_set_edge(&t, loop, entry + 2, entries);
+        toy_set_edge(&t, entry, loop, entries), toy_set_edge(&t, loop, loop, n - entries),
+            toy_set_edge(&t, loop, entry + 2, entries);
         if (k < 2) {
             parts[k] = xmalloc(t.counters.len * sizeof *parts[k]);
             memcpy(parts[k], t.counters.data, t.counters.len * sizeof *parts[k]);
@@ -411,17 +415,32 @@ static void test_threads_apart(void **state)
     struct prof_input_thread threads[] = {{10, false, 0, 1, 1, 0}, {11, true, 0, 1, 1, 0}};
     struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, loop)}};
     struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 1000}, {1, PROF_RUNS, -1, 0, 1000}};
-    struct prof_input in = {.modules = &t.module, .module_count = 1, .thread_counters = (uint64_t *const *const *)modules, .thread_counters_len = 2,
-                            .machine = machine, .sim_budget_s = 0.1, .samples = samples, .sample_count = 1, .sample_period_s = 0.001,
-                            .plain_user_s = user, .plain_runs = 1, .threads = threads, .thread_count = 2, .frames = frames, .frame_count = 1,
-                            .doing = doing, .doing_count = 2, .seed = 5};
+    struct prof_input in = {.modules = &t.module,
+                            .module_count = 1,
+                            .thread_counters = (uint64_t *const *const *)modules,
+                            .thread_counters_len = 2,
+                            .machine = machine,
+                            .sim_budget_s = 0.1,
+                            .samples = samples,
+                            .sample_count = 1,
+                            .sample_period_s = 0.001,
+                            .plain_user_s = user,
+                            .plain_runs = 1,
+                            .threads = threads,
+                            .thread_count = 2,
+                            .frames = frames,
+                            .frame_count = 1,
+                            .doing = doing,
+                            .doing_count = 2,
+                            .seed = 5};
     struct prof_result *r = prof_result_new();
     r->machine.tsc_hz = 1e9, r->machine.cycles_per_tsc = 1;
     assert_int_equal(prof_join(r, &in), 0);
     assert_int_equal(r->thread_object_count, 2);
     const struct prof_thread_object *a = &r->thread_objects[0], *b = &r->thread_objects[1];
     assert_int_equal(b->instructions, 3 * a->instructions);
-    assert_near(a->compute_s, 0.125, 0.02); /* a quarter of 1 s is compute, and it did half of what it would have to do then */
+    assert_near(a->compute_s, 0.125,
+                0.02); /* a quarter of 1 s is compute, and it did half of what it would have to do then */
     assert_near(b->compute_s, 3 * a->compute_s, 1e-6);
     assert_near(a->compute_s + a->memory_s, 1, 1e-9);
     assert_near(r->thread[1].memory_s, b->memory_s, 1e-9);
@@ -454,9 +473,10 @@ static int close_fixture(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies),    cmocka_unit_test(test_callers),
-                                       cmocka_unit_test(test_chain), cmocka_unit_test(test_failed_model),          cmocka_unit_test(test_calls),
-                                       cmocka_unit_test(test_across_modules), cmocka_unit_test(test_unknown), cmocka_unit_test(test_learns),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frequencies), cmocka_unit_test(test_callers),
+                                       cmocka_unit_test(test_chain),       cmocka_unit_test(test_failed_model),
+                                       cmocka_unit_test(test_calls),       cmocka_unit_test(test_across_modules),
+                                       cmocka_unit_test(test_unknown),     cmocka_unit_test(test_learns),
                                        cmocka_unit_test(test_shared_core), cmocka_unit_test(test_threads_apart)};
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

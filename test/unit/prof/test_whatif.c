@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The whole program's time without one object's memory part: a closed form, cut at nothing saved, and bounds where threads
- * overlap. */
+ * The whole program's time without one object's memory part: a closed form, cut at nothing saved, and bounds where
+ * threads overlap. */
 #include "prof/impl.h"
 
 #include <math.h>
@@ -43,6 +43,7 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_nothing_to_save), cmocka_unit_test(test_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_nothing_to_save),
+                                       cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,10 +36,15 @@ static void set_up(struct bench *b)
     memset(b, 0, sizeof *b);
     b->m = machine_default();
     for (unsigned i = 0; i < INSNS; i++)
-        assert_int_equal(sim_insn_prepare(b->m, (const uint8_t *)code + (places[i] - 0x1000), sizeof code - 1 - (places[i] - 0x1000),
-                                          places[i], &b->table[i]), 0);
-    b->p = (struct window_player){.core = sim_core_new(b->m, b->table, INSNS, NULL), .branchy = sim_core_new(b->m, b->table, INSNS, NULL),
-                                  .predictor = sim_predictor_new(), .table = b->table, .index_of = index_of, .warm = 10};
+        assert_int_equal(sim_insn_prepare(b->m, (const uint8_t *)code + (places[i] - 0x1000),
+                                          sizeof code - 1 - (places[i] - 0x1000), places[i], &b->table[i]),
+                         0);
+    b->p = (struct window_player){.core = sim_core_new(b->m, b->table, INSNS, NULL),
+                                  .branchy = sim_core_new(b->m, b->table, INSNS, NULL),
+                                  .predictor = sim_predictor_new(),
+                                  .table = b->table,
+                                  .index_of = index_of,
+                                  .warm = 10};
 }
 
 static void tear_down(struct bench *b)
@@ -76,12 +81,14 @@ static void test_counts(void **unused)
         step(&b, places[REP]);
     step(&b, places[RET]);
     step(&b, places[ADD]);
-    assert_int_equal(window_play(&b.p, b.words.data, b.steps), 3002); /* the 50 turns are one, the last has no successor */
+    assert_int_equal(window_play(&b.p, b.words.data, b.steps),
+                     3002); /* the 50 turns are one, the last has no successor */
     const struct sim_cost *c = sim_core_costs(b.p.core);
     assert_in_range(c[ADD].count, 995, 1000);
     assert_int_equal(c[REP].count, 1);
     assert_int_equal(c[RET].count, 1);
-    assert_in_range((int)(1000 * c[JNZ].cycles / 1000 + 1000 * (c[ADD].cycles + c[DEC].cycles) / 1000), 900, 1500); /* a cycle a turn */
+    assert_in_range((int)(1000 * c[JNZ].cycles / 1000 + 1000 * (c[ADD].cycles + c[DEC].cycles) / 1000), 900,
+                    1500); /* a cycle a turn */
     tear_down(&b);
 }
 

@@ -162,7 +162,8 @@ static void many_pages_are_replayed_apart(void **state)
     for (uint32_t s = 0; s < b.w->slice_count[0]; s++) {
         const struct wire_slice *slice = &b.w->slice[0][s];
         uint64_t steps = slice->last - slice->first;
-        assert_true(slice->is_wide ? steps >= 600 && steps <= 225 * 4 : steps >= 48 && steps <= 41 * 4 && slice->form[0].rounds > 1);
+        assert_true(slice->is_wide ? steps >= 600 && steps <= 225 * 4
+                                   : steps >= 48 && steps <= 41 * 4 && slice->form[0].rounds > 1);
         wide += slice->is_wide;
         round += !slice->is_wide;
     }
@@ -219,7 +220,10 @@ struct text {
     const char *bytes;
     size_t n;
 };
-#define TEXT(t) {t, sizeof(t) - 1}
+#define TEXT(t)                                                                                                        \
+    {                                                                                                                  \
+        t, sizeof(t) - 1                                                                                               \
+    }
 
 /* How many slices go round if so much more is in the middle of a turn; *first: of them. */
 static uint32_t rounds_with(const struct text *more, size_t count, struct wire_slice *first)
@@ -248,7 +252,7 @@ static uint32_t rounds_with(const struct text *more, size_t count, struct wire_s
     free(b.w);
     return round;
 }
-#define ROUNDS_WITH(...) \
+#define ROUNDS_WITH(...)                                                                                               \
     rounds_with((struct text[]){__VA_ARGS__}, sizeof((struct text[]){__VA_ARGS__}) / sizeof(struct text), &slice)
 
 static const struct text load = TEXT("\x48\x8b\x04\x24") /* mov rax,[rsp] */, add_one = TEXT("\x48\xff\xc0"),
@@ -258,13 +262,14 @@ static void a_sum_in_a_vector_goes_round(void **state)
 {
     (void)state;
     struct wire_slice slice;
-    const struct text sum = TEXT("\xf2\x0f\x58\x06"), take = TEXT("\xf2\x48\x0f\x2c\xc0"); /* addsd xmm0,[rsi]; cvttsd2si rax,xmm0 */
+    const struct text sum = TEXT("\xf2\x0f\x58\x06"),
+                      take = TEXT("\xf2\x48\x0f\x2c\xc0"); /* addsd xmm0,[rsi]; cvttsd2si rax,xmm0 */
     assert_true(ROUNDS_WITH(TEXT("\x90")) > 0);
     assert_true(ROUNDS_WITH(sum) > 0);
-    assert_true(ROUNDS_WITH(sum, take) > 0);                                     /* loaded anew before it is read */
-    assert_int_equal(ROUNDS_WITH(sum, take, TEXT("\x48\x8b\x04\xc4")), 0);      /* mov rax,[rsp+rax*8] */
+    assert_true(ROUNDS_WITH(sum, take) > 0);                                         /* loaded anew before it is read */
+    assert_int_equal(ROUNDS_WITH(sum, take, TEXT("\x48\x8b\x04\xc4")), 0);           /* mov rax,[rsp+rax*8] */
     assert_int_equal(ROUNDS_WITH(sum, TEXT("\x66\x0f\x2e\xc1"), TEXT("\x76\0")), 0); /* ucomisd xmm0,xmm1; jbe */
-    assert_int_equal(ROUNDS_WITH(TEXT("\xd8\xc1")), 0);                          /* fadd st,st(1) */
+    assert_int_equal(ROUNDS_WITH(TEXT("\xd8\xc1")), 0);                              /* fadd st,st(1) */
 }
 
 static void a_count_in_memory_goes_round(void **state)
@@ -273,12 +278,12 @@ static void a_count_in_memory_goes_round(void **state)
     struct wire_slice slice;
     assert_true(ROUNDS_WITH(store) > 0);
     assert_true(ROUNDS_WITH(TEXT("\x48\xff\x04\x24")) > 0); /* inc qword [rsp] */
-    assert_true(ROUNDS_WITH(load, add_one, store) > 0); /* rax differs at the end: it is given its value */
+    assert_true(ROUNDS_WITH(load, add_one, store) > 0);     /* rax differs at the end: it is given its value */
     assert_true(slice.form[0].change[RAX] == slice.form[0].enter[RAX] && slice.form[0].stub.code[1] == 0x8b);
     assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\x8b\x3c\xc4")), 0); /* mov rdi,[rsp+rax*8] */
-    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\x01\xc3")), 0);    /* add rbx,rax: rbx lasts */
-    assert_int_equal(ROUNDS_WITH(load, add_one, TEXT("\x74\0"), store), 0);         /* jz */
-    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\xf7\xf0")), 0);    /* div rax */
+    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\x01\xc3")), 0);     /* add rbx,rax: rbx lasts */
+    assert_int_equal(ROUNDS_WITH(load, add_one, TEXT("\x74\0"), store), 0);           /* jz */
+    assert_int_equal(ROUNDS_WITH(load, add_one, store, TEXT("\x48\xf7\xf0")), 0);     /* div rax */
 }
 
 /* A list: mov (rsi),rsi; test rsi,rsi; jne. The last node of the slice is made the list's last. */
@@ -462,7 +467,8 @@ static void broken_words_have_no_slices(void **state)
 /* ---- times ---- */
 
 enum { EDGE = 60 }; /* ticks */
-static const struct replay_edge EDGES = {{2 * EDGE, 2 * EDGE, 2 * EDGE}, {15, 15, 15}}, NO_EDGES = {{0, 0, 0}, {0, 0, 0}};
+static const struct replay_edge EDGES = {{2 * EDGE, 2 * EDGE, 2 * EDGE}, {15, 15, 15}},
+                                NO_EDGES = {{0, 0, 0}, {0, 0, 0}};
 
 /* 4000 steps that take so many ticks; with two forms the second ends after 1000 of them. */
 static struct wire_slice replayed(uint32_t forms, uint32_t ticks)
@@ -476,7 +482,8 @@ static struct wire_slice replayed(uint32_t forms, uint32_t ticks)
                            .batch_count = WIRE_BATCHES,
                            .second = {EDGE + ticks + 400, 50, look}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
-        s.batches[b] = (struct wire_batch){.form = b % forms, .replays = WIRE_REPLAYS, .look = look, .empty = 50, .ticks = {0}};
+        s.batches[b] =
+            (struct wire_batch){.form = b % forms, .replays = WIRE_REPLAYS, .look = look, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[b].ticks[k] = EDGE + (b % forms ? ticks / 4 : ticks) + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
     }
@@ -493,7 +500,7 @@ static void times_are_core_cycles(void **state)
     assert_true(fabs(t.untrained - 800) <
                 5); /* by the second replay of all, not by that of a batch that was tried again */
     assert_true(t.spread > 0.05 && t.spread < 0.08 && isnan(t.edge)); /* what is in flight at the end is waited for */
-    s.form[0].rounds = 10; /* but the second replay of all is of one */
+    s.form[0].rounds = 10;                                            /* but the second replay of all is of one */
     assert_true(replay_measure(&s, 1, &EDGES, &t));
     assert_true(fabs(t.cycles - 197.5) < 1 && t.first == 10 && fabs(t.untrained - 2600) < 5); /* a stub in each */
     s.state = WIRE_SLICE_DIFFERS;
@@ -512,7 +519,8 @@ static void ends_are_in_both_forms(void **state)
     struct wire_slice s = replayed(2, 1000);
     assert_true(replay_measure(&s, 1, &(struct replay_edge){{1e6, 1e6, 1e6}, {0, 0, 0}} /* is not asked for */, &t));
     assert_true(t.first == 1010 && fabs(t.cycles - 1500) < 5 && fabs(t.edge - 2 * EDGE) < 10);
-    assert_true(t.exit == REPLAY_MAY_LEARN && t.spread > 0.015 && t.spread < 0.02); /* the jump that ends one of the two may be learnt */
+    assert_true(t.exit == REPLAY_MAY_LEARN && t.spread > 0.015 &&
+                t.spread < 0.02); /* the jump that ends one of the two may be learnt */
     s.has_longer = 1;
     assert_true(replay_measure(&s, 1, &NO_EDGES, &t));
     assert_true(t.exit == REPLAY_LEAVES && fabs(t.cycles - 1500) < 5 && t.spread < 0.01);
@@ -545,10 +553,13 @@ static void edges_are_by_how_slices_end(void **state)
 {
     (void)state;
     double on[] = {90, 400, 70}, leaves[] = {150, 120, 130};
-    struct replay_edge both = replay_edge_of(on, 3, leaves, 3), one = replay_edge_of(on, 3, NULL, 0), none = replay_edge_of(NULL, 0, NULL, 0);
-    assert_true(both.cycles[REPLAY_GOES_ON] == 90 && both.cycles[REPLAY_LEAVES] == 130 && both.cycles[REPLAY_MAY_LEARN] == 110);
+    struct replay_edge both = replay_edge_of(on, 3, leaves, 3), one = replay_edge_of(on, 3, NULL, 0),
+                       none = replay_edge_of(NULL, 0, NULL, 0);
+    assert_true(both.cycles[REPLAY_GOES_ON] == 90 && both.cycles[REPLAY_LEAVES] == 130 &&
+                both.cycles[REPLAY_MAY_LEARN] == 110);
     assert_true(one.cycles[REPLAY_GOES_ON] == 90 && one.cycles[REPLAY_LEAVES] > 110);
-    assert_true(one.error[REPLAY_LEAVES] > one.error[REPLAY_GOES_ON] && none.error[REPLAY_GOES_ON] > one.error[REPLAY_GOES_ON]);
+    assert_true(one.error[REPLAY_LEAVES] > one.error[REPLAY_GOES_ON] &&
+                none.error[REPLAY_GOES_ON] > one.error[REPLAY_GOES_ON]);
 }
 
 static void a_stub_must_vanish(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The HTML page: well-formed as XML by a small strict reader, whatever the profile holds; nothing of the profile becomes
- * markup; every link leads somewhere; no network; small; the same each time; source with the right lines marked. */
+ * The HTML page: well-formed as XML by a small strict reader, whatever the profile holds; nothing of the profile
+ * becomes markup; every link leads somewhere; no network; small; the same each time; source with the right lines
+ * marked. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,10 @@ struct reader {
     size_t elements;
 };
 
-static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'; }
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+}
 
 static size_t name_len(const char *s)
 {
@@ -250,31 +254,36 @@ static void test_escaped(void **state)
 static void test_figures(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"Measured 97% of memory operations",
-                                        "0.340 s (0.310..0.370)",
-                                        "of the whole overhead</dt><dd>87% (79%..95%)",
-                                        "12.5 (11.4..13.6)",
-                                        "162% (148%..176%)",
-                                        "list::walk",
-                                        "list::walk(std::vector&#60;int, std::allocator&#60;int&#62; &#62; const&#38;)",
-                                        "median of 5 runs",
-                                        "75% of it replayed",
-                                        "__memmove_avx_unaligned_erms</td><td class=\"\">libc.so.6</td><td class=\"\">jump into the middle",
-                                        "rel=\"next\" href=\"#o1\"",
-                                        "looked for: /home/u/gather.c",
-                                        ("<tr class=\"own\"><th scope=\"row\">1183</th><td class=\"n heat\" style=\"--h:38%\" title=\"500 of 1,302 samples\">38%</td>"
-                                         "<td class=\"n wide\">10,000,000</td><td class=\"n wide\">10,000,000</td><td class=\"n wide\">50% chain</td><td><code>addsd xmm0, [rdi+rax*8]</code>"),
-                                        "<tr class=\"in\"><th scope=\"row\">1183</th>", /* of the procedure, whose loop it is */
-                                        "&#60;i&#62;sin\\x1b <small>libm.so.6</small></th><td class=\"n\">10</td><td class=\"n\">400</td>",
-                                        "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
-                                        "aria-label=\"computed 0.500 s, memory 0.300 s, uncounted and kernel 0.070 s, waited for threads 0.430 s, asleep, or without",
-                                        "<td class=\"n strong\">0.430</td><td class=\"n\">0</td><td class=\"\">pthread_mutex_lock</td><td class=\"\">gather gather.c:8-20</td>",
-                                        "<td class=\"n\">1.33</td><td class=\"n\">0</td><td class=\"\">gather._omp_fn.0 gather.c:12-15</td>",
-                                        "<h2 id=\"h-ranks\">Ranks</h2>",
-                                        "<tr><th scope=\"row\" class=\"n\">3</th><td class=\"n\">?</td><td class=\"n\">2.200</td>",
-                                        "<td class=\"n\">1.700</td><td class=\"n strong\">1.48</td><td class=\"n\">3</td>",
-                                        "probed</dt><dd>0.610 s (0.600..0.620) with what it calls; sampled 0.600 s (0.500..0.700)",
-                                        "aria-label=\"ideal 0.210 s, branches ? s, memory 0.340 s (0.310..0.370)\""};
+    static const char *const texts[] = {
+        "Measured 97% of memory operations",
+        "0.340 s (0.310..0.370)",
+        "of the whole overhead</dt><dd>87% (79%..95%)",
+        "12.5 (11.4..13.6)",
+        "162% (148%..176%)",
+        "list::walk",
+        "list::walk(std::vector&#60;int, std::allocator&#60;int&#62; &#62; const&#38;)",
+        "median of 5 runs",
+        "75% of it replayed",
+        "__memmove_avx_unaligned_erms</td><td class=\"\">libc.so.6</td><td class=\"\">jump into the middle",
+        "rel=\"next\" href=\"#o1\"",
+        "looked for: /home/u/gather.c",
+        ("<tr class=\"own\"><th scope=\"row\">1183</th><td class=\"n heat\" style=\"--h:38%\" title=\"500 of 1,302 "
+         "samples\">38%</td>"
+         "<td class=\"n wide\">10,000,000</td><td class=\"n wide\">10,000,000</td><td class=\"n wide\">50% "
+         "chain</td><td><code>addsd xmm0, [rdi+rax*8]</code>"),
+        "<tr class=\"in\"><th scope=\"row\">1183</th>", /* of the procedure, whose loop it is */
+        "&#60;i&#62;sin\\x1b <small>libm.so.6</small></th><td class=\"n\">10</td><td class=\"n\">400</td>",
+        "<td class=\"n wide\" title=\"0.550 s (0.535..0.565)\">0.550</td>",
+        "aria-label=\"computed 0.500 s, memory 0.300 s, uncounted and kernel 0.070 s, waited for threads 0.430 s, "
+        "asleep, or without",
+        "<td class=\"n strong\">0.430</td><td class=\"n\">0</td><td class=\"\">pthread_mutex_lock</td><td "
+        "class=\"\">gather gather.c:8-20</td>",
+        "<td class=\"n\">1.33</td><td class=\"n\">0</td><td class=\"\">gather._omp_fn.0 gather.c:12-15</td>",
+        "<h2 id=\"h-ranks\">Ranks</h2>",
+        "<tr><th scope=\"row\" class=\"n\">3</th><td class=\"n\">?</td><td class=\"n\">2.200</td>",
+        "<td class=\"n\">1.700</td><td class=\"n strong\">1.48</td><td class=\"n\">3</td>",
+        "probed</dt><dd>0.610 s (0.600..0.620) with what it calls; sampled 0.600 s (0.500..0.700)",
+        "aria-label=\"ideal 0.210 s, branches ? s, memory 0.340 s (0.310..0.370)\""};
     char *page = page_named("typical");
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         check_has(page, texts[i]);
@@ -315,7 +324,8 @@ static void test_source(void **state)
     check_page(page);
     check_has(page, "<tr class=\"own\"><th scope=\"row\">12</th>");
     check_has(page, "<mark><code>line 13 &#60;i&#62;&#38;\\x1b\\xff</code></mark>");
-    check_has(page, "<tr class=\"own\"><th scope=\"row\">14</th><td class=\"n heat\" style=\"--h:87%\" title=\"812 of 932 samples\">87%</td><td "
+    check_has(page, "<tr class=\"own\"><th scope=\"row\">14</th><td class=\"n heat\" style=\"--h:87%\" title=\"812 of "
+                    "932 samples\">87%</td><td "
                     "class=\"n wide\">60,000,000</td>");
     check_has(page, "<tr class=\"in\"><th scope=\"row\">14</th>"); /* of the procedure, whose loop it is */
     check_has(page, "<tr><th scope=\"row\">16</th>");
@@ -413,8 +423,10 @@ static void test_parents(void **state)
 static char *diff_page_of(const char *old_name, const char *new_name)
 {
     struct prof_result *old = fixture_result(old_name), *now = fixture_result(new_name);
-    const struct diff_condition condition = {.field = DIFF_MEMORY, .is_percent = true, .limit = 5, .text = "memory_s>+5%"};
-    const struct report_diff_html_options o = {.paths = {"<old>.mtool", "new.mtool"}, .conditions = &condition, .condition_count = 1};
+    const struct diff_condition condition = {
+        .field = DIFF_MEMORY, .is_percent = true, .limit = 5, .text = "memory_s>+5%"};
+    const struct report_diff_html_options o = {
+        .paths = {"<old>.mtool", "new.mtool"}, .conditions = &condition, .condition_count = 1};
     struct prof_diff *d = prof_diff_new(old, now);
     struct strbuf out = {0};
     report_diff_html(d, &o, &out);
@@ -427,17 +439,18 @@ static char *diff_page_of(const char *old_name, const char *new_name)
 static void test_diff(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"&#60;old&#62;.mtool: ./gather",
-                                        "memory_s&#62;+5%</code>: <b>failed</b>",
-                                        "<td class=\"n strong\">+0.580</td><td class=\"n\">0.47",
-                                        "<a class=\"pick\" href=\"#o0\">gather</a><small>loop gather.c:15-18",
-                                        "<td class=\"n wide\">0.340</td><td class=\"n wide\">0.740</td><td class=\"n strong\">+0.400</td>",
-                                        "<small>not there</small>",
-                                        "memory, new</a></dt><dd>0.740 s (0.710..0.770)",
-                                        "<h4>Old</h4>",
-                                        "looked for: /home/u/gather.c",
-                                        ">better</td>",
-                                        ">within noise</td>"};
+    static const char *const texts[] = {
+        "&#60;old&#62;.mtool: ./gather",
+        "memory_s&#62;+5%</code>: <b>failed</b>",
+        "<td class=\"n strong\">+0.580</td><td class=\"n\">0.47",
+        "<a class=\"pick\" href=\"#o0\">gather</a><small>loop gather.c:15-18",
+        "<td class=\"n wide\">0.340</td><td class=\"n wide\">0.740</td><td class=\"n strong\">+0.400</td>",
+        "<small>not there</small>",
+        "memory, new</a></dt><dd>0.740 s (0.710..0.770)",
+        "<h4>Old</h4>",
+        "looked for: /home/u/gather.c",
+        ">better</td>",
+        ">within noise</td>"};
     char *page = diff_page_of("typical", "slower");
     check_page(page);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -450,7 +463,8 @@ static void test_failed_model(void **state)
 {
     (void)state;
     char *page = page_named("doubtful"), *good = page_named("typical"), *diff = diff_page_of("doubtful", "slower");
-    static const char first[] = "to the bottlenecks</a>\n<p class=\"note strong\">The model of the processor fails: off by 50% in the median";
+    static const char first[] =
+        "to the bottlenecks</a>\n<p class=\"note strong\">The model of the processor fails: off by 50% in the median";
     check_has(page, first);
     check_has(diff, first);
     assert_null(strstr(good, "note strong"));
@@ -462,7 +476,8 @@ static void test_failed_model(void **state)
 static void test_diff_well_formed(void **state)
 {
     (void)state;
-    static const char *const names[][2] = {{"typical", "typical"}, {"nasty", "typical"}, {"typical", "nasty"}, {"nasty", "nasty"}, {"empty", "typical"}};
+    static const char *const names[][2] = {
+        {"typical", "typical"}, {"nasty", "typical"}, {"typical", "nasty"}, {"nasty", "nasty"}, {"empty", "typical"}};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char *page = diff_page_of(names[i][0], names[i][1]);
         check_page(page);
@@ -475,11 +490,10 @@ static void test_diff_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reader_is_strict), cmocka_unit_test(test_well_formed), cmocka_unit_test(test_escaped), cmocka_unit_test(test_failed_model),
-        cmocka_unit_test(test_figures),          cmocka_unit_test(test_source),      cmocka_unit_test(test_source_too_short),
-        cmocka_unit_test(test_source_upwards),
-        cmocka_unit_test(test_diff),             cmocka_unit_test(test_diff_well_formed),
-        cmocka_unit_test(test_large),            cmocka_unit_test(test_parents),
+        cmocka_unit_test(test_reader_is_strict), cmocka_unit_test(test_well_formed),    cmocka_unit_test(test_escaped),
+        cmocka_unit_test(test_failed_model),     cmocka_unit_test(test_figures),        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_source_too_short), cmocka_unit_test(test_source_upwards), cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_diff_well_formed), cmocka_unit_test(test_large),          cmocka_unit_test(test_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

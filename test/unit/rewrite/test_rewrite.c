@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rewriting a file and reading its map back: what is refused, what a damaged map does, that counts follow from counters. */
+ * Rewriting a file and reading its map back: what is refused, what a damaged map does, that counts follow from
+ * counters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,7 +129,8 @@ static void test_damaged_maps(void **state)
 static void test_maps_of_real_files(void **state)
 {
     (void)state;
-    static const char *const files[] = {"/bin/bash", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/perl", "/usr/bin/python3.11"};
+    static const char *const files[] = {"/bin/bash", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/perl",
+                                        "/usr/bin/python3.11"};
     uint32_t refused = 0;
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         if (!file_exists(files[i]))
@@ -145,7 +147,8 @@ static void test_maps_of_real_files(void **state)
     assert_true(refused > 0);
 }
 
-/* What one run executed often gets no counter in the next copy, and stands in front; a damaged lesson changes nothing. */
+/* What one run executed often gets no counter in the next copy, and stands in front; a damaged lesson changes nothing.
+ */
 static void test_lessons(void **state)
 {
     (void)state;
@@ -198,9 +201,10 @@ static void test_missing_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy_opens_as_elf), cmocka_unit_test(test_plans),        cmocka_unit_test(test_zero_counters),
-        cmocka_unit_test(test_damaged_maps),      cmocka_unit_test(test_maps_of_real_files),
-        cmocka_unit_test(test_lessons),           cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_copy_opens_as_elf),  cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_zero_counters),      cmocka_unit_test(test_damaged_maps),
+        cmocka_unit_test(test_maps_of_real_files), cmocka_unit_test(test_lessons),
+        cmocka_unit_test(test_missing_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

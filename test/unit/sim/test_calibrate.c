@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calibration of simulated cores, in a tenth of its time: does it find the machine again that it was given, under the trouble of a shared
- * virtual machine, in a counter that moves in steps, from a tape? bench/zoo does the same in full, of all descriptions and of hundreds
- * of drawn ones. */
+ * Calibration of simulated cores, in a tenth of its time: does it find the machine again that it was given, under the
+ * trouble of a shared virtual machine, in a counter that moves in steps, from a tape? bench/zoo does the same in full,
+ * of all descriptions and of hundreds of drawn ones. */
 #include "help.h"
 
 #include "zoo.h"
@@ -39,9 +39,9 @@ static struct machine *found_on(const struct machine *given, const struct sim_tr
 
 /* ---- what comes out again ---- */
 
-/* Least shares of the forms whose latency and interval come out within 5 %, before the self-test fits anything; the most that kernels may
- * be off in the median. In full time bench/zoo finds, of all forms and after the fit, 92 and 94 % (zen4), 97 and 97 % (skylake), 87 and
- * 82 % (gracemont), kernels off by less than 1 % in the median. */
+/* Least shares of the forms whose latency and interval come out within 5 %, before the self-test fits anything; the
+ * most that kernels may be off in the median. In full time bench/zoo finds, of all forms and after the fit, 92 and 94 %
+ * (zen4), 97 and 97 % (skylake), 87 and 82 % (gracemont), kernels off by less than 1 % in the median. */
 struct promise {
     const char *machine; /* NULL: drawn by the seed */
     uint32_t seed;       /* of the trouble, and of the drawn machine */
@@ -76,13 +76,15 @@ static void check(const struct promise *p)
     zoo_compare_forms(given, found, &m, false);
     if (p->median < INFINITY)
         zoo_compare_kernels(given, found, streams, &m, false);
-    print_message("# %s: %u forms, latencies %.1f %%, intervals %.1f %%, reorder %g of %g, schedulers %g of %g, kernels %.2f %%\n",
+    print_message("# %s: %u forms, latencies %.1f %%, intervals %.1f %%, reorder %g of %g, schedulers %g of %g, "
+                  "kernels %.2f %%\n",
                   given->name, m.forms, 100 * m.latency, 100 * m.interval, m.rob[1], m.rob[0], m.queues[1], m.queues[0],
                   100 * m.median);
     check_sizes(given->name, &m);
     assert_true(m.forms > 80);
     if (!(m.latency >= p->latency && m.interval >= p->interval))
-        fail_msg("%s: %.1f %% of the latencies, %.1f %% of the intervals", given->name, 100 * m.latency, 100 * m.interval);
+        fail_msg("%s: %.1f %% of the latencies, %.1f %% of the intervals", given->name, 100 * m.latency,
+                 100 * m.interval);
     if (!(m.median <= p->median))
         fail_msg("%s: kernels are off by %.2f %% in the median", given->name, 100 * m.median);
     assert_true(found->fuse_nop == given->fuse_nop && are_apart(found) == are_apart(given));
@@ -94,8 +96,12 @@ static void machines_come_out_again_under_trouble(void **state)
 {
     (void)state;
     static const struct promise promises[] = {
-        {"generic-core.machine", 1, 0.9, 0.9, 0.03}, {"zen4.machine", 2, 0.9, 0.9, 0.03}, {"skylake.machine", 3, 0.9, 0.9, 0.03},
-        {"gracemont.machine", 4, 0.9, 0.75, 0.03},   {NULL, 1, 0.9, 0.9, INFINITY},       {NULL, 5, 0.9, 0.9, 0.03},
+        {"generic-core.machine", 1, 0.9, 0.9, 0.03},
+        {"zen4.machine", 2, 0.9, 0.9, 0.03},
+        {"skylake.machine", 3, 0.9, 0.9, 0.03},
+        {"gracemont.machine", 4, 0.9, 0.75, 0.03},
+        {NULL, 1, 0.9, 0.9, INFINITY},
+        {NULL, 5, 0.9, 0.9, 0.03},
         {NULL, 6, 0.9, 0.9, 0.03},
     };
     for (size_t i = 0; i < ARRAY_LEN(promises); i++)
@@ -114,7 +120,8 @@ static void a_counter_in_steps_hides_nothing(void **state)
         struct zoo_match m;
         zoo_compare(given, found, &m);
         zoo_compare_forms(given, found, &m, false);
-        print_message("# steps of %g: latencies %.1f %%, intervals %.1f %%\n", steps[i], 100 * m.latency, 100 * m.interval);
+        print_message("# steps of %g: latencies %.1f %%, intervals %.1f %%\n", steps[i], 100 * m.latency,
+                      100 * m.interval);
         check_sizes(given->name, &m);
         assert_true(m.latency >= 0.9 && m.interval >= 0.9);
         machine_free(found);
@@ -194,8 +201,8 @@ static struct machine *played(const char *text, struct machine_tape_gaps *g)
     return m;
 }
 
-/* On a tape whatever was timed: what plays it makes the same description of it, also of a calibration that was disturbed, and of one whose
- * time was over (budget_s; what it left away is left away again). */
+/* On a tape whatever was timed: what plays it makes the same description of it, also of a calibration that was
+ * disturbed, and of one whose time was over (budget_s; what it left away is left away again). */
 static void check_tape(double budget_s, const struct sim_trouble *trouble, size_t least)
 {
     struct strbuf recorded = {0}, again = {0}, tape = {0};
@@ -274,11 +281,26 @@ static double negative(const char *label, double cycles, size_t n) { return (voi
 static double lacking(const char *label, double cycles, size_t n) { return (void)label, (void)cycles, (void)n, -1; }
 static double thousandth(const char *label, double cycles, size_t n) { return (void)label, (void)n, cycles / 1000; }
 static double tenfold(const char *label, double cycles, size_t n) { return (void)label, (void)n, 10 * cycles; }
-static double shrinking(const char *label, double cycles, size_t n) { return (void)label, (void)n, 1e5 / (fmax(cycles, 0) + 1); }
-static double thousand_wide(const char *label, double cycles, size_t n) { return (void)n, strncmp(label, "rate ", 5) ? cycles : 0.32; }
-static double fifty_wide(const char *label, double cycles, size_t n) { return (void)n, strncmp(label, "rate ", 5) ? cycles : 6.5; }
-static double hardly_wide(const char *label, double cycles, size_t n) { return (void)n, strncmp(label, "rate ", 5) ? cycles : 2e4; }
-static double by_chance(const char *label, double cycles, size_t n) { return (void)label, (void)cycles, pow(10, (double)(n * 7919 % 800) / 100 - 2); }
+static double shrinking(const char *label, double cycles, size_t n)
+{
+    return (void)label, (void)n, 1e5 / (fmax(cycles, 0) + 1);
+}
+static double thousand_wide(const char *label, double cycles, size_t n)
+{
+    return (void)n, strncmp(label, "rate ", 5) ? cycles : 0.32;
+}
+static double fifty_wide(const char *label, double cycles, size_t n)
+{
+    return (void)n, strncmp(label, "rate ", 5) ? cycles : 6.5;
+}
+static double hardly_wide(const char *label, double cycles, size_t n)
+{
+    return (void)n, strncmp(label, "rate ", 5) ? cycles : 2e4;
+}
+static double by_chance(const char *label, double cycles, size_t n)
+{
+    return (void)label, (void)cycles, pow(10, (double)(n * 7919 % 800) / 100 - 2);
+}
 static double by_turns(const char *label, double cycles, size_t n) { return (void)label, cycles * (n % 2 ? 10 : 0.2); }
 
 static void absurd_tapes_are_refused_or_give_a_description(void **state)
@@ -288,10 +310,21 @@ static void absurd_tapes_are_refused_or_give_a_description(void **state)
         const char *what;
         change by;
         bool refused;
-    } cases[] = {{"0", none, true},           {"1", one, true},           {"100", hundred, false},       {"a million", million, true},
-                 {"1e15", endless, true},     {"negative", negative, true}, {"lacking", lacking, true},  {"a thousandth", thousandth, true},
-                 {"tenfold", tenfold, false}, {"shrinking", shrinking, false}, {"1000 wide", thousand_wide, false}, {"50 wide", fifty_wide, false},
-                 {"hardly wide", hardly_wide, false}, {"by chance", by_chance, false}, {"by turns", by_turns, false}};
+    } cases[] = {{"0", none, true},
+                 {"1", one, true},
+                 {"100", hundred, false},
+                 {"a million", million, true},
+                 {"1e15", endless, true},
+                 {"negative", negative, true},
+                 {"lacking", lacking, true},
+                 {"a thousandth", thousandth, true},
+                 {"tenfold", tenfold, false},
+                 {"shrinking", shrinking, false},
+                 {"1000 wide", thousand_wide, false},
+                 {"50 wide", fifty_wide, false},
+                 {"hardly wide", hardly_wide, false},
+                 {"by chance", by_chance, false},
+                 {"by turns", by_turns, false}};
     char *tape = recorded_tape("zen4.machine");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *absurd = changed(tape, cases[i].by);
@@ -312,7 +345,10 @@ static void absurd_tapes_are_refused_or_give_a_description(void **state)
 
 /* ---- two ways, where one slips ---- */
 
-static double slow_loads(const char *label, double cycles, size_t n) { return (void)n, strcmp(label, "1 mov r64,m, 0 stores") ? cycles : 1.6 * cycles; }
+static double slow_loads(const char *label, double cycles, size_t n)
+{
+    return (void)n, strcmp(label, "1 mov r64,m, 0 stores") ? cycles : 1.6 * cycles;
+}
 static double slow_loads_beside(const char *label, double cycles, size_t n)
 {
     return (void)n, strstr(label, "mov r64,m filled up") ? 1.6 * cycles : cycles;

@@ -101,8 +101,8 @@ static void test_calls_and_jumps(void **unused)
 {
     (void)unused;
     struct sim_predictor *p = sim_predictor_new();
-    struct sim_insn call = insn_of("\xe8\0\0\0\0", 5, 0x1000), ret = insn_of("\xc3", 1, 0x2000), jump = insn_of("\xff\xe0", 2, 0x3000),
-                    plain = insn_of("\x48\x01\xc8", 3, 0x4000);
+    struct sim_insn call = insn_of("\xe8\0\0\0\0", 5, 0x1000), ret = insn_of("\xc3", 1, 0x2000),
+                    jump = insn_of("\xff\xe0", 2, 0x3000), plain = insn_of("\x48\x01\xc8", 3, 0x4000);
     unsigned wrong = 0;
     for (uint64_t depth = 0; depth < 16; depth++)
         assert_false(sim_predict(p, &call, 0x1000 + depth * 64, true, 0x2000));
@@ -123,9 +123,8 @@ static void test_calls_and_jumps(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_chance),
-        cmocka_unit_test(test_loop_exits), cmocka_unit_test(test_loops_that_vary),
+        cmocka_unit_test(test_patterns),        cmocka_unit_test(test_chance),
+        cmocka_unit_test(test_loop_exits),      cmocka_unit_test(test_loops_that_vary),
         cmocka_unit_test(test_calls_and_jumps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,15 +126,17 @@ static void set_lines(struct prof_result *r)
 /* Of the worst object and of its procedure, and of one of "nasty"; the last ones are of no object. */
 static void set_code(struct prof_result *r)
 {
-    static struct prof_insn insns[] = {{2, 0x1170, "xor eax, eax", 0, 10, 0, NAN, NULL},
-                                       {0, 0x1180, "movsxd rax, dword ptr [rsi]", 1, 10000000, 3, 0, NULL},
-                                       {0, 0x1183, "addsd xmm0, [rdi+rax*8]", 1, 10000000, 500, 0.105, "chain"},
-                                       {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN, NAN, "unit <b>"},
-                                       {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1, 0, NULL},
-                                       {77, 0x9999, NULL, 0, 1, 0, 0, NULL}};
-    static struct prof_call calls[] = {{0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, false, 400},
-                                       {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, true, PROF_UNKNOWN},
-                                       {78, NULL, NULL, 0, 1, false, 0}};
+    static struct prof_insn insns[] = {
+        {2, 0x1170, "xor eax, eax", 0, 10, 0, NAN, NULL},
+        {0, 0x1180, "movsxd rax, dword ptr [rsi]", 1, 10000000, 3, 0, NULL},
+        {0, 0x1183, "addsd xmm0, [rdi+rax*8]", 1, 10000000, 500, 0.105, "chain"},
+        {2, 0x11a0, "call 0x1030 <_ZN4list4walkERKSt6vectorIiSaIiEE>", 1, 10, PROF_UNKNOWN, NAN, "unit <b>"},
+        {7, 0x1340, "jmp <\033[31m&\xff>", 0, 1, 1, 0, NULL},
+        {77, 0x9999, NULL, 0, 1, 0, 0, NULL}};
+    static struct prof_call calls[] = {
+        {0, "/usr/lib/libm.so.6", "<i>sin\033", 0x1030, 10, false, 400},
+        {0, "/home/u/gather", "_ZN4list4walkERKSt6vectorIiSaIiEE", 0x1400, 20, true, PROF_UNKNOWN},
+        {78, NULL, NULL, 0, 1, false, 0}};
     r->insns = insns;
     r->insn_count = ARRAY_LEN(insns);
     r->calls = calls;
@@ -166,19 +168,74 @@ static void set_refused(struct prof_result *r)
 
 static void set_candidates(struct prof_result *r)
 {
-    static struct prof_candidate list[] = {
-        {.kind = PROF_LOOP, .module = "/usr/bin/gather", .function = "gather", .address = 0x1180, .file = "/home/u/gather.c", .line_first = 12,
-         .line_last = 15, .object = 0, .depth = 1, .entries = 70, .memory_ops = 123456, .own_instructions = 7, .own_lines = 3,
-         .memory_ops_all = 123456, .time_s = 0.6, .ideal_s = {0.2, 0.1, 0.3},
-         .sampled_s = {0.6, 0.5, 0.7}, .probed_s = {0.61, 0.6, 0.62}, .memory_s = {0.41, 0.3, 0.5}, .waiting_s = 0.001, .probed_entries = 70, .is_asked = true, .probe_s = 2.8e-6, .tot = 1, .tdes = 1,
-         .estimable = PROF_ESTIMABLE_LEAF, .verdict = PROF_TAKEN, .reason = "timable and estimable"},
-        {.kind = PROF_PIECE, .module = "/usr/bin/gather", .function = "main", .address = 0x1000, .address_end = 0x1100, .object = ID_NONE,
-         .entries = 1, .own_instructions = 399, .pieces = 2, .time_s = NAN, .ideal_s = {NAN, NAN, NAN},
-         .sampled_s = {NAN, NAN, NAN}, .probed_s = {NAN, NAN, NAN}, .memory_s = {NAN, NAN, NAN}, .waiting_s = NAN, .probed_entries = PROF_UNKNOWN, .tot = 2.5, .tdes = 3,
-         .verdict = PROF_SAMPLED, .reason = "its time is not known"},
-        {.kind = PROF_REGION, .region = "assemble", .module = "/usr/bin/gather", .function = "main", .address = 0x1010, .object = ID_NONE, .is_in_circle = true, .pairs_inside = 12,
-         .entries = 3, .time_s = 0.1, .ideal_s = {NAN, NAN, NAN}, .sampled_s = {NAN, NAN, NAN}, .probed_s = {0.2, 0.1, 0.3},
-         .memory_s = {NAN, NAN, NAN}, .waiting_s = 0, .probed_entries = 3, .tot = 1, .tdes = 1, .verdict = PROF_TAKEN, .reason = "not estimable"}};
+    static struct prof_candidate list[] = {{.kind = PROF_LOOP,
+                                            .module = "/usr/bin/gather",
+                                            .function = "gather",
+                                            .address = 0x1180,
+                                            .file = "/home/u/gather.c",
+                                            .line_first = 12,
+                                            .line_last = 15,
+                                            .object = 0,
+                                            .depth = 1,
+                                            .entries = 70,
+                                            .memory_ops = 123456,
+                                            .own_instructions = 7,
+                                            .own_lines = 3,
+                                            .memory_ops_all = 123456,
+                                            .time_s = 0.6,
+                                            .ideal_s = {0.2, 0.1, 0.3},
+                                            .sampled_s = {0.6, 0.5, 0.7},
+                                            .probed_s = {0.61, 0.6, 0.62},
+                                            .memory_s = {0.41, 0.3, 0.5},
+                                            .waiting_s = 0.001,
+                                            .probed_entries = 70,
+                                            .is_asked = true,
+                                            .probe_s = 2.8e-6,
+                                            .tot = 1,
+                                            .tdes = 1,
+                                            .estimable = PROF_ESTIMABLE_LEAF,
+                                            .verdict = PROF_TAKEN,
+                                            .reason = "timable and estimable"},
+                                           {.kind = PROF_PIECE,
+                                            .module = "/usr/bin/gather",
+                                            .function = "main",
+                                            .address = 0x1000,
+                                            .address_end = 0x1100,
+                                            .object = ID_NONE,
+                                            .entries = 1,
+                                            .own_instructions = 399,
+                                            .pieces = 2,
+                                            .time_s = NAN,
+                                            .ideal_s = {NAN, NAN, NAN},
+                                            .sampled_s = {NAN, NAN, NAN},
+                                            .probed_s = {NAN, NAN, NAN},
+                                            .memory_s = {NAN, NAN, NAN},
+                                            .waiting_s = NAN,
+                                            .probed_entries = PROF_UNKNOWN,
+                                            .tot = 2.5,
+                                            .tdes = 3,
+                                            .verdict = PROF_SAMPLED,
+                                            .reason = "its time is not known"},
+                                           {.kind = PROF_REGION,
+                                            .region = "assemble",
+                                            .module = "/usr/bin/gather",
+                                            .function = "main",
+                                            .address = 0x1010,
+                                            .object = ID_NONE,
+                                            .is_in_circle = true,
+                                            .pairs_inside = 12,
+                                            .entries = 3,
+                                            .time_s = 0.1,
+                                            .ideal_s = {NAN, NAN, NAN},
+                                            .sampled_s = {NAN, NAN, NAN},
+                                            .probed_s = {0.2, 0.1, 0.3},
+                                            .memory_s = {NAN, NAN, NAN},
+                                            .waiting_s = 0,
+                                            .probed_entries = 3,
+                                            .tot = 1,
+                                            .tdes = 1,
+                                            .verdict = PROF_TAKEN,
+                                            .reason = "not estimable"}};
     r->candidates = list;
     r->candidate_count = ARRAY_LEN(list);
 }
@@ -195,25 +252,48 @@ static void set_processes(struct prof_result *r)
 
 static void set_threads(struct prof_result *r)
 {
-    static struct prof_thread threads[] = {{.tid = 4321, .rank = ID_NONE, .wall_s = 1.4, .compute_s = 0.5, .memory_s = 0.3, .uncounted_s = 0.05, .system_s = 0.02,
-                                            .spin_s = 0.1, .blocked_s = 0.33, .asleep_s = 0.06, .ready_s = 0.04, .samples = 900},
-                                           {.tid = 4322, .rank = 1, .has_ended = true, .begin_s = 0.1, .wall_s = 0.5, .compute_s = NO, .memory_s = NO,
-                                            .uncounted_s = NO, .system_s = NO, .spin_s = NO, .blocked_s = NO, .asleep_s = NO, .ready_s = NO,
+    static struct prof_thread threads[] = {{.tid = 4321,
+                                            .rank = ID_NONE,
+                                            .wall_s = 1.4,
+                                            .compute_s = 0.5,
+                                            .memory_s = 0.3,
+                                            .uncounted_s = 0.05,
+                                            .system_s = 0.02,
+                                            .spin_s = 0.1,
+                                            .blocked_s = 0.33,
+                                            .asleep_s = 0.06,
+                                            .ready_s = 0.04,
+                                            .samples = 900},
+                                           {.tid = 4322,
+                                            .rank = 1,
+                                            .has_ended = true,
+                                            .begin_s = 0.1,
+                                            .wall_s = 0.5,
+                                            .compute_s = NO,
+                                            .memory_s = NO,
+                                            .uncounted_s = NO,
+                                            .system_s = NO,
+                                            .spin_s = NO,
+                                            .blocked_s = NO,
+                                            .asleep_s = NO,
+                                            .ready_s = NO,
                                             .samples = 402}};
-    static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700, 5000000, 2000000}, {0, 2, 0.1, 0, 0.1, 0.33, 200, 0, 0},
+    static struct prof_thread_object objects[] = {{0, 0, 0.4, 0.3, 0, 0, 700, 5000000, 2000000},
+                                                  {0, 2, 0.1, 0, 0.1, 0.33, 200, 0, 0},
                                                   {1, 1, NO, NO, 0, 0, 402, PROF_UNKNOWN, PROF_UNKNOWN}};
     r->thread = threads;
     r->thread_count = ARRAY_LEN(threads);
     r->thread_objects = objects;
     r->thread_object_count = ARRAY_LEN(objects);
-    static struct prof_wait waits[] = {{0, 2, "pthread_mutex_lock", 0.1, 0.33}, {1, ID_NONE, "libgomp.so.1", 0.05, 0}, {1, 3, NULL, 0.02, 0}};
+    static struct prof_wait waits[] = {
+        {0, 2, "pthread_mutex_lock", 0.1, 0.33}, {1, ID_NONE, "libgomp.so.1", 0.05, 0}, {1, 3, NULL, 0.02, 0}};
     static struct prof_rank ranks[] = {{0, "x.0.mtool", 0, 1.4, 1.2, 0.1, 0.9, 0.8, 0.3, 0.2, 1000000, 400000},
                                        {3, "x.3.mtool", 1, NO, 2.2, 0.1, 1.9, NO, NO, NO, 3000000, 900000}};
     static struct prof_rank_object shares[] = {{0, 1, 100, 50, 3, 0.5, 0.6, 0.1}, {3, 1, 300, 150, 9, 1.5, 1.7, 0.2}};
     static struct prof_spread spreads[] = {{1, 2, 3, 0.6, 1.15, 1.7, 1.478}};
-    static struct prof_region regions[] = {
-        {0, "gather._omp_fn.0", "/home/u/gather", "/home/u/gather.c", 0x1180, 12, 15, 2, 2, 0, 1.2, 0.6, 0.8, 1.333, 0.4},
-        {1, NULL, NULL, NULL, 0, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
+    static struct prof_region regions[] = {{0, "gather._omp_fn.0", "/home/u/gather", "/home/u/gather.c", 0x1180, 12, 15,
+                                            2, 2, 0, 1.2, 0.6, 0.8, 1.333, 0.4},
+                                           {1, NULL, NULL, NULL, 0, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
     static struct prof_region_thread each[] = {{0, 0, 0.8, 0}, {0, 1, 0.4, 0.4}, {1, 0, 0.1, 0}, {1, 1, 0, 0.05}};
     static struct prof_extra extras[] = {{0, 70000000, 50000000, 0.21, 0.15, 0.06}, {3, 70000000, 0, 0.3, NO, NO}};
     r->extras = extras, r->extra_count = ARRAY_LEN(extras);
@@ -282,8 +362,8 @@ static void make_nasty(struct prof_result *r)
     static struct prof_warning warnings[] = {{"some-id", "text with \"quotes\", <tags> and \x01 in it"},
                                              {"other-id", ""}};
     static struct prof_wait waits[] = {{0, 1, "lock\033[2J\n", 0.1, 0.33}, {1, ID_NONE, NULL, 12345.678, 0}};
-    static struct prof_region regions[] = {
-        {0, "omp\033]0;\007\n<b>", "/tmp/\xc3\x28", "/\xff\n.c", UINT64_MAX, 1, UINT32_MAX, ID_NONE, 2, 0, 12345.678, 12345.678, NO, NO, NO}};
+    static struct prof_region regions[] = {{0, "omp\033]0;\007\n<b>", "/tmp/\xc3\x28", "/\xff\n.c", UINT64_MAX, 1,
+                                            UINT32_MAX, ID_NONE, 2, 0, 12345.678, 12345.678, NO, NO, NO}};
     make_typical(r);
     r->waits = waits, r->wait_count = ARRAY_LEN(waits);
     r->regions = regions, r->region_count = ARRAY_LEN(regions);
@@ -330,7 +410,8 @@ static void make_nothing(struct prof_result *r)
 /* The model failed its self-test; the first object is measured by replays, the others are not. */
 static void make_doubtful(struct prof_result *r)
 {
-    static const struct prof_warning warnings[] = {{"model-failed", "the model of the processor is off by 50 % in the median, 120 % for nine in ten kernels"}};
+    static const struct prof_warning warnings[] = {
+        {"model-failed", "the model of the processor is off by 50 % in the median, 120 % for nine in ten kernels"}};
     make_typical(r);
     r->machine.ideal_error_median = 0.5;
     r->machine.ideal_error_p90 = 1.2;
@@ -390,12 +471,8 @@ struct prof_result *fixture_result(const char *name)
     static const struct {
         const char *name;
         void (*make)(struct prof_result *);
-    } makers[] = {{"typical", make_typical},
-                  {"nasty", make_nasty},
-                  {"nothing", make_nothing},
-                  {"doubtful", make_doubtful},
-                  {"counts", make_counts},
-                  {"slower", make_slower},
+    } makers[] = {{"typical", make_typical},   {"nasty", make_nasty},   {"nothing", make_nothing},
+                  {"doubtful", make_doubtful}, {"counts", make_counts}, {"slower", make_slower},
                   {"empty", make_empty}};
     for (size_t i = 0; i < ARRAY_LEN(makers); i++) {
         if (strcmp(makers[i].name, name) == 0) {

@@ -10,8 +10,8 @@
 /* "typical": what a run on a small program gives. "nasty": names that no sane program has, figures unknown or at the
  * ends of their ranges, every list filled. "nothing": objects, none significant. "doubtful": "typical" with a model
  * that failed its self-test. "counts": counts only, no times. "slower":
- * another build of "typical", in which a loop lost more, a function is gone and one is new. "empty": prof_result_new. NULL if
- * there is no such name. */
+ * another build of "typical", in which a loop lost more, a function is gone and one is new. "empty": prof_result_new.
+ * NULL if there is no such name. */
 struct prof_result *fixture_result(const char *name);
 /* "typical" with that many blocks and as many edges. */
 struct prof_result *fixture_large(size_t blocks);

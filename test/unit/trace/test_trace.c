@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host's side of bursts without a program: what is asked for, what a block says of its record, records to instructions
- * with addresses, and what is made of torn, broken and foreign ones. That translated code does what the program's own does is
- * tried by test/e2e/cases/bursts. */
+ * The host's side of bursts without a program: what is asked for, what a block says of its record, records to
+ * instructions with addresses, and what is made of torn, broken and foreign ones. That translated code does what the
+ * program's own does is tried by test/e2e/cases/bursts. */
 #include "trace/trace.h"
 
 #include <setjmp.h>
@@ -30,7 +30,8 @@ struct bench {
 
 static void set_up(struct bench *x)
 {
-    struct wire_bursts l = {.magic = WIRE_BURSTS_MAGIC, .page_most = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
+    struct wire_bursts l = {
+        .magic = WIRE_BURSTS_MAGIC, .page_most = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
     l.pages_at = 2 * WIRE_PAGE_BYTES;
     l.code_at = l.pages_at + PAGES * WIRE_PAGE_BYTES;
     l.tables_at = l.code_at + l.code_bytes;
@@ -184,8 +185,10 @@ static void what_is_not_whole_does_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_are_asked_for_once),      cmocka_unit_test(targets_of_indirect_jumps_stand_in_the_tables),
-        cmocka_unit_test(a_record_tells_all_addresses),  cmocka_unit_test(a_loaded_pointer_is_recorded),
+        cmocka_unit_test(pages_are_asked_for_once),
+        cmocka_unit_test(targets_of_indirect_jumps_stand_in_the_tables),
+        cmocka_unit_test(a_record_tells_all_addresses),
+        cmocka_unit_test(a_loaded_pointer_is_recorded),
         cmocka_unit_test(what_is_not_whole_does_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

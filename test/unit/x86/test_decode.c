@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * decode.c: kinds, targets, flag and register facts of chosen encodings; the remembered answer against the fresh one over
- * this program's own text at every byte offset; and the processor itself as oracle for flags and registers. */
+ * decode.c: kinds, targets, flag and register facts of chosen encodings; the remembered answer against the fresh one
+ * over this program's own text at every byte offset; and the processor itself as oracle for flags and registers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
+
+#include <cmocka.h> /* needs those above it */
 
 #include <malloc.h>
 #include <pthread.h>
@@ -76,9 +77,9 @@ static void test_refused(void **state)
 {
     (void)state;
     struct x86_insn insn;
-    assert_int_equal(x86_decode(BYTES(0x06), 32, 0, &insn), 0);       /* push es: no 64-bit instruction */
-    assert_int_equal(x86_decode(BYTES(0xe8, 1, 2), 3, 0, &insn), 0);  /* cut off */
-    assert_int_equal(x86_decode(BYTES(0x0f, 0xff), 2, 0, &insn), 0);  /* ud0 without its ModRM */
+    assert_int_equal(x86_decode(BYTES(0x06), 32, 0, &insn), 0);      /* push es: no 64-bit instruction */
+    assert_int_equal(x86_decode(BYTES(0xe8, 1, 2), 3, 0, &insn), 0); /* cut off */
+    assert_int_equal(x86_decode(BYTES(0x0f, 0xff), 2, 0, &insn), 0); /* ud0 without its ModRM */
     assert_int_equal(x86_decode(BYTES(0x90), 0, 0, &insn), 0);
 }
 
@@ -133,18 +134,18 @@ static void test_long_nops_read_nothing(void **state)
 static void test_flags_that_may_stay(void **state)
 {
     (void)state;
-    assert_true(decode(BYTES(0xd3, 0xe0)).props & X86_PROP_FLAGS_MAYBE);       /* shl eax,cl */
-    assert_true(decode(BYTES(0x0f, 0xa5, 0xc8)).props & X86_PROP_FLAGS_MAYBE); /* shld eax,ecx,cl */
-    assert_true(decode(BYTES(0xf3, 0xa6)).props & X86_PROP_FLAGS_MAYBE);       /* repe cmpsb */
-    assert_true(decode(BYTES(0xf2, 0xae)).props & X86_PROP_FLAGS_MAYBE);       /* repne scasb */
-    assert_false(decode(BYTES(0xa6)).props & X86_PROP_FLAGS_MAYBE);            /* cmpsb */
-    assert_int_equal(decode(BYTES(0xc1, 0xe0, 0)).flags_written, 0);           /* shl eax,0 */
-    assert_int_equal(decode(BYTES(0xc1, 0xe0, 32)).flags_written, 0);          /* shl eax,32 */
-    assert_true(decode(BYTES(0x48, 0xc1, 0xe0, 32)).flags_written & X86_CF);   /* shl rax,32 */
-    assert_true(decode(BYTES(0xd1, 0xe0)).flags_written & X86_CF);             /* shl eax,1 */
-    assert_false(decode(BYTES(0xff, 0xc0)).flags_written & X86_CF);            /* inc eax */
-    assert_int_equal(decode(BYTES(0x0f, 0x05)).flags_written, 0);              /* syscall */
-    assert_int_equal(decode(BYTES(0x9c)).flags_read, X86_ALL_FLAGS);           /* pushf */
+    assert_true(decode(BYTES(0xd3, 0xe0)).props & X86_PROP_FLAGS_MAYBE);         /* shl eax,cl */
+    assert_true(decode(BYTES(0x0f, 0xa5, 0xc8)).props & X86_PROP_FLAGS_MAYBE);   /* shld eax,ecx,cl */
+    assert_true(decode(BYTES(0xf3, 0xa6)).props & X86_PROP_FLAGS_MAYBE);         /* repe cmpsb */
+    assert_true(decode(BYTES(0xf2, 0xae)).props & X86_PROP_FLAGS_MAYBE);         /* repne scasb */
+    assert_false(decode(BYTES(0xa6)).props & X86_PROP_FLAGS_MAYBE);              /* cmpsb */
+    assert_int_equal(decode(BYTES(0xc1, 0xe0, 0)).flags_written, 0);             /* shl eax,0 */
+    assert_int_equal(decode(BYTES(0xc1, 0xe0, 32)).flags_written, 0);            /* shl eax,32 */
+    assert_true(decode(BYTES(0x48, 0xc1, 0xe0, 32)).flags_written & X86_CF);     /* shl rax,32 */
+    assert_true(decode(BYTES(0xd1, 0xe0)).flags_written & X86_CF);               /* shl eax,1 */
+    assert_false(decode(BYTES(0xff, 0xc0)).flags_written & X86_CF);              /* inc eax */
+    assert_int_equal(decode(BYTES(0x0f, 0x05)).flags_written, 0);                /* syscall */
+    assert_int_equal(decode(BYTES(0x9c)).flags_read, X86_ALL_FLAGS);             /* pushf */
     assert_int_equal(decode(BYTES(0x83, 0xc0, 1)).flags_written, X86_ALL_FLAGS); /* add eax,1 */
     struct x86_insn ja = decode(BYTES(0x77, 0));
     assert_int_equal(ja.flags_read, X86_CF | X86_ZF);
@@ -225,16 +226,18 @@ static void emit_moves(uint8_t **p, bool store)
     for (unsigned r = 0; r < 15; r++) { /* r15 holds the struct; rsp is left alone */
         if (r == 4)
             continue;
-        uint8_t mov[] = {(uint8_t)(r >= 8 ? 0x4d : 0x49), store ? 0x89 : 0x8b, (uint8_t)(0x47 | (r & 7) << 3), (uint8_t)(8 * r)};
+        uint8_t mov[] = {(uint8_t)(r >= 8 ? 0x4d : 0x49), store ? 0x89 : 0x8b, (uint8_t)(0x47 | (r & 7) << 3),
+                         (uint8_t)(8 * r)};
         put_bytes(p, mov, sizeof mov);
     }
 }
 
 static void emit_run(const uint8_t *insn, size_t len)
 {
-    static const uint8_t prologue[] = {0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, 0x49, 0x89, 0xff,
-                                       0x41, 0xff, 0xb7, 0x80, 0, 0, 0, 0x9d};         /* push [r15+128]; popf */
-    static const uint8_t flags_out[] = {0x9c, 0x41, 0x8f, 0x87, 0x80, 0, 0, 0};        /* pushf; pop [r15+128] */
+    static const uint8_t prologue[] = {
+        0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, 0x49,
+        0x89, 0xff, 0x41, 0xff, 0xb7, 0x80, 0,    0,    0,    0x9d};            /* push [r15+128]; popf */
+    static const uint8_t flags_out[] = {0x9c, 0x41, 0x8f, 0x87, 0x80, 0, 0, 0}; /* pushf; pop [r15+128] */
     static const uint8_t epilogue[] = {0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3};
     uint8_t *p = code_page;
     put_bytes(&p, prologue, sizeof prologue);
@@ -294,7 +297,8 @@ static uint8_t check_flags(const struct x86_insn *i, const struct cpu *start)
     uint8_t wrong = 0;
     if (!maybe && !i->flags_read)
         wrong |= follows & i->flags_written; /* claimed, yet the old value shone through */
-    if (!i->flags_read && !(i->flags_written | maybe) && (changed & X86_ALL_FLAGS) && i->kind == X86_PLAIN && !leaves_flags_undefined(i))
+    if (!i->flags_read && !(i->flags_written | maybe) && (changed & X86_ALL_FLAGS) && i->kind == X86_PLAIN &&
+        !leaves_flags_undefined(i))
         wrong |= 0x40; /* not claimed at all, yet something changed */
     return wrong;
 }
@@ -323,15 +327,17 @@ static unsigned check_registers(const struct x86_insn *i, const struct cpu *star
 
 static bool may_run(const struct x86_insn *i)
 {
-    static const char *const unfit[] = {"rdtsc", "rdtscp", "rdpmc", "rdrand", "rdseed", "cpuid", "popf",  "popfq", "std",
-                                        "xgetbv", "rdpid", "rdpru", "rdfsbase", "wrfsbase", "rdgsbase", "wrgsbase",
-                                        "monitor", "mwait", "sti", "cli", "xlat", "leave", "enter", "rdsspq", "rdsspd",
-                                        "umwait", "tpause", "clzero", "mcommit", "vmmcall", "vmcall", "wrpkru", "xsetbv"};
+    static const char *const unfit[] = {"rdtsc",    "rdtscp",   "rdpmc",   "rdrand", "rdseed", "cpuid",    "popf",
+                                        "popfq",    "std",      "xgetbv",  "rdpid",  "rdpru",  "rdfsbase", "wrfsbase",
+                                        "rdgsbase", "wrgsbase", "monitor", "mwait",  "sti",    "cli",      "xlat",
+                                        "leave",    "enter",    "rdsspq",  "rdsspd", "umwait", "tpause",   "clzero",
+                                        "mcommit",  "vmmcall",  "vmcall",  "wrpkru", "xsetbv"};
     const char *name = x86_mnemonic_name(i->mnemonic);
     for (size_t k = 0; k < ARRAY_LEN(unfit); k++)
         if (strcmp(name, unfit[k]) == 0)
             return false;
-    return i->kind == X86_PLAIN && !i->loads && !i->stores && !(i->props & (X86_PROP_SEG | X86_PROP_GS | X86_PROP_VEC)) &&
+    return i->kind == X86_PLAIN && !i->loads && !i->stores &&
+           !(i->props & (X86_PROP_SEG | X86_PROP_GS | X86_PROP_VEC)) &&
            !((i->gpr_read | i->gpr_written) & (1 << 4 | 1 << 15));
 }
 
@@ -394,10 +400,7 @@ static void test_against_cpu(void **state)
     assert_true(ran > 1000);
 }
 
-static void *decode_one(void *out)
-{
-    return x86_decode_short(BYTES(0x48, 0x89, 0xe5), 32, out) == 3 ? out : NULL;
-}
+static void *decode_one(void *out) { return x86_decode_short(BYTES(0x48, 0x89, 0xe5), 32, out) == 3 ? out : NULL; }
 
 /* What a thread remembers goes with it. */
 static void test_threads(void **state)
@@ -419,11 +422,15 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory_operand),  cmocka_unit_test(test_flags_that_may_stay),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory_operand),
+        cmocka_unit_test(test_flags_that_may_stay),
         cmocka_unit_test(test_long_nops_read_nothing),
-        cmocka_unit_test(test_registers),       cmocka_unit_test(test_fast_equals_slow),
-        cmocka_unit_test(test_against_cpu),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_fast_equals_slow),
+        cmocka_unit_test(test_against_cpu),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("x86 decode", tests, NULL, NULL);
 }
