@@ -33,6 +33,9 @@ fuzz: packages-build packages-test
 lint: build packages-lint
 	tools/lint $(BUILD)
 
+format: packages-format
+	find include src man test bench examples -name '*.[ch]' -exec clang-format-14 -i {} +
+
 # The prefix is set anew, so that it may differ from the one of an earlier install.
 install: build
 	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
@@ -46,7 +49,7 @@ clean:
 	rm -rf $(BUILD) build-asan build-clang build-fuzz
 
 help:
-	@echo "make [all] | build | examples | demo | test | bench | lint | fuzz TIME=3600 | deb | install PREFIX=/usr/local [DESTDIR=] | clean"
+	@echo "make [all] | build | examples | demo | test | bench | lint | format | fuzz TIME=3600 | deb | install PREFIX=/usr/local [DESTDIR=] | clean"
 
 $(BUILD)/build.ninja: packages-build
 	test -f $@ || $(MESON_SETUP) $(BUILD) -Dtests=$(if $(wildcard /usr/include/cmocka.h),true,false)
@@ -54,4 +57,4 @@ $(BUILD)/build.ninja: packages-build
 packages-%:
 	@tools/install-packages $*
 
-.PHONY: all build examples demo test bench lint fuzz deb install clean help
+.PHONY: all build examples demo test bench lint format fuzz deb install clean help
