@@ -19,6 +19,7 @@ struct fit_slice {
     double spread;       /* of repeated replays, as a fraction */
     double untrained;    /* what branches cost at most, in cycles */
     double refuted;      /* what the model's predictor gets wrong and the processor's not, likewise */
+    bool may_learn;      /* goes round by more branches than a processor surely remembers */
     size_t first, count; /* in shares; their parts add up to 1 */
 };
 struct fit {

@@ -6,6 +6,7 @@
  */
 #include "prof/replays.h"
 
+#include "prof/learnt.h"
 #include "prof/tlb.h"
 #include "prof/trained.h"
 #include "replay/replay.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 
 static const double TRAINED_MOST = 0.8;   /* of a replay */
+static const double ENDS_MOST = 0.25;     /* likewise */
 static const double UNTRAINED_MOST = 1.5; /* times what hardly trained branches cost in the second replay */
 
 struct step {
@@ -27,7 +29,8 @@ struct slice {
     double untrained; /* what branches cost at most that nobody trained */
     double spread;    /* of repeated replays, as a fraction */
     size_t first_step, steps;
-    bool is_wide; /* reaches more pages than the first-level TLB holds */
+    bool is_wide;   /* reaches more pages than the first-level TLB holds */
+    bool may_learn; /* fit.h */
 };
 struct replays {
     VEC(struct slice) slices;
@@ -179,6 +182,47 @@ static void take_times(const struct window_player *p, const struct trained_slice
     s->spread = t->spread;
 }
 
+static bool is_round(const struct wire_slice *s) { return s->form[0].rounds > 1; }
+
+static bool may_learn(const struct replays *r, const struct wire_slice *from, const struct slice *s)
+{
+    uint32_t branches = 0;
+    for (size_t i = s->first_step; i < s->first_step + s->steps; i++)
+        branches += sim_insn_is_branch(&r->table[r->steps.data[i].index]);
+    return is_round(from) && branches > REPLAY_REMEMBERED;
+}
+
+/* Conditional jumps that went the other way after having gone the same way more often than a processor surely
+ * remembers. */
+static uint32_t long_ends(const struct replays *r, const struct slice *s)
+{
+    struct map runs = {0}; /* by instruction: twice how often in a row, plus which way */
+    uint32_t ends = 0;
+    for (size_t i = s->first_step; i + 1 < s->first_step + s->steps; i++) {
+        uint32_t index = r->steps.data[i].index;
+        const struct sim_insn *k = &r->table[index];
+        uint64_t run = 0, taken = r->table[r->steps.data[i + 1].index].addr != k->addr + k->len;
+        if (!sim_insn_is_branch(k) || k->cond > 15)
+            continue;
+        map_get(&runs, index, &run);
+        bool same = (run & 1) == taken;
+        ends += !same && run / 2 > REPLAY_REMEMBERED;
+        map_put(&runs, index, same ? run + 2 : 2 + taken);
+    }
+    map_fini(&runs);
+    return ends;
+}
+
+/* A slice that is replayed from its begin each time need not learn the end of a long loop, where the program has had
+ * the chance. Between nothing and a misprediction of each is too much. false: it says too little. */
+static bool without_ends(const struct replays *r, const struct wire_slice *from, struct slice *s)
+{
+    double most = is_round(from) ? 0 : REPLAY_MISPREDICTED * long_ends(r, s);
+    s->cycles -= most / 2;
+    s->spread = hypot(s->spread, most / 2 / s->cycles);
+    return most < ENDS_MOST * s->cycles;
+}
+
 /* Steps before the first that counts are in both forms. */
 void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
 {
@@ -195,7 +239,11 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
         }
         s.steps = r->steps.len - s.first_step;
         take_times(p, &(struct trained_slice){w, from->first, t.first, from->last}, &t, &s);
-        VEC_PUSH(&r->slices, s);
+        s.may_learn = may_learn(r, from, &s);
+        if (without_ends(r, from, &s))
+            VEC_PUSH(&r->slices, s);
+        else
+            r->steps.len = s.first_step;
     }
 }
 
@@ -218,7 +266,8 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
                            .cycles = s->cycles,
                            .spread = s->spread,
                            .untrained = s->untrained,
-                           .refuted = s->refuted};
+                           .refuted = s->refuted,
+                           .may_learn = s->may_learn};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
@@ -252,6 +301,8 @@ void replays_tell(struct replays *r, const struct sim_core *core, const double *
     struct fit narrow = {.home_count = home_count}, wide = {.home_count = home_count};
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
+    learnt_only(&narrow);
+    learnt_only(&wide);
     fit_homes(&narrow, modelled, model_error, out);
     for (size_t h = 0; h < home_count; h++)
         out[h].error += r->quiet.shared - 1;

@@ -9,22 +9,20 @@
 #include <stdlib.h>
 
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 };
-static const double ALIKE = 1.01;  /* widths */
-static const double SHARED = 1.03; /* more than what is known of a core that is not shared: it is */
-static const double
-    SELDOM = 0.2,
-    SHARED_MOST = 1.35; /* batches alone, of all; what a neighbour who is always there may take to be borne with */
-static const double ROUND_LEAST = 8; /* cycles */
-static const double CYCLES_LEAST = 100;
-/* Cycles. Of a misprediction at the end: with it, loops wait for what was fetched wrongly, too. Of how a replay begins
- * and ends, where slices tell it that end alike, and where not. */
-enum { EXIT = 50, EDGE_ERROR = 15, EDGE_GUESS = 40 };
-enum { IN_FLIGHT = 256 /* instructions */ };
+static const double ALIKE = 1.01;       /* widths */
+static const double SHARED = 1.03;      /* more than what is known of a core that is not shared: it is */
+static const double SELDOM = 0.2;       /* batches alone, of all */
+static const double SHARED_MOST = 1.35; /* what a neighbour who is always there may take to be borne with */
+static const double ROUND_LEAST = 8, CYCLES_LEAST = 100; /* cycles, of a round, of what does not go round */
+/* Cycles, of how a replay begins and ends: where slices tell it that end alike, and where not. */
+enum { EXIT = REPLAY_MISPREDICTED, EDGE_ERROR = 15, EDGE_GUESS = 40 };
+enum { EDGES_FEW = 3 /* slices */, IN_FLIGHT = 256 /* instructions */ };
 /* The loads of registers, two fences. */
 const struct replay_edge REPLAY_EDGE_USUAL = {{90, 90 + EXIT, 90 + EXIT / 2}, {EDGE_GUESS, EDGE_GUESS, EDGE_GUESS}};
-static const double STUB_CYCLES = 5 /* at most, a turn */,
-                    STUB_SHARE = 0.12 /* of the slice, from which on it does not count */;
-static const double SPREAD_MOST = 0.25, SPREAD_OF_ONE = 0.1 /* batch, that nothing is beside */;
+static const double STUB_CYCLES = 5;   /* at most, a turn */
+static const double STUB_SHARE = 0.12; /* of the slice, from which on it does not count */
+static const double SPREAD_MOST = 0.25;
+static const double SPREAD_OF_ONE = 0.1; /* batch, that nothing is beside */
 
 static int by_value(const void *a, const void *b)
 {
@@ -139,8 +137,8 @@ bool replay_is_alone(double width, double alone) { return width <= ALIKE * alone
 struct form {
     struct turn turns[WIRE_BATCHES]; /* of batches that count */
     unsigned batches;
-    double least,
-        most;     /* least: the mean of all that come near the least, since a coarse clock's means differ by chance */
+    double least; /* the mean of all that come near the least, since a coarse clock's means differ by chance */
+    double most;
     double apart; /* the replays of the least */
 };
 
@@ -206,13 +204,14 @@ static double middle_of(double *values, size_t n)
 struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, size_t m)
 {
     struct replay_edge e = REPLAY_EDGE_USUAL;
-    if (n)
+    bool knows_on = n >= EDGES_FEW, knows_leaving = m >= EDGES_FEW;
+    if (knows_on)
         e.cycles[REPLAY_GOES_ON] = middle_of(goes_on, n), e.error[REPLAY_GOES_ON] = EDGE_ERROR;
-    if (m)
+    if (knows_leaving)
         e.cycles[REPLAY_LEAVES] = middle_of(leaves, m), e.error[REPLAY_LEAVES] = EDGE_ERROR;
-    if (n && !m)
+    if (knows_on && !knows_leaving)
         e.cycles[REPLAY_LEAVES] = e.cycles[REPLAY_GOES_ON] + EXIT;
-    if (m && !n)
+    if (knows_leaving && !knows_on)
         e.cycles[REPLAY_GOES_ON] = fmax(0, e.cycles[REPLAY_LEAVES] - EXIT);
     e.cycles[REPLAY_MAY_LEARN] = (e.cycles[REPLAY_GOES_ON] + e.cycles[REPLAY_LEAVES]) / 2;
     return e;

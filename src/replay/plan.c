@@ -15,13 +15,12 @@ enum {
     STEPS_MOST = 8000,
     LINES_MOST = 224, /* of 64 bytes: 14 KB */
     PAGES_MOST = 40,
-    ROUND_LEAST = 48,    /* steps */
-    LATER_MOST = 8,      /* steps */
-    ROUND_BRANCHES = 64, /* conditional jumps that a processor surely remembers */
-    BEGINS_MOST = 64,    /* steps in which a round may begin */
-    TRIES_MOST = 400,    /* of rounds, in a window: the program waits */
-    LINE_SETS = 64,      /* of 8 ways, in most first-level caches */
-    PAGE_SETS = 16,      /* of 4 ways, in the first-level TLBs that have sets */
+    ROUND_LEAST = 48, /* steps */
+    LATER_MOST = 8,   /* steps */
+    BEGINS_MOST = 64, /* steps in which a round may begin */
+    TRIES_MOST = 400, /* of rounds, in a window: the program waits */
+    LINE_SETS = 64,   /* of 8 ways, in most first-level caches */
+    PAGE_SETS = 16,   /* of 4 ways, in the first-level TLBs that have sets */
     JUMP_BYTES = 5,
     INSN_BYTES_MOST = 15,
     SHORT_LEAST = 64,   /* steps of a short form */
@@ -44,7 +43,7 @@ struct reach_most {
  * has its stub's data beside its own. */
 static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX, UINT32_MAX},
                                WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX, UINT32_MAX},
-                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4, ROUND_BRANCHES};
+                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4, REPLAY_REMEMBERED};
 
 struct planner {
     struct stream s;
@@ -329,7 +328,7 @@ static uint32_t branches_of(const struct planner *p, const struct wire_slice *s)
 static bool go_round(const struct planner *p, struct wire_slice *out)
 {
     bool is_left = out->form[0].turns > 1;
-    if ((is_left && branches_of(p, out) > ROUND_BRANCHES) || !make_round(&p->s, (uint32_t)out->first, &out->form[0]))
+    if ((is_left && branches_of(p, out) > REPLAY_REMEMBERED) || !make_round(&p->s, (uint32_t)out->first, &out->form[0]))
         return false;
     out->form[1] = out->form[0];
     out->form[1].rounds = out->form[0].rounds / 4 > 2 ? out->form[0].rounds / 4 : 2;
@@ -337,13 +336,14 @@ static bool go_round(const struct planner *p, struct wire_slice *out)
     return true;
 }
 
-/* A way that could not go round may do so from a few steps later on, where its end leaves out another instruction. */
-static bool go_round_later(struct planner *p, const struct piece *g, struct wire_slice *out)
+/* From one of a few steps on, a way that ends behind step `least`. */
+static bool go_round_from(struct planner *p, uint32_t from, uint32_t least, struct wire_slice *out)
 {
-    for (uint32_t d = 1; d <= LATER_MOST && p->tries < TRIES_MOST; d++, p->tries++) {
-        struct piece later = grow(p, g->from + d);
+    for (uint32_t d = 0; d < LATER_MOST && from + d < p->s.steps.len && p->tries < TRIES_MOST; d++, p->tries++) {
+        struct piece later = grow(p, from + d);
         struct wire_slice *way = xmalloc(sizeof *way);
-        bool found = later.end != ID_NONE && later.end >= g->from + (g->end - g->from) / 4 * 3;
+        memset(way, 0, sizeof *way);
+        bool found = later.end != ID_NONE && later.end >= least;
         if (found) {
             take_straight(p, &later, way);
             found = go_round(p, way);
@@ -355,6 +355,24 @@ static bool go_round_later(struct planner *p, const struct piece *g, struct wire
             return true;
     }
     return false;
+}
+
+/* The first step that is passed once in the piece. */
+static uint32_t seldom_passed(const struct planner *p, const struct piece *g)
+{
+    for (uint32_t k = g->from; k < g->limit; k++)
+        if (insn_of(&p->s, k)->piece == p->piece && insn_of(&p->s, k)->visits == 1)
+            return k;
+    return g->from;
+}
+
+/* A way that could not go round may do so from a few steps later on, where its end leaves out another instruction; or
+ * from behind the loop in which it begins. */
+static bool go_round_later(struct planner *p, const struct piece *g, struct wire_slice *out)
+{
+    uint32_t behind = seldom_passed(p, g);
+    return go_round_from(p, g->from + 1, g->from + (g->end - g->from) / 4 * 3, out) ||
+           (behind > g->from + LATER_MOST && go_round_from(p, behind, behind + STEPS_LEAST, out));
 }
 
 /* Where to look next. */

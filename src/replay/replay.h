@@ -9,6 +9,11 @@
 #include "base/base.h"
 #include "wire/wire.h"
 
+enum {
+    REPLAY_REMEMBERED = 64,  /* conditional jumps in a row, by any processor surely */
+    REPLAY_MISPREDICTED = 50 /* cycles, at a loop's end: what follows waits for what was fetched wrongly, too */
+};
+
 /* Chooses the slices of a window that was just recorded: w->slice[window], w->slice_count[window]. Slices do not
  * overlap. None if the window's words are broken, or nothing in it can be replayed. */
 void replay_plan(struct wire_windows *w, uint32_t window);
@@ -47,7 +52,7 @@ double replay_slower(const struct wire_slice *s, const struct replay_quiet *quie
 bool replay_is_alone(double width, double alone);
 /* Where nothing tells. */
 extern const struct replay_edge REPLAY_EDGE_USUAL;
-/* From what single slices tell; sorts them. */
+/* From what single slices tell; sorts them. A few are not believed against what is usual. */
 struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, size_t m);
 /* What a slice's replays say; of batches whose width is about that. edge: what other slices tell of it, for
  * one that has one form only. false: they were not made, or are too short or too unlike to say anything. */

@@ -14,7 +14,8 @@ enum {
     REACH_STEPS = 1900, /* of a megabyte */
     EMPTY_TURNS = 6,
     TRIES = 10,     /* of a batch */
-    TRAINING = 256, /* replays before the first that count */
+    TRAINING = 256, /* replays before the first that count; */
+    LONG = 16,      /* of what goes round one, of so many times its rounds */
     LOOKS = 30,     /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
@@ -245,7 +246,7 @@ static void change_form(const struct wire_form *from, const struct wire_form *to
 /* How often the stub is passed until it ends the replay. Those whose branches are hardly trained are of one round. */
 static uint64_t turns_of(const struct wire_form *f, int replay)
 {
-    return f->rounds <= 1 ? f->turns : replay < 2 ? 1 : f->rounds;
+    return f->rounds <= 1 ? f->turns : replay < 2 ? 1 : replay == TRAINING ? f->rounds * LONG : f->rounds;
 }
 
 /* 0: it ended with other registers than the program. */
@@ -275,15 +276,14 @@ static int pass_ends(struct wire_slice *s, const struct wire_form *form, uint64_
     return alike;
 }
 
-/* Branches are to be as well predicted as in a program that has long been running: what goes round is trained by its
- * rounds. */
+/* Branches are to be as well predicted as in a program that has long been running. */
 static int train(struct wire_slice *s, const struct wire_form *form, uint64_t area, struct kept *k)
 {
     const struct wire_form *trained = s->has_longer ? &s->form[WIRE_LONGER] : form;
     uint32_t unused;
     int alike = 1;
     change_form(form, trained, area, k);
-    for (int n = 2; n < TRAINING && alike && form->rounds <= 1; n++)
+    for (int n = form->rounds > 1 ? TRAINING : 2; n <= TRAINING && alike; n++)
         alike = replay_form(s, trained, area, k, n, &unused);
     change_form(trained, form, area, k);
     return alike;

@@ -75,10 +75,9 @@ static void tear_down(struct bench *b)
 
 enum { EDGE = 100 };
 
-/* A slice with `in_one` of its steps in home 1, the others in home 2, that took so many cycles. */
-static void add_slice(struct bench *b, uint32_t in_one, double cycles)
+/* A slice of these steps that took so many cycles. */
+static void add_words(struct bench *b, const uint64_t words[STEPS + 2], double cycles)
 {
-    static uint64_t words[STEPS + 10];
     struct wire_look look = {.times = 1, .chain = 2048, .width = 2048};
     struct wire_slice s = {
         .state = WIRE_SLICE_DONE, .forms = 1, .batch_count = WIRE_BATCHES, .first = 1, .last = STEPS + 1};
@@ -89,11 +88,27 @@ static void add_slice(struct bench *b, uint32_t in_one, double cycles)
             s.batches[i].ticks[k] = (uint32_t)cycles + EDGE;
     }
     s.second = (struct wire_second){(uint32_t)cycles + EDGE, 0, look};
-    for (uint32_t i = 0; i < STEPS + 2; i++)
-        words[i] = (i <= in_one ? 0x1100 : 0x1200) + i % 256;
     struct prof_input_window w = {words, STEPS + 2, 1, &s};
     replays_see(b->r, &w, 1);
     replays_add(b->r, &b->p, &w);
+}
+
+/* With `in_one` of its steps in home 1, the others in home 2. */
+static void add_slice(struct bench *b, uint32_t in_one, double cycles)
+{
+    uint64_t words[STEPS + 2];
+    for (uint32_t i = 0; i < STEPS + 2; i++)
+        words[i] = (i <= in_one ? 0x1100 : 0x1200) + i % 256;
+    add_words(b, words, cycles);
+}
+
+/* Of loops of so many turns of a jump to itself. */
+static void add_loops(struct bench *b, uint32_t turns, double cycles)
+{
+    uint64_t words[STEPS + 2];
+    for (uint32_t i = 0; i < STEPS + 2; i++)
+        words[i] = i % (turns + 1) < turns ? 0x1200 : 0x1202; /* what the jump leaves to */
+    add_words(b, words, cycles);
 }
 
 /* Of an instruction, in the model: all are alike. */
@@ -270,6 +285,30 @@ static void homes_that_come_together_say_so(void **state)
     tear_down(&b);
 }
 
+/* Of 300 turns: whether a replay predicts that is by chance. */
+static void ends_of_long_loops_are_in_doubt(void **state)
+{
+    (void)state;
+    struct join_replay of_short[16], of_long[16], of_cheap[16];
+    struct join_replay *const told[] = {of_short, of_long, of_cheap};
+    const struct {
+        uint32_t turns;
+        double cycles;
+    } loops[] = {{30, 2 * STEPS}, {300, 2 * STEPS}, {300, STEPS / 2.0}};
+    for (size_t k = 0; k < ARRAY_LEN(loops); k++) {
+        struct bench b;
+        set_up_with(&b, machine_default(), "\x75\xfe\x90\x90" /* jne */);
+        for (int i = 0; i < 5; i++)
+            add_loops(&b, loops[k].turns, loops[k].cycles);
+        tell(&b, told[k]);
+        tear_down(&b);
+    }
+    double ends = STEPS / 301 * 50.0, less = ends / 2 / (2 * STEPS);
+    assert_true(of_short[2].is_replayed && of_long[2].is_replayed);
+    assert_true(fabs(of_long[2].factor / of_short[2].factor - (1 - less)) < 0.01);
+    assert_false(of_cheap[2].is_replayed); /* its ends could be a third of it */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +319,7 @@ int main(void)
         cmocka_unit_test(one_that_is_unlike_all_others_hardly_counts),
         cmocka_unit_test(a_wrong_description_moves_nothing),
         cmocka_unit_test(homes_that_come_together_say_so),
+        cmocka_unit_test(ends_of_long_loops_are_in_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
