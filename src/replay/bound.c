@@ -135,7 +135,7 @@ static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t 
     for (uint32_t k = first; k < last; k++) {
         const struct insn *i = insn_of(s, k);
         for (int a = 0; a < i->accesses; a++) {
-            uint64_t to = x86_access_address(&i->access[a], s->steps.data[k].regs, s->fs, s->gs);
+            uint64_t to = stream_address(s, k, a);
             bool meets = to < at + c->access[0].bytes && at < to + i->access[a].bytes;
             if (i->accesses < 0 || meets != (i == c) || (i == c && to != at))
                 return false;

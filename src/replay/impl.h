@@ -36,6 +36,11 @@ static inline struct insn *insn_of(const struct stream *s, uint32_t step)
     return &s->insns.data[s->steps.data[step].insn];
 }
 struct insn *insn_at(const struct stream *s, uint64_t address); /* NULL: it was not executed */
+/* That its instruction's access of this number reaches. */
+static inline uint64_t stream_address(const struct stream *s, uint32_t step, int access)
+{
+    return x86_access_address(&insn_of(s, step)->access[access], s->steps.data[step].regs, s->fs, s->gs);
+}
 
 /* bound.c */
 /* The conditional jump of step last - 1 went the same way each time from step `first` on: makes it go the other way the
@@ -54,6 +59,19 @@ bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_
 /* link.c */
 /* As bound_jump, where a word that is loaded says whether there is another turn. */
 bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
+
+/* bytes.c: maps of addresses of bytes to what is first done with them, */
+enum {
+    BYTES_READ = 1,
+    BYTES_WRITTEN,
+    BYTES_CARRIED /* read, then written */,
+    BYTES_RESTORED /* with what was there */
+};
+void bytes_note(const struct stream *s, uint32_t step, struct map *bytes);
+/* of steps first to last - 1: those that are carried, and at the end hold what they held, become restored. */
+void bytes_find_restored(const struct stream *s, uint32_t first, uint32_t last, struct map *bytes);
+/* Does the program wait for what these steps read before they write it? Else only they would, if they went round. */
+bool bytes_waited_for(const struct stream *s, uint32_t first, uint32_t last, const struct map *bytes);
 
 /* rounds.c */
 /* Makes a form that is there, from step `first` on, but for its stub, one that goes round: see wire_form.rounds. false:

@@ -76,7 +76,7 @@ static bool is_reached_once(const struct stream *s, uint32_t first, uint32_t las
         if (i->accesses < 0)
             return false;
         for (int a = 0; a < i->accesses && k != load; a++) {
-            uint64_t to = x86_access_address(&i->access[a], s->steps.data[k].regs, s->fs, s->gs);
+            uint64_t to = stream_address(s, k, a);
             if (to < at + 8 && at < to + i->access[a].bytes)
                 return false;
         }
@@ -92,7 +92,7 @@ bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wi
     if (jump->i.kind != X86_JCC || last >= s->steps.len || jump->i.cond != (was_taken ? UNEQUAL : EQUAL) ||
         !find_link(s, first, last - 1, &l) || is_used_after(s, &l, last))
         return false;
-    uint64_t at = x86_access_address(&insn_of(s, l.load)->access[0], s->steps.data[l.load].regs, s->fs, s->gs);
+    uint64_t at = stream_address(s, l.load, 0);
     if (!is_reached_once(s, first, last, l.load, at))
         return false;
     memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);

@@ -92,8 +92,7 @@ static bool add_step(struct planner *p, uint32_t step)
     if (k->is_barrier)
         return false;
     for (int a = 0; a < k->accesses; a++)
-        reach(&p->foot, x86_access_address(&k->access[a], p->s.steps.data[step].regs, p->s.fs, p->s.gs),
-              k->access[a].bytes, k->access[a].is_store);
+        reach(&p->foot, stream_address(&p->s, step, a), k->access[a].bytes, k->access[a].is_store);
     if (k->accesses < 0)
         p->foot.unknown += k->i.loads;
     p->foot.branches += k->i.kind == X86_JCC;

@@ -11,19 +11,14 @@ enum {
     STEPS_OF_REPLAY = 40000,
     ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */,
     ROUNDS_MOST = 256,
-    RECORDED_LEAST = 4 /* one in so many steps of a round, around it */,
     RSP = 4
 };
 
 /* ---- what a round leaves to the next ---- */
 
-enum { READ = 1, WRITTEN, CARRIED /* read, then written */, RESTORED /* likewise, with what was there */ };
-enum { NOT_KNOWN = 256 /* beside what a byte may hold */ };
-
 struct carried {
-    struct map bytes; /* as above */
-    struct map
-        changed; /* bytes that were written since the round began: 1 if what they hold is not what was recorded */
+    struct map bytes;            /* impl.h */
+    struct map changed;          /* those written since the round began: 1 if they hold not what was recorded */
     bool differs[X86_REG_COUNT]; /* now; other flags than the carry with it */
     uint16_t live;               /* general registers that are read before they are written */
     bool has_stores, has_gathers;
@@ -33,36 +28,11 @@ struct carried {
 static bool is_vector(unsigned reg) { return reg >= X86_REG_VEC0 && reg < X86_REG_FLAGS_C; }
 static bool is_flag(unsigned reg) { return reg == X86_REG_FLAGS_C || reg == X86_REG_FLAGS_ZAPS; }
 
-static void note_bytes(struct map *bytes, uint64_t at, uint32_t count, bool stores)
-{
-    for (uint64_t b = at; b < at + count; b++) {
-        uint64_t before = 0;
-        if (!map_get(bytes, b, &before))
-            map_put(bytes, b, stores ? WRITTEN : READ);
-        else if (stores && before == READ)
-            map_put(bytes, b, CARRIED);
-    }
-}
-
-static uint64_t address_of(const struct stream *s, uint32_t step, int access)
-{
-    return x86_access_address(&insn_of(s, step)->access[access], s->steps.data[step].regs, s->fs, s->gs);
-}
-
-static void note_accesses(const struct stream *s, uint32_t step, struct map *bytes)
-{
-    const struct insn *k = insn_of(s, step);
-    for (int stores = 0; stores < 2; stores++)
-        for (int a = 0; a < k->accesses; a++)
-            if (stores ? k->access[a].is_store : k->access[a].is_load)
-                note_bytes(bytes, address_of(s, step, a), k->access[a].bytes, stores);
-}
-
 static void note_memory(struct carried *c, const struct stream *s, uint32_t step)
 {
     c->has_gathers |= insn_of(s, step)->accesses < 0;
     c->has_stores |= insn_of(s, step)->i.stores > 0;
-    note_accesses(s, step, &c->bytes);
+    bytes_note(s, step, &c->bytes);
 }
 
 /* false: not with it. A vector register that is read before it is written, and written, is carried. x87 has a stack,
@@ -97,86 +67,6 @@ static void note_registers(struct carried *c, const struct x86_insn *i, uint16_t
             *killed |= (uint16_t)(1u << r);
 }
 
-/* Of one register that is loaded or stored whole: its number. */
-static bool is_plain_move(const struct insn *k, bool stores, unsigned *reg)
-{
-    struct x86_detail d;
-    if (k->i.kind != X86_PLAIN || k->accesses != 1 || k->access[0].bytes < 4 || k->access[0].is_store != stores ||
-        k->access[0].is_load == stores || x86_detail_decode(k->bytes, sizeof k->bytes, &d) < 0)
-        return false;
-    *reg = stores ? d.reads[0] : d.writes[0];
-    return (stores ? d.read_count : d.write_count) == 1 && *reg < 16 &&
-           (!strncmp(d.form, "mov r", 5) || !strncmp(d.form, "mov m", 5) ||
-            !strncmp(d.form, stores ? "push" : "pop", 3));
-}
-
-/* What the step stores, where that is a register or an address to return to. */
-static bool is_stored(const struct stream *s, uint32_t step, uint64_t *value)
-{
-    const struct insn *k = insn_of(s, step);
-    unsigned reg;
-    *value = k->i.addr + k->i.len;
-    if (k->i.kind == X86_CALL || k->i.kind == X86_CALL_IND)
-        return true;
-    if (!is_plain_move(k, true, &reg))
-        return false;
-    *value = s->steps.data[step].regs[reg];
-    return true;
-}
-
-/* What it loads, likewise. */
-static bool is_loaded(const struct stream *s, uint32_t step, uint64_t *value)
-{
-    const struct insn *k = insn_of(s, step);
-    unsigned reg;
-    *value = insn_of(s, step + 1)->i.addr;
-    if (k->i.kind == X86_RET)
-        return true;
-    if (!is_plain_move(k, false, &reg))
-        return false;
-    *value = s->steps.data[step + 1].regs[reg];
-    return true;
-}
-
-static void put_value(struct map *m, uint64_t at, uint32_t bytes, bool is_known, uint64_t value, bool replace)
-{
-    for (uint32_t b = 0; b < bytes; b++)
-        if (replace || !map_has(m, at + b))
-            map_put(m, at + b, is_known && b < 8 ? value >> 8 * b & 0xff : NOT_KNOWN);
-}
-
-/* What bytes held when the round first loaded them, and what its last store left there. */
-static void note_values(const struct stream *s, uint32_t first, uint32_t last, struct map *loaded, struct map *stored)
-{
-    for (uint32_t k = first; k < last; k++) {
-        const struct insn *i = insn_of(s, k);
-        uint64_t value = 0;
-        bool is_known = i->i.loads && is_loaded(s, k, &value);
-        for (int a = 0; a < i->accesses; a++)
-            if (i->access[a].is_load)
-                put_value(loaded, address_of(s, k, a), i->access[a].bytes, is_known, value, false);
-        is_known = i->i.stores && is_stored(s, k, &value);
-        for (int a = 0; a < i->accesses; a++)
-            if (i->access[a].is_store)
-                put_value(stored, address_of(s, k, a), i->access[a].bytes, is_known, value, true);
-    }
-}
-
-/* A return address, or a register that is saved at each call, is the same in each round. */
-static void find_restored(const struct stream *s, uint32_t first, uint32_t last, struct map *bytes)
-{
-    struct map loaded = {0}, stored = {0};
-    note_values(s, first, last, &loaded, &stored);
-    for (size_t i = 0; i < bytes->cap; i++) {
-        uint64_t was = NOT_KNOWN, is = NOT_KNOWN;
-        if (bytes->used[i] && bytes->vals[i] == CARRIED && map_get(&loaded, bytes->keys[i], &was) &&
-            map_get(&stored, bytes->keys[i], &is) && was == is && is != NOT_KNOWN)
-            bytes->vals[i] = RESTORED;
-    }
-    map_fini(&loaded);
-    map_fini(&stored);
-}
-
 static bool find_carried(struct carried *c, const struct stream *s, uint32_t first, uint32_t last)
 {
     uint64_t read = 0, written = 0;
@@ -187,7 +77,7 @@ static bool find_carried(struct carried *c, const struct stream *s, uint32_t fir
         if (!note_vectors(c, insn_of(s, k), &read, &written))
             return false;
     }
-    find_restored(s, first, last, &c->bytes);
+    bytes_find_restored(s, first, last, &c->bytes);
     return !(c->has_stores && c->has_gathers);
 }
 
@@ -199,7 +89,7 @@ static bool byte_differs(const struct carried *c, uint64_t at)
     if (map_get(&c->changed, at, &changed))
         return changed;
     map_get(&c->bytes, at, &how);
-    return how == CARRIED;
+    return how == BYTES_CARRIED;
 }
 
 /* Do its operands differ from what was recorded? */
@@ -213,7 +103,7 @@ static bool operands_differ(const struct carried *c, const struct stream *s, uin
         differs |= c->differs[d->addr_regs[i]];
     for (int a = 0; a < k->accesses; a++)
         for (uint32_t b = 0; k->access[a].is_load && b < k->access[a].bytes; b++)
-            differs |= byte_differs(c, address_of(s, step, a) + b);
+            differs |= byte_differs(c, stream_address(s, step, a) + b);
     return differs || (k->i.flags_read && (c->differs[X86_REG_FLAGS_C] || c->differs[X86_REG_FLAGS_ZAPS]));
 }
 
@@ -242,7 +132,7 @@ static void pass_on(struct carried *c, const struct stream *s, uint32_t step, co
         c->differs[d->writes[i]] = differs || (c->differs[d->writes[i]] && stays(&k->i, d->writes[i]));
     for (int a = 0; a < k->accesses; a++)
         for (uint32_t b = 0; k->access[a].is_store && b < k->access[a].bytes; b++)
-            map_put(&c->changed, address_of(s, step, a) + b, differs);
+            map_put(&c->changed, stream_address(s, step, a) + b, differs);
 }
 
 /* Returns false if it gets to where it must not; else `differs` is as at the round's end. */
@@ -260,69 +150,12 @@ static bool follow(struct carried *c, const struct stream *s, uint32_t first, ui
     return true;
 }
 
-/* What was recorded around a round: the program's steps before it and behind it, as far as they may be a round too. */
-struct around {
-    uint32_t before, behind;    /* how many */
-    struct map written, read;   /* as struct carried: by those before, by those behind */
-    struct map read_at, set_at; /* bytes of the round itself: the step that first reads them, that last writes them */
-};
-
-static void note_around(struct around *a, const struct stream *s, uint32_t first, uint32_t last)
-{
-    uint32_t steps = last - first, left = (uint32_t)s->steps.len - last;
-    a->before = first < steps ? first : steps;
-    a->behind = left < steps ? left : steps;
-    for (uint32_t k = first - a->before; k < first; k++)
-        note_accesses(s, k, &a->written);
-    for (uint32_t k = last; k < last + a->behind; k++)
-        note_accesses(s, k, &a->read);
-    for (uint32_t k = first; k < last; k++)
-        for (int i = 0; i < insn_of(s, k)->accesses; i++) {
-            const struct x86_access *m = &insn_of(s, k)->access[i];
-            for (uint64_t at = address_of(s, k, i), b = at; b < at + m->bytes; b++) {
-                if (m->is_load && !map_has(&a->read_at, b))
-                    map_put(&a->read_at, b, k);
-                if (m->is_store)
-                    map_put(&a->set_at, b, k);
-            }
-        }
-}
-
-/* The program wrote the byte before the round, or read behind it what the round wrote; or what was recorded does not
- * reach to where it would. */
-static bool is_waited_for(const struct around *a, uint32_t first, uint32_t last, uint64_t byte)
-{
-    uint64_t wrote = READ, reads = WRITTEN, read_at = last, set_at = first;
-    map_get(&a->written, byte, &wrote);
-    map_get(&a->read, byte, &reads);
-    map_get(&a->read_at, byte, &read_at);
-    map_get(&a->set_at, byte, &set_at);
-    return wrote != READ || reads != WRITTEN || (read_at >= first + a->behind && set_at < last - a->before);
-}
-
-/* Does the program wait for what a round reads before it writes it? Else only the rounds would. */
-static bool waits_as_the_program(const struct stream *s, uint32_t first, uint32_t last, const struct map *bytes)
-{
-    struct around a = {.before = 0};
-    bool ok = true, has_carried = false;
-    note_around(&a, s, first, last);
-    for (size_t i = 0; i < bytes->cap && ok; i++)
-        if (bytes->used[i] && bytes->vals[i] >= CARRIED)
-            has_carried = true, ok = is_waited_for(&a, first, last, bytes->keys[i]);
-    ok &= !has_carried || a.before + a.behind >= (last - first) / RECORDED_LEAST;
-    map_fini(&a.written);
-    map_fini(&a.read);
-    map_fini(&a.read_at);
-    map_fini(&a.set_at);
-    return ok;
-}
-
 /* *renewed: general registers that differ at the end, and that no round reads before it writes them. */
 static bool leads_the_same_way(const struct stream *s, uint32_t first, uint32_t last, uint16_t *renewed)
 {
     struct carried c = {.has_stores = false};
-    bool ok = find_carried(&c, s, first, last) && follow(&c, s, first, last) &&
-              waits_as_the_program(s, first, last, &c.bytes);
+    bool ok =
+        find_carried(&c, s, first, last) && follow(&c, s, first, last) && bytes_waited_for(s, first, last, &c.bytes);
     *renewed = 0;
     for (unsigned r = 0; r < 16; r++)
         *renewed |= (uint16_t)(c.differs[r] << r);
