@@ -9,14 +9,15 @@
 #include "prof/learnt.h"
 #include "prof/tlb.h"
 #include "prof/trained.h"
+#include "prof/unforeseen.h"
 #include "replay/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double TRAINED_MOST = 0.8;   /* of a replay */
-static const double ENDS_MOST = 0.25;     /* likewise */
-static const double UNTRAINED_MOST = 1.5; /* times what hardly trained branches cost in the second replay */
+static const double TRAINED_MOST = 0.8;     /* of a replay */
+static const double UNFORESEEN_MOST = 0.25; /* likewise */
+static const double UNTRAINED_MOST = 1.5;   /* times what hardly trained branches cost in the second replay */
 
 struct step {
     uint32_t index, home;
@@ -192,35 +193,15 @@ static bool may_learn(const struct replays *r, const struct wire_slice *from, co
     return is_round(from) && branches > REPLAY_REMEMBERED;
 }
 
-/* Conditional jumps that went the other way after having gone the same way more often than a processor surely
- * remembers. */
-static uint32_t long_ends(const struct replays *r, const struct slice *s)
+/* What a replay may mispredict where the program does not costs between nothing and a misprediction each. false: too
+ * much of the slice. */
+static bool without_unforeseen(const struct window_player *p, const struct wire_slice *from,
+                               const struct trained_slice *of, struct slice *s)
 {
-    struct map runs = {0}; /* by instruction: twice how often in a row, plus which way */
-    uint32_t ends = 0;
-    for (size_t i = s->first_step; i + 1 < s->first_step + s->steps; i++) {
-        uint32_t index = r->steps.data[i].index;
-        const struct sim_insn *k = &r->table[index];
-        uint64_t run = 0, taken = r->table[r->steps.data[i + 1].index].addr != k->addr + k->len;
-        if (!sim_insn_is_branch(k) || k->cond > 15)
-            continue;
-        map_get(&runs, index, &run);
-        bool same = (run & 1) == taken;
-        ends += !same && run / 2 > REPLAY_REMEMBERED;
-        map_put(&runs, index, same ? run + 2 : 2 + taken);
-    }
-    map_fini(&runs);
-    return ends;
-}
-
-/* A slice that is replayed from its begin each time need not learn the end of a long loop, where the program has had
- * the chance. Between nothing and a misprediction of each is too much. false: it says too little. */
-static bool without_ends(const struct replays *r, const struct wire_slice *from, struct slice *s)
-{
-    double most = is_round(from) ? 0 : REPLAY_MISPREDICTED * long_ends(r, s);
+    double most = is_round(from) ? 0 : REPLAY_MISPREDICTED * unforeseen_in(p, of);
     s->cycles -= most / 2;
     s->spread = hypot(s->spread, most / 2 / s->cycles);
-    return most < ENDS_MOST * s->cycles;
+    return most < UNFORESEEN_MOST * s->cycles;
 }
 
 /* Steps before the first that counts are in both forms. */
@@ -238,9 +219,10 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
             continue;
         }
         s.steps = r->steps.len - s.first_step;
-        take_times(p, &(struct trained_slice){w, from->first, t.first, from->last}, &t, &s);
+        struct trained_slice of = {w, from->first, t.first, from->last};
+        take_times(p, &of, &t, &s);
         s.may_learn = may_learn(r, from, &s);
-        if (without_ends(r, from, &s))
+        if (without_unforeseen(p, from, &of, &s))
             VEC_PUSH(&r->slices, s);
         else
             r->steps.len = s.first_step;

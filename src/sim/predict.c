@@ -304,4 +304,6 @@ bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc,
 }
 
 bool sim_insn_is_branch(const struct sim_insn *i) { return i->flags & INSN_BRANCH; }
+bool sim_insn_is_call(const struct sim_insn *i) { return i->flags & INSN_CALL; }
+bool sim_insn_is_return(const struct sim_insn *i) { return i->flags & INSN_RET; }
 bool sim_insn_is_rep(const struct sim_insn *i) { return i->flags & INSN_REP; }

@@ -100,7 +100,9 @@ void sim_core_flush(struct sim_core *c);
 double sim_core_cycles(const struct sim_core *c);                /* attributed since sim_core_new */
 const struct sim_cost *sim_core_costs(const struct sim_core *c); /* one for each instruction of the table */
 
-bool sim_insn_is_branch(const struct sim_insn *i);
+bool sim_insn_is_branch(const struct sim_insn *i); /* calls and returns too */
+bool sim_insn_is_call(const struct sim_insn *i);
+bool sim_insn_is_return(const struct sim_insn *i);
 bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that repeats */
 
 /* ---- simulated.c: the simulated core as what executes a calibration's experiments ---- */
