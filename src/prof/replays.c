@@ -153,6 +153,8 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
                r->edge.cycles[REPLAY_LEAVES], r->edges[REPLAY_LEAVES].len);
 }
 
+double replays_shared(const struct replays *r) { return r->quiet.shared; }
+
 /* false: its replays say nothing. */
 static bool measure(const struct replays *r, const struct wire_slice *s, struct replay_time *t)
 {

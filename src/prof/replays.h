@@ -16,6 +16,8 @@ void replays_free(struct replays *r);
 double replays_clock(const struct prof_input_window *w, size_t n);
 /* All windows, before any is added. */
 void replays_see(struct replays *r, const struct prof_input_window *w, size_t n);
+/* How much longer replays may have taken since a neighbour was on the core beside nearly all; 1: not longer. */
+double replays_shared(const struct replays *r);
 void replays_add(struct replays *r, const struct window_player *p,
                  const struct prof_input_window *w); /* a window's slices */
 /* out[home]. core: what instructions cost in the model; modelled[home]: an instruction of the home on average, in the

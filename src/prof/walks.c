@@ -33,6 +33,7 @@
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
 #define BRANCHES_SEEN 0.3  /* of the instructions, by windows: less says nothing of the rest */
+#define SHARED_SAID 1.05   /* by so much replays may be too long without a word */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
@@ -294,6 +295,15 @@ static void walk_bursts(struct walks *w, struct window_player *p)
     }
 }
 
+static void warn_of_neighbour(const struct walks *w)
+{
+    double shared = replays_shared(w->replays);
+    if (shared > SHARED_SAID)
+        prof_warn(w->j->r, PROF_WARN_REPLAYS_SHARED,
+                  "another program shared the core beside nearly all replays: ideal times may be up to %.0f %% lower",
+                  100 * (1 - 1 / shared));
+}
+
 static void walk_windows(struct walks *w)
 {
     struct window_player p = {
@@ -310,6 +320,7 @@ static void walk_windows(struct walks *w)
     p.predictor = sim_predictor_new();
     w->replays = replays_new(home_of_place, w);
     replays_see(w->replays, w->j->in->windows, w->j->in->window_count);
+    warn_of_neighbour(w);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
         replays_add(w->replays, &p, &w->j->in->windows[i]);
         uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);
