@@ -94,7 +94,6 @@ static bool needs_another(const struct times *t)
     return high - low > UNLIKE * low && t->n < PLAIN_UNLIKE && spent + t->shortest < PATIENCE * t->shortest;
 }
 
-/* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
 /* Under a launcher of parallel jobs a process may join its job only once: one run does for everything. */
 static int make_one_run(struct profile *p, const struct cmd_args *a, struct times *t, struct launch_result **run)
 {
@@ -127,6 +126,7 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
     p->result->machine.tsc_hz = c.hz;
 }
 
+/* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
 static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
                      struct launch_result **sampled, struct launch_result **counted)
 {
