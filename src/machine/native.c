@@ -384,8 +384,7 @@ struct lab_core *lab_native(void)
     }
     write_fills(n->data);
     catch_signals(n);
-    if (sched_getaffinity(0, sizeof n->cpus, &n->cpus) == 0)
-        n->core.cpus = (unsigned)CPU_COUNT(&n->cpus);
+    bool knows_cpus = sched_getaffinity(0, sizeof n->cpus, &n->cpus) == 0;
     n->core = (struct lab_core){.ctx = n,
                                 .prepare = prepare,
                                 .prepare_ring = prepare_ring,
@@ -398,7 +397,7 @@ struct lab_core *lab_native(void)
                                 .free = free_native,
                                 .tsc_ghz = ghz,
                                 .step = clock_step(),
-                                .cpus = n->core.cpus};
+                                .cpus = knows_cpus ? (unsigned)CPU_COUNT(&n->cpus) : 0};
     identify(&n->core);
     return &n->core;
 }
