@@ -457,6 +457,31 @@ static uint32_t take_narrow(struct planner *p, uint32_t from)
     return next ? next : take_piece(p, &g);
 }
 
+/* Each visit takes two traps. An instruction that repeats is a step each time, but has one trap in its place. */
+static uint32_t visits_between(const struct stream *s, uint32_t from, uint32_t first)
+{
+    struct x86_detail d;
+    const struct insn *to = insn_of(s, first);
+    uint32_t visits = 0;
+    for (uint32_t k = from + 1; k <= first; k++)
+        visits += insn_of(s, k) == to;
+    bool is_rep = x86_detail_decode(to->bytes, sizeof to->bytes, &d) < 0 || d.is_rep;
+    return is_rep || 2 * visits >= first - from ? 0 : visits;
+}
+
+/* How the keeper comes from one slice to the next. */
+static void plan_ways(const struct planner *p)
+{
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < p->w->slice_count[p->window]; i++) {
+        struct wire_slice *s = &p->w->slice[p->window][i];
+        uint32_t first = (uint32_t)s->first;
+        s->begin_at = insn_of(&p->s, first)->i.addr;
+        s->visits = visits_between(&p->s, from, first);
+        from = first;
+    }
+}
+
 void replay_plan(struct wire_windows *w, uint32_t window)
 {
     struct planner p = {.w = w, .window = window, .most = NARROW};
@@ -467,6 +492,7 @@ void replay_plan(struct wire_windows *w, uint32_t window)
             uint32_t next = turn & 1 ? take_wide(&p, from) : 0;
             from = next ? next : take_narrow(&p, from);
         }
+        plan_ways(&p);
     }
     footprint_clear(&p.foot);
     VEC_FREE(&p.ends);

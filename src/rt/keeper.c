@@ -2,7 +2,8 @@
  *
  * The keeper and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could
  * change. The recorder notes what it executes under the trap flag. The keeper waits at the window's first instruction
- * for the host to choose slices, then goes through the window once more and has each replayed (replay.c).
+ * for the host to choose slices, then goes through the window once more, natively from one slice to the next where that
+ * is fewer traps, and has each replayed (replay.c).
  *
  * A window ends at a system call, at whatever could carry the trap flag away (popf, iret), and at a fault. What pushf
  * pushed is mended. Both processes end with their work, when the host has lost interest, or with a time limit.
@@ -11,6 +12,7 @@
 
 enum {
     TRAP_IS_TRACE = 2,
+    INT3 = 0xcc,
     STACK_BYTES = 128 << 10,
     SECONDS_MOST = 20,
     POLL_NS = 200000,
@@ -79,6 +81,33 @@ int rt_cut_off(uint64_t at, uint64_t bytes)
     int ok = protect_shared_memory(at, bytes);
     close_files();
     return ok;
+}
+
+struct filter_step { /* linux/filter.h: struct sock_filter */
+    uint16_t code;
+    uint8_t if_true, if_false;
+    uint32_t value;
+};
+
+/* From now on only the runtime's own code may call the kernel; what else does ends the process. So a keeper that goes
+ * another way than was recorded (the time of day may decide) does nothing that could be seen. Not with less
+ * speculation: it is here to be timed. 0: the kernel does not do that. */
+static int forbid_calls(void)
+{
+    enum { LOAD = 0x20, IF_EQUAL = 0x15, IF_LEAST = 0x35, RETURN = 6, KILL = 1u << 31, ALLOW = 0x7fff0000 };
+    enum { OF_ADDRESS = 8, NO_NEW_PRIVILEGES = 38, SET_FILTER = 1, SPEC_ALLOW = 4 };
+    uint64_t from = (uint64_t)rt_blob, to = (uint64_t)rt_blob_end;
+    const struct filter_step steps[] = {
+        {LOAD, 0, 0, OF_ADDRESS + 4},     {IF_EQUAL, 0, 4, (uint32_t)(from >> 32)}, {LOAD, 0, 0, OF_ADDRESS},
+        {IF_LEAST, 0, 2, (uint32_t)from}, {IF_LEAST, 1, 0, (uint32_t)to},           {RETURN, 0, 0, ALLOW},
+        {RETURN, 0, 0, (uint32_t)KILL},
+    };
+    const struct {
+        uint16_t count;
+        const struct filter_step *steps;
+    } program = {sizeof steps / sizeof *steps, steps};
+    return from >> 32 == to >> 32 && !failed(sys(SYS_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0)) &&
+           !failed(sys(SYS_seccomp, SET_FILTER, SPEC_ALLOW, (uint64_t)&program, 0, 0, 0));
 }
 
 /* ---- the recorder ---- */
@@ -164,6 +193,10 @@ static void begin_window(const uint64_t *g)
 
 /* ---- the keeper ---- */
 
+/* While it goes through the window that was recorded. */
+static uint32_t window_of_keeper(void) { return WINDOWS->file->window_count - 1; }
+static struct wire_slice *next_slice(void) { return &WINDOWS->file->slice[window_of_keeper()][WINDOWS->slice]; }
+
 static int turn_is(uint32_t window, enum wire_turn t)
 {
     return __atomic_load_n(&WINDOWS->file->turn, __ATOMIC_ACQUIRE) == window * 4 + (uint32_t)t;
@@ -205,19 +238,69 @@ static void split(void)
     set_turn(window, WIRE_TURN_PLANNING);
     if (!host_has_planned(window) || !s->file->slice_count[window])
         rt_leave();
+    s->may_stop = (uint32_t)forbid_calls();
     s->slice = 0;
     s->step = 0;
 }
 
-static void go_through(const uint64_t *g, const void *vectors)
+static void replay_what_begins(const uint64_t *g, const void *vectors)
 {
     struct windows_state *s = WINDOWS;
-    uint32_t window = s->file->window_count - 1;
-    s->step++;
-    while (s->slice < s->file->slice_count[window] && s->file->slice[window][s->slice].first == s->step)
-        rt_replay(&s->file->slice[window][s->slice++], g, vectors);
-    if (s->slice >= s->file->slice_count[window])
+    while (s->slice < s->file->slice_count[window_of_keeper()] && next_slice()->first == s->step) {
+        struct wire_slice *now = next_slice();
+        s->slice++;
+        rt_replay(now, g, vectors);
+    }
+    if (s->slice >= s->file->slice_count[window_of_keeper()])
         rt_leave();
+}
+
+static void go_on_natively(uint64_t *g)
+{
+    *(uint8_t *)WINDOWS->stop_at = INT3;
+    WINDOWS->pushed_flags = 0;
+    g[G_FLAGS] &= ~(uint64_t)TRAP_FLAG;
+}
+
+/* On to the next slice natively, by a trap in place of its first instruction. Not where that cannot be written. */
+static void begin_stops(uint64_t *g)
+{
+    struct windows_state *s = WINDOWS;
+    const struct wire_slice *next = next_slice();
+    if (!s->may_stop || !next->visits || !rt_open_code(next->begin_at, 1))
+        return;
+    s->stop_at = next->begin_at;
+    s->stop_byte = *(const uint8_t *)s->stop_at;
+    s->stops = next->visits;
+    go_on_natively(g);
+}
+
+/* It stands at the trap. Under the trap flag it is to execute what is there. */
+static void stop(uint64_t *g, const void *vectors)
+{
+    struct windows_state *s = WINDOWS;
+    g[G_RIP] = s->stop_at;
+    g[G_FLAGS] |= TRAP_FLAG;
+    *(uint8_t *)s->stop_at = (uint8_t)s->stop_byte;
+    s->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)s->stop_at);
+    if (--s->stops)
+        return;
+    s->step = next_slice()->first;
+    replay_what_begins(g, vectors);
+}
+
+static void go_through(uint64_t *g, const void *vectors)
+{
+    struct windows_state *s = WINDOWS;
+    if (s->stops) { /* it has passed the place of the trap */
+        go_on_natively(g);
+        return;
+    }
+    uint64_t from = s->slice ? next_slice()[-1].first : 0;
+    s->step++;
+    replay_what_begins(g, vectors);
+    if (s->step == from + 1)
+        begin_stops(g);
 }
 
 /* ---- signals ---- */
@@ -226,7 +309,13 @@ static void on_step(int sig, const void *info, void *context)
 {
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     struct windows_state *s = WINDOWS;
-    if (sig != SIG_TRAP || ((const int32_t *)info)[2] != TRAP_IS_TRACE) { /* a fault; a trap of its own */
+    const void *vectors = *(void **)((char *)context + CONTEXT_VECTORS);
+    int is_step = sig == SIG_TRAP && ((const int32_t *)info)[2] == TRAP_IS_TRACE;
+    if (!is_step && s->is_keeper && sig == SIG_TRAP && s->stops && g[G_RIP] == s->stop_at + 1) {
+        stop(g, vectors);
+        return;
+    }
+    if (!is_step) { /* a fault; a trap of its own */
         if (s->is_keeper)
             rt_leave();
         close_window();
@@ -237,7 +326,7 @@ static void on_step(int sig, const void *info, void *context)
     if (__atomic_load_n(&s->file->abandoned, __ATOMIC_RELAXED))
         rt_leave();
     if (s->is_keeper) {
-        go_through(g, *(void **)((char *)context + CONTEXT_VECTORS));
+        go_through(g, vectors);
         return;
     }
     if (ends_window(g) || is_full())

@@ -20,7 +20,6 @@ enum {
     WAIT_NS = 300000,
     XSAVE_MAGIC = 0x46505853,
     RWX = 7,
-    RX = 5,
     FLAGS_OF_USER = 0xcd5 /* arithmetic and direction */
 };
 
@@ -403,15 +402,15 @@ static int take_vectors(struct area_data *d, const void *vectors)
     return vectors && magic == XSAVE_MAGIC;
 }
 
-static int protect_code(uint64_t at, uint64_t how)
+int rt_open_code(uint64_t at, uint64_t bytes)
 {
-    uint64_t page = at & ~(uint64_t)(PAGE - 1), end = (at + 5 + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-    return !failed(sys(SYS_mprotect, page, end - page, how, 0, 0, 0));
+    uint64_t page = at & ~(uint64_t)(PAGE - 1), end = (at + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+    return !failed(sys(SYS_mprotect, page, end - page, RWX, 0, 0, 0));
 }
 
 static int may_change(const struct wire_form *f)
 {
-    return protect_code(f->patch_at, RWX) && (!f->poke_bytes || protect_code(f->poke_at, RWX));
+    return rt_open_code(f->patch_at, 5) && (!f->poke_bytes || rt_open_code(f->poke_at, 8));
 }
 
 static enum wire_slice_state replay(struct wire_slice *s, const uint64_t *g, const void *vectors, struct kept *k)

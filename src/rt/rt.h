@@ -28,6 +28,8 @@ enum {
     SYS_madvise = 28,
     SYS_nanosleep = 35,
     SYS_alarm = 37,
+    SYS_prctl = 157,
+    SYS_seccomp = 317,
     SYS_getpid = 39,
     SYS_clone = 56,
     SYS_wait4 = 61,
@@ -136,7 +138,7 @@ static inline uint64_t clock_ns(int clock)
 
 #pragma GCC visibility push(hidden) /* else the compiler goes through a GOT that the blob does not have */
 extern const struct rt_config rt_config;
-extern const char rt_blob[];
+extern const char rt_blob[], rt_blob_end[];
 
 /* rt_entry.S */
 void rt_sigreturn(void);

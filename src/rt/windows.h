@@ -43,6 +43,9 @@ struct windows_state {
     uint64_t word;     /* next free one */
     uint32_t is_first, is_keeper, slice, pushed_flags;
     uint64_t step;
+    uint32_t stops; /* how often the keeper is still to come to stop_at natively; 0: it goes step by step */
+    uint32_t may_stop, stop_byte; /* stop_byte: the code's own */
+    uint64_t stop_at;
     uint64_t area;       /* where replays have their code */
     uint32_t chain;      /* ticks of the look before, see struct wire_look; 0 none */
     uint32_t look_times; /* 0: not known yet */
@@ -71,6 +74,8 @@ void rt_burst(void *context);
 
 /* replay.c: the slice whose first step is next. */
 void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors);
+/* The code at `at`, which has so many bytes, may be written. 0: it may not. */
+int rt_open_code(uint64_t at, uint64_t bytes);
 
 /* rt_replay.S */
 extern const char rt_area_code[], rt_area_exit[], rt_area_code_end[];

@@ -199,12 +199,14 @@ struct wire_form {
 struct wire_slice {
     uint64_t first, last; /* steps */
     uint64_t begin[16];   /* registers before `first`, as the program has them */
+    uint64_t begin_at;    /* address of the instruction at `first` */
     uint32_t state, forms;
     struct wire_form form[WIRE_FORMS_MOST + 1]; /* the whole; a short one, which begins alike; WIRE_LONGER */
     uint32_t has_longer;                        /* 1: there is that form */
-    uint32_t is_wide;                           /* 1: it may reach more pages than the first-level TLB holds */
-    uint32_t line_count;                        /* lines of 64 bytes that it writes */
-    uint64_t lines[WIRE_LINES_MOST];            /* their addresses */
+    uint32_t visits;     /* how often that is executed behind the slice before, up to `first`; 0: better step by step */
+    uint32_t is_wide;    /* 1: it may reach more pages than the first-level TLB holds */
+    uint32_t line_count; /* lines of 64 bytes that it writes */
+    uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
     struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such
                           */
