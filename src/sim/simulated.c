@@ -33,12 +33,21 @@ struct piece {
     double cycles[2]; /* a turn, at full and at half width; negative: not known yet */
 };
 
+/* Experiments repeat a few instructions over and over: each is looked up in the description once. */
+enum { PREPARED = 4096, BYTES_MOST = 15 };
+struct prepared {
+    uint8_t bytes[BYTES_MOST], len; /* of none 0 */
+    bool is_long, is_half;
+    struct sim_insn insn;
+};
+
 struct simulated {
     struct lab_core core;
     const struct machine *m;
     struct machine half; /* the same with half the width, as a neighbour leaves it */
     struct piece pieces[PIECES_MOST];
     unsigned next, bare;
+    struct prepared *prepared; /* by a hash; the last one of those that share it */
     uint8_t *data;
     /* time and trouble */
     struct sim_trouble trouble;
@@ -75,31 +84,55 @@ struct tracer {
     size_t visits; /* of indirect jumps that have several targets */
 };
 
-static void prepare_insn(const struct machine *m, const struct lab_code *c, size_t at, struct sim_insn *out)
+static void prepare_anew(const struct machine *m, struct prepared *p)
 {
     struct x86_detail d;
-    sim_insn_prepare(m, c->bytes + at, c->len - at, CODE_AT + at, out);
-    if (x86_detail_decode(c->bytes + at, c->len - at, &d) < 0)
+    sim_insn_prepare(m, p->bytes, p->len, 0, &p->insn);
+    if (x86_detail_decode(p->bytes, p->len, &d) < 0)
         return;
     const struct machine_class *k = machine_class_of(m, &d, NULL);
     if (k && k->latency_high > k->latency) /* the core takes the middle of both; experiments know which they ask for */
-        out->latency = (int32_t)ticks(note_at(c, at, LAB_LONG) ? k->latency_high : k->latency);
+        p->insn.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
 }
 
-static uint32_t index_of(struct tracer *t, size_t at)
+static struct prepared *prepared_slot(struct simulated *s, const struct prepared *key)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ key->len ^ (uint64_t)key->is_long << 8 ^ (uint64_t)key->is_half << 9;
+    for (unsigned i = 0; i < key->len; i++)
+        hash = (hash ^ key->bytes[i]) * 0x100000001b3u;
+    return &s->prepared[(hash ^ hash >> 32) % PREPARED];
+}
+
+static void prepare_insn(struct simulated *s, const struct machine *m, const struct lab_code *c, size_t at, size_t len,
+                         struct sim_insn *out)
+{
+    struct prepared key = {.len = (uint8_t)len, .is_long = note_at(c, at, LAB_LONG) != NULL, .is_half = m == &s->half};
+    memcpy(key.bytes, c->bytes + at, len < BYTES_MOST ? len : BYTES_MOST);
+    struct prepared *p = prepared_slot(s, &key);
+    if (p->len != key.len || p->is_long != key.is_long || p->is_half != key.is_half ||
+        memcmp(p->bytes, key.bytes, sizeof key.bytes) != 0) {
+        *p = key;
+        prepare_anew(m, p);
+    }
+    *out = p->insn;
+    out->addr = CODE_AT + at;
+}
+
+static uint32_t index_of(struct tracer *t, size_t at, size_t len)
 {
     uint64_t k;
     struct turn *u = &t->p->turn;
     if (!map_get(&t->seen, at, &k)) {
         k = ++u->table_count;
-        u->table = xrealloc(u->table, k * sizeof *u->table);
-        prepare_insn(t->s->m, t->p->code, at, &u->table[k - 1]);
+        if (!(k & (k - 1))) /* full at each power of two */
+            u->table = xrealloc(u->table, 2 * k * sizeof *u->table);
+        prepare_insn(t->s, t->s->m, t->p->code, at, len, &u->table[k - 1]);
         map_put(&t->seen, at, k);
     }
     return (uint32_t)k - 1;
 }
 
-static void add_step(struct tracer *t, size_t at, uint32_t flags)
+static void add_step(struct tracer *t, size_t at, size_t len, uint32_t flags)
 {
     struct turn *u = &t->p->turn;
     if (u->count == t->cap) {
@@ -108,7 +141,7 @@ static void add_step(struct tracer *t, size_t at, uint32_t flags)
         u->flags = xrealloc(u->flags, t->cap * sizeof *u->flags);
         u->offset = xrealloc(u->offset, t->cap * sizeof *u->offset);
     }
-    u->index[u->count] = index_of(t, at);
+    u->index[u->count] = index_of(t, at, len);
     u->flags[u->count] = flags;
     u->offset[u->count++] = at;
 }
@@ -179,7 +212,7 @@ static bool trace(struct simulated *s, struct piece *p)
             at = -1;
         else {
             long next = follow(&t, (size_t)at, &i, &flags);
-            add_step(&t, (size_t)at, flags);
+            add_step(&t, (size_t)at, i.len, flags);
             at = next;
         }
     }
@@ -207,7 +240,7 @@ static double simulate(struct simulated *s, const struct piece *p, const struct 
     const struct turn *u = &p->turn;
     struct sim_insn *table = xmalloc(u->table_count * sizeof *table);
     for (size_t k = 0; k < u->count; k++)
-        prepare_insn(m, p->code, u->offset[k], &table[u->index[k]]);
+        prepare_insn(s, m, p->code, u->offset[k], u->table[u->index[k]].len, &table[u->index[k]]);
     struct sim_core *c = sim_core_new(m, table, u->table_count, NULL);
     size_t warm = WARM / u->count + 1, turns = MEASURED * (u->is_random ? 20 : 1) / u->count + 2;
     sim_core_reset_pipeline(c, (uint32_t)(warm * u->count));
@@ -376,6 +409,7 @@ static void free_simulated(void *ctx)
     struct simulated *s = ctx;
     for (size_t i = 0; i < PIECES_MOST; i++)
         forget(&s->pieces[i]);
+    free(s->prepared);
     free(s->data);
     free(s);
 }
@@ -400,6 +434,7 @@ struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble
     s->m = m;
     s->half = *m;
     s->half.max_issue = m->max_issue / 2;
+    s->prepared = xmalloc(PREPARED * sizeof *s->prepared);
     s->data = aligned_alloc(4096, LAB_DATA);
     memset(s->data, 0, LAB_DATA);
     if (trouble)
