@@ -45,15 +45,24 @@ static void put_front(struct strbuf *s, unsigned width)
     str_puts(s, "indexed-load-vec 0\nindexed-new-vec 0\nindexed-store-vec 0\n");
 }
 
-static void put_memory(struct strbuf *s, unsigned load)
+/* Drawn places for what waits in the core: with what is put on top of it (`more`) at most three fifths as many as the
+ * reorder buffer has. A result that waits has a register, so that a scheduler or queue with more places than there are
+ * registers, as was drawn before, could never be full, and nothing could tell its size. Cores stay below that: the
+ * schedulers of Skylake have 97 of 224, the queue of loads of Zen 2 has 116 of 224. */
+static unsigned places(unsigned low, unsigned high, unsigned rob, unsigned more)
 {
-    unsigned rob = between(120, 560);
+    unsigned drawn = between(low, high), most = rob * 3 / 5 - more;
+    return drawn < most ? drawn : most;
+}
+
+static void put_memory(struct strbuf *s, unsigned load, unsigned rob)
+{
     str_printf(s, "index-latency %d\ncomplex-latency 1\n", chance(30));
     str_printf(s, "forward %u\nforward-vec %u\nforward-fail %u\nrename %d\n", load + below(3), load + 1 + below(3),
                between(11, 18), chance(30) ? (int)below(2) : -1);
     str_printf(s, "cross-load 1\ncross-latency %u\ncross-store %u\n", between(1, 8), below(2));
     str_printf(s, "reorder %u\nint-registers %u\nvec-registers %u\nload-queue %u\nstore-queue %u\n", rob, rob * 2 / 3,
-               rob * 3 / 4, between(48, 190), between(36, 100));
+               rob * 3 / 4, places(48, 190, rob, 0), places(36, 100, rob, 0));
 }
 
 struct units {
@@ -69,16 +78,17 @@ static void put_group(struct strbuf *s, const char *name, const char *unit, unsi
     str_puts(s, "\n");
 }
 
-static void put_units(struct strbuf *s, const struct units *u)
+static void put_units(struct strbuf *s, const struct units *u, unsigned rob)
 {
     bool split = !u->together && chance(40);
-    unsigned ints = between(32, 110);
+    enum { EACH = 8 };
+    unsigned ints = places(32, 110, rob, split ? u->alus * EACH : 0);
     if (split)
         for (unsigned i = 0; i < u->alus; i++)
-            str_printf(s, "scheduler int%u %u\n", i, ints / u->alus + 8);
+            str_printf(s, "scheduler int%u %u\n", i, ints / u->alus + EACH);
     else
         str_printf(s, "scheduler int %u\n", ints);
-    str_printf(s, "scheduler vec %u\nscheduler mem %u\n", between(32, 110), between(32, 80));
+    str_printf(s, "scheduler vec %u\nscheduler mem %u\n", places(32, 110, rob, 0), places(32, 80, rob, 0));
     for (unsigned i = 0; i < u->alus; i++)
         split ? str_printf(s, "unit alu%u scheduler int%u\n", i, i) : str_printf(s, "unit alu%u scheduler int\n", i);
     for (unsigned i = 0; !u->together && i < u->vecs; i++)
@@ -179,10 +189,11 @@ struct machine *zoo_random(uint32_t seed)
                "2.5\ncore-per-tsc 1.%02u\n",
                name, below(60));
     put_front(&s, width);
-    put_memory(&s, load);
+    unsigned rob = between(120, 560);
+    put_memory(&s, load, rob);
     str_puts(&s, "cache L1 data size 32K line 64 ways 8 latency 4\ncache L2 both size 1M line 64 ways 8 latency 14\n"
                  "cache memory both size 16G line 64 ways 0 latency 200\n");
-    put_units(&s, &u);
+    put_units(&s, &u, rob);
     put_classes(&s, load);
     str_puts(&s, "end\n");
     if (machine_parse(name, s.data, s.len, &m) < 0)
