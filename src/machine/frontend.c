@@ -13,13 +13,17 @@ static double run(struct calib *k, struct lab_code *c, double parts) { return ca
 
 enum { SLOT_ROUNDS = 24 };
 
-/* Slots of a round that are no fillers'. */
-static double slots_beside(struct calib *k, const uint8_t *bytes, size_t len)
+/* Slots of a round that are no fillers'. in_turn: the last byte is the displacement of a place, another one each round.
+ */
+static double slots_beside(struct calib *k, const uint8_t *bytes, size_t len, bool in_turn)
 {
+    enum { PLACES = 7 }; /* within a line, with an index too */
     struct lab_code *c = xmalloc(sizeof *c);
     k->fillers = 0;
     for (unsigned r = 0; r < SLOT_ROUNDS; r++) {
         lab_put(c, bytes, len);
+        if (in_turn && len)
+            c->bytes[c->len - 1] = (uint8_t)(r % PLACES * 8);
         for (unsigned i = 0; i < (unsigned)(5 * k->width); i++)
             filler_put(k, c, k->length);
         filler_align(k, c, 64);
@@ -31,22 +35,25 @@ static double slots_beside(struct calib *k, const uint8_t *bytes, size_t len)
 /* Slots of a sequence: what fillers do not explain of its time among so many of them that nothing but the width binds,
  * beside what is left without it. It begins a line, so that no pair lies over an end of one. Assumes that fillers go
  * at the full width, which calib_width has found of them. A figure that cannot be is taken again. NAN: no figure. */
-static double slots_of(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned instructions)
+static double slots_of(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned instructions,
+                       bool in_turn)
 {
     double slots = NAN;
     for (int again = 0; again < 3; again++) {
         lab_name(k->lab, "no slots");
         k->unsure = false;
-        double rest = slots_beside(k, bytes, 0);
+        double rest = slots_beside(k, bytes, 0, false);
         lab_name(k->lab, "slots of %s", name);
-        slots = slots_beside(k, bytes, len) - rest;
+        slots = slots_beside(k, bytes, len, in_turn) - rest;
         if (!k->unsure && slots > 0.5 && slots < 4.0 * instructions + 1)
             break;
     }
     return slots;
 }
 #define SLOTS(k, name, instructions, ...)                                                                              \
-    slots_of((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), (instructions))
+    slots_of((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), (instructions), false)
+#define SLOTS_IN_TURN(k, name, ...)                                                                                    \
+    slots_of((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), 1, true)
 
 /* ---- fusion ---- */
 
@@ -92,19 +99,20 @@ static void find_pairs(struct calib *k)
 /* What operands in memory cost, with an index in their address and without, for general and for vector registers:
  * whether a core splits them again depends on the registers on some, on whether the result is a new one on others.
  * Assumes that the loads and stores, one in five cycles to one place, never wait, and that slots are whole: each figure
- * is beside that of the same operation without an index, and slots_of takes again what cannot be. */
+ * is beside that of the same operation without an index, and slots_of takes again what cannot be. What loads what it
+ * stored goes to seven places in turn: to one it would wait for its own store, on most cores longer than a round. */
 static void find_memory_slots(struct calib *k)
 {
     struct machine *m = k->m;
     double load = SLOTS(k, "add r,[r]", 1, 0x49, 0x03, 0x06); /* add rax,[r14] */
-    double rmw = SLOTS(k, "add [r],r", 1, 0x49, 0x01, 0x06);
+    double rmw = SLOTS_IN_TURN(k, "add [r],r", 0x49, 0x01, 0x46, 0);
     m->fuse_load = !(load > 1.5);
     m->fuse_store = !(rmw > 1.5);
     double store = SLOTS(k, "mov [r],r", 1, 0x49, 0x89, 0x06);
     m->indexed_load = whole(SLOTS(k, "add r,[r+i]", 1, 0x4b, 0x03, 0x04, 0x26) - load); /* [r14+r12] */
     m->indexed_new = whole(SLOTS(k, "imul r,[r+i],3", 1, 0x4b, 0x6b, 0x04, 0x26, 0x03) -
                            SLOTS(k, "imul r,[r],3", 1, 0x49, 0x6b, 0x06, 0x03));
-    m->indexed_rmw = whole(SLOTS(k, "add [r+i],r", 1, 0x4b, 0x01, 0x04, 0x26) - rmw);
+    m->indexed_rmw = whole(SLOTS_IN_TURN(k, "add [r+i],r", 0x4b, 0x01, 0x44, 0x26, 0) - rmw);
     m->indexed_store = whole(SLOTS(k, "mov [r+i],r", 1, 0x4b, 0x89, 0x04, 0x26) - store);
     double paddd = SLOTS(k, "paddd x,[r]", 1, 0x66, 0x41, 0x0f, 0xfe, 0x06), /* xmm0 */
         movups = SLOTS(k, "movups [r],x", 1, 0x41, 0x0f, 0x11, 0x06);
