@@ -196,21 +196,28 @@ static double pressure(struct calib *k, const struct timed_form *t, const char *
     return cycles < 0 ? -1 : cycles * n - span * n;
 }
 
-/* What reads the flags that it writes (adc) waits for itself, not for units. */
+static bool is_flags(unsigned reg) { return reg == X86_REG_FLAGS_ZAPS || reg == X86_REG_FLAGS_C; }
+
+/* What reads flags that it writes (adc) waits for itself, not for units: copies of it follow each other by its latency.
+ * What only reads them (cmov, setcc) does not. */
 static bool chains_by_flags(const struct timed_form *t)
 {
+    static const double NEAR = 0.1;
     struct x86_detail d = detail_of_form(t->form);
-    return memchr(d.reads, X86_REG_FLAGS_ZAPS, d.read_count) || memchr(d.reads, X86_REG_FLAGS_C, d.read_count)
-               ? t->interval < t->latency * 1.05
-               : false;
+    bool both = false;
+    for (unsigned i = 0; i < d.read_count; i++)
+        both = both || (is_flags(d.reads[i]) && memchr(d.writes, d.reads[i], d.write_count));
+    return both && fabs(t->interval - t->latency) < NEAR * t->latency;
 }
 
-/* So many operations fit into its own interval on that set. */
+/* So many operations fit into its own interval on that set. Alone a form is never faster than its units, so all that is
+ * allowed for is how well an interval is told: what comes five in a cycle is on no four units, however hard four feel
+ * it. The interval of one that waits for itself tells nothing, but it has no more operations than slots. */
 static unsigned most_on(const struct timed_form *t, uint32_t ports)
 {
-    if (chains_by_flags(t))
-        return 1;
-    return (unsigned)(t->interval * __builtin_popcount(ports) + 0.25);
+    static const double TOLD = 0.05;
+    double room = t->interval * __builtin_popcount(ports) * (1 + TOLD) + TOLD;
+    return (unsigned)(chains_by_flags(t) ? fmin(room, fmax(1, round(t->slots))) : room);
 }
 
 /* What each set of ports feels of a form; negative: not known yet. */
@@ -282,18 +289,58 @@ static double ports_interval(const struct timed_form *t, unsigned ports)
     return worst;
 }
 
-/* Operations that no blocker saw, because they run almost anywhere. */
-static void add_roaming(struct timed_form *t, uint32_t anywhere)
+static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char *form)
 {
-    if (!strchr(t->form, ' '))
-        return;
-    for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--)
-        t->ports[t->part_count++] = anywhere;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(f[i].form, form) == 0 && f[i].ports)
+            return f[i].ports;
+    return 1;
 }
 
+/* The widest set that works on vectors of that size; 0: not known. */
+static uint32_t widest_of_vectors(const struct calib *k, bool wide)
+{
+    uint32_t widest = 0;
+    for (size_t i = 0; i < k->basis_count; i++) {
+        const struct port_family *f = &k->basis[i];
+        if (file_of(f->form) == PORT_FILE_VECTOR && is_wide(f->form) == wide &&
+            __builtin_popcount(f->ports) > __builtin_popcount(widest))
+            widest = f->ports;
+    }
+    return widest;
+}
+
+/* Does one operation of a form that no blocker saw run on this set of vectors' units? Of what works on vectors the
+ * first that was not seen among them, and what comes too often for the units of general operations. */
+static bool roams_on_vectors(const struct timed_form *t, uint32_t vectors, uint32_t anywhere)
+{
+    for (unsigned q = 0; q < t->part_count; q++)
+        if (!(t->ports[q] & ~vectors))
+            return false;
+    return file_of(t->form) == PORT_FILE_VECTOR || (!t->part_count && !most_on(t, anywhere));
+}
+
+/* Operations that no blocker saw, because they run almost anywhere, or on as many units as the width has slots, which
+ * leaves no room beside what would block them. Those that nothing tells where to run are taken for general operations.
+ */
+static void add_roaming(const struct calib *k, struct timed_form *t, uint32_t anywhere)
+{
+    uint32_t vectors = is_vector(t->form) ? widest_of_vectors(k, is_wide(t->form)) : 0;
+    if (!strchr(t->form, ' '))
+        return;
+    for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--) {
+        bool among = vectors && roams_on_vectors(t, vectors, anywhere);
+        t->ports[t->part_count++] = among ? vectors : anywhere;
+    }
+}
+
+/* Renaming does it: its result is there at once. Of a constant no chain can tell; that it comes clearly more often than
+ * additions do tells that it needs none of their units. */
 static bool is_eliminated(const struct calib *k, const struct timed_form *t)
 {
-    return t->latency >= 0 && t->latency < 0.8 && t->slots < 1.4 && t->interval < 1.35 / k->width;
+    const double adds = __builtin_popcount(ports_of_basis(k->basis, k->basis_count, "add r64,r64"));
+    bool at_once = t->latency >= 0 ? t->latency < 0.8 : t->interval * adds < 0.9;
+    return at_once && t->slots < 1.4 && t->interval < 1.35 / k->width;
 }
 
 static bool has_divider(const char *form)
@@ -441,7 +488,7 @@ static void add_form(struct machine *m, const struct timed_form *t, uint32_t cla
 
 static void classify(struct calib *k, struct timed_form *t, uint32_t anywhere, unsigned ports)
 {
-    add_roaming(t, anywhere);
+    add_roaming(k, t, anywhere);
     struct machine_class c = class_of_timing(k, t, ports);
     add_form(k->m, t, class_like(k->m, t->form, &c));
 }
@@ -502,14 +549,6 @@ static void classify_all(struct calib *k, bool even_unsure)
                 classify(k, t, anywhere, ports);
         }
     k->classified = k->forms.len;
-}
-
-static uint32_t ports_of_basis(const struct port_family *f, size_t n, const char *form)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(f[i].form, form) == 0 && f[i].ports)
-            return f[i].ports;
-    return 1;
 }
 
 /* Classes that the others build on. */
