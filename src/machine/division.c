@@ -22,9 +22,11 @@ static const struct division *division_named(const char *form)
 
 bool division_is(const char *form) { return division_named(form) != NULL; }
 
-static void put_division(struct lab_code *c, const struct division *d)
+static void put_division(struct lab_code *c, const struct division *d, bool long_quotient)
 {
     LAB_PUT(c, 0x31, 0xd2); /* xor edx,edx */
+    if (long_quotient)
+        lab_note(c, LAB_LONG, 0); /* of the division itself */
     if (d->wide)
         LAB_PUT(c, 0x48);
     LAB_PUT(c, 0xf7, d->modrm);
@@ -33,7 +35,7 @@ static void put_division(struct lab_code *c, const struct division *d)
 void division_put(struct lab_code *c, const char *form)
 {
     LAB_PUT(c, 0x4c, 0x89, 0xe0); /* mov rax,r12, which with rcx the bench has set */
-    put_division(c, division_named(form));
+    put_division(c, division_named(form), false);
 }
 
 /* Each division waits for the one before: rax is cleared and set anew, which adds two cycles to the chain. Assumes that
@@ -50,9 +52,7 @@ double division_latency(struct calib *k, const char *form, bool long_quotient)
     lab_put_le32(c, long_quotient ? 3 : 997);
     for (int i = 0; i < ROUNDS; i++) {
         LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00, 0x4c, 0x09, 0xc0); /* and rax,0; or rax,r8 */
-        if (long_quotient)
-            lab_note(c, LAB_LONG, 0);
-        put_division(c, d);
+        put_division(c, d, long_quotient);
     }
     lab_name(k->lab, "chain %s %s", form, long_quotient ? "long" : "short");
     double cycles = calib_run(k, c, ROUNDS, LAB_FILL_NONE);

@@ -357,7 +357,8 @@ static bool has_divider(const char *form)
 static bool same_class(const struct machine_class *a, const struct machine_class *b)
 {
     if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 ||
-        fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
+        fabs(a->latency_high - b->latency_high) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 ||
+        a->use_count != b->use_count)
         return false;
     for (unsigned i = 0; i < a->use_count; i++)
         if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
@@ -458,7 +459,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
     if (t->slots < 0)
         c.slots = fmin(4, ceil(t->interval * k->width / 2));
     if (is_eliminated(k, t)) {
-        c.latency = 0;
+        c.latency = c.latency_high = 0;
         return c;
     }
     bool slow = is_slow(k, t, c.slots, ports);
@@ -473,7 +474,9 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
                                           : has_divider(t->form) ? "divider"
                                                                  : "slow"),
                 fmax(1, round(t->interval * 2) / 2), true);
-    c.latency_high = c.latency;
+    /* of divisions, whose long quotients take longer */
+    bool longer = t->latency_high > t->latency + 0.5;
+    c.latency_high = longer ? fmax(c.latency, whole_latency(t->latency_high - behind)) : c.latency;
     return c;
 }
 
