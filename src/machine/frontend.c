@@ -234,6 +234,51 @@ static void find_fetch_ops(struct calib *k)
     }
 }
 
+/* Of a block over the end of a window, `first` fillers in it and two behind with the jump. */
+static double over_the_end(struct calib *k, unsigned first)
+{
+    enum { BYTES = 4 };
+    return ring(k, first + 1, BYTES, 64 + (unsigned)k->m->fetch_window - first * BYTES);
+}
+
+/* Windows that come two in a cycle as long as few instructions are in the first: more of them than fetch-share make the
+ * same block half a cycle longer at once, and not for want of width. Where that never happens, two windows come in one
+ * cycle or they do not, which find_window has found. */
+static void find_share(struct calib *k)
+{
+    struct machine *m = k->m;
+    double pair = m->fetch_window >= 64 ? over_the_end(k, 2) : 2, most = m->fetch_ops > 0 ? fmin(m->fetch_ops, 14) : 14;
+    m->fetch_share = 0;
+    m->fetch_pair = 1;
+    for (unsigned n = 3; pair > 0 && pair < 1.6 && n < most; n++) {
+        if (over_the_end(k, n) < fmax(pair, (n + 2) / k->width) + 0.4)
+            continue;
+        m->fetch_windows = 1;
+        m->fetch_share = n - 1;
+        m->fetch_pair = fmax(1, round(pair * 100) / 100);
+        return;
+    }
+}
+
+/* Is what comes of one window at once fewer where a branch leads to it? The window in the middle of a block, full of
+ * instructions, beside the one that a block begins with. Assumes that three windows take three cycles and that a window
+ * is full with 16 instructions; where the width binds first, nothing is found. */
+static void find_fetch_first(struct calib *k)
+{
+    enum { BYTES = 4 };
+    struct machine *m = k->m;
+    unsigned full = (unsigned)m->fetch_window / BYTES, first = (unsigned)m->fetch_ops;
+    m->fetch_first = 0;
+    if (m->fetch_windows > 1 || m->fetch_window < 64 || first >= full || m->fetch_extra <= 1)
+        return;
+    unsigned n = first + full; /* the jump begins the third */
+    double more = ring(k, n, BYTES, 64 + (unsigned)m->fetch_window - first * BYTES) - 3;
+    if (more < 0.5 || more + 3 < (n + 1) / k->width + 0.2 || round(more) >= m->fetch_extra)
+        return;
+    m->fetch_first = m->fetch_extra - round(more);
+    m->fetch_extra = round(more);
+}
+
 /* Branches that touch a multiple of 32: some cores keep such lines out of the operation cache. */
 static void put_pair_at(struct lab_code *c, size_t block, size_t offset)
 {
@@ -471,6 +516,8 @@ void calib_frontend(struct calib *k)
     find_window(k);
     find_windows(k);
     find_fetch_ops(k);
+    find_share(k);
+    find_fetch_first(k);
     find_crossing(k);
     find_calls(k);
     find_indirect(k);

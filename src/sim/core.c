@@ -50,9 +50,11 @@ struct sim_core {
     struct sim_values values;
 
     /* fetch */
-    int64_t fetch_at, last_taken;
+    int64_t fetch_at, cycle_at, last_taken; /* cycle_at: when the cycle began in which this window is fetched */
     uint64_t window;
-    uint32_t window_ops;
+    double window_ops, window_most; /* instructions of it so far, and how many come at once */
+    bool shared;                    /* its cycle is no more open for another piece */
+    bool at_target;                 /* a taken branch led to it */
     bool redirected, slow;
     uint64_t slow_lines[SLOW_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
     uint32_t jumped;                 /* the indirect jump that was just executed, or ID_NONE */
@@ -60,6 +62,11 @@ struct sim_core {
 
     /* dispatch */
     int64_t dispatch_at;
+    uint32_t taken_last;             /* the branch taken last, or ID_NONE */
+    struct successor {
+        uint32_t branch; /* that was taken after this one, plus 1 */
+        bool again;      /* as the time before */
+    } * successors;      /* of each instruction */
     enum sim_bound dispatch_bound;
     uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
     uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
@@ -333,7 +340,50 @@ static void watch_slow(struct sim_core *c, const struct sim_insn *i, bool fused)
     c->slow = true;
     c->window = UINT64_MAX;
     if (!c->redirected)
-        c->fetch_at += ticks(c->m->slow_switch);
+        c->cycle_at = c->fetch_at += ticks(c->m->slow_switch);
+}
+
+/* May what begins now be fetched in the cycle of what came before? Two pieces of few instructions are: of windows that
+ * follow each other, or of a branch and its target. The branch that ends the second is then predicted together with the
+ * one that ended the first: it must be the same as the last time. */
+static bool shares_cycle(const struct sim_core *c)
+{
+    if (c->slow || c->shared || c->window_ops > c->m->fetch_share)
+        return false;
+    return !c->redirected || (c->taken_last != ID_NONE && c->successors[c->taken_last].again);
+}
+
+/* `each`: ticks that a window takes. */
+static void begin_window(struct sim_core *c, uint64_t window, int64_t each)
+{
+    const struct machine *m = c->m;
+    bool shares = shares_cycle(c);
+    c->cycle_at = later(c->cycle_at, c->fetch_at - TICK) + (shares ? ticks(m->fetch_pair) - TICK : each);
+    c->fetch_at = later(later(c->fetch_at, c->cycle_at), c->last_taken);
+    c->cycle_at = later(c->cycle_at, c->fetch_at - TICK);
+    c->window_most = c->slow         ? m->slow_ops
+                     : !shares       ? m->fetch_ops
+                     : c->redirected ? m->fetch_share
+                                     : m->fetch_ops - c->window_ops;
+    c->shared = shares;
+    c->at_target = c->redirected;
+    c->redirected = false;
+    c->window = window;
+    c->window_ops = 0;
+}
+
+/* More instructions of one window than come at once: in a further cycle. */
+static void go_on(struct sim_core *c)
+{
+    const struct machine *m = c->m;
+    bool was_second = !c->slow && c->window_most < m->fetch_ops; /* it does not fit beside the first piece */
+    double cycles = c->slow || was_second ? 1 : m->fetch_extra + (c->at_target ? m->fetch_first : 0);
+    c->cycle_at += ticks(cycles);
+    c->fetch_at = later(c->fetch_at, c->cycle_at);
+    c->window_ops = was_second ? c->window_ops : 1;
+    c->window_most = c->slow ? m->slow_ops : m->fetch_ops;
+    c->shared = true;
+    c->at_target = false;
 }
 
 /* When the front end has this instruction. A taken branch ends its window. */
@@ -349,20 +399,13 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
-        int64_t each = c->slow ? TICK : ticks(1 / m->fetch_windows);
-        c->fetch_at = later(c->fetch_at + (bytes > 0 ? (int64_t)pieces * each : 0), c->last_taken);
-        c->window = window;
-        c->window_ops = 0;
-        c->redirected = false;
-    }
-    double ops = c->slow ? m->slow_ops : m->fetch_ops;
-    if ((c->slow || !fused) && ++c->window_ops > ops && ops > 0) {
-        c->fetch_at += c->slow ? TICK : ticks(m->fetch_extra);
-        c->window_ops = 1;
+        begin_window(c, window, bytes <= 0 ? 0 : (int64_t)pieces * (c->slow ? TICK : ticks(1 / m->fetch_windows)));
     }
     return c->fetch_at;
 }
 
+    if ((c->slow || !fused) && ++c->window_ops > c->window_most && c->window_most > 0)
+        go_on(c);
 static double interval_after(const struct machine *m, const struct sim_insn *i)
 {
     double t = m->taken_interval;
@@ -378,6 +421,16 @@ static double interval_after(const struct machine *m, const struct sim_insn *i)
 static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
 {
     bool waits = c->m->indirect_waits > 0 && i->flags & INSN_INDIRECT && !(i->flags & INSN_RET);
+static void remember_taken(struct sim_core *c, uint32_t branch)
+{
+    if (c->taken_last != ID_NONE) {
+        struct successor *s = &c->successors[c->taken_last];
+        s->again = s->branch == branch + 1;
+        s->branch = branch + 1;
+    }
+    c->taken_last = branch;
+}
+
     if (flags & SIM_MISPREDICTED || waits)
         c->fetch_at = later(c->fetch_at, done + ticks(waits ? c->m->indirect_interval : c->m->mispredict));
     if (!(flags & (SIM_TAKEN | SIM_MISPREDICTED)))
@@ -385,6 +438,7 @@ static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t 
     c->redirected = true;
     c->last_taken = later(c->last_taken, c->fetch_at) + ticks(waits ? 0 : interval_after(c->m, i));
     if (c->m->fetch_window <= 0)
+    remember_taken(c, (uint32_t)(i - c->insns));
         c->fetch_at = c->last_taken;
     if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && c->m->indirect_more > 0)
         c->jumped = (uint32_t)(i - c->insns);
@@ -910,10 +964,13 @@ static void rewind_clock(struct sim_core *c)
     struct places *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         places_reset(all[i]);
-    c->now = c->fetch_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at = c->charged_to = 0;
+    c->window_ops = c->window_most = 0;
+    c->shared = c->at_target = false;
+    c->now = c->fetch_at = c->cycle_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at =
+        c->charged_to = 0;
     c->seen_at = -1;
     c->redirected = true;
-    c->fused_first = c->jumped = ID_NONE;
+    c->fused_first = c->jumped = c->taken_last = ID_NONE;
     c->before = ALONE;
     c->renamed_at[0] = c->renamed_at[1] = -1;
     c->drained_line = UINT64_MAX;
@@ -975,3 +1032,5 @@ void sim_core_flush(struct sim_core *c) { sim_core_reset_pipeline(c, 0); }
 
 double sim_core_cycles(const struct sim_core *c) { return c->total; }
 const struct sim_cost *sim_core_costs(const struct sim_core *c) { return c->costs; }
+    c->successors = xmalloc((count ? count : 1) * sizeof *c->successors);
+    free(c->successors);

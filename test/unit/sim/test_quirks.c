@@ -147,6 +147,46 @@ static void forwarding_is_learned(void **state)
     NEAR(stepped(with("rename 1\n"), chain, same, 2, 0), 5); /* the names differ */
 }
 
+static void pieces_of_few_instructions_come_as_a_pair(void **state)
+{
+    (void)state;
+    static const char *const jumps[] = {"eb00", "eb00", "eb00", "eb00"}, *const longer[] = {"90", "90", "eb00"};
+    static const char pair[] = "fetch-window 64\ntaken-interval 0.5\nfetch-ops 12\nfetch-share 2\nfetch-pair 1.25\n";
+    NEAR(stepped(with(pair), jumps, NULL, 4, SIM_TAKEN), 2.5);
+    struct machine *m = machine_of(with(pair));
+    struct sim_insn table[4];
+    struct sim_core *c = core_of(m, table, longer, 3);
+    sim_core_reset_pipeline(c, 300);
+    for (unsigned t = 0; t < 1100; t++)
+        for (uint32_t i = 0; i < 3; i++)
+            sim_core_step(c, i, 0, i == 2 ? SIM_TAKEN : 0);
+    NEAR(sim_core_cycles(c) / 1000, 1); /* three instructions: each piece has a cycle to itself */
+    sim_core_free(c);
+    machine_free(m);
+}
+
+static void the_first_window_behind_a_branch_gives_fewer(void **state)
+{
+    (void)state;
+    static const char *const nops[] = {"90", "90", "90", "90", "90", "90", "90", "eb00"};
+    static const char rule[] = "fetch-window 64\ntaken-interval 0.5\nfetch-ops 4\nfetch-extra 1\n";
+    struct machine *m[2] = {machine_of(with(rule)), NULL};
+    char more[256];
+    snprintf(more, sizeof more, "%sfetch-first 2\n", rule);
+    m[1] = machine_of(with(more));
+    for (int k = 0; k < 2; k++) {
+        struct sim_insn table[8];
+        struct sim_core *c = core_of(m[k], table, nops, 8);
+        sim_core_reset_pipeline(c, 800);
+        for (unsigned t = 0; t < 1100; t++)
+            for (uint32_t i = 0; i < 8; i++)
+                sim_core_step(c, i, 0, i == 7 ? SIM_TAKEN : 0);
+        NEAR(sim_core_cycles(c) / 1000, k ? 4 : 2);
+        sim_core_free(c);
+        machine_free(m[k]);
+    }
+}
+
 static void two_taken_branches_fit_into_a_cycle(void **state)
 {
     (void)state;
@@ -331,6 +371,8 @@ int main(void)
         cmocka_unit_test(units_are_kept_busy_for_parts_of_cycles),
         cmocka_unit_test(stores_to_one_line_leave_together),
         cmocka_unit_test(forwarding_is_learned),
+        cmocka_unit_test(pieces_of_few_instructions_come_as_a_pair),
+        cmocka_unit_test(the_first_window_behind_a_branch_gives_fewer),
         cmocka_unit_test(two_taken_branches_fit_into_a_cycle),
         cmocka_unit_test(more_targets_make_indirect_jumps_slower),
         cmocka_unit_test(split_schedulers_fill_one_by_one),
