@@ -318,6 +318,45 @@ static void find_address_latencies(struct calib *k)
     k->m->address_latency = after_add > plain + 1 ? tidy(after_add - plain - 1) : 0;
 }
 
+/* ---- loads that extend what they load ---- */
+
+static double chase_index(struct calib *k, const char *name, const uint8_t *bytes, size_t len)
+{
+    enum { ROUNDS = 24 };
+    struct lab_code *c = xmalloc(sizeof *c);
+    LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0 */
+    for (int r = 0; r < ROUNDS; r++)
+        lab_put(c, bytes, len);
+    lab_name(k->lab, "chase by %s", name);
+    double cycles = calib_run(k, c, 1, LAB_FILL_NONE);
+    return cycles < 0 ? NAN : (cycles - 1) / ROUNDS;
+}
+#define CHASE_INDEX(k, name, ...)                                                                                      \
+    chase_index((k), (name), (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void add_late_loads(struct calib *k, const char *class_name, double late, const char *const *forms, size_t count)
+{
+    struct machine_class c = {.slots = 1, .latency = late, .latency_high = late};
+    snprintf(c.name, sizeof c.name, "%s", class_name);
+    uint32_t id = machine_add_class(k->m, &c);
+    for (size_t i = 0; i < count; i++) {
+        struct machine_form f = {.class_id = id, .measured_latency = -1, .measured_interval = -1};
+        snprintf(f.form, sizeof f.form, "%s", forms[i]);
+        machine_add_form(k->m, &f);
+    }
+}
+
+/* Is a value later if its sign is extended on the way? Each load's address is made of the zero that the one before
+ * loaded. Assumes that what holds for a word of 32 bits holds for shorter ones. */
+static void find_late_loads(struct calib *k)
+{
+    static const char *const forms[] = {"movsxd r64,m", "movsx r64,m", "movsx r32,m", "movsx r16,m"};
+    double plain = CHASE_INDEX(k, "mov r64,[b+i]", 0x49, 0x8b, 0x04, 0x06); /* mov rax,[r14+rax] */
+    double sign = CHASE_INDEX(k, "movsxd r64,[b+i]", 0x49, 0x63, 0x04, 0x06);
+    if (sign > plain + 0.7)
+        add_late_loads(k, "mov-sign", tidy(sign - plain), forms, ARRAY_LEN(forms));
+}
+
 /* ---- over the end of a line ---- */
 
 /* 60: eight bytes lie over the end of a line, in each of 16 lines of one page. Assumes lines of 64 bytes: the same
@@ -563,6 +602,7 @@ void calib_memory(struct calib *k)
     for (size_t i = 0; i < ARRAY_LEN(widths); i++)
         if (lab_has_vectors(k->lab, widths[i].bits))
             add_access(k, &widths[i], &u);
+    find_late_loads(k);
     find_address_latencies(k);
     find_crossings(k);
     find_forwarding(k);

@@ -114,6 +114,18 @@ static bool shares_units(const struct machine *m)
     return !known || (i->uses[0].ports & v->uses[0].ports);
 }
 
+/* All that plain operations on general registers run on: some have more units than additions show. */
+static uint32_t general_ports(const struct machine *m)
+{
+    static const char *const classes[] = {"int", "mov", "lea", "shift", "imul"};
+    uint32_t ports = 0;
+    for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
+        const struct machine_class *c = machine_class_named(m, classes[i]);
+        ports |= c && c->use_count ? c->uses[0].ports : 0;
+    }
+    return ports;
+}
+
 static unsigned size_of(const struct machine *m, double found)
 {
     return (unsigned)(found > 0 ? found : m->rob > 0 ? m->rob : 512);
@@ -127,7 +139,7 @@ static void set_queues(struct calib *k, double ints, double vecs, double mem)
     bool shared = shares_units(m);
     m->queues[0].size = size_of(m, shared ? fmax(ints, vecs) : ints);
     if (!shared) {
-        uint32_t int_ports = machine_class_named(m, "int")->uses[0].ports;
+        uint32_t int_ports = general_ports(m);
         uint32_t q = machine_add_queue(m, "vector", size_of(m, vecs));
         for (size_t u = 0; u < m->unit_count; u++)
             if (!(int_ports >> m->units[u].first_port & 1) && m->units[u].queue == 0)

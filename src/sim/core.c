@@ -620,6 +620,8 @@ static int64_t forwarded(struct sim_core *c, const struct sim_insn *i, uint64_t 
     }
     return ready;
 }
+        if (!covers) /* it waits until the store has left for the cache */
+            ready = later(ready, s->in_cache + i->load_latency);
 
 /* ---- the parts of an instruction ---- */
 

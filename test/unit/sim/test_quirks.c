@@ -147,6 +147,17 @@ static void forwarding_is_learned(void **state)
     NEAR(stepped(with("rename 1\n"), chain, same, 2, 0), 5); /* the names differ */
 }
 
+static void a_store_of_a_part_is_waited_for_in_the_cache(void **state)
+{
+    (void)state;
+    /* mov [rbx],cl; mov rdx,[rcx]; a chain that the store must not retire before: the load waits for that */
+    static const char *const parts[] = {"480fafc0", "4889c6", "880b", "488b11", "4801d0"};
+    static const uint64_t addrs[] = {0, 0, 0x2000, 0x2000, 0};
+    static const char rule[] = "forward-fail 2\nclass imul result-latency 20 on mul\n";
+    double cost = stepped(with(rule), parts, addrs, 5, 0); /* imul 20, retirement, load 4, add 1 */
+    assert_true(cost > 24 && cost < 29);
+}
+
 static void pieces_of_few_instructions_come_as_a_pair(void **state)
 {
     (void)state;
@@ -371,6 +382,7 @@ int main(void)
         cmocka_unit_test(units_are_kept_busy_for_parts_of_cycles),
         cmocka_unit_test(stores_to_one_line_leave_together),
         cmocka_unit_test(forwarding_is_learned),
+        cmocka_unit_test(a_store_of_a_part_is_waited_for_in_the_cache),
         cmocka_unit_test(pieces_of_few_instructions_come_as_a_pair),
         cmocka_unit_test(the_first_window_behind_a_branch_gives_fewer),
         cmocka_unit_test(two_taken_branches_fit_into_a_cycle),
