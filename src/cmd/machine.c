@@ -56,6 +56,8 @@ static void put_classes(struct json *j, const struct machine *m)
         json_str(j, "name", c->name);
         json_real(j, "result_latency", c->latency);
         json_real(j, "result_latency_high", c->latency_high);
+        json_real(j, "result_latency_elsewhere", c->latency_elsewhere > 0 ? c->latency_elsewhere : c->latency);
+        json_real(j, "result_latency_flags", c->latency_flags > 0 ? c->latency_flags : c->latency);
         json_real(j, "slots", c->slots);
         put_uses(j, m, c);
         json_object_end(j);

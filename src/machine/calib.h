@@ -12,7 +12,9 @@ struct timed_form {
     const char *form;
     double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
     double latency_second;           /* of the second result, where it comes later; else 0 */
-    double latency_high;             /* of divisions: for long quotients */
+    double latency_high;             /* of divisions: for long quotients ... */
+    double interval_high;            /* ... and the interval; 0: not known */
+    double latency_flags;            /* of conditional moves: from the flags, where that is longer; else 0 */
     uint32_t ports[MACHINE_USE_MAX]; /* sets of ports of its operations, as far as mixes told them */
     unsigned part_count;
     bool unsure; /* timed while others disturbed the core */
@@ -73,6 +75,7 @@ bool division_is(const char *form);
 enum { DIVISION_FEEDERS = 2 }; /* instructions that division_put puts before the division */
 void division_put(struct lab_code *c, const char *form);
 double division_latency(struct calib *k, const char *form, bool long_quotient); /* negative: could not be timed */
+double division_interval(struct calib *k, const char *form);                    /* of long quotients; likewise */
 /* Do integer and floating point divisions wait for each other? */
 bool division_is_shared(struct calib *k);
 
@@ -114,5 +117,6 @@ void calib_rest(struct calib *k);     /* units.c: classes and forms of all other
 void calib_more(struct calib *k, const char *const *forms, size_t count, double budget_s);
 void calib_memory(struct calib *k);  /* memory.c: loads, stores, forwarding, caches, TLBs */
 void calib_special(struct calib *k); /* special.c: divisions, strings, locked operations */
+void calib_bypass(struct calib *k);  /* bypass.c: results that operations of another kind get later */
 
 #endif

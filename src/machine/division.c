@@ -38,18 +38,23 @@ void division_put(struct lab_code *c, const char *form)
     put_division(c, division_named(form), false);
 }
 
+static void put_operands(struct lab_code *c, const struct division *d, bool long_quotient)
+{
+    uint64_t dividend = !long_quotient ? 1000003 : d->wide ? 0x123456789abcdefu : 0x12345678u;
+    LAB_PUT(c, 0x49, 0xb8); /* mov r8,dividend; mov ecx,divisor */
+    lab_put_le64(c, dividend);
+    LAB_PUT(c, 0xb9);
+    lab_put_le32(c, long_quotient ? 3 : 997);
+}
+
 /* Each division waits for the one before: rax is cleared and set anew, which adds two cycles to the chain. Assumes that
  * and with 0 is no zeroing idiom, which none is known to be. */
 double division_latency(struct calib *k, const char *form, bool long_quotient)
 {
     enum { ROUNDS = 16 };
     const struct division *d = division_named(form);
-    uint64_t dividend = !long_quotient ? 1000003 : d->wide ? 0x123456789abcdefu : 0x12345678u;
     struct lab_code *c = xmalloc(sizeof *c);
-    LAB_PUT(c, 0x49, 0xb8); /* mov r8,dividend; mov ecx,divisor */
-    lab_put_le64(c, dividend);
-    LAB_PUT(c, 0xb9);
-    lab_put_le32(c, long_quotient ? 3 : 997);
+    put_operands(c, d, long_quotient);
     for (int i = 0; i < ROUNDS; i++) {
         LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00, 0x4c, 0x09, 0xc0); /* and rax,0; or rax,r8 */
         put_division(c, d, long_quotient);
@@ -57,6 +62,21 @@ double division_latency(struct calib *k, const char *form, bool long_quotient)
     lab_name(k->lab, "chain %s %s", form, long_quotient ? "long" : "short");
     double cycles = calib_run(k, c, ROUNDS, LAB_FILL_NONE);
     return cycles < 0 ? -1 : cycles - 2;
+}
+
+/* Independent divisions with long quotients, as those of division_put are of short ones. */
+double division_interval(struct calib *k, const char *form)
+{
+    enum { ROUNDS = 16 };
+    const struct division *d = division_named(form);
+    struct lab_code *c = xmalloc(sizeof *c);
+    put_operands(c, d, true);
+    for (int i = 0; i < ROUNDS; i++) {
+        LAB_PUT(c, 0x4c, 0x89, 0xc0); /* mov rax,r8 */
+        put_division(c, d, true);
+    }
+    lab_name(k->lab, "interval %s long", form);
+    return calib_run(k, c, ROUNDS, LAB_FILL_NONE);
 }
 
 /* Together they then take as long as one after the other. Assumes that both kinds alone fill their dividers: the

@@ -48,10 +48,13 @@ struct machine_use {
  * described by classes of their own ("load", "store", ...), see machine_access. */
 struct machine_class {
     char name[MACHINE_NAME_LEN];
-    double latency;        /* result latency: from the start to the start of an operation that uses the result */
-    double latency_high;   /* for unfavourable operands (division); else as latency */
-    double latency_second; /* of the second result (the high half of a product); 0: as the first */
-    double slots;          /* of maximum multiple issue */
+    double latency;           /* result latency: from the start to the start of an operation that uses the result */
+    double latency_high;      /* for unfavourable operands (division); else as latency */
+    double latency_second;    /* of the second result (the high half of a product); 0: as the first */
+    double latency_elsewhere; /* to operations of another family, or on other units; 0: as to those of its own */
+    double latency_flags;     /* from the flags that it reads; 0: as from other operands */
+    double keeps_high;        /* cycles that unfavourable operands keep the last use busy; 0: as others */
+    double slots;             /* of maximum multiple issue */
     unsigned use_count;
     struct machine_use uses[MACHINE_USE_MAX];
 };

@@ -63,9 +63,11 @@ static bool change_latency(struct machine_class *c, double latency)
     bool is_sane = latency >= ELIMINATED && latency <= LATENCY_MOST * fmax(1, c->latency);
     if (!is_sane || !c->use_count || fabs(latency - c->latency) < ALIKE * c->latency)
         return false;
-    double spread = c->latency_high - c->latency;
-    c->latency = rounded(latency);
+    double spread = c->latency_high - c->latency, more = rounded(latency) - c->latency;
+    c->latency += more;
     c->latency_high = c->latency + fmax(0, spread);
+    c->latency_elsewhere += c->latency_elsewhere > 0 ? more : 0;
+    c->latency_flags += c->latency_flags > 0 ? more : 0;
     return true;
 }
 
@@ -80,7 +82,9 @@ static void name_class(const struct machine *m, struct machine_class *c)
 static bool is_alike(const struct machine_class *a, const struct machine_class *b)
 {
     bool alike = a->latency == b->latency && a->latency_high == b->latency_high &&
-                 a->latency_second == b->latency_second && a->slots == b->slots && a->use_count == b->use_count;
+                 a->latency_second == b->latency_second && a->latency_elsewhere == b->latency_elsewhere &&
+                 a->latency_flags == b->latency_flags && a->keeps_high == b->keeps_high && a->slots == b->slots &&
+                 a->use_count == b->use_count;
     for (unsigned i = 0; alike && i < a->use_count; i++)
         alike = a->uses[i].ports == b->uses[i].ports && a->uses[i].issue == b->uses[i].issue;
     return alike;

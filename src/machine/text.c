@@ -318,12 +318,19 @@ static int read_class(struct reader *r)
             rc = take_number(r, "cycles", 0, 10000, &c.latency_high);
         else if (strcmp(r->token, "second") == 0)
             rc = take_number(r, "cycles", 0, 10000, &c.latency_second);
+        else if (strcmp(r->token, "elsewhere") == 0)
+            rc = take_number(r, "cycles", 0, 10000, &c.latency_elsewhere);
+        else if (strcmp(r->token, "flags") == 0)
+            rc = take_number(r, "cycles", 0, 10000, &c.latency_flags);
+        else if (strcmp(r->token, "keeps") == 0)
+            rc = take_number(r, "cycles", 0, 10000, &c.keeps_high);
         else if (strcmp(r->token, "slots") == 0)
             rc = take_number(r, "slots", 0, 1000, &c.slots);
         else if (strcmp(r->token, "on") == 0)
             rc = parse_uses(r, &c), has_units = true;
         else
-            rc = wrong_token(r, "unknown property of a class", "known: result-latency, to, second, slots, on");
+            rc = wrong_token(r, "unknown property of a class",
+                             "known: result-latency, to, keeps, second, elsewhere, flags, slots, on");
         if (rc < 0)
             return -1;
     }
@@ -655,8 +662,14 @@ static void put_class(const struct machine *m, struct strbuf *s, const struct ma
     put_number(s, " result-latency", c->latency);
     if (c->latency_high > c->latency)
         put_number(s, " to", c->latency_high);
+    if (c->keeps_high > 0)
+        put_number(s, " keeps", c->keeps_high);
     if (c->latency_second > 0)
         put_number(s, " second", c->latency_second);
+    if (c->latency_elsewhere > 0)
+        put_number(s, " elsewhere", c->latency_elsewhere);
+    if (c->latency_flags > 0)
+        put_number(s, " flags", c->latency_flags);
     if (fabs(c->slots - 1) > 1e-9)
         put_number(s, " slots", c->slots);
     str_puts(s, c->use_count ? " on " : " on none");

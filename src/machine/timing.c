@@ -515,6 +515,19 @@ static double second_latency(struct calib *k, const char *form, double first)
     return second > first + 0.5 ? second : 0;
 }
 
+/* Of a conditional move: each waits for a test of what the one before left. Assumes that the test's result is there
+ * after what such chains with a condition of one flag alone tell of it. */
+static double from_flags(struct calib *k, const char *form, double latency)
+{
+    struct shape s;
+    const char *const back[] = {"test r64,r64"};
+    if (strncmp(form, "cmov", 4) != 0 || strncmp(form, "cmovcc", 6) == 0 || !find_shape(form, &s))
+        return 0;
+    double both = round_trip(k, form, &s, 0, back, 1), test = known_latency(k, back[0]);
+    double own = both < 0 ? 0 : both - (test < 0 ? 1 : test);
+    return own > latency + 0.5 ? own : 0;
+}
+
 double timing_latency(struct calib *k, const char *form)
 {
     struct shape s;
@@ -560,6 +573,8 @@ void timing_again(struct calib *k, struct timed_form *t)
         t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
         t->latency_second = divides ? 0 : second_latency(k, t->form, t->latency);
         t->latency_high = divides ? division_latency(k, t->form, true) : t->latency;
+        t->interval_high = divides ? division_interval(k, t->form) : 0;
+        t->latency_flags = from_flags(k, t->form, t->latency);
         t->slots = timing_slots(k, t->form, t->interval, t->latency);
     }
     t->unsure = k->unsure;

@@ -357,8 +357,8 @@ static bool has_divider(const char *form)
 static bool same_class(const struct machine_class *a, const struct machine_class *b)
 {
     if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 ||
-        fabs(a->latency_high - b->latency_high) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 ||
-        a->use_count != b->use_count)
+        fabs(a->latency_high - b->latency_high) > 1e-6 || fabs(a->latency_flags - b->latency_flags) > 1e-6 ||
+        fabs(a->keeps_high - b->keeps_high) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
         return false;
     for (unsigned i = 0; i < a->use_count; i++)
         if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
@@ -456,6 +456,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
                                   whole_latency(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
                               .slots = fmax(1, round(t->slots))};
     c.latency_second = t->latency_second > 0 ? fmax(0, whole_latency(t->latency_second - behind)) : 0;
+    c.latency_flags = t->latency_flags > 0 ? whole_latency(t->latency_flags - behind) : 0;
     if (t->slots < 0)
         c.slots = fmin(4, ceil(t->interval * k->width / 2));
     if (is_eliminated(k, t)) {
@@ -475,8 +476,10 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
                                                                  : "slow"),
                 fmax(1, round(t->interval * 2) / 2), true);
     /* of divisions, whose long quotients take longer */
-    bool longer = t->latency_high > t->latency + 0.5;
+    bool longer = division_is(t->form) && t->latency_high > t->latency + 0.5;
     c.latency_high = longer ? fmax(c.latency, whole_latency(t->latency_high - behind)) : c.latency;
+    if (slow && t->interval_high > t->interval + 0.4)
+        c.keeps_high = round(t->interval_high * 2) / 2;
     return c;
 }
 

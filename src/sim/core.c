@@ -47,7 +47,10 @@ struct sim_core {
     /* registers */
     int64_t ready[X86_REG_COUNT];
     bool from_load[X86_REG_COUNT];
+    uint16_t kind[X86_REG_COUNT];          /* of the operation that wrote it ... */
+    int32_t elsewhere_late[X86_REG_COUNT]; /* ... and by how much later others have it */
     struct sim_values values;
+    bool regs_true; /* all general registers are the program's */
 
     /* fetch */
     int64_t fetch_at, cycle_at, last_taken; /* cycle_at: when the cycle began in which this window is fetched */
@@ -59,14 +62,14 @@ struct sim_core {
     uint64_t slow_lines[SLOW_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
     uint32_t jumped;                 /* the indirect jump that was just executed, or ID_NONE */
     uint64_t *targets;               /* of each instruction: where it jumped to, a bit for each place (hashed) */
-
-    /* dispatch */
-    int64_t dispatch_at;
     uint32_t taken_last;             /* the branch taken last, or ID_NONE */
     struct successor {
         uint32_t branch; /* that was taken after this one, plus 1 */
         bool again;      /* as the time before */
     } * successors;      /* of each instruction */
+
+    /* dispatch */
+    int64_t dispatch_at;
     enum sim_bound dispatch_bound;
     uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
     uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
@@ -401,11 +404,11 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
         begin_window(c, window, bytes <= 0 ? 0 : (int64_t)pieces * (c->slow ? TICK : ticks(1 / m->fetch_windows)));
     }
+    if ((c->slow || !fused) && ++c->window_ops > c->window_most && c->window_most > 0)
+        go_on(c);
     return c->fetch_at;
 }
 
-    if ((c->slow || !fused) && ++c->window_ops > c->window_most && c->window_most > 0)
-        go_on(c);
 static double interval_after(const struct machine *m, const struct sim_insn *i)
 {
     double t = m->taken_interval;
@@ -418,9 +421,6 @@ static double interval_after(const struct machine *m, const struct sim_insn *i)
     return t;
 }
 
-static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
-{
-    bool waits = c->m->indirect_waits > 0 && i->flags & INSN_INDIRECT && !(i->flags & INSN_RET);
 static void remember_taken(struct sim_core *c, uint32_t branch)
 {
     if (c->taken_last != ID_NONE) {
@@ -431,14 +431,17 @@ static void remember_taken(struct sim_core *c, uint32_t branch)
     c->taken_last = branch;
 }
 
+static void after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
+{
+    bool waits = c->m->indirect_waits > 0 && i->flags & INSN_INDIRECT && !(i->flags & INSN_RET);
     if (flags & SIM_MISPREDICTED || waits)
         c->fetch_at = later(c->fetch_at, done + ticks(waits ? c->m->indirect_interval : c->m->mispredict));
     if (!(flags & (SIM_TAKEN | SIM_MISPREDICTED)))
         return;
+    remember_taken(c, (uint32_t)(i - c->insns));
     c->redirected = true;
     c->last_taken = later(c->last_taken, c->fetch_at) + ticks(waits ? 0 : interval_after(c->m, i));
     if (c->m->fetch_window <= 0)
-    remember_taken(c, (uint32_t)(i - c->insns));
         c->fetch_at = c->last_taken;
     if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && c->m->indirect_more > 0)
         c->jumped = (uint32_t)(i - c->insns);
@@ -617,22 +620,26 @@ static int64_t forwarded(struct sim_core *c, const struct sim_insn *i, uint64_t 
                                                    : m->forward;
         if (wait >= 0)
             ready = later(ready, s->value_ready + ticks(wait));
+        if (!covers) /* it waits until the store has left for the cache */
+            ready = later(ready, s->in_cache + i->load_latency);
     }
     return ready;
 }
-        if (!covers) /* it waits until the store has left for the cache */
-            ready = later(ready, s->in_cache + i->load_latency);
 
 /* ---- the parts of an instruction ---- */
 
-static int64_t operands_ready(const struct sim_core *c, const uint8_t *regs, unsigned count, bool *from_load)
+static int64_t operands_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
     int64_t t = 0;
-    for (unsigned k = 0; k < count; k++) {
-        if (c->ready[regs[k]] <= t)
+    for (unsigned k = 0; k < i->read_count; k++) {
+        uint8_t r = i->reads[k];
+        bool is_late = c->kind[r] != i->kind && !(i->flags & INSN_MOVED),
+             is_flags = r == X86_REG_FLAGS_C || r == X86_REG_FLAGS_ZAPS;
+        int64_t at = c->ready[r] + (is_late ? c->elsewhere_late[r] : 0) + (is_flags ? i->flags_late : 0);
+        if (at <= t)
             continue;
-        t = c->ready[regs[k]];
-        *from_load = c->from_load[regs[k]];
+        t = at;
+        *from_load = c->from_load[r];
     }
     return t;
 }
@@ -666,7 +673,9 @@ static bool crosses_line(const struct sim_insn *i, uint64_t addr) { return addr 
 
 static struct sim_use longer(struct sim_use u, double cycles)
 {
-    u.busy = (uint16_t)(u.busy + cycles);
+    int64_t all = u.busy * TICK + u.part + ticks(cycles);
+    u.busy = (uint16_t)(all >> TICK_SHIFT);
+    u.part = (uint16_t)(all & (TICK - 1));
     return u;
 }
 
@@ -690,11 +699,36 @@ static int64_t run_load(struct sim_core *c, const struct sim_insn *i, struct tim
     return value;
 }
 
+/* Bits of the operand's amount. */
+static int length_of(const struct sim_insn *i, uint64_t v)
+{
+    v = i->is_wide ? v : i->is_signed ? (uint64_t)(int32_t)v : (uint32_t)v;
+    v = i->is_signed && (int64_t)v < 0 ? -v : v;
+    return v ? 64 - __builtin_clzll(v) : 1;
+}
+
+/* How unfavourable the operands of a division are, from 0 to 1: by the length of the quotient, whose digits are found
+ * one after the other, between the two that calibration times, of some 10 bits and of nearly all. Negative: the
+ * registers are not known to be those of the program, or the divisor is in memory. */
+static double division_length(const struct sim_core *c, const struct sim_insn *i)
+{
+    enum { RAX, RDX = 2, SHORT = 10, LEFT = 7 };
+    unsigned divisor = X86_REG_NONE;
+    for (unsigned k = 0; k < i->read_count; k++)
+        if (i->reads[k] < 16 && i->reads[k] != RAX && i->reads[k] != RDX)
+            divisor = i->reads[k];
+    if (!c->regs_true || divisor == X86_REG_NONE)
+        return -1;
+    int bits = length_of(i, c->values.reg[RAX]) - length_of(i, c->values.reg[divisor]) + 1;
+    double share = (double)(bits - SHORT) / ((i->is_wide ? 64 : 32) - LEFT - SHORT);
+    return fmin(fmax(share, 0), 1);
+}
+
 /* Operation on its operands; returns when its result is there. */
 static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t loaded, struct timing *t)
 {
     bool from_load = false;
-    int64_t ready = operands_ready(c, i->reads, i->read_count, &from_load);
+    int64_t ready = operands_ready(c, i, &from_load);
     if (loaded >= ready) {
         ready = loaded;
         from_load = loaded > 0;
@@ -705,15 +739,20 @@ static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t load
     if (jump && i->use_count == 1)
         units = &c->insns[jump - 1];
     int64_t last = i->use_count ? 0 : ready; /* without a unit: eliminated, nothing waits for a whole cycle */
+    double length = i->latency_spread ? division_length(c, i) : -1;
+    int64_t latency = i->latency + (length >= 0 ? (int64_t)((length - 0.5) * i->latency_spread) : 0);
     for (unsigned k = 0; k < units->use_count; k++) {
         uint8_t unit = 255;
-        int64_t start = start_on(c, &units->uses[k], ready, &unit);
+        struct sim_use use = units->uses[k];
+        if (length > 0 && k + 1 == units->use_count)
+            use = longer(use, length * i->keeps_more / TICK);
+        int64_t start = start_on(c, &use, ready, &unit);
         note_wait(t, start, ready, from_load, unit);
         last = later(last, start);
     }
     if (!i->use_count)
         note_wait(t, ready, ready, from_load, 255);
-    return last + i->latency;
+    return last + latency;
 }
 
 /* Value and address go to the store queue apart; the first unit of the class takes the value, the others addresses. */
@@ -738,9 +777,12 @@ static int64_t run_store(struct sim_core *c, const struct sim_insn *i, int64_t v
 
 static void write_results(struct sim_core *c, const struct sim_insn *i, int64_t result)
 {
+    const uint8_t *from = i->flags & INSN_MOVED && i->read_count ? i->reads : NULL; /* renamed: the result itself */
     for (unsigned k = 0; k < i->write_count; k++) {
         c->ready[i->writes[k]] = result + (k == i->second ? i->second_late : 0);
         c->from_load[i->writes[k]] = i->flags & INSN_LOAD_RESULT;
+        c->kind[i->writes[k]] = from ? c->kind[from[0]] : i->kind;
+        c->elsewhere_late[i->writes[k]] = from ? c->elsewhere_late[from[0]] : i->elsewhere_late;
     }
 }
 
@@ -750,7 +792,7 @@ static int64_t run_rep(struct sim_core *c, const struct sim_insn *i, uint32_t fl
     uint32_t n = flags >> SIM_REPEAT_SHIFT;
     double bytes = (double)(n ? n : REP_UNKNOWN) * i->bytes;
     bool from_load = false;
-    int64_t ready = later(operands_ready(c, i->reads, i->read_count, &from_load), t->earliest);
+    int64_t ready = later(operands_ready(c, i, &from_load), t->earliest);
     int64_t done = ready + ticks(c->m->rep_start + (c->m->rep_bytes > 0 ? bytes / c->m->rep_bytes : 0));
     c->dispatch_at = later(c->dispatch_at, done);
     t->bound = SIM_BOUND_UNIT;
@@ -773,7 +815,7 @@ static int64_t execute(struct sim_core *c, const struct sim_insn *i, uint32_t fl
         result = run_op(c, i, loaded, t);
     } else if (!(i->flags & INSN_LOAD)) {
         bool from_load = false;
-        result = later(operands_ready(c, i->reads, i->read_count, &from_load), t->earliest);
+        result = later(operands_ready(c, i, &from_load), t->earliest);
         if (!(i->flags & INSN_STORE))
             note_wait(t, result, result, from_load, 255);
     }
@@ -867,7 +909,7 @@ static void step_out_of_order(struct sim_core *c, uint32_t index, const struct s
     int64_t value_ready = 0;
     if (fused) { /* runs together with the comparison, on the jump's unit: known from the second time on */
         c->jump_of[c->fused_first] = index + 1;
-        t->done = later(t->earliest, operands_ready(c, i->reads, i->read_count, &(bool){false}));
+        t->done = later(t->earliest, operands_ready(c, i, &(bool){false}));
     } else {
         value_ready = execute(c, i, flags, t);
     }
@@ -910,7 +952,7 @@ static void step_in_order(struct sim_core *c, uint32_t index, const struct sim_i
         loaded = result = issue_in_order(c, &i->load, ready, from_load, t) + i->load_latency;
     }
     bool only_access = !(i->flags & INSN_HAS_OP) && (i->flags & (INSN_LOAD | INSN_STORE));
-    int64_t ready = later(loaded, operands_ready(c, i->reads, i->read_count, &from_load));
+    int64_t ready = later(loaded, operands_ready(c, i, &from_load));
     if (!only_access)
         result = issue_in_order(c, i->use_count ? &i->uses[0] : &nothing, ready, from_load || loaded == ready, t) +
                  i->latency;
@@ -948,6 +990,7 @@ void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value) { c->val
 
 void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16])
 {
+    c->regs_true = true;
     memcpy(c->values.reg, regs, sizeof c->values.reg);
 }
 
@@ -956,6 +999,7 @@ void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16])
 static void rewind_clock(struct sim_core *c)
 {
     memset(c->ready, 0, sizeof c->ready);
+    memset(c->elsewhere_late, 0, sizeof c->elsewhere_late);
     memset(c->busy, 0, sizeof c->busy);
     memset(c->owed, 0, sizeof c->owed);
     memset(c->ending, 0, sizeof c->ending);
@@ -983,6 +1027,7 @@ static void rewind_clock(struct sim_core *c)
 void sim_core_reset_pipeline(struct sim_core *c, uint32_t warm)
 {
     rewind_clock(c);
+    c->regs_true = false;
     sim_values_init(&c->values, (uint32_t)c->values.state | 1);
     c->warm_left = warm;
 }
@@ -998,6 +1043,7 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->jump_of = xmalloc((count ? count : 1) * sizeof *c->jump_of);
     c->stored_by = xmalloc((count ? count : 1) * sizeof *c->stored_by);
     c->targets = xmalloc((count ? count : 1) * sizeof *c->targets);
+    c->successors = xmalloc((count ? count : 1) * sizeof *c->successors);
     for (unsigned p = 0; p < machine_port_count(m); p++)
         c->queue_of[p] = sim_queue_of(m, 1u << p);
     find_demand(c);
@@ -1026,6 +1072,7 @@ void sim_core_free(struct sim_core *c)
     free(c->jump_of);
     free(c->stored_by);
     free(c->targets);
+    free(c->successors);
     free(c);
 }
 
@@ -1034,5 +1081,3 @@ void sim_core_flush(struct sim_core *c) { sim_core_reset_pipeline(c, 0); }
 
 double sim_core_cycles(const struct sim_core *c) { return c->total; }
 const struct sim_cost *sim_core_costs(const struct sim_core *c) { return c->costs; }
-    c->successors = xmalloc((count ? count : 1) * sizeof *c->successors);
-    free(c->successors);

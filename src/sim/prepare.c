@@ -65,12 +65,33 @@ static void take_second(const struct machine_class *c, const struct x86_detail *
     out->second_late = (int32_t)ticks(c->latency_second) - (int32_t)ticks(c->latency);
 }
 
+/* The first class of the same family, which is its name up to a dot, on the same units; counted from 1. */
+static uint16_t kind_of(const struct machine *m, const struct machine_class *c)
+{
+    size_t len = strcspn(c->name, "."), i = 0;
+    for (; &m->classes[i] != c; i++) {
+        const struct machine_class *o = &m->classes[i];
+        bool is_kin = strncmp(o->name, c->name, len) == 0 && (!o->name[len] || o->name[len] == '.');
+        if (is_kin && o->use_count == c->use_count && o->uses[0].ports == c->uses[0].ports)
+            break;
+    }
+    return (uint16_t)(i + 1);
+}
+
 static void take_class(const struct machine *m, const struct machine_class *c, const struct x86_detail *d,
                        struct sim_insn *out)
 {
     out->flags |= INSN_HAS_OP;
     out->latency = (int32_t)ticks((c->latency + c->latency_high) / 2);
+    out->latency_spread = (int32_t)ticks(c->latency_high - c->latency);
     take_second(c, d, out);
+    out->kind = kind_of(m, c);
+    if (c->latency_flags > 0)
+        out->flags_late = (int32_t)ticks(c->latency_flags) - (int32_t)ticks(c->latency);
+    if (c->keeps_high > 0 && c->use_count)
+        out->keeps_more = (int32_t)ticks(c->keeps_high - c->uses[c->use_count - 1].issue);
+    if (c->latency_elsewhere > 0)
+        out->elsewhere_late = (int32_t)ticks(c->latency_elsewhere) - (int32_t)ticks(c->latency);
     if (d->is_mov_elim && !c->use_count && c->latency <= 0)
         out->flags |= INSN_MOVED;
     for (unsigned i = 0; i < c->use_count; i++)
@@ -195,6 +216,8 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->effect_dst = d.effect_dst;
     out->effect_src = d.effect_src;
     out->imm = d.imm;
+    out->is_wide = d.op_bits == 64;
+    out->is_signed = d.form[0] == 'i';
     if (is_zeroed(m, &d))
         out->flags |= INSN_ZERO;
     else if (op)

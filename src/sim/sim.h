@@ -48,11 +48,17 @@ struct sim_insn {
     int32_t slots;                 /* ticks of dispatch, when not fused */
     int32_t address_late;          /* ticks in load_latency for the kind of address */
     int32_t second_late;           /* ticks that the second result takes longer */
+    int32_t latency_spread;        /* ticks: by so much latency depends on the operands (division); it is the middle */
+    int32_t elsewhere_late;        /* ticks that results take longer to operations of another kind */
+    int32_t flags_late;            /* ticks that they take longer from the flags */
+    int32_t keeps_more;            /* ticks that unfavourable operands keep the last unit longer */
+    uint16_t kind;                 /* of operation: alike for those of a family on the same units; 0 none */
     uint8_t use_count, store_use_count, read_count, write_count, addr_count;
     uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
     uint8_t len, scale, base, index, effect, effect_dst, effect_src;
     uint8_t second;            /* which of the writes the second result is */
     uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
+    bool is_wide, is_signed;   /* of 64 bits; of a division */
     uint32_t flags;
 };
 

@@ -91,8 +91,11 @@ static void prepare_anew(const struct machine *m, struct prepared *p)
     if (x86_detail_decode(p->bytes, p->len, &d) < 0)
         return;
     const struct machine_class *k = machine_class_of(m, &d, NULL);
-    if (k && k->latency_high > k->latency) /* the core takes the middle of both; experiments know which they ask for */
-        p->insn.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
+    if (!k || k->latency_high <= k->latency)
+        return; /* else the core takes the middle of both; experiments know which they ask for */
+    p->insn.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
+    if (p->is_long && k->keeps_high > 0 && p->insn.use_count)
+        p->insn.uses[p->insn.use_count - 1].busy = (uint16_t)(k->keeps_high + 0.5);
 }
 
 static struct prepared *prepared_slot(struct simulated *s, const struct prepared *key)

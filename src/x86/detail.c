@@ -525,7 +525,8 @@ static void put_lea(char *out, size_t cap, const struct x86_detail *d, unsigned 
     snprintf(out, cap, "lea r%u,%s", bits, sum[0] ? sum + 1 : "0");
 }
 
-/* Conditions that time alike share a name. Those above and not-above need two groups of flags. */
+/* Conditions that time alike share a name. Those above and not-above need two groups of flags;
+ * signed comparisons need the sign and the overflow. */
 static void put_mnemonic(char *out, size_t cap, const struct work *w)
 {
     const char *name = ZydisMnemonicGetString(w->in.mnemonic);
@@ -534,10 +535,12 @@ static void put_mnemonic(char *out, size_t cap, const struct work *w)
     ZydisInstructionCategory c = w->in.meta.category;
     bool two =
         w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_CF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_ZF);
+    bool is_signed =
+        w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_SF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_OF);
     if (d->cond != 255)
         name = "jcc";
     else if (c == ZYDIS_CATEGORY_CMOV)
-        name = two ? "cmovbe" : "cmovcc";
+        name = two ? "cmovbe" : is_signed ? "cmovl" : "cmovcc";
     else if (c == ZYDIS_CATEGORY_SETCC)
         name = two ? "setbe" : "setcc";
     snprintf(out, cap, "%s%s", prefix, name);

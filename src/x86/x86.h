@@ -193,7 +193,8 @@ struct x86_detail {
     char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split
                       off: "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same
                       form. An operand in memory is written as the register it stands for, except in plain moves ("m").
-                      Conditions are merged: "jcc i", "cmovcc r64,r64", but "cmovbe", "setbe" (they need C and Z).
+                      Conditions are merged: "jcc i", "cmovcc r64,r64", but "cmovbe", "setbe" (they need C and Z) and
+                      "cmovl" (S and O).
                       lea tells its address: "lea r64,b+i*s+d". Prefixes "lock " and "rep " stay. */
     uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers; push, pop, call, ret and
                                      leave do not list rsp (a stack engine moves it) */

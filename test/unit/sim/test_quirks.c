@@ -198,6 +198,54 @@ static void the_first_window_behind_a_branch_gives_fewer(void **state)
     }
 }
 
+static void results_come_later_to_others(void **state)
+{
+    (void)state;
+    static const char rule[] = "class fmul result-latency 3 on fp\nclass fma result-latency 4 elsewhere 6 on fp\n"
+                               "form \"movaps x,x\" eliminated\n";
+    NEAR(COST(rule, "c4e2f1b8c2"), 4);                     /* vfmadd231pd xmm0,xmm1,xmm2 */
+    NEAR(COST(rule, "c4e2f1b8c2", "f20f59c1"), 9);         /* and mulsd xmm0,xmm1 */
+    NEAR(COST(rule, "c4e2f1b8c2", "0f28d8", "0f28c3"), 4); /* moved by renaming: still the same result */
+    NEAR(COST(rule, "c4e2f1b8c2", "0f28d8", "f20f59d9", "0f28c3"), 9);
+}
+
+static void flags_take_longer_into_some_moves(void **state)
+{
+    (void)state;
+    static const char rule[] = "class cmov result-latency 1 on alu\nclass cmov.2 result-latency 1 flags 2 on alu\n"
+                               "form \"cmovl r64,r64\" cmov.2\n";
+    NEAR(COST(rule, "4839d8", "480f44c1"), 2); /* cmp rax,rbx; cmovz rax,rcx */
+    NEAR(COST(rule, "4839d8", "480f4cc1"), 3); /* cmovl */
+    NEAR(COST(rule, "480f4cc1"), 1);           /* the flags are old */
+}
+
+static double division(uint64_t dividend, uint64_t divisor)
+{
+    static const char *const hex[] = {"48f7f1"}; /* div rcx: a chain through rax, told to hold the same again */
+    struct machine *m = machine_of(with("unit dv\nclass div64 result-latency 10 to 22 keeps 9 on alu+dv:6\n"));
+    struct sim_insn table[1];
+    struct sim_core *c = core_of(m, table, hex, 1);
+    const uint64_t regs[16] = {dividend, divisor};
+    sim_core_reset_pipeline(c, 100);
+    for (unsigned t = 0; t < 1100; t++) {
+        sim_core_set_regs(c, regs);
+        sim_core_step(c, 0, 0, 0);
+    }
+    double cycles = sim_core_cycles(c) / 1000;
+    sim_core_free(c);
+    machine_free(m);
+    return cycles;
+}
+
+static void a_division_takes_as_long_as_its_quotient(void **state)
+{
+    (void)state;
+    NEAR(division(1000003, 2000), 10);
+    NEAR(division(0x123456789abcdef, 3), 22);
+    NEAR(division(UINT64_C(1) << 33, 1), 17); /* half way, and operations start at whole cycles */
+    NEAR(division(7, UINT64_MAX), 10);
+}
+
 static void two_taken_branches_fit_into_a_cycle(void **state)
 {
     (void)state;
@@ -385,6 +433,9 @@ int main(void)
         cmocka_unit_test(a_store_of_a_part_is_waited_for_in_the_cache),
         cmocka_unit_test(pieces_of_few_instructions_come_as_a_pair),
         cmocka_unit_test(the_first_window_behind_a_branch_gives_fewer),
+        cmocka_unit_test(results_come_later_to_others),
+        cmocka_unit_test(flags_take_longer_into_some_moves),
+        cmocka_unit_test(a_division_takes_as_long_as_its_quotient),
         cmocka_unit_test(two_taken_branches_fit_into_a_cycle),
         cmocka_unit_test(more_targets_make_indirect_jumps_slower),
         cmocka_unit_test(split_schedulers_fill_one_by_one),
