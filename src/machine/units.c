@@ -334,13 +334,21 @@ static void add_roaming(const struct calib *k, struct timed_form *t, uint32_t an
     }
 }
 
-/* Renaming does it: its result is there at once. Of a constant no chain can tell; that it comes clearly more often than
+/* Copies alone take at least their slots. */
+static double whole_slots(const struct calib *k, const struct timed_form *t)
+{
+    return fmax(1, fmin(round(t->slots), floor(t->interval * k->width + 0.3)));
+}
+
+/* Renaming does it: its result is there at once. A link of a chain in less than half a cycle is in no unit, even where
+ * so many moves do not go at the full width. Of a constant no chain can tell; that it comes clearly more often than
  * additions do tells that it needs none of their units. */
 static bool is_eliminated(const struct calib *k, const struct timed_form *t)
 {
     const double adds = __builtin_popcount(ports_of_basis(k->basis, k->basis_count, "add r64,r64"));
     bool at_once = t->latency >= 0 ? t->latency < 0.8 : t->interval * adds < 0.9;
-    return at_once && t->slots < 1.4 && t->interval < 1.35 / k->width;
+    bool fills_width = t->interval < 1.35 / k->width || (t->latency >= 0 && t->latency < 0.5 && t->interval < 0.4);
+    return at_once && whole_slots(k, t) < 2 && fills_width;
 }
 
 static bool has_divider(const char *form)
@@ -454,7 +462,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
     double behind = fmax(0, ceil(ports_interval(t, ports) - 0.01) - 1);
     struct machine_class c = {.latency =
                                   whole_latency(t->latency < 0 ? 1 : fmax(t->latency - behind, fmin(t->latency, 0.5))),
-                              .slots = fmax(1, round(t->slots))};
+                              .slots = whole_slots(k, t)};
     c.latency_second = t->latency_second > 0 ? fmax(0, whole_latency(t->latency_second - behind)) : 0;
     c.latency_flags = t->latency_flags > 0 ? whole_latency(t->latency_flags - behind) : 0;
     if (t->slots < 0)
