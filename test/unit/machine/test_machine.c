@@ -30,6 +30,25 @@ static void round_trip_keeps_everything(void **state)
     machine_free(again);
 }
 
+static void all_latencies_of_a_class_are_kept(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "class int result-latency 2 to 9 keeps 4 second 3 elsewhere 5 flags 6 slots 2 on a+a:3\n";
+    char text[256];
+    int len = snprintf(text, sizeof text, "mtool-machine 1\nunit a\nclass other result-latency 1 on a\n%send\n", line);
+    struct machine *m = NULL;
+    assert_int_equal(machine_parse("f", text, (size_t)len, &m), 0);
+    const struct machine_class *c = machine_class_named(m, "int");
+    assert_true(c->latency == 2 && c->latency_high == 9 && c->keeps_high == 4 && c->latency_second == 3);
+    assert_true(c->latency_elsewhere == 5 && c->latency_flags == 6);
+    struct strbuf s = {0};
+    machine_format(m, &s);
+    assert_non_null(strstr(s.data, line));
+    str_free(&s);
+    machine_free(m);
+}
+
 static void every_shipped_description_keeps_its_meaning(void **state)
 {
     (void)state;
@@ -236,6 +255,7 @@ static void details_are_right(void **state)
         {"c3", "ret", 0, 0, 1, true, false},
         {"48f7f1", "div r64", 3, 4, 0, false, false},
         {"0f46c1", "cmovbe r32,r32", 4, 1, 0, false, false},
+        {"0f4cc1", "cmovl r32,r32", 3, 1, 0, false, false},
         {"d3e0", "shl r32,cl", 4, 3, 0, false, false},
         {"31c0", "xor r32,r32", 0, 3, 0, false, false},
         {"c4e2f5b8c2", "vfmadd231pd y,y,y", 3, 1, 0, false, false},
@@ -430,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip_keeps_everything),
+        cmocka_unit_test(all_latencies_of_a_class_are_kept),
         cmocka_unit_test(every_shipped_description_keeps_its_meaning),
         cmocka_unit_test(every_file_of_machines_is_shipped),
         cmocka_unit_test(processors_find_their_description),
