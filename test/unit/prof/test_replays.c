@@ -309,6 +309,28 @@ static void ends_of_long_loops_are_in_doubt(void **state)
     assert_false(of_cheap[2].is_replayed); /* its ends could be a third of it */
 }
 
+/* To what was called before the replay began. */
+static void returns_to_before_are_in_doubt(void **state)
+{
+    (void)state;
+    enum { RETURNS = 20 };
+    struct join_replay told[2][16];
+    for (uint32_t k = 0; k < 2; k++) {
+        struct bench b;
+        uint64_t words[STEPS + 2];
+        set_up_with(&b, machine_default(), "\xc3\x90\x90\x90" /* ret */);
+        for (uint32_t i = 0; i < STEPS + 2; i++)
+            words[i] = k && i % (STEPS / RETURNS) == 200 ? 0x1200 : 0x1100 + i % 256;
+        for (int i = 0; i < 5; i++)
+            add_words(&b, words, 2 * STEPS);
+        tell(&b, told[k]);
+        tear_down(&b);
+    }
+    assert_true(told[0][1].is_replayed && told[1][1].is_replayed);
+    assert_true(fabs(told[1][1].factor / told[0][1].factor - (1 - RETURNS * 25.0 / (2 * STEPS))) < 0.01);
+    assert_true(told[1][1].error > told[0][1].error);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_wrong_description_moves_nothing),
         cmocka_unit_test(homes_that_come_together_say_so),
         cmocka_unit_test(ends_of_long_loops_are_in_doubt),
+        cmocka_unit_test(returns_to_before_are_in_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
