@@ -231,6 +231,12 @@ static void take_difference(const struct wire_slice *s, const struct form forms[
     out->edge = forms[0].least - out->cycles * whole / more;
 }
 
+/* What was not learnt in one batch may have been in others, and that is the time: two that agree vouch for it. */
+static double spread_of_rounds(const struct form *f)
+{
+    return f->batches == 1 ? spread_of(f) : hypot(f->turns[1].cycles - f->turns[0].cycles, f->apart);
+}
+
 /* What the stub takes at each round is for without_stub. */
 static void take_rounds(const struct wire_slice *s, const struct form forms[WIRE_FORMS_MOST], struct replay_time *out)
 {
@@ -238,7 +244,7 @@ static void take_rounds(const struct wire_slice *s, const struct form forms[WIRE
     out->first = s->first;
     out->turns = s->form[0].turns;
     out->cycles = (forms[0].least - forms[1].least) / more;
-    out->spread = hypot(spread_of(&forms[0]), spread_of(&forms[1])) / more;
+    out->spread = hypot(spread_of_rounds(&forms[0]), spread_of_rounds(&forms[1])) / more;
     out->edge = NAN;
 }
 

@@ -559,6 +559,14 @@ static void rounds_are_told_from_their_ends(void **state)
     s.form[0].rounds = 64, s.form[1].rounds = 16;
     assert_true(replay_measure(&s, 1, &NO_EDGES, &t));
     assert_true(fabs(t.cycles - (6000.0 / 48 - 2.5)) < 0.2 && t.first == 10 && isnan(t.edge));
+    for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+        s.batches[0].ticks[k] += 800; /* one that has not learnt */
+    assert_true(replay_measure(&s, 1, &NO_EDGES, &t));
+    assert_true(fabs(t.cycles - (6000.0 / 48 - 2.5)) < 0.2 && t.spread < 0.03);
+    for (uint32_t b = 0; b < WIRE_BATCHES - 2; b += 2)
+        for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
+            s.batches[b].ticks[k] = s.batches[WIRE_BATCHES - 2].ticks[k] + 400 + 100 * b; /* no two agree */
+    assert_true(replay_measure(&s, 1, &NO_EDGES, &t) && t.spread > 0.1);
     s = replayed(2, 1000);
     s.form[0].rounds = 200, s.form[1].rounds = 50; /* of ten cycles: the stub's tell too much */
     assert_false(replay_measure(&s, 1, &NO_EDGES, &t));
