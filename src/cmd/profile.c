@@ -60,18 +60,28 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
     return 0;
 }
 
+static struct rewrite_options copy_options(const struct profile *p)
+{
+    return (struct rewrite_options){.plan = REWRITE_COUNT,
+                                    .poison = p->args->poison,
+                                    .all_blocks = p->args->all_blocks,
+                                    .threads = launch_may_make_threads(p->program),
+                                    .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
+}
+
+void profile_copies_ahead(struct profile *p)
+{
+    struct rewrite_options opt = copy_options(p);
+    launch_copies_ahead(p->program, &opt);
+}
+
 int profile_copies(struct profile *p)
 {
-    struct rewrite_options opt = {.plan = REWRITE_COUNT,
-                                  .poison = p->args->poison,
-                                  .all_blocks = p->args->all_blocks,
-                                  .threads = launch_may_make_threads(p->program)};
+    struct rewrite_options opt = copy_options(p);
     for (size_t i = 0; p->args->all_probes && i < p->program->module_count; i++) {
         opt.plan = REWRITE_PROBE;
         p->program->modules[i].probes = REWRITE_PROBES_ALL;
     }
-    if (p->mode == LAUNCH_MODE_PATH)
-        opt.rpath = launch_path_mode_dir(p->program);
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;
     const struct launch_module *exe = &p->program->modules[0];

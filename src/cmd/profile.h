@@ -28,6 +28,7 @@ enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program wa
 int profile_begin(struct profile *p, const struct cmd_args *a);
 /* Rewrites all modules (from the cache where possible). 0, or an exit status. */
 int profile_copies(struct profile *p);
+void profile_copies_ahead(struct profile *p); /* begins with that, to go on during the run that comes next */
 /* One run. Only the first has the user's standard output and error; later ones write nowhere, and a standard input that
  * can be rewound is. 0, or an exit status. */
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out);

@@ -133,6 +133,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
     struct launch_options count = profile_counted_options(p);
     machine_clock_read_rate(t->readings);
+    profile_copies_ahead(p);
     t->began = time_now_s();
     int rc = profile_run(p, &sample, true, sampled);
     if (rc)

@@ -142,10 +142,10 @@ static const char *name_of_running(const struct launch_program *p, const struct 
     return NULL;
 }
 
-static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const struct rewrite_options *opt)
+static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const struct rewrite_options *opt,
+                     size_t most)
 {
-    cpu_set_t cpus;
-    size_t most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1, started = 0;
+    size_t started = 0;
     uint64_t all_bytes = 0, done_bytes;
     for (size_t i = 0; i < n; i++)
         all_bytes += jobs[i].size_bytes;
@@ -262,7 +262,7 @@ bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_
     return known;
 }
 
-int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count)
+int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t most)
 {
     if (check_cache(p->arena) < 0)
         return -1;
@@ -279,10 +279,17 @@ int copies_make(struct launch_program *p, const struct rewrite_options *opt, siz
         return 0;
     qsort(jobs, n, sizeof *jobs, by_size);
     struct sigaction before = signals_keep_children();
-    run_jobs(p, jobs, n, opt);
+    run_jobs(p, jobs, n, opt, most);
     signals_unkeep_children(&before);
     copies_evict();
     return 0;
+}
+
+int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count)
+{
+    cpu_set_t cpus;
+    size_t most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+    return copies_make_by(p, opt, module_count, most);
 }
 
 static bool some_own_gs(const struct launch_program *p)
@@ -295,7 +302,9 @@ static bool some_own_gs(const struct launch_program *p)
 
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt)
 {
-    if (copies_make(p, opt, p->module_count) < 0)
+    int rc = copies_make(p, opt, p->module_count);
+    copies_ahead_end(p);
+    if (rc < 0)
         return -1;
     p->counts_by_thread = opt->threads && !some_own_gs(p);
     if (opt->threads && !p->counts_by_thread) {

@@ -70,8 +70,11 @@ const char *lessons_dir(struct arena *a);
 /* ---- evict.c, cache.c ---- */
 
 void copies_evict(void);
-/* launch_copies_make for the first `module_count` modules, without the folder of links. */
+/* launch_copies_make for the first `module_count` modules, without the folder of links; the second by at most so many
+ * processes at a time. */
 int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count);
+int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t most);
+void copies_ahead_end(struct launch_program *p);
 bool copies_take_known(struct launch_program *p, size_t module, const struct rewrite_options *opt); /* from the cache */
 
 /* ---- space.c: processes and what they mapped executable; events must come in order of time ---- */

@@ -44,6 +44,7 @@ struct launch_program {
     struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
     struct launch_module *modules;      /* [0] is the executable */
     size_t module_count, module_cap;
+    int ahead; /* process that makes copies meanwhile, see launch_copies_ahead; 0 none */
     struct arena *arena;
 };
 /* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable,
@@ -70,6 +71,9 @@ bool launch_may_make_threads(const struct launch_program *p);
  * own failure to be rewritten is not one: it runs plain, and the caller says so). Progress on a terminal. opt->threads
  * is passed over if a module needs the register that it takes: see counts_by_thread. */
 int launch_copies_make(struct launch_program *p, const struct rewrite_options *opt);
+/* Begins with that in the background, before a run of the untouched program, if there is a processor to spare; nothing
+ * is said. Ends with launch_copies_make, or with the program. */
+void launch_copies_ahead(struct launch_program *p, const struct rewrite_options *opt);
 /* For LAUNCH_MODE_PATH: the folder to give as opt->rpath, where launch_copies_make puts links to the copies of the
  * libraries by soname. A name only, in p's arena; the same for the same program and libraries. */
 const char *launch_path_mode_dir(const struct launch_program *p);

@@ -256,6 +256,7 @@ void launch_program_free(struct launch_program *p)
 {
     if (!p)
         return;
+    copies_ahead_end(p);
     free(p->modules);
     arena_free(p->arena);
 }
