@@ -39,7 +39,7 @@ static double middle(double a, double b, double c) { return fmax(fmin(a, b), fmi
  * beside what is left without it. It begins a line, so that no pair lies over an end of one. Assumes that fillers go
  * at the full width, which calib_width has found of them. A figure that cannot be is taken again. NAN: no figure. */
 static double slots_once(struct calib *k, const char *name, const uint8_t *bytes, size_t len, unsigned instructions,
-                       bool in_turn)
+                         bool in_turn)
 {
     double slots = NAN;
     for (int again = 0; again < 3; again++) {
