@@ -51,34 +51,43 @@ static struct prof_asked parse_name(struct arena *ar, const char *text)
     return (struct prof_asked){.text = text, .function = text};
 }
 
-static int take_names(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan)
+static const struct prof_asked *split_names(const char *text, struct arena *ar, size_t *count)
 {
-    size_t most = 1, n = 0;
-    for (const char *s = a->probe; *s; s++)
+    size_t most = 1;
+    for (const char *s = text; *s; s++)
         most += *s == ',';
-    struct prof_asked *asked = ARENA_ARRAY(ar, struct prof_asked, most);
-    char *rest = arena_strdup(ar, a->probe), *word;
+    struct prof_asked *names = ARENA_ARRAY(ar, struct prof_asked, most);
+    char *rest = arena_strdup(ar, text), *word;
+    *count = 0;
     while ((word = strsep(&rest, ",")))
         if (*word)
-            asked[n++] = parse_name(ar, word);
-    plan->asked = asked;
-    plan->asked_count = n;
-    return n ? 0 : (diag_error("run: --probe needs the name of a function, or FILE:LINE"), CMD_UNUSABLE);
+            names[(*count)++] = parse_name(ar, word);
+    return names;
 }
 
 int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan)
 {
     *plan = (struct probe_plan){.asked = NULL};
-    if (a->probe && a->no_probes)
-        return diag_error("run: --probe and --no-probes exclude each other"), CMD_UNUSABLE;
+    if (a->no_probes && (a->probe || a->unprobed))
+        return diag_error("run: --no-probes excludes --probe and --unprobed"), CMD_UNUSABLE;
     take_cost(plan);
-    return a->probe ? take_names(a, ar, plan) : 0;
+    if (a->probe)
+        plan->asked = split_names(a->probe, ar, &plan->asked_count);
+    if (a->unprobed)
+        plan->hidden = split_names(a->unprobed, ar, &plan->hidden_count);
+    if ((a->probe && !plan->asked_count) || (a->unprobed && !plan->hidden_count))
+        return diag_error("run: --%s needs the name of a function, or FILE:LINE",
+                          a->probe && !plan->asked_count ? "probe" : "unprobed"),
+               CMD_UNUSABLE;
+    return 0;
 }
 
 void probe_ask(const struct probe_plan *plan, struct prof_input *in)
 {
     in->asked = plan->asked;
     in->asked_count = plan->asked_count;
+    in->hidden = plan->hidden;
+    in->hidden_count = plan->hidden_count;
     in->names = report_names_function;
     in->probe_s = plan->pair_s;
 }
@@ -147,11 +156,13 @@ static void take(struct profile *p, const struct launch_result *run, const struc
                                       from->window_ns,
                                       from->cut,
                                       from->open,
-                                      from->open_ticks};
+                                      from->open_ticks,
+                                      from->open_ns};
     }
     diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
-    const struct prof_probe_terms terms = {hz, plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1};
+    const struct prof_probe_terms terms = {hz,          plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1,
+                                           run->user_s, run->system_s};
     prof_probes_take(p->result, all, run->probe_count, &terms);
 }
 

@@ -7,8 +7,8 @@
 
 struct probe_plan {
     double inside_ticks, pair_ticks, pair_s; /* what a pair of probes costs here */
-    const struct prof_asked *asked;          /* named by --probe */
-    size_t asked_count;
+    const struct prof_asked *asked, *hidden; /* named by --probe, by --unprobed */
+    size_t asked_count, hidden_count;
 };
 /* Before anything runs. 0, or an exit status after one line. */
 int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan);

@@ -212,6 +212,7 @@ struct launch_probe { /* what the probes of one object measured, summed over thr
     uint32_t module, cell;
     uint64_t ticks, count, window_ticks, window_ns, cut;
     uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
+    uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
 };
 struct launch_process { /* a program in a process, or a process that only forked, with LAUNCH_COUNT and `follow` */
     uint32_t pid, parent;
@@ -227,6 +228,7 @@ typedef void (*launch_each_process)(void *ctx, size_t process, uint64_t *const *
 struct launch_result {
     int status;                       /* as of waitpid */
     double user_s, system_s, wall_s;  /* of the program and its waited-for children (rusage) */
+    double before_s;                  /* processor time of its process before it was the program's */
     long max_rss_kb;                  /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;

@@ -3,16 +3,28 @@
  */
 #include "launch/impl.h"
 
-static void add_cell(struct launch_probe *to, const struct wire_probe *c, uint64_t now)
+struct end {                /* of the program */
+    uint64_t ticks, cpu_ns; /* cpu_ns: of its only thread; 0: not known */
+};
+
+/* An interval begins with a look, or soon after one. */
+static uint64_t cpu_since_start(const struct wire_probe *c, const struct end *end)
+{
+    uint64_t apart = c->start > c->look_ticks ? c->start - c->look_ticks : c->look_ticks - c->start;
+    return apart <= WIRE_PROBE_LOOK && end->cpu_ns > c->look_ns ? end->cpu_ns - c->look_ns : 0;
+}
+
+static void add_cell(struct launch_probe *to, const struct wire_probe *c, const struct end *end)
 {
     to->ticks += c->ticks;
     to->count += c->count;
     to->window_ticks += c->window_ticks;
     to->window_ns += c->window_ns;
     to->cut += c->cut;
-    if (c->start && c->start < now) {
+    if (c->start && c->start < end->ticks) {
         to->open++;
-        to->open_ticks += now - c->start;
+        to->open_ticks += end->ticks - c->start;
+        to->open_ns += cpu_since_start(c, end);
     }
 }
 
@@ -32,18 +44,21 @@ static size_t number_cells(const struct launch_program *p, const struct launch_r
  * words add up. */
 void probes_sum(const struct counters *c, const struct launch_program *p, uint64_t now, struct launch_result *r)
 {
+    struct end end = {.ticks = now};
     struct arena *a = arena_new();
     counters_sum(c, p, r);
     r->probes = ARENA_ARRAY(r->arena, struct launch_probe, number_cells(p, r, NULL) + 1);
     r->probe_count = number_cells(p, r, r->probes);
     uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_most) : 0;
+    if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */
+        end.cpu_ns = (uint64_t)(1e9 * (r->before_s + r->user_s + r->system_s));
     for (uint64_t area = 0; area < areas; area++) {
         uint64_t **words = ARENA_ARRAY(a, uint64_t *, p->module_count + 1);
         counters_sum_area(c, area, a, words);
         for (size_t i = 0; i < r->probe_count; i++) {
             struct launch_probe *to = &r->probes[i];
             if (words[to->module])
-                add_cell(to, (const struct wire_probe *)(const void *)words[to->module] + to->cell, now);
+                add_cell(to, (const struct wire_probe *)(const void *)words[to->module] + to->cell, &end);
         }
     }
     arena_free(a);

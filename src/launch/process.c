@@ -281,6 +281,7 @@ static void fill_times(const struct running *r, const struct news *n, struct lau
     double user = seconds(r->usage.ru_utime) - n->user_s, sys = seconds(r->usage.ru_stime) - n->system_s;
     out->user_s = user > 0 ? user : 0;
     out->system_s = sys > 0 ? sys : 0;
+    out->before_s = n->user_s + n->system_s;
     out->wall_s = time_now_s() - r->began_s;
     struct rusage own;
     getrusage(RUSAGE_SELF, &own); /* the kernel lets a child inherit its parent's peak */

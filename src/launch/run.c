@@ -44,7 +44,7 @@ static int run_sampled(struct launch_program *p, const struct launch_options *op
 {
     struct start s = start_original(p, opt);
     bool ran = false;
-    s.threads = threads_new(launch_may_make_threads(p));
+    s.threads = threads_new(true);
     int rc = 0;
     if (!opt->force_timer && perf_is_allowed(PERF_SAMPLE)) {
         s.watch = WATCH_SAMPLES;

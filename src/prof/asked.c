@@ -53,17 +53,17 @@ static size_t mark_function(const struct join *j, const struct prof_asked *a, bo
     return n;
 }
 
-static size_t mark_region(struct join *j, const struct prof_asked *a)
+static size_t mark_region(struct join *j, const struct asked_for *want, const struct prof_asked *a)
 {
     size_t n = 0;
-    for (size_t i = 0; i < j->marked_count; i++) {
+    for (size_t i = 0; want->regions && i < j->marked_count; i++) {
         struct marked *m = &j->marked[i];
         if (strcmp(m->name, a->function) != 0)
             continue;
         m->is_asked = true;
         n++;
         if (!m->count && !m->is_unclear) /* else it was told */
-            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s: this region was never entered", a->text);
+            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "%s %s: this region was never entered", want->option, a->text);
     }
     return n;
 }
@@ -148,21 +148,21 @@ static void put_nearest(struct join *j, const struct prof_asked *a, struct strbu
     free(all);
 }
 
-bool *asked_objects(struct join *j)
+bool *asked_objects(struct join *j, const struct asked_for *want)
 {
     bool *asked = ARENA_ARRAY(j->scratch, bool, j->r->object_count + 1);
-    for (size_t i = 0; i < j->in->asked_count; i++) {
-        const struct prof_asked *a = &j->in->asked[i];
-        size_t found = a->function ? mark_function(j, a, asked) + mark_region(j, a) : mark_line(j->r, a, asked);
+    for (size_t i = 0; i < want->count; i++) {
+        const struct prof_asked *a = &want->list[i];
+        size_t found = a->function ? mark_function(j, a, asked) + mark_region(j, want, a) : mark_line(j->r, a, asked);
         if (found)
             continue;
         if (is_idle_function(j, a)) {
-            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s: this function was never entered", a->text);
+            prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "%s %s: this function was never entered", want->option, a->text);
             continue;
         }
         struct strbuf near = {0};
         put_nearest(j, a, &near);
-        prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "--probe %s names nothing that ran%s", a->text,
+        prof_warn(j->r, PROF_WARN_NOTHING_NAMED, "%s %s names nothing that ran%s", want->option, a->text,
                   near.data ? near.data : "");
         str_free(&near);
     }

@@ -176,8 +176,14 @@ void objects_build(
 void marked_find(struct join *j); /* needs counts and debug information; fills marked */
 
 /* ---- asked.c ---- */
+struct asked_for {
+    const struct prof_asked *list;
+    size_t count;
+    const char *option; /* that the user named them with */
+    bool regions;       /* may be meant too */
+};
 /* By object: did the user name it? In j->scratch. Marks what is asked of the regions. Warns of what names nothing. */
-bool *asked_objects(struct join *j);
+bool *asked_objects(struct join *j, const struct asked_for *want);
 
 /* ---- select.c ---- */
 void select_build(struct join *j); /* needs the objects; fills candidates */
@@ -250,6 +256,7 @@ double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
 struct prof_interval stats_centre(const double *x, size_t n);
 struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
+struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b);            /* a + b, independent */
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
 
 struct rng {

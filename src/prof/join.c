@@ -55,7 +55,7 @@ static void run_passes(struct join *j)
     RUN(places_sum_lines);
     RUN(code_build);
     whatif_fill(j->r);
-    RUN(whole_build); /* needs the objects: what they leave unexplained */
+    RUN(whole_build); /* needs the objects: what they measure together */
     RUN(rows_build);
 #undef RUN
 }

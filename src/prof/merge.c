@@ -248,8 +248,6 @@ static void add_whole(struct prof_result *to, const struct prof_result *r)
         blend(to->replayed_share, to->predicted_user_s.value, r->replayed_share, r->predicted_user_s.value);
     to->coverage.instructions_counted_share = blend(to->coverage.instructions_counted_share, to->actual_user_s.value,
                                                     r->coverage.instructions_counted_share, r->actual_user_s.value);
-    to->coverage.unexplained_overhead = blend(to->coverage.unexplained_overhead, to->predicted_user_s.value,
-                                              r->coverage.unexplained_overhead, r->predicted_user_s.value);
     to->coverage.memory_ops_measured = blend(to->coverage.memory_ops_measured, (double)to->coverage.memory_ops,
                                              r->coverage.memory_ops_measured, (double)r->coverage.memory_ops);
     prof_interval_add(&to->predicted_user_s, &r->predicted_user_s);

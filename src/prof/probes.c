@@ -2,16 +2,17 @@
  *
  * probes: candidates to what the rewriter is to probe, and the ticks that probes measured to seconds of each candidate.
  * What the probes took themselves is taken off: their own inside part, and for each pair that ran within another object
- * of the same function a whole pair. Time that a thread did not run is waiting, and told apart. Samples are kept beside
- * it, and differences beyond both intervals are said.
+ * a whole pair. Time that a thread did not run is waiting, and told apart. Samples are kept beside it, and differences
+ * beyond both intervals are said.
  */
-#include "prof/impl.h"
+#include "prof/unexplained.h"
 
 #include <math.h>
 
 #define PROBE_ERROR 0.25  /* of what the probes took themselves: how far that may be off */
 #define COUNT_UNLIKE 0.01 /* entries that differ by more between runs are told */
 #define RUN_ERROR 0.01    /* one run measures a time to so much at best */
+#define OPEN_ERROR_S 1e-3 /* an interval begins up to half a millisecond after its look */
 
 static bool is_probed_in(const struct prof_candidate *o, const char *module)
 {
@@ -47,29 +48,11 @@ static struct prof_candidate *candidate_of(struct prof_result *r, const struct p
     return NULL;
 }
 
-static bool is_within(const struct prof_candidate *inner, const struct prof_candidate *outer)
-{
-    if (inner == outer || inner->depth <= outer->depth || strcmp(inner->module, outer->module) ||
-        strcmp(inner->function, outer->function))
-        return false;
-    return outer->kind == PROF_PROCEDURE ||
-           (outer->line_first <= inner->line_first && inner->line_last <= outer->line_last);
-}
-
-/* Pairs of other objects' probes inside of it, as far as the same function has them. */
-static double pairs_within(const struct prof_result *r, const struct prof_candidate *o)
-{
-    double pairs = o->pairs_inside;
-    for (size_t i = 0; i < r->candidate_count; i++)
-        if (o->kind != PROF_REGION && r->candidates[i].verdict == PROF_TAKEN && is_within(&r->candidates[i], o))
-            pairs += (double)r->candidates[i].entries;
-    return pairs;
-}
+static double spread_of(const struct prof_interval *t) { return t->value > 0 ? (t->high - t->low) / 2 / t->value : 0; }
 
 static double run_error(const struct prof_result *r)
 {
-    const struct prof_interval *t = &r->actual_user_s;
-    double spread = t->value > 0 ? (t->high - t->low) / 2 / t->value : 0;
+    double spread = spread_of(&r->actual_user_s);
     return fmin(0.2, fmax(RUN_ERROR, isfinite(spread) ? spread : RUN_ERROR));
 }
 
@@ -79,21 +62,60 @@ static double replayed_share(const struct prof_result *r, const struct prof_cand
     return o->object < r->object_count ? r->objects[o->object].replayed_share : 0;
 }
 
-static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p,
-                 const struct prof_probe_terms *t)
+/* What was under way at the end: the processor time is known of a program with one thread, else a share of the time. */
+static struct prof_interval open_s(const struct prof_probed *p, const struct prof_probe_terms *t)
 {
-    double hz = t->ticks_a_second;
-    double own = (double)p->count * t->inside_ticks + pairs_within(r, o) * t->pair_ticks;
-    double waiting = fmax(0, (double)p->window_ticks / hz - (double)p->window_ns * 1e-9);
-    double open = (double)p->open_ticks / hz;
-    double s = fmax(0, ((double)p->ticks - own) / hz - waiting), error = run_error(r) * s + PROBE_ERROR * own / hz;
+    double s = (double)p->open_ns * 1e-9, most = (double)p->open_ticks / t->ticks_a_second;
+    if (p->open_ns)
+        return (struct prof_interval){s, fmax(0, s - OPEN_ERROR_S), s + OPEN_ERROR_S};
+    return (struct prof_interval){most * t->run_share, 0, most};
+}
+
+/* Of the same run as others: what no other run may do otherwise. */
+static struct prof_interval measured(const struct prof_candidate *o, const struct prof_probed *p,
+                                     const struct prof_probe_terms *t, double waiting_s)
+{
+    double own = ((double)p->count * t->inside_ticks + o->pairs_inside * t->pair_ticks) / t->ticks_a_second;
+    double s = fmax(0, (double)p->ticks / t->ticks_a_second - own - waiting_s), error = PROBE_ERROR * own;
+    struct prof_interval open = open_s(p, t);
+    return (struct prof_interval){s + open.value, fmax(0, s - error) + open.low, s + error + open.high};
+}
+
+/* What another run would measure. The kernel takes its time less evenly than the program. */
+static struct prof_interval of_any_run(const struct prof_result *r, const struct prof_candidate *o,
+                                       struct prof_interval s)
+{
+    double system = isfinite(o->system_s.value) ? fmin(s.value, o->system_s.value) : 0,
+           uneven = spread_of(&r->actual_system_s);
+    double error = run_error(r) * (s.value - system) + (isfinite(uneven) ? uneven : 0) * system;
+    return (struct prof_interval){s.value, fmax(0, s.low - error), s.high + error};
+}
+
+/* The kernel's part, and that of code that is not counted, is no loss to memory: less these, the user's. */
+static struct prof_interval memory_of(const struct prof_result *r, const struct prof_candidate *o)
+{
+    struct prof_interval user = o->probed_s;
+    if (isfinite(o->system_s.value))
+        user = stats_difference(user, o->system_s);
+    if (isfinite(o->uncounted_s))
+        user =
+            (struct prof_interval){user.value - o->uncounted_s, user.low - o->uncounted_s, user.high - o->uncounted_s};
+    return gate_loss(r, replayed_share(r, o), stats_difference(user, o->ideal_s));
+}
+
+static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p,
+                 const struct prof_probe_terms *t, struct unexplained *sum)
+{
+    double waiting = fmax(0, (double)p->window_ticks / t->ticks_a_second - (double)p->window_ns * 1e-9);
     o->probed_entries = p->count + p->open;
     if (!o->probed_entries)
         return;
     o->waiting_s = waiting;
-    o->probed_s = (struct prof_interval){s + open * t->run_share, fmax(0, s - error), s + error + open};
+    struct prof_interval s = measured(o, p, t, waiting);
+    o->probed_s = of_any_run(r, o, s);
     if (isfinite(o->ideal_s.value) && o->estimable != PROF_ESTIMABLE_NOT)
-        o->memory_s = gate_loss(r, replayed_share(r, o), stats_difference(o->probed_s, o->ideal_s));
+        o->memory_s = memory_of(r, o);
+    unexplained_add(r, sum, o, s);
 }
 
 /* ---- what is to be said ---- */
@@ -126,12 +148,23 @@ static void widen(struct prof_candidate *o)
     o->probed_s.high += unlike * o->probed_s.value;
 }
 
-/* Probes see the time in the kernel as well, samples that of the user only. */
-static bool disagrees(const struct prof_result *r, const struct prof_candidate *o)
+/* Probes see the time in the kernel as well, samples that of the user; where it is not known how much of it was in the
+ * object, it may have been all. */
+static struct prof_interval said_by_samples(const struct prof_result *r, const struct prof_candidate *o)
 {
-    double system = isfinite(r->actual_system_s.high) ? r->actual_system_s.high : 0;
-    bool known = o->estimable != PROF_ESTIMABLE_NOT && isfinite(o->probed_s.value) && isfinite(o->sampled_s.value);
-    return known && (o->probed_s.low > o->sampled_s.high + system || o->probed_s.high < o->sampled_s.low);
+    struct prof_interval s = o->sampled_s;
+    if (isfinite(o->system_s.value))
+        return stats_sum(s, o->system_s);
+    s.high += isfinite(r->actual_system_s.high) ? r->actual_system_s.high : 0;
+    return s;
+}
+
+static uint32_t agreement(const struct prof_candidate *o)
+{
+    bool is_meant = o->is_sampled_whole || o->estimable != PROF_ESTIMABLE_NOT;
+    if (!is_meant || !isfinite(o->probed_s.value) || !isfinite(o->sampled_s.value))
+        return ID_NONE;
+    return o->probed_s.low <= o->sampled_all_s.high && o->sampled_all_s.low <= o->probed_s.high;
 }
 
 static void judge(struct prof_result *r, struct prof_candidate *o)
@@ -146,11 +179,13 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
                   what(r, o), (unsigned long long)o->probed_entries, (unsigned long long)o->entries);
         widen(o);
     }
-    if (disagrees(r, o))
+    o->sampled_all_s = said_by_samples(r, o);
+    o->agrees = agreement(o);
+    if (o->agrees == 0)
         prof_warn(r, PROF_WARN_PROBE_DISAGREES,
                   "%s: probes measured %.3g s (%.3g to %.3g), samples say %.3g s (%.3g to %.3g)", what(r, o),
-                  o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low,
-                  o->sampled_s.high);
+                  o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_all_s.value, o->sampled_all_s.low,
+                  o->sampled_all_s.high);
 }
 
 void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
@@ -161,12 +196,24 @@ void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, s
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
             r->candidates[i].probed_entries = 0;
+    struct unexplained sum = {.pair_s = terms->pair_ticks / terms->ticks_a_second};
     for (size_t i = 0; i < count; i++) {
         struct prof_candidate *o = candidate_of(r, &probed[i]);
         if (o)
-            take(r, o, &probed[i], terms);
+            take(r, o, &probed[i], terms, &sum);
     }
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
             judge(r, &r->candidates[i]);
+    unexplained_fill(r, &sum, terms);
+}
+
+struct prof_witnesses prof_witnesses_of(const struct prof_result *r)
+{
+    struct prof_witnesses w = {0};
+    for (size_t i = 0; i < r->candidate_count; i++) {
+        w.known += r->candidates[i].agrees != ID_NONE;
+        w.agree += r->candidates[i].agrees == 1;
+    }
+    return w;
 }

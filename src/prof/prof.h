@@ -93,14 +93,22 @@ struct prof_candidate { /* a loop, procedure or piece that was considered for pr
     uint32_t pieces;                      /* that its own code was cut into; 0: it is small enough */
     double memory_ops_all, time_s;        /* time_s: expected, from samples or else from the ideal time */
     struct prof_interval ideal_s, sampled_s;
-    struct prof_interval probed_s,
-        memory_s;            /* what probes measured, waiting left out; memory: less ideal. Unknown if not probed */
-    double waiting_s;        /* that threads were not running between its probes */
-    uint64_t probed_entries; /* PROF_UNKNOWN: not probed */
-    bool is_asked;           /* named by the user */
-    bool is_in_circle;       /* of a region: it calls what leads back to it. Probes see the first entry only */
-    double pairs_inside;     /* of a region: of other objects' probes in its own code, by count */
-    double probe_s;          /* that probes of it would cost */
+    struct prof_interval
+        system_s;       /* of those that are taken: in the kernel, by samples; unknown as sampled_s by calls */
+    double uncounted_s; /* likewise; of sampled_s: in code that is not counted */
+    struct prof_interval sampled_all_s; /* both: what probed_s is to be compared with */
+    bool is_sampled_whole; /* sampled_s is of samples whose calls lead to it; else shared out by counts of calls */
+    uint64_t samples;      /* of sampled_s, likewise; PROF_UNKNOWN: shared out */
+    struct prof_interval probed_s, memory_s; /* what probes measured, waiting left out; memory: less ideal, system_s and
+                                                uncounted_s. Unknown if not probed */
+    double waiting_s;                        /* that threads were not running between its probes */
+    uint64_t probed_entries;                 /* PROF_UNKNOWN: not probed */
+    uint32_t agrees;     /* 1: the intervals of what probes and samples say meet, 0: they do not; ID_NONE: not known */
+    bool is_summed;      /* one of the disjoint objects whose overheads are added up */
+    bool is_asked;       /* named by the user */
+    bool is_in_circle;   /* of a region: it calls what leads back to it. Probes see the first entry only */
+    double pairs_inside; /* of others' probes in it and on its behalf; of those that are taken */
+    double probe_s;      /* that probes of it would cost */
     double tot, tdes;
     enum prof_estimable estimable;
     enum prof_verdict verdict;
@@ -277,10 +285,12 @@ struct prof_result {
         uint64_t instructions_counted, memory_ops; /* executed, exact */
         double instructions_counted_share;         /* of user time by samples in counted code, NAN unknown */
         double memory_ops_measured;                /* share of memory operations inside reported objects */
-        double unexplained_overhead; /* memory seconds of the whole minus the sum over objects, as a fraction of
-                                        predicted */
+        double memory_ops_probed;                  /* likewise, in and on behalf of disjoint objects that were probed */
+        struct prof_interval unexplained_overhead; /* of the run with probes, less the sum over these objects; as a
+                                                      fraction of predicted */
     } coverage;
-    struct prof_object *objects; /* in order of memory_s, largest first */
+    double probed_user_s, probed_system_s; /* of the run with probes, without what they took; NAN: there was none */
+    struct prof_object *objects;           /* in order of memory_s, largest first */
     size_t object_count;
     struct prof_candidate
         *candidates; /* procedure by procedure, most memory operations first; inner loops before outer ones */
@@ -428,10 +438,10 @@ struct prof_input {
      * executed first; may add them to it. NULL: nobody asks. */
     void (*learn)(void *ctx, const char *const *forms, size_t count);
     void *learn_ctx;
-    double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
-    bool want_blocks;                /* fill blocks and edges too */
-    const struct prof_asked *asked;
-    size_t asked_count;
+    double core_per_tsc, core_share;         /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
+    bool want_blocks;                        /* fill blocks and edges too */
+    const struct prof_asked *asked, *hidden; /* to be probed; not to be */
+    size_t asked_count, hidden_count;
     bool (*names)(const char *function, const char *asked); /* is the function called so? */
     double probe_s;                                         /* what a pair of probes costs; 0: 40 ns */
     double sim_budget_s;                                    /* time that the core model may take; 0: 4 s */
@@ -455,17 +465,26 @@ struct prof_probed { /* in ticks, with what the probes themselves took */
     const char *module;
     uint32_t cell;
     uint64_t count, ticks, window_ticks, window_ns, cut, open, open_ticks;
+    uint64_t open_ns; /* processor time of those under way when the program ended; 0: not known */
 };
-/* Puts to each candidate what its probes measured, and says where that is unlike its samples or its counts. Terms: what
+/* Puts to each candidate what its probes measured, says where that is unlike its samples or its counts, and what of the
+ * program's overhead they do not explain. Terms: what
  * a pair of probes takes, in its own interval and in the time of others around it. */
 struct prof_probe_terms {
     double ticks_a_second;
     double inside_ticks, pair_ticks;
     double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken
                          to have */
+    double user_s, system_s; /* of the run with probes */
 };
 void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
                       const struct prof_probe_terms *terms);
+
+/* Of how many objects both probes and samples tell the time, and of how many their intervals meet. */
+struct prof_witnesses {
+    size_t known, agree;
+};
+struct prof_witnesses prof_witnesses_of(const struct prof_result *r);
 
 /* Instructions executed in one module, from its counters. */
 uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters);

@@ -217,7 +217,8 @@ void regions_build(struct join *j, struct waits *waits, const struct regions_wei
     b.is_start = ARENA_ARRAY(j->scratch, bool, j->in->frame_count + 1);
     b.seen = ARENA_ARRAY(j->scratch, struct seen, j->in->thread_count + 1);
     VEC_PUSH(&b.regions, ((struct prof_region){.object = ID_NONE}));
-    place_frames(&b);
+    if (j->in->thread_count > 1) /* what one thread does alone is no region */
+        place_frames(&b);
     if (b.regions.len > 1) {
         take_moments(&b);
         sum_regions(&b);

@@ -5,9 +5,10 @@
  * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
  * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not
  * taken is measured by samples all the same. Regions that the source marks come before all others, and need not be
- * estimable.
+ * estimable. What of the program's memory operations no object does then is looked for further up the calls: "move up
+ * the call graph as we know that eventually we will encounter an estimable node".
  */
-#include "prof/callees.h"
+#include "prof/overlap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,12 +24,25 @@
 #define INSNS_MOST 400
 #define PIECE_LINES 15
 #define PIECE_INSNS 120
-#define PROBE_S 40e-9 /* where it was not measured */
+#define PROBE_S 40e-9     /* where it was not measured */
+#define LACK_SHARE 0.02   /* of all memory operations: so much on behalf of a procedure in no object is worth one */
+#define HIDDEN_SHARE 0.01 /* of a hidden object's work: more within an object, and that is not probed either */
 
 struct aside {
     double worth; /* memory operations that no object inside of it measures */
     const char
         *rule; /* by which it is estimable, or why it is not; NULL: it calls nothing, or what works for it alone */
+    struct cover_part part;
+};
+
+struct made {
+    struct prof_candidate o;
+    struct cover_part part;
+};
+
+struct hidden { /* what the user wants no probe to time */
+    struct cover_part part;
+    const char *name;
 };
 
 struct selection {
@@ -38,7 +52,11 @@ struct selection {
     uint8_t *inside; /* by block of a module: of the region that is looked at */
     VEC(struct prof_candidate) out;
     VEC(struct aside) asides; /* of each candidate */
+    VEC(struct hidden) hidden;
+    uint8_t *searched; /* by procedure */
+    struct cover *cover;
     double probe_s;
+    double left_s; /* that probes may still cost */
 };
 
 /* ---- what a region does itself ---- */
@@ -170,8 +188,8 @@ static void take_work(struct selection *s, const struct join_module *m, const st
 }
 
 /* All but the verdict. `all`: blocks with inner loops; `own`: without those that are candidates. */
-static struct prof_candidate make(struct selection *s, struct join_module *m, enum prof_kind kind,
-                                  const struct region *all, const struct region *own)
+static struct made make(struct selection *s, struct join_module *m, enum prof_kind kind, const struct region *all,
+                        const struct region *own)
 {
     struct join *j = s->j;
     uint32_t func = m->func_base + all->func;
@@ -186,6 +204,11 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
                                .probed_s = stats_unknown(),
                                .memory_s = stats_unknown(),
                                .waiting_s = NAN,
+                               .system_s = stats_unknown(),
+                               .sampled_all_s = stats_unknown(),
+                               .uncounted_s = NAN,
+                               .agrees = ID_NONE,
+                               .samples = PROF_UNKNOWN,
                                .probed_entries = PROF_UNKNOWN};
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
     mark(s, all, 1);
@@ -197,7 +220,7 @@ static struct prof_candidate make(struct selection *s, struct join_module *m, en
     o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
     o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
-    return o;
+    return (struct made){o, {m, *all, whole}};
 }
 
 /* What the user named is probed, whatever speaks against it. */
@@ -210,9 +233,10 @@ static void ask(struct selection *s, struct prof_candidate *o)
     o->verdict = PROF_TAKEN;
 }
 
-static void put(struct selection *s, struct prof_candidate *o, double worth)
+static void put(struct selection *s, struct made *made, double worth)
 {
-    struct aside aside = {worth, o->reason};
+    struct prof_candidate *o = &made->o;
+    struct aside aside = {worth, o->reason, made->part};
     const char *why = why_not_timable(s, o);
     const char *how = o->estimable == PROF_ESTIMABLE_NOT ? "not estimable" : "timable and estimable";
     bool is_wanted = o->kind == PROF_REGION || o->estimable != PROF_ESTIMABLE_NOT;
@@ -234,12 +258,13 @@ static void consider_marked(struct selection *s, const struct marked *r)
     struct join_module *m = &s->j->modules[r->module];
     const struct cfg_block *first = &m->cfg->blocks.data[r->blocks[0]];
     struct region all = {first->func, ID_NONE, r->blocks, r->count};
-    struct prof_candidate o = make(s, m, PROF_REGION, &all, &all);
-    o.region = r->name;
-    o.file = r->file, o.line_first = r->line_first, o.line_last = r->line_last;
-    o.is_asked = r->is_asked;
-    o.depth = 1 + (first->loop == ID_NONE ? 0 : m->cfg->loops.data[first->loop].depth);
-    put(s, &o, INFINITY);
+    struct made made = make(s, m, PROF_REGION, &all, &all);
+    struct prof_candidate *o = &made.o;
+    o->region = r->name;
+    o->file = r->file, o->line_first = r->line_first, o->line_last = r->line_last;
+    o->is_asked = r->is_asked;
+    o->depth = 1 + (first->loop == ID_NONE ? 0 : m->cfg->loops.data[first->loop].depth);
+    put(s, &made, INFINITY);
 }
 
 static void consider_all_marked(struct selection *s)
@@ -247,53 +272,6 @@ static void consider_all_marked(struct selection *s)
     for (size_t i = 0; i < s->j->marked_count; i++)
         if (s->j->marked[i].count)
             consider_marked(s, &s->j->marked[i]);
-}
-
-/* All that it executed of a loop with this header is marked as inside. */
-static bool has_loop_inside(const struct selection *s, const struct join_module *m, uint32_t header)
-{
-    const struct cfg *c = m->cfg;
-    const struct cfg_func *f = &c->funcs.data[c->blocks.data[header].func];
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
-        const struct cfg_loop *loop = &c->loops.data[l];
-        bool is_inside = loop->header == header;
-        for (uint32_t i = loop->member_first; is_inside && i < loop->member_first + loop->member_count; i++)
-            is_inside = s->inside[c->loop_members.data[i]] || !s->j->counts[m->block_base + c->loop_members.data[i]];
-        if (is_inside)
-            return true;
-    }
-    return false;
-}
-
-static double pairs_inside(const struct selection *s, const struct join_module *m, const struct prof_candidate *region)
-{
-    double pairs = 0;
-    for (size_t i = 0; i < s->out.len; i++) {
-        const struct prof_candidate *o = &s->out.data[i];
-        uint32_t b = o->verdict == PROF_TAKEN && o->module == m->path ? cfg_block_start(m->cfg, o->address) : ID_NONE;
-        if (o == region || b == ID_NONE || !s->inside[b] || o->kind == PROF_PROCEDURE)
-            continue;
-        bool is_inside =
-            o->kind == PROF_LOOP ? has_loop_inside(s, m, b) : o->own_instructions < region->own_instructions;
-        pairs += is_inside ? (double)o->entries : 0;
-    }
-    return pairs;
-}
-
-/* Probes of others that run between the markers, of those that were taken. Regions stand first. */
-static void count_pairs_in_marked(struct selection *s)
-{
-    struct prof_candidate *o = s->out.data;
-    for (size_t i = 0; i < s->j->marked_count; i++) {
-        const struct marked *r = &s->j->marked[i];
-        struct region blocks = {0, ID_NONE, r->blocks, r->count};
-        if (!r->count)
-            continue;
-        mark(s, &blocks, 1);
-        o->pairs_inside = pairs_inside(s, &s->j->modules[r->module], o);
-        mark(s, &blocks, 0);
-        o++;
-    }
 }
 
 /* ---- one procedure ---- */
@@ -377,12 +355,12 @@ static uint32_t cut(struct selection *s, const struct searched *p, const struct 
             insns += all[own->blocks[end]].insn_count;
         }
         struct region piece = {own->func, own->loop, own->blocks + first, end - first};
-        struct prof_candidate o = make(s, p->m, PROF_PIECE, &piece, &piece);
+        struct made made = make(s, p->m, PROF_PIECE, &piece, &piece);
         const struct cfg_block *last = &all[own->blocks[end - 1]];
-        o.address_end = last->addr + last->size;
+        made.o.address_end = last->addr + last->size;
         pieces++;
-        put(s, &o, (double)o.memory_ops);
-        if ((double)o.memory_ops < LEAST_SHARE * (double)s->j->memory_ops) {
+        put(s, &made, (double)made.o.memory_ops);
+        if ((double)made.o.memory_ops < LEAST_SHARE * (double)s->j->memory_ops) {
             s->out.data[s->out.len - 1].verdict = PROF_DROPPED;
             s->out.data[s->out.len - 1].reason = "holds less than a thousandth of all memory operations";
         }
@@ -406,12 +384,12 @@ static void consider(struct selection *s, struct searched *p, uint32_t loop)
     struct region all = region_of(s, p, loop, false), own = region_of(s, p, loop, true);
     if (!all.count)
         return;
-    struct prof_candidate o = make(s, p->m, loop == ID_NONE ? PROF_PROCEDURE : PROF_LOOP, &all, &own);
+    struct made made = make(s, p->m, loop == ID_NONE ? PROF_PROCEDURE : PROF_LOOP, &all, &own);
     double inside = p->measured[loop == ID_NONE ? f->loop_count : loop - f->loop_first];
-    double rest = (double)o.memory_ops - inside;
-    if (o.own_lines > LINES_MOST || o.own_instructions > INSNS_MOST)
-        o.pieces = cut(s, p, &own);
-    put(s, &o, rest);
+    double rest = (double)made.o.memory_ops - inside;
+    if (made.o.own_lines > LINES_MOST || made.o.own_instructions > INSNS_MOST)
+        made.o.pieces = cut(s, p, &own);
+    put(s, &made, rest);
     struct prof_candidate *kept = &s->out.data[s->out.len - 1];
     if (!kept->is_asked && inside > 0 && rest < REST_SHARE * p->memory_ops) {
         kept->verdict = PROF_COVERED;
@@ -426,6 +404,7 @@ static void search(struct selection *s, struct join_module *m, uint32_t func)
     struct searched p = {.m = m, .func = func, .memory_ops = (double)s->j->funcs[m->func_base + func].incl.memory_ops};
     order_loops(s, &p);
     find_homes(s, &p);
+    s->searched[m->func_base + func] = 1;
     for (uint32_t i = 0; i < p.order_count; i++)
         consider(s, &p, p.order[i]);
     consider(s, &p, ID_NONE);
@@ -439,11 +418,11 @@ static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
     struct region all = region_of(s, &p, ID_NONE, false);
     if (!all.count)
         return;
-    struct prof_candidate o = make(s, m, PROF_PROCEDURE, &all, &all);
-    o.verdict = PROF_DROPPED;
-    o.reason = "not among the procedures that hold the first 95 % of memory operations";
-    VEC_PUSH(&s->out, o);
-    VEC_PUSH(&s->asides, ((struct aside){0, NULL}));
+    struct made made = make(s, m, PROF_PROCEDURE, &all, &all);
+    made.o.verdict = PROF_DROPPED;
+    made.o.reason = "not among the procedures that hold the first 95 % of memory operations";
+    VEC_PUSH(&s->out, made.o);
+    VEC_PUSH(&s->asides, ((struct aside){0, NULL, made.part}));
 }
 
 /* ---- all procedures ---- */
@@ -473,29 +452,97 @@ static bool holds_asked(const struct selection *s, const struct join_module *m, 
     return is;
 }
 
-static void search_all(struct selection *s)
+struct ranks {
+    VEC(struct ranked) v; /* most memory operations first */
+};
+
+static void rank_all(struct selection *s, struct ranks *all)
 {
     struct join *j = s->j;
-    VEC(struct ranked) all = {0};
     for (uint32_t i = 0; i < j->module_count; i++)
         for (uint32_t f = 0; j->modules[i].cfg && f < j->modules[i].cfg->funcs.len; f++) {
             uint64_t ops = j->funcs[j->modules[i].func_base + f].incl.memory_ops;
             if (ops && s->graph.node_of[j->modules[i].func_base + f] != ID_NONE)
-                VEC_PUSH(&all, ((struct ranked){i, f, ops}));
+                VEC_PUSH(&all->v, ((struct ranked){i, f, ops}));
         }
-    if (all.len)
-        qsort(all.data, all.len, sizeof *all.data, by_memory_ops);
+    if (all->v.len)
+        qsort(all->v.data, all->v.len, sizeof *all->v.data, by_memory_ops);
+}
+
+static void search_first(struct selection *s, const struct ranks *all)
+{
     double upto = 0;
-    for (size_t i = 0; i < all.len; i++) {
-        struct join_module *m = &j->modules[all.data[i].module];
-        bool is_small = (double)all.data[i].memory_ops < LEAST_SHARE * (double)j->memory_ops;
-        if (upto < FIRST_SHARE * (double)j->memory_ops || holds_asked(s, m, all.data[i].func))
-            search(s, m, all.data[i].func);
-        else if (!is_small)
-            pass_over(s, m, all.data[i].func);
-        upto += (double)all.data[i].memory_ops;
+    for (size_t i = 0; i < all->v.len; i++) {
+        const struct ranked *r = &all->v.data[i];
+        if (upto < FIRST_SHARE * (double)s->j->memory_ops || holds_asked(s, &s->j->modules[r->module], r->func))
+            search(s, &s->j->modules[r->module], r->func);
+        upto += (double)r->memory_ops;
     }
-    VEC_FREE(&all);
+}
+
+static void pass_over_rest(struct selection *s, const struct ranks *all)
+{
+    for (size_t i = 0; i < all->v.len; i++) {
+        const struct ranked *r = &all->v.data[i];
+        struct join_module *m = &s->j->modules[r->module];
+        bool is_small = (double)r->memory_ops < LEAST_SHARE * (double)s->j->memory_ops;
+        if (!is_small && !s->searched[m->func_base + r->func])
+            pass_over(s, m, r->func);
+    }
+}
+
+/* ---- what is hidden from probes ---- */
+
+static void hide(struct selection *s, struct join_module *m, uint32_t func, uint32_t loop, const char *name)
+{
+    struct searched p = {.m = m, .func = func};
+    find_homes(s, &p);
+    struct region all = region_of(s, &p, loop, false);
+    if (all.count)
+        VEC_PUSH(&s->hidden, ((struct hidden){{m, all, false}, name}));
+}
+
+static void find_hidden(struct selection *s)
+{
+    struct join *j = s->j;
+    const bool *is = asked_objects(j, &(struct asked_for){j->in->hidden, j->in->hidden_count, "--unprobed", false});
+    for (uint32_t i = 0; j->in->hidden_count && i < j->module_count; i++) {
+        struct join_module *m = &j->modules[i];
+        for (uint32_t f = 0; m->cfg && f < m->cfg->funcs.len; f++) {
+            uint32_t object = j->funcs[m->func_base + f].object;
+            if (object != ID_NONE && is[object])
+                hide(s, m, f, ID_NONE, j->r->objects[object].function);
+        }
+        for (uint32_t l = 0; m->cfg && l < m->cfg->loops.len; l++) {
+            uint32_t object = j->loops[m->loop_base + l].object;
+            if (object != ID_NONE && is[object])
+                hide(s, m, m->cfg->loops.data[l].func, l, j->r->objects[object].function);
+        }
+    }
+}
+
+/* How much of x is done in y, or on its behalf. */
+static double done_within(struct selection *s, const struct cover_part *x, const struct cover_part *y)
+{
+    cover_add(s->cover, y);
+    cover_flow(s->cover);
+    double share = cover_of_part(s->cover, x);
+    cover_clear(s->cover);
+    return share;
+}
+
+/* Neither what is hidden, nor what it is a part of the time of, nor what works for it alone. */
+static void keep_hidden(struct selection *s, size_t candidate)
+{
+    struct prof_candidate *o = &s->out.data[candidate];
+    const struct cover_part *part = &s->asides.data[candidate].part;
+    for (size_t i = 0; i < s->hidden.len && o->verdict == PROF_TAKEN; i++) {
+        const struct hidden *h = &s->hidden.data[i];
+        if (done_within(s, &h->part, part) <= HIDDEN_SHARE && done_within(s, part, &h->part) < 1 - HIDDEN_SHARE)
+            continue;
+        o->verdict = PROF_SAMPLED;
+        o->reason = arena_printf(s->j->r->arena, "%s is hidden from probes", h->name);
+    }
 }
 
 /* ---- what all probes may cost together ---- */
@@ -510,7 +557,7 @@ static int by_worth(const void *a, const void *b, void *ctx)
 
 static void keep_to_budget(struct selection *s)
 {
-    double left = COST_SHARE * s->j->r->actual_user_s.value;
+    s->left_s = COST_SHARE * s->j->r->actual_user_s.value;
     uint32_t *order = xmalloc((s->out.len + 1) * sizeof *order);
     for (uint32_t i = 0; i < s->out.len; i++)
         order[i] = i;
@@ -519,15 +566,87 @@ static void keep_to_budget(struct selection *s)
         struct prof_candidate *o = &s->out.data[order[i]];
         if (o->verdict != PROF_TAKEN)
             continue;
-        if (o->probe_s > left && !o->is_asked) {
+        if (o->probe_s > s->left_s && !o->is_asked) {
             o->verdict = PROF_SAMPLED;
             o->reason = "not timable: with the probes of heavier objects its own would cost more than 1 % of the "
                         "program's time";
             continue;
         }
-        left -= o->probe_s;
+        s->left_s -= o->probe_s;
     }
     free(order);
+}
+
+/* ---- further up ---- */
+
+/* The procedure by which a node is entered, by number; ID_NONE: there are several. */
+static uint32_t *find_entrances(const struct selection *s)
+{
+    const struct graph *g = &s->graph;
+    uint32_t *func = ARENA_ARRAY(s->j->scratch, uint32_t, g->node_count + 1);
+    memset(func, 0xff, g->node_count * sizeof *func);
+    for (uint32_t f = 0; f < s->j->func_count; f++)
+        if (g->node_of[f] != ID_NONE && g->func_entries[f] > 0 && g->func_entries[f] >= g->nodes[g->node_of[f]].entries)
+            func[g->node_of[f]] = f;
+    return func;
+}
+
+/* True if it is taken. */
+static bool consider_further_up(struct selection *s, uint32_t number, double lack)
+{
+    struct join_module *m = s->j->modules;
+    while (!m->cfg || number < m->func_base || number - m->func_base >= m->cfg->funcs.len)
+        m++;
+    struct searched p = {.m = m, .func = number - m->func_base};
+    find_homes(s, &p);
+    struct region all = region_of(s, &p, ID_NONE, false);
+    s->searched[number] = 1;
+    if (!all.count)
+        return false;
+    struct made made = make(s, m, PROF_PROCEDURE, &all, &all);
+    put(s, &made, lack);
+    keep_hidden(s, s->out.len - 1);
+    struct prof_candidate *o = &s->out.data[s->out.len - 1];
+    if (o->verdict == PROF_TAKEN && o->probe_s > s->left_s)
+        o->verdict = PROF_SAMPLED, o->reason = "not timable: probes of others cost 1 % of the program's time already";
+    s->left_s -= o->verdict == PROF_TAKEN ? o->probe_s : 0;
+    return o->verdict == PROF_TAKEN;
+}
+
+static void cover_taken(struct selection *s)
+{
+    cover_clear(s->cover);
+    for (size_t i = 0; i < s->out.len; i++)
+        if (s->out.data[i].verdict == PROF_TAKEN && s->out.data[i].estimable != PROF_ESTIMABLE_NOT)
+            cover_add(s->cover, &s->asides.data[i].part);
+}
+
+/* From the procedures that call nothing upwards: the nearest caller that can be timed and estimated. */
+static void move_up(struct selection *s)
+{
+    const uint32_t *entrance = find_entrances(s);
+    const double least = LACK_SHARE * (double)s->j->memory_ops;
+    cover_taken(s);
+    const double *lacks = cover_lacks(s->cover);
+    for (uint32_t n = 0; n < s->graph.node_count; n++) {
+        if (lacks[n] < least || entrance[n] == ID_NONE || s->searched[entrance[n]])
+            continue;
+        if (!consider_further_up(s, entrance[n], lacks[n]))
+            continue;
+        cover_taken(s);
+        lacks = cover_lacks(s->cover);
+    }
+    cover_clear(s->cover);
+}
+
+static void compare_taken(struct selection *s)
+{
+    struct overlap_object *taken = ARENA_ARRAY(s->j->scratch, struct overlap_object, s->out.len + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < s->out.len; i++)
+        if (s->out.data[i].verdict == PROF_TAKEN)
+            taken[count++] = (struct overlap_object){&s->out.data[i], &s->asides.data[i].part};
+    overlap_build(s->j, s->cover, taken, count);
 }
 
 /* The two rules that can be wrong are said whenever an object rests on one. */
@@ -545,17 +664,27 @@ static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum pro
 
 void select_build(struct join *j)
 {
+    struct ranks all = {0};
     struct selection s = {.j = j, .probe_s = j->in->probe_s > 0 ? j->in->probe_s : PROBE_S};
     size_t most = 0;
     for (uint32_t i = 0; i < j->module_count; i++)
         most = j->modules[i].cfg ? max_u64(most, j->modules[i].cfg->blocks.len) : most;
     s.inside = ARENA_ARRAY(j->scratch, uint8_t, most + 1);
-    s.asked = asked_objects(j);
+    s.searched = ARENA_ARRAY(j->scratch, uint8_t, j->func_count + 1);
+    s.asked = asked_objects(j, &(struct asked_for){j->in->asked, j->in->asked_count, "--probe", true});
     graph_build(j, &s.graph);
+    s.cover = cover_open(j, &s.graph);
+    find_hidden(&s);
+    rank_all(&s, &all);
     consider_all_marked(&s);
-    search_all(&s);
+    search_first(&s, &all);
+    for (size_t i = 0; i < s.out.len; i++)
+        keep_hidden(&s, i);
     keep_to_budget(&s);
-    count_pairs_in_marked(&s);
+    if (j->samples_all)
+        move_up(&s);
+    pass_over_rest(&s, &all);
+    compare_taken(&s);
     warn_of_rule(&s, PROF_ESTIMABLE_MOST, PROF_WARN_RULE_MOST);
     warn_of_rule(&s, PROF_ESTIMABLE_NEGLIGIBLE, PROF_WARN_RULE_NEGLIGIBLE);
     j->r->candidate_count = s.out.len;
@@ -564,4 +693,6 @@ void select_build(struct join *j)
         memcpy(j->r->candidates, s.out.data, s.out.len * sizeof *s.out.data);
     VEC_FREE(&s.out);
     VEC_FREE(&s.asides);
+    VEC_FREE(&s.hidden);
+    VEC_FREE(&all.v);
 }

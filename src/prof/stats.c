@@ -92,6 +92,13 @@ struct prof_interval stats_difference(struct prof_interval a, struct prof_interv
                                   v + hypot(a.high - a.value, b.value - b.low)};
 }
 
+struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b)
+{
+    double v = a.value + b.value;
+    return (struct prof_interval){v, v - hypot(a.value - a.low, b.value - b.low),
+                                  v + hypot(a.high - a.value, b.high - b.value)};
+}
+
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b)
 {
     if (!(a.low > 0) || !(b.low > 0)) {

@@ -91,19 +91,13 @@ static void fill_overhead(struct join *j)
 static void fill_coverage(struct join *j)
 {
     struct prof_result *r = j->r;
-    double memory_ops = 0, memory_s = 0;
-    for (size_t i = 0; i < r->object_count; i++) {
+    double memory_ops = 0;
+    for (size_t i = 0; i < r->object_count; i++)
         memory_ops += (double)r->objects[i].memory_ops;
-        memory_s += r->objects[i].memory_s.value;
-    }
     r->coverage.instructions_counted = j->instructions;
     r->coverage.memory_ops = j->memory_ops;
     r->coverage.instructions_counted_share = sample_share(j, j->samples_counted);
     r->coverage.memory_ops_measured = j->memory_ops && j->samples_all ? memory_ops / (double)j->memory_ops : NAN;
-    r->coverage.unexplained_overhead =
-        r->predicted_user_s.value > 0
-            ? (r->actual_user_s.value - r->predicted_user_s.value - memory_s) / r->predicted_user_s.value
-            : NAN;
     if (r->coverage.instructions_counted_share < 0.95)
         prof_warn(r, PROF_WARN_UNCOUNTED_CODE, "%.0f %% of the user time was spent in code that was not counted",
                   100 * (1 - r->coverage.instructions_counted_share));

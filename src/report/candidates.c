@@ -29,6 +29,11 @@ static const char *size(const struct prof_candidate *o, struct arena *a)
     return arena_printf(a, "own code %s instructions", insns);
 }
 
+static const char *samples_text(const struct prof_candidate *o, struct arena *a)
+{
+    return o->samples == PROF_UNKNOWN ? "" : arena_printf(a, " in %s samples", figure_count(a, o->samples));
+}
+
 static void put_figures(struct strbuf *out, const struct prof_result *r, const struct prof_candidate *o,
                         struct arena *a)
 {
@@ -43,9 +48,12 @@ static void put_figures(struct strbuf *out, const struct prof_result *r, const s
     str_puts(out, "\n");
     if (isfinite(o->probed_s.value))
         str_printf(out,
-                   "    probed %.4g s (%.4g to %.4g), sampled %.4g s (%.4g to %.4g), ideal %.4g s; waiting %.3g s\n",
-                   o->probed_s.value, o->probed_s.low, o->probed_s.high, o->sampled_s.value, o->sampled_s.low,
-                   o->sampled_s.high, o->ideal_s.value, o->waiting_s);
+                   "    probed %.4g s (%.4g to %.4g) in %s entries, sampled %.4g s (%.4g to %.4g)%s%s; ideal %.4g s; "
+                   "waiting %.3g s%s\n",
+                   o->probed_s.value, o->probed_s.low, o->probed_s.high, figure_count(a, o->probed_entries),
+                   o->sampled_all_s.value, o->sampled_all_s.low, o->sampled_all_s.high, samples_text(o, a),
+                   o->agrees == 0 ? ": they disagree" : "", o->ideal_s.value, o->waiting_s,
+                   o->is_summed ? "; disjoint from the others" : "");
 }
 
 void report_candidates_text(const struct prof_result *r, struct strbuf *out)
@@ -66,7 +74,7 @@ void report_candidates_text(const struct prof_result *r, struct strbuf *out)
     arena_free(a);
 }
 
-static void put_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
+void member_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
 {
     json_object(j, NULL);
     json_str(j, "verdict", prof_verdict_name[o->verdict]);
@@ -92,8 +100,15 @@ static void put_candidate(struct json *j, const struct prof_candidate *o, struct
     json_real(j, "time_s", o->time_s);
     member_interval(j, "ideal", "_s", &o->ideal_s);
     member_interval(j, "sampled", "_s", &o->sampled_s);
+    member_interval(j, "system", "_s", &o->system_s);
+    member_interval(j, "sampled_all", "_s", &o->sampled_all_s);
+    json_real(j, "uncounted_s", o->uncounted_s);
+    json_bool(j, "sampled_whole", o->is_sampled_whole);
+    member_count(j, "samples", o->samples);
     member_interval(j, "probed", "_s", &o->probed_s);
     member_interval(j, "memory", "_s", &o->memory_s);
+    o->agrees == ID_NONE ? json_null(j, "agrees") : json_bool(j, "agrees", o->agrees == 1);
+    json_bool(j, "summed", o->is_summed);
     json_real(j, "waiting_s", o->waiting_s);
     member_count(j, "probed_entries", o->probed_entries);
     json_bool(j, "asked", o->is_asked);
@@ -114,7 +129,7 @@ void report_candidates_json(const struct prof_result *r, struct strbuf *out)
     json_u64(&j, "memory_ops", r->coverage.memory_ops == PROF_UNKNOWN ? 0 : r->coverage.memory_ops);
     json_array(&j, "candidates");
     for (size_t i = 0; i < r->candidate_count; i++)
-        put_candidate(&j, &r->candidates[i], a);
+        member_candidate(&j, &r->candidates[i], a);
     json_array_end(&j);
     json_object_end(&j);
     arena_free(a);

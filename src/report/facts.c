@@ -77,9 +77,10 @@ static const char *probed_text(struct tour *t, const struct prof_object *o)
         if (c->object != o->id || c->kind != o->kind ||
             !isfinite(c->probed_s.value)) /* pieces have the id of what they are of */
             continue;
-        const char *sampled = tour_interval(t, &c->sampled_s);
-        return arena_printf(t->texts, "%s with what it calls; sampled %s", tour_interval(t, &c->probed_s),
-                            sampled ? sampled : "?");
+        const char *sampled = tour_interval(t, &c->sampled_all_s);
+        return arena_printf(t->texts, "%s with what it calls, %s entries; sampled %s%s", tour_interval(t, &c->probed_s),
+                            figure_count(t->texts, c->probed_entries), sampled ? sampled : "?",
+                            c->agrees == 0 ? ": they disagree" : "");
     }
     return NULL;
 }

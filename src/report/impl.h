@@ -92,7 +92,12 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
 
 void member_count(struct json *j, const char *key, uint64_t n);
 void member_id(struct json *j, const char *key, uint32_t id);
-void member_function(struct json *j, const char *function, struct arena *a); /* also as its author wrote it */
+void member_candidate(struct json *j, const struct prof_candidate *o, struct arena *a); /* a whole object */
+/* Of the summary, in words; by_probes is "" where nothing was probed, unexplained where it is known. */
+const char *coverage_by_probes(const struct prof_result *r, struct arena *a);
+const char *coverage_unexplained(const struct prof_result *r, struct arena *a);
+const char *coverage_witnesses(const struct prof_result *r, struct arena *a); /* NULL: there are none */
+void member_function(struct json *j, const char *function, struct arena *a);  /* also as its author wrote it */
 void member_line(struct json *j, const char *key, uint32_t line);
 void member_passed(struct json *j, const struct prof_result *r); /* did the model's self-test? */
 /* Three members: NAME, NAME_low and NAME_high, each with the unit ("_s") behind. */

@@ -91,12 +91,15 @@ static void put_time(struct json *j, const struct prof_result *r)
     json_real(j, "replayed_share", r->replayed_share);
     member_interval(j, "actual_user", "_s", &r->actual_user_s);
     member_interval(j, "actual_system", "_s", &r->actual_system_s);
+    json_real(j, "probed_user_s", r->probed_user_s);
+    json_real(j, "probed_system_s", r->probed_system_s);
     member_interval(j, "overhead", "", &r->overhead);
     json_object_end(j);
 }
 
 static void put_coverage(struct json *j, const struct prof_result *r)
 {
+    struct prof_witnesses witnesses = prof_witnesses_of(r);
     json_object(j, "coverage");
     member_count(j, "functions", r->coverage.functions);
     member_count(j, "functions_rewritten", r->coverage.functions_rewritten);
@@ -104,7 +107,10 @@ static void put_coverage(struct json *j, const struct prof_result *r)
     json_real(j, "instructions_counted_share", r->coverage.instructions_counted_share);
     member_count(j, "memory_ops", r->coverage.memory_ops);
     json_real(j, "memory_ops_measured", r->coverage.memory_ops_measured);
-    json_real(j, "unexplained_overhead", r->coverage.unexplained_overhead);
+    json_real(j, "memory_ops_probed", r->coverage.memory_ops_probed);
+    member_interval(j, "unexplained_overhead", "", &r->coverage.unexplained_overhead);
+    json_u64(j, "witnesses_known", witnesses.known);
+    json_u64(j, "witnesses_agree", witnesses.agree);
     json_object_end(j);
 }
 
@@ -250,6 +256,16 @@ static void put_warnings(struct json *j, const struct prof_result *r)
     json_array_end(j);
 }
 
+/* Those of dump objects --json that were probed. */
+static void put_probed(struct json *j, const struct prof_result *r, struct arena *a)
+{
+    json_array(j, "probes");
+    for (size_t i = 0; i < r->candidate_count; i++)
+        if (isfinite(r->candidates[i].probed_s.value))
+            member_candidate(j, &r->candidates[i], a);
+    json_array_end(j);
+}
+
 void report_json(const struct prof_result *r, struct strbuf *out)
 {
     struct arena *a = arena_new();
@@ -264,6 +280,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_time(&j, r);
     put_coverage(&j, r);
     put_objects(&j, r, a);
+    put_probed(&j, r, a);
     put_modules(&j, r);
     put_processes(&j, r);
     shares_put_json(&j, r, a);

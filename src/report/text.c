@@ -84,14 +84,39 @@ static void put_command(const struct prof_result *r, const struct report_options
     str_free(&line);
 }
 
+const char *coverage_by_probes(const struct prof_result *r, struct arena *a)
+{
+    if (!isfinite(r->coverage.memory_ops_probed))
+        return "";
+    return arena_printf(a, ", %s of them by probes too", figure_percent(a, r->coverage.memory_ops_probed));
+}
+
+const char *coverage_unexplained(const struct prof_result *r, struct arena *a)
+{
+    const struct prof_interval *u = &r->coverage.unexplained_overhead, percent = prof_interval_scaled(u, 100);
+    double s = u->value * r->predicted_user_s.value;
+    int decimals = figure_decimals(r->predicted_user_s.value);
+    const char *text =
+        arena_printf(a, "%s s, %s of predicted", figure_real(a, s, decimals), figure_percent(a, u->value));
+    bool has_ends = isfinite(u->low) && isfinite(u->high);
+    return has_ends ? arena_printf(a, "%s (%s%%)", text, figure_interval(a, &percent, 1)) : text;
+}
+
+const char *coverage_witnesses(const struct prof_result *r, struct arena *a)
+{
+    struct prof_witnesses w = prof_witnesses_of(r);
+    return w.known ? arena_printf(a, "Samples agree with %zu of %zu probes", w.agree, w.known) : NULL;
+}
+
 static void put_coverage(const struct prof_result *r, struct arena *a, struct strbuf *out)
 {
     if (isfinite(r->coverage.memory_ops_measured))
-        str_printf(out, "Measured %s of memory operations", figure_percent(a, r->coverage.memory_ops_measured));
-    if (isfinite(r->coverage.memory_ops_measured) && isfinite(r->coverage.unexplained_overhead))
-        str_printf(out, "; unexplained overhead %s", figure_percent(a, r->coverage.unexplained_overhead));
-    if (isfinite(r->coverage.memory_ops_measured))
-        str_puts(out, "\n");
+        str_printf(out, "Measured %s of memory operations%s\n", figure_percent(a, r->coverage.memory_ops_measured),
+                   coverage_by_probes(r, a));
+    if (isfinite(r->coverage.unexplained_overhead.value))
+        str_printf(out, "Unexplained overhead %s\n", coverage_unexplained(r, a));
+    if (coverage_witnesses(r, a))
+        str_printf(out, "%s\n", coverage_witnesses(r, a));
     if (isfinite(r->coverage.instructions_counted_share))
         str_printf(out, "%s of user time was in counted code\n",
                    figure_percent(a, r->coverage.instructions_counted_share));
@@ -403,9 +428,11 @@ static void table_modules(const struct prof_result *r, const struct report_optio
 /* ---- what probes measured ---- */
 
 static const struct grid_column probe_columns[] = {
-    {{"probed", "s"}, false, NULL}, {{"95%", "interval"}, false, NULL},       {{"sampled", "s"}, false, NULL},
-    {{"ideal", "s"}, false, NULL},  {{"over-", "head"}, false, NULL},         {{"", "entries"}, false, NULL},
-    {{"", ""}, true, NULL},         {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
+    {{"probed", "s"}, false, NULL},           {{"95%", "interval"}, false, NULL},
+    {{"sampled", "s"}, false, NULL},          {{"", "agree"}, true, NULL},
+    {{"over-", "head"}, false, NULL},         {{"en-", "tries"}, false, NULL},
+    {{"sam-", "ples"}, false, NULL},          {{"", ""}, true, NULL},
+    {{"", "function"}, true, shorten_middle}, {{"", "place"}, true, shorten_place},
 };
 
 static void add_probed(struct grid *g, const struct prof_candidate *o, int decimals, struct arena *a)
@@ -418,10 +445,13 @@ static void add_probed(struct grid *g, const struct prof_candidate *o, int decim
     const char *const cells[ARRAY_LEN(probe_columns)] = {
         figure_real(a, o->probed_s.value, decimals),
         figure_interval(a, &o->probed_s, decimals),
-        figure_real(a, is_known(&o->memory_s) ? o->sampled_s.value : NAN, decimals),
-        figure_real(a, is_known(&o->memory_s) ? o->ideal_s.value : NAN, decimals),
+        figure_real(a, o->agrees == ID_NONE ? NAN : o->sampled_all_s.value, decimals),
+        o->agrees == ID_NONE ? "?"
+        : o->agrees          ? "yes"
+                             : "no",
         figure_percent(a, o->memory_s.value / o->ideal_s.value),
         figure_count(a, o->probed_entries),
+        figure_count(a, o->samples),
         kind_short[o->kind],
         candidate_name(a, o),
         cell_safe(a, place_of(&at, a)),

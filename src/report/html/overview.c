@@ -73,11 +73,13 @@ static void put_coverage(struct html_page *p)
     const struct prof_result *r = p->r;
     html_puts(p, "<ul class=\"coverage\">\n");
     if (isfinite(r->coverage.memory_ops_measured))
-        str_printf(p->out, "<li class=\"strong\">Measured %s of memory operations</li>\n",
-                   figure_percent(p->a, r->coverage.memory_ops_measured));
-    if (isfinite(r->coverage.unexplained_overhead))
-        str_printf(p->out, "<li>Overhead that no loop or procedure explains: %s of predicted</li>\n",
-                   figure_percent(p->a, r->coverage.unexplained_overhead));
+        str_printf(p->out, "<li class=\"strong\">Measured %s of memory operations%s</li>\n",
+                   figure_percent(p->a, r->coverage.memory_ops_measured), coverage_by_probes(r, p->a));
+    if (isfinite(r->coverage.unexplained_overhead.value))
+        str_printf(p->out, "<li>Overhead that no probed loop or procedure explains: %s</li>\n",
+                   coverage_unexplained(r, p->a));
+    if (coverage_witnesses(r, p->a))
+        str_printf(p->out, "<li>%s</li>\n", coverage_witnesses(r, p->a));
     if (isfinite(r->coverage.instructions_counted_share))
         str_printf(p->out, "<li>%s of user time was in <a href=\"#refused\">counted code</a></li>\n",
                    figure_percent(p->a, r->coverage.instructions_counted_share));

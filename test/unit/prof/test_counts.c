@@ -78,7 +78,7 @@ static void test_counts_only(void **state)
     toy_done(&t);
     struct prof_result *r = join_toys(&t, 1);
     assert_true(isnan(r->actual_user_s.value) && isnan(r->predicted_user_s.value) && isnan(r->overhead.low));
-    assert_true(isnan(r->coverage.instructions_counted_share) && isnan(r->coverage.unexplained_overhead));
+    assert_true(isnan(r->coverage.instructions_counted_share) && isnan(r->coverage.unexplained_overhead.value));
     for (size_t i = 0; i < r->object_count; i++) {
         const struct prof_object *o = &r->objects[i];
         assert_int_equal(o->id, i);

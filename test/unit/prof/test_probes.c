@@ -26,6 +26,10 @@ static struct prof_candidate candidate(enum prof_kind kind, uint64_t address, ui
                                    .probed_s = {NAN, NAN, NAN},
                                    .memory_s = {NAN, NAN, NAN},
                                    .waiting_s = NAN,
+                                   .system_s = {NAN, NAN, NAN},
+                                   .uncounted_s = NAN,
+                                   .samples = PROF_UNKNOWN,
+                                   .agrees = ID_NONE,
                                    .probed_entries = PROF_UNKNOWN};
 }
 
@@ -46,7 +50,7 @@ static size_t warnings(const struct prof_result *r, const char *id)
     return n;
 }
 
-static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5};
+static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5, 2, 0};
 
 static void test_list(void **state)
 {
@@ -114,9 +118,124 @@ static void test_warnings(void **state)
     prof_result_free(r);
 }
 
+/* The processor time of a program with one thread is known, so an interval without an end is too. */
+static void test_open_of_one_thread(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_PROCEDURE, 0x1100, 1, 0.5)};
+    struct prof_result *r = result(list, 1);
+    struct prof_probed p = {
+        .module = "/none/a", .cell = 1, .open = 1, .open_ticks = (uint64_t)HZ, .open_ns = 700000000};
+    prof_probes_take(r, &p, 1, &terms);
+    assert_true(fabs(list[0].probed_s.value - 0.7) < 1e-6);
+    assert_true(list[0].probed_s.low > 0.68 && list[0].probed_s.high < 0.72);
+    prof_result_free(r);
+}
+
+/* A program that takes 2 s where 1 s is predicted; one object of it takes 1.2 s where 0.5 s is predicted. */
+static struct prof_result *two_seconds(struct prof_candidate *list, size_t count)
+{
+    struct prof_result *r = result(list, count);
+    r->predicted_user_s = (struct prof_interval){1, 0.9, 1.2};
+    r->actual_system_s = (struct prof_interval){0, 0, 0};
+    r->coverage.memory_ops = 1000;
+    r->coverage.instructions_counted_share = 1;
+    r->replayed_share = 1;
+    list[0].is_summed = true;
+    list[0].memory_ops_all = 700;
+    list[0].ideal_s = (struct prof_interval){0.5, 0.45, 0.55};
+    return r;
+}
+
+static const struct prof_probed one_object = {
+    .module = "/none/a", .cell = 1, .count = 1, .ticks = (uint64_t)(1.2 * HZ)};
+
+/* What is in no object is unexplained: of 2 - 1.2 s measured outside, 0.5 s are predicted. */
+static void test_unexplained(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
+    struct prof_result *r = two_seconds(list, 1);
+    prof_probes_take(r, &one_object, 1, &terms);
+    const struct prof_interval *u = &r->coverage.unexplained_overhead;
+    assert_true(fabs(u->value - 0.3) < 1e-6);
+    assert_true(u->low < 0.21 && u->low > 0.15 && u->high > 0.34 && u->high < 0.4);
+    assert_true(fabs(r->coverage.memory_ops_probed - 0.7) < 1e-9);
+    assert_true(fabs(r->probed_user_s - 2) < 1e-6);
+    prof_result_free(r);
+}
+
+/* The same object twice over, as if it were two: nothing would be left. Only disjoint ones are added up. */
+static void test_unexplained_disjoint(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2), candidate(PROF_PROCEDURE, 0x2, 1, 1.2)};
+    struct prof_result *r = two_seconds(list, 2);
+    struct prof_probed p[] = {one_object, one_object};
+    p[1].cell = 2;
+    prof_probes_take(r, p, 2, &terms);
+    assert_true(fabs(r->coverage.unexplained_overhead.value - 0.3) < 1e-6);
+    assert_true(isfinite(list[1].probed_s.value));
+    prof_result_free(r);
+}
+
+/* The kernel's time, and that of code that is not counted, is no overhead, in objects and outside. */
+static void test_unexplained_system(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
+    struct prof_result *r = two_seconds(list, 1);
+    const struct prof_probe_terms half = {HZ, 40, 80, 0.5, 1, 1}; /* half of the run in the kernel, */
+    r->actual_system_s = (struct prof_interval){1, 1, 1};
+    r->actual_user_s = (struct prof_interval){1, 1, 1};
+    list[0].system_s = (struct prof_interval){0.6, 0.6, 0.6}; /* 0.6 s of that in the object, */
+    r->coverage.instructions_counted_share = 0.9;             /* 0.1 s in code that is not counted, */
+    list[0].uncounted_s = 0.1;                                /* all of it there */
+    r->predicted_user_s = (struct prof_interval){0.7, 0.7, 0.7};
+    list[0].ideal_s = (struct prof_interval){0.2, 0.2, 0.2};
+    prof_probes_take(r, &one_object, 1, &half);
+    assert_true(fabs(list[0].memory_s.value - (1.2 - 0.6 - 0.1 - 0.2)) < 1e-6);
+    /* outside: 0.8 s, 0.4 s of it in the kernel; predicted 0.7 - 0.1 - 0.2 */
+    assert_true(fabs(r->coverage.unexplained_overhead.value * 0.7) < 1e-6);
+    prof_result_free(r);
+}
+
+static void test_witnesses(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2), candidate(PROF_LOOP, 0x2, 1, 0.5),
+                                    candidate(PROF_LOOP, 0x3, 1, 0.5)};
+    struct prof_result *r = two_seconds(list, 3);
+    struct prof_probed p[] = {one_object, one_object, one_object};
+    p[1].cell = 2, p[2].cell = 3;
+    list[1].system_s = (struct prof_interval){0.7, 0.6, 0.8}; /* with it they agree */
+    list[2].estimable = PROF_ESTIMABLE_NOT;                   /* its samples are shared out by a guess */
+    prof_probes_take(r, p, 3, &terms);
+    assert_int_equal(list[0].agrees, 1);
+    assert_int_equal(list[1].agrees, 1);
+    assert_int_equal(list[2].agrees, ID_NONE);
+    assert_true(fabs(list[1].sampled_all_s.value - 1.2) < 1e-9);
+    list[1].system_s = (struct prof_interval){0.1, 0, 0.2};
+    list[2].is_sampled_whole = true; /* by the calls that led there: no guess */
+    prof_probes_take(r, p, 3, &terms);
+    assert_int_equal(list[1].agrees, 0);
+    assert_int_equal(list[2].agrees, 0);
+    assert_int_equal(warnings(r, "probe-disagrees"), 2);
+    struct prof_witnesses w = prof_witnesses_of(r);
+    assert_true(w.known == 3 && w.agree == 1);
+    prof_result_free(r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_seconds),
-                                       cmocka_unit_test(test_open), cmocka_unit_test(test_warnings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),
+                                       cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_open),
+                                       cmocka_unit_test(test_open_of_one_thread),
+                                       cmocka_unit_test(test_unexplained),
+                                       cmocka_unit_test(test_unexplained_disjoint),
+                                       cmocka_unit_test(test_unexplained_system),
+                                       cmocka_unit_test(test_witnesses),
+                                       cmocka_unit_test(test_warnings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

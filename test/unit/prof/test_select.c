@@ -33,6 +33,24 @@ static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint3
     return p;
 }
 
+/* A procedure whose loop does nothing but call: once a turn. */
+static uint32_t put_caller(struct toy *t, uint64_t calls, uint64_t turns, uint32_t callee)
+{
+    toy_func(t);
+    uint32_t entry = toy_block(t, 2, 1, CFG_BLOCK_ENTRY, X86_PLAIN, calls, calls),
+             call = toy_block(t, 1, 0, 0, X86_CALL, calls * turns, 0),
+             back = toy_block(t, 1, 0, CFG_BLOCK_RETURN_POINT, X86_JCC, calls * turns, 0),
+             leave = toy_block(t, 1, 1, 0, X86_RET, calls, 0);
+    t->cfg.blocks.data[call].call_target = toy_addr(t, callee);
+    toy_edge(t, entry, call, CFG_EDGE_FALL, calls);
+    toy_edge(t, call, back, CFG_EDGE_RETURN, calls * turns);
+    toy_edge(t, back, call, CFG_EDGE_TAKEN, calls * (turns - 1));
+    toy_edge(t, back, leave, CFG_EDGE_FALL, calls);
+    toy_edge(t, leave, ID_NONE, CFG_EDGE_OUT, calls);
+    toy_loop(t, call, ID_NONE, (const uint32_t[]){call, back, ID_NONE});
+    return entry;
+}
+
 /* Seconds go to blocks; the program takes their sum. */
 struct seconds {
     uint32_t block;
@@ -41,10 +59,10 @@ struct seconds {
 
 static bool is_named(const char *function, const char *asked) { return strcmp(function, asked) == 0; }
 
-static struct prof_result *select_asked(struct toy *t, const struct seconds *seconds, size_t count, double probe_s,
-                                        const char *function)
+static struct prof_result *select_with(struct toy *t, const struct seconds *seconds, size_t count, double probe_s,
+                                       const char *function, const char *hide)
 {
-    struct prof_asked asked = {.text = function, .function = function};
+    struct prof_asked asked = {.text = function, .function = function}, hidden = {.text = hide, .function = hide};
     struct prof_input_sample samples[16];
     double all = 0;
     toy_done(t);
@@ -61,6 +79,8 @@ static struct prof_result *select_asked(struct toy *t, const struct seconds *sec
                             .probe_s = probe_s,
                             .asked = &asked,
                             .asked_count = function != NULL,
+                            .hidden = &hidden,
+                            .hidden_count = hide != NULL,
                             .names = is_named};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
@@ -69,7 +89,21 @@ static struct prof_result *select_asked(struct toy *t, const struct seconds *sec
 
 static struct prof_result *select_in(struct toy *t, const struct seconds *seconds, size_t count, double probe_s)
 {
-    return select_asked(t, seconds, count, probe_s, NULL);
+    return select_with(t, seconds, count, probe_s, NULL, NULL);
+}
+
+static const char *name_of(const struct toy *t, uint32_t entry, char name[32])
+{
+    snprintf(name, 32, "0x%llx", (unsigned long long)toy_addr(t, entry));
+    return name;
+}
+
+static bool is_taken(const struct prof_result *r, uint64_t procedure)
+{
+    for (size_t i = 0; i < r->candidate_count; i++)
+        if (r->candidates[i].kind == PROF_PROCEDURE && r->candidates[i].address == procedure)
+            return r->candidates[i].verdict == PROF_TAKEN;
+    return false;
 }
 
 static const struct prof_candidate *candidate(const struct prof_result *r, enum prof_kind kind, uint64_t address)
@@ -199,8 +233,8 @@ static void test_asked(void **state)
     struct proc c = put_proc(&t, 1000, 10, 2, ID_NONE), x = put_proc(&t, 990, 10, 4, c.entry);
     struct proc y = put_proc(&t, 10, 10000, 4, c.entry);
     char name[32];
-    snprintf(name, sizeof name, "0x%llx", (unsigned long long)toy_addr(&t, x.entry));
-    struct prof_result *r = select_asked(&t, (const struct seconds[]){{y.loop, 1}}, 1, 40e-9, name);
+    struct prof_result *r =
+        select_with(&t, (const struct seconds[]){{y.loop, 1}}, 1, 40e-9, name_of(&t, x.entry, name), NULL);
     const struct prof_candidate *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry));
     assert_int_equal(proc->verdict, PROF_TAKEN);
     assert_int_equal(proc->estimable, PROF_ESTIMABLE_MOST);
@@ -301,12 +335,125 @@ static void test_budget(void **state)
     toy_fini(&t);
 }
 
+/* What is entered too often is measured by the nearest caller that can be timed, though that has no memory operations
+ * of its own to speak of; who calls that has nothing left to measure. */
+static void test_move_up(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 1000000, 4, 4, ID_NONE);
+    uint32_t mid = put_caller(&t, 1, 1000000, c.entry), top = put_caller(&t, 1, 1, mid);
+    struct prof_result *r = select_in(&t, (const struct seconds[]){{c.loop, 1}}, 1, 40e-9);
+    const struct prof_candidate *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, mid));
+    assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, c.loop))->verdict, PROF_SAMPLED);
+    assert_int_equal(proc->verdict, PROF_TAKEN);
+    assert_true(proc->is_summed && fabs(proc->memory_ops_all - 18e6) < 10 && proc->pairs_inside == 0);
+    assert_false(is_taken(r, toy_addr(&t, top)));
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* Neither what is hidden from probes is taken, nor what it is a part of the time of. */
+static void test_hidden(void **state)
+{
+    (void)state;
+    struct toy t;
+    char name[32];
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 10, 100000, 4, ID_NONE), d = put_proc(&t, 10, 100000, 4, ID_NONE);
+    uint32_t mid = put_caller(&t, 10, 1, c.entry), top = put_caller(&t, 1, 10, mid);
+    struct prof_result *r =
+        select_with(&t, (const struct seconds[]){{c.loop, 1}, {d.loop, 1}}, 2, 40e-9, NULL, name_of(&t, c.entry, name));
+    const struct prof_candidate *hidden = candidate(r, PROF_LOOP, toy_addr(&t, c.loop));
+    assert_int_equal(hidden->verdict, PROF_SAMPLED);
+    assert_non_null(strstr(hidden->reason, "hidden from probes"));
+    assert_false(is_taken(r, toy_addr(&t, mid)) || is_taken(r, toy_addr(&t, top)));
+    assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, d.loop))->verdict, PROF_TAKEN);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* An object within another is part of its time: only one of them is added up, and its probes are taken off. */
+static void test_disjoint(void **state)
+{
+    (void)state;
+    struct toy t;
+    char name[32];
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 100, 100000, 4, ID_NONE), d = put_proc(&t, 10, 100000, 4, ID_NONE);
+    uint32_t mid = put_caller(&t, 10, 10, c.entry);
+    struct prof_result *r =
+        select_with(&t, (const struct seconds[]){{c.loop, 1}, {d.loop, 0.1}}, 2, 40e-9, name_of(&t, mid, name), NULL);
+    const struct prof_candidate *inner = candidate(r, PROF_LOOP, toy_addr(&t, c.loop)),
+                                *outer = candidate(r, PROF_PROCEDURE, toy_addr(&t, mid)),
+                                *other = candidate(r, PROF_LOOP, toy_addr(&t, d.loop));
+    assert_true(inner->verdict == PROF_TAKEN && outer->verdict == PROF_TAKEN && other->verdict == PROF_TAKEN);
+    assert_true(!inner->is_summed && outer->is_summed && other->is_summed);
+    assert_true(outer->pairs_inside == 100 && inner->pairs_inside == 0 && other->pairs_inside == 0);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+/* x and y call c equally often, but c works nine times as long for x: counts cannot tell, samples with their calls do.
+ */
+static void test_chains(void **state)
+{
+    (void)state;
+    struct toy t;
+    char name[32];
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 200, 100000, 4, ID_NONE);
+    uint32_t x = put_caller(&t, 1, 100, c.entry), y = put_caller(&t, 1, 100, c.entry);
+    toy_done(&t);
+    const struct prof_input_sample samples[] = {{0, toy_addr(&t, c.loop), 1000}};
+    const struct prof_input_frame frames[] = {
+        {ID_NONE, 0, toy_addr(&t, x + 1)}, {0, 0, toy_addr(&t, c.loop)}, {ID_NONE, 0, toy_addr(&t, y + 1)},
+        {2, 0, toy_addr(&t, c.loop)},      {ID_NONE, ID_NONE, 0},        {4, 0, toy_addr(&t, c.loop)}};
+    const struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 1, 880},
+                                             {0, PROF_RUNS, -1, 3, 100},
+                                             {0, PROF_RUNS, -1, 5, 20},
+                                             {0, PROF_IN_KERNEL, -1, 1, 75},
+                                             {0, PROF_IN_KERNEL, -1, 3, 25}};
+    const struct prof_input_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
+    const struct prof_asked asked = {.text = "x", .function = name_of(&t, x, name)};
+    const double user_s = 1, system_s = 0.2;
+    struct prof_input in = {.modules = &t.module,
+                            .module_count = 1,
+                            .samples = samples,
+                            .sample_count = 1,
+                            .frames = frames,
+                            .frame_count = ARRAY_LEN(frames),
+                            .doing = doing,
+                            .doing_count = ARRAY_LEN(doing),
+                            .threads = &thread,
+                            .thread_count = 1,
+                            .plain_user_s = &user_s,
+                            .plain_system_s = &system_s,
+                            .plain_runs = 1,
+                            .asked = &asked,
+                            .asked_count = 1,
+                            .names = is_named};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    const struct prof_candidate *o = candidate(r, PROF_PROCEDURE, toy_addr(&t, x));
+    assert_true(o->verdict == PROF_TAKEN && o->is_sampled_whole);
+    assert_int_equal(o->samples, 880);
+    assert_true(fabs(o->sampled_s.value - 0.88) < 1e-9);
+    assert_true(o->sampled_s.high > 0.9 && o->sampled_s.high < 0.98); /* the cut chains may be its own */
+    assert_true(fabs(o->system_s.value - 0.15) < 1e-9 && o->uncounted_s == 0);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
         cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
         cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_move_up),     cmocka_unit_test(test_hidden),    cmocka_unit_test(test_disjoint),
+        cmocka_unit_test(test_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,7 +282,7 @@ static void test_figures(void **state)
         "<h2 id=\"h-ranks\">Ranks</h2>",
         "<tr><th scope=\"row\" class=\"n\">3</th><td class=\"n\">?</td><td class=\"n\">2.200</td>",
         "<td class=\"n\">1.700</td><td class=\"n strong\">1.48</td><td class=\"n\">3</td>",
-        "probed</dt><dd>0.610 s (0.600..0.620) with what it calls; sampled 0.600 s (0.500..0.700)",
+        "probed</dt><dd>0.610 s (0.600..0.620) with what it calls, 70 entries; sampled 0.610 s (0.510..0.710)",
         "aria-label=\"ideal 0.210 s, branches ? s, memory 0.340 s (0.310..0.370)\""};
     char *page = page_named("typical");
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)

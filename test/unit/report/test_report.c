@@ -245,6 +245,7 @@ static void test_json_keys(void **state)
                                        "functions_rewritten",
                                        "instructions_counted",
                                        "memory_ops_measured",
+                                       "memory_ops_probed",
                                        "unexplained_overhead",
                                        "objects",
                                        "id",

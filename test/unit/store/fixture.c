@@ -55,7 +55,10 @@ static void set_coverage(struct prof_result *r)
     r->coverage.memory_ops = 1234567890;
     r->coverage.instructions_counted_share = 0.992;
     r->coverage.memory_ops_measured = 0.97;
-    r->coverage.unexplained_overhead = 0.021;
+    r->coverage.memory_ops_probed = 0.95;
+    r->coverage.unexplained_overhead = (struct prof_interval){0.021, -0.004, 0.046};
+    r->probed_user_s = 0.87;
+    r->probed_system_s = 0.02;
 }
 
 static struct prof_object object(uint32_t id, enum prof_kind kind, const char *function, double ideal, double actual,
@@ -185,6 +188,13 @@ static void set_candidates(struct prof_result *r)
                                             .time_s = 0.6,
                                             .ideal_s = {0.2, 0.1, 0.3},
                                             .sampled_s = {0.6, 0.5, 0.7},
+                                            .system_s = {0.01, 0, 0.02},
+                                            .sampled_all_s = {0.61, 0.51, 0.71},
+                                            .uncounted_s = 0.02,
+                                            .is_sampled_whole = true,
+                                            .samples = 598,
+                                            .agrees = 1,
+                                            .is_summed = true,
                                             .probed_s = {0.61, 0.6, 0.62},
                                             .memory_s = {0.41, 0.3, 0.5},
                                             .waiting_s = 0.001,
@@ -208,6 +218,11 @@ static void set_candidates(struct prof_result *r)
                                             .time_s = NAN,
                                             .ideal_s = {NAN, NAN, NAN},
                                             .sampled_s = {NAN, NAN, NAN},
+                                            .system_s = {NAN, NAN, NAN},
+                                            .sampled_all_s = {NAN, NAN, NAN},
+                                            .uncounted_s = NAN,
+                                            .samples = PROF_UNKNOWN,
+                                            .agrees = ID_NONE,
                                             .probed_s = {NAN, NAN, NAN},
                                             .memory_s = {NAN, NAN, NAN},
                                             .waiting_s = NAN,
@@ -228,6 +243,11 @@ static void set_candidates(struct prof_result *r)
                                             .time_s = 0.1,
                                             .ideal_s = {NAN, NAN, NAN},
                                             .sampled_s = {NAN, NAN, NAN},
+                                            .system_s = {NAN, NAN, NAN},
+                                            .sampled_all_s = {0.35, 0.31, 0.39},
+                                            .uncounted_s = NAN,
+                                            .samples = 340,
+                                            .agrees = 0,
                                             .probed_s = {0.2, 0.1, 0.3},
                                             .memory_s = {NAN, NAN, NAN},
                                             .waiting_s = 0,
@@ -584,6 +604,13 @@ static const char *candidate_difference(const struct prof_candidate *a, const st
     REAL(time_s);
     SPAN(ideal_s);
     SPAN(sampled_s);
+    SPAN(system_s);
+    SPAN(sampled_all_s);
+    REAL(uncounted_s);
+    SAME(is_sampled_whole);
+    SAME(samples);
+    SAME(agrees);
+    SAME(is_summed);
     SPAN(probed_s);
     SPAN(memory_s);
     REAL(waiting_s);
@@ -849,7 +876,10 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     SAME(coverage.memory_ops);
     REAL(coverage.instructions_counted_share);
     REAL(coverage.memory_ops_measured);
-    REAL(coverage.unexplained_overhead);
+    REAL(coverage.memory_ops_probed);
+    SPAN(coverage.unexplained_overhead);
+    REAL(probed_user_s);
+    REAL(probed_system_s);
     for (size_t i = 0; a->command && a->command[i]; i++)
         TEXT(command[i]);
     return NULL;
