@@ -351,6 +351,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         in->sample_count = n;
         in->samples_lost = sampled->samples_lost;
         in->sample_period_s = sampled->sample_period_s;
+        in->sampled_system_s = sampled->system_s;
     }
     if (sampled)
         put_threads(ar, sampled, in);

@@ -10,11 +10,13 @@
 
 #include <stdlib.h>
 
-#define OWN_LEAST 0.98 /* of the samples: chains are of the first process alone */
+#define OWN_LEAST 0.98   /* of the samples: chains are of the first process alone */
+#define ROOT_LACKS 0.005 /* of the user's samples: outside of the root, at most */
+#define ROOT_UNSURE 0.05 /* likewise: more of them cut, and only the outermost procedure is safe */
 
-struct frame {              /* what samples ended there */
-    uint32_t block, parent; /* by number; ID_NONE: none that is counted; the caller's frame */
-    bool is_cut;            /* without a parent: what called it is not known */
+struct frame {                    /* what samples ended there */
+    uint32_t block, func, parent; /* by number; ID_NONE: none that is counted; the caller's frame */
+    bool is_cut;                  /* without a parent: what called it is not known */
     uint64_t user, kernel;
 };
 struct chains {
@@ -31,6 +33,12 @@ static uint32_t block_at(const struct join *j, const struct prof_input_frame *f)
     uint32_t b = m && m->cfg ? cfg_block_at(m->cfg, f->vaddr) : ID_NONE;
     bool is_counted = b != ID_NONE && j->funcs[m->func_base + m->cfg->blocks.data[b].func].is_counted;
     return is_counted ? m->block_base + b : ID_NONE;
+}
+
+static uint32_t func_of(const struct join *j, const struct prof_input_frame *f, uint32_t block)
+{
+    const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
+    return block == ID_NONE ? ID_NONE : m->func_base + m->cfg->blocks.data[block - m->block_base].func;
 }
 
 static void take_samples(struct chains *c, const struct prof_input *in)
@@ -55,6 +63,7 @@ const struct chains *chains_open(struct join *j)
         const struct prof_input_frame *f = &in->frames[i];
         c->frames[i].parent = f->parent;
         c->frames[i].block = block_at(j, f);
+        c->frames[i].func = func_of(j, f, c->frames[i].block);
         c->frames[i].is_cut = f->parent == ID_NONE && f->module == ID_NONE;
     }
     take_samples(c, in);
@@ -82,4 +91,63 @@ struct chained chains_within(const struct chains *c, const uint8_t *inside)
         }
     }
     return sum;
+}
+
+void chains_by_node(const struct chains *c, const uint8_t *inside, const uint32_t *node_of, struct chained_share *out)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct frame *f = &c->frames[i];
+        uint32_t node = f->func == ID_NONE || inside[f->block] || c->state[i] == UNSURE ? ID_NONE : node_of[f->func];
+        if (node == ID_NONE)
+            continue;
+        out[node].inside += c->state[i] == INSIDE ? f->user : 0;
+        out[node].all += f->user;
+    }
+}
+
+/* ---- the root ---- */
+
+static struct chained chains_in_func(const struct chains *c, uint32_t func)
+{
+    struct chained sum = {.user_all = c->user};
+    for (size_t i = 0; i < c->count; i++) {
+        const struct frame *f = &c->frames[i];
+        enum state above = f->parent != ID_NONE ? c->state[f->parent] : f->is_cut ? UNSURE : OUTSIDE;
+        c->state[i] = (uint8_t)(f->func == func ? INSIDE : above);
+        sum.user += c->state[i] == INSIDE ? f->user : 0;
+        sum.user_unsure += c->state[i] == UNSURE ? f->user : 0;
+    }
+    return sum;
+}
+
+/* Where most samples ended whose calls are known from the beginning on. */
+static uint32_t heaviest(const struct chains *c)
+{
+    uint32_t best = ID_NONE;
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint32_t first = i;
+        while (c->frames[first].parent != ID_NONE)
+            first = c->frames[first].parent;
+        if (!c->frames[first].is_cut && (best == ID_NONE || c->frames[i].user > c->frames[best].user))
+            best = i;
+    }
+    return best;
+}
+
+uint32_t chains_root(const struct join *j, const struct chains *c)
+{
+    uint32_t root = ID_NONE;
+    for (uint32_t f = heaviest(c); f != ID_NONE && c->frames[f].parent != ID_NONE; f = c->frames[f].parent) {
+        uint32_t func = c->frames[f].func;
+        if (func == ID_NONE || j->funcs[func].calls != 1)
+            continue;
+        struct chained in = chains_in_func(c, func);
+        double all = (double)in.user_all, outside = all - (double)in.user - (double)in.user_unsure;
+        if (outside > ROOT_LACKS * all)
+            continue;
+        root = func;
+        if ((double)in.user_unsure <= ROOT_UNSURE * all)
+            break;
+    }
+    return root;
 }

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#define SAMPLES_LEAST 20 /* of a procedure: to share out its work by them */
+
 struct pointer_site {
     uint32_t block, node;
     double calls;
@@ -81,10 +83,21 @@ static void set_node(struct cover *c, uint32_t node, uint8_t to)
     }
 }
 
+static void set_all(struct cover *c, uint8_t to)
+{
+    for (uint32_t i = 0; i < c->j->module_count; i++) {
+        const struct join_module *m = &c->j->modules[i];
+        for (uint32_t b = 0; m->cfg && b < m->cfg->blocks.len; b++)
+            set_block(c, m, b, to);
+    }
+}
+
 static void set_part(struct cover *c, const struct cover_part *p, uint8_t to)
 {
     uint32_t node = c->g->node_of[p->m->func_base + p->all.func];
-    if (p->whole && c->g->nodes[node].size > 1)
+    if (p->root)
+        set_all(c, to);
+    else if (p->whole && c->g->nodes[node].size > 1)
         set_node(c, node, to);
     for (size_t i = 0; i < p->all.count; i++)
         set_block(c, p->m, p->all.blocks[i], to);
@@ -141,6 +154,13 @@ void cover_flow(struct cover *c)
         if (pointers > 0)
             flow_down(c, pointers);
     }
+}
+
+void cover_correct(struct cover *c, const struct chained_share *by_node)
+{
+    for (uint32_t n = 0; n < c->g->node_count; n++)
+        if (by_node[n].all >= SAMPLES_LEAST)
+            c->under[n] = (double)by_node[n].inside / (double)by_node[n].all;
 }
 
 /* ---- what came of it ---- */

@@ -7,11 +7,13 @@
 #define MTOOL_PROF_COVER_H
 
 #include "prof/callees.h"
+#include "prof/chains.h"
 
 struct cover_part { /* what an object is */
     const struct join_module *m;
     struct region all; /* with inner loops */
     bool whole;        /* it stands for all procedures of its node */
+    bool root;         /* all that the program does is done on its behalf */
 };
 
 struct cover;
@@ -20,6 +22,8 @@ struct cover *cover_open(struct join *j, struct graph *g); /* in j->scratch; not
 /* Adds an object's own code; what is done on its behalf is known after cover_flow. */
 void cover_add(struct cover *c, const struct cover_part *p);
 void cover_flow(struct cover *c);
+/* Of procedures that have samples enough, these tell on whose behalf they work; of the others, counts of calls. */
+void cover_correct(struct cover *c, const struct chained_share *by_node);
 void cover_clear(struct cover *c);
 /* By number of a block: whether it was added. */
 const uint8_t *cover_direct(const struct cover *c);

@@ -5,7 +5,6 @@
  * up. An object within another is part of its time; of two that overlap otherwise the smaller is left out of the sum.
  */
 #include "prof/overlap.h"
-#include "prof/chains.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 struct overlap {
     struct join *j;
     struct cover *c;
+    const struct graph *graph;
     const struct overlap_object *objects;
     size_t count;
     double *within; /* [inner * count + outer]: how much of the inner's work is done within the outer */
@@ -44,30 +44,56 @@ static struct prof_interval time_of(uint64_t inside, uint64_t unsure, uint64_t a
     return t;
 }
 
-static void take_samples(const struct overlap *v, const struct chains *chains, struct prof_candidate *o)
+/* The sampler sees neither the kernel's work of starting the program nor that of taking it down. */
+static uint64_t samples_of_kernel(const struct overlap *v, const struct chained *in)
+{
+    double s = v->j->in->sampled_system_s, period = v->j->in->sample_period_s;
+    return s > 0 && period > 0 ? max_u64(in->kernel_all, (uint64_t)(s / period + 0.5)) : in->kernel_all;
+}
+
+/* False: they do not tell. */
+static bool take_samples(const struct overlap *v, const struct chains *chains, struct prof_candidate *o)
 {
     const struct prof_result *r = v->j->r;
     if (!chains)
-        return;
+        return false;
     struct chained in = chains_within(chains, cover_direct(v->c));
     uint64_t all = in.user_all + in.kernel_all;
     if (share_of(in.user_unsure + in.kernel_unsure, all) > UNSURE_MOST)
-        return;
+        return false;
     o->is_sampled_whole = true;
     o->samples = in.user;
     o->sampled_s = time_of(in.user, in.user_unsure, in.user_all, r->actual_user_s);
     o->uncounted_s = share_of(in.uncounted, in.user_all) * r->actual_user_s.value;
-    if (in.kernel_all)
-        o->system_s = time_of(in.kernel, in.kernel_unsure, in.kernel_all, r->actual_system_s);
+    uint64_t kernel = samples_of_kernel(v, &in);
+    if (kernel)
+        o->system_s = time_of(in.kernel, in.kernel_unsure, kernel, r->actual_system_s);
+    return true;
+}
+
+/* What several call is shared out by the calls of its samples; how long each call takes, counts do not know. */
+static void correct(const struct overlap *v, const struct chains *chains)
+{
+    uint32_t nodes = v->graph->node_count;
+    struct chained_share *shares = xmalloc((nodes + 1) * sizeof *shares);
+    memset(shares, 0, (nodes + 1) * sizeof *shares);
+    chains_by_node(chains, cover_direct(v->c), v->graph->node_of, shares);
+    cover_correct(v->c, shares);
+    free(shares);
 }
 
 static void look_at(struct overlap *v, size_t outer, const struct chains *chains)
 {
     struct prof_candidate *o = v->objects[outer].o;
+    struct cover_part code = *v->objects[outer].part;
+    code.root = false; /* samples have it among their calls, or not */
+    cover_add(v->c, &code);
+    bool is_told = take_samples(v, chains, o);
     cover_add(v->c, v->objects[outer].part);
     cover_flow(v->c);
+    if (is_told)
+        correct(v, chains);
     take_work(v, o);
-    take_samples(v, chains, o);
     for (size_t i = 0; i < v->count; i++)
         v->within[i * v->count + outer] = cover_of_part(v->c, v->objects[i].part);
     cover_clear(v->c);
@@ -112,18 +138,20 @@ static int by_memory_ops(const void *a, const void *b, void *ctx)
 static void choose_disjoint(struct overlap *v)
 {
     uint32_t *order = xmalloc((v->count + 1) * sizeof *order);
-    for (uint32_t i = 0; i < v->count; i++)
+    for (uint32_t i = 0; i < v->count; i++) {
         order[i] = i;
+        v->objects[i].o->is_summed = false;
+    }
     qsort_r(order, v->count, sizeof *order, by_memory_ops, v);
     for (size_t i = 0; i < v->count; i++)
         v->objects[order[i]].o->is_summed = may_be_summed(v->objects[order[i]].o) && is_apart(v, order[i]);
     free(order);
 }
 
-void overlap_build(struct join *j, struct cover *c, const struct overlap_object *objects, size_t count)
+void overlap_build(struct join *j, const struct graph *graph, struct cover *c, const struct chains *chains,
+                   const struct overlap_object *objects, size_t count)
 {
-    struct overlap v = {.j = j, .c = c, .objects = objects, .count = count};
-    const struct chains *chains = chains_open(j);
+    struct overlap v = {.j = j, .c = c, .graph = graph, .objects = objects, .count = count};
     v.within = xmalloc((count * count + 1) * sizeof *v.within);
     cover_clear(c);
     for (size_t i = 0; i < count; i++)

@@ -5,6 +5,7 @@
 #ifndef MTOOL_PROF_OVERLAP_H
 #define MTOOL_PROF_OVERLAP_H
 
+#include "prof/chains.h"
 #include "prof/cover.h"
 
 struct overlap_object {
@@ -14,6 +15,7 @@ struct overlap_object {
 
 /* Fills what each does on its behalf (again, where pointers lead to it), what samples say of it, the pairs of probes
  * inside of it, and which of them are disjoint. Leaves nothing in c. */
-void overlap_build(struct join *j, struct cover *c, const struct overlap_object *objects, size_t count);
+void overlap_build(struct join *j, const struct graph *graph, struct cover *c,
+                   const struct chains *chains /* or NULL */, const struct overlap_object *objects, size_t count);
 
 #endif

@@ -420,6 +420,7 @@ struct prof_input {
     size_t sample_count;
     uint64_t samples_lost;
     double sample_period_s;
+    double sampled_system_s; /* of the run that they were taken of; 0: not known */
     const struct prof_input_thread *threads;
     size_t thread_count;
     const struct prof_input_doing *doing;

@@ -26,6 +26,7 @@
 #define PIECE_INSNS 120
 #define PROBE_S 40e-9     /* where it was not measured */
 #define LACK_SHARE 0.02   /* of all memory operations: so much on behalf of a procedure in no object is worth one */
+#define COVER_SHARE 0.97  /* of all memory operations: less in disjoint objects, and the root of the calls is one */
 #define HIDDEN_SHARE 0.01 /* of a hidden object's work: more within an object, and that is not probed either */
 
 struct aside {
@@ -55,6 +56,7 @@ struct selection {
     VEC(struct hidden) hidden;
     uint8_t *searched; /* by procedure */
     struct cover *cover;
+    const struct chains *chains; /* NULL: not known */
     double probe_s;
     double left_s; /* that probes may still cost */
 };
@@ -220,7 +222,7 @@ static struct made make(struct selection *s, struct join_module *m, enum prof_ki
     o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
     o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
-    return (struct made){o, {m, *all, whole}};
+    return (struct made){o, {m, *all, whole, false}};
 }
 
 /* What the user named is probed, whatever speaks against it. */
@@ -341,6 +343,11 @@ static struct region region_of(const struct selection *s, const struct searched 
     return r;
 }
 
+static bool is_long(const struct prof_candidate *o)
+{
+    return o->own_lines > LINES_MOST || o->own_instructions > INSNS_MOST;
+}
+
 /* Own code that is too long is cut where a block ends. Returns how many pieces there are. */
 static uint32_t cut(struct selection *s, const struct searched *p, const struct region *own)
 {
@@ -387,8 +394,7 @@ static void consider(struct selection *s, struct searched *p, uint32_t loop)
     struct made made = make(s, p->m, loop == ID_NONE ? PROF_PROCEDURE : PROF_LOOP, &all, &own);
     double inside = p->measured[loop == ID_NONE ? f->loop_count : loop - f->loop_first];
     double rest = (double)made.o.memory_ops - inside;
-    if (made.o.own_lines > LINES_MOST || made.o.own_instructions > INSNS_MOST)
-        made.o.pieces = cut(s, p, &own);
+    made.o.pieces = is_long(&made.o) ? cut(s, p, &own) : 0;
     put(s, &made, rest);
     struct prof_candidate *kept = &s->out.data[s->out.len - 1];
     if (!kept->is_asked && inside > 0 && rest < REST_SHARE * p->memory_ops) {
@@ -499,7 +505,7 @@ static void hide(struct selection *s, struct join_module *m, uint32_t func, uint
     find_homes(s, &p);
     struct region all = region_of(s, &p, loop, false);
     if (all.count)
-        VEC_PUSH(&s->hidden, ((struct hidden){{m, all, false}, name}));
+        VEC_PUSH(&s->hidden, ((struct hidden){{m, all, false, false}, name}));
 }
 
 static void find_hidden(struct selection *s)
@@ -591,33 +597,48 @@ static uint32_t *find_entrances(const struct selection *s)
     return func;
 }
 
-/* True if it is taken. */
-static bool consider_further_up(struct selection *s, uint32_t number, double lack)
+static struct join_module *module_of(const struct selection *s, uint32_t func)
 {
     struct join_module *m = s->j->modules;
-    while (!m->cfg || number < m->func_base || number - m->func_base >= m->cfg->funcs.len)
+    while (!m->cfg || func < m->func_base || func - m->func_base >= m->cfg->funcs.len)
         m++;
+    return m;
+}
+
+/* The procedure as a candidate that is not put yet. Returns whether it ran. */
+static bool make_procedure(struct selection *s, uint32_t number, struct made *made)
+{
+    struct join_module *m = module_of(s, number);
     struct searched p = {.m = m, .func = number - m->func_base};
     find_homes(s, &p);
-    struct region all = region_of(s, &p, ID_NONE, false);
-    s->searched[number] = 1;
+    struct region all = region_of(s, &p, ID_NONE, false), own = region_of(s, &p, ID_NONE, true);
     if (!all.count)
         return false;
-    struct made made = make(s, m, PROF_PROCEDURE, &all, &all);
-    put(s, &made, lack);
+    *made = make(s, m, PROF_PROCEDURE, &all, &own);
+    if (!s->searched[number] && is_long(&made->o))
+        made->o.pieces = cut(s, &p, &own);
+    s->searched[number] = 1;
+    return true;
+}
+
+/* True if it is taken: the last candidate then, and counted as one of those that are added up. */
+static bool put_further_up(struct selection *s, struct made *made, double lack)
+{
+    put(s, made, lack);
     keep_hidden(s, s->out.len - 1);
     struct prof_candidate *o = &s->out.data[s->out.len - 1];
     if (o->verdict == PROF_TAKEN && o->probe_s > s->left_s)
         o->verdict = PROF_SAMPLED, o->reason = "not timable: probes of others cost 1 % of the program's time already";
-    s->left_s -= o->verdict == PROF_TAKEN ? o->probe_s : 0;
-    return o->verdict == PROF_TAKEN;
+    o->is_summed = o->verdict == PROF_TAKEN;
+    s->left_s -= o->is_summed ? o->probe_s : 0;
+    return o->is_summed;
 }
 
-static void cover_taken(struct selection *s)
+static void cover_summed(struct selection *s)
 {
     cover_clear(s->cover);
     for (size_t i = 0; i < s->out.len; i++)
-        if (s->out.data[i].verdict == PROF_TAKEN && s->out.data[i].estimable != PROF_ESTIMABLE_NOT)
+        if (s->out.data[i].is_summed)
             cover_add(s->cover, &s->asides.data[i].part);
 }
 
@@ -626,17 +647,61 @@ static void move_up(struct selection *s)
 {
     const uint32_t *entrance = find_entrances(s);
     const double least = LACK_SHARE * (double)s->j->memory_ops;
-    cover_taken(s);
+    cover_summed(s);
     const double *lacks = cover_lacks(s->cover);
     for (uint32_t n = 0; n < s->graph.node_count; n++) {
         if (lacks[n] < least || entrance[n] == ID_NONE || s->searched[entrance[n]])
             continue;
-        if (!consider_further_up(s, entrance[n], lacks[n]))
+        struct made made;
+        if (!make_procedure(s, entrance[n], &made) || !put_further_up(s, &made, lacks[n]))
             continue;
-        cover_taken(s);
+        cover_summed(s);
         lacks = cover_lacks(s->cover);
     }
     cover_clear(s->cover);
+}
+
+static bool is_covered(struct selection *s)
+{
+    cover_summed(s);
+    cover_flow(s->cover);
+    double memory_ops = cover_work(s->cover).memory_ops;
+    cover_clear(s->cover);
+    return memory_ops >= COVER_SHARE * (double)s->j->memory_ops;
+}
+
+/* What was considered as a procedure like others, and left to samples, makes way for it. Returns its pieces. */
+static uint32_t forget(struct selection *s, const struct prof_candidate *o)
+{
+    for (size_t i = 0; i < s->out.len; i++) {
+        struct prof_candidate *old = &s->out.data[i];
+        if (old->kind != PROF_PROCEDURE || old->address != o->address || strcmp(old->module, o->module) != 0)
+            continue;
+        uint32_t pieces = old->pieces;
+        memmove(old, old + 1, (s->out.len - i - 1) * sizeof *old);
+        memmove(&s->asides.data[i], &s->asides.data[i + 1], (s->out.len - i - 1) * sizeof *s->asides.data);
+        s->out.len--, s->asides.len--;
+        return pieces;
+    }
+    return o->pieces;
+}
+
+/* "Both the root of the call graph, which corresponds to the execution of the whole program, and the leaves are
+ * estimable." Counts of calls say little of who works for whom where interpreters call themselves through pointers. */
+static void take_root(struct selection *s)
+{
+    struct made made;
+    uint32_t root = s->chains ? chains_root(s->j, s->chains) : ID_NONE;
+    if (root == ID_NONE || !make_procedure(s, root, &made))
+        return;
+    struct prof_candidate *o = &made.o;
+    made.part.root = true;
+    o->estimable = PROF_ESTIMABLE_ALONE;
+    o->reason = "the root of the calls, on whose behalf all is done";
+    o->time_s = s->j->r->actual_user_s.value;
+    o->memory_ops_all = (double)s->j->memory_ops;
+    o->pieces = forget(s, o);
+    put_further_up(s, &made, (double)s->j->memory_ops);
 }
 
 static void compare_taken(struct selection *s)
@@ -646,7 +711,17 @@ static void compare_taken(struct selection *s)
     for (size_t i = 0; i < s->out.len; i++)
         if (s->out.data[i].verdict == PROF_TAKEN)
             taken[count++] = (struct overlap_object){&s->out.data[i], &s->asides.data[i].part};
-    overlap_build(s->j, s->cover, taken, count);
+    overlap_build(s->j, &s->graph, s->cover, s->chains, taken, count);
+}
+
+static void cover_the_rest(struct selection *s)
+{
+    if (!s->j->samples_all || is_covered(s))
+        return;
+    move_up(s);
+    if (!is_covered(s))
+        take_root(s);
+    compare_taken(s);
 }
 
 /* The two rules that can be wrong are said whenever an object rests on one. */
@@ -681,10 +756,10 @@ void select_build(struct join *j)
     for (size_t i = 0; i < s.out.len; i++)
         keep_hidden(&s, i);
     keep_to_budget(&s);
-    if (j->samples_all)
-        move_up(&s);
-    pass_over_rest(&s, &all);
+    s.chains = chains_open(j);
     compare_taken(&s);
+    cover_the_rest(&s);
+    pass_over_rest(&s, &all);
     warn_of_rule(&s, PROF_ESTIMABLE_MOST, PROF_WARN_RULE_MOST);
     warn_of_rule(&s, PROF_ESTIMABLE_NEGLIGIBLE, PROF_WARN_RULE_NEGLIGIBLE);
     j->r->candidate_count = s.out.len;

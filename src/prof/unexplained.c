@@ -62,14 +62,17 @@ static struct prof_interval outside(double all, double inside, bool is_known, do
     return (struct prof_interval){all * (1 - share_probed), 0, all};
 }
 
+/* No more than there is outside at all. */
 static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t,
-                                           double share_probed)
+                                           double rest_s, double share_probed)
 {
+    double most = fmin(t->system_s, fmax(0, rest_s));
     if (sum->lacks_system)
-        return outside(t->system_s, 0, false, share_probed);
+        return outside(most, 0, false, share_probed);
     struct prof_interval in = prof_interval_scaled(&sum->system_share, t->system_s);
     struct prof_interval out = {t->system_s - in.value, t->system_s - in.high, t->system_s - in.low};
-    return (struct prof_interval){fmax(0, out.value), fmax(0, out.low), fmax(0, out.high)};
+    return (struct prof_interval){fmin(most, fmax(0, out.value)), fmin(most, fmax(0, out.low)),
+                                  fmin(most, fmax(0, out.high))};
 }
 
 /* What the model is off by, it is off by here in proportion; in the objects it is off by as much on both sides. */
@@ -100,7 +103,12 @@ void unexplained_fill(struct prof_result *r, const struct unexplained *sum, cons
         r->coverage.memory_ops_probed = fmin(1, sum->memory_ops / (double)r->coverage.memory_ops);
     if (!(predicted > 0))
         return;
-    struct prof_interval user = stats_difference(rest_of_run(sum, t), system_outside(sum, t, share));
-    struct prof_interval s = stats_difference(user, predicted_outside(r, sum, share));
+    struct prof_interval rest = rest_of_run(sum, t), system = system_outside(sum, t, rest.value, share);
+    struct prof_interval outside_s = predicted_outside(r, sum, share);
+    struct prof_interval s = stats_difference(stats_difference(rest, system), outside_s);
+    diag_debug(
+        1,
+        "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel; predicted %.4f s",
+        sum->objects, rest.value, whole, system.value, outside_s.value);
     r->coverage.unexplained_overhead = gate_loss(r, r->replayed_share, prof_interval_scaled(&s, 1 / predicted));
 }

@@ -438,6 +438,8 @@ static void test_chains(void **state)
     assert_int_equal(prof_join(r, &in), 0);
     const struct prof_candidate *o = candidate(r, PROF_PROCEDURE, toy_addr(&t, x));
     assert_true(o->verdict == PROF_TAKEN && o->is_sampled_whole);
+    /* its part of the work of c is that of the samples, too */
+    assert_true(fabs(o->memory_ops_all - (2 + 0.898 * (double)r->coverage.memory_ops)) < 0.001 * o->memory_ops_all);
     assert_int_equal(o->samples, 880);
     assert_true(fabs(o->sampled_s.value - 0.88) < 1e-9);
     assert_true(o->sampled_s.high > 0.9 && o->sampled_s.high < 0.98); /* the cut chains may be its own */
