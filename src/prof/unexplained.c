@@ -62,7 +62,7 @@ static struct prof_interval outside(double all, double inside, bool is_known, do
     return (struct prof_interval){all * (1 - share_probed), 0, all};
 }
 
-/* No more than there is outside at all. */
+/* No more than there is outside at all: where samples of the other run say more, they say nothing of this one. */
 static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t,
                                            double rest_s, double share_probed)
 {
@@ -71,8 +71,8 @@ static struct prof_interval system_outside(const struct unexplained *sum, const 
         return outside(most, 0, false, share_probed);
     struct prof_interval in = prof_interval_scaled(&sum->system_share, t->system_s);
     struct prof_interval out = {t->system_s - in.value, t->system_s - in.high, t->system_s - in.low};
-    return (struct prof_interval){fmin(most, fmax(0, out.value)), fmin(most, fmax(0, out.low)),
-                                  fmin(most, fmax(0, out.high))};
+    double low = out.value > most ? 0 : fmax(0, out.low);
+    return (struct prof_interval){fmin(most, fmax(0, out.value)), low, fmin(most, fmax(0, out.high))};
 }
 
 /* What the model is off by, it is off by here in proportion; in the objects it is off by as much on both sides. */
