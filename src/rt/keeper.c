@@ -95,7 +95,7 @@ struct filter_step { /* linux/filter.h: struct sock_filter */
 static int forbid_calls(void)
 {
     enum { LOAD = 0x20, IF_EQUAL = 0x15, IF_LEAST = 0x35, RETURN = 6, KILL = 1u << 31, ALLOW = 0x7fff0000 };
-    enum { OF_ADDRESS = 8, NO_NEW_PRIVILEGES = 38, SET_FILTER = 1, SPEC_ALLOW = 4 };
+    enum { OF_ADDRESS = 8, DUMPABLE = 4, NO_NEW_PRIVILEGES = 38, SET_FILTER = 1, SPEC_ALLOW = 4 };
     uint64_t from = (uint64_t)rt_blob, to = (uint64_t)rt_blob_end;
     const struct filter_step steps[] = {
         {LOAD, 0, 0, OF_ADDRESS + 4},     {IF_EQUAL, 0, 4, (uint32_t)(from >> 32)}, {LOAD, 0, 0, OF_ADDRESS},
@@ -106,7 +106,9 @@ static int forbid_calls(void)
         uint16_t count;
         const struct filter_step *steps;
     } program = {sizeof steps / sizeof *steps, steps};
-    return from >> 32 == to >> 32 && !failed(sys(SYS_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0)) &&
+    return from >> 32 == to >> 32 &&
+           !failed(sys(SYS_prctl, DUMPABLE, 0, 0, 0, 0, 0)) /* its end leaves no core file */ &&
+           !failed(sys(SYS_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0)) &&
            !failed(sys(SYS_seccomp, SET_FILTER, SPEC_ALLOW, (uint64_t)&program, 0, 0, 0));
 }
 
