@@ -140,7 +140,11 @@ static int make_copies(struct profile *p)
         prog->modules[i].probes = prof_probes_list(p->result, prog->modules[i].path);
     if (p->mode == LAUNCH_MODE_PATH)
         opt.rpath = launch_path_mode_dir(prog);
-    return launch_copies_make(p->program, &opt) < 0 ? CMD_SELF_FAILED : 0;
+    double since = time_now_s();
+    if (launch_copies_make(p->program, &opt) < 0)
+        return CMD_SELF_FAILED;
+    profile_note_phase(p, "rewriting", since);
+    return 0;
 }
 
 static void take(struct profile *p, const struct launch_result *run, const struct probe_plan *plan, double hz)

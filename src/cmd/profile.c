@@ -60,6 +60,13 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
     return 0;
 }
 
+void profile_note_phase(struct profile *p, const char *name, double since_s)
+{
+    double wall_s = time_now_s() - since_s;
+    diag_debug(1, "%s took %.3f s", name, wall_s);
+    VEC_PUSH(&p->phases, ((struct prof_phase){name, wall_s}));
+}
+
 static struct rewrite_options copy_options(const struct profile *p)
 {
     return (struct rewrite_options){.plan = REWRITE_COUNT,
@@ -78,12 +85,14 @@ void profile_copies_ahead(struct profile *p)
 int profile_copies(struct profile *p)
 {
     struct rewrite_options opt = copy_options(p);
+    double since = time_now_s();
     for (size_t i = 0; p->args->all_probes && i < p->program->module_count; i++) {
         opt.plan = REWRITE_PROBE;
         p->program->modules[i].probes = REWRITE_PROBES_ALL;
     }
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;
+    profile_note_phase(p, "rewriting", since);
     const struct launch_module *exe = &p->program->modules[0];
     if (!exe->copy)
         diag_warn("not-counted", "%s itself cannot be rewritten (%s): only its libraries are counted", exe->path,
@@ -103,12 +112,19 @@ static void rewind_input(bool is_first)
 
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
 {
+    static const char *const names[] = {[LAUNCH_PLAIN] = "plain",
+                                        [LAUNCH_SAMPLED] = "sampled",
+                                        [LAUNCH_COUNT] = "counted",
+                                        [LAUNCH_BURSTS] = "windows",
+                                        [LAUNCH_PROBED] = "probed"};
     struct launch_options o = *opt;
+    double since = time_now_s();
     rewind_input(is_first);
     o.mute = !is_first;
     int rc = launch_run(p->program, &o, out);
     if (rc < 0)
         return CMD_SELF_FAILED;
+    profile_note_phase(p, names[opt->how], since);
     int end = (*out)->status;
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
     if (!is_only && WIFSIGNALED(end) &&
@@ -397,6 +413,8 @@ int profile_finish(struct profile *p)
 {
     p->result->exit_status = WIFEXITED(p->status) ? WEXITSTATUS(p->status) : 128 + WTERMSIG(p->status);
     add_warnings(p->result);
+    p->result->phases = p->phases.data;
+    p->result->phase_count = p->phases.len;
     return store_commit(p->store, p->result) < 0 ? CMD_SELF_FAILED : 0;
 }
 
@@ -406,6 +424,7 @@ void profile_end(struct profile *p)
         rewrite_map_close(p->maps[i]);
     free(p->maps);
     VEC_FREE(&p->instructions);
+    VEC_FREE(&p->phases);
     if (p->store)
         store_abort(p->store);
     prof_result_free(p->result);

@@ -17,7 +17,8 @@ struct profile {
     enum launch_mode mode;
     struct rewrite_map **maps; /* [map_count] of the modules with a copy, NULL others */
     size_t map_count;
-    VEC(uint64_t) instructions; /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
+    VEC(uint64_t) instructions;    /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
+    VEC(struct prof_phase) phases; /* so far */
     struct cmd_rank rank;
     int status; /* of the first run, as of waitpid; -1 none yet */
 };
@@ -26,6 +27,9 @@ enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program wa
 
 /* Finds the program and opens the profile for writing. 0, or an exit status. */
 int profile_begin(struct profile *p, const struct cmd_args *a);
+/* What the wall clock went to since a moment of it, for the profile; runs and rewriting are noted as they are made.
+ * name must last. */
+void profile_note_phase(struct profile *p, const char *name, double since_s);
 /* Rewrites all modules (from the cache where possible). 0, or an exit status. */
 int profile_copies(struct profile *p);
 void profile_copies_ahead(struct profile *p); /* begins with that, to go on during the run that comes next */

@@ -280,8 +280,10 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     if (sampled->sampler == LAUNCH_SAMPLER_NONE)
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
+    double since = time_now_s();
     if (prof_join(r, &in) < 0)
         return CMD_SELF_FAILED;
+    profile_note_phase(p, "estimating", since);
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
 

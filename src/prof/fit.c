@@ -6,7 +6,8 @@
  * drawn towards the model (times what slices take against it on the whole): where the two differ, homes always come
  * together, and how they share what was measured is not known. Homes that are hardly in a slice get the second. Replays
  * that differ among themselves weigh less, and so does a slice that says something else than all others (a machine
- * clear in each of its replays, say). Knows nothing of where slices come from.
+ * clear in each of its replays, say). No home is given more than it took in the program: what came with it in its
+ * slices had the rest. Knows nothing of where slices come from.
  */
 #include "prof/fit.h"
 
@@ -17,16 +18,18 @@ static const double RIDGE = 0.02;          /* what is known beforehand weighs, i
 static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
+static const double MOSTLY = 0.5;
 static const double SPREAD_USUAL = 0.02, OFF_USUAL = 0.1;
 static const double LONG = 1000 /* cycles */, SHORT_WEIGHT = 0.1;
 static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
 struct home {
-    double prior, cpi;         /* cycles an instruction */
+    double prior, cpi, most;   /* cycles an instruction */
     double sum, squares;       /* of its shares in the slices' cycles, by weight */
     double rest;               /* squared, as a fraction of the slice, weighted by squared share */
-    double untrained, refuted; /* as fractions, likewise */
+    double untrained, refuted; /* as fractions, likewise; */
+    double untrained_most;     /* the most of slices that are mostly of the home */
 };
 struct entry { /* a share, as its home sees it */
     uint32_t home, slice;
@@ -43,7 +46,7 @@ static const struct fit_slice *slice_of(const struct solver *s, const struct ent
 {
     return &s->in->slices.data[e->slice];
 }
-static double limited(double cpi) { return fmin(CPI_MOST, fmax(CPI_LEAST, cpi)); }
+static double limited(double cpi, double most) { return fmax(CPI_LEAST, fmin(fmin(CPI_MOST, most), cpi)); }
 
 /* ---- what is known before ---- */
 
@@ -165,7 +168,7 @@ static size_t fit_home(struct solver *s, size_t first, const double *scale)
         pull += w * n * (slice_of(s, &e[end])->cycles - s->fitted[e[end].slice]) / scale[e[end].slice];
         stiff += w * n * n;
     }
-    h->cpi = limited(before + pull / stiff);
+    h->cpi = limited(before + pull / stiff, h->most);
     for (size_t i = first; i < end; i++)
         s->fitted[e[i].slice] += e[i].instructions * (h->cpi - before);
     return end;
@@ -219,6 +222,8 @@ static void sum_shares(struct solver *s)
         h->rest += weight * share * share * off * off;
         h->untrained += weight * share * share * k->untrained / k->cycles;
         h->refuted += weight * share * share * k->refuted / k->cycles;
+        if (share >= MOSTLY)
+            h->untrained_most = fmax(h->untrained_most, k->untrained / k->cycles);
     }
 }
 
@@ -238,20 +243,22 @@ static struct join_replay told_of(const struct solver *s, const struct home *dra
                                 .is_replayed = true,
                                 .error = error_of(h, error),
                                 .apart = drawn->cpi / h->cpi - 1,
-                                .untrained_most = fmax(0, h->untrained / h->squares),
+                                .untrained_most = fmax(h->untrained_most, h->untrained / h->squares),
                                 .refuted = h->refuted / h->squares};
 }
 
-void fit_homes(const struct fit *f, const double *modelled, double model_error, struct join_replay *out)
+void fit_homes(const struct fit *f, const struct fit_known *known, struct join_replay *out)
 {
     struct solver drawn, free_of_it;
-    struct scale scale = scale_of_model(f, modelled, model_error);
-    double cpi = limited(common_cpi(f));
+    const double *modelled = known->modelled;
+    struct scale scale = scale_of_model(f, modelled, known->model_error);
+    double cpi = common_cpi(f);
     open_solver(&drawn, f);
     open_solver(&free_of_it, f);
     for (size_t h = 0; h < f->home_count; h++) {
-        free_of_it.homes[h].prior = cpi;
-        drawn.homes[h].prior = modelled[h] > 0 ? limited(modelled[h] * scale.factor) : cpi;
+        double most = drawn.homes[h].most = free_of_it.homes[h].most = known->most[h];
+        free_of_it.homes[h].prior = limited(cpi, most);
+        drawn.homes[h].prior = limited(modelled[h] > 0 ? modelled[h] * scale.factor : cpi, most);
     }
     fit(&drawn, false);
     fit(&free_of_it, true);

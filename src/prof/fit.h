@@ -27,8 +27,13 @@ struct fit {
     VEC(struct fit_share) shares; /* slice by slice */
     size_t home_count;
 };
-/* out[home]. modelled[home]: what the model says of an instruction of the home on average, as it is executed in the
- * whole program; 0: nothing. model_error: of the model without replays, as a fraction. */
-void fit_homes(const struct fit *f, const double *modelled, double model_error, struct join_replay *out);
+struct fit_known {          /* beforehand */
+    const double *modelled; /* by home: what the model says of an instruction of the home on average, as it is executed
+                               in the whole program, in cycles; 0: nothing */
+    const double *most;     /* by home: the program took no more for it; INFINITY: not known */
+    double model_error;     /* of the model without replays, as a fraction */
+};
+/* out[home]. */
+void fit_homes(const struct fit *f, const struct fit_known *known, struct join_replay *out);
 
 #endif

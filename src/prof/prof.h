@@ -231,6 +231,11 @@ struct prof_thread_object { /* parts of a thread's time that belong to an object
     uint64_t instructions, memory_ops; /* in the counted run, exact; PROF_UNKNOWN */
 };
 
+struct prof_phase { /* of the whole job */
+    const char *name;
+    double wall_s;
+};
+
 struct prof_warning {
     const char *id, *text;
 };
@@ -305,6 +310,8 @@ struct prof_result {
     size_t thread_count;
     struct prof_thread_object *thread_objects; /* by thread, then object; those that have something */
     size_t thread_object_count;
+    struct prof_phase *phases; /* in the order in which they began */
+    size_t phase_count;
     struct prof_wait *waits; /* the longest first */
     size_t wait_count;
     uint32_t baseline_threads; /* of the run that extras compare with; ID_NONE: there was none */

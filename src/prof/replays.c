@@ -160,10 +160,12 @@ static bool measure(const struct replays *r, const struct wire_slice *s, struct 
 {
     bool says = replay_measure(s, r->quiet.width, &r->edge, t);
     diag_debug(2,
-               "replays: a slice of %llu steps%s: state %u, %u batches, %u forms%s, %s%s; %.0f cycles from step %llu, "
+               "replays: a slice of %llu steps from %#llx to %#llx%s: state %u, %u batches, %u forms%s, %s%s; %.0f "
+               "cycles from step %llu, "
                "edge %.0f, within %.3f; differs %x",
-               (unsigned long long)(s->last - s->first), says ? "" : " says nothing", s->state, s->batch_count,
-               s->forms, s->has_longer ? " and a longer one" : "",
+               (unsigned long long)(s->last - s->first), (unsigned long long)s->begin_at,
+               (unsigned long long)s->form[0].patch_at, says ? "" : " says nothing", s->state, s->batch_count, s->forms,
+               s->has_longer ? " and a longer one" : "",
                s->form[0].counts      ? "counted"
                : s->form[0].turns > 1 ? "bounded"
                                       : "straight",
@@ -279,15 +281,15 @@ static void fit_free(struct fit *f)
     VEC_FREE(&f->shares);
 }
 
-void replays_tell(struct replays *r, const struct sim_core *core, const double *modelled, double model_error,
-                  size_t home_count, struct join_replay *out)
+void replays_tell(struct replays *r, const struct sim_core *core, const struct fit_known *known, size_t home_count,
+                  struct join_replay *out)
 {
     struct fit narrow = {.home_count = home_count}, wide = {.home_count = home_count};
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
     learnt_only(&narrow);
     learnt_only(&wide);
-    fit_homes(&narrow, modelled, model_error, out);
+    fit_homes(&narrow, known, out);
     for (size_t h = 0; h < home_count; h++)
         out[h].error += r->quiet.shared - 1;
     tlb_of_homes(&narrow, &wide, out);

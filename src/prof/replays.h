@@ -5,7 +5,7 @@
 #ifndef MTOOL_PROF_REPLAYS_H
 #define MTOOL_PROF_REPLAYS_H
 
-#include "prof/impl.h"
+#include "prof/fit.h"
 #include "prof/windows.h"
 
 struct replays; /* opaque */
@@ -20,9 +20,8 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
 double replays_shared(const struct replays *r);
 void replays_add(struct replays *r, const struct window_player *p,
                  const struct prof_input_window *w); /* a window's slices */
-/* out[home]. core: what instructions cost in the model; modelled[home]: an instruction of the home on average, in the
- * whole program; 0: nothing is known. model_error: of the model without replays, as a fraction. */
-void replays_tell(struct replays *r, const struct sim_core *core, const double *modelled, double model_error,
-                  size_t home_count, struct join_replay *out);
+/* out[home]. core: what instructions cost in the model. */
+void replays_tell(struct replays *r, const struct sim_core *core, const struct fit_known *known, size_t home_count,
+                  struct join_replay *out);
 
 #endif

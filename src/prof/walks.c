@@ -7,6 +7,7 @@
  * budget is counted in instructions, never in seconds, so that the same input gives the same figures.
  */
 #include "prof/walks.h"
+#include "prof/branches.h"
 #include "prof/replays.h"
 #include "prof/targets.h"
 #include "prof/windows.h"
@@ -34,6 +35,7 @@
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
 #define BRANCHES_SEEN 0.3  /* of the instructions, by windows: less says nothing of the rest */
 #define SHARED_SAID 1.05   /* by so much replays may be too long without a word */
+#define TOOK_MOST 1.25     /* times what samples say of a home at most; they may fall behind it */
 #define UNSEEN_ERROR 0.5   /* of cycles that are an average of the surroundings */
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
@@ -533,57 +535,67 @@ static struct join_replay *home_replay(struct walks *w, uint32_t home)
     return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
 }
 
-/* What is left of each home's branch part. What replays refute of it is of all of them: which of two neighbours waits
- * for a misprediction the model does not tell well. The second replay, whose branches were hardly trained, bounds each.
- */
-static double *branch_parts(const struct walks *w, const struct join_replay *told, uint32_t count)
+static struct branches_home *branches_of_homes(const struct walks *w, const struct join_replay *told, uint32_t count)
 {
-    double *part = ARENA_ARRAY(w->j->scratch, double, count + 1),
-           *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1), all = 0, refuted = 0;
-    for (uint32_t i = 0; w->j->branch_cycles && i < w->paths.executed.count; i++) {
-        uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
-        part[h] += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
-        cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block] * told[h].factor;
+    struct branches_home *homes = ARENA_ARRAY(w->j->scratch, struct branches_home, count + 1);
+    for (uint32_t h = 0; h < count; h++)
+        homes[h].replay = told[h];
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        struct branches_home *home = &homes[home_of(w, block)];
+        double factor = home->replay.factor > 0 ? home->replay.factor : 1;
+        home->branch += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
+        home->cycles += (double)w->j->counts[block] * (double)w->j->cycles[block] * factor;
+        home->samples += w->j->samples[block];
     }
-    for (uint32_t h = 0; h < count; h++)
-        all += part[h], refuted += told[h].refuted * cycles[h];
-    double left = all > 0 ? fmax(0, 1 - refuted / all) : 1;
-    for (uint32_t h = 0; h < count; h++)
-        part[h] = part[h] > 0 && told[h].untrained_most >= 0 ? fmin(left, told[h].untrained_most * cycles[h] / part[h])
-                                                             : left;
-    return part;
+    return homes;
 }
 
-/* Of each home, what the model says of an instruction on average. */
-static double *cycles_an_instruction(const struct walks *w, uint32_t count)
+static void take_judged_branches(struct walks *w, const struct join_replay *told, uint32_t count)
 {
-    double *cycles = ARENA_ARRAY(w->j->scratch, double, count + 1),
-           *instructions = ARENA_ARRAY(w->j->scratch, double, count + 1);
+    struct branches_home *homes = branches_of_homes(w, told, count);
+    branches_judge(w->j, homes, count);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        w->j->branch_cycles[block] *= (float)homes[home_of(w, block)].part;
+    }
+}
+
+/* Of each home, what the model says of an instruction on average, and what the program took for it at most. */
+static struct fit_known cycles_an_instruction(const struct walks *w, uint32_t count)
+{
+    struct arena *a = w->j->scratch;
+    double *cycles = ARENA_ARRAY(a, double, count + 1), *most = ARENA_ARRAY(a, double, count + 1),
+           *instructions = ARENA_ARRAY(a, double, count + 1);
+    uint64_t *samples = ARENA_ARRAY(a, uint64_t, count + 1);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
         cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
         instructions[h] += (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
+        samples[h] += w->j->samples[block];
     }
-    for (uint32_t h = 0; h < count; h++)
+    for (uint32_t h = 0; h < count; h++) {
+        double took = TOOK_MOST * actual_of(w->j, samples[h]).high * w->j->core_hz;
         cycles[h] = instructions[h] > 0 ? cycles[h] / instructions[h] : 0;
-    return cycles;
+        most[h] = isfinite(took) && instructions[h] > 0 ? took / instructions[h] : INFINITY;
+    }
+    return (struct fit_known){cycles, most, w->j->model_error.p90};
 }
 
 static void take_replays(struct walks *w)
 {
     uint32_t count = w->j->loop_count + w->j->func_count;
     struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
-    replays_tell(w->replays, w->core, cycles_an_instruction(w, count), w->j->model_error.p90, count, told);
-    double *part = branch_parts(w, told, count);
+    struct fit_known known = cycles_an_instruction(w, count);
+    replays_tell(w->replays, w->core, &known, count, told);
+    if (w->j->branch_cycles)
+        take_judged_branches(w, told, count);
     for (uint32_t h = 0; h < count; h++)
         *home_replay(w, h) = told[h];
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i], h = home_of(w, block);
-        if (!(told[h].factor > 0))
-            continue;
-        w->j->cycles[block] *= (float)told[h].factor;
-        if (w->j->branch_cycles)
-            w->j->branch_cycles[block] *= (float)part[h];
+        if (told[h].factor > 0)
+            w->j->cycles[block] *= (float)told[h].factor;
     }
 }
 

@@ -73,6 +73,10 @@ void bytes_find_restored(const struct stream *s, uint32_t first, uint32_t last, 
 /* Does the program wait for what these steps read before they write it? Else only they would, if they went round. */
 bool bytes_waited_for(const struct stream *s, uint32_t first, uint32_t last, const struct map *bytes);
 
+/* chains.c: does the program around steps first to last - 1 wait about as much as they would for themselves, if they
+ * went round? renewed: general registers that each round gets anew. */
+bool chains_go_on(const struct stream *s, uint32_t first, uint32_t last, uint16_t renewed);
+
 /* rounds.c */
 /* Makes a form that is there, from step `first` on, but for its stub, one that goes round: see wire_form.rounds. false:
  * it may not, for what it leaves behind could lead the next round somewhere else. */

@@ -215,7 +215,7 @@ bool make_round(const struct stream *s, uint32_t first, struct wire_form *out)
     uint64_t rounds = STEPS_OF_REPLAY / (last - first);
     uint16_t renewed;
     if (out->counts || out->enter[RSP] != out->end[RSP] || !are_flags_dead(s, first, last) ||
-        !leads_the_same_way(s, first, last, &renewed))
+        !leads_the_same_way(s, first, last, &renewed) || !chains_go_on(s, first, last, renewed))
         return false;
     out->rounds = rounds < ROUNDS_LEAST ? ROUNDS_LEAST : min_u64(rounds, ROUNDS_MOST);
     make_stub(s, first, renewed, out);

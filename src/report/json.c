@@ -244,6 +244,18 @@ static void put_refused(struct json *j, const struct prof_result *r, struct aren
     json_array_end(j);
 }
 
+static void put_phases(struct json *j, const struct prof_result *r)
+{
+    json_array(j, "phases");
+    for (size_t i = 0; i < r->phase_count; i++) {
+        json_object(j, NULL);
+        json_str(j, "name", r->phases[i].name);
+        json_real(j, "wall_s", r->phases[i].wall_s);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_warnings(struct json *j, const struct prof_result *r)
 {
     json_array(j, "warnings");
@@ -286,6 +298,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     shares_put_json(&j, r, a);
     put_lines(&j, r);
     put_refused(&j, r, a);
+    put_phases(&j, r);
     put_warnings(&j, r);
     json_object_end(&j);
     arena_free(a);

@@ -57,6 +57,7 @@ enum store_table_id {
     STORE_WARNING,       /* struct prof_warning */
     STORE_THREAD,        /* struct prof_thread */
     STORE_THREAD_OBJECT, /* struct prof_thread_object */
+    STORE_PHASE,         /* struct prof_phase */
     STORE_WAIT,          /* struct prof_wait */
     STORE_EXTRA,         /* struct prof_extra */
     STORE_REGION,        /* struct prof_region */

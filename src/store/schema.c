@@ -318,6 +318,14 @@ static const struct store_column thread_object_columns[] = {
 };
 #undef ROW
 
+#define ROW struct prof_phase
+static const struct store_column phase_columns[] = {
+    COLUMN(TEXT, "name", name,
+           "a run of the program (sampled, plain, counted, windows, probed, one run), or rewriting, or estimating"),
+    COLUMN(REAL, "wall_s", wall_s, NULL),
+};
+#undef ROW
+
 #define ROW struct prof_wait
 static const struct store_column wait_columns[] = {
     COLUMN(U32, "thread", thread, "thread.id"),
@@ -447,6 +455,8 @@ const struct store_table store_tables[STORE_TABLE_COUNT] = {
     [STORE_THREAD] =
         LIST(thread, thread, thread_count, "threads of the program, in the sampled run; seconds of the wall clock"),
     [STORE_THREAD_OBJECT] = LIST(thread_object, thread_objects, thread_object_count, "what threads did in objects"),
+    [STORE_PHASE] =
+        LIST(phase, phases, phase_count, "what mtool spent the wall clock with, in the order in which it began"),
     [STORE_WAIT] = LIST(wait, waits, wait_count, "where threads wait for each other, the longest first"),
     [STORE_EXTRA] =
         LIST(extra, extras, extra_count, "work beside a run with fewer threads (--baseline-threads), most extra first"),

@@ -22,6 +22,7 @@ struct bench {
     struct sim_core *core;
     struct window_player p;
     struct replays *r;
+    double most[16]; /* cycles of an instruction of a home in the program */
 };
 
 static uint32_t index_of(void *unused, uint64_t place)
@@ -56,6 +57,8 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
                                   .table = b->table,
                                   .index_of = index_of};
     b->r = replays_new(home_of, NULL);
+    for (int h = 0; h < 16; h++)
+        b->most[h] = INFINITY;
     for (uint32_t i = 0; i < PLACES; i++)
         for (int k = 0; k < 8; k++)
             sim_core_step(b->core, i, 0, 0);
@@ -114,12 +117,17 @@ static void add_loops(struct bench *b, uint32_t turns, double cycles)
 /* Of an instruction, in the model: all are alike. */
 static double model_cycles(const struct bench *b) { return sim_core_cycles(b->core) / (8.0 * PLACES); }
 
+static void tell_of(struct bench *b, const double modelled[16], struct join_replay told[16])
+{
+    replays_tell(b->r, b->core, &(struct fit_known){modelled, b->most, 0.2}, 16, told);
+}
+
 static void tell(struct bench *b, struct join_replay told[16])
 {
     double modelled[16];
     for (int h = 0; h < 16; h++)
         modelled[h] = model_cycles(b);
-    replays_tell(b->r, b->core, modelled, 0.2, 16, told);
+    tell_of(b, modelled, told);
 }
 
 static void a_home_gets_the_ratio_of_its_slices(void **state)
@@ -245,7 +253,7 @@ static void find_cpi(void (*spoil)(struct machine *m), double cpi[2])
     }
     for (uint32_t h = 1; h <= 2; h++)
         modelled[h] = modelled_of(&b, h);
-    replays_tell(b.r, b.core, modelled, 0.2, 16, told);
+    tell_of(&b, modelled, told);
     for (uint32_t h = 1; h <= 2; h++) {
         assert_true(told[h].is_replayed);
         cpi[h - 1] = told[h].factor * modelled[h];
@@ -277,11 +285,29 @@ static void homes_that_come_together_say_so(void **state)
     for (int i = 0; i < 10; i++)
         add_slice(&b, STEPS / 2, STEPS);
     modelled[1] = model_cycles(&b), modelled[2] = 3 * model_cycles(&b);
-    replays_tell(b.r, b.core, modelled, 0.2, 16, told);
+    tell_of(&b, modelled, told);
     double one = told[1].factor * modelled[1], two = told[2].factor * modelled[2];
     assert_true(fabs((one + two) / 2 - 1) < 0.02);
     assert_true(told[1].apart < -0.3 && told[2].apart > 0.3);
     assert_true(fabs(told[1].apart * one + told[2].apart * two) < 0.05); /* of both together nothing is in doubt */
+    tear_down(&b);
+}
+
+/* As before, but the program hardly took any time for the first. */
+static void no_home_gets_more_than_it_took(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct join_replay told[16];
+    double modelled[16] = {0};
+    set_up(&b);
+    for (int i = 0; i < 10; i++)
+        add_slice(&b, STEPS / 2, STEPS);
+    modelled[1] = modelled[2] = model_cycles(&b);
+    b.most[1] = 0.2;
+    tell_of(&b, modelled, told);
+    assert_true(told[1].factor * modelled[1] < 0.21);
+    assert_true(fabs(told[2].factor * modelled[2] / 1.8 - 1) < 0.02);
     tear_down(&b);
 }
 
@@ -341,6 +367,7 @@ int main(void)
         cmocka_unit_test(one_that_is_unlike_all_others_hardly_counts),
         cmocka_unit_test(a_wrong_description_moves_nothing),
         cmocka_unit_test(homes_that_come_together_say_so),
+        cmocka_unit_test(no_home_gets_more_than_it_took),
         cmocka_unit_test(ends_of_long_loops_are_in_doubt),
         cmocka_unit_test(returns_to_before_are_in_doubt),
     };

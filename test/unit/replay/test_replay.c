@@ -302,6 +302,38 @@ static void what_is_saved_and_restored_goes_round(void **state)
 }
 
 /* A list: mov (rsi),rsi; test rsi,rsi; jne. The last node of the slice is made the list's last. */
+/* Turns of a first instruction and 16 that wait for one another; would rounds of steps `from` to `to` of a turn in
+ * their middle wait as the program does? */
+static bool go_on(const struct text *first, const struct text *wait, uint32_t from, uint32_t to)
+{
+    enum { TURNS = 150, MIDDLE = 75, LENGTH = 17 };
+    struct bench b;
+    struct stream s = {.fs = 0};
+    set_up(&b);
+    b.regs[RSI] = DATA;
+    for (uint32_t turn = 0; turn < TURNS; turn++)
+        for (uint64_t k = 0, at = CODE; k < LENGTH; at += k++ ? wait->n : first->n)
+            step(&b, at, k ? wait->bytes : first->bytes, k ? wait->n : first->n);
+    assert_true(stream_read(&s, b.w, 0));
+    bool goes_on = chains_go_on(&s, MIDDLE * LENGTH + from, MIDDLE * LENGTH + to, 0);
+    stream_free(&s);
+    free(b.w);
+    return goes_on;
+}
+
+static void a_search_that_begins_anew_does_not_wait(void **state)
+{
+    (void)state;
+    const struct text begin = TEXT("\x31\xc0") /* xor eax,eax */, nop = TEXT("\x90"), next = TEXT("\x48\x8b\x04\x06"),
+                      count = TEXT(ADD_ONE);   /* next: mov rax,[rsi+rax] */
+    assert_false(go_on(&begin, &next, 1, 17)); /* a part, which would wait for itself */
+    assert_false(go_on(&begin, &next, 5, 13));
+    assert_true(go_on(&begin, &next, 0, 17)); /* the whole */
+    assert_true(go_on(&nop, &next, 1, 17));   /* one list without an end */
+    assert_false(go_on(&begin, &count, 1, 17));
+    assert_true(go_on(&nop, &count, 1, 17));
+}
+
 static void a_list_is_cut(void **state)
 {
     (void)state;
@@ -697,6 +729,7 @@ int main(void)
         cmocka_unit_test(a_sum_in_a_vector_goes_round),
         cmocka_unit_test(a_count_in_memory_goes_round),
         cmocka_unit_test(what_is_saved_and_restored_goes_round),
+        cmocka_unit_test(a_search_that_begins_anew_does_not_wait),
         cmocka_unit_test(a_list_is_cut),
         cmocka_unit_test(a_bound_may_be_in_the_code),
         cmocka_unit_test(a_counter_is_shortened),

@@ -328,6 +328,8 @@ static void set_threads(struct prof_result *r)
     r->rank_count = 4;
     r->waits = waits;
     r->wait_count = ARRAY_LEN(waits);
+    static struct prof_phase phases[] = {{"sampled", 1.5}, {"rewriting", 0.2}, {"counted", 1.6}};
+    r->phases = phases, r->phase_count = ARRAY_LEN(phases);
 }
 
 static void make_typical(struct prof_result *r)
@@ -836,6 +838,13 @@ static const char *wait_difference(const struct prof_wait *a, const struct prof_
     return NULL;
 }
 
+static const char *phase_difference(const struct prof_phase *a, const struct prof_phase *b)
+{
+    TEXT(name);
+    REAL(wall_s);
+    return NULL;
+}
+
 static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
 {
     TEXT(program);
@@ -914,6 +923,7 @@ const char *fixture_difference(const struct prof_result *a, const struct prof_re
     LIST(spreads, spread_count, spread_difference)
     LIST(blocks, block_count, block_difference)
     LIST(edges, edge_count, edge_difference)
+    LIST(phases, phase_count, phase_difference)
     LIST(warnings, warning_count, warning_difference)
     return NULL;
 }

@@ -98,7 +98,8 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 752);
+    assert_int_equal(sizeof(struct prof_result), 768);
+    assert_int_equal(sizeof(struct prof_phase), 16);
     assert_int_equal(sizeof(struct prof_thread), 104);
     assert_int_equal(sizeof(struct prof_thread_object), 64);
     assert_int_equal(sizeof(struct prof_insn), 64);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How much of the modelled branch part replays and the measured time leave. */
+#include "prof/branches.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+enum { SAMPLES = 10000, HZ = 1000 }; /* of a program of 10 seconds: 10000 cycles */
+
+struct bench {
+    struct join j;
+    struct branches_home homes[2];
+};
+
+static void set_up(struct bench *b, double cycles, double branch, uint64_t samples)
+{
+    memset(b, 0, sizeof *b);
+    b->j.r = prof_result_new();
+    b->j.r->actual_user_s = (struct prof_interval){10, 10, 10};
+    b->j.samples_all = SAMPLES;
+    b->j.core_hz = HZ;
+    b->homes[0] = (struct branches_home){branch, cycles, samples, {.untrained_most = NAN}, 0};
+    b->homes[1] = (struct branches_home){100, 100, SAMPLES / 10, {.untrained_most = NAN}, 0};
+}
+
+static double told(struct bench *b)
+{
+    branches_judge(&b->j, b->homes, 2);
+    double branch = b->homes[0].part * b->homes[0].branch;
+    prof_result_free(b->j.r);
+    return branch;
+}
+
+static void what_has_room_stays(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, 1000, 500, 3000);
+    assert_true(fabs(told(&b) - 500) < 1e-6);
+    set_up(&b, 2500, 520, 3000); /* more than was measured, but within its error */
+    assert_true(fabs(told(&b) - 520) < 1e-6);
+    assert_true(b.homes[1].part == 1);
+}
+
+static void no_more_than_measured_time_has_room_for(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, 2000, 1200, 3000); /* room for 1000 */
+    assert_true(fabs(told(&b) - 1000) < 1);
+    set_up(&b, 2000, 50000, 3000);
+    assert_true(fabs(told(&b) - 1000) < 1);
+    set_up(&b, 4000, 1000, 3000); /* no room */
+    assert_true(told(&b) == 0);
+    assert_true(b.homes[1].part == 1);
+}
+
+static void it_is_said_where_it_matters(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, 2000, 1300, 3000);
+    branches_judge(&b.j, b.homes, 2);
+    assert_int_equal(b.j.r->warning_count, 0);
+    b.homes[0].branch = 5000;
+    branches_judge(&b.j, b.homes, 2);
+    assert_int_equal(b.j.r->warning_count, 1);
+    assert_string_equal(b.j.r->warnings[0].id, "branches-bounded");
+    prof_result_free(b.j.r);
+}
+
+static void without_times_replays_alone_tell(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, 2000, 5000, 3000);
+    b.j.samples_all = 0;
+    assert_true(fabs(told(&b) - 5000) < 1e-6);
+    set_up(&b, 2000, 5000, 3000);
+    b.j.samples_all = 0;
+    b.homes[0].replay.untrained_most = 0.25;
+    assert_true(fabs(told(&b) - 500) < 1e-6);
+    set_up(&b, 2000, 900, SAMPLES);
+    b.homes[0].replay.refuted = 0.25; /* of 2000: half of all 1000 that the model has */
+    assert_true(fabs(told(&b) - 450) < 1e-6);
+    assert_true(fabs(b.homes[1].part - 0.5) < 1e-6); /* of all alike */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_has_room_stays),
+        cmocka_unit_test(no_more_than_measured_time_has_room_for),
+        cmocka_unit_test(it_is_said_where_it_matters),
+        cmocka_unit_test(without_times_replays_alone_tell),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
