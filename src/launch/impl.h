@@ -95,6 +95,7 @@ uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as
 const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
 uint32_t spaces_processes(const struct spaces *s);
+uint32_t spaces_left(const struct spaces *s); /* pid of a process, not the root, that goes on now; 0 none */
 uint32_t spaces_threads_most(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 
@@ -175,6 +176,8 @@ void procfs_look(pid_t pid, struct spaces *spaces);                     /* mappi
 void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
 long procfs_peak_rss_kb(pid_t pid);                                     /* VmHWM, 0 if gone */
 bool procfs_is_stopped(pid_t pid);
+bool procfs_is_alive(pid_t pid);
+uint64_t procfs_pending(pid_t pid);    /* signals of the process that wait, bit 0 is signal 1 */
 uint32_t procfs_parent(pid_t pid);     /* 0 if gone */
 uint32_t procfs_process_of(pid_t tid); /* the process that a thread belongs to, 0 if gone */
 bool procfs_is_descendant(pid_t pid, pid_t ancestor);
@@ -184,16 +187,20 @@ bool procfs_is_descendant(pid_t pid, pid_t ancestor);
 struct signals {
     sigset_t mask_before;
     struct sigaction child_before;
-    int fd; /* signalfd */
+    int fd;           /* signalfd */
+    pid_t witness;    /* of mtool's process group; -1 none */
+    bool told_to_end; /* mtool or the whole group was, by somebody else than the program */
 };
 /* SIGCHLD as by default while mtool waits for children of its own (an inherited SIG_IGN would reap them unseen). */
 struct sigaction signals_keep_children(void);
 void signals_unkeep_children(const struct sigaction *before);
 int signals_begin(struct signals *s);          /* 0, or -1 after one line */
 void signals_restore(const struct signals *s); /* the state before signals_begin, in this process (also in a child) */
+void signals_watch_group(struct signals *s);   /* until signals_end */
 void signals_end(struct signals *s);
-void signals_take(const struct signals *s, pid_t program); /* reads what came; passes on what was for mtool alone */
-void signals_stop_like(const struct signals *s, pid_t program, int signal); /* the program was stopped by it */
+/* Reads what came; passes on what was for mtool alone, unless the program has ended. */
+void signals_take(struct signals *s, pid_t program, bool has_ended);
+void signals_stop_like(struct signals *s, pid_t program, int signal); /* the program was stopped by it */
 
 /* ---- process.c: one start of a program and its end ---- */
 

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
@@ -259,7 +260,7 @@ static int wait_for_end(struct running *r)
             read_news(r);
         if (fds[2].revents)
             follow(r);
-        signals_take(&r->signals, r->pid);
+        signals_take(&r->signals, r->pid, false);
         look_at_threads(r);
         look(r);
         if (r->start->mute)
@@ -310,9 +311,19 @@ void process_fill_samples(const struct map *places, struct launch_result *out)
         qsort(out->samples, out->sample_count, sizeof *out->samples, by_place);
 }
 
+/* What only lags behind its parent's end is given a moment. */
+static uint32_t process_left(const struct spaces *s)
+{
+    enum { MOMENT_NS = 100000000 };
+    if (spaces_left(s))
+        nanosleep(&(struct timespec){0, MOMENT_NS}, NULL);
+    return spaces_left(s);
+}
+
 static void fill_watched(const struct running *r, struct launch_result *out)
 {
     if (r->spaces) {
+        out->left = process_left(r->spaces);
         out->processes = spaces_processes(r->spaces);
         out->threads_most = spaces_threads_most(r->spaces);
         out->threads_seen = spaces_threads_seen(r->spaces);
@@ -374,12 +385,15 @@ int process_run(const struct start *s, struct launch_result *out)
         signals_end(&r.signals);
         return -1;
     }
+    signals_watch_group(&r.signals); /* after the program, so that this is mtool's first child */
     attach(&r);
     r.began_s = time_now_s();
     if (write(r.go_fd, "g", 1) < 0)
         diag_debug(1, "the child ended before it was started");
     close(r.go_fd);
     out->status = wait_for_end(&r);
+    signals_take(&r.signals, r.pid, true);
+    out->told_to_end = r.signals.told_to_end;
     uint64_t end_ns = time_now_ns();
     int rc = take_news(&r, &n);
     if (rc == 0) {

@@ -59,6 +59,22 @@ uint32_t procfs_parent(pid_t pid)
     return (uint32_t)parent_of(pid, &state);
 }
 
+bool procfs_is_alive(pid_t pid)
+{
+    char state = 0;
+    return parent_of(pid, &state) > 0 && state != 'Z' && state != 'X';
+}
+
+uint64_t procfs_pending(pid_t pid)
+{
+    static const char name[] = "\nShdPnd:";
+    struct strbuf s = {0};
+    const char *at = read_of(pid, "status", &s) == 0 ? strstr(s.data, name) : NULL;
+    uint64_t set = at ? strtoull(at + sizeof name - 1, NULL, 16) : 0;
+    str_free(&s);
+    return set;
+}
+
 uint32_t procfs_process_of(pid_t tid) { return (uint32_t)status_number(tid, "\nTgid:"); }
 
 bool procfs_is_stopped(pid_t pid)

@@ -4,7 +4,11 @@
  * so that the shell's job control sees one job. The program's own signal state is not touched. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
@@ -20,6 +24,49 @@ struct sigaction signals_keep_children(void)
 
 void signals_unkeep_children(const struct sigaction *before) { sigaction(SIGCHLD, before, NULL); }
 
+/* ---- the witness: a process of mtool's group in which signals only pend. Who sends one to the whole group, as kill
+ * and timeout may, has sent it to the program too: it must not get it twice ---- */
+
+enum { WITNESS_NS = 2000000 /* to hear of a signal; the kernel sends to one process of a group after the other */ };
+
+static pid_t start_witness(void)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid != 0)
+        return pid;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_range(0, ~0u, 0);
+    while (getppid() == parent)
+        pause();
+    _exit(0);
+}
+
+static void end_witness(struct signals *s)
+{
+    if (s->witness > 0 && kill(s->witness, SIGKILL) == 0)
+        while (waitpid(s->witness, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    s->witness = -1;
+}
+
+/* Of a signal that mtool has got. A new witness then has heard of nothing. */
+static bool witness_has(struct signals *s, uint32_t signal)
+{
+    nanosleep(&(struct timespec){0, WITNESS_NS}, NULL);
+    if (s->witness <= 0 || !(procfs_pending(s->witness) >> (signal - 1) & 1))
+        return false;
+    end_witness(s);
+    s->witness = start_witness();
+    return true;
+}
+
+void signals_watch_group(struct signals *s) { s->witness = start_witness(); }
+
+/* ---- the program's time ---- */
+
 int signals_begin(struct signals *s)
 {
     sigset_t set;
@@ -31,6 +78,8 @@ int signals_begin(struct signals *s)
         return diag_error("cannot watch for signals: %s; close other programs and try again", strerror(errno));
     s->child_before = signals_keep_children();
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
+    s->told_to_end = false;
+    s->witness = -1;
     return 0;
 }
 
@@ -43,26 +92,33 @@ void signals_restore(const struct signals *s)
 void signals_end(struct signals *s)
 {
     struct signalfd_siginfo info;
+    end_witness(s);
     while (read(s->fd, &info, sizeof info) > 0)
         continue; /* meant for the program, which has ended */
     close(s->fd);
     signals_restore(s);
 }
 
-/* Sent by kill() to mtool: not from the terminal, and not by the program to its whole group. */
-static bool is_for_mtool_alone(const struct signalfd_siginfo *info, pid_t program)
+static bool ends_programs(uint32_t signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT; }
+
+/* Not by the program to its whole group. */
+static bool is_from_outside(const struct signalfd_siginfo *info, pid_t program)
 {
-    if (info->ssi_code > 0 || info->ssi_signo == SIGCHLD)
-        return false;
-    return !procfs_is_descendant((pid_t)info->ssi_pid, program);
+    return info->ssi_code > 0 || !procfs_is_descendant((pid_t)info->ssi_pid, program);
 }
 
-void signals_take(const struct signals *s, pid_t program)
+void signals_take(struct signals *s, pid_t program, bool has_ended)
 {
     struct signalfd_siginfo info;
-    while (read(s->fd, &info, sizeof info) == sizeof info)
-        if (is_for_mtool_alone(&info, program))
+    while (read(s->fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            continue;
+        bool outside = is_from_outside(&info, program), group = !has_ended && witness_has(s, info.ssi_signo),
+             terminal = info.ssi_code > 0;
+        s->told_to_end |= outside && ends_programs(info.ssi_signo);
+        if (!has_ended && outside && !terminal && (!group || getpgid(program) != getpgrp()))
             kill(program, (int)info.ssi_signo);
+    }
 }
 
 static bool has_terminal(void)
@@ -74,11 +130,11 @@ static bool has_terminal(void)
 }
 
 /* Without a terminal there is no shell to wake mtool up again, so it goes on waiting. */
-void signals_stop_like(const struct signals *s, pid_t program, int signal)
+void signals_stop_like(struct signals *s, pid_t program, int signal)
 {
     if (!has_terminal())
         return;
-    signals_take(s, program);
+    signals_take(s, program, false);
     diag_progress_end();
     struct sigaction plain = {.sa_handler = SIG_DFL}, before;
     sigset_t one, mask;

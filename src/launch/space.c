@@ -77,6 +77,14 @@ uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_most(const struct spaces *s) { return s->threads_most; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }
 
+uint32_t spaces_left(const struct spaces *s)
+{
+    for (size_t i = 0; i < s->processes.len; i++)
+        if (s->processes.data[i].pid != s->root_pid && procfs_is_alive((pid_t)s->processes.data[i].pid))
+            return s->processes.data[i].pid;
+    return 0;
+}
+
 /* ---- processes and threads ---- */
 
 static struct process *process_of(struct spaces *s, uint32_t pid)
