@@ -102,6 +102,23 @@ struct rewrite_map {
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
 
+/* ---- back.c: from a copy back to its original ---- */
+
+struct rewrite_place {
+    uint64_t addr;    /* in the original; of what was inserted: of the instruction that it stands before */
+    bool is_inserted; /* the original has no such instruction; at a block's end addr is then in its last one */
+    bool is_exact;    /* at the begin of an instruction, or of what was inserted before it */
+};
+struct rewrite_back;
+/* Of the copy that `map` describes, which must stay as long. NULL if it or the original cannot be read (nothing said).
+ */
+struct rewrite_back *rewrite_back_new(const struct rewrite_map *map, const char *copy);
+void rewrite_back_free(struct rewrite_back *b);
+/* False if the address is in no block's copy. */
+bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out);
+
+/* ---- map.c ---- */
+
 /* Solves the flow equations: from the counters of one module to all block and edge counts (arrays of cfg->blocks.len
  * and cfg->edges.len). Exact: no equation is used at blocks' ends where control may leave for good (calls). Returns the
  * number of equations that do not hold (0 unless counts were lost). enter may be NULL: times each block was entered

@@ -188,6 +188,103 @@ static void test_lessons(void **state)
     rewrite_map_close(m);
 }
 
+static struct x86_insn insn_at(const struct image *img, uint64_t addr)
+{
+    struct x86_insn in = {.len = 0};
+    size_t avail = 16;
+    while (avail && !image_at(img, addr, avail))
+        avail--;
+    assert_true(avail && x86_decode(image_at(img, addr, avail), avail, addr, &in) > 0);
+    return in;
+}
+
+/* Each instruction of the block has one place in the copy, and only these are told to be the block's. A call or a jump
+ * may be longer there, a system call is a sequence. */
+static void block_comes_back(const struct rewrite_back *back, const struct rewrite_map *m, uint32_t b,
+                             const struct image *old, const struct image *new)
+{
+    const struct cfg_block *blk = &m->cfg->blocks.data[b];
+    uint64_t at = m->block_addr_new[b], end = blk->addr + blk->size;
+    for (uint64_t next = blk->addr; next < end; at++) {
+        struct rewrite_place place;
+        assert_true(at < m->block_addr_new[b] + 100000);
+        assert_true(rewrite_back_find(back, at, &place));
+        assert_true(place.addr >= blk->addr && place.addr < end);
+        if (!place.is_exact)
+            continue;
+        assert_int_equal(place.addr, next);
+        struct x86_insn was = insn_at(old, next);
+        if (!place.is_inserted && was.kind != X86_SYSCALL && was.kind != X86_JCXZ)
+            assert_int_equal(insn_at(new, at).mnemonic, was.mnemonic);
+        if (!place.is_inserted)
+            next += was.len;
+    }
+}
+
+static void test_back(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 4; k++) {
+        struct rewrite_options opt = {.plan = REWRITE_COUNT, .all_blocks = k & 1, .threads = k & 2};
+        struct rewrite_stats s;
+        struct rewrite_map *m;
+        struct image *old, *new;
+        struct rewrite_place none;
+        assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &s), 0);
+        assert_int_equal(rewrite_map_open(map, &m), 0);
+        assert_int_equal(image_open("/bin/ls", &old), 0);
+        assert_int_equal(image_open(copy, &new), 0);
+        struct rewrite_back *back = rewrite_back_new(m, copy);
+        assert_non_null(back);
+        assert_false(rewrite_back_find(back, m->text_new_lo - 1, &none));
+        assert_false(rewrite_back_find(back, m->text_new_hi, &none));
+        for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+            if (m->block_addr_new[b])
+                block_comes_back(back, m, b, old, new);
+        rewrite_back_free(back);
+        image_close(old);
+        image_close(new);
+        rewrite_map_close(m);
+    }
+}
+
+static void test_back_tells_counters(void **state)
+{
+    (void)state;
+    struct rewrite_stats s;
+    struct rewrite_map *m;
+    rewrite_ls(REWRITE_COUNT, true, &s);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    struct rewrite_back *back = rewrite_back_new(m, copy);
+    assert_non_null(back);
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
+        struct rewrite_place at;
+        if (!m->block_addr_new[b])
+            continue;
+        const struct cfg_block *blk = &m->cfg->blocks.data[b];
+        unsigned inserted = 0;
+        for (uint64_t a = m->block_addr_new[b];
+             rewrite_back_find(back, a, &at) && at.addr < blk->addr + blk->size - 1 && a < m->block_addr_new[b] + 500;
+             a++)
+            inserted += at.is_inserted;
+        if (m->block_counter[b] != ID_NONE && blk->insn_count > 1)
+            assert_true(inserted >= 7);
+    }
+    rewrite_back_free(back);
+    rewrite_map_close(m);
+}
+
+static void test_back_of_nothing(void **state)
+{
+    (void)state;
+    struct rewrite_stats s;
+    struct rewrite_map *m;
+    rewrite_ls(REWRITE_COUNT, false, &s);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    assert_null(rewrite_back_new(m, "/nowhere"));
+    rewrite_map_close(m);
+}
+
 static void test_missing_file(void **state)
 {
     (void)state;
@@ -201,10 +298,11 @@ static void test_missing_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy_opens_as_elf),  cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_zero_counters),      cmocka_unit_test(test_damaged_maps),
-        cmocka_unit_test(test_maps_of_real_files), cmocka_unit_test(test_lessons),
-        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_copy_opens_as_elf),   cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_zero_counters),       cmocka_unit_test(test_damaged_maps),
+        cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_lessons),
+        cmocka_unit_test(test_missing_file),        cmocka_unit_test(test_back),
+        cmocka_unit_test(test_back_tells_counters), cmocka_unit_test(test_back_of_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
