@@ -3,8 +3,10 @@
 #include "cmd/profile.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -110,6 +112,46 @@ static void rewind_input(bool is_first)
         lseek(0, start, SEEK_SET);
 }
 
+/* The user has had enough. A server ends with status 0 then. */
+static bool was_interrupted(const struct launch_result *run)
+{
+    int end = run->status;
+    return run->told_to_end ||
+           (WIFSIGNALED(end) && (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM));
+}
+
+/* A pipe that nobody writes to any more, and that is empty. */
+static bool is_drained(void)
+{
+    struct stat st;
+    struct pollfd in = {.fd = 0, .events = POLLIN};
+    return fstat(0, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&in, 1, 0) == 1 && !(in.revents & POLLIN);
+}
+
+/* Did a further run get no input, and so did other work? */
+static bool is_input_gone(const struct profile *p, const struct launch_result *run)
+{
+    enum { SHORTER = 2 };
+    return !p->was_drained && is_drained() &&
+           (run->status != p->status || SHORTER * (run->user_s + run->system_s) < p->first_s);
+}
+
+/* A plain run that failed where the first did not, or had no input. */
+static int refuse_second_run(const struct profile *p, const struct launch_result *run)
+{
+    const char *program = p->program->argv[0];
+    if (is_input_gone(p, run))
+        diag_error("%s had no input when it was run again, since standard input is a pipe that the first run has read; "
+                   "use --one-run, or a file",
+                   program);
+    else
+        diag_error("%s %s %d when it was run again, as if it refused a second run (a lock file, a port in use?); use "
+                   "--one-run",
+                   program, WIFSIGNALED(run->status) ? "was killed by signal" : "ended with status",
+                   WIFSIGNALED(run->status) ? WTERMSIG(run->status) : WEXITSTATUS(run->status));
+    return CMD_UNUSABLE;
+}
+
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
 {
     static const char *const names[] = {[LAUNCH_PLAIN] = "plain",
@@ -120,21 +162,31 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     struct launch_options o = *opt;
     double since = time_now_s();
     rewind_input(is_first);
+    p->was_drained = is_first ? is_drained() : p->was_drained;
     o.mute = !is_first;
     int rc = launch_run(p->program, &o, out);
     if (rc < 0)
         return CMD_SELF_FAILED;
     profile_note_phase(p, names[opt->how], since);
     int end = (*out)->status;
+    if (is_first && (*out)->left)
+        diag_warn("background",
+                  "a process (%u) goes on in the background: what it does from now on is not in the profile; keep the "
+                  "program in the foreground by an option of its own",
+                  (*out)->left);
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
-    if (!is_only && WIFSIGNALED(end) &&
-        (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM)) {
-        p->status = end; /* the user has had enough */
-        diag_note("interrupted: no further run is made and no profile is written");
+    if (!is_only && was_interrupted(*out)) {
+        p->status = p->status == -1 || WIFSIGNALED(end) ? end : p->status;
+        diag_note(
+            "interrupted: no further run is made and no profile is written; --one-run makes one of a program that "
+            "has to be ended");
         return PROFILE_INTERRUPTED;
     }
-    if (p->status == -1)
+    if (p->status == -1) {
         p->status = end;
+        p->first_s = (*out)->user_s + (*out)->system_s;
+    } else if (opt->how == LAUNCH_PLAIN && ((p->status == 0 && end != 0) || is_input_gone(p, *out)))
+        return refuse_second_run(p, *out);
     else if (opt->how == LAUNCH_BURSTS && (*out)->status != p->status)
         (*out)->windows_note =
             "that run ended otherwise than the others: the program may forbid what snapshots need (seccomp)";
@@ -147,8 +199,7 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
 
 /* ---- processes that are followed ---- */
 
-/* NULL if the module has no map that can be read. */
-static const struct rewrite_map *map_of(struct profile *p, size_t module)
+const struct rewrite_map *profile_map(struct profile *p, size_t module)
 {
     size_t n = p->program->module_count;
     if (p->map_count < n) {
@@ -167,7 +218,7 @@ static void take_process(void *ctx, size_t process, uint64_t *const *counters)
     struct profile *p = ctx;
     uint64_t sum = 0;
     for (size_t m = 0; m < p->program->module_count; m++) {
-        const struct rewrite_map *map = counters[m] ? map_of(p, m) : NULL;
+        const struct rewrite_map *map = counters[m] ? profile_map(p, m) : NULL;
         sum += map ? prof_instructions(map, counters[m]) : 0;
     }
     while (p->instructions.len <= process)
@@ -228,75 +279,7 @@ bool profile_counts_are_exact(const struct launch_result *counted)
     return true;
 }
 
-/* ---- samples of the counted run: addresses in a copy to those in the original ---- */
-
-struct moved_block {
-    uint64_t at;
-    uint32_t block;
-};
-struct originals { /* [module]: blocks in order of where they are in the copy; NULL not asked for yet */
-    struct profile *p;
-    struct moved_block **blocks;
-    size_t *counts;
-    struct arena *arena;
-};
-
-static int by_place(const void *a, const void *b)
-{
-    const struct moved_block *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-static void list_blocks(struct originals *o, size_t module, const struct rewrite_map *map)
-{
-    size_t n = 0;
-    o->blocks[module] = ARENA_ARRAY(o->arena, struct moved_block, map->cfg->blocks.len + 1);
-    for (uint32_t b = 0; b < map->cfg->blocks.len; b++)
-        if (map->block_addr_new[b])
-            o->blocks[module][n++] = (struct moved_block){map->block_addr_new[b], b};
-    qsort(o->blocks[module], n, sizeof **o->blocks, by_place);
-    o->counts[module] = n;
-}
-
-/* What is inserted between instructions belongs to their block. A caller's address lies in the call that ends its
- * block. */
-static uint64_t original_of(struct originals *o, uint32_t module, uint64_t vaddr, bool is_caller)
-{
-    const struct rewrite_map *map = module < o->p->program->module_count ? map_of(o->p, module) : NULL;
-    if (!map || vaddr < map->text_new_lo || vaddr >= map->text_new_hi)
-        return vaddr;
-    if (!o->blocks[module])
-        list_blocks(o, module, map);
-    size_t lo = 0, hi = o->counts[module];
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (o->blocks[module][mid].at <= vaddr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (!lo)
-        return vaddr;
-    const struct moved_block *m = &o->blocks[module][lo - 1];
-    const struct cfg_block *b = &map->cfg->blocks.data[m->block];
-    return b->addr + (is_caller ? b->size - 1 : min_u64(vaddr - m->at, b->size - 1));
-}
-
-void profile_take_back(struct profile *p, struct launch_result *run)
-{
-    struct arena *a = arena_new();
-    size_t n = p->program->module_count;
-    struct originals o = {p, ARENA_ARRAY(a, struct moved_block *, n), ARENA_ARRAY(a, size_t, n), a};
-    bool *is_caller = ARENA_ARRAY(a, bool, run->frame_count + 1);
-    for (size_t i = 0; i < run->sample_count; i++)
-        run->samples[i].vaddr = original_of(&o, run->samples[i].module, run->samples[i].vaddr, false);
-    for (size_t i = 0; i < run->frame_count; i++)
-        if (run->frames[i].parent != ID_NONE)
-            is_caller[run->frames[i].parent] = true;
-    for (size_t i = 0; i < run->frame_count; i++)
-        run->frames[i].at.vaddr = original_of(&o, run->frames[i].at.module, run->frames[i].at.vaddr, is_caller[i]);
-    arena_free(a);
-}
+/* ---- into the join ---- */
 
 static void put_threads(struct arena *ar, const struct launch_result *sampled, struct prof_input *in)
 {
@@ -342,7 +325,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         m[i].is_interp = lm->is_interp;
         m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
         m[i].counters = counted && i < counted->counters_len ? counted->counters[i] : NULL;
-        m[i].map = m[i].counters ? map_of(p, i) : NULL;
+        m[i].map = m[i].counters ? profile_map(p, i) : NULL;
         if (lm->map && m[i].counters && !m[i].map)
             return CMD_SELF_FAILED;
         if (!m[i].map)

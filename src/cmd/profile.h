@@ -20,7 +20,9 @@ struct profile {
     VEC(uint64_t) instructions;    /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
     VEC(struct prof_phase) phases; /* so far */
     struct cmd_rank rank;
-    int status; /* of the first run, as of waitpid; -1 none yet */
+    int status;       /* of the first run, as of waitpid; -1 none yet */
+    double first_s;   /* its processor time */
+    bool was_drained; /* standard input had nothing for it: a pipe that was empty and closed */
 };
 
 enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program was interrupted; end as it did */
@@ -48,10 +50,12 @@ void profile_take_processes(struct profile *p,
 void profile_warn_executed(const struct launch_result *run);
 /* What the counts teach the copies of later runs. After profile_inputs. */
 void profile_learn(const struct profile *p, const struct launch_result *counted);
-/* Samples of a counted run, in the copies, become those of the originals. Before profile_inputs. */
-void profile_take_back(struct profile *p, struct launch_result *run);
-int profile_finish(struct profile *p); /* stores; 0 or an exit status */
-void profile_end(struct profile *p);   /* frees all; removes a profile that was not finished */
+/* takeback.c: samples of a counted run, in the copies, become those of the originals. Returns how many were the
+ * counters' own, which are no longer among them. Before profile_inputs. */
+uint64_t profile_take_back(struct profile *p, struct launch_result *run);
+const struct rewrite_map *profile_map(struct profile *p, size_t module); /* NULL if it has none that can be read */
+int profile_finish(struct profile *p);                                   /* stores; 0 or an exit status */
+void profile_end(struct profile *p); /* frees all; removes a profile that was not finished */
 
 /* baseline.c: two more runs with fewer threads, and the extra work beside them; after the join, whose input is `like`.
  * 0, or an exit status. */

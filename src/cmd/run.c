@@ -2,6 +2,7 @@
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
 #include "cmd/bursts.h"
+#include "cmd/onerun.h"
 #include "cmd/probe.h"
 #include "replay/replay.h"
 #include "report/report.h"
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
-enum { RANK_HZ = 997 };
 static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
@@ -35,6 +35,7 @@ struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n, planned;
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
+    double counting_s;      /* what counters took in the only run, taken off; NAN not known */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
     struct machine_reading
@@ -94,24 +95,6 @@ static bool needs_another(const struct times *t)
     return high - low > UNLIKE * low && t->n < PLAIN_UNLIKE && spent + t->shortest < PATIENCE * t->shortest;
 }
 
-/* Under a launcher of parallel jobs a process may join its job only once: one run does for everything. */
-static int make_one_run(struct profile *p, const struct cmd_args *a, struct times *t, struct launch_result **run)
-{
-    struct launch_options o = profile_counted_options(p);
-    int rc = profile_copies(p);
-    o.sample_hz = a->hz > 0 ? a->hz : RANK_HZ;
-    o.threads = true;
-    if (rc || (rc = profile_run(p, &o, true, run)))
-        return rc;
-    launch_remember_modules(p->program);
-    t->user[0] = (*run)->user_s;
-    t->system[0] = (*run)->system_s;
-    t->n = 1;
-    profile_take_back(p, *run);
-    diag_warn("one-run", "a process can join its parallel job only once: times are those of the counted copy");
-    return profile_counts_are_exact(*run) ? 0 : CMD_SELF_FAILED;
-}
-
 /* A virtual machine may have been moved to a host whose counter has another rate since it was calibrated. */
 static void take_clock(struct profile *p, const struct machine *m, const struct times *t)
 {
@@ -124,6 +107,24 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
               "the time stamp counter runs at %.4g GHz, when calibrated at %.4g GHz: the former is taken", c.hz * 1e-9,
               m->tsc_ghz);
     p->result->machine.tsc_hz = c.hz;
+}
+
+static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct launch_result **run)
+{
+    struct one_run one = {.run = NULL};
+    machine_clock_read_rate(t->readings);
+    int rc = one_run_make(p, &one);
+    *run = one.run;
+    if (rc)
+        return rc;
+    look_at_speed(m, t);
+    t->readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
+    t->user[0] = one.user_s;
+    t->system[0] = one.run->system_s;
+    t->counting_s = one.counting_s;
+    t->n = 1;
+    take_clock(p, m, t);
+    return 0;
 }
 
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
@@ -257,6 +258,8 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
                 const struct launch_result *windows, const struct taken_bursts *bursts, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
+                            .ran_once = one_run_is(p),
+                            .counting_s = t->counting_s,
                             .plain_system_s = t->system,
                             .plain_runs = t->n,
                             .machine = m,
@@ -291,23 +294,27 @@ static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
     struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
-    struct times t = {.n = 0};
+    struct times t = {.counting_s = NAN};
     struct taken_bursts bursts = {.arena = NULL};
     struct probe_plan plan;
-    int rc = profile_begin(p, a);
+    int rc = one_run_check(a);
+    if (!rc)
+        rc = profile_begin(p, a);
     const char *where = NULL;
-    bool is_rank = !rc && p->rank.rank != ID_NONE;
+    bool is_one = !rc && one_run_is(p);
     if (!rc)
         rc = probe_begin(a, p->result->arena, &plan);
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
-        rc = is_rank ? make_one_run(p, a, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
-    if (!rc && a->windows && !is_rank)
+        one_run_announce(p);
+    if (!rc)
+        rc = is_one ? make_one_run(p, m, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
+    if (!rc && a->windows && !is_one)
         rc = take_windows(p, &t, &bursts, &windows);
     if (!rc)
-        rc = join(p, a, &t, m, where, is_rank ? counted : sampled, counted, windows, &bursts, &plan);
-    if (!rc && !is_rank) /* all ranks run at once, and once */
+        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, windows, &bursts, &plan);
+    if (!rc && !is_one)
         rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))
         profile_learn(p, counted);

@@ -88,11 +88,22 @@ void actual_locate(struct join *j)
     map_fini(&index);
 }
 
+/* What counters took may be nothing, or twice what it is thought to be (half of the samples that fell on them). */
+static void widen_by_counting(struct prof_result *r, double counting_s)
+{
+    struct prof_interval *t = &r->actual_user_s;
+    r->counting_user_s = counting_s;
+    t->low = fmax(0, t->value - hypot(t->value - t->low, counting_s));
+    t->high = t->value + hypot(t->high - t->value, counting_s);
+}
+
 void actual_whole(struct join *j)
 {
     struct prof_result *r = j->r;
     const struct prof_input *in = j->in;
     r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs);
+    if (in->ran_once && isfinite(in->counting_s))
+        widen_by_counting(r, in->counting_s);
     r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0);
     r->plain_runs = (uint32_t)in->plain_runs;
     r->samples = j->samples_all;

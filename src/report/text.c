@@ -53,9 +53,11 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
                       : "every access hits the L1 cache");
     put_time(out, a, "       of it branches", &r->branch_user_s, decimals, "mispredicted");
     put_time(out, a, "measured user time", &r->actual_user_s, decimals,
-             r->plain_runs == 1 ? "one run"
-             : r->plain_runs    ? arena_printf(a, "median of %u runs", r->plain_runs)
-                                : "");
+             r->plain_runs == 1 && isfinite(r->counting_user_s)
+                 ? arena_printf(a, "one run; counting's %s s taken off", figure_real(a, r->counting_user_s, decimals))
+             : r->plain_runs == 1 ? "one run"
+             : r->plain_runs      ? arena_printf(a, "median of %u runs", r->plain_runs)
+                                  : "");
     put_time(out, a, "overhead: memory", &memory, decimals, overhead_note(r, a));
     put_time(out, a, "          system", &r->actual_system_s, decimals, "in the kernel");
 }

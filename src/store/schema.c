@@ -76,6 +76,8 @@ static const struct store_column run_columns[] = {
            "likewise, in disjoint objects that were probed and on their behalf"),
     INTERVAL("unexplained_overhead", "", coverage.unexplained_overhead,
              "of the run with probes, less the sum over these objects; as a fraction of predicted_user_s"),
+    COLUMN(REAL, "counting_user_s", counting_user_s,
+           "of a program that ran once: what counting took, not part of actual_user_s"),
     COLUMN(REAL, "probed_user_s", probed_user_s, "of the run with probes, without what these took"),
     COLUMN(REAL, "probed_system_s", probed_system_s, NULL),
 };

@@ -122,6 +122,31 @@ static void test_few_samples(void **state)
     toy_fini(&t);
 }
 
+/* What counters took of the only run is said, and widens the interval by as much. */
+static void test_ran_once(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 7, 10, 100);
+    toy_done(&t);
+    double user[] = {2.0};
+    struct prof_input in = {
+        .modules = &t.module, .module_count = 1, .plain_user_s = user, .plain_runs = 1, .counting_s = 0.3};
+    struct prof_result *plain = prof_result_new(), *once = prof_result_new();
+    assert_int_equal(prof_join(plain, &in), 0);
+    in.ran_once = true;
+    assert_int_equal(prof_join(once, &in), 0);
+    assert_true(isnan(plain->counting_user_s));
+    assert_near(once->counting_user_s, 0.3, 0);
+    assert_near(once->actual_user_s.value, 2, 0);
+    assert_true(once->actual_user_s.low < 1.7 && once->actual_user_s.high > 2.3);
+    assert_true(plain->actual_user_s.low > 1.8 && plain->actual_user_s.high < 2.2);
+    prof_result_free(plain);
+    prof_result_free(once);
+    toy_fini(&t);
+}
+
 /* No samples: the whole is known, its parts are not. */
 static void test_no_samples(void **state)
 {
@@ -145,6 +170,6 @@ static void test_no_samples(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shares), cmocka_unit_test(test_few_samples),
-                                       cmocka_unit_test(test_no_samples)};
+                                       cmocka_unit_test(test_ran_once), cmocka_unit_test(test_no_samples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

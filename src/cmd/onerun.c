@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Everything in one run: the counted one, sampled from outside. For programs that can or may run only once: servers,
+ * jobs of hours, what has side effects; ranks of parallel jobs, whose processes can join only once. The untouched
+ * program's time is then not measured, but estimated: samples that fell on what counts are taken off. */
+#include "cmd/onerun.h"
+
+#include <math.h>
+
+static const double HZ = 997;
+enum { PLAIN_LEAST = 2, PLAIN_MOST = 5 }; /* plain runs, unless the user says how many */
+
+bool one_run_is(const struct profile *p) { return p->args->one_run || p->rank.rank != ID_NONE; }
+
+int one_run_check(const struct cmd_args *a)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } excluded[] = {{a->runs, "runs"},         {a->windows, "windows"},     {a->probe, "probe"},
+                    {a->unprobed, "unprobed"}, {a->no_probes, "no-probes"}, {a->baseline_threads, "baseline-threads"}};
+    for (size_t i = 0; a->one_run && i < ARRAY_LEN(excluded); i++)
+        if (excluded[i].given)
+            return diag_error("run: --one-run excludes --%s, which is about further runs", excluded[i].name),
+                   CMD_UNUSABLE;
+    return 0;
+}
+
+void one_run_announce(const struct profile *p)
+{
+    const struct cmd_args *a = p->args;
+    uint64_t others = 2 + (a->windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
+             least = others + (a->runs ? a->runs : PLAIN_LEAST),
+             most = others + probed + (a->runs ? a->runs : PLAIN_MOST);
+    if (one_run_is(p))
+        return;
+    if (least == most)
+        diag_note("%s will be run %llu times; with --one-run once", p->program->argv[0], (unsigned long long)least);
+    else
+        diag_note("%s will be run %llu to %llu times; with --one-run once", p->program->argv[0],
+                  (unsigned long long)least, (unsigned long long)most);
+}
+
+/* A sample stands at the oldest instruction that has not retired: counters that are done while the program waits for
+ * something else have none, and cost none. */
+static void take_off_counting(struct one_run *one, uint64_t of_counters)
+{
+    const struct launch_result *r = one->run;
+    one->user_s = r->user_s;
+    one->counting_s = NAN;
+    if (!r->samples_user)
+        return;
+    one->counting_s = r->user_s * (double)of_counters / (double)r->samples_user;
+    one->user_s -= one->counting_s;
+    diag_debug(1, "one run: %llu of %llu samples taken off, %.4f s", (unsigned long long)of_counters,
+               (unsigned long long)r->samples_user, one->counting_s);
+}
+
+int one_run_make(struct profile *p, struct one_run *one)
+{
+    const struct cmd_args *a = p->args;
+    struct launch_options o = profile_counted_options(p);
+    int rc = profile_copies(p);
+    o.sample_hz = a->hz > 0 ? a->hz : HZ;
+    o.threads = true;
+    if (rc || (rc = profile_run(p, &o, true, &one->run)))
+        return rc;
+    launch_remember_modules(p->program);
+    launch_see(p->program, one->run);
+    if (a->follow)
+        profile_take_processes(p, one->run);
+    else
+        profile_warn_executed(one->run);
+    take_off_counting(one, profile_take_back(p, one->run));
+    if (p->rank.rank != ID_NONE)
+        diag_warn(
+            "one-run",
+            "a process can join its parallel job only once: times are those of the counted copy, less its counters'");
+    return profile_counts_are_exact(one->run) ? 0 : CMD_SELF_FAILED;
+}

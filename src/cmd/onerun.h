@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Everything in one run: --one-run, and ranks of parallel jobs. */
+#ifndef MTOOL_CMD_ONERUN_H
+#define MTOOL_CMD_ONERUN_H
+
+#include "cmd/profile.h"
+
+/* Do the options go together? 0, or an exit status after one line. */
+int one_run_check(const struct cmd_args *a);
+/* Says how often the program will be run. */
+void one_run_announce(const struct profile *p);
+bool one_run_is(const struct profile *p);
+
+struct one_run {
+    struct launch_result *run; /* counted and sampled; the caller frees it */
+    double user_s, counting_s; /* without what counters took; that, NAN not known */
+};
+/* Makes the run. 0, or an exit status. */
+int one_run_make(struct profile *p, struct one_run *one);
+#endif
