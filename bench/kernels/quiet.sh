@@ -8,7 +8,7 @@ QUIET_LEAST=150 # parts of a run
 
 # width_alone: what two nops take beside an addition on a core that nobody shares, as the calibration found it; of any program
 width_alone() {
-    "$mtool" run -q --runs 1 --no-probes --force -o width.mtool -- /bin/true >/dev/null 2>said || { cat said >&2; return 1; }
+    "$mtool" run -q --quick --runs 1 --no-probes --force -o width.mtool -- /bin/true >/dev/null 2>said || { cat said >&2; return 1; }
     "$mtool" machine show --json "$("$mtool" report --json width.mtool | jq -r .machine.description)" | jq '.parameters["nop-cycles"] * 2'
 }
 

@@ -16,8 +16,13 @@ int one_run_check(const struct cmd_args *a)
     const struct {
         bool given;
         const char *name;
-    } excluded[] = {{a->runs, "runs"},         {a->windows, "windows"},     {a->probe, "probe"},
-                    {a->unprobed, "unprobed"}, {a->no_probes, "no-probes"}, {a->baseline_threads, "baseline-threads"}};
+    } excluded[] = {{a->runs, "runs"},
+                    {a->windows, "windows"},
+                    {a->quick, "quick"},
+                    {a->probe, "probe"},
+                    {a->unprobed, "unprobed"},
+                    {a->no_probes, "no-probes"},
+                    {a->baseline_threads, "baseline-threads"}};
     for (size_t i = 0; a->one_run && i < ARRAY_LEN(excluded); i++)
         if (excluded[i].given)
             return diag_error("run: --one-run excludes --%s, which is about further runs", excluded[i].name),
@@ -25,11 +30,13 @@ int one_run_check(const struct cmd_args *a)
     return 0;
 }
 
-void one_run_announce(const struct profile *p)
+void one_run_announce(const struct profile *p, bool windows)
 {
     const struct cmd_args *a = p->args;
-    uint64_t others = 2 + (a->windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
-             least = others + (a->runs ? a->runs : PLAIN_LEAST),
+    uint64_t others = 2 + (windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
+             least = others + (a->runs   ? a->runs
+                               : windows ? 0
+                                         : PLAIN_LEAST),
              most = others + probed + (a->runs ? a->runs : PLAIN_MOST);
     if (one_run_is(p))
         return;

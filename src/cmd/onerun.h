@@ -7,8 +7,8 @@
 
 /* Do the options go together? 0, or an exit status after one line. */
 int one_run_check(const struct cmd_args *a);
-/* Says how often the program will be run. */
-void one_run_announce(const struct profile *p);
+/* Says how often the program will be run; with windows? */
+void one_run_announce(const struct profile *p, bool windows);
 bool one_run_is(const struct profile *p);
 
 struct one_run {

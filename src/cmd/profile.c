@@ -167,6 +167,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     int rc = launch_run(p->program, &o, out);
     if (rc < 0)
         return CMD_SELF_FAILED;
+    if ((*out)->was_not_run)
+        return 0;
     profile_note_phase(p, names[opt->how], since);
     int end = (*out)->status;
     if (is_first && (*out)->left)

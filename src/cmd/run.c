@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
+#include "cmd/budget.h"
 #include "cmd/bursts.h"
 #include "cmd/onerun.h"
 #include "cmd/probe.h"
@@ -11,12 +12,11 @@
 #include <unistd.h>
 
 enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
-static const double SHORT_S = 1.5; /* programs shorter than this are run more often */
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
 static const double PATIENCE = 5;           /* while all runs together take less than so many plain ones */
 
-/* Windows of the instruction stream, with --windows. */
+/* Windows of the instruction stream. */
 enum {
     BURST_REFERENCES = 250000,
     BURST_BYTES = 16 /* a reference */,
@@ -68,6 +68,16 @@ static const char *run_text(struct profile *p, const struct times *t)
                                : arena_printf(a, "measuring, run %zu of %zu", number, t->planned);
 }
 
+/* Of a run of the untouched program. */
+static void take_times(const struct machine *m, const struct launch_result *run, struct times *t)
+{
+    look_at_speed(m, t);
+    t->readings[MACHINE_CLOCK_READINGS + t->n] = machine_clock_read();
+    t->user[t->n] = run->user_s;
+    t->system[t->n++] = run->system_s;
+    t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
+}
+
 static int run_plain(struct profile *p, const struct machine *m, struct times *t)
 {
     struct launch_options opt = {.how = LAUNCH_PLAIN, .progress = run_text(p, t)};
@@ -75,11 +85,7 @@ static int run_plain(struct profile *p, const struct machine *m, struct times *t
     int rc = profile_run(p, &opt, false, &run);
     if (rc)
         return rc;
-    look_at_speed(m, t);
-    t->readings[MACHINE_CLOCK_READINGS + t->n] = machine_clock_read();
-    t->user[t->n] = run->user_s;
-    t->system[t->n++] = run->system_s;
-    t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
+    take_times(m, run, t);
     launch_result_free(run);
     return 0;
 }
@@ -127,6 +133,26 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
     return 0;
 }
 
+/* What replays measure is told of this machine only. */
+static bool takes_windows(const struct cmd_args *a, const struct machine *m)
+{
+    return a->windows || (!a->quick && machine_is_this(m));
+}
+
+static void plan_plain_runs(const struct cmd_args *a, const struct machine *m, const struct launch_result *sampled,
+                            struct times *t)
+{
+    struct budget b = {.first_s = sampled->wall_s,
+                       .first_user_s = sampled->user_s,
+                       .spent_s = time_now_s() - t->began,
+                       .windows = takes_windows(a, m),
+                       .probes = !a->no_probes};
+    t->planned = a->runs ? (size_t)a->runs : budget_plain_runs(&b);
+    t->planned = t->planned > PLAIN_MOST ? PLAIN_MOST : t->planned;
+    if (!t->planned)
+        take_times(m, sampled, t);
+}
+
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
 static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
                      struct launch_result **sampled, struct launch_result **counted)
@@ -143,20 +169,17 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     launch_see(p->program, *sampled); /* before there are copies: what they need to know */
     if (!a->follow)
         profile_warn_executed(*sampled);
-    size_t plain = a->runs ? (size_t)a->runs : (*sampled)->user_s < SHORT_S ? 5 : 2;
-    if (plain > PLAIN_MOST)
-        plain = PLAIN_MOST;
-    t->planned = plain;
     if ((rc = profile_copies(p)))
         return rc;
-    while (t->n < (plain + 1) / 2)
+    plan_plain_runs(a, m, *sampled, t);
+    while (t->n < (t->planned + 1) / 2)
         if ((rc = run_plain(p, m, t)))
             return rc;
     if ((rc = profile_run(p, &count, false, counted)))
         return rc;
     if (a->follow)
         profile_take_processes(p, *counted);
-    while (t->n < plain || (!a->runs && needs_another(t)))
+    while (t->n < t->planned || (!a->runs && !takes_windows(a, m) && needs_another(t)))
         if ((rc = run_plain(p, m, t)))
             return rc;
     take_clock(p, m, t);
@@ -209,6 +232,7 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
                                      .window_most = 4 * BURSTS_PLANNED,
                                      .interval_s = moments.interval_s,
+                                     .may_fail = true,
                                      .threads = p->program->made_threads,
                                      .steps = WINDOW_STEPS,
                                      .stepped_most = WIRE_SLICED_WINDOWS,
@@ -298,6 +322,8 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct taken_bursts bursts = {.arena = NULL};
     struct probe_plan plan;
     int rc = one_run_check(a);
+    if (!rc && a->quick && a->windows)
+        rc = (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE);
     if (!rc)
         rc = profile_begin(p, a);
     const char *where = NULL;
@@ -307,10 +333,10 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
-        one_run_announce(p);
+        one_run_announce(p, takes_windows(a, m));
     if (!rc)
         rc = is_one ? make_one_run(p, m, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
-    if (!rc && a->windows && !is_one)
+    if (!rc && takes_windows(a, m) && !is_one)
         rc = take_windows(p, &t, &bursts, &windows);
     if (!rc)
         rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, windows, &bursts, &plan);
@@ -350,7 +376,7 @@ static void show(const struct profile *p, const struct cmd_args *a)
 
 int cmd_run(const struct cmd_args *a)
 {
-    struct profile p;
+    struct profile p = {.status = -1};
     int rc = run(&p, a);
     int status = p.status;
     if (rc == 0 && !a->quiet)

@@ -78,7 +78,8 @@ static bool may_execute(const struct bursts *s)
     return at != MAP_FAILED;
 }
 
-static int open_file(struct bursts *s)
+/* *why: in the arena, if the place for it is to blame. */
+static int open_file(struct bursts *s, struct arena *a, const char **why)
 {
     uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MOST * 8),
              window = page_multiple(s->opt->window_bytes) + WIRE_PAGE_BYTES;
@@ -88,9 +89,11 @@ static int open_file(struct bursts *s)
     if (!s->b)
         return -1;
     if (s->file.parts < PARTS_LEAST || !may_execute(s)) {
-        diag_error(s->file.parts < PARTS_LEAST ? "%s: no room there for windows; free %d MB"
-                                               : "%s: its file system forbids to execute, which windows need (%d MB)",
-                   s->file.path, 2 * PARTS_LEAST);
+        *why = arena_printf(a,
+                            s->file.parts < PARTS_LEAST
+                                ? "no room for them in %s; free %d MB"
+                                : "the file system of %s forbids to execute, which they need (%d MB)",
+                            s->file.path, 2 * PARTS_LEAST);
         munmap(s->b, s->bytes);
         scratch_close(&s->file);
         return -1;
@@ -384,14 +387,25 @@ static int run(struct bursts *s, struct launch_program *p, const char *copy, con
     return rc;
 }
 
+static int no_windows(const struct launch_program *p, const struct launch_options *opt, const char *why,
+                      struct launch_result *r)
+{
+    if (!opt->bursts->may_fail)
+        return diag_error("%s: windows cannot be taken: %s", p->path, why);
+    r->windows_note = arena_strdup(r->arena, why);
+    r->was_not_run = true;
+    return 0;
+}
+
 int bursts_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r)
 {
     struct bursts s = {.opt = opt->bursts, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     const char *why = NULL, *copy = inside_copy(p, &why);
     if (!copy)
-        return diag_error("%s: windows cannot be taken: %s", p->path, why ? why : "it cannot be rewritten");
-    if (open_file(&s) < 0)
-        return -1;
+        return no_windows(p, opt, why ? why : "it cannot be rewritten", r);
+    why = NULL;
+    if (open_file(&s, r->arena, &why) < 0)
+        return why ? no_windows(p, opt, why, r) : -1;
     int rc = open_steps(&s) == 0 ? run(&s, p, copy, mute, r) : -1;
     VEC_FREE(&s.ended);
     close_files(&s);

@@ -153,6 +153,7 @@ struct launch_burst_options {
     uint32_t window_most;
     double interval_s; /* mean processor time between snapshots */
     uint64_t seed;     /* of the intervals; 0: always the same one */
+    bool may_fail;     /* where there can be none the result says so, instead of an error */
     bool threads;      /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
     uint32_t steps,
         stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
@@ -271,7 +272,8 @@ struct launch_result {
     /* LAUNCH_BURSTS */
     struct launch_window *windows; /* that were taken step by step, in order of time */
     size_t window_count;
-    const char *windows_note; /* why there are none, nor bursts, else NULL */
+    const char *windows_note; /* why there are none, nor bursts, else NULL; */
+    bool was_not_run;         /* then perhaps nor was the program */
     struct launch_burst_counts bursts;
     struct arena *arena;
 };

@@ -45,7 +45,7 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     double tlb_s; /* of memory_s: misses of the first-level TLB, as far as the second holds the pages; NAN unknown */
     struct prof_interval without_s; /* user time of the whole program if memory_s were gone; see whatif.c */
     double simulated_s;             /* what the simulated core alone says of ideal_s */
-    double replayed_share;          /* of ideal_s: in code that warm replays vouch for; 0 without --windows */
+    double replayed_share;          /* of ideal_s: in code that warm replays vouch for; 0 with --quick */
     const char *ideal_method;       /* "simulated", "both" (corrected by replays), NULL */
     const char *actual_method;      /* "sampled", "probed", "both", NULL */
     double extra_cycles_per_memory_op;

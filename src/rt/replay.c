@@ -351,19 +351,27 @@ static int move_on(void)
     return !failed(sys(SYS_sched_setaffinity, 0, sizeof one, (uint64_t)one, 0, 0, 0));
 }
 
+static void has_waited(uint64_t since)
+{
+    struct wire_windows *f = WINDOWS->file;
+    uint64_t spent = clock_ns(CLOCK_MONOTONIC_) - since;
+    f->wait_left_ns -= spent < f->wait_left_ns ? spent : f->wait_left_ns;
+}
+
 /* Waits for a core that nobody shares, on one processor after another. 0: there was none. */
 static int find_quiet_core(struct wire_look *k)
 {
     uint64_t wait[2] = {0, WAIT_NS};
     for (int i = 0; i < LOOKS; i++) {
+        uint64_t since = clock_ns(CLOCK_MONOTONIC_);
         look(k);
         if (!was_disturbed(k))
             return 1;
-        if (!WINDOWS->file->tries_left)
+        if (!WINDOWS->file->wait_left_ns)
             break;
-        WINDOWS->file->tries_left--;
         if (!move_on() || i % 2)
             sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+        has_waited(since);
     }
     return 0;
 }

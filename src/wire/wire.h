@@ -230,7 +230,7 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    uint32_t tries_left;   /* how many more times a core may be found shared before a batch, in all slices together */
+    uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
     uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the whole job may cost. A run each for samples, counts, windows and probes is what it needs; plain runs, which
+ * tell noise, take what is left. Without windows there is no such bound, but what two plain runs cost. */
+#include "cmd/budget.h"
+
+#include <math.h>
+
+static const double TIMES = 4, MORE_S = 5;
+static const double COUNTED = 1.05, PROBED = 1.05; /* times the plain time, at most usually */
+static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them */
+static const double SHORT_S = 1.5;                 /* of user time: shorter programs are run more often */
+enum { SHORT_RUNS = 5, RUNS = 2 };
+
+size_t budget_plain_runs(const struct budget *b)
+{
+    size_t most = b->first_user_s < SHORT_S ? SHORT_RUNS : RUNS;
+    if (!b->windows)
+        return most;
+    double runs = COUNTED + 1 + (b->probes ? PROBED : 0);
+    double left = TIMES * b->first_s + MORE_S - b->spent_s - WINDOWS_S - runs * b->first_s;
+    return left > 0 && b->first_s > 0 ? (size_t)fmin((double)most, left / b->first_s) : 0;
+}

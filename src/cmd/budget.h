@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the whole job may cost: four times the program's own time and five seconds. */
+#ifndef MTOOL_CMD_BUDGET_H
+#define MTOOL_CMD_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct budget {
+    double first_s, first_user_s; /* of the sampled run: wall clock, user */
+    double spent_s;               /* by now: that run, and rewriting */
+    bool windows, probes;         /* will there be such runs? */
+};
+/* How many plain runs there is room for. 0: the sampled run, which is of the untouched program too, tells its time. */
+size_t budget_plain_runs(const struct budget *b);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How many plain runs the budget of the whole job has room for. */
+#include "cmd/budget.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+static size_t runs(double s, bool windows, bool probes)
+{
+    return budget_plain_runs(
+        &(struct budget){.first_s = s, .first_user_s = s, .spent_s = s, .windows = windows, .probes = probes});
+}
+
+static void short_programs_run_more_often(void **state)
+{
+    (void)state;
+    assert_int_equal(runs(0.05, true, true), 5);
+    assert_true(runs(0.3, true, true) >= 2 && runs(0.3, true, true) < 5);
+    assert_int_equal(runs(0.6, true, true), 1);
+}
+
+static void no_run_goes_beyond_the_budget(void **state)
+{
+    (void)state;
+    for (double s = 0.1; s < 100; s *= 1.1) {
+        double whole = s + 1.05 * s + s + 4 + 1.05 * s + (double)runs(s, true, true) * s;
+        assert_true(runs(s, true, true) == 0 || whole <= 4 * s + 5);
+    }
+    assert_int_equal(runs(2, true, true), 0);
+    assert_int_equal(runs(10, true, false), 1); /* in place of the probes' */
+    assert_int_equal(runs(0, true, true), 0);
+}
+
+static void without_windows_there_are_two(void **state)
+{
+    (void)state;
+    assert_int_equal(runs(1, false, true), 5);
+    assert_int_equal(runs(60, false, true), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_programs_run_more_often),
+        cmocka_unit_test(no_run_goes_beyond_the_budget),
+        cmocka_unit_test(without_windows_there_are_two),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
