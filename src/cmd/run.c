@@ -232,6 +232,7 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
                                      .window_most = 4 * BURSTS_PLANNED,
                                      .interval_s = moments.interval_s,
+                                     .system_share = fmin(1000, fmax(0.001, t->system[0] / t->user[0])),
                                      .may_fail = true,
                                      .threads = p->program->made_threads,
                                      .steps = WINDOW_STEPS,

@@ -100,6 +100,7 @@ static int open_file(struct bursts *s, struct arena *a, const char **why)
     }
     s->layout = (struct wire_bursts){.magic = WIRE_BURSTS_MAGIC,
                                      .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
+                                     .system_share = (uint32_t)(s->opt->system_share * 1024),
                                      .seed = s->opt->seed ? s->opt->seed : 20261121,
                                      .window_most = s->opt->window_most,
                                      .steps_apart = s->opt->steps_apart,

@@ -151,10 +151,11 @@ struct launch_burst_counts {
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
     uint32_t window_most;
-    double interval_s; /* mean processor time between snapshots */
-    uint64_t seed;     /* of the intervals; 0: always the same one */
-    bool may_fail;     /* where there can be none the result says so, instead of an error */
-    bool threads;      /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
+    double interval_s;   /* mean processor time between snapshots */
+    double system_share; /* the program's own system time beside a second of its user time; 0: not known */
+    uint64_t seed;       /* of the intervals; 0: always the same one */
+    bool may_fail;       /* where there can be none the result says so, instead of an error */
+    bool threads;        /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
     uint32_t steps,
         stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
     uint32_t

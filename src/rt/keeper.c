@@ -15,6 +15,7 @@ enum {
     INT3 = 0xcc,
     STACK_BYTES = 128 << 10,
     SECONDS_MOST = 20,
+    KEEPER_SECONDS_MOST = 3, /* to the first slice */
     POLL_NS = 200000,
     POLLS_MOST = 25000 /* 5 s */
 };
@@ -364,7 +365,7 @@ void rt_keep(void *context)
     if (!rt_cut_off((uint64_t)WINDOWS->file, WINDOWS->file_bytes) || !rt_take_signals(context, on_step))
         rt_leave();
     split();
-    sys(SYS_alarm, SECONDS_MOST, 0, 0, 0, 0, 0);
+    sys(SYS_alarm, WINDOWS->is_keeper ? KEEPER_SECONDS_MOST : SECONDS_MOST, 0, 0, 0, 0, 0);
     if (!WINDOWS->is_keeper)
         begin_window(g);
     WINDOWS->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);

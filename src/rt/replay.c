@@ -18,6 +18,9 @@ enum {
     LONG = 16,      /* of what goes round one, of so many times its rounds */
     LOOKS = 30,     /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
+    ITIMER_REAL_ = 0,
+    BATCH_US_MOST = 250000,   /* wall clock; takes some milliseconds */
+    SLICES_US_MOST = 3000000, /* from one batch to the next, with waiting */
     XSAVE_MAGIC = 0x46505853,
     RWX = 7,
     FLAGS_OF_USER = 0xcd5 /* arithmetic and direction */
@@ -248,12 +251,20 @@ static uint64_t turns_of(const struct wire_form *f, int replay)
     return f->rounds <= 1 ? f->turns : replay < 2 ? 1 : replay == TRAINING ? f->rounds * LONG : f->rounds;
 }
 
+/* Lines that are put back may hold what was poked. Code is not written again where it is as it should be. */
+static void poke_again(const struct wire_form *f)
+{
+    if (differ((const uint8_t *)f->poke_at, f->poke, pokes_of(f)))
+        memcpy((void *)f->poke_at, f->poke, pokes_of(f));
+}
+
 /* 0: it ended with other registers than the program. */
 static int replay_form(struct wire_slice *s, const struct wire_form *form, uint64_t area, struct kept *k, int replay,
                        uint32_t *ticks)
 {
     struct area_data *d = data_of(area);
     copy_lines(s, k, 1);
+    poke_again(form);
     d->counter = turns_of(form, replay);
     rt_chain(1 + (uint32_t)replay %
                      7); /* so that replays do not all begin at the same place between two steps of a coarse clock */
@@ -288,8 +299,14 @@ static int train(struct wire_slice *s, const struct wire_form *form, uint64_t ar
     return alike;
 }
 
-static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start,
-                        struct kept *k)
+/* A loop that does not end as it was planned ends the keeper: the default action of SIGALRM. */
+static void limit_time(uint64_t us)
+{
+    uint64_t value[4] = {0, 0, us / 1000000, us % 1000000};
+    sys(SYS_setitimer, ITIMER_REAL_, (uint64_t)value, 0, 0, 0, 0);
+}
+
+static int replay_all(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start, struct kept *k)
 {
     struct wire_batch *b = &s->batches[s->batch_count];
     b->empty = time_nothing(area);
@@ -305,8 +322,18 @@ static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint
         if (i == 1 && !s->second.ticks)
             s->second = (struct wire_second){b->ticks[i], b->empty, b->look};
     }
-    look_again(&b->look);
     return 1;
+}
+
+static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start,
+                        struct kept *k)
+{
+    limit_time(BATCH_US_MOST);
+    int alike = replay_all(s, form, area, start, k);
+    limit_time(SLICES_US_MOST);
+    if (alike)
+        look_again(&s->batches[s->batch_count].look);
+    return alike;
 }
 
 /* The least width is learnt where the chain took what it took before: else one slip of the clock would make all others

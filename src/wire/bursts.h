@@ -73,11 +73,12 @@ struct wire_bursts {
     uint64_t interval_ns; /* mean processor time between snapshots */
     uint64_t seed;        /* of the intervals; not 0 */
     uint32_t page_most;
-    uint32_t window_most; /* no window begins after so many */
-    uint32_t by_process;  /* 1: processor time of all threads; 0: of the first */
-    char steps_path[256]; /* a window file (wire.h), for windows that are taken step by step; empty: none */
-    uint32_t steps_apart; /* 0: those begin where bursts begin; else one in so many ticks is for them, or the next one
-                             at which nothing is at work */
+    uint32_t system_share; /* of the program's own system time beside its user time, in 1024ths; 0: not known */
+    uint32_t window_most;  /* no window begins after so many */
+    uint32_t by_process;   /* 1: processor time of all threads; 0: of the first */
+    char steps_path[256];  /* a window file (wire.h), for windows that are taken step by step; empty: none */
+    uint32_t steps_apart;  /* 0: those begin where bursts begin; else one in so many ticks is for them, or the next one
+                              at which nothing is at work */
     /* by the program */
     uint32_t started; /* 1: the runtime has set its timer; 0: it could not */
     uint64_t base;    /* where it is mapped */
