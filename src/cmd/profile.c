@@ -328,6 +328,8 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
         m[i].counters = counted && i < counted->counters_len ? counted->counters[i] : NULL;
         m[i].map = m[i].counters ? profile_map(p, i) : NULL;
+        m[i].left = m[i].counters ? counted->left[i].data : NULL;
+        m[i].left_count = m[i].counters ? counted->left[i].len : 0;
         if (lm->map && m[i].counters && !m[i].map)
             return CMD_SELF_FAILED;
         if (!m[i].map)

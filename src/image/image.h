@@ -182,8 +182,10 @@ struct image_state {
 };
 #define IMAGE_STATE_HERE UINT32_MAX
 
+#define IMAGE_FDE_SIGNAL (ID_NONE - 1)
 struct image_moved_func { /* one contiguous copied function (whole FDE range) */
-    uint32_t fde; /* index into unwind->fdes; ID_NONE: a stub without one that finds its return address at rsp */
+    uint32_t fde;         /* index into unwind->fdes; ID_NONE: a stub without one that finds its return address at rsp;
+                             IMAGE_FDE_SIGNAL: where handlers of signals return to, and a byte in front of it */
     uint64_t addr_new, len_new;
     const struct image_state *states;
     size_t state_count;

@@ -126,17 +126,63 @@ static const struct image_cie stub_cie = {.cfi = stub_cfi,
                                           .can_emit = true};
 static const struct image_fde stub_fde = {.cfi = stub_cfi, .cfi_len = 0};
 
+/* ---- where handlers of signals return to ---- */
+
+/* The stack pointer is at a struct ucontext: the interrupted registers are its words from 40 on. As glibc's own. */
+#define CFA_AT(reg, at) DW_CFA_expression, reg, 2, DW_OP_breg7, at
+#define CFA_AT_FAR(reg, at) DW_CFA_expression, reg, 3, DW_OP_breg7, (at & 0x7f) | 0x80, at >> 7
+static const uint8_t signal_cfi[] = {
+    DW_CFA_def_cfa_expression,
+    4,
+    DW_OP_breg7,
+    (160 & 0x7f) | 0x80,
+    160 >> 7,
+    DW_OP_deref,
+    CFA_AT(8, 40),
+    CFA_AT(9, 48),
+    CFA_AT(10, 56),
+    CFA_AT_FAR(11, 64),
+    CFA_AT_FAR(12, 72),
+    CFA_AT_FAR(13, 80),
+    CFA_AT_FAR(14, 88),
+    CFA_AT_FAR(15, 96),
+    CFA_AT_FAR(5, 104),
+    CFA_AT_FAR(4, 112),
+    CFA_AT_FAR(6, 120),
+    CFA_AT_FAR(3, 128),
+    CFA_AT_FAR(1, 136),
+    CFA_AT_FAR(0, 144),
+    CFA_AT_FAR(2, 152),
+    CFA_AT_FAR(7, 160),
+    CFA_AT_FAR(16, 168),
+};
+static const struct image_cie signal_cie = {.cfi = stub_cfi, /* begins like any other; all is in the description */
+                                            .cfi_len = sizeof stub_cfi,
+                                            .code_align = 1,
+                                            .data_align = -8,
+                                            .return_reg = 16,
+                                            .personality_enc = DW_EH_PE_omit,
+                                            .lsda_enc = DW_EH_PE_omit,
+                                            .has_augmentation = true,
+                                            .is_signal_frame = true,
+                                            .can_emit = true};
+static const struct image_fde signal_fde = {.cfi = signal_cfi, .cfi_len = sizeof signal_cfi};
+
 static const struct image_fde *fde_of(const struct emitter *e, const struct image_moved_func *m)
 {
-    return m->fde == ID_NONE ? &stub_fde : &e->u->fdes[m->fde];
+    return m->fde == ID_NONE ? &stub_fde : m->fde == IMAGE_FDE_SIGNAL ? &signal_fde : &e->u->fdes[m->fde];
 }
 static uint32_t cie_number(const struct emitter *e, const struct image_moved_func *m)
 {
-    return m->fde == ID_NONE ? (uint32_t)e->u->cie_count : e->u->fdes[m->fde].cie;
+    return m->fde == ID_NONE            ? (uint32_t)e->u->cie_count
+           : m->fde == IMAGE_FDE_SIGNAL ? (uint32_t)e->u->cie_count + 1
+                                        : e->u->fdes[m->fde].cie;
 }
 static const struct image_cie *cie_of(const struct emitter *e, const struct image_moved_func *m)
 {
-    return m->fde == ID_NONE ? &stub_cie : &e->u->cies[e->u->fdes[m->fde].cie];
+    return m->fde == ID_NONE            ? &stub_cie
+           : m->fde == IMAGE_FDE_SIGNAL ? &signal_cie
+                                        : &e->u->cies[e->u->fdes[m->fde].cie];
 }
 
 /* ---- exception tables ---- */
@@ -562,7 +608,7 @@ static void put_all_lsdas(struct emitter *e, uint64_t *lsda_at, struct blame *b)
 
 static void put_all_frames(struct emitter *e, const uint64_t *lsda_at, struct table_row *rows, struct blame *b)
 {
-    size_t *cie_at = xmalloc((e->u->cie_count + 1) * sizeof *cie_at); /* offset + 1; 0: not written yet */
+    size_t *cie_at = xmalloc((e->u->cie_count + 2) * sizeof *cie_at); /* offset + 1; 0: not written yet */
     for (size_t i = 0; i < e->moved_count; i++) {
         uint32_t cie = cie_number(e, &e->moved[i]);
         e->is_bad |= !cie_of(e, &e->moved[i])->can_emit;
@@ -643,7 +689,7 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     e.moved_of = xmalloc(u->fde_count * sizeof *e.moved_of);
     memset(e.moved_of, 0xff, u->fde_count * sizeof *e.moved_of);
     for (size_t i = 0; i < moved_count; i++)
-        if (moved[i].fde != ID_NONE)
+        if (moved[i].fde < u->fde_count)
             e.moved_of[moved[i].fde] = (uint32_t)i;
     put_all_cfi(&e);
     int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, &b);

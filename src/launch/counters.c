@@ -113,15 +113,40 @@ static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
     }
 }
 
+/* What left blocks of the plan's module `wire`. */
+static struct rewrite_lefts left_of(const struct wire_header *h, uint32_t wire, struct arena *a)
+{
+    struct rewrite_left *out = ARENA_ARRAY(a, struct rewrite_left, WIRE_LEFT_MOST);
+    size_t n = 0;
+    for (uint32_t i = 0; i < WIRE_LEFT_MOST; i++) {
+        const struct wire_left *l = &h->left[i];
+        if (l->key >> 32 != wire + 1ull)
+            continue;
+        out[n] = (struct rewrite_left){.before_counters = (uint32_t)l->key + 4096ull, .count = l->count};
+        memcpy(out[n++].regs, l->regs, sizeof l->regs);
+    }
+    return (struct rewrite_lefts){out, n};
+}
+
+static bool any_left(const struct wire_header *h)
+{
+    for (uint32_t i = 0; i < WIRE_LEFT_MOST; i++)
+        if (h->left[i].key)
+            return true;
+    return false;
+}
+
 /* Where things are is read from the plan: the program may have written anything into the file, by mistake. */
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r)
 {
     const struct wire_header *h = c->header, *plan = c->plan;
     r->counters = ARENA_ARRAY(r->arena, uint64_t *, p->module_count);
+    r->left = ARENA_ARRAY(r->arena, struct rewrite_lefts, p->module_count);
     r->counters_len = p->module_count;
     if (!h)
         return;
     uint64_t areas = min_u64(h->area_next, plan->area_most);
+    bool has_left = any_left(h);
     for (uint32_t i = 0; i < plan->module_count; i++) {
         const struct wire_module *w = &plan->modules[i];
         if (!h->modules[i].loaded)
@@ -129,6 +154,8 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
         uint64_t *sums = r->counters[c->module_of[i]] = ARENA_ARRAY(r->arena, uint64_t, w->bytes / 8);
         for (uint64_t area = 0; area < areas; area++)
             add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, sums);
+        if (has_left)
+            r->left[c->module_of[i]] = left_of(h, i, r->arena);
     }
     r->flags = h->flags;
     r->forks = h->forks;

@@ -242,6 +242,7 @@ struct launch_result {
     uint64_t *
         *counters; /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
     size_t counters_len;         /* module_count when the run ended; a later run may append modules */
+    struct rewrite_lefts *left;  /* [counters_len] likewise: where faults left blocks, in all processes and threads */
     uint64_t ***thread_counters; /* [thread_counters_len][counters_len], NULL likewise: of each thread, in the order of
                                     their making, the program's first thread first */
     size_t thread_counters_len;  /* 0: one thread, very many, or not each had counters of its own */

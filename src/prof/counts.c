@@ -102,7 +102,10 @@ uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counte
 
 static void solve_counters(struct join *j, struct join_module *m, uint64_t *counts)
 {
-    uint64_t broken = rewrite_counts_solve(m->in->map, m->in->counters, counts, m->edges, m->enter);
+    struct rewrite_lefts left = {m->in->left, m->in->left_count};
+    uint64_t broken = rewrite_counts_solve_left(m->in->map, m->in->counters, left, counts, m->edges, m->enter);
+    m->rests = ARENA_ARRAY(j->scratch, struct rewrite_rest, left.len + 1);
+    m->rest_count = left.len ? rewrite_left_rests(m->in->map, left, m->rests) : 0;
     if (broken)
         prof_warn(j->r, PROF_WARN_COUNTS_LOST, "counts of %s contradict themselves at %llu places: some were lost",
                   file_base_name(m->in->path), (unsigned long long)broken);
@@ -125,6 +128,10 @@ static void solve_module(struct join *j, struct join_module *m)
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
         m->instructions += counts[b] * m->cfg->blocks.data[b].insn_count;
         m->memory_ops += counts[b] * m->cfg->blocks.data[b].mem_ops;
+    }
+    for (size_t i = 0; i < m->rest_count; i++) {
+        m->instructions -= (uint64_t)m->rests[i].count * m->rests[i].instructions;
+        m->memory_ops -= (uint64_t)m->rests[i].count * m->rests[i].memory_ops;
     }
     j->instructions += m->instructions;
     j->memory_ops += m->memory_ops;
@@ -175,6 +182,20 @@ void tally_add(struct tally *to, const struct tally *t)
     to->replayed_apart += t->replayed_apart;
 }
 
+/* What of block `number` was not executed, though it was entered. */
+static void take_rests(const struct join *j, uint32_t number, struct tally *t)
+{
+    for (uint32_t i = 0; i < j->module_count; i++) {
+        const struct join_module *m = &j->modules[i];
+        for (size_t k = 0; k < m->rest_count; k++) {
+            if (m->block_base + m->rests[k].block != number)
+                continue;
+            t->instructions -= (uint64_t)m->rests[k].count * m->rests[k].instructions;
+            t->memory_ops -= (uint64_t)m->rests[k].count * m->rests[k].memory_ops;
+        }
+    }
+}
+
 struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uint32_t number)
 {
     struct tally t = {.instructions = j->counts[number] * b->insn_count,
@@ -184,6 +205,7 @@ struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uin
         t.cycles = (double)j->counts[number] * (double)j->cycles[number];
     if (j->branch_cycles)
         t.branch_cycles = (double)j->counts[number] * (double)j->branch_cycles[number];
+    take_rests(j, number, &t);
     return t;
 }
 

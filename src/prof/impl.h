@@ -62,6 +62,8 @@ struct join_module {
     struct lines *lines;        /* NULL: no DWARF */
     struct scope_cache *scopes; /* NULL likewise */
     uint64_t *edges, *enter;    /* counts by the cfg's own ids; enter: from outside, by block */
+    struct rewrite_rest *rests; /* [rest_count] what was not executed of blocks that faults ended */
+    size_t rest_count;
     uint32_t block_base, loop_base, func_base;
     uint64_t samples, functions, functions_rewritten, instructions, memory_ops;
 };

@@ -363,10 +363,12 @@ struct rewrite_map;
 struct machine;
 struct prof_input_module {
     const char *path;
-    const struct rewrite_map *map; /* NULL: not counted */
-    const uint64_t *counters;      /* NULL likewise, or never loaded */
-    const char *refused;           /* why the whole module was not rewritten, NULL */
-    bool is_interp;                /* ld.so */
+    const struct rewrite_map *map;   /* NULL: not counted */
+    const uint64_t *counters;        /* NULL likewise, or never loaded */
+    const struct rewrite_left *left; /* [left_count] where faults left blocks in the run that was counted */
+    size_t left_count;
+    const char *refused; /* why the whole module was not rewritten, NULL */
+    bool is_interp;      /* ld.so */
 };
 struct prof_input_sample {
     uint32_t module; /* index, ID_NONE outside */

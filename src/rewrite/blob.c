@@ -16,8 +16,9 @@ enum {
     BLOB_LANDED = 112,
     BLOB_PROBE_BYTES = 120
 };
-enum { BLOB_CONFIG = 128, BLOB_STATES = 192 };
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 }; /* as in rt.h */
+enum { BLOB_CONFIG = 128, BLOB_CATCH = 192, BLOB_FAULT_RETURN = 200, BLOB_STATES = 208 };
+/* as in rt.h */
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -34,6 +35,8 @@ uint64_t rw_blob_before_clone(const struct rw *w) { return entrance(w, BLOB_BEFO
 uint64_t rw_blob_after_clone(const struct rw *w) { return entrance(w, BLOB_AFTER_CLONE); }
 uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER); }
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
+uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
+uint64_t rw_blob_fault_return(const struct rw *w) { return entrance(w, BLOB_FAULT_RETURN); }
 
 unsigned rw_blob_probe_slot(enum rw_probe what)
 {
@@ -78,9 +81,12 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
         w->rw_vaddr - w->text_vaddr,
         rw_has_words(w) ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
         (w->opt->plan == REWRITE_SAMPLE ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0) |
-            (w->opt->threads ? CONFIG_GS : 0) | (w->opt->plan == REWRITE_PROBE ? CONFIG_PROBES : 0),
+            (w->opt->threads ? CONFIG_GS : 0) | (w->opt->plan == REWRITE_PROBE ? CONFIG_PROBES : 0) |
+            (w->opt->plan == REWRITE_COUNT && w->eh_frame_bytes ? CONFIG_FAULTS : 0),
         orig ? orig - w->text_vaddr : 0,
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);
     memcpy(at + BLOB_CONFIG + sizeof config, w->key, sizeof w->key);
+    uint64_t image_rel = w->img->vaddr_lo - w->text_vaddr;
+    memcpy(at + BLOB_CONFIG + sizeof config + sizeof w->key, &image_rel, sizeof image_rel);
 }

@@ -143,12 +143,14 @@ void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target)
 }
 
 /* In front of a syscall only rcx and r11 are free (the kernel overwrites them), and the flags are not:
- *   lea ecx,[rax-56]; jrcxz L; lea ecx,[rax-57]; jrcxz L; lea ecx,[rax-435]; jrcxz L; syscall; jmp C; L: jmp stub; C:
- * 56 clone, 57 fork, 435 clone3. vfork (58) shares its parent's memory while the parent waits: nothing to do. */
+ *   lea ecx,[rax-13]; jrcxz L; the same with 56, 57, 435; syscall; jmp C; L: jmp stub; C:
+ * 13 rt_sigaction, 56 clone, 57 fork, 435 clone3. vfork (58) shares its parent's memory while the parent waits: nothing
+ * to do. */
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub)
 {
+    at = put_bytes(at, "\x8d\x48\xf3\xe3\x16", 5);
     at = put_bytes(at, "\x8d\x48\xc8\xe3\x11\x8d\x48\xc7\xe3\x0c\x8d\x88\x4d\xfe\xff\xff\xe3\x04\x0f\x05\xeb\x05", 22);
-    rw_put_jmp(at, addr + 22, stub);
+    rw_put_jmp(at, addr + 27, stub);
 }
 
 /* lea rsp,[rsp-128]; call TARGET; lea rsp,[rsp+128]: past the red zone. The runtime keeps all registers. */
@@ -159,17 +161,21 @@ static uint8_t *put_call_out(uint8_t *p, uint64_t addr, uint64_t target)
     return put_bytes(p + 5, "\x48\x8d\xa4\x24\x80\x00\x00\x00", 8);
 }
 
-/*   call out before_clone; syscall; mov rcx,rax; jrcxz child
+/*   lea ecx,[rax-13]; jrcxz sigaction
+ *   call out before_clone; syscall; mov rcx,rax; jrcxz child
  *   call out after_clone; jmp back
  *   child: mov rcx,[rip->counting]; jrcxz out; mov rcx,WIRE_PCB_VADDR; mov rcx,[rcx]; jrcxz forked; jmp out
  *   forked: call out forked
  *   out: jmp back
+ *   sigaction: call out catch; jmp back
  * In the child rcx and r11 are free, as after every system call. */
-const uint8_t rw_syscall_stub_pushed[6][2] = {{5, 128}, {18, 0}, {30, 128}, {43, 0}, {79, 128}, {92, 0}};
+const uint8_t rw_syscall_stub_pushed[8][2] = {{10, 128}, {23, 0}, {35, 128},  {48, 0},
+                                              {84, 128}, {97, 0}, {107, 128}, {120, 0}};
 
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back)
 {
-    uint8_t *p = put_call_out(at, addr, rw_blob_before_clone(w));
+    uint8_t *p = put_bytes(at, "\x8d\x48\xf3\xe3\x61", 5);
+    p = put_call_out(p, addr + 5, rw_blob_before_clone(w));
     p = put_bytes(p, "\x0f\x05\x48\x89\xc1\xe3\x17", 7);
     p = put_call_out(p, addr + (uint64_t)(p - at), rw_blob_after_clone(w));
     rw_put_jmp(p, addr + (uint64_t)(p - at), back);
@@ -180,6 +186,8 @@ void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_
     memcpy(p, &pcb, 8);
     p = put_bytes(p + 8, "\x48\x8b\x09\xe3\x02\xeb\x12", 7);
     p = put_call_out(p, addr + (uint64_t)(p - at), rw_blob_forked(w));
+    rw_put_jmp(p, addr + (uint64_t)(p - at), back);
+    p = put_call_out(p + 5, addr + (uint64_t)(p + 5 - at), rw_blob_catch(w));
     rw_put_jmp(p, addr + (uint64_t)(p - at), back);
 }
 

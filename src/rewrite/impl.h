@@ -30,7 +30,8 @@ struct rw_place {   /* where and how a block's own counter stands */
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
     int32_t step;     /* what the register gains each time round */
     uint32_t pending; /* counter that holds the entry value while the loop is under way */
-    uint8_t reg, gs, pad[2];
+    uint8_t reg, gs;
+    uint16_t done; /* bytes of the block up to the end of the instruction that changes the register */
 };
 
 struct rw_func {
@@ -113,6 +114,7 @@ struct rw {
         block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
     uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
     uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
+    uint16_t *mark;                  /* layout, to count: [blocks] rw_mark of the block's counter, 0 none */
     uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */
     struct map syscall_stub;         /* layout: block -> offset of its system calls' hooks in the function */
     uint8_t *is_long;                /* layout: [blocks] the branch at the end needs 32 bits */
@@ -140,6 +142,17 @@ static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
     return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->enter_off[block];
 }
+/* left.c: one of rewrite_lefts that is inside a block of the map, where all but its end has the original's lengths */
+struct rw_left {
+    uint32_t block, off; /* off: of the instruction that was not executed, from the block's start in the original */
+    bool is_counted;     /* the block's own counter stands in front of it */
+    const struct rewrite_left *at;
+};
+/* What is inserted behind the place where a block's copy begins: so many bytes in front of it, and its own. */
+static inline uint16_t rw_mark(uint32_t before, uint32_t bytes) { return (uint16_t)(before << 6 | bytes); }
+size_t rw_left_find(const struct rewrite_map *m, const uint16_t *marks, struct rewrite_lefts left, struct rw_left *out);
+const uint16_t *rw_map_marks(const struct rewrite_map *m); /* map.c: [blocks] */
+
 /* The same questions asked of a loaded map, where a function that was not moved has its reason. */
 static inline bool rw_cfg_block_moved(const struct cfg *c, uint32_t block)
 {
@@ -198,8 +211,8 @@ void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
 /* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs.
  */
-extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[6][2];
-enum { RW_SYSCALL_BYTES = 27, RW_SYSCALL_STUB_BYTES = 97, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
+extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[8][2];
+enum { RW_SYSCALL_BYTES = 32, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
@@ -247,6 +260,8 @@ uint64_t rw_blob_entry(const struct rw *w);
 uint64_t rw_blob_before_clone(const struct rw *w);
 uint64_t rw_blob_after_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
+uint64_t rw_blob_catch(const struct rw *w);
+uint64_t rw_blob_fault_return(const struct rw *w); /* the byte before it is of the same frame */
 uint64_t rw_blob_register(const struct rw *w);
 uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs);
 struct rw_blob_probes { /* the code that sites call */

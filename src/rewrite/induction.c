@@ -73,6 +73,7 @@ static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw
             continue;
         out->step = (int32_t)step;
         out->reg = reg;
+        out->done = (uint16_t)(cfg_insn_addr(c, blk->insn_first + k) + len - blk->addr);
         return true;
     }
     return false;

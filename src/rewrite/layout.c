@@ -5,7 +5,7 @@
  * short and grow until all reach (they never shrink, so this ends). Copies keep the original's address mod 64, and the
  * head of an innermost loop its address mod 64: the same loop elsewhere can take up to twice as long.
  *
- * needs: place. fills: block_off, body_off, enter_off, edge_stub_off, is_long, addr_new, size_new, *_vaddr.
+ * needs: place. fills: block_off, body_off, enter_off, edge_stub_off, mark, is_long, addr_new, size_new, *_vaddr.
  */
 #include "rewrite/impl.h"
 
@@ -90,6 +90,16 @@ uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i)
     return w->turn_off[b] + bytes_before(w, b, i) + (counted ? rw_place_bytes(&w->place[b]) : 0);
 }
 
+static uint16_t mark_of(const struct rw *w, uint32_t b)
+{
+    if (w->step[b].step)
+        return rw_mark(0, rw_step_enter_bytes(&w->step[b]));
+    if (w->block_counter[b] == ID_NONE || w->opt->plan != REWRITE_COUNT)
+        return 0;
+    uint32_t first = w->cfg->blocks.data[b].insn_first;
+    return rw_mark(bytes_before(w, b, first + w->place[b].at), rw_place_bytes(&w->place[b]));
+}
+
 /* Where a direct branch of block b goes in the copy, as an offset in its own function; UINT32_MAX: elsewhere. */
 static uint32_t branch_off(const struct rw *w, uint32_t f, const struct cfg_block *blk)
 {
@@ -131,6 +141,7 @@ static uint32_t put_block(struct rw *w, const struct cfg_func *fn, uint32_t b, u
     w->body_off[b] = off;
     off += rw_step_enter_bytes(&w->step[b]);
     w->turn_off[b] = off;
+    w->mark[b] = mark_of(w, b);
     if (w->block_counter[b] != ID_NONE)
         off += rw_place_bytes(&w->place[b]);
     return off + block_bytes(w, b);
@@ -295,6 +306,7 @@ void rw_layout(struct rw *w)
     w->is_long = ARENA_ARRAY(w->arena, uint8_t, c->blocks.len + 1);
     w->body_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->turn_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
+    w->mark = ARENA_ARRAY(w->arena, uint16_t, c->blocks.len + 1);
     w->enter_off = ARENA_ARRAY(w->arena, uint32_t, c->blocks.len + 1);
     w->edge_stub_off = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
     memset(w->edge_stub_off, 0xff, (c->edges.len + 1) * sizeof *w->edge_stub_off);

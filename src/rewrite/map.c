@@ -8,17 +8,17 @@
  *   88  1: the module uses gs itself     96 path, cfg
  *
  * Columns: block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks] block_addr_new[blocks];
- * step[blocks] pending[blocks] register[blocks] gs[blocks] of counted loops; group[group edges] to[group edges]
- * counter[group edges]. An entry is a LEB128 number: 0 and another number: so many entries are nothing (ID_NONE, or the
- * value 0 of what is no id); else 1 more than the zigzag difference from the last entry that was something.
- * Of a block with a step, the counter is step times the count.
+ * step[blocks] pending[blocks] register[blocks] gs[blocks] done[blocks] of counted loops; mark[blocks] (rw_mark);
+ * group[group edges] to[group edges] counter[group edges]. An entry is a LEB128 number: 0 and another number: so many
+ * entries are nothing (ID_NONE, or the value 0 of what is no id); else 1 more than the zigzag difference from the last
+ * entry that was something. Of a block with a step, the counter is step times the count.
  */
 #include "rewrite/impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MAP_VERSION = 4, MAP_HEADER_BYTES = 96 };
+enum { MAP_VERSION = 5, MAP_HEADER_BYTES = 96 };
 
 struct map_header {
     char magic[8];
@@ -32,6 +32,7 @@ struct map_full {
     struct rewrite_map pub; /* first: the public part */
     uint32_t *block_group;
     struct rw_step *step;
+    uint16_t *mark;
     struct rw_group_edge *group_edges;
     uint32_t group_edge_count, group_count;
 };
@@ -88,6 +89,18 @@ static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
     for (size_t i = 0; i < n; i++)
         pack(p, s[i].gs, s[i].gs != 0);
     pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, s[i].done, s[i].step != 0);
+    pack_end(p);
+}
+
+static void pack_marks(struct packer *p, const struct rw *w)
+{
+    for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
+        uint16_t mark = rw_block_moved(w, b) ? w->mark[b] : 0;
+        pack(p, mark, mark != 0);
+    }
+    pack_end(p);
 }
 
 static void pack_all(const struct rw *w, struct strbuf *out)
@@ -104,6 +117,7 @@ static void pack_all(const struct rw *w, struct strbuf *out)
     }
     pack_end(&p);
     pack_steps(&p, w->step, c->blocks.len);
+    pack_marks(&p, w);
     for (size_t g = 0; g < w->group_edges.len; g++)
         pack(&p, w->group_edges.data[g].group, true);
     pack_end(&p);
@@ -230,6 +244,9 @@ static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t
     for (size_t i = 0; i < n && !r->bad; i++)
         s[i].gs = (uint8_t)unpack_below(r, 2);
     unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        s[i].done = (uint16_t)unpack_below(r, UINT16_MAX);
+    unpack_end(r);
     for (size_t i = 0; i < n; i++)
         r->bad |= s[i].step && s[i].pending >= counters;
 }
@@ -261,6 +278,10 @@ static void unpack_all(struct reader *r, struct map_full *m, const struct map_he
     unpack_end(r);
     m->step = xmalloc((h->blocks + 1ull) * sizeof *m->step);
     unpack_steps(r, m->step, h->blocks, h->counters);
+    m->mark = xmalloc((h->blocks + 1ull) * sizeof *m->mark);
+    for (uint32_t b = 0; b < h->blocks && !r->bad; b++)
+        m->mark[b] = (uint16_t)unpack_below(r, UINT16_MAX + 1u);
+    unpack_end(r);
     unpack_group_edges(r, m, h);
 }
 
@@ -350,8 +371,11 @@ void rewrite_map_close(struct rewrite_map *p)
     free(m->block_group);
     free(m->group_edges);
     free(m->step);
+    free(m->mark);
     free(m);
 }
+
+const uint16_t *rw_map_marks(const struct rewrite_map *m) { return ((const struct map_full *)(const void *)m)->mark; }
 
 /* ---- solving ---- */
 
@@ -363,6 +387,9 @@ struct solver {
     uint32_t *first;    /* [nodes + 1] into incident */
     uint32_t *incident; /* arc ids by node */
     uint32_t *unknown;  /* [nodes] arcs not known yet */
+    const struct rw_left *left;
+    size_t left_len;
+    int64_t *away; /* [blocks] of what comes in, what does not come to the end; NULL: nowhere */
     uint64_t broken;
 };
 
@@ -383,18 +410,55 @@ static uint32_t counter_of(const struct map_full *m, const struct rw_arc *a)
     return ID_NONE;
 }
 
-/* What the counter of an arc says. Of a counted loop: what its register gained in all, by the step. */
+/* How often a block was entered that its counter does not tell of, since it was left in front of that. */
+static uint64_t left_uncounted(const struct solver *s, uint32_t block)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->left_len; i++)
+        if (s->left[i].block == block && !s->left[i].is_counted)
+            sum += (uint64_t)s->left[i].at->count;
+    return sum;
+}
+
+static bool are_turns(const struct rw_step *step, uint64_t gained)
+{
+    return (int64_t)gained % step->step == 0 && (int64_t)gained / step->step >= 0;
+}
+
+/* Turns of a counted loop: what its register gained in all, by the step. Of each entry that ended in the middle of the
+ * loop, what the register held there is what it was left with; the entry value of the last one is still there then, or
+ * that of one that was under way at the program's end: which, tells what is more likely, no address of a program being
+ * a number of turns. */
+static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t gained, uint64_t pending)
+{
+    const struct rw_step *step = &s->m->step[block];
+    uint64_t begun = 0;
+    bool is_left = false;
+    for (size_t i = 0; i < s->left_len; i++) {
+        const struct rw_left *l = &s->left[i];
+        if (l->block != block)
+            continue;
+        gained += l->at->regs[step->reg];
+        begun += l->off < step->done ? (uint64_t)l->at->count : 0;
+        is_left |= l->at->count != 0;
+    }
+    bool is_over = is_left && are_turns(step, gained) && (int64_t)gained / step->step < INT64_C(1) << 40;
+    gained += is_over ? 0 : pending;
+    if (are_turns(step, gained))
+        return (uint64_t)((int64_t)gained / step->step) + begun;
+    s->broken++;
+    return 0;
+}
+
+/* What the counter of an arc says. */
 static uint64_t counter_value(struct solver *s, const struct rw_arc *a, const uint64_t *counters)
 {
     uint32_t n = counter_of(s->m, a);
-    const struct rw_step *step = &s->m->step[a->id];
-    if (a->kind != RW_ARC_BLOCK || !step->step)
+    if (a->kind != RW_ARC_BLOCK)
         return counters[n];
-    int64_t gained = (int64_t)(counters[n] + counters[step->pending]);
-    if (gained % step->step == 0 && gained / step->step >= 0)
-        return (uint64_t)(gained / step->step);
-    s->broken++;
-    return 0;
+    const struct rw_step *step = &s->m->step[a->id];
+    return step->step ? turns_of(s, a->id, counters[n], counters[step->pending])
+                      : counters[n] + left_uncounted(s, a->id);
 }
 
 static void solver_index(struct solver *s, const uint64_t *counters)
@@ -431,7 +495,7 @@ static void solver_index(struct solver *s, const uint64_t *counters)
 /* Flow into node n minus flow out of it over the known arcs; *open: the one arc not known. */
 static int64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
 {
-    int64_t sum = 0;
+    int64_t sum = s->away && n < s->arcs.outside && n % 2 ? -s->away[n / 2] : 0; /* a block's way out */
     *open = ID_NONE;
     for (uint32_t k = s->first[n]; k < s->first[n + 1]; k++) {
         uint32_t i = s->incident[k];
@@ -553,7 +617,7 @@ static bool any_count(uint32_t counter, const uint64_t *counters) { return count
 
 /* [funcs]: may any of its counts be other than 0? The equations have one solution, so where all counters of a function,
  * and of those joined to it, are 0 all of its counts are. Most functions of most programs never run. */
-static bool *functions_that_ran(const struct map_full *m, const uint64_t *counters)
+static bool *functions_that_ran(const struct map_full *m, const uint64_t *counters, const struct solver *s)
 {
     const struct cfg *c = m->pub.cfg;
     const struct rewrite_map *p = &m->pub;
@@ -569,6 +633,8 @@ static bool *functions_that_ran(const struct map_full *m, const uint64_t *counte
     for (uint32_t g = 0; g < m->group_edge_count; g++)
         if (any_count(m->group_edges[g].counter, counters))
             ran[root_of(up, c->blocks.data[m->group_edges[g].to].func)] = true;
+    for (size_t i = 0; i < s->left_len; i++)
+        ran[root_of(up, c->blocks.data[s->left[i].block].func)] = true;
     for (uint32_t f = 0; f < c->funcs.len; f++)
         ran[f] = ran[root_of(up, f)];
     free(up);
@@ -577,10 +643,10 @@ static bool *functions_that_ran(const struct map_full *m, const uint64_t *counte
 
 /* Edges that are no arcs. A return point is entered by its call, or else by nothing we follow; what leaves by no other
  * edge leaves by the one that leads out. */
-static void edges_of_block(const struct cfg *c, uint32_t b, const uint64_t *blocks, uint64_t *edges)
+static void edges_of_block(const struct cfg *c, uint32_t b, uint64_t left, const uint64_t *blocks, uint64_t *edges)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
-    uint64_t rest = blocks[b];
+    uint64_t rest = blocks[b] - left;
     bool one_way_out = true;
     uint32_t out = ID_NONE;
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
@@ -590,7 +656,7 @@ static void edges_of_block(const struct cfg *c, uint32_t b, const uint64_t *bloc
             out = e;
         } else if (ed->kind == CFG_EDGE_RETURN) {
             if (rw_cfg_block_moved(c, ed->to))
-                edges[e] = min_u64(blocks[ed->to], blocks[b]);
+                edges[e] = min_u64(blocks[ed->to], blocks[b] - left);
         } else {
             rest -= edges[e] < rest ? edges[e] : rest;
         }
@@ -599,13 +665,33 @@ static void edges_of_block(const struct cfg *c, uint32_t b, const uint64_t *bloc
         edges[out] = rest;
 }
 
-uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *counters, uint64_t *blocks,
-                              uint64_t *edges, uint64_t *enter)
+/* The caller frees s->left and s->away. */
+static void solver_take_left(struct solver *s, struct rewrite_lefts left)
+{
+    if (!left.len)
+        return;
+    struct rw_left *found = xmalloc(left.len * sizeof *found);
+    s->left_len = rw_left_find(&s->m->pub, s->m->mark, left, found);
+    s->left = found;
+    s->away = xmalloc((s->m->pub.cfg->blocks.len + 1) * sizeof *s->away);
+    for (size_t i = 0; i < s->left_len; i++)
+        s->away[found[i].block] += found[i].at->count;
+}
+
+uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
+                              uint64_t *enter)
+{
+    return rewrite_counts_solve_left(m, counters, (struct rewrite_lefts){NULL, 0}, blocks, edges, enter);
+}
+
+uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t *counters, struct rewrite_lefts left,
+                                   uint64_t *blocks, uint64_t *edges, uint64_t *enter)
 {
     const struct map_full *m = (const struct map_full *)(const void *)pub;
     const struct cfg *c = pub->cfg;
     struct solver s = {.m = m};
-    bool *ran = functions_that_ran(m, counters);
+    solver_take_left(&s, left);
+    bool *ran = functions_that_ran(m, counters, &s);
     rw_arcs_build(c, m->block_group, m->group_edges, m->group_edge_count, m->group_count, ran, &s.arcs);
     solver_index(&s, counters);
     solver_run(&s);
@@ -625,8 +711,11 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *pub, const uint64_t *cou
     spread_groups(&s, blocks, edges);
     for (uint32_t f = 0; f < c->funcs.len; f++)
         if (ran[f])
-            cfg_for_each_block(c, &c->funcs.data[f], b) edges_of_block(c, b, blocks, edges);
+            cfg_for_each_block(c, &c->funcs.data[f], b)
+                edges_of_block(c, b, s.away ? (uint64_t)s.away[b] : 0, blocks, edges);
     free(ran);
+    free((void *)(uintptr_t)s.left);
+    free(s.away);
     free(s.val);
     free(s.known);
     free(s.first);

@@ -119,11 +119,35 @@ bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewri
 
 /* ---- map.c ---- */
 
+/* A place in the copy at which `count` blocks more were left in their middle (by faults) than were entered there. */
+struct rewrite_left {
+    uint64_t before_counters; /* bytes from its instruction to the module's first counter */
+    int64_t count;
+    uint64_t regs[16]; /* sums of what registers held there, in the order of their numbers */
+};
+struct rewrite_lefts {
+    const struct rewrite_left *data;
+    size_t len;
+};
+
 /* Solves the flow equations: from the counters of one module to all block and edge counts (arrays of cfg->blocks.len
  * and cfg->edges.len). Exact: no equation is used at blocks' ends where control may leave for good (calls). Returns the
  * number of equations that do not hold (0 unless counts were lost). enter may be NULL: times each block was entered
  * from outside. */
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
                               uint64_t *enter);
+/* The same for a run in which blocks were left in their middle. A block's count stays how often it was entered. */
+uint64_t rewrite_counts_solve_left(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
+                                   uint64_t *blocks, uint64_t *edges, uint64_t *enter);
+
+/* ---- left.c ---- */
+
+struct rewrite_rest { /* what of a block was not executed, `count` times: from the instruction that faulted on */
+    uint32_t block;
+    uint32_t instructions, memory_ops;
+    int64_t count;
+};
+/* Fills out [left.len] and returns how many there are; none if the original is not there any more. */
+size_t rewrite_left_rests(const struct rewrite_map *m, struct rewrite_lefts left, struct rewrite_rest *out);
 
 #endif

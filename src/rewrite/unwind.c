@@ -231,6 +231,8 @@ int rw_unwind(struct rw *w)
     struct states of_probes = {.w = w};
     if (any && w->opt->plan == REWRITE_PROBE)
         VEC_PUSH(&moved, probe_code(w, &of_probes));
+    if (any && w->opt->plan == REWRITE_COUNT)
+        VEC_PUSH(&moved, ((struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0}));
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;

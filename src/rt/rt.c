@@ -261,7 +261,7 @@ static struct rt_module *enter_module(void)
     uint64_t data = (uint64_t)d;
     if (d->self == data)
         return find_own();
-    struct rt_module mine = {data, rt_config.bytes, NOWHERE, 0, 0, &rt_config};
+    struct rt_module mine = {data, rt_config.bytes, NOWHERE, 0, 0, &rt_config, (uint64_t)rt_config.data_rel};
     if (PCB->header)
         resolve(&mine);
     struct rt_module *m = free_entry(data, data + PAGE + mine.bytes);

@@ -64,13 +64,14 @@ enum {
 enum { O_RDWR_CLOEXEC = 02 | 02000000, AT_FDCWD_ = -100 };
 enum { PAGE = 4096, ESRCH_ = 3, EINTR_ = 4, EFAULT_ = 14, ETIMEDOUT_ = 110, PATH_BYTES = 512, SLOTS_MOST = 512 };
 
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8 };
+enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
     uint64_t bytes;   /* of the counters, a multiple of PAGE */
     uint64_t flags;   /* CONFIG_* */
     int64_t orig_rel; /* the original DT_INIT or e_entry; 0 none */
     uint8_t key[WIRE_KEY_BYTES];
+    int64_t image_rel; /* the module's first byte */
 };
 
 struct rt_data {       /* in the module's own writable page */
@@ -85,6 +86,7 @@ struct rt_module {
     uint32_t wire;   /* its place in the header */
     uint32_t is_mapped;
     const struct rt_config *config; /* valid while the module is loaded */
+    uint64_t text_bytes;            /* new code begins so far in front of data */
 };
 #define NOWHERE UINT64_MAX
 
@@ -98,6 +100,11 @@ struct rt_slot {    /* an area that one thread at a time counts into: see slots.
 };
 enum { SLOT_PENDING = -1 };
 
+struct rt_caught { /* a handler of faults, and what the kernel calls in its stead */
+    uint64_t handler, thunk;
+};
+enum { CAUGHT_MOST = 32 };
+
 struct rt_pcb {
     uint64_t magic;
     struct wire_header *header; /* shared mapping; 0: not looked for yet */
@@ -110,6 +117,7 @@ struct rt_pcb {
     char path[PATH_BYTES];
     struct rt_module modules[WIRE_MODULES_MOST];
     struct rt_slot slots[SLOTS_MOST];
+    struct rt_caught caught[CAUGHT_MOST];
 };
 #define WIPED ((uint64_t *)WIRE_PCB_VADDR) /* 1, and 0 in the child of a fork */
 #define PCB ((struct rt_pcb *)(WIRE_PCB_VADDR + PAGE))
@@ -144,6 +152,9 @@ extern const char rt_blob[], rt_blob_end[];
 
 /* rt_entry.S */
 void rt_sigreturn(void);
+extern const char rt_thunks[]; /* THUNK_BYTES each */
+enum { THUNK_BYTES = 10 };
+void rt_fault_return(void);
 
 /* rt.c */
 void rt_start(char **envp);
@@ -173,6 +184,11 @@ void rt_unlock(const struct rt_mask *m);
 /* probes.c */
 void rt_probes_landed(uint64_t stack);
 void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
+
+/* faults.c */
+int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes);
+uint64_t rt_fault_came(uint64_t thunk, uint64_t *frame);
+void rt_fault_returned(const uint64_t *context);
 
 /* sampler.c */
 void rt_start_sampling(char **envp);

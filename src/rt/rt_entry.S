@@ -29,7 +29,9 @@ rt_blob:
     .hidden rt_config
 rt_config:                              /* 128: see struct rt_config */
     .skip 64
-rt_states:                              /* 192: see STATE */
+    .quad rt_catch - rt_blob            /* 192: in the stead of the system call rt_sigaction */
+    .quad rt_fault_return - rt_blob     /* 200: where handlers of faults return to */
+rt_states:                              /* 208: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -262,6 +264,72 @@ rt_probe_look:
     ret
 rt_probe_look_end:
     STATE 0
+
+/* As the system call rt_sigaction: rcx, r11 and rax change, nothing else. */
+rt_catch:
+    pushfq
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push rbp
+    mov rbp, rsp
+    and rsp, -16
+    cld
+    mov rcx, r10
+    call rt_sigaction
+    mov rsp, rbp
+    pop rbp
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    popfq
+    ret
+
+/* What the kernel calls for a fault, with the stack pointer at its frame: goes on to the program's handler with all as it
+ * was, but that this returns to rt_fault_return. */
+    .globl rt_thunks
+    .hidden rt_thunks
+rt_thunks:
+    .set THUNK, 0
+    .rept 32 /* CAUGHT_MOST */
+    .byte 0xb8 /* mov eax, THUNK */
+    .long THUNK
+    .byte 0xe9 /* jmp */
+    .long rt_fault - . - 4
+    .set THUNK, THUNK + 1
+    .endr
+
+rt_fault:
+    mov rcx, rsp
+    push rdi
+    push rsi
+    push rdx
+    mov edi, eax
+    mov rsi, rcx
+    call rt_fault_came
+    pop rdx
+    pop rsi
+    pop rdi
+    mov r11, rax
+    xor eax, eax
+    jmp r11
+
+/* The stack pointer is at the context, as where libc's code for the end of a handler begins. Unwinders look up the byte
+ * before it. */
+    nop
+    .globl rt_fault_return
+    .hidden rt_fault_return
+rt_fault_return:
+    mov rdi, rsp
+    call rt_fault_returned
+    mov eax, 15
+    syscall
 
 rt_landed:
     lea rax, [rsp + 8 + 136]

@@ -58,6 +58,17 @@ struct wire_area {
 };
 #define WIRE_AREAS_MOST 4096
 
+/* A place at which the handler of a fault found a block: how many more of these did not come back there than came (by
+ * jumping out of the handler, by an exception, or since the handler made the program go on elsewhere); less than none
+ * where handlers made it go on. */
+struct wire_left {
+    uint64_t key; /* 0: free; module + 1 in the upper half, in the lower how far in front of the page before the
+                     module's counters the instruction is */
+    int64_t count;
+    uint64_t regs[16]; /* sums of what registers held, rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15 */
+};
+#define WIRE_LEFT_MOST 256
+
 struct wire_header {
     uint64_t magic;
     uint64_t area_bytes;   /* a multiple of 4096 */
@@ -71,7 +82,9 @@ struct wire_header {
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
     struct wire_module modules[WIRE_MODULES_MOST];
     struct wire_area areas[WIRE_AREAS_MOST];
+    struct wire_left left[WIRE_LEFT_MOST]; /* a hash table; taken by a compare-and-swap of the key, never given back */
 };
+_Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "areas begin behind it");
 
 /* Probes: in a copy that probes, the counters of a module are these cells instead; the first is no probe's. A probe is
  * under way from the first entry on; entries further down the stack are recursion and pass. A look is a time stamp and

@@ -68,6 +68,31 @@ static void test_nest(void **state)
     toy_fini(&t);
 }
 
+/* Blocks that faults ended count as entered, and what was not executed of them is in no sum. */
+static void test_left(void **state)
+{
+    (void)state;
+    struct toy t;
+    toy_init(&t, "/none/a");
+    toy_nest(&t, 7, 10, 100);
+    toy_done(&t);
+    const struct rewrite_left left[2] = {{.before_counters = 2, .count = 3}, {.before_counters = 1, .count = -2}};
+    const struct cfg_block *b = t.map.cfg->blocks.data;
+    t.module.left = left;
+    t.module.left_count = 2;
+    struct prof_result *r = join_toys(&t, 1);
+    const struct prof_object *inner = object_at(r, toy_addr(&t, 2), PROF_LOOP),
+                             *outer = object_at(r, toy_addr(&t, 1), PROF_LOOP);
+    uint64_t in_inner = 3ull * (b[2].insn_count - 1), in_outer = 2ull * (b[1].insn_count - 1);
+    assert_int_equal(inner->iterations, 7000);
+    assert_int_equal(inner->instructions, 35000 - in_inner);
+    assert_int_equal(inner->memory_ops, 14000 - 3ull * b[2].mem_ops);
+    assert_int_equal(outer->instructions, 350 + in_outer);
+    assert_int_equal(r->coverage.instructions_counted, 35378 - in_inner + in_outer);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
 /* Nothing measured: every time is unknown, no figure is 0 for that, and order is by instructions. */
 static void test_counts_only(void **state)
 {
@@ -194,8 +219,9 @@ static void test_small_loops(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nest),      cmocka_unit_test(test_counts_only),
-                                       cmocka_unit_test(test_recursion), cmocka_unit_test(test_return_loop),
-                                       cmocka_unit_test(test_modules),   cmocka_unit_test(test_small_loops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nest),        cmocka_unit_test(test_left),
+                                       cmocka_unit_test(test_counts_only), cmocka_unit_test(test_recursion),
+                                       cmocka_unit_test(test_return_loop), cmocka_unit_test(test_modules),
+                                       cmocka_unit_test(test_small_loops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
