@@ -58,7 +58,21 @@ static void run_parts(struct calib *k)
     diag_progress_end();
 }
 
-static int finish(struct calib *k, struct machine **out)
+/* `tape`: what was played, NULL where something was timed. */
+static int refuse(const struct tape *tape, size_t forms, bool has_clock)
+{
+    if (tape && !has_clock)
+        return diag_error("%s: tells of a core without a clock (number core-per-tsc); record it again where less runs",
+                          tape_name(tape));
+    if (tape)
+        return diag_error("%s: tells of %zu instruction%s what a processor could have told, which makes no "
+                          "description; record it again where less runs",
+                          tape_name(tape), forms, forms == 1 ? "" : "s");
+    return diag_error("this machine was never quiet enough to time instructions; calibrate again when less runs on it, "
+                      "or name a description of machines/");
+}
+
+static int finish(struct calib *k, const struct tape *tape, struct machine **out)
 {
     struct machine *m = k->m;
     m->tsc_ghz = round(lab_tsc_ghz(k->lab) * 1e4) / 1e4;
@@ -72,19 +86,9 @@ static int finish(struct calib *k, struct machine **out)
     diag_debug(1, "calibrate: %zu forms, %.0f %% of samples disturbed, noise %.2f %%", k->forms.len,
                100 * lab_disturbed_share(k->lab), 100 * m->noise);
     if (k->forms.len < 20 || m->core_per_tsc <= 0) {
-        bool is_tape = !lab_core_of(k->lab), has_clock = m->core_per_tsc > 0;
+        bool has_clock = m->core_per_tsc > 0;
         machine_free(m);
-        if (is_tape && !has_clock)
-            return diag_error(
-                "the tape tells of a core without a clock (number core-per-tsc); record it again where less runs");
-        if (is_tape)
-            return diag_error("the tape tells of %zu instructions what a processor could have told, which makes no "
-                              "description; record it "
-                              "again where less runs",
-                              k->forms.len);
-        return diag_error(
-            "this machine was never quiet enough to time instructions; calibrate again when less runs on it, "
-            "or name a description of machines/");
+        return refuse(tape, k->forms.len, has_clock);
     }
     *out = m;
     return 0;
@@ -102,7 +106,7 @@ int machine_calibrate(const struct machine_calibrate_options *options, struct ma
     k.arena = arena_new();
     k.m = machine_new();
     run_parts(&k);
-    int rc = finish(&k, out);
+    int rc = finish(&k, options && options->bench ? options->bench->play : NULL, out);
     lab_close(k.lab);
     VEC_FREE(&k.forms);
     arena_free(k.arena);

@@ -170,6 +170,7 @@ void tape_doubt(struct tape *t, const char *label); /* its figure cannot be: cou
 /* The scalar of that name ("tsc-ghz"), NAN if it is missing. */
 double tape_number(const struct tape *t, const char *name);
 void tape_set_number(struct tape *t, const char *name, double v);
+const char *tape_name(const struct tape *t); /* of the file that it was read from */
 const char *tape_cpu(const struct tape *t);
 void tape_set_cpu(struct tape *t, const char *name, const char *vendor, unsigned family, unsigned model);
 

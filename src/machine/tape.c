@@ -28,7 +28,7 @@ static const double CYCLES_MOST = 1e12 /* a size in bytes may stand there too */
 
 struct tape {
     struct arena *arena;
-    const char *program, *cpu, *vendor;
+    const char *name, *program, *cpu, *vendor;
     unsigned family, model;
     VEC(struct tape_entry) entries;
     struct map first, last; /* hash of a label -> its first and its last entry, plus 1 */
@@ -50,7 +50,7 @@ struct tape *machine_tape_new(void)
     struct tape *t = ARENA_NEW(a, struct tape);
     t->arena = a;
     t->program = MTOOL_VERSION;
-    t->cpu = t->vendor = "";
+    t->name = t->cpu = t->vendor = "";
     return t;
 }
 
@@ -141,6 +141,8 @@ void tape_set_number(struct tape *t, const char *name, double v)
     t->numbers[i].value = v;
     t->number_count += i == t->number_count;
 }
+
+const char *tape_name(const struct tape *t) { return t->name; }
 
 const char *tape_cpu(const struct tape *t) { return t->cpu; }
 
@@ -321,6 +323,7 @@ static int read_text(struct tape *t, const char *path, const char *text, size_t 
 int machine_tape_parse(const char *name, const char *text, size_t len, struct tape **out)
 {
     struct tape *t = machine_tape_new();
+    t->name = arena_strdup(t->arena, name);
     int rc = read_text(t, name, text, len);
     if (rc < 0)
         machine_tape_free(t);
