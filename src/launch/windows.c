@@ -83,6 +83,7 @@ void windows_end(struct windows *s, bool wait)
     atomic_store(&s->ends, true);
     if (s->is_served)
         pthread_join(s->server, NULL);
+    diag_debug(1, "windows: %u keepers went another way than was recorded and were ended", w->strayed);
 }
 
 /* ---- the words ---- */

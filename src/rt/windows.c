@@ -111,10 +111,13 @@ static int is_at_work(const struct wire_bursts *b)
 static void fork_keeper(void *context)
 {
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
+    int status = 0;
     if (pid == 0)
         rt_keep(context);
     else if (!failed(pid))
-        sys(SYS_wait4, (uint64_t)pid, 0, WAIT_ALL, 0, 0, 0);
+        sys(SYS_wait4, (uint64_t)pid, (uint64_t)&status, WAIT_ALL, 0, 0, 0);
+    if ((status & 127) == SIG_SYS) /* so end those that the filter ends */
+        __atomic_add_fetch(&WINDOWS->file->strayed, 1, __ATOMIC_RELAXED);
 }
 
 /* Other threads may have ticks while one waits here. */

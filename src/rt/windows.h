@@ -8,7 +8,7 @@
 
 #include "rt/rt.h"
 
-enum { SIG_ILL = 4, SIG_TRAP = 5, SIG_BUS = 7, SIG_FPE = 8, SIG_SEGV = 11, SIG_ALRM = 14 };
+enum { SIG_ILL = 4, SIG_TRAP = 5, SIG_BUS = 7, SIG_FPE = 8, SIG_SEGV = 11, SIG_ALRM = 14, SIG_SYS = 31 };
 enum { G_RSP = 15, G_RAX = 13, G_RIP = 16, G_FLAGS = 17 }; /* in gregs */
 enum {
     SA_SIGINFO_ = 4,

@@ -9,6 +9,7 @@
  *   childless has no child that it could wait for
  *   threads   waits for two threads that work
  *   deaf      waits for two threads that block all signals
+ *   clocked   does harm where time has passed and it is not the process that it was
  *   strict    may make no system calls but the plainest; ends with 7
  * All but the last look that they may run on the same processors in the end. */
 #define _GNU_SOURCE
@@ -199,6 +200,41 @@ static void wait_for_two(void *deaf)
 static void threads(void) { wait_for_two(NULL); }
 static void deaf(void) { wait_for_two((void *)&seen); }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A snapshot that goes on after others have worked at it finds another time than the one that was recorded did, and so
+ * goes this way. The program itself stands still meanwhile, and goes it too. */
+static void harm(pid_t self)
+{
+    if (syscall(SYS_getpid) == self)
+        return;
+    kill(self, SIGKILL);
+    _exit(1);
+}
+
+static void clocked(void)
+{
+    enum { LATE_MS = 20 };
+    pid_t self = getpid();
+    uint64_t v = 1;
+    double last = seconds();
+    for (int k = 0; k < 3000000; k++) {
+        v = work(v, 40);
+        for (uint64_t bits = v >> 8; bits & 7; bits >>= 1)
+            sink += bits & 1;
+        double now = seconds();
+        if (now - last > 1e-3 * LATE_MS)
+            harm(self);
+        last = now;
+    }
+    wrong += v == 0;
+}
+
 static void strict(const char *path)
 {
     static const char line[] = "strict well\n";
@@ -218,7 +254,8 @@ int main(int argc, char **argv)
         void (*run)(void);
     } all[] = {{"flags", flags},     {"jumps", jumps},         {"handlers", handlers},      {"traps", traps},
                {"blocked", blocked}, {"trapped", trapped},     {"random", random_branches}, {"filled", filled},
-               {"shared", shared},   {"childless", childless}, {"threads", threads},        {"deaf", deaf}};
+               {"shared", shared},   {"childless", childless}, {"threads", threads},        {"deaf", deaf},
+               {"clocked", clocked}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;
