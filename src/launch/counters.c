@@ -8,6 +8,7 @@
 
 #include "launch/impl.h"
 
+#define COUNT_MOST (INT64_C(1) << 48)
 #define ROOM_TO_GROW (64ull << 20) /* of addresses in each area, not of memory */
 
 /* Two files with the same content share a place; their counts cannot be told apart and go to the first. */
@@ -113,14 +114,14 @@ static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
     }
 }
 
-/* What left blocks of the plan's module `wire`. */
+/* What left blocks of the plan's module `wire`. Numbers that no program lives to see were written by mistake. */
 static struct rewrite_lefts left_of(const struct wire_header *h, uint32_t wire, struct arena *a)
 {
     struct rewrite_left *out = ARENA_ARRAY(a, struct rewrite_left, WIRE_LEFT_MOST);
     size_t n = 0;
     for (uint32_t i = 0; i < WIRE_LEFT_MOST; i++) {
         const struct wire_left *l = &h->left[i];
-        if (l->key >> 32 != wire + 1ull)
+        if (l->key >> 32 != wire + 1ull || l->count > COUNT_MOST || l->count < -COUNT_MOST)
             continue;
         out[n] = (struct rewrite_left){.before_counters = (uint32_t)l->key + 4096ull, .count = l->count};
         memcpy(out[n++].regs, l->regs, sizeof l->regs);

@@ -111,6 +111,15 @@ static void solve_counters(struct join *j, struct join_module *m, uint64_t *coun
                   file_base_name(m->in->path), (unsigned long long)broken);
 }
 
+/* What was not executed of a block, out of sums that take it for executed. */
+static void take_rest(const struct rewrite_rest *r, uint64_t *instructions, uint64_t *memory_ops)
+{
+    int64_t less_instructions = r->count * (int64_t)r->instructions, less_ops = r->count * (int64_t)r->memory_ops;
+    *instructions -=
+        (uint64_t)(less_instructions > (int64_t)*instructions ? (int64_t)*instructions : less_instructions);
+    *memory_ops -= (uint64_t)(less_ops > (int64_t)*memory_ops ? (int64_t)*memory_ops : less_ops);
+}
+
 static void solve_module(struct join *j, struct join_module *m)
 {
     uint64_t *counts = j->counts + m->block_base;
@@ -129,10 +138,8 @@ static void solve_module(struct join *j, struct join_module *m)
         m->instructions += counts[b] * m->cfg->blocks.data[b].insn_count;
         m->memory_ops += counts[b] * m->cfg->blocks.data[b].mem_ops;
     }
-    for (size_t i = 0; i < m->rest_count; i++) {
-        m->instructions -= (uint64_t)m->rests[i].count * m->rests[i].instructions;
-        m->memory_ops -= (uint64_t)m->rests[i].count * m->rests[i].memory_ops;
-    }
+    for (size_t i = 0; i < m->rest_count; i++)
+        take_rest(&m->rests[i], &m->instructions, &m->memory_ops);
     j->instructions += m->instructions;
     j->memory_ops += m->memory_ops;
 }
@@ -187,12 +194,9 @@ static void take_rests(const struct join *j, uint32_t number, struct tally *t)
 {
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
-        for (size_t k = 0; k < m->rest_count; k++) {
-            if (m->block_base + m->rests[k].block != number)
-                continue;
-            t->instructions -= (uint64_t)m->rests[k].count * m->rests[k].instructions;
-            t->memory_ops -= (uint64_t)m->rests[k].count * m->rests[k].memory_ops;
-        }
+        for (size_t k = 0; k < m->rest_count; k++)
+            if (m->block_base + m->rests[k].block == number)
+                take_rest(&m->rests[k], &t->instructions, &t->memory_ops);
     }
 }
 

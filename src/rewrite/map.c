@@ -422,7 +422,7 @@ static uint64_t left_uncounted(const struct solver *s, uint32_t block)
 
 static bool are_turns(const struct rw_step *step, uint64_t gained)
 {
-    return (int64_t)gained % step->step == 0 && (int64_t)gained / step->step >= 0;
+    return (int64_t)gained != INT64_MIN && (int64_t)gained % step->step == 0 && (int64_t)gained / step->step >= 0;
 }
 
 /* Turns of a counted loop: what its register gained in all, by the step. Of each entry that ended in the middle of the
@@ -642,11 +642,11 @@ static bool *functions_that_ran(const struct map_full *m, const uint64_t *counte
 }
 
 /* Edges that are no arcs. A return point is entered by its call, or else by nothing we follow; what leaves by no other
- * edge leaves by the one that leads out. */
-static void edges_of_block(const struct cfg *c, uint32_t b, uint64_t left, const uint64_t *blocks, uint64_t *edges)
+ * edge leaves by the one that leads out. left: so often control did not come to the block's end. */
+static void edges_of_block(const struct cfg *c, uint32_t b, int64_t left, const uint64_t *blocks, uint64_t *edges)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
-    uint64_t rest = blocks[b] - left;
+    uint64_t ends = left > 0 && (uint64_t)left > blocks[b] ? 0 : blocks[b] - (uint64_t)left, rest = ends;
     bool one_way_out = true;
     uint32_t out = ID_NONE;
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
@@ -656,7 +656,7 @@ static void edges_of_block(const struct cfg *c, uint32_t b, uint64_t left, const
             out = e;
         } else if (ed->kind == CFG_EDGE_RETURN) {
             if (rw_cfg_block_moved(c, ed->to))
-                edges[e] = min_u64(blocks[ed->to], blocks[b] - left);
+                edges[e] = min_u64(blocks[ed->to], ends);
         } else {
             rest -= edges[e] < rest ? edges[e] : rest;
         }
@@ -711,8 +711,7 @@ uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t
     spread_groups(&s, blocks, edges);
     for (uint32_t f = 0; f < c->funcs.len; f++)
         if (ran[f])
-            cfg_for_each_block(c, &c->funcs.data[f], b)
-                edges_of_block(c, b, s.away ? (uint64_t)s.away[b] : 0, blocks, edges);
+            cfg_for_each_block(c, &c->funcs.data[f], b) edges_of_block(c, b, s.away ? s.away[b] : 0, blocks, edges);
     free(ran);
     free((void *)(uintptr_t)s.left);
     free(s.away);

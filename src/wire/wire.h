@@ -245,7 +245,7 @@ struct wire_windows {
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
     uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
-    uint32_t strayed;      /* keepers that the kernel ended, since another way than the recorded one led them to call it */
+    uint32_t strayed; /* keepers that the kernel ended, since another way than the recorded one led them to call it */
     uint32_t pad;
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
