@@ -87,13 +87,17 @@ static uint64_t thunk_of(uint64_t handler)
     return 0;
 }
 
+/* Can so much be read as an action has? An action for no signal: a call that the program may make (a sandbox could kill
+ * for another), and that is refused after it was read. */
+static int is_readable(uint64_t at) { return sys(SYS_rt_sigaction, 0, at, 0, 8, 0, 0) != -EFAULT_; }
+
 /* Does the handler return to this module's own code, and does that nothing but end it? Then the thunk is there for as
  * long as that is, and may end it in its stead. */
 static int ends_here(uint64_t restorer)
 {
     static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
     uint64_t image = (uint64_t)rt_blob + (uint64_t)rt_config.image_rel;
-    if (restorer < image || restorer >= (uint64_t)rt_blob || sys(SYS_access, restorer, 0, 0, 0, 0, 0) == -EFAULT_)
+    if (restorer < image || restorer >= (uint64_t)rt_blob || !is_readable(restorer))
         return 0;
     for (size_t i = 0; i < sizeof sigreturn; i++)
         if (((const uint8_t *)restorer)[i] != sigreturn[i])
@@ -102,7 +106,7 @@ static int ends_here(uint64_t restorer)
 }
 
 /* The action that the kernel has just taken, once more with a thunk; if it has not become another meanwhile. */
-static void catch (uint64_t sig, const uint64_t *act)
+static void catch_faults(uint64_t sig, const uint64_t *act)
 {
     uint64_t handler = act[ACTION_HANDLER];
     if (handler <= 1 || plain_handler(handler) != handler || !ends_here(act[ACTION_RESTORER]))
@@ -124,7 +128,7 @@ int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t 
     if (old)
         old[ACTION_HANDLER] = plain_handler(old[ACTION_HANDLER]);
     if (act && (!old || act + ACTION_WORDS <= old || old + ACTION_WORDS <= act))
-        catch (sig, act);
+        catch_faults(sig, act);
     return 0;
 }
 
