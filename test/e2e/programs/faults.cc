@@ -59,9 +59,9 @@ int main()
     volatile long sum = 0;
     for (volatile int i = 0; i < 15; i++) {
         try {
-            sum += pick(&good, i % 3 ? end : &good, i & 1);
-            sum += cleaned(i, i % 4);
-            sum += sum_of(end - i, 5 + (i & 8));
+            sum += pick(&good, i % 5 == 1 ? end : &good, i & 1);
+            sum += cleaned(i, i % 7);
+            sum += sum_of(end - 32, 30 + (i & 3));
         } catch (const fault &f) {
             caught = caught + 1;
             sum += f.signal;
