@@ -171,11 +171,11 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
         return 0;
     profile_note_phase(p, names[opt->how], since);
     int end = (*out)->status;
-    if (is_first && (*out)->left)
+    if (is_first && (*out)->in_background)
         diag_warn("background",
                   "a process (%u) goes on in the background: what it does from now on is not in the profile; keep the "
                   "program in the foreground by an option of its own",
-                  (*out)->left);
+                  (*out)->in_background);
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
     if (!is_only && was_interrupted(*out)) {
         p->status = p->status == -1 || WIFSIGNALED(end) ? end : p->status;

@@ -234,10 +234,10 @@ struct launch_result {
     long max_rss_kb;                  /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
     bool threads_seen;
-    uint32_t left;    /* pid of a process that it made and that goes on now, as servers in the background do; 0 none */
-    bool told_to_end; /* mtool or its process group got a signal that ends programs, which the program got too */
-    const char *executed; /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
-                             counted, so the user had better name this one; NULL: it did not, or was not seen to */
+    uint32_t in_background; /* pid of a process that it made and that goes on now, as servers do; 0 none */
+    bool told_to_end;       /* mtool or its process group got a signal that ends programs, which the program got too */
+    const char *executed;   /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
+                               counted, so the user had better name this one; NULL: it did not, or was not seen to */
     /* LAUNCH_COUNT */
     uint64_t *
         *counters; /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */

@@ -323,7 +323,7 @@ static uint32_t process_left(const struct spaces *s)
 static void fill_watched(const struct running *r, struct launch_result *out)
 {
     if (r->spaces) {
-        out->left = process_left(r->spaces);
+        out->in_background = process_left(r->spaces);
         out->processes = spaces_processes(r->spaces);
         out->threads_most = spaces_threads_most(r->spaces);
         out->threads_seen = spaces_threads_seen(r->spaces);
