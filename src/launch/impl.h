@@ -218,7 +218,7 @@ struct start {
     struct launch_program *p;
     const char *path;         /* for execve */
     const char *const *argv;  /* the same */
-    const char *env_extra;    /* "NAME=value" appended to the environment, or NULL */
+    const char *env_extra[2]; /* "NAME=value" appended to the environment; NULL none */
     const struct bind *binds; /* made first, unless the mode is LAUNCH_MODE_PATH */
     size_t bind_count;        /* 0: no namespace is made at all */
     enum launch_mode mode;
@@ -329,6 +329,11 @@ struct inside_run {
 int inside_run(struct launch_program *p, const struct inside_run *run, struct launch_result *r);
 
 /* ---- timer.c ---- */
+
+/* The file that a copy notes samples in, named to it by WIRE_SAMPLES_ENV; hertz 0: as is usual. NULL after one line. */
+struct wire_samples *timer_open(struct scratch *f, double hertz, size_t *bytes);
+/* Fills what is known of samples, or why there are none; threads may be NULL. After the end, with r's times. */
+void timer_take(const struct wire_samples *s, struct spaces *spaces, struct threads *threads, struct launch_result *r);
 
 /* Runs the program under the fallback sampler, as `plain` says of output and threads. 0 with *ran false: nothing was
  * started, see r->sampler_note. */

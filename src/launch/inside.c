@@ -30,7 +30,7 @@ int inside_run(struct launch_program *p, const struct inside_run *run, struct la
     struct start start = {.p = p,
                           .path = by_path ? run->copy : p->exec_path,
                           .argv = by_path ? p->elf_argv : p->argv,
-                          .env_extra = env.data,
+                          .env_extra = {env.data},
                           .binds = &bind,
                           .bind_count = 1,
                           .mode = mode,

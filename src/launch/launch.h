@@ -281,12 +281,13 @@ struct launch_result {
 };
 struct launch_options {
     enum launch_how how;
-    enum launch_mode mode;    /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
-    double sample_hz;         /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
-    bool threads;             /* LAUNCH_COUNT with sample_hz: also what threads do */
-    bool follow;              /* LAUNCH_COUNT: also count the programs that it executes */
-    launch_each_process each; /* with follow */
-    void *ctx;                /* for each */
+    enum launch_mode mode;  /* for LAUNCH_COUNT: the one that launch_copies_make was called for */
+    double sample_hz;       /* 0: 997, about 1 kHz but not in step with the kernel's tick; LAUNCH_COUNT: 0 none */
+    bool threads;           /* LAUNCH_COUNT with sample_hz: also what threads do */
+    bool may_sample_itself; /* LAUNCH_COUNT with sample_hz: by a timer inside the program where perf_event is refused */
+    bool follow;            /* LAUNCH_COUNT: also count the programs that it executes */
+    launch_each_process each;                  /* with follow */
+    void *ctx;                                 /* for each */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
     const char *progress;                      /* what that is, NULL: as for every run of its kind */
     bool mute;        /* a further run: the program's output goes nowhere, and a terminal sees progress instead */

@@ -55,20 +55,23 @@ static _Noreturn void child_fail(int fd, struct news *n, int err)
     _exit(127);
 }
 
-/* The environment with one more at its end, twice (see rt_take_env); the strings stay where they are. */
-static char **env_with(const char *extra)
+/* The environment with more at its end, each twice (see rt_take_env); the strings stay where they are. */
+static char **env_with(const char *const *extra, size_t count)
 {
-    union {
-        const char *given;
-        char *wanted;
-    } last = {.given = extra};
     size_t n = 0;
     while (environ[n])
         n++;
-    char **env = xmalloc((n + 3) * sizeof *env);
+    char **env = xmalloc((n + 2 * count + 1) * sizeof *env);
     memcpy(env, environ, n * sizeof *env);
-    env[n] = env[n + 1] = last.wanted;
-    env[n + 2] = NULL;
+    for (size_t i = 0; i < count; i++) {
+        union {
+            const char *given;
+            char *wanted;
+        } more = {.given = extra[i]};
+        if (extra[i])
+            env[n] = env[n + 1] = more.wanted, n += 2;
+    }
+    env[n] = NULL;
     return env;
 }
 
@@ -135,7 +138,7 @@ static int start_child(struct running *r)
     }
     if (r->start->follow && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, follow) < 0)
         return diag_error("cannot make a socket: %s; close other programs and try again", strerror(errno));
-    char **env = env_with(r->start->env_extra);
+    char **env = env_with(r->start->env_extra, ARRAY_LEN(r->start->env_extra));
     r->pid = fork();
     if (r->pid == 0) {
         close(go[1]);

@@ -3,6 +3,7 @@
  * process.c; this file chooses what to start it with and reads what it left behind. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,38 @@ static void bind_copies(struct launch_program *p, struct start *s, const char *c
     s->binds = binds;
 }
 
+/* Samples by the program's own copy, where perf_event is refused. */
+struct own_timer {
+    struct scratch file;
+    struct wire_samples *samples; /* NULL: none are wanted */
+    size_t bytes;
+    struct spaces *spaces;
+    char env[sizeof((struct scratch *)0)->path + sizeof WIRE_SAMPLES_ENV + 1];
+};
+
+static void begin_timer(struct own_timer *t, struct start *s)
+{
+    t->samples = timer_open(&t->file, s->hertz, &t->bytes);
+    if (!t->samples)
+        return;
+    snprintf(t->env, sizeof t->env, "%s=%s", WIRE_SAMPLES_ENV, t->file.path);
+    s->env_extra[1] = t->env;
+    s->watch = WATCH_MAPS_BY_PROC;
+    s->keep_spaces = &t->spaces;
+}
+
+/* Needs the threads to be closed and not yet filled in; r NULL: it did not run. */
+static void end_timer(struct own_timer *t, const struct start *s, struct launch_result *r)
+{
+    if (!t->samples)
+        return;
+    if (r)
+        timer_take(t->samples, t->spaces, s->threads, r);
+    spaces_free(t->spaces);
+    munmap(t->samples, t->bytes);
+    scratch_close(&t->file);
+}
+
 /* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
  * only the copy's run path would lead to theirs. */
 static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
@@ -82,14 +115,14 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
     bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH && access(WIRE_FOLLOW_PATH, F_OK) == 0;
     s.mode = opt->mode;
-    s.watch = opt->sample_hz > 0 && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
+    s.watch = opt->sample_hz > 0 && !opt->force_timer && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
     s.hertz = opt->sample_hz;
     s.threads = opt->threads ? threads_new(launch_may_make_threads(p)) : NULL;
     if (counters_open(&c, p, follows) < 0)
         return -1;
     if (c.header) {
         snprintf(env, sizeof env, "%s=%s", WIRE_ENV, c.file.path);
-        s.env_extra = env;
+        s.env_extra[0] = env;
     }
     bind_copies(p, &s, follows ? c.file.path : NULL);
     s.more_bytes = limits_more_bytes(p);
@@ -100,7 +133,11 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
         s.path = p->modules[0].copy;
         s.argv = p->elf_argv;
     }
+    struct own_timer timer = {.samples = NULL};
+    if (opt->may_sample_itself && s.watch != WATCH_SAMPLES && p->modules[0].copy)
+        begin_timer(&timer, &s);
     int rc = process_run(&s, r);
+    end_timer(&timer, &s, rc == 0 ? r : NULL);
     if (rc == 0 && s.threads)
         threads_fill(s.threads, r);
     threads_free(s.threads);

@@ -8,9 +8,10 @@
 
 #include "launch/impl.h"
 
+static const double HERTZ_DEFAULT = 997;
 #define SAMPLES_MOST (4u << 20) /* over an hour at 1 kHz; the kernel's tick makes it several */
 
-static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *bytes)
+struct wire_samples *timer_open(struct scratch *f, double hertz, size_t *bytes)
 {
     struct scratch_size z = {sizeof(struct wire_samples), sizeof(struct wire_sample) * 4096, SAMPLES_MOST / 4096, 0};
     struct wire_samples *s = scratch_map(f, &z, bytes);
@@ -18,13 +19,17 @@ static struct wire_samples *open_file(struct scratch *f, double hertz, size_t *b
         return NULL;
     s->magic = WIRE_SAMPLES_MAGIC;
     s->capacity = f->parts * 4096;
-    s->period_ns = (uint64_t)(1e9 / hertz + 0.5);
+    s->period_ns = (uint64_t)(1e9 / (hertz > 0 ? hertz : HERTZ_DEFAULT) + 0.5);
     return s;
 }
 
-static void take_samples(const struct wire_samples *s, struct spaces *spaces, struct threads *threads,
-                         struct launch_result *r)
+void timer_take(const struct wire_samples *s, struct spaces *spaces, struct threads *threads, struct launch_result *r)
 {
+    if (!s->started) {
+        r->sampler_note = "perf_event is refused here and the timer inside the program did not start";
+        return;
+    }
+    r->sampler_note = "perf_event is refused here";
     uint64_t n = min_u64(s->next, s->capacity);
     struct map places = {0};
     for (uint64_t i = 0; i < n; i++) {
@@ -32,9 +37,11 @@ static void take_samples(const struct wire_samples *s, struct spaces *spaces, st
         uint64_t seen = 0;
         if (!spaces_locate(spaces, spaces_root(spaces), s->sample[i].pc, &at.module, &at.vaddr))
             at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
-        threads_sample(threads, s->sample[i].tid, 0,
-                       &(struct launch_thread_sample){
-                           .doing = LAUNCH_RUNS, .syscall = -1, .stack = stacks_single(threads_stacks(threads), at)});
+        if (threads)
+            threads_sample(threads, s->sample[i].tid, 0,
+                           &(struct launch_thread_sample){.doing = LAUNCH_RUNS,
+                                                          .syscall = -1,
+                                                          .stack = stacks_single(threads_stacks(threads), at)});
         uint64_t key = sample_key(at.module, at.vaddr);
         map_get(&places, key, &seen);
         map_put(&places, key, seen + 1);
@@ -57,7 +64,7 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
     r->sampler_note = "perf_event is refused and the executable could not be made ready for the timer";
     if (!copy)
         return 0;
-    struct wire_samples *s = open_file(&f, hertz > 0 ? hertz : 997, &bytes);
+    struct wire_samples *s = timer_open(&f, hertz, &bytes);
     if (!s)
         return 0;
     struct spaces *spaces = NULL;
@@ -68,12 +75,8 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
                              .spaces = &spaces,
                              .threads = plain->threads};
     int rc = inside_run(p, &run, r);
-    if (rc == 0 && s->started) {
-        take_samples(s, spaces, plain->threads, r);
-        r->sampler_note = "perf_event is refused here";
-    } else {
-        r->sampler_note = "perf_event is refused here and the timer inside the program did not start";
-    }
+    if (rc == 0)
+        timer_take(s, spaces, plain->threads, r);
     *ran = rc == 0;
     spaces_free(spaces);
     munmap(s, bytes);

@@ -73,6 +73,12 @@ const uint8_t *rw_blob_bytes_of(size_t *len, unsigned *config)
     return rt_blob;
 }
 
+/* Copies that count sample too where nobody else can. */
+static bool may_sample(const struct rw *w)
+{
+    return w->opt->plan == REWRITE_SAMPLE || (w->opt->plan == REWRITE_COUNT && w->img->kind != IMAGE_DSO);
+}
+
 void rw_blob_put(const struct rw *w, uint8_t *at)
 {
     memcpy(at, rt_blob, sizeof rt_blob);
@@ -80,7 +86,7 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     uint64_t config[4] = {
         w->rw_vaddr - w->text_vaddr,
         rw_has_words(w) ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
-        (w->opt->plan == REWRITE_SAMPLE ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0) |
+        (may_sample(w) ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0) |
             (w->opt->threads ? CONFIG_GS : 0) | (w->opt->plan == REWRITE_PROBE ? CONFIG_PROBES : 0) |
             (w->opt->plan == REWRITE_COUNT && w->eh_frame_bytes ? CONFIG_FAULTS : 0),
         orig ? orig - w->text_vaddr : 0,
