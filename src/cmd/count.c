@@ -23,6 +23,7 @@ static int count(struct profile *p, const struct cmd_args *a)
     }
     launch_remember_modules(p->program);
     launch_see(p->program, run);
+    profile_warn_left(run);
     if (a->follow)
         profile_take_processes(p, run);
     else

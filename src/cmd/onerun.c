@@ -5,6 +5,7 @@
 #include "cmd/onerun.h"
 
 #include <math.h>
+#include <unistd.h>
 
 static const double HZ = 997;
 enum { PLAIN_LEAST = 2, PLAIN_MOST = 5 }; /* plain runs, unless the user says how many */
@@ -47,6 +48,18 @@ void one_run_announce(const struct profile *p, bool windows)
                   (unsigned long long)least, (unsigned long long)most);
 }
 
+/* A session of its own is what tells such a server from a helper that is only slow to end. */
+int one_run_refuse_others(const struct profile *p, const struct launch_result *first)
+{
+    pid_t left = (pid_t)first->in_background;
+    if (!left || getsid(left) < 0 || getsid(left) == getsid(0))
+        return 0;
+    return diag_error("%s went into the background (process %d): each further run would start it again; keep it in the "
+                      "foreground by an option of its own and use --one-run",
+                      p->program->argv[0], (int)left),
+           CMD_UNUSABLE;
+}
+
 /* A sample stands at the oldest instruction that has not retired: counters that are done while the program waits for
  * something else have none, and cost none. */
 static void take_off_counting(struct one_run *one, uint64_t of_counters)
@@ -68,11 +81,12 @@ int one_run_make(struct profile *p, struct one_run *one)
     struct launch_options o = profile_counted_options(p);
     int rc = profile_copies(p);
     o.sample_hz = a->hz > 0 ? a->hz : HZ;
-    o.threads = true;
+    o.threads = o.may_sample_itself = true;
     if (rc || (rc = profile_run(p, &o, true, &one->run)))
         return rc;
     launch_remember_modules(p->program);
     launch_see(p->program, one->run);
+    profile_warn_left(one->run);
     if (a->follow)
         profile_take_processes(p, one->run);
     else

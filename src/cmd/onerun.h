@@ -10,6 +10,9 @@ int one_run_check(const struct cmd_args *a);
 /* Says how often the program will be run; with windows? */
 void one_run_announce(const struct profile *p, bool windows);
 bool one_run_is(const struct profile *p);
+/* After the first of several runs: may there be others? Not where each would leave a server behind. 0, or an exit
+ * status after one line. */
+int one_run_refuse_others(const struct profile *p, const struct launch_result *first);
 
 struct one_run {
     struct launch_result *run; /* counted and sampled; the caller frees it */

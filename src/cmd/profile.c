@@ -136,7 +136,14 @@ static bool is_input_gone(const struct profile *p, const struct launch_result *r
            (run->status != p->status || SHORTER * (run->user_s + run->system_s) < p->first_s);
 }
 
-/* A plain run that failed where the first did not, or had no input. */
+/* Does a run of this kind tell whether the program may run again? The counted one, where it is the second: later it
+ * would be the copy's fault. */
+static bool is_told_by(const struct profile *p, enum launch_how how)
+{
+    return how == LAUNCH_PLAIN || (how == LAUNCH_COUNT && !p->ran_again);
+}
+
+/* A further run that failed where the first did not, or had no input. */
 static int refuse_second_run(const struct profile *p, const struct launch_result *run)
 {
     const char *program = p->program->argv[0];
@@ -171,11 +178,6 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
         return 0;
     profile_note_phase(p, names[opt->how], since);
     int end = (*out)->status;
-    if (is_first && (*out)->in_background)
-        diag_warn("background",
-                  "a process (%u) goes on in the background: what it does from now on is not in the profile; keep the "
-                  "program in the foreground by an option of its own",
-                  (*out)->in_background);
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
     if (!is_only && was_interrupted(*out)) {
         p->status = p->status == -1 || WIFSIGNALED(end) ? end : p->status;
@@ -187,7 +189,7 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     if (p->status == -1) {
         p->status = end;
         p->first_s = (*out)->user_s + (*out)->system_s;
-    } else if (opt->how == LAUNCH_PLAIN && ((p->status == 0 && end != 0) || is_input_gone(p, *out)))
+    } else if (is_told_by(p, opt->how) && ((p->status == 0 && end != 0) || is_input_gone(p, *out)))
         return refuse_second_run(p, *out);
     else if (opt->how == LAUNCH_BURSTS && (*out)->status != p->status)
         (*out)->windows_note =
@@ -196,6 +198,7 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
         diag_warn("runs-differ",
                   "a further run ended with another status than the first (%d, %d): figures join unlike runs",
                   (*out)->status, p->status);
+    p->ran_again |= !is_first;
     return 0;
 }
 
@@ -254,6 +257,15 @@ void profile_take_processes(struct profile *p, const struct launch_result *count
             .instructions = i < p->instructions.len ? p->instructions.data[i] : PROF_UNKNOWN,
             .refused = from->refused ? arena_strdup(r->arena, from->refused) : NULL};
     }
+}
+
+void profile_warn_left(const struct launch_result *run)
+{
+    if (run->in_background)
+        diag_warn("background",
+                  "a process (%u) goes on in the background: what it does from now on is not in the profile; keep the "
+                  "program in the foreground by an option of its own",
+                  run->in_background);
 }
 
 void profile_warn_executed(const struct launch_result *run)

@@ -22,6 +22,7 @@ struct profile {
     struct cmd_rank rank;
     int status;       /* of the first run, as of waitpid; -1 none yet */
     double first_s;   /* its processor time */
+    bool ran_again;   /* there was a further run */
     bool was_drained; /* standard input had nothing for it: a pipe that was empty and closed */
 };
 
@@ -48,6 +49,7 @@ struct launch_options profile_counted_options(struct profile *p);
 void profile_take_processes(struct profile *p,
                             const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
+void profile_warn_left(const struct launch_result *run); /* that a process goes on in the background */
 /* What the counts teach the copies of later runs. After profile_inputs. */
 void profile_learn(const struct profile *p, const struct launch_result *counted);
 /* takeback.c: samples of a counted run, in the copies, become those of the originals. Returns how many were the

@@ -167,6 +167,9 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
         return rc;
     launch_remember_modules(p->program);
     launch_see(p->program, *sampled); /* before there are copies: what they need to know */
+    if ((rc = one_run_refuse_others(p, *sampled)))
+        return rc;
+    profile_warn_left(*sampled);
     if (!a->follow)
         profile_warn_executed(*sampled);
     if ((rc = profile_copies(p)))

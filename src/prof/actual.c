@@ -88,13 +88,16 @@ void actual_locate(struct join *j)
     map_fini(&index);
 }
 
-/* What counters took may be nothing, or twice what it is thought to be (half of the samples that fell on them). */
-static void widen_by_counting(struct prof_result *r, double counting_s)
+#define MOVED_SPREAD 0.05 /* how much otherwise moved code runs, as a fraction: bench/one-run */
+
+/* Counters may have taken nothing, or twice what is thought (half of the samples that fell on them). */
+static void widen_for_one_run(struct prof_result *r, double counting_s)
 {
     struct prof_interval *t = &r->actual_user_s;
+    double more = hypot(isfinite(counting_s) ? counting_s : 0, MOVED_SPREAD * t->value);
     r->counting_user_s = counting_s;
-    t->low = fmax(0, t->value - hypot(t->value - t->low, counting_s));
-    t->high = t->value + hypot(t->high - t->value, counting_s);
+    t->low = fmax(0, t->value - hypot(t->value - t->low, more));
+    t->high = t->value + hypot(t->high - t->value, more);
 }
 
 void actual_whole(struct join *j)
@@ -102,8 +105,8 @@ void actual_whole(struct join *j)
     struct prof_result *r = j->r;
     const struct prof_input *in = j->in;
     r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs);
-    if (in->ran_once && isfinite(in->counting_s))
-        widen_by_counting(r, in->counting_s);
+    if (in->ran_once)
+        widen_for_one_run(r, in->counting_s);
     r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0);
     r->plain_runs = (uint32_t)in->plain_runs;
     r->samples = j->samples_all;
