@@ -4,6 +4,8 @@
  */
 #include "prof/walks.h"
 
+#include <sys/resource.h>
+
 static int open_modules(struct join *j)
 {
     j->modules = ARENA_ARRAY(j->scratch, struct join_module, j->in->module_count + 1);
@@ -29,13 +31,19 @@ static void close_modules(struct join *j)
     }
 }
 
+static long peak_mb(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? u.ru_maxrss / 1024 : 0;
+}
+
 static void run_passes(struct join *j)
 {
     double since = time_now_s();
 #define RUN(pass)                                                                                                      \
     do {                                                                                                               \
         pass(j);                                                                                                       \
-        diag_debug(2, "join: %s took %.3f s", #pass, time_now_s() - since);                                            \
+        diag_debug(2, "join: %s took %.3f s; at most %ld MB so far", #pass, time_now_s() - since, peak_mb());          \
         since = time_now_s();                                                                                          \
     } while (0)
 
