@@ -9,11 +9,10 @@ static const double TIMES = 4, MORE_S = 5;
 static const double COUNTED = 1.05, PROBED = 1.05; /* times the plain time, at most usually */
 static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them */
 static const double SHORT_S = 1.5;                 /* of user time: shorter programs are run more often */
-enum { SHORT_RUNS = 5, RUNS = 2 };
 
 size_t budget_plain_runs(const struct budget *b)
 {
-    size_t most = b->first_user_s < SHORT_S ? SHORT_RUNS : RUNS;
+    size_t most = b->first_user_s < SHORT_S ? BUDGET_RUNS_SHORT : BUDGET_RUNS;
     if (!b->windows)
         return most;
     double runs = COUNTED + 1 + (b->probes ? PROBED : 0);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { BUDGET_RUNS_SHORT = 5, BUDGET_RUNS = 2 }; /* plain runs at most, of short programs and of others */
 struct budget {
     double first_s, first_user_s; /* of the sampled run: wall clock, user */
     double spent_s;               /* by now: that run, and rewriting */

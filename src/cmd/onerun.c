@@ -3,12 +3,12 @@
  * jobs of hours, what has side effects; ranks of parallel jobs, whose processes can join only once. The untouched
  * program's time is then not measured, but estimated: samples that fell on what counts are taken off. */
 #include "cmd/onerun.h"
+#include "cmd/budget.h"
 
 #include <math.h>
 #include <unistd.h>
 
 static const double HZ = 997;
-enum { PLAIN_LEAST = 2, PLAIN_MOST = 5 }; /* plain runs, unless the user says how many */
 
 bool one_run_is(const struct profile *p) { return p->args->one_run || p->rank.rank != ID_NONE; }
 
@@ -37,8 +37,8 @@ void one_run_announce(const struct profile *p, bool windows)
     uint64_t others = 2 + (windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
              least = others + (a->runs   ? a->runs
                                : windows ? 0
-                                         : PLAIN_LEAST),
-             most = others + probed + (a->runs ? a->runs : PLAIN_MOST);
+                                         : BUDGET_RUNS),
+             most = others + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
     if (one_run_is(p))
         return;
     if (least == most)

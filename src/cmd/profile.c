@@ -136,8 +136,7 @@ static bool is_input_gone(const struct profile *p, const struct launch_result *r
            (run->status != p->status || SHORTER * (run->user_s + run->system_s) < p->first_s);
 }
 
-/* Does a run of this kind tell whether the program may run again? The counted one, where it is the second: later it
- * would be the copy's fault. */
+/* Does a run of this kind tell whether the program may run again? The counted one, where it is the second. */
 static bool is_told_by(const struct profile *p, enum launch_how how)
 {
     return how == LAUNCH_PLAIN || (how == LAUNCH_COUNT && !p->ran_again);
@@ -157,6 +156,25 @@ static int refuse_second_run(const struct profile *p, const struct launch_result
                    program, WIFSIGNALED(run->status) ? "was killed by signal" : "ended with status",
                    WIFSIGNALED(run->status) ? WTERMSIG(run->status) : WEXITSTATUS(run->status));
     return CMD_UNUSABLE;
+}
+
+/* That a counted run failed may be the copy's fault: a plain one tells. 0, or an exit status. */
+static int try_plain_run(struct profile *p)
+{
+    struct launch_options o = {.how = LAUNCH_PLAIN};
+    struct launch_result *run = NULL;
+    int rc = profile_run(p, &o, false, &run);
+    launch_result_free(run);
+    return rc;
+}
+
+/* May the program be run again, by this further run? 0, or an exit status after one line. */
+static int judge_second_run(struct profile *p, enum launch_how how, const struct launch_result *run)
+{
+    bool failed = p->status == 0 && run->status != 0;
+    if (!is_told_by(p, how) || (!failed && !is_input_gone(p, run)))
+        return 0;
+    return how == LAUNCH_PLAIN || is_input_gone(p, run) ? refuse_second_run(p, run) : try_plain_run(p);
 }
 
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
@@ -189,8 +207,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     if (p->status == -1) {
         p->status = end;
         p->first_s = (*out)->user_s + (*out)->system_s;
-    } else if (is_told_by(p, opt->how) && ((p->status == 0 && end != 0) || is_input_gone(p, *out)))
-        return refuse_second_run(p, *out);
+    } else if ((rc = judge_second_run(p, opt->how, *out)))
+        return rc;
     else if (opt->how == LAUNCH_BURSTS && (*out)->status != p->status)
         (*out)->windows_note =
             "that run ended otherwise than the others: the program may forbid what snapshots need (seccomp)";
