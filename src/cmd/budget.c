@@ -7,8 +7,10 @@
 
 static const double TIMES = 4, MORE_S = 5;
 static const double COUNTED = 1.05, PROBED = 1.05; /* times the plain time, at most usually */
-static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them */
-static const double SHORT_S = 1.5;                 /* of user time: shorter programs are run more often */
+static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them; */
+static const double ESTIMATE_S = 2;                /* the estimate alone, and copies with probes */
+static const double WINDOWS_LEAST_S = 1, WINDOWS_MOST_S = 4;
+static const double SHORT_S = 1.5; /* of user time: shorter programs are run more often */
 
 size_t budget_plain_runs(const struct budget *b)
 {
@@ -18,4 +20,11 @@ size_t budget_plain_runs(const struct budget *b)
     double runs = COUNTED + 1 + (b->probes ? PROBED : 0);
     double left = TIMES * b->first_s + MORE_S - b->spent_s - WINDOWS_S - runs * b->first_s;
     return left > 0 && b->first_s > 0 ? (size_t)fmin((double)most, left / b->first_s) : 0;
+}
+
+double budget_windows_s(const struct budget *b)
+{
+    double runs = 1 + (b->probes ? PROBED : 0);
+    double left = TIMES * b->first_s + MORE_S - b->spent_s - ESTIMATE_S - runs * b->first_s;
+    return fmin(WINDOWS_MOST_S, fmax(WINDOWS_LEAST_S, left));
 }

@@ -9,10 +9,13 @@
 enum { BUDGET_RUNS_SHORT = 5, BUDGET_RUNS = 2 }; /* plain runs at most, of short programs and of others */
 struct budget {
     double first_s, first_user_s; /* of the sampled run: wall clock, user */
-    double spent_s;               /* by now: that run, and rewriting */
+    double spent_s;               /* by now, since that run began */
     bool windows, probes;         /* will there be such runs? */
 };
 /* How many plain runs there is room for. 0: the sampled run, which is of the untouched program too, tells its time. */
 size_t budget_plain_runs(const struct budget *b);
+
+/* How long the program may wait for windows, in seconds: what is left when all but the last run have been made. */
+double budget_windows_s(const struct budget *b);
 
 #endif

@@ -35,6 +35,7 @@ struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n, planned;
     double began, shortest; /* when the first run began; wall time of the shortest plain run */
+    double windows_s;       /* that the program may wait for windows */
     double counting_s;      /* what counters took in the only run, taken off; NAN not known */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
@@ -186,6 +187,8 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
         if ((rc = run_plain(p, m, t)))
             return rc;
     take_clock(p, m, t);
+    t->windows_s = budget_windows_s(&(struct budget){
+        .first_s = (*sampled)->wall_s, .spent_s = time_now_s() - t->began, .windows = true, .probes = !a->no_probes});
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
@@ -200,6 +203,7 @@ struct taken_bursts {
     struct bursts bursts; /* first: see bursts_begin */
     VEC(struct prof_input_burst) kept;
     struct arena *arena;
+    struct replay_progress *progress;
 };
 
 static uint64_t take_burst(void *ctx, const struct launch_burst *w)
@@ -229,6 +233,14 @@ static struct moments plan_moments(double s)
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
 
+static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
+{
+    struct taken_bursts *t = ctx;
+    if (replay_is_enough(t->progress, w, window))
+        w->enough = 1;
+    replay_plan(w, window);
+}
+
 static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
 {
     struct moments moments = plan_moments(processor_s(t));
@@ -241,7 +253,9 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
                                      .steps = WINDOW_STEPS,
                                      .stepped_most = WIRE_SLICED_WINDOWS,
                                      .steps_apart = moments.apart,
-                                     .plan = replay_plan,
+                                     .plan = plan_window,
+                                     .steps_limit_s = t->windows_s,
+                                     .expected_s = processor_s(t),
                                      .ctx = to,
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,
@@ -249,6 +263,7 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
                                      .finish = bursts_finish};
     struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
     bursts_init(&to->bursts);
+    to->progress = replay_progress_new();
     to->arena = arena_new(); /* its own: windows come in another thread */
     int rc = profile_run(p, &run, false, out);
     const struct launch_result *r = *out;
@@ -353,6 +368,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     launch_result_free(windows);
     VEC_FREE(&bursts.kept);
     bursts_fini(&bursts.bursts);
+    replay_progress_free(bursts.progress);
     arena_free(bursts.arena);
     machine_free(m);
     return rc;

@@ -345,6 +345,7 @@ struct windows { /* taken step by step */
     struct wire_windows *w;
     size_t bytes;
     launch_plan plan;
+    void *ctx; /* of the plan */
     pthread_t server;
     bool is_served;
     atomic_bool ends;

@@ -114,8 +114,8 @@ struct launch_window {
     const struct wire_slice *slices; /* replayed, or not */
 };
 /* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and
- * w->slice_count. */
-typedef void (*launch_plan)(struct wire_windows *w, uint32_t window);
+ * w->slice_count. Those before it have been replayed. Sets w->enough once they are all that is needed. */
+typedef void (*launch_plan)(void *ctx, struct wire_windows *w, uint32_t window);
 #define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
 #define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
 #define LAUNCH_STEP_VADDR(address) ((address)&0xfffffffffu)
@@ -160,7 +160,9 @@ struct launch_burst_options {
         stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
     uint32_t
         steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
-    launch_plan plan; /* of those; NULL: no slices are replayed */
+    launch_plan plan; /* of those, in a thread of its own; NULL: no slices are replayed */
+    double steps_limit_s,
+        expected_s; /* that the program may wait for them, spread over so much processor time; 0: no limit */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */

@@ -16,7 +16,7 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
 {
     uint64_t words = (uint64_t)opt->steps * opt->stepped_most * WORDS_A_STEP;
     struct scratch_size z = {sizeof(struct wire_windows), 8 * PART_WORDS, words / PART_WORDS + 1, 0};
-    *s = (struct windows){.plan = opt->plan};
+    *s = (struct windows){.plan = opt->plan, .ctx = opt->ctx};
     struct wire_windows *w = s->w = scratch_map(&s->file, &z, &s->bytes);
     if (!w)
         return -1;
@@ -25,7 +25,9 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
     w->steps_most = opt->steps;
     w->window_most = (uint32_t)min_u64(opt->stepped_most, WIRE_WINDOWS_MOST);
     w->slices = opt->plan != NULL;
-    w->wait_left_ns = WAIT_NS;
+    w->limit_ns = (uint64_t)(1e9 * opt->steps_limit_s);
+    w->expected_ns = (uint64_t)(1e9 * opt->expected_s);
+    w->wait_left_ns = w->limit_ns ? min_u64(WAIT_NS, w->limit_ns / 2) : WAIT_NS;
     return 0;
 }
 
@@ -43,7 +45,7 @@ static void *serve(void *arg)
     while (!atomic_load(&s->ends)) {
         uint32_t turn = __atomic_load_n(&s->w->turn, __ATOMIC_ACQUIRE), window = turn / 4;
         if (turn % 4 == WIRE_TURN_PLANNING && window < WIRE_SLICED_WINDOWS) {
-            s->plan(s->w, window);
+            s->plan(s->ctx, s->w, window);
             __atomic_compare_exchange_n(&s->w->turn, &turn, window * 4 + WIRE_TURN_REPLAYING, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
         }
@@ -84,6 +86,9 @@ void windows_end(struct windows *s, bool wait)
     if (s->is_served)
         pthread_join(s->server, NULL);
     diag_debug(1, "windows: %u keepers went another way than was recorded and were ended", w->strayed);
+    diag_debug(1, "windows: the program waited %.2f s for bursts and %.2f s for windows, recording %.2f, planning %.2f",
+               1e-9 * (double)w->waited.bursts, 1e-9 * (double)w->waited.windows, 1e-9 * (double)w->waited.recording,
+               1e-9 * (double)w->waited.planning);
 }
 
 /* ---- the words ---- */

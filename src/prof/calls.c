@@ -137,8 +137,9 @@ static void file_sites(struct join *j, struct calls *c)
     free(used);
 }
 
-void calls_resolve(struct join *j, struct calls *out)
+void calls_resolve(struct join *j)
 {
+    struct calls *out = ARENA_NEW(j->scratch, struct calls);
     struct symbols s = {0};
     index_symbols(j, &s);
     out->to = ARENA_ARRAY(j->scratch, uint32_t, j->block_count + 1);
@@ -149,6 +150,7 @@ void calls_resolve(struct join *j, struct calls *out)
                 j->counts[m->block_base + b] ? target_of(j, &s, m, &m->cfg->blocks.data[b]) : ID_NONE;
     }
     file_sites(j, out);
+    j->calls = out;
     map_fini(&s.by_hash);
     VEC_FREE(&s.v);
 }

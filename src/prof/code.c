@@ -19,7 +19,6 @@ struct piece { /* an executed block of an object that is shown */
 };
 struct code {
     struct join *j;
-    struct calls calls;
     bool *is_shown; /* by object */
     VEC(struct piece) pieces;
     struct map samples; /* address -> count, of the module at hand */
@@ -145,7 +144,7 @@ static void put_piece(struct code *c, const struct piece *p)
         bool is_last = off + insn.len == b->size;
         struct prof_insn row = {.object = p->object,
                                 .address = insn.addr,
-                                .text = text_of(c, bytes + off, &insn, is_last ? c->calls.to[p->block] : ID_NONE),
+                                .text = text_of(c, bytes + off, &insn, is_last ? c->j->calls->to[p->block] : ID_NONE),
                                 .memory_ops = insn.loads + insn.stores,
                                 .count = p->count};
         map_get(&c->samples, insn.addr, &row.samples);
@@ -271,8 +270,8 @@ static void find_calls(struct code *c)
 {
     for (size_t i = 0; i < c->pieces.len; i++) {
         const struct piece *p = &c->pieces.data[i];
-        if (is_call(c->j, p->block, c->calls.to[p->block]))
-            take_call(c, p->object, c->calls.to[p->block], (double)p->count, false);
+        if (is_call(c->j, p->block, c->j->calls->to[p->block]))
+            take_call(c, p->object, c->j->calls->to[p->block], (double)p->count, false);
         find_pointer_calls(c, p);
     }
     merge_calls(c);
@@ -300,7 +299,6 @@ void code_build(struct join *j)
     if (!j->samples_all)
         return;
     choose(&c);
-    calls_resolve(j, &c.calls);
     find_pieces(&c);
     find_calls(&c);
     cut_pieces(&c);

@@ -55,11 +55,10 @@ static uint64_t add_targets(const struct join *j, const struct join_module *m, u
     return min_u64((uint64_t)(sum + 0.5), j->counts[number]);
 }
 
-static void add_call(struct join *j, struct graph *g, const struct calls *calls, const struct join_module *m,
-                     uint32_t b, struct arcs *out)
+static void add_call(struct join *j, struct graph *g, const struct join_module *m, uint32_t b, struct arcs *out)
 {
     const struct cfg_block *block = &m->cfg->blocks.data[b];
-    uint32_t number = m->block_base + b, to = calls->to[number];
+    uint32_t number = m->block_base + b, to = j->calls->to[number];
     if (to != ID_NONE) {
         VEC_PUSH(&out->v, ((struct graph_arc){number, m->func_base + block->func, func_number(j, to),
                                               !ends_in_call(block), (double)j->counts[number]}));
@@ -94,8 +93,6 @@ static int by_from(const void *a, const void *b)
 
 static void collect_arcs(struct join *j, struct graph *g, struct arcs *out)
 {
-    struct calls calls;
-    calls_resolve(j, &calls);
     g->pointer_calls = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
@@ -103,7 +100,7 @@ static void collect_arcs(struct join *j, struct graph *g, struct arcs *out)
             continue;
         for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
             if (j->counts[m->block_base + b])
-                add_call(j, g, &calls, m, b, out);
+                add_call(j, g, m, b, out);
         if (m->edges)
             add_jumps(m, out);
     }

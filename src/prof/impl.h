@@ -102,6 +102,7 @@ struct join {
     struct marked *marked;
     size_t marked_count;
     struct file_names files;
+    const struct calls *calls;     /* where they go */
     struct walks *walks;           /* NULL: no ideal times */
     const struct targets *targets; /* NULL: no windows */
     double core_hz;                /* NAN unknown */

@@ -37,13 +37,25 @@ static long peak_mb(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? u.ru_maxrss / 1024 : 0;
 }
 
+static long now_mb(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    long all, resident = 0, shared = 0;
+    if (!f || fscanf(f, "%ld %ld %ld", &all, &resident, &shared) != 3)
+        resident = shared = 0;
+    if (f)
+        fclose(f);
+    return (resident - shared) / 256; /* pages of 4 KB */
+}
+
 static void run_passes(struct join *j)
 {
     double since = time_now_s();
 #define RUN(pass)                                                                                                      \
     do {                                                                                                               \
         pass(j);                                                                                                       \
-        diag_debug(2, "join: %s took %.3f s; at most %ld MB so far", #pass, time_now_s() - since, peak_mb());          \
+        diag_debug(2, "join: %s took %.3f s; %ld MB of its own, at most %ld MB so far", #pass, time_now_s() - since,   \
+                   now_mb(), peak_mb());                                                                               \
         since = time_now_s();                                                                                          \
     } while (0)
 
@@ -54,6 +66,7 @@ static void run_passes(struct join *j)
     RUN(places_open);
     RUN(forms_learn); /* before anything asks the machine */
     RUN(ideal_prepare);
+    RUN(calls_resolve);
     RUN(walks_run);
     RUN(counts_sum); /* again, now with cycles */
     RUN(objects_build);

@@ -114,9 +114,9 @@ static void list_entered(struct paths *p, struct join *j)
     }
 }
 
-void paths_init(struct paths *p, struct join *j, const struct calls *calls, uint64_t seed)
+void paths_init(struct paths *p, struct join *j, uint64_t seed)
 {
-    *p = (struct paths){.j = j, .calls = calls, .rng = {seed}};
+    *p = (struct paths){.j = j, .calls = j->calls, .rng = {seed}};
     list_executed(p, j);
     list_in_edges(p, j);
     list_entered(p, j);

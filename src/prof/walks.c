@@ -48,7 +48,6 @@ struct home { /* a loop's or function's own code: sums over batches */
 struct walks {
     struct join *j;
     const struct machine *m;
-    struct calls calls;
     struct paths paths;
     struct sim_insn *table;
     struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
@@ -273,7 +272,7 @@ static void see_target(void *ctx, uint64_t from, uint64_t to)
     struct walks *w = ctx;
     uint32_t site = block_of_place(w, from), target = block_of_place(w, to);
     const struct cfg_block *b = walk_block(w->j, site);
-    if ((b->term != X86_CALL_IND && b->term != X86_JMP_IND) || w->calls.to[site] != ID_NONE)
+    if ((b->term != X86_CALL_IND && b->term != X86_JMP_IND) || w->j->calls->to[site] != ID_NONE)
         return;
     bool is_known = target != ID_NONE && walk_block(w->j, target)->addr == VADDR(to);
     targets_see(w->targets, site, is_known ? target : ID_NONE);
@@ -611,6 +610,8 @@ static bool take_results(struct walks *w)
         set_errors(w, homes);
         if (w->branchy)
             take_branches(w);
+        sim_core_free(w->branchy);
+        w->branchy = NULL;
         if (w->replays)
             take_replays(w);
         double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
@@ -655,8 +656,7 @@ void walks_run(struct join *j)
     struct walks *w = xmalloc(sizeof *w);
     w->j = j;
     w->m = j->in->machine;
-    calls_resolve(j, &w->calls);
-    paths_init(&w->paths, j, &w->calls, j->in->seed);
+    paths_init(&w->paths, j, j->in->seed);
     w->most = executed_insns(w);
     w->table = xmalloc_sparse(w->most * sizeof *w->table);
     w->first = xmalloc((j->block_count + 1) * sizeof *w->first);

@@ -20,8 +20,8 @@ struct calls {
     struct call_site *sites;
 };
 /* Direct calls; calls through linkage stubs or slots are followed by the symbol of the slot's relocation to the module
- * that defines it. In j->scratch. */
-void calls_resolve(struct join *j, struct calls *out);
+ * that defines it. Fills j->calls. */
+void calls_resolve(struct join *j);
 
 /* ---- paths.c: the random walk itself ---- */
 
@@ -44,7 +44,7 @@ struct paths {
     uint64_t *outside;                      /* by block: its entries from code that is not known */
     uint32_t stack[PATH_STACK], top, depth; /* return points; the oldest fall off */
 };
-void paths_init(struct paths *p, struct join *j, const struct calls *calls, uint64_t seed); /* arrays in j->scratch */
+void paths_init(struct paths *p, struct join *j, uint64_t seed); /* arrays in j->scratch */
 uint32_t
 paths_draw_start(struct paths *p); /* a block, in proportion to the instructions it executed; ID_NONE: none did */
 /* Where control comes in again after a way has ended: with an empty stack, in proportion to entries from the unknown.

@@ -18,6 +18,13 @@ enum {
  * overlap. None if the window's words are broken, or nothing in it can be replayed. */
 void replay_plan(struct wire_windows *w, uint32_t window);
 
+/* Do the windows taken so far, whose slices have been replayed, tell what the code that takes most of the time takes,
+ * in cycles an instruction, within a tenth from end to end? They were begun at random moments of the program's time. */
+struct replay_progress;
+struct replay_progress *replay_progress_new(void);
+void replay_progress_free(struct replay_progress *p);
+bool replay_is_enough(struct replay_progress *p, const struct wire_windows *w, uint32_t windows);
+
 /* How the last replayed instruction leaves a slice: by going on; by a jump that never learns to; by one of which it is
  * not known whether it learns. */
 enum replay_exit { REPLAY_GOES_ON, REPLAY_LEAVES, REPLAY_MAY_LEARN, REPLAY_EXITS };

@@ -235,11 +235,16 @@ static void split(void)
     }
     if (failed(recorder))
         rt_leave();
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC_);
     sys(SYS_wait4, (uint64_t)recorder, 0, 0x40000000, 0, 0, 0);
+    uint64_t recorded = clock_ns(CLOCK_MONOTONIC_);
+    s->file->waited.recording += recorded - begun;
     if (s->file->window_count == window) /* it was killed */
         rt_leave();
     set_turn(window, WIRE_TURN_PLANNING);
-    if (!host_has_planned(window) || !s->file->slice_count[window])
+    int has_planned = host_has_planned(window);
+    s->file->waited.planning += clock_ns(CLOCK_MONOTONIC_) - recorded;
+    if (!has_planned || !s->file->slice_count[window])
         rt_leave();
     s->may_stop = (uint32_t)forbid_calls();
     s->slice = 0;

@@ -1039,16 +1039,14 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->m = m;
     c->insns = insns;
     c->count = count;
-    c->costs = xmalloc((count ? count : 1) * sizeof *c->costs);
-    c->jump_of = xmalloc((count ? count : 1) * sizeof *c->jump_of);
-    c->stored_by = xmalloc((count ? count : 1) * sizeof *c->stored_by);
-    c->targets = xmalloc((count ? count : 1) * sizeof *c->targets);
-    c->successors = xmalloc((count ? count : 1) * sizeof *c->successors);
+    c->costs = xmalloc_sparse(count * sizeof *c->costs);
+    c->jump_of = xmalloc_sparse(count * sizeof *c->jump_of);
+    c->stored_by = xmalloc_sparse(count * sizeof *c->stored_by);
+    c->targets = xmalloc_sparse(count * sizeof *c->targets);
+    c->successors = xmalloc_sparse(count * sizeof *c->successors);
     for (unsigned p = 0; p < machine_port_count(m); p++)
         c->queue_of[p] = sim_queue_of(m, 1u << p);
     find_demand(c);
-    for (size_t i = 0; i < count; i++)
-        c->costs[i].unit = 255;
     places_init(&c->reorder, m->rob);
     places_init(&c->int_regs, m->int_regs);
     places_init(&c->vec_regs, m->vec_regs);

@@ -70,7 +70,7 @@ struct sim_cost {
     double cycles;                /* core cycles; over all instructions they sum up to the time of the stream */
     float bound[SIM_BOUND_COUNT]; /* the same cycles by what bound them */
     float unit_cycles;            /* of bound[SIM_BOUND_UNIT]: those of the unit that bound most often ... */
-    uint8_t unit;                 /* ... its port, for machine_port_name; 255 none */
+    uint8_t unit;                 /* ... its port, for machine_port_name, unless those are 0 */
 };
 
 struct sim_options {

@@ -245,8 +245,14 @@ struct wire_windows {
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
     uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
-    uint32_t strayed; /* keepers that the kernel ended, since another way than the recorded one led them to call it */
-    uint32_t pad;
+    uint32_t strayed;  /* keepers that the kernel ended, since another way than the recorded one led them to call it */
+    uint32_t enough;   /* 1: the host knows all that it wants to know; no further window begins */
+    uint64_t limit_ns; /* of what the program may wait for windows in all; 0 none */
+    uint64_t expected_ns; /* of the program's processor time: the limit is spread over it; 0 not known */
+    struct wire_waited {  /* ns of the wall clock that the program waited: for bursts to end; for windows as a whole; of
+                             these for the recorder, and for the host's plan */
+        uint64_t bursts, windows, recording, planning;
+    } waited;
     struct wire_window windows[WIRE_WINDOWS_MOST];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
     struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MOST];

@@ -41,12 +41,27 @@ static void without_windows_there_are_two(void **state)
     assert_int_equal(runs(60, false, true), 2);
 }
 
+static double windows_s(double s, double spent, bool probes)
+{
+    return budget_windows_s(&(struct budget){.first_s = s, .spent_s = spent, .windows = true, .probes = probes});
+}
+
+static void windows_take_what_is_left(void **state)
+{
+    (void)state;
+    assert_true(windows_s(0.2, 1, true) > 2.3 && windows_s(0.2, 1, true) < 2.5);
+    assert_true(windows_s(2, 4, true) > 2.8 && windows_s(2, 4, true) < 3);
+    assert_true(windows_s(2, 4, false) == 4); /* at most */
+    assert_true(windows_s(2, 12, true) == 1); /* there are always some */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_programs_run_more_often),
         cmocka_unit_test(no_run_goes_beyond_the_budget),
         cmocka_unit_test(without_windows_there_are_two),
+        cmocka_unit_test(windows_take_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

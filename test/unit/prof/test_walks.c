@@ -17,11 +17,10 @@
 
 static void walk_and_compare(struct join *j, uint64_t steps, double tolerance)
 {
-    struct calls calls;
     struct paths p;
     uint64_t *visits = xmalloc((j->block_count + 1) * sizeof *visits), total = 0, all = 0;
-    calls_resolve(j, &calls);
-    paths_init(&p, j, &calls, 3);
+    calls_resolve(j);
+    paths_init(&p, j, 3);
     uint32_t at = paths_draw_start(&p);
     for (uint64_t i = 0; i < steps; i++) {
         bool opaque;
@@ -95,11 +94,10 @@ static void test_callers(void **state)
     toy_done(&t);
     solve(&j, &t, &m, &in);
     walk_and_compare(&j, 300000, 0.01);
-    struct calls calls;
     struct paths p;
     uint32_t path[64], seen[2] = {0};
-    calls_resolve(&j, &calls);
-    paths_init(&p, &j, &calls, 1);
+    calls_resolve(&j);
+    paths_init(&p, &j, 1);
     for (int i = 0; i < 1100; i++) {
         uint32_t n = paths_before(&p, callee, 3, path, 64);
         assert_true(n > 0);
@@ -268,10 +266,9 @@ static void test_across_modules(void **state)
                               {.in = &modules[2], .cfg = t[1].map.cfg, .img = t[1].img}};
     struct join j = {.r = prof_result_new(), .in = &in, .scratch = arena_new(), .modules = m, .module_count = 3};
     counts_solve(&j);
-    struct calls calls;
-    calls_resolve(&j, &calls);
-    assert_int_equal(calls.to[call], m[2].block_base + leaf);
-    assert_int_equal(calls.sites[calls.from_first[m[2].block_base + leaf]].block, call);
+    calls_resolve(&j);
+    assert_int_equal(j.calls->to[call], m[2].block_base + leaf);
+    assert_int_equal(j.calls->sites[j.calls->from_first[m[2].block_base + leaf]].block, call);
     assert_ptr_equal(walk_module(&j, m[2].block_base + leaf), &m[2]);
     forget(&j);
     in.machine = machine, in.sim_budget_s = 0.02;

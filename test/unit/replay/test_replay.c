@@ -717,6 +717,70 @@ static void most_quiet_batches_are_alike(void **state)
     assert_true(t.spread > 0.11); /* more than a single batch has anyhow */
 }
 
+/* ---- when windows are enough ---- */
+
+/* A window of one loop at `code`, whose slice took so many ticks; 0: none says anything. */
+static void add_window(struct bench *b, struct replay_progress *p, uint64_t code, uint32_t ticks)
+{
+    uint32_t n = b->w->window_count++;
+    b->w->windows[n] = (struct wire_window){.first = b->w->used, .steps = 300};
+    for (uint32_t i = 0; i < 300; i++) {
+        b->w->data[b->w->used++] = (code + i % 30 * 64) | WIRE_STEP_BYTES;
+        memset(&b->w->data[b->w->used], 0x90, 16);
+        b->w->used += 2;
+    }
+    b->w->slice_count[n] = ticks > 0;
+    if (ticks)
+        b->w->slice[n][0] = replayed(1, ticks);
+    replay_is_enough(p, b->w, n); /* as the host asks while this one is planned */
+}
+
+static bool enough_after(const uint64_t *codes, const uint32_t *ticks, uint32_t n)
+{
+    struct bench b;
+    struct replay_progress *p = replay_progress_new();
+    set_up(&b);
+    b.w->window_count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        add_window(&b, p, codes[i], ticks[i]);
+    bool enough = replay_is_enough(p, b.w, n);
+    replay_progress_free(p);
+    free(b.w);
+    return enough;
+}
+
+static void windows_that_agree_are_enough(void **state)
+{
+    (void)state;
+    uint64_t one[12], two[12];
+    uint32_t alike[12], unlike[12], none[12], mixed[12];
+    for (uint32_t i = 0; i < 12; i++) {
+        one[i] = CODE, two[i] = i % 2 ? CODE : CODE + 0x10000;
+        alike[i] = 2000 + i % 3 * 20, unlike[i] = 1000 + i % 3 * 1000, none[i] = 0;
+        mixed[i] = i % 2 ? 2000 : 4000;
+    }
+    assert_true(enough_after(one, alike, 8));
+    assert_false(enough_after(one, alike, 7));
+    assert_false(enough_after(one, unlike, 12)); /* it does not always take as long */
+    assert_false(enough_after(one, mixed, 12));
+    assert_true(enough_after(two, mixed, 12)); /* it is two */
+    assert_false(enough_after(two, mixed, 3));
+    assert_true(enough_after(one, none, 8)); /* nothing will ever be known */
+    mixed[1] = mixed[3] = mixed[5] = mixed[7] = mixed[9] = 0;
+    assert_false(enough_after(two, mixed, 12)); /* of one half too little */
+}
+
+static void code_met_once_is_waited_for(void **state)
+{
+    (void)state;
+    uint64_t codes[15];
+    uint32_t ticks[15];
+    for (uint32_t i = 0; i < 15; i++)
+        codes[i] = CODE + (i < 10 ? 0 : i * 0x10000), ticks[i] = 2000;
+    assert_true(enough_after(codes, ticks, 13));  /* three of them */
+    assert_false(enough_after(codes, ticks, 15)); /* a third */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +812,8 @@ int main(void)
         cmocka_unit_test(one_slip_of_the_clock_is_no_width),
         cmocka_unit_test(most_quiet_batches_are_alike),
         cmocka_unit_test(a_neighbour_who_stays_is_borne_with),
+        cmocka_unit_test(windows_that_agree_are_enough),
+        cmocka_unit_test(code_met_once_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
