@@ -8,8 +8,8 @@
 static const double TIMES = 4, MORE_S = 5;
 static const double COUNTED = 1.05, PROBED = 1.05; /* times the plain time, at most usually */
 static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them; */
-static const double ESTIMATE_S = 2;                /* the estimate alone, and copies with probes */
-static const double WINDOWS_LEAST_S = 1, WINDOWS_MOST_S = 4;
+static const double ESTIMATE_S = 2.5;              /* the estimate alone, and copies with probes */
+static const double WINDOWS_LEAST_S = 1;
 static const double SHORT_S = 1.5; /* of user time: shorter programs are run more often */
 
 size_t budget_plain_runs(const struct budget *b)
@@ -26,5 +26,5 @@ double budget_windows_s(const struct budget *b)
 {
     double runs = 1 + (b->probes ? PROBED : 0);
     double left = TIMES * b->first_s + MORE_S - b->spent_s - ESTIMATE_S - runs * b->first_s;
-    return fmin(WINDOWS_MOST_S, fmax(WINDOWS_LEAST_S, left));
+    return fmin(BUDGET_WINDOWS_MOST_S, fmax(WINDOWS_LEAST_S, left));
 }

@@ -21,7 +21,8 @@ enum {
     BURST_REFERENCES = 250000,
     BURST_BYTES = 16 /* a reference */,
     BURST_MODELLED = 20000 /* references */,
-    BURSTS_PLANNED = 60
+    BURSTS_PLANNED = 60, /* where the budget leaves all the time that windows may take */
+    BURSTS_LEAST = 20
 };
 static const double INTERVAL_LEAST_S = 0.002;
 enum {
@@ -226,10 +227,16 @@ struct moments {
     uint32_t apart;
 };
 
-static struct moments plan_moments(double s)
+/* Each is a fork, and pages that are written anew: large programs, for which the budget leaves little, pay dearly. */
+static double plan_bursts(const struct times *t)
+{
+    return BURSTS_LEAST + (BURSTS_PLANNED - BURSTS_LEAST) * fmin(1, t->windows_s / BUDGET_WINDOWS_MOST_S);
+}
+
+static struct moments plan_moments(double s, double bursts)
 {
     double steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
-    double all = fmin(BURSTS_PLANNED + windows, s / INTERVAL_LEAST_S);
+    double all = fmin(bursts + windows, s / INTERVAL_LEAST_S);
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
 
@@ -243,7 +250,7 @@ static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
 
 static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
 {
-    struct moments moments = plan_moments(processor_s(t));
+    struct moments moments = plan_moments(processor_s(t), plan_bursts(t));
     struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
                                      .window_most = 4 * BURSTS_PLANNED,
                                      .interval_s = moments.interval_s,
