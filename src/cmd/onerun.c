@@ -12,14 +12,14 @@ static const double HZ = 997;
 
 bool one_run_is(const struct profile *p) { return p->args->one_run || p->rank.rank != ID_NONE; }
 
+bool one_run_may_fork(const struct profile *p) { return p->args->windows || p->rank.rank == ID_NONE; }
+
 int one_run_check(const struct cmd_args *a)
 {
     const struct {
         bool given;
         const char *name;
     } excluded[] = {{a->runs, "runs"},
-                    {a->windows, "windows"},
-                    {a->quick, "quick"},
                     {a->probe, "probe"},
                     {a->unprobed, "unprobed"},
                     {a->no_probes, "no-probes"},
@@ -75,6 +75,22 @@ static void take_off_counting(struct one_run *one, uint64_t of_counters)
                (unsigned long long)r->samples_user, one->counting_s);
 }
 
+/* Forks, and pages that are copied after them, are part of its system time. */
+static void take_off_windows(struct one_run *one)
+{
+    const struct launch_burst_counts *b = &one->run->bursts;
+    bool taken = one->windows && !one->run->windows_note;
+    one->windows_s = taken ? fmin(one->run->system_s, b->forks_s + b->copied_s) : NAN;
+    one->system_s = one->run->system_s - (taken ? one->windows_s : 0);
+}
+
+/* The last phase is the run, in which the program did not run all the time. */
+static void note_after(struct profile *p, double after_s)
+{
+    p->phases.data[p->phases.len - 1].wall_s -= after_s;
+    VEC_PUSH(&p->phases, ((struct prof_phase){"windows", after_s}));
+}
+
 int one_run_make(struct profile *p, struct one_run *one)
 {
     const struct cmd_args *a = p->args;
@@ -82,8 +98,11 @@ int one_run_make(struct profile *p, struct one_run *one)
     int rc = profile_copies(p);
     o.sample_hz = a->hz > 0 ? a->hz : HZ;
     o.threads = o.may_sample_itself = true;
+    o.bursts = one->windows;
     if (rc || (rc = profile_run(p, &o, true, &one->run)))
         return rc;
+    if (o.bursts && !one->run->windows_note)
+        note_after(p, one->run->bursts.after_s);
     launch_remember_modules(p->program);
     launch_see(p->program, one->run);
     profile_warn_left(one->run);
@@ -92,6 +111,7 @@ int one_run_make(struct profile *p, struct one_run *one)
     else
         profile_warn_executed(one->run);
     take_off_counting(one, profile_take_back(p, one->run));
+    take_off_windows(one);
     if (p->rank.rank != ID_NONE)
         diag_warn(
             "one-run",

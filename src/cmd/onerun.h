@@ -10,13 +10,18 @@ int one_run_check(const struct cmd_args *a);
 /* Says how often the program will be run; with windows? */
 void one_run_announce(const struct profile *p, bool windows);
 bool one_run_is(const struct profile *p);
+/* May snapshots be made in that run, if windows are wanted? In a rank of a parallel job only when asked for: memory
+ * that a network card knows may not bear a fork, and all ranks would replay at the same time. */
+bool one_run_may_fork(const struct profile *p);
 /* After the first of several runs: may there be others? Not where each would leave a server behind. 0, or an exit
  * status after one line. */
 int one_run_refuse_others(const struct profile *p, const struct launch_result *first);
 
 struct one_run {
-    struct launch_result *run; /* counted and sampled; the caller frees it */
-    double user_s, counting_s; /* without what counters took; that, NAN not known */
+    const struct launch_burst_options *windows; /* NULL: none are taken */
+    struct launch_result *run;                  /* counted and sampled; the caller frees it */
+    double user_s, counting_s;                  /* without what counters took; that, NAN not known */
+    double system_s, windows_s;                 /* without what windows took; that, NAN none were taken */
 };
 /* Makes the run. 0, or an exit status. */
 int one_run_make(struct profile *p, struct one_run *one);

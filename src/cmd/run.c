@@ -35,9 +35,10 @@ enum {
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
     size_t n, planned;
-    double began, shortest; /* when the first run began; wall time of the shortest plain run */
-    double windows_s;       /* that the program may wait for windows */
-    double counting_s;      /* what counters took in the only run, taken off; NAN not known */
+    double began, shortest;  /* when the first run began; wall time of the shortest plain run */
+    double windows_s;        /* that the program may wait for windows */
+    double counting_s;       /* what counters took in the only run, taken off; NAN not known */
+    double windows_system_s; /* likewise windows */
     double clocks[PLAIN_MOST], shares[PLAIN_MOST];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
     struct machine_reading
@@ -115,24 +116,6 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
               "the time stamp counter runs at %.4g GHz, when calibrated at %.4g GHz: the former is taken", c.hz * 1e-9,
               m->tsc_ghz);
     p->result->machine.tsc_hz = c.hz;
-}
-
-static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct launch_result **run)
-{
-    struct one_run one = {.run = NULL};
-    machine_clock_read_rate(t->readings);
-    int rc = one_run_make(p, &one);
-    *run = one.run;
-    if (rc)
-        return rc;
-    look_at_speed(m, t);
-    t->readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
-    t->user[0] = one.user_s;
-    t->system[0] = one.run->system_s;
-    t->counting_s = one.counting_s;
-    t->n = 1;
-    take_clock(p, m, t);
-    return 0;
 }
 
 /* What replays measure is told of this machine only. */
@@ -248,41 +231,79 @@ static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
     replay_plan(w, window);
 }
 
-static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
+/* But for when. */
+static struct launch_burst_options window_options(const struct profile *p, struct taken_bursts *to)
 {
-    struct moments moments = plan_moments(processor_s(t), plan_bursts(t));
-    struct launch_burst_options o = {.window_bytes = BURST_REFERENCES * BURST_BYTES,
-                                     .window_most = 4 * BURSTS_PLANNED,
-                                     .interval_s = moments.interval_s,
-                                     .system_share = fmin(1000, fmax(0.001, t->system[0] / t->user[0])),
-                                     .may_fail = true,
-                                     .threads = p->program->made_threads,
-                                     .steps = WINDOW_STEPS,
-                                     .stepped_most = WIRE_SLICED_WINDOWS,
-                                     .steps_apart = moments.apart,
-                                     .plan = plan_window,
-                                     .steps_limit_s = t->windows_s,
-                                     .expected_s = processor_s(t),
-                                     .ctx = to,
-                                     .begin = bursts_begin,
-                                     .answer = bursts_answer,
-                                     .take = take_burst,
-                                     .finish = bursts_finish};
-    struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
     bursts_init(&to->bursts);
     to->progress = replay_progress_new();
     to->arena = arena_new(); /* its own: windows come in another thread */
-    int rc = profile_run(p, &run, false, out);
-    const struct launch_result *r = *out;
-    if (rc)
-        return rc;
+    return (struct launch_burst_options){.window_bytes = BURST_REFERENCES * BURST_BYTES,
+                                         .window_most = 4 * BURSTS_PLANNED,
+                                         .may_fail = true,
+                                         .threads = p->program->made_threads,
+                                         .steps = WINDOW_STEPS,
+                                         .stepped_most = WIRE_SLICED_WINDOWS,
+                                         .plan = plan_window,
+                                         .ctx = to,
+                                         .begin = bursts_begin,
+                                         .answer = bursts_answer,
+                                         .take = take_burst,
+                                         .finish = bursts_finish};
+}
+
+static void note_windows(struct launch_result *r, struct taken_bursts *to)
+{
     diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step",
                r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, r->window_count);
-    if (r->windows_note) {
-        (*out)->window_count = 0;
-        to->kept.len = 0;
-        diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
+    if (!r->windows_note)
+        return;
+    r->window_count = 0;
+    to->kept.len = 0;
+    diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
+}
+
+static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
+{
+    struct moments moments = plan_moments(processor_s(t), plan_bursts(t));
+    struct launch_burst_options o = window_options(p, to);
+    o.interval_s = moments.interval_s;
+    o.steps_apart = moments.apart;
+    o.steps_limit_s = t->windows_s;
+    o.expected_s = processor_s(t);
+    o.system_share = fmin(1000, fmax(0.001, t->system[0] / t->user[0]));
+    struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
+    int rc = profile_run(p, &run, false, out);
+    if (rc == 0)
+        note_windows(*out, to);
+    return rc;
+}
+
+/* All in one run: how long it will take is not known, so windows come at moments of their own (launch/ticks.c). */
+static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct taken_bursts *to,
+                        struct launch_result **run)
+{
+    struct one_run one = {.run = NULL};
+    struct launch_burst_options windows;
+    bool wanted = takes_windows(p->args, m) && one_run_may_fork(p);
+    if (wanted) {
+        windows = window_options(p, to);
+        one.windows = &windows;
     }
+    machine_clock_read_rate(t->readings);
+    int rc = one_run_make(p, &one);
+    *run = one.run;
+    if (rc)
+        return rc;
+    if (wanted)
+        note_windows(one.run, to);
+    look_at_speed(m, t);
+    t->readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
+    t->user[0] = one.user_s;
+    t->system[0] = one.system_s;
+    t->counting_s = one.counting_s;
+    t->windows_system_s = one.windows_s;
+    t->n = 1;
+    take_clock(p, m, t);
     return 0;
 }
 
@@ -310,6 +331,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),
                             .counting_s = t->counting_s,
+                            .windows_s = t->windows_system_s,
                             .plain_system_s = t->system,
                             .plain_runs = t->n,
                             .machine = m,
@@ -344,7 +366,7 @@ static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
     struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
-    struct times t = {.counting_s = NAN};
+    struct times t = {.counting_s = NAN, .windows_system_s = NAN};
     struct taken_bursts bursts = {.arena = NULL};
     struct probe_plan plan;
     int rc = one_run_check(a);
@@ -361,11 +383,11 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc)
         one_run_announce(p, takes_windows(a, m));
     if (!rc)
-        rc = is_one ? make_one_run(p, m, &t, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
+        rc = is_one ? make_one_run(p, m, &t, &bursts, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
     if (!rc && takes_windows(a, m) && !is_one)
         rc = take_windows(p, &t, &bursts, &windows);
     if (!rc)
-        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, windows, &bursts, &plan);
+        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, is_one ? counted : windows, &bursts, &plan);
     if (!rc && !is_one)
         rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))

@@ -25,7 +25,11 @@ struct bursts {
     struct scratch file;
     struct wire_bursts *b, layout; /* layout: as the host wrote it */
     size_t bytes;
-    struct windows steps; /* if they are wanted */
+    struct windows steps;        /* if they are wanted */
+    struct originals *originals; /* in a counted run; NULL else */
+    struct ticks ticks;          /* likewise */
+    struct spaces *spaces;       /* likewise */
+    char env[sizeof((struct scratch *)0)->path + sizeof WIRE_BURSTS_ENV + 1];
     const struct launch_burst_options *opt;
     struct launch_burst_counts counts;
     pthread_t server, taker;
@@ -256,8 +260,21 @@ static void hand_back(struct bursts *s)
     syscall(SYS_futex, &s->b->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static void answer_places(const struct bursts *s)
+{
+    uint64_t room = s->layout.slot_bytes / sizeof(struct wire_place);
+    uint32_t count = (uint32_t)min_u64(s->b->place_count, room);
+    struct wire_place *places = (void *)((char *)s->b + s->layout.slots_at + s->slot * s->layout.slot_bytes);
+    originals_answer(s->originals, places, count);
+}
+
 static void answer(struct bursts *s)
 {
+    if (s->b->request == WIRE_BURST_PLACES && s->originals) {
+        answer_places(s);
+        hand_back(s);
+        return;
+    }
     if (s->b->request != WIRE_BURST_ENDED) {
         s->counts.requests++;
         s->counts.changed += s->b->request == WIRE_BURST_CHANGED;
@@ -326,9 +343,9 @@ static void stop_taking(struct bursts *s)
 
 static bool start_threads(struct bursts *s)
 {
-    if (pthread_create(&s->taker, NULL, take, s) != 0)
+    if (!signals_thread(&s->taker, take, s))
         return false;
-    if (pthread_create(&s->server, NULL, serve, s) == 0)
+    if (signals_thread(&s->server, serve, s))
         return true;
     stop_taking(s);
     return false;
@@ -351,6 +368,8 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
     s->counts.begun = s->b->begun;
     s->counts.skipped = s->b->skipped;
     s->counts.refused = s->b->refused;
+    s->counts.forks_s = 1e-9 * (double)s->b->spent_ns;
+    s->counts.copied_s = s->ticks.copied_s;
     s->counts.first_thread_only = s->opt->threads && !s->b->by_process;
     r->bursts = s->counts;
     if (s->steps.w)
@@ -366,22 +385,38 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
         s->opt->finish(s->opt->ctx, launch_place, spaces);
 }
 
+/* Snapshots may come from now on. False after one line. */
+static bool begin(struct bursts *s)
+{
+    s->opt->begin(s->opt->ctx, s->b);
+    if (!start_threads(s)) {
+        diag_error("cannot make a thread; end other programs or raise the limit (ulimit -u)");
+        return false;
+    }
+    if (s->steps.w)
+        windows_begin(&s->steps);
+    return true;
+}
+
+/* The program has ended; `wait` for what is still at work. */
+static void end(struct bursts *s, bool wait)
+{
+    ticks_end(&s->ticks, wait); /* before the next: slices are planned for those that wait */
+    if (s->steps.w)
+        windows_end(&s->steps, wait);
+    settle(s, wait);
+    stop(s);
+}
+
 static int run(struct bursts *s, struct launch_program *p, const char *copy, const char *mute, struct launch_result *r)
 {
     struct spaces *spaces = NULL;
     struct inside_run run = {
         .copy = copy, .name = WIRE_BURSTS_ENV, .file = s->file.path, .mute = mute, .spaces = &spaces};
-    s->opt->begin(s->opt->ctx, s->b);
-    if (!start_threads(s))
-        return diag_error("cannot make a thread; end other programs or raise the limit (ulimit -u)");
-    if (s->steps.w)
-        windows_begin(&s->steps);
+    if (!begin(s))
+        return -1;
     int rc = inside_run(p, &run, r);
-    bool wait = rc == 0 && WIFEXITED(r->status);
-    if (s->steps.w)
-        windows_end(&s->steps, wait);
-    settle(s, wait);
-    stop(s);
+    end(s, rc == 0 && WIFEXITED(r->status));
     if (rc == 0)
         finish(s, spaces, r);
     spaces_free(spaces);
@@ -411,4 +446,70 @@ int bursts_run(struct launch_program *p, const struct launch_options *opt, const
     VEC_FREE(&s.ended);
     close_files(&s);
     return rc;
+}
+
+/* ---- in a counted run ---- */
+
+static void free_all(struct bursts *s)
+{
+    VEC_FREE(&s->ended);
+    close_files(s);
+    if (s->originals)
+        originals_close(s->originals);
+    free(s);
+}
+
+/* Of the file and where snapshots find what they need. False after one line. */
+static bool open_for_counted(struct bursts *s, const struct launch_program *p, const struct counters *c)
+{
+    const char *path;
+    if (open_steps(s) < 0 || !(s->originals = originals_open(p, c, &path)))
+        return false;
+    snprintf(s->b->originals_path, sizeof s->b->originals_path, "%s", path);
+    s->b->by_host = s->b->by_process = 1; /* who has ticks the host decides, thread by thread */
+    s->b->host = getpid();
+    s->ticks = (struct ticks){.b = s->b, .steps = s->steps.w, .originals = s->originals};
+    return true;
+}
+
+static void change_start(struct bursts *s, struct start *start)
+{
+    snprintf(s->env, sizeof s->env, "%s=%s", WIRE_BURSTS_ENV, s->file.path);
+    start->env_extra[2] = s->env;
+    start->snapshots = s->b;
+    start->keep_spaces = &s->spaces;
+    start->more_bytes += start->more_bytes ? s->bytes + s->steps.bytes : 0;
+}
+
+struct bursts *bursts_start(struct launch_program *p, const struct launch_options *opt, const struct counters *c,
+                            struct start *start, struct launch_result *r, bool *failed)
+{
+    const char *why = NULL;
+    struct bursts *s = xmalloc(sizeof *s);
+    *s = (struct bursts){.opt = opt->bursts, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    if (open_file(s, r->arena, &why) < 0) {
+        *failed = !why;
+        r->windows_note = why;
+        free(s);
+        return NULL;
+    }
+    if (open_for_counted(s, p, c) && begin(s)) {
+        change_start(s, start);
+        ticks_begin(&s->ticks);
+        return s;
+    }
+    *failed = true;
+    free_all(s);
+    return NULL;
+}
+
+void bursts_stop(struct bursts *s, bool has_run, struct launch_result *r)
+{
+    double since = time_now_s();
+    end(s, has_run);
+    s->counts.after_s = time_now_s() - since;
+    if (has_run)
+        finish(s, s->spaces, r);
+    spaces_free(s->spaces);
+    free_all(s);
 }

@@ -158,6 +158,8 @@ struct perf;
  * kernel refuses (nothing reported). */
 struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
                        double hertz);
+/* The processes in that growing list are nobody's: nothing is told of them. To be called before anything is read. */
+void perf_hide(struct perf *f, const struct wire_bursts *snapshots);
 void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
 struct perf_counts perf_result(const struct perf *f);
 const struct map *perf_places(const struct perf *f); /* sample_key -> count */
@@ -174,6 +176,10 @@ bool perf_is_allowed(enum perf_purpose purpose);
 
 void procfs_look(pid_t pid, struct spaces *spaces);                     /* mappings and threads of one process now */
 void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
+int procfs_read(const char *path, struct strbuf *out);                  /* a small file, appended; -1: none */
+size_t procfs_threads(pid_t pid, pid_t *tids, size_t most);             /* of a process, at most so many */
+uint64_t procfs_private_kb(pid_t pid);                                  /* memory of its own; 0 if gone */
+uint64_t procfs_available_kb(void);                                     /* of the machine */
 long procfs_peak_rss_kb(pid_t pid);                                     /* VmHWM, 0 if gone */
 bool procfs_is_stopped(pid_t pid);
 bool procfs_is_alive(pid_t pid);
@@ -194,6 +200,8 @@ struct signals {
 /* SIGCHLD as by default while mtool waits for children of its own (an inherited SIG_IGN would reap them unseen). */
 struct sigaction signals_keep_children(void);
 void signals_unkeep_children(const struct sigaction *before);
+/* A thread of mtool's that takes none: they are for the one that waits for the program. False: it cannot be made. */
+bool signals_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 int signals_begin(struct signals *s);          /* 0, or -1 after one line */
 void signals_restore(const struct signals *s); /* the state before signals_begin, in this process (also in a child) */
 void signals_watch_group(struct signals *s);   /* until signals_end */
@@ -218,7 +226,7 @@ struct start {
     struct launch_program *p;
     const char *path;         /* for execve */
     const char *const *argv;  /* the same */
-    const char *env_extra[2]; /* "NAME=value" appended to the environment; NULL none */
+    const char *env_extra[3]; /* "NAME=value" appended to the environment; NULL none */
     const struct bind *binds; /* made first, unless the mode is LAUNCH_MODE_PATH */
     size_t bind_count;        /* 0: no namespace is made at all */
     enum launch_mode mode;
@@ -228,8 +236,9 @@ struct start {
     double hertz;
     struct follow *follow; /* if not NULL, is asked before each exec */
     const char *mute; /* if not NULL, standard output and error go nowhere, and this is said on a terminal meanwhile */
-    struct spaces **keep_spaces; /* if not NULL, takes what was watched; the caller frees it */
-    struct threads *threads;     /* if not NULL, hears what the threads do; the caller frees it */
+    struct spaces **keep_spaces;         /* if not NULL, takes what was watched; the caller frees it */
+    struct threads *threads;             /* if not NULL, hears what the threads do; the caller frees it */
+    const struct wire_bursts *snapshots; /* if not NULL, whose snapshots are none of the program's processes */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);
@@ -310,6 +319,35 @@ int follow_fd(const struct follow *f);                                          
 void follow_take(struct follow *f);                                               /* what is asked now */
 const struct follow_image *follow_images(const struct follow *f, size_t *n);      /* in order of time */
 
+/* ---- originals.c ---- */
+
+struct originals;
+/* The file, yet empty; *path: its. NULL after one line. p and c must stay as long. */
+struct originals *originals_open(const struct launch_program *p, const struct counters *c, const char **path);
+void originals_fill(struct originals *s);
+void originals_answer(struct originals *s, struct wire_place *places, uint32_t count);
+void originals_close(struct originals *s);
+
+/* ---- ticks.c ---- */
+
+struct ticks {
+    struct wire_bursts *b;
+    struct wire_windows *steps; /* NULL: none are wanted */
+    struct originals *originals;
+    pid_t pid;
+    uint32_t taken;
+    double began_s;
+    uint64_t random;
+    uint64_t spent_ns, faults, pages; /* as of the last snapshot */
+    double copied_s;                  /* the program was in the kernel for pages that snapshots shared, about */
+    VEC(pid_t) waiting;               /* keepers */
+    pthread_t thread;
+    bool is_running;
+    atomic_bool ends, is_over;
+};
+bool ticks_begin(struct ticks *t);          /* in a thread of its own, which fills the originals first */
+void ticks_end(struct ticks *t, bool wait); /* for keepers that wait, as long as is bearable */
+
 /* ---- processes.c ---- */
 
 void processes_fill(const struct launch_options *opt, const struct follow *f, const struct counters *c,
@@ -364,5 +402,11 @@ uint64_t launch_place(struct spaces *spaces, uint64_t pc); /* see launch_place_o
 /* ---- bursts.c ---- */
 /* Runs the program with bursts taken. Fills r->bursts, or windows_note. 0, or -1 after one line. */
 int bursts_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r);
+/* The same within a counted run that is sampled by perf_event: changes the start before it, and takes what came after
+ * it (has_run: else nothing). NULL: there are no windows (r->windows_note), or *failed after one line. */
+struct bursts;
+struct bursts *bursts_start(struct launch_program *p, const struct launch_options *opt, const struct counters *c,
+                            struct start *start, struct launch_result *r, bool *failed);
+void bursts_stop(struct bursts *s, bool has_run, struct launch_result *r);
 
 #endif

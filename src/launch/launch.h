@@ -147,6 +147,9 @@ struct launch_burst_counts {
     uint64_t requests;      /* for translations */
     double snapshots_user_s, snapshots_system_s; /* processor time of snapshots */
     double answer_s, take_s;                     /* of the host's threads */
+    double forks_s;                              /* LAUNCH_COUNT: processor time of the program for making snapshots, */
+    double copied_s;                             /* and was in the kernel for pages that it wrote after them, about */
+    double after_s;                              /* what replays and the like went on for when it had ended */
 };
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
@@ -273,8 +276,8 @@ struct launch_result {
     /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
     struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
-    /* LAUNCH_BURSTS */
-    struct launch_window *windows; /* that were taken step by step, in order of time */
+    /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
+    struct launch_window *windows; /* that were taken step by step */
     size_t window_count;
     const char *windows_note; /* why there are none, nor bursts, else NULL; */
     bool was_not_run;         /* then perhaps nor was the program */
@@ -290,7 +293,8 @@ struct launch_options {
     bool follow;            /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;                  /* with follow */
     void *ctx;                                 /* for each */
-    const struct launch_burst_options *bursts; /* LAUNCH_BURSTS */
+    const struct launch_burst_options *bursts; /* LAUNCH_BURSTS; LAUNCH_COUNT with sample_hz: or NULL, takes them in
+                                                  that run, at intervals of its own */
     const char *progress;                      /* what that is, NULL: as for every run of its kind */
     bool mute;        /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer; /* use the fallback sampler even where perf_event works, for tests */

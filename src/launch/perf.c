@@ -49,7 +49,10 @@ struct perf {
     VEC(struct item) items; /* not yet old enough to be in order for sure */
     uint64_t seq, settled_ns;
     struct spaces *spaces;
-    struct threads *threads; /* NULL: not wanted */
+    struct threads *threads;             /* NULL: not wanted */
+    const struct wire_bursts *snapshots; /* NULL: none */
+    uint32_t snapshots_known;
+    struct map hidden; /* pids -> 1 */
     struct perf_counts counts;
     struct map by_place; /* (module + 1) << 48 | vaddr -> count */
     uint8_t *record;     /* one record made contiguous */
@@ -350,8 +353,35 @@ static void apply_to_threads(struct perf *f, const struct item *it)
         threads_switch(f->threads, it->tid, it->turn, it->time_ns);
 }
 
+void perf_hide(struct perf *f, const struct wire_bursts *snapshots) { f->snapshots = snapshots; }
+
+static void learn_hidden(struct perf *f)
+{
+    const struct wire_bursts *b = f->snapshots;
+    uint32_t n = b ? __atomic_load_n(&b->pid_count, __ATOMIC_ACQUIRE) : 0;
+    for (; f->snapshots_known < n && f->snapshots_known < WIRE_BURST_PIDS; f->snapshots_known++) {
+        int32_t pid = __atomic_load_n(&b->pids[f->snapshots_known], __ATOMIC_ACQUIRE);
+        if (!pid) /* not yet */
+            break;
+        map_put(&f->hidden, (uint64_t)(uint32_t)pid, 1);
+    }
+}
+
+/* Its number may be another's afterwards. */
+static bool is_hidden(struct perf *f, const struct item *it)
+{
+    uint64_t hidden = 0;
+    if (!map_get(&f->hidden, it->pid, &hidden) || !hidden)
+        return false;
+    if (it->kind == ITEM_EXIT)
+        map_put(&f->hidden, it->pid, 0);
+    return true;
+}
+
 static void apply(struct perf *f, const struct item *it)
 {
+    if (is_hidden(f, it))
+        return;
     if (tells_threads(f, it))
         apply_to_threads(f, it);
     switch (it->kind) {
@@ -382,6 +412,7 @@ static void apply(struct perf *f, const struct item *it)
  * is complete. */
 static void settle(struct perf *f, uint64_t before_ns)
 {
+    learn_hidden(f);
     qsort(f->items.data, f->items.len, sizeof *f->items.data, by_time);
     size_t n = 0;
     while (n < f->items.len && f->items.data[n].time_ns < before_ns) {
@@ -419,6 +450,7 @@ void perf_close(struct perf *f)
     }
     VEC_FREE(&f->items);
     map_fini(&f->by_place);
+    map_fini(&f->hidden);
     free(f->record);
     free(f);
 }

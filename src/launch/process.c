@@ -175,6 +175,8 @@ static void attach(struct running *r)
     if (s->watch == WATCH_MAPS_BY_PROC)
         return;
     r->perf = perf_open(r->pid, r->spaces, s->threads, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
+    if (r->perf && s->snapshots)
+        perf_hide(r->perf, s->snapshots);
 }
 
 /* ---- while it runs ---- */

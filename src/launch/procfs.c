@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Facts about a running process from /proc: its executable mappings and threads for the spaces where perf_event is
  * refused, and its state, parents and peak memory. A process that is gone simply says nothing. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
 
-static int read_file(const char *path, struct strbuf *out)
+int procfs_read(const char *path, struct strbuf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -24,7 +25,7 @@ static int read_of(pid_t pid, const char *name, struct strbuf *out)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return read_file(path, out);
+    return procfs_read(path, out);
 }
 
 static long status_number(pid_t pid, const char *name)
@@ -37,6 +38,18 @@ static long status_number(pid_t pid, const char *name)
 }
 
 long procfs_peak_rss_kb(pid_t pid) { return status_number(pid, "\nVmHWM:"); }
+
+uint64_t procfs_private_kb(pid_t pid) { return (uint64_t)status_number(pid, "\nRssAnon:"); }
+
+uint64_t procfs_available_kb(void)
+{
+    struct strbuf s = {0};
+    static const char name[] = "\nMemAvailable:";
+    const char *at = procfs_read("/proc/meminfo", &s) == 0 ? strstr(s.data, name) : NULL;
+    uint64_t kb = at ? strtoull(at + sizeof name - 1, NULL, 10) : 0;
+    str_free(&s);
+    return kb;
+}
 
 /* State letter and parent, the two fields after "pid (name) "; the name may hold anything. */
 static pid_t parent_of(pid_t pid, char *state)
@@ -93,6 +106,20 @@ bool procfs_is_descendant(pid_t pid, pid_t ancestor)
         pid = parent_of(pid, &state);
     }
     return false;
+}
+
+size_t procfs_threads(pid_t pid, pid_t *tids, size_t most)
+{
+    char path[64];
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && n < most && (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            tids[n++] = (pid_t)atoi(e->d_name);
+    if (d)
+        closedir(d);
+    return n;
 }
 
 /* "lo-hi perms offset dev inode   path" */

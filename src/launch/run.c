@@ -108,6 +108,19 @@ static void end_timer(struct own_timer *t, const struct start *s, struct launch_
 
 /* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
  * only the copy's run path would lead to theirs. */
+/* Without them the run goes on, and the result says why. */
+static int begin_bursts(struct bursts **b, struct launch_program *p, const struct launch_options *opt,
+                        const struct counters *c, struct start *s, struct launch_result *r)
+{
+    bool failed = false;
+    if (s->watch == WATCH_SAMPLES && c->header && p->modules[0].copy)
+        *b = bursts_start(p, opt, c, s, r, &failed);
+    else
+        r->windows_note = s->watch == WATCH_SAMPLES ? "the program itself cannot be rewritten"
+                                                    : "in the only run that needs perf_event, which is refused here";
+    return failed ? -1 : 0;
+}
+
 static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
     struct start s = start_original(p, opt);
@@ -136,7 +149,11 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     struct own_timer timer = {.samples = NULL};
     if (opt->may_sample_itself && s.watch != WATCH_SAMPLES && p->modules[0].copy)
         begin_timer(&timer, &s);
-    int rc = process_run(&s, r);
+    struct bursts *bursts = NULL;
+    int rc = opt->bursts ? begin_bursts(&bursts, p, opt, &c, &s, r) : 0;
+    rc = rc == 0 ? process_run(&s, r) : rc;
+    if (bursts)
+        bursts_stop(bursts, rc == 0, r);
     end_timer(&timer, &s, rc == 0 ? r : NULL);
     if (rc == 0 && s.threads)
         threads_fill(s.threads, r);

@@ -65,6 +65,16 @@ static bool witness_has(struct signals *s, uint32_t signal)
 
 void signals_watch_group(struct signals *s) { s->witness = start_witness(); }
 
+bool signals_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0;
+}
+
 /* ---- the program's time ---- */
 
 int signals_begin(struct signals *s)

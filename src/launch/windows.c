@@ -54,7 +54,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-void windows_begin(struct windows *s) { s->is_served = s->plan && pthread_create(&s->server, NULL, serve, s) == 0; }
+void windows_begin(struct windows *s) { s->is_served = s->plan && signals_thread(&s->server, serve, s); }
 
 enum { SETTLE_POLLS = 8000, SETTLE_NS = 1000000 };
 

@@ -106,7 +106,7 @@ void actual_whole(struct join *j)
     const struct prof_input *in = j->in;
     r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs);
     if (in->ran_once)
-        widen_for_one_run(r, in->counting_s);
+        widen_for_one_run(r, in->counting_s), r->windows_system_s = in->windows_s;
     r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0);
     r->plain_runs = (uint32_t)in->plain_runs;
     r->samples = j->samples_all;

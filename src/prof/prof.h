@@ -294,8 +294,9 @@ struct prof_result {
         struct prof_interval unexplained_overhead; /* of the run with probes, less the sum over these objects; as a
                                                       fraction of predicted */
     } coverage;
-    double counting_user_s; /* of a program that ran once: what counters took, not part of actual; NAN: it did not, or
-                               not known */
+    double counting_user_s;  /* of a program that ran once: what counters took, not part of actual; NAN: it did not, or
+                                not known */
+    double windows_system_s; /* likewise windows that were taken in that run, about */
     double probed_user_s, probed_system_s; /* of the run with probes, without what they took; NAN: there was none */
     struct prof_object *objects;           /* in order of memory_s, largest first */
     size_t object_count;
@@ -445,6 +446,7 @@ struct prof_input {
     size_t plain_runs;
     bool ran_once;     /* there was no plain run: these are times of the counted one */
     double counting_s; /* then: less what counters took, which is this; NAN not known */
+    double windows_s;  /* then: system time is less what windows took, which is this; NAN none */
     const struct prof_result
         *known; /* take the counts that this holds in place of counters; modules are then its modules */
     const struct machine *machine; /* NULL: counts only */

@@ -36,7 +36,7 @@ struct prof_result *prof_result_new(void)
     r->coverage.instructions_counted = r->coverage.memory_ops = PROF_UNKNOWN;
     r->coverage.instructions_counted_share = r->coverage.memory_ops_measured = NAN;
     r->coverage.memory_ops_probed = r->probed_user_s = r->probed_system_s = NAN;
-    r->counting_user_s = NAN;
+    r->counting_user_s = r->windows_system_s = NAN;
     r->coverage.unexplained_overhead = unknown;
     return r;
 }

@@ -92,6 +92,7 @@ static void put_time(struct json *j, const struct prof_result *r)
     member_interval(j, "actual_user", "_s", &r->actual_user_s);
     member_interval(j, "actual_system", "_s", &r->actual_system_s);
     json_real(j, "counting_user_s", r->counting_user_s);
+    json_real(j, "windows_system_s", r->windows_system_s);
     json_real(j, "probed_user_s", r->probed_user_s);
     json_real(j, "probed_system_s", r->probed_system_s);
     member_interval(j, "overhead", "", &r->overhead);

@@ -59,7 +59,10 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
              : r->plain_runs      ? arena_printf(a, "median of %u runs", r->plain_runs)
                                   : "");
     put_time(out, a, "overhead: memory", &memory, decimals, overhead_note(r, a));
-    put_time(out, a, "          system", &r->actual_system_s, decimals, "in the kernel");
+    put_time(out, a, "          system", &r->actual_system_s, decimals,
+             isfinite(r->windows_system_s)
+                 ? arena_printf(a, "windows' %s s taken off", figure_real(a, r->windows_system_s, decimals))
+                 : "in the kernel");
 }
 
 /* Words that a shell would not take as one word are quoted. */

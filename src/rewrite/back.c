@@ -117,6 +117,8 @@ static unsigned copied_bytes(const struct rewrite_back *b, const struct x86_insn
     return in.len;
 }
 
+static bool is_call(const struct x86_insn *in) { return in->len && (in->kind == X86_CALL || in->kind == X86_CALL_IND); }
+
 static bool find_in_block(const struct rewrite_back *b, const struct moved_block *m, uint64_t addr,
                           struct rewrite_place *out)
 {
@@ -135,10 +137,20 @@ static bool find_in_block(const struct rewrite_back *b, const struct moved_block
         uint64_t into = is_inserted || addr >= at + n ? 0 : min_u64(addr - at, in.len - 1u);
         *out = (struct rewrite_place){.addr = from < end ? from + into : end - 1,
                                       .is_inserted = is_inserted,
-                                      .is_exact = at == addr && from < end};
+                                      .is_exact = at == addr && from < end,
+                                      .returns_to = is_call(&in) && addr == at + n - 1 ? from + in.len : 0};
         at += n;
         from += in.len;
     }
+    return true;
+}
+
+bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original)
+{
+    struct rewrite_place call;
+    if (!rewrite_back_find(b, addr - 1, &call) || !call.returns_to)
+        return false;
+    *original = call.returns_to;
     return true;
 }
 

@@ -143,14 +143,15 @@ void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target)
 }
 
 /* In front of a syscall only rcx and r11 are free (the kernel overwrites them), and the flags are not:
- *   lea ecx,[rax-13]; jrcxz L; the same with 56, 57, 435; syscall; jmp C; L: jmp stub; C:
- * 13 rt_sigaction, 56 clone, 57 fork, 435 clone3. vfork (58) shares its parent's memory while the parent waits: nothing
- * to do. */
+ *   lea ecx,[rax-13]; jrcxz L; the same with 56, 57, 435, 157, 317; syscall; jmp C; L: jmp stub; C:
+ * 13 rt_sigaction, 56 clone, 57 fork, 435 clone3; 157 prctl and 317 seccomp, which may forbid what the runtime calls.
+ * vfork (58) shares its parent's memory while the parent waits: nothing to do. */
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub)
 {
-    at = put_bytes(at, "\x8d\x48\xf3\xe3\x16", 5);
-    at = put_bytes(at, "\x8d\x48\xc8\xe3\x11\x8d\x48\xc7\xe3\x0c\x8d\x88\x4d\xfe\xff\xff\xe3\x04\x0f\x05\xeb\x05", 22);
-    rw_put_jmp(at, addr + 27, stub);
+    at = put_bytes(at, "\x8d\x48\xf3\xe3\x26\x8d\x48\xc8\xe3\x21\x8d\x48\xc7\xe3\x1c", 15);
+    at = put_bytes(at, "\x8d\x88\x4d\xfe\xff\xff\xe3\x14\x8d\x88\x63\xff\xff\xff\xe3\x0c", 16);
+    at = put_bytes(at, "\x8d\x88\xc3\xfe\xff\xff\xe3\x04\x0f\x05\xeb\x05", 12);
+    rw_put_jmp(at, addr + 43, stub);
 }
 
 /* lea rsp,[rsp-128]; call TARGET; lea rsp,[rsp+128]: past the red zone. The runtime keeps all registers. */

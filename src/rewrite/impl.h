@@ -212,7 +212,7 @@ void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
 /* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs.
  */
 extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[8][2];
-enum { RW_SYSCALL_BYTES = 32, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
+enum { RW_SYSCALL_BYTES = 48, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);

@@ -105,9 +105,10 @@ void rewrite_map_close(struct rewrite_map *m);
 /* ---- back.c: from a copy back to its original ---- */
 
 struct rewrite_place {
-    uint64_t addr;    /* in the original; of what was inserted: of the instruction that it stands before */
-    bool is_inserted; /* the original has no such instruction; at a block's end addr is then in its last one */
-    bool is_exact;    /* at the begin of an instruction, or of what was inserted before it */
+    uint64_t addr;       /* in the original; of what was inserted: of the instruction that it stands before */
+    bool is_inserted;    /* the original has no such instruction; at a block's end addr is then in its last one */
+    bool is_exact;       /* at the begin of an instruction, or of what was inserted before it */
+    uint64_t returns_to; /* the address was the last byte of a call: where the original's returns to, else 0 */
 };
 struct rewrite_back;
 /* Of the copy that `map` describes, which must stay as long. NULL if it or the original cannot be read (nothing said).
@@ -116,6 +117,8 @@ struct rewrite_back *rewrite_back_new(const struct rewrite_map *map, const char 
 void rewrite_back_free(struct rewrite_back *b);
 /* False if the address is in no block's copy. */
 bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out);
+/* Of an address to which a call in the copy returns: that of the original's call. False if no such call ends there. */
+bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original);
 
 /* ---- map.c ---- */
 

@@ -34,17 +34,22 @@ static void pass_turn(enum wire_burst_request request)
     sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
-static enum wire_burst_answer ask(enum wire_burst_request request)
+uint32_t rt_ask_host(uint32_t request)
 {
     struct wire_bursts *b = bursts();
     uint64_t wait[2] = {WAIT_S, 0};
-    pass_turn(request);
+    pass_turn((enum wire_burst_request)request);
     while (__atomic_load_n(&b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST && !b->abandoned)
         if (sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAIT, WIRE_BURST_HOST, (uint64_t)wait, 0, 0) == -ETIMEDOUT_)
             leave();
     if (b->abandoned) /* the turn was handed back without an answer */
         leave();
-    return (enum wire_burst_answer)b->answer;
+    return b->answer;
+}
+
+static enum wire_burst_answer ask(enum wire_burst_request request)
+{
+    return (enum wire_burst_answer)rt_ask_host(request);
 }
 
 _Noreturn static void end(enum wire_burst_end how)
@@ -53,6 +58,8 @@ _Noreturn static void end(enum wire_burst_end how)
     pass_turn(WIRE_BURST_ENDED);
     leave();
 }
+
+void rt_leave_burst(void) { end(WIRE_BURST_LOST); }
 
 /* ---- code ---- */
 
@@ -166,18 +173,26 @@ static int open_slot(void)
     return 1;
 }
 
-void rt_burst(void *context)
+void rt_burst_on(void *context)
 {
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     struct wire_bursts *b = bursts();
-    b->pid = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
     sys(SYS_arch_prctl, GET_FS, (uint64_t)&b->fs, 0, 0, 0, 0);
     sys(SYS_arch_prctl, GET_GS, (uint64_t)&b->gs, 0, 0, 0, 0);
-    if (!rt_cut_off((uint64_t)b, b->bytes) || !rt_take_signals(context, on_trap))
+    if (!rt_take_signals(context, on_trap))
         end(WIRE_BURST_LOST);
     sys(SYS_alarm, BURST_SECONDS_MOST, 0, 0, 0, 0, 0);
     if (ask(WIRE_BURST_BEGIN) != WIRE_BURST_GO || !open_slot())
         end(WIRE_BURST_LOST);
     check_code();
     g[G_RIP] = translation_of(g[G_RIP], 0);
+}
+
+void rt_burst(void *context)
+{
+    struct wire_bursts *b = bursts();
+    b->pid = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    if (!rt_cut_off((uint64_t)b, b->bytes))
+        end(WIRE_BURST_LOST);
+    rt_burst_on(context);
 }

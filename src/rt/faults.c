@@ -119,9 +119,24 @@ static void catch_faults(uint64_t sig, const uint64_t *act)
         sys(SYS_rt_sigaction, sig, (uint64_t)was, 0, 8, 0, 0);
 }
 
+/* To the program the signal is what it was. Asking for that, and setting it, change nothing; with a handler of its own
+ * there are no more ticks. */
+static int64_t action_of_ticks(const uint64_t *act, uint64_t *old, uint64_t bytes)
+{
+    int is_own = act && is_readable((uint64_t)act) && act[ACTION_HANDLER];
+    if (is_own)
+        rt_give_up_windows();
+    int64_t rc = sys(SYS_rt_sigaction, WIRE_TICK, is_own ? (uint64_t)act : 0, (uint64_t)old, bytes, 0, 0);
+    for (int i = 0; !rc && old && i < ACTION_WORDS; i++)
+        old[i] = 0;
+    return rc;
+}
+
 /* The kernel is asked first, as the program asked it: so what is read or written here can be. */
 int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes)
 {
+    if (sig == WIRE_TICK && is_counting() && PCB->windows_pid)
+        return action_of_ticks(act, old, bytes);
     int64_t rc = sys(SYS_rt_sigaction, sig, (uint64_t)act, (uint64_t)old, bytes, 0, 0);
     if (rc || !is_of_fault(sig) || !is_counting() || !(rt_config.flags & CONFIG_FAULTS))
         return rc;

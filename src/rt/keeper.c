@@ -9,6 +9,7 @@
  * pushed is mended. Both processes end with their work, when the host has lost interest, or with a time limit.
  */
 #include "rt/windows.h"
+#include "wire/bursts.h"
 
 enum {
     TRAP_IS_TRACE = 2,
@@ -34,6 +35,14 @@ _Noreturn void rt_leave(void)
 
 static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
+/* Both files: a snapshot that has gone back makes a keeper. */
+static int is_of_files(uint64_t lo, uint64_t hi)
+{
+    const struct wire_bursts *b = WINDOWS->bursts;
+    uint64_t file = (uint64_t)WINDOWS->file;
+    return (lo < b->base + b->bytes && b->base < hi) || (lo < file + WINDOWS->file_bytes && file < hi);
+}
+
 /* "LO-HI rwxs..." of /proc/self/maps, without its end. Code that can be written must stay what it is while a burst goes
  * on. */
 static void protect_line(const char *line, uint64_t own, uint64_t own_bytes)
@@ -42,8 +51,10 @@ static void protect_line(const char *line, uint64_t own, uint64_t own_bytes)
     for (int k = 0; k < 2; k++, line++)
         for (; hex_of(*line) >= 0; line++)
             at[k] = at[k] << 4 | (uint64_t)hex_of(*line);
-    int is_of_burst = own == (uint64_t)WINDOWS->bursts, is_own = at[0] < own + own_bytes && own < at[1];
-    if (line[1] == 'w' && (line[3] == 's' || (line[2] == 'x' && is_of_burst)) && !is_own)
+    const struct wire_bursts *b = WINDOWS->bursts;
+    int is_of_burst = own == (uint64_t)b, is_own = at[0] < own + own_bytes && own < at[1],
+        is_theirs = b->by_host && is_of_files(at[0], at[1]);
+    if (line[1] == 'w' && (line[3] == 's' || (line[2] == 'x' && is_of_burst)) && !is_own && !is_theirs)
         sys(SYS_mprotect, at[0], at[1] - at[0], line[2] == 'x' ? 5 /* read, execute */ : 1 /* read */, 0, 0, 0);
 }
 
@@ -69,7 +80,7 @@ static int protect_shared_memory(uint64_t own, uint64_t own_bytes)
     return got == 0;
 }
 
-static void close_files(void)
+void rt_close_files(void)
 {
     if (!failed(sys(SYS_close_range, 0, UINT32_MAX, 0, 0, 0, 0)))
         return;
@@ -80,7 +91,7 @@ static void close_files(void)
 int rt_cut_off(uint64_t at, uint64_t bytes)
 {
     int ok = protect_shared_memory(at, bytes);
-    close_files();
+    rt_close_files();
     return ok;
 }
 
@@ -131,6 +142,8 @@ static int ends_window(const uint64_t *g)
 }
 
 static int pushes_flags(const uint8_t *at) { return *behind_prefixes(at) == 0x9c; }
+
+int rt_may_step(const uint64_t *g) { return !ends_window(g) && !pushes_flags((const uint8_t *)g[G_RIP]); }
 
 /* Bytes are told again when another address has taken their place in the table. */
 static void note_bytes(uint64_t at, uint64_t rip)
@@ -229,6 +242,7 @@ static void split(void)
     set_turn(window, WIRE_TURN_RECORDING);
     int64_t recorder = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
     s->is_keeper = recorder != 0;
+    rt_note_snapshot(recorder ? recorder : sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
     if (recorder == 0) {
         s->is_first = 0;
         return;
@@ -337,9 +351,20 @@ static void on_step(int sig, const void *info, void *context)
         go_through(g, vectors);
         return;
     }
-    if (ends_window(g) || is_full())
+    if (ends_window(g) || is_full() || rt_is_in_copy(g[G_RIP]))
         close_window();
     note(g);
+}
+
+/* Once: it cannot be changed by who stands on it. */
+static int make_stack(void)
+{
+    if (WINDOWS->has_stack)
+        return 1;
+    int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    uint64_t alternate[3] = {(uint64_t)stack, 0, STACK_BYTES};
+    WINDOWS->has_stack = !failed(stack) && !failed(sys(SYS_sigaltstack, (uint64_t)alternate, 0, 0, 0, 0, 0));
+    return (int)WINDOWS->has_stack;
 }
 
 int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, void *context))
@@ -349,10 +374,7 @@ int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, 
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
     struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_, restorer, ~open};
     struct kernel_action none = {0, 0, 0, 0};
-    int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
-    uint64_t alternate[3] = {(uint64_t)stack, 0, STACK_BYTES};
-    int ok = !failed(stack) && !failed(sys(SYS_sigaltstack, (uint64_t)alternate, 0, 0, 0, 0, 0)) &&
-             !failed(sys(SYS_rt_sigaction, SIG_ALRM, (uint64_t)&none, 0, 8, 0, 0));
+    int ok = make_stack() && !failed(sys(SYS_rt_sigaction, SIG_ALRM, (uint64_t)&none, 0, 8, 0, 0));
     for (size_t i = 0; i < sizeof ours; i++) {
         ok = ok && !failed(sys(SYS_rt_sigaction, ours[i], (uint64_t)&action, 0, 8, 0, 0));
         open |= 1ull << (ours[i] - 1);
@@ -362,12 +384,16 @@ int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, 
     return ok;
 }
 
-void rt_keep(void *context)
+void rt_is_keeper(void)
 {
-    uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     WINDOWS->is_first = 1;
     __atomic_store_n(&WINDOWS->file->busy, (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
-    if (!rt_cut_off((uint64_t)WINDOWS->file, WINDOWS->file_bytes) || !rt_take_signals(context, on_step))
+}
+
+void rt_keep_on(void *context)
+{
+    uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
+    if (!rt_take_signals(context, on_step))
         rt_leave();
     split();
     sys(SYS_alarm, WINDOWS->is_keeper ? KEEPER_SECONDS_MOST : SECONDS_MOST, 0, 0, 0, 0, 0);
@@ -375,4 +401,12 @@ void rt_keep(void *context)
         begin_window(g);
     WINDOWS->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);
     g[G_FLAGS] |= TRAP_FLAG;
+}
+
+void rt_keep(void *context)
+{
+    rt_is_keeper();
+    if (!rt_cut_off((uint64_t)WINDOWS->file, WINDOWS->file_bytes))
+        rt_leave();
+    rt_keep_on(context);
 }

@@ -307,8 +307,11 @@ uint64_t rt_register(void)
 void rt_start(char **envp)
 {
     struct rt_mask mask;
-    if (rt_config.flags & CONFIG_SAMPLER)
-        rt_start_sampling(envp), rt_start_windows(envp);
+    int32_t windows_pid = 0;
+    if (rt_config.flags & CONFIG_SAMPLER) {
+        rt_start_sampling(envp);
+        windows_pid = rt_start_windows(envp);
+    }
     if (!rt_config.bytes || is_counting() || (!has_pcb() && !make_pcb()))
         return;
     if (!PCB->header && !open_header(envp)) {
@@ -316,6 +319,7 @@ void rt_start(char **envp)
         return;
     }
     rt_lock(&mask);
+    PCB->windows_pid = windows_pid ? windows_pid : PCB->windows_pid;
     start_module(enter_module());
     rt_unlock(&mask);
 }

@@ -53,6 +53,7 @@ enum {
     SYS_close_range = 436
 };
 enum {
+    PROT_READ_ = 1,
     PROT_RW = 3,
     MAP_SHARED = 1,
     MAP_PRIVATE = 2,
@@ -112,7 +113,8 @@ struct rt_pcb {
     uint32_t module_count, slot_count, slot_hint;
     uint32_t has_turns; /* threads take turns on the processor `turns_cpu` */
     uint32_t turns_cpu, no_slots, no_wipe, has_fsgsbase;
-    int32_t lock; /* tid */
+    int32_t windows_pid; /* of the process whose ticks come from the host; 0 none */
+    int32_t lock;        /* tid */
     int64_t slot_next, slot_step;
     char path[PATH_BYTES];
     struct rt_module modules[WIRE_MODULES_MOST];
@@ -194,7 +196,8 @@ void rt_fault_returned(const uint64_t *context);
 void rt_start_sampling(char **envp);
 
 /* windows.c */
-void rt_start_windows(char **envp);
+int32_t rt_start_windows(char **envp); /* see rt_pcb.windows_pid */
+void rt_give_up_windows(void);
 #pragma GCC visibility pop
 
 static inline struct rt_data *own_data(void) { return (struct rt_data *)(rt_blob + rt_config.data_rel); }

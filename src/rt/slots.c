@@ -14,7 +14,7 @@
  */
 #include "rt/rt.h"
 
-enum { NR_CLONE = 56, NR_CLONE3 = 435 };
+enum { NR_CLONE = 56, NR_CLONE3 = 435, NR_PRCTL = 157, NR_SECCOMP = 317, SET_SECCOMP = 22 };
 enum { F_CLONE_VM = 0x100, F_CLONE_VFORK = 0x4000 };
 enum { ARCH_SET_GS = 0x1001, ARCH_GET_GS = 0x1004 };
 enum { LOOKS_MOST = 32, TRIES_MOST = 64, MAPPINGS_MOST = 20000, WORDS_OF_CPUS = 128 };
@@ -272,9 +272,20 @@ static void give_slot(uint32_t nth)
     take_turns();
 }
 
-/* Before clone, fork, clone3 by the thread itself. */
+/* From now on a system call may end the program: no snapshots any more. */
+static void note_filter(uint64_t nr, uint64_t a0)
+{
+    if (is_counting() && PCB->windows_pid && (nr == NR_SECCOMP || a0 == SET_SECCOMP))
+        rt_give_up_windows();
+}
+
+/* Before clone, fork, clone3 by the thread itself; and before prctl and seccomp. */
 void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1)
 {
+    if (nr == NR_PRCTL || nr == NR_SECCOMP) {
+        note_filter(nr, a0);
+        return;
+    }
     uint64_t flags = nr == NR_CLONE ? a0 : nr == NR_CLONE3 && a1 >= 8 ? *(const uint64_t *)a0 : 0;
     if (!is_counting())
         return;

@@ -11,7 +11,7 @@
 #include "wire/bursts.h"
 
 enum {
-    TICK = 64, /* the last real-time signal: nobody's */
+    TICK = WIRE_TICK,
     NOTIFY_SIGNAL = 0,
     NOTIFY_THREAD = 4,
     SS_ONSTACK_ = 1,
@@ -196,14 +196,115 @@ static void keep_to_first_thread(struct windows_state *s)
         s->given_up = 1;
 }
 
+/* ---- ticks of the host, in a counted copy: the program goes on as soon as the snapshot has closed its files ---- */
+
+static uint64_t own_faults(void)
+{
+    enum { FAULTS = 8 }; /* linux/resource.h: ru_minflt */
+    uint64_t usage[18];
+    return failed(sys(SYS_getrusage, 0, (uint64_t)usage, 0, 0, 0, 0)) ? 0 : usage[FAULTS];
+}
+
+/* Pages of this state, which the snapshot shares: what the program will pay for each of its own. */
+static void time_faults(struct windows_state *s)
+{
+    enum { PAGES = 4, WORDS = PAGE / 8 };
+    uint64_t since = clock_ns(CLOCK_THREAD_CPU);
+    for (int i = 0; i < PAGES; i++)
+        *(volatile uint64_t *)&s->noted[i * WORDS] = 0;
+    s->bursts->fault_ns = (clock_ns(CLOCK_THREAD_CPU) - since) / PAGES;
+}
+
+static void wait_for_close(const struct wire_bursts *b)
+{
+    enum { FUTEX_WAIT = 0, WAITS_MOST = 20 };
+    uint64_t wait[2] = {0, 5000000};
+    for (int i = 0; i < WAITS_MOST && !__atomic_load_n(&b->closed, __ATOMIC_ACQUIRE); i++)
+        sys(SYS_futex, (uint64_t)&b->closed, FUTEX_WAIT, 0, (uint64_t)wait, 0, 0);
+}
+
+enum { PIDS_A_SNAPSHOT = 8 }; /* each is told by who makes it, too */
+
+/* Its pid; -1: there is none; 0 in the snapshot. */
+static int32_t make_snapshot(struct wire_bursts *b, uint32_t want, void *context)
+{
+    uint64_t since = clock_ns(CLOCK_THREAD_CPU);
+    b->thread = own_tid();
+    b->at_ns = clock_ns(CLOCK_PROCESS_CPU);
+    b->closed = 0;
+    b->pid = 0;
+    b->begun++;
+    int64_t pid = sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0);
+    if (pid == 0) {
+        rt_go_back(context, want);
+        return 0;
+    }
+    if (failed(pid)) {
+        b->begun--;
+        b->refused++;
+        return -1;
+    }
+    rt_note_snapshot(pid);
+    wait_for_close(b);
+    time_faults(WINDOWS);
+    b->faults = own_faults();
+    b->spent_ns += clock_ns(CLOCK_THREAD_CPU) - since;
+    return (int32_t)pid;
+}
+
+/* Somebody else sent it: that is its end, as it would be without us. */
+static void end_by_signal(void)
+{
+    struct kernel_action none = {0, 0, 0, 0};
+    sys(SYS_rt_sigaction, TICK, (uint64_t)&none, 0, 8, 0, 0);
+    sys(SYS_tkill, (uint64_t)own_tid(), TICK, 0, 0, 0, 0);
+}
+
+static void on_host_tick(const struct windows_state *s, void *context)
+{
+    const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
+    struct wire_bursts *b = s->bursts;
+    uint32_t want = __atomic_exchange_n(&b->wanted, WIRE_WANT_NOTHING, __ATOMIC_ACQUIRE);
+    int32_t pid = -1;
+    if (want == WIRE_WANT_NOTHING)
+        return;
+    if (!(g[G_FLAGS] & TRAP_FLAG) && !is_on_alternate_stack() && b->pid_count + PIDS_A_SNAPSHOT <= WIRE_BURST_PIDS)
+        pid = make_snapshot(b, want, context);
+    if (pid)
+        __atomic_store_n(&b->snapshot, pid, __ATOMIC_RELEASE);
+}
+
+/* The program wants the signal for itself: the host is asked to send none, before it can get one. */
+void rt_give_up_windows(void)
+{
+    const struct windows_state *s = WINDOWS;
+    enum { DONE = 2, MS_MOST = 500 };
+    uint64_t wait[2] = {0, 1000000};
+    int32_t pid = PCB->windows_pid;
+    PCB->windows_pid = 0;
+    if (own_pid() != pid || s->bursts->given_up)
+        return;
+    s->bursts->given_up = 1;
+    for (int i = 0; i < MS_MOST && __atomic_load_n(&s->bursts->given_up, __ATOMIC_ACQUIRE) != DONE; i++)
+        sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
+}
+
 static void on_tick(int sig, const void *info, void *context)
 {
     const uint64_t *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
     struct windows_state *s = WINDOWS;
+    int is_sent = ((const int32_t *)info)[2] <= 0; /* si_code: by a process */
     (void)sig;
-    (void)info;
+    if (s->bursts->by_host && is_sent) {
+        end_by_signal();
+        return;
+    }
     if (s->given_up || own_pid() != s->pid || (s->tid && own_tid() != s->tid))
         return;
+    if (s->bursts->by_host) {
+        on_host_tick(s, context);
+        return;
+    }
     if (s->bursts->begun >= s->bursts->window_most) {
         s->given_up = 1;
         return;
@@ -297,17 +398,19 @@ static int take_ticks(void)
     return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0;
 }
 
-void rt_start_windows(char **envp)
+int32_t rt_start_windows(char **envp)
 {
     char path[PATH_BYTES];
     if (!rt_take_env(envp, WIRE_BURSTS_ENV "=", path))
-        return;
+        return 0;
     int64_t at =
         sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     struct windows_state *s = WINDOWS;
     if (at != (int64_t)WINDOWS_VADDR || !open_files(s, path))
-        return;
+        return 0;
     s->pid = own_pid();
     s->tid = s->bursts->by_process ? 0 : own_tid();
-    s->bursts->started = take_ticks() && make_timer(s);
+    s->bursts->program = s->pid;
+    s->bursts->started = take_ticks() && (s->bursts->by_host || make_timer(s));
+    return s->bursts->by_host && s->bursts->started ? s->pid : 0;
 }

@@ -48,6 +48,8 @@ struct windows_state {
     uint32_t may_stop, stop_byte; /* stop_byte: the code's own */
     uint64_t stop_at;
     uint64_t area;       /* where replays have their code */
+    uint64_t going_back; /* original.c's, in a snapshot that has gone back to the original's code; 0 none */
+    uint32_t has_stack;  /* that of the signals is there */
     uint32_t chain;      /* ticks of the look before, see struct wire_look; 0 none */
     uint32_t look_times; /* 0: not known yet */
     uint32_t chance;     /* of replays */
@@ -69,9 +71,23 @@ _Noreturn void rt_leave(void);
 int rt_cut_off(uint64_t at, uint64_t bytes);
 /* Faults and traps go to the handler, nothing else comes. 0: it cannot. */
 int rt_take_signals(void *context, void (*handler)(int sig, const void *info, void *context));
+/* After rt_go_back: is a keeper from here on, and begins. */
+void rt_is_keeper(void);
+void rt_keep_on(void *context);
+/* Neither ends a window nor tells of the trap flag. */
+int rt_may_step(const uint64_t *gregs);
+void rt_close_files(void);
 
 /* bursts.c: likewise; goes on in translated code. */
 void rt_burst(void *context);
+void rt_burst_on(void *context);
+_Noreturn void rt_leave_burst(void);
+uint32_t rt_ask_host(uint32_t request); /* enum wire_burst_request; the answer */
+
+/* original.c: in a snapshot of a counted process; goes on as what is wanted (enum wire_want), or not at all. */
+void rt_go_back(void *context, uint32_t want);
+int rt_is_in_copy(uint64_t address); /* only in a snapshot that has gone back */
+void rt_note_snapshot(int64_t pid);
 
 /* replay.c: the slice whose first step is next. */
 void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors);

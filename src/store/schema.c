@@ -78,6 +78,8 @@ static const struct store_column run_columns[] = {
              "of the run with probes, less the sum over these objects; as a fraction of predicted_user_s"),
     COLUMN(REAL, "counting_user_s", counting_user_s,
            "of a program that ran once: what counting took, not part of actual_user_s"),
+    COLUMN(REAL, "windows_system_s", windows_system_s,
+           "likewise: about what windows took it, not part of actual_system_s"),
     COLUMN(REAL, "probed_user_s", probed_user_s, "of the run with probes, without what these took"),
     COLUMN(REAL, "probed_system_s", probed_system_s, NULL),
 };

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "prof/prof.h"
 
-#define STORE_SCHEMA_VERSION 19
+#define STORE_SCHEMA_VERSION 20
 
 /* ---- write.c ---- */
 

@@ -135,7 +135,8 @@ struct wire_samples {
  * each register (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15) that differs from the instruction before. Then the
  * new values of these, lowest first; then, where said, two words with the bytes from its address on (zeros for what
  * cannot be read). A window begins with all registers. */
-#define WIRE_WINDOWS_MAGIC 0x394e49574c4f544du /* "MTOLWIN9" in memory order */
+#define WIRE_TICK 64 /* the signal at which snapshots are made: the last real-time one, nobody's */
+#define WIRE_WINDOWS_MAGIC 0x414e49574c4f544du /* "MTOLWINA" in memory order */
 #define WIRE_WINDOWS_MOST 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
@@ -243,6 +244,7 @@ struct wire_windows {
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
+    int32_t granted;       /* in a counted run: the keeper that may begin; several wait meanwhile; futex */
     uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
     uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
     uint32_t strayed;  /* keepers that the kernel ended, since another way than the recorded one led them to call it */

@@ -131,14 +131,20 @@ static void test_ran_once(void **state)
     toy_nest(&t, 7, 10, 100);
     toy_done(&t);
     double user[] = {2.0};
-    struct prof_input in = {
-        .modules = &t.module, .module_count = 1, .plain_user_s = user, .plain_runs = 1, .counting_s = 0.3};
+    struct prof_input in = {.modules = &t.module,
+                            .module_count = 1,
+                            .plain_user_s = user,
+                            .plain_runs = 1,
+                            .counting_s = 0.3,
+                            .windows_s = 0.1};
     struct prof_result *plain = prof_result_new(), *once = prof_result_new();
     assert_int_equal(prof_join(plain, &in), 0);
     in.ran_once = true;
     assert_int_equal(prof_join(once, &in), 0);
     assert_true(isnan(plain->counting_user_s));
     assert_near(once->counting_user_s, 0.3, 0);
+    assert_true(isnan(plain->windows_system_s));
+    assert_near(once->windows_system_s, 0.1, 0);
     assert_near(once->actual_user_s.value, 2, 0);
     assert_true(once->actual_user_s.low < 1.7 && once->actual_user_s.high > 2.3);
     assert_true(plain->actual_user_s.low > 1.8 && plain->actual_user_s.high < 2.2);

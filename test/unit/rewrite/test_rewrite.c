@@ -198,6 +198,17 @@ static struct x86_insn insn_at(const struct image *img, uint64_t addr)
     return in;
 }
 
+/* Behind a call, and only there. */
+static void return_comes_back(const struct rewrite_back *back, uint64_t behind, const struct x86_insn *was,
+                              uint64_t original)
+{
+    uint64_t to = 0;
+    bool is_call = was->kind == X86_CALL || was->kind == X86_CALL_IND;
+    assert_int_equal(rewrite_back_return(back, behind, &to), is_call);
+    if (is_call)
+        assert_int_equal(to, original + was->len);
+}
+
 /* Each instruction of the block has one place in the copy, and only these are told to be the block's. A call or a jump
  * may be longer there, a system call is a sequence. */
 static void block_comes_back(const struct rewrite_back *back, const struct rewrite_map *m, uint32_t b,
@@ -216,6 +227,8 @@ static void block_comes_back(const struct rewrite_back *back, const struct rewri
         struct x86_insn was = insn_at(old, next);
         if (!place.is_inserted && was.kind != X86_SYSCALL && was.kind != X86_JCXZ)
             assert_int_equal(insn_at(new, at).mnemonic, was.mnemonic);
+        if (!place.is_inserted)
+            return_comes_back(back, at + insn_at(new, at).len, &was, next);
         if (!place.is_inserted)
             next += was.len;
     }

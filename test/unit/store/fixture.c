@@ -58,6 +58,7 @@ static void set_coverage(struct prof_result *r)
     r->coverage.memory_ops_probed = 0.95;
     r->coverage.unexplained_overhead = (struct prof_interval){0.021, -0.004, 0.046};
     r->counting_user_s = 0.03;
+    r->windows_system_s = 0.004;
     r->probed_user_s = 0.87;
     r->probed_system_s = 0.02;
 }
@@ -889,6 +890,7 @@ static const char *run_difference(const struct prof_result *a, const struct prof
     REAL(coverage.memory_ops_probed);
     SPAN(coverage.unexplained_overhead);
     REAL(counting_user_s);
+    REAL(windows_system_s);
     REAL(probed_user_s);
     REAL(probed_system_s);
     for (size_t i = 0; a->command && a->command[i]; i++)

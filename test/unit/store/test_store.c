@@ -98,7 +98,7 @@ static void test_no_field_is_forgotten(void **state)
     assert_int_equal(sizeof(struct prof_block_row), 64);
     assert_int_equal(sizeof(struct prof_edge_row), 32);
     assert_int_equal(sizeof(struct prof_process), 40);
-    assert_int_equal(sizeof(struct prof_result), 776);
+    assert_int_equal(sizeof(struct prof_result), 784);
     assert_int_equal(sizeof(struct prof_phase), 16);
     assert_int_equal(sizeof(struct prof_thread), 104);
     assert_int_equal(sizeof(struct prof_thread_object), 64);
@@ -420,7 +420,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 19\n"));
+    assert_non_null(strstr(text.data, "schema 20\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * When snapshots of a counted program are due, and its threads' ticks. A tick is a signal that the kernel's software
+ * clock of a thread sends it, and only while the thread executes its own code: so no system call ends with EINTR that
+ * would not. The first are close together; then they come at a constant share of the time that the program has used, so
+ * a short program has enough and a long one not too many. A dear snapshot (many pages to be copied) makes them rarer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/perf_event.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+enum { THREADS_MOST = 64, FAILURES_MOST = 50, SNAPSHOT_MS_MOST = 2000, KEEPERS_MOST = 24, MEMORY_SHARE = 4 };
+static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10;
+static const double LOOK_LEAST_S = 0.01, LOOK_MOST_S = 0.5; /* at threads */
+static const double AFTER_S = 3, AFTER_MOST_S = 20; /* that replays go on when the program has ended: so long, and as
+                                                       long as it took */
+static const uint64_t STEP_NS = 1000000;
+
+struct armed {
+    int fds[THREADS_MOST];
+    size_t count;
+};
+
+static void nap(void) { nanosleep(&(struct timespec){0, (long)STEP_NS}, NULL); }
+
+static double uniform(struct ticks *t)
+{
+    t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(t->random >> 11) / (double)(1ull << 53);
+}
+
+/* ---- one thread ---- */
+
+/* A signal that it blocks would be waiting for a call that unblocks it; one that finds no room becomes SIGIO; one that
+ * it does not catch ends it. */
+static bool may_tick(pid_t pid, pid_t tid)
+{
+    char path[64], *at;
+    struct strbuf s = {0};
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)tid);
+    const uint64_t bit = 1ull << (WIRE_TICK - 1);
+    bool ok = false;
+    if (procfs_read(path, &s) == 0 && (at = strstr(s.data, "\nSigQ:"))) {
+        uint64_t used = strtoull(at + 6, &at, 10), room = *at == '/' ? strtoull(at + 1, NULL, 10) : 0;
+        const char *blocked = strstr(s.data, "\nSigBlk:"), *caught = strstr(s.data, "\nSigCgt:");
+        ok = blocked && caught && used + 16 < room && !(strtoull(blocked + 8, NULL, 16) & bit) &&
+             (strtoull(caught + 8, NULL, 16) & bit);
+    }
+    str_free(&s);
+    return ok;
+}
+
+/* -1: the kernel refuses, or the thread is gone. */
+static int open_clock(pid_t tid, uint64_t period_ns)
+{
+    struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_TASK_CLOCK};
+    a.sample_period = period_ns;
+    a.disabled = a.exclude_kernel = a.exclude_hv = a.remove_on_exec = 1;
+    a.wakeup_events = 1;
+    return (int)syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool arm_thread(struct armed *all, pid_t tid, uint64_t period_ns)
+{
+    struct f_owner_ex owner = {F_OWNER_TID, tid};
+    int fd = open_clock(tid, period_ns);
+    if (fd >= 0 && fcntl(fd, F_SETOWN_EX, &owner) == 0 && fcntl(fd, F_SETSIG, WIRE_TICK) == 0 &&
+        fcntl(fd, F_SETFL, O_ASYNC) == 0 && ioctl(fd, PERF_EVENT_IOC_REFRESH, 1) == 0) {
+        all->fds[all->count++] = fd;
+        return true;
+    }
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+static void disarm(struct armed *all)
+{
+    while (all->count)
+        close(all->fds[--all->count]);
+}
+
+/* ---- all threads: each waits for a time of its own, so who uses most has most ticks ---- */
+
+static double wait_of(struct ticks *t, double mean_s) { return fmax(50e-6, -mean_s * log(1 - uniform(t))); }
+
+static void arm(struct ticks *t, struct armed *all, double mean_s)
+{
+    pid_t tids[THREADS_MOST];
+    size_t n = procfs_threads(t->pid, tids, THREADS_MOST);
+    for (size_t i = 0; i < n; i++)
+        if (may_tick(t->pid, tids[i]))
+            arm_thread(all, tids[i], (uint64_t)(1e9 * wait_of(t, mean_s)));
+}
+
+/* Of the process, so far. */
+static double used_s(const struct ticks *t)
+{
+    struct timespec now = {0, 0};
+    clockid_t clock;
+    if (clock_getcpuclockid(t->pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
+        return 0;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* What the last snapshot cost: until its files were closed, and for pages that were written since (it shares no more
+ * than the program had). */
+static double cost_s(struct ticks *t)
+{
+    enum { PAGE_KB = 4 };
+    double faults = t->taken ? (double)min_u64(t->b->faults - t->faults, t->pages) : 0;
+    double copied = 1e-9 * (double)t->b->fault_ns * faults, spent = 1e-9 * (double)(t->b->spent_ns - t->spent_ns);
+    t->copied_s += copied;
+    t->spent_ns = t->b->spent_ns;
+    t->faults = t->b->faults;
+    t->pages = procfs_private_kb(t->pid) / PAGE_KB;
+    return spent + copied;
+}
+
+static double interval_s(struct ticks *t)
+{
+    return fmax(fmax(INTERVAL_LEAST_S, OF_TIME * used_s(t)), cost_s(t) / COST_SHARE);
+}
+
+static bool goes_on(const struct ticks *t)
+{
+    return !atomic_load(&t->ends) && !__atomic_load_n(&t->b->given_up, __ATOMIC_ACQUIRE);
+}
+
+/* Until a tick was taken; the pid of its snapshot, -1: it had none, 0: there was no tick. */
+static pid_t wait_for_tick(struct ticks *t, double most_s)
+{
+    double until = time_now_s() + most_s;
+    while (goes_on(t) && time_now_s() < until && __atomic_load_n(&t->b->wanted, __ATOMIC_ACQUIRE))
+        nap();
+    if (__atomic_exchange_n(&t->b->wanted, WIRE_WANT_NOTHING, __ATOMIC_ACQ_REL))
+        return 0;
+    int32_t pid = 0;
+    for (int i = 0; i < SNAPSHOT_MS_MOST && !(pid = __atomic_load_n(&t->b->snapshot, __ATOMIC_ACQUIRE)); i++)
+        nap();
+    return pid ? pid : -1;
+}
+
+/* ---- keepers: they wait for their turn, mostly for the program's end ---- */
+
+static void end_keeper(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+/* Any: if there is no time for all, those that are left over are from all of the run. It has limits of its own. */
+static void run_keeper(struct ticks *t)
+{
+    size_t i = (size_t)(uniform(t) * (double)t->waiting.len);
+    pid_t pid = t->waiting.data[i];
+    t->waiting.data[i] = t->waiting.data[--t->waiting.len];
+    __atomic_store_n(&t->steps->busy, pid, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->steps->granted, pid, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &t->steps->granted, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    __atomic_store_n(&t->steps->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* How many may wait: each may come to have all of the program's memory as it was. */
+static size_t room_for_keepers(const struct ticks *t)
+{
+    uint64_t all = procfs_private_kb(t->pid), free_kb = procfs_available_kb();
+    return all ? (size_t)fmin(KEEPERS_MOST, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : KEEPERS_MOST;
+}
+
+static void finish_keepers(struct ticks *t)
+{
+    double until = time_now_s() + fmin(AFTER_MOST_S, AFTER_S + (time_now_s() - t->began_s));
+    while (t->waiting.len && !t->steps->enough && !atomic_load(&t->is_over) && time_now_s() < until)
+        run_keeper(t);
+    diag_debug(1, "windows: %zu keepers were ended", t->waiting.len);
+    for (size_t i = 0; i < t->waiting.len; i++)
+        end_keeper(t->waiting.data[i]);
+    VEC_FREE(&t->waiting);
+}
+
+/* ---- snapshots ---- */
+
+/* A burst is reaped by who takes its window; it has made its keeper before. */
+static void wait_for_snapshot(struct ticks *t)
+{
+    while (!atomic_load(&t->ends) && __atomic_load_n(&t->b->busy, __ATOMIC_ACQUIRE))
+        nap();
+    pid_t keeper = __atomic_exchange_n(&t->b->keeper, 0, __ATOMIC_ACQ_REL);
+    if (keeper > 0)
+        VEC_PUSH(&t->waiting, keeper);
+    while (t->waiting.len >= room_for_keepers(t) && !atomic_load(&t->ends))
+        run_keeper(t);
+}
+
+static enum wire_want next_want(const struct ticks *t)
+{
+    return t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_most
+               ? WIRE_WANT_BOTH
+               : WIRE_WANT_BURST;
+}
+
+/* Threads that begin meanwhile, or unblock the signal, have no ticks until the next look. False: none of them can. */
+static bool take_one(struct ticks *t)
+{
+    struct armed all = {.count = 0};
+    double mean_s = interval_s(t);
+    enum wire_want want = next_want(t);
+    pid_t pid = 0;
+    t->b->snapshot = 0;
+    __atomic_store_n(&t->b->busy, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->b->wanted, want, __ATOMIC_RELEASE);
+    while (goes_on(t) && pid == 0 && t->b->wanted) {
+        arm(t, &all, mean_s);
+        pid = wait_for_tick(t, fmax(LOOK_LEAST_S, fmin(LOOK_MOST_S, mean_s)));
+        disarm(&all);
+        if (pid == 0 && goes_on(t))
+            __atomic_store_n(&t->b->wanted, want, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&t->b->wanted, WIRE_WANT_NOTHING, __ATOMIC_RELEASE);
+    if (pid > 0)
+        wait_for_snapshot(t);
+    else
+        __atomic_store_n(&t->b->busy, 0, __ATOMIC_RELEASE);
+    t->taken += pid > 0;
+    diag_debug(2, "snapshot %d, mean interval %.4f s, %.4f s used, %llu faults of %llu ns", (int)pid, mean_s, used_s(t),
+               (unsigned long long)(t->b->faults - t->faults), (unsigned long long)t->b->fault_ns);
+    return pid >= 0;
+}
+
+static void *run(void *arg)
+{
+    struct ticks *t = arg;
+    originals_fill(t->originals);
+    while (!atomic_load(&t->ends) && !__atomic_load_n(&t->b->started, __ATOMIC_ACQUIRE))
+        nap();
+    t->pid = t->b->program;
+    for (int failures = 0; goes_on(t) && failures < FAILURES_MOST;)
+        failures = take_one(t) ? 0 : failures + 1;
+    if (t->b->given_up)
+        __atomic_store_n(&t->b->given_up, 2, __ATOMIC_RELEASE);
+    while (!atomic_load(&t->ends))
+        nap();
+    finish_keepers(t);
+    return NULL;
+}
+
+bool ticks_begin(struct ticks *t)
+{
+    t->random = 20261123;
+    t->began_s = time_now_s();
+    t->is_running = signals_thread(&t->thread, run, t);
+    return t->is_running;
+}
+
+void ticks_end(struct ticks *t, bool wait)
+{
+    atomic_store(&t->is_over, !wait);
+    atomic_store(&t->ends, true);
+    if (t->is_running)
+        pthread_join(t->thread, NULL);
+    t->is_running = false;
+}
