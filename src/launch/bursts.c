@@ -167,9 +167,17 @@ static double thread_time_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Beside the only run: the program goes first. */
+static void be_nice(const struct bursts *s)
+{
+    if (s->b->by_host)
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), getpriority(PRIO_PROCESS, 0) + WIRE_NICE);
+}
+
 static void *take(void *arg)
 {
     struct bursts *s = arg;
+    be_nice(s);
     pthread_mutex_lock(&s->lock);
     for (;;) {
         while (!s->queued && !s->no_more)
@@ -309,6 +317,7 @@ static void look_for_lost(struct bursts *s)
 static void *serve(void *arg)
 {
     struct bursts *s = arg;
+    be_nice(s);
     struct timespec wait = {0, WAIT_NS};
     while (!atomic_load(&s->ends)) {
         if (__atomic_load_n(&s->b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST) {

@@ -19,7 +19,7 @@
 #include "launch/impl.h"
 
 enum { THREADS_MOST = 64, FAILURES_MOST = 50, SNAPSHOT_MS_MOST = 2000, KEEPERS_MOST = 24, MEMORY_SHARE = 4 };
-static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10;
+static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 16;
 static const double LOOK_LEAST_S = 0.01, LOOK_MOST_S = 0.5; /* at threads */
 static const double AFTER_S = 3, AFTER_MOST_S = 20; /* that replays go on when the program has ended: so long, and as
                                                        long as it took */

@@ -46,6 +46,8 @@ enum {
     SYS_timer_create = 222,
     SYS_timer_settime = 223,
     SYS_timer_delete = 226,
+    SYS_getpriority = 140,
+    SYS_setpriority = 141,
     SYS_clock_gettime = 228,
     SYS_exit_group = 231,
     SYS_openat = 257,

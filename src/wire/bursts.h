@@ -72,6 +72,7 @@ enum wire_burst_end { WIRE_BURST_FULL, WIRE_BURST_CALL, WIRE_BURST_FAULT, WIRE_B
  * becomes places in originals. */
 enum wire_want { WIRE_WANT_NOTHING, WIRE_WANT_BURST, WIRE_WANT_BOTH /* and a window that is taken step by step */ };
 #define WIRE_BURST_PIDS 4096u
+#define WIRE_NICE 10 /* by how much bursts beside the program are nicer, and what mtool does with them */
 struct wire_place {
     uint32_t module;    /* its place in the counter file's header */
     uint32_t is_return; /* a return address, else where the program stands, between two instructions of its own */
