@@ -179,6 +179,7 @@ void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text 
 int procfs_read(const char *path, struct strbuf *out);                  /* a small file, appended; -1: none */
 size_t procfs_threads(pid_t pid, pid_t *tids, size_t most);             /* of a process, at most so many */
 uint64_t procfs_private_kb(pid_t pid);                                  /* memory of its own; 0 if gone */
+void procfs_end_first(pid_t pid);                                       /* if memory runs out */
 uint64_t procfs_available_kb(void);                                     /* of the machine */
 long procfs_peak_rss_kb(pid_t pid);                                     /* VmHWM, 0 if gone */
 bool procfs_is_stopped(pid_t pid);

@@ -41,6 +41,18 @@ long procfs_peak_rss_kb(pid_t pid) { return status_number(pid, "\nVmHWM:"); }
 
 uint64_t procfs_private_kb(pid_t pid) { return (uint64_t)status_number(pid, "\nRssAnon:"); }
 
+void procfs_end_first(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (write(fd, "1000", 4) < 0)
+        diag_debug(1, "%s: cannot be written", path);
+    close(fd);
+}
+
 uint64_t procfs_available_kb(void)
 {
     struct strbuf s = {0};

@@ -199,8 +199,10 @@ static void wait_for_snapshot(struct ticks *t)
     while (!atomic_load(&t->ends) && __atomic_load_n(&t->b->busy, __ATOMIC_ACQUIRE))
         nap();
     pid_t keeper = __atomic_exchange_n(&t->b->keeper, 0, __ATOMIC_ACQ_REL);
-    if (keeper > 0)
+    if (keeper > 0) {
+        procfs_end_first(keeper);
         VEC_PUSH(&t->waiting, keeper);
+    }
     while (t->waiting.len >= room_for_keepers(t) && !atomic_load(&t->ends))
         run_keeper(t);
 }

@@ -280,10 +280,9 @@ void rt_give_up_windows(void)
     const struct windows_state *s = WINDOWS;
     enum { DONE = 2, MS_MOST = 500 };
     uint64_t wait[2] = {0, 1000000};
-    int32_t pid = PCB->windows_pid;
-    PCB->windows_pid = 0;
-    if (own_pid() != pid || s->bursts->given_up)
+    if (own_pid() != PCB->windows_pid) /* of a fork; a vfork shares the page */
         return;
+    PCB->windows_pid = 0;
     s->bursts->given_up = 1;
     for (int i = 0; i < MS_MOST && __atomic_load_n(&s->bursts->given_up, __ATOMIC_ACQUIRE) != DONE; i++)
         sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
