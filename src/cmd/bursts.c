@@ -13,11 +13,22 @@ void bursts_fini(struct bursts *s)
 void bursts_begin(void *ctx, const struct wire_bursts *file) { ((struct bursts *)ctx)->trace = trace_new(file); }
 void bursts_answer(void *ctx, struct wire_bursts *file) { trace_answer(((struct bursts *)ctx)->trace, file); }
 
+struct trace_window bursts_window(const struct bursts *s, const struct launch_burst *w, uint64_t references)
+{
+    struct trace_window to = trace_records(s->trace, w->records, w->bytes, w->is_torn, references);
+    to.fs = w->fs, to.gs = w->gs;
+    return to;
+}
+
+uint64_t bursts_place(void *ctx, uint64_t address)
+{
+    const struct bursts_places *of = ctx;
+    return of->place(of->spaces, address);
+}
+
 void bursts_finish(void *ctx, launch_place_of place, struct spaces *spaces)
 {
-    struct trace *t = ((struct bursts *)ctx)->trace;
-    for (uint32_t b = 0; b < trace_block_count(t); b++)
-        trace_block(t, b)->place = place(spaces, trace_block(t, b)->address);
+    trace_place_blocks(((struct bursts *)ctx)->trace, bursts_place, &(struct bursts_places){place, spaces});
 }
 
 static enum sim_branch kind_of(uint8_t kind)
@@ -36,21 +47,15 @@ static enum sim_branch kind_of(uint8_t kind)
     }
 }
 
-struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong,
-                                      size_t marked)
+struct bursts_branches bursts_predict(struct bursts *s, const struct trace_window *w, uint8_t *wrong, uint64_t marked)
 {
     struct bursts_branches n = {0};
-    struct trace_reader r;
-    trace_read(&r, s->trace, records, bytes);
-    const struct trace_block *b = trace_next_block(&r);
-    for (const struct trace_block *next; b && (next = trace_next_block(&r)); b = next) {
-        if (!b->branch)
-            continue;
-        bool is_wrong =
-            sim_predict_branch(s->predictor, kind_of(b->branch_kind), b->branch_at, b->behind, next->address);
-        if (wrong && (size_t)(r.at - (const uint8_t *)records) <= marked && is_wrong)
+    struct trace_stream stream;
+    struct trace_branch b;
+    for (trace_begin(&stream, w); trace_next_branch(&stream, &b); n.all++) {
+        bool is_wrong = sim_predict_branch(s->predictor, kind_of(b.kind), b.address, b.behind, b.to);
+        if (wrong && b.number + 1 < marked && is_wrong)
             wrong[n.all / 8] |= (uint8_t)(1u << n.all % 8);
-        n.all++;
         n.mispredicted += is_wrong;
     }
     return n;

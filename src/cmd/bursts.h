@@ -19,14 +19,21 @@ void bursts_fini(struct bursts *s);
 /* For launch_burst_options; ctx: a struct that begins with struct bursts. */
 void bursts_begin(void *ctx, const struct wire_bursts *file);
 void bursts_answer(void *ctx, struct wire_bursts *file);
-void bursts_finish(void *ctx, launch_place_of place, struct spaces *spaces); /* fills the blocks' places */
+void bursts_finish(void *ctx, launch_place_of place, struct spaces *spaces); /* fills in places */
+
+/* What the launcher gives, up to `references`: see trace_records. */
+struct trace_window bursts_window(const struct bursts *s, const struct launch_burst *w, uint64_t references);
+struct bursts_places {
+    launch_place_of place;
+    struct spaces *spaces;
+};
+uint64_t bursts_place(void *ctx, uint64_t address); /* of a struct bursts_places; see trace_place_of */
 
 struct bursts_branches {
     uint64_t all, mispredicted;
 };
-/* Whole records, in order of time. wrong: a bit for each branch of the first `marked` bytes of records, set if
- * mispredicted; NULL: not wanted. Room for a bit for each 4 bytes. */
-struct bursts_branches bursts_predict(struct bursts *s, const void *records, size_t bytes, uint8_t *wrong,
-                                      size_t marked);
+/* Windows in order of time. wrong: a bit for each branch whose way is known from the first `marked` instructions, set
+ * if mispredicted; NULL: not wanted. */
+struct bursts_branches bursts_predict(struct bursts *s, const struct trace_window *w, uint8_t *wrong, uint64_t marked);
 
 #endif

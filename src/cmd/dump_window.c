@@ -16,7 +16,7 @@ static const char *const end_text[] = {"length", "system call", "fault", "code t
 
 struct window {
     struct launch_burst w;
-    struct trace_extent extent;
+    struct trace_window trace;
     struct bursts_branches branches;
     struct trace_difference difference;
     bool is_predicted, is_checked, ended_early; /* ended_early: steps went on where the burst did not */
@@ -27,13 +27,14 @@ struct dump {
     struct launch_program *program;
     uint64_t length;
     VEC(struct window) windows;
+    struct arena *arena; /* of what is taken, in another thread */
 };
 
 static bool differs(const struct window *w) { return w->difference.what || w->ended_early; }
 
 static enum wire_burst_end how_it_ended(const struct window *w)
 {
-    return w->extent.bytes < w->w.bytes && !w->w.is_torn ? WIRE_BURST_FULL : (enum wire_burst_end)w->w.end;
+    return w->trace.bytes < w->w.bytes && !w->w.is_torn ? WIRE_BURST_FULL : (enum wire_burst_end)w->w.end;
 }
 
 /* ---- taking ---- */
@@ -41,31 +42,35 @@ static enum wire_burst_end how_it_ended(const struct window *w)
 static uint64_t take(void *ctx, const struct launch_burst *w)
 {
     struct dump *d = ctx;
-    struct window to = {.w = *w, .extent = trace_whole(d->bursts.trace, w->records, w->bytes, w->is_torn, d->length)};
+    struct window to = {.w = *w, .trace = bursts_window(&d->bursts, w, d->length)};
     to.is_predicted = !w->waiting; /* else the consumer would fall behind for good */
     if (to.is_predicted)
-        to.branches = bursts_predict(&d->bursts, w->records, to.extent.bytes, NULL, 0);
-    if (!d->args->heads) {
-        uint8_t *records = xmalloc(to.extent.bytes + 1);
-        memcpy(records, w->records, to.extent.bytes);
-        to.w.records = records;
-    }
+        to.branches = bursts_predict(&d->bursts, &to.trace, NULL, 0);
+    if (!d->args->heads)
+        trace_keep_records(&to.trace, d->arena);
     VEC_PUSH(&d->windows, to);
-    return to.extent.bytes;
+    return to.trace.bytes;
+}
+
+static void check_window(struct window *w, const struct wire_windows *steps, uint32_t k)
+{
+    struct arena *a = arena_new();
+    struct trace_window by_step;
+    if (trace_steps(steps, k, a, &by_step)) {
+        trace_compare(&w->trace, &by_step, &w->difference);
+        w->is_checked = true;
+        w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MOST;
+    }
+    arena_free(a);
 }
 
 static void check(void *ctx, const struct wire_windows *steps)
 {
     struct dump *d = ctx;
     for (size_t i = 0; i < d->windows.len; i++)
-        for (uint32_t k = 0; k < steps->window_count; k++) {
-            struct window *w = &d->windows.data[i];
-            if (steps->windows[k].burst != w->w.number)
-                continue;
-            trace_compare(d->bursts.trace, w->w.records, w->extent.bytes, steps, k, &w->difference);
-            w->is_checked = true;
-            w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MOST;
-        }
+        for (uint32_t k = 0; k < steps->window_count; k++)
+            if (steps->windows[k].burst == d->windows.data[i].w.number)
+                check_window(&d->windows.data[i], steps, k);
 }
 
 static int run(struct dump *d, struct launch_result **out)
@@ -89,28 +94,29 @@ static int run(struct dump *d, struct launch_result **out)
 
 /* ---- text ---- */
 
-static void put_place(const struct dump *d, const struct trace_block *b, const struct trace_insn *i, struct strbuf *out)
+static void put_place(const struct dump *d, const struct trace_insn *i, struct strbuf *out)
 {
-    if (b->place == LAUNCH_STEP_UNKNOWN)
+    if (i->place == LAUNCH_STEP_UNKNOWN)
         str_printf(out, "%#18llx  ", (unsigned long long)i->address);
     else
-        str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[LAUNCH_STEP_MODULE(b->place)].path),
-                   (unsigned long long)(LAUNCH_STEP_VADDR(b->place) + (i->address - b->address)));
+        str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[LAUNCH_STEP_MODULE(i->place)].path),
+                   (unsigned long long)LAUNCH_STEP_VADDR(i->place));
 }
 
 static void put_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct strbuf *out)
 {
     char text[96];
+    struct trace_access access[X86_ACCESSES_MOST];
+    int accesses = trace_accesses(&w->trace, s, access);
     str_puts(out, "  ");
-    put_place(d, trace_block(d->bursts.trace, s->block), s->insn, out);
+    put_place(d, s->insn, out);
     x86_format(s->insn->bytes, s->insn->len, s->insn->address, text, sizeof text);
     str_puts(out, text);
-    for (int k = 0; k < s->insn->accesses; k++) {
-        const struct x86_access *a = &s->insn->access[k];
-        uint64_t address;
+    for (int k = 0; k < accesses; k++) {
+        const struct trace_access *a = &access[k];
         const char *how = a->is_load && a->is_store ? "changes" : a->is_store ? "writes" : "reads";
-        if (trace_address(s, a, w->w.fs, w->w.gs, &address))
-            str_printf(out, "%s %s %u at %#llx", k ? "," : "  ;", how, a->bytes, (unsigned long long)address);
+        if (a->is_known)
+            str_printf(out, "%s %s %u at %#llx", k ? "," : "  ;", how, a->bytes, (unsigned long long)a->address);
         else
             str_printf(out, "%s %s %u", k ? "," : "  ;", how, a->bytes);
     }
@@ -138,23 +144,23 @@ static void put_check(const struct window *w, struct strbuf *out)
 
 static void put_window(const struct dump *d, const struct window *w, struct strbuf *out)
 {
-    struct trace_reader r;
+    struct trace_stream r;
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
     str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references",
-               w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->extent.instructions,
-               (unsigned long long)w->extent.references);
+               w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->trace.instructions,
+               (unsigned long long)w->trace.references);
     if (w->is_predicted)
         str_printf(out, ", %llu branches, %llu of them mispredicted", (unsigned long long)w->branches.all,
                    (unsigned long long)w->branches.mispredicted);
-    str_printf(out, "; %zu bytes; end: %s\n", w->extent.bytes, end_text[how_it_ended(w)]);
+    str_printf(out, "; %zu bytes; end: %s\n", w->trace.bytes, end_text[how_it_ended(w)]);
     if (d->args->heads)
         return;
     if (d->args->check) {
         put_check(w, out);
         return;
     }
-    trace_read(&r, d->bursts.trace, w->w.records, w->extent.bytes);
+    trace_begin(&r, &w->trace);
     for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
         put_step(d, w, &s, out);
 }
@@ -179,12 +185,11 @@ static void put_text(const struct dump *d, const struct launch_result *r, struct
 
 /* ---- JSON ---- */
 
-static void json_access(const struct window *w, const struct trace_step *s, const struct x86_access *a, struct json *j)
+static void json_access(const struct trace_access *a, struct json *j)
 {
-    uint64_t address;
     json_object(j, NULL);
-    if (trace_address(s, a, w->w.fs, w->w.gs, &address))
-        json_hex(j, "address", address);
+    if (a->is_known)
+        json_hex(j, "address", a->address);
     else
         json_null(j, "address");
     json_u64(j, "bytes", a->bytes);
@@ -195,23 +200,25 @@ static void json_access(const struct window *w, const struct trace_step *s, cons
 
 static void json_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct json *j)
 {
-    const struct trace_block *b = trace_block(d->bursts.trace, s->block);
+    struct trace_access access[X86_ACCESSES_MOST];
+    int accesses = trace_accesses(&w->trace, s, access);
+    uint64_t place = s->insn->place;
     json_object(j, NULL);
-    if (b->place == LAUNCH_STEP_UNKNOWN) {
+    if (place == LAUNCH_STEP_UNKNOWN) {
         json_null(j, "module");
         json_hex(j, "address", s->insn->address);
     } else {
-        json_str(j, "module", d->program->modules[LAUNCH_STEP_MODULE(b->place)].path);
-        json_hex(j, "address", LAUNCH_STEP_VADDR(b->place) + (s->insn->address - b->address));
+        json_str(j, "module", d->program->modules[LAUNCH_STEP_MODULE(place)].path);
+        json_hex(j, "address", LAUNCH_STEP_VADDR(place));
     }
     json_u64(j, "size_bytes", s->insn->len);
-    if (s->insn->accesses < 0)
+    if (accesses < 0)
         json_null(j, "memory");
     else
         json_array(j, "memory");
-    for (int k = 0; k < s->insn->accesses; k++)
-        json_access(w, s, &s->insn->access[k], j);
-    if (s->insn->accesses >= 0)
+    for (int k = 0; k < accesses; k++)
+        json_access(&access[k], j);
+    if (accesses >= 0)
         json_array_end(j);
     json_object_end(j);
 }
@@ -234,11 +241,11 @@ static void json_check(const struct window *w, struct json *j)
 
 static void json_steps(const struct dump *d, const struct window *w, struct json *j)
 {
-    struct trace_reader r;
+    struct trace_stream r;
     struct trace_step s;
     uint64_t most = d->args->steps ? d->args->steps : STEPS;
     json_array(j, "steps");
-    trace_read(&r, d->bursts.trace, w->w.records, w->extent.bytes);
+    trace_begin(&r, &w->trace);
     for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
         json_step(d, w, &s, j);
     json_array_end(j);
@@ -250,8 +257,8 @@ static void json_window(const struct dump *d, const struct window *w, struct jso
     json_u64(j, "number", w->w.number);
     json_i64(j, "thread", w->w.thread);
     json_real(j, "begin_s", w->w.at_s);
-    json_u64(j, "instructions", w->extent.instructions);
-    json_u64(j, "references", w->extent.references);
+    json_u64(j, "instructions", w->trace.instructions);
+    json_u64(j, "references", w->trace.references);
     if (w->is_predicted) {
         json_u64(j, "branches", w->branches.all);
         json_u64(j, "mispredicted", w->branches.mispredicted);
@@ -259,7 +266,7 @@ static void json_window(const struct dump *d, const struct window *w, struct jso
         json_null(j, "branches");
         json_null(j, "mispredicted");
     }
-    json_u64(j, "record_bytes", w->extent.bytes);
+    json_u64(j, "record_bytes", w->trace.bytes);
     json_str(j, "end", end_text[how_it_ended(w)]);
     if (d->args->check)
         json_check(w, j);
@@ -321,12 +328,15 @@ int cmd_dump_window(const struct cmd_args *a)
     if (launch_program_find(a->rest, &d.program) < 0)
         return CMD_UNUSABLE;
     bursts_init(&d.bursts);
+    d.arena = arena_new();
     int rc = run(&d, &r);
     if (!rc && r->windows_note)
         diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
     if (!rc)
         rc = print(&d, r);
     launch_result_free(r);
+    VEC_FREE(&d.windows);
+    arena_free(d.arena);
     bursts_fini(&d.bursts);
     launch_program_free(d.program);
     return rc;

@@ -193,13 +193,13 @@ struct taken_bursts {
 static uint64_t take_burst(void *ctx, const struct launch_burst *w)
 {
     struct taken_bursts *t = ctx;
-    struct trace_extent whole = trace_whole(t->bursts.trace, w->records, w->bytes, w->is_torn, BURST_REFERENCES);
-    struct trace_extent begin = trace_whole(t->bursts.trace, w->records, w->bytes, w->is_torn, BURST_MODELLED);
-    size_t bytes = begin.bytes < whole.bytes ? begin.bytes : whole.bytes;
-    uint8_t *records = arena_alloc(t->arena, bytes + 1), *wrong = arena_alloc(t->arena, bytes / 32 + 1);
-    memcpy(records, w->records, bytes);
-    bursts_predict(&t->bursts, w->records, whole.bytes, wrong, bytes);
-    VEC_PUSH(&t->kept, ((struct prof_input_burst){records, bytes, wrong}));
+    struct trace_window whole = bursts_window(&t->bursts, w, BURST_REFERENCES),
+                        *begin = ARENA_ARRAY(t->arena, struct trace_window, 1);
+    *begin = bursts_window(&t->bursts, w, BURST_MODELLED);
+    trace_keep_records(begin, t->arena);
+    uint8_t *wrong = arena_alloc(t->arena, begin->instructions / 8 + 1);
+    bursts_predict(&t->bursts, &whole, wrong, begin->instructions);
+    VEC_PUSH(&t->kept, ((struct prof_input_burst){begin, wrong}));
     return whole.bytes;
 }
 
@@ -309,7 +309,6 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
 
 static void put_bursts(const struct taken_bursts *from, struct prof_input *in)
 {
-    in->trace = from->bursts.trace;
     in->bursts = from->kept.data;
     in->burst_count = from->kept.len;
 }

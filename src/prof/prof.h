@@ -411,16 +411,14 @@ struct prof_input_window { /* a stretch of the instruction stream in the words o
     uint32_t steps, slice_count;
     const struct wire_slice *slices; /* replayed, or not */
 };
-struct prof_input_burst { /* a longer stretch, recorded by translated code: whole records (trace.h) */
-    const void *records;
-    size_t bytes;
-    const uint8_t *wrong; /* a bit for each branch (trace_block.branch), in order: mispredicted */
+struct trace_window;
+struct prof_input_burst { /* a longer stretch, recorded by translated code; its places are as above */
+    const struct trace_window *window;
+    const uint8_t *wrong; /* a bit for each branch (trace_is_branch), in order: mispredicted */
 };
-struct trace;
 struct prof_input {
     const struct prof_input_window *windows;
     size_t window_count;
-    struct trace *trace; /* of bursts; the places of its blocks are as those in prof_input_window */
     const struct prof_input_burst *bursts;
     size_t burst_count;
     const struct prof_input_module *modules;

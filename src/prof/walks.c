@@ -290,7 +290,7 @@ static void remember_straight(struct walks *w)
 static void walk_bursts(struct walks *w, struct window_player *p)
 {
     for (size_t i = 0; i < w->j->in->burst_count; i++) {
-        uint64_t played = window_play_burst(p, w->j->in->trace, &w->j->in->bursts[i]);
+        uint64_t played = window_play_burst(p, &w->j->in->bursts[i]);
         w->steps += played, w->spent += played;
         end_batch(w);
     }

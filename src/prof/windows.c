@@ -88,39 +88,23 @@ static void step_known(struct sim_core *c, const struct trace_step *s, uint32_t 
     sim_core_step(c, index, 0, flags);
 }
 
-static uint64_t place_in_burst(struct trace *t, const struct trace_step *s)
-{
-    const struct trace_block *b = trace_block(t, s->block);
-    return b->place == STEP_UNKNOWN ? STEP_UNKNOWN : b->place + (s->insn->address - b->address);
-}
-
-/* Elements of a repeated string instruction, as far as they are told: rcx before it, unless it can end early. */
-static uint32_t repeats_of(const struct trace_step *s)
-{
-    enum { RCX = 1 };
-    return s->insn->repeats && s->known & 1u << RCX ? (uint32_t)min_u64(s->regs[RCX], UINT32_MAX >> SIM_REPEAT_SHIFT)
-                                                    : 0;
-}
-
 static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
 
-uint64_t window_play_burst(struct window_player *p, struct trace *t, const struct prof_input_burst *w)
+uint64_t window_play_burst(struct window_player *p, const struct prof_input_burst *w)
 {
-    struct trace_reader reader, ahead;
-    struct trace_step now, next;
+    struct trace_stream stream;
+    struct trace_step s;
     uint64_t played = 0, branches = 0;
     bool lost = true;
     p->learning = 0;
-    trace_read(&reader, t, w->records, w->bytes);
-    ahead = reader;
-    trace_next(&ahead, &next);
-    while (trace_next(&reader, &now) && trace_next(&ahead, &next)) {
-        const struct trace_block *b = trace_block(t, now.block);
-        bool ends = now.insn == b->branch, taken = ends && next.insn->address != b->behind;
-        bool wrong = ends && is_marked(w->wrong, branches++);
-        uint64_t place = place_in_burst(t, &now);
-        uint32_t index = place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, place),
-                 flags = (taken || now.insn->kind == X86_JMP ? SIM_TAKEN : 0) | repeats_of(&now) << SIM_REPEAT_SHIFT;
+    trace_begin(&stream, w->window);
+    while (trace_next(&stream, &s) && !s.is_last) {
+        const struct trace_insn *i = s.insn;
+        bool branch = trace_is_branch(i), taken = branch && s.to != i->address + i->len;
+        bool wrong = branch && is_marked(w->wrong, branches++);
+        uint32_t repeats = (uint32_t)min_u64(s.repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
+                 index = i->place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, i->place),
+                 flags = (taken || i->kind == X86_JMP ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
         if (index == ID_NONE) {
             lost = true;
             continue;
@@ -128,10 +112,10 @@ uint64_t window_play_burst(struct window_player *p, struct trace *t, const struc
         if (lost)
             begin_anew(p);
         lost = false;
-        if (p->went && (now.insn->kind == X86_CALL_IND || now.insn->kind == X86_JMP_IND))
-            p->went(p->ctx, place, place_in_burst(t, &next));
-        step_known(p->core, &now, index, flags);
-        step_known(p->branchy, &now, index, flags | (wrong ? SIM_MISPREDICTED : 0));
+        if (p->went && (i->kind == X86_CALL_IND || i->kind == X86_JMP_IND))
+            p->went(p->ctx, i->place, s.to_place);
+        step_known(p->core, &s, index, flags);
+        step_known(p->branchy, &s, index, flags | (wrong ? SIM_MISPREDICTED : 0));
         played++;
     }
     return played;

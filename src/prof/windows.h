@@ -26,7 +26,7 @@ struct window_player {
 /* Returns how many instructions were played. */
 uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
 /* The same for a burst, whose branches were predicted already. */
-uint64_t window_play_burst(struct window_player *p, struct trace *t, const struct prof_input_burst *w);
+uint64_t window_play_burst(struct window_player *p, const struct prof_input_burst *w);
 /* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with the registers
  * before it, its place and that of what came after it. false: some of the code is not known. */
 bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,

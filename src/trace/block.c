@@ -64,7 +64,8 @@ static void take_insn(struct plan *p, const struct x86_insn *x, const uint8_t *b
 {
     struct trace_insn *i = &p->insn[p->count];
     p->x[p->count] = *x;
-    *i = (struct trace_insn){.address = x->addr, .len = x->len, .kind = x->kind, .written = x->gpr_written};
+    *i = (struct trace_insn){
+        .address = x->addr, .place = TRACE_PLACE_UNKNOWN, .len = x->len, .kind = x->kind, .written = x->gpr_written};
     memcpy(i->bytes, bytes, x->len);
     i->accesses = (int8_t)x86_accesses(bytes, x->len, x->addr, p->access[p->count]);
     i->repeats = (x->props & X86_PROP_REP) != 0;

@@ -40,7 +40,21 @@ void trace_free(struct trace *t)
 }
 
 uint32_t trace_block_count(const struct trace *t) { return block_count(t); }
-struct trace_block *trace_block(struct trace *t, uint32_t block) { return block_of(t, block); }
+const struct trace_block *trace_block(const struct trace *t, uint32_t block) { return block_of(t, block); }
+
+/* A block lies in one mapping. */
+static void place_block(struct trace_block *b, trace_place_of place, void *ctx)
+{
+    uint64_t at = place(ctx, b->address);
+    for (uint32_t k = 0; k < b->insn_count; k++)
+        b->insns[k].place = at == TRACE_PLACE_UNKNOWN ? at : at + (b->insns[k].address - b->address);
+}
+
+void trace_place_blocks(struct trace *t, trace_place_of place, void *ctx)
+{
+    for (uint32_t b = 0; b < block_count(t); b++)
+        place_block(block_of(t, b), place, ctx);
+}
 
 /* ---- the program's code, as snapshots copied it ---- */
 
@@ -68,7 +82,7 @@ static size_t fetch(void *ctx, uint64_t address, uint8_t bytes[X86_MORE_BYTES], 
 
 /* ---- blocks ---- */
 
-static const struct trace_insn *keep_insns(struct trace *t, const struct plan *p)
+static struct trace_insn *keep_insns(struct trace *t, const struct plan *p)
 {
     struct trace_insn *to = ARENA_ARRAY(t->arena, struct trace_insn, p->count + 1);
     for (uint32_t k = 0; k < p->count; k++) {
@@ -93,7 +107,7 @@ static uint32_t references_of(const struct plan *p)
 static void find_branch(struct trace_block *b)
 {
     const struct trace_insn *last = b->insn_count ? &b->insns[b->insn_count - 1] : NULL;
-    if (!last || last->kind == X86_PLAIN || last->kind == X86_JMP)
+    if (!last || !trace_is_branch(last))
         return;
     b->branch = last;
     b->branch_at = last->address;

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trace/impl.h: what was translated; a block between its planning (block.c) and its translation (emit.c).
+ * trace/impl.h: the readers of the two encodings (steps.c, records.c) behind the iterator (stream.c); what was
+ * translated; a block between its planning (block.c) and its translation (emit.c).
  */
 #ifndef MTOOL_TRACE_IMPL_H
 #define MTOOL_TRACE_IMPL_H
 
 #include "trace/trace.h"
+
+/* ---- the readers: as the functions of trace.h whose names they have ---- */
+
+enum { ALL_REGISTERS = 0xffff };
+void steps_begin(struct trace_stream *s, uint64_t first);
+bool steps_next(struct trace_stream *s, struct trace_step *out);
+bool records_skip(struct trace_stream *s, uint64_t count); /* false: there are not so many */
+bool records_next(struct trace_stream *s, struct trace_step *out);
+bool records_next_branch(struct trace_stream *s, struct trace_branch *out);
+
+/* ---- the translator ---- */
 
 enum { TRACE_CHUNK = 4096, TRACE_CHUNKS_MOST = 4096 }; /* of blocks, which never move */
 

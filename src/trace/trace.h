@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trace: translates a program's code for bursts (wire/bursts.h), and reads what the translation recorded: the
- * instructions of a window one after the other, with the general registers that are known of, and so the addresses that
- * they reach.
+ * trace: windows of the instruction stream. Whatever recorded one, single steps (wire.h) or translated code
+ * (wire/bursts.h), a consumer reads it by one iterator (stream.c): instruction after instruction, with the general
+ * registers that are known and the addresses that it reaches. The translator of bursts is here too (code.c).
  */
 #ifndef MTOOL_TRACE_H
 #define MTOOL_TRACE_H
@@ -10,6 +10,97 @@
 #include "base/base.h"
 #include "wire/bursts.h"
 #include "x86/x86.h"
+
+/* ---- stream.c: the instructions of a window, one after the other ---- */
+
+struct trace_insn {
+    uint64_t address;
+    uint64_t place; /* in a file, as the launcher numbers places; TRACE_PLACE_UNKNOWN also until it is asked for */
+    uint8_t bytes[X86_MORE_BYTES], len;     /* len 0: not known, or no instruction */
+    uint8_t kind;                           /* enum x86_kind */
+    uint8_t effect, effect_dst, effect_src; /* of x86_detail; only what is followed here */
+    int8_t accesses;                        /* -1: it does not say where it reaches */
+    uint8_t lea_base, lea_index, lea_scale; /* GPR numbers or X86_REG_NONE */
+    bool repeats;                           /* rcx times; of one that compares, less the rcx that it leaves */
+    uint16_t written;                       /* GPRs */
+    int64_t number;                         /* immediate, or displacement of a lea */
+    const struct x86_access *access;
+};
+#define TRACE_PLACE_UNKNOWN 0x7fffffffffffu
+typedef uint64_t (*trace_place_of)(void *ctx, uint64_t address);
+
+/* A window. Made by trace_steps or trace_records; its first three fields are their own business. */
+struct trace_window {
+    const struct trace_steps *steps;
+    struct trace *trace;
+    const uint8_t *records;
+    size_t bytes;          /* of its recording */
+    uint64_t fs, gs;       /* bases */
+    uint64_t instructions; /* turns of repeated string instructions counted as they are recorded: see each_turn */
+    uint64_t references;   /* accesses of all of these */
+    bool has_registers;    /* all general registers are known throughout */
+};
+
+struct trace_stream { /* an iterator; but for each_turn its fields are its own business */
+    const struct trace_window *window;
+    bool each_turn; /* turns of a repeated string instruction are steps of their own, where they were recorded so; may
+                       be set before the first step */
+    uint64_t next, end;            /* numbers of instructions */
+    uint64_t regs[16];             /* before the instruction `next`, but for what is still to be applied */
+    uint32_t known;                /* a bit for each of these that is known */
+    const uint64_t *word;          /* steps: of the instruction `next` less `passed` */
+    uint32_t passed;               /* turns to be applied */
+    const uint8_t *at;             /* records: those left */
+    const uint8_t *values;         /* of the block that is read */
+    const struct trace_block *b;   /* that; NULL none yet */
+    uint32_t in_block, log;        /* instruction and value in it */
+    const struct trace_insn *last; /* the instruction given last, whose effect is not yet in regs; NULL none */
+};
+struct trace_step {
+    const struct trace_insn *insn; /* one object for all executions, in a window taken step by step; else in a block */
+    uint64_t number;               /* from 0; of the first turn */
+    const uint64_t *regs;          /* before it; valid until the next step */
+    uint32_t known;                /* a bit for each of these that is known */
+    uint64_t repeats; /* elements of a repeated string instruction, at most; 0: none, not known, or a single turn */
+    uint64_t to;      /* address of what came after it, and */
+    uint64_t to_place;
+    bool is_last; /* nothing is known of what came after it */
+};
+void trace_begin(struct trace_stream *s, const struct trace_window *w);
+/* Instructions `first` to `last` - 1 only; what came after them is known. */
+void trace_begin_part(struct trace_stream *s, const struct trace_window *w, uint64_t first, uint64_t last);
+/* false: no more. */
+bool trace_next(struct trace_stream *s, struct trace_step *out);
+uint64_t trace_left(const struct trace_stream *s); /* instructions that are still to come */
+
+struct trace_access {
+    uint64_t address; /* of the first element, if it repeats; of what is not known only what is, added up */
+    uint16_t bytes;   /* of one element; a mask may leave some out */
+    bool is_load, is_store, is_known;
+};
+/* Where a step of this window reached. How many accesses; -1: the instruction does not say (gather, scatter, xsave and
+ * their like). */
+int trace_accesses(const struct trace_window *w, const struct trace_step *s,
+                   struct trace_access out[X86_ACCESSES_MOST]);
+
+struct trace_branch {             /* an instruction whose way on a processor has to guess: all but direct jumps */
+    uint8_t kind;                 /* enum x86_kind */
+    uint64_t number;              /* of the instruction */
+    uint64_t address, behind, to; /* behind: of the next one in memory; to: where it went */
+};
+bool trace_is_branch(const struct trace_insn *i);
+/* The next one; many times as fast as to look at all instructions, of which a stream must not be asked as well. false:
+ * no more, or it is not known where it went. */
+bool trace_next_branch(struct trace_stream *s, struct trace_branch *out);
+
+/* ---- steps.c: windows taken step by step ---- */
+
+struct wire_windows;
+/* Window `window` of the file; what it is made of comes to lie in `a`, and nothing of the file is needed any more.
+ * Trusts no word: it ends before the first that is broken. false: nothing of it is whole. */
+bool trace_steps(const struct wire_windows *w, uint32_t window, struct arena *a, struct trace_window *out);
+/* Fills in the places of its instructions. */
+void trace_place_steps(struct trace_window *w, trace_place_of place, void *ctx);
 
 /* ---- code.c: what was translated so far ---- */
 
@@ -23,77 +114,40 @@ void trace_answer(struct trace *t, struct wire_bursts *b);
 struct trace_log { /* a value in a record: that of register `reg` before instruction `before` of the block */
     uint8_t before, reg;
 };
-struct trace_insn {
-    uint64_t address;
-    uint8_t bytes[X86_MORE_BYTES], len;
-    uint8_t kind;                           /* enum x86_kind */
-    uint8_t effect, effect_dst, effect_src; /* of x86_detail; only what is followed here */
-    int8_t accesses;                        /* -1: it does not say where it reaches */
-    uint8_t lea_base, lea_index, lea_scale; /* GPR numbers or X86_REG_NONE */
-    bool repeats;                           /* rcx times; of one that compares, less the rcx that it leaves */
-    uint16_t written;                       /* GPRs */
-    int64_t number;                         /* immediate, or displacement of a lea */
-    const struct x86_access *access;
-};
 struct trace_block {
     uint64_t address;
     uint32_t insn_count, log_count, references; /* references: accesses of all its instructions */
-    const struct trace_insn *insns;
+    struct trace_insn *insns;
     const struct trace_log *logs;
     const struct trace_insn
         *branch; /* the last instruction, if it is one whose way on a processor has to guess; else NULL */
     uint64_t branch_at, behind; /* addresses of that and of what follows it */
     uint8_t branch_kind;        /* enum x86_kind */
-    uint64_t place;             /* for the caller's use; 0 at first */
 };
 uint32_t trace_block_count(const struct trace *t);
-struct trace_block *trace_block(struct trace *t, uint32_t block);
+const struct trace_block *trace_block(const struct trace *t, uint32_t block);
+/* Fills in the places of all instructions. */
+void trace_place_blocks(struct trace *t, trace_place_of place, void *ctx);
 
-/* ---- reader.c: records to instructions ---- */
+/* ---- records.c: windows recorded by translated code ---- */
 
-struct trace_reader {
-    struct trace *trace;
-    const uint8_t *at, *end;       /* records left */
-    const uint8_t *values;         /* of the block that is read */
-    uint64_t regs[16];             /* before the next instruction */
-    uint32_t known;                /* a bit for each of these that is known */
-    uint32_t block, next, log;     /* block ID_NONE: none yet; next: instruction in it */
-    const struct trace_insn *last; /* the instruction given last, whose effect is not yet in regs; NULL none */
-};
-struct trace_step {
-    const struct trace_insn *insn;
-    uint32_t block, index; /* index: of the instruction in its block */
-    const uint64_t *regs;  /* before it; valid until the next step */
-    uint32_t known;
-};
-/* Whole records (trace_whole). */
-void trace_read(struct trace_reader *r, struct trace *t, const void *records, size_t bytes);
-/* false: no more, or the records are broken. */
-bool trace_next(struct trace_reader *r, struct trace_step *out);
-/* The same, a record at a time: the block. NULL: no more, or broken. */
-const struct trace_block *trace_next_block(struct trace_reader *r);
-/* false: not known. */
-bool trace_address(const struct trace_step *s, const struct x86_access *a, uint64_t fs, uint64_t gs, uint64_t *address);
-struct trace_extent {
-    size_t bytes; /* of whole records */
-    uint64_t instructions, references;
-};
-/* The whole records, without the last one if it is torn, up to the one with which they have `references` (0: all of
- * them), or TRACE_INSTRUCTIONS_MOST times as many instructions: some programs hardly reach for memory. */
+/* Of the whole records, without the last one if it is torn, up to the one with which they have `references` (0: all of
+ * them), or TRACE_INSTRUCTIONS_MOST times as many instructions: some programs hardly reach for memory. Borrows them.
+ * What it reaches by fs and gs is right once the caller has filled these in. */
 enum { TRACE_INSTRUCTIONS_MOST = 6 };
-struct trace_extent trace_whole(struct trace *t, const void *records, size_t bytes, bool is_torn, uint64_t references);
+struct trace_window trace_records(struct trace *t, const void *records, size_t bytes, bool is_torn,
+                                  uint64_t references);
+void trace_keep_records(struct trace_window *w, struct arena *a); /* copies them */
 
 /* ---- compare.c ---- */
 
-struct wire_windows;
 struct trace_difference {
     const char *what;                          /* NULL: they are the same as far as both go */
     uint64_t at, address, by_step, by_burst;   /* number and address of the instruction where they differ, and how */
     uint64_t instructions, addresses, unknown; /* compared; addresses that the burst does not tell */
     uint64_t left;                             /* steps beyond the end of the burst */
 };
-/* Whole records against window `window` of those taken step by step, which begins at the same instruction. */
-void trace_compare(struct trace *t, const void *records, size_t bytes, const struct wire_windows *w, uint32_t window,
-                   struct trace_difference *d);
+/* A window recorded by translated code against one that was taken step by step and begins at the same instruction. */
+void trace_compare(const struct trace_window *burst, const struct trace_window *steps, struct trace_difference *d);
 
 #endif

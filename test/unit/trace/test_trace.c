@@ -114,8 +114,9 @@ static void a_record_tells_all_addresses(void **state)
 {
     (void)state;
     struct bench x;
-    struct trace_reader r;
+    struct trace_stream r;
     struct trace_step s;
+    struct trace_access access[X86_ACCESSES_MOST];
     uint8_t record[RECORD];
     static const uint64_t wanted[] = {0x2008, 0, 0x2010, 0x9000};
     set_up(&x);
@@ -127,14 +128,15 @@ static void a_record_tells_all_addresses(void **state)
     assert_true(b->logs[0].reg == RSP && b->logs[1].reg == RDI);
     assert_ptr_equal(b->branch, &b->insns[3]);
     put_record(record, 0, 0x9000, 0x2000);
-    trace_read(&r, x.t, record, sizeof record);
+    struct trace_window w = trace_records(x.t, record, sizeof record, false, 0);
+    trace_begin(&r, &w);
     for (size_t k = 0; k < ARRAY_LEN(wanted); k++) {
-        uint64_t address = 0;
         assert_true(trace_next(&r, &s));
-        assert_int_equal(s.insn->accesses, wanted[k] != 0);
+        assert_int_equal(trace_accesses(&w, &s, access), wanted[k] != 0);
         if (wanted[k])
-            assert_true(trace_address(&s, &s.insn->access[0], 0, 0, &address));
-        assert_int_equal(address, wanted[k]);
+            assert_true(access[0].is_known && access[0].address == wanted[k]);
+        assert_int_equal(s.number, k);
+        assert_int_equal(s.is_last, k == 3);
     }
     assert_false(trace_next(&r, &s));
     tear_down(&x);
@@ -145,10 +147,10 @@ static void a_loaded_pointer_is_recorded(void **state)
 {
     (void)state;
     struct bench x;
-    struct trace_reader r;
+    struct trace_stream r;
     struct trace_step s;
+    struct trace_access access[X86_ACCESSES_MOST];
     uint8_t record[RECORD];
-    uint64_t address;
     set_up(&x);
     translate(&x, CODE + 12);
     const struct trace_block *b = trace_block(x.t, 0);
@@ -157,10 +159,11 @@ static void a_loaded_pointer_is_recorded(void **state)
     assert_int_equal(b->logs[1].before, 1);
     assert_null(b->branch);
     put_record(record, 0, 0x2000, 0x5550);
-    trace_read(&r, x.t, record, sizeof record);
+    struct trace_window w = trace_records(x.t, record, sizeof record, false, 0);
+    trace_begin(&r, &w);
     assert_true(trace_next(&r, &s) && trace_next(&r, &s));
-    assert_true(trace_address(&s, &s.insn->access[0], 0, 0, &address));
-    assert_int_equal(address, 0x5550);
+    assert_int_equal(trace_accesses(&w, &s, access), 1);
+    assert_true(access[0].is_known && access[0].address == 0x5550 && access[0].bytes == 8);
     tear_down(&x);
 }
 
@@ -173,12 +176,12 @@ static void what_is_not_whole_does_not_count(void **state)
     translate(&x, CODE);
     for (unsigned k = 0; k < 3; k++)
         put_record(records + k * RECORD, 0, 0x9000, 0x2000);
-    assert_int_equal(trace_whole(x.t, records, sizeof records, false, 0).instructions, 12);
-    assert_int_equal(trace_whole(x.t, records, sizeof records, true, 0).bytes, 2 * RECORD);
-    assert_int_equal(trace_whole(x.t, records, sizeof records - 1, false, 0).bytes, 2 * RECORD);
-    assert_int_equal(trace_whole(x.t, records, sizeof records, true, 4).references, 6);
+    assert_int_equal(trace_records(x.t, records, sizeof records, false, 0).instructions, 12);
+    assert_int_equal(trace_records(x.t, records, sizeof records, true, 0).bytes, 2 * RECORD);
+    assert_int_equal(trace_records(x.t, records, sizeof records - 1, false, 0).bytes, 2 * RECORD);
+    assert_int_equal(trace_records(x.t, records, sizeof records, true, 4).references, 6);
     put_record(records + RECORD, 7, 0, 0); /* no such block */
-    assert_int_equal(trace_whole(x.t, records, sizeof records, false, 0).bytes, RECORD);
+    assert_int_equal(trace_records(x.t, records, sizeof records, false, 0).bytes, RECORD);
     tear_down(&x);
 }
 
