@@ -97,7 +97,7 @@ static int run(struct dump *d, struct launch_result **out)
 static void put_place(const struct dump *d, const struct trace_insn *i, struct strbuf *out)
 {
     if (i->place == LAUNCH_STEP_UNKNOWN)
-        str_printf(out, "%#18llx  ", (unsigned long long)i->address);
+        str_printf(out, "%#18llx  ", (unsigned long long)i->x.addr);
     else
         str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[LAUNCH_STEP_MODULE(i->place)].path),
                    (unsigned long long)LAUNCH_STEP_VADDR(i->place));
@@ -110,7 +110,7 @@ static void put_step(const struct dump *d, const struct window *w, const struct 
     int accesses = trace_accesses(&w->trace, s, access);
     str_puts(out, "  ");
     put_place(d, s->insn, out);
-    x86_format(s->insn->bytes, s->insn->len, s->insn->address, text, sizeof text);
+    x86_format(s->insn->bytes, s->insn->x.len, s->insn->x.addr, text, sizeof text);
     str_puts(out, text);
     for (int k = 0; k < accesses; k++) {
         const struct trace_access *a = &access[k];
@@ -206,12 +206,12 @@ static void json_step(const struct dump *d, const struct window *w, const struct
     json_object(j, NULL);
     if (place == LAUNCH_STEP_UNKNOWN) {
         json_null(j, "module");
-        json_hex(j, "address", s->insn->address);
+        json_hex(j, "address", s->insn->x.addr);
     } else {
         json_str(j, "module", d->program->modules[LAUNCH_STEP_MODULE(place)].path);
         json_hex(j, "address", LAUNCH_STEP_VADDR(place));
     }
-    json_u64(j, "size_bytes", s->insn->len);
+    json_u64(j, "size_bytes", s->insn->x.len);
     if (accesses < 0)
         json_null(j, "memory");
     else

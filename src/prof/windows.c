@@ -100,11 +100,11 @@ uint64_t window_play_burst(struct window_player *p, const struct prof_input_burs
     trace_begin(&stream, w->window);
     while (trace_next(&stream, &s) && !s.is_last) {
         const struct trace_insn *i = s.insn;
-        bool branch = trace_is_branch(i), taken = branch && s.to != i->address + i->len;
+        bool branch = trace_is_branch(i), taken = branch && s.to != i->x.addr + i->x.len;
         bool wrong = branch && is_marked(w->wrong, branches++);
         uint32_t repeats = (uint32_t)min_u64(s.repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
                  index = i->place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, i->place),
-                 flags = (taken || i->kind == X86_JMP ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
+                 flags = (taken || i->x.kind == X86_JMP ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
         if (index == ID_NONE) {
             lost = true;
             continue;
@@ -112,7 +112,7 @@ uint64_t window_play_burst(struct window_player *p, const struct prof_input_burs
         if (lost)
             begin_anew(p);
         lost = false;
-        if (p->went && (i->kind == X86_CALL_IND || i->kind == X86_JMP_IND))
+        if (p->went && (i->x.kind == X86_CALL_IND || i->x.kind == X86_JMP_IND))
             p->went(p->ctx, i->place, s.to_place);
         step_known(p->core, &s, index, flags);
         step_known(p->branchy, &s, index, flags | (wrong ? SIM_MISPREDICTED : 0));

@@ -33,7 +33,7 @@ static bool ends_window(const struct x86_insn *x)
 
 static bool has_prefix(const struct trace_insn *i, uint8_t prefix)
 {
-    for (unsigned k = 0; k < i->len; k++) {
+    for (unsigned k = 0; k < i->x.len; k++) {
         uint8_t b = i->bytes[k];
         if (b == prefix)
             return true;
@@ -48,7 +48,7 @@ static void take_effect(const struct x86_insn *x, struct trace_insn *i)
 {
     struct x86_detail d;
     i->effect = X86_EFFECT_OTHER;
-    if (x86_detail_decode(i->bytes, i->len, &d) < 0 || has_prefix(i, 0x66) || has_prefix(i, 0x67))
+    if (x86_detail_decode(i->bytes, i->x.len, &d) < 0 || has_prefix(i, 0x66) || has_prefix(i, 0x67))
         return;
     i->effect = d.effect;
     i->effect_dst = d.effect_dst, i->effect_src = d.effect_src;
@@ -63,9 +63,7 @@ static void take_effect(const struct x86_insn *x, struct trace_insn *i)
 static void take_insn(struct plan *p, const struct x86_insn *x, const uint8_t *bytes)
 {
     struct trace_insn *i = &p->insn[p->count];
-    p->x[p->count] = *x;
-    *i = (struct trace_insn){
-        .address = x->addr, .place = TRACE_PLACE_UNKNOWN, .len = x->len, .kind = x->kind, .written = x->gpr_written};
+    *i = (struct trace_insn){.x = *x, .place = TRACE_PLACE_UNKNOWN};
     memcpy(i->bytes, bytes, x->len);
     i->accesses = (int8_t)x86_accesses(bytes, x->len, x->addr, p->access[p->count]);
     i->repeats = (x->props & X86_PROP_REP) != 0;
@@ -77,14 +75,14 @@ static void take_insn(struct plan *p, const struct x86_insn *x, const uint8_t *b
 static bool is_by_eip(const struct plan *p)
 {
     uint32_t last = p->count - 1;
-    return (p->x[last].props & X86_PROP_RIPREL) && has_prefix(&p->insn[last], 0x67);
+    return (p->insn[last].x.props & X86_PROP_RIPREL) && has_prefix(&p->insn[last], 0x67);
 }
 
 static bool decode(struct plan *p, code_fetch fetch, void *ctx, uint64_t *missing)
 {
     p->count = 0;
     p->ends_window = false;
-    for (p->end = p->address; p->count < PLAN_INSNS_MOST; p->end += p->x[p->count - 1].len) {
+    for (p->end = p->address; p->count < PLAN_INSNS_MOST; p->end += p->insn[p->count - 1].x.len) {
         uint8_t bytes[X86_MORE_BYTES];
         struct x86_insn x;
         size_t n = fetch(ctx, p->end, bytes, missing);
@@ -153,7 +151,7 @@ static void follow(struct follower *f, const struct trace_insn *i)
 {
     struct follower was = *f;
     for (unsigned r = 0; r < 16; r++)
-        if (i->written & 1u << r)
+        if (i->x.gpr_written & 1u << r)
             set(f, (uint8_t)r, false, 0);
     switch ((enum x86_effect)i->effect) {
     case X86_EFFECT_COPY:
@@ -199,9 +197,9 @@ static void need_operands(struct plan *p, struct follower *f, uint32_t at)
     }
     if (i->repeats)
         need(p, f, at, RCX);
-    if (x86_is_one_of(&p->x[at], divisions, ARRAY_LEN(divisions)))
+    if (x86_is_one_of(&p->insn[at].x, divisions, ARRAY_LEN(divisions)))
         for (unsigned r = 0; r < 16; r++)
-            if (p->x[at].gpr_read & 1u << r)
+            if (p->insn[at].x.gpr_read & 1u << r)
                 need(p, f, at, (uint8_t)r);
 }
 
@@ -221,7 +219,7 @@ static void plan_logs(struct plan *p)
     for (uint32_t at = 0; at < p->count; at++) {
         need_operands(p, &f, at);
         follow(&f, &p->insn[at]);
-        if (ends_early(&p->x[at]))
+        if (ends_early(&p->insn[at].x))
             need(p, &f, at + 1, RCX);
     }
     uint32_t laters = p->logs;
@@ -237,7 +235,7 @@ static void plan_logs(struct plan *p)
 void plan_shorten(struct plan *p, uint32_t count)
 {
     p->ends_window = count == 0;
-    p->end = p->insn[count].address;
+    p->end = p->insn[count].x.addr;
     p->count = count;
     plan_logs(p);
 }

@@ -47,7 +47,7 @@ static void place_block(struct trace_block *b, trace_place_of place, void *ctx)
 {
     uint64_t at = place(ctx, b->address);
     for (uint32_t k = 0; k < b->insn_count; k++)
-        b->insns[k].place = at == TRACE_PLACE_UNKNOWN ? at : at + (b->insns[k].address - b->address);
+        b->insns[k].place = at == TRACE_PLACE_UNKNOWN ? at : at + (b->insns[k].x.addr - b->address);
 }
 
 void trace_place_blocks(struct trace *t, trace_place_of place, void *ctx)
@@ -87,6 +87,7 @@ static struct trace_insn *keep_insns(struct trace *t, const struct plan *p)
     struct trace_insn *to = ARENA_ARRAY(t->arena, struct trace_insn, p->count + 1);
     for (uint32_t k = 0; k < p->count; k++) {
         to[k] = p->insn[k];
+        to[k].id = t->insn_count++;
         if (to[k].accesses <= 0)
             continue;
         struct x86_access *access = ARENA_ARRAY(t->arena, struct x86_access, to[k].accesses);
@@ -110,9 +111,9 @@ static void find_branch(struct trace_block *b)
     if (!last || !trace_is_branch(last))
         return;
     b->branch = last;
-    b->branch_at = last->address;
-    b->behind = last->address + last->len;
-    b->branch_kind = last->kind;
+    b->branch_at = last->x.addr;
+    b->behind = last->x.addr + last->x.len;
+    b->branch_kind = last->x.kind;
 }
 
 static void keep_block(struct trace *t, const struct plan *p)
@@ -188,7 +189,7 @@ static void emit(struct job *j, struct plan *p)
     join_waiting(j, p->address, t->code_used);
     for (uint32_t k = 0; k < e.exits; k++)
         take_exit(j, &e.exit[k]);
-    if (p->count && (p->x[p->count - 1].kind == X86_CALL || p->x[p->count - 1].kind == X86_CALL_IND))
+    if (p->count && (p->insn[p->count - 1].x.kind == X86_CALL || p->insn[p->count - 1].x.kind == X86_CALL_IND))
         VEC_PUSH(&j->next, p->end);
     t->code_used = ALIGN_UP(t->code_used + e.len, 16u);
     keep_block(t, p);

@@ -12,7 +12,7 @@ static void differ(struct trace_difference *d, const struct trace_step *t, const
         return;
     d->what = what;
     d->at = d->instructions;
-    d->address = t->insn->address;
+    d->address = t->insn->x.addr;
     d->by_step = step;
     d->by_burst = burst;
 }
@@ -50,8 +50,7 @@ static void compare_accesses(const struct pair *of, const struct trace_step *t, 
 static bool is_by_chance(const struct trace_insn *i)
 {
     static const char *const names[] = {"rdtsc", "rdtscp", "rdrand", "rdseed", "rdpid", "cpuid", "rdpmc"};
-    struct x86_insn x;
-    return x86_decode(i->bytes, i->len, i->address, &x) && x86_is_one_of(&x, names, ARRAY_LEN(names));
+    return x86_is_one_of(&i->x, names, ARRAY_LEN(names));
 }
 
 void trace_compare(const struct trace_window *burst, const struct trace_window *steps, struct trace_difference *d)
@@ -64,8 +63,8 @@ void trace_compare(const struct trace_window *burst, const struct trace_window *
     trace_begin(&by_step, steps);
     for (bool more = trace_next(&by_step, &s); more && trace_next(&by_burst, &t) && !d->what;
          more = trace_next(&by_step, &s)) {
-        if (t.insn->address != s.insn->address)
-            differ(d, &t, "instruction", s.insn->address, t.insn->address);
+        if (t.insn->x.addr != s.insn->x.addr)
+            differ(d, &t, "instruction", s.insn->x.addr, t.insn->x.addr);
         compare_registers(&t, &s, d);
         compare_accesses(&of, &t, &s, d);
         d->instructions++;

@@ -94,9 +94,9 @@ static uint64_t next_at(const struct emitter *e) { return state_at(e, offsetof(s
 static bool is_dead(const struct plan *p, unsigned reg)
 {
     for (uint32_t k = 0; k < p->count; k++) {
-        if (x86_kills_gpr(&p->x[k], reg))
+        if (x86_kills_gpr(&p->insn[k].x, reg))
             return true;
-        if ((p->x[k].gpr_read | p->x[k].gpr_written) & 1u << reg)
+        if ((p->insn[k].x.gpr_read | p->insn[k].x.gpr_written) & 1u << reg)
             return false;
     }
     return false;
@@ -195,15 +195,15 @@ static void put_relative(struct emitter *e, const struct x86_insn *x, const stru
 {
     uint8_t bytes[X86_MORE_BYTES];
     unsigned used = x->gpr_read | x->gpr_written, by = RAX;
-    memcpy(bytes, i->bytes, i->len);
+    memcpy(bytes, i->bytes, i->x.len);
     if (x->disp_len != 4 || x->disp_off < 2 || (bytes[x->disp_off - 1] & 0xc7) != 5) {
         e->failed = true;
         return;
     }
-    if (is_near(x->target, here(e) + i->len)) {
-        uint32_t distance = (uint32_t)(x->target - (here(e) + i->len));
+    if (is_near(x->target, here(e) + i->x.len)) {
+        uint32_t distance = (uint32_t)(x->target - (here(e) + i->x.len));
         memcpy(bytes + x->disp_off, &distance, 4);
-        put(e, bytes, i->len);
+        put(e, bytes, i->x.len);
         return;
     }
     while (by == RSP_ || by == RBP_ || used & 1u << by)
@@ -212,12 +212,12 @@ static void put_relative(struct emitter *e, const struct x86_insn *x, const stru
         e->failed = true;
         return;
     }
-    clear_upper_base(bytes, i->len);
+    clear_upper_base(bytes, i->x.len);
     bytes[x->disp_off - 1] = (uint8_t)((bytes[x->disp_off - 1] & 0x38) | 0x80 | by);
     memset(bytes + x->disp_off, 0, 4);
     with_place(e, STORE, by, save_at(e, SAVE_OPERAND));
     put_number(e, by, x->target);
-    put(e, bytes, i->len);
+    put(e, bytes, i->x.len);
     with_place(e, LOAD, by, save_at(e, SAVE_OPERAND));
 }
 
@@ -235,12 +235,12 @@ static void put_address(struct emitter *e, const struct x86_insn *x, const struc
 
 static void put_insn(struct emitter *e, uint32_t at)
 {
-    const struct x86_insn *x = &e->plan->x[at];
+    const struct x86_insn *x = &e->plan->insn[at].x;
     const struct trace_insn *i = &e->plan->insn[at];
     if (x->props & X86_PROP_NOP)
         return;
     if (!(x->props & X86_PROP_RIPREL))
-        put(e, i->bytes, i->len);
+        put(e, i->bytes, i->x.len);
     else if (x->props & X86_PROP_LEA)
         put_address(e, x, i);
     else
@@ -300,7 +300,7 @@ static void put_target(struct emitter *e, const struct x86_insn *x, const struct
     if ((i->bytes[k] & 0xf0) == 0x40)
         rex |= i->bytes[k++] & 3;
     bool is_near_one =
-        k + 1u < i->len && i->bytes[k] == 0xff && (i->bytes[k + 1] >> 3 & 7) == (x->kind == X86_CALL_IND ? 2 : 4);
+        k + 1u < i->x.len && i->bytes[k] == 0xff && (i->bytes[k + 1] >> 3 & 7) == (x->kind == X86_CALL_IND ? 2 : 4);
     if (!is_near_one) {
         e->failed = true;
         return;
@@ -317,7 +317,7 @@ static void put_target(struct emitter *e, const struct x86_insn *x, const struct
     put8(e, rex);
     put8(e, LOAD);
     put8(e, i->bytes[k + 1] & 0xc7);
-    put(e, i->bytes + k + 2, i->len - k - 2);
+    put(e, i->bytes + k + 2, i->x.len - k - 2);
 }
 
 /* ret; of `ret n` too. */
@@ -395,7 +395,7 @@ static void put_indirect(struct emitter *e, const struct x86_insn *x, const stru
 /* jrcxz and loop reach 127 bytes only: over a jump to the next instruction, to one to the target. */
 static void put_short(struct emitter *e, const struct x86_insn *x, const struct trace_insn *i)
 {
-    put(e, i->bytes, i->len - 1u);
+    put(e, i->bytes, i->x.len - 1u);
     put8(e, 5);
     put_jump(e, e->plan->end);
     put_jump(e, x->target);
@@ -404,7 +404,7 @@ static void put_short(struct emitter *e, const struct x86_insn *x, const struct 
 static void put_end(struct emitter *e)
 {
     uint32_t last = e->plan->count - 1;
-    const struct x86_insn *x = &e->plan->x[last];
+    const struct x86_insn *x = &e->plan->insn[last].x;
     switch (e->plan->count ? (enum x86_kind)x->kind : X86_PLAIN) {
     case X86_JMP:
         put_jump(e, x->target);
@@ -441,7 +441,7 @@ bool emit_block(const struct plan *p, uint32_t number, struct emitted *out)
         put_record(&e);
     for (uint32_t k = 0; k < p->count; k++) {
         put_values(&e, k);
-        if (p->x[k].kind == X86_PLAIN)
+        if (p->insn[k].x.kind == X86_PLAIN)
             put_insn(&e, k);
     }
     put_values(&e, p->count);

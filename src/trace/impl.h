@@ -27,8 +27,8 @@ struct pending {       /* a jump that goes to a trap as long as its target has n
 
 struct trace {
     struct trace_block *chunks[TRACE_CHUNKS_MOST];
-    uint32_t block_count;
-    struct arena *arena; /* of what is in blocks */
+    uint32_t block_count, insn_count; /* insn_count: in blocks */
+    struct arena *arena;              /* of what is in blocks */
     /* of the translations there are now */
     struct map page_of;    /* address of a page -> place */
     struct map translated; /* address -> its translation's */
@@ -49,7 +49,6 @@ enum { PLAN_INSNS_MOST = 48, PLAN_LOGS_MOST = 32, EMIT_BYTES_MOST = 8192 };
 
 struct plan {              /* a block, decoded */
     uint64_t address, end; /* end: behind its last instruction */
-    struct x86_insn x[PLAN_INSNS_MOST];
     struct trace_insn insn[PLAN_INSNS_MOST];
     struct x86_access access[PLAN_INSNS_MOST][X86_ACCESSES_MOST];
     uint32_t count;

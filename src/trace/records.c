@@ -57,7 +57,7 @@ static void apply(struct trace_stream *r, const struct trace_insn *i)
     uint32_t known = r->known;
     uint64_t number = (uint64_t)i->number;
     unsigned dst = i->effect_dst, src = i->effect_src;
-    r->known &= ~(uint32_t)i->written;
+    r->known &= ~(uint32_t)i->x.gpr_written;
     switch ((enum x86_effect)i->effect) {
     case X86_EFFECT_COPY:
         set(r, dst, r->regs[src], is_known(known, src));
@@ -167,7 +167,7 @@ bool records_next(struct trace_stream *s, struct trace_step *out)
                                .regs = s->regs,
                                .known = s->known,
                                .repeats = elements_of(s),
-                               .to = to ? to->address : 0,
+                               .to = to ? to->x.addr : 0,
                                .to_place = to ? to->place : TRACE_PLACE_UNKNOWN,
                                .is_last = !to};
     return true;

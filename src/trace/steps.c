@@ -34,7 +34,7 @@ static bool is_whole(const uint64_t *at, const uint64_t *end)
 static void take_accesses(struct making *m, struct trace_insn *to)
 {
     struct x86_access access[X86_ACCESSES_MOST];
-    to->accesses = (int8_t)x86_accesses(to->bytes, TOLD_BYTES, to->address, access);
+    to->accesses = (int8_t)x86_accesses(to->bytes, TOLD_BYTES, to->x.addr, access);
     if (to->accesses <= 0)
         return;
     struct x86_access *kept = ARENA_ARRAY(m->arena, struct x86_access, to->accesses);
@@ -45,17 +45,18 @@ static void take_accesses(struct making *m, struct trace_insn *to)
 /* bytes: NULL if they were not told. */
 static struct trace_insn make_insn(struct making *m, uint64_t address, const uint8_t *bytes)
 {
-    struct trace_insn to = {
-        .address = address, .place = TRACE_PLACE_UNKNOWN, .accesses = -1, .effect = X86_EFFECT_OTHER};
-    struct x86_insn x;
+    struct trace_insn to = {.x = {.addr = address},
+                            .place = TRACE_PLACE_UNKNOWN,
+                            .id = (uint32_t)m->insns.len,
+                            .accesses = -1,
+                            .effect = X86_EFFECT_OTHER};
     if (bytes)
         memcpy(to.bytes, bytes, TOLD_BYTES);
-    if (!bytes || !x86_decode(bytes, TOLD_BYTES, address, &x))
+    if (!bytes || !x86_decode(bytes, TOLD_BYTES, address, &to.x)) {
+        to.x = (struct x86_insn){.addr = address};
         return to;
-    to.len = x.len;
-    to.kind = x.kind;
-    to.repeats = (x.props & X86_PROP_REP) != 0;
-    to.written = x.gpr_written;
+    }
+    to.repeats = (to.x.props & X86_PROP_REP) != 0;
     take_accesses(m, &to);
     return to;
 }
@@ -65,8 +66,9 @@ static uint32_t insn_at(struct making *m, uint64_t address, const uint8_t *bytes
     uint64_t place;
     if (map_get(&m->by_address, address, &place))
         return (uint32_t)place;
-    map_put(&m->by_address, address, m->insns.len);
-    VEC_PUSH(&m->insns, make_insn(m, address, bytes));
+    struct trace_insn i = make_insn(m, address, bytes);
+    map_put(&m->by_address, address, i.id);
+    VEC_PUSH(&m->insns, i);
     return (uint32_t)m->insns.len - 1;
 }
 
@@ -133,13 +135,13 @@ void trace_place_steps(struct trace_window *w, trace_place_of place, void *ctx)
     uint64_t page = UINT64_MAX, of_page = 0; /* of_page: place less address */
     for (uint32_t k = 0; k < w->steps->insn_count; k++) {
         struct trace_insn *i = &w->steps->insns[k];
-        if (i->address / WIRE_PAGE_BYTES == page) {
-            i->place = i->address + of_page;
+        if (i->x.addr / WIRE_PAGE_BYTES == page) {
+            i->place = i->x.addr + of_page;
             continue;
         }
-        i->place = place(ctx, i->address);
-        page = i->place == TRACE_PLACE_UNKNOWN ? UINT64_MAX : i->address / WIRE_PAGE_BYTES;
-        of_page = i->place - i->address;
+        i->place = place(ctx, i->x.addr);
+        page = i->place == TRACE_PLACE_UNKNOWN ? UINT64_MAX : i->x.addr / WIRE_PAGE_BYTES;
+        of_page = i->place - i->x.addr;
     }
 }
 
@@ -181,7 +183,7 @@ bool steps_next(struct trace_stream *s, struct trace_step *out)
                                .regs = s->regs,
                                .known = ALL_REGISTERS,
                                .repeats = turns > 1 ? turns : 0,
-                               .to = is_last ? 0 : to->address,
+                               .to = is_last ? 0 : to->x.addr,
                                .to_place = is_last ? TRACE_PLACE_UNKNOWN : to->place,
                                .is_last = is_last};
     s->passed = turns - 1;

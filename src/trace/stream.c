@@ -43,7 +43,7 @@ int trace_accesses(const struct trace_window *w, const struct trace_step *s, str
 
 /* ---- branches ---- */
 
-bool trace_is_branch(const struct trace_insn *i) { return i->kind != X86_PLAIN && i->kind != X86_JMP; }
+bool trace_is_branch(const struct trace_insn *i) { return i->x.kind != X86_PLAIN && i->x.kind != X86_JMP; }
 
 static bool steps_next_branch(struct trace_stream *s, struct trace_branch *out)
 {
@@ -51,10 +51,10 @@ static bool steps_next_branch(struct trace_stream *s, struct trace_branch *out)
     while (steps_next(s, &step) && !step.is_last) {
         if (!trace_is_branch(step.insn))
             continue;
-        *out = (struct trace_branch){.kind = step.insn->kind,
+        *out = (struct trace_branch){.kind = step.insn->x.kind,
                                      .number = step.number,
-                                     .address = step.insn->address,
-                                     .behind = step.insn->address + step.insn->len,
+                                     .address = step.insn->x.addr,
+                                     .behind = step.insn->x.addr + step.insn->x.len,
                                      .to = step.to};
         return true;
     }

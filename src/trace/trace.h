@@ -14,17 +14,17 @@
 /* ---- stream.c: the instructions of a window, one after the other ---- */
 
 struct trace_insn {
-    uint64_t address;
-    uint64_t place; /* in a file, as the launcher numbers places; TRACE_PLACE_UNKNOWN also until it is asked for */
-    uint8_t bytes[X86_MORE_BYTES], len;     /* len 0: not known, or no instruction */
-    uint8_t kind;                           /* enum x86_kind */
-    uint8_t effect, effect_dst, effect_src; /* of x86_detail; only what is followed here */
-    int8_t accesses;                        /* -1: it does not say where it reaches */
-    uint8_t lea_base, lea_index, lea_scale; /* GPR numbers or X86_REG_NONE */
-    bool repeats;                           /* rcx times; of one that compares, less the rcx that it leaves */
-    uint16_t written;                       /* GPRs */
-    int64_t number;                         /* immediate, or displacement of a lea */
+    struct x86_insn x; /* at its address in the program; len 0: not known, or no instruction */
+    uint64_t place;    /* in a file, as the launcher numbers places; TRACE_PLACE_UNKNOWN also until it is asked for */
+    uint32_t id;       /* a small number: of those of its window in order of first execution, if that was taken step by
+                          step; of all translated ones in order of translation */
+    bool repeats;      /* a string instruction with rep, repe or repne */
+    int8_t accesses;   /* -1: it does not say where it reaches */
     const struct x86_access *access;
+    uint8_t effect, effect_dst, effect_src; /* of x86_detail; only what is followed here */
+    uint8_t lea_base, lea_index, lea_scale; /* GPR numbers or X86_REG_NONE */
+    int64_t number;                         /* immediate, or displacement of a lea */
+    uint8_t bytes[X86_MORE_BYTES];
 };
 #define TRACE_PLACE_UNKNOWN 0x7fffffffffffu
 typedef uint64_t (*trace_place_of)(void *ctx, uint64_t address);
@@ -57,12 +57,12 @@ struct trace_stream { /* an iterator; but for each_turn its fields are its own b
     const struct trace_insn *last; /* the instruction given last, whose effect is not yet in regs; NULL none */
 };
 struct trace_step {
-    const struct trace_insn *insn; /* one object for all executions, in a window taken step by step; else in a block */
-    uint64_t number;               /* from 0; of the first turn */
-    const uint64_t *regs;          /* before it; valid until the next step */
-    uint32_t known;                /* a bit for each of these that is known */
-    uint64_t repeats; /* elements of a repeated string instruction, at most; 0: none, not known, or a single turn */
-    uint64_t to;      /* address of what came after it, and */
+    const struct trace_insn *insn;
+    uint64_t number;      /* from 0; of the first turn */
+    const uint64_t *regs; /* before it; valid until the next step */
+    uint32_t known;       /* a bit for each of these that is known */
+    uint64_t repeats;     /* elements of a repeated string instruction, at most; 0: none, not known, or a single turn */
+    uint64_t to;          /* address of what came after it, and */
     uint64_t to_place;
     bool is_last; /* nothing is known of what came after it */
 };

@@ -247,11 +247,11 @@ static void compare_accesses(const struct bench *x, const struct trace_step *s, 
 
 static void compare_steps(const struct trace_step *s, const struct trace_step *t)
 {
-    assert_int_equal(s->insn->address, t->insn->address);
+    assert_int_equal(s->insn->x.addr, t->insn->x.addr);
     assert_int_equal(s->insn->place, t->insn->place);
-    assert_int_equal(s->insn->place, place_of(NULL, s->insn->address));
-    assert_int_equal(s->insn->kind, t->insn->kind);
-    assert_memory_equal(s->insn->bytes, t->insn->bytes, s->insn->len);
+    assert_int_equal(s->insn->place, place_of(NULL, s->insn->x.addr));
+    assert_int_equal(s->insn->x.kind, t->insn->x.kind);
+    assert_memory_equal(s->insn->bytes, t->insn->bytes, s->insn->x.len);
     assert_int_equal(s->repeats, t->repeats);
     assert_int_equal(s->known, 0xffff);
     for (unsigned r = 0; r < 16; r++)
@@ -347,14 +347,14 @@ static void a_part_may_begin_among_turns(void **state)
     set_up(&x);
     trace_begin_part(&a, &x.by_step, FIRST, LAST);
     assert_true(trace_next(&a, &s));
-    assert_true(s.insn->address == CODE + 17 && s.number == FIRST && s.regs[RCX] == ELEMENTS - 2);
+    assert_true(s.insn->x.addr == CODE + 17 && s.number == FIRST && s.regs[RCX] == ELEMENTS - 2);
     assert_int_equal(s.repeats, ELEMENTS - 2);
     assert_true(trace_next(&a, &s) && trace_next(&a, &s));
-    assert_true(s.insn->address == CODE + 28 && s.to == CODE + 31 && !s.is_last);
+    assert_true(s.insn->x.addr == CODE + 28 && s.to == CODE + 31 && !s.is_last);
     assert_false(trace_next(&a, &s));
     trace_begin_part(&a, &x.by_burst, 8, 9);
     assert_true(trace_next(&a, &s));
-    assert_true(s.insn->address == CODE + 19 && s.number == 8 && s.to == CODE + 28);
+    assert_true(s.insn->x.addr == CODE + 19 && s.number == 8 && s.to == CODE + 28);
     assert_false(trace_next(&a, &s));
     tear_down(&x);
 }
@@ -366,13 +366,16 @@ static void turns_may_be_steps(void **state)
     struct trace_stream a;
     struct trace_step s;
     size_t n = 0;
+    uint32_t ids = 0;
     set_up(&x);
     trace_begin(&a, &x.by_step);
     a.each_turn = true;
-    for (; trace_next(&a, &s); n++)
-        assert_true(s.insn->address == x.steps.data[n].address && s.repeats == 0 &&
+    for (; trace_next(&a, &s); n++, ids += s.insn->id == ids) {
+        assert_in_range(s.insn->id, 0, ids); /* by first execution */
+        assert_true(s.insn->x.addr == x.steps.data[n].address && s.repeats == 0 &&
                     memcmp(s.regs, x.steps.data[n].regs, sizeof x.steps.data[n].regs) == 0);
-    assert_int_equal(n, x.steps.len);
+    }
+    assert_true(n == x.steps.len && ids == 14);
     tear_down(&x);
 }
 
