@@ -11,7 +11,7 @@
 /* stream.c */
 struct insn { /* one for each address */
     struct x86_insn i;
-    uint8_t bytes[16];
+    uint8_t bytes[X86_MORE_BYTES];
     struct x86_access access[X86_ACCESSES_MOST];
     int accesses;                 /* -1: not known where it reaches */
     bool is_barrier;              /* no slice contains it */
@@ -28,7 +28,7 @@ struct stream {
     struct map by_address; /* to the place in insns, plus 1 */
     uint64_t fs, gs;
 };
-/* false: the words are broken. */
+/* false: the words are broken, or begin with unknown code. */
 bool stream_read(struct stream *s, const struct wire_windows *w, uint32_t window);
 void stream_free(struct stream *s);
 static inline struct insn *insn_of(const struct stream *s, uint32_t step)

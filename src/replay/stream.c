@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The words of a window to steps and decoded instructions. Trusts no word: a program may have written over them. */
+ * A window's steps and instructions, decoded for planning, in arrays. */
 #include "replay/impl.h"
 
-enum { STEPS_MOST = 1 << 20 };
-
-static bool is_whole(const uint64_t *at, const uint64_t *end)
-{
-    if (at >= end)
-        return false;
-    return at + 1 + __builtin_popcountll(*at >> 48) + (*at & WIRE_STEP_BYTES ? 2 : 0) <= end;
-}
+#include "trace/trace.h"
 
 struct insn *insn_at(const struct stream *s, uint64_t address)
 {
@@ -24,43 +17,43 @@ static bool is_barrier(const struct x86_insn *i)
     return i->kind == X86_SYSCALL || i->kind == X86_INT || i->kind == X86_TRAP || i->kind == X86_XBEGIN;
 }
 
-static bool take_insn(struct stream *s, uint64_t address, const uint8_t *bytes)
+static void take_insn(struct stream *s, const struct trace_insn *from)
 {
-    struct insn n = {.piece = 0};
-    if (!bytes || !x86_decode(bytes, 16, address, &n.i))
-        return false;
-    memcpy(n.bytes, bytes, 16);
-    n.accesses = x86_accesses(bytes, 16, address, n.access);
+    struct insn n = {.i = from->x, .accesses = from->accesses};
+    memcpy(n.bytes, from->bytes, sizeof n.bytes);
+    for (int k = 0; k < n.accesses; k++)
+        n.access[k] = from->access[k];
     bool gathers = (n.i.props & X86_PROP_VSIB) && !n.i.stores;
     n.is_barrier = is_barrier(&n.i) || (n.accesses < 0 && !gathers);
     VEC_PUSH(&s->insns, n);
-    map_put(&s->by_address, address, s->insns.len);
-    return true;
+    map_put(&s->by_address, from->x.addr, s->insns.len);
+}
+
+static void take_steps(struct stream *s, const struct trace_window *w)
+{
+    struct trace_stream from;
+    struct trace_step t;
+    s->fs = w->fs, s->gs = w->gs;
+    VEC_RESERVE(&s->steps, w->instructions);
+    trace_begin(&from, w);
+    for (from.each_turn = true; trace_next(&from, &t) && t.insn->x.len;) { /* what comes before unknown code is good */
+        if (t.insn->id == s->insns.len)
+            take_insn(s, t.insn);
+        struct step step = {.insn = t.insn->id};
+        memcpy(step.regs, t.regs, sizeof step.regs);
+        VEC_PUSH(&s->steps, step);
+    }
 }
 
 bool stream_read(struct stream *s, const struct wire_windows *w, uint32_t window)
 {
-    const struct wire_window *from = &w->windows[window];
-    if (from->first > w->used || w->used > w->capacity || from->steps > STEPS_MOST)
-        return false;
-    const uint64_t *at = w->data + from->first, *end = w->data + w->used;
-    uint64_t regs[16] = {0}, place;
-    s->fs = from->fs, s->gs = from->gs;
-    for (uint64_t k = 0; k < from->steps; k++) {
-        const uint8_t *bytes = NULL;
-        if (!is_whole(at, end))
-            return false;
-        uint64_t address = wire_step_next(&at, regs, &bytes);
-        if (!map_get(&s->by_address, address, &place)) {
-            if (!take_insn(s, address, bytes))
-                return k > 0; /* what comes before it is good */
-            place = s->insns.len;
-        }
-        struct step step = {.insn = (uint32_t)place - 1};
-        memcpy(step.regs, regs, sizeof regs);
-        VEC_PUSH(&s->steps, step);
-    }
-    return true;
+    struct arena *a = arena_new();
+    struct trace_window from;
+    bool is_whole = trace_steps(w, window, a, &from) && from.instructions == w->windows[window].steps;
+    if (is_whole)
+        take_steps(s, &from);
+    arena_free(a);
+    return is_whole && s->steps.len > 0;
 }
 
 void stream_free(struct stream *s)
