@@ -85,7 +85,7 @@ static int run(struct dump *d, struct launch_result **out)
                                      .begin = bursts_begin,
                                      .answer = bursts_answer,
                                      .take = take,
-                                     .check = a->check ? check : NULL,
+                                     .take_steps = a->check ? check : NULL,
                                      .finish = bursts_finish};
     o.stepped_most = o.window_most;
     struct launch_options opt = {.how = LAUNCH_BURSTS, .mode = launch_mode_probe(), .bursts = &o, .mute = true};

@@ -186,6 +186,7 @@ static double processor_s(const struct times *t) { return t->user[0] + t->system
 struct taken_bursts {
     struct bursts bursts; /* first: see bursts_begin */
     VEC(struct prof_input_burst) kept;
+    VEC(struct prof_input_window) windows; /* taken step by step */
     struct arena *arena;
     struct replay_progress *progress;
 };
@@ -201,6 +202,39 @@ static uint64_t take_burst(void *ctx, const struct launch_burst *w)
     bursts_predict(&t->bursts, &whole, wrong, begin->instructions);
     VEC_PUSH(&t->kept, ((struct prof_input_burst){begin, wrong}));
     return whole.bytes;
+}
+
+static struct prof_input_window slices_of(const struct wire_windows *w, uint32_t window, struct arena *a)
+{
+    struct prof_input_window to = {.slice_count = 0};
+    if (!w->slices || window >= WIRE_SLICED_WINDOWS)
+        return to;
+    to.slice_count = (uint32_t)min_u64(w->slice_count[window], WIRE_SLICES_MOST);
+    struct wire_slice *s = ARENA_ARRAY(a, struct wire_slice, to.slice_count + 1);
+    memcpy(s, w->slice[window], to.slice_count * sizeof *s);
+    to.slices = s;
+    return to;
+}
+
+static void take_steps(void *ctx, const struct wire_windows *steps)
+{
+    struct taken_bursts *t = ctx;
+    for (uint32_t k = 0; k < steps->window_count && k < WIRE_WINDOWS_MOST; k++) {
+        struct trace_window *w = ARENA_ARRAY(t->arena, struct trace_window, 1);
+        if (!trace_steps(steps, k, t->arena, w))
+            continue;
+        struct prof_input_window to = slices_of(steps, k, t->arena);
+        to.window = w;
+        VEC_PUSH(&t->windows, to);
+    }
+}
+
+static void finish_taking(void *ctx, launch_place_of place, struct spaces *spaces)
+{
+    struct taken_bursts *t = ctx;
+    bursts_finish(ctx, place, spaces);
+    for (size_t i = 0; i < t->windows.len; i++)
+        trace_place_steps(t->windows.data[i].window, bursts_place, &(struct bursts_places){place, spaces});
 }
 
 /* Moments at which something is taken, and one in how many of them is for a window step by step. A single step takes
@@ -248,17 +282,17 @@ static struct launch_burst_options window_options(const struct profile *p, struc
                                          .begin = bursts_begin,
                                          .answer = bursts_answer,
                                          .take = take_burst,
-                                         .finish = bursts_finish};
+                                         .take_steps = take_steps,
+                                         .finish = finish_taking};
 }
 
 static void note_windows(struct launch_result *r, struct taken_bursts *to)
 {
     diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step",
-               r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, r->window_count);
+               r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, to->windows.len);
     if (!r->windows_note)
         return;
-    r->window_count = 0;
-    to->kept.len = 0;
+    to->windows.len = to->kept.len = 0;
     diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
 }
 
@@ -307,25 +341,17 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
     return 0;
 }
 
-static void put_bursts(const struct taken_bursts *from, struct prof_input *in)
+static void put_windows(const struct taken_bursts *from, struct prof_input *in)
 {
     in->bursts = from->kept.data;
     in->burst_count = from->kept.len;
-}
-
-static void put_windows(struct profile *p, const struct launch_result *taken, struct prof_input *in)
-{
-    struct prof_input_window *w = ARENA_ARRAY(p->result->arena, struct prof_input_window, taken->window_count + 1);
-    for (size_t i = 0; i < taken->window_count; i++)
-        w[i] = (struct prof_input_window){taken->windows[i].words, taken->windows[i].steps,
-                                          taken->windows[i].slice_count, taken->windows[i].slices};
-    in->windows = w;
-    in->window_count = taken->window_count;
+    in->windows = from->windows.data;
+    in->window_count = from->windows.len;
 }
 
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
                 const char *where, const struct launch_result *sampled, const struct launch_result *counted,
-                const struct launch_result *windows, const struct taken_bursts *bursts, const struct probe_plan *plan)
+                const struct taken_bursts *bursts, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),
@@ -344,9 +370,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     struct cmd_learning learning;
     cmd_machine_learn(a, m, where, &learning, &in);
     probe_ask(plan, &in);
-    if (windows)
-        put_windows(p, windows, &in);
-    put_bursts(bursts, &in);
+    put_windows(bursts, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
@@ -386,7 +410,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc && takes_windows(a, m) && !is_one)
         rc = take_windows(p, &t, &bursts, &windows);
     if (!rc)
-        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, is_one ? counted : windows, &bursts, &plan);
+        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, &bursts, &plan);
     if (!rc && !is_one)
         rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))
@@ -395,6 +419,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     launch_result_free(counted);
     launch_result_free(windows);
     VEC_FREE(&bursts.kept);
+    VEC_FREE(&bursts.windows);
     bursts_fini(&bursts.bursts);
     replay_progress_free(bursts.progress);
     arena_free(bursts.arena);

@@ -381,15 +381,13 @@ static void finish(struct bursts *s, struct spaces *spaces, struct launch_result
     s->counts.copied_s = s->ticks.copied_s;
     s->counts.first_thread_only = s->opt->threads && !s->b->by_process;
     r->bursts = s->counts;
-    if (s->steps.w)
-        windows_give(&s->steps, spaces, r);
     if (!s->b->started)
         r->windows_note = "the timer inside the program did not start";
-    else if (!s->counts.taken && !r->window_count)
+    else if (!s->counts.taken && !(s->steps.w && s->steps.w->window_count))
         r->windows_note = "the program hardly ran, or blocks signals, or no more processes may be made, or it executed "
                           "another program";
-    if (s->opt->check)
-        s->opt->check(s->opt->ctx, s->steps.w);
+    if (s->opt->take_steps && s->steps.w)
+        s->opt->take_steps(s->opt->ctx, s->steps.w);
     if (s->opt->finish)
         s->opt->finish(s->opt->ctx, launch_place, spaces);
 }

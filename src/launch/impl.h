@@ -396,8 +396,6 @@ void windows_close(struct windows *s);
  * interrupted. */
 void windows_begin(struct windows *s);
 void windows_end(struct windows *s, bool wait);
-/* Fills r->windows. */
-void windows_give(const struct windows *s, struct spaces *spaces, struct launch_result *r);
 uint64_t launch_place(struct spaces *spaces, uint64_t pc); /* see launch_place_of */
 
 /* ---- bursts.c ---- */

@@ -106,21 +106,15 @@ enum launch_mode launch_mode_probe(void);
 
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED };
 
-/* A window of the instruction stream, in the words of wire.h (wire_step_next), but an address is the module in its
- * upper 11 bits and the address in the original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
-struct launch_window {
-    const uint64_t *words;
-    uint32_t steps, slice_count;
-    const struct wire_slice *slices; /* replayed, or not */
-};
 /* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and
  * w->slice_count. Those before it have been replayed. Sets w->enough once they are all that is needed. */
 typedef void (*launch_plan)(void *ctx, struct wire_windows *w, uint32_t window);
-#define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
-#define LAUNCH_STEP_MODULE(address) ((uint32_t)((address) >> 36))
-#define LAUNCH_STEP_VADDR(address) ((address)&0xfffffffffu)
 
-/* A place in a file, or LAUNCH_STEP_UNKNOWN, for an address that the program executed. */
+/* A place in a file for an address that the program executed: the module in the upper 11 bits and the address in the
+ * original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
+#define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
+#define LAUNCH_STEP_MODULE(place) ((uint32_t)((place) >> 36))
+#define LAUNCH_STEP_VADDR(place) ((place)&0xfffffffffu)
 struct spaces;
 typedef uint64_t (*launch_place_of)(struct spaces *spaces, uint64_t pc);
 
@@ -171,11 +165,10 @@ struct launch_burst_options {
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
     /* A window; in another thread than answer. Returns the bytes that it needed. */
     uint64_t (*take)(void *ctx, const struct launch_burst *w);
-    void (*check)(
-        void *ctx,
-        const struct wire_windows *steps); /* all that were taken step by step, after the end; NULL: not called */
-    void (*finish)(void *ctx, launch_place_of place,
-                   struct spaces *spaces); /* the program has ended; NULL: not called */
+    /* The program has ended: all that were taken step by step, if any were wanted; NULL: not called. */
+    void (*take_steps)(void *ctx, const struct wire_windows *steps);
+    /* Then where code was; NULL: not called. */
+    void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces);
 };
 
 struct launch_sample { /* aggregated: one row a distinct place */
@@ -277,8 +270,6 @@ struct launch_result {
     struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
     /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
-    struct launch_window *windows; /* that were taken step by step */
-    size_t window_count;
     const char *windows_note; /* why there are none, nor bursts, else NULL; */
     bool was_not_run;         /* then perhaps nor was the program */
     struct launch_burst_counts bursts;

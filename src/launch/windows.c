@@ -91,7 +91,7 @@ void windows_end(struct windows *s, bool wait)
                1e-9 * (double)w->waited.planning);
 }
 
-/* ---- the words ---- */
+/* ---- places ---- */
 
 uint64_t launch_place(struct spaces *spaces, uint64_t pc)
 {
@@ -100,52 +100,4 @@ uint64_t launch_place(struct spaces *spaces, uint64_t pc)
     if (!spaces_locate(spaces, spaces_root(spaces), pc, &module, &vaddr) || module >= 2047 || vaddr >> 36)
         return LAUNCH_STEP_UNKNOWN;
     return (uint64_t)module << 36 | vaddr;
-}
-
-/* The words with places for addresses; false: they are not what the runtime writes. */
-static bool translate(struct spaces *spaces, uint64_t *words, uint64_t count, uint64_t steps)
-{
-    uint64_t last_pc = 0, last_place = LAUNCH_STEP_UNKNOWN, at = 0;
-    for (uint64_t i = 0; i < steps; i++) {
-        if (at >= count)
-            return false;
-        uint64_t pc = words[at] & WIRE_STEP_ADDRESS, marks = words[at] & ~WIRE_STEP_ADDRESS;
-        bool near = last_place != LAUNCH_STEP_UNKNOWN && pc / 4096 == last_pc / 4096; /* mappings are whole pages */
-        uint64_t place = near ? last_place + (pc - last_pc) : launch_place(spaces, pc);
-        words[at] = marks | place;
-        at += 1 + (uint64_t)__builtin_popcountll(marks >> 48) + (marks & WIRE_STEP_BYTES ? 2 : 0);
-        last_pc = pc;
-        last_place = place;
-    }
-    return at <= count;
-}
-
-static struct launch_window slices_of(const struct wire_windows *w, uint32_t window, struct launch_window to,
-                                      struct arena *a)
-{
-    if (!w->slices || window >= WIRE_SLICED_WINDOWS)
-        return to;
-    to.slice_count = (uint32_t)min_u64(w->slice_count[window], WIRE_SLICES_MOST);
-    struct wire_slice *s = ARENA_ARRAY(a, struct wire_slice, to.slice_count + 1);
-    memcpy(s, w->slice[window], to.slice_count * sizeof *s);
-    to.slices = s;
-    return to;
-}
-
-void windows_give(const struct windows *s, struct spaces *spaces, struct launch_result *r)
-{
-    const struct wire_windows *w = s->w;
-    uint32_t count = (uint32_t)min_u64(w->window_count, WIRE_WINDOWS_MOST);
-    r->windows = ARENA_ARRAY(r->arena, struct launch_window, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct wire_window *from = &w->windows[i];
-        uint64_t end = i + 1 < count ? w->windows[i + 1].first : w->used;
-        if (from->first > end || end > w->capacity || from->steps == 0)
-            continue;
-        uint64_t *words = ARENA_ARRAY(r->arena, uint64_t, end - from->first + 1);
-        memcpy(words, w->data + from->first, 8 * (end - from->first));
-        if (translate(spaces, words, end - from->first, from->steps))
-            r->windows[r->window_count++] =
-                slices_of(w, i, (struct launch_window){.words = words, .steps = (uint32_t)from->steps}, r->arena);
-    }
 }

@@ -404,15 +404,13 @@ struct prof_asked {       /* an object that the user named: a function, or a lin
     uint32_t line;
 };
 struct wire_slice;
-struct prof_input_window { /* a stretch of the instruction stream in the words of wire.h; an address is the module's
-                              index in the upper 11 bits and the address in its file in the lower 36; all ones: in none
-                            */
-    const uint64_t *words;
-    uint32_t steps, slice_count;
+struct trace_window; /* places: the module's index in the upper 11 bits, the address in its file in the lower 36 */
+struct prof_input_window { /* a stretch of the instruction stream, slices of which were replayed */
+    const struct trace_window *window;
+    uint32_t slice_count;
     const struct wire_slice *slices; /* replayed, or not */
 };
-struct trace_window;
-struct prof_input_burst { /* a longer stretch, recorded by translated code; its places are as above */
+struct prof_input_burst { /* a longer stretch, beside which a predictor looked on */
     const struct trace_window *window;
     const uint8_t *wrong; /* a bit for each branch (trace_is_branch), in order: mispredicted */
 };

@@ -218,12 +218,12 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
         struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide};
         if (!measure(r, from, &t))
             continue;
-        if (!window_steps(p, w, t.first, from->last, note_step, r)) {
+        if (!window_steps(p, w->window, t.first, from->last, note_step, r)) {
             r->steps.len = s.first_step;
             continue;
         }
         s.steps = r->steps.len - s.first_step;
-        struct trained_slice of = {w, from->first, t.first, from->last};
+        struct trained_slice of = {w->window, from->first, t.first, from->last};
         take_times(p, &of, &t, &s);
         s.may_learn = may_learn(r, from, &s);
         if (without_unforeseen(p, from, &of, &s))

@@ -8,7 +8,7 @@
 #include "prof/windows.h"
 
 struct trained_slice { /* steps of a window */
-    const struct prof_input_window *window;
+    const struct trace_window *window;
     uint64_t first, from, last; /* it is executed from `first` on; cycles count from `from` to before `last` */
 };
 struct trained {   /* core cycles, by the model, of p->aside and a copy of p->predictor; 0: none, or not all of its code

@@ -290,7 +290,7 @@ static void remember_straight(struct walks *w)
 static void walk_bursts(struct walks *w, struct window_player *p)
 {
     for (size_t i = 0; i < w->j->in->burst_count; i++) {
-        uint64_t played = window_play_burst(p, &w->j->in->bursts[i]);
+        uint64_t played = window_play(p, w->j->in->bursts[i].window, w->j->in->bursts[i].wrong);
         w->steps += played, w->spent += played;
         end_batch(w);
     }
@@ -324,7 +324,7 @@ static void walk_windows(struct walks *w)
     warn_of_neighbour(w);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
         replays_add(w->replays, &p, &w->j->in->windows[i]);
-        uint64_t played = window_play(&p, w->j->in->windows[i].words, w->j->in->windows[i].steps);
+        uint64_t played = window_play(&p, w->j->in->windows[i].window, NULL);
         w->steps += played, w->spent += played;
         end_batch(w);
     }

@@ -1,31 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * windows: stretches of the real instruction stream, with the real registers and so the real addresses, through the
- * core model twice: once as if every branch were predicted, once with those mispredicted that a predictor, trained by
- * the windows so far, gets wrong. The difference is the branch part. Where the stream is interrupted (code that is not
- * known, a signal, a system call) the pipelines begin anew. Bursts bring the predictor's verdicts along. Knows nothing
- * of blocks: the caller gives each address its instruction. */
+ * windows: stretches of the real instruction stream, with the registers that are known and so real addresses, through
+ * the core model twice: once as if every branch were predicted, once with those mispredicted that a predictor gets
+ * wrong, either the one that looked on while the window was recorded or one that is trained by the windows so far. The
+ * difference is the branch part. Where the stream is interrupted (code that is not known, a signal, a system call) the
+ * pipelines begin anew. Knows nothing of blocks: the caller gives each place its instruction. */
 #include "prof/windows.h"
-
-#include "trace/trace.h"
-#include "wire/wire.h"
-
-#define STEP_UNKNOWN WIRE_STEP_ADDRESS
-
-struct reader { /* of the words of a window; turns of a repeated string instruction are one step */
-    const uint64_t *at;
-    uint32_t left;
-    uint64_t address, regs[16]; /* of the step that is read, not yet played */
-};
-
-static bool read_step(struct reader *r)
-{
-    if (!r->left)
-        return false;
-    r->left--;
-    r->address = wire_step_next(&r->at, r->regs, NULL);
-    return true;
-}
 
 static void begin_anew(struct window_player *p)
 {
@@ -33,112 +13,99 @@ static void begin_anew(struct window_player *p)
     sim_core_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
 }
 
-/* One instruction, and what came after it. */
-static void play(struct window_player *p, uint32_t index, const uint64_t regs[16], uint32_t repeats, uint64_t from,
-                 uint64_t to)
+static uint32_t index_of(const struct window_player *p, uint64_t place)
 {
-    const struct sim_insn *i = &p->table[index];
-    bool branch = sim_insn_is_branch(i), taken = branch && to != from + i->len;
-    uint32_t flags = (taken ? SIM_TAKEN : 0) | (repeats > 1 ? repeats << SIM_REPEAT_SHIFT : 0);
-    bool wrong = sim_predict(p->predictor, i, from, taken, to);
-    if (branch && p->went)
-        p->went(p->ctx, from, to);
-    sim_core_set_regs(p->core, regs);
-    sim_core_step(p->core, index, 0, flags);
-    if (p->branches_told)
-        return;
-    sim_core_set_regs(p->branchy, regs);
-    sim_core_step(p->branchy, index, 0, flags | (wrong ? SIM_MISPREDICTED : 0));
-    p->learning -= p->learning > 0;
+    return place == TRACE_PLACE_UNKNOWN ? ID_NONE : p->index_of(p->ctx, place);
 }
 
-uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps)
+static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
+
+struct playing {
+    struct window_player *p;
+    const struct trace_window *w;
+    const uint8_t *wrong; /* as in window_play */
+    uint64_t branches;    /* that were looked up there */
+};
+
+/* By the predictor that looked on, or else by the player's, which learns. */
+static bool is_mispredicted(struct playing *g, const struct trace_step *s, const struct sim_insn *i, bool taken)
 {
-    struct reader r = {.at = words, .left = steps};
-    bool lost = true;
-    uint64_t played = 0;
-    p->learning = steps / 2;
-    for (bool more = read_step(&r); more;) {
-        uint64_t from = r.address, regs[16];
-        memcpy(regs, r.regs, sizeof regs);
-        uint32_t index = from == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, from), repeats = 1;
-        while ((more = read_step(&r)) && r.address == from && index != ID_NONE && sim_insn_is_rep(&p->table[index]))
-            repeats++;
-        if (index == ID_NONE || !more) { /* what follows the last one is not known */
-            lost = true;
-            continue;
-        }
-        if (lost)
-            begin_anew(p);
-        play(p, index, regs, repeats, from, r.address);
-        played++;
-        lost = !sim_insn_is_branch(&p->table[index]) && r.address != from + p->table[index].len;
-    }
-    return played;
+    if (!g->wrong)
+        return sim_predict(g->p->predictor, i, s->insn->place, taken, s->to_place);
+    return trace_is_branch(s->insn) && is_marked(g->wrong, g->branches++);
 }
 
-/* ---- bursts ---- */
-
-static void step_known(struct sim_core *c, const struct trace_step *s, uint32_t index, uint32_t flags)
+static void step_core(const struct playing *g, struct sim_core *c, const struct trace_step *s, uint32_t index,
+                      uint32_t flags)
 {
-    for (uint32_t known = s->known; known; known &= known - 1) {
+    if (g->w->has_registers)
+        sim_core_set_regs(c, s->regs);
+    for (uint32_t known = g->w->has_registers ? 0 : s->known; known; known &= known - 1) {
         unsigned r = (unsigned)__builtin_ctz(known);
         sim_core_set_reg(c, r, s->regs[r]);
     }
     sim_core_step(c, index, 0, flags);
 }
 
-static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
-
-uint64_t window_play_burst(struct window_player *p, const struct prof_input_burst *w)
+static void play(struct playing *g, const struct trace_step *s, uint32_t index)
 {
+    struct window_player *p = g->p;
+    const struct sim_insn *i = &p->table[index];
+    bool taken = sim_insn_is_branch(i) && s->to_place != s->insn->place + i->len;
+    uint32_t repeats = (uint32_t)min_u64(s->repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
+             flags = (taken ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
+    bool wrong = is_mispredicted(g, s, i, taken);
+    if (p->went && (s->insn->x.kind == X86_CALL_IND || s->insn->x.kind == X86_JMP_IND))
+        p->went(p->ctx, s->insn->place, s->to_place);
+    step_core(g, p->core, s, index, flags);
+    if (p->branches_told)
+        return;
+    step_core(g, p->branchy, s, index, flags | (wrong ? SIM_MISPREDICTED : 0));
+    p->learning -= p->learning > 0;
+}
+
+static bool is_interrupted(const struct trace_step *s, const struct sim_insn *i)
+{
+    return !sim_insn_is_branch(i) && s->to_place != s->insn->place + i->len;
+}
+
+uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong)
+{
+    struct playing g = {p, w, wrong, 0};
     struct trace_stream stream;
     struct trace_step s;
-    uint64_t played = 0, branches = 0;
+    uint64_t played = 0;
     bool lost = true;
-    p->learning = 0;
-    trace_begin(&stream, w->window);
+    p->learning = wrong ? 0 : (uint32_t)(w->instructions / 2);
+    trace_begin(&stream, w);
     while (trace_next(&stream, &s) && !s.is_last) {
-        const struct trace_insn *i = s.insn;
-        bool branch = trace_is_branch(i), taken = branch && s.to != i->x.addr + i->x.len;
-        bool wrong = branch && is_marked(w->wrong, branches++);
-        uint32_t repeats = (uint32_t)min_u64(s.repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
-                 index = i->place == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, i->place),
-                 flags = (taken || i->x.kind == X86_JMP ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
+        uint32_t index = index_of(p, s.insn->place);
         if (index == ID_NONE) {
+            g.branches += trace_is_branch(s.insn);
             lost = true;
             continue;
         }
         if (lost)
             begin_anew(p);
-        lost = false;
-        if (p->went && (i->x.kind == X86_CALL_IND || i->x.kind == X86_JMP_IND))
-            p->went(p->ctx, i->place, s.to_place);
-        step_known(p->core, &s, index, flags);
-        step_known(p->branchy, &s, index, flags | (wrong ? SIM_MISPREDICTED : 0));
+        play(&g, &s, index);
         played++;
+        lost = is_interrupted(&s, &p->table[index]);
     }
     return played;
 }
 
-bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
+bool window_steps(const struct window_player *p, const struct trace_window *w, uint64_t first, uint64_t last,
                   void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to),
                   void *ctx)
 {
-    struct reader r = {.at = w->words, .left = w->steps};
-    bool more = read_step(&r);
-    for (uint64_t k = 0; more && k < first; k++)
-        more = read_step(&r);
-    for (uint64_t k = first; more && k < last;) {
-        uint64_t from = r.address, regs[16];
-        memcpy(regs, r.regs, sizeof regs);
-        uint32_t index = from == STEP_UNKNOWN ? ID_NONE : p->index_of(p->ctx, from);
+    struct trace_stream stream;
+    struct trace_step s;
+    bool more = first < w->instructions && last <= w->instructions;
+    for (trace_begin_part(&stream, w, first, last); trace_next(&stream, &s); more &= !s.is_last) {
+        uint32_t index = index_of(p, s.insn->place);
         if (index == ID_NONE)
             return false;
-        do
-            k++;
-        while ((more = read_step(&r)) && r.address == from && sim_insn_is_rep(&p->table[index]) && k < last);
-        each(ctx, index, regs, from, r.address);
+        each(ctx, index, s.regs, s.insn->place, s.to_place);
     }
     return more;
 }

@@ -7,13 +7,14 @@
 
 #include "prof/prof.h"
 #include "sim/sim.h"
+#include "trace/trace.h"
 
 struct window_player {
     struct sim_core *core, *branchy; /* every branch predicted; only those that `predictor` gets right */
     struct sim_core *aside;          /* for slices of their own, which count nowhere */
     struct sim_predictor *predictor;
     const struct sim_insn *table;
-    /* Index in the table of the instruction at a place (module and address, see struct prof_input_window); ID_NONE: no
+    /* Index in the table of the instruction at a place (see trace_insn); ID_NONE: no
      * code that is known. */
     uint32_t (*index_of)(void *ctx, uint64_t place);
     void (*went)(void *ctx, uint64_t from,
@@ -23,13 +24,12 @@ struct window_player {
     bool branches_told;        /* bursts have told of branches: only `core` plays, and the predictor learns */
     uint32_t learning;         /* of this window: those left that only teach the predictor */
 };
-/* Returns how many instructions were played. */
-uint64_t window_play(struct window_player *p, const uint64_t *words, uint32_t steps);
-/* The same for a burst, whose branches were predicted already. */
-uint64_t window_play_burst(struct window_player *p, const struct prof_input_burst *w);
+/* Returns how many instructions were played. wrong: a bit for each branch (trace_is_branch), in order: mispredicted, as
+ * a predictor said that looked on; NULL: p->predictor is asked, and the first half of the window only teaches it. */
+uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong);
 /* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with the registers
  * before it, its place and that of what came after it. false: some of the code is not known. */
-bool window_steps(const struct window_player *p, const struct prof_input_window *w, uint64_t first, uint64_t last,
+bool window_steps(const struct window_player *p, const struct trace_window *w, uint64_t first, uint64_t last,
                   void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to),
                   void *ctx);
 

@@ -130,7 +130,7 @@ bool trace_steps(const struct wire_windows *w, uint32_t window, struct arena *a,
 }
 
 /* Mappings are whole pages: what is asked for one address of a page tells all that come next in it. */
-void trace_place_steps(struct trace_window *w, trace_place_of place, void *ctx)
+void trace_place_steps(const struct trace_window *w, trace_place_of place, void *ctx)
 {
     uint64_t page = UINT64_MAX, of_page = 0; /* of_page: place less address */
     for (uint32_t k = 0; k < w->steps->insn_count; k++) {

@@ -100,7 +100,7 @@ struct wire_windows;
  * Trusts no word: it ends before the first that is broken. false: nothing of it is whole. */
 bool trace_steps(const struct wire_windows *w, uint32_t window, struct arena *a, struct trace_window *out);
 /* Fills in the places of its instructions. */
-void trace_place_steps(struct trace_window *w, trace_place_of place, void *ctx);
+void trace_place_steps(const struct trace_window *w, trace_place_of place, void *ctx);
 
 /* ---- code.c: what was translated so far ---- */
 

@@ -22,6 +22,7 @@ struct bench {
     struct sim_core *core;
     struct window_player p;
     struct replays *r;
+    struct arena *arena;
     double most[16]; /* cycles of an instruction of a home in the program */
 };
 
@@ -47,6 +48,7 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
 {
     memset(b, 0, sizeof *b);
     b->m = m;
+    b->arena = arena_new();
     for (uint32_t i = 0; i < PLACES; i++)
         assert_int_equal(
             sim_insn_prepare(b->m, (const uint8_t *)(i >> 8 == 2 ? second : ADD), 4, 0x1000 + i, &b->table[i]), 0);
@@ -74,6 +76,26 @@ static void tear_down(struct bench *b)
     sim_core_free(b->p.aside);
     sim_core_free(b->core);
     machine_free(b->m);
+    arena_free(b->arena);
+}
+
+static uint64_t place_of(void *unused, uint64_t address)
+{
+    (void)unused;
+    return address;
+}
+
+/* A window of instructions at these places. */
+static struct trace_window window_of(struct bench *b, const uint64_t words[STEPS + 2])
+{
+    struct wire_windows *file = xmalloc(sizeof *file + (STEPS + 2) * sizeof *words);
+    struct trace_window w;
+    file->used = file->capacity = file->windows[0].steps = STEPS + 2;
+    memcpy(file->data, words, (STEPS + 2) * sizeof *words);
+    assert_true(trace_steps(file, 0, b->arena, &w));
+    trace_place_steps(&w, place_of, NULL);
+    free(file);
+    return w;
 }
 
 enum { EDGE = 100 };
@@ -91,7 +113,8 @@ static void add_words(struct bench *b, const uint64_t words[STEPS + 2], double c
             s.batches[i].ticks[k] = (uint32_t)cycles + EDGE;
     }
     s.second = (struct wire_second){(uint32_t)cycles + EDGE, 0, look};
-    struct prof_input_window w = {words, STEPS + 2, 1, &s};
+    struct trace_window taken = window_of(b, words);
+    struct prof_input_window w = {&taken, 1, &s};
     replays_see(b->r, &w, 1);
     replays_add(b->r, &b->p, &w);
 }

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h> /* needs the three above it */
 
@@ -27,14 +28,18 @@ struct bench {
     struct machine *m;
     struct sim_insn table[INSNS];
     struct window_player p;
-    VEC(uint64_t) words;
-    uint32_t steps;
+    struct wire_windows *w;
+    struct arena *arena;
 };
+enum { WORDS = 500000 };
 
 static void set_up(struct bench *b)
 {
     memset(b, 0, sizeof *b);
     b->m = machine_default();
+    b->arena = arena_new();
+    b->w = xmalloc(sizeof *b->w + WORDS * 8);
+    b->w->capacity = WORDS;
     for (unsigned i = 0; i < INSNS; i++)
         assert_int_equal(sim_insn_prepare(b->m, (const uint8_t *)code + (places[i] - 0x1000),
                                           sizeof code - 1 - (places[i] - 0x1000), places[i], &b->table[i]),
@@ -52,16 +57,42 @@ static void tear_down(struct bench *b)
     sim_core_free(b->p.core);
     sim_core_free(b->p.branchy);
     sim_predictor_free(b->p.predictor);
-    VEC_FREE(&b->words);
+    free(b->w);
+    arena_free(b->arena);
     machine_free(b->m);
 }
 
 static void step(struct bench *b, uint64_t place)
 {
-    VEC_PUSH(&b->words, place | (b->steps % 2 ? 1ull << 48 : 0)); /* rax changes now and then */
-    if (b->steps % 2)
-        VEC_PUSH(&b->words, b->steps);
-    b->steps++;
+    uint64_t *word = &b->w->data[b->w->used++], *steps = &b->w->windows[0].steps;
+    *word = place;
+    assert_true(b->w->used + 3 < WORDS);
+    if (*steps % 2) { /* rax changes now and then */
+        *word |= 1ull << 48;
+        b->w->data[b->w->used++] = *steps;
+    }
+    if (index_of(NULL, place) != ID_NONE) {
+        uint8_t bytes[16] = {0};
+        memcpy(bytes, code + (place - 0x1000), sizeof code - 1 - (place - 0x1000));
+        *word |= WIRE_STEP_BYTES;
+        memcpy(&b->w->data[b->w->used], bytes, sizeof bytes);
+        b->w->used += 2;
+    }
+    ++*steps;
+}
+
+static uint64_t place_of(void *unused, uint64_t address)
+{
+    (void)unused;
+    return address;
+}
+
+static uint64_t play(struct bench *b)
+{
+    struct trace_window w;
+    assert_true(trace_steps(b->w, 0, b->arena, &w));
+    trace_place_steps(&w, place_of, NULL);
+    return window_play(&b->p, &w, NULL);
 }
 
 static void loop(struct bench *b, unsigned turns)
@@ -81,8 +112,7 @@ static void test_counts(void **unused)
         step(&b, places[REP]);
     step(&b, places[RET]);
     step(&b, places[ADD]);
-    assert_int_equal(window_play(&b.p, b.words.data, b.steps),
-                     3002); /* the 50 turns are one, the last has no successor */
+    assert_int_equal(play(&b), 3002); /* the 50 turns are one, the last has no successor */
     const struct sim_cost *c = sim_core_costs(b.p.core);
     assert_in_range(c[ADD].count, 995, 1000);
     assert_int_equal(c[REP].count, 1);
@@ -100,11 +130,11 @@ static void test_interruptions(void **unused)
     for (int k = 0; k < 20; k++) {
         loop(&b, 10);
         step(&b, 0x7000);
-        step(&b, WIRE_STEP_ADDRESS);
+        step(&b, TRACE_PLACE_UNKNOWN);
         step(&b, places[DEC]); /* comes back, and then is somewhere else without a jump */
         step(&b, places[RET]);
     }
-    assert_int_equal(window_play(&b.p, b.words.data, b.steps), 20 * 32 - 1);
+    assert_int_equal(play(&b), 20 * 32 - 1);
     assert_in_range(sim_core_costs(b.p.core)[ADD].count, 100, 190); /* each new beginning fills the pipeline first */
     tear_down(&b);
 }
@@ -122,7 +152,7 @@ static void test_branch_part(void **unused)
         step(&b, places[RET]);
     }
     step(&b, places[ADD]);
-    window_play(&b.p, b.words.data, b.steps);
+    play(&b);
     const struct sim_cost *core = sim_core_costs(b.p.core), *branchy = sim_core_costs(b.p.branchy);
     double calm = 0, wild = 0;
     for (int i = 0; i < INSNS; i++) {
