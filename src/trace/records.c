@@ -103,12 +103,15 @@ static void take_values(struct trace_stream *s)
 
 /* ---- records ---- */
 
-static size_t left(const struct trace_stream *s) { return (size_t)(s->window->records + s->window->bytes - s->at); }
+static size_t bytes_left(const struct trace_stream *s)
+{
+    return (size_t)(s->window->records + s->window->bytes - s->at);
+}
 
 static bool next_record(struct trace_stream *s)
 {
     uint32_t block;
-    size_t n = record_bytes(s->window->trace, s->at, left(s), &block);
+    size_t n = record_bytes(s->window->trace, s->at, bytes_left(s), &block);
     if (!n)
         return false;
     s->b = block_of(s->window->trace, block);
@@ -126,7 +129,7 @@ static const struct trace_insn *coming(const struct trace_stream *s)
     if (s->in_block < b->insn_count)
         return &b->insns[s->in_block];
     for (uint32_t block;; at += HEAD + VALUE * (size_t)b->log_count) {
-        if (!record_bytes(s->window->trace, at, left(s) - (size_t)(at - s->at), &block))
+        if (!record_bytes(s->window->trace, at, bytes_left(s) - (size_t)(at - s->at), &block))
             return NULL;
         b = block_of(s->window->trace, block);
         if (b->insn_count)
@@ -134,10 +137,26 @@ static const struct trace_insn *coming(const struct trace_stream *s)
     }
 }
 
-/* Of a string instruction that repeats, unless it ends early. */
+/* rcx behind the instruction that is given, if it is recorded there. */
+static bool rcx_behind(const struct trace_stream *s, uint64_t *rcx)
+{
+    for (uint32_t k = s->log; k < s->b->log_count && s->b->logs[k].before <= s->in_block; k++)
+        if (s->b->logs[k].before == s->in_block && s->b->logs[k].reg == RCX) {
+            memcpy(rcx, s->values + VALUE * k, VALUE);
+            return true;
+        }
+    return false;
+}
+
+/* Of a string instruction that repeats: rcx, less what one that compares leaves of it. */
 static uint64_t elements_of(const struct trace_stream *s)
 {
-    return s->last->repeats && is_known(s->known, RCX) ? s->regs[RCX] : 0;
+    uint64_t left = 0;
+    if (!s->last->repeats || !is_known(s->known, RCX))
+        return 0;
+    if ((s->last->x.props & X86_PROP_FLAGS_MAYBE) && !rcx_behind(s, &left))
+        return 0;
+    return s->regs[RCX] - left;
 }
 
 /* To the instruction `next`. false: no more. */

@@ -6,7 +6,7 @@
 
 #include "wire/wire.h"
 
-enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16 };
+enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16, RCX = 1 };
 
 struct trace_steps {
     const uint64_t *words;
@@ -182,7 +182,7 @@ bool steps_next(struct trace_stream *s, struct trace_step *out)
                                .number = s->next,
                                .regs = s->regs,
                                .known = ALL_REGISTERS,
-                               .repeats = turns > 1 ? turns : 0,
+                               .repeats = i->repeats && s->regs[RCX] ? turns : 0,
                                .to = is_last ? 0 : to->x.addr,
                                .to_place = is_last ? TRACE_PLACE_UNKNOWN : to->place,
                                .is_last = is_last};

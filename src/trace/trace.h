@@ -61,7 +61,7 @@ struct trace_step {
     uint64_t number;      /* from 0; of the first turn */
     const uint64_t *regs; /* before it; valid until the next step */
     uint32_t known;       /* a bit for each of these that is known */
-    uint64_t repeats;     /* elements of a repeated string instruction, at most; 0: none, not known, or a single turn */
+    uint64_t repeats;     /* elements that a repeated string instruction reached; 0: none, or not known */
     uint64_t to;          /* address of what came after it, and */
     uint64_t to_place;
     bool is_last; /* nothing is known of what came after it */

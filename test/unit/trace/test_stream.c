@@ -12,7 +12,15 @@
 #include <cmocka.h>
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
-enum { CODE = 0x10000, FS = 0x7000, TURNS = 5, ELEMENTS = 6, STEPS_MOST = 1000, WORDS = 100000 };
+enum {
+    CODE = 0x10000,
+    FS = 0x7000,
+    TURNS = 5,
+    ELEMENTS = 6,
+    FOUND = 4,
+    A_TURN = 15 /* instructions */,
+    WORDS = 100000
+};
 enum { PAGES = 4, CODE_BYTES = 1 << 16 };
 
 static const uint8_t code[] = {
@@ -29,8 +37,10 @@ static const uint8_t code[] = {
     0x75, 0xdb,                                           /* 35: jne 0 */
     0x48, 0x8b, 0x06,                                     /* 37: mov rax, [rsi] */
     0x0f, 0x05,                                           /* 40: syscall */
-    0xb9, 0x06, 0x00, 0x00, 0x00,                         /* 42: mov ecx, 6 */
-    0xc3,                                                 /* 47: ret */
+    0x48, 0x83, 0xc9, 0xff,                               /* 42: or rcx, -1 */
+    0xf2, 0xae,                                           /* 46: repne scasb */
+    0xb9, 0x06, 0x00, 0x00, 0x00,                         /* 48: mov ecx, 6 */
+    0xc3,                                                 /* 53: ret */
 };
 
 struct executed {
@@ -86,9 +96,15 @@ static unsigned execute(uint64_t r[16], unsigned at)
     case 35:
         return r[RDX] ? 0 : 37;
     case 42:
+        r[RCX] = UINT64_MAX;
+        return 46;
+    case 46:
+        r[RDI]++;
+        return --r[RCX] + FOUND != UINT64_MAX ? 46 : 48;
+    case 48:
         r[RCX] = ELEMENTS;
-        return 47;
-    case 47:
+        return 53;
+    case 53:
         r[RSP] += 8;
         return 17;
     default:
@@ -278,10 +294,10 @@ static void both_tell_the_same(void **state)
         compare_accesses(&x, &s, &t);
     }
     assert_false(trace_next(&b, &t));
-    assert_int_equal(steps, TURNS * 13 + 1);
+    assert_int_equal(steps, TURNS * A_TURN + 1);
     assert_int_equal(x.by_burst.instructions, steps);
-    assert_int_equal(x.by_burst.references, TURNS * 9 + 1);
-    assert_int_equal(x.by_step.instructions, steps + TURNS * (ELEMENTS - 1));
+    assert_int_equal(x.by_burst.references, TURNS * 10 + 1);
+    assert_int_equal(x.by_step.instructions, steps + TURNS * (ELEMENTS - 1 + FOUND - 1));
     assert_true(trace_left(&a) == 0 && trace_left(&b) == 0);
     tear_down(&x);
 }
@@ -293,8 +309,9 @@ static void accesses_are_those_of_the_program(void **state)
     static const struct {
         uint64_t address;
         unsigned bytes, is_load, is_store;
-    } wanted[] = {{0x2008, 8, 1, 0}, {0x2010, 8, 1, 1}, {0x8ff8, 8, 0, 1},  {0x8ff0, 8, 0, 1},
-                  {0x8ff0, 8, 1, 0}, {0x2010, 1, 0, 1}, {FS + 16, 8, 1, 0}, {0x5000 + 8 * TURNS, 8, 1, 0},
+    } wanted[] = {{0x2008, 8, 1, 0},         {0x2010, 8, 1, 1},  {0x8ff8, 8, 0, 1},
+                  {0x8ff0, 8, 0, 1},         {0x2010, 1, 1, 0},  {0x8ff0, 8, 1, 0},
+                  {0x2010 + FOUND, 1, 0, 1}, {FS + 16, 8, 1, 0}, {0x5000 + 8 * TURNS, 8, 1, 0},
                   {0x8ff8, 8, 1, 0}};
     struct bench x;
     set_up(&x);
@@ -329,7 +346,7 @@ static void branches_are_the_same(void **state)
     for (; trace_next_branch(&a, &s); branches++) {
         assert_true(trace_next_branch(&b, &t));
         assert_true(s.kind == t.kind && s.address == t.address && s.behind == t.behind && s.to == t.to);
-        assert_int_equal(t.number, branches / 3 * 13 + (branches % 3 == 0 ? 4 : branches % 3 == 1 ? 6 : 12));
+        assert_int_equal(t.number, branches / 3 * A_TURN + (branches % 3 == 0 ? 4 : branches % 3 == 1 ? 8 : 14));
     }
     assert_false(trace_next_branch(&b, &t));
     assert_int_equal(branches, 3 * TURNS); /* call, ret, jne */
@@ -340,7 +357,7 @@ static void branches_are_the_same(void **state)
 static void a_part_may_begin_among_turns(void **state)
 {
     (void)state;
-    enum { FIRST = 9, LAST = FIRST + 6 };
+    enum { BEFORE = 9 + FOUND - 1 /* rep stosb */, FIRST = BEFORE + 2, LAST = FIRST + 6 };
     struct bench x;
     struct trace_stream a;
     struct trace_step s;
@@ -352,9 +369,9 @@ static void a_part_may_begin_among_turns(void **state)
     assert_true(trace_next(&a, &s) && trace_next(&a, &s));
     assert_true(s.insn->x.addr == CODE + 28 && s.to == CODE + 31 && !s.is_last);
     assert_false(trace_next(&a, &s));
-    trace_begin_part(&a, &x.by_burst, 8, 9);
+    trace_begin_part(&a, &x.by_burst, 10, 11);
     assert_true(trace_next(&a, &s));
-    assert_true(s.insn->x.addr == CODE + 19 && s.number == 8 && s.to == CODE + 28);
+    assert_true(s.insn->x.addr == CODE + 19 && s.number == 10 && s.to == CODE + 28);
     assert_false(trace_next(&a, &s));
     tear_down(&x);
 }
@@ -372,10 +389,10 @@ static void turns_may_be_steps(void **state)
     a.each_turn = true;
     for (; trace_next(&a, &s); n++, ids += s.insn->id == ids) {
         assert_in_range(s.insn->id, 0, ids); /* by first execution */
-        assert_true(s.insn->x.addr == x.steps.data[n].address && s.repeats == 0 &&
+        assert_true(s.insn->x.addr == x.steps.data[n].address && s.repeats == s.insn->repeats &&
                     memcmp(s.regs, x.steps.data[n].regs, sizeof x.steps.data[n].regs) == 0);
     }
-    assert_true(n == x.steps.len && ids == 14);
+    assert_true(n == x.steps.len && ids == 16);
     tear_down(&x);
 }
 
@@ -392,7 +409,7 @@ static void both_compare_as_the_same(void **state)
     x.by_step.fs++;
     trace_compare(&x.by_burst, &x.by_step, &d);
     assert_string_equal(d.what, "address");
-    assert_true(d.at == 8 && d.address == CODE + 19 && d.by_step == FS + 17 && d.by_burst == FS + 16);
+    assert_true(d.at == 10 && d.address == CODE + 19 && d.by_step == FS + 17 && d.by_burst == FS + 16);
     tear_down(&x);
 }
 
