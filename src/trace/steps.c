@@ -150,7 +150,6 @@ void trace_place_steps(const struct trace_window *w, trace_place_of place, void 
 void steps_begin(struct trace_stream *s, uint64_t first)
 {
     s->word = s->window->steps->words;
-    s->end = min_u64(s->end, s->window->instructions);
     s->known = ALL_REGISTERS;
     s->next = s->passed = (uint32_t)min_u64(first, s->end);
 }

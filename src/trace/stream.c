@@ -5,14 +5,14 @@
 
 void trace_begin_part(struct trace_stream *s, const struct trace_window *w, uint64_t first, uint64_t last)
 {
-    *s = (struct trace_stream){.window = w, .end = last};
+    *s = (struct trace_stream){.window = w, .end = min_u64(last, w->instructions)};
     if (w->steps) {
         steps_begin(s, first);
         return;
     }
     s->at = w->records;
     if (!records_skip(s, first))
-        s->end = 0;
+        s->end = s->next;
 }
 
 void trace_begin(struct trace_stream *s, const struct trace_window *w) { trace_begin_part(s, w, 0, w->instructions); }

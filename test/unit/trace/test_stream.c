@@ -373,6 +373,12 @@ static void a_part_may_begin_among_turns(void **state)
     assert_true(trace_next(&a, &s));
     assert_true(s.insn->x.addr == CODE + 19 && s.number == 10 && s.to == CODE + 28);
     assert_false(trace_next(&a, &s));
+    trace_begin_part(&a, &x.by_burst, x.by_burst.instructions - 1, UINT64_MAX);
+    assert_int_equal(trace_left(&a), 1);
+    trace_begin_part(&a, &x.by_burst, x.by_burst.instructions + 1, UINT64_MAX);
+    assert_true(trace_left(&a) == 0 && !trace_next(&a, &s));
+    trace_begin_part(&a, &x.by_step, x.by_step.instructions + 1, UINT64_MAX);
+    assert_true(trace_left(&a) == 0 && !trace_next(&a, &s));
     tear_down(&x);
 }
 
