@@ -55,7 +55,7 @@ struct bursts_branches bursts_predict(struct bursts *s, const struct trace_windo
     struct trace_stream stream;
     struct trace_branch b;
     for (trace_begin(&stream, w); trace_next_branch(&stream, &b); n.all++) {
-        bool is_wrong = sim_predict_branch(s->predictor, kind_of(b.kind), b.address, b.behind, b.to);
+        bool is_wrong = sim_predict_branch(s->predictor, kind_of(b.kind), b.address, b.fallthrough, b.target);
         if (wrong && b.number + 1 < marked && is_wrong)
             wrong[n.all / 8] |= (uint8_t)(1u << n.all % 8);
         n.mispredicted += is_wrong;

@@ -31,7 +31,7 @@ struct playing {
 static bool is_mispredicted(struct playing *g, const struct trace_step *s, const struct sim_insn *i, bool taken)
 {
     if (!g->wrong)
-        return sim_predict(g->p->predictor, i, s->insn->place, taken, s->to_place);
+        return sim_predict(g->p->predictor, i, s->insn->place, taken, s->next_place);
     return trace_is_branch(s->insn) && is_marked(g->wrong, g->branches++);
 }
 
@@ -51,12 +51,12 @@ static void play(struct playing *g, const struct trace_step *s, uint32_t index)
 {
     struct window_player *p = g->p;
     const struct sim_insn *i = &p->table[index];
-    bool taken = sim_insn_is_branch(i) && s->to_place != s->insn->place + i->len;
+    bool taken = sim_insn_is_branch(i) && s->next_place != s->insn->place + i->len;
     uint32_t repeats = (uint32_t)min_u64(s->repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
              flags = (taken ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
     bool wrong = is_mispredicted(g, s, i, taken);
     if (p->went && (s->insn->x.kind == X86_CALL_IND || s->insn->x.kind == X86_JMP_IND))
-        p->went(p->ctx, s->insn->place, s->to_place);
+        p->went(p->ctx, s->insn->place, s->next_place);
     step_core(g, p->core, s, index, flags);
     if (p->branches_told)
         return;
@@ -66,7 +66,7 @@ static void play(struct playing *g, const struct trace_step *s, uint32_t index)
 
 static bool is_interrupted(const struct trace_step *s, const struct sim_insn *i)
 {
-    return !sim_insn_is_branch(i) && s->to_place != s->insn->place + i->len;
+    return !sim_insn_is_branch(i) && s->next_place != s->insn->place + i->len;
 }
 
 uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong)
@@ -105,7 +105,7 @@ bool window_steps(const struct window_player *p, const struct trace_window *w, u
         uint32_t index = index_of(p, s.insn->place);
         if (index == ID_NONE)
             return false;
-        each(ctx, index, s.regs, s.insn->place, s.to_place);
+        each(ctx, index, s.regs, s.insn->place, s.next_place);
     }
     return more;
 }

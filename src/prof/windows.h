@@ -27,8 +27,8 @@ struct window_player {
 /* Returns how many instructions were played. wrong: a bit for each branch (trace_is_branch), in order: mispredicted, as
  * a predictor said that looked on; NULL: p->predictor is asked, and the first half of the window only teaches it. */
 uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong);
-/* Calls `each` for every instruction of steps first ... last - 1, turns of a repeated one together, with the registers
- * before it, its place and that of what came after it. false: some of the code is not known. */
+/* Calls `each` for every instruction of steps first ... last - 1, iterations of a repeated one together, with the
+ * registers before it, its place and that of what came after it. false: some of the code is not known. */
 bool window_steps(const struct window_player *p, const struct trace_window *w, uint64_t first, uint64_t last,
                   void (*each)(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to),
                   void *ctx);

@@ -36,7 +36,8 @@ static void take_steps(struct stream *s, const struct trace_window *w)
     s->fs = w->fs, s->gs = w->gs;
     VEC_RESERVE(&s->steps, w->instructions);
     trace_begin(&from, w);
-    for (from.each_turn = true; trace_next(&from, &t) && t.insn->x.len;) { /* what comes before unknown code is good */
+    from.each_iteration = true;
+    while (trace_next(&from, &t) && t.insn->x.len) { /* what comes before unknown code is good */
         if (t.insn->id == s->insns.len)
             take_insn(s, t.insn);
         struct step step = {.insn = t.insn->id};

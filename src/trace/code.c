@@ -112,7 +112,7 @@ static void find_branch(struct trace_block *b)
         return;
     b->branch = last;
     b->branch_at = last->x.addr;
-    b->behind = last->x.addr + last->x.len;
+    b->fallthrough = last->x.addr + last->x.len;
     b->branch_kind = last->x.kind;
 }
 

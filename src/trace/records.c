@@ -186,8 +186,8 @@ bool records_next(struct trace_stream *s, struct trace_step *out)
                                .regs = s->regs,
                                .known = s->known,
                                .repeats = elements_of(s),
-                               .to = to ? to->x.addr : 0,
-                               .to_place = to ? to->place : TRACE_PLACE_UNKNOWN,
+                               .next_address = to ? to->x.addr : 0,
+                               .next_place = to ? to->place : TRACE_PLACE_UNKNOWN,
                                .is_last = !to};
     return true;
 }
@@ -212,8 +212,8 @@ bool records_next_branch(struct trace_stream *s, struct trace_branch *out)
         *out = (struct trace_branch){.kind = b->branch_kind,
                                      .number = s->next - 1,
                                      .address = b->branch_at,
-                                     .behind = b->behind,
-                                     .to = s->b->address};
+                                     .fallthrough = b->fallthrough,
+                                     .target = s->b->address};
         return true;
     }
     return false;

@@ -154,12 +154,12 @@ void steps_begin(struct trace_stream *s, uint64_t first)
     s->next = s->passed = (uint32_t)min_u64(first, s->end);
 }
 
-/* Turns of the instruction `next`, as far as they go together. */
-static uint32_t turns_of(const struct trace_stream *s, const struct trace_insn *i)
+/* Iterations of the instruction `next`, as far as they go together. */
+static uint32_t iterations_of(const struct trace_stream *s, const struct trace_insn *i)
 {
     const uint32_t *insn_of = s->window->steps->insn_of + s->next;
     uint32_t n = 1;
-    while (i->repeats && !s->each_turn && s->next + n < s->end && insn_of[n] == insn_of[0])
+    while (i->repeats && !s->each_iteration && s->next + n < s->end && insn_of[n] == insn_of[0])
         n++;
     return n;
 }
@@ -173,19 +173,19 @@ bool steps_next(struct trace_stream *s, struct trace_step *out)
         wire_step_next(&s->word, s->regs, NULL);
     wire_step_next(&s->word, s->regs, NULL);
     const struct trace_insn *i = &from->insns[from->insn_of[s->next]];
-    uint32_t turns = turns_of(s, i);
-    uint64_t behind = s->next + turns;
+    uint32_t iterations = iterations_of(s, i);
+    uint64_t behind = s->next + iterations;
     bool is_last = behind >= s->window->instructions;
     const struct trace_insn *to = is_last ? NULL : &from->insns[from->insn_of[behind]];
     *out = (struct trace_step){.insn = i,
                                .number = s->next,
                                .regs = s->regs,
                                .known = ALL_REGISTERS,
-                               .repeats = i->repeats && s->regs[RCX] ? turns : 0,
-                               .to = is_last ? 0 : to->x.addr,
-                               .to_place = is_last ? TRACE_PLACE_UNKNOWN : to->place,
+                               .repeats = i->repeats && s->regs[RCX] ? iterations : 0,
+                               .next_address = is_last ? 0 : to->x.addr,
+                               .next_place = is_last ? TRACE_PLACE_UNKNOWN : to->place,
                                .is_last = is_last};
-    s->passed = turns - 1;
+    s->passed = iterations - 1;
     s->next = behind;
     return true;
 }

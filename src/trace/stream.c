@@ -54,8 +54,8 @@ static bool steps_next_branch(struct trace_stream *s, struct trace_branch *out)
         *out = (struct trace_branch){.kind = step.insn->x.kind,
                                      .number = step.number,
                                      .address = step.insn->x.addr,
-                                     .behind = step.insn->x.addr + step.insn->x.len,
-                                     .to = step.to};
+                                     .fallthrough = step.insn->x.addr + step.insn->x.len,
+                                     .target = step.next_address};
         return true;
     }
     return false;

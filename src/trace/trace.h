@@ -34,22 +34,23 @@ struct trace_window {
     const struct trace_steps *steps;
     struct trace *trace;
     const uint8_t *records;
-    size_t bytes;          /* of its recording */
-    uint64_t fs, gs;       /* bases */
-    uint64_t instructions; /* turns of repeated string instructions counted as they are recorded: see each_turn */
-    uint64_t references;   /* accesses of all of these */
-    bool has_registers;    /* all general registers are known throughout */
+    size_t bytes;    /* of its recording */
+    uint64_t fs, gs; /* bases */
+    uint64_t
+        instructions; /* iterations of repeated string instructions counted as they are recorded: see each_iteration */
+    uint64_t references; /* accesses of all of these */
+    bool has_registers;  /* all general registers are known throughout */
 };
 
-struct trace_stream { /* an iterator; but for each_turn its fields are its own business */
+struct trace_stream { /* an iterator; but for each_iteration its fields are its own business */
     const struct trace_window *window;
-    bool each_turn; /* turns of a repeated string instruction are steps of their own, where they were recorded so; may
-                       be set before the first step */
-    uint64_t next, end;            /* numbers of instructions */
-    uint64_t regs[16];             /* before the instruction `next`, but for what is still to be applied */
-    uint32_t known;                /* a bit for each of these that is known */
+    bool each_iteration; /* iterations of a repeated string instruction are steps of their own, where they were recorded
+                       so; may be set before the first step */
+    uint64_t next, end;  /* numbers of instructions */
+    uint64_t regs[16];   /* before the instruction `next`, but for what is still to be applied */
+    uint32_t known;      /* a bit for each of these that is known */
     const uint64_t *word;          /* steps: of the instruction `next` less `passed` */
-    uint32_t passed;               /* turns to be applied */
+    uint32_t passed;               /* iterations to be applied */
     const uint8_t *at;             /* records: those left */
     const uint8_t *values;         /* of the block that is read */
     const struct trace_block *b;   /* that; NULL none yet */
@@ -58,12 +59,12 @@ struct trace_stream { /* an iterator; but for each_turn its fields are its own b
 };
 struct trace_step {
     const struct trace_insn *insn;
-    uint64_t number;      /* from 0; of the first turn */
-    const uint64_t *regs; /* before it; valid until the next step */
-    uint32_t known;       /* a bit for each of these that is known */
-    uint64_t repeats;     /* elements that a repeated string instruction reached; 0: none, or not known */
-    uint64_t to;          /* address of what came after it, and */
-    uint64_t to_place;
+    uint64_t number;       /* from 0; of the first iteration */
+    const uint64_t *regs;  /* before it; valid until the next step */
+    uint32_t known;        /* a bit for each of these that is known */
+    uint64_t repeats;      /* elements that a repeated string instruction reached; 0: none, or not known */
+    uint64_t next_address; /* of what came after it, and */
+    uint64_t next_place;
     bool is_last; /* nothing is known of what came after it */
 };
 void trace_begin(struct trace_stream *s, const struct trace_window *w);
@@ -83,10 +84,10 @@ struct trace_access {
 int trace_accesses(const struct trace_window *w, const struct trace_step *s,
                    struct trace_access out[X86_ACCESSES_MOST]);
 
-struct trace_branch {             /* an instruction whose way on a processor has to guess: all but direct jumps */
-    uint8_t kind;                 /* enum x86_kind */
-    uint64_t number;              /* of the instruction */
-    uint64_t address, behind, to; /* behind: of the next one in memory; to: where it went */
+struct trace_branch { /* an instruction whose way on a processor has to guess: all but direct jumps */
+    uint8_t kind;     /* enum x86_kind */
+    uint64_t number;  /* of the instruction */
+    uint64_t address, fallthrough, target; /* fallthrough: of the next one in memory; target: where it went */
 };
 bool trace_is_branch(const struct trace_insn *i);
 /* The next one; many times as fast as to look at all instructions, of which a stream must not be asked as well. false:
@@ -121,8 +122,8 @@ struct trace_block {
     const struct trace_log *logs;
     const struct trace_insn
         *branch; /* the last instruction, if it is one whose way on a processor has to guess; else NULL */
-    uint64_t branch_at, behind; /* addresses of that and of what follows it */
-    uint8_t branch_kind;        /* enum x86_kind */
+    uint64_t branch_at, fallthrough; /* addresses of that and of what follows it in memory */
+    uint8_t branch_kind;             /* enum x86_kind */
 };
 uint32_t trace_block_count(const struct trace *t);
 const struct trace_block *trace_block(const struct trace *t, uint32_t block);

@@ -47,7 +47,7 @@ struct executed {
     uint64_t address, regs[16]; /* before it */
 };
 struct bench {
-    VEC(struct executed) steps; /* turns of rep stosb are steps */
+    VEC(struct executed) steps; /* iterations of rep stosb are steps */
     uint64_t regs[16];
     struct wire_windows *w;
     struct wire_bursts *b;
@@ -275,7 +275,7 @@ static void compare_steps(const struct trace_step *s, const struct trace_step *t
             assert_int_equal(s->regs[r], t->regs[r]);
     assert_int_equal(s->is_last, t->is_last);
     if (!s->is_last)
-        assert_true(s->to == t->to && s->to_place == t->to_place);
+        assert_true(s->next_address == t->next_address && s->next_place == t->next_place);
 }
 
 static void both_tell_the_same(void **state)
@@ -345,7 +345,8 @@ static void branches_are_the_same(void **state)
     trace_begin(&b, &x.by_burst);
     for (; trace_next_branch(&a, &s); branches++) {
         assert_true(trace_next_branch(&b, &t));
-        assert_true(s.kind == t.kind && s.address == t.address && s.behind == t.behind && s.to == t.to);
+        assert_true(s.kind == t.kind && s.address == t.address && s.fallthrough == t.fallthrough &&
+                    s.target == t.target);
         assert_int_equal(t.number, branches / 3 * A_TURN + (branches % 3 == 0 ? 4 : branches % 3 == 1 ? 8 : 14));
     }
     assert_false(trace_next_branch(&b, &t));
@@ -353,8 +354,8 @@ static void branches_are_the_same(void **state)
     tear_down(&x);
 }
 
-/* As slices are told: by the number of a turn. */
-static void a_part_may_begin_among_turns(void **state)
+/* As slices are told: by the number of an iteration. */
+static void a_part_may_begin_among_iterations(void **state)
 {
     (void)state;
     enum { BEFORE = 9 + FOUND - 1 /* rep stosb */, FIRST = BEFORE + 2, LAST = FIRST + 6 };
@@ -367,11 +368,11 @@ static void a_part_may_begin_among_turns(void **state)
     assert_true(s.insn->x.addr == CODE + 17 && s.number == FIRST && s.regs[RCX] == ELEMENTS - 2);
     assert_int_equal(s.repeats, ELEMENTS - 2);
     assert_true(trace_next(&a, &s) && trace_next(&a, &s));
-    assert_true(s.insn->x.addr == CODE + 28 && s.to == CODE + 31 && !s.is_last);
+    assert_true(s.insn->x.addr == CODE + 28 && s.next_address == CODE + 31 && !s.is_last);
     assert_false(trace_next(&a, &s));
     trace_begin_part(&a, &x.by_burst, 10, 11);
     assert_true(trace_next(&a, &s));
-    assert_true(s.insn->x.addr == CODE + 19 && s.number == 10 && s.to == CODE + 28);
+    assert_true(s.insn->x.addr == CODE + 19 && s.number == 10 && s.next_address == CODE + 28);
     assert_false(trace_next(&a, &s));
     trace_begin_part(&a, &x.by_burst, x.by_burst.instructions - 1, UINT64_MAX);
     assert_int_equal(trace_left(&a), 1);
@@ -382,7 +383,7 @@ static void a_part_may_begin_among_turns(void **state)
     tear_down(&x);
 }
 
-static void turns_may_be_steps(void **state)
+static void iterations_may_be_steps(void **state)
 {
     (void)state;
     struct bench x;
@@ -392,7 +393,7 @@ static void turns_may_be_steps(void **state)
     uint32_t ids = 0;
     set_up(&x);
     trace_begin(&a, &x.by_step);
-    a.each_turn = true;
+    a.each_iteration = true;
     for (; trace_next(&a, &s); n++, ids += s.insn->id == ids) {
         assert_in_range(s.insn->id, 0, ids); /* by first execution */
         assert_true(s.insn->x.addr == x.steps.data[n].address && s.repeats == s.insn->repeats &&
@@ -446,8 +447,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_tell_the_same),        cmocka_unit_test(accesses_are_those_of_the_program),
-        cmocka_unit_test(branches_are_the_same),     cmocka_unit_test(a_part_may_begin_among_turns),
-        cmocka_unit_test(turns_may_be_steps),        cmocka_unit_test(both_compare_as_the_same),
+        cmocka_unit_test(branches_are_the_same),     cmocka_unit_test(a_part_may_begin_among_iterations),
+        cmocka_unit_test(iterations_may_be_steps),   cmocka_unit_test(both_compare_as_the_same),
         cmocka_unit_test(broken_words_end_a_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
