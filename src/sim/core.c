@@ -69,7 +69,7 @@ struct sim_core {
     } * successors;      /* of each instruction */
 
     /* dispatch */
-    int64_t dispatch_at;
+    int64_t dispatch_at, start_delay; /* ticks */
     enum sim_bound dispatch_bound;
     uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
     uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
@@ -389,6 +389,12 @@ static void go_on(struct sim_core *c)
     c->at_target = false;
 }
 
+/* Windows are powers of two nearly always. */
+static uint64_t window_of(uint64_t addr, uint64_t bytes)
+{
+    return bytes & (bytes - 1) ? addr / bytes : addr >> __builtin_ctzll(bytes);
+}
+
 /* When the front end has this instruction. A taken branch ends its window. */
 static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
@@ -398,7 +404,7 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
     if (m->cross_boundary > 0)
         watch_slow(c, i, fused);
     double bytes = c->slow ? m->slow_bytes : m->fetch_window;
-    uint64_t window = bytes > 0 ? (c->slow ? i->addr + i->len - 1 : i->addr) / (uint64_t)bytes : 0;
+    uint64_t window = bytes > 0 ? window_of(c->slow ? i->addr + i->len - 1 : i->addr, (uint64_t)bytes) : 0;
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
@@ -517,18 +523,12 @@ static void wait_queue(struct sim_core *c, const struct sim_use *u)
     }
 }
 
-static uint32_t whole_slots(const struct sim_core *c, const struct sim_insn *i)
-{
-    double slots = (double)i->slots * c->m->max_issue * c->m->issue_share / TICK;
-    return slots < 1.5 ? 1 : slots > 64 ? 64 : (uint32_t)(slots + 0.5);
-}
-
 /* A nop shares the slot of the instruction before it or, if that one has a partner, of the one behind it. */
 static bool shares_slot(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
     if (c->m->fuse_nop <= 0)
         return false;
-    bool is_nop = i->flags & INSN_NOP, is_one = !fused && whole_slots(c, i) == 1;
+    bool is_nop = i->flags & INSN_NOP, is_one = !fused && i->whole_slots == 1;
     bool shares = is_one && !c->redirected && (is_nop ? c->before != ALONE : c->before == OPEN_NOP);
     c->before = shares || !is_one ? ALONE : is_nop ? OPEN_NOP : OPEN;
     return shares;
@@ -577,7 +577,7 @@ static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused
     if (shares)
         return at;
     c->dispatch_at += i->slots;
-    for (uint32_t n = whole_slots(c, i); n > 0; n--)
+    for (uint32_t n = i->whole_slots; n > 0; n--)
         places_take(&c->fetched, at, SIM_BOUND_WIDTH);
     return at;
 }
@@ -867,7 +867,7 @@ static void retire(struct sim_core *c, uint32_t index, struct timing *t, bool fu
 static void take_places(struct sim_core *c, const struct sim_insn *i, bool shares, enum sim_bound why)
 {
     if (c->reorder.size && !shares)
-        for (uint32_t n = whole_slots(c, i); n > 0; n--)
+        for (uint32_t n = i->whole_slots; n > 0; n--)
             places_take(&c->reorder, c->retired_at, why);
     if (i->flags & INSN_INT_RESULT)
         places_take(&c->int_regs, c->retired_at, why);
@@ -904,7 +904,7 @@ static void step_out_of_order(struct sim_core *c, uint32_t index, const struct s
     bool fused = is_fused(c, i);
     bool shares = shares_slot(c, i, fused);
     t->dispatched = dispatch(c, i, fused, shares);
-    t->earliest = t->dispatched + ticks(c->m->start_delay);
+    t->earliest = t->dispatched + c->start_delay;
     t->bound = c->dispatch_bound;
     int64_t value_ready = 0;
     if (fused) { /* runs together with the comparison, on the jump's unit: known from the second time on */
@@ -1053,6 +1053,7 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     places_init(&c->loads, m->load_queue);
     places_init(&c->stores, m->store_queue);
     places_init(&c->fetched, m->fetch_queue);
+    c->start_delay = ticks(m->start_delay);
     c->retire_step = ticks(1 / (m->retire_width > 0 ? m->retire_width : m->max_issue));
     sim_values_init(&c->values, options && options->seed ? options->seed : 1);
     rewind_clock(c);

@@ -194,6 +194,13 @@ static bool is_zeroed(const struct machine *m, const struct x86_detail *d)
     return d->is_zero_idiom && rule_for(m->zero_idiom, m->zero_idiom_vec, is_vec) != 0;
 }
 
+static void take_slots(const struct machine *m, double slots, struct sim_insn *out)
+{
+    out->slots = (int32_t)ticks(slots / m->max_issue / m->issue_share);
+    double whole = (double)out->slots * m->max_issue * m->issue_share / TICK;
+    out->whole_slots = whole < 1.5 ? 1 : whole > 64 ? 64 : (uint8_t)(whole + 0.5);
+}
+
 int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
 {
     struct x86_detail d;
@@ -202,7 +209,7 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->base = out->index = X86_REG_NONE;
     out->effect_dst = out->effect_src = X86_REG_NONE;
     out->cond = 255;
-    out->slots = (int32_t)ticks(1 / m->max_issue / m->issue_share);
+    take_slots(m, 1, out);
     if (x86_detail_decode(bytes, avail, &d) < 0)
         return -1;
     const struct machine_class *op = class_of(m, &d);
@@ -228,6 +235,6 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
         take_store(m, &d, out);
     if (d.is_load && !(out->flags & INSN_HAS_OP))
         out->flags |= INSN_LOAD_RESULT;
-    out->slots = (int32_t)ticks(slots_of(m, &d, op) / m->max_issue / m->issue_share);
+    take_slots(m, slots_of(m, &d, op), out);
     return 0;
 }

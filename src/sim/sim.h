@@ -45,7 +45,8 @@ struct sim_insn {
     struct sim_use uses[SIM_USE_MAX], load, store[2];
     int64_t imm, disp;
     int32_t latency, load_latency; /* ticks */
-    int32_t slots;                 /* ticks of dispatch, when not fused */
+    int32_t slots;                 /* ticks of dispatch, when not fused ... */
+    uint8_t whole_slots;           /* ... and how many slots those are, rounded, 1 to 64 */
     int32_t address_late;          /* ticks in load_latency for the kind of address */
     int32_t second_late;           /* ticks that the second result takes longer */
     int32_t latency_spread;        /* ticks: by so much latency depends on the operands (division); it is the middle */
