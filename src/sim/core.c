@@ -79,9 +79,10 @@ struct sim_core {
 
     /* calendars, from cycle `now` on */
     int64_t now;
-    uint64_t busy[MACHINE_PORT_MAX][RING / 64];
-    uint32_t owed[MACHINE_PORT_MAX]; /* ticks that operations took less than what they occupy a unit for */
-    uint32_t ending[RING];           /* ports on which an operation has its last cycle then */
+    uint64_t busy[MACHINE_PORT_MAX][RING / 64]; /* a bit for each cycle ... */
+    uint32_t taken[RING];                       /* ... and the same by cycle, a bit for each port */
+    uint32_t owed[MACHINE_PORT_MAX];            /* ticks that operations took less than what they occupy a unit for */
+    uint32_t ending[RING];                      /* ports on which an operation has its last cycle then */
     uint16_t leaving[QUEUES][RING];
     uint8_t queue_of[MACHINE_PORT_MAX];
     uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
@@ -165,9 +166,11 @@ static void pass_cycle(struct sim_core *c)
         c->waiting[q] -= c->leaving[q][slot];
         c->leaving[q][slot] = 0;
     }
-    if ((slot & 63) == 63)
+    if ((slot & 63) == 63) {
         for (unsigned p = 0, n = machine_port_count(c->m); p < n; p++)
             c->busy[p][slot / 64] = 0;
+        memset(&c->taken[slot - 63], 0, 64 * sizeof c->taken[0]);
+    }
     c->now++;
 }
 
@@ -199,6 +202,7 @@ static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
     for (int64_t end = c->now + RING - 64; busy > 0 && t < end; busy--) {
         uint32_t slot = (uint32_t)t & RING_MASK;
         c->busy[port][slot / 64] |= 1ull << (slot & 63);
+        c->taken[slot] |= 1u << port;
         if (busy > 1)
             t = find_free(c, port, t + 1);
     }
@@ -227,10 +231,26 @@ static unsigned least_pending(struct sim_core *c, uint32_t ports)
     return *last = (unsigned)__builtin_ctz(behind ? behind : equal);
 }
 
-/* Of those free first the one that the fewest operations are bound to: those need the others. */
+/* The one that the fewest operations are bound to: those need the others. */
+static unsigned least_demanded(const struct sim_core *c, uint32_t ports)
+{
+    unsigned best = (unsigned)__builtin_ctz(ports);
+    for (ports &= ports - 1; ports; ports &= ports - 1) {
+        unsigned p = (unsigned)__builtin_ctz(ports);
+        best = c->demand[p] < c->demand[best] ? p : best;
+    }
+    return best;
+}
+
+/* Of those free first the least demanded one. */
 static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t t, unsigned *port)
 {
     int64_t best = INT64_MAX;
+    uint32_t free_now = t < c->now + RING - 64 ? ports & ~c->taken[t & RING_MASK] : ports;
+    if (free_now) {
+        *port = least_demanded(c, free_now);
+        return t;
+    }
     for (; ports; ports &= ports - 1) {
         unsigned p = (unsigned)__builtin_ctz(ports);
         int64_t s = find_free(c, p, t);
@@ -1001,6 +1021,7 @@ static void rewind_clock(struct sim_core *c)
     memset(c->ready, 0, sizeof c->ready);
     memset(c->elsewhere_late, 0, sizeof c->elsewhere_late);
     memset(c->busy, 0, sizeof c->busy);
+    memset(c->taken, 0, sizeof c->taken);
     memset(c->owed, 0, sizeof c->owed);
     memset(c->ending, 0, sizeof c->ending);
     memset(c->leaving, 0, c->m->queue_count * sizeof c->leaving[0]);
