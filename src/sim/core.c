@@ -216,19 +216,14 @@ static unsigned least_pending(struct sim_core *c, uint32_t ports)
         c->seen_at = c->now;
         memcpy(c->seen_pending, c->pending, sizeof c->seen_pending);
     }
-    uint32_t least = UINT32_MAX, equal = 0;
-    for (uint32_t rest = ports; rest; rest &= rest - 1) {
-        unsigned p = (unsigned)__builtin_ctz(rest);
-        if (c->seen_pending[p] < least) {
-            least = c->seen_pending[p];
-            equal = 0;
-        }
-        if (c->seen_pending[p] == least)
-            equal |= 1u << p;
-    }
     unsigned *last = &c->last_of[__builtin_ctz(ports)];
-    uint32_t behind = equal & ~((2u << *last) - 1); /* from the one behind the last on, and round */
-    return *last = (unsigned)__builtin_ctz(behind ? behind : equal);
+    uint32_t least = UINT32_MAX;
+    for (; ports; ports &= ports - 1) { /* of equals the one behind the last, and round */
+        unsigned p = (unsigned)__builtin_ctz(ports);
+        uint32_t rank = c->seen_pending[p] << 5 | ((p - *last - 1) & 31);
+        least = rank < least ? rank : least;
+    }
+    return *last = (least + *last + 1) & 31;
 }
 
 /* The one that the fewest operations are bound to: those need the others. */
@@ -336,6 +331,12 @@ static int64_t start_on(struct sim_core *c, const struct sim_use *u, int64_t rea
 
 /* ---- fetch ---- */
 
+/* Windows and lines are powers of two nearly always. */
+static uint64_t block_of(uint64_t addr, uint64_t bytes)
+{
+    return bytes & (bytes - 1) ? addr / bytes : addr >> __builtin_ctzll(bytes);
+}
+
 static bool starts_window(const struct sim_core *c, uint64_t window) { return c->redirected || window != c->window; }
 
 /* Does a branch, with the comparison that it is fused with, touch the boundary that the fetch is slow at? */
@@ -343,7 +344,7 @@ static bool crosses(const struct sim_core *c, const struct sim_insn *i, bool fus
 {
     uint64_t boundary = (uint64_t)c->m->cross_boundary;
     uint64_t first = fused ? c->insns[c->fused_first].addr : i->addr;
-    return boundary && first / boundary != (i->addr + i->len) / boundary;
+    return boundary && block_of(first, boundary) != block_of(i->addr + i->len, boundary);
 }
 
 static uint64_t *slow_line(struct sim_core *c, uint64_t line) { return &c->slow_lines[line & (SLOW_LINES - 1)]; }
@@ -352,9 +353,10 @@ static uint64_t *slow_line(struct sim_core *c, uint64_t line) { return &c->slow_
  * a branch leads elsewhere. */
 static void watch_slow(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
-    uint64_t line = i->addr / (uint64_t)c->m->cross_boundary + 1;
+    uint64_t line = block_of(i->addr, (uint64_t)c->m->cross_boundary) + 1;
     if (i->flags & INSN_BRANCH && crosses(c, i, fused)) {
-        uint64_t first = (fused ? c->insns[c->fused_first].addr : i->addr) / (uint64_t)c->m->cross_boundary + 1;
+        uint64_t from = fused ? c->insns[c->fused_first].addr : i->addr;
+        uint64_t first = block_of(from, (uint64_t)c->m->cross_boundary) + 1;
         *slow_line(c, first) = first;
         line = first;
     }
@@ -409,12 +411,6 @@ static void go_on(struct sim_core *c)
     c->at_target = false;
 }
 
-/* Windows are powers of two nearly always. */
-static uint64_t window_of(uint64_t addr, uint64_t bytes)
-{
-    return bytes & (bytes - 1) ? addr / bytes : addr >> __builtin_ctzll(bytes);
-}
-
 /* When the front end has this instruction. A taken branch ends its window. */
 static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
@@ -424,7 +420,7 @@ static int64_t fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
     if (m->cross_boundary > 0)
         watch_slow(c, i, fused);
     double bytes = c->slow ? m->slow_bytes : m->fetch_window;
-    uint64_t window = bytes > 0 ? window_of(c->slow ? i->addr + i->len - 1 : i->addr, (uint64_t)bytes) : 0;
+    uint64_t window = bytes > 0 ? block_of(c->slow ? i->addr + i->len - 1 : i->addr, (uint64_t)bytes) : 0;
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
