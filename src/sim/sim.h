@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sim: pure models, no ELF and no files of programs. core.c: how many cycles a stream of instructions takes on a
- * described machine when every access hits the first-level cache, and what binds it. selftest.c: how far off that is
- * on this machine.
+ * sim: pure models, no ELF and no files of programs. core.c and its stages: how many cycles a stream of instructions
+ * takes on a described machine when every access hits the first-level cache, and what binds it. selftest.c: how far off
+ * that is on this machine.
  *
  * Use of the core model:
  *     struct sim_insn *table = ...;                       one for each static instruction
@@ -39,7 +39,7 @@ struct sim_use {
     uint8_t queue; /* scheduler; 255 none, 254 that of the unit chosen */
 };
 
-/* A static instruction, made ready for one machine. About 150 bytes; its fields are core.c's own business. */
+/* A static instruction, made ready for one machine. About 150 bytes; its fields are the stages' own business. */
 struct sim_insn {
     uint64_t addr;
     struct sim_use uses[SIM_USE_MAX], load, store[2];

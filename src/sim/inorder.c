@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step of a core that issues in order. */
+#include "sim/core.h"
+
+/* In order each part issues on its own, when its operands and its unit are there. */
+static int64_t issue_in_order(struct sim_core *c, const struct sim_use *u, int64_t ready, bool from_load,
+                              struct timing *t)
+{
+    uint8_t unit = 255;
+    int64_t at = later(ready, c->dispatch_at), start = at;
+    if (u && u->ports)
+        start = core_start_on(c, u, at, &unit);
+    t->earliest = c->dispatch_at;
+    note_wait(t, start, ready, from_load, unit);
+    c->dispatch_at = start + ticks(1 / c->m->max_issue);
+    pass_until(c, start);
+    return start;
+}
+
+void core_step_in_order(struct sim_core *c, uint32_t index, const struct sim_insn *i, uint32_t flags, struct timing *t)
+{
+    static const struct sim_use nothing;
+    bool from_load = false;
+    int64_t loaded = 0, result = 0;
+    stall(c, core_fetch(c, i, false), SIM_BOUND_FETCH);
+    if (i->flags & INSN_LOAD) {
+        int64_t ready = address_ready(c, i, &from_load);
+        loaded = result = issue_in_order(c, &i->load, ready, from_load, t) + i->load_latency;
+    }
+    bool only_access = !(i->flags & INSN_HAS_OP) && (i->flags & (INSN_LOAD | INSN_STORE));
+    int64_t ready = later(loaded, operands_ready(c, i, &from_load));
+    if (!only_access)
+        result = issue_in_order(c, i->use_count ? &i->uses[0] : &nothing, ready, from_load || loaded == ready, t) +
+                 i->latency;
+    for (unsigned k = 1; k < i->use_count; k++)
+        result = later(result, core_start_on(c, &i->uses[k], ready, &(uint8_t){0}) + i->latency);
+    if (i->flags & INSN_STORE)
+        issue_in_order(c, i->store_use_count ? &i->store[0] : &nothing,
+                       later(only_access ? ready : result, address_ready(c, i, &from_load)), from_load, t);
+    if (i->flags & INSN_REP)
+        core_run_rep(c, i, flags, t);
+    write_results(c, i, result);
+    core_charge(c, index, c->dispatch_at - c->charged_to, t);
+    c->charged_to = c->dispatch_at;
+    c->fetch_at = later(c->fetch_at, c->dispatch_at);
+    if (flags & (SIM_TAKEN | SIM_MISPREDICTED))
+        core_after_branch(c, i, flags, c->dispatch_at);
+}
