@@ -7,8 +7,8 @@
  */
 #include "cfg/impl.h"
 
-#define CALLEE_SAVED (1u << 3 | 1u << 5 | 0xfu << 12) /* rbx rbp r12..r15: what a landing pad may still read */
-#define RSP (1u << 4)
+#define CALLEE_SAVED                                                                                                   \
+    (1u << X86_RBX | 1u << X86_RBP | 0xfu << X86_R12) /* r12 to r15; what a landing pad may still read */
 
 static uint8_t flags_into(const struct cfg *c, uint32_t call)
 {
@@ -105,7 +105,7 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness 
     const struct cfg_func *f = &c->funcs.data[func];
     l->c = c;
     l->func = func;
-    l->never_dead = (uint16_t)(RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
+    l->never_dead = (uint16_t)(1u << X86_RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
     l->before.len = l->effect.len = 0;
     cfg_for_each_block(c, f, b)
     {

@@ -132,7 +132,7 @@ static bool is_status_set(const struct build *b, uint32_t call)
         const struct x86_insn *in = cfg_shape(b->c, i);
         if (ends_block(in->kind))
             return false;
-        if (in->gpr_written & 1 << 7)
+        if (in->gpr_written & 1 << X86_RDI)
             return in->op == X86_OP_MOV && in->imm_len == 4 && cfg_insn_target(b->c, i) != 0;
     }
     return false;

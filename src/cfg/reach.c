@@ -10,9 +10,8 @@
 #include <stdlib.h>
 
 enum { WALK_INSNS_MOST = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64, FUNCTION_ALIGN = 16 };
-enum { RAX = 0, RSP = 4 };
 #define ARGUMENTS                                                                                                      \
-    (1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << RSP) /* rcx rdx rsi rdi r8 r9 rsp */
+    (1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 1u << X86_R8 | 1u << X86_R9 | 1u << X86_RSP)
 
 struct step {
     struct x86_insn insn;
@@ -49,17 +48,18 @@ static int64_t field(const struct gap *gap, const struct x86_insn *i, unsigned o
 /* The depth behind the instruction. */
 static int32_t depth_after(const struct gap *gap, const struct x86_insn *i, int32_t depth)
 {
-    if (depth == DEPTH_UNKNOWN || !(i->gpr_written >> RSP & 1) || i->kind == X86_CALL || i->kind == X86_CALL_IND)
+    if (depth == DEPTH_UNKNOWN || !(i->gpr_written >> X86_RSP & 1) || i->kind == X86_CALL || i->kind == X86_CALL_IND)
         return depth;
     int64_t change = INT64_MAX;
     bool to_rsp = !i->loads && !i->stores;
     if (i->op == X86_OP_PUSH && i->op_bytes == 8)
         change = 8;
-    else if (i->op == X86_OP_POP && i->op_bytes == 8 && (i->mem_base != 0xff || i->gpr_written != 1u << RSP))
+    else if (i->op == X86_OP_POP && i->op_bytes == 8 &&
+             (i->mem_base != X86_REG_NONE || i->gpr_written != 1u << X86_RSP))
         change = -8;
     else if (to_rsp && i->imm_len && (i->op == X86_OP_SUB || i->op == X86_OP_ADD))
         change = (i->op == X86_OP_SUB ? 1 : -1) * field(gap, i, i->imm_off, i->imm_len);
-    else if ((i->props & X86_PROP_LEA) && i->mem_base == RSP && i->mem_index == 0xff)
+    else if ((i->props & X86_PROP_LEA) && i->mem_base == X86_RSP && i->mem_index == X86_REG_NONE)
         change = -field(gap, i, i->disp_off, i->disp_len);
     if (change > 1 << 24 || change < -(1 << 24) || depth + change < -(1 << 24) || depth + change > 1 << 24)
         return DEPTH_UNKNOWN;
@@ -74,7 +74,8 @@ static bool touches_return(const struct gap *gap, const struct x86_insn *i, int3
         return false;
     if (i->op == X86_OP_POP && depth <= 0)
         return true;
-    bool on_stack = i->mem_base == RSP && i->mem_index == 0xff && (i->loads || i->stores) && !(i->props & X86_PROP_LEA);
+    bool on_stack =
+        i->mem_base == X86_RSP && i->mem_index == X86_REG_NONE && (i->loads || i->stores) && !(i->props & X86_PROP_LEA);
     return on_stack && field(gap, i, i->disp_off, i->disp_len) == depth;
 }
 
@@ -86,7 +87,7 @@ static bool is_good_syscall(const struct walk *w, const struct gap *gap)
         const struct x86_insn *i = &w->steps.data[k].insn;
         if (k + 1 < w->steps.len && i->addr + i->len != w->steps.data[k + 1].insn.addr)
             return false;
-        if (!(i->gpr_written >> RAX & 1))
+        if (!(i->gpr_written >> X86_RAX & 1))
             continue;
         if (i->op != X86_OP_MOV || i->imm_len != 4 || i->loads)
             return false;
@@ -243,7 +244,7 @@ static bool is_save(const struct gap *gap, const struct x86_insn *i)
 {
     const uint8_t *p = gap->bytes + (i->addr - gap->lo);
     bool tests_al = i->len == 2 && p[0] == 0x84 && p[1] == 0xc0; /* are there vector arguments? */
-    bool stores = i->op == X86_OP_MOV && i->stores && !i->imm_len && i->mem_base == RSP;
+    bool stores = i->op == X86_OP_MOV && i->stores && !i->imm_len && i->mem_base == X86_RSP;
     bool copies = i->op == X86_OP_MOV && !i->stores && !i->loads && !i->imm_len;
     return i->op == X86_OP_PUSH || tests_al || stores || copies || (i->props & X86_PROP_NOP);
 }

@@ -87,10 +87,10 @@ static uint64_t address_constant(const struct build *b, uint32_t insn)
     struct x86_insn full = cfg_insn(b->c, insn);
     const struct x86_insn *i = &full;
     bool fixed = b->img->kind == IMAGE_EXEC;
-    if (i->op == X86_OP_LEA && i->op_bytes >= 4 && i->mem_index == 0xff) {
+    if (i->op == X86_OP_LEA && i->op_bytes >= 4 && i->mem_index == X86_REG_NONE) {
         if (i->props & X86_PROP_RIPREL)
             return i->op_bytes == 8 ? i->target : 0;
-        return fixed && (i->props & X86_PROP_ABS32) && i->mem_base == 0xff ? i->target : 0;
+        return fixed && (i->props & X86_PROP_ABS32) && i->mem_base == X86_REG_NONE ? i->target : 0;
     }
     bool loads_imm = i->op == X86_OP_MOV && (i->props & X86_PROP_IMM_ADDR) && !i->loads && !i->stores;
     return fixed && loads_imm ? i->target : 0;
@@ -135,7 +135,7 @@ static void give_up(struct slice *s, const struct item *it)
  * unchanged. */
 static void at_entry(struct slice *s, const struct item *it)
 {
-    bool callee_saved = it->reg == 3 || it->reg == 5 || it->reg >= 12;
+    bool callee_saved = it->reg == X86_RBX || it->reg == X86_RBP || it->reg >= X86_R12;
     if (it->role == ROLE_TARGET || it->is_slot || !callee_saved)
         give_up(s, it);
 }
@@ -163,7 +163,8 @@ static void target_in_memory(struct slice *s, const struct item *it, uint32_t at
     s->out->load = at;
     if (i->props & X86_PROP_SEG) {
         s->pointer = true;
-    } else if ((i->props & X86_PROP_RIPREL) || (absolute && i->mem_base == 0xff && i->mem_index == 0xff)) {
+    } else if ((i->props & X86_PROP_RIPREL) ||
+               (absolute && i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE)) {
         s->pointer |= s->single && s->single_addr != target; /* two of them: not worth telling apart */
         s->single = true;
         s->single_addr = target;
@@ -171,9 +172,9 @@ static void target_in_memory(struct slice *s, const struct item *it, uint32_t at
     } else if (absolute && image_is_readonly_data(s->b->img, target)) {
         struct table_ref r = {target, at};
         VEC_PUSH(&s->absolutes, r);
-    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 8 && insn_disp(s->b, at) == 0) {
+    } else if (i->mem_base < 16 && i->mem_index < X86_GPR_COUNT && i->mem_scale == 8 && insn_disp(s->b, at) == 0) {
         push_reg(s, it, at, ROLE_ABS_BASE, i->mem_base);
-    } else if (i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 && insn_disp(s->b, at) == 0) {
+    } else if (i->mem_base < 16 && i->mem_index < X86_GPR_COUNT && i->mem_scale == 1 && insn_disp(s->b, at) == 0) {
         push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_base);
         push_reg(s, it, at, ROLE_ABS_SIDE, i->mem_index);
     } else {
@@ -212,10 +213,10 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
     else if (fixed && i->op == X86_OP_ADD && i->op_bytes == 8 && !i->loads && i->imm_len == 4)
         target_is_label_plus(s, it, at, it->reg);
     else if (fixed && i->op == X86_OP_LEA && i->op_bytes == 8 && (i->props & X86_PROP_ABS32) && i->mem_base < 16 &&
-             i->mem_index == 0xff)
+             i->mem_index == X86_REG_NONE)
         target_is_label_plus(s, it, at, i->mem_base);
-    else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < 16 && i->mem_scale == 1 &&
-             insn_disp(s->b, at) == 0)
+    else if (i->op == X86_OP_LEA && i->op_bytes == 8 && i->mem_base < 16 && i->mem_index < X86_GPR_COUNT &&
+             i->mem_scale == 1 && insn_disp(s->b, at) == 0)
         target_is_sum(s, it, at, i->mem_base, i->mem_index);
     else if (i->op == X86_OP_POP || i->kind == X86_CALL || i->kind == X86_CALL_IND ||
              (i->op == X86_OP_MOV && i->imm_len) ||
@@ -230,13 +231,14 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
-    bool indexed = i->mem_base < 16 && i->mem_index < 16 && insn_disp(s->b, at) == 0 && !(i->props & X86_PROP_SEG);
+    bool indexed =
+        i->mem_base < 16 && i->mem_index < X86_GPR_COUNT && insn_disp(s->b, at) == 0 && !(i->props & X86_PROP_SEG);
     s->out->load = at;
     bool fixed = s->b->img->kind == IMAGE_EXEC && (i->props & X86_PROP_ABS32);
     struct table_ref r = {cfg_insn_target(s->b->c, at), at};
     if (i->props & X86_PROP_RIPREL) {
         VEC_PUSH(&s->constant_loads, r);
-    } else if (fixed && i->mem_base == 0xff && i->mem_index < 16 && i->mem_scale == 4) {
+    } else if (fixed && i->mem_base == X86_REG_NONE && i->mem_index < X86_GPR_COUNT && i->mem_scale == 4) {
         VEC_PUSH(&s->loads, r);
     } else if (indexed && i->mem_scale == 4) {
         push_reg(s, it, at, ROLE_PIC_BASE, i->mem_base);
@@ -278,7 +280,8 @@ static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
         push_reg(s, it, at, (enum role)it->role, it->reg);
         return true;
     }
-    bool from_slot = i->op == X86_OP_MOV && i->loads && (i->mem_base == 4 || i->mem_base == 5) && i->mem_index == 0xff;
+    bool from_slot = i->op == X86_OP_MOV && i->loads && (i->mem_base == X86_RSP || i->mem_base == X86_RBP) &&
+                     i->mem_index == X86_REG_NONE;
     if (from_slot && it->role != ROLE_TARGET) {
         push_item(s, (struct item){.at = at,
                                    .func = it->func,
@@ -327,7 +330,7 @@ static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
 static bool defines(const struct x86_insn *i, uint8_t reg)
 {
     if (i->kind == X86_CALL || i->kind == X86_CALL_IND)
-        return reg == 0 || reg == 2;
+        return reg == X86_RAX || reg == X86_RDX;
     return i->gpr_written >> reg & 1;
 }
 
@@ -335,7 +338,8 @@ static bool defines(const struct x86_insn *i, uint8_t reg)
 static bool step_slot(struct slice *s, struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
-    bool writes_slot = i->stores && i->mem_base == it->reg && i->mem_index == 0xff && insn_disp(s->b, at) == it->disp;
+    bool writes_slot =
+        i->stores && i->mem_base == it->reg && i->mem_index == X86_REG_NONE && insn_disp(s->b, at) == it->disp;
     if (writes_slot && i->op == X86_OP_MOV && i->op_bytes == 8 && !i->imm_len) {
         uint16_t source = i->gpr_read & (uint16_t) ~(1u << it->reg);
         if (is_one_bit(source))
@@ -353,7 +357,7 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
     int64_t delta = i->op == X86_OP_PUSH ? -8 : i->op == X86_OP_POP ? 8 : 0;
     if ((i->op == X86_OP_ADD || i->op == X86_OP_SUB) && i->imm_len && !i->loads)
         delta = i->op == X86_OP_ADD ? (int64_t)insn_imm(s->b, at) : -(int64_t)insn_imm(s->b, at);
-    if (it->reg != 4 || delta == 0) { /* rbp set anew, rsp aligned: another frame */
+    if (it->reg != X86_RSP || delta == 0) { /* rbp set anew, rsp aligned: another frame */
         give_up(s, it);
         return true;
     }

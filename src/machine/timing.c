@@ -56,7 +56,7 @@ static unsigned operand_kinds(const char *form, char kinds[OPERANDS])
 
 static bool has(const uint8_t *list, unsigned n, unsigned reg) { return memchr(list, (int)reg, n) != NULL; }
 
-static unsigned numbering(char kind) { return kind == 'r' ? X86_REG_GPR0 : kind == 'x' ? X86_REG_VEC0 : X86_REG_MASK0; }
+static unsigned numbering(char kind) { return kind == 'r' ? X86_RAX : kind == 'x' ? X86_REG_VEC0 : X86_REG_MASK0; }
 
 /* False if the form cannot be encoded. */
 static bool find_shape(const char *form, struct shape *s)

@@ -10,8 +10,7 @@
 enum {
     STEPS_OF_REPLAY = 40000,
     ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */,
-    ROUNDS_MOST = 256,
-    RSP = 4
+    ROUNDS_MOST = 256
 };
 
 /* ---- what a round leaves to the next ---- */
@@ -214,7 +213,7 @@ bool make_round(const struct stream *s, uint32_t first, struct wire_form *out)
     uint32_t last = (uint32_t)out->last;
     uint64_t rounds = STEPS_OF_REPLAY / (last - first);
     uint16_t renewed;
-    if (out->counts || out->enter[RSP] != out->end[RSP] || !are_flags_dead(s, first, last) ||
+    if (out->counts || out->enter[X86_RSP] != out->end[X86_RSP] || !are_flags_dead(s, first, last) ||
         !leads_the_same_way(s, first, last, &renewed) || !chains_go_on(s, first, last, renewed))
         return false;
     out->rounds = rounds < ROUNDS_LEAST ? ROUNDS_LEAST : min_u64(rounds, ROUNDS_MOST);

@@ -200,7 +200,7 @@ static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t
     if (!cfg_is_odd(w->cfg, insn))
         return false;
     const struct x86_insn *in = cfg_shape(w->cfg, insn);
-    if (!in->loads || !in->stores || in->mem_base != 4 || in->mem_index != 0xff || in->op_bytes != 8 ||
+    if (!in->loads || !in->stores || in->mem_base != X86_RSP || in->mem_index != X86_REG_NONE || in->op_bytes != 8 ||
         fn->fde == ID_NONE || (in->op != X86_OP_ADD && in->op != X86_OP_SUB))
         return false;
     const uint8_t *p = in->disp_len ? image_at(w->img, cfg_insn_addr(w->cfg, insn) + in->disp_off, in->disp_len) : NULL;

@@ -32,11 +32,11 @@ static int64_t step_of(const uint8_t *p, unsigned len, uint8_t *reg)
             return sub ? -1 : 1;
     }
     if ((op == 0x05 || op == 0x2d) && len == 6 && rex == 0x48) { /* add, sub rax,imm32 */
-        *reg = 0;
+        *reg = X86_RAX;
         memcpy(&imm32, p + 2, 4);
         return op == 0x2d ? -(int64_t)imm32 : imm32;
     }
-    bool same = (modrm & 7) == sub && (rex & 1) == (rex >> 2 & 1) && sub != 4; /* lea r,[r+d] */
+    bool same = (modrm & 7) == sub && (rex & 1) == (rex >> 2 & 1) && sub != X86_RSP; /* lea r,[r+d] */
     if (op == 0x8d && same && modrm >> 6 == 1 && len == 4)
         return (int8_t)p[3];
     if (op == 0x8d && same && modrm >> 6 == 2 && len == 7) {
@@ -66,7 +66,7 @@ static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw
         const uint8_t *p = image_at(w->img, cfg_insn_addr(c, blk->insn_first + k), len);
         uint8_t reg;
         int64_t step = step_of(p, len, &reg);
-        bool only = step != 0 && reg != 4;
+        bool only = step != 0 && reg != X86_RSP;
         for (uint32_t j = 0; j < blk->insn_count && only; j++)
             only = j == k || !(cfg_shape(c, blk->insn_first + j)->gpr_written >> reg & 1);
         if (!only)

@@ -16,7 +16,7 @@ static struct rw_place form_at(struct cfg_live live, bool gs)
     if (!(live.flags & ~X86_CF))
         return p;
     for (uint8_t r = 0; r < 16; r++) {
-        if (r == 4 || r == 12 || !(live.gpr_dead >> r & 1))
+        if (r == X86_RSP || r == X86_R12 || !(live.gpr_dead >> r & 1))
             continue;
         p.form = RW_FORM_REG;
         p.reg = r;

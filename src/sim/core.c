@@ -26,7 +26,7 @@ static void find_addresses(struct sim_core *c, const struct sim_insn *i, uint64_
         addr = sim_values_address(&c->values, i);
     t->load_addr = t->store_addr = addr;
     if (i->effect == X86_EFFECT_PUSH && (i->flags & INSN_LOAD))
-        t->store_addr = c->values.reg[4] - 8;
+        t->store_addr = c->values.reg[X86_RSP] - 8;
 }
 
 static void step_out_of_order(struct sim_core *c, uint32_t index, const struct sim_insn *i, uint32_t flags,

@@ -18,14 +18,14 @@ static int length_of(const struct sim_insn *i, uint64_t v)
  * registers are not known to be those of the program, or the divisor is in memory. */
 static double division_length(const struct sim_core *c, const struct sim_insn *i)
 {
-    enum { RAX, RDX = 2, SHORT = 10, LEFT = 7 };
+    enum { SHORT = 10, LEFT = 7 };
     unsigned divisor = X86_REG_NONE;
     for (unsigned k = 0; k < i->read_count; k++)
-        if (i->reads[k] < 16 && i->reads[k] != RAX && i->reads[k] != RDX)
+        if (i->reads[k] < X86_GPR_COUNT && i->reads[k] != X86_RAX && i->reads[k] != X86_RDX)
             divisor = i->reads[k];
     if (!c->regs_true || divisor == X86_REG_NONE)
         return -1;
-    int bits = length_of(i, c->values.reg[RAX]) - length_of(i, c->values.reg[divisor]) + 1;
+    int bits = length_of(i, c->values.reg[X86_RAX]) - length_of(i, c->values.reg[divisor]) + 1;
     double share = (double)(bits - SHORT) / ((i->is_wide ? 64 : 32) - LEFT - SHORT);
     return fmin(fmax(share, 0), 1);
 }

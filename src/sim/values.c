@@ -24,7 +24,7 @@ void sim_values_init(struct sim_values *v, uint32_t seed)
 static uint64_t operand(const struct sim_values *v, const struct sim_insn *i)
 {
     uint64_t a = (uint64_t)i->disp;
-    if (i->base == X86_ADDR_RIP)
+    if (i->base == X86_REG_RIP)
         a += i->addr;
     else if (i->base < 16)
         a += v->reg[i->base];
@@ -36,9 +36,9 @@ static uint64_t operand(const struct sim_values *v, const struct sim_insn *i)
 uint64_t sim_values_address(const struct sim_values *v, const struct sim_insn *i)
 {
     if (i->effect == X86_EFFECT_LEAVE)
-        return v->reg[5];
-    if (i->effect == X86_EFFECT_PUSH && i->base == 4 && !(i->flags & INSN_LOAD))
-        return v->reg[4] - 8;
+        return v->reg[X86_RBP];
+    if (i->effect == X86_EFFECT_PUSH && i->base == X86_RSP && !(i->flags & INSN_LOAD))
+        return v->reg[X86_RSP] - 8;
     return operand(v, i);
 }
 
@@ -60,22 +60,22 @@ static uint64_t recall(struct sim_values *v, uint64_t addr)
 
 static void push(struct sim_values *v, const struct sim_insn *i)
 {
-    v->reg[4] -= 8;
-    remember(v, v->reg[4], i->effect_src < 16 ? v->reg[i->effect_src] : fresh(v));
+    v->reg[X86_RSP] -= 8;
+    remember(v, v->reg[X86_RSP], i->effect_src < 16 ? v->reg[i->effect_src] : fresh(v));
 }
 
 static void pop(struct sim_values *v, const struct sim_insn *i)
 {
-    uint64_t value = recall(v, v->reg[4]);
-    v->reg[4] += 8 + (uint64_t)i->imm;
+    uint64_t value = recall(v, v->reg[X86_RSP]);
+    v->reg[X86_RSP] += 8 + (uint64_t)i->imm;
     if (i->effect_dst < 16)
         v->reg[i->effect_dst] = value;
 }
 
 static void leave(struct sim_values *v)
 {
-    v->reg[4] = v->reg[5] + 8;
-    v->reg[5] = recall(v, v->reg[5]);
+    v->reg[X86_RSP] = v->reg[X86_RBP] + 8;
+    v->reg[X86_RBP] = recall(v, v->reg[X86_RBP]);
 }
 
 void sim_values_step(struct sim_values *v, const struct sim_insn *i, uint64_t addr)

@@ -5,7 +5,7 @@
  * that get a value which cannot be followed, just before they are used. It does not look beyond the block. */
 #include "trace/impl.h"
 
-enum { RCX = 1, RSP = 4, RBP = 5, RSI = 6, RDI = 7, ALL = 0xffff };
+enum { ALL = 0xffff };
 
 struct follower { /* which registers at the begin a register's value is made of; [r] without its bit in followed:
                      unknown */
@@ -172,13 +172,13 @@ static void follow(struct follower *f, const struct trace_insn *i)
             made_of(&was, i->lea_base) | made_of(&was, i->lea_index));
         break;
     case X86_EFFECT_PUSH:
-        set(f, RSP, is_followed(&was, RSP), made_of(&was, RSP));
+        set(f, X86_RSP, is_followed(&was, X86_RSP), made_of(&was, X86_RSP));
         break;
     case X86_EFFECT_POP:
-        set(f, RSP, i->effect_dst != RSP && is_followed(&was, RSP), made_of(&was, RSP));
+        set(f, X86_RSP, i->effect_dst != X86_RSP && is_followed(&was, X86_RSP), made_of(&was, X86_RSP));
         break;
     case X86_EFFECT_LEAVE:
-        set(f, RSP, is_followed(&was, RBP), made_of(&was, RBP));
+        set(f, X86_RSP, is_followed(&was, X86_RBP), made_of(&was, X86_RBP));
         break;
     case X86_EFFECT_LOAD:
     case X86_EFFECT_STORE:
@@ -196,7 +196,7 @@ static void need_operands(struct plan *p, struct follower *f, uint32_t at)
         need(p, f, at, p->access[at][k].index);
     }
     if (i->repeats)
-        need(p, f, at, RCX);
+        need(p, f, at, X86_RCX);
     if (x86_is_one_of(&p->insn[at].x, divisions, ARRAY_LEN(divisions)))
         for (unsigned r = 0; r < 16; r++)
             if (p->insn[at].x.gpr_read & 1u << r)
@@ -220,7 +220,7 @@ static void plan_logs(struct plan *p)
         need_operands(p, &f, at);
         follow(&f, &p->insn[at]);
         if (ends_early(&p->insn[at].x))
-            need(p, &f, at + 1, RCX);
+            need(p, &f, at + 1, X86_RCX);
     }
     uint32_t laters = p->logs;
     memcpy(later, p->log, laters * sizeof *later);

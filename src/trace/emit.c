@@ -9,7 +9,6 @@
 
 #include <stddef.h>
 
-enum { RAX, RCX, RDX, RBX, RSP_, RBP_, RSI_, RDI_, R12 = 12 };
 enum { SAVE_LOG, SAVE_OPERAND, SAVE_RCX, SAVE_RDX }; /* places in state.save; rax is saved in SAVE_OPERAND's */
 enum { RECORD_HEAD = 4, VALUE = 8 };
 
@@ -107,7 +106,7 @@ static unsigned choose(const struct plan *p, unsigned used)
 {
     unsigned any = 255;
     for (unsigned r = 0; r < 16; r++) {
-        if (r == RSP_ || r == R12 || used & 1u << r)
+        if (r == X86_RSP || r == X86_R12 || used & 1u << r)
             continue;
         if (is_dead(p, r))
             return r;
@@ -132,7 +131,7 @@ static void put_record(struct emitter *e)
         with_place(e, STORE, by, save_at(e, SAVE_LOG));
     with_place(e, LOAD, by, next_at(e));
     put(e, (uint8_t[]){(uint8_t)(0x40 | by >> 3), 0xc7, (uint8_t)(by & 7)}, 3);
-    if ((by & 7) == RBP_) { /* r13 and rbp have no form without a displacement */
+    if ((by & 7) == X86_RBP) { /* r13 and rbp have no form without a displacement */
         e->out->bytes[e->out->len - 1] |= 0x40;
         put8(e, 0);
     }
@@ -152,7 +151,7 @@ static void put_values(struct emitter *e, uint32_t at)
     for (uint32_t k = 0; at && k < p->logs; k++) {
         if (p->log[k].before != at)
             continue;
-        unsigned reg = p->log[k].reg, by = reg == RAX ? RCX : RAX;
+        unsigned reg = p->log[k].reg, by = reg == X86_RAX ? X86_RCX : X86_RAX;
         with_place(e, STORE, by, save_at(e, SAVE_LOG));
         with_place(e, LOAD, by, next_at(e));
         with_base(e, STORE, reg, by, -(int32_t)(VALUE * (p->logs - k)));
@@ -194,7 +193,7 @@ static void clear_upper_base(uint8_t *bytes, unsigned len)
 static void put_relative(struct emitter *e, const struct x86_insn *x, const struct trace_insn *i)
 {
     uint8_t bytes[X86_MORE_BYTES];
-    unsigned used = x->gpr_read | x->gpr_written, by = RAX;
+    unsigned used = x->gpr_read | x->gpr_written, by = X86_RAX;
     memcpy(bytes, i->bytes, i->x.len);
     if (x->disp_len != 4 || x->disp_off < 2 || (bytes[x->disp_off - 1] & 0xc7) != 5) {
         e->failed = true;
@@ -206,9 +205,9 @@ static void put_relative(struct emitter *e, const struct x86_insn *x, const stru
         put(e, bytes, i->x.len);
         return;
     }
-    while (by == RSP_ || by == RBP_ || used & 1u << by)
+    while (by == X86_RSP || by == X86_RBP || used & 1u << by)
         by++;
-    if (by > RDI_) {
+    if (by > X86_RDI) {
         e->failed = true;
         return;
     }
@@ -307,7 +306,7 @@ static void put_target(struct emitter *e, const struct x86_insn *x, const struct
     }
     bool by_rip = x->props & X86_PROP_RIPREL;
     if (by_rip)
-        put_number(e, RAX, x->target);
+        put_number(e, X86_RAX, x->target);
     if (segment)
         put8(e, segment);
     if (by_rip) {
@@ -336,19 +335,19 @@ static void put_popped_target(struct emitter *e, const struct trace_insn *i)
 
 static void put_restore(struct emitter *e)
 {
-    with_place(e, LOAD, RAX, save_at(e, SAVE_OPERAND));
-    with_place(e, LOAD, RCX, save_at(e, SAVE_RCX));
-    with_place(e, LOAD, RDX, save_at(e, SAVE_RDX));
+    with_place(e, LOAD, X86_RAX, save_at(e, SAVE_OPERAND));
+    with_place(e, LOAD, X86_RCX, save_at(e, SAVE_RCX));
+    with_place(e, LOAD, X86_RDX, save_at(e, SAVE_RDX));
 }
 
 /* One table, entry number in ecx: rdx is its entry, and the jump, whose place is returned, is taken if that is rax's.
  */
 static uint32_t put_probe(struct emitter *e, uint64_t table)
 {
-    with_place(e, LEA, RDX, table);
-    put_sum(e, RDX, RDX, RCX, 3);
-    with_base(e, LOAD, RCX, RDX, 0);
-    put_sum(e, RCX, RCX, RAX, 0);
+    with_place(e, LEA, X86_RDX, table);
+    put_sum(e, X86_RDX, X86_RDX, X86_RCX, 3);
+    with_base(e, LOAD, X86_RCX, X86_RDX, 0);
+    put_sum(e, X86_RCX, X86_RCX, X86_RAX, 0);
     put(e, (uint8_t[]){0xe3, 0}, 2); /* jrcxz */
     return e->out->len - 1;
 }
@@ -360,7 +359,7 @@ static void put_lookup(struct emitter *e)
 {
     uint64_t target = state_at(e, offsetof(struct wire_burst_state, target));
     uint64_t translation = state_at(e, offsetof(struct wire_burst_state, translation));
-    with_place(e, STORE, RAX, target);
+    with_place(e, STORE, X86_RAX, target);
     put(e, (uint8_t[]){0x0f, 0xb7, 0xc8}, 3); /* movzx ecx, ax */
     uint32_t first = put_probe(e, e->out->tables);
     put(e, (uint8_t[]){0x0f, 0xb7, 0x0d}, 3); /* movzx ecx, word [target + 1] */
@@ -371,8 +370,8 @@ static void put_lookup(struct emitter *e)
     put8(e, WIRE_TRAP_INDIRECT);
     land(e, first);
     land(e, second);
-    with_base(e, LOAD, RDX, RDX, (int32_t)offsetof(struct wire_lookup, translation));
-    with_place(e, STORE, RDX, translation);
+    with_base(e, LOAD, X86_RDX, X86_RDX, (int32_t)offsetof(struct wire_lookup, translation));
+    with_place(e, STORE, X86_RDX, translation);
     put_restore(e);
     put(e, (uint8_t[]){0xff, 0x25}, 2); /* jmp [translation] */
     put32(e, translation - (here(e) + 4));
@@ -380,9 +379,9 @@ static void put_lookup(struct emitter *e)
 
 static void put_indirect(struct emitter *e, const struct x86_insn *x, const struct trace_insn *i)
 {
-    with_place(e, STORE, RAX, save_at(e, SAVE_OPERAND));
-    with_place(e, STORE, RCX, save_at(e, SAVE_RCX));
-    with_place(e, STORE, RDX, save_at(e, SAVE_RDX));
+    with_place(e, STORE, X86_RAX, save_at(e, SAVE_OPERAND));
+    with_place(e, STORE, X86_RCX, save_at(e, SAVE_RCX));
+    with_place(e, STORE, X86_RDX, save_at(e, SAVE_RDX));
     if (x->kind == X86_RET)
         put_popped_target(e, i);
     else

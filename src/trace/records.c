@@ -4,7 +4,7 @@
  * blocks (block.c), so that the values in the records are enough. */
 #include "trace/impl.h"
 
-enum { RCX = 1, RSP = 4, RBP = 5, HEAD = 4, VALUE = 8 };
+enum { HEAD = 4, VALUE = 8 };
 
 /* Bytes of the record; 0: it is not whole, or names no block. */
 static size_t record_bytes(const struct trace *t, const uint8_t *at, size_t left, uint32_t *block)
@@ -76,13 +76,13 @@ static void apply(struct trace_stream *r, const struct trace_insn *i)
             is_known(known, i->lea_base) && is_known(known, i->lea_index));
         break;
     case X86_EFFECT_PUSH:
-        set(r, RSP, r->regs[RSP] - 8, is_known(known, RSP));
+        set(r, X86_RSP, r->regs[X86_RSP] - 8, is_known(known, X86_RSP));
         break;
     case X86_EFFECT_POP:
-        set(r, RSP, r->regs[RSP] + 8 + number, dst != RSP && is_known(known, RSP));
+        set(r, X86_RSP, r->regs[X86_RSP] + 8 + number, dst != X86_RSP && is_known(known, X86_RSP));
         break;
     case X86_EFFECT_LEAVE:
-        set(r, RSP, r->regs[RBP] + 8, is_known(known, RBP));
+        set(r, X86_RSP, r->regs[X86_RBP] + 8, is_known(known, X86_RBP));
         break;
     case X86_EFFECT_LOAD:
     case X86_EFFECT_STORE:
@@ -141,7 +141,7 @@ static const struct trace_insn *coming(const struct trace_stream *s)
 static bool rcx_behind(const struct trace_stream *s, uint64_t *rcx)
 {
     for (uint32_t k = s->log; k < s->b->log_count && s->b->logs[k].before <= s->in_block; k++)
-        if (s->b->logs[k].before == s->in_block && s->b->logs[k].reg == RCX) {
+        if (s->b->logs[k].before == s->in_block && s->b->logs[k].reg == X86_RCX) {
             memcpy(rcx, s->values + VALUE * k, VALUE);
             return true;
         }
@@ -152,11 +152,11 @@ static bool rcx_behind(const struct trace_stream *s, uint64_t *rcx)
 static uint64_t elements_of(const struct trace_stream *s)
 {
     uint64_t left = 0;
-    if (!s->last->repeats || !is_known(s->known, RCX))
+    if (!s->last->repeats || !is_known(s->known, X86_RCX))
         return 0;
     if ((s->last->x.props & X86_PROP_FLAGS_MAYBE) && !rcx_behind(s, &left))
         return 0;
-    return s->regs[RCX] - left;
+    return s->regs[X86_RCX] - left;
 }
 
 /* To the instruction `next`. false: no more. */

@@ -41,10 +41,10 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
         a->base = X86_REG_NONE;
         a->disp += (int64_t)(addr + in->length);
     }
-    if (hidden && pushes(in) && a->is_store && a->base == 4)
+    if (hidden && pushes(in) && a->is_store && a->base == X86_RSP)
         a->disp -= a->bytes;
     bool is_known = op->mem.type == ZYDIS_MEMOP_TYPE_MEM && a->bytes && a->bytes <= 64 && in->address_width == 64;
-    return is_known && !(is_pop_to && a->base == 4);
+    return is_known && !(is_pop_to && a->base == X86_RSP);
 }
 
 int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST])
@@ -64,7 +64,7 @@ int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_a
         if (n == X86_ACCESSES_MOST || !take_operand(&in, &ops[i], addr, &out[n]))
             return -1;
         if (in.mnemonic == ZYDIS_MNEMONIC_LEAVE)
-            out[n].base = 5;
+            out[n].base = X86_RBP;
         n++;
     }
     return n;

@@ -137,16 +137,16 @@ static void put_register(struct x86_insn *o, const ZydisDecodedInstruction *z, c
 static void put_explicit_memory(struct x86_insn *o, const ZydisDecodedOperand *op)
 {
     ZydisRegister base = op->mem.base, index = op->mem.index;
-    o->mem_base = base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP ? 0xfe
+    o->mem_base = base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP ? X86_REG_RIP
                   : is_gpr(base)                                           ? (uint8_t)gpr_number(base)
-                                                                           : 0xff;
+                                                                           : X86_REG_NONE;
     if (is_gpr(index)) {
         o->mem_index = (uint8_t)gpr_number(index);
         o->mem_scale = op->mem.scale ? op->mem.scale : 1;
     }
     if (op->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
         o->props |= X86_PROP_VSIB;
-    if (o->mem_base == 0xfe)
+    if (o->mem_base == X86_REG_RIP)
         o->props |= X86_PROP_RIPREL;
     else if (o->disp_len == 4)
         o->props |= X86_PROP_ABS32;
@@ -177,7 +177,7 @@ static void put_memory(struct x86_insn *o, const ZydisDecodedInstruction *z, con
 {
     bool is_explicit =
         op->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM || op->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT;
-    if (is_explicit && o->mem_base == 0xff && o->mem_index == 0xff)
+    if (is_explicit && o->mem_base == X86_REG_NONE && o->mem_index == X86_REG_NONE)
         put_explicit_memory(o, op);
     o->gpr_read |= gpr_bit(op->mem.base) | gpr_bit(op->mem.index);
     if (op->mem.type == ZYDIS_MEMOP_TYPE_AGEN || op->mem.type == ZYDIS_MEMOP_TYPE_MIB || is_hint(z))
@@ -388,7 +388,7 @@ static void put_string(struct x86_insn *o, const ZydisDecodedInstruction *z, con
 
 static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *ops)
 {
-    o->mem_base = o->mem_index = 0xff;
+    o->mem_base = o->mem_index = X86_REG_NONE;
     for (unsigned i = 0; i < z->operand_count; i++) {
         if (ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER)
             put_register(o, z, &ops[i]);
@@ -402,7 +402,7 @@ static void put_operands(struct x86_insn *o, const ZydisDecodedInstruction *z, c
         o->gpr_read &= (uint16_t)~gpr_bit(ops[0].reg.value);
     if (o->kind == X86_SYSCALL || o->kind == X86_INT) {
         o->gpr_read = 0xffff;
-        o->gpr_written |= 1 << 0 | 1 << 1 | 1 << 11;
+        o->gpr_written |= 1 << X86_RAX | 1 << X86_RCX | 1 << X86_R11;
     }
 }
 
@@ -554,7 +554,7 @@ static bool put_word(const struct x86_shape *s, uint32_t *word)
     const struct x86_insn *o = &s->insn;
     uint32_t shape = number_of(s);
     bool refers = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR);
-    bool odd = (o->props & X86_PROP_GS) || (o->loads && o->stores && o->mem_base == 4);
+    bool odd = (o->props & X86_PROP_GS) || (o->loads && o->stores && o->mem_base == X86_RSP);
     *word = shape | (uint32_t)o->kind << X86_SHORT_SHAPE_BITS | (uint32_t)o->len << (X86_SHORT_SHAPE_BITS + 4) |
             (uint32_t)refers << 30 | (uint32_t)odd << 31;
     return shape != ID_NONE;

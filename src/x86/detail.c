@@ -85,7 +85,7 @@ static uint8_t reg_number(ZydisRegister r)
     case ZYDIS_REGCLASS_GPR16:
     case ZYDIS_REGCLASS_GPR32:
     case ZYDIS_REGCLASS_GPR64:
-        return (uint8_t)(X86_REG_GPR0 + (id & 15));
+        return (uint8_t)(X86_RAX + (id & 15));
     case ZYDIS_REGCLASS_XMM:
     case ZYDIS_REGCLASS_YMM:
     case ZYDIS_REGCLASS_ZMM:
@@ -153,7 +153,7 @@ static void take_register(struct work *w, const ZydisDecodedOperand *op)
     if (op->encoding == ZYDIS_OPERAND_ENCODING_MASK && r == ZYDIS_REGISTER_K0)
         return;
     uint8_t reg = reg_number(r);
-    if (reg == X86_REG_GPR0 + 4 && op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN && uses_stack_engine(w))
+    if (reg == X86_RSP && op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN && uses_stack_engine(w))
         return;
     if (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ)
         ADD_READ(d, reg);
@@ -174,7 +174,7 @@ static void take_address(struct work *w, const ZydisDecodedOperand *op)
     if (hidden && d->addr_base != X86_REG_NONE) /* the explicit operand, or the first, tells the address */
         return;
     bool rip = op->mem.base == ZYDIS_REGISTER_RIP;
-    d->addr_base = rip ? X86_ADDR_RIP : base;
+    d->addr_base = rip ? X86_REG_RIP : base;
     d->addr_index = index;
     d->scale = index == X86_REG_NONE ? 0 : op->mem.scale;
     d->addr_disp = op->mem.disp.value + (rip ? w->in.length : 0);
@@ -275,7 +275,7 @@ static void find_idioms(struct work *w)
         if (fusing[i].mnemonic == w->in.mnemonic)
             d->fuse = fusing[i].fuse;
     bool mem_and_imm =
-        d->addr_reg_count + (d->addr_base == X86_ADDR_RIP) > 0 && w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+        d->addr_reg_count + (d->addr_base == X86_REG_RIP) > 0 && w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
     if (d->is_store || mem_and_imm)
         d->fuse = X86_FUSE_NONE;
     d->is_fused_with_jcc = d->fuse != X86_FUSE_NONE;
@@ -517,9 +517,9 @@ static const char *memory_kind(const struct work *w, const ZydisDecodedOperand *
 
 static void put_lea(char *out, size_t cap, const struct x86_detail *d, unsigned bits)
 {
-    const char *base = d->addr_base == X86_ADDR_RIP ? "+rip" : d->addr_base != X86_REG_NONE ? "+b" : "";
+    const char *base = d->addr_base == X86_REG_RIP ? "+rip" : d->addr_base != X86_REG_NONE ? "+b" : "";
     const char *index = !d->addr_indexed ? "" : d->scale > 1 ? "+i*s" : "+i";
-    const char *disp = d->addr_has_disp && d->addr_base != X86_ADDR_RIP ? "+d" : "";
+    const char *disp = d->addr_has_disp && d->addr_base != X86_REG_RIP ? "+d" : "";
     char sum[24];
     snprintf(sum, sizeof sum, "%s%s%s", base, index, disp);
     snprintf(out, cap, "lea r%u,%s", bits, sum[0] ? sum + 1 : "0");

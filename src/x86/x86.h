@@ -10,6 +10,37 @@
 
 #include "base/base.h"
 
+/* ---- registers: one numbering everywhere ---- */
+
+enum x86_reg {
+    X86_RAX, /* the general ones, as encoded: bit 1u << X86_RAX in a mask of registers */
+    X86_RCX,
+    X86_RDX,
+    X86_RBX,
+    X86_RSP,
+    X86_RBP,
+    X86_RSI,
+    X86_RDI,
+    X86_R8,
+    X86_R9,
+    X86_R10,
+    X86_R11,
+    X86_R12,
+    X86_R13,
+    X86_R14,
+    X86_R15,
+    X86_GPR_COUNT,
+    X86_REG_VEC0 = 16,
+    X86_REG_MASK0 = 48,
+    X86_REG_FLAGS_C = 56,
+    X86_REG_FLAGS_ZAPS = 57, /* OF too */
+    X86_REG_X87 = 58,
+    X86_REG_MXCSR = 59,
+    X86_REG_COUNT = 60,
+    X86_REG_RIP = 254, /* only as the base of an address */
+    X86_REG_NONE = 255
+};
+
 /* ---- decode.c ---- */
 
 enum x86_kind {
@@ -74,10 +105,10 @@ struct x86_insn {                      /* 40 bytes */
     uint8_t kind;                      /* enum x86_kind */
     uint8_t flags_read, flags_written; /* of the six arithmetic flags; an undefined one counts as not written */
     uint16_t gpr_read,
-        gpr_written;             /* bit i: register number i (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp ... 15 r15); partial
+        gpr_written;             /* bit i: register number i (enum x86_reg); partial
                                     writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
     uint8_t loads, stores;       /* memory accesses, implicit stack ones too; a rep counts once */
-    uint8_t mem_base, mem_index; /* GPR numbers of the explicit memory operand, 0xff none, 0xfe rip */
+    uint8_t mem_base, mem_index; /* of the explicit memory operand: enum x86_reg, RIP and NONE too */
     uint8_t mem_scale;           /* 1 2 4 8, 0 none */
     uint8_t disp_off, disp_len;  /* where the displacement (or branch offset) stands in the instruction; len 0 none */
     uint8_t imm_off, imm_len;
@@ -155,19 +186,6 @@ bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
 
 /* ---- detail.c: for the core model and calibration ---- */
 
-/* one numbering for all renamed registers */
-enum {
-    X86_REG_GPR0 = 0,
-    X86_REG_VEC0 = 16,
-    X86_REG_MASK0 = 48,
-    X86_REG_FLAGS_C = 56,
-    X86_REG_FLAGS_ZAPS = 57 /* incl. OF */,
-    X86_REG_X87 = 58,
-    X86_REG_MXCSR = 59,
-    X86_REG_COUNT = 60,
-    X86_REG_NONE = 255
-};
-
 /* What an instruction does to one general register, as far as plain arithmetic on values can follow it. */
 enum x86_effect {
     X86_EFFECT_OTHER,   /* nothing that can be followed: every written register holds something new */
@@ -187,8 +205,6 @@ enum x86_effect {
  */
 enum x86_fuse { X86_FUSE_NONE, X86_FUSE_TEST, X86_FUSE_CMP, X86_FUSE_ALU, X86_FUSE_INC };
 
-enum { X86_ADDR_RIP = 254 }; /* addr_base of a RIP-relative operand; addr_disp is then the absolute address */
-
 struct x86_detail {
     char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split
                       off: "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same
@@ -202,7 +218,8 @@ struct x86_detail {
     uint8_t addr_regs[3], addr_reg_count;            /* registers that form the memory address */
     bool is_load, is_store;                          /* explicit or stack access */
     bool addr_indexed, addr_has_disp, addr_is_stack; /* index present; base+index+disp matters for latency */
-    uint8_t addr_base, addr_index;                   /* X86_REG_*, X86_REG_NONE, base also X86_ADDR_RIP */
+    uint8_t addr_base,
+        addr_index; /* enum x86_reg; of base X86_REG_RIP: addr_disp counts from the start of the instruction */
     uint8_t scale;
     int64_t addr_disp;
     int64_t imm;        /* of the last immediate operand, 0 if none */
