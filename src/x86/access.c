@@ -2,16 +2,7 @@
  *
  * Where an instruction reaches memory, as sums of registers: explicit operands, stack slots, string operands. What a
  * single element of a repeated string instruction does. It does not know what the registers hold. */
-#include "x86/x86.h"
-
-#include <Zydis/Zydis.h>
-
-static uint8_t gpr_of(ZydisRegister r)
-{
-    if (r == ZYDIS_REGISTER_NONE)
-        return X86_REG_NONE;
-    return ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r)) & 15;
-}
+#include "x86/impl.h"
 
 static uint8_t segment_of(ZydisRegister r)
 {
@@ -29,8 +20,8 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
 {
     bool hidden = op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN,
          is_pop_to = in->meta.category == ZYDIS_CATEGORY_POP && !hidden;
-    *a = (struct x86_access){.base = gpr_of(op->mem.base),
-                             .index = gpr_of(op->mem.index),
+    *a = (struct x86_access){.base = x86_zydis_reg(op->mem.base),
+                             .index = x86_zydis_reg(op->mem.index),
                              .scale = op->mem.scale,
                              .segment = segment_of(op->mem.segment),
                              .bytes = op->size / 8,
@@ -49,12 +40,10 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
 
 int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST])
 {
-    ZydisDecoder d;
     ZydisDecodedInstruction in;
     ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
     int n = 0;
-    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&d, bytes, avail, &in, ops)) || in.mnemonic == ZYDIS_MNEMONIC_ENTER)
+    if (!x86_zydis_decode(bytes, avail, &in, ops) || in.mnemonic == ZYDIS_MNEMONIC_ENTER)
         return -1;
     if (in.meta.category == ZYDIS_CATEGORY_NOP || in.meta.category == ZYDIS_CATEGORY_WIDENOP)
         return 0;

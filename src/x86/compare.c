@@ -2,9 +2,7 @@
  *
  * What a conditional jump decides upon: comparisons, additions and subtractions of two integers, and whether the jump
  * is taken for given ones. Other instructions that set flags are none of these. */
-#include "x86/x86.h"
-
-#include <Zydis/Zydis.h>
+#include "x86/impl.h"
 
 static bool take_term(const ZydisDecodedOperand *op, struct x86_term *t)
 {
@@ -16,7 +14,7 @@ static bool take_term(const ZydisDecodedOperand *op, struct x86_term *t)
         return true;
     case ZYDIS_OPERAND_TYPE_REGISTER:
         t->kind = X86_TERM_REGISTER;
-        t->reg = ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, op->reg.value)) & 15;
+        t->reg = x86_zydis_reg(op->reg.value);
         return op->reg.value < ZYDIS_REGISTER_AH || op->reg.value > ZYDIS_REGISTER_BH;
     case ZYDIS_OPERAND_TYPE_MEMORY:
         t->kind = X86_TERM_MEMORY;
@@ -44,11 +42,9 @@ static int op_of(ZydisMnemonic m)
 
 bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *out)
 {
-    ZydisDecoder d;
     ZydisDecodedInstruction in;
     ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-    ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&d, bytes, avail, &in, ops)))
+    if (!x86_zydis_decode(bytes, avail, &in, ops))
         return false;
     out->op = (uint8_t)op_of(in.mnemonic);
     out->bits = (uint8_t)in.operand_width;

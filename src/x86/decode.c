@@ -5,9 +5,8 @@
  * these bytes alone. So a decode is a look-up nearly always: 5 million instructions in a fifth of a second instead of
  * two and a half. Does not know what an instruction computes.
  */
-#include "x86/x86.h"
+#include "x86/impl.h"
 
-#include <Zydis/Zydis.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -78,19 +77,7 @@ struct answer { /* to what is asked of Zydis */
     unsigned head_len;            /* as Zydis sees it */
 };
 
-static bool is_gpr(ZydisRegister r)
-{
-    ZydisRegisterClass c = ZydisRegisterGetClass(r);
-    return c == ZYDIS_REGCLASS_GPR8 || c == ZYDIS_REGCLASS_GPR16 || c == ZYDIS_REGCLASS_GPR32 ||
-           c == ZYDIS_REGCLASS_GPR64;
-}
-
-static unsigned gpr_number(ZydisRegister r)
-{
-    return (unsigned)(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r) - ZYDIS_REGISTER_RAX);
-}
-
-static uint16_t gpr_bit(ZydisRegister r) { return is_gpr(r) ? (uint16_t)(1u << gpr_number(r)) : 0; }
+static uint16_t gpr_bit(ZydisRegister r) { return x86_zydis_is_gpr(r) ? (uint16_t)(1u << x86_zydis_reg(r)) : 0; }
 
 static bool is_vector(ZydisRegister r)
 {
@@ -138,10 +125,10 @@ static void put_explicit_memory(struct x86_insn *o, const ZydisDecodedOperand *o
 {
     ZydisRegister base = op->mem.base, index = op->mem.index;
     o->mem_base = base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP ? X86_REG_RIP
-                  : is_gpr(base)                                           ? (uint8_t)gpr_number(base)
+                  : x86_zydis_is_gpr(base)                                 ? x86_zydis_reg(base)
                                                                            : X86_REG_NONE;
-    if (is_gpr(index)) {
-        o->mem_index = (uint8_t)gpr_number(index);
+    if (x86_zydis_is_gpr(index)) {
+        o->mem_index = x86_zydis_reg(index);
         o->mem_scale = op->mem.scale ? op->mem.scale : 1;
     }
     if (op->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
@@ -439,26 +426,13 @@ static unsigned zydis_head_len(const ZydisDecodedInstruction *z)
     return n;
 }
 
-static const ZydisDecoder *decoder(void)
-{
-    static ZydisDecoder d;
-    static bool ready;
-    if (!ready) {
-        ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-        ready = true; /* two threads here at once write the same bytes */
-    }
-    return &d;
-}
-
 /* False: no instruction. */
 static bool ask(const uint8_t *bytes, size_t avail, struct answer *a)
 {
-    ZydisDecoderContext ctx;
     ZydisDecodedInstruction z;
-    ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT] = {0};
+    ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
     memset(a, 0, sizeof *a);
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), &ctx, bytes, avail, &z)) ||
-        !ZYAN_SUCCESS(ZydisDecoderDecodeOperands(decoder(), &ctx, &z, ops, z.operand_count)))
+    if (!x86_zydis_decode(bytes, avail, &z, ops))
         return false;
     struct x86_insn *o = &a->shape.insn;
     o->mnemonic = (uint16_t)z.mnemonic;
@@ -660,13 +634,10 @@ bool x86_kills_gpr(const struct x86_insn *i, unsigned r) { return (i->gpr_writte
 
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len)
 {
-    ZydisDecoderContext ctx;
     ZydisDecodedInstruction z;
     ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
     ZydisFormatter f;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), &ctx, bytes, len, &z)) ||
-        !ZYAN_SUCCESS(ZydisDecoderDecodeOperands(decoder(), &ctx, &z, ops, z.operand_count)) ||
-        !ZYAN_SUCCESS(ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL)) ||
+    if (!x86_zydis_decode(bytes, len, &z, ops) || !ZYAN_SUCCESS(ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL)) ||
         !ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&f, &z, ops, z.operand_count_visible, out, out_len, addr, NULL)))
         snprintf(out, out_len, "(bad)");
 }

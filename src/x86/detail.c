@@ -3,9 +3,7 @@
  * One instruction in detail: from its bytes to what a core model must know of it: the form that a machine description
  * is keyed by, the renamed registers that it reads and writes, its memory access, the idioms that a core treats apart,
  * and what it does to addresses. It says nothing about time: that is the machine description's part. */
-#include "x86/x86.h"
-
-#include <Zydis/Zydis.h>
+#include "x86/impl.h"
 
 struct work { /* one decoded instruction on its way */
     ZydisDecodedInstruction in;
@@ -73,33 +71,6 @@ static bool is_among(ZydisMnemonic m, const ZydisMnemonic *list, size_t n)
 
 /* ---- registers ---- */
 
-/* The renamed register that holds r, or X86_REG_NONE for those that no model follows (rip, segments, rflags). */
-static uint8_t reg_number(ZydisRegister r)
-{
-    ZyanI8 id = ZydisRegisterGetId(r);
-    switch (ZydisRegisterGetClass(r)) {
-    case ZYDIS_REGCLASS_GPR8:
-        if (r >= ZYDIS_REGISTER_AH && r <= ZYDIS_REGISTER_BH)
-            return (uint8_t)(r - ZYDIS_REGISTER_AH);
-        return ZydisRegisterGetId(ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r)) & 15;
-    case ZYDIS_REGCLASS_GPR16:
-    case ZYDIS_REGCLASS_GPR32:
-    case ZYDIS_REGCLASS_GPR64:
-        return (uint8_t)(X86_RAX + (id & 15));
-    case ZYDIS_REGCLASS_XMM:
-    case ZYDIS_REGCLASS_YMM:
-    case ZYDIS_REGCLASS_ZMM:
-        return (uint8_t)(X86_REG_VEC0 + (id & 31));
-    case ZYDIS_REGCLASS_MASK:
-        return (uint8_t)(X86_REG_MASK0 + (id & 7));
-    case ZYDIS_REGCLASS_X87:
-    case ZYDIS_REGCLASS_MMX:
-        return X86_REG_X87;
-    default:
-        return r == ZYDIS_REGISTER_MXCSR ? X86_REG_MXCSR : X86_REG_NONE;
-    }
-}
-
 static void add_reg(uint8_t *list, uint8_t *count, size_t cap, uint8_t reg)
 {
     for (size_t i = 0; i < *count; i++)
@@ -152,7 +123,7 @@ static void take_register(struct work *w, const ZydisDecodedOperand *op)
         return;
     if (op->encoding == ZYDIS_OPERAND_ENCODING_MASK && r == ZYDIS_REGISTER_K0)
         return;
-    uint8_t reg = reg_number(r);
+    uint8_t reg = x86_zydis_reg(r);
     if (reg == X86_RSP && op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN && uses_stack_engine(w))
         return;
     if (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ)
@@ -168,7 +139,7 @@ static void take_address(struct work *w, const ZydisDecodedOperand *op)
 {
     struct x86_detail *d = w->out;
     bool hidden = op->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN;
-    uint8_t base = reg_number(op->mem.base), index = reg_number(op->mem.index);
+    uint8_t base = x86_zydis_reg(op->mem.base), index = x86_zydis_reg(op->mem.index);
     ADD_ADDR(d, base);
     ADD_ADDR(d, index);
     if (hidden && d->addr_base != X86_REG_NONE) /* the explicit operand, or the first, tells the address */
@@ -325,7 +296,7 @@ static void find_kind(struct work *w)
 static uint8_t gpr64(const ZydisDecodedOperand *op)
 {
     bool ok = op->type == ZYDIS_OPERAND_TYPE_REGISTER && ZydisRegisterGetClass(op->reg.value) == ZYDIS_REGCLASS_GPR64;
-    return ok ? reg_number(op->reg.value) : X86_REG_NONE;
+    return ok ? x86_zydis_reg(op->reg.value) : X86_REG_NONE;
 }
 
 static void set_effect(struct x86_detail *d, enum x86_effect e, uint8_t dst, uint8_t src)
@@ -348,7 +319,7 @@ static void find_mov_effect(struct work *w, uint8_t dst, uint8_t src)
         set_effect(d, X86_EFFECT_STORE, X86_REG_NONE, src);
     else if (w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
              ZydisRegisterGetClass(w->op[0].reg.value) == ZYDIS_REGCLASS_GPR32)
-        set_effect(d, X86_EFFECT_CONST, reg_number(w->op[0].reg.value), X86_REG_NONE);
+        set_effect(d, X86_EFFECT_CONST, x86_zydis_reg(w->op[0].reg.value), X86_REG_NONE);
 }
 
 static void find_add_effect(struct work *w, uint8_t dst, uint8_t src, int64_t sign)
@@ -444,7 +415,7 @@ static bool is_vector_operand(const struct work *w, const ZydisDecodedOperand *o
     }
     for (int i = 0; i < w->in.operand_count_visible; i++) {
         const ZydisDecodedOperand *o = &w->op[i];
-        uint8_t reg = o->type == ZYDIS_OPERAND_TYPE_REGISTER ? reg_number(o->reg.value) : X86_REG_NONE;
+        uint8_t reg = o->type == ZYDIS_OPERAND_TYPE_REGISTER ? x86_zydis_reg(o->reg.value) : X86_REG_NONE;
         if (reg != X86_REG_NONE && (reg == X86_REG_X87 || (reg >= X86_REG_VEC0 && reg < X86_REG_MASK0)))
             return true;
     }
@@ -587,15 +558,11 @@ static unsigned widest_vector(const struct work *w)
 
 int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out)
 {
-    static ZydisDecoder decoder;
-    static bool ready;
-    if (!ready)
-        ready = ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64));
     memset(out, 0, sizeof *out);
     out->addr_base = out->addr_index = X86_REG_NONE;
     struct work w;
     w.out = out;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, avail, &w.in, w.op)))
+    if (!x86_zydis_decode(bytes, avail, &w.in, w.op))
         return -1;
     out->len = w.in.length;
     find_kind(&w);

@@ -2,9 +2,7 @@
  *
  * From the form of an instruction, as detail.c writes it, and a choice of registers to its bytes. It knows no branches:
  * those that write code at run time place them by hand. */
-#include "x86/x86.h"
-
-#include <Zydis/Zydis.h>
+#include "x86/impl.h"
 
 static const struct {
     const char *text;

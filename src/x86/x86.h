@@ -104,13 +104,12 @@ struct x86_insn {                      /* 40 bytes */
     uint8_t len;                       /* bytes, 1 to 15 */
     uint8_t kind;                      /* enum x86_kind */
     uint8_t flags_read, flags_written; /* of the six arithmetic flags; an undefined one counts as not written */
-    uint16_t gpr_read,
-        gpr_written;             /* bit i: register number i (enum x86_reg); partial
-                                    writes (8/16 bit) appear in both; implicit ones included; a syscall writes rax rcx r11 */
-    uint8_t loads, stores;       /* memory accesses, implicit stack ones too; a rep counts once */
-    uint8_t mem_base, mem_index; /* of the explicit memory operand: enum x86_reg, RIP and NONE too */
-    uint8_t mem_scale;           /* 1 2 4 8, 0 none */
-    uint8_t disp_off, disp_len;  /* where the displacement (or branch offset) stands in the instruction; len 0 none */
+    uint16_t gpr_read, gpr_written;    /* a bit for each general register (enum x86_reg); partial writes (8 and 16 bits)
+                                          are in both; implicit ones included; a syscall writes rax rcx r11 */
+    uint8_t loads, stores;             /* memory accesses, implicit stack ones too; a rep counts once */
+    uint8_t mem_base, mem_index;       /* of the explicit memory operand: X86_REG_NONE none, base also X86_REG_RIP */
+    uint8_t mem_scale;                 /* 1 2 4 8, 0 none */
+    uint8_t disp_off, disp_len; /* where the displacement (or branch offset) stands in the instruction; len 0 none */
     uint8_t imm_off, imm_len;
     uint8_t cond;     /* JCC: condition code 0..15 as encoded */
     uint8_t op;       /* enum x86_op */
