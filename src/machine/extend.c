@@ -27,18 +27,26 @@ static bool is_timed_family(const char *family)
 /* General, vector and mask registers, constants and addresses; no other state of the processor. */
 static bool has_plain_operands(const char *form)
 {
-    const char *s = form + strcspn(form, " ");
+    struct x86_form f;
     unsigned registers = 0;
-    for (; *s; s += strcspn(s, " ,{}")) {
-        s += strspn(s, " ,{}");
-        size_t n = strcspn(s, " ,{}");
-        bool general = s[0] == 'r' && n > 1 && strspn(s + 1, "0123456789") == n - 1;
-        bool other = n == 1 && strchr("xyzki", s[0]), is_cl = n == 2 && memcmp(s, "cl", 2) == 0;
-        bool address = strncmp(form, "lea ", 4) == 0 && strchr("bi", s[0]);
-        if (n && !general && !other && !is_cl && !address)
+    x86_form_parse(form, &f);
+    for (unsigned i = 0; i < f.count; i++)
+        switch ((enum x86_form_kind)f.operand[i].kind) {
+        case X86_FORM_GPR:
+        case X86_FORM_VEC:
+        case X86_FORM_MASK:
+            registers++;
+            break;
+        case X86_FORM_NUMBER:
+        case X86_FORM_CL:
+            break;
+        case X86_FORM_ADDRESS:
+            if (!f.has_base && !f.has_index)
+                return false;
+            break;
+        default:
             return false;
-        registers += general || (other && s[0] != 'i');
-    }
+        }
     return registers > 0;
 }
 

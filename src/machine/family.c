@@ -36,54 +36,43 @@ static const char *family_of_name(const char *name)
     return NULL;
 }
 
-/* The mnemonic of a form without prefixes. */
-static const char *bare_mnemonic(const char *form, char out[32])
-{
-    if (strncmp(form, "lock ", 5) == 0)
-        form += 5;
-    if (strncmp(form, "rep ", 4) == 0)
-        form += 4;
-    size_t n = strcspn(form, " {");
-    snprintf(out, 32, "%.*s", (int)(n < 31 ? n : 31), form);
-    return form + n;
-}
-
 static bool is_double(const char *name)
 {
     size_t n = strlen(name);
     return n && name[n - 1] == 'd';
 }
 
-static const char *refine(const struct x86_detail *d, const char *name, const char *family)
+static const char *refine(const struct x86_form *f, const char *family)
 {
-    bool gpr_only = !strpbrk(d->form + strcspn(d->form, " "), "xyz");
-    if (strcmp(family, "string") == 0 && strchr(d->form, ',')) /* movsd x,x and cmpsd x,x,i share their names */
+    const char *name = f->name;
+    if (strcmp(family, "string") == 0 && f->count > 1) /* movsd x,x and cmpsd x,x,i share their names */
         return name[name[0] == 'v'] == 'm' ? "shuffle" : "fadd";
     if (strcmp(family, "fdiv") == 0)
         return is_double(name) ? "fdiv64" : "fdiv32";
     if (strcmp(family, "fsqrt") == 0)
         return is_double(name) ? "fsqrt64" : "fsqrt32";
-    if (strcmp(family, "shift") == 0 && strstr(d->form, ",cl"))
+    if (strcmp(family, "shift") == 0 && f->count > 1 && f->operand[f->count - 1].kind == X86_FORM_CL)
         return "shift-cl";
-    if (strcmp(family, "imul") == 0 && !strchr(d->form, ','))
+    if (strcmp(family, "imul") == 0 && f->count < 2)
         return "imul-wide";
-    if (strcmp(family, "mov") == 0 && !gpr_only) {
-        bool from_gpr = strstr(d->form, ",r"), to_gpr = strstr(d->form, " r");
-        return from_gpr ? "from-int" : to_gpr ? "to-int" : "vmov";
+    if (strcmp(family, "mov") == 0 && f->vec_bits) {
+        bool to_gpr = f->operand[0].kind == X86_FORM_GPR;
+        return f->has_gpr && !to_gpr ? "from-int" : to_gpr ? "to-int" : "vmov";
     }
     return family;
 }
 
 const char *machine_family(const struct x86_detail *d)
 {
-    char name[32];
-    const char *rest = bare_mnemonic(d->form, name);
+    struct x86_form f;
+    x86_form_parse(d->form, &f);
+    const char *name = f.name;
     if (d->is_locked)
         return "atomic";
     if (d->is_rep)
         return "string";
     if (strcmp(name, "lea") == 0)
-        return strchr(rest, '+') && strchr(strchr(rest, '+') + 1, '+') ? "lea3" : "lea";
+        return f.has_base && f.has_index && f.has_disp ? "lea3" : "lea";
     if (strcmp(name, "div") == 0 || strcmp(name, "idiv") == 0)
         return d->op_bits > 32 ? "div64" : "div32";
     if (d->is_ret)
@@ -93,7 +82,7 @@ const char *machine_family(const struct x86_detail *d)
     if (d->is_branch && !d->is_cond_branch)
         return d->is_indirect ? "jump-indirect" : "jump";
     const char *family = family_of_name(name[0] == 'v' && name[1] ? name + 1 : name);
-    return family ? refine(d, name, family) : "other";
+    return family ? refine(&f, family) : "other";
 }
 
 static const char *parent_of(const char *family)
@@ -104,24 +93,34 @@ static const char *parent_of(const char *family)
     return "other";
 }
 
+static bool has_wide_gpr(const struct x86_form *f)
+{
+    bool has = false;
+    for (unsigned i = 0; i < f->count; i++)
+        has |= f->operand[i].kind == X86_FORM_GPR && f->operand[i].bits == 64;
+    return has;
+}
+
 void machine_width_key(const char *form, char out[MACHINE_NAME_LEN])
 {
-    char name[32];
-    const char *rest = bare_mnemonic(form, name);
-    if (strcmp(name, "lea") == 0) { /* its addresses are different operations */
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    if (strcmp(f.name, "lea") == 0) { /* its addresses are different operations */
         snprintf(out, MACHINE_NAME_LEN, "~%.46s", form);
         return;
     }
-    const char *locked = strncmp(form, "lock ", 5) == 0 ? "lock " : "";
-    const char *width = strchr(rest, 'z')     ? "z"
-                        : strchr(rest, 'y')   ? "y"
-                        : strchr(rest, 'x')   ? "x"
-                        : strstr(rest, "r64") ? "64"
-                                              : "";
-    char first = *rest == '{' ? 'x' : rest[0] ? rest[1] : '-';
-    bool has_v = name[0] == 'v' && *width;
-    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", locked, name + has_v, first, width,
-             strstr(rest, "cl") ? "cl" : "");
+    const char *operands =
+        form + (f.is_locked ? strlen("lock ") : 0) + (f.is_rep ? strlen("rep ") : 0) + strlen(f.name);
+    const char *width = f.vec_bits == 512   ? "z"
+                        : f.vec_bits == 256 ? "y"
+                        : f.vec_bits        ? "x"
+                        : has_wide_gpr(&f)  ? "64"
+                                            : "";
+    char first = *operands == '{' ? 'x' : *operands ? operands[1] : '-';
+    bool has_v = f.name[0] == 'v' && *width;
+    bool by_cl = f.count && f.operand[f.count - 1].kind == X86_FORM_CL;
+    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", f.is_locked ? "lock " : "", f.name + has_v, first, width,
+             by_cl ? "cl" : "");
 }
 
 static const struct machine_class *class_of_text(const struct machine *m, const char *text)

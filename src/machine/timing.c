@@ -37,19 +37,13 @@ struct shape {
     bool accesses; /* memory, by itself: the stack */
 };
 
-static unsigned operand_kinds(const char *form, char kinds[OPERANDS])
+static unsigned operand_kinds(const struct x86_form *f, char kinds[OPERANDS])
 {
     unsigned n = 0;
-    const char *s = form + strcspn(form, " {");
-    while (*s && n < OPERANDS) {
-        s += strspn(s, " ,{}");
-        if (*s == 'r')
-            kinds[n++] = 'r';
-        else if (*s == 'x' || *s == 'y' || *s == 'z')
-            kinds[n++] = 'x';
-        else if (*s == 'k')
-            kinds[n++] = 'k';
-        s += strcspn(s, " ,{}");
+    for (unsigned i = 0; i < f->count && n < OPERANDS; i++) {
+        unsigned kind = f->operand[i].kind;
+        if (kind == X86_FORM_GPR || kind == X86_FORM_VEC || kind == X86_FORM_MASK)
+            kinds[n++] = kind == X86_FORM_GPR ? 'r' : kind == X86_FORM_VEC ? 'x' : 'k';
     }
     return n;
 }
@@ -67,12 +61,14 @@ static bool find_shape(const char *form, struct shape *s)
     struct x86_detail d;
     memset(s, 0, sizeof *s);
     s->source[0] = s->source[1] = s->other = -1;
-    if (strchr(form, '*') || strstr(form, "+i"))
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    if (f.has_scale || (f.has_base && f.has_index))
         c.index = LAB_BASE;
     int len = x86_encode_form(form, &c, bytes);
     if (!len || x86_detail_decode(bytes, (size_t)len, &d) < 0)
         return false;
-    s->count = operand_kinds(form, s->kind);
+    s->count = operand_kinds(&f, s->kind);
     s->accesses = d.is_load || d.is_store;
     s->is_vex = form[0] == 'v' || form[0] == 'k';
     s->sets_flags = has(d.writes, d.write_count, X86_REG_FLAGS_ZAPS) || has(d.writes, d.write_count, X86_REG_FLAGS_C);
@@ -161,17 +157,17 @@ static uint8_t read_register(char kind, unsigned i)
 static struct x86_choice choose(const char *form, const struct shape *s, uint8_t dest)
 {
     struct x86_choice c = {.imm = 3, .base = 12, .index = X86_REG_NONE, .disp = 8};
-    const char *address = form + strcspn(form, " ");
-    bool is_lea = strncmp(form, "lea", 3) == 0;
+    struct x86_form f;
+    x86_form_parse(form, &f);
     for (unsigned i = 0; i < s->count; i++)
         c.regs[i] = i == 0 && s->has_dest ? dest : read_register(s->kind[i], i);
     if (s->second_dest)
         c.regs[1] = 11;
-    if (is_lea) {
-        c.base = strstr(address, ",b") ? 12 : X86_REG_NONE; /* not r13, which needs a displacement */
-        c.index = strchr(address, 'i') ? 13 : X86_REG_NONE;
-        c.scale = strchr(address, '*') ? 4 : 1;
-        c.disp = strchr(address, 'd') ? 8 : 0;
+    if (strcmp(f.name, "lea") == 0) {
+        c.base = f.has_base ? X86_R12 : X86_REG_NONE; /* not r13, which needs a displacement */
+        c.index = f.has_index ? X86_R13 : X86_REG_NONE;
+        c.scale = f.has_scale ? 4 : 1;
+        c.disp = f.has_disp ? 8 : 0;
     }
     return c;
 }

@@ -64,9 +64,9 @@ static double tidy(double cycles)
 
 static enum port_file file_of(const char *form)
 {
-    const char *operands = form + strcspn(form, " ");
-    bool vec = strpbrk(operands, "xyz") != NULL, general = strchr(operands, 'r') != NULL;
-    return vec && general ? PORT_FILE_ANY : vec ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    return f.vec_bits && f.has_gpr ? PORT_FILE_ANY : f.vec_bits ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
 }
 
 /* Assumes one slot and one unit each; a form that takes more here is left out. */
@@ -94,8 +94,14 @@ static bool is_basis_form(const char *form)
 }
 
 /* Wide and narrow vectors are not mixed: some cores close units to narrow ones while wide ones are about. */
-static bool is_wide(const char *form) { return strchr(form + strcspn(form, " "), 'z') != NULL; }
-static bool is_vector(const char *form) { return strpbrk(form + strcspn(form, " "), "xyz") != NULL; }
+static unsigned vector_bits(const char *form)
+{
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    return f.vec_bits;
+}
+static bool is_wide(const char *form) { return vector_bits(form) == 512; }
+static bool is_vector(const char *form) { return vector_bits(form) != 0; }
 static bool may_mix(const char *f, const char *g) { return !is_vector(f) || !is_vector(g) || is_wide(f) == is_wide(g); }
 
 /* Assumes that the width has room for both beside their units: ports.c allows no rate above it. Each in the number that
@@ -379,9 +385,11 @@ struct x86_detail detail_of_form(const char *form)
     struct x86_choice c = {{5, 6, 7, 3, 2}, 3, 14, X86_REG_NONE, 1, 8};
     struct x86_detail d = {.addr_base = X86_REG_NONE};
     uint8_t bytes[15];
-    if (strncmp(form, "lea", 3) == 0 && strchr(form + 4, 'i'))
-        c.index = 12;
-    if (strchr(form, '*'))
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    if (f.has_index)
+        c.index = X86_R12;
+    if (f.has_scale)
         c.scale = 4;
     int len = x86_encode_form(form, &c, bytes);
     if (len)
@@ -512,7 +520,16 @@ static bool wants_parts(const struct calib *k, const struct timed_form *t)
     return !is_eliminated(k, t) && strcmp(t->form, "jcc i") != 0;
 }
 
-static bool is_rare(const char *form) { return strpbrk(form + strcspn(form, " "), "zk") != NULL; }
+/* Needs 512 bits or masks. */
+static bool is_rare(const char *form)
+{
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    bool is_rare = f.vec_bits == 512;
+    for (unsigned i = 0; i < f.count; i++)
+        is_rare |= f.operand[i].kind == X86_FORM_MASK;
+    return is_rare;
+}
 
 /* The basis has its ports already. */
 static bool take_basis_ports(const struct calib *k, struct timed_form *t)

@@ -4,15 +4,6 @@
  * those that write code at run time place them by hand. */
 #include "x86/impl.h"
 
-static const struct {
-    const char *text;
-    ZydisRegister first;
-} kinds[] = {
-    {"r8", ZYDIS_REGISTER_AL},  {"r16", ZYDIS_REGISTER_AX}, {"r32", ZYDIS_REGISTER_EAX}, {"r64", ZYDIS_REGISTER_RAX},
-    {"x", ZYDIS_REGISTER_XMM0}, {"y", ZYDIS_REGISTER_YMM0}, {"z", ZYDIS_REGISTER_ZMM0},  {"k", ZYDIS_REGISTER_K0},
-    {"mm", ZYDIS_REGISTER_MM0}, {"st", ZYDIS_REGISTER_ST0},
-};
-
 static ZydisMnemonic mnemonic_of(const char *name)
 {
     static char last_name[32];
@@ -37,13 +28,39 @@ static const char *with_condition(const char *name)
     return name;
 }
 
-/* Byte registers: al cl dl bl, then spl bpl sil dil and r8b on, which Zydis lists behind ah ch dh bh. */
-static ZydisRegister register_of(const char *kind, uint8_t number)
+static ZydisRegister general_register(unsigned bits, unsigned number)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (strcmp(kinds[i].text, kind) == 0)
-            return (ZydisRegister)(kinds[i].first + number + (i == 0 && number >= 4 ? 4 : 0));
-    return ZYDIS_REGISTER_NONE;
+    switch (bits) {
+    case 8: /* al cl dl bl, then spl bpl sil dil and r8b on, which Zydis lists behind ah ch dh bh */
+        return (ZydisRegister)(ZYDIS_REGISTER_AL + number + (number >= 4 ? 4 : 0));
+    case 16:
+        return (ZydisRegister)(ZYDIS_REGISTER_AX + number);
+    case 32:
+        return (ZydisRegister)(ZYDIS_REGISTER_EAX + number);
+    default:
+        return (ZydisRegister)(ZYDIS_REGISTER_RAX + number);
+    }
+}
+
+static ZydisRegister register_of(struct x86_form_operand o, unsigned number)
+{
+    switch ((enum x86_form_kind)o.kind) {
+    case X86_FORM_GPR:
+        return general_register(o.bits, number);
+    case X86_FORM_VEC:
+        return (ZydisRegister)((o.bits == 128   ? ZYDIS_REGISTER_XMM0
+                                : o.bits == 256 ? ZYDIS_REGISTER_YMM0
+                                                : ZYDIS_REGISTER_ZMM0) +
+                               number);
+    case X86_FORM_MASK:
+        return (ZydisRegister)(ZYDIS_REGISTER_K0 + number);
+    case X86_FORM_MMX:
+        return (ZydisRegister)(ZYDIS_REGISTER_MM0 + number);
+    case X86_FORM_X87:
+        return (ZydisRegister)(ZYDIS_REGISTER_ST0 + number);
+    default:
+        return ZYDIS_REGISTER_NONE;
+    }
 }
 
 static ZydisRegister address_register(uint8_t number)
@@ -60,37 +77,38 @@ static void put_memory(ZydisEncoderOperand *op, const struct x86_choice *c)
     op->mem.displacement = c->disp;
 }
 
-static bool put_operand(ZydisEncoderRequest *r, const char *kind, const struct x86_choice *c, unsigned *reg)
+static bool put_operand(ZydisEncoderRequest *r, struct x86_form_operand o, const struct x86_choice *c, unsigned *reg)
 {
     ZydisEncoderOperand *op = &r->operands[r->operand_count++];
-    if (strcmp(kind, "i") == 0) {
+    switch ((enum x86_form_kind)o.kind) {
+    case X86_FORM_NUMBER:
         op->type = ZYDIS_OPERAND_TYPE_IMMEDIATE;
         op->imm.s = c->imm;
         return true;
-    }
-    if (strcmp(kind, "m") == 0 || strpbrk(kind, "+*") || strcmp(kind, "b") == 0) {
+    case X86_FORM_MEMORY:
+    case X86_FORM_ADDRESS:
         put_memory(op, c);
         return true;
+    case X86_FORM_CL:
+        op->type = ZYDIS_OPERAND_TYPE_REGISTER;
+        op->reg.value = ZYDIS_REGISTER_CL;
+        return true;
+    default:
+        op->type = ZYDIS_OPERAND_TYPE_REGISTER;
+        op->reg.value = register_of(o, c->regs[(*reg)++ % 5]);
+        return op->reg.value != ZYDIS_REGISTER_NONE;
     }
-    op->type = ZYDIS_OPERAND_TYPE_REGISTER;
-    op->reg.value = strcmp(kind, "cl") == 0 ? ZYDIS_REGISTER_CL : register_of(kind, c->regs[(*reg)++ % 5]);
-    return op->reg.value != ZYDIS_REGISTER_NONE;
 }
 
-/* "vaddpd z{k},z,z" -> operands z, k, z, z */
-static bool put_operands(ZydisEncoderRequest *r, const char *text, const struct x86_choice *c)
+static bool put_operands(ZydisEncoderRequest *r, const struct x86_form *f, const struct x86_choice *c)
 {
     unsigned reg = 0;
-    while (*text && r->operand_count < ZYDIS_ENCODER_MAX_OPERANDS) {
-        char kind[16];
-        size_t n = strcspn(text, ",{}");
-        snprintf(kind, sizeof kind, "%.*s", (int)n, text);
-        if (n && !put_operand(r, kind, c, &reg))
+    for (unsigned i = 0; i < f->count; i++)
+        if (!put_operand(r, f->operand[i], c, &reg))
             return false;
-        text += n + (text[n] != 0);
-    }
     return true;
 }
+_Static_assert(X86_FORM_OPERANDS_MAX <= ZYDIS_ENCODER_MAX_OPERANDS, "an encoder's request has room for all");
 
 static int encode(ZydisEncoderRequest *r, ZydisEncoderOperand *memory, uint8_t out[15])
 {
@@ -117,14 +135,13 @@ static void add_empty_mask(ZydisEncoderRequest *r)
 
 int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15])
 {
-    char name[32];
-    size_t n = strcspn(form, " {");
-    snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), form);
+    struct x86_form f;
+    x86_form_parse(form, &f);
     ZydisEncoderRequest r;
     memset(&r, 0, sizeof r);
     r.machine_mode = ZYDIS_MACHINE_MODE_LONG_64;
-    r.mnemonic = mnemonic_of(with_condition(name));
-    if (r.mnemonic == ZYDIS_MNEMONIC_INVALID || !put_operands(&r, form + n + (form[n] == ' '), c))
+    r.mnemonic = mnemonic_of(with_condition(f.name));
+    if (f.is_locked || f.is_rep || r.mnemonic == ZYDIS_MNEMONIC_INVALID || !put_operands(&r, &f, c))
         return 0;
     ZydisEncoderOperand *memory = NULL;
     for (unsigned i = 0; i < r.operand_count; i++)
@@ -136,7 +153,7 @@ int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15
         return len;
     r.allowed_encodings = ZYDIS_ENCODABLE_ENCODING_EVEX;
     len = encode(&r, memory, out);
-    if (len || r.operand_count < 2 || r.operand_count >= ZYDIS_ENCODER_MAX_OPERANDS || strchr(form, '{'))
+    if (len || r.operand_count < 2 || r.operand_count >= ZYDIS_ENCODER_MAX_OPERANDS || f.has_mask)
         return len;
     add_empty_mask(&r);
     if (memory)

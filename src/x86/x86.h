@@ -2,8 +2,8 @@
  *
  * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction,
  * and an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
- * calibration need of one; access.c where it reaches memory; compare.c
- * what jumps decide upon.
+ * calibration need of one; form.c takes the text of a form apart, and encode.c makes bytes of it; access.c where an
+ * instruction reaches memory; compare.c what jumps decide upon.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -268,6 +268,37 @@ struct x86_compare { /* flags of term[0] - term[1], or of their sum */
 bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *out);
 /* Is a jump of condition code `cond` (0 to 15) taken after a comparison of a with b? */
 bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
+
+/* ---- form.c: the text of a form (x86_detail.form), taken apart ---- */
+
+enum x86_form_kind {
+    X86_FORM_OTHER, /* what nobody chooses: segments, control registers */
+    X86_FORM_GPR,
+    X86_FORM_CL,
+    X86_FORM_VEC,
+    X86_FORM_MASK,
+    X86_FORM_MMX,
+    X86_FORM_X87,
+    X86_FORM_NUMBER, /* an immediate */
+    X86_FORM_MEMORY,
+    X86_FORM_ADDRESS, /* that lea takes */
+};
+enum { X86_FORM_OPERANDS_MAX = 5 };
+struct x86_form_operand {
+    uint8_t kind;  /* enum x86_form_kind */
+    uint16_t bits; /* of a register */
+};
+struct x86_form {
+    char name[32]; /* the mnemonic, without prefixes */
+    bool is_locked, is_rep;
+    bool has_mask;                                 /* {k} behind the destination */
+    bool has_gpr;                                  /* an operand is a general register, cl apart */
+    bool has_base, has_index, has_scale, has_disp; /* of an address */
+    uint16_t vec_bits;                             /* of the widest vector operand; 0: none */
+    uint8_t count;
+    struct x86_form_operand operand[X86_FORM_OPERANDS_MAX]; /* in their order, a mask behind the destination */
+};
+void x86_form_parse(const char *text, struct x86_form *out);
 
 /* ---- encode.c: for calibration, code made at run time ---- */
 
