@@ -50,6 +50,23 @@ char *xstrdup(const char *s);
 void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes);
 void vec_free(void **data, size_t *len, size_t *cap);
 
+/* ---- search ---- */
+
+/* The first i of [from, end) for which `is_before`, an expression in i, does not hold; end if there is none. It holds
+ * for all before that one and for none behind it. */
+#define PARTITION_POINT(i, from, end, is_before)                                                                       \
+    ({                                                                                                                 \
+        size_t lo_ = (from), hi_ = (end);                                                                              \
+        while (lo_ < hi_) {                                                                                            \
+            size_t i = lo_ + (hi_ - lo_) / 2;                                                                          \
+            if (is_before)                                                                                             \
+                lo_ = i + 1;                                                                                           \
+            else                                                                                                       \
+                hi_ = i;                                                                                               \
+        }                                                                                                              \
+        lo_;                                                                                                           \
+    })
+
 /* ---- str.c: a growing, always terminated string ---- */
 
 struct strbuf {

@@ -272,15 +272,7 @@ static void add_edges_of(struct build *b, struct edge_list *out, uint32_t k, con
 
 static size_t first_jump_from(const struct build *b, uint32_t insn)
 {
-    size_t lo = 0, hi = b->jumps.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (b->jumps.data[mid].insn < insn)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return PARTITION_POINT(i, 0, b->jumps.len, b->jumps.data[i].insn < insn);
 }
 
 static void edges_of_range(void *ctx, size_t first, size_t end)

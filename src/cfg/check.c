@@ -113,14 +113,7 @@ static void check_blocks(const struct cfg *c, uint32_t func, uint64_t *edges)
 
 static bool is_member(const struct cfg *c, const struct cfg_loop *l, uint32_t block)
 {
-    uint32_t lo = l->member_first, hi = lo + l->member_count;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (c->loop_members.data[mid] < block)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, l->member_first, l->member_first + l->member_count, c->loop_members.data[i] < block);
     return lo < l->member_first + l->member_count && c->loop_members.data[lo] == block;
 }
 

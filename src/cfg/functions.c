@@ -307,14 +307,8 @@ uint32_t cfg_func_at(const struct cfg *c, uint64_t addr)
 {
     if (c->index && c->index->step_func)
         return func_by_index(c, addr);
-    size_t lo = 0, hi = c->funcs.len; /* the first that starts after addr is in [lo, hi] */
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (c->funcs.data[mid].addr <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* the first that starts after addr */
+    size_t lo = PARTITION_POINT(i, 0, c->funcs.len, c->funcs.data[i].addr <= addr);
     return lo && func_holds(&c->funcs.data[lo - 1], addr) ? (uint32_t)(lo - 1) : ID_NONE;
 }
 

@@ -18,14 +18,7 @@ enum { FILE_BYTES_LEAST = 512, GAP_BYTES_LEAST = 8, HOLE_BYTES_MOST = 1 << 16, L
 
 struct gap *gap_at(const struct gaps *g, uint64_t addr)
 {
-    size_t lo = 0, hi = g->all.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (g->all.data[mid].hi <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, g->all.len, g->all.data[i].hi <= addr);
     return lo < g->all.len && addr >= g->all.data[lo].lo ? &g->all.data[lo] : NULL;
 }
 

@@ -380,15 +380,7 @@ static bool first_visit(struct slice *s, const struct item *it, uint32_t at, boo
 
 size_t first_branch_to(const struct build *b, uint32_t insn)
 {
-    size_t lo = 0, hi = b->branches.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (b->branches.data[mid].to < insn)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return PARTITION_POINT(i, 0, b->branches.len, b->branches.data[i].to < insn);
 }
 
 /* Goes on before the jump `from`, unless it is a tail call of a whole function (`tails` false). */

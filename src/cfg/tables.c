@@ -88,14 +88,7 @@ static enum fit fit_entry(const struct build *b, uint32_t f, const struct found_
 
 static uint64_t next_start(const struct build *b, uint64_t addr)
 {
-    size_t lo = 0, hi = b->table_starts.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (b->table_starts.data[mid] <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, b->table_starts.len, b->table_starts.data[i] <= addr);
     return lo < b->table_starts.len ? b->table_starts.data[lo] : UINT64_MAX;
 }
 
@@ -531,16 +524,9 @@ static void list_word_tables(struct build *b, struct word_tables *w)
 
 static struct word_table *table_around(const struct word_tables *w, uint64_t addr)
 {
-    size_t lo = 0, hi = w->len;
     if (!w->len || addr < w->data[0].lo || addr >= w->data[w->len - 1].hi)
         return NULL;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (w->data[mid].lo <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, w->len, w->data[i].lo <= addr);
     return lo && addr < w->data[lo - 1].hi ? &w->data[lo - 1] : NULL;
 }
 

@@ -481,14 +481,8 @@ void image_index_functions(struct image *img)
 const char *image_symbol_name(const struct image *img, uint64_t vaddr, uint64_t *offset)
 {
     const struct image_index *ix = img->index;
-    size_t lo = 0, hi = ix->func_count; /* lo: how many begin at or below vaddr */
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (img->symbols[ix->funcs[mid]].addr <= vaddr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* how many begin at or below vaddr */
+    size_t lo = PARTITION_POINT(i, 0, ix->func_count, img->symbols[ix->funcs[i]].addr <= vaddr);
     for (size_t i = lo; i-- > 0 && ix->func_hi[i] > vaddr;) {
         const struct image_symbol *s = &img->symbols[ix->funcs[i]];
         if (vaddr - s->addr >= (s->size ? s->size : 1))

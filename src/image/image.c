@@ -527,14 +527,7 @@ const uint8_t *image_at(const struct image *img, uint64_t vaddr, size_t len)
 bool image_is_code(const struct image *img, uint64_t vaddr)
 {
     const struct image_index *ix = img->index;
-    size_t lo = 0, hi = ix->code_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (vaddr >= ix->code[mid].hi)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, ix->code_count, vaddr >= ix->code[i].hi);
     return lo < ix->code_count && vaddr >= ix->code[lo].lo;
 }
 
@@ -557,14 +550,8 @@ const struct image_section *image_section_named(const struct image *img, const c
 const struct image_section *image_section_of(const struct image *img, uint64_t vaddr)
 {
     const struct image_index *ix = img->index;
-    size_t lo = 0, hi = ix->placed_count; /* lo: how many begin at or below vaddr */
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (img->sections[ix->placed[mid]].addr <= vaddr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* how many begin at or below vaddr */
+    size_t lo = PARTITION_POINT(i, 0, ix->placed_count, img->sections[ix->placed[i]].addr <= vaddr);
     if (!lo)
         return NULL;
     const struct image_section *s = &img->sections[ix->placed[lo - 1]];
@@ -573,13 +560,6 @@ const struct image_section *image_section_of(const struct image *img, uint64_t v
 
 const struct image_reloc *image_reloc_at(const struct image *img, uint64_t vaddr)
 {
-    size_t lo = 0, hi = img->reloc_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (img->relocs[mid].addr < vaddr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, img->reloc_count, img->relocs[i].addr < vaddr);
     return lo < img->reloc_count && img->relocs[lo].addr == vaddr ? &img->relocs[lo] : NULL;
 }

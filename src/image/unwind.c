@@ -264,13 +264,7 @@ int image_unwind_read(const struct image *img, struct image_unwind *out)
 
 uint32_t image_unwind_find(const struct image_unwind *u, uint64_t vaddr)
 {
-    size_t lo = 0, hi = u->fde_count; /* lo: how many begin at or below vaddr */
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (u->fdes[mid].addr <= vaddr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    /* how many begin at or below vaddr */
+    size_t lo = PARTITION_POINT(i, 0, u->fde_count, u->fdes[i].addr <= vaddr);
     return lo && vaddr - u->fdes[lo - 1].addr < u->fdes[lo - 1].len_bytes ? (uint32_t)(lo - 1) : ID_NONE;
 }

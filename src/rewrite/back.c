@@ -156,16 +156,9 @@ bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *
 
 bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out)
 {
-    size_t lo = 0, hi = b->blocks.len;
     if (addr < b->map->text_new_lo || addr >= b->map->text_new_hi)
         return false;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (b->blocks.data[mid].at <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, b->blocks.len, b->blocks.data[i].at <= addr);
     if (!lo)
         return false;
     const struct moved_block *m = &b->blocks.data[lo - 1];

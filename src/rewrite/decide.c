@@ -137,14 +137,7 @@ static void land_gaps(struct rw *w, struct landings *l)
         if (!(sec->flags & SHF_EXECINSTR) || sec->type == SHT_NOBITS || !sec->size)
             continue;
         uint64_t at = sec->addr, end = sec->addr + sec->size;
-        size_t lo = 0, hi = c->funcs.len;
-        while (lo < hi) {
-            size_t mid = (lo + hi) / 2;
-            if (c->funcs.data[mid].addr + c->funcs.data[mid].size <= at)
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
+        size_t lo = PARTITION_POINT(i, 0, c->funcs.len, c->funcs.data[i].addr + c->funcs.data[i].size <= at);
         for (; lo < c->funcs.len && c->funcs.data[lo].addr < end; lo++) {
             if (c->funcs.data[lo].addr > at)
                 land_bytes(l, w->img, at, c->funcs.data[lo].addr);
@@ -257,14 +250,7 @@ static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
 
 static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
 {
-    size_t lo = 0, hi = w->img->reloc_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (w->img->relocs[mid].addr + 8 <= fn->addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, w->img->reloc_count, w->img->relocs[i].addr + 8 <= fn->addr);
     return lo < w->img->reloc_count && w->img->relocs[lo].addr < fn->addr + fn->size;
 }
 

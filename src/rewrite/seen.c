@@ -103,14 +103,7 @@ bool rewrite_seen_id(const char *path, char id[33])
 /* Has an address of the same line of the cache been seen? */
 static bool is_known_line(const struct seen *s, uint64_t addr)
 {
-    size_t lo = 0, hi = s->at.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (s->at.data[mid] / LINE_BYTES < addr / LINE_BYTES)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, s->at.len, s->at.data[i] / LINE_BYTES < addr / LINE_BYTES);
     return lo < s->at.len && s->at.data[lo] / LINE_BYTES == addr / LINE_BYTES;
 }
 
