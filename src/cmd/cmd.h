@@ -79,7 +79,7 @@ struct cmd_args {
     bool windows, quick, one_run, blocks, follow, no_probes, yes;
     const char *probe, *unprobed; /* objects that are to be probed, or not, with commas between */
     bool what_if;
-    bool force, poison, all_blocks, all_probes, plan_count, plan_none, plan_trace;
+    bool force, poison, all_blocks, all_probes, by_thread, plan_count, plan_none, plan_trace;
     bool help, quiet, json, all;
     unsigned verbose;
     uint64_t top, columns;

@@ -18,8 +18,9 @@ static void say(const struct rewrite_stats *s, const char *out)
 
 int cmd_instrument(const struct cmd_args *a)
 {
-    if (a->plan_count + a->plan_none + a->plan_trace > 1)
-        return diag_error("instrument: --count, --trace and --none exclude each other; give one"), CMD_UNUSABLE;
+    if (a->plan_count + a->plan_none + a->plan_trace + a->all_probes > 1)
+        return diag_error("instrument: --count, --trace, --none and --all-probes exclude each other; give one"),
+               CMD_UNUSABLE;
     const char *in = a->rest[0];
     const char *out = a->output
                           ? a->output
@@ -29,9 +30,12 @@ int cmd_instrument(const struct cmd_args *a)
                CMD_UNUSABLE;
     struct rewrite_options opt = {.plan = a->plan_none    ? REWRITE_NONE
                                           : a->plan_trace ? REWRITE_SAMPLE
+                                          : a->all_probes ? REWRITE_PROBE
                                                           : REWRITE_COUNT,
                                   .poison = a->poison,
-                                  .all_blocks = a->all_blocks};
+                                  .all_blocks = a->all_blocks,
+                                  .threads = a->by_thread,
+                                  .probes = a->all_probes ? REWRITE_PROBES_ALL : NULL};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)
         return CMD_UNUSABLE;
