@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copies' bytes, and the new jump tables. Everything that refers to code or data by a distance is recomputed;
+ * The copies' bytes. Everything that refers to code or data by a distance is recomputed;
  * everything else is the original's bytes. Code pointers keep the original's value (its entry jumps here).
  *
- * needs: layout. fills: text, ro.
+ * needs: layout. fills: text, and by tables.c ro.
  */
 #include "rewrite/impl.h"
 
@@ -224,81 +224,6 @@ static void emit_func(const struct emitter *em, uint32_t f)
     emit_stubs(em, f);
 }
 
-/* ---- tables ---- */
-
-uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k)
-{
-    const uint8_t *p = image_at(w->img, t->addr + (uint64_t)k * t->entry_bytes, t->entry_bytes);
-    if (t->by_reloc) {
-        const struct image_reloc *r = image_reloc_at(w->img, t->addr + 8ull * k);
-        return r ? (uint64_t)r->addend : 0;
-    }
-    if (!p)
-        return 0;
-    if (t->kind == CFG_TABLE_PIC32) {
-        int32_t rel;
-        memcpy(&rel, p, 4);
-        return t->base + (uint64_t)(int64_t)rel;
-    }
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
-/* Where entry k of the table that block b jumps through leads: to the stub of a counted edge, or to the block. */
-uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old)
-{
-    const struct cfg *c = w->cfg;
-    uint32_t to = cfg_block_start(c, old);
-    if (!rw_block_moved(w, to))
-        return old;
-    if (nt->group != ID_NONE) {
-        for (size_t lo = 0, hi = w->group_edges.len; lo < hi;) {
-            size_t mid = (lo + hi) / 2;
-            const struct rw_group_edge *ge = &w->group_edges.data[mid];
-            if (ge->group == nt->group && ge->to == to)
-                return ge->stub_off != UINT32_MAX ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub_off
-                                                  : rw_body(w, to);
-            if (ge->group < nt->group || (ge->group == nt->group && ge->to < to))
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        return rw_body(w, to);
-    }
-    const struct cfg_block *blk = &c->blocks.data[nt->old->block];
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
-        if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub_off[e] != UINT32_MAX)
-            return w->funcs[blk->func].addr_new + w->edge_stub_off[e];
-    return rw_body(w, to);
-}
-
-static void emit_table(struct rw *w, const struct rw_table *nt)
-{
-    if (nt->old->by_reloc || !rw_block_moved(w, nt->old->block))
-        return;
-    char *at = w->ro.data + (nt->addr_new - w->ro_vaddr);
-    for (uint32_t k = 0; k < nt->entries; k++) {
-        uint64_t target = rw_table_target(w, nt, rw_table_entry_old(w, nt->old, k));
-        if (nt->old->kind == CFG_TABLE_PIC32) {
-            uint64_t base = nt->old->base == nt->old->addr ? nt->addr_new : nt->old->base; /* a label keeps its value */
-            int32_t rel = (int32_t)(target - base);
-            memcpy(at + 4ull * k, &rel, 4);
-        } else {
-            memcpy(at + 8ull * k, &target, 8);
-        }
-    }
-}
-
-#define TABLES_A_RANGE 64
-
-static void emit_tables(void *ctx, size_t first, size_t end)
-{
-    struct rw *w = ctx;
-    for (size_t t = first; t < end; t++)
-        emit_table(w, &w->tables.data[t]);
-}
-
 static void emit_groups(const struct emitter *em)
 {
     struct rw *w = em->w;
@@ -339,6 +264,6 @@ int rw_emit(struct rw *w)
     emit_groups(&em);
     for (size_t h = 0; h < w->hooks.len; h++)
         rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);
-    parallel_for(w->tables.len, TABLES_A_RANGE, emit_tables, w);
+    rw_emit_tables(w);
     return 0;
 }

@@ -188,8 +188,6 @@ void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i); /* as block_off, of any instruction of block b */
 int rw_emit(struct rw *w);
-uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
-uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
 int rw_unwind(struct rw *w);
@@ -202,20 +200,32 @@ void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* r
 /* names.c: for dladdr; the arguments are the original's dynamic tags. */
 void rw_names(struct rw *w, uint64_t symtab, uint64_t gnu_hash);
 
-/* encode.c: bytes of what is inserted */
-unsigned rw_place_bytes(const struct rw_place *p);
-void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
+/* encode.c: bytes that several kinds of inserted code share */
+uint8_t *rw_put32(uint8_t *p, uint64_t v);
+uint8_t *rw_put_bytes(uint8_t *p, const char *bytes, unsigned n);
 uint8_t *rw_put_access(uint8_t *at, uint64_t *addr, bool gs, uint8_t op, unsigned reg, uint64_t counter_addr);
 void rw_put_nops(uint8_t *at, unsigned n);
 void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
+
+/* counts.c */
+unsigned rw_place_bytes(const struct rw_place *p);
+void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
 /* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs.
  */
-extern const uint8_t rw_form_push_pushed[2][4][2], rw_syscall_stub_pushed[8][2];
+extern const uint8_t rw_form_push_pushed[2][4][2];
+
+/* syscalls.c */
+extern const uint8_t rw_syscall_stub_pushed[8][2]; /* as rw_form_push_pushed */
 enum { RW_SYSCALL_BYTES = 48, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
+
+/* tables.c */
+uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint32_t k); /* the original's entry k */
+uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old);
+void rw_emit_tables(struct rw *w);
 
 /* Has the copy words that the runtime maps, and so hooks where processes and threads are made? */
 static inline bool rw_has_words(const struct rw *w)

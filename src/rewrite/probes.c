@@ -48,6 +48,43 @@ struct planner {
     bool is_refused;
 };
 
+/* ---- the code of a site ---- */
+
+/* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else
+ * is there. The stack pointer is 136 bytes below the program's. */
+static uint8_t *put_frame(uint8_t *p, const struct image_cfa *frame)
+{
+    bool is_rsp = frame->reg == IMAGE_CFA_RSP;
+    p = rw_put_bytes(p, is_rsp ? "\x48\x8d\x84\x24" : "\x48\x8d\x84\x25", 4);
+    p = rw_put32(p, (uint64_t)(frame->offset - 8 + (is_rsp ? 136 : 0)));
+    return rw_put_bytes(p, "\x48\x89\x44\x24\xc0", 5);
+}
+
+uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n)
+{
+    uint8_t *to = rw_put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
+    for (unsigned k = 0; k < n; k++) {
+        if (calls[k].frame.reg != IMAGE_CFA_NONE)
+            to = put_frame(to, &calls[k].frame);
+        to = rw_put_bytes(to, "\x48\x8d\x05", 3);
+        to = rw_put32(to, calls[k].cell - (addr + (uint64_t)(to - at) + 4));
+        rw_put_call(to, addr + (uint64_t)(to - at), calls[k].entrance);
+        to += 5;
+    }
+    return rw_put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+}
+
+void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site)
+{
+    struct rw_probe_call calls[UINT8_MAX];
+    for (unsigned k = 0; k < p->reg; k++) {
+        struct rw_action a = rw_probe_action(w, site, k);
+        calls[k] = (struct rw_probe_call){w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES,
+                                          rw_blob_probe(w, &a, p->gs), a.frame};
+    }
+    rw_put_site(at, addr, calls, p->reg);
+}
+
 struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k)
 {
     const struct entry *e = &w->probes->entries.data[w->probes->sites.data[site].first + k];
