@@ -138,6 +138,14 @@ void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes)
     *cap = n;
 }
 
+void vec_shrink(void **data, size_t len, size_t *cap, size_t item_bytes)
+{
+    if (!len || len == *cap)
+        return;
+    *data = xrealloc(*data, len * item_bytes);
+    *cap = len;
+}
+
 void vec_free(void **data, size_t *len, size_t *cap)
 {
     free(*data);

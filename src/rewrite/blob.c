@@ -17,8 +17,6 @@ enum {
     BLOB_PROBE_BYTES = 120
 };
 enum { BLOB_CONFIG = 128, BLOB_CATCH = 192, BLOB_FAULT_RETURN = 200, BLOB_STATES = 208 };
-/* as in rt.h */
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -73,12 +71,6 @@ const uint8_t *rw_blob_bytes_of(size_t *len, unsigned *config)
     return rt_blob;
 }
 
-/* Copies that count sample too where nobody else can. */
-static bool may_sample(const struct rw *w)
-{
-    return w->opt->plan == REWRITE_SAMPLE || (w->opt->plan == REWRITE_COUNT && w->img->kind != IMAGE_DSO);
-}
-
 void rw_blob_put(const struct rw *w, uint8_t *at)
 {
     memcpy(at, rt_blob, sizeof rt_blob);
@@ -86,9 +78,8 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     uint64_t config[4] = {
         w->rw_vaddr - w->text_vaddr,
         rw_has_words(w) ? ALIGN_UP(8ull * w->counter_count, 4096ull) : 0,
-        (may_sample(w) ? CONFIG_SAMPLER : 0) | (w->img->is_static ? CONFIG_STATIC : 0) |
-            (w->opt->threads ? CONFIG_GS : 0) | (w->opt->plan == REWRITE_PROBE ? CONFIG_PROBES : 0) |
-            (w->opt->plan == REWRITE_COUNT && w->eh_frame_bytes ? CONFIG_FAULTS : 0),
+        (w->instrument->runtime ? w->instrument->runtime(w) : 0) | (w->img->is_static ? RW_RUNTIME_STATIC : 0) |
+            (w->opt->threads ? RW_RUNTIME_GS : 0),
         orig ? orig - w->text_vaddr : 0,
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);

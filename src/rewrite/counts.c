@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code of counters. */
+ * The instrumentation that counts blocks and edges exactly: increments, or what stands before and behind a counted loop
+ * (induction.c). Which blocks and edges: tree.c; where in its block and in which form: place.c.
+ */
 #include "rewrite/impl.h"
 
-unsigned rw_place_bytes(const struct rw_place *p)
+/* ---- the code ---- */
+
+static unsigned bytes_of(uint8_t how)
 {
-    static const uint8_t bytes[RW_FORM_COUNT] = {[RW_FORM_INC] = 7, [RW_FORM_REG] = 18, [RW_FORM_PUSH] = 33};
-    static const uint8_t accesses[RW_FORM_COUNT] = {[RW_FORM_INC] = 1, [RW_FORM_REG] = 2, [RW_FORM_PUSH] = 2};
-    if (p->form == RW_FORM_PROBE)
-        return 15 + (unsigned)p->reg * RW_PROBE_ACTION_BYTES + (unsigned)p->framed * RW_PROBE_FRAME_BYTES;
-    return bytes[p->form] + (p->gs ? accesses[p->form] : 0u);
+    static const uint8_t bytes[RW_FORM_COUNT][2] = {
+        [RW_FORM_INC] = {7, 8}, [RW_FORM_REG] = {18, 20}, [RW_FORM_PUSH] = {33, 35}};
+    return bytes[rw_form_of(how)][rw_gs_of(how)];
 }
 
 /* mov r,[rip->c]; lea r,[r+1]; mov [rip->c],r : 18 bytes, 20 with gs */
@@ -25,26 +27,145 @@ static uint8_t *put_mov_lea_mov(uint8_t *p, uint64_t addr, bool gs, unsigned r, 
     return rw_put_access(p, &addr, gs, 0x89, r, c);
 }
 
-const uint8_t rw_form_push_pushed[2][4][2] = {{{5, 128}, {6, 136}, {25, 128}, {33, 0}},
-                                              {{5, 128}, {6, 136}, {27, 128}, {35, 0}}};
+static uint64_t address_of(const struct rw *w, uint32_t counter) { return w->counters_vaddr + 8ull * counter; }
 
-void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t c)
+static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    switch ((enum rw_form)p->form) {
+    bool gs = rw_gs_of(f->how);
+    switch (rw_form_of(f->how)) {
     case RW_FORM_INC:
-        rw_put_access(at, &addr, p->gs, 0xff, 0, c);
+        rw_put_access(at, &addr, gs, 0xff, 0, address_of(w, f->id));
         return;
     case RW_FORM_REG:
-        put_mov_lea_mov(at, addr, p->gs, p->reg, c);
+        put_mov_lea_mov(at, addr, gs, rw_reg_of(f->how), address_of(w, f->id));
         return;
     case RW_FORM_PUSH: /* lea rsp,[rsp-128]; push rax; ...; pop rax; lea rsp,[rsp+128] */
         at = rw_put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
-        at = put_mov_lea_mov(at, addr + 6, p->gs, 0, c);
+        at = put_mov_lea_mov(at, addr + 6, gs, 0, address_of(w, f->id));
         rw_put_bytes(at, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
         return;
+    case RW_FORM_LOOP_ENTER:
+        rw_put_step_enter(w, at, addr, f->id);
+        return;
+    case RW_FORM_LOOP_LEAVE:
+        rw_put_step_leave(w, at, addr, f->id);
+        return;
     case RW_FORM_NONE:
-    case RW_FORM_PROBE: /* rw_put_probes */
-    case RW_FORM_COUNT:
         return;
     }
 }
+
+static void frames(const struct rw_fragment *f, struct rw_frames *out)
+{
+    if (rw_form_of(f->how) != RW_FORM_PUSH)
+        return;
+    rw_frame(out, f->off + 5, 128);
+    rw_frame(out, f->off + 6, 136);
+    rw_frame(out, f->off + f->bytes - 8, 128);
+    rw_frame(out, f->off + f->bytes, 0);
+}
+
+/* ---- where it stands ---- */
+
+static void plan(struct rw *w)
+{
+    for (uint32_t b = 0; w->opt->all_blocks && b < w->cfg->blocks.len; b++)
+        if (rw_block_moved(w, b))
+            w->block_counter[b] = 0; /* numbered with the others */
+    rw_tree(w);
+}
+
+static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
+{
+    uint32_t at = w->cfg->blocks.data[block].insn_first + w->place[block].at;
+    bool is_in_line = w->block_counter[block] != ID_NONE && rw_form_of(w->place[block].how) != RW_FORM_NONE;
+    return is_in_line && at >= insn ? at : ID_NONE;
+}
+
+static void add(struct rw_fragments *out, uint32_t id, unsigned bytes, uint8_t how)
+{
+    rw_fragment_add(out, (struct rw_fragment){.id = id, .bytes = (uint16_t)bytes, .kind = RW_INSERTED, .how = how});
+}
+
+static void add_counter(struct rw_fragments *out, uint32_t counter, uint8_t how)
+{
+    if (counter != ID_NONE)
+        add(out, counter, bytes_of(how), how);
+}
+
+static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
+{
+    uint32_t at = point.at;
+    switch (point.where) {
+    case RW_ON_EDGE:
+        add_counter(out, w->edge_counter[at], w->edge_how[at]);
+        return;
+    case RW_ON_ENTRANCE:
+        add_counter(out, w->enter_counter[at], w->enter_how[at]);
+        return;
+    case RW_ON_GROUP:
+        add_counter(out, w->group_edges.data[at].counter, w->enter_how[w->group_edges.data[at].to]);
+        return;
+    case RW_BEFORE_LOOP:
+        if (w->step[at].step)
+            add(out, at, rw_step_enter_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_ENTER, 0, 0));
+        return;
+    case RW_BEHIND_LOOP:
+        if (w->step[at].step)
+            add(out, at, rw_step_leave_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_LEAVE, 0, 0));
+        return;
+    case RW_BEFORE_INSN:
+        add_counter(out, w->block_counter[at], w->place[at].how);
+        return;
+    }
+}
+
+/* ---- what the runtime does ---- */
+
+/* Copies that count sample too where nobody else can. */
+static uint32_t runtime(const struct rw *w)
+{
+    return (w->img->kind != IMAGE_DSO ? RW_RUNTIME_SAMPLER : 0) | (w->eh_frame_bytes ? RW_RUNTIME_FAULTS : 0);
+}
+
+static struct image_moved_func runtime_frames(const struct rw *w, struct rw_frames *out)
+{
+    (void)out;
+    return (struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0};
+}
+
+/* ---- what the map says of it ---- */
+
+/* Of a block's own counter, or of a counted loop's entry. */
+static uint16_t mark_of(const struct rw *w, uint32_t block)
+{
+    const struct rw_label *label = &w->label[block];
+    if (w->block_counter[block] == ID_NONE)
+        return 0;
+    if (label->again > label->body)
+        return rw_mark(0, label->again - label->body);
+    const struct rw_fragment *f = &w->funcs[w->cfg->blocks.data[block].func].fragments[label->first];
+    while (f->kind != RW_INSERTED || f->off < label->again)
+        f++;
+    return rw_mark(f->off - label->again, f->bytes);
+}
+
+static void describe(struct rw *w, uint32_t func)
+{
+    cfg_for_each_block(w->cfg, &w->cfg->funcs.data[func], b) w->mark[b] = mark_of(w, b);
+}
+
+const struct rw_instrument rw_counts = {
+    .moves = true,
+    .has_runtime = true,
+    .has_words = true,
+    .plan = plan,
+    .place = rw_place,
+    .next = next,
+    .insert = insert,
+    .put = put,
+    .frames = frames,
+    .describe = describe,
+    .runtime = runtime,
+    .runtime_frames = runtime_frames,
+};

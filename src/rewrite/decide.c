@@ -449,7 +449,7 @@ static void judge_range(void *ctx, size_t first, size_t end)
     struct cfg *c = w->cfg;
     for (uint32_t f = (uint32_t)first; f < end; f++) {
         struct cfg_func *fn = &c->funcs.data[f];
-        w->funcs[f].is_moved = fn->reason == CFG_REASON_OK && fn->block_count > 0 && w->opt->plan != REWRITE_SAMPLE;
+        w->funcs[f].is_moved = fn->reason == CFG_REASON_OK && fn->block_count > 0 && w->instrument->moves;
         if (w->funcs[f].is_moved && !fn->is_plt && !can_unwind(w, fn))
             refuse(w, f, CFG_REASON_UNWIND);
         else if (w->funcs[f].is_moved && reads_own_address(w, fn))

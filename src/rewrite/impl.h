@@ -6,6 +6,7 @@
 #ifndef MTOOL_REWRITE_IMPL_H
 #define MTOOL_REWRITE_IMPL_H
 
+#include "rewrite/instrument.h"
 #include "rewrite/rewrite.h"
 
 #include <elf.h>
@@ -13,18 +14,25 @@
 /* How a counter is incremented. The flags that are alive where it stands decide. */
 enum rw_form {
     RW_FORM_NONE,
-    RW_FORM_INC,   /* inc qword [rip+d]: leaves CF alone, writes the others */
-    RW_FORM_REG,   /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
-    RW_FORM_PUSH,  /* the same with a register saved below the red zone */
-    RW_FORM_PROBE, /* no counter: the actions of a site (probes.c); reg: how many */
-    RW_FORM_COUNT
+    RW_FORM_INC,  /* inc qword [rip+d]: leaves CF alone, writes the others */
+    RW_FORM_REG,  /* mov r,[c]; lea r,[r+1]; mov [c],r: no flags, one dead register */
+    RW_FORM_PUSH, /* the same with a register saved below the red zone */
+    RW_FORM_COUNT,
+    RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
+    RW_FORM_LOOP_LEAVE
 };
-struct rw_place {   /* where and how a block's own counter stands */
-    uint16_t at;    /* instructions of the block before it */
-    uint8_t form;   /* enum rw_form */
-    uint8_t reg;    /* RW_FORM_REG: the register */
-    bool gs;        /* the counter is the thread's own */
-    uint8_t framed; /* RW_FORM_PROBE: actions that tell the frame */
+/* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
+static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
+{
+    return (uint8_t)(form | reg << 3 | gs << 7);
+}
+static inline enum rw_form rw_form_of(uint8_t how) { return how & 7; }
+static inline unsigned rw_reg_of(uint8_t how) { return how >> 3 & 15; }
+static inline bool rw_gs_of(uint8_t how) { return how >> 7; }
+
+struct rw_place { /* where and how a block's own counter stands */
+    uint16_t at;  /* instructions of the block before it */
+    uint8_t how;
 };
 
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
@@ -35,13 +43,23 @@ struct rw_step {      /* induction.c: a block counted at its loop's entry and ex
 };
 
 struct rw_func {
-    uint64_t addr_new; /* layout */
-    uint32_t size_new; /* layout; 0: not moved */
-    bool edits_return; /* decide: computes with the return address in its place */
-    bool is_moved;     /* decide */
-    bool may_run;      /* decide: its original body may still be executed */
-    bool is_patched;   /* decide: gets a jump at its entry */
-    bool gs;           /* decide: its counters are the thread's own */
+    uint64_t addr_new;             /* layout */
+    uint32_t size_new;             /* layout; 0: not moved */
+    bool edits_return;             /* decide: computes with the return address in its place */
+    bool is_moved;                 /* decide */
+    bool may_run;                  /* decide: its original body may still be executed */
+    bool is_patched;               /* decide: gets a jump at its entry */
+    bool gs;                       /* decide: its counters are the thread's own */
+    struct rw_fragment *fragments; /* fragments: what its copy is made of, in order */
+    uint32_t fragment_count;
+};
+
+/* Where control arrives in the copy of a block: until layout the numbers of fragments in its function, then offsets. */
+struct rw_label {
+    uint32_t enter; /* entrances from outside */
+    uint32_t body;  /* edges inside */
+    uint32_t again; /* its own edge */
+    uint32_t first; /* always a fragment: the first of what stands for its first instruction, insertions included */
 };
 
 struct rw_table { /* a new jump table, for one cfg_table or for several that share their address register */
@@ -64,7 +82,7 @@ struct rw_hook { /* a clone in code that stays: `mov eax,number; syscall`; the m
 
 struct rw_group_edge {           /* the way from a shared table to one of its targets */
     uint32_t group, to, counter; /* counter ID_NONE: derived */
-    uint32_t stub_off;           /* layout: in the copy of to's function; UINT32_MAX none */
+    uint32_t stub; /* fragments: as a label, in the copy of to's function; ID_NONE: nothing is inserted there */
 };
 
 /* arcs.c: the flow graph, the same for the planner and the solver */
@@ -88,9 +106,11 @@ void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struc
 
 struct rw {
     const struct rewrite_options *opt;
+    const struct rw_instrument *instrument;
     struct image *img;
     struct cfg *cfg;
-    struct arena *arena; /* all arrays below; a new one for each round of decisions */
+    struct arena *arena;   /* all arrays below; a new one for each round of decisions */
+    struct arena *scratch; /* what nobody reads once fragments are listed */
     uint8_t key[16];
     const uint16_t *learnt_block, *learnt_edge, *learnt_enter; /* learn: weights, 0 never passed; NULL: nothing known */
     struct rw_func *funcs;                                     /* decide */
@@ -105,19 +125,16 @@ struct rw {
     uint32_t *table_new;                                    /* plan: [cfg->tables.len] -> tables */
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
-    struct rw_place *place;                    /* place: [blocks] */
-    struct rw_step *step;                      /* place: [blocks] */
-    struct rw_place *edge_place, *enter_place; /* place: form and register of counters on edges and entrances */
+    struct rw_place *place;        /* place: [blocks] */
+    struct rw_step *step;          /* place: [blocks] */
+    uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
-    struct rw_probes *probes; /* plan, with REWRITE_PROBE: sites, whose numbers stand in place of counters' */
-    uint32_t *
-        block_off; /* layout: [blocks] start of what stands for their first instruction, insertions in front included */
-    uint32_t *body_off, *enter_off;  /* layout: [blocks] where edges inside, and entrances from outside, arrive */
-    uint32_t *turn_off;              /* layout: [blocks] where a counted loop's own edge arrives */
-    uint16_t *mark;                  /* layout, to count: [blocks] rw_mark of the block's counter, 0 none */
-    uint32_t *edge_stub_off;         /* layout: [edges] UINT32_MAX: no stub */
-    struct map syscall_stub;         /* layout: block -> offset of its system calls' hooks in the function */
-    uint8_t *is_long;                /* layout: [blocks] the branch at the end needs 32 bits */
+    struct rw_probes *probes;       /* plan, with REWRITE_PROBE */
+    struct rw_fragments *fragments; /* fragments: [fragment_lists] of ranges of functions */
+    size_t fragment_lists;
+    struct rw_label *label;          /* fragments: [blocks] */
+    uint32_t *edge_stub;             /* fragments: [edges] as a label, in the function that it leaves; ID_NONE: none */
+    uint16_t *mark;                  /* layout, to count: [blocks] rw_mark of what counts it, 0 none */
     uint64_t text_vaddr, text_bytes; /* layout: new code, the runtime blob first */
     uint64_t ro_vaddr;               /* layout: program headers, tables, unwind data */
     uint64_t tables_vaddr;
@@ -136,11 +153,11 @@ struct rw {
 /* An address in the copy. */
 static inline uint64_t rw_body(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->body_off[block];
+    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].body;
 }
 static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->enter_off[block];
+    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].enter;
 }
 /* left.c: one of rewrite_lefts that is inside a block of the map, where all but its end has the original's lengths */
 struct rw_left {
@@ -186,7 +203,6 @@ uint16_t rw_weight(const struct rw_flow *f,
 void rw_learn(struct rw *w);                /* learn.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
-uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i); /* as block_off, of any instruction of block b */
 int rw_emit(struct rw *w);
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
@@ -200,6 +216,20 @@ void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* r
 /* names.c: for dladdr; the arguments are the original's dynamic tags. */
 void rw_names(struct rw *w, uint64_t symtab, uint64_t gnu_hash);
 
+/* fragments.c */
+enum { RW_FUNCS_A_RANGE = 64 };
+void rw_fragments(struct rw *w);
+void rw_fragments_free(struct rw *w);
+struct rw_arrival {
+    uint32_t func, label;
+};
+/* Where the branch at the end of a block goes; false: to code that stays. */
+bool rw_branch_arrives(const struct rw *w, uint32_t block, struct rw_arrival *out);
+/* The function's only one of that kind and id. */
+const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragment_kind kind, uint32_t id);
+/* Of instruction i of block b, what is inserted in front of it included. */
+uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i);
+
 /* encode.c: bytes that several kinds of inserted code share */
 uint8_t *rw_put32(uint8_t *p, uint64_t v);
 uint8_t *rw_put_bytes(uint8_t *p, const char *bytes, unsigned n);
@@ -209,17 +239,13 @@ void rw_put_jmp(uint8_t *at, uint64_t addr, uint64_t target);  /* 5 bytes */
 void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
 
 /* counts.c */
-unsigned rw_place_bytes(const struct rw_place *p);
-void rw_put_counter(uint8_t *at, uint64_t addr, const struct rw_place *p, uint64_t counter_addr);
-/* For the unwind tables: from which byte on how far the stack pointer is below where it was. [0] without, [1] with gs.
- */
-extern const uint8_t rw_form_push_pushed[2][4][2];
+extern const struct rw_instrument rw_counts;
 
 /* syscalls.c */
-extern const uint8_t rw_syscall_stub_pushed[8][2]; /* as rw_form_push_pushed */
 enum { RW_SYSCALL_BYTES = 48, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };
 void rw_put_hook_stub(const struct rw *w, uint8_t *at, const struct rw_hook *h);
 void rw_put_syscall(uint8_t *at, uint64_t addr, uint64_t stub);
+void rw_syscall_stub_frames(const struct rw_fragment *f, struct rw_frames *out);
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back);
 
 /* tables.c */
@@ -228,23 +254,16 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
 void rw_emit_tables(struct rw *w);
 
 /* Has the copy words that the runtime maps, and so hooks where processes and threads are made? */
-static inline bool rw_has_words(const struct rw *w)
-{
-    return w->opt->plan == REWRITE_COUNT || w->opt->plan == REWRITE_PROBE;
-}
+static inline bool rw_has_words(const struct rw *w) { return w->instrument->has_words; }
 
 /* probes.c */
 enum rw_probe { RW_PROBE_START, RW_PROBE_STOP, RW_PROBE_LANDED };
-void rw_probes_plan(struct rw *w);   /* after everything else of rw_plan */
-void rw_probes_place(struct rw *w);  /* the same of rw_place */
-void rw_probes_forget(struct rw *w); /* after rw_emit: no counter is told of in the map */
+extern const struct rw_instrument rw_probes;
 struct rw_action {
     uint32_t cell;
     enum rw_probe what;
     struct image_cfa frame; /* reg IMAGE_CFA_NONE: the stack pointer tells recursion */
 };
-struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k);
-void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site);
 struct rw_probe_call {
     uint64_t cell, entrance; /* addresses */
     struct image_cfa frame;  /* as in rw_action */
@@ -252,7 +271,6 @@ struct rw_probe_call {
 /* lea rsp,[rsp-128]; push rax; for each action: the frame, if it is told; lea rax,[rip->cell]; call; then pop rax; lea
  * rsp,[rsp+128]. Returns its end. */
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n);
-enum { RW_PROBE_ACTION_BYTES = 12, RW_PROBE_FRAME_BYTES = 13 };
 
 /* induction.c */
 unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */

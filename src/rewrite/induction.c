@@ -54,7 +54,8 @@ static bool is_self_loop(const struct cfg *c, uint32_t b)
         self |= c->edges.data[e].kind == CFG_EDGE_TAKEN && c->edges.data[e].to == b;
         fall |= c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b + 1;
     }
-    return blk->term == X86_JCC && blk->edge_count == 2 && self && fall && !(blk->flags & CFG_BLOCK_SYSCALL);
+    return blk->term == X86_JCC && blk->edge_count == 2 && self && fall && (blk->flags & CFG_BLOCK_LOOP_HEADER) &&
+           !(blk->flags & CFG_BLOCK_SYSCALL);
 }
 
 /* A register of the block that one instruction changes by a constant and no other writes. */
@@ -86,9 +87,9 @@ void rw_induction(struct rw *w, uint32_t b)
     struct rw_step s = {0};
     if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], &s))
         return;
-    s.gs = w->place[b].gs;
+    s.gs = rw_gs_of(w->place[b].how);
     w->step[b] = s;
-    w->place[b].form = RW_FORM_NONE;
+    w->place[b].how = rw_how(RW_FORM_NONE, 0, 0);
 }
 
 unsigned rw_step_enter_bytes(const struct rw_step *s) { return !s->step ? 0 : s->gs ? 16 : 14; }

@@ -75,8 +75,18 @@ static void pack_ids(struct packer *p, const uint32_t *ids, size_t n)
 
 /* ---- writing ---- */
 
+static void pack_nothing(struct packer *p, size_t n)
+{
+    p->nothings = n;
+    pack_end(p);
+}
+
 static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
 {
+    for (int column = 0; column < 5 && !s; column++)
+        pack_nothing(p, n);
+    if (!s)
+        return;
     for (size_t i = 0; i < n; i++)
         pack(p, (uint64_t)(int64_t)s[i].step, s[i].step != 0);
     pack_end(p);
@@ -94,12 +104,10 @@ static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
     pack_end(p);
 }
 
-static void pack_marks(struct packer *p, const struct rw *w)
+static void pack_marks(struct packer *p, const uint16_t *mark, size_t n)
 {
-    for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
-        uint16_t mark = rw_block_moved(w, b) ? w->mark[b] : 0;
-        pack(p, mark, mark != 0);
-    }
+    for (size_t i = 0; i < n; i++)
+        pack(p, mark ? mark[i] : 0, mark && mark[i] != 0);
     pack_end(p);
 }
 
@@ -117,7 +125,7 @@ static void pack_all(const struct rw *w, struct strbuf *out)
     }
     pack_end(&p);
     pack_steps(&p, w->step, c->blocks.len);
-    pack_marks(&p, w);
+    pack_marks(&p, w->mark, c->blocks.len);
     for (size_t g = 0; g < w->group_edges.len; g++)
         pack(&p, w->group_edges.data[g].group, true);
     pack_end(&p);

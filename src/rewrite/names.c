@@ -106,7 +106,7 @@ void rw_names(struct rw *w, uint64_t symtab, uint64_t gnu_hash)
     struct gnu_hash h;
     size_t bytes = w->img->dynsym_count * sizeof(Elf64_Sym), before = w->ro.len;
     const uint8_t *symbols = symtab ? image_at(w->img, symtab, bytes) : NULL;
-    if (w->opt->plan == REWRITE_SAMPLE || w->img->is_static || !symbols || !read_hash(w->img, gnu_hash, &h))
+    if (!w->instrument->moves || w->img->is_static || !symbols || !read_hash(w->img, gnu_hash, &h))
         return;
     str_put(&w->ro, (const char *)symbols, bytes);
     uint32_t added = put_names(w, symbols);

@@ -38,16 +38,19 @@ static void set_key(struct rw *w)
 /* What the planning passes filled, before they run again with fewer functions. */
 static void forget_plan(struct rw *w)
 {
+    rw_fragments_free(w);
+    if (w->instrument->forget)
+        w->instrument->forget(w);
     VEC_FREE(&w->patches);
     VEC_FREE(&w->hooks);
     VEC_FREE(&w->group_edges);
     VEC_FREE(&w->tables);
     map_fini(&w->ref_table);
-    map_fini(&w->syscall_stub);
     str_free(&w->ro);
     w->group_count = w->counter_count = 0;
     arena_free(w->arena);
-    w->arena = NULL;
+    arena_free(w->scratch);
+    w->arena = w->scratch = NULL;
 }
 
 static int timed(const char *pass, int rc, double *since)
@@ -145,13 +148,19 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         return -1;
     for (;;) {
         w->arena = arena_new();
+        w->scratch = arena_new();
         rw_learn(w);  /* what an earlier run counted, for plan and layout */
         rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */
         timed("decide", 0, &t);
-        rw_plan(w); /* which blocks and edges are counted */
+        rw_plan(w); /* what is inserted: which blocks and edges are counted, say */
         timed("plan", 0, &t);
-        rw_place(w); /* where each counter stands in its block */
+        if (w->instrument->place)
+            w->instrument->place(w); /* where in blocks it stands, and how */
         timed("place", 0, &t);
+        rw_fragments(w); /* what each function's copy is made of */
+        arena_free(w->scratch);
+        w->scratch = NULL;
+        timed("list", 0, &t);
         rw_layout(w); /* sizes and addresses of code and tables */
         timed("layout", 0, &t);
         int rc = timed("unwind", rw_unwind(w), &t); /* before emit: its size decides where the counters are */
@@ -164,8 +173,6 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     rw_data(w); /* addresses of the counters */
     if (timed("emit", rw_emit(w), &t) < 0)
         return -1;
-    if (w->opt->plan == REWRITE_PROBE)
-        rw_probes_forget(w);
     w->stats->insns = w->cfg->insns.len;
     w->stats->owns_gs = rw_owns_gs(w);
     VEC_FREE(&w->cfg->insns); /* nobody reads them any more; what follows needs room */
@@ -208,7 +215,7 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
                  struct rewrite_stats *stats)
 {
     struct rewrite_stats ignored;
-    struct rw w = {.opt = opt, .stats = stats ? stats : &ignored};
+    struct rw w = {.opt = opt, .instrument = rw_instruments[opt->plan], .stats = stats ? stats : &ignored};
     memset(w.stats, 0, sizeof *w.stats);
     double start = time_now_s();
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);

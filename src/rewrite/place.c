@@ -4,44 +4,37 @@
  * ("flags before registers"), else a form that leaves the flags alone with a register that is certainly overwritten
  * later, else with one saved on the stack below the red zone.
  *
- * needs: *_counter (plan). fills: place, edge_place, enter_place.
+ * needs: *_counter (plan). fills: place, edge_how, enter_how, step.
  */
 #include "rewrite/impl.h"
 
 enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
 
-static struct rw_place form_at(struct cfg_live live, bool gs)
+static uint8_t how_at(struct cfg_live live, bool gs)
 {
-    struct rw_place p = {.form = RW_FORM_INC, .gs = gs};
     if (!(live.flags & ~X86_CF))
-        return p;
-    for (uint8_t r = 0; r < 16; r++) {
-        if (r == X86_RSP || r == X86_R12 || !(live.gpr_dead >> r & 1))
-            continue;
-        p.form = RW_FORM_REG;
-        p.reg = r;
-        return p;
-    }
-    p.form = RW_FORM_PUSH;
-    return p;
+        return rw_how(RW_FORM_INC, 0, gs);
+    for (unsigned r = 0; r < 16; r++)
+        if (r != X86_RSP && r != X86_R12 && (live.gpr_dead >> r & 1))
+            return rw_how(RW_FORM_REG, r, gs);
+    return rw_how(RW_FORM_PUSH, 0, gs);
 }
 
-/* The first place with dead flags; else the first with a dead register; else the start, which is `best`. */
-static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, struct rw_place best)
+/* The first place with dead flags; else the first with a dead register; else the start. */
+static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, uint8_t at_start)
 {
     const struct cfg_block *blk = &l->c->blocks.data[b];
     struct cfg_live live[LOOK_MOST];
-    if (best.form == RW_FORM_INC)
+    struct rw_place best = {0, at_start};
+    if (rw_form_of(best.how) == RW_FORM_INC)
         return best;
     cfg_live_inside(l, b, live, LOOK_MOST);
-    for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MOST && best.form != RW_FORM_INC; k++) {
+    for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MOST && rw_form_of(best.how) != RW_FORM_INC; k++) {
         if (cfg_kind(l->c, blk->insn_first + k - 1) == X86_SYSCALL)
             break; /* may not come back */
-        struct rw_place p = form_at(live[k], best.gs);
-        if (p.form < best.form) {
-            best = p;
-            best.at = (uint16_t)k;
-        }
+        uint8_t how = how_at(live[k], rw_gs_of(at_start));
+        if (rw_form_of(how) < rw_form_of(best.how))
+            best = (struct rw_place){(uint16_t)k, how};
     }
     return best;
 }
@@ -55,15 +48,15 @@ static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
     {
         const struct cfg_block *blk = &c->blocks.data[b];
         struct cfg_live live = cfg_live_before(l, b);
-        w->enter_place[b] = form_at(live, w->funcs[f].gs);
+        w->enter_how[b] = how_at(live, w->funcs[f].gs);
         for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
             uint32_t to = c->edges.data[e].to;
             if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
-                w->edge_place[e] = form_at(cfg_live_before(l, to), w->funcs[f].gs);
+                w->edge_how[e] = how_at(cfg_live_before(l, to), w->funcs[f].gs);
         }
         if (w->block_counter[b] == ID_NONE)
             continue;
-        w->place[b] = best_in_block(l, b, w->enter_place[b]);
+        w->place[b] = best_in_block(l, b, w->enter_how[b]);
         bool has_next = b + 1 < fn->block_first + fn->block_count;
         if (has_next && !live.flags && !cfg_live_before(l, b + 1).flags)
             rw_induction(w, b);
@@ -85,27 +78,25 @@ static void place_range(void *ctx, size_t first, size_t end)
 #define EDGES_A_RANGE 65536
 
 /* As they are for edges into another function: nothing is known there. */
-static void edge_places_of_range(void *ctx, size_t first, size_t end)
+static void edges_of_range(void *ctx, size_t first, size_t end)
 {
     const struct rw *w = ctx;
     const struct cfg *c = w->cfg;
     for (size_t e = first; e < end; e++) {
-        w->edge_place[e].form = RW_FORM_PUSH;
-        w->edge_place[e].gs = w->funcs[c->blocks.data[c->edges.data[e].from].func].gs;
+        w->edge_how[e] = rw_how(RW_FORM_PUSH, 0, w->funcs[c->blocks.data[c->edges.data[e].from].func].gs);
     }
 }
 
 void rw_place(struct rw *w)
 {
     struct cfg *c = w->cfg;
-    w->place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
+    w->place = ARENA_ARRAY(w->scratch, struct rw_place, c->blocks.len + 1);
+    w->mark = ARENA_ARRAY(w->arena, uint16_t, c->blocks.len + 1);
     w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
-    w->enter_place = ARENA_ARRAY(w->arena, struct rw_place, c->blocks.len + 1);
-    w->edge_place = ARENA_ARRAY(w->arena, struct rw_place, c->edges.len + 1);
-    parallel_for(c->edges.len, EDGES_A_RANGE, edge_places_of_range, w);
-    if (w->opt->plan == REWRITE_PROBE)
-        rw_probes_place(w);
-    if (!w->counter_count || w->opt->plan != REWRITE_COUNT)
+    w->enter_how = ARENA_ARRAY(w->scratch, uint8_t, c->blocks.len + 1);
+    w->edge_how = ARENA_ARRAY(w->scratch, uint8_t, c->edges.len + 1);
+    parallel_for(c->edges.len, EDGES_A_RANGE, edges_of_range, w);
+    if (!w->counter_count)
         return;
     parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);
     for (uint32_t b = 0; b < c->blocks.len; b++)

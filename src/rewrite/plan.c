@@ -100,7 +100,7 @@ static void group_edges_collect(struct rw *w)
         uint32_t g = ed->kind == CFG_EDGE_TABLE ? w->block_group[ed->from] : ID_NONE;
         if (g == ID_NONE || !rw_block_moved(w, ed->from) || !rw_block_moved(w, ed->to))
             continue;
-        struct rw_group_edge ge = {g, ed->to, ID_NONE, UINT32_MAX};
+        struct rw_group_edge ge = {g, ed->to, ID_NONE, ID_NONE};
         VEC_PUSH(&w->group_edges, ge);
     }
     if (!w->group_edges.len)
@@ -142,14 +142,6 @@ void rw_plan(struct rw *w)
     w->block_group = ARENA_ARRAY(w->arena, uint32_t, nb + 1);
     w->edge_counter = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
     parallel_both(no_counters, group_tables, w);
-    if (w->opt->plan == REWRITE_PROBE)
-        rw_probes_plan(w);
-    if (w->opt->plan != REWRITE_COUNT)
-        return;
-    if (w->opt->all_blocks) {
-        for (uint32_t b = 0; b < nb; b++)
-            if (rw_block_moved(w, b))
-                w->block_counter[b] = 0; /* numbered with the others */
-    }
-    rw_tree(w);
+    if (w->instrument->plan)
+        w->instrument->plan(w);
 }

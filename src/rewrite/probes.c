@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan that probes: where control enters an object (a procedure, a loop, a piece, a marked region) its clock
- * starts, where it leaves it stops. Each such edge, entrance or return is a site with a list of actions, and stands in
- * place of a counter: layout, emission and unwind tables know nothing else of it. The runtime tells recursion by the
- * stack pointer (src/rt); since that moves between the markers of a region (a frame that is made late, an array on the
- * stack), sites of regions tell the frame instead. Landing pads, and the returns of setjmp, end what was left below
- * them. An object that control may enter or leave in a way that is not seen gets no probe.
+ * The instrumentation that probes: where control enters an object (a procedure, a loop, a piece, a marked region) its
+ * clock starts, where it leaves it stops. Each such edge, entrance or return is a site with a list of actions. The
+ * runtime tells recursion by the stack pointer (src/rt); since that moves between the markers of a region (a frame that
+ * is made late, an array on the stack), sites of regions tell the frame instead. Landing pads, and the returns of
+ * setjmp, end what was left below them. An object that control may enter or leave in a way that is not seen gets no
+ * probe.
  *
- * needs: funcs, block_group. fills: *_counter (numbers of sites), probes, and of rw_place the places.
+ * needs: funcs, block_group. fills: probes.
  */
 #include "rewrite/impl.h"
 
@@ -23,10 +23,11 @@ struct entry {                 /* an action of a site */
 };
 struct site {
     uint32_t first, count; /* of entries */
-    uint32_t framed;       /* of these */
     uint32_t func;
 };
 struct rw_probes {
+    uint32_t *block_site, *edge_site, *entrance_site; /* ID_NONE: none; a block's stands in front of its last
+                                                         instruction */
     VEC(struct entry) entries;
     VEC(struct site) sites;
 };
@@ -49,6 +50,8 @@ struct planner {
 };
 
 /* ---- the code of a site ---- */
+
+enum { SITE_BYTES = 15, ACTION_BYTES = 12, FRAME_BYTES = 13 };
 
 /* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else
  * is there. The stack pointer is 136 bytes below the program's. */
@@ -74,21 +77,97 @@ uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *cal
     return rw_put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
 }
 
-void rw_put_probes(const struct rw *w, uint8_t *at, uint64_t addr, const struct rw_place *p, uint32_t site)
+/* From a site on so many of its actions are made. */
+enum { ACTIONS_MOST = UINT8_MAX };
+
+static struct rw_probe_call call_of(const struct rw *w, const struct entry *e, bool gs)
 {
-    struct rw_probe_call calls[UINT8_MAX];
-    for (unsigned k = 0; k < p->reg; k++) {
-        struct rw_action a = rw_probe_action(w, site, k);
-        calls[k] = (struct rw_probe_call){w->counters_vaddr + a.cell * (uint64_t)WIRE_PROBE_BYTES,
-                                          rw_blob_probe(w, &a, p->gs), a.frame};
-    }
-    rw_put_site(at, addr, calls, p->reg);
+    struct rw_action a = {e->cell, e->what, e->frame};
+    return (struct rw_probe_call){w->counters_vaddr + e->cell * (uint64_t)WIRE_PROBE_BYTES, rw_blob_probe(w, &a, gs),
+                                  e->frame};
 }
 
-struct rw_action rw_probe_action(const struct rw *w, uint32_t site, unsigned k)
+static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    const struct entry *e = &w->probes->entries.data[w->probes->sites.data[site].first + k];
-    return (struct rw_action){e->cell, e->what, e->frame};
+    struct rw_probe_call calls[ACTIONS_MOST];
+    const struct site *s = &w->probes->sites.data[f->id];
+    unsigned n = 0;
+    for (; n < s->count && n < ACTIONS_MOST; n++)
+        calls[n] = call_of(w, &w->probes->entries.data[s->first + n], f->how);
+    rw_put_site(at, addr, calls, n);
+}
+
+static uint16_t bytes_of(const struct rw_probes *x, const struct site *s)
+{
+    uint32_t n = (uint32_t)min_u64(s->count, ACTIONS_MOST), bytes = SITE_BYTES + n * ACTION_BYTES;
+    for (uint32_t k = 0; k < n; k++)
+        bytes += x->entries.data[s->first + k].frame.reg != IMAGE_CFA_NONE ? FRAME_BYTES : 0;
+    return (uint16_t)bytes;
+}
+
+static void frames(const struct rw_fragment *f, struct rw_frames *out)
+{
+    uint32_t end = f->off + f->bytes;
+    rw_frame(out, f->off + 5, 128);
+    rw_frame(out, f->off + 6, 136);
+    rw_frame(out, end - 8, 128);
+    rw_frame(out, end, 0);
+}
+
+/* ---- where it stands ---- */
+
+static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
+{
+    const struct cfg_block *blk = &w->cfg->blocks.data[block];
+    uint32_t last = blk->insn_first + blk->insn_count - 1;
+    return w->probes->block_site[block] != ID_NONE && last >= insn ? last : ID_NONE;
+}
+
+static uint32_t site_at(const struct rw_probes *x, struct rw_point point)
+{
+    switch (point.where) {
+    case RW_ON_EDGE:
+        return x->edge_site[point.at];
+    case RW_ON_ENTRANCE:
+        return x->entrance_site[point.at];
+    case RW_BEFORE_INSN:
+        return x->block_site[point.at];
+    case RW_ON_GROUP:
+    case RW_BEFORE_LOOP:
+    case RW_BEHIND_LOOP:
+        return ID_NONE;
+    }
+    return ID_NONE;
+}
+
+static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
+{
+    uint32_t site = site_at(w->probes, point);
+    if (site == ID_NONE)
+        return;
+    const struct site *s = &w->probes->sites.data[site];
+    rw_fragment_add(out,
+                    (struct rw_fragment){
+                        .bytes = bytes_of(w->probes, s), .id = site, .kind = RW_INSERTED, .how = w->funcs[s->func].gs});
+}
+
+/* ---- what the runtime does ---- */
+
+static uint32_t runtime(const struct rw *w)
+{
+    (void)w;
+    return RW_RUNTIME_PROBES;
+}
+
+/* Of the code that sites call. */
+static struct image_moved_func runtime_frames(const struct rw *w, struct rw_frames *out)
+{
+    struct rw_blob_probes code = rw_blob_probes(w);
+    uint64_t addr;
+    uint32_t pushed;
+    for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
+        rw_frame(out, (uint32_t)(addr - code.addr), pushed);
+    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, out->data, out->len};
 }
 
 /* ---- sites ---- */
@@ -194,9 +273,9 @@ static void plan_entrance(struct planner *p, uint32_t b)
     if (in && (may_enter_unseen(p, block) || (crosses && block->flags & CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT)))
         p->is_refused = true;
     if (in && (crosses || block->flags & (CFG_BLOCK_ENTRY | CFG_BLOCK_CALLED)))
-        act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_START);
+        act(p, &w->probes->entrance_site[b], block->func, block->addr, RW_PROBE_START);
     if (!in && is_left)
-        act(p, &w->enter_counter[b], block->func, block->addr, RW_PROBE_STOP);
+        act(p, &w->probes->entrance_site[b], block->func, block->addr, RW_PROBE_STOP);
 }
 
 /* Control leaves the function, or for code that is not moved. */
@@ -212,8 +291,8 @@ static void plan_leaving(struct planner *p, uint32_t b)
         if (!ends_all || (block->term == X86_JMP_IND && !p->object.is_procedure))
             p->is_refused = true;
         else
-            act(p, &w->block_counter[b], block->func, cfg_insn_addr(w->cfg, block->insn_first + block->insn_count - 1u),
-                RW_PROBE_STOP);
+            act(p, &w->probes->block_site[b], block->func,
+                cfg_insn_addr(w->cfg, block->insn_first + block->insn_count - 1u), RW_PROBE_STOP);
         return;
     case X86_CALL: /* what does not return ends all, or an exception comes by */
     case X86_CALL_IND:
@@ -243,7 +322,7 @@ static void plan_edge(struct planner *p, uint32_t e)
     if (edge->kind == CFG_EDGE_TABLE && w->block_group[edge->from] != ID_NONE)
         p->is_refused = true; /* a table entry does not tell who used it */
     else
-        act(p, &w->edge_counter[e], w->cfg->blocks.data[edge->from].func, w->cfg->blocks.data[edge->to].addr,
+        act(p, &w->probes->edge_site[e], w->cfg->blocks.data[edge->from].func, w->cfg->blocks.data[edge->to].addr,
             from ? RW_PROBE_STOP : RW_PROBE_START);
 }
 
@@ -414,8 +493,8 @@ static void plan_landings(struct rw *w)
         if (!rw_block_moved(w, b))
             continue;
         if ((block->flags & CFG_BLOCK_LANDING_PAD) || returns_again(w, b))
-            VEC_PUSH(&w->probes->entries,
-                     ((struct entry){.site = site_of(w, &w->enter_counter[b], block->func), .what = RW_PROBE_LANDED}));
+            VEC_PUSH(&w->probes->entries, ((struct entry){.site = site_of(w, &w->probes->entrance_site[b], block->func),
+                                                          .what = RW_PROBE_LANDED}));
     }
 }
 
@@ -435,21 +514,30 @@ static void order_sites(struct rw *w)
         struct site *s = &x->sites.data[x->entries.data[i].site];
         if (s->count++ == 0)
             s->first = i;
-        s->framed += x->entries.data[i].frame.reg != IMAGE_CFA_NONE;
     }
     for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
-        drop(&w->block_counter[b], x);
-        drop(&w->enter_counter[b], x);
+        drop(&x->block_site[b], x);
+        drop(&x->entrance_site[b], x);
     }
     for (uint32_t e = 0; e < w->cfg->edges.len; e++)
-        drop(&w->edge_counter[e], x);
+        drop(&x->edge_site[e], x);
 }
 
-void rw_probes_plan(struct rw *w)
+static uint32_t *no_sites(struct rw *w, size_t n)
+{
+    uint32_t *site = ARENA_ARRAY(w->arena, uint32_t, n + 1);
+    memset(site, 0xff, n * sizeof *site);
+    return site;
+}
+
+static void plan(struct rw *w)
 {
     struct planner p = {.w = w, .inside = xmalloc(w->cfg->blocks.len + 1)};
     uint32_t cell = 1;
     w->probes = ARENA_NEW(w->arena, struct rw_probes);
+    w->probes->block_site = no_sites(w, w->cfg->blocks.len);
+    w->probes->entrance_site = no_sites(w, w->cfg->blocks.len);
+    w->probes->edge_site = no_sites(w, w->cfg->edges.len);
     list_crossing(&p);
     if (w->opt->probes && strcmp(w->opt->probes, REWRITE_PROBES_ALL) == 0)
         cell = plan_everything(&p, cell);
@@ -466,32 +554,25 @@ void rw_probes_plan(struct rw *w)
     free(p.inside);
 }
 
-static struct rw_place place_of(const struct rw *w, uint32_t site, uint32_t at)
+static void forget(struct rw *w)
 {
-    const struct site *s = &w->probes->sites.data[site];
-    return (struct rw_place){(uint16_t)at, RW_FORM_PROBE, (uint8_t)min_u64(s->count, UINT8_MAX), w->funcs[s->func].gs,
-                             (uint8_t)s->framed};
-}
-
-void rw_probes_place(struct rw *w)
-{
-    const struct cfg *c = w->cfg;
-    for (uint32_t b = 0; b < c->blocks.len; b++) {
-        if (w->enter_counter[b] != ID_NONE)
-            w->enter_place[b] = place_of(w, w->enter_counter[b], 0);
-        if (w->block_counter[b] != ID_NONE) /* in front of what leaves */
-            w->place[b] = place_of(w, w->block_counter[b], c->blocks.data[b].insn_count - 1);
-    }
-    for (uint32_t e = 0; e < c->edges.len; e++)
-        if (w->edge_counter[e] != ID_NONE)
-            w->edge_place[e] = place_of(w, w->edge_counter[e], 0);
-}
-
-void rw_probes_forget(struct rw *w)
-{
-    memset(w->block_counter, 0xff, w->cfg->blocks.len * sizeof *w->block_counter);
-    memset(w->enter_counter, 0xff, w->cfg->blocks.len * sizeof *w->enter_counter);
-    memset(w->edge_counter, 0xff, w->cfg->edges.len * sizeof *w->edge_counter);
+    if (!w->probes)
+        return;
     VEC_FREE(&w->probes->entries);
     VEC_FREE(&w->probes->sites);
+    w->probes = NULL;
 }
+
+const struct rw_instrument rw_probes = {
+    .moves = true,
+    .has_runtime = true,
+    .has_words = true,
+    .plan = plan,
+    .forget = forget,
+    .next = next,
+    .insert = insert,
+    .put = put,
+    .frames = frames,
+    .runtime = runtime,
+    .runtime_frames = runtime_frames,
+};

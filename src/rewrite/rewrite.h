@@ -10,13 +10,14 @@
 #include "cfg/cfg.h"
 #include "image/image.h"
 
-enum rewrite_plan {
-    REWRITE_NONE,   /* relocated only: what moving the code costs */
-    REWRITE_COUNT,  /* exact block and edge counts */
-    REWRITE_PROBE,  /* time stamps where control enters and leaves the objects named in `probes` */
-    REWRITE_SAMPLE, /* code untouched and in place; only the runtime's PC sampler is added (executables only) */
+/* clang-format off */
+enum rewrite_plan { /* REWRITE_NONE, _COUNT, _PROBE, _SAMPLE: the file says what each is */
+#define INSTRUMENT(plan, instrument, what) REWRITE_##plan,
+#include "rewrite/instruments.def"
+#undef INSTRUMENT
     REWRITE_PLAN_COUNT
 };
+/* clang-format on */
 
 #define REWRITE_PROBES_ALL "all"  /* in place of a list, for tests: every procedure and every loop */
 #define REWRITE_REGION_SCAN "255" /* letters of a region's name that count */

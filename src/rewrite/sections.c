@@ -277,7 +277,7 @@ void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, 
     struct tables t = {.w = w, .tail = tail, .tail_offset = tail_offset};
     size_t n = w->img->section_count;
     uint64_t end = end_of_elf(w->img, eh);
-    if (w->opt->plan == REWRITE_SAMPLE || n < 2 || n > SHN_LORESERVE - 8) {
+    if (!w->instrument->moves || n < 2 || n > SHN_LORESERVE - 8) {
         add_appended(w->img, end, tail);
         return; /* the code is where it was, or nothing is said about it */
     }

@@ -32,9 +32,6 @@ static uint8_t *put_call_out(uint8_t *p, uint64_t addr, uint64_t target)
  *   out: jmp back
  *   sigaction: call out catch; jmp back
  * In the child rcx and r11 are free, as after every system call. */
-const uint8_t rw_syscall_stub_pushed[8][2] = {{10, 128}, {23, 0}, {35, 128},  {48, 0},
-                                              {84, 128}, {97, 0}, {107, 128}, {120, 0}};
-
 void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t back)
 {
     uint8_t *p = rw_put_bytes(at, "\x8d\x48\xf3\xe3\x61", 5);
@@ -52,6 +49,14 @@ void rw_put_syscall_stub(const struct rw *w, uint8_t *at, uint64_t addr, uint64_
     rw_put_jmp(p, addr + (uint64_t)(p - at), back);
     p = put_call_out(p + 5, addr + (uint64_t)(p + 5 - at), rw_blob_catch(w));
     rw_put_jmp(p, addr + (uint64_t)(p - at), back);
+}
+
+void rw_syscall_stub_frames(const struct rw_fragment *f, struct rw_frames *out)
+{
+    static const uint8_t pushed[][2] = {{10, 128}, {23, 0}, {35, 128},  {48, 0},
+                                        {84, 128}, {97, 0}, {107, 128}, {120, 0}};
+    for (size_t k = 0; k < ARRAY_LEN(pushed); k++)
+        rw_frame(out, f->off + pushed[k][0], pushed[k][1]);
 }
 
 /* mov eax,number; then as above, back to behind the original's system call */

@@ -37,8 +37,7 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
             size_t mid = (lo + hi) / 2;
             const struct rw_group_edge *ge = &w->group_edges.data[mid];
             if (ge->group == nt->group && ge->to == to)
-                return ge->stub_off != UINT32_MAX ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub_off
-                                                  : rw_body(w, to);
+                return ge->stub != ID_NONE ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub : rw_body(w, to);
             if (ge->group < nt->group || (ge->group == nt->group && ge->to < to))
                 lo = mid + 1;
             else
@@ -48,8 +47,8 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
     }
     const struct cfg_block *blk = &c->blocks.data[nt->old->block];
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
-        if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub_off[e] != UINT32_MAX)
-            return w->funcs[blk->func].addr_new + w->edge_stub_off[e];
+        if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub[e] != ID_NONE)
+            return w->funcs[blk->func].addr_new + w->edge_stub[e];
     return rw_body(w, to);
 }
 

@@ -26,187 +26,94 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
 
 /* ---- the frames of what was inserted ---- */
 
-struct state_list {
-    struct image_state *data;
-    size_t len, cap;
-};
-
-struct states { /* of some functions */
+struct noter { /* of ranges of functions, each in a list of its own */
     const struct rw *w;
-    struct state_list all;
-    const uint32_t *group_first, *group_next; /* [funcs], [group_edges]: those whose stubs a function has, by address */
-};
-
-struct noter { /* of the states of ranges of functions, each in a list of its own */
-    const struct rw *w;
-    struct state_list *lists;
+    struct rw_frames *lists;
     size_t *first, *count; /* [funcs] in the list of its range */
-    uint32_t *group_first, *group_next;
 };
 
-static void note(struct states *s, uint32_t off_new, uint32_t off_old, uint32_t pushed)
+void rw_frame(struct rw_frames *frames, uint32_t off, uint32_t pushed)
 {
-    struct image_state state = {off_new, off_old, pushed};
-    VEC_PUSH(&s->all, state);
+    struct image_state state = {off, IMAGE_STATE_HERE, pushed};
+    VEC_PUSH(frames, state);
 }
 
-/* As rw_put_probes pushes. */
-static void note_probes(struct states *s, uint32_t off, const struct rw_place *p)
+static void note_fragment(struct rw_frames *out, const struct rw *w, const struct cfg_func *fn,
+                          const struct rw_fragment *f)
 {
-    uint32_t end = off + rw_place_bytes(p) - 9;
-    note(s, off + 5, IMAGE_STATE_HERE, 128);
-    note(s, off + 6, IMAGE_STATE_HERE, 136);
-    note(s, end + 1, IMAGE_STATE_HERE, 128);
-    note(s, end + 9, IMAGE_STATE_HERE, 0);
-}
-
-static void note_counter(struct states *s, uint32_t off, const struct rw_place *p)
-{
-    if (p->form == RW_FORM_PROBE)
-        note_probes(s, off, p);
-    for (size_t k = 0; p->form == RW_FORM_PUSH && k < ARRAY_LEN(rw_form_push_pushed[0]); k++)
-        note(s, off + rw_form_push_pushed[p->gs][k][0], IMAGE_STATE_HERE, rw_form_push_pushed[p->gs][k][1]);
-}
-
-static void note_block(struct states *s, const struct cfg_func *fn, uint32_t b)
-{
-    const struct rw *w = s->w;
-    const struct cfg *c = w->cfg;
-    const struct cfg_block *blk = &c->blocks.data[b], *prev = b > fn->block_first ? blk - 1 : NULL;
-    for (uint32_t e = prev ? prev->edge_first : 0; prev && e < prev->edge_first + prev->edge_count; e++)
-        if (c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b && w->edge_counter[e] != ID_NONE)
-            note_counter(s, w->block_off[b], &w->edge_place[e]);
-    if (w->enter_counter[b] != ID_NONE && w->enter_off[b] < w->body_off[b])
-        note_counter(s, w->enter_off[b], &w->enter_place[b]);
-    uint32_t at = w->place[b].at;
-    if (w->block_counter[b] != ID_NONE)
-        note_counter(s, at ? rw_insn_off(w, b, blk->insn_first + at) : w->turn_off[b], &w->place[b]);
-}
-
-static void note_stub(struct states *s, uint32_t off_new, uint64_t old, const struct rw_place *p)
-{
-    note(s, off_new, (uint32_t)old, 0);
-    note_counter(s, off_new, p);
-}
-
-static void note_hooks(struct states *s, const struct cfg_func *fn, uint32_t b)
-{
-    const struct rw *w = s->w;
-    const struct cfg_block *blk = &w->cfg->blocks.data[b];
-    uint64_t off;
-    if (!map_get(&w->syscall_stub, b, &off))
+    struct image_state stub = {f->off, 0, 0};
+    switch ((enum rw_fragment_kind)f->kind) {
+    case RW_INSERTED:
+        if (w->instrument->frames)
+            w->instrument->frames(f, out);
         return;
-    for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++) {
-        if (cfg_kind(w->cfg, i) != X86_SYSCALL)
-            continue;
-        note(s, (uint32_t)off, (uint32_t)(cfg_insn_addr(w->cfg, i) - fn->addr), 0);
-        for (size_t k = 0; k < ARRAY_LEN(rw_syscall_stub_pushed); k++)
-            note(s, (uint32_t)off + rw_syscall_stub_pushed[k][0], IMAGE_STATE_HERE, rw_syscall_stub_pushed[k][1]);
-        off += RW_SYSCALL_STUB_BYTES;
-    }
-}
-
-/* In the order of put_stubs. */
-static void note_stubs(struct states *s, uint32_t f)
-{
-    const struct rw *w = s->w;
-    const struct cfg *c = w->cfg;
-    const struct cfg_func *fn = &c->funcs.data[f];
-    cfg_for_each_block(c, fn, b)
-    {
-        const struct cfg_block *blk = &c->blocks.data[b];
-        uint64_t last = cfg_insn_addr(c, blk->insn_first + blk->insn_count - 1) - fn->addr;
-        if (w->enter_counter[b] != ID_NONE && w->enter_off[b] >= w->body_off[b])
-            note_stub(s, w->enter_off[b], blk->addr - fn->addr, &w->enter_place[b]);
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
-            if (w->edge_stub_off[e] != UINT32_MAX)
-                note_stub(s, w->edge_stub_off[e], last, &w->edge_place[e]);
-        note_hooks(s, fn, b);
-    }
-    for (uint32_t g = s->group_first[f]; g != ID_NONE; g = s->group_next[g]) {
-        const struct rw_group_edge *ge = &w->group_edges.data[g];
-        note_stub(s, ge->stub_off, c->blocks.data[ge->to].addr - fn->addr, &w->enter_place[ge->to]);
+    case RW_STUB:
+        stub.off_old = (uint32_t)(cfg_insn_addr(w->cfg, f->id) - fn->addr);
+        VEC_PUSH(out, stub);
+        return;
+    case RW_HOOK:
+        rw_syscall_stub_frames(f, out);
+        return;
+    case RW_INSNS:
+    case RW_BRANCH:
+    case RW_SYSCALL:
+    case RW_PADDING:
+    case RW_JUMP:
+        return;
     }
 }
 
 /* A lazy stub pushes a number before it goes to the dynamic linker. */
-static void note_plt(struct states *s, const struct cfg_func *fn)
+static void note_plt(struct rw_frames *out, const struct rw *w, const struct cfg_func *fn)
 {
     for (uint32_t i = fn->insn_first; i + 1 < fn->insn_first + fn->insn_count; i++)
-        if (cfg_shape(s->w->cfg, i)->op == X86_OP_PUSH)
-            note(s, rw_insn_off(s->w, cfg_block_of(s->w->cfg, i + 1), i + 1), IMAGE_STATE_HERE, 8);
+        if (cfg_shape(w->cfg, i)->op == X86_OP_PUSH)
+            rw_frame(out, rw_insn_off(w, cfg_block_of(w->cfg, i + 1), i + 1), 8);
 }
 
-static void group_stubs_by_func(struct noter *s)
+static void note_func(struct rw_frames *out, const struct rw *w, uint32_t f)
 {
-    const struct rw *w = s->w;
-    s->group_first = xmalloc((w->cfg->funcs.len + 1) * sizeof *s->group_first);
-    s->group_next = xmalloc((w->group_edges.len + 1) * sizeof *s->group_next);
-    memset(s->group_first, 0xff, (w->cfg->funcs.len + 1) * sizeof *s->group_first);
-    for (size_t g = w->group_edges.len; g-- > 0;) {
-        if (w->group_edges.data[g].stub_off == UINT32_MAX)
-            continue;
-        uint32_t *first = &s->group_first[w->cfg->blocks.data[w->group_edges.data[g].to].func];
-        s->group_next[g] = *first;
-        *first = (uint32_t)g;
-    }
+    const struct cfg_func *old = &w->cfg->funcs.data[f];
+    const struct rw_func *fn = &w->funcs[f];
+    uint32_t i = 0;
+    for (; i < fn->fragment_count && fn->fragments[i].kind != RW_STUB; i++)
+        note_fragment(out, w, old, &fn->fragments[i]);
+    if (old->is_plt)
+        note_plt(out, w, old);
+    for (; i < fn->fragment_count; i++)
+        note_fragment(out, w, old, &fn->fragments[i]);
 }
-
-static void note_func(struct states *s, uint32_t f)
-{
-    const struct cfg_func *fn = &s->w->cfg->funcs.data[f];
-    cfg_for_each_block(s->w->cfg, fn, b) note_block(s, fn, b);
-    if (fn->is_plt)
-        note_plt(s, fn);
-    note_stubs(s, f);
-}
-
-#define FUNCS_A_RANGE 64
 
 static void note_range(void *ctx, size_t first, size_t end)
 {
     const struct noter *n = ctx;
-    struct states s = {.w = n->w, .group_first = n->group_first, .group_next = n->group_next};
+    struct rw_frames frames = {0};
     for (size_t f = first; f < end; f++) {
-        n->first[f] = s.all.len;
+        n->first[f] = frames.len;
         if (n->w->funcs[f].is_moved && !cfg_is_gap_func(&n->w->cfg->funcs.data[f]))
-            note_func(&s, (uint32_t)f);
-        n->count[f] = s.all.len - n->first[f];
+            note_func(&frames, n->w, (uint32_t)f);
+        n->count[f] = frames.len - n->first[f];
     }
-    n->lists[first / FUNCS_A_RANGE] = s.all;
+    n->lists[first / RW_FUNCS_A_RANGE] = frames;
 }
 
 static void noter_init(struct noter *n, const struct rw *w)
 {
     size_t funcs = w->cfg->funcs.len;
     *n = (struct noter){.w = w,
-                        .lists = xmalloc((funcs / FUNCS_A_RANGE + 1) * sizeof *n->lists),
+                        .lists = xmalloc((funcs / RW_FUNCS_A_RANGE + 1) * sizeof *n->lists),
                         .first = xmalloc(funcs * sizeof *n->first),
                         .count = xmalloc(funcs * sizeof *n->count)};
-    group_stubs_by_func(n);
-    parallel_for(funcs, FUNCS_A_RANGE, note_range, n);
+    parallel_for(funcs, RW_FUNCS_A_RANGE, note_range, n);
 }
 
 static void noter_fini(struct noter *n)
 {
-    for (size_t k = 0; k <= n->w->cfg->funcs.len / FUNCS_A_RANGE; k++)
+    for (size_t k = 0; k <= n->w->cfg->funcs.len / RW_FUNCS_A_RANGE; k++)
         VEC_FREE(&n->lists[k]);
     free(n->lists);
     free(n->first);
     free(n->count);
-    free(n->group_first);
-    free(n->group_next);
-}
-
-/* The code that probes call has frames too. */
-static struct image_moved_func probe_code(const struct rw *w, struct states *s)
-{
-    struct rw_blob_probes code = rw_blob_probes(w);
-    uint64_t addr;
-    uint32_t pushed;
-    for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
-        note(s, (uint32_t)(addr - code.addr), IMAGE_STATE_HERE, pushed);
-    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, s->all.data, s->all.len};
 }
 
 int rw_unwind(struct rw *w)
@@ -222,17 +129,15 @@ int rw_unwind(struct rw *w)
         any |= w->funcs[f].is_moved && (!cfg_is_gap_func(fn) || c->unwind.fde_count);
         if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
-        const struct image_state *states = noter.lists[f / FUNCS_A_RANGE].data;
+        const struct image_state *states = noter.lists[f / RW_FUNCS_A_RANGE].data;
         struct image_moved_func m = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new,
                                      states ? states + noter.first[f] : NULL, noter.count[f]};
         VEC_PUSH(&moved, m);
         VEC_PUSH(&ids, f);
     }
-    struct states of_probes = {.w = w};
-    if (any && w->opt->plan == REWRITE_PROBE)
-        VEC_PUSH(&moved, probe_code(w, &of_probes));
-    if (any && w->opt->plan == REWRITE_COUNT)
-        VEC_PUSH(&moved, ((struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0}));
+    struct rw_frames of_runtime = {0};
+    if (any && w->instrument->runtime_frames)
+        VEC_PUSH(&moved, w->instrument->runtime_frames(w, &of_runtime));
     uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
     struct image_unwind_out out = {0};
     size_t bad = 0;
@@ -265,7 +170,7 @@ int rw_unwind(struct rw *w)
     str_free(&out.lsda);
     str_free(&out.hdr);
     noter_fini(&noter);
-    VEC_FREE(&of_probes.all);
+    VEC_FREE(&of_runtime);
     VEC_FREE(&moved);
     VEC_FREE(&ids);
     free(bad_each);

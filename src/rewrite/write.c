@@ -367,7 +367,7 @@ static int put_rest(const struct rw *w, struct output *o)
     uint64_t bias = rw_file_bias(w->img);
     o->header.e_phoff = w->ro_vaddr - bias;
     o->header.e_phnum = (uint16_t)o->phdr_count;
-    if (w->img->kind != IMAGE_DSO && w->img->entry && w->opt->plan != REWRITE_NONE)
+    if (w->img->kind != IMAGE_DSO && w->img->entry && w->instrument->has_runtime)
         o->header.e_entry = rw_blob_entry(w);
     memcpy(o->bytes, &o->header, sizeof o->header);
     struct stat st;

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an instrumentation is. The copy of a function is one list of fragments, made once (fragments.c): instructions of
+ * the original, and between them what the instrumentation inserts. layout.c sizes the list, emit.c writes it, unwind.c
+ * and map.c describe it; none of them knows what is inserted.
+ *
+ * To add one: a file of its own that ends in a struct rw_instrument, like counts.c or probes.c, and a line in
+ * instruments.def.
+ */
+#ifndef MTOOL_REWRITE_INSTRUMENT_H
+#define MTOOL_REWRITE_INSTRUMENT_H
+
+#include "base/base.h"
+#include "image/image.h"
+
+struct rw;
+
+/* ---- fragments ---- */
+
+enum rw_fragment_kind {
+    RW_INSNS,    /* instructions of the original from `id` on, changed only where they hold a distance */
+    RW_BRANCH,   /* the direct branch at the end of block `id` */
+    RW_SYSCALL,  /* the system call `id`, with a way to its hook */
+    RW_INSERTED, /* the instrumentation's; `id` and `how` are its own business */
+    RW_PADDING,  /* in front of block `id`, the head of an innermost loop */
+    RW_STUB,     /* no bytes: a stub begins, where the frame is that of instruction `id` */
+    RW_JUMP,     /* the end of a stub: to the body of block `id` */
+    RW_HOOK      /* of the system call `id` */
+};
+struct rw_fragment { /* small: there are millions */
+    uint32_t off;    /* layout: from the start of the function's copy */
+    uint32_t id;
+    uint16_t bytes; /* of branches the least, which layout enlarges; of padding 0, which layout sizes */
+    uint8_t kind;   /* enum rw_fragment_kind */
+    uint8_t how;    /* RW_INSERTED: its own business too */
+};
+struct rw_fragments {
+    struct rw_fragment *data;
+    size_t len, cap;
+};
+static inline void rw_fragment_add(struct rw_fragments *list, struct rw_fragment f)
+{
+    if (list->len == list->cap)
+        VEC_RESERVE(list, list->len + 1);
+    list->data[list->len++] = f;
+}
+
+/* ---- where something may be inserted ---- */
+
+enum rw_where {
+    RW_ON_EDGE,     /* where control takes edge `at` */
+    RW_ON_ENTRANCE, /* where it enters block `at` from outside: by a call, a return, the unwinder */
+    RW_ON_GROUP,    /* where it takes group edge `at`: from a table that several jumps share */
+    RW_BEFORE_LOOP, /* on every way into loop header `at` but the edge from itself */
+    RW_BEHIND_LOOP, /* where it falls out of the end of such a block: in front of what is on that edge */
+    RW_BEFORE_INSN  /* in front of `insn` of block `at` */
+};
+struct rw_point {
+    enum rw_where where;
+    uint32_t at, insn;
+};
+
+/* ---- frames ---- */
+
+struct rw_frames { /* of a function's copy, in the order of addresses */
+    struct image_state *data;
+    size_t len, cap;
+};
+/* From off on the stack pointer is `pushed` bytes below where it was in front of what was inserted. */
+void rw_frame(struct rw_frames *frames, uint32_t off, uint32_t pushed);
+
+/* ---- the instrumentation ---- */
+
+enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
+                  RW_RUNTIME_SAMPLER = 1,
+                  RW_RUNTIME_STATIC = 2,
+                  RW_RUNTIME_GS = 4,
+                  RW_RUNTIME_PROBES = 8,
+                  RW_RUNTIME_FAULTS = 16
+};
+
+/* All functions may be NULL: nothing. Those that take a const struct rw are called for several functions at once. */
+struct rw_instrument {
+    bool moves;       /* functions have copies; else all code stays where it is */
+    bool has_runtime; /* the runtime begins before the program does */
+    bool has_words;   /* and maps counter_count words: hooks tell it of new processes and threads */
+
+    void (*plan)(struct rw *w);   /* what is inserted; sets counter_count */
+    void (*place)(struct rw *w);  /* where in blocks, and in which form */
+    void (*forget)(struct rw *w); /* frees what is not in the arena */
+
+    /* The first of block's instructions from insn on that something is inserted in front of, or ID_NONE. */
+    uint32_t (*next)(const struct rw *w, uint32_t block, uint32_t insn);
+    /* Adds what stands at a point: fragments RW_INSERTED, whose bytes are final. */
+    void (*insert)(const struct rw *w, struct rw_point point, struct rw_fragments *out);
+    void (*put)(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr); /* writes it */
+    void (*frames)(const struct rw_fragment *f, struct rw_frames *out); /* if it moves the stack pointer */
+    void (*describe)(struct rw *w, uint32_t func);                      /* for the map, once offsets are known */
+
+    uint32_t (*runtime)(const struct rw *w);                                              /* RW_RUNTIME_* */
+    struct image_moved_func (*runtime_frames)(const struct rw *w, struct rw_frames *out); /* of code that it calls */
+};
+
+/* instruments.c: [enum rewrite_plan] */
+extern const struct rw_instrument *const rw_instruments[];
+
+#endif
