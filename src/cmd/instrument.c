@@ -35,7 +35,7 @@ int cmd_instrument(const struct cmd_args *a)
                                   .poison = a->poison,
                                   .all_blocks = a->all_blocks,
                                   .threads = a->by_thread,
-                                  .probes = a->all_probes ? REWRITE_PROBES_ALL : NULL};
+                                  .objects = a->all_probes ? &(struct rewrite_objects){.all = true} : NULL};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)
         return CMD_UNUSABLE;

@@ -137,7 +137,7 @@ static int make_copies(struct profile *p)
     struct rewrite_options opt = {
         .plan = REWRITE_PROBE, .poison = p->args->poison, .threads = launch_may_make_threads(prog)};
     for (size_t i = 0; i < prog->module_count; i++)
-        prog->modules[i].probes = prof_probes_list(p->result, prog->modules[i].path);
+        prog->modules[i].probed = prof_probes_list(p->result, prog->modules[i].path);
     if (p->mode == LAUNCH_MODE_PATH)
         opt.rpath = launch_path_mode_dir(prog);
     double since = time_now_s();

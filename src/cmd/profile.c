@@ -86,11 +86,12 @@ void profile_copies_ahead(struct profile *p)
 
 int profile_copies(struct profile *p)
 {
+    static const struct rewrite_objects all = {.all = true};
     struct rewrite_options opt = copy_options(p);
     double since = time_now_s();
     for (size_t i = 0; p->args->all_probes && i < p->program->module_count; i++) {
         opt.plan = REWRITE_PROBE;
-        p->program->modules[i].probes = REWRITE_PROBES_ALL;
+        p->program->modules[i].probed = &all;
     }
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;

@@ -250,7 +250,7 @@ bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_
         c.refused = "the loader itself stays original";
     else if (m->other_program)
         c.refused = "belongs to another program";
-    else if (opt->plan == REWRITE_PROBE && !opt->threads && !m->probes)
+    else if (opt->plan == REWRITE_PROBE && !opt->threads && !m->probed)
         c.refused = NULL; /* nothing in it is probed: it runs as it is */
     else if (opt->threads && p->is_static && !m->is_exe)
         c.refused = "opened by a static program that makes threads";

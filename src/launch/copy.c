@@ -30,17 +30,13 @@ const char *copies_dir(struct arena *a) { return arena_printf(a, "%s/copies", fi
 static const char *entry_path(struct arena *a, const char *key, const char *path, const struct rewrite_options *o)
 {
     struct stat self = {0};
-    char hash[33], lesson[33] = "", seen[33];
-    uint64_t instructions;
-    stat("/proc/self/exe", &self);
-    if (o->lesson && !rewrite_lesson_id(o->lesson, lesson, &instructions))
-        lesson[0] = 0;
-    rewrite_seen_id(o->seen, seen);
+    char hash[33];
     struct strbuf s = {0};
-    str_printf(&s, "%s %lld %lld.%09ld|%u %d %d %d|%s|%s|%s|%s|%s|%s", MTOOL_VERSION, (long long)self.st_size,
-               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, (unsigned)o->plan, o->poison, o->all_blocks,
-               o->threads, lesson, seen, o->rpath ? o->rpath : "", o->interp ? o->interp : "",
-               o->probes ? o->probes : "", file_base_name(path));
+    stat("/proc/self/exe", &self);
+    str_printf(&s, "%s %lld %lld.%09ld|%s|%s|%s|", MTOOL_VERSION, (long long)self.st_size,
+               (long long)self.st_mtim.tv_sec, self.st_mtim.tv_nsec, o->rpath ? o->rpath : "",
+               o->interp ? o->interp : "", file_base_name(path));
+    rewrite_options_put(o, &s);
     file_hash_hex(s.data, s.len, hash);
     str_free(&s);
     return arena_printf(a, "%s/%s-%.16s", copies_dir(a), key, hash);

@@ -23,10 +23,9 @@ struct launch_module {
     bool is_exe, is_interp /* ld.so: stays original */;
     bool seen_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
     bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
-    uint8_t wire_key[WIRE_KEY_BYTES]; /* valid with copy: identity embedded in it */
-    uint32_t counter_count;           /* valid with copy */
-    const char
-        *probes;  /* what rewrite_options.probes is to say of it, set by the caller; NULL: no object of it is probed */
+    uint8_t wire_key[WIRE_KEY_BYTES];     /* valid with copy: identity embedded in it */
+    uint32_t counter_count;               /* valid with copy */
+    const struct rewrite_objects *probed; /* rewrite_options.objects of it, set by the caller; NULL: none */
     bool owns_gs; /* valid with copy: its program cannot be counted with rewrite_options.threads */
 };
 struct launch_program {

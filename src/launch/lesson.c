@@ -45,7 +45,7 @@ struct rewrite_options lesson_taken(const struct launch_program *p, size_t modul
 {
     struct rewrite_options own = *opt;
     if (opt->plan == REWRITE_PROBE) {
-        own.probes = p->modules[module].probes;
+        own.objects = p->modules[module].probed;
         own.seen = if_there(seen_path(p, module)); /* the same functions as in the counted copy */
     }
     if (opt->plan != REWRITE_COUNT)

@@ -19,24 +19,24 @@ static bool is_probed_in(const struct prof_candidate *o, const char *module)
     return o->verdict == PROF_TAKEN && strcmp(o->module, module) == 0;
 }
 
-const char *prof_probes_list(const struct prof_result *r, const char *module)
+static struct rewrite_object to_probe(const struct prof_candidate *o)
 {
-    struct strbuf s = {0};
-    for (size_t i = 0; i < r->candidate_count; i++) {
-        const struct prof_candidate *o = &r->candidates[i];
-        if (!is_probed_in(o, module))
-            continue;
-        if (o->kind == PROF_REGION)
-            str_printf(&s, "%s %s", prof_kind_name[o->kind], o->region);
-        else
-            str_printf(&s, "%s %llx", prof_kind_name[o->kind], (unsigned long long)o->address);
-        if (o->kind == PROF_PIECE)
-            str_printf(&s, " %llx", (unsigned long long)o->address_end);
-        str_puts(&s, "\n");
-    }
-    const char *list = s.data ? arena_strdup(r->arena, s.data) : NULL;
-    str_free(&s);
-    return list;
+    static const enum rewrite_object_kind kinds[PROF_KIND_COUNT] = {[PROF_LOOP] = REWRITE_LOOP,
+                                                                    [PROF_PROCEDURE] = REWRITE_PROCEDURE,
+                                                                    [PROF_PIECE] = REWRITE_PIECE,
+                                                                    [PROF_REGION] = REWRITE_REGION};
+    return (struct rewrite_object){kinds[o->kind], o->address, o->address_end, o->region};
+}
+
+const struct rewrite_objects *prof_probes_list(const struct prof_result *r, const char *module)
+{
+    struct rewrite_object *list = ARENA_ARRAY(r->arena, struct rewrite_object, r->candidate_count + 1);
+    struct rewrite_objects *all = ARENA_NEW(r->arena, struct rewrite_objects);
+    for (size_t i = 0; i < r->candidate_count; i++)
+        if (is_probed_in(&r->candidates[i], module))
+            list[all->len++] = to_probe(&r->candidates[i]);
+    all->data = list;
+    return all->len ? all : NULL;
 }
 
 static struct prof_candidate *candidate_of(struct prof_result *r, const struct prof_probed *p)

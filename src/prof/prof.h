@@ -470,9 +470,10 @@ bool prof_is_vouched(const struct prof_result *r, double replayed_share);
 /* ---- replays.c ---- */
 /* ---- probes.c ---- */
 
-/* The objects of a module that are to be probed, as rewrite_options.probes wants them, in r's arena; NULL: none. Their
+/* The objects of a module that are to be probed, as rewrite_options.objects wants them, in r's arena; NULL: none. Their
  * cells are numbered in the order of candidates. */
-const char *prof_probes_list(const struct prof_result *r, const char *module);
+struct rewrite_objects;
+const struct rewrite_objects *prof_probes_list(const struct prof_result *r, const char *module);
 struct prof_probed { /* in ticks, with what the probes themselves took */
     const char *module;
     uint32_t cell;

@@ -16,14 +16,8 @@
 static void set_key(struct rw *w)
 {
     struct strbuf s = {0};
-    char lesson[33] = "", seen[33] = "";
-    uint64_t instructions;
-    rewrite_seen_id(w->opt->seen, seen);
-    if (w->opt->lesson && !rewrite_lesson_id(w->opt->lesson, lesson, &instructions))
-        lesson[0] = 0;
-    str_printf(&s, "%s %s plan %d poison %d all %d threads %d lesson %s seen %s probes %s", REWRITE_FORMAT, w->img->key,
-               (int)w->opt->plan, w->opt->poison, w->opt->all_blocks, w->opt->threads, lesson, seen,
-               w->opt->probes ? w->opt->probes : "");
+    str_printf(&s, "%s %s ", REWRITE_FORMAT, w->img->key);
+    rewrite_options_put(w->opt, &s);
     char hex[33];
     file_hash_hex(s.data, s.len, hex);
     for (int i = 0; i < 16; i++) {

@@ -11,7 +11,6 @@
  */
 #include "rewrite/impl.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "wire/wire.h"
@@ -32,7 +31,7 @@ struct rw_probes {
     VEC(struct site) sites;
 };
 
-struct object { /* one line of the list */
+struct object { /* one of the list */
     uint32_t cell;
     bool is_procedure, is_piece, is_region;
     uint32_t size;
@@ -451,29 +450,34 @@ static uint32_t plan_everything(struct planner *p, uint32_t cell)
     return cell;
 }
 
-static void plan_line(struct planner *p, const char *line, uint32_t cell)
+static void plan_one(struct planner *p, const struct rewrite_object *o, uint32_t cell)
 {
-    uint64_t lo, hi;
-    char name[REWRITE_REGION_BYTES];
     begin(p, cell);
-    if (sscanf(line, "procedure %" SCNx64, &lo) == 1)
-        p->object.is_procedure = true, find_procedure(p, lo);
-    else if (sscanf(line, "loop %" SCNx64, &lo) == 1)
-        find_loop(p, lo);
-    else if (sscanf(line, "piece %" SCNx64 " %" SCNx64, &lo, &hi) == 2)
-        find_piece(p, lo, hi);
-    else if (sscanf(line, "region %" REWRITE_REGION_SCAN "s", name) == 1)
-        find_region(p, name);
+    switch (o->kind) {
+    case REWRITE_PROCEDURE:
+        p->object.is_procedure = true;
+        find_procedure(p, o->at);
+        break;
+    case REWRITE_LOOP:
+        find_loop(p, o->at);
+        break;
+    case REWRITE_PIECE:
+        find_piece(p, o->at, o->end);
+        break;
+    case REWRITE_REGION:
+        find_region(p, o->region);
+        break;
+    }
     plan_found(p);
 }
 
-static uint32_t plan_lines(struct planner *p, uint32_t cell)
+/* Returns the next cell. */
+static uint32_t plan_objects(struct planner *p, const struct rewrite_objects *objects, uint32_t cell)
 {
-    for (const char *line = p->w->opt->probes; line && *line; cell++) {
-        plan_line(p, line, cell);
-        line += strcspn(line, "\n");
-        line += *line == '\n';
-    }
+    if (objects && objects->all)
+        return plan_everything(p, cell);
+    for (size_t i = 0; objects && i < objects->len; i++)
+        plan_one(p, &objects->data[i], cell++);
     return cell;
 }
 
@@ -539,10 +543,7 @@ static void plan(struct rw *w)
     w->probes->entrance_site = no_sites(w, w->cfg->blocks.len);
     w->probes->edge_site = no_sites(w, w->cfg->edges.len);
     list_crossing(&p);
-    if (w->opt->probes && strcmp(w->opt->probes, REWRITE_PROBES_ALL) == 0)
-        cell = plan_everything(&p, cell);
-    else
-        cell = plan_lines(&p, cell);
+    cell = plan_objects(&p, w->opt->objects, cell);
     if (cell > 1)
         plan_landings(w);
     order_sites(w);

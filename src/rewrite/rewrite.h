@@ -19,9 +19,23 @@ enum rewrite_plan { /* REWRITE_NONE, _COUNT, _PROBE, _SAMPLE: the file says what
 };
 /* clang-format on */
 
-#define REWRITE_PROBES_ALL "all"  /* in place of a list, for tests: every procedure and every loop */
-#define REWRITE_REGION_SCAN "255" /* letters of a region's name that count */
-enum { REWRITE_REGION_BYTES = 256 };
+enum rewrite_object_kind {
+    REWRITE_PROCEDURE, /* at: its entry */
+    REWRITE_LOOP,      /* at: its header */
+    REWRITE_PIECE,     /* whole blocks of one nesting from `at` to `end` */
+    REWRITE_REGION     /* between the markers of `region` */
+};
+struct rewrite_object { /* to be probed; addresses as in the file */
+    enum rewrite_object_kind kind;
+    uint64_t at, end;
+    const char *region;
+};
+struct rewrite_objects {
+    const struct rewrite_object *data; /* cell k is that of the k-th, from 1 */
+    size_t len;
+    bool all; /* in place of a list, for tests: every procedure and every loop */
+};
+
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -30,10 +44,8 @@ struct rewrite_options {
     const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp; /* other PT_INTERP, NULL keeps it */
     const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
-    const char *probes; /* with REWRITE_PROBE: a line an object, all addresses as in the file and hexadecimal:
-                           "procedure ENTRY", "loop HEADER", "piece FIRST END" (whole blocks of one nesting), "region
-                           NAME" (between its markers); NULL none. Cell k is that of line k, from 1 */
-    const char *seen;   /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
+    const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
+    const char *seen; /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
 };
 
 struct rewrite_stats {
@@ -52,6 +64,11 @@ struct rewrite_stats {
  * 0, or -1 after one line. A function that is not understood stays as it is; the map names it with its reason. */
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats);
+
+/* ---- options.c ---- */
+
+/* Appends what of the options tells copies of one file apart, but for the paths that are written into them. */
+void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out);
 
 /* ---- probe_cost.c ---- */
 

@@ -2,6 +2,7 @@
  * Ticks of probes to seconds: what the probes took is taken off, waiting told apart, open intervals kept in the
  * interval, and what does not agree is said. */
 #include "prof/prof.h"
+#include "rewrite/rewrite.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -60,7 +61,13 @@ static void test_list(void **state)
     list[1].verdict = PROF_SAMPLED;
     list[2].address_end = 0x1300;
     struct prof_result *r = result(list, 3);
-    assert_string_equal(prof_probes_list(r, "/none/a"), "loop 1180\npiece 1200 1300\n");
+    const struct rewrite_objects *objects = prof_probes_list(r, "/none/a");
+    assert_int_equal(objects->len, 2);
+    assert_int_equal(objects->data[0].kind, REWRITE_LOOP);
+    assert_int_equal(objects->data[0].at, 0x1180);
+    assert_int_equal(objects->data[1].kind, REWRITE_PIECE);
+    assert_int_equal(objects->data[1].at, 0x1200);
+    assert_int_equal(objects->data[1].end, 0x1300);
     assert_null(prof_probes_list(r, "/none/b"));
     prof_result_free(r);
 }

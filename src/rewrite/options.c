@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The options as a text: part of the identity of copies, and of their names in the cache. */
+#include "rewrite/rewrite.h"
+
+static void put_object(const struct rewrite_object *o, struct strbuf *out)
+{
+    static const char *const kinds[] = {[REWRITE_PROCEDURE] = "procedure",
+                                        [REWRITE_LOOP] = "loop",
+                                        [REWRITE_PIECE] = "piece",
+                                        [REWRITE_REGION] = "region"};
+    str_puts(out, kinds[o->kind]);
+    if (o->kind == REWRITE_REGION)
+        str_printf(out, " %s\n", o->region);
+    else if (o->kind == REWRITE_PIECE)
+        str_printf(out, " %llx %llx\n", (unsigned long long)o->at, (unsigned long long)o->end);
+    else
+        str_printf(out, " %llx\n", (unsigned long long)o->at);
+}
+
+void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
+{
+    char lesson[33] = "", seen[33] = "";
+    uint64_t instructions;
+    rewrite_seen_id(opt->seen, seen);
+    if (opt->lesson && !rewrite_lesson_id(opt->lesson, lesson, &instructions))
+        lesson[0] = 0;
+    str_printf(out, "plan %d poison %d all %d threads %d lesson %s seen %s probes ", (int)opt->plan, opt->poison,
+               opt->all_blocks, opt->threads, lesson, seen);
+    if (opt->objects && opt->objects->all)
+        str_puts(out, "all");
+    for (size_t i = 0; opt->objects && i < opt->objects->len; i++)
+        put_object(&opt->objects->data[i], out);
+}
