@@ -138,7 +138,7 @@ bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewri
 /* Of an address to which a call in the copy returns: that of the original's call. False if no such call ends there. */
 bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original);
 
-/* ---- map.c ---- */
+/* ---- solve.c ---- */
 
 /* A place in the copy at which `count` blocks more were left in their middle (by faults) than were entered there. */
 struct rewrite_left {
