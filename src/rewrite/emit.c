@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of fragments. Everything that refers to code or data by a distance is recomputed;
- * everything else is the original's bytes. Code pointers keep the original's value (its entry jumps here).
+ * The bytes of fragments. Everything that refers to code or data by a distance is recomputed; everything else is the
+ * original's bytes. Code pointers keep the original's value (its entry jumps here).
  *
  * needs: layout. fills: text, and by tables.c ro.
  */
@@ -13,12 +13,6 @@ struct emitter {
 };
 
 static uint8_t *at_vaddr(const struct emitter *em, uint64_t addr) { return em->text + (addr - em->w->text_vaddr); }
-
-static void patch32(uint8_t *at, uint64_t v)
-{
-    uint32_t x = (uint32_t)v;
-    memcpy(at, &x, 4);
-}
 
 /* Where a direct call to an original address goes now. */
 static uint64_t call_target(const struct rw *w, uint64_t target)
@@ -47,7 +41,7 @@ static void put_jcc(uint8_t *at, uint64_t addr, const struct x86_insn *in, bool 
     } else {
         at[0] = 0x0f;
         at[1] = (uint8_t)(0x80 | in->cond);
-        patch32(at + 2, target - (addr + 6));
+        rw_put32(at + 2, target - (addr + 6));
     }
 }
 
@@ -60,9 +54,9 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
     if (is_ref)
         target += w->tables.data[t].addr_new - w->tables.data[t].old->addr;
     if (in->props & X86_PROP_RIPREL)
-        patch32(at + in->disp_off, target - (addr + in->len));
+        rw_put32(at + in->disp_off, target - (addr + in->len));
     else if (is_ref && (in->props & X86_PROP_ABS32))
-        patch32(at + in->disp_off, target);
+        rw_put32(at + in->disp_off, target);
     else if (is_ref && (in->props & X86_PROP_IMM_ADDR))
         memcpy(at + in->imm_off, &target, in->imm_len);
 }
@@ -78,7 +72,7 @@ static void put_branch(const struct rw *w, const struct rw_fragment *f, uint8_t 
     uint64_t target = branch_target(w, f->id);
     if (in->kind == X86_XBEGIN) {
         memcpy(at, old, in->len);
-        patch32(at + in->disp_off, target - (addr + in->len));
+        rw_put32(at + in->disp_off, target - (addr + in->len));
     } else if (in->kind == X86_JCXZ) { /* jrcxz +2; jmp +5; jmp target. The opcode is the byte before the displacement,
                                           prefixes before it */
         at[0] = in->len == 3 ? old[0] : 0x90;
@@ -104,7 +98,7 @@ static void fix_insn(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t i)
 {
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     if (in->kind == X86_CALL)
-        patch32(at + in->disp_off, call_target(w, cfg_insn_target(w->cfg, i)) - (addr + in->len));
+        rw_put32(at + in->disp_off, call_target(w, cfg_insn_target(w->cfg, i)) - (addr + in->len));
     else if (in->props & (X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR))
         fix_operand(w, at, addr, i);
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which blocks and edges get a counter: the chords of a maximum spanning tree (Knuth, TAOCP 1, 2.3.4.1; Ball and Larus
- * 1994). The graph has two nodes a block, the way in and the way out, joined by the block itself, and one node for the
- * world outside. No equation is ever used at the outside node, and a call is a way out followed by a way in: so counts
- * stay exact when a call does not come back (exit, longjmp, an exception).
+ * The new jump tables, then what the instrumentation inserts. Jumps that share one table of labels (interpreters) are a
+ * group, with one edge to each target, since a table entry cannot tell who used it.
  *
- * Jumps that share one table of labels (interpreters) go through a node of their own, since a table entry cannot tell
- * who used it.
- *
- * needs: funcs (decide). fills: *_counter, block_group, group_edges, tables, table_new, ref_table.
+ * needs: funcs (decide). fills: block_group, group_edges, tables, table_new, ref_table; by counts *_counter, by probes
+ * probes.
  */
 #include "rewrite/impl.h"
 

@@ -76,7 +76,7 @@ uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *cal
     return rw_put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
 }
 
-/* From a site on so many of its actions are made. */
+/* A site makes so many of its actions at most. */
 enum { ACTIONS_MOST = UINT8_MAX };
 
 static struct rw_probe_call call_of(const struct rw *w, const struct entry *e, bool gs)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The maximum spanning tree of the flow graph (Kruskal): which arcs are chords and so get a counter. Nearly all arcs
+ * Which blocks and edges get a counter: the chords of a maximum spanning tree (Knuth, TAOCP 1, 2.3.4.1; Ball and Larus
+ * 1994; Kruskal). The graph (arcs.c) has two nodes a block, the way in and the way out, joined by the block itself, and
+ * one node for the world outside. No equation is ever used at the outside node, and a call is a way out followed by a
+ * way in: so counts stay exact when a call does not come back (exit, longjmp, an exception). Nearly all arcs
  * stand inside one function, and all but the outside node and what other functions jump to (joints) are nobody else's.
  * So each function finds its own tree first, by all processors. An arc that closes a cycle there is a chord in the
  * whole graph too, and one that joins a part without a joint is in the whole tree too; what is left is decided by one
