@@ -116,63 +116,94 @@ static void noter_fini(struct noter *n)
     free(n->count);
 }
 
-int rw_unwind(struct rw *w)
+/* ---- the tables ---- */
+
+struct moved { /* what gets a description */
+    struct image_moved_func *data;
+    size_t len, cap;
+    VEC(uint32_t) ids; /* of functions, which come first */
+    struct rw_frames of_runtime;
+    bool any; /* is moved */
+};
+
+static void list_moved(const struct rw *w, const struct noter *n, struct moved *m)
 {
-    struct cfg *c = w->cfg;
-    VEC(struct image_moved_func) moved = {0};
-    VEC(uint32_t) ids = {0};
-    bool any = false; /* is moved */
-    struct noter noter;
-    noter_init(&noter, w);
+    const struct cfg *c = w->cfg;
+    bool any = false;
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         any |= w->funcs[f].is_moved && (!cfg_is_gap_func(fn) || c->unwind.fde_count);
         if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
-        const struct image_state *states = noter.lists[f / RW_FUNCS_A_RANGE].data;
-        struct image_moved_func m = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new,
-                                     states ? states + noter.first[f] : NULL, noter.count[f]};
-        VEC_PUSH(&moved, m);
-        VEC_PUSH(&ids, f);
+        const struct image_state *states = n->lists[f / RW_FUNCS_A_RANGE].data;
+        struct image_moved_func func = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new,
+                                        states ? states + n->first[f] : NULL, n->count[f]};
+        VEC_PUSH(m, func);
+        VEC_PUSH(&m->ids, f);
     }
-    struct rw_frames of_runtime = {0};
     if (any && w->instrument->runtime_frames)
-        VEC_PUSH(&moved, w->instrument->runtime_frames(w, &of_runtime));
-    uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at_lsda, at_frame, at_hdr;
+        VEC_PUSH(m, w->instrument->runtime_frames(w, &m->of_runtime));
+    m->any = any;
+}
+
+static void moved_fini(struct moved *m)
+{
+    VEC_FREE(m);
+    VEC_FREE(&m->ids);
+    VEC_FREE(&m->of_runtime);
+}
+
+/* Behind what is there, each part where it expects to be. */
+static void append(struct rw *w, const struct strbuf *part, uint64_t at)
+{
+    static const char zero[64];
+    while (w->ro_vaddr + w->ro.len < at)
+        str_put(&w->ro, zero, min_u64(sizeof zero, at - w->ro_vaddr - w->ro.len));
+    if (part->len)
+        str_put(&w->ro, part->data, part->len);
+}
+
+static void append_all(struct rw *w, const struct image_unwind_out *out, const uint64_t at[3])
+{
+    append(w, &out->lsda, at[0]);
+    append(w, &out->frame, at[1]);
+    append(w, &out->hdr, at[2]);
+    w->eh_frame_vaddr = at[1];
+    w->eh_frame_bytes = out->frame.len;
+    w->eh_frame_hdr_vaddr = at[2];
+    w->eh_frame_hdr_bytes = out->hdr.len;
+}
+
+static int emit_tables(struct rw *w, const struct moved *m, bool *is_bad)
+{
+    uint64_t first = ALIGN_UP(w->ro_vaddr + w->ro.len, (uint64_t)16), at[3];
     struct image_unwind_out out = {0};
     size_t bad = 0;
-    bool *bad_each = xmalloc(moved.len + 1);
-    int rc = 0;
-    if (any)
-        rc = image_unwind_emit(w->img, &c->unwind, moved.data, moved.len, map_addr, w, first, &out, &at_lsda, &at_frame,
-                               &at_hdr, &bad, bad_each);
-    if (rc < 0) {
+    int rc = image_unwind_emit(w->img, &w->cfg->unwind, m->data, m->len, map_addr, w, first, &out, &at[0], &at[1],
+                               &at[2], &bad, is_bad);
+    if (rc < 0)
         rc = bad == SIZE_MAX ? RW_UNWIND_OUT_OF_REACH : RW_UNWIND_REFUSED;
-        for (size_t i = 0; i < ids.len; i++)
-            if (bad_each[i])
-                c->funcs.data[ids.data[i]].reason = CFG_REASON_UNWIND;
-    } else if (any) {
-        static const char zero[64];
-        const struct strbuf *parts[3] = {&out.lsda, &out.frame, &out.hdr};
-        uint64_t at[3] = {at_lsda, at_frame, at_hdr};
-        for (int k = 0; k < 3; k++) {
-            while (w->ro_vaddr + w->ro.len < at[k])
-                str_put(&w->ro, zero, min_u64(sizeof zero, at[k] - w->ro_vaddr - w->ro.len));
-            if (parts[k]->len)
-                str_put(&w->ro, parts[k]->data, parts[k]->len);
-        }
-        w->eh_frame_vaddr = at_frame;
-        w->eh_frame_bytes = out.frame.len;
-        w->eh_frame_hdr_vaddr = at_hdr;
-        w->eh_frame_hdr_bytes = out.hdr.len;
-    }
+    else
+        append_all(w, &out, at);
     str_free(&out.frame);
     str_free(&out.lsda);
     str_free(&out.hdr);
+    return rc;
+}
+
+int rw_unwind(struct rw *w)
+{
+    struct noter noter;
+    struct moved moved = {0};
+    noter_init(&noter, w);
+    list_moved(w, &noter, &moved);
+    bool *is_bad = xmalloc(moved.len + 1);
+    int rc = moved.any ? emit_tables(w, &moved, is_bad) : 0;
+    for (size_t i = 0; rc < 0 && i < moved.ids.len; i++)
+        if (is_bad[i])
+            w->cfg->funcs.data[moved.ids.data[i]].reason = CFG_REASON_UNWIND;
+    free(is_bad);
+    moved_fini(&moved);
     noter_fini(&noter);
-    VEC_FREE(&of_runtime);
-    VEC_FREE(&moved);
-    VEC_FREE(&ids);
-    free(bad_each);
     return rc;
 }
