@@ -340,6 +340,7 @@ struct ticks {
     double began_s;
     uint64_t random;
     uint64_t spent_ns, faults, pages; /* as of the last snapshot */
+    double cost_s;                    /* of all of them */
     double copied_s;                  /* the program was in the kernel for pages that snapshots shared, about */
     VEC(pid_t) waiting;               /* keepers */
     pthread_t thread;

@@ -19,7 +19,8 @@
 #include "launch/impl.h"
 
 enum { THREADS_MOST = 64, FAILURES_MOST = 50, SNAPSHOT_MS_MOST = 2000, KEEPERS_MOST = 24, MEMORY_SHARE = 4 };
-static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 16;
+static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10, COST_FREE_S = 0.03,
+                    FAULT_S = 2e-6;
 static const double LOOK_LEAST_S = 0.01, LOOK_MOST_S = 0.5; /* at threads */
 static const double AFTER_S = 3, AFTER_MOST_S = 20; /* that replays go on when the program has ended: so long, and as
                                                        long as it took */
@@ -112,24 +113,31 @@ static double used_s(const struct ticks *t)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What the last snapshot cost: until its files were closed, and for pages that were written since (it shares no more
- * than the program had). */
+/* What the last snapshot cost: the fork, and pages that were written since (it shares no more than the program had).
+ * What these take in the kernel they take once more in the program, whose caches do not know the copies. */
 static double cost_s(struct ticks *t)
 {
-    enum { PAGE_KB = 4 };
     double faults = t->taken ? (double)min_u64(t->b->faults - t->faults, t->pages) : 0;
     double copied = 1e-9 * (double)t->b->fault_ns * faults, spent = 1e-9 * (double)(t->b->spent_ns - t->spent_ns);
     t->copied_s += copied;
     t->spent_ns = t->b->spent_ns;
     t->faults = t->b->faults;
-    t->pages = procfs_private_kb(t->pid) / PAGE_KB;
-    return spent + copied;
+    return spent + 2 * copied;
 }
 
-static double interval_s(struct ticks *t)
+/* The processor time at which the next may come: when all that they cost, with this one, is their share. The first one
+ * is thought to have all pages copied. */
+static double earliest_s(struct ticks *t)
 {
-    return fmax(fmax(INTERVAL_LEAST_S, OF_TIME * used_s(t)), cost_s(t) / COST_SHARE);
+    enum { PAGE_KB = 4 };
+    double cost = cost_s(t);
+    t->cost_s += cost;
+    t->pages = procfs_private_kb(t->pid) / PAGE_KB;
+    double next = t->taken ? cost : 2 * FAULT_S * (double)t->pages;
+    return (t->cost_s + next - COST_FREE_S) / COST_SHARE;
 }
+
+static double interval_s(const struct ticks *t) { return fmax(INTERVAL_LEAST_S, OF_TIME * used_s(t)); }
 
 static bool goes_on(const struct ticks *t)
 {
@@ -218,7 +226,10 @@ static enum wire_want next_want(const struct ticks *t)
 static bool take_one(struct ticks *t)
 {
     struct armed all = {.count = 0};
-    double mean_s = interval_s(t);
+    double earliest = earliest_s(t), mean_s;
+    while (goes_on(t) && used_s(t) < earliest)
+        nap();
+    mean_s = interval_s(t);
     enum wire_want want = next_want(t);
     pid_t pid = 0;
     t->b->snapshot = 0;

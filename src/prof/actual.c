@@ -90,12 +90,15 @@ void actual_locate(struct join *j)
 
 #define MOVED_SPREAD 0.05 /* how much otherwise moved code runs, as a fraction: bench/one-run */
 
-/* Counters may have taken nothing, or twice what is thought (half of the samples that fell on them). */
-static void widen_for_one_run(struct prof_result *r, double counting_s)
+/* Counters may have taken nothing, or twice what is thought (half of the samples that fell on them), and pages that
+ * windows had copied likewise, which is half of what these took in the kernel. */
+static void widen_for_one_run(struct prof_result *r, double counting_s, double windows_s)
 {
     struct prof_interval *t = &r->actual_user_s;
     double more = hypot(isfinite(counting_s) ? counting_s : 0, MOVED_SPREAD * t->value);
+    more = hypot(more, isfinite(windows_s) ? windows_s / 2 : 0);
     r->counting_user_s = counting_s;
+    r->windows_system_s = windows_s;
     t->low = fmax(0, t->value - hypot(t->value - t->low, more));
     t->high = t->value + hypot(t->high - t->value, more);
 }
@@ -106,7 +109,7 @@ void actual_whole(struct join *j)
     const struct prof_input *in = j->in;
     r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs);
     if (in->ran_once)
-        widen_for_one_run(r, in->counting_s), r->windows_system_s = in->windows_s;
+        widen_for_one_run(r, in->counting_s, in->windows_s);
     r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0);
     r->plain_runs = (uint32_t)in->plain_runs;
     r->samples = j->samples_all;

@@ -10,12 +10,15 @@
  *   threads   waits for two threads that work
  *   deaf      waits for two threads that block all signals
  *   clocked   does harm where time has passed and it is not the process that it was
+ *   undisturbed works and waits by turns, and looks that no wait is interrupted
+ *   last      asks for all signals, then has a handler for the last one
  *   strict    may make no system calls but the plainest; ends with 7
  * All but the last look that they may run on the same processors in the end. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -176,6 +179,36 @@ static void childless(void)
     }
 }
 
+/* Waits between pieces of work, for which no signal is a reason to end. */
+static void undisturbed(void)
+{
+    for (int k = 0; k < 400; k++) {
+        struct timespec some = {0, 200000};
+        wrong += poll(NULL, 0, 1) != 0;
+        wrong += nanosleep(&some, NULL) != 0;
+        sink = work(sink, 400000);
+    }
+}
+
+static void on_last(int sig) { seen += sig == SIGRTMAX; }
+
+/* Nobody has a handler for the last signal; then the program has one, and gets what it sends itself, and no more. */
+static void last(void)
+{
+    struct sigaction was;
+    sink = work(sink, 30000000);
+    for (int sig = 1; sig <= SIGRTMAX; sig++)
+        if (sigaction(sig, NULL, &was) == 0)
+            wrong += sig == SIGRTMAX && was.sa_handler != SIG_DFL;
+    sink = work(sink, 30000000);
+    wrong += signal(SIGRTMAX, on_last) != SIG_DFL;
+    for (int k = 0; k < 100; k++) {
+        sink = work(sink, 400000);
+        raise(SIGRTMAX);
+    }
+    wrong += seen != 100;
+}
+
 static void *work_apart(void *deaf)
 {
     sigset_t all;
@@ -252,10 +285,21 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"flags", flags},     {"jumps", jumps},         {"handlers", handlers},      {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped},     {"random", random_branches}, {"filled", filled},
-               {"shared", shared},   {"childless", childless}, {"threads", threads},        {"deaf", deaf},
-               {"clocked", clocked}};
+    } all[] = {{"flags", flags},
+               {"jumps", jumps},
+               {"handlers", handlers},
+               {"traps", traps},
+               {"blocked", blocked},
+               {"trapped", trapped},
+               {"random", random_branches},
+               {"filled", filled},
+               {"shared", shared},
+               {"childless", childless},
+               {"threads", threads},
+               {"deaf", deaf},
+               {"clocked", clocked},
+               {"undisturbed", undisturbed},
+               {"last", last}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;
