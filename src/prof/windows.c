@@ -13,9 +13,18 @@ static void begin_anew(struct window_player *p)
     sim_core_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
 }
 
-static uint32_t index_of(const struct window_player *p, uint64_t place)
+struct indices { /* by an instruction's id: what was answered for its place, plus 1; 0 not asked, or not known */
+    VEC(uint32_t) of;
+};
+
+static uint32_t index_of(const struct window_player *p, struct indices *known, const struct trace_insn *i)
 {
-    return place == TRACE_PLACE_UNKNOWN ? ID_NONE : p->index_of(p->ctx, place);
+    while (known->of.len <= i->id)
+        VEC_PUSH(&known->of, 0);
+    uint32_t *index = &known->of.data[i->id];
+    if (!*index && i->place != TRACE_PLACE_UNKNOWN)
+        *index = p->index_of(p->ctx, i->place) + 1;
+    return *index - 1;
 }
 
 static bool is_marked(const uint8_t *bits, uint64_t k) { return bits[k / 8] >> k % 8 & 1; }
@@ -25,6 +34,7 @@ struct playing {
     const struct trace_window *w;
     const uint8_t *wrong; /* as in window_play */
     uint64_t branches;    /* that were looked up there */
+    struct indices indices;
 };
 
 /* By the predictor that looked on, or else by the player's, which learns. */
@@ -71,7 +81,7 @@ static bool is_interrupted(const struct trace_step *s, const struct sim_insn *i)
 
 uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong)
 {
-    struct playing g = {p, w, wrong, 0};
+    struct playing g = {.p = p, .w = w, .wrong = wrong};
     struct trace_stream stream;
     struct trace_step s;
     uint64_t played = 0;
@@ -79,7 +89,7 @@ uint64_t window_play(struct window_player *p, const struct trace_window *w, cons
     p->learning = wrong ? 0 : (uint32_t)(w->instructions / 2);
     trace_begin(&stream, w);
     while (trace_next(&stream, &s) && !s.is_last) {
-        uint32_t index = index_of(p, s.insn->place);
+        uint32_t index = index_of(p, &g.indices, s.insn);
         if (index == ID_NONE) {
             g.branches += trace_is_branch(s.insn);
             lost = true;
@@ -91,6 +101,7 @@ uint64_t window_play(struct window_player *p, const struct trace_window *w, cons
         played++;
         lost = is_interrupted(&s, &p->table[index]);
     }
+    VEC_FREE(&g.indices.of);
     return played;
 }
 
@@ -100,12 +111,15 @@ bool window_steps(const struct window_player *p, const struct trace_window *w, u
 {
     struct trace_stream stream;
     struct trace_step s;
+    struct indices indices = {.of = {0}};
     bool more = first < w->instructions && last <= w->instructions;
-    for (trace_begin_part(&stream, w, first, last); trace_next(&stream, &s); more &= !s.is_last) {
-        uint32_t index = index_of(p, s.insn->place);
-        if (index == ID_NONE)
-            return false;
-        each(ctx, index, s.regs, s.insn->place, s.next_place);
+    trace_begin_part(&stream, w, first, last);
+    while (more && trace_next(&stream, &s)) {
+        uint32_t index = index_of(p, &indices, s.insn);
+        if (index != ID_NONE)
+            each(ctx, index, s.regs, s.insn->place, s.next_place);
+        more = index != ID_NONE && !s.is_last;
     }
+    VEC_FREE(&indices.of);
     return more;
 }

@@ -113,7 +113,7 @@ bool trace_steps(const struct wire_windows *w, uint32_t window, struct arena *a,
     uint64_t used = w->used;
     if (from.first >= used || used > w->capacity || from.steps > STEPS_MOST)
         return false;
-    uint64_t count = words_of(w->data + from.first, w->data + used, from.steps);
+    uint64_t count = min_u64(used - from.first, words_of(w->data + from.first, w->data + used, from.steps));
     uint64_t *words = ARENA_ARRAY(a, uint64_t, count + 1);
     uint32_t *insn_of = ARENA_ARRAY(a, uint32_t, from.steps + 1);
     memcpy(words, w->data + from.first, count * sizeof *words);
