@@ -7,13 +7,12 @@
 #include "wire/bursts.h"
 #include "rt/windows.h"
 
+#include <linux/futex.h>
+
 enum {
-    FUTEX_WAIT = 0,
-    FUTEX_WAKE = 1,
     BURST_SECONDS_MOST = 10,
     WAIT_S = 5, /* for the host */
-    POPULATE_WRITE = 23,
-    READ_EXECUTE = 5
+    READ_EXECUTE = PROT_READ | PROT_EXEC
 };
 
 static struct wire_bursts *bursts(void) { return WINDOWS->bursts; }
@@ -40,7 +39,7 @@ uint32_t rt_ask_host(uint32_t request)
     uint64_t wait[2] = {WAIT_S, 0};
     pass_turn((enum wire_burst_request)request);
     while (__atomic_load_n(&b->turn, __ATOMIC_ACQUIRE) == WIRE_BURST_HOST && !b->abandoned)
-        if (sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAIT, WIRE_BURST_HOST, (uint64_t)wait, 0, 0) == -ETIMEDOUT_)
+        if (sys(SYS_futex, (uint64_t)&b->turn, FUTEX_WAIT, WIRE_BURST_HOST, (uint64_t)wait, 0, 0) == -ETIMEDOUT)
             leave();
     if (b->abandoned) /* the turn was handed back without an answer */
         leave();
@@ -63,7 +62,7 @@ void rt_leave_burst(void) { end(WIRE_BURST_LOST); }
 
 /* ---- code ---- */
 
-static int is_readable(uint64_t page) { return sys(SYS_access, page, 0, 0, 0, 0, 0) != -EFAULT_; }
+static int is_readable(uint64_t page) { return sys(SYS_access, page, 0, 0, 0, 0, 0) != -EFAULT; }
 
 static uint64_t *copy_of(uint32_t page)
 {
@@ -141,9 +140,9 @@ static int is_behind_slot(uint64_t address)
 static void on_trap(int sig, const void *info, void *context)
 {
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS), target;
-    if (sig == SIG_SEGV && is_behind_slot(((const uint64_t *)info)[2]))
+    if (sig == SIGSEGV && is_behind_slot(((const uint64_t *)info)[2]))
         end(WIRE_BURST_FULL);
-    if (sig != SIG_TRAP || !is_translated(g[G_RIP]))
+    if (sig != SIGTRAP || !is_translated(g[G_RIP]))
         end(WIRE_BURST_FAULT);
     const uint8_t *trap = (const uint8_t *)g[G_RIP]; /* behind the int3 */
     switch (*trap) {
@@ -168,7 +167,7 @@ static int open_slot(void)
     if (failed(sys(SYS_mprotect, b->base + b->code_at, b->code_bytes, READ_EXECUTE, 0, 0, 0)) ||
         failed(sys(SYS_mprotect, slot + b->slot_used, WIRE_PAGE_BYTES, 0, 0, 0, 0)))
         return 0;
-    sys(SYS_madvise, slot, b->slot_used, POPULATE_WRITE, 0, 0, 0);
+    sys(SYS_madvise, slot, b->slot_used, MADV_POPULATE_WRITE, 0, 0, 0);
     b->state.next = slot;
     return 1;
 }
@@ -177,8 +176,8 @@ void rt_burst_on(void *context)
 {
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     struct wire_bursts *b = bursts();
-    sys(SYS_arch_prctl, GET_FS, (uint64_t)&b->fs, 0, 0, 0, 0);
-    sys(SYS_arch_prctl, GET_GS, (uint64_t)&b->gs, 0, 0, 0, 0);
+    sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&b->fs, 0, 0, 0, 0);
+    sys(SYS_arch_prctl, ARCH_GET_GS, (uint64_t)&b->gs, 0, 0, 0, 0);
     if (!rt_take_signals(context, on_trap))
         end(WIRE_BURST_LOST);
     sys(SYS_alarm, BURST_SECONDS_MOST, 0, 0, 0, 0, 0);

@@ -10,7 +10,6 @@
  */
 #include "rt/rt.h"
 
-enum { SIGILL_ = 4, SIGBUS_ = 7, SIGFPE_ = 8, SIGSEGV_ = 11 };
 enum { ACTION_HANDLER, ACTION_FLAGS, ACTION_RESTORER, ACTION_MASK, ACTION_WORDS };
 enum { CONTEXT_REGS = 5, CONTEXT_RIP = 21 }; /* words of struct ucontext */
 
@@ -59,7 +58,7 @@ static int note(const uint64_t *context, int64_t by)
 
 /* ---- handlers ---- */
 
-static int is_of_fault(uint64_t sig) { return sig == SIGSEGV_ || sig == SIGBUS_ || sig == SIGFPE_ || sig == SIGILL_; }
+static int is_of_fault(uint64_t sig) { return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL; }
 
 static uint64_t thunk_address(uint32_t k) { return (uint64_t)rt_thunks + (uint64_t)k * THUNK_BYTES; }
 
@@ -89,7 +88,7 @@ static uint64_t thunk_of(uint64_t handler)
 
 /* Can so much be read as an action has? An action for no signal: a call that the program may make (a sandbox could kill
  * for another), and that is refused after it was read. */
-static int is_readable(uint64_t at) { return sys(SYS_rt_sigaction, 0, at, 0, 8, 0, 0) != -EFAULT_; }
+static int is_readable(uint64_t at) { return sys(SYS_rt_sigaction, 0, at, 0, 8, 0, 0) != -EFAULT; }
 
 /* Does the handler return to this module's own code, and does that nothing but end it? Then the thunk is there for as
  * long as that is, and may end it in its stead. */

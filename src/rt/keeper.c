@@ -9,10 +9,15 @@
  * pushed is mended. Both processes end with their work, when the host has lost interest, or with a time limit.
  */
 #include "rt/windows.h"
+
 #include "wire/bursts.h"
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <linux/wait.h>
+#include <stddef.h>
 
 enum {
-    TRAP_IS_TRACE = 2,
     INT3 = 0xcc,
     STACK_BYTES = 128 << 10,
     SECONDS_MOST = 20,
@@ -64,7 +69,7 @@ static int protect_shared_memory(uint64_t own, uint64_t own_bytes)
     char part[1024], line[64];
     size_t n = 0;
     int64_t got;
-    int fd = (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t) "/proc/self/maps", 02000000, 0, 0, 0);
+    int fd = (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD, (uint64_t) "/proc/self/maps", 02000000, 0, 0, 0);
     if (fd < 0)
         return 0;
     while ((got = sys(SYS_read, (uint64_t)fd, (uint64_t)part, sizeof part, 0, 0, 0)) > 0)
@@ -95,33 +100,33 @@ int rt_cut_off(uint64_t at, uint64_t bytes)
     return ok;
 }
 
-struct filter_step { /* linux/filter.h: struct sock_filter */
-    uint16_t code;
-    uint8_t if_true, if_false;
-    uint32_t value;
-};
-
 /* From now on only the runtime's own code may call the kernel; what else does ends the process. So a keeper that goes
  * another way than was recorded (the time of day may decide) does nothing that could be seen. Not with less
  * speculation: it is here to be timed. 0: the kernel does not do that. */
 static int forbid_calls(void)
 {
-    enum { LOAD = 0x20, IF_EQUAL = 0x15, IF_LEAST = 0x35, RETURN = 6, KILL = 1u << 31, ALLOW = 0x7fff0000 };
-    enum { OF_ADDRESS = 8, DUMPABLE = 4, NO_NEW_PRIVILEGES = 38, SET_FILTER = 1, SPEC_ALLOW = 4 };
-    uint64_t from = (uint64_t)rt_blob, to = (uint64_t)rt_blob_end;
-    const struct filter_step steps[] = {
-        {LOAD, 0, 0, OF_ADDRESS + 4},     {IF_EQUAL, 0, 4, (uint32_t)(from >> 32)}, {LOAD, 0, 0, OF_ADDRESS},
-        {IF_LEAST, 0, 2, (uint32_t)from}, {IF_LEAST, 1, 0, (uint32_t)to},           {RETURN, 0, 0, ALLOW},
-        {RETURN, 0, 0, (uint32_t)KILL},
+    enum {
+        LOAD = BPF_LD | BPF_W | BPF_ABS,
+        IF_EQUAL = BPF_JMP | BPF_JEQ | BPF_K,
+        IF_LEAST = BPF_JMP | BPF_JGE | BPF_K
     };
-    const struct {
-        uint16_t count;
-        const struct filter_step *steps;
-    } program = {sizeof steps / sizeof *steps, steps};
+    enum { RETURN = BPF_RET | BPF_K, OF_ADDRESS = offsetof(struct seccomp_data, instruction_pointer) };
+    uint64_t from = (uint64_t)rt_blob, to = (uint64_t)rt_blob_end;
+    struct sock_filter steps[] = {
+        {LOAD, 0, 0, OF_ADDRESS + 4},
+        {IF_EQUAL, 0, 4, (uint32_t)(from >> 32)},
+        {LOAD, 0, 0, OF_ADDRESS},
+        {IF_LEAST, 0, 2, (uint32_t)from},
+        {IF_LEAST, 1, 0, (uint32_t)to},
+        {RETURN, 0, 0, SECCOMP_RET_ALLOW},
+        {RETURN, 0, 0, SECCOMP_RET_KILL_PROCESS},
+    };
+    struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
     return from >> 32 == to >> 32 &&
-           !failed(sys(SYS_prctl, DUMPABLE, 0, 0, 0, 0, 0)) /* its end leaves no core file */ &&
-           !failed(sys(SYS_prctl, NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0)) &&
-           !failed(sys(SYS_seccomp, SET_FILTER, SPEC_ALLOW, (uint64_t)&program, 0, 0, 0));
+           !failed(sys(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0)) /* its end leaves no core file */ &&
+           !failed(sys(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)) &&
+           !failed(
+               sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, (uint64_t)&program, 0, 0, 0));
 }
 
 /* ---- the recorder ---- */
@@ -153,7 +158,7 @@ static void note_bytes(uint64_t at, uint64_t rip)
     if (*noted == rip)
         return;
     *noted = rip;
-    if (room < 16 && sys(SYS_access, rip + room, 0, 0, 0, 0, 0) != -EFAULT_)
+    if (room < 16 && sys(SYS_access, rip + room, 0, 0, 0, 0, 0) != -EFAULT)
         room = 16;
     uint64_t *to = &s->file->data[s->word];
     to[0] = to[1] = 0;
@@ -202,8 +207,8 @@ static void begin_window(const uint64_t *g)
     if (s->word + WIRE_STEP_WORDS_MOST > s->file->capacity || ends_window(g))
         rt_leave();
     *w = (struct wire_window){.first = s->word, .steps = 0, .burst = w->burst};
-    sys(SYS_arch_prctl, GET_FS, (uint64_t)&w->fs, 0, 0, 0, 0);
-    sys(SYS_arch_prctl, GET_GS, (uint64_t)&w->gs, 0, 0, 0, 0);
+    sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&w->fs, 0, 0, 0, 0);
+    sys(SYS_arch_prctl, ARCH_GET_GS, (uint64_t)&w->gs, 0, 0, 0, 0);
     note(g);
 }
 
@@ -249,15 +254,15 @@ static void split(void)
     }
     if (failed(recorder))
         rt_leave();
-    uint64_t begun = clock_ns(CLOCK_MONOTONIC_);
-    sys(SYS_wait4, (uint64_t)recorder, 0, 0x40000000, 0, 0, 0);
-    uint64_t recorded = clock_ns(CLOCK_MONOTONIC_);
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC);
+    sys(SYS_wait4, (uint64_t)recorder, 0, __WALL, 0, 0, 0);
+    uint64_t recorded = clock_ns(CLOCK_MONOTONIC);
     s->file->waited.recording += recorded - begun;
     if (s->file->window_count == window) /* it was killed */
         rt_leave();
     set_turn(window, WIRE_TURN_PLANNING);
     int has_planned = host_has_planned(window);
-    s->file->waited.planning += clock_ns(CLOCK_MONOTONIC_) - recorded;
+    s->file->waited.planning += clock_ns(CLOCK_MONOTONIC) - recorded;
     if (!has_planned || !s->file->slice_count[window])
         rt_leave();
     s->may_stop = (uint32_t)forbid_calls();
@@ -332,8 +337,8 @@ static void on_step(int sig, const void *info, void *context)
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     struct windows_state *s = WINDOWS;
     const void *vectors = *(void **)((char *)context + CONTEXT_VECTORS);
-    int is_step = sig == SIG_TRAP && ((const int32_t *)info)[2] == TRAP_IS_TRACE;
-    if (!is_step && s->is_keeper && sig == SIG_TRAP && s->stops && g[G_RIP] == s->stop_at + 1) {
+    int is_step = sig == SIGTRAP && ((const int32_t *)info)[2] == TRAP_TRACE;
+    if (!is_step && s->is_keeper && sig == SIGTRAP && s->stops && g[G_RIP] == s->stop_at + 1) {
         stop(g, vectors);
         return;
     }
@@ -361,7 +366,7 @@ static int make_stack(void)
 {
     if (WINDOWS->has_stack)
         return 1;
-    int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     uint64_t alternate[3] = {(uint64_t)stack, 0, STACK_BYTES};
     WINDOWS->has_stack = !failed(stack) && !failed(sys(SYS_sigaltstack, (uint64_t)alternate, 0, 0, 0, 0, 0));
     return (int)WINDOWS->has_stack;
@@ -369,18 +374,18 @@ static int make_stack(void)
 
 int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, void *context))
 {
-    static const uint8_t ours[] = {SIG_TRAP, SIG_SEGV, SIG_BUS, SIG_ILL, SIG_FPE};
-    uint64_t handler = (uint64_t)on_signal, restorer = (uint64_t)rt_sigreturn, open = 1ull << (SIG_ALRM - 1);
+    static const uint8_t ours[] = {SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    uint64_t handler = (uint64_t)on_signal, restorer = (uint64_t)rt_sigreturn, open = 1ull << (SIGALRM - 1);
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
-    struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_, restorer, ~open};
+    struct kernel_action action = {handler, SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, ~open};
     struct kernel_action none = {0, 0, 0, 0};
-    int ok = make_stack() && !failed(sys(SYS_rt_sigaction, SIG_ALRM, (uint64_t)&none, 0, 8, 0, 0));
+    int ok = make_stack() && !failed(sys(SYS_rt_sigaction, SIGALRM, (uint64_t)&none, 0, 8, 0, 0));
     for (size_t i = 0; i < sizeof ours; i++) {
         ok = ok && !failed(sys(SYS_rt_sigaction, ours[i], (uint64_t)&action, 0, 8, 0, 0));
         open |= 1ull << (ours[i] - 1);
     }
     *(uint64_t *)((char *)context + CONTEXT_MASK) = ~open;
-    sys(SYS_rt_sigprocmask, 1 /* SIG_UNBLOCK */, (uint64_t) & (uint64_t){1ull << (SIG_ALRM - 1)}, 0, 8, 0, 0);
+    sys(SYS_rt_sigprocmask, SIG_UNBLOCK, (uint64_t) & (uint64_t){1ull << (SIGALRM - 1)}, 0, 8, 0, 0);
     return ok;
 }
 

@@ -13,15 +13,15 @@
 #include "rt/windows.h"
 #include "wire/bursts.h"
 
+#include <linux/futex.h>
+#include <linux/sched.h>
+
 enum {
-    FUTEX_WAIT = 0,
-    FUTEX_WAKE = 1,
     SECONDS_MOST = 10,
     STEPS_MOST = 64,
     STACK_SEEN = 1 << 20,
     PLACES_MOST = 8192,
-    READ_EXECUTE = 5,
-    TRAP_IS_TRACE = 2
+    READ_EXECUTE = PROT_READ | PROT_EXEC
 };
 
 struct copy {
@@ -53,10 +53,10 @@ static void note_copy(struct going_back *s, const struct rt_module *m)
 static int count_elsewhere(const struct rt_module *m, uint64_t delta)
 {
     uint64_t at = m->data + PAGE;
-    return !failed(sys(SYS_mmap, at, m->bytes, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED | MAP_NORESERVE,
+    return !failed(sys(SYS_mmap, at, m->bytes, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
                        (uint64_t)-1, 0)) &&
            (!delta || !failed(sys(SYS_mmap, at + delta, m->bytes, PROT_RW,
-                                  MAP_PRIVATE | MAP_ANON | MAP_FIXED | MAP_NORESERVE, (uint64_t)-1, 0)));
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, (uint64_t)-1, 0)));
 }
 
 static int look_at_copies(struct going_back *s)
@@ -117,9 +117,9 @@ static int put_parts(const struct going_back *s, const struct wire_originals *o,
 static int put_originals(const struct going_back *s)
 {
     int fd = rt_open(WINDOWS->bursts->originals_path);
-    int64_t head = fd < 0 ? -1 : sys(SYS_mmap, 0, PAGE, PROT_READ_, MAP_PRIVATE, (uint64_t)fd, 0), all = -1;
+    int64_t head = fd < 0 ? -1 : sys(SYS_mmap, 0, PAGE, PROT_READ, MAP_PRIVATE, (uint64_t)fd, 0), all = -1;
     if (!failed(head) && ((const struct wire_originals *)head)->magic == WIRE_ORIGINALS_MAGIC)
-        all = sys(SYS_mmap, 0, ((const struct wire_originals *)head)->bytes, PROT_READ_, MAP_PRIVATE, (uint64_t)fd, 0);
+        all = sys(SYS_mmap, 0, ((const struct wire_originals *)head)->bytes, PROT_READ, MAP_PRIVATE, (uint64_t)fd, 0);
     int ok = !failed(all) && put_parts(s, (const struct wire_originals *)all, fd);
     if (fd >= 0)
         sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
@@ -158,7 +158,7 @@ static uint32_t find_returns(struct going_back *s, uint64_t from)
 {
     uint32_t n = 0;
     for (uint64_t at = (from + 7) & ~7ull; at < from + STACK_SEEN && n < PLACES_MOST; at += 8) {
-        if ((at % PAGE == 0 || at < from + 8) && sys(SYS_access, at, 0, 0, 0, 0, 0) == -EFAULT_)
+        if ((at % PAGE == 0 || at < from + 8) && sys(SYS_access, at, 0, 0, 0, 0, 0) == -EFAULT)
             break;
         const struct copy *c = copy_at(s, *(const uint64_t *)at);
         if (!c)
@@ -209,10 +209,9 @@ static void be_nice(void)
 /* The keeper is made first, so that the burst's end is what the host waits for. */
 static void begin(void *context, uint64_t *g)
 {
-    enum { CLONE_PARENT_ = 0x8000, SIG_CHLD = 17 };
     g[G_FLAGS] &= ~(uint64_t)TRAP_FLAG;
     move_returns(state(), g[G_RSP]);
-    int64_t keeper = state()->want == WIRE_WANT_BOTH ? sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0) : -1;
+    int64_t keeper = state()->want == WIRE_WANT_BOTH ? sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0) : -1;
     if (keeper) {
         if (!failed(keeper))
             rt_note_snapshot(keeper);
@@ -242,7 +241,7 @@ static void go_on(void *context)
 
 static void on_step(int sig, const void *info, void *context)
 {
-    if (sig != SIG_TRAP || ((const int32_t *)info)[2] != TRAP_IS_TRACE)
+    if (sig != SIGTRAP || ((const int32_t *)info)[2] != TRAP_TRACE)
         fail();
     go_on(context);
 }
@@ -271,7 +270,7 @@ void rt_go_back(void *context, uint32_t want)
     close_files();
     w->bursts->pid = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
     w->bursts->keeper = 0;
-    int64_t at = sys(SYS_mmap, 0, sizeof(struct going_back), PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    int64_t at = sys(SYS_mmap, 0, sizeof(struct going_back), PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     if (failed(at))
         rt_leave_burst();
     w->going_back = (uint64_t)at;

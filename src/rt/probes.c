@@ -37,7 +37,7 @@ void rt_probes_landed(uint64_t stack)
 {
     if (!is_counting())
         return;
-    uint64_t now = stamp(), time = clock_ns(CLOCK_THREAD_CPU), delta = rt_own_delta(), count;
+    uint64_t now = stamp(), time = clock_ns(CLOCK_THREAD_CPUTIME_ID), delta = rt_own_delta(), count;
     for (uint32_t i = 0; i < PCB->module_count; i++) {
         struct wire_probe *p = cells_of(&PCB->modules[i], delta, &count);
         for (uint64_t k = 1; k < count; k++)

@@ -7,6 +7,8 @@
  */
 #include "rt/windows.h"
 
+#include <asm/sigcontext.h>
+
 enum {
     AREA_BYTES = 3 * PAGE,
     STUBS = 2048, /* in the area */
@@ -18,11 +20,9 @@ enum {
     LONG = 16,      /* of what goes round one, of so many times its rounds */
     LOOKS = 30,     /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
-    ITIMER_REAL_ = 0,
     BATCH_US_MOST = 250000,   /* wall clock; takes some milliseconds */
     SLICES_US_MOST = 3000000, /* from one batch to the next, with waiting */
-    XSAVE_MAGIC = 0x46505853,
-    RWX = 7,
+    RWX = PROT_READ | PROT_WRITE | PROT_EXEC,
     FLAGS_OF_USER = 0xcd5 /* arithmetic and direction */
 };
 
@@ -50,7 +50,8 @@ static uint64_t area_near(uint64_t code)
         uint64_t at = k & 1 ? base + ((k + 1) / 2 << 20) : base - (k / 2 << 20);
         if (at < 0x10000 || at >> 47)
             continue;
-        int64_t got = sys(SYS_mmap, at, AREA_BYTES, RWX, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+        int64_t got =
+            sys(SYS_mmap, at, AREA_BYTES, RWX, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
         if (got == (int64_t)at) {
             memcpy((void *)at, rt_area_code, (size_t)(rt_area_code_end - rt_area_code));
             return WINDOWS->area = at;
@@ -303,7 +304,7 @@ static int train(struct wire_slice *s, const struct wire_form *form, uint64_t ar
 static void limit_time(uint64_t us)
 {
     uint64_t value[4] = {0, 0, us / 1000000, us % 1000000};
-    sys(SYS_setitimer, ITIMER_REAL_, (uint64_t)value, 0, 0, 0, 0);
+    sys(SYS_setitimer, ITIMER_REAL, (uint64_t)value, 0, 0, 0, 0);
 }
 
 static int replay_all(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start, struct kept *k)
@@ -381,7 +382,7 @@ static int move_on(void)
 static void has_waited(uint64_t since)
 {
     struct wire_windows *f = WINDOWS->file;
-    uint64_t spent = clock_ns(CLOCK_MONOTONIC_) - since;
+    uint64_t spent = clock_ns(CLOCK_MONOTONIC) - since;
     f->wait_left_ns -= spent < f->wait_left_ns ? spent : f->wait_left_ns;
 }
 
@@ -390,7 +391,7 @@ static int find_quiet_core(struct wire_look *k)
 {
     uint64_t wait[2] = {0, WAIT_NS};
     for (int i = 0; i < LOOKS; i++) {
-        uint64_t since = clock_ns(CLOCK_MONOTONIC_);
+        uint64_t since = clock_ns(CLOCK_MONOTONIC);
         look(k);
         if (!was_disturbed(k))
             return 1;
@@ -434,7 +435,7 @@ static int take_vectors(struct area_data *d, const void *vectors)
     memcpy(&magic, v + 464, 4);
     memcpy(&d->vectors_mask, v + 472, 8);
     d->vectors = (uint64_t)vectors;
-    return vectors && magic == XSAVE_MAGIC;
+    return vectors && magic == FP_XSTATE_MAGIC1;
 }
 
 int rt_open_code(uint64_t at, uint64_t bytes)
@@ -474,7 +475,7 @@ static enum wire_slice_state replay(struct wire_slice *s, const uint64_t *g, con
 
 void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors)
 {
-    int64_t kept = sys(SYS_mmap, 0, sizeof(struct kept), PROT_RW, MAP_PRIVATE | MAP_ANON, (uint64_t)-1, 0);
+    int64_t kept = sys(SYS_mmap, 0, sizeof(struct kept), PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     if (failed(kept) || !begins_alike(s, gregs)) {
         s->state = failed(kept) ? WIRE_SLICE_NO_ROOM : WIRE_SLICE_STRAYED;
         return;

@@ -10,6 +10,9 @@
  */
 #include "rt/rt.h"
 
+#include <asm/hwcap2.h>
+#include <linux/auxvec.h>
+
 void *memcpy(void *to, const void *from, size_t n)
 {
     char *t = to;
@@ -32,7 +35,7 @@ void rt_flag(uint32_t bits) { __atomic_fetch_or(&PCB->header->flags, bits, __ATO
 /* By openat, as libc opens: sandboxes that allow the one and not the other kill for it. */
 int rt_open(const char *path)
 {
-    return (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD_, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0);
+    return (int)sys(SYS_openat, (uint64_t)(int64_t)AT_FDCWD, (uint64_t)path, O_RDWR_CLOEXEC, 0, 0, 0);
 }
 
 static const char *value_of(const char *variable, const char *name)
@@ -48,7 +51,6 @@ static const char *value_of(const char *variable, const char *name)
  * for it there (start-up code of static executables does). */
 int rt_take_env(char **envp, const char *name, char *path)
 {
-    enum { AT_IGNORE = 1 };
     int found = 0;
     char **to = envp;
     for (; envp && *envp; envp++) {
@@ -81,7 +83,7 @@ uint64_t rt_take_area(void)
         return NOWHERE;
     if (!h->follows)
         return n;
-    h->areas[n].time_ns = clock_ns(CLOCK_MONOTONIC_);
+    h->areas[n].time_ns = clock_ns(CLOCK_MONOTONIC);
     h->areas[n].parent = (uint32_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
     h->areas[n].pid = (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
     return n;
@@ -94,16 +96,15 @@ static int has_pcb(void)
 {
     unsigned char in_core;
     return !failed(sys(SYS_mincore, WIRE_PCB_VADDR, PAGE, (uint64_t)&in_core, 0, 0, 0)) &&
-           sys(SYS_access, (uint64_t)PCB, 0, 0, 0, 0, 0) != -EFAULT_ && PCB->magic == WIRE_MAGIC;
+           sys(SYS_access, (uint64_t)PCB, 0, 0, 0, 0, 0) != -EFAULT && PCB->magic == WIRE_MAGIC;
 }
 
 static void drop_pcb(void) { sys(SYS_munmap, WIRE_PCB_VADDR, PCB_BYTES, 0, 0, 0, 0); }
 
 static int make_pcb(void)
 {
-    enum { MADV_WIPEONFORK = 18 };
     int64_t at = sys(SYS_mmap, WIRE_PCB_VADDR, PCB_BYTES, PROT_RW,
-                     MAP_PRIVATE | MAP_ANON | MAP_NORESERVE | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     if (failed(at))
         return 0;
     if (at != (int64_t)WIRE_PCB_VADDR) {
@@ -143,7 +144,7 @@ static void resolve(struct rt_module *m)
 /* The auxiliary vector stands behind the environment; behind one that the program has moved from the stack is none. */
 static int has_fsgsbase(char **envp)
 {
-    enum { AT_HWCAP2 = 26, FSGSBASE = 2, STACK_MOST = 64 << 20 };
+    enum { STACK_MOST = 64 << 20 };
     if ((uint64_t)envp - (uint64_t)&envp > STACK_MOST)
         return 0;
     while (*envp)
@@ -151,7 +152,7 @@ static int has_fsgsbase(char **envp)
     const uint64_t *aux = (const uint64_t *)(envp + 1);
     for (; *aux; aux += 2)
         if (aux[0] == AT_HWCAP2)
-            return (aux[1] & FSGSBASE) != 0;
+            return (aux[1] & HWCAP2_FSGSBASE) != 0;
     return 0;
 }
 
@@ -194,7 +195,7 @@ int rt_is_alive(const struct rt_module *m)
     unsigned char in_core;
     if (!m->bytes || failed(sys(SYS_mincore, m->data, PAGE, (uint64_t)&in_core, 0, 0, 0)))
         return 0;
-    if (sys(SYS_access, m->data + PAGE - 1, 0, 0, 0, 0, 0) == -EFAULT_)
+    if (sys(SYS_access, m->data + PAGE - 1, 0, 0, 0, 0, 0) == -EFAULT)
         return 0;
     return ((const struct rt_data *)m->data)->self == m->data;
 }
@@ -225,7 +226,7 @@ static void map_counters(struct rt_module *m, int keep)
         return;
     rt_flag(WIRE_LOST);
     if (!keep)
-        sys(SYS_mmap, at, m->bytes, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED | MAP_NORESERVE, (uint64_t)-1, 0);
+        sys(SYS_mmap, at, m->bytes, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, (uint64_t)-1, 0);
 }
 
 /* A place in the list; what lay where the new module lies now is gone. */

@@ -12,60 +12,57 @@
 
 #include "wire/wire.h"
 
+#include <asm/errno.h>
+#include <asm/unistd.h>
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <linux/signal.h>
+#include <linux/time.h>
+
 typedef __SIZE_TYPE__ size_t;
 
 enum {
-    SYS_read = 0,
-    SYS_close = 3,
-    SYS_mmap = 9,
-    SYS_mprotect = 10,
-    SYS_munmap = 11,
-    SYS_rt_sigaction = 13,
-    SYS_rt_sigprocmask = 14,
-    SYS_access = 21,
-    SYS_sched_yield = 24,
-    SYS_mincore = 27,
-    SYS_madvise = 28,
-    SYS_nanosleep = 35,
-    SYS_alarm = 37,
-    SYS_setitimer = 38,
-    SYS_prctl = 157,
-    SYS_seccomp = 317,
-    SYS_getpid = 39,
-    SYS_clone = 56,
-    SYS_wait4 = 61,
-    SYS_getppid = 110,
-    SYS_sigaltstack = 131,
-    SYS_arch_prctl = 158,
-    SYS_gettid = 186,
-    SYS_tkill = 200,
-    SYS_futex = 202,
-    SYS_sched_setaffinity = 203,
-    SYS_sched_getaffinity = 204,
-    SYS_getrusage = 98,
-    SYS_timer_create = 222,
-    SYS_timer_settime = 223,
-    SYS_timer_delete = 226,
-    SYS_getpriority = 140,
-    SYS_setpriority = 141,
-    SYS_clock_gettime = 228,
-    SYS_exit_group = 231,
-    SYS_openat = 257,
-    SYS_getcpu = 309,
-    SYS_close_range = 436
+    SYS_read = __NR_read,
+    SYS_close = __NR_close,
+    SYS_mmap = __NR_mmap,
+    SYS_mprotect = __NR_mprotect,
+    SYS_munmap = __NR_munmap,
+    SYS_rt_sigaction = __NR_rt_sigaction,
+    SYS_rt_sigprocmask = __NR_rt_sigprocmask,
+    SYS_access = __NR_access,
+    SYS_sched_yield = __NR_sched_yield,
+    SYS_mincore = __NR_mincore,
+    SYS_madvise = __NR_madvise,
+    SYS_nanosleep = __NR_nanosleep,
+    SYS_alarm = __NR_alarm,
+    SYS_setitimer = __NR_setitimer,
+    SYS_prctl = __NR_prctl,
+    SYS_seccomp = __NR_seccomp,
+    SYS_getpid = __NR_getpid,
+    SYS_clone = __NR_clone,
+    SYS_wait4 = __NR_wait4,
+    SYS_getppid = __NR_getppid,
+    SYS_sigaltstack = __NR_sigaltstack,
+    SYS_arch_prctl = __NR_arch_prctl,
+    SYS_gettid = __NR_gettid,
+    SYS_tkill = __NR_tkill,
+    SYS_futex = __NR_futex,
+    SYS_sched_setaffinity = __NR_sched_setaffinity,
+    SYS_sched_getaffinity = __NR_sched_getaffinity,
+    SYS_getrusage = __NR_getrusage,
+    SYS_timer_create = __NR_timer_create,
+    SYS_timer_settime = __NR_timer_settime,
+    SYS_timer_delete = __NR_timer_delete,
+    SYS_getpriority = __NR_getpriority,
+    SYS_setpriority = __NR_setpriority,
+    SYS_clock_gettime = __NR_clock_gettime,
+    SYS_exit_group = __NR_exit_group,
+    SYS_openat = __NR_openat,
+    SYS_getcpu = __NR_getcpu,
+    SYS_close_range = __NR_close_range
 };
-enum {
-    PROT_READ_ = 1,
-    PROT_RW = 3,
-    MAP_SHARED = 1,
-    MAP_PRIVATE = 2,
-    MAP_FIXED = 16,
-    MAP_ANON = 32,
-    MAP_NORESERVE = 0x4000,
-    MAP_FIXED_NOREPLACE = 0x100000
-};
-enum { O_RDWR_CLOEXEC = 02 | 02000000, AT_FDCWD_ = -100 };
-enum { PAGE = 4096, ESRCH_ = 3, EINTR_ = 4, EFAULT_ = 14, ETIMEDOUT_ = 110, PATH_BYTES = 512, SLOTS_MOST = 512 };
+enum { PROT_RW = PROT_READ | PROT_WRITE, O_RDWR_CLOEXEC = O_RDWR | O_CLOEXEC };
+enum { PAGE = 4096, PATH_BYTES = 512, SLOTS_MOST = 512 };
 
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
@@ -142,7 +139,6 @@ static inline int64_t sys(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint6
 
 static inline int failed(int64_t rc) { return rc < 0 && rc > -4096; }
 
-enum { CLOCK_MONOTONIC_ = 1, CLOCK_PROCESS_CPU = 2, CLOCK_THREAD_CPU = 3 };
 static inline uint64_t clock_ns(int clock)
 {
     uint64_t t[2] = {0, 0};

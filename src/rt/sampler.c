@@ -5,11 +5,7 @@
  */
 #include "rt/rt.h"
 
-enum {
-    SIGPROF_ = 27,
-    SA_FLAGS = 0x4 /* SIGINFO */ | 0x04000000 /* RESTORER */ | 0x08000000 /* ONSTACK */ | 0x10000000 /* RESTART */,
-    UC_RIP = 168
-};
+enum { SA_FLAGS = SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART, UC_RIP = 168 };
 #define SAMPLES_VADDR (WIRE_PCB_VADDR - PAGE) /* where the address of the sample file's mapping is kept */
 
 static void on_tick(int sig, const void *info, const void *context)
@@ -48,7 +44,7 @@ void rt_start_sampling(char **envp)
         return;
     struct wire_samples *s = map_samples(path);
     int64_t at =
-        sys(SYS_mmap, SAMPLES_VADDR, PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+        sys(SYS_mmap, SAMPLES_VADDR, PAGE, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
     if (!s || at != (int64_t)SAMPLES_VADDR)
         return;
     *(struct wire_samples **)SAMPLES_VADDR = s;
@@ -56,12 +52,12 @@ void rt_start_sampling(char **envp)
     __asm__("" : "+r"(handler), "+r"(restorer)); /* else clang makes a table of them, which would need a relocation */
     /* All others wait: a handler of the program's must see the program's own code as what it interrupted, not this. */
     uint64_t action[4] = {handler, SA_FLAGS, restorer, UINT64_MAX};
-    uint64_t event[8] = {0, SIGPROF_, 0, 0, 0, 0, 0, 0}; /* sigev_value, sigev_signo and SIGEV_SIGNAL (0) */
+    uint64_t event[8] = {0, SIGPROF | (uint64_t)SIGEV_SIGNAL << 32}; /* sigev_value, sigev_signo, sigev_notify */
     uint32_t timer[2];
     uint64_t period[4] = {s->period_ns / 1000000000u, s->period_ns % 1000000000u, s->period_ns / 1000000000u,
                           s->period_ns % 1000000000u};
-    if (sys(SYS_rt_sigaction, SIGPROF_, (uint64_t)action, 0, 8, 0, 0) == 0 &&
-        sys(SYS_timer_create, CLOCK_PROCESS_CPU, (uint64_t)event, (uint64_t)timer, 0, 0, 0) == 0 &&
+    if (sys(SYS_rt_sigaction, SIGPROF, (uint64_t)action, 0, 8, 0, 0) == 0 &&
+        sys(SYS_timer_create, CLOCK_PROCESS_CPUTIME_ID, (uint64_t)event, (uint64_t)timer, 0, 0, 0) == 0 &&
         sys(SYS_timer_settime, timer[0], 0, (uint64_t)period, 0, 0, 0) == 0)
         s->started = 1;
 }

@@ -14,9 +14,10 @@
  */
 #include "rt/rt.h"
 
-enum { NR_CLONE = 56, NR_CLONE3 = 435, NR_PRCTL = 157, NR_SECCOMP = 317, SET_SECCOMP = 22 };
-enum { F_CLONE_VM = 0x100, F_CLONE_VFORK = 0x4000 };
-enum { ARCH_SET_GS = 0x1001, ARCH_GET_GS = 0x1004 };
+#include <asm/prctl.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+
 enum { LOOKS_MOST = 32, TRIES_MOST = 64, MAPPINGS_MOST = 20000, WORDS_OF_CPUS = 128 };
 
 #define TB (1ull << 40)
@@ -29,7 +30,7 @@ enum { LOOKS_MOST = 32, TRIES_MOST = 64, MAPPINGS_MOST = 20000, WORDS_OF_CPUS = 
 void rt_lock(struct rt_mask *m)
 {
     uint64_t all = UINT64_MAX;
-    sys(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (uint64_t)&all, (uint64_t)&m->before, 8, 0, 0);
+    sys(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)&m->before, 8, 0, 0);
     int32_t none = 0;
     while (!__atomic_compare_exchange_n(&PCB->lock, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         none = 0;
@@ -40,7 +41,7 @@ void rt_lock(struct rt_mask *m)
 void rt_unlock(const struct rt_mask *m)
 {
     __atomic_store_n(&PCB->lock, 0, __ATOMIC_RELEASE);
-    sys(SYS_rt_sigprocmask, 2, (uint64_t)&m->before, 0, 8, 0, 0);
+    sys(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&m->before, 0, 8, 0, 0);
 }
 
 /* ---- one processor ---- */
@@ -99,7 +100,7 @@ static int map_one(const struct rt_module *m, const struct rt_slot *s, int fd, u
     uint64_t where = WIRE_HEADER_BYTES + s->area * PCB->header->area_bytes + m->offset;
     if (fd < 0 || m->offset == NOWHERE) {
         rt_flag(WIRE_LOST);
-        flags = MAP_PRIVATE | MAP_ANON | MAP_NORESERVE;
+        flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         fd = -1;
         where = 0;
     }
@@ -179,7 +180,7 @@ static int renew(struct rt_slot *s)
 
 static int is_free(const struct rt_slot *s)
 {
-    return s->tid == 0 || (s->tid > 0 && sys(SYS_tkill, (uint64_t)s->tid, 0, 0, 0, 0, 0) == -ESRCH_);
+    return s->tid == 0 || (s->tid > 0 && sys(SYS_tkill, (uint64_t)s->tid, 0, 0, 0, 0, 0) == -ESRCH);
 }
 
 /* One whose thread is gone (not all are asked each time), else a new one. 0: none. Slot 0 is for those that take turns
@@ -275,24 +276,24 @@ static void give_slot(uint32_t nth)
 /* From now on a system call may end the program: no snapshots any more. */
 static void note_filter(uint64_t nr, uint64_t a0)
 {
-    if (is_counting() && PCB->windows_pid && (nr == NR_SECCOMP || a0 == SET_SECCOMP))
+    if (is_counting() && PCB->windows_pid && (nr == __NR_seccomp || a0 == PR_SET_SECCOMP))
         rt_give_up_windows();
 }
 
 /* Before clone, fork, clone3 by the thread itself; and before prctl and seccomp. */
 void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1)
 {
-    if (nr == NR_PRCTL || nr == NR_SECCOMP) {
+    if (nr == __NR_prctl || nr == __NR_seccomp) {
         note_filter(nr, a0);
         return;
     }
-    uint64_t flags = nr == NR_CLONE ? a0 : nr == NR_CLONE3 && a1 >= 8 ? *(const uint64_t *)a0 : 0;
+    uint64_t flags = nr == __NR_clone ? a0 : nr == __NR_clone3 && a1 >= 8 ? *(const uint64_t *)a0 : 0;
     if (!is_counting())
         return;
-    if (!(flags & F_CLONE_VM)) {
+    if (!(flags & CLONE_VM)) {
         if (PCB->no_wipe)
             rt_flag(WIRE_LOST);
-    } else if (!(flags & F_CLONE_VFORK)) {
+    } else if (!(flags & CLONE_VFORK)) {
         struct rt_mask mask;
         rt_flag(WIRE_THREADS);
         uint32_t before = __atomic_fetch_add(&PCB->header->threads, 1, __ATOMIC_RELAXED);

@@ -10,17 +10,14 @@
 #include "rt/windows.h"
 #include "wire/bursts.h"
 
+#include <linux/sched.h>
+#include <linux/wait.h>
+
 enum {
     TICK = WIRE_TICK,
-    NOTIFY_SIGNAL = 0,
-    NOTIFY_THREAD = 4,
-    SS_ONSTACK_ = 1,
-    WAIT_ALL = 0x40000000,
-    CLONE_PARENT_ = 0x8000,
     DUE_MOST = 3, /* ticks */
     NAP_NS = 500000,
-    NAPS_MOST = 1000,
-    SIG_CHLD = 17
+    NAPS_MOST = 1000
 };
 
 #define THREAD_CLOCK(tid) ((uint64_t)(int64_t)(~(tid)*8 + 6)) /* of a thread of this process: its processor time */
@@ -66,8 +63,8 @@ static int make_timer(struct windows_state *s)
     struct {
         uint64_t value;
         int32_t signal, notify, tid, pad[11];
-    } event = {0, TICK, s->tid ? NOTIFY_THREAD : NOTIFY_SIGNAL, s->tid, {0}};
-    uint64_t clock = s->tid ? THREAD_CLOCK(s->tid) : CLOCK_PROCESS_CPU;
+    } event = {0, TICK, s->tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL, s->tid, {0}};
+    uint64_t clock = s->tid ? THREAD_CLOCK(s->tid) : CLOCK_PROCESS_CPUTIME_ID;
     return sys(SYS_timer_create, clock, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm();
 }
 
@@ -75,7 +72,7 @@ static int make_timer(struct windows_state *s)
 static int is_on_alternate_stack(void)
 {
     uint64_t stack[3] = {0, 0, 0};
-    return failed(sys(SYS_sigaltstack, 0, (uint64_t)stack, 0, 0, 0, 0)) || (stack[1] & SS_ONSTACK_);
+    return failed(sys(SYS_sigaltstack, 0, (uint64_t)stack, 0, 0, 0, 0)) || (stack[1] & SS_ONSTACK);
 }
 
 /* Its number from 1; 0: none. */
@@ -88,9 +85,9 @@ static uint32_t begin_burst(struct wire_bursts *b, void *context)
     }
     b->pid = 0;
     b->thread = own_tid();
-    b->at_ns = clock_ns(CLOCK_PROCESS_CPU);
+    b->at_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     b->begun++;
-    int64_t pid = sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0);
+    int64_t pid = sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
         rt_burst(context);
     if (!failed(pid))
@@ -110,7 +107,7 @@ static int is_at_work(const struct wire_bursts *b)
 /* Returns in the snapshot too. */
 static void fork_keeper(void *context)
 {
-    uint64_t begun = clock_ns(CLOCK_MONOTONIC_);
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC);
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
     int status = 0;
     if (pid == 0) {
@@ -118,16 +115,16 @@ static void fork_keeper(void *context)
         return;
     }
     if (!failed(pid))
-        sys(SYS_wait4, (uint64_t)pid, (uint64_t)&status, WAIT_ALL, 0, 0, 0);
-    WINDOWS->file->waited.windows += clock_ns(CLOCK_MONOTONIC_) - begun;
-    if ((status & 127) == SIG_SYS) /* so end those that the filter ends */
+        sys(SYS_wait4, (uint64_t)pid, (uint64_t)&status, __WALL, 0, 0, 0);
+    WINDOWS->file->waited.windows += clock_ns(CLOCK_MONOTONIC) - begun;
+    if ((status & 127) == SIGSYS) /* so end those that the filter ends */
         __atomic_add_fetch(&WINDOWS->file->strayed, 1, __ATOMIC_RELAXED);
 }
 
 /* Windows take their limit evenly over the program's time, but for a quarter that the first ones may take. */
 static int may_wait(const struct wire_windows *f)
 {
-    uint64_t now = clock_ns(CLOCK_PROCESS_CPU), quarter = f->limit_ns / 4;
+    uint64_t now = clock_ns(CLOCK_PROCESS_CPUTIME_ID), quarter = f->limit_ns / 4;
     uint64_t passed = now < f->expected_ns ? now * 1024 / f->expected_ns : 1024;
     return !f->limit_ns || f->waited.bursts + f->waited.windows <= quarter + (f->limit_ns - quarter) / 1024 * passed;
 }
@@ -167,9 +164,9 @@ static void begin_window(struct windows_state *s, void *context)
         if (is_at_work(s->bursts) && s->steps_due < DUE_MOST)
             return;
         s->steps_due = 0;
-        uint64_t begun = clock_ns(CLOCK_MONOTONIC_);
+        uint64_t begun = clock_ns(CLOCK_MONOTONIC);
         wait_for_bursts(s->bursts);
-        s->file->waited.bursts += clock_ns(CLOCK_MONOTONIC_) - begun;
+        s->file->waited.bursts += clock_ns(CLOCK_MONOTONIC) - begun;
         begin_steps(s, 0, context);
         return;
     }
@@ -183,7 +180,7 @@ static void begin_window(struct windows_state *s, void *context)
 static int has_interrupted(const uint64_t *g)
 {
     const uint8_t *before = (const uint8_t *)g[G_RIP] - 2;
-    return (int64_t)g[G_RAX] == -EINTR_ && g[G_RIP] % PAGE >= 2 && before[0] == 0x0f && before[1] == 0x05;
+    return (int64_t)g[G_RAX] == -EINTR && g[G_RIP] % PAGE >= 2 && before[0] == 0x0f && before[1] == 0x05;
 }
 
 /* So no thread but the first has ticks from now on. */
@@ -209,10 +206,10 @@ static uint64_t own_faults(void)
 static void time_faults(struct windows_state *s)
 {
     enum { PAGES = 4, WORDS = PAGE / 8 };
-    uint64_t since = clock_ns(CLOCK_THREAD_CPU);
+    uint64_t since = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < PAGES; i++)
         *(volatile uint64_t *)&s->noted[i * WORDS] = 0;
-    s->bursts->fault_ns = (clock_ns(CLOCK_THREAD_CPU) - since) / PAGES;
+    s->bursts->fault_ns = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - since) / PAGES;
 }
 
 static void wait_for_close(const struct wire_bursts *b)
@@ -228,13 +225,13 @@ enum { PIDS_A_SNAPSHOT = 8 }; /* each is told by who makes it, too */
 /* Its pid; -1: there is none; 0 in the snapshot. */
 static int32_t make_snapshot(struct wire_bursts *b, uint32_t want, void *context)
 {
-    uint64_t since = clock_ns(CLOCK_THREAD_CPU);
+    uint64_t since = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     b->thread = own_tid();
-    b->at_ns = clock_ns(CLOCK_PROCESS_CPU);
+    b->at_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     b->closed = 0;
     b->pid = 0;
     b->begun++;
-    int64_t pid = sys(SYS_clone, CLONE_PARENT_ | SIG_CHLD, 0, 0, 0, 0, 0);
+    int64_t pid = sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0) {
         rt_go_back(context, want);
         return 0;
@@ -248,7 +245,7 @@ static int32_t make_snapshot(struct wire_bursts *b, uint32_t want, void *context
     wait_for_close(b);
     time_faults(WINDOWS);
     b->faults = own_faults();
-    b->spent_ns += clock_ns(CLOCK_THREAD_CPU) - since;
+    b->spent_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - since;
     return (int32_t)pid;
 }
 
@@ -392,8 +389,7 @@ static int take_ticks(void)
 {
     uint64_t handler = (uint64_t)on_tick, restorer = (uint64_t)rt_sigreturn;
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
-    struct kernel_action action = {handler, SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_ | SA_RESTART_, restorer,
-                                   UINT64_MAX};
+    struct kernel_action action = {handler, SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART, restorer, UINT64_MAX};
     return sys(SYS_rt_sigaction, TICK, (uint64_t)&action, 0, 8, 0, 0) == 0;
 }
 
@@ -402,8 +398,8 @@ int32_t rt_start_windows(char **envp)
     char path[PATH_BYTES];
     if (!rt_take_env(envp, WIRE_BURSTS_ENV "=", path))
         return 0;
-    int64_t at =
-        sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANON | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    int64_t at = sys(SYS_mmap, WINDOWS_VADDR, 6 * PAGE, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                     (uint64_t)-1, 0);
     struct windows_state *s = WINDOWS;
     if (at != (int64_t)WINDOWS_VADDR || !open_files(s, path))
         return 0;

@@ -8,13 +8,10 @@
 
 #include "rt/rt.h"
 
-enum { SIG_ILL = 4, SIG_TRAP = 5, SIG_BUS = 7, SIG_FPE = 8, SIG_SEGV = 11, SIG_ALRM = 14, SIG_SYS = 31 };
+#include <asm/prctl.h>
+
 enum { G_RSP = 15, G_RAX = 13, G_RIP = 16, G_FLAGS = 17 }; /* in gregs */
 enum {
-    SA_SIGINFO_ = 4,
-    SA_RESTORER_ = 0x04000000,
-    SA_ONSTACK_ = 0x08000000,
-    SA_RESTART_ = 0x10000000,
     CONTEXT_GREGS = 40,
     CONTEXT_VECTORS = 224, /* pointer to the state of the vector registers */
     CONTEXT_MASK = 296,    /* signals blocked */
@@ -24,8 +21,6 @@ enum {
 struct kernel_action {
     uint64_t handler, flags, restorer, mask;
 };
-
-enum { GET_FS = 0x1003, GET_GS = 0x1004 }; /* arch_prctl */
 
 enum { PROCESSOR_WORDS = 64 };
 
