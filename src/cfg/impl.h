@@ -184,6 +184,9 @@ void build_tables(struct build *b);
 uint32_t groups_to(const struct build *b, uint32_t insn); /* list of groups whose jumps reach it */
 uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_t k); /* target address; 0 invalid */
 
+/* unresolved.c: needs all jumps and tables; fills their functions' unresolved and reason TABLE */
+void decide_unresolved(struct build *b);
+
 /* marked.c */
 void build_markers(struct build *b);
 
