@@ -201,7 +201,7 @@ static int put_warnings(void)
 {
     puts("# Warnings\n\nEvery warning of mtool ends with its id in brackets. `mtool help ID` prints the same as this "
          "page. "
-         "The page is made\nfrom `src/cmd/warnings.def` and `src/prof/warnings.def` by `genman warnings`.");
+         "The page is made\nfrom `src/cmd/warnings.def` and `src/result/warnings.def` by `genman warnings`.");
     for (size_t i = 0; i < cmd_warning_count; i++) {
         const struct cmd_warning *w = &cmd_warnings[i];
         printf("\n## %s\n\n%s\n\n*Cause.* %s\n\n*Remedy.* %s\n", w->id, w->meaning, w->cause, w->remedy);

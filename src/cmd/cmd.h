@@ -56,7 +56,7 @@ extern const size_t cmd_option_count;
 
 /* ---- warnings.c ---- */
 
-struct cmd_warning { /* a row of warnings.def or prof/warnings.def */
+struct cmd_warning { /* a row of warnings.def or result/warnings.def */
     const char *id, *meaning, *cause, *remedy;
 };
 extern const struct cmd_warning cmd_warnings[];

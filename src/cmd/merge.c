@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "prof/merge.h"
 #include "report/report.h"
+#include "result/merge.h"
 #include "store/store.h"
 
 static int compare_ranks(const void *a, const void *b)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "objects/probed.h"
 #include "report/report.h"
 
 /* ---- what a pair costs ---- */

@@ -5,7 +5,7 @@
 const struct cmd_warning cmd_warnings[] = {
 #define X(name, id, meaning, cause, remedy) {id, meaning, cause, remedy},
 #include "cmd/warnings.def"
-#include "prof/warnings.def"
+#include "result/warnings.def"
 #undef X
 };
 const size_t cmd_warning_count = ARRAY_LEN(cmd_warnings);

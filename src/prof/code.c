@@ -4,7 +4,8 @@
  * profile shows them where there is no source, and without the file; and where the calls of these objects go. A sample
  * falls on the instruction that waits, often the one after a load that missed.
  */
-#include "prof/targets.h"
+#include "estimate/targets.h"
+#include "prof/impl.h"
 
 #include <ctype.h>
 #include <math.h>

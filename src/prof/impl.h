@@ -1,195 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prof/impl.h: what the passes of join.c share. Blocks, loops and functions of all modules are numbered through
- * (module's base + id in its cfg), so that a pass is a loop over one array.
+ * prof/impl.h: the last passes of join.c: threads and what they wait for, code, rows, the whole.
  */
 #ifndef MTOOL_PROF_IMPL_H
 #define MTOOL_PROF_IMPL_H
 
-#include "cfg/cfg.h"
-#include "image/image.h"
-#include "prof/debug.h"
+#include "objects/objects.h"
 #include "prof/prof.h"
-#include "rewrite/rewrite.h"
-
-struct tally { /* sums over blocks */
-    uint64_t instructions, memory_ops, samples;
-    double cycles;         /* ideal */
-    double branch_cycles;  /* more, for mispredicted branches */
-    double cycles_var;     /* variance of `cycles` that comes from the windows drawn */
-    double simulated;      /* what the model alone says of `cycles` */
-    double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
-    double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
-    double
-        replayed_apart; /* what the model would have more of it: how homes share what was measured of them together */
-};
-
-struct join_replay {       /* what warm replays say of a loop's or function's own code */
-    double factor;         /* measured over simulated cycles; 0: nothing is known of them */
-    bool is_replayed;      /* measured of this code; else only as slices take it against the model on the whole */
-    double error;          /* of the replayed cycles, as a fraction; */
-    double apart;          /* what they would be more if the model told how homes share them, as a fraction */
-    double untrained_most; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
-    double refuted;        /* so much less than by the model, likewise; replays show that the processor predicts it */
-    bool knows_tlb;        /* what misses of the first-level TLB add: */
-    double tlb;            /* as a fraction of the simulated cycles */
-};
-
-struct join_loop {
-    struct tally self, incl; /* self: blocks whose innermost loop this is */
-    uint64_t entries, iterations;
-    double cycles_err; /* of self.cycles by the windows drawn: standard error as a fraction */
-    struct join_replay replay;
-    uint32_t object; /* its own, or ID_NONE */
-};
-
-struct join_func {
-    struct tally self, incl; /* self: blocks in no loop */
-    uint64_t calls;
-    double cycles_err;
-    struct join_replay replay;
-    const char *name; /* NULL until asked for */
-    uint32_t object;
-    bool is_counted;
-};
-
-struct join_module {
-    const struct prof_input_module *in;
-    const char *path;           /* as in, but lives with the result */
-    const struct cfg *cfg;      /* NULL: not counted */
-    struct cfg *own_cfg;        /* the same, if it does not come with a map */
-    struct image *img;          /* of the original; NULL not counted, or the file has gone */
-    struct lines *lines;        /* NULL: no DWARF */
-    struct scope_cache *scopes; /* NULL likewise */
-    uint64_t *edges, *enter;    /* counts by the cfg's own ids; enter: from outside, by block */
-    struct rewrite_rest *rests; /* [rest_count] what was not executed of blocks that faults ended */
-    size_t rest_count;
-    uint32_t block_base, loop_base, func_base;
-    uint64_t samples, functions, functions_rewritten, instructions, memory_ops;
-};
-
-struct join_lost { /* samples outside counted blocks, by function */
-    const char *module, *function, *reason;
-    uint64_t address, samples;
-};
-
-struct marked { /* a region that the source marks */
-    const char *name;
-    uint32_t module;
-    const uint32_t *blocks; /* executed ones, of the module, ascending; of one function or, inlined, of several */
-    size_t count;           /* 0: it never ran */
-    bool is_unclear;        /* its markers do not fit together: it has no blocks */
-    const char *file;
-    uint32_t line_first, line_last;
-    bool is_asked;
-};
-
-struct join {
-    struct prof_result *r;
-    const struct prof_input *in;
-    struct arena *scratch; /* gone after the join */
-    struct join_module *modules;
-    uint32_t module_count, block_count, loop_count, func_count;
-    uint64_t *counts;     /* by block */
-    uint64_t *samples;    /* by block */
-    float *cycles;        /* ideal, of one execution, by block; NULL: no machine */
-    float *branch_cycles; /* more for mispredicted branches; NULL: no windows, or they saw too little */
-    struct join_loop *loops;
-    struct join_func *funcs;
-    uint64_t samples_all, samples_counted, samples_unexpected; /* unexpected: in counted code of count 0 */
-    VEC(struct join_lost) lost;
-    uint64_t instructions, memory_ops; /* of all counted code */
-    struct marked *marked;
-    size_t marked_count;
-    struct file_names files;
-    const struct calls *calls;     /* where they go */
-    struct walks *walks;           /* NULL: no ideal times */
-    const struct targets *targets; /* NULL: no windows */
-    double core_hz;                /* NAN unknown */
-    double core_share;             /* above 0, at most 1 */
-    struct {
-        double median, p90, bias;
-    } model_error; /* of (predicted - true) / true */
-};
-
-/* ---- counts.c ---- */
-/* Solves every module's counters, then entries, iterations and calls, and the sums of instructions and memory
- * operations. */
-void counts_solve(struct join *j);
-/* Adds up tallies of loops and functions from all per-block arrays that are there. Called again when more are filled.
- */
-void counts_sum(struct join *j);
-void tally_add(struct tally *to, const struct tally *t);
-struct tally tally_of_block(const struct join *j, const struct cfg_block *b,
-                            uint32_t number); /* number: of all blocks */
-
-/* ---- known.c: counts that a profile holds, in place of counters ---- */
-/* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since.
- */
-int known_open(struct join *j, struct join_module *m);
-void known_close(struct join_module *m);
-void known_counts(struct join *j, struct join_module *m); /* fills counts, edges, enter */
-
-/* ---- actual.c ---- */
-void actual_locate(struct join *j);                                     /* samples to blocks; the others to `lost` */
-void actual_whole(struct join *j);                                      /* user and system seconds of the whole */
-struct prof_interval actual_of(const struct join *j, uint64_t samples); /* seconds; all NAN without samples */
-
-/* ---- forms.c ---- */
-void forms_learn(struct join *j); /* asks in->learn for the forms that the machine lacks */
-
-/* ---- ideal.c ---- */
-void ideal_prepare(struct join *j); /* clock and error bar of the machine description */
-struct prof_interval ideal_of(const struct join *j, const struct tally *t); /* seconds of one object */
-struct prof_interval ideal_of_whole(const struct join *j);                  /* of all counted code */
-/* Seconds more for mispredicted branches; unknown without windows. */
-struct prof_interval branch_of(const struct join *j, const struct tally *t);
-struct prof_interval branch_of_whole(const struct join *j);
-
-/* ---- calls.c, see walks.h ---- */
-/* The slot that the code at addr jumps through, if that is all it does: endbr64; jmp *slot(%rip). 0 if not. */
-uint64_t calls_stub_slot(const struct image *img, uint64_t addr);
-
-/* ---- names.c ---- */
-const char *join_func_name(struct join *j, struct join_module *m, uint32_t func); /* never NULL */
-const char *join_file_name(const struct join *j, uint32_t file);                  /* NULL for ID_NONE */
-
-/* ---- places.c ---- */
-void places_open(struct join *j); /* debug information of the modules that ran */
-void places_close(struct join *j);
-/* Source file, lines and, for a loop that was inlined, the function of an object whose address is set. Loop ID_NONE:
- * the procedure. Leaves all as it is where nothing is known. */
-void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint32_t loop, struct prof_object *o);
-/* Different lines of source that `blocks` (of one function) come from, code inlined deeper than their common scope at
- * the line where it was inlined; and the first and last of them in the file of the first block. 0: not known. */
-struct place_lines {
-    const char *file;
-    uint32_t count, first, last;
-};
-struct place_lines places_of_blocks(struct join *j, struct join_module *m, const uint32_t *blocks, size_t count);
-void places_sum_lines(struct join *j); /* the rows by source line */
-
-/* ---- objects.c ---- */
-/* The object that a block of this function and innermost loop (ID_NONE: none) belongs to; ID_NONE if to none. */
-uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_t func, uint32_t loop);
-void objects_build(
-    struct join *j); /* needs all sums; fills objects, in order of memory seconds, and what is measured */
-
-/* ---- marked.c ---- */
-void marked_find(struct join *j); /* needs counts and debug information; fills marked */
-
-/* ---- asked.c ---- */
-struct asked_for {
-    const struct prof_asked *list;
-    size_t count;
-    const char *option; /* that the user named them with */
-    bool regions;       /* may be meant too */
-};
-/* By object: did the user name it? In j->scratch. Marks what is asked of the regions. Warns of what names nothing. */
-bool *asked_objects(struct join *j, const struct asked_for *want);
-
-/* ---- select.c ---- */
-void select_build(struct join *j); /* needs the objects; fills candidates */
 
 /* ---- executed.c ---- */
 struct executed_work { /* of one thread in one object, self */
@@ -233,39 +50,10 @@ void threads_build(struct join *j); /* needs the objects */
 /* ---- code.c ---- */
 void code_build(struct join *j); /* needs the objects; instructions and callees of those that matter */
 
-/* ---- whatif.c ---- */
-void whatif_fill(struct prof_result *r); /* without_s of the objects */
-
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
 
 /* ---- rows.c ---- */
 void rows_build(struct join *j); /* blocks and edges, as they are stored, if wanted */
-
-/* ---- gate.c ---- */
-/* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
-struct prof_interval gate_opened(struct prof_interval loss);
-/* Likewise unless the ideal time, of which so much was replayed, vouches for it. */
-struct prof_interval gate_loss(const struct prof_result *r, double replayed_share, struct prof_interval loss);
-
-/* ---- stats.c ---- */
-struct prof_interval stats_unknown(void);
-/* Share k/n with its 95 % interval (Wilson 1927). n 0: unknown. */
-struct prof_interval stats_wilson(uint64_t k, uint64_t n);
-double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
-double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
-/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value:
- * 5 % either way. */
-struct prof_interval stats_centre(const double *x, size_t n);
-struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
-struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
-struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b);            /* a + b, independent */
-struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
-
-struct rng {
-    uint64_t state;
-};
-uint64_t rng_next(struct rng *g);
-uint64_t rng_below(struct rng *g, uint64_t n); /* 0..n-1, n > 0 */
 
 #endif

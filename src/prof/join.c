@@ -2,7 +2,8 @@
  *
  * join: the list of passes that turn counters, samples, times and a machine description into the result model.
  */
-#include "prof/walks.h"
+#include "estimate/walks.h"
+#include "prof/impl.h"
 
 #include <sys/resource.h>
 

@@ -5,8 +5,8 @@
 #ifndef MTOOL_REPORT_IMPL_H
 #define MTOOL_REPORT_IMPL_H
 
-#include "prof/prof.h"
 #include "report/report.h"
+#include "result/result.h"
 
 /* ---- name.c ---- */
 

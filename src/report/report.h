@@ -6,8 +6,8 @@
 #define MTOOL_REPORT_H
 
 #include "base/base.h"
-#include "prof/diff.h"
-#include "prof/prof.h"
+#include "result/diff.h"
+#include "result/result.h"
 
 struct report_options {
     size_t top;       /* rows; 0: 20 */

@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 
 #include "base/base.h"
-#include "prof/prof.h"
+#include "result/result.h"
 
 #define STORE_APPLICATION_ID 0x4d544f4c /* "MTOL" */
 

@@ -6,7 +6,7 @@
 #define MTOOL_STORE_H
 
 #include "base/base.h"
-#include "prof/prof.h"
+#include "result/result.h"
 
 #define STORE_SCHEMA_VERSION 20
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How much of the modelled branch part replays and the measured time leave. */
-#include "prof/branches.h"
+#include "estimate/branches.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prof/diff.h"
+#include "result/diff.h"
 
 enum { MOST = 4000 };
 

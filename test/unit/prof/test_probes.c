@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Ticks of probes to seconds: what the probes took is taken off, waiting told apart, open intervals kept in the
  * interval, and what does not agree is said. */
+#include "objects/probed.h"
 #include "prof/prof.h"
 #include "rewrite/rewrite.h"
 

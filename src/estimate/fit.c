@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit: cycles of slices, and how many instructions of each home are in them, to cycles an instruction of each home: a
+ * ridge regression, robust and weighted. It is made twice: once drawn towards one figure for all homes, with what comes
+ * out drawn upon again, so that little of the begin is left and nothing of the model is in it: this counts. And once
+ * drawn towards the model (times what slices take against it on the whole): where the two differ, homes always come
+ * together, and how they share what was measured is not known. Homes that are hardly in a slice get the second. Replays
+ * that differ among themselves weigh less, and so does a slice that says something else than all others (a machine
+ * clear in each of its replays, say). No home is given more than it took in the program: what came with it in its
+ * slices had the rest. Knows nothing of where slices come from.
+ */
+#include "estimate/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double RIDGE = 0.02;          /* what is known beforehand weighs, in slices that are of one home alone */
+static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
+static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
+static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
+static const double MOSTLY = 0.5;
+static const double SPREAD_USUAL = 0.02, OFF_USUAL = 0.1;
+static const double LONG = 1000 /* cycles */, SHORT_WEIGHT = 0.1;
+static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
+enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
+
+struct home {
+    double prior, cpi, most;   /* cycles an instruction */
+    double sum, squares;       /* of its shares in the slices' cycles, by weight */
+    double rest;               /* squared, as a fraction of the slice, weighted by squared share */
+    double untrained, refuted; /* as fractions, likewise; */
+    double untrained_most;     /* the most of slices that are mostly of the home */
+};
+struct entry { /* a share, as its home sees it */
+    uint32_t home, slice;
+    double instructions;
+};
+struct solver {
+    const struct fit *in;
+    struct home *homes;
+    struct entry *entries;    /* by home; as many as shares */
+    double *weights, *fitted; /* by slice: 0 ... 1; cycles */
+};
+
+static const struct fit_slice *slice_of(const struct solver *s, const struct entry *e)
+{
+    return &s->in->slices.data[e->slice];
+}
+static double limited(double cpi, double most) { return fmax(CPI_LEAST, fmin(fmin(CPI_MOST, most), cpi)); }
+
+/* ---- what is known before ---- */
+
+static double instructions_of(const struct fit *f, const struct fit_slice *s)
+{
+    double sum = 0;
+    for (size_t i = s->first; i < s->first + s->count; i++)
+        sum += f->shares.data[i].instructions;
+    return sum;
+}
+
+/* Of all slices together. */
+static double common_cpi(const struct fit *f)
+{
+    double cycles = 0, instructions = 0;
+    for (size_t k = 0; k < f->slices.len; k++)
+        cycles += f->slices.data[k].cycles, instructions += instructions_of(f, &f->slices.data[k]);
+    return instructions > 0 ? cycles / instructions : 1;
+}
+
+struct scale { /* of the model */
+    double factor, error;
+};
+
+static double modelled_cycles(const struct fit *f, const struct fit_slice *s, const double *modelled)
+{
+    double sum = 0;
+    for (size_t i = s->first; i < s->first + s->count; i++)
+        sum += f->shares.data[i].instructions * modelled[f->shares.data[i].home];
+    return sum;
+}
+
+/* The slices are a sample of the program: what they take against the model, and how far single ones are from that. */
+static struct scale scale_of_model(const struct fit *f, const double *modelled, double model_error)
+{
+    double cycles = 0, model = 0, squares = 0;
+    for (size_t k = 0; k < f->slices.len; k++) {
+        double m = modelled_cycles(f, &f->slices.data[k], modelled);
+        cycles += m > 0 ? f->slices.data[k].cycles : 0, model += m;
+    }
+    if (!(model > 0))
+        return (struct scale){1, model_error};
+    for (size_t k = 0; k < f->slices.len; k++) {
+        double m = modelled_cycles(f, &f->slices.data[k], modelled),
+               off = m > 0 ? f->slices.data[k].cycles * model / m / cycles - 1 : 0;
+        squares += off * off * m;
+    }
+    return (struct scale){cycles / model, f->slices.len < MANY ? model_error : sqrt(squares / model)};
+}
+
+/* ---- the fit ---- */
+
+static int by_home(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return x->home != y->home ? (x->home < y->home ? -1 : 1) : (x->slice > y->slice) - (x->slice < y->slice);
+}
+
+static struct entry *list_entries(const struct fit *f)
+{
+    struct entry *e = xmalloc((f->shares.len + 1) * sizeof *e);
+    for (size_t k = 0; k < f->slices.len; k++)
+        for (size_t i = f->slices.data[k].first; i < f->slices.data[k].first + f->slices.data[k].count; i++)
+            e[i] = (struct entry){f->shares.data[i].home, (uint32_t)k, f->shares.data[i].instructions};
+    qsort(e, f->shares.len, sizeof *e, by_home);
+    return e;
+}
+
+static void open_solver(struct solver *s, const struct fit *f)
+{
+    *s = (struct solver){.in = f, .entries = list_entries(f)};
+    s->homes = xmalloc((f->home_count + 1) * sizeof *s->homes);
+    s->weights = xmalloc((f->slices.len + 1) * sizeof *s->weights);
+    s->fitted = xmalloc((f->slices.len + 1) * sizeof *s->fitted);
+}
+
+static void close_solver(struct solver *s)
+{
+    free(s->entries);
+    free(s->homes);
+    free(s->weights);
+    free(s->fitted);
+}
+
+static void sum_fitted(struct solver *s)
+{
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        s->fitted[k] = 0;
+    for (size_t i = 0; i < s->in->shares.len; i++)
+        s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->homes[s->entries[i].home].cpi;
+}
+
+/* is_fitted: what the fit leaves says which slices are unlike the others. Longer slices are more of the program. On
+ * average a slice weighs one: little that is known of all is as good as much that is. */
+static void weigh(struct solver *s, bool is_fitted)
+{
+    double sum = 0;
+    for (size_t k = 0; k < s->in->slices.len; k++) {
+        const struct fit_slice *f = &s->in->slices.data[k];
+        double apart = f->spread / SPREAD_USUAL, off = is_fitted ? fabs(f->cycles / s->fitted[k] - 1) : 0;
+        double length = fmax(SHORT_WEIGHT, fmin(1, f->cycles / LONG));
+        s->weights[k] = length * OFF_USUAL / fmax(off, OFF_USUAL) / (1 + apart * apart);
+        sum += s->weights[k];
+    }
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        s->weights[k] *= (double)s->in->slices.len / sum;
+}
+
+/* One home takes what the others leave of its slices. scale: by slice, cycles that count as one. Returns the end of its
+ * entries. */
+static size_t fit_home(struct solver *s, size_t first, const double *scale)
+{
+    const struct entry *e = s->entries;
+    struct home *h = &s->homes[e[first].home];
+    double before = h->cpi, stiff = RIDGE / (h->prior * h->prior), pull = -stiff * (before - h->prior);
+    size_t end;
+    for (end = first; end < s->in->shares.len && e[end].home == e[first].home; end++) {
+        double n = e[end].instructions / scale[e[end].slice], w = s->weights[e[end].slice];
+        pull += w * n * (slice_of(s, &e[end])->cycles - s->fitted[e[end].slice]) / scale[e[end].slice];
+        stiff += w * n * n;
+    }
+    h->cpi = limited(before + pull / stiff, h->most);
+    for (size_t i = first; i < end; i++)
+        s->fitted[e[i].slice] += e[i].instructions * (h->cpi - before);
+    return end;
+}
+
+/* Coordinate descent; a slice counts by the cycles that the round before found for it, the first time by those of the
+ * priors. */
+static void fit_round(struct solver *s, bool is_fitted)
+{
+    double *scale = xmalloc((s->in->slices.len + 1) * sizeof *scale);
+    for (size_t k = 0; k < s->in->slices.len; k++)
+        scale[k] = s->fitted[k];
+    weigh(s, is_fitted);
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < s->in->shares.len;)
+            i = fit_home(s, i, scale);
+    free(scale);
+}
+
+static void forget_priors(struct solver *s)
+{
+    for (size_t h = 0; h < s->in->home_count; h++)
+        s->homes[h].prior = s->homes[h].cpi;
+}
+
+/* Homes have their prior. */
+static void fit(struct solver *s, bool forget)
+{
+    for (size_t h = 0; h < s->in->home_count; h++)
+        s->homes[h].cpi = s->homes[h].prior;
+    sum_fitted(s);
+    for (int robust = 0; robust < ROBUST_ROUNDS; robust++) {
+        fit_round(s, robust > 0);
+        if (forget)
+            forget_priors(s);
+    }
+}
+
+/* ---- what it says ---- */
+
+static void sum_shares(struct solver *s)
+{
+    for (size_t i = 0; i < s->in->shares.len; i++) {
+        const struct entry *e = &s->entries[i];
+        const struct fit_slice *k = slice_of(s, e);
+        struct home *h = &s->homes[e->home];
+        double share = e->instructions * h->cpi / s->fitted[e->slice], weight = s->weights[e->slice],
+               off = k->cycles / s->fitted[e->slice] - 1;
+        h->sum += weight * share;
+        h->squares += weight * share * share;
+        h->rest += weight * share * share * off * off;
+        h->untrained += weight * share * share * k->untrained / k->cycles;
+        h->refuted += weight * share * share * k->refuted / k->cycles;
+        if (share >= MOSTLY)
+            h->untrained_most = fmax(h->untrained_most, k->untrained / k->cycles);
+    }
+}
+
+/* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */
+static double error_of(const struct home *h, double model_error)
+{
+    return hypot(REPLAY_ERROR, sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)));
+}
+
+static struct join_replay told_of(const struct solver *s, const struct home *drawn, const struct home *h,
+                                  double modelled, double error)
+{
+    bool is_enough = h->squares >= ENOUGH || (s->in->slices.len >= MANY && h->sum >= ENOUGH_OF_MANY);
+    if (!is_enough)
+        return (struct join_replay){.factor = drawn->cpi / modelled, .untrained_most = NAN};
+    return (struct join_replay){.factor = h->cpi / modelled,
+                                .is_replayed = true,
+                                .error = error_of(h, error),
+                                .apart = drawn->cpi / h->cpi - 1,
+                                .untrained_most = fmax(h->untrained_most, h->untrained / h->squares),
+                                .refuted = h->refuted / h->squares};
+}
+
+void fit_homes(const struct fit *f, const struct fit_known *known, struct join_replay *out)
+{
+    struct solver drawn, free_of_it;
+    const double *modelled = known->modelled;
+    struct scale scale = scale_of_model(f, modelled, known->model_error);
+    double cpi = common_cpi(f);
+    open_solver(&drawn, f);
+    open_solver(&free_of_it, f);
+    for (size_t h = 0; h < f->home_count; h++) {
+        double most = drawn.homes[h].most = free_of_it.homes[h].most = known->most[h];
+        free_of_it.homes[h].prior = limited(cpi, most);
+        drawn.homes[h].prior = limited(modelled[h] > 0 ? modelled[h] * scale.factor : cpi, most);
+    }
+    fit(&drawn, false);
+    fit(&free_of_it, true);
+    sum_shares(&free_of_it);
+    for (size_t h = 0; h < f->home_count; h++)
+        out[h] = modelled[h] > 0 && f->slices.len
+                     ? told_of(&free_of_it, &drawn.homes[h], &free_of_it.homes[h], modelled[h], scale.error)
+                     : (struct join_replay){.untrained_most = NAN};
+    close_solver(&drawn);
+    close_solver(&free_of_it);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * measured/input.h: what the join is made of, filled by cmd from launch, rewrite and machine.
+ */
+#ifndef MTOOL_MEASURED_INPUT_H
+#define MTOOL_MEASURED_INPUT_H
+
+#include "result/result.h"
+
+struct rewrite_map;
+struct machine;
+struct prof_input_module {
+    const char *path;
+    const struct rewrite_map *map;   /* NULL: not counted */
+    const uint64_t *counters;        /* NULL likewise, or never loaded */
+    const struct rewrite_left *left; /* [left_count] where faults left blocks in the run that was counted */
+    size_t left_count;
+    const char *refused; /* why the whole module was not rewritten, NULL */
+    bool is_interp;      /* ld.so */
+};
+struct prof_input_sample {
+    uint32_t module; /* index, ID_NONE outside */
+    uint64_t vaddr, count;
+};
+enum prof_doing { PROF_RUNS, PROF_IN_KERNEL, PROF_BLOCKED, PROF_DOING_COUNT };
+struct prof_input_thread { /* as launch tells */
+    uint32_t tid;
+    bool has_ended;
+    double begin_s, wall_s, cpu_s, ready_s;
+};
+struct prof_input_doing {
+    uint32_t thread;
+    enum prof_doing doing;
+    int32_t syscall; /* PROF_BLOCKED: in which */
+    uint32_t stack;  /* index into frames */
+    uint64_t count;
+};
+struct prof_input_frame { /* a chain of calls: the address of a caller lies inside its call */
+    uint32_t parent;      /* the caller's frame, an index below its own; ID_NONE: none */
+    uint32_t module;      /* ID_NONE: not known, nor what is above */
+    uint64_t vaddr;
+};
+struct prof_input_moment {
+    double time_s;
+    uint32_t doing; /* index */
+};
+struct prof_asked {       /* an object that the user named: a function, or a line of a file */
+    const char *text;     /* as it was typed */
+    const char *function; /* NULL: a line */
+    const char *file;
+    uint32_t line;
+};
+struct wire_slice;
+struct trace_window; /* places: the module's index in the upper 11 bits, the address in its file in the lower 36 */
+struct prof_input_window { /* a stretch of the instruction stream, slices of which were replayed */
+    const struct trace_window *window;
+    uint32_t slice_count;
+    const struct wire_slice *slices; /* replayed, or not */
+};
+struct prof_input_burst { /* a longer stretch, beside which a predictor looked on */
+    const struct trace_window *window;
+    const uint8_t *wrong; /* a bit for each branch (trace_is_branch), in order: mispredicted */
+};
+struct prof_input {
+    const struct prof_input_window *windows;
+    size_t window_count;
+    const struct prof_input_burst *bursts;
+    size_t burst_count;
+    const struct prof_input_module *modules;
+    size_t module_count;
+    uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run
+                                                alone, in the order of their making; NULL: it executed nothing there */
+    size_t thread_counters_len;              /* 0: not known */
+    const struct prof_input_sample *samples; /* user samples */
+    size_t sample_count;
+    uint64_t samples_lost;
+    double sample_period_s;
+    double sampled_system_s; /* of the run that they were taken of; 0: not known */
+    const struct prof_input_thread *threads;
+    size_t thread_count;
+    const struct prof_input_doing *doing;
+    size_t doing_count;
+    const struct prof_input_frame *frames;
+    size_t frame_count;
+    const struct prof_input_moment *moments; /* in no order */
+    size_t moment_count;
+    bool samples_user_only;                      /* the kernel's time is not in them */
+    const double *plain_user_s, *plain_system_s; /* one for each plain run */
+    size_t plain_runs;
+    bool ran_once;     /* there was no plain run: these are times of the counted one */
+    double counting_s; /* then: less what counters took, which is this; NAN not known */
+    double windows_s;  /* then: system time is less what windows took, which is this; NAN none */
+    const struct prof_result
+        *known; /* take the counts that this holds in place of counters; modules are then its modules */
+    const struct machine *machine; /* NULL: counts only */
+    /* Told which forms of instructions much of the work is that `machine` lacks and this processor could time, the most
+     * executed first; may add them to it. NULL: nobody asks. */
+    void (*learn)(void *ctx, const char *const *forms, size_t count);
+    void *learn_ctx;
+    double core_per_tsc, core_share;         /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
+    bool want_blocks;                        /* fill blocks and edges too */
+    const struct prof_asked *asked, *hidden; /* to be probed; not to be */
+    size_t asked_count, hidden_count;
+    bool (*names)(const char *function, const char *asked); /* is the function called so? */
+    double probe_s;                                         /* what a pair of probes costs; 0: 40 ns */
+    double sim_budget_s;                                    /* time that the core model may take; 0: 4 s */
+    uint64_t seed;
+};
+
+/* ---- counts.c ---- */
+
+/* Instructions executed in one module, from its counters. */
+uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counters);
+
+#endif

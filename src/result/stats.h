@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * result/stats.h: intervals, and what may be said of a figure.
+ */
+#ifndef MTOOL_RESULT_STATS_H
+#define MTOOL_RESULT_STATS_H
+
+#include "result/result.h"
+
+/* ---- gate.c ---- */
+/* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
+struct prof_interval gate_opened(struct prof_interval loss);
+/* Likewise unless the ideal time, of which so much was replayed, vouches for it. */
+struct prof_interval gate_loss(const struct prof_result *r, double replayed_share, struct prof_interval loss);
+
+/* ---- stats.c ---- */
+struct prof_interval stats_unknown(void);
+/* Share k/n with its 95 % interval (Wilson 1927). n 0: unknown. */
+struct prof_interval stats_wilson(uint64_t k, uint64_t n);
+double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
+double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
+/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value:
+ * 5 % either way. */
+struct prof_interval stats_centre(const double *x, size_t n);
+struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
+struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
+struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b);            /* a + b, independent */
+struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
+
+struct rng {
+    uint64_t state;
+};
+uint64_t rng_next(struct rng *g);
+uint64_t rng_below(struct rng *g, uint64_t n); /* 0..n-1, n > 0 */
+
+/* ---- whatif.c ---- */
+void whatif_fill(struct prof_result *r); /* without_s of the objects */
+
+#endif
