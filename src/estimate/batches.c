@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batches: what the core model charged to each loop's and procedure's own code, batch by batch: the spread of batches
+ * is the error of drawing. */
+#include "estimate/walk.h"
+
+#include <math.h>
+
+#define SETTLED_SHARE 0.01 /* homes above this share of all instructions are known to ... */
+#define SETTLED_ERROR 0.03 /* ... this standard error: far below the model's own */
+
+/* What each home got since the last batch. */
+void walk_end_batch(struct walks *w)
+{
+    sim_core_flush(w->core);
+    const struct sim_cost *costs = sim_core_costs(w->core);
+    uint32_t homes = w->j->loop_count + w->j->func_count;
+    for (uint32_t h = 0; h < homes; h++)
+        w->homes[h].cycles = w->homes[h].insns = 0;
+    for (size_t v = 0; v < w->visited.len; v++) {
+        uint32_t block = w->visited.data[v];
+        struct home *h = &w->homes[walk_home_of(w, block)];
+        for (uint32_t i = 0; i < walk_block(w->j, block)->insn_count; i++) {
+            h->cycles += costs[w->first[block] + i].cycles;
+            h->insns += (double)costs[w->first[block] + i].count;
+        }
+    }
+    for (uint32_t i = 0; i < homes; i++) {
+        struct home *h = &w->homes[i];
+        double c = h->cycles - h->last_cycles, n = h->insns - h->last_insns;
+        h->cycles2 += c * c, h->insns2 += n * n, h->cross += c * n;
+        h->last_cycles = h->cycles, h->last_insns = h->insns;
+    }
+    w->batches++;
+}
+
+/* Standard error of a home's cycles per instruction, as a fraction: the ratio estimator over batches (Cochran
+ * 1977, 6.4). */
+double walk_home_error(const struct walks *w, const struct home *h)
+{
+    if (!(h->cycles > 0) || w->batches < 2)
+        return 1;
+    double r = h->cycles / h->insns, squares = h->cycles2 - 2 * r * h->cross + r * r * h->insns2;
+    return sqrt(fmax(0, squares) * w->batches / (w->batches - 1)) / h->cycles;
+}
+
+double walk_home_share(const struct walks *w, uint32_t home)
+{
+    return (double)walk_home_self(w, home)->instructions / (double)w->j->instructions;
+}
+
+bool walk_is_settled(const struct walks *w)
+{
+    for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++)
+        if (walk_home_share(w, h) > SETTLED_SHARE && walk_home_error(w, &w->homes[h]) > SETTLED_ERROR)
+            return false;
+    return true;
+}

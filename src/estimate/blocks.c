@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * blocks: what the model and the replays say of each block: ideal cycles of one execution, cycles more for mispredicted
+ * branches, and errors of loops and procedures. What is still left (more code than the budget can visit) gets the
+ * average of its surroundings. */
+#include "estimate/branches.h"
+#include "estimate/walk.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define BRANCHES_SEEN 0.3 /* of the instructions, by windows: less says nothing of the rest */
+#define TOOK_MOST 1.25    /* times what samples say of a home at most; they may fall behind it */
+#define UNSEEN_ERROR 0.5  /* of cycles that are an average of the surroundings */
+
+struct average {
+    double cycles, insns; /* of seen blocks, all their executions */
+    double unseen_insns;
+};
+
+static void add_seen(struct walks *w, struct average *homes, struct average *whole)
+{
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], home = walk_home_of(w, block);
+        uint64_t executions = 0;
+        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
+        double cycles = w->first[block] ? walk_block_cycles(w, w->core, block, &executions) : 0;
+        if (executions == 0) {
+            homes[home].unseen_insns += insns, whole->unseen_insns += insns;
+            w->j->cycles[block] = -1;
+            continue;
+        }
+        w->j->cycles[block] = (float)cycles;
+        homes[home].insns += insns, whole->insns += insns;
+        homes[home].cycles += cycles * (double)w->j->counts[block],
+            whole->cycles += cycles * (double)w->j->counts[block];
+    }
+}
+
+/* What mispredicted branches add to one execution of a block that windows saw; below 0: they did not. */
+static double branch_cycles_seen(const struct walks *w, uint32_t block)
+{
+    uint64_t executions = 0;
+    double cycles = w->first[block] ? walk_block_cycles(w, w->branchy, block, &executions) : 0;
+    return executions ? fmax(0, cycles - (double)w->straight[block]) : -1;
+}
+
+static double branch_rate(const struct average *home, const struct average *whole)
+{
+    const struct average *a = home->insns > 0 ? home : whole;
+    return a->cycles / a->insns;
+}
+
+/* Blocks that no window met get the average of their surroundings. */
+static void take_branches(struct walks *w)
+{
+    struct average whole = {0}, *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    float *out = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count,
+               cycles = branch_cycles_seen(w, block);
+        out[block] = (float)cycles;
+        if (cycles < 0) {
+            whole.unseen_insns += insns;
+            continue;
+        }
+        struct average *home = &homes[walk_home_of(w, block)];
+        home->insns += insns, whole.insns += insns;
+        home->cycles += cycles * (double)w->j->counts[block], whole.cycles += cycles * (double)w->j->counts[block];
+    }
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        if (out[block] < 0)
+            out[block] =
+                (float)(branch_rate(&homes[walk_home_of(w, block)], &whole) * walk_block(w->j, block)->insn_count);
+    }
+    if (whole.insns >= BRANCHES_SEEN * (whole.insns + whole.unseen_insns))
+        w->j->branch_cycles = out;
+    free(homes);
+}
+
+static void fill_unseen(struct walks *w, const struct average *homes, const struct average *whole)
+{
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        const struct average *a = &homes[walk_home_of(w, block)];
+        if (!(w->j->cycles[block] < 0))
+            continue;
+        if (!(a->insns > 0))
+            a = whole;
+        w->j->cycles[block] = (float)(a->cycles / a->insns * walk_block(w->j, block)->insn_count);
+    }
+}
+
+static void set_errors(struct walks *w, const struct average *homes)
+{
+    for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++) {
+        double all = homes[h].insns + homes[h].unseen_insns;
+        if (!(all > 0))
+            continue;
+        double drawn = fmin(UNSEEN_ERROR, walk_home_error(w, &w->homes[h]));
+        double err = hypot(drawn, UNSEEN_ERROR * homes[h].unseen_insns / all);
+        if (h < w->j->loop_count)
+            w->j->loops[h].cycles_err = err;
+        else
+            w->j->funcs[h - w->j->loop_count].cycles_err = err;
+    }
+}
+
+static struct join_replay *home_replay(struct walks *w, uint32_t home)
+{
+    return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
+}
+
+static struct branches_home *branches_of_homes(const struct walks *w, const struct join_replay *told, uint32_t count)
+{
+    struct branches_home *homes = ARENA_ARRAY(w->j->scratch, struct branches_home, count + 1);
+    for (uint32_t h = 0; h < count; h++)
+        homes[h].replay = told[h];
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        struct branches_home *home = &homes[walk_home_of(w, block)];
+        double factor = home->replay.factor > 0 ? home->replay.factor : 1;
+        home->branch += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
+        home->cycles += (double)w->j->counts[block] * (double)w->j->cycles[block] * factor;
+        home->samples += w->j->samples[block];
+    }
+    return homes;
+}
+
+static void take_judged_branches(struct walks *w, const struct join_replay *told, uint32_t count)
+{
+    struct branches_home *homes = branches_of_homes(w, told, count);
+    branches_judge(w->j, homes, count);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i];
+        w->j->branch_cycles[block] *= (float)homes[walk_home_of(w, block)].part;
+    }
+}
+
+/* Of each home, what the model says of an instruction on average, and what the program took for it at most. */
+static struct fit_known cycles_an_instruction(const struct walks *w, uint32_t count)
+{
+    struct arena *a = w->j->scratch;
+    double *cycles = ARENA_ARRAY(a, double, count + 1), *most = ARENA_ARRAY(a, double, count + 1),
+           *instructions = ARENA_ARRAY(a, double, count + 1);
+    uint64_t *samples = ARENA_ARRAY(a, uint64_t, count + 1);
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], h = walk_home_of(w, block);
+        cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
+        instructions[h] += (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
+        samples[h] += w->j->samples[block];
+    }
+    for (uint32_t h = 0; h < count; h++) {
+        double took = TOOK_MOST * actual_of(w->j, samples[h]).high * w->j->core_hz;
+        cycles[h] = instructions[h] > 0 ? cycles[h] / instructions[h] : 0;
+        most[h] = isfinite(took) && instructions[h] > 0 ? took / instructions[h] : INFINITY;
+    }
+    return (struct fit_known){cycles, most, w->j->model_error.p90};
+}
+
+static void take_replays(struct walks *w)
+{
+    uint32_t count = w->j->loop_count + w->j->func_count;
+    struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
+    struct fit_known known = cycles_an_instruction(w, count);
+    replays_tell(w->replays, w->core, &known, count, told);
+    if (w->j->branch_cycles)
+        take_judged_branches(w, told, count);
+    for (uint32_t h = 0; h < count; h++)
+        *home_replay(w, h) = told[h];
+    for (uint32_t i = 0; i < w->paths.executed.count; i++) {
+        uint32_t block = w->paths.executed.blocks[i], h = walk_home_of(w, block);
+        if (told[h].factor > 0)
+            w->j->cycles[block] *= (float)told[h].factor;
+    }
+}
+
+bool walk_take_results(struct walks *w)
+{
+    struct average whole = {0};
+    struct average *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    w->j->cycles = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    add_seen(w, homes, &whole);
+    bool any = whole.insns > 0;
+    if (any) {
+        fill_unseen(w, homes, &whole);
+        set_errors(w, homes);
+        if (w->branchy)
+            take_branches(w);
+        sim_core_free(w->branchy);
+        w->branchy = NULL;
+        if (w->replays)
+            take_replays(w);
+        double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
+        if (unseen > 0.02)
+            prof_warn(w->j->r, PROF_WARN_MODEL_COVERAGE,
+                      "%.0f %% of the instructions got an average of their surroundings", 100 * unseen);
+    } else {
+        w->j->cycles = NULL;
+    }
+    free(homes);
+    return any;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * estimate/walk.h: what the files of the walks share: the model's table of instructions, and what was played so far.
+ */
+#ifndef MTOOL_ESTIMATE_WALK_H
+#define MTOOL_ESTIMATE_WALK_H
+
+#include "estimate/replays.h"
+#include "estimate/targets.h"
+#include "estimate/walks.h"
+#include "estimate/windows.h"
+
+#define WARM 400 /* before them: about a reorder buffer */
+
+enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
+
+struct home { /* a loop's or function's own code: sums over batches */
+    double cycles, insns, last_cycles, last_insns;
+    double cycles2, insns2, cross;
+};
+
+struct walks {
+    struct join *j;
+    const struct machine *m;
+    struct paths paths;
+    struct sim_insn *table;
+    struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
+    float *straight;                 /* by block: cycles in what `branchy` played, with every branch predicted */
+    uint32_t *first;                 /* by block: its first instruction in the table; 0: not made ready */
+    uint32_t used, most, batches;
+    VEC(uint32_t) visited;      /* blocks made ready */
+    struct home *homes;         /* loops, then functions */
+    struct replays *replays;    /* NULL: no windows */
+    struct targets *targets;    /* likewise */
+    uint64_t steps;             /* instructions played */
+    uint64_t spent, spent_most; /* the same with what else costs time, for the budget */
+};
+
+/* ---- walks.c ---- */
+uint64_t walk_for_program(const struct walks *w); /* of the budget: for walks through the whole program */
+
+/* ---- table.c ---- */
+uint32_t walk_home_of(const struct walks *w, uint32_t block); /* of loops, then functions */
+const struct tally *walk_home_self(const struct walks *w, uint32_t home);
+bool walk_make_ready(struct walks *w, uint32_t block); /* false: no room, or no bytes */
+/* Cycles of one execution, and how many the core met. */
+double walk_block_cycles(const struct walks *w, const struct sim_core *core, uint32_t block, uint64_t *executions);
+uint64_t walk_times_played(const struct walks *w, uint32_t block);
+uint32_t walk_table_most(const struct walks *w); /* instructions that it may need */
+void walk_make_stand_ins(struct walks *w);
+
+/* ---- batches.c ---- */
+void walk_end_batch(struct walks *w);
+double walk_home_error(const struct walks *w, const struct home *h); /* standard error, as a fraction */
+double walk_home_share(const struct walks *w, uint32_t home);        /* of all instructions */
+bool walk_is_settled(const struct walks *w);                         /* more batches would tell nothing */
+
+/* ---- drawn.c ---- */
+void walk_program(struct walks *w);
+void walk_homes(struct walks *w);
+void walk_unseen(struct walks *w);
+
+/* ---- recorded.c ---- */
+void walk_windows(struct walks *w);
+
+/* ---- blocks.c ---- */
+bool walk_take_results(struct walks *w); /* false: nothing was played */
+
+#endif
