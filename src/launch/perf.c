@@ -367,11 +367,18 @@ static void learn_hidden(struct perf *f)
     }
 }
 
-/* Its number may be another's afterwards. */
-static bool is_hidden(struct perf *f, const struct item *it)
+static bool is_known_hidden(const struct perf *f, uint32_t pid)
 {
     uint64_t hidden = 0;
-    if (!map_get(&f->hidden, it->pid, &hidden) || !hidden)
+    return map_get(&f->hidden, pid, &hidden) && hidden;
+}
+
+/* A snapshot's child is one too, though it may not have said so yet. Its number may be another's afterwards. */
+static bool is_hidden(struct perf *f, const struct item *it)
+{
+    if (it->kind == ITEM_FORK && it->pid != it->parent && is_known_hidden(f, it->parent))
+        map_put(&f->hidden, it->pid, 1);
+    if (!is_known_hidden(f, it->pid))
         return false;
     if (it->kind == ITEM_EXIT)
         map_put(&f->hidden, it->pid, 0);

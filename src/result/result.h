@@ -57,7 +57,7 @@ struct prof_object { /* one m-object. Self figures: inner loops that are objects
     bool is_wait;        /* a loop in which a thread waits for another: its time says nothing of memory */
 };
 
-enum prof_verdict {               /* of the selection; see doc/design.md */
+enum prof_verdict {               /* of the selection; see doc/design/objects.md */
                     PROF_TAKEN,   /* to be probed: timable and estimable */
                     PROF_SAMPLED, /* measured by samples only: the reason says why it is not probed */
                     PROF_COVERED, /* objects inside of it that are taken hold its memory operations */
