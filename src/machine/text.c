@@ -85,6 +85,8 @@ static int take(struct reader *r, const char *expected)
             put_char(r, &n, r->text[r->pos]);
     }
     r->token[n] = 0;
+    if (!quoted && memchr(r->token, '"', n))
+        return wrong_token(r, "a quote inside of a word:", "put the whole text between quotes");
     return 0;
 }
 

@@ -242,7 +242,8 @@ static void list_range(void *ctx, size_t first, size_t end)
     struct rw_fragment *at = l.all.data; /* it stays there from now on */
     for (size_t f = first; f < end; f++) {
         of->w->funcs[f].fragments = at;
-        at += of->w->funcs[f].fragment_count;
+        if (at) /* NULL: none has any */
+            at += of->w->funcs[f].fragment_count;
     }
     of->w->fragments[first / RW_FUNCS_A_RANGE] = l.all;
 }
