@@ -106,8 +106,6 @@ static void end_timer(struct own_timer *t, const struct start *s, struct launch_
     scratch_close(&t->file);
 }
 
-/* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
- * only the copy's run path would lead to theirs. */
 /* Without them the run goes on, and the result says why. */
 static int begin_bursts(struct bursts **b, struct launch_program *p, const struct launch_options *opt,
                         const struct counters *c, struct start *s, struct launch_result *r)
@@ -121,6 +119,8 @@ static int begin_bursts(struct bursts **b, struct launch_program *p, const struc
     return failed ? -1 : 0;
 }
 
+/* What cannot be rewritten runs as it is: an executable without a copy leaves its libraries to be counted, except where
+ * only the copy's run path would lead to theirs. */
 static int run_counted(struct launch_program *p, const struct launch_options *opt, struct launch_result *r)
 {
     struct start s = start_original(p, opt);
