@@ -752,33 +752,34 @@ static bool enough_after(const uint64_t *codes, const uint32_t *ticks, uint32_t 
 static void windows_that_agree_are_enough(void **state)
 {
     (void)state;
-    uint64_t one[12], two[12];
-    uint32_t alike[12], unlike[12], none[12], mixed[12];
-    for (uint32_t i = 0; i < 12; i++) {
+    enum { N = 20 };
+    uint64_t one[N], two[N];
+    uint32_t alike[N], unlike[N], none[N], mixed[N];
+    for (uint32_t i = 0; i < N; i++) {
         one[i] = CODE, two[i] = i % 2 ? CODE : CODE + 0x10000;
         alike[i] = 2000 + i % 3 * 20, unlike[i] = 1000 + i % 3 * 1000, none[i] = 0;
         mixed[i] = i % 2 ? 2000 : 4000;
     }
-    assert_true(enough_after(one, alike, 8));
-    assert_false(enough_after(one, alike, 7));
-    assert_false(enough_after(one, unlike, 12)); /* it does not always take as long */
-    assert_false(enough_after(one, mixed, 12));
-    assert_true(enough_after(two, mixed, 12)); /* it is two */
-    assert_false(enough_after(two, mixed, 3));
-    assert_true(enough_after(one, none, 8)); /* nothing will ever be known */
-    mixed[1] = mixed[3] = mixed[5] = mixed[7] = mixed[9] = 0;
-    assert_false(enough_after(two, mixed, 12)); /* of one half too little */
+    assert_true(enough_after(one, alike, 14));
+    assert_false(enough_after(one, alike, 13));
+    assert_false(enough_after(one, unlike, N)); /* it does not always take as long */
+    assert_false(enough_after(one, mixed, N));
+    assert_true(enough_after(two, mixed, N)); /* it is two */
+    assert_true(enough_after(one, none, 14)); /* nothing will ever be known */
+    for (uint32_t i = 1; i < N - 2; i += 2)
+        mixed[i] = 0;
+    assert_false(enough_after(two, mixed, N)); /* of one half too little */
 }
 
 static void code_met_once_is_waited_for(void **state)
 {
     (void)state;
-    uint64_t codes[15];
-    uint32_t ticks[15];
-    for (uint32_t i = 0; i < 15; i++)
-        codes[i] = CODE + (i < 10 ? 0 : i * 0x10000), ticks[i] = 2000;
-    assert_true(enough_after(codes, ticks, 13));  /* three of them */
-    assert_false(enough_after(codes, ticks, 15)); /* a third */
+    uint64_t codes[20];
+    uint32_t ticks[20];
+    for (uint32_t i = 0; i < 20; i++)
+        codes[i] = CODE + (i < 12 ? 0 : i * 0x10000), ticks[i] = 2000;
+    assert_true(enough_after(codes, ticks, 15));  /* three of them */
+    assert_false(enough_after(codes, ticks, 20)); /* eight */
 }
 
 int main(void)
