@@ -196,6 +196,7 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     if ((*out)->was_not_run)
         return 0;
     profile_note_phase(p, names[opt->how], since);
+    diag_debug(1, "%s run: %.4f s of user time, %.4f in the kernel", names[opt->how], (*out)->user_s, (*out)->system_s);
     int end = (*out)->status;
     bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
     if (!is_only && was_interrupted(*out)) {
