@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 enum { CHAIN_CYCLES = 2048, FIRST_WARM = 4, AGREE = 3 /* batches */, MANY = 16 };
-static const double ALIKE = 1.01;       /* widths */
+static const double CHAIN_TICKS = 1024, LOOK_STEPS = 400; /* of a look once, at least; in which the clock moves */
+static const double ALIKE = 1.01;                         /* widths */
 static const double SHARED = 1.03;      /* more than what is known of a core that is not shared: it is */
 static const double SELDOM = 0.2;       /* batches alone, of all */
 static const double SHARED_MOST = 1.35; /* what a neighbour who is always there may take to be borne with */
@@ -66,18 +67,22 @@ static struct turn turn_of(const struct wire_batch *b, double step)
     return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[n / 2] - near - step), &b->look)};
 }
 
-/* By how much the clock moves at least, as far as these replays show it. */
+/* By how much the clock moves at least, as far as these replays show it: no more than the keeper saw, which made its
+ * look at the core so long that a step is a four hundredth of it. */
 static double clock_step(const struct wire_slice *s, uint32_t batches)
 {
     uint32_t t[WIRE_BATCHES * WIRE_REPLAYS], n = 0, least = UINT32_MAX;
-    for (uint32_t b = 0; b < batches; b++)
+    double most = 0;
+    for (uint32_t b = 0; b < batches; b++) {
         for (uint32_t k = 0; k < s->batches[b].replays && k < WIRE_REPLAYS; k++)
             t[n++] = s->batches[b].ticks[k];
+        most = fmax(most, s->batches[b].look.times * CHAIN_TICKS / LOOK_STEPS);
+    }
     qsort(t, n, sizeof *t, by_size);
     for (uint32_t k = 1; k < n; k++)
         if (t[k] > t[k - 1] && t[k] - t[k - 1] < least)
             least = t[k] - t[k - 1];
-    return n && least < t[0] / 8 ? least : 0;
+    return n && (least <= most || least < t[0] / 8) ? least : 0;
 }
 
 double replay_clock(const struct wire_batch *b) { return b->look.chain ? cycles_of(1, &b->look) : 0; }

@@ -297,23 +297,34 @@ static void a_wrong_description_moves_nothing(void **state)
     }
 }
 
-/* Always in the same proportion: what both take together is known, how they share it is not. */
-static void homes_that_come_together_say_so(void **state)
+/* Slices of two homes, always in the same proportion, of which the second takes three times as long by the model. What
+ * both take together is known, how they share it is not: it is in doubt, but of both together nothing is. */
+static void find_together(double one_slice, double another, double cpi[2], double apart[2])
 {
-    (void)state;
     struct bench b;
     struct join_replay told[16];
     double modelled[16] = {0};
     set_up(&b);
     for (int i = 0; i < 10; i++)
-        add_slice(&b, STEPS / 2, STEPS);
+        add_slice(&b, STEPS / 2, (i & 1 ? one_slice : another) * STEPS);
     modelled[1] = model_cycles(&b), modelled[2] = 3 * model_cycles(&b);
     tell_of(&b, modelled, told);
-    double one = told[1].factor * modelled[1], two = told[2].factor * modelled[2];
-    assert_true(fabs((one + two) / 2 - 1) < 0.02);
-    assert_true(told[1].apart < -0.3 && told[2].apart > 0.3);
-    assert_true(fabs(told[1].apart * one + told[2].apart * two) < 0.05); /* of both together nothing is in doubt */
+    for (int h = 0; h < 2; h++)
+        cpi[h] = told[h + 1].factor * modelled[h + 1], apart[h] = told[h + 1].apart;
+    assert_true(fabs(apart[0] * cpi[0] + apart[1] * cpi[1]) < 0.05);
     tear_down(&b);
+}
+
+static void homes_that_come_together_say_so(void **state)
+{
+    (void)state;
+    double cpi[2], apart[2];
+    find_together(0.5, 1.5, cpi, apart); /* the model does not tell slices: no part in it */
+    assert_true(fabs(cpi[0] / cpi[1] - 1) < 0.1);
+    assert_true(apart[0] < -0.3 && apart[1] > 0.3);
+    find_together(1, 1, cpi, apart); /* it does */
+    assert_true(fabs((cpi[0] + cpi[1]) / 2 - 1) < 0.02 && fabs(cpi[1] / cpi[0] - 3) < 0.1);
+    assert_true(apart[0] > 0.3 && apart[1] < -0.3);
 }
 
 /* As before, but the program hardly took any time for the first. */
