@@ -3,6 +3,9 @@
  * cmd: the command line. One file per command; the commands and their options are tables (commands.def, options.def)
  * that also make --help and the man pages. To add a command: a row in commands.def, its options in options.def, fields
  * in struct cmd_args if they are new, and a file with `int cmd_ID(const struct cmd_args *a)` in meson.build.
+ *
+ *   run/       commands that start the user's program     profiles/  commands that read what a run left
+ *   machine/   commands about the processor               code/      commands about an ELF file
  */
 #ifndef MTOOL_CMD_H
 #define MTOOL_CMD_H

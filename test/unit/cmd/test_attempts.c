@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What becomes of calibrations whose self-test fails: one more, then the shipped description with what was measured,
  * the best of all. */
-#include "cmd/attempts.h"
+#include "cmd/machine/attempts.h"
 
 #include <math.h>
 #include <setjmp.h>

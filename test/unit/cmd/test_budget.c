@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How many plain runs the budget of the whole job has room for. */
-#include "cmd/budget.h"
+#include "cmd/run/budget.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

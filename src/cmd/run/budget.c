@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the whole job may cost. A run each for samples, counts, windows and probes is what it needs; plain runs, which
  * tell noise, take what is left. Without windows there is no such bound, but what two plain runs cost. */
-#include "cmd/budget.h"
+#include "cmd/run/budget.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the whole job may cost: four times the program's own time and five seconds. */
-#ifndef MTOOL_CMD_BUDGET_H
-#define MTOOL_CMD_BUDGET_H
+#ifndef MTOOL_CMD_RUN_BUDGET_H
+#define MTOOL_CMD_RUN_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool calibrate --as MACHINE and --replay TAPE: calibration of what is not this processor. The description goes to
  * standard output or a file of its own, never where this processor's is kept. */
-#include "cmd/attempts.h"
-#include "cmd/profile.h"
+#include "cmd/machine/attempts.h"
+#include "cmd/run/profile.h"
 #include "sim/sim.h"
 
 enum { NAMED_MOST = 3 }; /* of the experiments that are missing */

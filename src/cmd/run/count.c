@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool count: one counted run; exact block and edge counts go to the profile. */
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 enum { PROCESSES_SHOWN = 20, COMMAND_SHOWN_BYTES = 100 };
 enum { SEEN_HZ = 499 }; /* how often a look is taken at what the program executes, for later copies */

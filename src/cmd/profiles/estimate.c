@@ -2,7 +2,7 @@
  * mtool estimate: counts of a profile and the description of a machine to ideal times. */
 #include <unistd.h>
 
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 #include "report/report.h"
 
 static const char *why_refused(const struct prof_result *known, const char *module)

@@ -2,7 +2,7 @@
  * mtool run --baseline-threads: the program once more plain and once more counted, told by its environment to use so
  * many threads, and what it executes more than then. Programs that take the number of threads from elsewhere are not
  * changed. */
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 #include <math.h>
 #include <stdlib.h>

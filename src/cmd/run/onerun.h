@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Everything in one run: --one-run, and ranks of parallel jobs. */
-#ifndef MTOOL_CMD_ONERUN_H
-#define MTOOL_CMD_ONERUN_H
+#ifndef MTOOL_CMD_RUN_ONERUN_H
+#define MTOOL_CMD_RUN_ONERUN_H
 
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 /* Do the options go together? 0, or an exit status after one line. */
 int one_run_check(const struct cmd_args *a);

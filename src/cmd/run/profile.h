@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool count and mtool run share: a program found, its profile begun, runs made, results joined and kept. */
-#ifndef MTOOL_CMD_PROFILE_H
-#define MTOOL_CMD_PROFILE_H
+#ifndef MTOOL_CMD_RUN_PROFILE_H
+#define MTOOL_CMD_RUN_PROFILE_H
 
 #include "cmd/cmd.h"
 #include "launch/launch.h"

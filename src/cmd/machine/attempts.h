@@ -4,8 +4,8 @@
  * processor with what can be relied on put over it. How to measure and to test is the caller's, so that it can be tried
  * without a processor.
  */
-#ifndef MTOOL_CMD_ATTEMPTS_H
-#define MTOOL_CMD_ATTEMPTS_H
+#ifndef MTOOL_CMD_MACHINE_ATTEMPTS_H
+#define MTOOL_CMD_MACHINE_ATTEMPTS_H
 
 #include "machine/machine.h"
 

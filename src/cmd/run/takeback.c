@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Samples and chains of calls of a counted run, which are in the copies, become those of the originals; half of those
  * on what counts are taken out. */
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 struct backs { /* [module]; NULL: none, or not asked for yet */
     struct profile *p;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
-#include "cmd/budget.h"
-#include "cmd/bursts.h"
-#include "cmd/onerun.h"
-#include "cmd/probe.h"
+#include "cmd/run/budget.h"
+#include "cmd/run/bursts.h"
+#include "cmd/run/onerun.h"
+#include "cmd/run/probe.h"
 #include "replay/replay.h"
 #include "report/report.h"
 

@@ -2,8 +2,8 @@
  * mtool dump window: runs a program with windows of its instruction stream taken by translated code, and prints them:
  * which instructions, where they reached memory; or, with --check, whether the processor executed the same step by
  * step. */
-#include "cmd/bursts.h"
 #include "cmd/cmd.h"
+#include "cmd/run/bursts.h"
 
 #include <sys/wait.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool doctor: what this machine allows. Each check tries the thing itself, not a setting that might forbid it, and
  * says what mtool does where it is not to be had. */
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 #include <dlfcn.h>
 #include <errno.h>

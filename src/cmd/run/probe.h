@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The part of mtool run that probes: what the user named, the question before it, and the run. */
-#ifndef MTOOL_CMD_PROBE_H
-#define MTOOL_CMD_PROBE_H
+#ifndef MTOOL_CMD_RUN_PROBE_H
+#define MTOOL_CMD_RUN_PROBE_H
 
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 struct probe_plan {
     double inside_ticks, pair_ticks, pair_s; /* what a pair of probes costs here */

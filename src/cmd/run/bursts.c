@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bursts between the launcher, the translator and a branch predictor, which three do not know each other. */
-#include "cmd/bursts.h"
+#include "cmd/run/bursts.h"
 
 _Static_assert(TRACE_PLACE_UNKNOWN == LAUNCH_STEP_UNKNOWN, "what the launcher says of a place is what a step tells");
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool calibrate, and the description of the machine that mtool run uses: the one given, else the one kept for this
  * CPU, else one measured now. */
-#include "cmd/attempts.h"
-#include "cmd/profile.h"
+#include "cmd/machine/attempts.h"
+#include "cmd/run/profile.h"
 #include "sim/sim.h"
 
 #include <errno.h>

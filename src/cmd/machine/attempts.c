@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/attempts.h"
+#include "cmd/machine/attempts.h"
 
 static void say(const char *what, const struct machine *m)
 {

@@ -2,7 +2,7 @@
  * The part of mtool run that probes (Goldberg and Hennessy 1990, Figures 1 and 2): the estimate of the whole program
  * and the question whether to go on, on a terminal only; then the run of copies that time the objects that were taken.
  */
-#include "cmd/probe.h"
+#include "cmd/run/probe.h"
 
 #include <poll.h>
 #include <stdlib.h>

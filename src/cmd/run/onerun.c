@@ -2,8 +2,8 @@
  * Everything in one run: the counted one, sampled from outside. For programs that can or may run only once: servers,
  * jobs of hours, what has side effects; ranks of parallel jobs, whose processes can join only once. The untouched
  * program's time is then not measured, but estimated: samples that fell on what counts are taken off. */
-#include "cmd/onerun.h"
-#include "cmd/budget.h"
+#include "cmd/run/onerun.h"
+#include "cmd/run/budget.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool count and mtool run share. */
-#include "cmd/profile.h"
+#include "cmd/run/profile.h"
 
 #include <errno.h>
 #include <poll.h>

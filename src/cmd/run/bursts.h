@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd/bursts.h: what mtool run and mtool dump window share: bursts are translated, and a predictor sees the branches of
- * all.
+ * cmd/run/bursts.h: what mtool run and mtool dump window share: bursts are translated, and a predictor sees the
+ * branches of all.
  */
-#ifndef MTOOL_CMD_BURSTS_H
-#define MTOOL_CMD_BURSTS_H
+#ifndef MTOOL_CMD_RUN_BURSTS_H
+#define MTOOL_CMD_RUN_BURSTS_H
 
 #include "launch/launch.h"
 #include "sim/sim.h"
