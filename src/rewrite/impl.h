@@ -6,7 +6,7 @@
 #ifndef MTOOL_REWRITE_IMPL_H
 #define MTOOL_REWRITE_IMPL_H
 
-#include "rewrite/instrument.h"
+#include "rewrite/instruments/instrument.h"
 #include "rewrite/rewrite.h"
 
 #include <elf.h>

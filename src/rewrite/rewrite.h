@@ -2,6 +2,9 @@
  *
  * rewrite: a module and a plan become a rewritten file and its map. New code goes to new segments, the original text
  * stays where it is, with a jump at each function entry. pipeline.c is the list of the passes.
+ *
+ *   instruments/  what is inserted: counts, probes        emit/  fragments, their layout and bytes, the file
+ *   map/          what copies are kept with: from counters and places of a copy back to the original's
  */
 #ifndef MTOOL_REWRITE_H
 #define MTOOL_REWRITE_H
@@ -13,7 +16,7 @@
 /* clang-format off */
 enum rewrite_plan { /* REWRITE_NONE, _COUNT, _PROBE, _SAMPLE: the file says what each is */
 #define INSTRUMENT(plan, instrument, what) REWRITE_##plan,
-#include "rewrite/instruments.def"
+#include "rewrite/instruments/instruments.def"
 #undef INSTRUMENT
     REWRITE_PLAN_COUNT
 };

@@ -13,7 +13,7 @@
  * entries are nothing (ID_NONE, or the value 0 of what is no id); else 1 more than the zigzag difference from the last
  * entry that was something. Of a block with a step, the counter is step times the count.
  */
-#include "rewrite/map.h"
+#include "rewrite/map/map.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,6 +14,6 @@ static const struct rw_instrument rw_sampled = {.has_runtime = true, .runtime = 
 
 const struct rw_instrument *const rw_instruments[REWRITE_PLAN_COUNT] = {
 #define INSTRUMENT(plan, instrument, what) [REWRITE_##plan] = &(instrument),
-#include "rewrite/instruments.def"
+#include "rewrite/instruments/instruments.def"
 #undef INSTRUMENT
 };

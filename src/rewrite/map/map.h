@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A map that was read (map.c), for those who solve its equations (solve.c, ran.c). */
-#ifndef MTOOL_REWRITE_MAP_H
-#define MTOOL_REWRITE_MAP_H
+#ifndef MTOOL_REWRITE_MAP_MAP_H
+#define MTOOL_REWRITE_MAP_MAP_H
 
 #include "rewrite/impl.h"
 

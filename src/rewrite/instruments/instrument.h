@@ -7,8 +7,8 @@
  * To add one: a file of its own that ends in a struct rw_instrument, like counts.c or probes.c, and a line in
  * instruments.def.
  */
-#ifndef MTOOL_REWRITE_INSTRUMENT_H
-#define MTOOL_REWRITE_INSTRUMENT_H
+#ifndef MTOOL_REWRITE_INSTRUMENTS_INSTRUMENT_H
+#define MTOOL_REWRITE_INSTRUMENTS_INSTRUMENT_H
 
 #include "base/base.h"
 #include "image/image.h"

@@ -2,7 +2,7 @@
  *
  * Functions that ran, and so need their equations solved, out of the counters alone: a union-find over functions.
  */
-#include "rewrite/map.h"
+#include "rewrite/map/map.h"
 
 #include <stdlib.h>
 

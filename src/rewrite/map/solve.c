@@ -2,7 +2,7 @@
  *
  * The flow equations of a run: from counters to the counts of all blocks and edges.
  */
-#include "rewrite/map.h"
+#include "rewrite/map/map.h"
 
 #include <stdlib.h>
 
