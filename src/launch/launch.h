@@ -2,6 +2,9 @@
  *
  * launch: finds a program and the files it loads, keeps the cache of rewritten copies, starts programs plain, counted
  * or sampled so that they cannot tell, passes signals on, and brings back status, times, counters and samples.
+ *
+ *   copies/  the cache of rewritten files     samples/  where processes, threads and their time are
+ *   windows/  what is taken of the instruction stream
  */
 #ifndef MTOOL_LAUNCH_H
 #define MTOOL_LAUNCH_H

@@ -312,7 +312,7 @@ static int take_windows(struct profile *p, const struct times *t, struct taken_b
     return rc;
 }
 
-/* All in one run: how long it will take is not known, so windows come at moments of their own (launch/ticks.c). */
+/* All in one run: how long it will take is not known, so windows come at moments of their own (ticks.c). */
 static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct taken_bursts *to,
                         struct launch_result **run)
 {
