@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * report: painters over the result model. Each turns a struct prof_result into text; none computes a figure.
+ *
+ *   text/  plain text, for people and pipes     html/  a page     view/  a full-screen terminal
+ *   export/  files of other tools               here: JSON, and what painters share
  */
 #ifndef MTOOL_REPORT_H
 #define MTOOL_REPORT_H
@@ -86,7 +89,7 @@ size_t report_annotate_nearest(const struct prof_result *r, const char *function
 
 enum report_export { /* a row of exports.def each */
 #define EXPORT(id, name, text) REPORT_EXPORT_##id,
-#include "report/exports.def"
+#include "report/export/exports.def"
 #undef EXPORT
                      REPORT_EXPORT_COUNT
 };

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/export.h"
+#include "report/export/export.h"
 #include "report/tour.h"
 
 enum { AROUND = 2, LINES_MOST = 2000 }; /* lines before and behind an object; shown of one object */

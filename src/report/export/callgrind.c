@@ -3,7 +3,7 @@
  * profile holds counts of blocks, instructions and memory operations stand at the line and address of each block; else,
  * like the times always, at the first line of their loop or procedure. All costs are self costs: who calls whom is not
  * in a profile. The format has no negative costs: a memory time below zero is 0. */
-#include "report/export.h"
+#include "report/export/export.h"
 
 #define NS 1e9 /* a second */
 

@@ -3,7 +3,7 @@
  * of one (two, where it was inlined: pprof has lines of one location for that) and labels that say what it is; five
  * values: instructions, memory operations, ideal, actual and memory nanoseconds. Memory time may be negative here, as
  * in the profile. */
-#include "report/export.h"
+#include "report/export/export.h"
 
 #define NS 1e9 /* a second */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What all exporters need: which object lies in which, names and places as other tools show them, whole numbers.
  * Other tools know no unknown figure: where a format has no place for one it becomes 0 (and is empty in CSV). */
-#include "report/export.h"
+#include "report/export/export.h"
 
 #include <math.h>
 
@@ -10,7 +10,7 @@ enum { DEEPEST = 200 };         /* loops in loops; a damaged profile may go roun
 
 const struct report_export_format report_export_formats[REPORT_EXPORT_COUNT] = {
 #define EXPORT(id, name, text) {name, text},
-#include "report/exports.def"
+#include "report/export/exports.def"
 #undef EXPORT
 };
 
@@ -20,7 +20,7 @@ void report_export(const struct prof_result *r, enum report_export format, const
     static void (*const painters[REPORT_EXPORT_COUNT])(const struct prof_result *, const struct export_options *,
                                                        struct arena *, struct strbuf *) = {
 #define EXPORT(id, name, text) export_##id,
-#include "report/exports.def"
+#include "report/export/exports.def"
 #undef EXPORT
     };
     struct arena *a = arena_new();

@@ -4,7 +4,7 @@
  * which spreadsheets would compute: such a first letter becomes \xNN too. */
 #include <math.h>
 
-#include "report/export.h"
+#include "report/export/export.h"
 
 enum csv_kind { CSV_KIND, CSV_TEXT, CSV_NAME, CSV_HEX, CSV_LINE, CSV_ID, CSV_COUNT, CSV_REAL, CSV_OVERHEAD, CSV_BOOL };
 

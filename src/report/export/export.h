@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * report/export.h: what the exporters share: objects by their ids, names and places as other tools show them, and
- * seconds as whole numbers.
+ * report/export/export.h: what the exporters share: objects by their ids, names and places as other tools show them,
+ * and seconds as whole numbers.
  */
-#ifndef MTOOL_REPORT_EXPORT_H
-#define MTOOL_REPORT_EXPORT_H
+#ifndef MTOOL_REPORT_EXPORT_EXPORT_H
+#define MTOOL_REPORT_EXPORT_EXPORT_H
 
 #include "report/impl.h"
 
@@ -49,7 +49,7 @@ void stacks_fini(struct stacks *s);
 
 #define EXPORT(id, name, text)                                                                                         \
     void export_##id(const struct prof_result *r, const struct export_options *o, struct arena *a, struct strbuf *out);
-#include "report/exports.def"
+#include "report/export/exports.def"
 #undef EXPORT
 
 #endif

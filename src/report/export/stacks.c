@@ -2,7 +2,7 @@
  * Stacks of module, function and loops: as folded lines (flamegraph.pl, inferno, speedscope) and in speedscope's own
  * file format, where memory, actual and ideal time are three profiles of one file. Who calls whom is not in a profile,
  * so no stack goes beyond its function. */
-#include "report/export.h"
+#include "report/export/export.h"
 
 #define US 1e6 /* a second */
 

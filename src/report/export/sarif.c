@@ -4,7 +4,7 @@
  * relative to it, since both tools look for files from the root of a repository. */
 #include <math.h>
 
-#include "report/export.h"
+#include "report/export/export.h"
 
 #define RULE "memory-bound"
 
