@@ -11,7 +11,7 @@
  */
 #include "zoo.h"
 
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 
 #include <getopt.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  * both, and the kernels of the self-test. For the zoo and for the tests of calibration. */
 #include "zoo.h"
 
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 

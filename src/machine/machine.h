@@ -3,7 +3,9 @@
  * machine: the description of a machine, in the terms of Wall (1989, section 4.2) and what today's cores need besides:
  * classes of instructions, the units that they run on, result latency, issue latency, multiplicity, address latency,
  * maximum multiple issue; then fetch, fusion, forwarding, reorder limits, caches and TLBs, and how far its own
- * predictions are off (the error bar). doc/machine.md draws the text file. calibrate.c measures the running machine.
+ * predictions are off (the error bar). doc/machine.md draws the text file.
+ *
+ *   lab/  experiments: code that is timed, by whatever executes it     calibrate/  from experiments to a description
  */
 #ifndef MTOOL_MACHINE_H
 #define MTOOL_MACHINE_H

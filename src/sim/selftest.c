@@ -3,7 +3,7 @@
  * How far off the core model is: kernels timed on this machine against the model on the recorded stream of the same
  * code at the same addresses. A seeded draw splits them; one half fits the parameters that cannot be measured, the
  * other half scores. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 #include "sim/kernels.h"
 #include "sim/record.h"
 #include "sim/sim.h"

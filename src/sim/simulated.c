@@ -3,7 +3,7 @@
  * The simulated core of a description in the place of a processor: what calibration makes it execute goes through the
  * core model, what it chases through simulated caches, and the ticks that come out carry the troubles of a shared
  * machine. Time is the core's own: nothing here takes as long as it says. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 #include "sim/impl.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * and that answers for some experiments and tells which it lacks. */
 #include "fuzz.h"
 
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 #include "machine/machine.h"
 
 static void ask(struct tape *t)

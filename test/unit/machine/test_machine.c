@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Machine descriptions: read what was written, tell mistakes with line and column, find the class of any instruction.
  * And the detailed decoding that its forms come from. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tapes: what is refused, in one line that names the place; what comes back from one that was written; what is told of
  * one that lacks experiments. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 #include "machine/machine.h"
 
 #include <setjmp.h>

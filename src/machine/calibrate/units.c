@@ -3,7 +3,7 @@
  * Timed forms to units and classes. A basis of simple operations is mixed pair by pair, which tells the ports
  * (ports.c); every other form is then mixed with operations that keep one set of ports full: what it adds to their time
  * is the number of its operations that run on these ports only. Forms that come out alike share a class. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

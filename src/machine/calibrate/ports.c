@@ -4,7 +4,7 @@
  * which ones it shares with another family follows from the time of both mixed. The sets that explain all timings best
  * are searched: families are placed one after the other, then moved one at a time while that helps, from several
  * orders. Ports that no timing tells apart from others come out alike, which is all that a model needs. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 

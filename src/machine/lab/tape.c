@@ -13,7 +13,7 @@
  * processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed. The same
  * label may come several times: an experiment that was disturbed is made again. # begins a comment. doc/tape.md says
  * more. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 #include "machine/machine.h"
 
 #include "machine/impl.h"

@@ -3,7 +3,7 @@
  * extend: forms of instructions that a calibration had no time for or did not know, met in a program: timed as the
  * calibration times its own, beside the units that it found then. Only what leaves nothing behind in this process is
  * timed. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 

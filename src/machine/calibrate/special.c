@@ -2,7 +2,7 @@
  *
  * Instructions that the table of forms cannot time: rep strings, gathers, locked operations, fences, x87. Each is a few
  * bytes of code of its own. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

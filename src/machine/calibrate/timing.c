@@ -2,7 +2,7 @@
  *
  * One form of instruction, timed: latency in a chain of dependent copies, interval among independent ones, slots by
  * filling up the width. What a copy reads and writes is found by decoding it, not listed. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct form_line {
 #define I2(name, operands) {'2', name, operands},
 #define V(name, operands) {'V', name, operands},
 #define Z(text) {'Z', text, ""},
-#include "machine/forms.def"
+#include "machine/calibrate/forms.def"
 #undef I
 #undef I2
 #undef V

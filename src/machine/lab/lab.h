@@ -6,8 +6,8 @@
  * The first two are a struct lab_core: they tell ticks of a time stamp counter, disturbed as it may be. Every sample
  * stands between two chains of dependent adds, which tell the clock of the core at that moment, and between two
  * canaries, runs of nops that only go at full speed while nobody shares the core (lab.c). */
-#ifndef MTOOL_MACHINE_LAB_H
-#define MTOOL_MACHINE_LAB_H
+#ifndef MTOOL_MACHINE_LAB_LAB_H
+#define MTOOL_MACHINE_LAB_LAB_H
 
 #include "base/base.h"
 

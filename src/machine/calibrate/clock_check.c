@@ -5,7 +5,7 @@
  * but the clock itself would look odd. But latencies are whole numbers of cycles, on general and vector units, of one
  * cycle and of several: the longest time of which all are multiples is the cycle. No new experiment is needed for it.
  */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * Experiments: samples between clock chains and canaries, repeated until enough of them are undisturbed or the time is
  * over; or looked up on a tape. It knows nothing of machine descriptions, and not what executes the code. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 
 #include "machine/machine.h"
 

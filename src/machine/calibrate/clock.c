@@ -5,7 +5,7 @@
  * cores. What was read is judged by itself, without a processor. Where the system takes its own clock from the same
  * counter (clocksource tsc), jumps that both make cannot be seen.
  */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
  * filler of one round fits into the core beside the chain, the next chain starts before the first has ended; with
  * longer filler it cannot. What the filler consists of tells which resource is met: nops only take places in the
  * reorder buffer, results take registers, operations that wait take places in a scheduler. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Results that others get later than operations of the same kind: additions whose units hand a sum straight to the next
  * addition, domains of integers and of floating point. In chains of two forms in turn; what such a chain takes longer
  * than both alone is told apart by a third form. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

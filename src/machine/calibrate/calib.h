@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the parts of the calibration share: the bench (lab.h), what has been timed, and the units found. */
-#ifndef MTOOL_MACHINE_CALIB_H
-#define MTOOL_MACHINE_CALIB_H
+#ifndef MTOOL_MACHINE_CALIBRATE_CALIB_H
+#define MTOOL_MACHINE_CALIBRATE_CALIB_H
 
 #include "machine/impl.h"
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 
 enum { CALIB_BASIS_MAX = 32, CALIB_PORT_MAX = 14 };
 

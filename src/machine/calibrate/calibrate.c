@@ -2,7 +2,7 @@
  *
  * The running machine to its description: the parts of the calibration in their order, on one quiet CPU, within a
  * budget of time. What could not be timed keeps the value of the generic description. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

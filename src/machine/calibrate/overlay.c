@@ -6,7 +6,7 @@
  * (chases of pointers). Width, units, schedulers and window sizes are computed from many mixes at full width, and are
  * the documents' here, and so are intervals: a neighbour lengthens them, and forms that read the flags they write wait
  * for themselves. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Code under construction: bytes, fillers, notes. It knows not what executes it. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 
 void lab_put(struct lab_code *c, const void *bytes, size_t len)
 {

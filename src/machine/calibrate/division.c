@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Integer divisions, timed: they take their operands in rax and rdx, and as long as the quotient wants. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

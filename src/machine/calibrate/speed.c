@@ -3,8 +3,8 @@
  * speed: how fast the core goes at this moment, beside what the description says of it: its clock, and whether another
  * hardware thread takes part of its width. Dependent adds tell the clock, for they do not mind a neighbour; nops
  * between them need the whole width. Looks at the processor that it runs on, for a few milliseconds. */
-#include "machine/calib.h"
-#include "machine/lab.h"
+#include "machine/calibrate/calib.h"
+#include "machine/lab/lab.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * This processor as what executes experiments: code written to pages that are then made executable and read-only,
  * called between two reads of the time stamp counter. Signals from instructions that the CPU lacks are caught. It
  * judges nothing: what is disturbed is for lab.c to see. */
-#include "machine/lab.h"
+#include "machine/lab/lab.h"
 
 #include <cpuid.h>
 #include <errno.h>

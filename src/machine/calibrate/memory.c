@@ -2,7 +2,7 @@
  *
  * Memory, timed: loads and stores of each width that hit the nearest cache, what they share, forwarding from stores
  * to loads, and by chases through ever larger rings the sizes and latencies of caches and TLBs. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

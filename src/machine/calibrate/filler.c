@@ -6,7 +6,7 @@
  * an instruction is matters as much: so many stand in a line of code, and some front ends fall behind (Zen 5: 6.3 of
  * two bytes a cycle, 6.8 of four, 7.9 of five and more, whatever they are), so all that is timed has the best length.
  */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * The front end, timed: slots a cycle, what fuses, fetch windows, the pace of taken branches, calls and returns, and
  * what a misprediction costs. Blocks of code are laid out byte by byte, because their addresses are what is tested. */
-#include "machine/calib.h"
+#include "machine/calibrate/calib.h"
 
 #include <math.h>
 #include <stdlib.h>
