@@ -4,7 +4,7 @@
  * branches, and errors of loops and procedures. What is still left (more code than the budget can visit) gets the
  * average of its surroundings. */
 #include "estimate/branches.h"
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #include <math.h>
 #include <stdlib.h>

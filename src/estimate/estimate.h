@@ -2,6 +2,8 @@
  *
  * estimate: the time that code takes if every access hits the first-level cache: by replays of slices of the real
  * stream, and by the core model where they do not reach.
+ *
+ *   model/  windows and drawn paths through the core model     replays/  what replays measured, and what they cannot
  */
 #ifndef MTOOL_ESTIMATE_H
 #define MTOOL_ESTIMATE_H

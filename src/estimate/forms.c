@@ -3,7 +3,7 @@
  * forms: which forms of instructions take part in what was executed and are unknown to the description of the machine,
  * the most executed first. Asks for them; how they are timed, and where they are kept, others know.
  */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 
 #include <stdlib.h>
 

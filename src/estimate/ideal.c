@@ -5,7 +5,7 @@
  * windows drawn. Does not itself simulate (walks.c does).
  */
 #include "estimate/estimate.h"
-#include "estimate/replays.h"
+#include "estimate/replays/replays.h"
 #include "machine/machine.h"
 
 #include <math.h>

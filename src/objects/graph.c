@@ -7,7 +7,7 @@
  * paper.
  */
 #include "objects/graph.h"
-#include "estimate/targets.h"
+#include "estimate/model/targets.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #ifndef MTOOL_OBJECTS_GRAPH_H
 #define MTOOL_OBJECTS_GRAPH_H
 
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 
 struct work { /* done in code and on its behalf; sums over blocks times a share, so no integers */
     double instructions, memory_ops, samples, cycles;

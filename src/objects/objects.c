@@ -6,7 +6,7 @@
  * belongs to the object around it, so that the sum over objects is the sum over their procedures.
  */
 #include "objects/objects.h"
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 
 #include <math.h>
 #include <stdlib.h>

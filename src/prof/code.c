@@ -4,7 +4,7 @@
  * profile shows them where there is no source, and without the file; and where the calls of these objects go. A sample
  * falls on the instruction that waits, often the one after a load that missed.
  */
-#include "estimate/targets.h"
+#include "estimate/model/targets.h"
 #include "prof/impl.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
  *
  * join: the list of passes that turn counters, samples, times and a machine description into the result model.
  */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 #include "prof/impl.h"
 
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Of slices that do the same, those count that learnt how their loops end. */
-#include "estimate/learnt.h"
+#include "estimate/replays/learnt.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

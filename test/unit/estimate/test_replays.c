@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What replayed slices tell of the loops that they are made of. */
-#include "estimate/replays.h"
+#include "estimate/replays/replays.h"
 
 #include "wire/wire.h"
 

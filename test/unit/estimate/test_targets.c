@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls through pointers, shared out as they were seen to lead: in proportion, with what leads to unknown code left
  * out, bounded by what arrives, and not by a handful. */
-#include "estimate/targets.h"
+#include "estimate/model/targets.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What slices that reach many pages take longer than the same code elsewhere, told to the homes that reach them. */
-#include "estimate/tlb.h"
+#include "estimate/replays/tlb.h"
 
 #include <math.h>
 #include <setjmp.h>

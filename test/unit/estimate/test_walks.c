@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Walks visit blocks as often as they were executed; loops of known cost get that cost; the same seed, the same
  * figures. */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 #include "toy.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Windows of the instruction stream through the core model: what is played, what is not, and what it costs. */
-#include "estimate/windows.h"
+#include "estimate/model/windows.h"
 #include "wire/wire.h"
 
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 #ifndef MTOOL_TEST_TOY_H
 #define MTOOL_TEST_TOY_H
 
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 #include "prof/impl.h"
 
 enum { TOY_INSN_BYTES = 4, TOY_BASE = 0x1000 };

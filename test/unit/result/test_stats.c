@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Intervals against values worked out by hand or published. */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 #include "prof/impl.h"
 
 #include <math.h>

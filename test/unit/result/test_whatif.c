@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The whole program's time without one object's memory part: a closed form, cut at nothing saved, and bounds where
  * threads overlap. */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 #include "prof/impl.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  * never less: where they take less than what short slices or the model say (a short one does not see how far turns
  * overlap, say), these are wrong.
  */
-#include "estimate/tlb.h"
+#include "estimate/replays/tlb.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/walks.h: paths through the program, drawn from its exact counts, and what they cost on the core model.
+ * estimate/model/walks.h: paths through the program, drawn from its exact counts, and what they cost on the core model.
  */
-#ifndef MTOOL_ESTIMATE_WALKS_H
-#define MTOOL_ESTIMATE_WALKS_H
+#ifndef MTOOL_ESTIMATE_MODEL_WALKS_H
+#define MTOOL_ESTIMATE_MODEL_WALKS_H
 
 #include "estimate/estimate.h"
 #include "sim/sim.h"

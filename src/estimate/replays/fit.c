@@ -12,7 +12,7 @@
  * clear in each of its replays, say). No home is given more than it took in the program: what came with it in its
  * slices had the rest. Knows nothing of where slices come from.
  */
-#include "estimate/fit.h"
+#include "estimate/replays/fit.h"
 
 #include <math.h>
 #include <stdlib.h>

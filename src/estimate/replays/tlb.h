@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/tlb.h: what misses of the first-level TLB cost, of replays that reach more pages than it holds.
+ * estimate/replays/tlb.h: what misses of the first-level TLB cost, of replays that reach more pages than it holds.
  */
-#ifndef MTOOL_ESTIMATE_TLB_H
-#define MTOOL_ESTIMATE_TLB_H
+#ifndef MTOOL_ESTIMATE_REPLAYS_TLB_H
+#define MTOOL_ESTIMATE_REPLAYS_TLB_H
 
-#include "estimate/fit.h"
+#include "estimate/replays/fit.h"
 
 /* Fills out[home].tlb, and whether it is known; the rest of out is as fit_homes left it, but for a factor that wide
  * slices prove too large. `wide`: slices that reach more pages than any first-level TLB surely holds; `narrow`: slices

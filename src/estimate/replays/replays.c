@@ -4,12 +4,12 @@
  * home were in it (a home is a loop or a function, with its own code). What that says of homes is fit.c's; how slices
  * are chosen and replayed is not known here.
  */
-#include "estimate/replays.h"
+#include "estimate/replays/replays.h"
 
-#include "estimate/learnt.h"
-#include "estimate/tlb.h"
-#include "estimate/trained.h"
-#include "estimate/unforeseen.h"
+#include "estimate/replays/learnt.h"
+#include "estimate/replays/tlb.h"
+#include "estimate/replays/trained.h"
+#include "estimate/replays/unforeseen.h"
 #include "replay/replay.h"
 
 #include <math.h>

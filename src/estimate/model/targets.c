@@ -4,7 +4,7 @@
  * of each such site become estimated calls from there to each target. What no window saw, and what would be more than
  * arrives at a target, stays unknown. Does not look at code: walks.c says which blocks they are.
  */
-#include "estimate/targets.h"
+#include "estimate/model/targets.h"
 
 #include <stdlib.h>
 

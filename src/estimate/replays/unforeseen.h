@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/unforeseen.h: branches that a replay may mispredict where the program does not.
+ * estimate/replays/unforeseen.h: branches that a replay may mispredict where the program does not.
  */
-#ifndef MTOOL_ESTIMATE_UNFORESEEN_H
-#define MTOOL_ESTIMATE_UNFORESEEN_H
+#ifndef MTOOL_ESTIMATE_REPLAYS_UNFORESEEN_H
+#define MTOOL_ESTIMATE_REPLAYS_UNFORESEEN_H
 
-#include "estimate/trained.h"
+#include "estimate/replays/trained.h"
 
 /* Of a slice that is replayed from its begin each time: how many, of the steps that count. */
 uint32_t unforeseen_in(const struct window_player *p, const struct trained_slice *s);

@@ -2,7 +2,7 @@
  *
  * drawn: windows drawn along the counts (paths.c): through the whole program, then into loops and procedures that
  * matter and got few instructions, then one for each block that was never on the way. */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #include <stdlib.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/walk.h: what the files of the walks share: the model's table of instructions, and what was played so far.
+ * estimate/model/walk.h: what the files of this folder share: the model's table of instructions, and what was played.
  */
-#ifndef MTOOL_ESTIMATE_WALK_H
-#define MTOOL_ESTIMATE_WALK_H
+#ifndef MTOOL_ESTIMATE_MODEL_WALK_H
+#define MTOOL_ESTIMATE_MODEL_WALK_H
 
-#include "estimate/replays.h"
-#include "estimate/targets.h"
-#include "estimate/walks.h"
-#include "estimate/windows.h"
+#include "estimate/model/targets.h"
+#include "estimate/model/walks.h"
+#include "estimate/model/windows.h"
+#include "estimate/replays/replays.h"
 
 #define WARM 400 /* before them: about a reorder buffer */
 

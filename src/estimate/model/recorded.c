@@ -2,7 +2,7 @@
  *
  * recorded: windows of the real instruction stream through the core model, their slices to the replays, and where their
  * indirect branches went. */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #define SHARED_SAID 1.05 /* by so much replays may be too long without a word */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/replays.h: warm replays correct the model.
+ * estimate/replays/replays.h: warm replays correct the model.
  */
-#ifndef MTOOL_ESTIMATE_REPLAYS_H
-#define MTOOL_ESTIMATE_REPLAYS_H
+#ifndef MTOOL_ESTIMATE_REPLAYS_REPLAYS_H
+#define MTOOL_ESTIMATE_REPLAYS_REPLAYS_H
 
-#include "estimate/fit.h"
-#include "estimate/windows.h"
+#include "estimate/model/windows.h"
+#include "estimate/replays/fit.h"
 
 struct replays; /* opaque */
 /* home_of: loop or function, by number, whose own code is at a place; called for places that the player knows only. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/targets.h: where calls and jumps through pointers led.
+ * estimate/model/targets.h: where calls and jumps through pointers led.
  */
-#ifndef MTOOL_ESTIMATE_TARGETS_H
-#define MTOOL_ESTIMATE_TARGETS_H
+#ifndef MTOOL_ESTIMATE_MODEL_TARGETS_H
+#define MTOOL_ESTIMATE_MODEL_TARGETS_H
 
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 
 struct target {
     uint32_t site, to; /* blocks by number; to ID_NONE: code that is not known */

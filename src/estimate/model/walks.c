@@ -6,7 +6,7 @@
  * never on the way. What is still left (more code than the budget can visit) gets the average of its surroundings. The
  * budget is counted in instructions, never in seconds, so that the same input gives the same figures.
  */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * predictor's model gets wrong when it has seen the slice as often as matters. So where a program mispredicts as its
  * replays do, the two cancel, whatever the model thinks of a misprediction.
  */
-#include "estimate/trained.h"
+#include "estimate/replays/trained.h"
 
 enum { REPEATS_MOST = 24 };
 

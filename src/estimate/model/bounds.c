@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bounds: what bound the executions of a block: a chain, a load, a unit, the width, the front end. */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * table: the instructions of executed blocks, prepared for the core model when they are first met, and what one
  * execution of a block took there. */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #define READY_STEPS 6       /* what it costs to make an instruction ready, in steps */
 #define TABLE_MOST 1000000u /* static instructions that can be visited: 150 bytes each where touched */

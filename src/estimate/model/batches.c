@@ -2,7 +2,7 @@
  *
  * batches: what the core model charged to each loop's and procedure's own code, batch by batch: the spread of batches
  * is the error of drawing. */
-#include "estimate/walk.h"
+#include "estimate/model/walk.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * has the chance again and again, since all that comes between disturbs what was learnt. So of slices that go round by
  * so many branches and do the same, those count that are as fast as the fastest.
  */
-#include "estimate/learnt.h"
+#include "estimate/replays/learnt.h"
 
 #include <math.h>
 #include <stdlib.h>

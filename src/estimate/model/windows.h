@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/windows.h: the real instruction stream through the core model.
+ * estimate/model/windows.h: the real instruction stream through the core model.
  */
-#ifndef MTOOL_ESTIMATE_WINDOWS_H
-#define MTOOL_ESTIMATE_WINDOWS_H
+#ifndef MTOOL_ESTIMATE_MODEL_WINDOWS_H
+#define MTOOL_ESTIMATE_MODEL_WINDOWS_H
 
 #include "measured/input.h"
 #include "sim/sim.h"

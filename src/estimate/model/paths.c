@@ -5,7 +5,7 @@
  * inside a function returns to one of its callers, in proportion to their counts. What walks do not know: that one
  * branch depends on another (a loop of exactly four turns becomes one of four on average).
  */
-#include "estimate/walks.h"
+#include "estimate/model/walks.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * wrong, either the one that looked on while the window was recorded or one that is trained by the windows so far. The
  * difference is the branch part. Where the stream is interrupted (code that is not known, a signal, a system call) the
  * pipelines begin anew. Knows nothing of blocks: the caller gives each place its instruction. */
-#include "estimate/windows.h"
+#include "estimate/model/windows.h"
 
 static void begin_anew(struct window_player *p)
 {

@@ -4,7 +4,7 @@
  * not foretell there, however often the slice is replayed: the end of a loop of more turns than it surely remembers,
  * and returns from functions that were called before the slice began.
  */
-#include "estimate/unforeseen.h"
+#include "estimate/replays/unforeseen.h"
 
 #include "replay/replay.h"
 

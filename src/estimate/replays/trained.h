@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/trained.h: what branches still cost in a slice that is replayed again and again.
+ * estimate/replays/trained.h: what branches still cost in a slice that is replayed again and again.
  */
-#ifndef MTOOL_ESTIMATE_TRAINED_H
-#define MTOOL_ESTIMATE_TRAINED_H
+#ifndef MTOOL_ESTIMATE_REPLAYS_TRAINED_H
+#define MTOOL_ESTIMATE_REPLAYS_TRAINED_H
 
-#include "estimate/windows.h"
+#include "estimate/model/windows.h"
 
 struct trained_slice { /* steps of a window */
     const struct trace_window *window;

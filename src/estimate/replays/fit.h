@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * estimate/fit.h: cycles of slices to cycles an instruction of the homes that they are made of.
+ * estimate/replays/fit.h: cycles of slices to cycles an instruction of the homes that they are made of.
  */
-#ifndef MTOOL_ESTIMATE_FIT_H
-#define MTOOL_ESTIMATE_FIT_H
+#ifndef MTOOL_ESTIMATE_REPLAYS_FIT_H
+#define MTOOL_ESTIMATE_REPLAYS_FIT_H
 
 #include "estimate/estimate.h"
 
