@@ -2,10 +2,9 @@
  * mtool run, the main job: a sampled run of the untouched program, plain runs, a counted run; then the estimate, the
  * report, the profile. */
 #include "cmd/run/budget.h"
-#include "cmd/run/bursts.h"
 #include "cmd/run/onerun.h"
 #include "cmd/run/probe.h"
-#include "replay/replay.h"
+#include "cmd/run/windows.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -15,22 +14,6 @@ enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
 static const double PATIENCE = 5;           /* while all runs together take less than so many plain ones */
-
-/* Windows of the instruction stream. */
-enum {
-    BURST_REFERENCES = 250000,
-    BURST_BYTES = 16 /* a reference */,
-    BURST_MODELLED = 20000 /* references */,
-    BURSTS_PLANNED = 60, /* where the budget leaves all the time that windows may take */
-    BURSTS_LEAST = 20
-};
-static const double INTERVAL_LEAST_S = 0.002;
-enum {
-    WINDOW_STEPS = 6000,
-    STEPS_LEAST = 110000,
-    STEPS_MOST = 180000,
-    STEPS_A_SECOND = 30000 /* of the program's time */
-};
 
 struct times {
     double user[PLAIN_MOST], system[PLAIN_MOST];
@@ -118,19 +101,13 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
     p->result->machine.tsc_hz = c.hz;
 }
 
-/* What replays measure is told of this machine only. */
-static bool takes_windows(const struct cmd_args *a, const struct machine *m)
-{
-    return a->windows || (!a->quick && machine_is_this(m));
-}
-
 static void plan_plain_runs(const struct cmd_args *a, const struct machine *m, const struct launch_result *sampled,
                             struct times *t)
 {
     struct budget b = {.first_s = sampled->wall_s,
                        .first_user_s = sampled->user_s,
                        .spent_s = time_now_s() - t->began,
-                       .windows = takes_windows(a, m),
+                       .windows = windows_wanted(a, m),
                        .probes = !a->no_probes};
     t->planned = a->runs ? (size_t)a->runs : budget_plain_runs(&b);
     t->planned = t->planned > PLAIN_MOST ? PLAIN_MOST : t->planned;
@@ -167,7 +144,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
         return rc;
     if (a->follow)
         profile_take_processes(p, *counted);
-    while (t->n < t->planned || (!a->runs && !takes_windows(a, m) && needs_another(t)))
+    while (t->n < t->planned || (!a->runs && !windows_wanted(a, m) && needs_another(t)))
         if ((rc = run_plain(p, m, t)))
             return rc;
     take_clock(p, m, t);
@@ -176,151 +153,15 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 
-/* What a timer that spreads windows over the program counts: its system time too, else they would end before the
- * program does. */
-static double processor_s(const struct times *t) { return t->user[0] + t->system[0]; }
-
-/* ---- bursts: as many instructions as the predictor manages while the program runs; the core model gets their begins.
- * Between them shorter windows, slices of which are replayed ---- */
-
-struct taken_bursts {
-    struct bursts bursts; /* first: see bursts_begin */
-    VEC(struct prof_input_burst) kept;
-    VEC(struct prof_input_window) windows; /* taken step by step */
-    struct arena *arena;
-    struct replay_progress *progress;
-};
-
-static uint64_t take_burst(void *ctx, const struct launch_burst *w)
-{
-    struct taken_bursts *t = ctx;
-    struct trace_window whole = bursts_window(&t->bursts, w, BURST_REFERENCES),
-                        *begin = ARENA_ARRAY(t->arena, struct trace_window, 1);
-    *begin = bursts_window(&t->bursts, w, BURST_MODELLED);
-    trace_keep_records(begin, t->arena);
-    uint8_t *wrong = arena_alloc(t->arena, begin->instructions / 8 + 1);
-    bursts_predict(&t->bursts, &whole, wrong, begin->instructions);
-    VEC_PUSH(&t->kept, ((struct prof_input_burst){begin, wrong}));
-    return whole.bytes;
-}
-
-static struct prof_input_window slices_of(const struct wire_windows *w, uint32_t window, struct arena *a)
-{
-    struct prof_input_window to = {.slice_count = 0};
-    if (!w->slices || window >= WIRE_SLICED_WINDOWS)
-        return to;
-    to.slice_count = (uint32_t)min_u64(w->slice_count[window], WIRE_SLICES_MOST);
-    struct wire_slice *s = ARENA_ARRAY(a, struct wire_slice, to.slice_count + 1);
-    memcpy(s, w->slice[window], to.slice_count * sizeof *s);
-    to.slices = s;
-    return to;
-}
-
-static void take_steps(void *ctx, const struct wire_windows *steps)
-{
-    struct taken_bursts *t = ctx;
-    for (uint32_t k = 0; k < steps->window_count && k < WIRE_WINDOWS_MOST; k++) {
-        struct trace_window *w = ARENA_ARRAY(t->arena, struct trace_window, 1);
-        if (!trace_steps(steps, k, t->arena, w))
-            continue;
-        struct prof_input_window to = slices_of(steps, k, t->arena);
-        to.window = w;
-        VEC_PUSH(&t->windows, to);
-    }
-}
-
-static void finish_taking(void *ctx, launch_place_of place, struct spaces *spaces)
-{
-    struct taken_bursts *t = ctx;
-    bursts_finish(ctx, place, spaces);
-    for (size_t i = 0; i < t->windows.len; i++)
-        trace_place_steps(t->windows.data[i].window, bursts_place, &(struct bursts_places){place, spaces});
-}
-
-/* Moments at which something is taken, and one in how many of them is for a window step by step. A single step takes
- * thousands of cycles: there are so many that they take no longer than the program itself. */
-struct moments {
-    double interval_s;
-    uint32_t apart;
-};
-
-/* Each is a fork, and pages that are written anew: large programs, for which the budget leaves little, pay dearly. */
-static double plan_bursts(const struct times *t)
-{
-    return BURSTS_LEAST + (BURSTS_PLANNED - BURSTS_LEAST) * fmin(1, t->windows_s / BUDGET_WINDOWS_MOST_S);
-}
-
-static struct moments plan_moments(double s, double bursts)
-{
-    double steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
-    double all = fmin(bursts + windows, s / INTERVAL_LEAST_S);
-    return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
-}
-
-static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
-{
-    struct taken_bursts *t = ctx;
-    if (replay_is_enough(t->progress, w, window))
-        w->enough = 1;
-    replay_plan(w, window);
-}
-
-/* But for when. */
-static struct launch_burst_options window_options(const struct profile *p, struct taken_bursts *to)
-{
-    bursts_init(&to->bursts);
-    to->progress = replay_progress_new();
-    to->arena = arena_new(); /* its own: windows come in another thread */
-    return (struct launch_burst_options){.window_bytes = BURST_REFERENCES * BURST_BYTES,
-                                         .window_most = 4 * BURSTS_PLANNED,
-                                         .may_fail = true,
-                                         .threads = p->program->made_threads,
-                                         .steps = WINDOW_STEPS,
-                                         .stepped_most = WIRE_SLICED_WINDOWS,
-                                         .plan = plan_window,
-                                         .ctx = to,
-                                         .begin = bursts_begin,
-                                         .answer = bursts_answer,
-                                         .take = take_burst,
-                                         .take_steps = take_steps,
-                                         .finish = finish_taking};
-}
-
-static void note_windows(struct launch_result *r, struct taken_bursts *to)
-{
-    diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step",
-               r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, to->windows.len);
-    if (!r->windows_note)
-        return;
-    to->windows.len = to->kept.len = 0;
-    diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
-}
-
-static int take_windows(struct profile *p, const struct times *t, struct taken_bursts *to, struct launch_result **out)
-{
-    struct moments moments = plan_moments(processor_s(t), plan_bursts(t));
-    struct launch_burst_options o = window_options(p, to);
-    o.interval_s = moments.interval_s;
-    o.steps_apart = moments.apart;
-    o.steps_limit_s = t->windows_s;
-    o.expected_s = processor_s(t);
-    o.system_share = fmin(1000, fmax(0.001, t->system[0] / t->user[0]));
-    struct launch_options run = {.how = LAUNCH_BURSTS, .mode = p->mode, .bursts = &o};
-    int rc = profile_run(p, &run, false, out);
-    if (rc == 0)
-        note_windows(*out, to);
-    return rc;
-}
-
 /* All in one run: how long it will take is not known, so windows come at moments of their own (ticks.c). */
-static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct taken_bursts *to,
+static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct taken_windows *to,
                         struct launch_result **run)
 {
     struct one_run one = {.run = NULL};
     struct launch_burst_options windows;
-    bool wanted = takes_windows(p->args, m) && one_run_may_fork(p);
+    bool wanted = windows_wanted(p->args, m) && one_run_may_fork(p);
     if (wanted) {
-        windows = window_options(p, to);
+        windows = windows_options(p, to);
         one.windows = &windows;
     }
     machine_clock_read_rate(t->readings);
@@ -329,7 +170,7 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
     if (rc)
         return rc;
     if (wanted)
-        note_windows(one.run, to);
+        windows_note(one.run, to);
     look_at_speed(m, t);
     t->readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
     t->user[0] = one.user_s;
@@ -341,17 +182,9 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
     return 0;
 }
 
-static void put_windows(const struct taken_bursts *from, struct prof_input *in)
-{
-    in->bursts = from->kept.data;
-    in->burst_count = from->kept.len;
-    in->windows = from->windows.data;
-    in->window_count = from->windows.len;
-}
-
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
                 const char *where, const struct launch_result *sampled, const struct launch_result *counted,
-                const struct taken_bursts *bursts, const struct probe_plan *plan)
+                const struct taken_windows *taken, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),
@@ -370,7 +203,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     struct cmd_learning learning;
     cmd_machine_learn(a, m, where, &learning, &in);
     probe_ask(plan, &in);
-    put_windows(bursts, &in);
+    windows_put(taken, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
@@ -390,7 +223,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     struct machine *m = NULL;
     struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
     struct times t = {.counting_s = NAN, .windows_system_s = NAN};
-    struct taken_bursts bursts = {.arena = NULL};
+    struct taken_windows taken = {.arena = NULL};
     struct probe_plan plan;
     int rc = one_run_check(a);
     if (!rc && a->quick && a->windows)
@@ -404,13 +237,15 @@ static int run(struct profile *p, const struct cmd_args *a)
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
-        one_run_announce(p, takes_windows(a, m));
+        one_run_announce(p, windows_wanted(a, m));
     if (!rc)
-        rc = is_one ? make_one_run(p, m, &t, &bursts, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
-    if (!rc && takes_windows(a, m) && !is_one)
-        rc = take_windows(p, &t, &bursts, &windows);
+        rc = is_one ? make_one_run(p, m, &t, &taken, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
+    if (!rc && windows_wanted(a, m) && !is_one)
+        rc = windows_take(p,
+                          &(struct windows_room){.user_s = t.user[0], .system_s = t.system[0], .limit_s = t.windows_s},
+                          &taken, &windows);
     if (!rc)
-        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, &bursts, &plan);
+        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, &taken, &plan);
     if (!rc && !is_one)
         rc = probe_objects(p, &plan);
     if (!rc && !(rc = profile_finish(p)))
@@ -418,11 +253,7 @@ static int run(struct profile *p, const struct cmd_args *a)
     launch_result_free(sampled);
     launch_result_free(counted);
     launch_result_free(windows);
-    VEC_FREE(&bursts.kept);
-    VEC_FREE(&bursts.windows);
-    bursts_fini(&bursts.bursts);
-    replay_progress_free(bursts.progress);
-    arena_free(bursts.arena);
+    windows_fini(&taken);
     machine_free(m);
     return rc;
 }
