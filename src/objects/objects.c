@@ -7,6 +7,7 @@
  */
 #include "objects/objects.h"
 #include "estimate/model/walks.h"
+#include "result/fields.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -262,6 +263,7 @@ void objects_build(struct join *j)
     r->object_count = d.v.len;
     r->objects = ARENA_ARRAY(r->arena, struct prof_object, d.v.len + 1);
     for (uint32_t i = 0; i < d.v.len; i++) {
+        prof_row_unknown(PROF_ROW_OBJECT, &r->objects[i]);
         r->objects[i].id = i;
         fill(j, &d.v.data[i], &r->objects[i]);
     }

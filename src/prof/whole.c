@@ -50,7 +50,7 @@ static void fill_refused(struct join *j)
     for (size_t i = 0; i < j->lost.len; i++) {
         const struct join_lost *l = &j->lost.data[i];
         r->refused[r->refused_count++] =
-            (struct prof_refused){l->module, l->function, l->reason, l->address, sample_share(j, l->samples)};
+            (struct prof_refused){l->module, l->function, l->address, l->reason, sample_share(j, l->samples)};
     }
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
@@ -60,7 +60,7 @@ static void fill_refused(struct join *j)
                           : m->in->is_interp ? "the dynamic loader stays as it is"
                                              : "not rewritten";
         r->refused[r->refused_count++] =
-            (struct prof_refused){m->path, NULL, arena_strdup(r->arena, why), 0, sample_share(j, m->samples)};
+            (struct prof_refused){m->path, NULL, 0, arena_strdup(r->arena, why), sample_share(j, m->samples)};
     }
     qsort(r->refused, r->refused_count, sizeof *r->refused, compare_refused);
 }

@@ -5,6 +5,21 @@
 
 #include "report/tour.h"
 
+const struct term terms[] = {
+#define X(id, word, meaning) {id, word, meaning},
+#include "report/terms.def"
+#undef X
+};
+const size_t term_count = ARRAY_LEN(terms);
+
+const struct term *term_find(const char *id)
+{
+    for (size_t i = 0; i < ARRAY_LEN(terms); i++)
+        if (strcmp(terms[i].id, id) == 0)
+            return &terms[i];
+    return NULL;
+}
+
 static void add(struct facts *f, const char *term, const char *word, const char *text)
 {
     if (text && *text && f->count < ARRAY_LEN(f->list))
@@ -91,6 +106,19 @@ static const char *iterations_per_entry(struct tour *t, const struct prof_object
     return is_known ? figure_real(t->texts, (double)o->iterations / (double)o->entries, 1) : NULL;
 }
 
+/* Seconds without an interval that have a word of their own: branches, TLB. */
+static void add_parts(struct tour *t, struct facts *out, const struct prof_object *o)
+{
+    for (size_t i = 0; i < prof_rows[PROF_ROW_OBJECT].field_count; i++) {
+        const struct prof_field *f = &prof_rows[PROF_ROW_OBJECT].fields[i];
+        const struct term *term = f->term ? term_find(f->term) : NULL;
+        if (f->type != PROF_TYPE_SECONDS || f->is_span || !term)
+            continue;
+        double s = *(const double *)(const void *)((const char *)o + f->offset);
+        add(out, term->id, term->word, isfinite(s) ? arena_printf(t->texts, "%s s", tour_seconds(t, s)) : NULL);
+    }
+}
+
 void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
 {
     *out = (struct facts){0};
@@ -105,10 +133,7 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add(out, "bound-by", "bound by", o->bound_by);
     add(out, "ideal", "ideal", tour_interval(t, &o->ideal_s));
     add(out, NULL, "ideal time found by", replayed_text(t, o));
-    add(out, "branch", "branches",
-        isfinite(o->branch_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->branch_s)) : NULL);
-    add(out, "tlb", "TLB, of memory",
-        isfinite(o->tlb_s) ? arena_printf(t->texts, "%s s", tour_seconds(t, o->tlb_s)) : NULL);
+    add_parts(t, out, o);
     add(out, "actual", "actual", actual_text(t, o));
     add(out, NULL, "probed", probed_text(t, o));
     add_count(t, out, "sample", "samples", o->samples);

@@ -6,7 +6,7 @@
 #define MTOOL_REPORT_IMPL_H
 
 #include "report/report.h"
-#include "result/result.h"
+#include "result/fields.h"
 
 /* ---- name.c ---- */
 
@@ -92,21 +92,33 @@ void ranks_put(const struct prof_result *r, const struct report_options *o, stru
 
 void member_count(struct json *j, const char *key, uint64_t n);
 void member_id(struct json *j, const char *key, uint32_t id);
-void member_candidate(struct json *j, const struct prof_candidate *o, struct arena *a); /* a whole object */
 /* Of the summary, in words; by_probes is "" where nothing was probed, unexplained where it is known. */
 const char *coverage_by_probes(const struct prof_result *r, struct arena *a);
 const char *coverage_unexplained(const struct prof_result *r, struct arena *a);
 const char *coverage_witnesses(const struct prof_result *r, struct arena *a); /* NULL: there are none */
-void member_function(struct json *j, const char *function, struct arena *a);  /* also as its author wrote it */
 void member_line(struct json *j, const char *key, uint32_t line);
 void member_passed(struct json *j, const struct prof_result *r); /* did the model's self-test? */
-/* Three members: NAME, NAME_low and NAME_high, each with the unit ("_s") behind. */
-void member_interval(struct json *j, const char *name, const char *unit, const struct prof_interval *i);
 
-/* ---- json_shares.c ---- */
+/* ---- facts.c ---- */
 
-void shares_put_json(struct json *j, const struct prof_result *r,
-                     struct arena *a); /* threads, parallel regions, ranks */
+struct term { /* of terms.def */
+    const char *id, *word, *meaning;
+};
+extern const struct term terms[];
+extern const size_t term_count;
+const struct term *term_find(const char *id); /* NULL: there is none */
+
+/* ---- json_rows.c: rows of the result, whose lists of fields say which members they have ---- */
+
+struct json_rows {
+    struct json *json;
+    struct arena *arena;
+    const char *name, *plain; /* the last of them */
+};
+void rows_put_members(struct json_rows *w, enum prof_row_id id, const void *row, size_t index);
+void rows_put_object(struct json_rows *w, enum prof_row_id id, const void *row, size_t index);
+void rows_put_list(struct json_rows *w, const char *key, enum prof_row_id id,
+                   const struct prof_result *r); /* an array */
 
 /* ---- threads.c ---- */
 

@@ -59,11 +59,8 @@ static bool is_same_function(const struct prof_object *a, const struct prof_obje
 
 static void add_object(struct prof_object *sum, const struct prof_object *o)
 {
-    sum->instructions = prof_sum_counts(sum->instructions, o->instructions);
-    sum->memory_ops = prof_sum_counts(sum->memory_ops, o->memory_ops);
-    prof_interval_add(&sum->ideal_s, &o->ideal_s);
-    prof_interval_add(&sum->actual_s, &o->actual_s);
-    prof_interval_add(&sum->memory_s, &o->memory_s);
+    static const double users[] = {NAN, NAN}; /* no field of an object is a share of them */
+    prof_row_add(PROF_ROW_OBJECT, sum, o, users);
     sum->memory_share = prof_sum(sum->memory_share, o->memory_share);
     sum->is_significant = sum->memory_s.low > 0;
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "result/fields.h"
 #include "result/stats.h"
 
 #define SAMPLES_LEAST 10 /* as of an object that is not merged */
@@ -18,6 +19,7 @@ struct merge {
     struct prof_result *out;
     const struct merge_input *in;
     size_t count;
+    double users[2];     /* user time of what is merged so far, and of the rank that is added */
     struct map by_place; /* hash of module, kind and address -> index into objects */
     VEC(struct prof_object) objects;
     VEC(struct prof_rank_object) shares;
@@ -83,36 +85,6 @@ static bool is_same(const char *a, const char *b) { return a && b ? strcmp(a, b)
 
 static const char *keep(struct merge *m, const char *text) { return text ? arena_strdup(m->out->arena, text) : NULL; }
 
-/* A share of what the old sum and the new part weigh. */
-static double blend(double a, double weight_a, double b, double weight_b)
-{
-    if (isnan(a) || isnan(b))
-        return isnan(a) ? b : a;
-    return weight_a + weight_b > 0 ? (a * weight_a + b * weight_b) / (weight_a + weight_b) : a;
-}
-
-static void add_object(struct prof_object *to, const struct prof_object *x)
-{
-    to->replayed_share = blend(to->replayed_share, to->ideal_s.value, x->replayed_share, x->ideal_s.value);
-    to->entries = prof_sum_counts(to->entries, x->entries);
-    to->iterations = prof_sum_counts(to->iterations, x->iterations);
-    to->instructions = prof_sum_counts(to->instructions, x->instructions);
-    to->memory_ops = prof_sum_counts(to->memory_ops, x->memory_ops);
-    to->instructions_incl = prof_sum_counts(to->instructions_incl, x->instructions_incl);
-    to->memory_ops_incl = prof_sum_counts(to->memory_ops_incl, x->memory_ops_incl);
-    to->samples = prof_sum_counts(to->samples, x->samples);
-    prof_interval_add(&to->ideal_s, &x->ideal_s);
-    prof_interval_add(&to->actual_s, &x->actual_s);
-    prof_interval_add(&to->memory_s, &x->memory_s);
-    prof_interval_add(&to->ideal_incl_s, &x->ideal_incl_s);
-    prof_interval_add(&to->actual_incl_s, &x->actual_incl_s);
-    prof_interval_add(&to->memory_incl_s, &x->memory_incl_s);
-    to->branch_s = prof_sum(to->branch_s, x->branch_s);
-    to->tlb_s = prof_sum(to->tlb_s, x->tlb_s);
-    to->simulated_s = prof_sum(to->simulated_s, x->simulated_s);
-    to->is_wait |= x->is_wait;
-}
-
 static uint64_t hash_of(const struct prof_object *o)
 {
     uint64_t h = 0xcbf29ce484222325u ^ o->address * 4 ^ (uint64_t)o->kind;
@@ -131,9 +103,7 @@ static uint32_t object_like(struct merge *m, const struct prof_object *o, bool *
     }
     map_put(&m->by_place, h, m->objects.len);
     struct prof_object mine = *o;
-    mine.module = keep(m, o->module), mine.function = keep(m, o->function), mine.file = keep(m, o->file);
-    mine.ideal_method = keep(m, o->ideal_method), mine.actual_method = keep(m, o->actual_method),
-    mine.bound_by = keep(m, o->bound_by);
+    prof_row_keep(PROF_ROW_OBJECT, &mine, m->out->arena);
     mine.id = (uint32_t)m->objects.len;
     mine.parent = ID_NONE;
     VEC_PUSH(&m->objects, mine);
@@ -149,7 +119,7 @@ static void take_objects(struct merge *m, const struct prof_result *r, uint32_t 
         bool is_new = false;
         moved[i] = object_like(m, o, &is_new);
         if (!is_new)
-            add_object(&m->objects.data[moved[i]], o);
+            prof_row_add(PROF_ROW_OBJECT, &m->objects.data[moved[i]], o, m->users);
         VEC_PUSH(&m->shares, ((struct prof_rank_object){.rank = r->rank,
                                                         .object = moved[i],
                                                         .instructions = o->instructions,
@@ -193,14 +163,11 @@ static void take_modules(struct merge *m, const struct prof_result *r)
         for (size_t k = 0; k < m->modules.len && !known; k++)
             known = is_same(m->modules.data[k].path, x.path) ? &m->modules.data[k] : NULL;
         if (!known) {
-            x.path = keep(m, x.path), x.build_id = keep(m, x.build_id);
+            prof_row_keep(PROF_ROW_MODULE, &x, m->out->arena);
             VEC_PUSH(&m->modules, x);
-            continue;
+        } else {
+            prof_row_add(PROF_ROW_MODULE, known, &x, m->users);
         }
-        known->time_share = blend(known->time_share, m->out->actual_user_s.value, x.time_share, r->actual_user_s.value);
-        known->instructions = prof_sum_counts(known->instructions, x.instructions);
-        known->memory_ops = prof_sum_counts(known->memory_ops, x.memory_ops);
-        known->is_counted |= x.is_counted;
     }
 }
 
@@ -218,11 +185,9 @@ static void take_refused(struct merge *m, const struct prof_result *r, bool is_f
         while (k < m->refused.len && !is_same_refused(&m->refused.data[k], &x))
             k = x.time_share > 0 || !x.function ? k + 1 : m->refused.len;
         if (k < m->refused.len) {
-            struct prof_refused *known = &m->refused.data[k];
-            known->time_share =
-                blend(known->time_share, m->out->actual_user_s.value, x.time_share, r->actual_user_s.value);
+            prof_row_add(PROF_ROW_REFUSED, &m->refused.data[k], &x, m->users);
         } else if (is_first || x.time_share > 0) {
-            x.module = keep(m, x.module), x.function = keep(m, x.function), x.reason = keep(m, x.reason);
+            prof_row_keep(PROF_ROW_REFUSED, &x, m->out->arena);
             VEC_PUSH(&m->refused, x);
         }
     }
@@ -234,38 +199,12 @@ static void take_lines(struct merge *m, const struct prof_result *r)
         VEC_PUSH(&m->lines, r->lines[i]);
 }
 
-/* Ranks may run on machines of which one was calibrated badly. */
-static void keep_worst_model(struct prof_result *to, const struct prof_result *r)
+/* Coverage before the time that it is a share of. */
+static void add_whole(struct merge *m, const struct prof_result *r)
 {
-    to->machine.ideal_error_median = fmax(to->machine.ideal_error_median, r->machine.ideal_error_median);
-    to->machine.ideal_error_p90 = fmax(to->machine.ideal_error_p90, r->machine.ideal_error_p90);
-}
-
-static void add_whole(struct prof_result *to, const struct prof_result *r)
-{
-    keep_worst_model(to, r);
-    to->replayed_share =
-        blend(to->replayed_share, to->predicted_user_s.value, r->replayed_share, r->predicted_user_s.value);
-    to->coverage.instructions_counted_share = blend(to->coverage.instructions_counted_share, to->actual_user_s.value,
-                                                    r->coverage.instructions_counted_share, r->actual_user_s.value);
-    to->coverage.memory_ops_measured = blend(to->coverage.memory_ops_measured, (double)to->coverage.memory_ops,
-                                             r->coverage.memory_ops_measured, (double)r->coverage.memory_ops);
-    prof_interval_add(&to->predicted_user_s, &r->predicted_user_s);
-    prof_interval_add(&to->actual_user_s, &r->actual_user_s);
-    prof_interval_add(&to->actual_system_s, &r->actual_system_s);
-    prof_interval_add(&to->branch_user_s, &r->branch_user_s);
-    to->simulated_user_s = prof_sum(to->simulated_user_s, r->simulated_user_s);
-    to->samples = prof_sum_counts(to->samples, r->samples);
-    to->samples_lost = prof_sum_counts(to->samples_lost, r->samples_lost);
-    to->coverage.instructions_counted =
-        prof_sum_counts(to->coverage.instructions_counted, r->coverage.instructions_counted);
-    to->coverage.memory_ops = prof_sum_counts(to->coverage.memory_ops, r->coverage.memory_ops);
-    to->coverage.functions = r->coverage.functions;
-    to->coverage.functions_rewritten = r->coverage.functions_rewritten;
-    to->processes += r->processes;
-    to->threads = to->threads > r->threads ? to->threads : r->threads;
-    to->exit_status = to->exit_status ? to->exit_status : r->exit_status;
-    to->plain_runs = r->plain_runs;
+    static const enum prof_row_id parts[] = {PROF_ROW_RUN, PROF_ROW_COVERAGE, PROF_ROW_TIME, PROF_ROW_MACHINE};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        prof_row_add(parts[i], m->out, r, m->users);
 }
 
 static struct prof_rank rank_of(struct merge *m, const struct merge_input *in)
@@ -350,9 +289,7 @@ static void sum_lines(struct merge *m)
             lines[n - 1].file = keep(m, lines[i].file);
             continue;
         }
-        lines[n - 1].instructions = prof_sum_counts(lines[n - 1].instructions, lines[i].instructions);
-        lines[n - 1].memory_ops = prof_sum_counts(lines[n - 1].memory_ops, lines[i].memory_ops);
-        lines[n - 1].samples = prof_sum_counts(lines[n - 1].samples, lines[i].samples);
+        prof_row_add(PROF_ROW_LINE, &lines[n - 1], &lines[i], m->users);
     }
     m->lines.len = n;
 }
@@ -457,12 +394,11 @@ static void begin(struct merge *m, const struct prof_result *first)
     r->command = ARENA_ARRAY(r->arena, const char *, words + 1);
     for (size_t i = 0; i < words; i++)
         r->command[i] = keep(m, first->command[i]);
-    r->program = keep(m, first->program), r->started = keep(m, first->started),
-    r->mtool_version = keep(m, first->mtool_version);
-    r->sampler = keep(m, first->sampler), r->launch_mode = keep(m, first->launch_mode);
+    r->program = first->program, r->started = first->started, r->mtool_version = first->mtool_version;
+    r->sampler = first->sampler, r->launch_mode = first->launch_mode;
     r->machine = first->machine;
-    r->machine.cpu = keep(m, first->machine.cpu), r->machine.description = keep(m, first->machine.description);
-    r->machine.kernel = keep(m, first->machine.kernel);
+    prof_row_keep(PROF_ROW_RUN, r, r->arena);
+    prof_row_keep(PROF_ROW_MACHINE, r, r->arena);
     r->rank_count = first->rank_count;
     r->ranks = ARENA_ARRAY(r->arena, struct prof_rank, m->count + 1);
 }
@@ -476,9 +412,10 @@ int prof_merge(struct prof_result *out, const struct merge_input *in, size_t cou
     for (size_t i = 0; i < count; i++) {
         const struct prof_result *r = in[i].result;
         uint32_t *moved = xmalloc((r->object_count + 1) * sizeof *moved);
+        m.users[0] = out->actual_user_s.value, m.users[1] = r->actual_user_s.value;
         take_modules(&m, r);
         take_refused(&m, r, i == 0);
-        add_whole(out, r);
+        add_whole(&m, r);
         take_objects(&m, r, moved);
         take_threads(&m, r, moved);
         take_lines(&m, r);

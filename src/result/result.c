@@ -4,7 +4,7 @@
  */
 #include "result/result.h"
 
-#include <math.h>
+#include "result/fields.h"
 
 const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece", "region"};
 
@@ -22,22 +22,10 @@ struct prof_result *prof_result_new(void)
 {
     struct arena *a = arena_new();
     struct prof_result *r = ARENA_NEW(a, struct prof_result);
-    const struct prof_interval unknown = {NAN, NAN, NAN};
     r->arena = a;
-    r->machine.tsc_hz = r->machine.cycles_per_tsc = NAN;
-    r->machine.ideal_error_median = r->machine.ideal_error_p90 = r->machine.ideal_bias = NAN;
-    r->simulated_user_s = r->replayed_share = NAN;
-    r->predicted_user_s = r->branch_user_s = r->actual_user_s = r->actual_system_s = r->overhead = unknown;
-    r->samples = r->samples_lost = PROF_UNKNOWN;
-    r->rank = r->rank_count = r->baseline_threads = ID_NONE;
-    r->baseline_user_s = NAN;
-    r->baseline_instructions = PROF_UNKNOWN;
-    r->coverage.functions = r->coverage.functions_rewritten = PROF_UNKNOWN;
-    r->coverage.instructions_counted = r->coverage.memory_ops = PROF_UNKNOWN;
-    r->coverage.instructions_counted_share = r->coverage.memory_ops_measured = NAN;
-    r->coverage.memory_ops_probed = r->probed_user_s = r->probed_system_s = NAN;
-    r->counting_user_s = r->windows_system_s = NAN;
-    r->coverage.unexplained_overhead = unknown;
+    for (unsigned id = 0; id < PROF_ROW_COUNT; id++)
+        if (!prof_rows[id].table)
+            prof_row_unknown((enum prof_row_id)id, r);
     return r;
 }
 

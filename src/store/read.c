@@ -86,42 +86,51 @@ static bool read_interned(const struct cell *c, const char **texts, size_t count
     return is_good;
 }
 
-static bool read_column(const struct cell *c, const struct store_column *column, void *row, size_t n)
+static bool read_column(const struct cell *c, const struct prof_field *column, void *row, size_t n)
 {
     void *field = (char *)row + column->offset;
     const struct reader *r = c->reader;
-    switch (column->kind) {
-    case STORE_ROW:
+    switch (column->type) {
+    case PROF_TYPE_INDEX:
         return sqlite3_column_int64(c->st, c->index) == (int64_t)n;
-    case STORE_TEXT:
+    case PROF_TYPE_TEXT:
+    case PROF_TYPE_NAME:
         return read_text(c, field);
-    case STORE_U64:
+    case PROF_TYPE_COUNT:
+    case PROF_TYPE_COUNT_OR_0:
         return read_u64(c, field);
-    case STORE_ADDRESS:
+    case PROF_TYPE_ADDRESS:
+    case PROF_TYPE_ADDRESS_OR_0:
         *(uint64_t *)field = (uint64_t)sqlite3_column_int64(c->st, c->index);
         return true;
-    case STORE_U32:
-    case STORE_LINE:
+    case PROF_TYPE_SIZE:
+    case PROF_TYPE_LINE_KEY:
+    case PROF_TYPE_LINE:
         return read_u32(c, field, 0);
-    case STORE_ID:
+    case PROF_TYPE_ID:
+    case PROF_TYPE_TRUTH:
         return read_u32(c, field, ID_NONE);
-    case STORE_INT:
+    case PROF_TYPE_STATUS:
         return read_int(c, field);
-    case STORE_REAL:
+    case PROF_TYPE_SECONDS:
+    case PROF_TYPE_SHARE:
+    case PROF_TYPE_REAL:
         return read_real(c, field);
-    case STORE_BOOL:
+    case PROF_TYPE_BOOL:
         return read_bool(c, field);
-    case STORE_OBJECT:
+    case PROF_TYPE_KIND:
         return read_word(c, prof_kind_name, PROF_KIND_COUNT, field);
-    case STORE_VERDICT:
+    case PROF_TYPE_VERDICT:
         return read_word(c, prof_verdict_name, PROF_VERDICT_COUNT, field);
-    case STORE_ESTIMABLE:
+    case PROF_TYPE_ESTIMABLE:
         return read_word(c, prof_estimable_name, PROF_ESTIMABLE_COUNT, field);
-    case STORE_FUNCTION:
+    case PROF_TYPE_FUNCTION:
         return read_interned(c, r->functions, r->function_count, field);
-    case STORE_SOURCE:
+    case PROF_TYPE_SOURCE:
         return read_interned(c, r->sources, r->source_count, field);
-    case STORE_KIND_COUNT:
+    case PROF_TYPE_PLAIN:
+    case PROF_TYPE_OVERHEAD:
+    case PROF_TYPE_MOST:
         break;
     }
     return false;
@@ -146,7 +155,7 @@ static sqlite3_stmt *prepare_select(sqlite3 *db, const struct store_table *t)
 {
     struct strbuf sql = {0};
     for (size_t i = 0; i < t->column_count; i++)
-        str_printf(&sql, "%s%s", i ? "," : "SELECT ", t->columns[i].name);
+        str_printf(&sql, "%s%s", i ? "," : "SELECT ", t->columns[i]->column);
     str_printf(&sql, " FROM %s ORDER BY rowid", t->name);
     sqlite3_stmt *st = NULL;
     sqlite3_prepare_v2(db, sql.data, -1, &st, NULL);
@@ -154,9 +163,9 @@ static sqlite3_stmt *prepare_select(sqlite3 *db, const struct store_table *t)
     return st;
 }
 
-static int damaged_row(struct reader *r, const struct store_table *t, size_t n, const struct store_column *c)
+static int damaged_row(struct reader *r, const struct store_table *t, size_t n, const struct prof_field *c)
 {
-    return store_damaged(r->path, arena_printf(r->arena, "table %s, row %zu, column %s", t->name, n, c->name));
+    return store_damaged(r->path, arena_printf(r->arena, "table %s, row %zu, column %s", t->name, n, c->column));
 }
 
 /* Fills at most `count` rows. 0, or -1 after one line. */
@@ -166,8 +175,8 @@ static int fill_rows(struct reader *r, const struct store_table *t, sqlite3_stmt
     int rc;
     while ((rc = sqlite3_step(st)) == SQLITE_ROW && n < count) {
         for (size_t i = 0; i < t->column_count; i++)
-            if (!read_column(&(struct cell){r, st, (int)i}, &t->columns[i], rows + n * t->row_bytes, n))
-                return damaged_row(r, t, n, &t->columns[i]);
+            if (!read_column(&(struct cell){r, st, (int)i}, t->columns[i], rows + n * t->row_bytes, n))
+                return damaged_row(r, t, n, t->columns[i]);
         n++;
     }
     if (rc != SQLITE_DONE && rc != SQLITE_ROW)
@@ -180,7 +189,7 @@ static int fill_rows(struct reader *r, const struct store_table *t, sqlite3_stmt
 /* Reads a whole table into the arena. */
 static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_t *count)
 {
-    const struct store_table *t = &store_tables[id];
+    const struct store_table *t = store_table(id);
     sqlite3_stmt *st = prepare_select(r->db, t);
     int64_t n = st ? count_rows(r->db, t->name) : -1;
     int rc = n < 0 ? store_damaged(r->path, sqlite3_errmsg(r->db)) : 0;
@@ -197,7 +206,7 @@ static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_
 /* The one row of run or machine, straight into the result. */
 static int read_single(struct reader *r, enum store_table_id id, struct prof_result *result)
 {
-    const struct store_table *t = &store_tables[id];
+    const struct store_table *t = store_table(id);
     sqlite3_stmt *st = prepare_select(r->db, t);
     int rc = st ? fill_rows(r, t, st, (char *)result, 1) : store_damaged(r->path, sqlite3_errmsg(r->db));
     sqlite3_finalize(st);
@@ -258,7 +267,7 @@ static int read_lists(struct reader *r, struct prof_result *x)
 {
     int rc = 0;
     for (unsigned id = 0; id < STORE_TABLE_COUNT && rc == 0; id++) {
-        const struct store_table *t = &store_tables[id];
+        const struct store_table *t = store_table(id);
         if (t->list)
             rc = read_rows(r, (enum store_table_id)id, (char *)x + t->list, (size_t *)(void *)((char *)x + t->count));
     }
@@ -301,8 +310,8 @@ int store_read(const char *path, struct prof_result **out)
 static void dump_text(sqlite3 *db, struct strbuf *out)
 {
     str_printf(out, "schema %d\n", STORE_SCHEMA_VERSION);
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        str_printf(out, "%-10s %lld rows\n", store_tables[i].name, (long long)count_rows(db, store_tables[i].name));
+    for (unsigned i = 0; i < STORE_TABLE_COUNT; i++)
+        str_printf(out, "%-10s %lld rows\n", store_table(i)->name, (long long)count_rows(db, store_table(i)->name));
     str_puts(out, "\n");
     store_schema_sql(out);
 }
@@ -315,15 +324,15 @@ static void dump_json(sqlite3 *db, struct strbuf *out)
     json_str(&j, "schema", "mtool-db-1");
     json_u64(&j, "version", STORE_SCHEMA_VERSION);
     json_array(&j, "tables");
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
-        const struct store_table *t = &store_tables[i];
+    for (unsigned i = 0; i < STORE_TABLE_COUNT; i++) {
+        const struct store_table *t = store_table(i);
         json_object(&j, NULL);
         json_str(&j, "name", t->name);
         json_str(&j, "text", t->doc);
         json_i64(&j, "rows", count_rows(db, t->name));
         json_array(&j, "columns");
         for (size_t k = 0; k < t->column_count; k++)
-            json_str(&j, NULL, t->columns[k].name);
+            json_str(&j, NULL, t->columns[k]->column);
         json_array_end(&j);
         json_object_end(&j);
     }
@@ -337,8 +346,8 @@ int store_dump(const char *path, bool json, struct strbuf *out)
     if (store_open(path, &db) < 0)
         return -1;
     int rc = 0;
-    for (size_t i = 0; i < STORE_TABLE_COUNT && rc == 0; i++)
-        if (count_rows(db, store_tables[i].name) < 0)
+    for (unsigned i = 0; i < STORE_TABLE_COUNT && rc == 0; i++)
+        if (count_rows(db, store_table(i)->name) < 0)
             rc = store_damaged(path, sqlite3_errmsg(db));
     if (rc == 0)
         json ? dump_json(db, out) : dump_text(db, out);

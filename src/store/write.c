@@ -207,57 +207,66 @@ static void bind_text(sqlite3_stmt *st, int i, const char *text)
 }
 
 /* Binding can only fail for want of memory or by a wrong index, and both show in the next step. */
-static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct store_column *c, const void *row,
+static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct prof_field *c, const void *row,
                         size_t n)
 {
     const void *field = (const char *)row + c->offset;
-    switch (c->kind) {
-    case STORE_ROW:
+    switch (c->type) {
+    case PROF_TYPE_INDEX:
         sqlite3_bind_int64(st, i, (int64_t)n);
         break;
-    case STORE_TEXT:
+    case PROF_TYPE_TEXT:
+    case PROF_TYPE_NAME:
         bind_text(st, i, *(const char *const *)field);
         break;
-    case STORE_U64:
+    case PROF_TYPE_COUNT:
+    case PROF_TYPE_COUNT_OR_0:
         bind_or_null(st, i, *(const uint64_t *)field, PROF_UNKNOWN);
         break;
-    case STORE_ADDRESS:
+    case PROF_TYPE_ADDRESS:
+    case PROF_TYPE_ADDRESS_OR_0:
         sqlite3_bind_int64(st, i, (int64_t) * (const uint64_t *)field);
         break;
-    case STORE_U32:
+    case PROF_TYPE_SIZE:
+    case PROF_TYPE_LINE_KEY:
         sqlite3_bind_int64(st, i, *(const uint32_t *)field);
         break;
-    case STORE_ID:
+    case PROF_TYPE_ID:
+    case PROF_TYPE_TRUTH:
         bind_or_null(st, i, *(const uint32_t *)field, ID_NONE);
         break;
-    case STORE_LINE:
+    case PROF_TYPE_LINE:
         bind_or_null(st, i, *(const uint32_t *)field, 0);
         break;
-    case STORE_INT:
+    case PROF_TYPE_STATUS:
         sqlite3_bind_int(st, i, *(const int *)field);
         break;
-    case STORE_REAL: /* SQLite makes NULL of NAN */
+    case PROF_TYPE_SECONDS:
+    case PROF_TYPE_SHARE:
+    case PROF_TYPE_REAL: /* SQLite makes NULL of NAN */
         sqlite3_bind_double(st, i, *(const double *)field);
         break;
-    case STORE_BOOL:
+    case PROF_TYPE_BOOL:
         sqlite3_bind_int(st, i, *(const bool *)field);
         break;
-    case STORE_OBJECT:
+    case PROF_TYPE_KIND:
         bind_text(st, i, prof_kind_name[*(const enum prof_kind *)field]);
         break;
-    case STORE_VERDICT:
+    case PROF_TYPE_VERDICT:
         bind_text(st, i, prof_verdict_name[*(const enum prof_verdict *)field]);
         break;
-    case STORE_ESTIMABLE:
+    case PROF_TYPE_ESTIMABLE:
         bind_text(st, i, prof_estimable_name[*(const enum prof_estimable *)field]);
         break;
-    case STORE_FUNCTION:
+    case PROF_TYPE_FUNCTION:
         bind_intern(st, i, &w->functions, *(const char *const *)field);
         break;
-    case STORE_SOURCE:
+    case PROF_TYPE_SOURCE:
         bind_intern(st, i, &w->sources, *(const char *const *)field);
         break;
-    case STORE_KIND_COUNT:
+    case PROF_TYPE_PLAIN:
+    case PROF_TYPE_OVERHEAD:
+    case PROF_TYPE_MOST:
         break;
     }
 }
@@ -299,7 +308,7 @@ static ssize_t write_batches(struct writer *w, const struct store_table *t, cons
         int index = 1;
         for (size_t n = first; n < first + many; n++)
             for (size_t i = 0; i < t->column_count; i++)
-                bind_column(w, st, index++, &t->columns[i], rows + n * t->row_bytes, n);
+                bind_column(w, st, index++, t->columns[i], rows + n * t->row_bytes, n);
         ok = sqlite3_step(st) == SQLITE_DONE && !must_stop(w);
         sqlite3_reset(st);
     }
@@ -310,7 +319,7 @@ static ssize_t write_batches(struct writer *w, const struct store_table *t, cons
 /* 0, or -1 with the reason in the connection or is_interrupted. */
 static int write_rows(struct writer *w, enum store_table_id id, const void *rows, size_t count)
 {
-    const struct store_table *t = &store_tables[id];
+    const struct store_table *t = store_table(id);
     ssize_t first = write_batches(w, t, rows, 0, count, BATCH_ROWS);
     if (first >= 0)
         first = write_batches(w, t, rows, (size_t)first, count, 1);
@@ -329,7 +338,7 @@ static int write_lists(struct writer *w, const struct prof_result *r)
 {
     int rc = 0;
     for (unsigned id = 0; id < STORE_TABLE_COUNT && rc == 0; id++) {
-        const struct store_table *t = &store_tables[id];
+        const struct store_table *t = store_table(id);
         const void *rows;
         size_t count;
         if (!t->list)

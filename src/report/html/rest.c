@@ -131,16 +131,9 @@ static void put_processes(struct html_page *p)
 
 void html_glossary(struct html_page *p)
 {
-    static const struct {
-        const char *id, *word, *meaning;
-    } terms[] = {
-#define X(id, word, meaning) {id, word, meaning},
-#include "report/html/terms.def"
-#undef X
-    };
     html_section(p, "glossary", "Glossary", "Glossary");
     html_puts(p, "<dl class=\"glossary\">\n");
-    for (size_t i = 0; i < ARRAY_LEN(terms); i++)
+    for (size_t i = 0; i < term_count; i++)
         str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word,
                    terms[i].meaning);
     html_puts(p, "</dl></section>\n");

@@ -74,63 +74,17 @@ void report_candidates_text(const struct prof_result *r, struct strbuf *out)
     arena_free(a);
 }
 
-void member_candidate(struct json *j, const struct prof_candidate *o, struct arena *a)
-{
-    json_object(j, NULL);
-    json_str(j, "verdict", prof_verdict_name[o->verdict]);
-    json_str(j, "reason", o->reason);
-    json_str(j, "estimable", prof_estimable_name[o->estimable]);
-    json_str(j, "kind", prof_kind_name[o->kind]);
-    json_str(j, "region", o->region);
-    json_str(j, "module", o->module);
-    member_function(j, o->function, a);
-    json_hex(j, "address", o->address);
-    o->address_end ? json_hex(j, "address_end", o->address_end) : json_null(j, "address_end");
-    json_str(j, "file", o->file);
-    member_line(j, "line_first", o->line_first);
-    member_line(j, "line_last", o->line_last);
-    member_id(j, "object", o->object);
-    json_u64(j, "depth", o->depth);
-    json_u64(j, "entries", o->entries);
-    json_u64(j, "memory_ops", o->memory_ops);
-    json_u64(j, "own_instructions", o->own_instructions);
-    member_count(j, "own_lines", o->own_lines ? o->own_lines : PROF_UNKNOWN);
-    json_u64(j, "pieces", o->pieces);
-    json_real(j, "memory_ops_all", o->memory_ops_all);
-    json_real(j, "time_s", o->time_s);
-    member_interval(j, "ideal", "_s", &o->ideal_s);
-    member_interval(j, "sampled", "_s", &o->sampled_s);
-    member_interval(j, "system", "_s", &o->system_s);
-    member_interval(j, "sampled_all", "_s", &o->sampled_all_s);
-    json_real(j, "uncounted_s", o->uncounted_s);
-    json_bool(j, "sampled_whole", o->is_sampled_whole);
-    member_count(j, "samples", o->samples);
-    member_interval(j, "probed", "_s", &o->probed_s);
-    member_interval(j, "memory", "_s", &o->memory_s);
-    o->agrees == ID_NONE ? json_null(j, "agrees") : json_bool(j, "agrees", o->agrees == 1);
-    json_bool(j, "summed", o->is_summed);
-    json_real(j, "waiting_s", o->waiting_s);
-    member_count(j, "probed_entries", o->probed_entries);
-    json_bool(j, "asked", o->is_asked);
-    json_real(j, "probe_s", o->probe_s);
-    json_real(j, "tot", o->tot);
-    json_real(j, "tdes", o->tdes);
-    json_object_end(j);
-}
-
 void report_candidates_json(const struct prof_result *r, struct strbuf *out)
 {
     struct arena *a = arena_new();
     struct json j;
+    struct json_rows w = {.json = &j, .arena = a};
     json_init(&j, out, true);
     json_object(&j, NULL);
     json_str(&j, "schema", "mtool-objects-1");
     json_str(&j, "program", r->program);
     json_u64(&j, "memory_ops", r->coverage.memory_ops == PROF_UNKNOWN ? 0 : r->coverage.memory_ops);
-    json_array(&j, "candidates");
-    for (size_t i = 0; i < r->candidate_count; i++)
-        member_candidate(&j, &r->candidates[i], a);
-    json_array_end(&j);
+    rows_put_list(&w, "candidates", PROF_ROW_CANDIDATE, r);
     json_object_end(&j);
     arena_free(a);
 }

@@ -191,7 +191,8 @@ static void put_json_object(struct json *j, const struct diff_object *x, struct 
     member_id(j, "new_id", x->now ? x->now->id : ID_NONE);
     json_str(j, "kind", prof_kind_name[o->kind]);
     json_str(j, "module", o->module);
-    member_function(j, o->function, a);
+    json_str(j, "function", o->function);
+    json_str(j, "function_plain", o->function ? name_plain(a, o->function) : NULL);
     json_str(j, "file", o->file);
     member_line(j, "line_first", o->line_first);
     member_line(j, "line_last", o->line_last);

@@ -317,6 +317,19 @@ static void check_explained(const char *json, const char *page)
     }
 }
 
+static void check_fields_explained(const char *page)
+{
+    for (unsigned id = 0; id < PROF_ROW_COUNT; id++) {
+        for (size_t i = 0; i < prof_rows[id].field_count; i++) {
+            const struct prof_field *f = &prof_rows[id].fields[i];
+            char quoted[80];
+            snprintf(quoted, sizeof quoted, "`%s`", f->media & PROF_IN_JSON ? f->key : "");
+            if (f->media & PROF_IN_JSON && !strstr(page, quoted))
+                fail_msg("doc/profile.md does not explain %s", quoted);
+        }
+    }
+}
+
 static void test_json_is_explained(void **state)
 {
     (void)state;
@@ -328,9 +341,20 @@ static void test_json_is_explained(void **state)
     paint("json typical", &out);
     paint("counts-json typical", &out);
     check_explained(out.data, page);
+    check_fields_explained(page);
     file_unmap(&file);
     free(page);
     str_free(&out);
+}
+
+/* A field's word is one that the glossary of the page explains. */
+static void test_terms(void **state)
+{
+    (void)state;
+    for (unsigned id = 0; id < PROF_ROW_COUNT; id++)
+        for (size_t i = 0; i < prof_rows[id].field_count; i++)
+            if (prof_rows[id].fields[i].term && !term_find(prof_rows[id].fields[i].term))
+                fail_msg("terms.def does not explain %s", prof_rows[id].fields[i].term);
 }
 
 /* ---- lines that fit, whatever is in the names ---- */
@@ -526,12 +550,19 @@ static void test_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_80),   cmocka_unit_test(test_golden_120),
-        cmocka_unit_test(test_golden_json), cmocka_unit_test(test_json_is_json),
-        cmocka_unit_test(test_json_keys),   cmocka_unit_test(test_json_is_explained),
-        cmocka_unit_test(test_lines_fit),   cmocka_unit_test(test_colour_only_on_terminals),
-        cmocka_unit_test(test_safe),        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_names),       cmocka_unit_test(test_name_that_grows),
+        cmocka_unit_test(test_golden_80),
+        cmocka_unit_test(test_golden_120),
+        cmocka_unit_test(test_golden_json),
+        cmocka_unit_test(test_json_is_json),
+        cmocka_unit_test(test_json_keys),
+        cmocka_unit_test(test_json_is_explained),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_lines_fit),
+        cmocka_unit_test(test_colour_only_on_terminals),
+        cmocka_unit_test(test_safe),
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_name_that_grows),
         cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

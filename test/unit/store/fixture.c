@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Results made by hand, and a comparison of results that knows every field by itself (not from the tables of store). */
+ * Results made by hand, and a comparison of results, field by field of the lists in result/fields.h. */
 #include "fixture.h"
+
+#include "result/fields.h"
 
 #include <math.h>
 
@@ -163,10 +165,10 @@ static void set_counts(struct prof_result *r)
 static void set_refused(struct prof_result *r)
 {
     static struct prof_refused refused[] = {
-        {"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", NULL, "no function of it has unwind information", 0, 0.013},
-        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "__memmove_avx_unaligned_erms",
-         "jump into the middle of an instruction", 0x9a3c0, 0.011},
-        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "small", "indirect jump that is not understood", 0x9a000, 0.0001}};
+        {"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", NULL, 0, "no function of it has unwind information", 0.013},
+        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "__memmove_avx_unaligned_erms", 0x9a3c0,
+         "jump into the middle of an instruction", 0.011},
+        {"/usr/lib/x86_64-linux-gnu/libc.so.6", "small", 0x9a000, "indirect jump that is not understood", 0.0001}};
     r->refused = refused;
     r->refused_count = ARRAY_LEN(refused);
 }
@@ -311,11 +313,11 @@ static void set_threads(struct prof_result *r)
         {0, 2, "pthread_mutex_lock", 0.1, 0.33}, {1, ID_NONE, "libgomp.so.1", 0.05, 0}, {1, 3, NULL, 0.02, 0}};
     static struct prof_rank ranks[] = {{0, "x.0.mtool", 0, 1.4, 1.2, 0.1, 0.9, 0.8, 0.3, 0.2, 1000000, 400000},
                                        {3, "x.3.mtool", 1, NO, 2.2, 0.1, 1.9, NO, NO, NO, 3000000, 900000}};
-    static struct prof_rank_object shares[] = {{0, 1, 100, 50, 3, 0.5, 0.6, 0.1}, {3, 1, 300, 150, 9, 1.5, 1.7, 0.2}};
-    static struct prof_spread spreads[] = {{1, 2, 3, 0.6, 1.15, 1.7, 1.478}};
-    static struct prof_region regions[] = {{0, "gather._omp_fn.0", "/home/u/gather", "/home/u/gather.c", 0x1180, 12, 15,
+    static struct prof_rank_object shares[] = {{0, 1, 100, 50, 0.5, 0.6, 0.1, 3}, {3, 1, 300, 150, 1.5, 1.7, 0.2, 9}};
+    static struct prof_spread spreads[] = {{1, 2, 0.6, 1.15, 1.7, 1.478, 3}};
+    static struct prof_region regions[] = {{0, "gather._omp_fn.0", "/home/u/gather", 0x1180, "/home/u/gather.c", 12, 15,
                                             2, 2, 0, 1.2, 0.6, 0.8, 1.333, 0.4},
-                                           {1, NULL, NULL, NULL, 0, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
+                                           {1, NULL, NULL, 0, NULL, 0, 0, ID_NONE, 1, 0, 0.1, 0.1, 0.1, 1, 0.05}};
     static struct prof_region_thread each[] = {{0, 0, 0.8, 0}, {0, 1, 0.4, 0.4}, {1, 0, 0.1, 0}, {1, 1, 0, 0.05}};
     static struct prof_extra extras[] = {{0, 70000000, 50000000, 0.21, 0.15, 0.06}, {3, 70000000, 0, 0.3, NO, NO}};
     r->extras = extras, r->extra_count = ARRAY_LEN(extras);
@@ -386,7 +388,7 @@ static void make_nasty(struct prof_result *r)
     static struct prof_warning warnings[] = {{"some-id", "text with \"quotes\", <tags> and \x01 in it"},
                                              {"other-id", ""}};
     static struct prof_wait waits[] = {{0, 1, "lock\033[2J\n", 0.1, 0.33}, {1, ID_NONE, NULL, 12345.678, 0}};
-    static struct prof_region regions[] = {{0, "omp\033]0;\007\n<b>", "/tmp/\xc3\x28", "/\xff\n.c", UINT64_MAX, 1,
+    static struct prof_region regions[] = {{0, "omp\033]0;\007\n<b>", "/tmp/\xc3\x28", UINT64_MAX, "/\xff\n.c", 1,
                                             UINT32_MAX, ID_NONE, 2, 0, 12345.678, 12345.678, NO, NO, NO}};
     make_typical(r);
     r->waits = waits, r->wait_count = ARRAY_LEN(waits);
@@ -529,405 +531,59 @@ struct prof_result *fixture_large(size_t blocks)
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 static bool same_real(double a, double b) { return (isnan(a) && isnan(b)) || a == b; }
-static bool same_interval(const struct prof_interval *a, const struct prof_interval *b)
+
+/* By what C has, whatever the field means. */
+static bool same_field(const struct prof_field *f, const void *a, const void *b)
 {
-    return same_real(a->value, b->value) && same_real(a->low, b->low) && same_real(a->high, b->high);
+    switch (f->type) {
+    case PROF_TYPE_TEXT:
+    case PROF_TYPE_NAME:
+    case PROF_TYPE_FUNCTION:
+    case PROF_TYPE_SOURCE:
+        return same_text(*(const char *const *)a, *(const char *const *)b);
+    case PROF_TYPE_SECONDS:
+    case PROF_TYPE_SHARE:
+    case PROF_TYPE_REAL:
+        return same_real(*(const double *)a, *(const double *)b);
+    default:
+        return memcmp(a, b, prof_type_about[f->type].bytes) == 0;
+    }
 }
 
-#define TEXT(f)                                                                                                        \
-    if (!same_text(a->f, b->f))                                                                                        \
-    return #f
-#define REAL(f)                                                                                                        \
-    if (!same_real(a->f, b->f))                                                                                        \
-    return #f
-#define SPAN(f)                                                                                                        \
-    if (!same_interval(&a->f, &b->f))                                                                                  \
-    return #f
-#define SAME(f)                                                                                                        \
-    if (a->f != b->f)                                                                                                  \
-    return #f
-
-static const char *object_difference(const struct prof_object *a, const struct prof_object *b)
+static const char *row_difference(const struct prof_row *row, const char *a, const char *b)
 {
-    SAME(id);
-    SAME(kind);
-    TEXT(module);
-    TEXT(function);
-    SAME(address);
-    TEXT(file);
-    SAME(line_first);
-    SAME(line_last);
-    SAME(parent);
-    SAME(depth);
-    SAME(entries);
-    SAME(iterations);
-    SAME(instructions);
-    SAME(memory_ops);
-    SAME(instructions_incl);
-    SAME(memory_ops_incl);
-    SPAN(ideal_s);
-    SPAN(actual_s);
-    SPAN(memory_s);
-    SPAN(ideal_incl_s);
-    SPAN(actual_incl_s);
-    SPAN(memory_incl_s);
-    SPAN(without_s);
-    REAL(branch_s);
-    REAL(tlb_s);
-    REAL(simulated_s);
-    REAL(replayed_share);
-    TEXT(ideal_method);
-    TEXT(actual_method);
-    REAL(extra_cycles_per_memory_op);
-    TEXT(bound_by);
-    SAME(samples);
-    REAL(memory_share);
-    SAME(is_significant);
-    SAME(is_wait);
+    for (size_t i = 0; i < row->field_count; i++) {
+        const struct prof_field *f = &row->fields[i];
+        if (f->column && f->type != PROF_TYPE_INDEX && !same_field(f, a + f->offset, b + f->offset))
+            return f->column;
+    }
     return NULL;
 }
 
-static const char *candidate_difference(const struct prof_candidate *a, const struct prof_candidate *b)
+static const char *list_difference(const struct prof_row *row, const struct prof_result *a, const struct prof_result *b)
 {
-    SAME(kind);
-    TEXT(module);
-    TEXT(function);
-    SAME(address);
-    SAME(address_end);
-    TEXT(file);
-    SAME(line_first);
-    SAME(line_last);
-    SAME(object);
-    SAME(depth);
-    SAME(entries);
-    SAME(memory_ops);
-    SAME(own_instructions);
-    SAME(own_lines);
-    SAME(pieces);
-    REAL(memory_ops_all);
-    REAL(time_s);
-    SPAN(ideal_s);
-    SPAN(sampled_s);
-    SPAN(system_s);
-    SPAN(sampled_all_s);
-    REAL(uncounted_s);
-    SAME(is_sampled_whole);
-    SAME(samples);
-    SAME(agrees);
-    SAME(is_summed);
-    SPAN(probed_s);
-    SPAN(memory_s);
-    REAL(waiting_s);
-    SAME(probed_entries);
-    SAME(is_asked);
-    REAL(probe_s);
-    REAL(tot);
-    REAL(tdes);
-    SAME(estimable);
-    SAME(verdict);
-    TEXT(reason);
-    return NULL;
+    const char *rows[2], *name = NULL;
+    size_t counts[2];
+    for (int k = 0; k < 2; k++) {
+        const char *r = (const char *)(k ? b : a);
+        memcpy(&rows[k], r + row->list, sizeof rows[k]);
+        memcpy(&counts[k], r + row->count, sizeof counts[k]);
+    }
+    if (counts[0] != counts[1])
+        return row->table;
+    for (size_t i = 0; i < counts[0] && !name; i++)
+        name = row_difference(row, rows[0] + i * row->bytes, rows[1] + i * row->bytes);
+    return name;
 }
-
-static const char *refused_difference(const struct prof_refused *a, const struct prof_refused *b)
-{
-    TEXT(module);
-    TEXT(function);
-    TEXT(reason);
-    SAME(address);
-    REAL(time_share);
-    return NULL;
-}
-
-static const char *module_difference(const struct prof_module *a, const struct prof_module *b)
-{
-    TEXT(path);
-    TEXT(build_id);
-    SAME(is_counted);
-    SAME(functions);
-    SAME(functions_rewritten);
-    SAME(instructions);
-    SAME(memory_ops);
-    REAL(time_share);
-    return NULL;
-}
-
-static const char *line_difference(const struct prof_line *a, const struct prof_line *b)
-{
-    TEXT(file);
-    SAME(line);
-    SAME(instructions);
-    SAME(memory_ops);
-    SAME(samples);
-    return NULL;
-}
-
-static const char *warning_difference(const struct prof_warning *a, const struct prof_warning *b)
-{
-    TEXT(id);
-    TEXT(text);
-    return NULL;
-}
-
-static const char *block_difference(const struct prof_block_row *a, const struct prof_block_row *b)
-{
-    SAME(module);
-    SAME(address);
-    SAME(size_bytes);
-    SAME(instructions);
-    SAME(memory_ops);
-    TEXT(function);
-    TEXT(file);
-    SAME(line);
-    SAME(count);
-    return NULL;
-}
-
-static const char *edge_difference(const struct prof_edge_row *a, const struct prof_edge_row *b)
-{
-    SAME(module);
-    SAME(from);
-    SAME(to);
-    SAME(count);
-    return NULL;
-}
-
-static const char *thread_difference(const struct prof_thread *a, const struct prof_thread *b)
-{
-    SAME(tid);
-    SAME(rank);
-    SAME(has_ended);
-    REAL(begin_s);
-    REAL(wall_s);
-    REAL(compute_s);
-    REAL(memory_s);
-    REAL(uncounted_s);
-    REAL(system_s);
-    REAL(spin_s);
-    REAL(blocked_s);
-    REAL(asleep_s);
-    REAL(ready_s);
-    SAME(samples);
-    return NULL;
-}
-
-static const char *thread_object_difference(const struct prof_thread_object *a, const struct prof_thread_object *b)
-{
-    SAME(thread);
-    SAME(object);
-    REAL(compute_s);
-    REAL(memory_s);
-    REAL(spin_s);
-    REAL(blocked_s);
-    SAME(samples);
-    return NULL;
-}
-
-static const char *insn_difference(const struct prof_insn *a, const struct prof_insn *b)
-{
-    SAME(object);
-    SAME(address);
-    TEXT(text);
-    SAME(memory_ops);
-    SAME(count);
-    SAME(samples);
-    REAL(ideal_s);
-    TEXT(bound_by);
-    return NULL;
-}
-
-static const char *call_difference(const struct prof_call *a, const struct prof_call *b)
-{
-    SAME(object);
-    TEXT(module);
-    TEXT(function);
-    SAME(address);
-    SAME(calls);
-    SAME(is_estimated);
-    SAME(memory_ops);
-    return NULL;
-}
-
-static const char *extra_difference(const struct prof_extra *a, const struct prof_extra *b)
-{
-    SAME(object);
-    SAME(instructions);
-    SAME(base_instructions);
-    REAL(ideal_s);
-    REAL(base_ideal_s);
-    REAL(extra_s);
-    return NULL;
-}
-
-static const char *region_difference(const struct prof_region *a, const struct prof_region *b)
-{
-    SAME(id);
-    TEXT(function);
-    TEXT(module);
-    TEXT(file);
-    SAME(address);
-    SAME(line_first);
-    SAME(line_last);
-    SAME(object);
-    SAME(threads);
-    SAME(thread_most);
-    REAL(work_s);
-    REAL(mean_s);
-    REAL(max_s);
-    REAL(imbalance);
-    REAL(wait_s);
-    return NULL;
-}
-
-static const char *region_thread_difference(const struct prof_region_thread *a, const struct prof_region_thread *b)
-{
-    SAME(region);
-    SAME(thread);
-    REAL(work_s);
-    REAL(wait_s);
-    return NULL;
-}
-
-static const char *rank_difference(const struct prof_rank *a, const struct prof_rank *b)
-{
-    SAME(rank);
-    TEXT(profile);
-    SAME(exit_status);
-    REAL(wall_s);
-    REAL(user_s);
-    REAL(system_s);
-    REAL(predicted_user_s);
-    REAL(compute_s);
-    REAL(memory_s);
-    REAL(sync_s);
-    SAME(instructions);
-    SAME(memory_ops);
-    return NULL;
-}
-
-static const char *rank_object_difference(const struct prof_rank_object *a, const struct prof_rank_object *b)
-{
-    SAME(rank);
-    SAME(object);
-    SAME(instructions);
-    SAME(memory_ops);
-    SAME(samples);
-    REAL(ideal_s);
-    REAL(actual_s);
-    REAL(memory_s);
-    return NULL;
-}
-
-static const char *spread_difference(const struct prof_spread *a, const struct prof_spread *b)
-{
-    SAME(object);
-    SAME(ranks);
-    SAME(rank_most);
-    REAL(min_s);
-    REAL(mean_s);
-    REAL(max_s);
-    REAL(imbalance);
-    return NULL;
-}
-
-static const char *wait_difference(const struct prof_wait *a, const struct prof_wait *b)
-{
-    SAME(thread);
-    SAME(object);
-    TEXT(into);
-    REAL(spin_s);
-    REAL(blocked_s);
-    return NULL;
-}
-
-static const char *phase_difference(const struct prof_phase *a, const struct prof_phase *b)
-{
-    TEXT(name);
-    REAL(wall_s);
-    return NULL;
-}
-
-static const char *run_difference(const struct prof_result *a, const struct prof_result *b)
-{
-    TEXT(program);
-    TEXT(started);
-    TEXT(mtool_version);
-    SAME(exit_status);
-    TEXT(options);
-    SAME(rank);
-    SAME(rank_count);
-    SAME(baseline_threads);
-    REAL(baseline_user_s);
-    SAME(baseline_instructions);
-    TEXT(machine.cpu);
-    TEXT(machine.description);
-    TEXT(machine.kernel);
-    REAL(machine.tsc_hz);
-    REAL(machine.cycles_per_tsc);
-    REAL(machine.ideal_error_median);
-    REAL(machine.ideal_error_p90);
-    REAL(machine.ideal_bias);
-    SPAN(predicted_user_s);
-    SPAN(branch_user_s);
-    REAL(simulated_user_s);
-    REAL(replayed_share);
-    SPAN(actual_user_s);
-    SPAN(actual_system_s);
-    SPAN(overhead);
-    SAME(plain_runs);
-    SAME(samples);
-    SAME(samples_lost);
-    TEXT(sampler);
-    TEXT(launch_mode);
-    SAME(processes);
-    SAME(threads);
-    SAME(coverage.functions);
-    SAME(coverage.functions_rewritten);
-    SAME(coverage.instructions_counted);
-    SAME(coverage.memory_ops);
-    REAL(coverage.instructions_counted_share);
-    REAL(coverage.memory_ops_measured);
-    REAL(coverage.memory_ops_probed);
-    SPAN(coverage.unexplained_overhead);
-    REAL(counting_user_s);
-    REAL(windows_system_s);
-    REAL(probed_user_s);
-    REAL(probed_system_s);
-    for (size_t i = 0; a->command && a->command[i]; i++)
-        TEXT(command[i]);
-    return NULL;
-}
-
-#define LIST(list, count, function)                                                                                    \
-    SAME(count);                                                                                                       \
-    for (size_t i = 0; i < a->count; i++)                                                                              \
-        if ((name = function(&a->list[i], &b->list[i])))                                                               \
-            return name;
 
 const char *fixture_difference(const struct prof_result *a, const struct prof_result *b)
 {
-    const char *name = run_difference(a, b);
-    if (name)
-        return name;
-    LIST(objects, object_count, object_difference)
-    LIST(modules, module_count, module_difference)
-    LIST(candidates, candidate_count, candidate_difference)
-    LIST(refused, refused_count, refused_difference)
-    LIST(lines, line_count, line_difference)
-    LIST(thread, thread_count, thread_difference)
-    LIST(thread_objects, thread_object_count, thread_object_difference)
-    LIST(insns, insn_count, insn_difference)
-    LIST(calls, call_count, call_difference)
-    LIST(waits, wait_count, wait_difference)
-    LIST(extras, extra_count, extra_difference)
-    LIST(regions, region_count, region_difference)
-    LIST(region_threads, region_thread_count, region_thread_difference)
-    LIST(ranks, rank_row_count, rank_difference)
-    LIST(rank_objects, rank_object_count, rank_object_difference)
-    LIST(spreads, spread_count, spread_difference)
-    LIST(blocks, block_count, block_difference)
-    LIST(edges, edge_count, edge_difference)
-    LIST(phases, phase_count, phase_difference)
-    LIST(warnings, warning_count, warning_difference)
-    return NULL;
+    const char *name = NULL;
+    for (unsigned id = 0; id < PROF_ROW_COUNT && !name; id++)
+        name = id < PROF_ROW_LISTS ? row_difference(&prof_rows[id], (const char *)a, (const char *)b)
+                                   : list_difference(&prof_rows[id], a, b);
+    for (size_t i = 0; !name && a->command && a->command[i]; i++)
+        if (!same_text(a->command[i], b->command[i]))
+            name = "command";
+    return name;
 }
