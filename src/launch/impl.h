@@ -109,9 +109,9 @@ struct stack_bytes { /* a copy of memory from an address on */
 struct stacks;
 struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces);
 void stacks_free(struct stacks *k);
-/* The node of the frame that f is, which is used up; see struct launch_frame. */
+/* The node of the frame that f is, which is used up; see struct observed_frame. */
 uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack);
-uint32_t stacks_single(struct stacks *k, struct launch_place at); /* of whose callers nothing is known */
+uint32_t stacks_single(struct stacks *k, struct observed_place at); /* of whose callers nothing is known */
 void stacks_fill(const struct stacks *k, struct launch_result *out);
 
 /* ---- threads.c: what the program's own threads do; events come in order of time, CLOCK_MONOTONIC ---- */
@@ -131,7 +131,7 @@ void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uin
 /* The kernel's account: processor time so far, and time that it wanted one. Before the exec: of the first thread. */
 void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t delay_ns, uint64_t time_ns);
 /* `seen` without thread and count; time_ns 0: not known. */
-void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct launch_thread_sample *seen);
+void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct observed_thread_sample *seen);
 void threads_close(struct threads *t, uint64_t end_ns); /* the program has ended; samples may still come */
 void threads_fill(const struct threads *t, struct launch_result *out);
 

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "image/image.h"
+#include "observed/observed.h"
 #include "rewrite/rewrite.h"
 #include "wire/bursts.h"
 #include "wire/wire.h"
@@ -112,11 +113,8 @@ enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAU
  * w->slice_count. Those before it have been replayed. Sets w->enough once they are all that is needed. */
 typedef void (*launch_plan)(void *ctx, struct wire_windows *w, uint32_t window);
 
-/* A place in a file for an address that the program executed: the module in the upper 11 bits and the address in the
- * original file in the lower 36; LAUNCH_STEP_UNKNOWN where it is in no file. */
-#define LAUNCH_STEP_UNKNOWN WIRE_STEP_ADDRESS
-#define LAUNCH_STEP_MODULE(place) ((uint32_t)((place) >> 36))
-#define LAUNCH_STEP_VADDR(place) ((place)&0xfffffffffu)
+/* OBSERVED_PLACE of an address that the program executed, in the original file; OBSERVED_PLACE_UNKNOWN: it is in none.
+ */
 struct spaces;
 typedef uint64_t (*launch_place_of)(struct spaces *spaces, uint64_t pc);
 
@@ -173,39 +171,6 @@ struct launch_burst_options {
     void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces);
 };
 
-struct launch_sample { /* aggregated: one row a distinct place */
-    uint32_t module;   /* index into program.modules; ID_NONE: none of them, then vaddr is LAUNCH_VADDR_* */
-    uint64_t vaddr;    /* as in the original file */
-    uint64_t count;
-};
-#define LAUNCH_VADDR_UNKNOWN 0 /* user code outside of any file: vdso, made at run time (JIT) */
-#define LAUNCH_VADDR_KERNEL 1
-enum launch_doing { LAUNCH_RUNS, LAUNCH_IN_KERNEL, LAUNCH_BLOCKED };
-struct launch_place { /* module and vaddr as in launch_sample */
-    uint32_t module;
-    uint64_t vaddr;
-};
-struct launch_thread_sample { /* aggregated */
-    uint32_t thread;          /* index into threads */
-    enum launch_doing doing;
-    int32_t syscall; /* LAUNCH_BLOCKED: in which; else -1 */
-    uint32_t stack;  /* index into frames: where; in the kernel: from where */
-    uint64_t count;  /* weighs against others of the thread that do the same: the processor has a clock of its own */
-};
-struct launch_frame {       /* of a chain of calls; `at` of a caller is inside its call */
-    uint32_t parent;        /* the caller's, an index below its own; ID_NONE: this is the first of the thread */
-    struct launch_place at; /* in no module: what is above is not known */
-};
-struct launch_moment {
-    double time_s;   /* since the program's beginning */
-    uint32_t sample; /* index into thread_samples */
-};
-struct launch_thread { /* in order of their beginnings; the first is the program's first */
-    uint32_t tid;
-    bool has_ended;         /* else it was there when the program ended */
-    double begin_s, wall_s; /* since the program's beginning; from its beginning to its end */
-    double cpu_s, ready_s;  /* it had a processor; it wanted one and had none. NAN not known */
-};
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
@@ -254,19 +219,19 @@ struct launch_result {
     /* LAUNCH_SAMPLED; LAUNCH_COUNT too, if it was sampled from outside (sample_hz): addresses in a copy that the
      * original has not are as in the copy */
     enum launch_sampler sampler;
-    const char *sampler_note;      /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
-    struct launch_sample *samples; /* sorted by module, then address; their counts add up to samples_all */
+    const char *sampler_note;        /* why it is not LAUNCH_SAMPLER_PERF, else NULL */
+    struct observed_sample *samples; /* sorted by module, then address; their counts add up to samples_all */
     size_t sample_count;
     uint64_t samples_all, samples_user, samples_lost; /* user + kernel = all */
     bool samples_user_only;                           /* the kernel's part was not allowed to be sampled: all == user */
     double sample_period_s;
-    struct launch_thread *threads; /* of the program itself, not of processes that it makes */
+    struct observed_thread *threads; /* of the program itself, not of processes that it makes */
     size_t thread_count;
-    struct launch_thread_sample *thread_samples;
+    struct observed_thread_sample *thread_samples;
     size_t thread_sample_count;
-    struct launch_frame *frames;
+    struct observed_frame *frames;
     size_t frame_count;
-    struct launch_moment *moments; /* when samples were taken, in no order; of very long runs the beginning */
+    struct observed_moment *moments; /* when samples were taken, in no order; of very long runs the beginning */
     size_t moment_count;
     /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
     struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */

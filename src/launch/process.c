@@ -296,7 +296,7 @@ static void fill_times(const struct running *r, const struct news *n, struct lau
 
 static int by_place(const void *a, const void *b)
 {
-    const struct launch_sample *x = a, *y = b;
+    const struct observed_sample *x = a, *y = b;
     if (x->module != y->module)
         return x->module < y->module ? -1 : 1;
     return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
@@ -304,12 +304,12 @@ static int by_place(const void *a, const void *b)
 
 void process_fill_samples(const struct map *places, struct launch_result *out)
 {
-    out->samples = ARENA_ARRAY(out->arena, struct launch_sample, places->len);
+    out->samples = ARENA_ARRAY(out->arena, struct observed_sample, places->len);
     for (size_t i = 0; i < places->cap; i++) {
         if (!places->used[i])
             continue;
         uint32_t module = (uint32_t)(places->keys[i] >> 48);
-        out->samples[out->sample_count++] = (struct launch_sample){
+        out->samples[out->sample_count++] = (struct observed_sample){
             module ? module - 1 : ID_NONE, places->keys[i] & ((1ull << 48) - 1), places->vals[i]};
     }
     if (out->sample_count)

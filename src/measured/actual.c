@@ -46,7 +46,7 @@ static void lose(struct join *j, struct map *index, uint32_t module, uint32_t fu
 }
 
 /* Puts a sample to its counted block; false if there is none. */
-static bool put_to_block(struct join *j, const struct join_module *m, const struct prof_input_sample *s)
+static bool put_to_block(struct join *j, const struct join_module *m, const struct observed_sample *s)
 {
     uint32_t b = cfg_block_at(m->cfg, s->vaddr);
     if (b == ID_NONE || !j->funcs[m->func_base + m->cfg->blocks.data[b].func].is_counted)
@@ -73,7 +73,7 @@ void actual_locate(struct join *j)
 {
     struct map index = {0};
     for (size_t i = 0; i < j->in->sample_count; i++) {
-        const struct prof_input_sample *s = &j->in->samples[i];
+        const struct observed_sample *s = &j->in->samples[i];
         j->samples_all += s->count;
         if (s->module >= j->module_count) {
             lose(j, &index, ID_NONE, ID_NONE, s->count);

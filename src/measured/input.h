@@ -5,6 +5,7 @@
 #ifndef MTOOL_MEASURED_INPUT_H
 #define MTOOL_MEASURED_INPUT_H
 
+#include "observed/observed.h"
 #include "result/result.h"
 
 struct rewrite_map;
@@ -18,32 +19,6 @@ struct prof_input_module {
     const char *refused; /* why the whole module was not rewritten, NULL */
     bool is_interp;      /* ld.so */
 };
-struct prof_input_sample {
-    uint32_t module; /* index, ID_NONE outside */
-    uint64_t vaddr, count;
-};
-enum prof_doing { PROF_RUNS, PROF_IN_KERNEL, PROF_BLOCKED, PROF_DOING_COUNT };
-struct prof_input_thread { /* as launch tells */
-    uint32_t tid;
-    bool has_ended;
-    double begin_s, wall_s, cpu_s, ready_s;
-};
-struct prof_input_doing {
-    uint32_t thread;
-    enum prof_doing doing;
-    int32_t syscall; /* PROF_BLOCKED: in which */
-    uint32_t stack;  /* index into frames */
-    uint64_t count;
-};
-struct prof_input_frame { /* a chain of calls: the address of a caller lies inside its call */
-    uint32_t parent;      /* the caller's frame, an index below its own; ID_NONE: none */
-    uint32_t module;      /* ID_NONE: not known, nor what is above */
-    uint64_t vaddr;
-};
-struct prof_input_moment {
-    double time_s;
-    uint32_t doing; /* index */
-};
 struct prof_asked {       /* an object that the user named: a function, or a line of a file */
     const char *text;     /* as it was typed */
     const char *function; /* NULL: a line */
@@ -51,7 +26,7 @@ struct prof_asked {       /* an object that the user named: a function, or a lin
     uint32_t line;
 };
 struct wire_slice;
-struct trace_window; /* places: the module's index in the upper 11 bits, the address in its file in the lower 36 */
+struct trace_window;
 struct prof_input_window { /* a stretch of the instruction stream, slices of which were replayed */
     const struct trace_window *window;
     uint32_t slice_count;
@@ -71,18 +46,18 @@ struct prof_input {
     uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run
                                                 alone, in the order of their making; NULL: it executed nothing there */
     size_t thread_counters_len;              /* 0: not known */
-    const struct prof_input_sample *samples; /* user samples */
+    const struct observed_sample *samples;   /* user samples */
     size_t sample_count;
     uint64_t samples_lost;
     double sample_period_s;
     double sampled_system_s; /* of the run that they were taken of; 0: not known */
-    const struct prof_input_thread *threads;
+    const struct observed_thread *threads;
     size_t thread_count;
-    const struct prof_input_doing *doing;
+    const struct observed_thread_sample *doing;
     size_t doing_count;
-    const struct prof_input_frame *frames;
+    const struct observed_frame *frames;
     size_t frame_count;
-    const struct prof_input_moment *moments; /* in no order */
+    const struct observed_moment *moments; /* in no order */
     size_t moment_count;
     bool samples_user_only;                      /* the kernel's time is not in them */
     const double *plain_user_s, *plain_system_s; /* one for each plain run */

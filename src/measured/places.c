@@ -225,7 +225,7 @@ static void sum_block(struct join *j, const struct join_module *m, struct line_s
 static void sum_samples(struct join *j, struct line_sums *s)
 {
     for (size_t i = 0; i < j->in->sample_count; i++) {
-        const struct prof_input_sample *p = &j->in->samples[i];
+        const struct observed_sample *p = &j->in->samples[i];
         struct line_row row;
         if (p->module >= j->module_count || !j->modules[p->module].lines ||
             !lines_at(j->modules[p->module].lines, p->vaddr, &row))

@@ -27,7 +27,7 @@ struct chains {
 };
 enum state { OUTSIDE, INSIDE, UNSURE };
 
-static uint32_t block_at(const struct join *j, const struct prof_input_frame *f)
+static uint32_t block_at(const struct join *j, const struct observed_frame *f)
 {
     const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
     uint32_t b = m && m->cfg ? cfg_block_at(m->cfg, f->vaddr) : ID_NONE;
@@ -35,7 +35,7 @@ static uint32_t block_at(const struct join *j, const struct prof_input_frame *f)
     return is_counted ? m->block_base + b : ID_NONE;
 }
 
-static uint32_t func_of(const struct join *j, const struct prof_input_frame *f, uint32_t block)
+static uint32_t func_of(const struct join *j, const struct observed_frame *f, uint32_t block)
 {
     const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
     return block == ID_NONE ? ID_NONE : m->func_base + m->cfg->blocks.data[block - m->block_base].func;
@@ -44,11 +44,11 @@ static uint32_t func_of(const struct join *j, const struct prof_input_frame *f, 
 static void take_samples(struct chains *c, const struct prof_input *in)
 {
     for (size_t i = 0; i < in->doing_count; i++) {
-        const struct prof_input_doing *d = &in->doing[i];
-        if (d->doing == PROF_BLOCKED || d->stack >= c->count)
+        const struct observed_thread_sample *d = &in->doing[i];
+        if (d->doing == OBSERVED_BLOCKED || d->stack >= c->count)
             continue;
-        *(d->doing == PROF_RUNS ? &c->frames[d->stack].user : &c->frames[d->stack].kernel) += d->count;
-        *(d->doing == PROF_RUNS ? &c->user : &c->kernel) += d->count;
+        *(d->doing == OBSERVED_RUNS ? &c->frames[d->stack].user : &c->frames[d->stack].kernel) += d->count;
+        *(d->doing == OBSERVED_RUNS ? &c->user : &c->kernel) += d->count;
     }
 }
 
@@ -60,7 +60,7 @@ const struct chains *chains_open(struct join *j)
     c->frames = ARENA_ARRAY(j->scratch, struct frame, in->frame_count + 1);
     c->state = ARENA_ARRAY(j->scratch, uint8_t, in->frame_count + 1);
     for (size_t i = 0; i < in->frame_count; i++) {
-        const struct prof_input_frame *f = &in->frames[i];
+        const struct observed_frame *f = &in->frames[i];
         c->frames[i].parent = f->parent;
         c->frames[i].block = block_at(j, f);
         c->frames[i].func = func_of(j, f, c->frames[i].block);

@@ -159,7 +159,7 @@ static void index_samples(struct code *c, uint32_t module)
     map_fini(&c->samples);
     c->samples = (struct map){0};
     for (size_t i = 0; i < c->j->in->sample_count; i++) {
-        const struct prof_input_sample *s = &c->j->in->samples[i];
+        const struct observed_sample *s = &c->j->in->samples[i];
         uint64_t before = 0;
         if (s->module != module)
             continue;

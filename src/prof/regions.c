@@ -47,7 +47,7 @@ static struct prof_region region_at(struct join *j, struct join_module *m, uint3
 
 static uint32_t region_of_frame(struct build *b, uint32_t frame)
 {
-    const struct prof_input_frame *f = &b->j->in->frames[frame];
+    const struct observed_frame *f = &b->j->in->frames[frame];
     struct join_module *m = f->module < b->j->module_count ? &b->j->modules[f->module] : NULL;
     uint32_t func = m && m->cfg ? cfg_func_at(m->cfg, f->vaddr) : ID_NONE;
     uint64_t at, key = (uint64_t)f->module << 32 | func;
@@ -64,7 +64,7 @@ static uint32_t region_of_frame(struct build *b, uint32_t frame)
 /* A caller has a lower number than whom it calls. */
 static void place_frames(struct build *b)
 {
-    const struct prof_input_frame *frames = b->j->in->frames;
+    const struct observed_frame *frames = b->j->in->frames;
     for (uint32_t f = 0; f < b->j->in->frame_count; f++) {
         uint32_t up = frames[f].parent;
         enum waits_library library = waits_library_of(b->waits, f),
@@ -107,14 +107,14 @@ static uint32_t others_region(const struct build *b, uint32_t thread, double now
     return found;
 }
 
-static void take_moment(struct build *b, const struct prof_input_moment *m)
+static void take_moment(struct build *b, const struct observed_moment *m)
 {
-    const struct prof_input_doing *d = &b->j->in->doing[m->doing];
+    const struct observed_thread_sample *d = &b->j->in->doing[m->sample];
     uint32_t region = b->region[d->stack] == ID_NONE ? 0 : b->region[d->stack];
     double cpu_s = b->weights[d->thread].cpu_s, blocked_s = b->weights[d->thread].blocked_s;
     bool waits = waits_is_waiting(b->waits, d);
     struct seen *s = &b->seen[d->thread];
-    *s = (struct seen){m->time_s, region, d->doing != PROF_BLOCKED && !waits};
+    *s = (struct seen){m->time_s, region, d->doing != OBSERVED_BLOCKED && !waits};
     if (s->works) {
         pair_of(b, region, d->thread)->work_s += cpu_s;
         return;
@@ -122,19 +122,20 @@ static void take_moment(struct build *b, const struct prof_input_moment *m)
     if (waits && region == 0)
         region = others_region(b, d->thread, m->time_s);
     if (waits && region != ID_NONE)
-        pair_of(b, region, d->thread)->wait_s += d->doing == PROF_BLOCKED ? blocked_s : cpu_s;
+        pair_of(b, region, d->thread)->wait_s += d->doing == OBSERVED_BLOCKED ? blocked_s : cpu_s;
 }
 
 static int compare_moments(const void *a, const void *b)
 {
-    const struct prof_input_moment *x = a, *y = b;
-    return x->time_s != y->time_s ? (x->time_s < y->time_s ? -1 : 1) : (x->doing > y->doing) - (x->doing < y->doing);
+    const struct observed_moment *x = a, *y = b;
+    return x->time_s != y->time_s ? (x->time_s < y->time_s ? -1 : 1)
+                                  : (x->sample > y->sample) - (x->sample < y->sample);
 }
 
 static void take_moments(struct build *b)
 {
     const struct prof_input *in = b->j->in;
-    struct prof_input_moment *m = ARENA_ARRAY(b->j->scratch, struct prof_input_moment, in->moment_count + 1);
+    struct observed_moment *m = ARENA_ARRAY(b->j->scratch, struct observed_moment, in->moment_count + 1);
     if (in->moment_count)
         memcpy(m, in->moments, in->moment_count * sizeof *m);
     qsort(m, in->moment_count, sizeof *m, compare_moments);

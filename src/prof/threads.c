@@ -16,10 +16,10 @@
 
 struct build {
     struct join *j;
-    struct regions_weight *shares;         /* [thread] */
-    uint64_t (*samples)[PROF_DOING_COUNT]; /* [thread] */
-    struct executed_work *executed;        /* [thread * object_count + object]; NULL not known */
-    struct map by_pair;                    /* thread << 32 | object -> index into objects */
+    struct regions_weight *shares;             /* [thread] */
+    uint64_t (*samples)[OBSERVED_DOING_COUNT]; /* [thread] */
+    struct executed_work *executed;            /* [thread * object_count + object]; NULL not known */
+    struct map by_pair;                        /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
     struct waits *waits;
     struct map by_wait; /* thread, object and name -> index into wait */
@@ -32,15 +32,16 @@ static void measure_shares(struct build *b)
     for (size_t i = 0; i < in->doing_count; i++)
         b->samples[in->doing[i].thread][in->doing[i].doing] += in->doing[i].count;
     for (size_t t = 0; t < in->thread_count; t++) {
-        const struct prof_input_thread *x = &in->threads[t];
+        const struct observed_thread *x = &in->threads[t];
         struct regions_weight *s = &b->shares[t];
         const uint64_t *samples = b->samples[t];
-        uint64_t seen = samples[PROF_RUNS] + samples[PROF_IN_KERNEL];
+        uint64_t seen = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
         s->cpu_s = seen ? x->cpu_s / (double)seen : 0;
         if (in->samples_user_only)
             s->cpu_s = fmin(s->cpu_s, in->sample_period_s);
-        s->blocked_s =
-            samples[PROF_BLOCKED] ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)samples[PROF_BLOCKED] : 0;
+        s->blocked_s = samples[OBSERVED_BLOCKED]
+                           ? fmax(x->wall_s - x->cpu_s - x->ready_s, 0) / (double)samples[OBSERVED_BLOCKED]
+                           : 0;
     }
 }
 
@@ -64,7 +65,7 @@ static uint32_t object_of(const struct join *j, uint32_t frame)
 {
     if (frame == ID_NONE)
         return ID_NONE;
-    const struct prof_input_frame *f = &j->in->frames[frame];
+    const struct observed_frame *f = &j->in->frames[frame];
     const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
     uint32_t b = m && m->cfg ? cfg_block_at(m->cfg, f->vaddr) : ID_NONE;
     if (b == ID_NONE)
@@ -80,7 +81,7 @@ static double compute_share(const struct prof_object *o)
     return is_known ? fmin(fmax(1 - o->memory_s.value / o->actual_s.value, 0), 1) : NAN;
 }
 
-static void add_running(struct build *b, const struct prof_input_doing *d, struct prof_thread *t)
+static void add_running(struct build *b, const struct observed_thread_sample *d, struct prof_thread *t)
 {
     uint32_t object = object_of(b->j, d->stack);
     t->samples += d->count;
@@ -146,7 +147,7 @@ static struct prof_wait *wait_of(struct build *b, uint32_t thread, uint32_t obje
     return &b->wait.data[b->wait.len - 1];
 }
 
-static void add_wait(struct build *b, const struct prof_input_doing *d, double spin_s, double blocked_s)
+static void add_wait(struct build *b, const struct observed_thread_sample *d, double spin_s, double blocked_s)
 {
     const struct waits_sense *s = waits_sense_of(b->waits, d->stack);
     uint32_t object = object_of(b->j, s->caller);
@@ -160,19 +161,19 @@ static void add_wait(struct build *b, const struct prof_input_doing *d, double s
     o->spin_s += spin_s, o->blocked_s += blocked_s;
 }
 
-static void add_doing(struct build *b, const struct prof_input_doing *d)
+static void add_doing(struct build *b, const struct observed_thread_sample *d)
 {
     struct prof_thread *t = &b->j->r->thread[d->thread];
     double cpu_s = b->shares[d->thread].cpu_s * (double)d->count,
            blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
     bool waits = waits_is_waiting(b->waits, d);
-    if (d->doing == PROF_BLOCKED && waits)
+    if (d->doing == OBSERVED_BLOCKED && waits)
         add_wait(b, d, 0, blocked_s);
-    else if (d->doing == PROF_BLOCKED)
+    else if (d->doing == OBSERVED_BLOCKED)
         t->asleep_s += blocked_s;
     else if (waits)
         add_wait(b, d, cpu_s, 0);
-    else if (d->doing == PROF_IN_KERNEL)
+    else if (d->doing == OBSERVED_IN_KERNEL)
         t->system_s += cpu_s;
     else
         add_running(b, d, t);
@@ -181,18 +182,18 @@ static void add_doing(struct build *b, const struct prof_input_doing *d)
 /* What no sample stands for. */
 static void add_rest(const struct build *b, size_t thread)
 {
-    const struct prof_input_thread *x = &b->j->in->threads[thread];
+    const struct observed_thread *x = &b->j->in->threads[thread];
     const struct regions_weight *s = &b->shares[thread];
     const uint64_t *samples = b->samples[thread];
     struct prof_thread *t = &b->j->r->thread[thread];
-    uint64_t seen = samples[PROF_RUNS] + samples[PROF_IN_KERNEL];
+    uint64_t seen = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
     double unseen = fmax(x->cpu_s - s->cpu_s * (double)seen, 0);
     *(b->j->in->samples_user_only ? &t->system_s : &t->uncounted_s) += unseen;
-    if (!samples[PROF_BLOCKED])
+    if (!samples[OBSERVED_BLOCKED])
         t->asleep_s += fmax(x->wall_s - x->cpu_s - x->ready_s, 0);
 }
 
-static struct prof_thread thread_of(const struct prof_input_thread *x)
+static struct prof_thread thread_of(const struct observed_thread *x)
 {
     struct prof_thread t = {.tid = x->tid,
                             .rank = ID_NONE,
@@ -277,7 +278,8 @@ void threads_build(struct join *j)
     struct build b = {.j = j,
                       .waits = waits_open(j),
                       .shares = ARENA_ARRAY(j->scratch, struct regions_weight, in->thread_count + 1),
-                      .samples = arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[PROF_DOING_COUNT]))};
+                      .samples =
+                          arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[OBSERVED_DOING_COUNT]))};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;
     b.executed = executed_build(j);

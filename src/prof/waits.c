@@ -115,7 +115,7 @@ static bool is_named_wait(struct waits *w, uint32_t frame)
  * program, as far as names tell). */
 static struct waits_sense make_sense(struct waits *w, uint32_t frame)
 {
-    const struct prof_input_frame *frames = w->j->in->frames;
+    const struct observed_frame *frames = w->j->in->frames;
     struct waits_sense s = {.caller = ID_NONE, .into = ID_NONE, .is_wait = is_in_wait_loop(w, frame)};
     uint32_t last = ID_NONE;
     for (uint32_t f = frame; f != ID_NONE; f = frames[f].parent) {
@@ -179,7 +179,7 @@ static bool is_futex(int32_t number)
     return number == FUTEX || number == FUTEX_WAITV || number == FUTEX_WAIT;
 }
 
-bool waits_is_waiting(struct waits *w, const struct prof_input_doing *d)
+bool waits_is_waiting(struct waits *w, const struct observed_thread_sample *d)
 {
-    return waits_sense_of(w, d->stack)->is_wait || (d->doing == PROF_BLOCKED && is_futex(d->syscall));
+    return waits_sense_of(w, d->stack)->is_wait || (d->doing == OBSERVED_BLOCKED && is_futex(d->syscall));
 }

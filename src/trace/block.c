@@ -63,7 +63,7 @@ static void take_effect(const struct x86_insn *x, struct trace_insn *i)
 static void take_insn(struct plan *p, const struct x86_insn *x, const uint8_t *bytes)
 {
     struct trace_insn *i = &p->insn[p->count];
-    *i = (struct trace_insn){.x = *x, .place = TRACE_PLACE_UNKNOWN};
+    *i = (struct trace_insn){.x = *x, .place = OBSERVED_PLACE_UNKNOWN};
     memcpy(i->bytes, bytes, x->len);
     i->accesses = (int8_t)x86_accesses(bytes, x->len, x->addr, p->access[p->count]);
     i->repeats = (x->props & X86_PROP_REP) != 0;

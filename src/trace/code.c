@@ -47,7 +47,7 @@ static void place_block(struct trace_block *b, trace_place_of place, void *ctx)
 {
     uint64_t at = place(ctx, b->address);
     for (uint32_t k = 0; k < b->insn_count; k++)
-        b->insns[k].place = at == TRACE_PLACE_UNKNOWN ? at : at + (b->insns[k].x.addr - b->address);
+        b->insns[k].place = at == OBSERVED_PLACE_UNKNOWN ? at : at + (b->insns[k].x.addr - b->address);
 }
 
 void trace_place_blocks(struct trace *t, trace_place_of place, void *ctx)

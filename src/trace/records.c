@@ -187,7 +187,7 @@ bool records_next(struct trace_stream *s, struct trace_step *out)
                                .known = s->known,
                                .repeats = elements_of(s),
                                .next_address = to ? to->x.addr : 0,
-                               .next_place = to ? to->place : TRACE_PLACE_UNKNOWN,
+                               .next_place = to ? to->place : OBSERVED_PLACE_UNKNOWN,
                                .is_last = !to};
     return true;
 }

@@ -46,7 +46,7 @@ static void take_accesses(struct making *m, struct trace_insn *to)
 static struct trace_insn make_insn(struct making *m, uint64_t address, const uint8_t *bytes)
 {
     struct trace_insn to = {.x = {.addr = address},
-                            .place = TRACE_PLACE_UNKNOWN,
+                            .place = OBSERVED_PLACE_UNKNOWN,
                             .id = (uint32_t)m->insns.len,
                             .accesses = -1,
                             .effect = X86_EFFECT_OTHER};
@@ -140,7 +140,7 @@ void trace_place_steps(const struct trace_window *w, trace_place_of place, void 
             continue;
         }
         i->place = place(ctx, i->x.addr);
-        page = i->place == TRACE_PLACE_UNKNOWN ? UINT64_MAX : i->x.addr / WIRE_PAGE_BYTES;
+        page = i->place == OBSERVED_PLACE_UNKNOWN ? UINT64_MAX : i->x.addr / WIRE_PAGE_BYTES;
         of_page = i->place - i->x.addr;
     }
 }
@@ -183,7 +183,7 @@ bool steps_next(struct trace_stream *s, struct trace_step *out)
                                .known = ALL_REGISTERS,
                                .repeats = i->repeats && s->regs[RCX] ? iterations : 0,
                                .next_address = is_last ? 0 : to->x.addr,
-                               .next_place = is_last ? TRACE_PLACE_UNKNOWN : to->place,
+                               .next_place = is_last ? OBSERVED_PLACE_UNKNOWN : to->place,
                                .is_last = is_last};
     s->passed = iterations - 1;
     s->next = behind;

@@ -8,6 +8,7 @@
 #define MTOOL_TRACE_H
 
 #include "base/base.h"
+#include "observed/observed.h"
 #include "wire/bursts.h"
 #include "x86/x86.h"
 
@@ -15,7 +16,7 @@
 
 struct trace_insn {
     struct x86_insn x; /* at its address in the program; len 0: not known, or no instruction */
-    uint64_t place;    /* in a file, as the launcher numbers places; TRACE_PLACE_UNKNOWN also until it is asked for */
+    uint64_t place;    /* OBSERVED_PLACE in a file; OBSERVED_PLACE_UNKNOWN also until it is asked for */
     uint32_t id;       /* a small number: of those of its window in order of first execution, if that was taken step by
                           step; of all translated ones in order of translation */
     bool repeats;      /* a string instruction with rep, repe or repne */
@@ -26,7 +27,6 @@ struct trace_insn {
     int64_t number;                         /* immediate, or displacement of a lea */
     uint8_t bytes[X86_MORE_BYTES];
 };
-#define TRACE_PLACE_UNKNOWN 0x7fffffffffffu
 typedef uint64_t (*trace_place_of)(void *ctx, uint64_t address);
 
 /* A window. Made by trace_steps or trace_records; its first three fields are their own business. */

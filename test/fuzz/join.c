@@ -21,9 +21,9 @@ static void join(const struct rewrite_map *m, uint64_t random)
         random = random * 6364136223846793005u + 1442695040888963407u;
         counters[i] = random >> (24 + (random >> 59));
     }
-    struct prof_input_sample samples[8];
+    struct observed_sample samples[8];
     for (size_t i = 0; i < ARRAY_LEN(samples); i++)
-        samples[i] = (struct prof_input_sample){0, 0x4c0 + (random >> i) % 0x180, 10};
+        samples[i] = (struct observed_sample){0, 0x4c0 + (random >> i) % 0x180, 10};
     struct prof_input_module module = {.path = m->in_path, .map = m, .counters = counters};
     struct prof_input in = {.modules = &module,
                             .module_count = 1,

@@ -2,8 +2,6 @@
  * Bursts between the launcher, the translator and a branch predictor, which three do not know each other. */
 #include "cmd/run/bursts.h"
 
-_Static_assert(TRACE_PLACE_UNKNOWN == LAUNCH_STEP_UNKNOWN, "what the launcher says of a place is what a step tells");
-
 void bursts_init(struct bursts *s) { *s = (struct bursts){.predictor = sim_predictor_new()}; }
 
 void bursts_fini(struct bursts *s)

@@ -96,11 +96,11 @@ static int run(struct dump *d, struct launch_result **out)
 
 static void put_place(const struct dump *d, const struct trace_insn *i, struct strbuf *out)
 {
-    if (i->place == LAUNCH_STEP_UNKNOWN)
+    if (i->place == OBSERVED_PLACE_UNKNOWN)
         str_printf(out, "%#18llx  ", (unsigned long long)i->x.addr);
     else
-        str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[LAUNCH_STEP_MODULE(i->place)].path),
-                   (unsigned long long)LAUNCH_STEP_VADDR(i->place));
+        str_printf(out, "%s+%#llx  ", file_base_name(d->program->modules[OBSERVED_PLACE_MODULE(i->place)].path),
+                   (unsigned long long)OBSERVED_PLACE_VADDR(i->place));
 }
 
 static void put_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct strbuf *out)
@@ -204,12 +204,12 @@ static void json_step(const struct dump *d, const struct window *w, const struct
     int accesses = trace_accesses(&w->trace, s, access);
     uint64_t place = s->insn->place;
     json_object(j, NULL);
-    if (place == LAUNCH_STEP_UNKNOWN) {
+    if (place == OBSERVED_PLACE_UNKNOWN) {
         json_null(j, "module");
         json_hex(j, "address", s->insn->x.addr);
     } else {
-        json_str(j, "module", d->program->modules[LAUNCH_STEP_MODULE(place)].path);
-        json_hex(j, "address", LAUNCH_STEP_VADDR(place));
+        json_str(j, "module", d->program->modules[OBSERVED_PLACE_MODULE(place)].path);
+        json_hex(j, "address", OBSERVED_PLACE_VADDR(place));
     }
     json_u64(j, "size_bytes", s->insn->x.len);
     if (accesses < 0)

@@ -315,34 +315,30 @@ bool profile_counts_are_exact(const struct launch_result *counted)
 
 /* ---- into the join ---- */
 
-static void put_threads(struct arena *ar, const struct launch_result *sampled, struct prof_input *in)
+/* The kernel's are the last: they are in no module, at the highest address there. */
+static size_t user_samples(const struct launch_result *r)
 {
-    static const enum prof_doing doing[] = {
-        [LAUNCH_RUNS] = PROF_RUNS, [LAUNCH_IN_KERNEL] = PROF_IN_KERNEL, [LAUNCH_BLOCKED] = PROF_BLOCKED};
-    struct prof_input_thread *t = ARENA_ARRAY(ar, struct prof_input_thread, sampled->thread_count);
-    struct prof_input_doing *d = ARENA_ARRAY(ar, struct prof_input_doing, sampled->thread_sample_count);
-    struct prof_input_frame *f = ARENA_ARRAY(ar, struct prof_input_frame, sampled->frame_count);
-    struct prof_input_moment *m = ARENA_ARRAY(ar, struct prof_input_moment, sampled->moment_count);
-    for (size_t i = 0; i < sampled->thread_count; i++) {
-        const struct launch_thread *l = &sampled->threads[i];
-        t[i] = (struct prof_input_thread){l->tid, l->has_ended, l->begin_s, l->wall_s, l->cpu_s, l->ready_s};
+    const struct observed_sample *last = r->sample_count ? &r->samples[r->sample_count - 1] : NULL;
+    bool is_kernel = last && last->module == ID_NONE && last->vaddr == OBSERVED_VADDR_KERNEL;
+    return r->sample_count - is_kernel;
+}
+
+static void put_sampled(const struct launch_result *sampled, struct prof_input *in)
+{
+    if (sampled->sample_count) {
+        in->samples = sampled->samples;
+        in->sample_count = user_samples(sampled);
+        in->samples_lost = sampled->samples_lost;
+        in->sample_period_s = sampled->sample_period_s;
+        in->sampled_system_s = sampled->system_s;
     }
-    for (size_t i = 0; i < sampled->thread_sample_count; i++) {
-        const struct launch_thread_sample *l = &sampled->thread_samples[i];
-        d[i] = (struct prof_input_doing){l->thread, doing[l->doing], l->syscall, l->stack, l->count};
-    }
-    for (size_t i = 0; i < sampled->frame_count; i++)
-        f[i] = (struct prof_input_frame){sampled->frames[i].parent, sampled->frames[i].at.module,
-                                         sampled->frames[i].at.vaddr};
-    for (size_t i = 0; i < sampled->moment_count; i++)
-        m[i] = (struct prof_input_moment){sampled->moments[i].time_s, sampled->moments[i].sample};
-    in->frames = f;
+    in->frames = sampled->frames;
     in->frame_count = sampled->frame_count;
-    in->moments = m;
+    in->moments = sampled->moments;
     in->moment_count = sampled->moment_count;
-    in->threads = t;
+    in->threads = sampled->threads;
     in->thread_count = sampled->thread_count;
-    in->doing = d;
+    in->doing = sampled->thread_samples;
     in->doing_count = sampled->thread_sample_count;
     in->samples_user_only = sampled->samples_user_only;
 }
@@ -373,23 +369,8 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     in->module_count = prog->module_count;
     in->thread_counters = counted ? (uint64_t *const *const *)counted->thread_counters : NULL;
     in->thread_counters_len = counted ? counted->thread_counters_len : 0;
-    if (sampled && sampled->sample_count) {
-        struct prof_input_sample *s = ARENA_ARRAY(ar, struct prof_input_sample, sampled->sample_count);
-        size_t n = 0;
-        for (size_t i = 0; i < sampled->sample_count; i++) {
-            const struct launch_sample *ls = &sampled->samples[i];
-            if (ls->module == ID_NONE && ls->vaddr == LAUNCH_VADDR_KERNEL)
-                continue;
-            s[n++] = (struct prof_input_sample){ls->module, ls->vaddr, ls->count};
-        }
-        in->samples = s;
-        in->sample_count = n;
-        in->samples_lost = sampled->samples_lost;
-        in->sample_period_s = sampled->sample_period_s;
-        in->sampled_system_s = sampled->system_s;
-    }
     if (sampled)
-        put_threads(ar, sampled, in);
+        put_sampled(sampled, in);
     return 0;
 }
 

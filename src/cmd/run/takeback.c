@@ -34,7 +34,7 @@ static bool take_back(struct backs *b, uint32_t module, uint64_t *vaddr)
 
 /* Half of the samples on what counts, which are taken out, are its own time: it is often the first instruction of its
  * block, so what the block waits for (a mispredicted branch, its code) shows there too. */
-static uint64_t take_share(struct launch_sample *s, uint64_t *inserted)
+static uint64_t take_share(struct observed_sample *s, uint64_t *inserted)
 {
     uint64_t before = *inserted / 2;
     *inserted += s->count;
@@ -53,7 +53,7 @@ uint64_t profile_take_back(struct profile *p, struct launch_result *run)
         if (take_back(&b, run->samples[i].module, &run->samples[i].vaddr))
             taken += take_share(&run->samples[i], &inserted);
     for (size_t i = 0; i < run->frame_count; i++)
-        take_back(&b, run->frames[i].at.module, &run->frames[i].at.vaddr);
+        take_back(&b, run->frames[i].module, &run->frames[i].vaddr);
     for (size_t i = 0; i < n; i++)
         rewrite_back_free(b.of[i]);
     arena_free(a);

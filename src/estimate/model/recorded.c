@@ -3,19 +3,18 @@
  * recorded: windows of the real instruction stream through the core model, their slices to the replays, and where their
  * indirect branches went. */
 #include "estimate/model/walk.h"
+#include "observed/observed.h"
 
 #define SHARED_SAID 1.05 /* by so much replays may be too long without a word */
-
-#define VADDR(place) ((place)&0xfffffffffu)
 
 /* ID_NONE: in no block that was executed. */
 static uint32_t block_of_place(const struct walks *w, uint64_t place)
 {
-    uint32_t module = (uint32_t)(place >> 36);
+    uint32_t module = OBSERVED_PLACE_MODULE(place);
     if (module >= w->j->module_count || !w->j->modules[module].cfg)
         return ID_NONE;
     const struct join_module *m = &w->j->modules[module];
-    uint32_t b = cfg_block_at(m->cfg, VADDR(place));
+    uint32_t b = cfg_block_at(m->cfg, OBSERVED_PLACE_VADDR(place));
     return b == ID_NONE || w->j->counts[m->block_base + b] == 0 ? ID_NONE : m->block_base + b;
 }
 
@@ -26,7 +25,7 @@ static uint32_t index_of_place(void *ctx, uint64_t place)
     if (b == ID_NONE || !walk_make_ready(w, b))
         return ID_NONE;
     for (uint32_t i = w->first[b]; i < w->first[b] + walk_block(w->j, b)->insn_count; i++)
-        if (w->table[i].addr == VADDR(place))
+        if (w->table[i].addr == OBSERVED_PLACE_VADDR(place))
             return i;
     return ID_NONE;
 }
@@ -41,7 +40,7 @@ static void see_target(void *ctx, uint64_t from, uint64_t to)
     const struct cfg_block *b = walk_block(w->j, site);
     if ((b->term != X86_CALL_IND && b->term != X86_JMP_IND) || w->j->calls->to[site] != ID_NONE)
         return;
-    bool is_known = target != ID_NONE && walk_block(w->j, target)->addr == VADDR(to);
+    bool is_known = target != ID_NONE && walk_block(w->j, target)->addr == OBSERVED_PLACE_VADDR(to);
     targets_see(w->targets, site, is_known ? target : ID_NONE);
 }
 

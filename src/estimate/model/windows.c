@@ -22,7 +22,7 @@ static uint32_t index_of(const struct window_player *p, struct indices *known, c
     while (known->of.len <= i->id)
         VEC_PUSH(&known->of, 0);
     uint32_t *index = &known->of.data[i->id];
-    if (!*index && i->place != TRACE_PLACE_UNKNOWN)
+    if (!*index && i->place != OBSERVED_PLACE_UNKNOWN)
         *index = p->index_of(p->ctx, i->place) + 1;
     return *index - 1;
 }

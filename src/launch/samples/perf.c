@@ -321,24 +321,24 @@ static uint32_t walk(struct perf *f, const struct item *it)
 static void apply_sample(struct perf *f, const struct item *it)
 {
     uint32_t module = ID_NONE;
-    uint64_t vaddr = LAUNCH_VADDR_KERNEL;
+    uint64_t vaddr = OBSERVED_VADDR_KERNEL;
     f->counts.all++;
     if (!it->in_kernel) {
         f->counts.user++;
         if (!spaces_locate(f->spaces, it->pid, it->addr, &module, &vaddr)) {
             module = ID_NONE;
-            vaddr = LAUNCH_VADDR_UNKNOWN;
+            vaddr = OBSERVED_VADDR_UNKNOWN;
         }
     }
     count_place(f, module, vaddr);
     if (tells_threads(f, it))
-        threads_sample(
-            f->threads, it->tid, it->time_ns,
-            &(struct launch_thread_sample){
-                .doing = it->in_kernel ? LAUNCH_IN_KERNEL : LAUNCH_RUNS,
-                .syscall = -1,
-                .stack = it->stack ? walk(f, it)
-                                   : stacks_single(threads_stacks(f->threads), (struct launch_place){module, vaddr})});
+        threads_sample(f->threads, it->tid, it->time_ns,
+                       &(struct observed_thread_sample){
+                           .doing = it->in_kernel ? OBSERVED_IN_KERNEL : OBSERVED_RUNS,
+                           .syscall = -1,
+                           .stack = it->stack ? walk(f, it)
+                                              : stacks_single(threads_stacks(f->threads),
+                                                              (struct observed_place){module, vaddr})});
 }
 
 static void apply_to_threads(struct perf *f, const struct item *it)

@@ -16,7 +16,7 @@ struct stacks {
     struct launch_program *p;
     struct spaces *spaces;
     VEC(struct tables) tables; /* [module] */
-    VEC(struct launch_frame) nodes;
+    VEC(struct observed_frame) nodes;
     struct map by_hash;
     struct map frame_sizes; /* place and alignment of a frame -> rbp - rsp in it, as seen where both were known */
 };
@@ -74,27 +74,27 @@ static bool read_copy(void *ctx, uint64_t addr, uint64_t *word)
     return true;
 }
 
-static uint32_t child_of(struct stacks *k, uint32_t parent, struct launch_place at)
+static uint32_t child_of(struct stacks *k, uint32_t parent, struct observed_place at)
 {
     uint64_t h = ((uint64_t)parent * 0x9e3779b97f4a7c15u) ^ ((uint64_t)at.module << 48) ^
                  (at.vaddr * 0xff51afd7ed558ccdu),
              i = 0;
     for (; map_get(&k->by_hash, h, &i); h++) {
-        const struct launch_frame *n = &k->nodes.data[i];
-        if (n->parent == parent && n->at.module == at.module && n->at.vaddr == at.vaddr)
+        const struct observed_frame *n = &k->nodes.data[i];
+        if (n->parent == parent && n->module == at.module && n->vaddr == at.vaddr)
             return (uint32_t)i;
     }
     if (k->nodes.len >= NODES_MOST)
         return parent == ID_NONE ? 0 : parent; /* the first node has none either */
     map_put(&k->by_hash, h, k->nodes.len);
-    VEC_PUSH(&k->nodes, ((struct launch_frame){parent, at}));
+    VEC_PUSH(&k->nodes, ((struct observed_frame){parent, at.module, at.vaddr}));
     return (uint32_t)k->nodes.len - 1;
 }
 
 /* Of a thread that waits only rsp is known, and a function with a frame pointer needs rbp: the distance of the two is
  * the same each time at one place (but for what a realigned stack makes of rsp), so it is learnt from threads that run.
  */
-static void learn_or_guess(struct stacks *k, struct launch_place at, struct image_frame *f)
+static void learn_or_guess(struct stacks *k, struct observed_place at, struct image_frame *f)
 {
     uint64_t size, key = sample_key(at.module, at.vaddr) ^ (f->regs[RSP] & 63) << 42;
     if (!(f->known >> RSP & 1))
@@ -109,14 +109,14 @@ static void learn_or_guess(struct stacks *k, struct launch_place at, struct imag
 
 uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack)
 {
-    struct launch_place places[DEPTH_MOST];
+    struct observed_place places[DEPTH_MOST];
     struct stack_bytes bytes = *stack;
     enum image_step step = IMAGE_STEP_CALLER;
     size_t n = 0;
     for (; n < DEPTH_MOST && step == IMAGE_STEP_CALLER; n++) {
-        struct launch_place *at = &places[n];
+        struct observed_place *at = &places[n];
         if (!spaces_locate(k->spaces, pid, f->pc - (n > 0), &at->module, &at->vaddr)) {
-            *at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
+            *at = (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN};
             step = IMAGE_STEP_BOTTOM; /* the unknown frame itself says so */
             continue;
         }
@@ -127,21 +127,21 @@ uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, cons
     }
     uint32_t node = step == IMAGE_STEP_BOTTOM
                         ? ID_NONE
-                        : child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
+                        : child_of(k, ID_NONE, (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN});
     while (n--)
         node = child_of(k, node, places[n]);
     return node;
 }
 
-uint32_t stacks_single(struct stacks *k, struct launch_place at)
+uint32_t stacks_single(struct stacks *k, struct observed_place at)
 {
-    uint32_t unknown = child_of(k, ID_NONE, (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN});
-    return at.module == ID_NONE && at.vaddr == LAUNCH_VADDR_UNKNOWN ? unknown : child_of(k, unknown, at);
+    uint32_t unknown = child_of(k, ID_NONE, (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN});
+    return at.module == ID_NONE && at.vaddr == OBSERVED_VADDR_UNKNOWN ? unknown : child_of(k, unknown, at);
 }
 
 void stacks_fill(const struct stacks *k, struct launch_result *out)
 {
-    out->frames = ARENA_ARRAY(out->arena, struct launch_frame, k->nodes.len);
+    out->frames = ARENA_ARRAY(out->arena, struct observed_frame, k->nodes.len);
     out->frame_count = k->nodes.len;
     if (k->nodes.len)
         memcpy(out->frames, k->nodes.data, k->nodes.len * sizeof *k->nodes.data);

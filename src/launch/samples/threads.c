@@ -24,9 +24,9 @@ struct threads {
     uint64_t delay_first_ns, cpu_first_ns; /* what the first thread had before the program began */
     VEC(struct entry) all;
     struct map by_tid; /* index of the one alive */
-    VEC(struct launch_thread_sample) samples;
+    VEC(struct observed_thread_sample) samples;
     struct map by_hash;
-    VEC(struct launch_moment) moments;
+    VEC(struct observed_moment) moments;
     struct stacks *stacks; /* NULL until the program is watched */
     bool wants_stacks;
 };
@@ -135,7 +135,7 @@ void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t de
 
 /* ---- where they were seen ---- */
 
-static uint64_t hash_of(const struct launch_thread_sample *s)
+static uint64_t hash_of(const struct observed_thread_sample *s)
 {
     const uint64_t parts[] = {s->thread, s->doing, (uint64_t)(int64_t)s->syscall, s->stack};
     uint64_t h = 0xcbf29ce484222325u;
@@ -144,13 +144,13 @@ static uint64_t hash_of(const struct launch_thread_sample *s)
     return h;
 }
 
-static bool is_same(const struct launch_thread_sample *a, const struct launch_thread_sample *b)
+static bool is_same(const struct observed_thread_sample *a, const struct observed_thread_sample *b)
 {
     return a->thread == b->thread && a->doing == b->doing && a->syscall == b->syscall && a->stack == b->stack;
 }
 
 /* The same as one seen before, or a new one. */
-static uint32_t sample_like(struct threads *t, const struct launch_thread_sample *s)
+static uint32_t sample_like(struct threads *t, const struct observed_thread_sample *s)
 {
     uint64_t i = 0, h = hash_of(s);
     while (map_get(&t->by_hash, h, &i) && !is_same(&t->samples.data[i], s))
@@ -162,9 +162,9 @@ static uint32_t sample_like(struct threads *t, const struct launch_thread_sample
     return (uint32_t)t->samples.len - 1;
 }
 
-void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct launch_thread_sample *seen)
+void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const struct observed_thread_sample *seen)
 {
-    struct launch_thread_sample s = *seen;
+    struct observed_thread_sample s = *seen;
     uint64_t i = 0;
     if (t->is_closed || !map_get(&t->by_tid, tid, &i))
         return;
@@ -173,15 +173,15 @@ void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const str
     t->samples.data[sample].count++;
     if (time_ns && t->moments.len < MOMENTS_MOST)
         VEC_PUSH(&t->moments,
-                 ((struct launch_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
+                 ((struct observed_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
 }
 
 /* ---- the result ---- */
 
 /* Switches tell the processor time exactly; without them the kernel's account of it does, as it was last read. */
-static struct launch_thread thread_of(const struct threads *t, const struct entry *e)
+static struct observed_thread thread_of(const struct threads *t, const struct entry *e)
 {
-    struct launch_thread out = {.tid = e->tid, .has_ended = e->has_ended};
+    struct observed_thread out = {.tid = e->tid, .has_ended = e->has_ended};
     uint64_t wall_ns = e->end_ns - e->begin_ns,
              cpu_ns = t->has_switches ? e->cpu_ns : min_u64(e->usage_cpu_ns, wall_ns);
     uint64_t ready_ns = min_u64(max_u64(e->preempted_ns, e->delay_ns), wall_ns - cpu_ns);
@@ -201,15 +201,15 @@ void threads_close(struct threads *t, uint64_t end_ns)
 
 void threads_fill(const struct threads *t, struct launch_result *out)
 {
-    out->threads = ARENA_ARRAY(out->arena, struct launch_thread, t->all.len);
+    out->threads = ARENA_ARRAY(out->arena, struct observed_thread, t->all.len);
     out->thread_count = t->all.len;
     for (size_t i = 0; i < t->all.len; i++)
         out->threads[i] = thread_of(t, &t->all.data[i]);
-    out->thread_samples = ARENA_ARRAY(out->arena, struct launch_thread_sample, t->samples.len);
+    out->thread_samples = ARENA_ARRAY(out->arena, struct observed_thread_sample, t->samples.len);
     out->thread_sample_count = t->samples.len;
     if (t->samples.len)
         memcpy(out->thread_samples, t->samples.data, t->samples.len * sizeof *t->samples.data);
-    out->moments = ARENA_ARRAY(out->arena, struct launch_moment, t->moments.len);
+    out->moments = ARENA_ARRAY(out->arena, struct observed_moment, t->moments.len);
     out->moment_count = t->moments.len;
     if (t->moments.len)
         memcpy(out->moments, t->moments.data, t->moments.len * sizeof *t->moments.data);

@@ -33,15 +33,15 @@ void timer_take(const struct wire_samples *s, struct spaces *spaces, struct thre
     uint64_t n = min_u64(s->next, s->capacity);
     struct map places = {0};
     for (uint64_t i = 0; i < n; i++) {
-        struct launch_place at;
+        struct observed_place at;
         uint64_t seen = 0;
         if (!spaces_locate(spaces, spaces_root(spaces), s->sample[i].pc, &at.module, &at.vaddr))
-            at = (struct launch_place){ID_NONE, LAUNCH_VADDR_UNKNOWN};
+            at = (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN};
         if (threads)
             threads_sample(threads, s->sample[i].tid, 0,
-                           &(struct launch_thread_sample){.doing = LAUNCH_RUNS,
-                                                          .syscall = -1,
-                                                          .stack = stacks_single(threads_stacks(threads), at)});
+                           &(struct observed_thread_sample){.doing = OBSERVED_RUNS,
+                                                            .syscall = -1,
+                                                            .stack = stacks_single(threads_stacks(threads), at)});
         uint64_t key = sample_key(at.module, at.vaddr);
         map_get(&places, key, &seen);
         map_put(&places, key, seen + 1);

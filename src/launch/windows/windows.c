@@ -97,7 +97,8 @@ uint64_t launch_place(struct spaces *spaces, uint64_t pc)
 {
     uint32_t module;
     uint64_t vaddr;
-    if (!spaces_locate(spaces, spaces_root(spaces), pc, &module, &vaddr) || module >= 2047 || vaddr >> 36)
-        return LAUNCH_STEP_UNKNOWN;
-    return (uint64_t)module << 36 | vaddr;
+    if (!spaces_locate(spaces, spaces_root(spaces), pc, &module, &vaddr) || module >= OBSERVED_PLACE_MODULES ||
+        vaddr != OBSERVED_PLACE_VADDR(vaddr))
+        return OBSERVED_PLACE_UNKNOWN;
+    return OBSERVED_PLACE(module, vaddr);
 }

@@ -37,7 +37,7 @@ static struct prof_result *join_sum_all(struct toy *t, const char *path)
     const struct cfg_func *f = &t->map.cfg->funcs.data[func];
     for (uint32_t b = f->block_first; b < f->block_first + f->block_count; b++)
         toy_set(t, b, 100);
-    struct prof_input_sample sample = {0, f->addr, 7};
+    struct observed_sample sample = {0, f->addr, 7};
     struct prof_input in = {
         .modules = &t->module, .module_count = 1, .want_blocks = true, .samples = &sample, .sample_count = 1};
     struct prof_result *r = prof_result_new();

@@ -131,7 +131,7 @@ static struct machine *tested_machine(double median, double p90)
     return m;
 }
 
-static struct prof_result *join_fixture(struct toy *t, const struct machine *m, const struct prof_input_sample *samples,
+static struct prof_result *join_fixture(struct toy *t, const struct machine *m, const struct observed_sample *samples,
                                         size_t count)
 {
     double user[] = {1, 1, 1};
@@ -169,7 +169,7 @@ static void test_chain(void **state)
     uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1, leave = entry + 2;
     toy_set(&t, entry, 10), toy_set(&t, loop, n), toy_set(&t, leave, 10);
     toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, n - 10), toy_set_edge(&t, loop, leave, 10);
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 900}, {0, toy_addr(&t, leave), 100}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, loop), 900}, {0, toy_addr(&t, leave), 100}};
     struct prof_result *r = join_fixture(&t, machine, samples, 2), *again = join_fixture(&t, machine, samples, 2);
     const struct prof_object *o = object_in(r, "chain", PROF_LOOP);
     assert_non_null(o);
@@ -202,7 +202,7 @@ static void test_failed_model(void **state)
     uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain")), loop = entry + 1;
     toy_set(&t, entry, 10), toy_set(&t, loop, 1000000), toy_set(&t, entry + 2, 10);
     toy_set_edge(&t, entry, loop, 10), toy_set_edge(&t, loop, loop, 999990), toy_set_edge(&t, loop, entry + 2, 10);
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 1000}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, loop), 1000}};
     struct prof_result *good = join_fixture(&t, passes, samples, 1), *bad = join_fixture(&t, fails, samples, 1);
     const struct prof_object *o = object_in(good, "chain", PROF_LOOP);
     assert_true(!prof_model_failed(good) && o->is_significant && o->memory_s.low > 0.5 && good->overhead.low > 1);
@@ -408,10 +408,10 @@ static void test_threads_apart(void **state)
         }
     }
     const double user[] = {0.012};
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, loop), 2000}};
-    struct prof_input_thread threads[] = {{10, false, 0, 1, 1, 0}, {11, true, 0, 1, 1, 0}};
-    struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, loop)}};
-    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 1000}, {1, PROF_RUNS, -1, 0, 1000}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, loop), 2000}};
+    struct observed_thread threads[] = {{10, false, 0, 1, 1, 0}, {11, true, 0, 1, 1, 0}};
+    struct observed_frame frames[] = {{ID_NONE, 0, toy_addr(&t, loop)}};
+    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 0, 1000}, {1, OBSERVED_RUNS, -1, 0, 1000}};
     struct prof_input in = {.modules = &t.module,
                             .module_count = 1,
                             .thread_counters = (uint64_t *const *const *)modules,

@@ -130,7 +130,7 @@ static void test_interruptions(void **unused)
     for (int k = 0; k < 20; k++) {
         loop(&b, 10);
         step(&b, 0x7000);
-        step(&b, TRACE_PLACE_UNKNOWN);
+        step(&b, OBSERVED_PLACE_UNKNOWN);
         step(&b, places[DEC]); /* comes back, and then is somewhere else without a jump */
         step(&b, places[RET]);
     }

@@ -14,7 +14,7 @@ static void print_samples(FILE *f, const struct launch_program *p, const struct 
             (unsigned long long)r->samples_all, (unsigned long long)r->samples_user,
             (unsigned long long)r->samples_lost, r->sample_period_s);
     for (size_t i = 0; i < r->sample_count; i++) {
-        const struct launch_sample *s = &r->samples[i];
+        const struct observed_sample *s = &r->samples[i];
         fprintf(f, "sample %s %llx %llu\n", s->module == ID_NONE ? "none" : p->modules[s->module].path,
                 (unsigned long long)s->vaddr, (unsigned long long)s->count);
     }

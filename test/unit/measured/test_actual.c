@@ -44,15 +44,15 @@ static void test_shares(void **state)
     struct prof_input_module modules[] = {t.module,
                                           {.path = "/none/lib.so", .refused = "it is written in Go"},
                                           {.path = "/none/ld.so", .is_interp = true}};
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, 2), 400},
-                                          {0, toy_addr(&t, 2) + 8, 200},
-                                          {0, toy_addr(&t, 1), 150},
-                                          {0, toy_addr(&t, 3), 50},
-                                          {0, toy_addr(&t, 0), 100},
-                                          {0, toy_addr(&t, 5), 50},
-                                          {0, 0x10, 10},
-                                          {1, 0x5000, 30},
-                                          {ID_NONE, 0, 10}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, 2), 400},
+                                        {0, toy_addr(&t, 2) + 8, 200},
+                                        {0, toy_addr(&t, 1), 150},
+                                        {0, toy_addr(&t, 3), 50},
+                                        {0, toy_addr(&t, 0), 100},
+                                        {0, toy_addr(&t, 5), 50},
+                                        {0, 0x10, 10},
+                                        {1, 0x5000, 30},
+                                        {ID_NONE, 0, 10}};
     double user[] = {2.0, 2.1, 1.9}, sys[] = {0.1, 0.1, 0.1};
     struct prof_input in = {.modules = modules,
                             .module_count = 3,
@@ -101,7 +101,7 @@ static void test_few_samples(void **state)
     toy_nest(&t, 7, 10, 100);
     toy_nest(&t, 0, 10, 100);
     toy_done(&t);
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, 2), 20}, {0, toy_addr(&t, 7), 10}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, 2), 20}, {0, toy_addr(&t, 7), 10}};
     double user[] = {1.0, 3.0, 2.0};
     struct prof_input in = {.modules = &t.module,
                             .module_count = 1,

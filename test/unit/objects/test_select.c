@@ -63,11 +63,11 @@ static struct prof_result *select_with(struct toy *t, const struct seconds *seco
                                        const char *function, const char *hide)
 {
     struct prof_asked asked = {.text = function, .function = function}, hidden = {.text = hide, .function = hide};
-    struct prof_input_sample samples[16];
+    struct observed_sample samples[16];
     double all = 0;
     toy_done(t);
     for (size_t i = 0; i < count; i++) {
-        samples[i] = (struct prof_input_sample){0, toy_addr(t, seconds[i].block), (uint64_t)(1000 * seconds[i].s)};
+        samples[i] = (struct observed_sample){0, toy_addr(t, seconds[i].block), (uint64_t)(1000 * seconds[i].s)};
         all += seconds[i].s;
     }
     struct prof_input in = {.modules = &t->module,
@@ -406,16 +406,16 @@ static void test_chains(void **state)
     struct proc c = put_proc(&t, 200, 100000, 4, ID_NONE);
     uint32_t x = put_caller(&t, 1, 100, c.entry), y = put_caller(&t, 1, 100, c.entry);
     toy_done(&t);
-    const struct prof_input_sample samples[] = {{0, toy_addr(&t, c.loop), 1000}};
-    const struct prof_input_frame frames[] = {
+    const struct observed_sample samples[] = {{0, toy_addr(&t, c.loop), 1000}};
+    const struct observed_frame frames[] = {
         {ID_NONE, 0, toy_addr(&t, x + 1)}, {0, 0, toy_addr(&t, c.loop)}, {ID_NONE, 0, toy_addr(&t, y + 1)},
         {2, 0, toy_addr(&t, c.loop)},      {ID_NONE, ID_NONE, 0},        {4, 0, toy_addr(&t, c.loop)}};
-    const struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 1, 880},
-                                             {0, PROF_RUNS, -1, 3, 100},
-                                             {0, PROF_RUNS, -1, 5, 20},
-                                             {0, PROF_IN_KERNEL, -1, 1, 75},
-                                             {0, PROF_IN_KERNEL, -1, 3, 25}};
-    const struct prof_input_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
+    const struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 1, 880},
+                                                   {0, OBSERVED_RUNS, -1, 3, 100},
+                                                   {0, OBSERVED_RUNS, -1, 5, 20},
+                                                   {0, OBSERVED_IN_KERNEL, -1, 1, 75},
+                                                   {0, OBSERVED_IN_KERNEL, -1, 3, 25}};
+    const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
     const struct prof_asked asked = {.text = "x", .function = name_of(&t, x, name)};
     const double user_s = 1, system_s = 0.2;
     struct prof_input in = {.modules = &t.module,

@@ -51,12 +51,12 @@ static void test_sums(void **state)
     toy_nest(&t, 7, 10, 100);
     toy_done(&t);
     struct prof_input_module modules[] = {t.module, {.path = "/none/libgomp.so.1.0.0", .refused = "for the test"}};
-    struct prof_input_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
-    struct prof_input_thread threads[] = {{10, false, 0, 1.2, 1.1, 0}, {11, true, 0.1, 1.0, 0.3, 0.2}};
-    struct prof_input_frame frames[] = {{ID_NONE, 0, toy_addr(&t, 2)}, {0, 1, 0x100}, {ID_NONE, 1, 0x200}};
-    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, 0, 100},    {0, PROF_IN_KERNEL, -1, 0, 10},
-                                       {1, PROF_RUNS, -1, 1, 20},     {1, PROF_RUNS, -1, 2, 10},
-                                       {1, PROF_BLOCKED, 202, 1, 30}, {1, PROF_BLOCKED, 0, 0, 20}};
+    struct observed_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
+    struct observed_thread threads[] = {{10, false, 0, 1.2, 1.1, 0}, {11, true, 0.1, 1.0, 0.3, 0.2}};
+    struct observed_frame frames[] = {{ID_NONE, 0, toy_addr(&t, 2)}, {0, 1, 0x100}, {ID_NONE, 1, 0x200}};
+    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 0, 100},    {0, OBSERVED_IN_KERNEL, -1, 0, 10},
+                                             {1, OBSERVED_RUNS, -1, 1, 20},     {1, OBSERVED_RUNS, -1, 2, 10},
+                                             {1, OBSERVED_BLOCKED, 202, 1, 30}, {1, OBSERVED_BLOCKED, 0, 0, 20}};
     double user[] = {1.3}, sys[] = {0.1};
     struct prof_input in = {.modules = modules,
                             .module_count = 2,
@@ -115,20 +115,20 @@ static void test_regions(void **state)
     struct prof_input_module modules[] = {t.module,
                                           {.path = "/none/libgomp.so.1", .refused = "for the test"},
                                           {.path = "/none/libc.so.6", .refused = "too"}};
-    struct prof_input_thread threads[] = {{10, false, 0, 0.4, 0.4, 0}, {11, false, 0, 0.4, 0.1, 0}};
-    struct prof_input_frame frames[FRAMES] = {
+    struct observed_thread threads[] = {{10, false, 0, 0.4, 0.4, 0}, {11, false, 0, 0.4, 0.1, 0}};
+    struct observed_frame frames[FRAMES] = {
         [BEGIN] = {ID_NONE, 0, toy_addr(&t, 0)}, [SERIAL] = {BEGIN, 0, toy_addr(&t, 2)},
         [LIBRARY] = {BEGIN, 1, 0x100},           [REGION] = {LIBRARY, 0, toy_addr(&t, entry)},
         [WORKER] = {ID_NONE, 1, 0x200},          [WORKER_REGION] = {WORKER, 0, toy_addr(&t, entry)}};
-    struct prof_input_doing doing[] = {{0, PROF_RUNS, -1, REGION, 30},
-                                       {0, PROF_RUNS, -1, SERIAL, 10},
-                                       {1, PROF_RUNS, -1, WORKER_REGION, 10},
-                                       {1, PROF_BLOCKED, 202, WORKER, 30}};
-    struct prof_input_moment moments[80];
+    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, REGION, 30},
+                                             {0, OBSERVED_RUNS, -1, SERIAL, 10},
+                                             {1, OBSERVED_RUNS, -1, WORKER_REGION, 10},
+                                             {1, OBSERVED_BLOCKED, 202, WORKER, 30}};
+    struct observed_moment moments[80];
     size_t n = 0;
     for (unsigned i = 0; i < 40; i++) {
-        moments[n++] = (struct prof_input_moment){0.01 * i, i < 30 ? 0 : 1};
-        moments[n++] = (struct prof_input_moment){0.01 * i + 0.005, i < 10 ? 2 : 3};
+        moments[n++] = (struct observed_moment){0.01 * i, i < 30 ? 0 : 1};
+        moments[n++] = (struct observed_moment){0.01 * i + 0.005, i < 10 ? 2 : 3};
     }
     double user[] = {0.5}, sys[] = {0};
     struct prof_input in = {.modules = modules,
@@ -168,7 +168,7 @@ static void test_regions(void **state)
 static void test_unknown(void **state)
 {
     (void)state;
-    struct prof_input_thread threads[] = {{10, true, 0, 0.002, NAN, NAN}};
+    struct observed_thread threads[] = {{10, true, 0, 0.002, NAN, NAN}};
     struct prof_input in = {.threads = threads, .thread_count = 1};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
