@@ -87,8 +87,8 @@ int launch_remember_modules(const struct launch_program *p); /* for the next run
 /* After a counted run: keeps what its counts teach about a module, for the copies that later runs of the same program
  * use. Short runs teach nothing, nor does one that is not much longer than the one that taught before. Reports nothing:
  * without it later runs are only slower. */
-void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
-                  uint64_t instructions);
+void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m,
+                  const struct rewrite_flow *flow);
 
 /* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
  * same modules. Reports nothing: without it less is counted. */

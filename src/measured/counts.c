@@ -100,10 +100,34 @@ uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counte
     return sum;
 }
 
+static void make_room(struct join *j, struct join_module *m)
+{
+    m->edges = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->edges.len + 1);
+    m->enter = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->blocks.len + 1);
+}
+
+/* A large module has tens of megabytes of counts: what was solved before is moved, and nothing of it stays twice. */
+static uint64_t take_flow(struct join *j, struct join_module *m, uint64_t *counts)
+{
+    struct rewrite_flow *flow = m->in->flow;
+    if (flow && flow->blocks) {
+        memcpy(counts, flow->blocks, m->cfg->blocks.len * sizeof *counts);
+        free(flow->blocks);
+        flow->blocks = NULL;
+        m->edges = flow->edges;
+        m->enter = flow->enter;
+        return flow->broken;
+    }
+    make_room(j, m);
+    return rewrite_counts_solve_left(m->in->map, m->in->counters,
+                                     (struct rewrite_lefts){m->in->left, m->in->left_count}, counts, m->edges,
+                                     m->enter);
+}
+
 static void solve_counters(struct join *j, struct join_module *m, uint64_t *counts)
 {
     struct rewrite_lefts left = {m->in->left, m->in->left_count};
-    uint64_t broken = rewrite_counts_solve_left(m->in->map, m->in->counters, left, counts, m->edges, m->enter);
+    uint64_t broken = take_flow(j, m, counts);
     m->rests = ARENA_ARRAY(j->scratch, struct rewrite_rest, left.len + 1);
     m->rest_count = left.len ? rewrite_left_rests(m->in->map, left, m->rests) : 0;
     if (broken)
@@ -123,14 +147,15 @@ static void take_rest(const struct rewrite_rest *r, uint64_t *instructions, uint
 static void solve_module(struct join *j, struct join_module *m)
 {
     uint64_t *counts = j->counts + m->block_base;
-    m->edges = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->edges.len + 1);
-    m->enter = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->blocks.len + 1);
-    if (j->in->known)
+    if (j->in->known) {
+        make_room(j, m);
         known_counts(j, m);
-    else if (m->in->counters)
+    } else if (m->in->counters) {
         solve_counters(j, m, counts);
-    else
+    } else {
+        make_room(j, m);
         return;
+    }
     settle_returns(m, counts);
     count_loops(j, m);
     count_calls(j, m);

@@ -9,6 +9,7 @@
 #include "result/result.h"
 
 struct rewrite_map;
+struct rewrite_flow;
 struct machine;
 struct prof_input_module {
     const char *path;
@@ -16,6 +17,8 @@ struct prof_input_module {
     const uint64_t *counters;        /* NULL likewise, or never loaded */
     const struct rewrite_left *left; /* [left_count] where faults left blocks in the run that was counted */
     size_t left_count;
+    struct rewrite_flow
+        *flow;           /* the solution of these counters, if it is known: the join takes it over and changes it */
     const char *refused; /* why the whole module was not rewritten, NULL */
     bool is_interp;      /* ld.so */
 };

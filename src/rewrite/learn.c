@@ -72,33 +72,28 @@ bool rewrite_lesson_fits(const char *path, const struct rewrite_map *m)
     return read_header(path, &h) && h.blocks == m->cfg->blocks.len && h.edges == m->cfg->edges.len;
 }
 
-int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path)
+int rewrite_lesson_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t least, const char *path)
 {
     const struct cfg *c = m->cfg;
-    uint64_t *blocks = xmalloc((c->blocks.len + 1) * 8), *edges = xmalloc((c->edges.len + 1) * 8);
-    uint64_t *enter = xmalloc((c->blocks.len + 1) * 8);
     struct header h = {.magic = {'m', 't', 'o', 'o', 'l', 'l', 'r', 'n'},
                        .version = LEARN_VERSION,
                        .blocks = (uint32_t)c->blocks.len,
-                       .edges = (uint32_t)c->edges.len};
-    rewrite_counts_solve(m, counters, blocks, edges, enter);
-    for (size_t b = 0; b < c->blocks.len; b++)
-        h.instructions += blocks[b] * c->blocks.data[b].insn_count;
+                       .edges = (uint32_t)c->edges.len,
+                       .instructions = rewrite_flow_instructions(m, f)};
+    if (h.instructions < least)
+        return 0;
     struct strbuf body = {0}, file = {0};
-    put_scaled(&body, blocks, c->blocks.len);
-    put_scaled(&body, edges, c->edges.len);
-    put_scaled(&body, enter, c->blocks.len);
+    put_scaled(&body, f->blocks, c->blocks.len);
+    put_scaled(&body, f->edges, c->edges.len);
+    put_scaled(&body, f->enter, c->blocks.len);
     char hash[33];
     file_hash_hex(body.data, body.len, hash);
     memcpy(h.hash, hash, HASH_BYTES);
     str_put(&file, &h, sizeof h);
     str_put(&file, body.data, body.len);
-    int rc = h.instructions < least ? 0 : file_write_whole(path, file.data, file.len, 0600);
+    int rc = file_write_whole(path, file.data, file.len, 0600);
     str_free(&file);
     str_free(&body);
-    free(blocks);
-    free(edges);
-    free(enter);
     return rc;
 }
 

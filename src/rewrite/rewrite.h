@@ -84,9 +84,10 @@ struct rewrite_probe_cost rewrite_probe_cost(void);
 /* ---- learn.c: what counts teach the next copy of the same file ---- */
 
 struct rewrite_map;
-/* Solves the counts of a run and writes what is hot to PATH, if `least` instructions were executed. 0, or -1 with
- * errno; nothing reported. */
-int rewrite_lesson_write(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path);
+struct rewrite_flow;
+/* Writes what was hot in a run to PATH, if `least` instructions were executed. 0, or -1 with errno; nothing reported.
+ */
+int rewrite_lesson_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t least, const char *path);
 /* What tells this lesson from others, and how many instructions taught it. False if there is none. */
 bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions);
 /* Has it as many blocks and edges? Else it is of a copy that knew of fewer functions, and of no use. */
@@ -163,6 +164,17 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *count
 /* The same for a run in which blocks were left in their middle. A block's count stays how often it was entered. */
 uint64_t rewrite_counts_solve_left(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
                                    uint64_t *blocks, uint64_t *edges, uint64_t *enter);
+
+/* A solution that is handed on, so that who comes next need not solve it again. */
+struct rewrite_flow {
+    uint64_t *blocks, *edges, *enter; /* [cfg->blocks.len], [cfg->edges.len], [cfg->blocks.len]; NULL: not solved yet */
+    uint64_t broken;                  /* equations that do not hold */
+};
+void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
+                        struct rewrite_flow *out);
+void rewrite_flow_free(struct rewrite_flow *f); /* what it points to */
+/* Blocks times their instructions. */
+uint64_t rewrite_flow_instructions(const struct rewrite_map *m, const struct rewrite_flow *f);
 
 /* ---- left.c ---- */
 

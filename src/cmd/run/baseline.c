@@ -50,7 +50,7 @@ static int join_baseline(struct profile *p, const struct prof_input *like, const
                             .core_share = like->core_share,
                             .seed = like->seed};
     int rc = profile_inputs(p, counted, NULL, &in);
-    return rc ? rc : prof_join(out, &in) < 0 ? CMD_SELF_FAILED : 0;
+    return rc ? rc : profile_join(out, &in);
 }
 
 int baseline_run(struct profile *p, const struct prof_input *like)

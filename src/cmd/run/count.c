@@ -31,12 +31,14 @@ static int count(struct profile *p, const struct cmd_args *a)
     struct prof_input in = {.want_blocks = true};
     if (!profile_counts_are_exact(run))
         rc = CMD_SELF_FAILED;
-    else if (!(rc = profile_inputs(p, run, NULL, &in)) && prof_join(p->result, &in) < 0)
-        rc = CMD_SELF_FAILED;
+    else if (!(rc = profile_inputs(p, run, NULL, &in))) {
+        profile_learn(p, &in);
+        rc = profile_join(p->result, &in);
+    }
     p->result->processes = run->processes;
     p->result->threads = run->threads_most;
-    if (!rc && !(rc = profile_finish(p)))
-        profile_learn(p, run);
+    if (!rc)
+        rc = profile_finish(p);
     launch_result_free(run);
     return rc;
 }

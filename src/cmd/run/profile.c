@@ -349,6 +349,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     const struct launch_program *prog = p->program;
     struct arena *ar = p->result->arena;
     struct prof_input_module *m = ARENA_ARRAY(ar, struct prof_input_module, prog->module_count);
+    struct rewrite_flow *flows = ARENA_ARRAY(ar, struct rewrite_flow, prog->module_count);
     for (size_t i = 0; i < prog->module_count; i++) {
         const struct launch_module *lm = &prog->modules[i];
         m[i].path = arena_strdup(ar, lm->path);
@@ -358,6 +359,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         m[i].map = m[i].counters ? profile_map(p, i) : NULL;
         m[i].left = m[i].counters ? counted->left[i].data : NULL;
         m[i].left_count = m[i].counters ? counted->left[i].len : 0;
+        m[i].flow = &flows[i];
         if (lm->map && m[i].counters && !m[i].map)
             return CMD_SELF_FAILED;
         if (!m[i].map)
@@ -374,21 +376,23 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     return 0;
 }
 
-/* Of the module, in the run that was joined. */
-static uint64_t instructions_in(const struct prof_result *r, const char *path)
+void profile_learn(const struct profile *p, const struct prof_input *in)
 {
-    for (size_t i = 0; i < r->module_count; i++)
-        if (!strcmp(r->modules[i].path, path))
-            return r->modules[i].instructions;
-    return 0;
+    for (size_t i = 0; i < in->module_count; i++) {
+        const struct prof_input_module *m = &in->modules[i];
+        if (!m->counters)
+            continue;
+        rewrite_flow_solve(m->map, m->counters, (struct rewrite_lefts){m->left, m->left_count}, m->flow);
+        launch_learn(p->program, i, m->map, m->flow);
+    }
 }
 
-void profile_learn(const struct profile *p, const struct launch_result *counted)
+int profile_join(struct prof_result *r, const struct prof_input *in)
 {
-    for (size_t i = 0; i < p->map_count && i < counted->counters_len; i++)
-        if (p->maps[i] && counted->counters[i])
-            launch_learn(p->program, i, p->maps[i], counted->counters[i],
-                         instructions_in(p->result, p->program->modules[i].path));
+    int rc = prof_join(r, in) < 0 ? CMD_SELF_FAILED : 0;
+    for (size_t i = 0; i < in->module_count; i++)
+        rewrite_flow_free(in->modules[i].flow);
+    return rc;
 }
 
 static void add_warnings(struct prof_result *r)

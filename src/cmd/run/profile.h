@@ -50,8 +50,9 @@ void profile_take_processes(struct profile *p,
                             const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
 void profile_warn_left(const struct launch_result *run); /* that a process goes on in the background */
-/* What the counts teach the copies of later runs. After profile_inputs. */
-void profile_learn(const struct profile *p, const struct launch_result *counted);
+/* Solves the counts, keeps what they teach the copies of later runs, and leaves the solution for the join. */
+void profile_learn(const struct profile *p, const struct prof_input *in);
+int profile_join(struct prof_result *r, const struct prof_input *in); /* 0, or an exit status */
 /* takeback.c: samples of a counted run, in the copies, become those of the originals. Returns how many were the
  * counters' own, which are no longer among them. Before profile_inputs. */
 uint64_t profile_take_back(struct profile *p, struct launch_result *run);

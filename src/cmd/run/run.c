@@ -212,8 +212,9 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
     double since = time_now_s();
-    if (prof_join(r, &in) < 0)
-        return CMD_SELF_FAILED;
+    profile_learn(p, &in);
+    if ((rc = profile_join(r, &in)))
+        return rc;
     profile_note_phase(p, "estimating", since);
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
@@ -248,8 +249,8 @@ static int run(struct profile *p, const struct cmd_args *a)
         rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, &taken, &plan);
     if (!rc && !is_one)
         rc = probe_objects(p, &plan);
-    if (!rc && !(rc = profile_finish(p)))
-        profile_learn(p, counted);
+    if (!rc)
+        rc = profile_finish(p);
     launch_result_free(sampled);
     launch_result_free(counted);
     launch_result_free(windows);

@@ -74,8 +74,8 @@ void launch_see(const struct launch_program *p, const struct launch_result *run)
     }
 }
 
-void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m, const uint64_t *counters,
-                  uint64_t instructions)
+void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m,
+                  const struct rewrite_flow *flow)
 {
     const char *path = lesson_path(p, module);
     char id[33];
@@ -87,6 +87,6 @@ void launch_learn(const struct launch_program *p, size_t module, const struct re
     if (before > INSTRUCTIONS_ENOUGH)
         return;
     uint64_t least = max_u64(INSTRUCTIONS_LEAST, TIMES_MORE * before);
-    if (instructions >= least && file_make_dirs(lessons_dir(p->arena), 0700) == 0)
-        rewrite_lesson_write(m, counters, least, path);
+    if (rewrite_flow_instructions(m, flow) >= least && file_make_dirs(lessons_dir(p->arena), 0700) == 0)
+        rewrite_lesson_write(m, flow, least, path);
 }

@@ -276,3 +276,29 @@ uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t
     VEC_FREE(&s.arcs);
     return s.broken;
 }
+
+void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
+                        struct rewrite_flow *out)
+{
+    const struct cfg *c = m->cfg;
+    *out = (struct rewrite_flow){.blocks = xmalloc((c->blocks.len + 1) * sizeof *out->blocks),
+                                 .edges = xmalloc((c->edges.len + 1) * sizeof *out->edges),
+                                 .enter = xmalloc((c->blocks.len + 1) * sizeof *out->enter)};
+    out->broken = rewrite_counts_solve_left(m, counters, left, out->blocks, out->edges, out->enter);
+}
+
+void rewrite_flow_free(struct rewrite_flow *f)
+{
+    free(f->blocks);
+    free(f->edges);
+    free(f->enter);
+    *f = (struct rewrite_flow){.blocks = NULL};
+}
+
+uint64_t rewrite_flow_instructions(const struct rewrite_map *m, const struct rewrite_flow *f)
+{
+    uint64_t sum = 0;
+    for (size_t b = 0; b < m->cfg->blocks.len; b++)
+        sum += f->blocks[b] * m->cfg->blocks.data[b].insn_count;
+    return sum;
+}

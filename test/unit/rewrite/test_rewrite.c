@@ -147,6 +147,15 @@ static void test_maps_of_real_files(void **state)
     assert_true(refused > 0);
 }
 
+static int write_lesson(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path)
+{
+    struct rewrite_flow flow;
+    rewrite_flow_solve(m, counters, (struct rewrite_lefts){NULL, 0}, &flow);
+    int rc = rewrite_lesson_write(m, &flow, least, path);
+    rewrite_flow_free(&flow);
+    return rc;
+}
+
 /* What one run executed often gets no counter in the next copy, and stands in front; a damaged lesson changes nothing.
  */
 static void test_lessons(void **state)
@@ -164,11 +173,11 @@ static void test_lessons(void **state)
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
         hot = m->block_counter[b] != ID_NONE && m->cfg->blocks.data[b].term == X86_RET ? b : hot;
     counters[m->block_counter[hot]] = 1000000;
-    assert_int_equal(rewrite_lesson_write(m, counters, 0, lesson), 0);
+    assert_int_equal(write_lesson(m, counters, 0, lesson), 0);
     assert_true(rewrite_lesson_id(lesson, id, &executed));
     assert_true(executed >= 1000000);
     counters[m->block_counter[hot]] = 50;
-    assert_int_equal(rewrite_lesson_write(m, counters, UINT64_MAX, lesson), 0); /* too short to teach: stays */
+    assert_int_equal(write_lesson(m, counters, UINT64_MAX, lesson), 0); /* too short to teach: stays */
     assert_true(rewrite_lesson_id(lesson, again, &executed));
     assert_string_equal(id, again);
     struct rewrite_options opt = {.plan = REWRITE_COUNT, .lesson = lesson};
