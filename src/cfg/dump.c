@@ -88,7 +88,7 @@ static void dump_insn(struct dump *d, const struct x86_insn *i)
     json_u64(d->json, "len", i->len);
     json_str(d->json, "text", text);
     struct x86_detail detail;
-    json_str(d->json, "form", p && x86_detail_decode(p, i->len, &detail) == 0 ? detail.form : NULL);
+    json_str(d->json, "form", p && x86_decode_detail(p, i->len, i->addr, &detail) ? detail.form : NULL);
     json_u64(d->json, "loads", i->loads);
     json_u64(d->json, "stores", i->stores);
     json_u64(d->json, "flags_read", i->flags_read);

@@ -61,8 +61,8 @@ static void look_at(struct forms *f, uint32_t block)
     const struct machine *m = f->j->in->machine;
     const uint8_t *bytes = image_at(walk_module(f->j, block)->img, b->addr, b->size);
     struct x86_detail d;
-    for (uint32_t off = 0; bytes && off < b->size; off += d.len) {
-        if (x86_detail_decode(bytes + off, b->size - off, &d) < 0)
+    for (uint32_t off = 0; bytes && off < b->size; off += d.insn.len) {
+        if (!x86_decode_detail(bytes + off, b->size - off, b->addr + off, &d))
             return;
         if (!d.is_pure_move && !d.is_zero_idiom && !machine_form_named(m, d.form) && machine_can_time(&d))
             note(f, d.form, f->j->counts[block]);

@@ -67,20 +67,20 @@ const char *machine_family(const struct x86_detail *d)
     struct x86_form f;
     x86_form_parse(d->form, &f);
     const char *name = f.name;
-    if (d->is_locked)
+    if (d->insn.props & X86_PROP_LOCK)
         return "atomic";
-    if (d->is_rep)
+    if (d->insn.props & X86_PROP_REP)
         return "string";
-    if (strcmp(name, "lea") == 0)
+    if (d->insn.op == X86_OP_LEA)
         return f.has_base && f.has_index && f.has_disp ? "lea3" : "lea";
-    if (strcmp(name, "div") == 0 || strcmp(name, "idiv") == 0)
+    if (d->insn.op == X86_OP_DIV || d->insn.op == X86_OP_IDIV)
         return d->op_bits > 32 ? "div64" : "div32";
-    if (d->is_ret)
+    if (d->insn.kind == X86_RET)
         return "ret";
-    if (d->is_call)
+    if (x86_is_call(&d->insn))
         return "call";
-    if (d->is_branch && !d->is_cond_branch)
-        return d->is_indirect ? "jump-indirect" : "jump";
+    if (x86_is_branch(&d->insn) && !x86_is_conditional(&d->insn))
+        return x86_is_indirect(&d->insn) ? "jump-indirect" : "jump";
     const char *family = family_of_name(name[0] == 'v' && name[1] ? name + 1 : name);
     return family ? refine(&f, family) : "other";
 }

@@ -31,17 +31,11 @@ static void read_block(const struct join_module *m, const struct cfg_block *b, b
     t->is_long |= !bytes;
 }
 
-static bool is_attempt(const struct x86_insn *i)
-{
-    static const char *const names[] = {"xchg", "cmpxchg", "bts"};
-    return x86_is_one_of(i, names, ARRAY_LEN(names));
-}
-
 /* Leaves the loop's code other than by a branch, or changes memory other than by an attempt. */
 static bool does_more(const struct x86_insn *i)
 {
-    return (i->kind != X86_PLAIN && i->kind != X86_JMP && i->kind != X86_JCC) || (i->stores && !is_attempt(i)) ||
-           (i->props & (X86_PROP_VEC | X86_PROP_REP));
+    return (i->kind != X86_PLAIN && i->kind != X86_JMP && i->kind != X86_JCC) ||
+           (i->stores && i->op != X86_OP_EXCHANGE) || (i->props & (X86_PROP_VEC | X86_PROP_REP));
 }
 
 static uint16_t bit_of(uint8_t reg) { return reg < 16 ? (uint16_t)(1u << reg) : 0; }

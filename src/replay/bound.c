@@ -16,12 +16,12 @@ struct latch {
 
 static bool was_taken(const struct stream *s, uint32_t jump)
 {
-    return jump + 1 < s->steps.len && insn_of(s, jump + 1)->i.addr == insn_of(s, jump)->i.target;
+    return jump + 1 < s->steps.len && insn_of(s, jump + 1)->d.insn.addr == insn_of(s, jump)->d.insn.target;
 }
 
 uint64_t bound_way_out(const struct stream *s, uint32_t jump)
 {
-    const struct x86_insn *i = &insn_of(s, jump)->i;
+    const struct x86_insn *i = &insn_of(s, jump)->d.insn;
     return was_taken(s, jump) ? i->addr + i->len : i->target;
 }
 
@@ -30,11 +30,11 @@ static bool find_compare(const struct stream *s, uint32_t jump, struct latch *ou
 {
     for (uint32_t k = jump; k-- > 0 && jump - k <= BACK_MOST;) {
         const struct insn *i = insn_of(s, k);
-        if (i->i.kind != X86_PLAIN)
+        if (i->d.insn.kind != X86_PLAIN)
             return false;
-        if (i->i.flags_written) {
-            out->jump = jump, out->compare = k, out->is_taken = was_taken(s, jump);
-            return x86_compare_decode(i->bytes, sizeof i->bytes, &out->c);
+        if (i->d.insn.flags_written) {
+            *out = (struct latch){.jump = jump, .compare = k, .is_taken = was_taken(s, jump), .c = i->d.compare};
+            return i->d.compare.op != X86_OP_OTHER;
         }
     }
     return false;
@@ -52,13 +52,13 @@ static bool is_private(const struct stream *s, const struct latch *l, uint32_t f
 {
     uint32_t compare = s->steps.data[l->compare].insn;
     for (uint32_t k = first; k < last; k++) {
-        const struct x86_insn *i = &insn_of(s, k)->i;
+        const struct x86_insn *i = &insn_of(s, k)->d.insn;
         if (s->steps.data[k].insn == compare)
             continue;
         if ((i->gpr_read | i->gpr_written) >> reg & 1)
             return false;
     }
-    return !stays || !(insn_of(s, l->compare)->i.gpr_written >> reg & 1);
+    return !stays || !(insn_of(s, l->compare)->d.insn.gpr_written >> reg & 1);
 }
 
 /* Does the jump go as it was recorded each time but the last, and then not? Before the comparison at step k, v gets its
@@ -69,7 +69,7 @@ static bool ends_in_time(const struct stream *s, const struct latch *l, uint32_t
                          const void *ctx)
 {
     uint32_t compare = s->steps.data[l->compare].insn;
-    unsigned cond = insn_of(s, l->jump)->i.cond;
+    unsigned cond = insn_of(s, l->jump)->d.insn.cond;
     for (uint32_t k = first; k <= l->compare; k++) {
         uint64_t v[2];
         if (s->steps.data[k].insn != compare)
@@ -116,12 +116,12 @@ static bool poke(struct wire_form *out, uint64_t at, uint64_t value, uint32_t by
 /* An immediate, which the processor extends by its sign. */
 static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, struct wire_form *out)
 {
-    unsigned imm_bits = i->i.imm_len * 8u;
+    unsigned imm_bits = i->d.insn.imm_len * 8u;
     if (!imm_bits || imm_bits > bits)
         return false;
     int64_t shifted = (int64_t)(value << (64 - bits)) >> (64 - bits),
             cut = (int64_t)((uint64_t)shifted << (64 - imm_bits)) >> (64 - imm_bits);
-    return cut == shifted && poke(out, i->i.addr + i->i.imm_off, (uint64_t)shifted, i->i.imm_len);
+    return cut == shifted && poke(out, i->d.insn.addr + i->d.insn.imm_off, (uint64_t)shifted, i->d.insn.imm_len);
 }
 
 /* A word of memory that only the comparison reaches. */
@@ -129,21 +129,21 @@ static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t 
                         struct wire_form *out)
 {
     const struct insn *c = insn_of(s, l->compare);
-    if (c->accesses != 1 || c->access[0].is_store)
+    if (c->d.access_count != 1 || c->d.access[0].is_store)
         return false;
-    uint64_t at = x86_access_address(&c->access[0], s->steps.data[l->compare].regs, s->fs, s->gs);
+    uint64_t at = x86_access_address(&c->d.access[0], s->steps.data[l->compare].regs, s->fs, s->gs);
     for (uint32_t k = first; k < last; k++) {
         const struct insn *i = insn_of(s, k);
-        for (int a = 0; a < i->accesses; a++) {
+        for (int a = 0; a < i->d.access_count; a++) {
             uint64_t to = stream_address(s, k, a);
-            bool meets = to < at + c->access[0].bytes && at < to + i->access[a].bytes;
-            if (i->accesses < 0 || meets != (i == c) || (i == c && to != at))
+            bool meets = to < at + c->d.access[0].bytes && at < to + i->d.access[a].bytes;
+            if (i->d.access_count < 0 || meets != (i == c) || (i == c && to != at))
                 return false;
         }
-        if (i->accesses < 0)
+        if (i->d.access_count < 0)
             return false;
     }
-    return poke(out, at, value, c->access[0].bytes);
+    return poke(out, at, value, c->d.access[0].bytes);
 }
 
 static bool set_bound(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, unsigned which,
@@ -176,7 +176,7 @@ static bool set_counter(const struct stream *s, const struct latch *l, uint32_t 
                         struct wire_form *out)
 {
     const struct x86_term *t = &l->c.term[0];
-    bool is_equality = insn_of(s, l->jump)->i.cond / 2 == 2;
+    bool is_equality = insn_of(s, l->jump)->d.insn.cond / 2 == 2;
     if (t->kind != X86_TERM_REGISTER || l->c.term[1].kind != X86_TERM_NUMBER || l->c.bits < 32 ||
         (l->c.op == X86_OP_ADD && !is_equality) || !is_private(s, l, first, last, t->reg, false))
         return false;
@@ -195,7 +195,7 @@ static bool set_counter(const struct stream *s, const struct latch *l, uint32_t 
 bool bound_jump(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out)
 {
     struct latch l;
-    if (last >= s->steps.len || insn_of(s, last - 1)->i.kind != X86_JCC || !find_compare(s, last - 1, &l) ||
+    if (last >= s->steps.len || insn_of(s, last - 1)->d.insn.kind != X86_JCC || !find_compare(s, last - 1, &l) ||
         l.compare < first)
         return false;
     memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);

@@ -22,22 +22,21 @@ void bytes_note(const struct stream *s, uint32_t step, struct map *bytes)
 {
     const struct insn *k = insn_of(s, step);
     for (int stores = 0; stores < 2; stores++)
-        for (int a = 0; a < k->accesses; a++)
-            if (stores ? k->access[a].is_store : k->access[a].is_load)
-                note_bytes(bytes, stream_address(s, step, a), k->access[a].bytes, stores);
+        for (int a = 0; a < k->d.access_count; a++)
+            if (stores ? k->d.access[a].is_store : k->d.access[a].is_load)
+                note_bytes(bytes, stream_address(s, step, a), k->d.access[a].bytes, stores);
 }
 
 /* Of one register that is loaded or stored whole: its number. */
 static bool is_plain_move(const struct insn *k, bool stores, unsigned *reg)
 {
-    struct x86_detail d;
-    if (k->i.kind != X86_PLAIN || k->accesses != 1 || k->access[0].bytes < 4 || k->access[0].is_store != stores ||
-        k->access[0].is_load == stores || x86_detail_decode(k->bytes, sizeof k->bytes, &d) < 0)
+    const struct x86_detail *d = &k->d;
+    const struct x86_access *a = &d->access[0];
+    bool is_move = d->insn.op == X86_OP_MOV || d->insn.op == (stores ? X86_OP_PUSH : X86_OP_POP);
+    if (!is_move || d->access_count != 1 || a->bytes < 4 || a->is_store != stores || a->is_load == stores)
         return false;
-    *reg = stores ? d.reads[0] : d.writes[0];
-    return (stores ? d.read_count : d.write_count) == 1 && *reg < 16 &&
-           (!strncmp(d.form, "mov r", 5) || !strncmp(d.form, "mov m", 5) ||
-            !strncmp(d.form, stores ? "push" : "pop", 3));
+    *reg = stores ? d->reads[0] : d->writes[0];
+    return (stores ? d->read_count : d->write_count) == 1 && *reg < X86_GPR_COUNT;
 }
 
 /* What the step stores, where that is a register or an address to return to. */
@@ -45,8 +44,8 @@ static bool is_stored(const struct stream *s, uint32_t step, uint64_t *value)
 {
     const struct insn *k = insn_of(s, step);
     unsigned reg;
-    *value = k->i.addr + k->i.len;
-    if (k->i.kind == X86_CALL || k->i.kind == X86_CALL_IND)
+    *value = k->d.insn.addr + k->d.insn.len;
+    if (k->d.insn.kind == X86_CALL || k->d.insn.kind == X86_CALL_IND)
         return true;
     if (!is_plain_move(k, true, &reg))
         return false;
@@ -59,8 +58,8 @@ static bool is_loaded(const struct stream *s, uint32_t step, uint64_t *value)
 {
     const struct insn *k = insn_of(s, step);
     unsigned reg;
-    *value = insn_of(s, step + 1)->i.addr;
-    if (k->i.kind == X86_RET)
+    *value = insn_of(s, step + 1)->d.insn.addr;
+    if (k->d.insn.kind == X86_RET)
         return true;
     if (!is_plain_move(k, false, &reg))
         return false;
@@ -81,14 +80,14 @@ static void note_values(const struct stream *s, uint32_t first, uint32_t last, s
     for (uint32_t k = first; k < last; k++) {
         const struct insn *i = insn_of(s, k);
         uint64_t value = 0;
-        bool is_known = i->i.loads && is_loaded(s, k, &value);
-        for (int a = 0; a < i->accesses; a++)
-            if (i->access[a].is_load)
-                put_value(loaded, stream_address(s, k, a), i->access[a].bytes, is_known, value, false);
-        is_known = i->i.stores && is_stored(s, k, &value);
-        for (int a = 0; a < i->accesses; a++)
-            if (i->access[a].is_store)
-                put_value(stored, stream_address(s, k, a), i->access[a].bytes, is_known, value, true);
+        bool is_known = i->d.insn.loads && is_loaded(s, k, &value);
+        for (int a = 0; a < i->d.access_count; a++)
+            if (i->d.access[a].is_load)
+                put_value(loaded, stream_address(s, k, a), i->d.access[a].bytes, is_known, value, false);
+        is_known = i->d.insn.stores && is_stored(s, k, &value);
+        for (int a = 0; a < i->d.access_count; a++)
+            if (i->d.access[a].is_store)
+                put_value(stored, stream_address(s, k, a), i->d.access[a].bytes, is_known, value, true);
     }
 }
 
@@ -124,8 +123,8 @@ static void note_around(struct around *a, const struct stream *s, uint32_t first
     for (uint32_t k = last; k < last + a->behind; k++)
         bytes_note(s, k, &a->read);
     for (uint32_t k = first; k < last; k++)
-        for (int i = 0; i < insn_of(s, k)->accesses; i++) {
-            const struct x86_access *m = &insn_of(s, k)->access[i];
+        for (int i = 0; i < insn_of(s, k)->d.access_count; i++) {
+            const struct x86_access *m = &insn_of(s, k)->d.access[i];
             for (uint64_t at = stream_address(s, k, i), b = at; b < at + m->bytes; b++) {
                 if (m->is_load && !map_has(&a->read_at, b))
                     map_put(&a->read_at, b, k);

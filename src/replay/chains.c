@@ -24,31 +24,33 @@ struct depths {
     double at[X86_REG_COUNT]; /* when it is there, cycles after the begin */
 };
 
-static double latency_of(const struct x86_insn *i, const struct x86_detail *d)
+static double latency_of(const struct x86_detail *d)
 {
-    static const char *const divide[] = {"div", "idiv"}, *const multiply[] = {"mul", "imul"};
     bool is_vector = d->write_count && d->writes[0] >= X86_REG_VEC0 && d->writes[0] < X86_REG_MASK0;
     if (d->is_pure_move || d->is_mov_elim)
         return 0;
-    return x86_is_one_of(i, divide, ARRAY_LEN(divide))       ? DIVIDE
-           : x86_is_one_of(i, multiply, ARRAY_LEN(multiply)) ? MULTIPLY
-           : is_vector                                       ? VECTOR
-                                                             : 1;
+    switch (d->insn.op) {
+    case X86_OP_DIV:
+    case X86_OP_IDIV:
+        return DIVIDE;
+    case X86_OP_MUL:
+        return MULTIPLY;
+    default:
+        return is_vector ? VECTOR : 1;
+    }
 }
 
 static void pass(struct depths *w, const struct stream *s, uint32_t step)
 {
-    struct x86_detail d;
+    const struct x86_detail *d = &insn_of(s, step)->d;
     double ready = 0, address = 0;
-    if (x86_detail_decode(insn_of(s, step)->bytes, sizeof insn_of(s, step)->bytes, &d) < 0)
-        return;
-    for (int i = 0; i < d.addr_reg_count; i++)
-        address = fmax(address, w->at[d.addr_regs[i]]);
-    for (int i = 0; i < d.read_count && !d.is_zero_idiom; i++)
-        ready = fmax(ready, w->at[d.reads[i]]);
-    ready = fmax(ready, address + (d.is_load ? LOAD : 0)) + latency_of(&insn_of(s, step)->i, &d);
-    for (int i = 0; i < d.write_count; i++)
-        w->at[d.writes[i]] = d.is_zero_idiom ? 0 : ready;
+    for (int i = 0; i < d->addr_reg_count; i++)
+        address = fmax(address, w->at[d->addr_regs[i]]);
+    for (int i = 0; i < d->read_count && !d->is_zero_idiom; i++)
+        ready = fmax(ready, w->at[d->reads[i]]);
+    ready = fmax(ready, address + (d->is_load ? LOAD : 0)) + latency_of(d);
+    for (int i = 0; i < d->write_count; i++)
+        w->at[d->writes[i]] = d->is_zero_idiom ? 0 : ready;
 }
 
 static double deepest(const struct depths *w)
@@ -91,7 +93,7 @@ static uint32_t jumps_in(const struct stream *s, uint32_t first, uint32_t last)
 {
     uint32_t jumps = 0;
     for (uint32_t k = first; k < last; k++)
-        jumps += insn_of(s, k + 1)->i.addr != insn_of(s, k)->i.addr + insn_of(s, k)->i.len;
+        jumps += insn_of(s, k + 1)->d.insn.addr != insn_of(s, k)->d.insn.addr + insn_of(s, k)->d.insn.len;
     return jumps;
 }
 

@@ -58,7 +58,7 @@ static void find_lines(const struct stream *s, struct window *to)
 {
     struct map counts = {0};
     for (uint32_t k = 0; k < s->steps.len; k++) {
-        uint64_t line = insn_of(s, k)->i.addr / 64, n = 0;
+        uint64_t line = insn_of(s, k)->d.insn.addr / 64, n = 0;
         map_get(&counts, line, &n);
         map_put(&counts, line, n + 1);
     }

@@ -10,10 +10,8 @@
 
 /* stream.c */
 struct insn { /* one for each address */
-    struct x86_insn i;
+    struct x86_detail d;
     uint8_t bytes[X86_MORE_BYTES];
-    struct x86_access access[X86_ACCESSES_MOST];
-    int accesses;                 /* -1: not known where it reaches */
     bool is_barrier;              /* no slice contains it */
     uint32_t piece;               /* that it was met in last; the next three are of that */
     uint32_t visits, first, last; /* first, last: steps */
@@ -39,7 +37,7 @@ struct insn *insn_at(const struct stream *s, uint64_t address); /* NULL: it was 
 /* That its instruction's access of this number reaches. */
 static inline uint64_t stream_address(const struct stream *s, uint32_t step, int access)
 {
-    return x86_access_address(&insn_of(s, step)->access[access], s->steps.data[step].regs, s->fs, s->gs);
+    return x86_access_address(&insn_of(s, step)->d.access[access], s->steps.data[step].regs, s->fs, s->gs);
 }
 
 /* bound.c */

@@ -15,26 +15,25 @@ struct last_link {
 
 static bool is_test_of_itself(const struct insn *k)
 {
-    static const char *const names[] = {"test"};
-    return x86_is_one_of(&k->i, names, ARRAY_LEN(names)) && !k->i.imm_len && k->accesses == 0 && k->i.op_bytes == 8 &&
-           __builtin_popcount(k->i.gpr_read) == 1;
+    return k->d.insn.op == X86_OP_TEST && !k->d.insn.imm_len && k->d.access_count == 0 && k->d.insn.op_bytes == 8 &&
+           __builtin_popcount(k->d.insn.gpr_read) == 1;
 }
 
 /* Which register decides, and by which number. */
 static bool read_compare(const struct stream *s, uint32_t step, struct last_link *l)
 {
     const struct insn *k = insn_of(s, step);
-    struct x86_compare c;
+    const struct x86_compare *c = &k->d.compare;
     if (is_test_of_itself(k)) {
-        l->reg = (uint8_t)__builtin_ctz(k->i.gpr_read);
+        l->reg = (uint8_t)__builtin_ctz(k->d.insn.gpr_read);
         l->value = 0;
         return true;
     }
-    if (!x86_compare_decode(k->bytes, sizeof k->bytes, &c) || c.op != X86_OP_CMP || c.bits != 64 ||
-        c.term[0].kind != X86_TERM_REGISTER || c.term[1].kind == X86_TERM_MEMORY)
+    if (c->op != X86_OP_CMP || c->bits != 64 || c->term[0].kind != X86_TERM_REGISTER ||
+        c->term[1].kind == X86_TERM_MEMORY)
         return false;
-    l->reg = c.term[0].reg;
-    l->value = c.term[1].kind == X86_TERM_REGISTER ? s->steps.data[step].regs[c.term[1].reg] : c.term[1].number;
+    l->reg = c->term[0].reg;
+    l->value = c->term[1].kind == X86_TERM_REGISTER ? s->steps.data[step].regs[c->term[1].reg] : c->term[1].number;
     return true;
 }
 
@@ -44,17 +43,17 @@ static bool find_link(const struct stream *s, uint32_t first, uint32_t jump, str
     bool has_compare = false;
     for (uint32_t k = jump; k-- > first && jump - k <= BACK_MOST;) {
         const struct insn *i = insn_of(s, k);
-        if (i->i.kind != X86_PLAIN)
+        if (i->d.insn.kind != X86_PLAIN)
             return false;
-        if (!has_compare && i->i.flags_written) {
+        if (!has_compare && i->d.insn.flags_written) {
             if (!read_compare(s, k, l))
                 return false;
             l->compare = k;
             has_compare = true;
-        } else if (has_compare && (i->i.gpr_written >> l->reg & 1)) {
+        } else if (has_compare && (i->d.insn.gpr_written >> l->reg & 1)) {
             l->load = k;
-            return i->i.op == X86_OP_MOV && i->i.op_bytes == 8 && i->accesses == 1 && i->access[0].is_load &&
-                   i->access[0].bytes == 8;
+            return i->d.insn.op == X86_OP_MOV && i->d.insn.op_bytes == 8 && i->d.access_count == 1 &&
+                   i->d.access[0].is_load && i->d.access[0].bytes == 8;
         }
     }
     return false;
@@ -63,7 +62,7 @@ static bool find_link(const struct stream *s, uint32_t first, uint32_t jump, str
 static bool is_used_after(const struct stream *s, const struct last_link *l, uint32_t last)
 {
     for (uint32_t k = l->load + 1; k < last; k++)
-        if (k != l->compare && (insn_of(s, k)->i.gpr_read >> l->reg & 1))
+        if (k != l->compare && (insn_of(s, k)->d.insn.gpr_read >> l->reg & 1))
             return true;
     return false;
 }
@@ -73,11 +72,11 @@ static bool is_reached_once(const struct stream *s, uint32_t first, uint32_t las
 {
     for (uint32_t k = first; k < last; k++) {
         const struct insn *i = insn_of(s, k);
-        if (i->accesses < 0)
+        if (i->d.access_count < 0)
             return false;
-        for (int a = 0; a < i->accesses && k != load; a++) {
+        for (int a = 0; a < i->d.access_count && k != load; a++) {
             uint64_t to = stream_address(s, k, a);
-            if (to < at + 8 && at < to + i->access[a].bytes)
+            if (to < at + 8 && at < to + i->d.access[a].bytes)
                 return false;
         }
     }
@@ -88,8 +87,8 @@ bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wi
 {
     struct last_link l = {0};
     const struct insn *jump = insn_of(s, last - 1);
-    bool was_taken = last < s->steps.len && insn_of(s, last)->i.addr == jump->i.target;
-    if (jump->i.kind != X86_JCC || last >= s->steps.len || jump->i.cond != (was_taken ? UNEQUAL : EQUAL) ||
+    bool was_taken = last < s->steps.len && insn_of(s, last)->d.insn.addr == jump->d.insn.target;
+    if (jump->d.insn.kind != X86_JCC || last >= s->steps.len || jump->d.insn.cond != (was_taken ? UNEQUAL : EQUAL) ||
         !find_link(s, first, last - 1, &l) || is_used_after(s, &l, last))
         return false;
     uint64_t at = stream_address(s, l.load, 0);

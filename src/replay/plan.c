@@ -91,11 +91,11 @@ static bool add_step(struct planner *p, uint32_t step)
     const struct insn *k = insn_of(&p->s, step);
     if (k->is_barrier)
         return false;
-    for (int a = 0; a < k->accesses; a++)
-        reach(&p->foot, stream_address(&p->s, step, a), k->access[a].bytes, k->access[a].is_store);
-    if (k->accesses < 0)
-        p->foot.unknown += k->i.loads;
-    p->foot.branches += k->i.kind == X86_JCC;
+    for (int a = 0; a < k->d.access_count; a++)
+        reach(&p->foot, stream_address(&p->s, step, a), k->d.access[a].bytes, k->d.access[a].is_store);
+    if (k->d.access_count < 0)
+        p->foot.unknown += k->d.insn.loads;
+    p->foot.branches += k->d.insn.kind == X86_JCC;
     return p->foot.branches <= p->most.branches && p->foot.lines.len + p->foot.unknown <= LINES_MOST &&
            p->foot.pages.len + p->foot.unknown <= p->most.pages && p->foot.lines_in_one <= p->most.lines_a_set &&
            p->foot.pages_in_one <= p->most.pages_a_set;
@@ -106,7 +106,7 @@ static bool is_free_for_jump(const struct planner *p, uint64_t at)
 {
     for (uint64_t a = at - INSN_BYTES_MOST + 1; a < at + JUMP_BYTES; a++) {
         const struct insn *k = insn_at(&p->s, a);
-        if (k && k->piece == p->piece && a + k->i.len > at)
+        if (k && k->piece == p->piece && a + k->d.insn.len > at)
             return false;
     }
     return true;
@@ -127,7 +127,7 @@ static struct piece grow(struct planner *p, uint32_t from)
     for (uint32_t k = from; k + 1 < p->s.steps.len && k - from < STEPS_MOST;
          k++) { /* what comes after the last one is known */
         struct insn *i = insn_of(&p->s, k);
-        if (k - from >= ROUND_LEAST && i->piece != p->piece && is_free_for_jump(p, i->i.addr)) {
+        if (k - from >= ROUND_LEAST && i->piece != p->piece && is_free_for_jump(p, i->d.insn.addr)) {
             VEC_PUSH(&p->ends, k);
             g.end = k - from >= p->most.steps_least ? k : g.end;
         }
@@ -163,7 +163,7 @@ static void take_slice(struct planner *p, uint32_t from, uint32_t end, struct wi
 
 static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t end, uint32_t turns)
 {
-    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->i.addr, .turns = turns, .rounds = 1};
+    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->d.insn.addr, .turns = turns, .rounds = 1};
     memcpy(f.enter, p->s.steps.data[from].regs, sizeof f.enter);
     memcpy(f.end, p->s.steps.data[end].regs, sizeof f.end);
     stub_end(&f.stub);
@@ -189,7 +189,7 @@ static uint32_t nearer(uint32_t a, uint32_t b, uint32_t to)
 /* One piece of memory for stubs must be in reach of both. */
 static bool are_near(const struct planner *p, uint32_t a, uint32_t b)
 {
-    uint64_t x = insn_of(&p->s, a)->i.addr, y = insn_of(&p->s, b)->i.addr;
+    uint64_t x = insn_of(&p->s, a)->d.insn.addr, y = insn_of(&p->s, b)->d.insn.addr;
     return (x > y ? x - y : y - x) < 1u << 30;
 }
 
@@ -268,7 +268,7 @@ static bool take_bounded(struct planner *p, const struct piece *g, struct wire_s
     for (uint32_t k = g->limit; k-- > g->from + (least > p->most.steps_least ? least : p->most.steps_least);) {
         const struct insn *i = insn_of(&p->s, k);
         struct wire_form *form = out->form;
-        if (i->i.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
+        if (i->d.insn.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
             !is_free_for_jump(p, bound_way_out(&p->s, k)) || !leave_by(p, g->from, k, i->visits, &form[0]))
             continue;
         struct ends e = choose_ends(p, g->from, k, i->visits - 1);
@@ -318,7 +318,7 @@ static uint32_t branches_of(const struct planner *p, const struct wire_slice *s)
 {
     uint32_t n = 0;
     for (uint64_t k = s->first; k < s->last; k++)
-        n += insn_of(&p->s, (uint32_t)k)->i.kind == X86_JCC;
+        n += insn_of(&p->s, (uint32_t)k)->d.insn.kind == X86_JCC;
     return n;
 }
 
@@ -460,12 +460,11 @@ static uint32_t take_narrow(struct planner *p, uint32_t from)
 /* Each visit takes two traps. An instruction that repeats is a step each time, but has one trap in its place. */
 static uint32_t visits_between(const struct stream *s, uint32_t from, uint32_t first)
 {
-    struct x86_detail d;
     const struct insn *to = insn_of(s, first);
     uint32_t visits = 0;
     for (uint32_t k = from + 1; k <= first; k++)
         visits += insn_of(s, k) == to;
-    bool is_rep = x86_detail_decode(to->bytes, sizeof to->bytes, &d) < 0 || d.is_rep;
+    bool is_rep = (to->d.insn.props & X86_PROP_REP) != 0;
     return is_rep || 2 * visits >= first - from ? 0 : visits;
 }
 
@@ -476,7 +475,7 @@ static void plan_ways(const struct planner *p)
     for (uint32_t i = 0; i < p->w->slice_count[p->window]; i++) {
         struct wire_slice *s = &p->w->slice[p->window][i];
         uint32_t first = (uint32_t)s->first;
-        s->begin_at = insn_of(&p->s, first)->i.addr;
+        s->begin_at = insn_of(&p->s, first)->d.insn.addr;
         s->visits = visits_between(&p->s, from, first);
         from = first;
     }

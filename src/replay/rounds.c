@@ -29,30 +29,27 @@ static bool is_flag(unsigned reg) { return reg == X86_REG_FLAGS_C || reg == X86_
 
 static void note_memory(struct carried *c, const struct stream *s, uint32_t step)
 {
-    c->has_gathers |= insn_of(s, step)->accesses < 0;
-    c->has_stores |= insn_of(s, step)->i.stores > 0;
+    c->has_gathers |= insn_of(s, step)->d.access_count < 0;
+    c->has_stores |= insn_of(s, step)->d.insn.stores > 0;
     bytes_note(s, step, &c->bytes);
 }
 
 /* false: not with it. A vector register that is read before it is written, and written, is carried. x87 has a stack,
  * which a round may leave higher. */
-static bool note_vectors(struct carried *c, const struct insn *k, uint64_t *read, uint64_t *written)
+static bool note_vectors(struct carried *c, const struct x86_detail *d, uint64_t *read, uint64_t *written)
 {
-    struct x86_detail d;
-    if (x86_detail_decode(k->bytes, sizeof k->bytes, &d) < 0)
-        return false;
-    for (int i = 0; i < d.read_count; i++) {
-        uint64_t bit = is_vector(d.reads[i]) ? 1ull << (d.reads[i] - X86_REG_VEC0) : 0;
+    for (int i = 0; i < d->read_count; i++) {
+        uint64_t bit = is_vector(d->reads[i]) ? 1ull << (d->reads[i] - X86_REG_VEC0) : 0;
         *read |= bit & ~*written;
-        if (d.reads[i] == X86_REG_X87)
+        if (d->reads[i] == X86_REG_X87)
             return false;
     }
-    for (int i = 0; i < d.write_count; i++) {
-        uint64_t bit = is_vector(d.writes[i]) ? 1ull << (d.writes[i] - X86_REG_VEC0) : 0;
+    for (int i = 0; i < d->write_count; i++) {
+        uint64_t bit = is_vector(d->writes[i]) ? 1ull << (d->writes[i] - X86_REG_VEC0) : 0;
         *written |= bit;
         if (bit & *read)
-            c->differs[d.writes[i]] = true;
-        if (d.writes[i] == X86_REG_X87)
+            c->differs[d->writes[i]] = true;
+        if (d->writes[i] == X86_REG_X87)
             return false;
     }
     return true;
@@ -72,8 +69,8 @@ static bool find_carried(struct carried *c, const struct stream *s, uint32_t fir
     uint16_t killed = 0;
     for (uint32_t k = first; k < last; k++) {
         note_memory(c, s, k);
-        note_registers(c, &insn_of(s, k)->i, &killed);
-        if (!note_vectors(c, insn_of(s, k), &read, &written))
+        note_registers(c, &insn_of(s, k)->d.insn, &killed);
+        if (!note_vectors(c, &insn_of(s, k)->d, &read, &written))
             return false;
     }
     bytes_find_restored(s, first, last, &c->bytes);
@@ -92,30 +89,30 @@ static bool byte_differs(const struct carried *c, uint64_t at)
 }
 
 /* Do its operands differ from what was recorded? */
-static bool operands_differ(const struct carried *c, const struct stream *s, uint32_t step, const struct x86_detail *d)
+static bool operands_differ(const struct carried *c, const struct stream *s, uint32_t step)
 {
-    const struct insn *k = insn_of(s, step);
+    const struct x86_detail *d = &insn_of(s, step)->d;
     bool differs = false;
     for (int i = 0; i < d->read_count; i++)
         differs |= c->differs[d->reads[i]];
     for (int i = 0; i < d->addr_reg_count; i++) /* lea */
         differs |= c->differs[d->addr_regs[i]];
-    for (int a = 0; a < k->accesses; a++)
-        for (uint32_t b = 0; k->access[a].is_load && b < k->access[a].bytes; b++)
+    for (int a = 0; a < d->access_count; a++)
+        for (uint32_t b = 0; d->access[a].is_load && b < d->access[a].bytes; b++)
             differs |= byte_differs(c, stream_address(s, step, a) + b);
-    return differs || (k->i.flags_read && (c->differs[X86_REG_FLAGS_C] || c->differs[X86_REG_FLAGS_ZAPS]));
+    return differs || (d->insn.flags_read && (c->differs[X86_REG_FLAGS_C] || c->differs[X86_REG_FLAGS_ZAPS]));
 }
 
 /* An address, a way to go, how long it takes or whether it faults. */
-static bool is_decided(const struct carried *c, const struct insn *k, const struct x86_detail *d, bool differs)
+static bool is_decided(const struct carried *c, const struct x86_detail *d, bool differs)
 {
-    static const char *const divisions[] = {"div", "idiv"};
-    for (int a = 0; a < k->accesses; a++)
-        if ((k->access[a].base < X86_REG_NONE && c->differs[k->access[a].base]) ||
-            (k->access[a].index < X86_REG_NONE && c->differs[k->access[a].index]))
+    const struct x86_insn *i = &d->insn;
+    for (int a = 0; a < d->access_count; a++)
+        if ((d->access[a].base < X86_REG_NONE && c->differs[d->access[a].base]) ||
+            (d->access[a].index < X86_REG_NONE && c->differs[d->access[a].index]))
             return true;
-    return differs && (k->i.kind != X86_PLAIN || d->is_rep || k->accesses < 0 ||
-                       x86_is_one_of(&k->i, divisions, ARRAY_LEN(divisions)));
+    return differs && (i->kind != X86_PLAIN || (i->props & X86_PROP_REP) || d->access_count < 0 ||
+                       i->op == X86_OP_DIV || i->op == X86_OP_IDIV);
 }
 
 /* Part of what was there stays. */
@@ -124,13 +121,13 @@ static bool stays(const struct x86_insn *i, unsigned reg)
     return reg < 16 ? !x86_kills_gpr(i, reg) : is_flag(reg) && (i->props & X86_PROP_FLAGS_MAYBE);
 }
 
-static void pass_on(struct carried *c, const struct stream *s, uint32_t step, const struct x86_detail *d, bool differs)
+static void pass_on(struct carried *c, const struct stream *s, uint32_t step, bool differs)
 {
-    const struct insn *k = insn_of(s, step);
+    const struct x86_detail *d = &insn_of(s, step)->d;
     for (int i = 0; i < d->write_count; i++)
-        c->differs[d->writes[i]] = differs || (c->differs[d->writes[i]] && stays(&k->i, d->writes[i]));
-    for (int a = 0; a < k->accesses; a++)
-        for (uint32_t b = 0; k->access[a].is_store && b < k->access[a].bytes; b++)
+        c->differs[d->writes[i]] = differs || (c->differs[d->writes[i]] && stays(&d->insn, d->writes[i]));
+    for (int a = 0; a < d->access_count; a++)
+        for (uint32_t b = 0; d->access[a].is_store && b < d->access[a].bytes; b++)
             map_put(&c->changed, stream_address(s, step, a) + b, differs);
 }
 
@@ -138,13 +135,10 @@ static void pass_on(struct carried *c, const struct stream *s, uint32_t step, co
 static bool follow(struct carried *c, const struct stream *s, uint32_t first, uint32_t last)
 {
     for (uint32_t k = first; k < last; k++) {
-        struct x86_detail d;
-        if (x86_detail_decode(insn_of(s, k)->bytes, sizeof insn_of(s, k)->bytes, &d) < 0)
+        bool differs = operands_differ(c, s, k);
+        if (is_decided(c, &insn_of(s, k)->d, differs))
             return false;
-        bool differs = operands_differ(c, s, k, &d);
-        if (is_decided(c, insn_of(s, k), &d, differs))
-            return false;
-        pass_on(c, s, k, &d, differs);
+        pass_on(c, s, k, differs);
     }
     return true;
 }
@@ -167,7 +161,7 @@ static bool are_flags_dead(const struct stream *s, uint32_t first, uint32_t last
 {
     unsigned live = X86_ALL_FLAGS;
     for (uint32_t k = first; k < last && live; k++) {
-        const struct x86_insn *i = &insn_of(s, k)->i;
+        const struct x86_insn *i = &insn_of(s, k)->d.insn;
         if (i->flags_read & live)
             return false;
         if (!(i->props & X86_PROP_FLAGS_MAYBE))
@@ -205,7 +199,7 @@ static void make_stub(const struct stream *s, uint32_t first, uint16_t renewed, 
     }
     put(to, "\x48\xff\x0d\0\0\0\0", 7, WIRE_TARGET_COUNTER); /* dec qword [counter] */
     put(to, "\x0f\x84\0\0\0\0", 6, WIRE_TARGET_EXIT);
-    put(to, "\xe9\0\0\0\0", 5, insn_of(s, first)->i.addr);
+    put(to, "\xe9\0\0\0\0", 5, insn_of(s, first)->d.insn.addr);
 }
 
 bool make_round(const struct stream *s, uint32_t first, struct wire_form *out)

@@ -19,12 +19,11 @@ static bool is_barrier(const struct x86_insn *i)
 
 static void take_insn(struct stream *s, const struct trace_insn *from)
 {
-    struct insn n = {.i = from->x, .accesses = from->accesses};
+    struct insn n = {.visits = 0};
     memcpy(n.bytes, from->bytes, sizeof n.bytes);
-    for (int k = 0; k < n.accesses; k++)
-        n.access[k] = from->access[k];
-    bool gathers = (n.i.props & X86_PROP_VSIB) && !n.i.stores;
-    n.is_barrier = is_barrier(&n.i) || (n.accesses < 0 && !gathers);
+    x86_decode_detail(n.bytes, sizeof n.bytes, from->x.addr, &n.d);
+    bool gathers = (n.d.insn.props & X86_PROP_VSIB) && !n.d.insn.stores;
+    n.is_barrier = is_barrier(&n.d.insn) || (n.d.access_count < 0 && !gathers);
     VEC_PUSH(&s->insns, n);
     map_put(&s->by_address, from->x.addr, s->insns.len);
 }

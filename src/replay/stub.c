@@ -48,12 +48,12 @@ static uint32_t covered(const struct stream *s, uint32_t at, uint32_t last)
     uint32_t n = 0, bytes = 0, visits = insn_of(s, at)->visits;
     for (; bytes < JUMP_BYTES; n++) {
         const struct insn *k = insn_of(s, at + n);
-        bool follows = n == 0 || k->i.addr == insn_of(s, at)->i.addr + bytes;
+        bool follows = n == 0 || k->d.insn.addr == insn_of(s, at)->d.insn.addr + bytes;
         bool alone = k->visits + (n > 0) >= visits && k->visits <= visits &&
                      k->piece == insn_of(s, at)->piece; /* the last visit ends at the first of them */
-        if (at + n >= last || !follows || !alone || k->i.kind != X86_PLAIN || (k->i.props & X86_PROP_REP))
+        if (at + n >= last || !follows || !alone || k->d.insn.kind != X86_PLAIN || (k->d.insn.props & X86_PROP_REP))
             return 0;
-        bytes += k->i.len;
+        bytes += k->d.insn.len;
     }
     return n;
 }
@@ -61,13 +61,14 @@ static uint32_t covered(const struct stream *s, uint32_t at, uint32_t last)
 /* No instruction of another reading of the same bytes. */
 static bool overlaps_others(const struct stream *s, uint32_t at, uint32_t count)
 {
-    uint64_t lo = insn_of(s, at)->i.addr, hi = insn_of(s, at + count - 1)->i.addr + insn_of(s, at + count - 1)->i.len;
+    uint64_t lo = insn_of(s, at)->d.insn.addr,
+             hi = insn_of(s, at + count - 1)->d.insn.addr + insn_of(s, at + count - 1)->d.insn.len;
     for (uint64_t a = lo - 14; a < hi; a++) {
         const struct insn *k = insn_at(s, a);
         bool is_one_of_them = false;
         for (uint32_t n = 0; n < count; n++)
             is_one_of_them |= k == insn_of(s, at + n);
-        if (k && !is_one_of_them && a + k->i.len > lo)
+        if (k && !is_one_of_them && a + k->d.insn.len > lo)
             return true;
     }
     return false;
@@ -78,7 +79,7 @@ static bool flags_are_dead(const struct stream *s, uint32_t from, uint32_t end)
 {
     unsigned live = X86_ALL_FLAGS & ~(unsigned)X86_CF;
     for (uint32_t k = from; k < end && live; k++) {
-        const struct x86_insn *i = &insn_of(s, k)->i;
+        const struct x86_insn *i = &insn_of(s, k)->d.insn;
         if (i->flags_read & live)
             return false;
         if (!(i->props & X86_PROP_FLAGS_MAYBE))
@@ -100,13 +101,13 @@ static bool put_covered(struct wire_stub *to, const struct stream *s, uint32_t a
 {
     for (uint32_t n = 0; n < count; n++) {
         const struct insn *k = insn_of(s, at + n);
-        if (to->bytes + k->i.len > WIRE_STUB_BYTES - 8 || to->fixes > WIRE_FIXES_MOST - 2)
+        if (to->bytes + k->d.insn.len > WIRE_STUB_BYTES - 8 || to->fixes > WIRE_FIXES_MOST - 2)
             return false;
-        put(to, k->bytes, k->i.len);
-        if (k->i.props & X86_PROP_RIPREL)
-            fix(to, k->i.len - k->i.disp_off - 4u, k->i.target);
+        put(to, k->bytes, k->d.insn.len);
+        if (k->d.insn.props & X86_PROP_RIPREL)
+            fix(to, k->d.insn.len - k->d.insn.disp_off - 4u, k->d.insn.target);
     }
-    const struct x86_insn *end = &insn_of(s, at + count - 1)->i;
+    const struct x86_insn *end = &insn_of(s, at + count - 1)->d.insn;
     put_jump(to, end->addr + end->len);
     return true;
 }

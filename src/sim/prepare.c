@@ -4,29 +4,28 @@
  * description, so that a step of the model touches nothing else. */
 #include "sim/impl.h"
 
-static const struct {
-    size_t detail_offset;
-    uint32_t flag;
-} plain_flags[] = {
-    {offsetof(struct x86_detail, is_load), INSN_LOAD},
-    {offsetof(struct x86_detail, is_store), INSN_STORE},
-    {offsetof(struct x86_detail, is_vec), INSN_VEC_ACCESS},
-    {offsetof(struct x86_detail, is_branch), INSN_BRANCH},
-    {offsetof(struct x86_detail, is_call), INSN_CALL},
-    {offsetof(struct x86_detail, is_ret), INSN_RET},
-    {offsetof(struct x86_detail, is_indirect), INSN_INDIRECT},
-    {offsetof(struct x86_detail, is_rep), INSN_REP},
-    {offsetof(struct x86_detail, is_nop), INSN_NOP},
-    {offsetof(struct x86_detail, is_serializing), INSN_SERIAL},
-    {offsetof(struct x86_detail, addr_indexed), INSN_INDEXED},
-    {offsetof(struct x86_detail, addr_is_stack), INSN_STACK},
-};
-
 static void take_flags(const struct x86_detail *d, struct sim_insn *out)
 {
-    for (size_t i = 0; i < ARRAY_LEN(plain_flags); i++)
-        if (*(const bool *)((const char *)d + plain_flags[i].detail_offset))
-            out->flags |= plain_flags[i].flag;
+    const struct x86_insn *i = &d->insn;
+    const struct {
+        bool is;
+        uint32_t flag;
+    } flags[] = {
+        {d->is_load, INSN_LOAD},
+        {d->is_store, INSN_STORE},
+        {d->is_vec, INSN_VEC_ACCESS},
+        {d->is_serializing, INSN_SERIAL},
+        {d->addr_indexed, INSN_INDEXED},
+        {d->addr_is_stack, INSN_STACK},
+        {x86_is_branch(i), INSN_BRANCH},
+        {x86_is_call(i), INSN_CALL},
+        {i->kind == X86_RET, INSN_RET},
+        {x86_is_indirect(i), INSN_INDIRECT},
+        {i->props & X86_PROP_REP, INSN_REP},
+        {i->props & X86_PROP_NOP, INSN_NOP},
+    };
+    for (size_t k = 0; k < ARRAY_LEN(flags); k++)
+        out->flags |= flags[k].is ? flags[k].flag : 0;
     for (int k = 0; k < d->write_count; k++) {
         bool is_int = d->writes[k] < X86_REG_VEC0 || d->writes[k] >= X86_REG_FLAGS_C;
         out->flags |= is_int ? INSN_INT_RESULT : INSN_VEC_RESULT;
@@ -61,7 +60,7 @@ static void take_second(const struct machine_class *c, const struct x86_detail *
 {
     if (c->latency_second <= 0)
         return;
-    out->second = strncmp(d->form, "mulx", 4) != 0;
+    out->second = d->insn.op != X86_OP_MULX;
     out->second_late = (int32_t)ticks(c->latency_second) - (int32_t)ticks(c->latency);
 }
 
@@ -128,7 +127,7 @@ static double rule_for(double general, double vec, bool is_vec) { return is_vec 
 /* Some cores split what has an index register in its address. */
 static double indexed_slots(const struct machine *m, const struct x86_detail *d, bool has_op)
 {
-    if (!d->addr_indexed || d->is_gather)
+    if (!d->addr_indexed || (d->insn.props & X86_PROP_VSIB))
         return 0;
     if (!has_op)
         return d->is_store ? rule_for(m->indexed_store, m->indexed_store_vec, d->is_vec) : 0;
@@ -149,7 +148,7 @@ static double slots_of(const struct machine *m, const struct x86_detail *d, cons
     bool is_rmw = op && d->is_load && d->is_store;
     if (d->is_load && (!op || m->fuse_load == 0))
         slots += machine_access(m, d, false)->slots;
-    if (d->is_store && !d->is_call && (!op || m->fuse_store == 0 || (d->is_load && !is_rmw)))
+    if (d->is_store && !x86_is_call(&d->insn) && (!op || m->fuse_store == 0 || (d->is_load && !is_rmw)))
         slots += machine_access(m, d, true)->slots;
     return slots + indexed_slots(m, d, op != NULL);
 }
@@ -210,21 +209,21 @@ int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail
     out->effect_dst = out->effect_src = X86_REG_NONE;
     out->cond = 255;
     take_slots(m, 1, out);
-    if (x86_detail_decode(bytes, avail, &d) < 0)
+    if (!x86_decode_detail(bytes, avail, addr, &d))
         return -1;
     const struct machine_class *op = class_of(m, &d);
     take_flags(&d, out);
     take_address(&d, out);
     take_registers(&d, out);
-    out->len = d.len;
+    out->len = d.insn.len;
     out->fuse = d.fuse;
-    out->cond = d.cond;
+    out->cond = d.insn.kind == X86_JCC ? d.insn.cond : 255;
     out->effect = d.effect;
     out->effect_dst = d.effect_dst;
     out->effect_src = d.effect_src;
     out->imm = d.imm;
     out->is_wide = d.op_bits == 64;
-    out->is_signed = d.form[0] == 'i';
+    out->is_signed = d.insn.op == X86_OP_IDIV;
     if (is_zeroed(m, &d))
         out->flags |= INSN_ZERO;
     else if (op)

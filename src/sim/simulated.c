@@ -88,7 +88,7 @@ static void prepare_anew(const struct machine *m, struct prepared *p)
 {
     struct x86_detail d;
     sim_insn_prepare(m, p->bytes, p->len, 0, &p->insn);
-    if (x86_detail_decode(p->bytes, p->len, &d) < 0)
+    if (!x86_decode_detail(p->bytes, p->len, 0, &d))
         return;
     const struct machine_class *k = machine_class_of(m, &d, NULL);
     if (!k || k->latency_high <= k->latency)

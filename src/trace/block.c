@@ -18,8 +18,6 @@ struct follower { /* which registers at the begin a register's value is made of;
 /* What the kernel or another mode of the processor would see, or what changes what translation relies on. */
 static bool ends_window(const struct x86_insn *x)
 {
-    static const char *const names[] = {"popf",   "popfq",  "popfd", "wrfsbase", "wrgsbase",
-                                        "swapgs", "xabort", "xend",  "enter"};
     switch ((enum x86_kind)x->kind) {
     case X86_SYSCALL:
     case X86_INT:
@@ -27,7 +25,7 @@ static bool ends_window(const struct x86_insn *x)
     case X86_XBEGIN:
         return true;
     default:
-        return x86_is_one_of(x, names, ARRAY_LEN(names));
+        return x->op == X86_OP_MODE || x->op == X86_OP_ENTER;
     }
 }
 
@@ -44,30 +42,34 @@ static bool has_prefix(const struct trace_insn *i, uint8_t prefix)
     return false;
 }
 
-static void take_effect(const struct x86_insn *x, struct trace_insn *i)
+static void take_effect(const struct x86_detail *d, struct trace_insn *i)
 {
-    struct x86_detail d;
     i->effect = X86_EFFECT_OTHER;
-    if (x86_detail_decode(i->bytes, i->x.len, &d) < 0 || has_prefix(i, 0x66) || has_prefix(i, 0x67))
+    if (has_prefix(i, 0x66) || has_prefix(i, 0x67))
         return;
-    i->effect = d.effect;
-    i->effect_dst = d.effect_dst, i->effect_src = d.effect_src;
-    i->number = d.effect == X86_EFFECT_CONST && x->op_bytes == 4 ? (int64_t)(uint32_t)d.imm : d.imm;
-    if (d.effect != X86_EFFECT_LEA)
+    i->effect = d->effect;
+    i->effect_dst = d->effect_dst;
+    i->effect_src = d->effect_src;
+    i->number = d->effect == X86_EFFECT_CONST && d->insn.op_bytes == 4 ? (int64_t)(uint32_t)d->imm : d->imm;
+    if (d->effect != X86_EFFECT_LEA)
         return;
-    bool by_rip = (x->props & X86_PROP_RIPREL) != 0;
-    i->lea_base = by_rip ? X86_REG_NONE : d.addr_base, i->lea_index = d.addr_index, i->lea_scale = d.scale;
-    i->number = by_rip ? (int64_t)x->target : d.addr_disp;
+    bool by_rip = (d->insn.props & X86_PROP_RIPREL) != 0;
+    i->lea_base = by_rip ? X86_REG_NONE : d->addr_base;
+    i->lea_index = d->addr_index;
+    i->lea_scale = d->scale;
+    i->number = by_rip ? (int64_t)d->insn.target : d->addr_disp;
 }
 
-static void take_insn(struct plan *p, const struct x86_insn *x, const uint8_t *bytes)
+static void take_insn(struct plan *p, const struct x86_detail *d, const uint8_t *bytes)
 {
     struct trace_insn *i = &p->insn[p->count];
-    *i = (struct trace_insn){.x = *x, .place = OBSERVED_PLACE_UNKNOWN};
-    memcpy(i->bytes, bytes, x->len);
-    i->accesses = (int8_t)x86_accesses(bytes, x->len, x->addr, p->access[p->count]);
-    i->repeats = (x->props & X86_PROP_REP) != 0;
-    take_effect(x, i);
+    *i = (struct trace_insn){.x = d->insn,
+                             .place = OBSERVED_PLACE_UNKNOWN,
+                             .accesses = d->access_count,
+                             .repeats = (d->insn.props & X86_PROP_REP) != 0};
+    memcpy(i->bytes, bytes, d->insn.len);
+    memcpy(p->access[p->count], d->access, sizeof d->access);
+    take_effect(d, i);
     p->count++;
 }
 
@@ -84,11 +86,11 @@ static bool decode(struct plan *p, code_fetch fetch, void *ctx, uint64_t *missin
     p->ends_window = false;
     for (p->end = p->address; p->count < PLAN_INSNS_MOST; p->end += p->insn[p->count - 1].x.len) {
         uint8_t bytes[X86_MORE_BYTES];
-        struct x86_insn x;
+        struct x86_detail d;
         size_t n = fetch(ctx, p->end, bytes, missing);
         if (!n)
             return false;
-        if (!x86_decode(bytes, n, p->end, &x)) {
+        if (!x86_decode_detail(bytes, n, p->end, &d)) {
             if (n < X86_MORE_BYTES - 1) { /* it may go on in the next page */
                 *missing = p->end + n;
                 return false;
@@ -96,18 +98,18 @@ static bool decode(struct plan *p, code_fetch fetch, void *ctx, uint64_t *missin
             p->ends_window = true;
             return true;
         }
-        if (ends_window(&x)) {
+        if (ends_window(&d.insn)) {
             p->ends_window = true;
             return true;
         }
-        take_insn(p, &x, bytes);
+        take_insn(p, &d, bytes);
         if (is_by_eip(p)) {
             p->count--;
             p->ends_window = true;
             return true;
         }
-        if (x.kind != X86_PLAIN) {
-            p->end += x.len;
+        if (d.insn.kind != X86_PLAIN) {
+            p->end += d.insn.len;
             return true;
         }
     }
@@ -189,7 +191,6 @@ static void follow(struct follower *f, const struct trace_insn *i)
 
 static void need_operands(struct plan *p, struct follower *f, uint32_t at)
 {
-    static const char *const divisions[] = {"div", "idiv"};
     const struct trace_insn *i = &p->insn[at];
     for (int k = 0; k < i->accesses; k++) {
         need(p, f, at, p->access[at][k].base);
@@ -197,9 +198,9 @@ static void need_operands(struct plan *p, struct follower *f, uint32_t at)
     }
     if (i->repeats)
         need(p, f, at, X86_RCX);
-    if (x86_is_one_of(&p->insn[at].x, divisions, ARRAY_LEN(divisions)))
+    if (i->x.op == X86_OP_DIV || i->x.op == X86_OP_IDIV)
         for (unsigned r = 0; r < 16; r++)
-            if (p->insn[at].x.gpr_read & 1u << r)
+            if (i->x.gpr_read & 1u << r)
                 need(p, f, at, (uint8_t)r);
 }
 

@@ -46,13 +46,6 @@ static void compare_accesses(const struct pair *of, const struct trace_step *t, 
     }
 }
 
-/* What it gives is another time another value. */
-static bool is_by_chance(const struct trace_insn *i)
-{
-    static const char *const names[] = {"rdtsc", "rdtscp", "rdrand", "rdseed", "rdpid", "cpuid", "rdpmc"};
-    return x86_is_one_of(&i->x, names, ARRAY_LEN(names));
-}
-
 void trace_compare(const struct trace_window *burst, const struct trace_window *steps, struct trace_difference *d)
 {
     const struct pair of = {burst, steps};
@@ -68,7 +61,7 @@ void trace_compare(const struct trace_window *burst, const struct trace_window *
         compare_registers(&t, &s, d);
         compare_accesses(&of, &t, &s, d);
         d->instructions++;
-        if (is_by_chance(t.insn))
+        if (t.insn->x.op == X86_OP_CHANCE)
             return;
     }
     d->left = trace_left(&by_step);

@@ -6,7 +6,7 @@
 
 #include "wire/wire.h"
 
-enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16, RCX = 1 };
+enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16 };
 
 struct trace_steps {
     const uint64_t *words;
@@ -31,14 +31,13 @@ static bool is_whole(const uint64_t *at, const uint64_t *end)
     return at + 1 + __builtin_popcountll(*at >> 48) + (*at & WIRE_STEP_BYTES ? 2 : 0) <= end;
 }
 
-static void take_accesses(struct making *m, struct trace_insn *to)
+static void take_accesses(struct making *m, const struct x86_detail *d, struct trace_insn *to)
 {
-    struct x86_access access[X86_ACCESSES_MOST];
-    to->accesses = (int8_t)x86_accesses(to->bytes, TOLD_BYTES, to->x.addr, access);
+    to->accesses = d->access_count;
     if (to->accesses <= 0)
         return;
     struct x86_access *kept = ARENA_ARRAY(m->arena, struct x86_access, to->accesses);
-    memcpy(kept, access, (size_t)to->accesses * sizeof *kept);
+    memcpy(kept, d->access, (size_t)to->accesses * sizeof *kept);
     to->access = kept;
 }
 
@@ -50,14 +49,14 @@ static struct trace_insn make_insn(struct making *m, uint64_t address, const uin
                             .id = (uint32_t)m->insns.len,
                             .accesses = -1,
                             .effect = X86_EFFECT_OTHER};
+    struct x86_detail d;
     if (bytes)
         memcpy(to.bytes, bytes, TOLD_BYTES);
-    if (!bytes || !x86_decode(bytes, TOLD_BYTES, address, &to.x)) {
-        to.x = (struct x86_insn){.addr = address};
+    if (!bytes || !x86_decode_detail(bytes, TOLD_BYTES, address, &d))
         return to;
-    }
+    to.x = d.insn;
     to.repeats = (to.x.props & X86_PROP_REP) != 0;
-    take_accesses(m, &to);
+    take_accesses(m, &d, &to);
     return to;
 }
 
@@ -181,7 +180,7 @@ bool steps_next(struct trace_stream *s, struct trace_step *out)
                                .number = s->next,
                                .regs = s->regs,
                                .known = ALL_REGISTERS,
-                               .repeats = i->repeats && s->regs[RCX] ? iterations : 0,
+                               .repeats = i->repeats && s->regs[X86_RCX] ? iterations : 0,
                                .next_address = is_last ? 0 : to->x.addr,
                                .next_place = is_last ? OBSERVED_PLACE_UNKNOWN : to->place,
                                .is_last = is_last};

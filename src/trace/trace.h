@@ -22,7 +22,7 @@ struct trace_insn {
     bool repeats;      /* a string instruction with rep, repe or repne */
     int8_t accesses;   /* -1: it does not say where it reaches */
     const struct x86_access *access;
-    uint8_t effect, effect_dst, effect_src; /* of x86_detail; only what is followed here */
+    uint8_t effect, effect_dst, effect_src; /* as in x86_detail; only what is followed here */
     uint8_t lea_base, lea_index, lea_scale; /* GPR numbers or X86_REG_NONE */
     int64_t number;                         /* immediate, or displacement of a lea */
     uint8_t bytes[X86_MORE_BYTES];

@@ -38,25 +38,29 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
     return is_known && !(is_pop_to && a->base == X86_RSP);
 }
 
-int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST])
+/* Their number, or -1. */
+static int take_operands(const struct x86_zydis *z, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST])
 {
-    ZydisDecodedInstruction in;
-    ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
     int n = 0;
-    if (!x86_zydis_decode(bytes, avail, &in, ops) || in.mnemonic == ZYDIS_MNEMONIC_ENTER)
+    if (z->in.mnemonic == ZYDIS_MNEMONIC_ENTER)
         return -1;
-    if (in.meta.category == ZYDIS_CATEGORY_NOP || in.meta.category == ZYDIS_CATEGORY_WIDENOP)
+    if (z->in.meta.category == ZYDIS_CATEGORY_NOP || z->in.meta.category == ZYDIS_CATEGORY_WIDENOP)
         return 0;
-    for (unsigned i = 0; i < in.operand_count; i++) {
-        if (ops[i].type != ZYDIS_OPERAND_TYPE_MEMORY || ops[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN)
+    for (unsigned i = 0; i < z->in.operand_count; i++) {
+        if (z->op[i].type != ZYDIS_OPERAND_TYPE_MEMORY || z->op[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN)
             continue;
-        if (n == X86_ACCESSES_MOST || !take_operand(&in, &ops[i], addr, &out[n]))
+        if (n == X86_ACCESSES_MOST || !take_operand(&z->in, &z->op[i], addr, &out[n]))
             return -1;
-        if (in.mnemonic == ZYDIS_MNEMONIC_LEAVE)
+        if (z->in.mnemonic == ZYDIS_MNEMONIC_LEAVE)
             out[n].base = X86_RBP;
         n++;
     }
     return n;
+}
+
+void x86_put_accesses(const struct x86_zydis *z, uint64_t addr, struct x86_detail *out)
+{
+    out->access_count = (int8_t)take_operands(z, addr, out->access);
 }
 
 uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs)

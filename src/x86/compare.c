@@ -24,7 +24,7 @@ static bool take_term(const ZydisDecodedOperand *op, struct x86_term *t)
     }
 }
 
-static int op_of(ZydisMnemonic m)
+static uint8_t op_of(ZydisMnemonic m)
 {
     switch (m) {
     case ZYDIS_MNEMONIC_CMP:
@@ -40,18 +40,15 @@ static int op_of(ZydisMnemonic m)
     }
 }
 
-bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *out)
+void x86_put_compare(const struct x86_zydis *z, struct x86_compare *out)
 {
-    ZydisDecodedInstruction in;
-    ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
-    if (!x86_zydis_decode(bytes, avail, &in, ops))
-        return false;
-    out->op = (uint8_t)op_of(in.mnemonic);
-    out->bits = (uint8_t)in.operand_width;
-    bool by_one = in.mnemonic == ZYDIS_MNEMONIC_DEC || in.mnemonic == ZYDIS_MNEMONIC_INC;
+    bool by_one = z->in.mnemonic == ZYDIS_MNEMONIC_DEC || z->in.mnemonic == ZYDIS_MNEMONIC_INC;
+    *out = (struct x86_compare){.op = op_of(z->in.mnemonic), .bits = (uint8_t)z->in.operand_width};
     out->term[1] = (struct x86_term){.kind = X86_TERM_NUMBER, .number = 1, .reg = X86_REG_NONE};
-    return out->op != X86_OP_OTHER && take_term(&ops[0], &out->term[0]) &&
-           (by_one || take_term(&ops[1], &out->term[1]));
+    bool is_known = out->op != X86_OP_OTHER && take_term(&z->op[0], &out->term[0]) &&
+                    (by_one || take_term(&z->op[1], &out->term[1]));
+    if (!is_known)
+        *out = (struct x86_compare){.op = X86_OP_OTHER};
 }
 
 bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One instruction in detail: from its bytes to what a core model must know of it: the form that a machine description
+ * One instruction in detail: what a core model must know of it beside the summary: the form that a machine description
  * is keyed by, the renamed registers that it reads and writes, its memory access, the idioms that a core treats apart,
  * and what it does to addresses. It says nothing about time: that is the machine description's part. */
 #include "x86/impl.h"
 
 struct work { /* one decoded instruction on its way */
-    ZydisDecodedInstruction in;
-    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+    const ZydisDecodedInstruction *in;
+    const ZydisDecodedOperand *op;
     struct x86_detail *out;
 };
 
@@ -85,14 +85,14 @@ static void add_reg(uint8_t *list, uint8_t *count, size_t cap, uint8_t reg)
 
 static bool uses_stack_engine(const struct work *w)
 {
-    switch (w->in.meta.category) {
+    switch (w->in->meta.category) {
     case ZYDIS_CATEGORY_PUSH:
     case ZYDIS_CATEGORY_POP:
     case ZYDIS_CATEGORY_CALL:
     case ZYDIS_CATEGORY_RET:
         return true;
     default:
-        return w->in.mnemonic == ZYDIS_MNEMONIC_LEAVE;
+        return w->in->mnemonic == ZYDIS_MNEMONIC_LEAVE;
     }
 }
 
@@ -106,13 +106,13 @@ static bool keeps_rest(const struct work *w, const ZydisDecodedOperand *op)
         return true;
     if (op != w->op || (c != ZYDIS_REGCLASS_XMM && c != ZYDIS_REGCLASS_YMM && c != ZYDIS_REGCLASS_ZMM))
         return false;
-    if (w->in.avx.mask.mode == ZYDIS_MASK_MODE_MERGING)
+    if (w->in->avx.mask.mode == ZYDIS_MASK_MODE_MERGING)
         return true;
-    if (w->in.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
+    if (w->in->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
         return false;
-    bool scalar_move = (w->in.mnemonic == ZYDIS_MNEMONIC_MOVSS || w->in.mnemonic == ZYDIS_MNEMONIC_MOVSD) &&
+    bool scalar_move = (w->in->mnemonic == ZYDIS_MNEMONIC_MOVSS || w->in->mnemonic == ZYDIS_MNEMONIC_MOVSD) &&
                        w->op[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
-    return scalar_move || IS_AMONG(w->in.mnemonic, merging);
+    return scalar_move || IS_AMONG(w->in->mnemonic, merging);
 }
 
 static void take_register(struct work *w, const ZydisDecodedOperand *op)
@@ -148,7 +148,7 @@ static void take_address(struct work *w, const ZydisDecodedOperand *op)
     d->addr_base = rip ? X86_REG_RIP : base;
     d->addr_index = index;
     d->scale = index == X86_REG_NONE ? 0 : op->mem.scale;
-    d->addr_disp = op->mem.disp.value + (rip ? w->in.length : 0);
+    d->addr_disp = op->mem.disp.value + (rip ? w->in->length : 0);
     d->addr_indexed = index != X86_REG_NONE;
     d->addr_has_disp = op->mem.disp.value != 0;
 }
@@ -161,8 +161,6 @@ static void take_memory(struct work *w, const ZydisDecodedOperand *op)
     take_address(w, op);
     if (op->mem.type != ZYDIS_MEMOP_TYPE_MEM && op->mem.type != ZYDIS_MEMOP_TYPE_VSIB)
         return;
-    if (op->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
-        d->is_gather = true;
     if (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ)
         d->is_load = true;
     if (op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
@@ -177,7 +175,7 @@ static void take_memory(struct work *w, const ZydisDecodedOperand *op)
 static void take_flags(struct work *w)
 {
     struct x86_detail *d = w->out;
-    const ZydisAccessedFlags *f = w->in.cpu_flags;
+    const ZydisAccessedFlags *f = w->in->cpu_flags;
     if (!f)
         return;
     const ZydisAccessedFlagsMask rest =
@@ -188,10 +186,10 @@ static void take_flags(struct work *w)
         ADD_READ(d, X86_REG_FLAGS_C);
     if (f->tested & rest)
         ADD_READ(d, X86_REG_FLAGS_ZAPS);
-    for (int i = 0; i < w->in.operand_count; i++) { /* shifts by cl keep the flags for a count of zero */
+    for (int i = 0; i < w->in->operand_count; i++) { /* shifts by cl keep the flags for a count of zero */
         const ZydisDecodedOperand *op = &w->op[i];
         if (op->type == ZYDIS_OPERAND_TYPE_REGISTER && op->reg.value == ZYDIS_REGISTER_RFLAGS &&
-            (op->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) && !d->is_rep) {
+            (op->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) && !(d->insn.props & X86_PROP_REP)) {
             ADD_READ(d, X86_REG_FLAGS_C);
             ADD_READ(d, X86_REG_FLAGS_ZAPS);
         }
@@ -204,9 +202,9 @@ static void take_flags(struct work *w)
 
 static void take_operands(struct work *w)
 {
-    if (w->out->is_nop) /* what long ones name is neither read nor reached */
+    if (w->out->insn.props & X86_PROP_NOP) /* what long ones name is neither read nor reached */
         return;
-    for (int i = 0; i < w->in.operand_count; i++) {
+    for (int i = 0; i < w->in->operand_count; i++) {
         const ZydisDecodedOperand *op = &w->op[i];
         if (op->type == ZYDIS_OPERAND_TYPE_REGISTER)
             take_register(w, op);
@@ -222,7 +220,7 @@ static void take_operands(struct work *w)
 
 static bool same_sources(const struct work *w)
 {
-    int n = w->in.operand_count_visible;
+    int n = w->in->operand_count_visible;
     if (n < 2)
         return false;
     const ZydisDecodedOperand *a = &w->op[n - 2], *b = &w->op[n - 1];
@@ -233,49 +231,27 @@ static bool same_sources(const struct work *w)
 static void find_idioms(struct work *w)
 {
     struct x86_detail *d = w->out;
-    bool wide = w->op[0].size >= 32 && w->in.avx.mask.reg <= ZYDIS_REGISTER_K0;
+    bool wide = w->op[0].size >= 32 && w->in->avx.mask.reg <= ZYDIS_REGISTER_K0;
     if (wide && same_sources(w)) {
-        d->is_zero_idiom = IS_AMONG(w->in.mnemonic, zeroing);
-        if (d->is_zero_idiom || IS_AMONG(w->in.mnemonic, ones))
+        d->is_zero_idiom = IS_AMONG(w->in->mnemonic, zeroing);
+        if (d->is_zero_idiom || IS_AMONG(w->in->mnemonic, ones))
             d->read_count = 0;
     }
-    d->is_mov_elim = wide && w->in.operand_count_visible >= 2 && !w->in.avx.mask.reg &&
+    d->is_mov_elim = wide && w->in->operand_count_visible >= 2 && !w->in->avx.mask.reg &&
                      w->op[0].type == ZYDIS_OPERAND_TYPE_REGISTER && w->op[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                     IS_AMONG(w->in.mnemonic, full_moves);
+                     IS_AMONG(w->in->mnemonic, full_moves);
     for (size_t i = 0; i < ARRAY_LEN(fusing); i++)
-        if (fusing[i].mnemonic == w->in.mnemonic)
+        if (fusing[i].mnemonic == w->in->mnemonic)
             d->fuse = fusing[i].fuse;
     bool mem_and_imm =
         d->addr_reg_count + (d->addr_base == X86_REG_RIP) > 0 && w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
     if (d->is_store || mem_and_imm)
         d->fuse = X86_FUSE_NONE;
-    d->is_fused_with_jcc = d->fuse != X86_FUSE_NONE;
 }
 
-static uint8_t condition(const ZydisDecodedInstruction *in)
+static bool is_serializing(ZydisMnemonic m)
 {
-    bool direct = in->meta.category == ZYDIS_CATEGORY_COND_BR && in->raw.imm[0].is_relative;
-    bool jcc = (in->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (in->opcode & 0xf0) == 0x70) ||
-               (in->opcode_map == ZYDIS_OPCODE_MAP_0F && (in->opcode & 0xf0) == 0x80);
-    return direct && jcc ? in->opcode & 15 : 255;
-}
-
-static void find_kind(struct work *w)
-{
-    struct x86_detail *d = w->out;
-    ZydisInstructionCategory c = w->in.meta.category;
-    d->is_cond_branch = c == ZYDIS_CATEGORY_COND_BR;
-    d->is_call = c == ZYDIS_CATEGORY_CALL;
-    d->is_ret = c == ZYDIS_CATEGORY_RET;
-    d->is_branch = d->is_cond_branch || d->is_call || d->is_ret || c == ZYDIS_CATEGORY_UNCOND_BR;
-    d->is_indirect = d->is_branch && !w->in.raw.imm[0].is_relative;
-    d->is_nop = c == ZYDIS_CATEGORY_NOP || c == ZYDIS_CATEGORY_WIDENOP || w->in.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
-    d->is_rep = c == ZYDIS_CATEGORY_STRINGOP &&
-                (w->in.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE));
-    bool swaps = w->in.mnemonic == ZYDIS_MNEMONIC_XCHG &&
-                 (w->op[0].type == ZYDIS_OPERAND_TYPE_MEMORY || w->op[1].type == ZYDIS_OPERAND_TYPE_MEMORY);
-    d->is_locked = (w->in.attributes & ZYDIS_ATTRIB_HAS_LOCK) || swaps;
-    switch (w->in.mnemonic) {
+    switch (m) {
     case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_LFENCE:
     case ZYDIS_MNEMONIC_MFENCE:
@@ -283,12 +259,10 @@ static void find_kind(struct work *w)
     case ZYDIS_MNEMONIC_RDTSCP:
     case ZYDIS_MNEMONIC_SYSCALL:
     case ZYDIS_MNEMONIC_XGETBV:
-        d->is_serializing = true;
-        break;
+        return true;
     default:
-        break;
+        return false;
     }
-    d->cond = condition(&w->in);
 }
 
 /* ---- effect on addresses ---- */
@@ -327,7 +301,7 @@ static void find_add_effect(struct work *w, uint8_t dst, uint8_t src, int64_t si
     struct x86_detail *d = w->out;
     if (dst == X86_REG_NONE)
         return;
-    if (w->in.operand_count_visible == 1) { /* inc, dec */
+    if (w->in->operand_count_visible == 1) { /* inc, dec */
         d->imm = sign;
         set_effect(d, X86_EFFECT_ADD_IMM, dst, X86_REG_NONE);
     } else if (w->op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
@@ -341,9 +315,9 @@ static void find_add_effect(struct work *w, uint8_t dst, uint8_t src, int64_t si
 static void find_effect(struct work *w)
 {
     struct x86_detail *d = w->out;
-    uint8_t dst = gpr64(&w->op[0]), src = w->in.operand_count_visible > 1 ? gpr64(&w->op[1]) : X86_REG_NONE;
+    uint8_t dst = gpr64(&w->op[0]), src = w->in->operand_count_visible > 1 ? gpr64(&w->op[1]) : X86_REG_NONE;
     set_effect(d, X86_EFFECT_OTHER, X86_REG_NONE, X86_REG_NONE);
-    switch (w->in.mnemonic) {
+    switch (w->in->mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
         find_mov_effect(w, dst, src);
         break;
@@ -386,13 +360,13 @@ static void find_effect(struct work *w)
 static bool is_vector_operand(const struct work *w, const ZydisDecodedOperand *op)
 {
     bool is_float = op->element_type == ZYDIS_ELEMENT_TYPE_FLOAT32 || op->element_type == ZYDIS_ELEMENT_TYPE_FLOAT64;
-    if (w->in.meta.isa_ext == ZYDIS_ISA_EXT_X87)
+    if (w->in->meta.isa_ext == ZYDIS_ISA_EXT_X87)
         return true;
     if (is_float)
         return true;
-    if (w->in.meta.category == ZYDIS_CATEGORY_CONVERT && !is_float && op->size <= 64 && op->element_count == 1)
+    if (w->in->meta.category == ZYDIS_CATEGORY_CONVERT && !is_float && op->size <= 64 && op->element_count == 1)
         return false; /* cvtsi2sd x,m */
-    switch (w->in.mnemonic) {
+    switch (w->in->mnemonic) {
     case ZYDIS_MNEMONIC_PINSRB:
     case ZYDIS_MNEMONIC_PINSRW:
     case ZYDIS_MNEMONIC_PINSRD:
@@ -413,7 +387,7 @@ static bool is_vector_operand(const struct work *w, const ZydisDecodedOperand *o
     default:
         break;
     }
-    for (int i = 0; i < w->in.operand_count_visible; i++) {
+    for (int i = 0; i < w->in->operand_count_visible; i++) {
         const ZydisDecodedOperand *o = &w->op[i];
         uint8_t reg = o->type == ZYDIS_OPERAND_TYPE_REGISTER ? x86_zydis_reg(o->reg.value) : X86_REG_NONE;
         if (reg != X86_REG_NONE && (reg == X86_REG_X87 || (reg >= X86_REG_VEC0 && reg < X86_REG_MASK0)))
@@ -424,9 +398,9 @@ static bool is_vector_operand(const struct work *w, const ZydisDecodedOperand *o
 
 static bool is_move(const struct work *w)
 {
-    switch (w->in.meta.category) {
+    switch (w->in->meta.category) {
     case ZYDIS_CATEGORY_DATAXFER:
-        return w->in.mnemonic != ZYDIS_MNEMONIC_XCHG && w->in.mnemonic != ZYDIS_MNEMONIC_MOVBE;
+        return w->in->mnemonic != ZYDIS_MNEMONIC_XCHG && w->in->mnemonic != ZYDIS_MNEMONIC_MOVBE;
     case ZYDIS_CATEGORY_BROADCAST:
     case ZYDIS_CATEGORY_PUSH:
     case ZYDIS_CATEGORY_POP:
@@ -436,7 +410,7 @@ static bool is_move(const struct work *w)
     case ZYDIS_CATEGORY_SCATTER:
         return true;
     default:
-        return IS_AMONG(w->in.mnemonic, more_moves);
+        return IS_AMONG(w->in->mnemonic, more_moves);
     }
 }
 
@@ -475,79 +449,113 @@ static const char *memory_kind(const struct work *w, const ZydisDecodedOperand *
     if (is_move(w))
         return "m";
     unsigned bits = op->size;
-    if (w->in.avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !w->in.avx.broadcast.is_static)
-        bits = w->in.avx.vector_length;
+    if (w->in->avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID && !w->in->avx.broadcast.is_static)
+        bits = w->in->avx.vector_length;
     if (!is_vector_operand(w, op))
         return bits == 8 ? "r8" : bits == 16 ? "r16" : bits == 32 ? "r32" : "r64";
-    if (w->in.meta.isa_ext == ZYDIS_ISA_EXT_X87)
+    if (w->in->meta.isa_ext == ZYDIS_ISA_EXT_X87)
         return "st";
     if (w->op[0].type == ZYDIS_OPERAND_TYPE_REGISTER && ZydisRegisterGetClass(w->op[0].reg.value) == ZYDIS_REGCLASS_MMX)
         return "mm";
     return bits > 256 ? "z" : bits > 128 ? "y" : "x";
 }
 
-static void put_lea(char *out, size_t cap, const struct x86_detail *d, unsigned bits)
+struct text { /* that grows in a form */
+    char *out;
+    size_t len;
+};
+
+static void add(struct text *t, const char *more)
 {
-    const char *base = d->addr_base == X86_REG_RIP ? "+rip" : d->addr_base != X86_REG_NONE ? "+b" : "";
-    const char *index = !d->addr_indexed ? "" : d->scale > 1 ? "+i*s" : "+i";
-    const char *disp = d->addr_has_disp && d->addr_base != X86_REG_RIP ? "+d" : "";
-    char sum[24];
-    snprintf(sum, sizeof sum, "%s%s%s", base, index, disp);
-    snprintf(out, cap, "lea r%u,%s", bits, sum[0] ? sum + 1 : "0");
+    while (*more && t->len + 1 < X86_FORM_BYTES)
+        t->out[t->len++] = *more++;
+}
+
+static void put_lea(struct text *t, const struct work *w)
+{
+    const struct x86_detail *d = w->out;
+    bool by_rip = d->addr_base == X86_REG_RIP, has_base = d->addr_base != X86_REG_NONE;
+    add(t, "lea ");
+    add(t, reg_kind(w->op[0].reg.value, false));
+    add(t, by_rip ? ",rip" : has_base ? ",b" : ",");
+    if (d->addr_indexed)
+        add(t, has_base ? "+i" : "i");
+    if (d->addr_indexed && d->scale > 1)
+        add(t, "*s");
+    if (d->addr_has_disp && !by_rip)
+        add(t, has_base || d->addr_indexed ? "+d" : "d");
+    else if (!has_base && !d->addr_indexed)
+        add(t, "0");
+}
+
+static bool tests(const struct work *w, ZydisAccessedFlagsMask a, ZydisAccessedFlagsMask b)
+{
+    const ZydisAccessedFlags *f = w->in->cpu_flags;
+    return f && (f->tested & a) && (f->tested & b);
 }
 
 /* Conditions that time alike share a name. Those above and not-above need two groups of flags;
  * signed comparisons need the sign and the overflow. */
-static void put_mnemonic(char *out, size_t cap, const struct work *w)
+static const char *mnemonic_of(const struct work *w)
 {
-    const char *name = ZydisMnemonicGetString(w->in.mnemonic);
-    const struct x86_detail *d = w->out;
-    const char *prefix = d->is_locked ? "lock " : d->is_rep ? "rep " : "";
-    ZydisInstructionCategory c = w->in.meta.category;
-    bool two =
-        w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_CF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_ZF);
-    bool is_signed =
-        w->in.cpu_flags && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_SF) && (w->in.cpu_flags->tested & ZYDIS_CPUFLAG_OF);
-    if (d->cond != 255)
-        name = "jcc";
-    else if (c == ZYDIS_CATEGORY_CMOV)
-        name = two ? "cmovbe" : is_signed ? "cmovl" : "cmovcc";
-    else if (c == ZYDIS_CATEGORY_SETCC)
-        name = two ? "setbe" : "setcc";
-    snprintf(out, cap, "%s%s", prefix, name);
+    bool two = tests(w, ZYDIS_CPUFLAG_CF, ZYDIS_CPUFLAG_ZF), is_signed = tests(w, ZYDIS_CPUFLAG_SF, ZYDIS_CPUFLAG_OF);
+    if (w->out->insn.kind == X86_JCC)
+        return "jcc";
+    switch (w->in->meta.category) {
+    case ZYDIS_CATEGORY_CMOV:
+        return two ? "cmovbe" : is_signed ? "cmovl" : "cmovcc";
+    case ZYDIS_CATEGORY_SETCC:
+        return two ? "setbe" : "setcc";
+    default:
+        return ZydisMnemonicGetString(w->in->mnemonic);
+    }
+}
+
+static const char *operand_kind(const struct work *w, const ZydisDecodedOperand *op)
+{
+    switch (op->type) {
+    case ZYDIS_OPERAND_TYPE_REGISTER:
+        return reg_kind(op->reg.value, op->visibility == ZYDIS_OPERAND_VISIBILITY_IMPLICIT);
+    case ZYDIS_OPERAND_TYPE_MEMORY:
+        return memory_kind(w, op);
+    default:
+        return "i";
+    }
+}
+
+static void put_operand_kinds(struct text *t, const struct work *w)
+{
+    const char *separator = " ";
+    for (int i = 0; i < w->in->operand_count_visible; i++) {
+        const ZydisDecodedOperand *op = &w->op[i];
+        bool is_mask = op->encoding == ZYDIS_OPERAND_ENCODING_MASK;
+        if (is_mask && op->reg.value == ZYDIS_REGISTER_K0)
+            continue;
+        add(t, is_mask ? "{" : separator);
+        add(t, operand_kind(w, op));
+        add(t, is_mask ? "}" : "");
+        separator = ",";
+    }
 }
 
 static void put_form(struct work *w)
 {
-    struct x86_detail *d = w->out;
-    if (w->in.mnemonic == ZYDIS_MNEMONIC_LEA) {
-        put_lea(d->form, sizeof d->form, d, w->op[0].size);
+    struct text t = {.out = w->out->form};
+    unsigned props = w->out->insn.props;
+    if (w->in->mnemonic == ZYDIS_MNEMONIC_LEA) {
+        put_lea(&t, w);
         return;
     }
-    char text[96];
-    put_mnemonic(text, sizeof text, w);
-    size_t len = strlen(text);
-    const char *sep = " ";
-    for (int i = 0; i < w->in.operand_count_visible && w->in.meta.category != ZYDIS_CATEGORY_STRINGOP; i++) {
-        const ZydisDecodedOperand *op = &w->op[i];
-        const char *kind = "i";
-        if (op->encoding == ZYDIS_OPERAND_ENCODING_MASK && op->reg.value == ZYDIS_REGISTER_K0)
-            continue;
-        if (op->type == ZYDIS_OPERAND_TYPE_REGISTER)
-            kind = reg_kind(op->reg.value, op->visibility == ZYDIS_OPERAND_VISIBILITY_IMPLICIT);
-        else if (op->type == ZYDIS_OPERAND_TYPE_MEMORY)
-            kind = memory_kind(w, op);
-        bool is_mask = op->encoding == ZYDIS_OPERAND_ENCODING_MASK;
-        len += (size_t)snprintf(text + len, sizeof text - len, is_mask ? "{%s}" : "%s%s", is_mask ? kind : sep, kind);
-        sep = ",";
-    }
-    snprintf(d->form, sizeof d->form, "%.47s", text);
+    add(&t, props & X86_PROP_LOCK ? "lock " : props & X86_PROP_REP ? "rep " : "");
+    add(&t, mnemonic_of(w));
+    if (w->in->meta.category != ZYDIS_CATEGORY_STRINGOP)
+        put_operand_kinds(&t, w);
 }
 
 static unsigned widest_vector(const struct work *w)
 {
     unsigned bits = 0;
-    for (int i = 0; i < w->in.operand_count; i++) {
+    for (int i = 0; i < w->in->operand_count; i++) {
         ZydisRegisterClass c = w->op[i].type == ZYDIS_OPERAND_TYPE_REGISTER ? ZydisRegisterGetClass(w->op[i].reg.value)
                                                                             : ZYDIS_REGCLASS_INVALID;
         unsigned b = c == ZYDIS_REGCLASS_ZMM ? 512 : c == ZYDIS_REGCLASS_YMM ? 256 : c == ZYDIS_REGCLASS_XMM ? 128 : 0;
@@ -556,22 +564,16 @@ static unsigned widest_vector(const struct work *w)
     return bits;
 }
 
-int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out)
+void x86_put_operands(const struct x86_zydis *z, struct x86_detail *out)
 {
-    memset(out, 0, sizeof *out);
+    struct work w = {&z->in, z->op, out};
     out->addr_base = out->addr_index = X86_REG_NONE;
-    struct work w;
-    w.out = out;
-    if (!x86_zydis_decode(bytes, avail, &w.in, w.op))
-        return -1;
-    out->len = w.in.length;
-    find_kind(&w);
+    out->is_serializing = is_serializing(z->in.mnemonic);
     take_operands(&w);
     find_idioms(&w);
     find_effect(&w);
-    out->is_pure_move = is_move(&w) && !out->is_gather && (out->is_load != out->is_store);
+    out->is_pure_move = is_move(&w) && !(out->insn.props & X86_PROP_VSIB) && (out->is_load != out->is_store);
     unsigned vec = widest_vector(&w);
-    out->op_bits = (uint16_t)(vec ? vec : w.in.operand_width);
+    out->op_bits = (uint16_t)(vec ? vec : z->in.operand_width);
     put_form(&w);
-    return 0;
 }

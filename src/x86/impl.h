@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * x86/impl.h: what all files here ask Zydis by. */
+ * x86/impl.h: what all files here ask Zydis by, and what each tells of one answer. */
 #ifndef MTOOL_X86_IMPL_H
 #define MTOOL_X86_IMPL_H
 
@@ -7,12 +7,20 @@
 
 #include <Zydis/Zydis.h>
 
-/* False: no instruction. Operands that it has not are zero. */
-bool x86_zydis_decode(const uint8_t *bytes, size_t avail, ZydisDecodedInstruction *in,
-                      ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT]);
+struct x86_zydis {
+    ZydisDecodedInstruction in;
+    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT]; /* those that it has not are zero */
+};
+/* False: no instruction. */
+bool x86_zydis_decode(const uint8_t *bytes, size_t avail, struct x86_zydis *out);
 /* enum x86_reg of the register that holds r, or X86_REG_NONE for those that no model follows (rip, segments, rflags).
  */
 uint8_t x86_zydis_reg(ZydisRegister r);
 bool x86_zydis_is_gpr(ZydisRegister r); /* or a part of one */
+
+/* The parts of struct x86_detail beside its summary, which decode.c fills in. */
+void x86_put_operands(const struct x86_zydis *z, struct x86_detail *out);                /* detail.c */
+void x86_put_accesses(const struct x86_zydis *z, uint64_t addr, struct x86_detail *out); /* access.c */
+void x86_put_compare(const struct x86_zydis *z, struct x86_compare *out);                /* compare.c */
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x86: facts about x86-64 instructions. The only folder that sees Zydis. decode.c gives the summary of an instruction,
- * and an 8-byte form of it that the rewriter keeps for every one; detail.c gives everything the core model and the
- * calibration need of one; form.c takes the text of a form apart, and encode.c makes bytes of it; access.c where an
- * instruction reaches memory; compare.c what jumps decide upon.
+ * x86: facts about x86-64 instructions. The only folder that sees Zydis. One record, made of the bytes by decode.c:
+ * x86_insn, the summary, which is cheap, and which x86_detail holds together with what the core model, the tracer and
+ * the planner of replays need (detail.c: operands; access.c: where it reaches memory; compare.c: what jumps decide
+ * upon). x86_short is the summary in 8 bytes, which the rewriter keeps for every instruction. form.c takes the text of
+ * a form apart, and encode.c makes bytes of it.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -59,7 +60,7 @@ enum x86_kind {
     X86_KIND_COUNT
 };
 
-/* What it does, as far as jump-table and spill patterns need to know; the operands' roles follow from the masks. */
+/* What it does, as far as anybody asks; the operands' roles follow from the masks. */
 enum x86_op {
     X86_OP_OTHER,
     X86_OP_MOV,    /* mov, between registers and memory, or from an immediate */
@@ -73,6 +74,15 @@ enum x86_op {
     X86_OP_POP,
     X86_OP_AND,
     X86_OP_XOR,
+    X86_OP_TEST,
+    X86_OP_MUL, /* imul too */
+    X86_OP_MULX,
+    X86_OP_DIV,
+    X86_OP_IDIV,
+    X86_OP_EXCHANGE, /* xchg, cmpxchg, bts: attempts to get a lock */
+    X86_OP_ENTER,
+    X86_OP_MODE,   /* popf, bases of segments, ends of transactions: changes what the code after it relies on */
+    X86_OP_CHANCE, /* clocks, counters, dice, cpuid: gives another value another time */
 };
 
 /* flag bits, for flags_read / flags_written */
@@ -82,9 +92,9 @@ enum x86_prop {
     X86_PROP_RIPREL = 1, /* has a RIP-relative memory operand; target is its address */
     X86_PROP_ABS32 = 2, /* memory operand with disp32 that may be an absolute address; target is disp (sign-extended) */
     X86_PROP_IMM_ADDR = 4, /* has a 32 or 64-bit immediate (mov, push, cmp...): target holds it if no memory target */
-    X86_PROP_LOCK = 8,
-    X86_PROP_REP = 16, /* rep/repe/repne string instruction */
-    X86_PROP_SEG = 32, /* fs: or gs: memory operand */
+    X86_PROP_LOCK = 8,     /* xchg with memory always */
+    X86_PROP_REP = 16,     /* rep/repe/repne string instruction */
+    X86_PROP_SEG = 32,     /* fs: or gs: memory operand */
     X86_PROP_GS = 64,
     X86_PROP_LEA = 128,
     X86_PROP_NOP = 256,   /* any length, endbr64 too */
@@ -115,6 +125,12 @@ struct x86_insn {                      /* 40 bytes */
     uint8_t op;       /* enum x86_op */
     uint8_t op_bytes; /* operand width: 1 2 4 8; of a movsxd the destination's */
 };
+
+static inline bool x86_is_branch(const struct x86_insn *i) { return i->kind >= X86_JMP && i->kind <= X86_RET; }
+static inline bool x86_is_conditional(const struct x86_insn *i) { return i->kind >= X86_JCC && i->kind <= X86_XBEGIN; }
+static inline bool x86_is_call(const struct x86_insn *i) { return i->kind == X86_CALL || i->kind == X86_CALL_IND; }
+/* Its target is not in its bytes. */
+static inline bool x86_is_indirect(const struct x86_insn *i) { return i->kind >= X86_JMP_IND && i->kind <= X86_RET; }
 
 /* Decodes one instruction from bytes[0..avail). Returns its length, or 0 if it is not one (nothing reported). */
 int x86_decode(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_insn *out);
@@ -160,28 +176,60 @@ static inline const struct x86_shape *x86_shape(uint32_t shape)
 {
     return &x86_shapes[shape / X86_SHAPE_CHUNK][shape % X86_SHAPE_CHUNK];
 }
-/* x86_insn.target; 0 for X86_TARGET_WIDE, whose target is the immediate of 8 bytes. */
-static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr)
+/* x86_insn.target of an instruction that ends at `end`; 0 for X86_TARGET_WIDE, whose target is the immediate of 8
+ * bytes. */
+static inline uint64_t x86_target(enum x86_target_rule rule, uint64_t end, int32_t value)
 {
-    const struct x86_shape *k = x86_shape(x86_short_shape(s));
-    switch ((enum x86_target_rule)k->rule) {
+    switch (rule) {
     case X86_TARGET_REL:
-        return addr + k->insn.len + (uint64_t)(int64_t)s->value;
+        return end + (uint64_t)(int64_t)value;
     case X86_TARGET_SIGNED:
-        return (uint64_t)(int64_t)s->value;
+        return (uint64_t)(int64_t)value;
     case X86_TARGET_UNSIGNED:
-        return (uint32_t)s->value;
+        return (uint32_t)value;
     default:
         return 0;
     }
 }
+static inline uint64_t x86_short_target(const struct x86_short *s, uint64_t addr)
+{
+    const struct x86_shape *k = x86_shape(x86_short_shape(s));
+    return x86_target((enum x86_target_rule)k->rule, addr + k->insn.len, s->value);
+}
 /* Intel syntax text, for dumps. */
 void x86_format(const uint8_t *bytes, size_t len, uint64_t addr, char *out, size_t out_len);
 const char *x86_mnemonic_name(uint16_t mnemonic);
-bool x86_is_one_of(const struct x86_insn *i, const char *const *names, size_t count); /* by the name of its mnemonic */
 /* Is register number r (GPR) certainly written (whole 64 bits: 32 or 64-bit destination) before being read by this one?
  */
 bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
+
+/* ---- access.c: which memory it reaches ---- */
+
+enum { X86_SEGMENT_NONE, X86_SEGMENT_FS, X86_SEGMENT_GS };
+enum { X86_ACCESSES_MOST = 4 };
+struct x86_access {
+    uint8_t base, index, scale, segment; /* GPR numbers or X86_REG_NONE; X86_SEGMENT_* */
+    uint16_t bytes;                      /* 1 to 64, of which a mask may leave some out */
+    bool is_load, is_store;
+    int64_t disp;
+};
+/* With the registers before it; bases of fs and gs. */
+uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs);
+
+/* ---- compare.c: what a conditional jump decides upon ---- */
+
+enum x86_term_kind { X86_TERM_REGISTER, X86_TERM_NUMBER, X86_TERM_MEMORY };
+struct x86_term {
+    uint8_t kind, reg; /* reg: GPR number or X86_REG_NONE */
+    uint64_t number;
+};
+struct x86_compare { /* flags of term[0] - term[1], or of their sum */
+    uint8_t op;      /* X86_OP_CMP, X86_OP_SUB, X86_OP_ADD; dec and inc too; X86_OP_OTHER: it is none of these */
+    uint8_t bits;    /* 8 to 64 */
+    struct x86_term term[2];
+};
+/* Is a jump of condition code `cond` (0 to 15) taken after a comparison of a with b? */
+bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
 
 /* ---- detail.c: for the core model and calibration ---- */
 
@@ -204,13 +252,15 @@ enum x86_effect {
  */
 enum x86_fuse { X86_FUSE_NONE, X86_FUSE_TEST, X86_FUSE_CMP, X86_FUSE_ALU, X86_FUSE_INC };
 
-struct x86_detail {
-    char form[48]; /* what the machine description is keyed by: mnemonic and operand kinds with widths, memory split
-                      off: "add r64,r64", "vfmadd231pd y,y,y", "mov r32,m" ; the same instruction always gives the same
-                      form. An operand in memory is written as the register it stands for, except in plain moves ("m").
-                      Conditions are merged: "jcc i", "cmovcc r64,r64", but "cmovbe", "setbe" (they need C and Z) and
-                      "cmovl" (S and O).
-                      lea tells its address: "lea r64,b+i*s+d". Prefixes "lock " and "rep " stay. */
+enum { X86_FORM_BYTES = 48 };
+struct x86_detail { /* everything */
+    struct x86_insn insn;
+    /* What the machine description is keyed by: mnemonic and operand kinds with widths, memory split off: "add
+     * r64,r64", "vfmadd231pd y,y,y", "mov r32,m"; the same instruction always gives the same form. An operand in memory
+     * is written as the register it stands for, except in plain moves ("m"). Conditions are merged: "jcc i", "cmovcc
+     * r64,r64", but "cmovbe", "setbe" (they need C and Z) and "cmovl" (S and O). lea tells its address: "lea
+     * r64,b+i*s+d". Prefixes "lock " and "rep " stay. */
+    char form[X86_FORM_BYTES];
     uint8_t reads[10], writes[6]; /* X86_REG_*; data operands, without the address registers; push, pop, call, ret and
                                      leave do not list rsp (a stack engine moves it) */
     uint8_t read_count, write_count;
@@ -225,49 +275,16 @@ struct x86_detail {
     uint16_t mem_bytes; /* access width; 0 none; of one element for rep strings */
     bool is_pure_move;  /* the form keeps its "m": nothing but the access itself is to be done */
     bool is_vec;        /* the memory side of the access belongs to a vector register */
-    bool is_zero_idiom, is_mov_elim, is_fused_with_jcc /* cmp/test/add.. that can fuse with a following jcc */,
-        is_branch, is_cond_branch, is_indirect, is_call, is_ret, is_rep, is_serializing, is_nop, is_gather, is_locked;
+    bool is_zero_idiom, is_mov_elim, is_serializing;
     uint16_t op_bits; /* operand width of the main operation, or that of the widest vector register */
-    uint8_t len;      /* bytes */
     uint8_t fuse;     /* enum x86_fuse */
-    uint8_t cond;     /* conditional branch: condition code 0..15; else 255 */
     uint8_t effect, effect_dst, effect_src; /* enum x86_effect; GPR numbers or X86_REG_NONE */
+    int8_t access_count; /* -1: it does not say where it reaches (gather, scatter, xsave and its like) */
+    struct x86_access access[X86_ACCESSES_MOST]; /* of one element if it repeats; prefetches count as loads */
+    struct x86_compare compare;
 };
-/* 0, or -1 if the bytes are no instruction. */
-int x86_detail_decode(const uint8_t *bytes, size_t avail, struct x86_detail *out);
-
-/* ---- access.c: which memory it reaches ---- */
-
-enum { X86_SEGMENT_NONE, X86_SEGMENT_FS, X86_SEGMENT_GS };
-enum { X86_ACCESSES_MOST = 4 };
-struct x86_access {
-    uint8_t base, index, scale, segment; /* GPR numbers or X86_REG_NONE; X86_SEGMENT_* */
-    uint16_t bytes;                      /* 1 to 64, of which a mask may leave some out */
-    bool is_load, is_store;
-    int64_t disp;
-};
-/* The accesses of the instruction at addr, of one element if it repeats. Their number, or -1: no instruction, or it
- * does not say where (gather, scatter, xsave and its like). Prefetches count as loads. */
-int x86_accesses(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST]);
-/* With the registers before it; bases of fs and gs. */
-uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs);
-
-/* ---- compare.c: what a conditional jump decides upon ---- */
-
-enum x86_term_kind { X86_TERM_REGISTER, X86_TERM_NUMBER, X86_TERM_MEMORY };
-struct x86_term {
-    uint8_t kind, reg; /* reg: GPR number or X86_REG_NONE */
-    uint64_t number;
-};
-struct x86_compare { /* flags of term[0] - term[1], or of their sum */
-    uint8_t op;      /* X86_OP_CMP, X86_OP_SUB, X86_OP_ADD; dec and inc too */
-    uint8_t bits;    /* 8 to 64 */
-    struct x86_term term[2];
-};
-/* false: the instruction is none of these. */
-bool x86_compare_decode(const uint8_t *bytes, size_t avail, struct x86_compare *out);
-/* Is a jump of condition code `cond` (0 to 15) taken after a comparison of a with b? */
-bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
+/* Its length, or 0: the bytes are no instruction. Many times as slow as x86_decode. */
+int x86_decode_detail(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_detail *out);
 
 /* ---- form.c: the text of a form (x86_detail.form), taken apart ---- */
 

@@ -14,13 +14,12 @@ static const ZydisDecoder *decoder(void)
     return &d;
 }
 
-bool x86_zydis_decode(const uint8_t *bytes, size_t avail, ZydisDecodedInstruction *in,
-                      ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT])
+bool x86_zydis_decode(const uint8_t *bytes, size_t avail, struct x86_zydis *out)
 {
     ZydisDecoderContext ctx;
-    memset(ops, 0, ZYDIS_MAX_OPERAND_COUNT * sizeof *ops);
-    return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), &ctx, bytes, avail, in)) &&
-           ZYAN_SUCCESS(ZydisDecoderDecodeOperands(decoder(), &ctx, in, ops, in->operand_count));
+    memset(out->op, 0, sizeof out->op);
+    return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), &ctx, bytes, avail, &out->in)) &&
+           ZYAN_SUCCESS(ZydisDecoderDecodeOperands(decoder(), &ctx, &out->in, out->op, out->in.operand_count));
 }
 
 uint8_t x86_zydis_reg(ZydisRegister r)

@@ -19,7 +19,7 @@ static void ask(const struct machine *m)
     for (size_t i = 0; i < ARRAY_LEN(insns); i++) {
         struct x86_detail d;
         enum machine_match how;
-        FUZZ_CHECK(x86_detail_decode(insns[i], sizeof insns[i], &d) == 0);
+        FUZZ_CHECK(x86_decode_detail(insns[i], sizeof insns[i], 0, &d) > 0);
         machine_class_of(m, &d, &how);
         if (d.is_load)
             machine_access(m, &d, false);

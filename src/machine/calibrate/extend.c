@@ -52,7 +52,8 @@ static bool has_plain_operands(const char *form)
 
 bool machine_can_time(const struct x86_detail *d)
 {
-    bool leaves = d->is_branch || d->is_rep || d->is_locked || d->is_serializing || d->is_gather;
+    bool leaves = x86_is_branch(&d->insn) || d->is_serializing ||
+                  (d->insn.props & (X86_PROP_REP | X86_PROP_LOCK | X86_PROP_VSIB));
     return !leaves && is_timed_family(machine_family(d)) && has_plain_operands(d->form) && timing_can(d->form);
 }
 

@@ -66,7 +66,7 @@ static bool find_shape(const char *form, struct shape *s)
     if (f.has_scale || (f.has_base && f.has_index))
         c.index = LAB_BASE;
     int len = x86_encode_form(form, &c, bytes);
-    if (!len || x86_detail_decode(bytes, (size_t)len, &d) < 0)
+    if (!len || !x86_decode_detail(bytes, (size_t)len, 0, &d))
         return false;
     s->count = operand_kinds(&f, s->kind);
     s->accesses = d.is_load || d.is_store;

@@ -393,7 +393,7 @@ struct x86_detail detail_of_form(const char *form)
         c.scale = 4;
     int len = x86_encode_form(form, &c, bytes);
     if (len)
-        x86_detail_decode(bytes, (size_t)len, &d);
+        x86_decode_detail(bytes, (size_t)len, 0, &d);
     return d;
 }
 

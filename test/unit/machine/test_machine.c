@@ -232,8 +232,7 @@ static struct x86_detail detail_of(const char *hex)
         bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
     }
     struct x86_detail d;
-    assert_int_equal(x86_detail_decode(bytes, len, &d), 0);
-    assert_int_equal(d.len, len);
+    assert_int_equal(x86_decode_detail(bytes, len, 0, &d), len);
     return d;
 }
 
@@ -277,7 +276,7 @@ static void details_are_right(void **state)
     assert_true(detail_of("31c0").is_zero_idiom);
     assert_true(detail_of("4889e5").is_mov_elim);
     assert_int_equal(detail_of("4839fe").fuse, X86_FUSE_CMP);
-    assert_int_equal(detail_of("75fe").cond, 5);
+    assert_int_equal(detail_of("75fe").insn.cond, 5);
     assert_int_equal(detail_of("4883ec18").effect, X86_EFFECT_ADD_IMM);
     assert_int_equal(detail_of("4883ec18").imm, -0x18);
 }

@@ -50,8 +50,10 @@ static void accesses(void **state)
         {X("\xc8\x10\0\0"), -1, {{0, 0, false, false}}},                                 /* enter */
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct x86_access a[X86_ACCESSES_MOST];
-        int n = x86_accesses((const uint8_t *)all[i].text, all[i].len, 0x400000, a);
+        struct x86_detail d;
+        assert_int_equal(x86_decode_detail((const uint8_t *)all[i].text, all[i].len, 0x400000, &d), all[i].len);
+        const struct x86_access *a = d.access;
+        int n = d.access_count;
         if (n != all[i].count)
             fail_msg("case %zu: %d accesses", i, n);
         for (int k = 0; k < n; k++) {
@@ -94,20 +96,28 @@ static void jumps(void **state)
         }
 }
 
+static bool has_compare(const char *bytes, size_t len, struct x86_compare *c)
+{
+    struct x86_detail d;
+    assert_int_equal(x86_decode_detail((const uint8_t *)bytes, len, 0, &d), len);
+    *c = d.compare;
+    return c->op != X86_OP_OTHER;
+}
+
 static void comparisons(void **state)
 {
     (void)state;
-    struct x86_compare c;
-    assert_true(x86_compare_decode((const uint8_t *)"\x48\x39\xd6", 3, &c)); /* cmp rsi,rdx */
+    struct x86_compare c = {0};
+    assert_true(has_compare("\x48\x39\xd6", 3, &c)); /* cmp rsi,rdx */
     assert_true(c.op == X86_OP_CMP && c.bits == 64 && c.term[0].reg == 6 && c.term[1].reg == 2);
-    assert_true(x86_compare_decode((const uint8_t *)"\x83\xf8\xff", 3, &c)); /* cmp eax,-1 */
+    assert_true(has_compare("\x83\xf8\xff", 3, &c)); /* cmp eax,-1 */
     assert_true(c.bits == 32 && c.term[1].kind == X86_TERM_NUMBER && c.term[1].number == UINT64_MAX);
-    assert_true(x86_compare_decode((const uint8_t *)"\xff\xc9", 2, &c)); /* dec ecx */
+    assert_true(has_compare("\xff\xc9", 2, &c)); /* dec ecx */
     assert_true(c.op == X86_OP_SUB && c.term[0].reg == 1 && c.term[1].number == 1);
-    assert_true(x86_compare_decode((const uint8_t *)"\x3b\x06", 2, &c)); /* cmp eax,[rsi] */
+    assert_true(has_compare("\x3b\x06", 2, &c)); /* cmp eax,[rsi] */
     assert_true(c.term[1].kind == X86_TERM_MEMORY);
-    assert_false(x86_compare_decode((const uint8_t *)"\x85\xc0", 2, &c));     /* test eax,eax */
-    assert_false(x86_compare_decode((const uint8_t *)"\x80\xfc\x01", 3, &c)); /* cmp ah,1 */
+    assert_false(has_compare("\x85\xc0", 2, &c));     /* test eax,eax */
+    assert_false(has_compare("\x80\xfc\x01", 3, &c)); /* cmp ah,1 */
 }
 
 int main(void)

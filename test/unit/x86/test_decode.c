@@ -125,10 +125,55 @@ static void test_long_nops_read_nothing(void **state)
 {
     (void)state;
     struct x86_detail d;
-    assert_int_equal(x86_detail_decode(BYTES(0x0f, 0x1f, 0x44, 0x08, 0x00), 32, &d), 0); /* nop [rax+rcx] */
-    assert_true(d.is_nop);
+    assert_int_equal(x86_decode_detail(BYTES(0x0f, 0x1f, 0x44, 0x08, 0x00), 32, 0, &d), 5); /* nop [rax+rcx] */
+    assert_true(d.insn.props & X86_PROP_NOP);
     assert_false(d.is_load || d.is_store || d.addr_indexed);
     assert_int_equal(d.read_count + d.write_count + d.addr_reg_count, 0);
+}
+
+static void test_operations(void **state)
+{
+    (void)state;
+    assert_int_equal(decode(BYTES(0x48, 0xf7, 0xf1)).op, X86_OP_DIV);                  /* div rcx */
+    assert_int_equal(decode(BYTES(0x48, 0xf7, 0xf9)).op, X86_OP_IDIV);                 /* idiv rcx */
+    assert_int_equal(decode(BYTES(0x48, 0x0f, 0xaf, 0xc1)).op, X86_OP_MUL);            /* imul rax,rcx */
+    assert_int_equal(decode(BYTES(0xc4, 0xe2, 0xfb, 0xf6, 0xc1)).op, X86_OP_MULX);     /* mulx rax,rax,rcx */
+    assert_int_equal(decode(BYTES(0x0f, 0x44, 0xc1)).op, X86_OP_CMOV);                 /* cmove eax,ecx */
+    assert_int_equal(decode(BYTES(0xf0, 0x48, 0x0f, 0xb1, 0x0e)).op, X86_OP_EXCHANGE); /* lock cmpxchg [rsi],rcx */
+    assert_int_equal(decode(BYTES(0x9d)).op, X86_OP_MODE);                             /* popf */
+    assert_int_equal(decode(BYTES(0x0f, 0x01, 0xf8)).op, X86_OP_MODE);                 /* swapgs */
+    assert_int_equal(decode(BYTES(0x0f, 0x31)).op, X86_OP_CHANCE);                     /* rdtsc */
+    assert_int_equal(decode(BYTES(0x0f, 0xa2)).op, X86_OP_CHANCE);                     /* cpuid */
+    assert_true(decode(BYTES(0x48, 0x87, 0x06)).props & X86_PROP_LOCK);                /* xchg [rsi],rax */
+    assert_false(decode(BYTES(0x48, 0x87, 0xc6)).props & X86_PROP_LOCK);               /* xchg rsi,rax */
+}
+
+static void test_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t bytes[6];
+        bool is_branch, is_conditional, is_call, is_indirect;
+    } all[] = {
+        {{0x90}, false, false, false, false},                 /* nop */
+        {{0xeb, 0}, true, false, false, false},               /* jmp */
+        {{0x74, 0}, true, true, false, false},                /* je */
+        {{0xe3, 0}, true, true, false, false},                /* jrcxz */
+        {{0xc7, 0xf8, 0, 0, 0, 0}, true, true, false, false}, /* xbegin */
+        {{0xe8, 0, 0, 0, 0}, true, false, true, false},       /* call */
+        {{0xff, 0xd0}, true, false, true, true},              /* call rax */
+        {{0xff, 0xe0}, true, false, false, true},             /* jmp rax */
+        {{0xc3}, true, false, false, true},                   /* ret */
+        {{0x0f, 0x05}, false, false, false, false},           /* syscall */
+    };
+    for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+        uint8_t bytes[32] = {0};
+        memcpy(bytes, all[k].bytes, sizeof all[k].bytes);
+        struct x86_insn i = decode(bytes);
+        if (x86_is_branch(&i) != all[k].is_branch || x86_is_conditional(&i) != all[k].is_conditional ||
+            x86_is_call(&i) != all[k].is_call || x86_is_indirect(&i) != all[k].is_indirect)
+            fail_msg("case %zu", k);
+    }
 }
 
 static void test_flags_that_may_stay(void **state)
@@ -188,6 +233,7 @@ static void test_fast_equals_slow(void **state)
     size_t len = (size_t)(etext - __executable_start), checked = 0;
     for (size_t at = 0; at + 32 < len; at++) {
         struct x86_insn fast, again, slow;
+        struct x86_detail detail;
         int n = x86_decode(__executable_start + at, 32, at, &fast);
         if (n == 0)
             continue;
@@ -195,6 +241,8 @@ static void test_fast_equals_slow(void **state)
         assert_int_equal(x86_decode(__executable_start + at, (size_t)n, at, &slow), n);
         assert_memory_equal(&fast, &slow, sizeof fast);
         assert_memory_equal(&fast, &again, sizeof fast);
+        assert_int_equal(x86_decode_detail(__executable_start + at, 32, at, &detail), n);
+        assert_memory_equal(&fast, &detail.insn, sizeof fast);
         checked++;
     }
     assert_true(checked > 1000);
@@ -425,6 +473,8 @@ int main(void)
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory_operand),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_ways),
         cmocka_unit_test(test_flags_that_may_stay),
         cmocka_unit_test(test_long_nops_read_nothing),
         cmocka_unit_test(test_registers),
