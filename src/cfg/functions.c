@@ -360,15 +360,8 @@ uint32_t cfg_block_of(const struct cfg *c, uint32_t insn)
 /* Of a loaded cfg: blocks tile the function. */
 static uint32_t search_block(const struct cfg *c, const struct cfg_func *f, uint64_t addr)
 {
-    uint32_t lo = f->block_first, hi = lo + f->block_count;
-    while (hi - lo > 1) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (c->blocks.data[mid].addr <= addr)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    const struct cfg_block *b = c->blocks.data;
+    return (uint32_t)PARTITION_POINT(i, f->block_first + 1, f->block_first + f->block_count, b[i].addr <= addr) - 1;
 }
 
 uint32_t cfg_block_at(const struct cfg *c, uint64_t addr)

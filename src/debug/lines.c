@@ -108,14 +108,7 @@ void lines_close(struct lines *l)
 
 static struct unit *unit_at(struct lines *l, uint64_t addr)
 {
-    size_t lo = 0, hi = l->spans.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (l->spans.data[mid].lo <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, l->spans.len, l->spans.data[i].lo <= addr);
     return lo && addr < l->spans.data[lo - 1].hi ? &l->units.data[l->spans.data[lo - 1].unit] : NULL;
 }
 
@@ -139,15 +132,7 @@ static uint64_t row_addr(const struct unit *u, size_t i)
 /* Rows at or below addr; of several at one address the last counts. */
 static size_t rows_upto(const struct unit *u, uint64_t addr)
 {
-    size_t lo = 0, hi = u->row_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (row_addr(u, mid) <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return PARTITION_POINT(i, 0, u->row_count, row_addr(u, i) <= addr);
 }
 
 /* A relative path is told apart by its unit: one text of the file may serve several, each compiled in another folder.

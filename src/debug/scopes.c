@@ -161,15 +161,7 @@ static int compare_spans(const void *a, const void *b)
 
 static size_t span_index(const struct scopes *s, uint64_t addr) /* spans at or below addr */
 {
-    size_t lo = 0, hi = s->span_count;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (s->spans[mid].lo <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return PARTITION_POINT(i, 0, s->span_count, s->spans[i].lo <= addr);
 }
 
 /* Every piece's ends cut the code into spans; pieces are painted in tree order, so the innermost stays on top. */
@@ -212,14 +204,7 @@ const struct scopes *scopes_of(struct scope_cache *c, uint64_t addr)
     struct unit_functions *u = functions_of(c, addr);
     if (!u)
         return NULL;
-    size_t lo = 0, hi = u->v.len;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (u->v.data[mid].lo <= addr)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = PARTITION_POINT(i, 0, u->v.len, u->v.data[i].lo <= addr);
     if (lo == 0 || addr >= u->v.data[lo - 1].hi)
         return NULL;
     struct function *f = &u->v.data[lo - 1];

@@ -398,15 +398,7 @@ static void put_states_here(struct emitter *e, struct cfi_run *r, uint64_t limit
 
 static const struct cfi_row *row_at(const struct emitter *e, uint64_t addr_old)
 {
-    size_t lo = 0, hi = e->past.len;
-    while (hi - lo > 1) {
-        size_t mid = (lo + hi) / 2;
-        if (e->past.data[mid].addr <= addr_old)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &e->past.data[lo].row;
+    return &e->past.data[PARTITION_POINT(i, 1, e->past.len, e->past.data[i].addr <= addr_old) - 1].row;
 }
 
 /* What was put behind the function: each piece has the frame of some place inside. */

@@ -11,16 +11,8 @@
 
 const struct join_module *walk_module(const struct join *j, uint32_t block)
 {
-    uint32_t lo = 0,
-             hi = j->module_count; /* the last module whose base is not above: one without blocks has the next one's */
-    while (hi - lo > 1) {
-        uint32_t mid = (lo + hi) / 2;
-        if (j->modules[mid].block_base <= block)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return &j->modules[lo];
+    /* the last one whose base is not above: one without blocks has the base of the next */
+    return &j->modules[PARTITION_POINT(i, 1, j->module_count, j->modules[i].block_base <= block) - 1];
 }
 
 static void add_weight(struct path_draw *d, uint32_t block, uint64_t weight)
@@ -43,15 +35,7 @@ static uint32_t draw(struct paths *p, const struct path_draw *d)
     if (d->count == 0)
         return ID_NONE;
     uint64_t pick = rng_below(&p->rng, d->upto[d->count - 1]);
-    uint32_t lo = 0, hi = d->count - 1; /* the first whose sum is above pick */
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (d->upto[mid] > pick)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return d->blocks[lo];
+    return d->blocks[PARTITION_POINT(i, 0, d->count - 1, d->upto[i] <= pick)];
 }
 
 static void list_executed(struct paths *p, struct join *j)
@@ -154,17 +138,10 @@ static uint32_t draw_site(struct paths *p, uint32_t entry)
 {
     const struct calls *c = p->calls;
     uint64_t sites = sites_of(c, entry), all = sites + p->outside[entry], pick = all ? rng_below(&p->rng, all) : 0;
-    uint32_t lo = c->from_first[entry], hi = c->from_first[entry + 1];
     if (pick >= sites)
         return ID_NONE;
-    while (hi - lo > 1) {
-        uint32_t mid = (lo + hi) / 2;
-        if (c->sites[mid - 1].upto > pick)
-            hi = mid;
-        else
-            lo = mid;
-    }
-    return c->sites[lo].block;
+    size_t site = PARTITION_POINT(i, c->from_first[entry], c->from_first[entry + 1] - 1, c->sites[i].upto <= pick);
+    return c->sites[site].block;
 }
 
 static bool is_call(const struct cfg_block *b) { return b->term == X86_CALL || b->term == X86_CALL_IND; }

@@ -25,6 +25,18 @@ uint64_t rw_table_entry_old(const struct rw *w, const struct cfg_table *t, uint3
     return v;
 }
 
+static bool is_before(const struct rw_group_edge *e, uint32_t group, uint32_t to)
+{
+    return e->group != group ? e->group < group : e->to < to;
+}
+
+static const struct rw_group_edge *group_edge(const struct rw *w, uint32_t group, uint32_t to)
+{
+    const struct rw_group_edge *all = w->group_edges.data;
+    size_t at = PARTITION_POINT(i, 0, w->group_edges.len, is_before(&all[i], group, to));
+    return at < w->group_edges.len && all[at].group == group && all[at].to == to ? &all[at] : NULL;
+}
+
 /* Where entry k of the table that block b jumps through leads: to the stub of a counted edge, or to the block. */
 uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t old)
 {
@@ -33,17 +45,9 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
     if (!rw_block_moved(w, to))
         return old;
     if (nt->group != ID_NONE) {
-        for (size_t lo = 0, hi = w->group_edges.len; lo < hi;) {
-            size_t mid = (lo + hi) / 2;
-            const struct rw_group_edge *ge = &w->group_edges.data[mid];
-            if (ge->group == nt->group && ge->to == to)
-                return ge->stub != ID_NONE ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub : rw_body(w, to);
-            if (ge->group < nt->group || (ge->group == nt->group && ge->to < to))
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        return rw_body(w, to);
+        const struct rw_group_edge *ge = group_edge(w, nt->group, to);
+        bool has_stub = ge && ge->stub != ID_NONE;
+        return has_stub ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub : rw_body(w, to);
     }
     const struct cfg_block *blk = &c->blocks.data[nt->old->block];
     for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
