@@ -168,7 +168,7 @@ static void add_direct(struct cfg *c, struct edge_list *out, uint32_t from, uint
 static void add_label_edges(const struct cfg *c, struct edge_list *out, uint32_t from)
 {
     const struct cfg_func *f = &c->funcs.data[c->blocks.data[from].func];
-    for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
+    cfg_for_each_block(f, k)
         if (c->blocks.data[k].flags & CFG_BLOCK_ADDR_TAKEN)
             add_edge(out, from, k, CFG_EDGE_TABLE);
 }

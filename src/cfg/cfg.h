@@ -204,8 +204,18 @@ static inline uint64_t cfg_insn_target(const struct cfg *c, uint32_t i)
 {
     return x86_short_target(&c->insns.data[i].what, cfg_insn_addr(c, i));
 }
-#define cfg_for_each_block(c, f, b)                                                                                    \
-    for (uint32_t b = (f)->block_first, b##_end = b + (f)->block_count; b < b##_end; b++)
+/* Numbers of what a function, block or loop has: it lies in one piece of the cfg's array. */
+#define CFG_FOR_EACH(owner, thing, i)                                                                                  \
+    for (uint32_t i = (owner)->thing##_first, i##_end = i + (owner)->thing##_count; i < i##_end; i++)
+#define cfg_for_each_block(func, b) CFG_FOR_EACH(func, block, b)
+#define cfg_for_each_loop(func, l) CFG_FOR_EACH(func, loop, l)
+#define cfg_for_each_insn(owner, i) CFG_FOR_EACH(owner, insn, i) /* of a function or block */
+#define cfg_for_each_edge(block, e) CFG_FOR_EACH(block, edge, e)
+#define cfg_for_each_member(loop, m) CFG_FOR_EACH(loop, member, m)
+static inline bool cfg_func_has_block(const struct cfg_func *f, uint32_t block) /* ID_NONE too */
+{
+    return block - f->block_first < f->block_count;
+}
 
 /* liveness.c: facts within one function, for the probe placer.
  * Flags that must survive are live. They are dead at calls and returns

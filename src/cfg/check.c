@@ -25,7 +25,7 @@ static void check_func(const struct cfg *c, uint32_t k, uint64_t *blocks, uint64
 static void check_insns(const struct cfg *c, const struct cfg_func *f)
 {
     uint64_t at = f->addr;
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+    cfg_for_each_insn(f, i) {
         const struct x86_insn *in = cfg_shape(c, i);
         assert(cfg_insn_addr(c, i) == at && in->len > 0 && in->len <= 15 && in->kind < X86_KIND_COUNT);
         assert(cfg_insn_at(c, at) == i);
@@ -96,8 +96,7 @@ static void check_blocks(const struct cfg *c, uint32_t func, uint64_t *edges)
 {
     const struct cfg_func *f = &c->funcs.data[func];
     uint64_t at = f->addr;
-    cfg_for_each_block(c, f, k)
-    {
+    cfg_for_each_block(f, k) {
         const struct cfg_block *b = &c->blocks.data[k];
         assert(b->func == func && b->addr == at && b->size > 0 && b->insn_count > 0 && b->edge_first == *edges);
         assert(!(b->flags & CFG_BLOCK_ENTRY) || k == f->block_first);
@@ -121,18 +120,18 @@ static void check_loop(const struct cfg *c, uint32_t k, uint64_t *members)
 {
     const struct cfg_loop *l = &c->loops.data[k];
     const struct cfg_func *f = &c->funcs.data[l->func];
-    assert(k - f->loop_first < f->loop_count && l->header - f->block_first < f->block_count);
+    assert(k - f->loop_first < f->loop_count && cfg_func_has_block(f, l->header));
     assert(c->blocks.data[l->header].flags & CFG_BLOCK_LOOP_HEADER && c->blocks.data[l->header].loop == k);
     assert(l->member_first == *members && l->member_count > 0 && is_member(c, l, l->header));
     bool has_back_edge = false;
-    for (uint32_t m = l->member_first; m < l->member_first + l->member_count; m++) {
+    cfg_for_each_member(l, m) {
         const struct cfg_block *b = &c->blocks.data[c->loop_members.data[m]];
         assert(b->func == l->func && (m == l->member_first || c->loop_members.data[m - 1] < c->loop_members.data[m]));
         uint32_t up = b->loop;
         while (up != ID_NONE && up != k)
             up = c->loops.data[up].parent;
         assert(up == k); /* its innermost loop is this one or inside this one */
-        for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+        cfg_for_each_edge(b, e)
             has_back_edge |= c->edges.data[e].to == l->header;
     }
     assert(has_back_edge);

@@ -102,7 +102,7 @@ static void dump_insns(struct dump *d, const struct cfg_func *f)
 {
     if (d->json)
         json_array(d->json, "insns");
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+    cfg_for_each_insn(f, i) {
         struct x86_insn in = cfg_insn(d->c, i);
         dump_insn(d, &in);
     }
@@ -114,7 +114,7 @@ static void dump_insns(struct dump *d, const struct cfg_func *f)
 
 static void dump_edges_text(struct dump *d, const struct cfg_block *b)
 {
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         const struct cfg_edge *x = &d->c->edges.data[e];
         str_printf(d->text, "%s %s", e == b->edge_first ? " ->" : ",", edge_names[x->kind]);
         if (x->to != ID_NONE)
@@ -158,7 +158,7 @@ static void dump_block_json(struct dump *d, uint32_t k)
             json_str(j, NULL, block_flags[i].name);
     json_array_end(j);
     json_array(j, "edges");
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         json_object(j, NULL);
         json_str(j, "kind", edge_names[d->c->edges.data[e].kind]);
         put_id(d, "to", d->c->edges.data[e].to);
@@ -172,8 +172,7 @@ static void dump_blocks(struct dump *d, const struct cfg_func *f)
 {
     if (d->json)
         json_array(d->json, "blocks");
-    cfg_for_each_block(d->c, f, k)
-    {
+    cfg_for_each_block(f, k) {
         if (d->json)
             dump_block_json(d, k);
         else
@@ -217,7 +216,7 @@ static void dump_loop(struct dump *d, uint32_t k)
         if (l->parent != ID_NONE)
             str_printf(d->text, " in %u", l->parent);
         str_puts(d->text, " blocks");
-        for (uint32_t m = l->member_first; m < l->member_first + l->member_count; m++)
+        cfg_for_each_member(l, m)
             str_printf(d->text, " b%u", d->c->loop_members.data[m]);
         str_puts(d->text, "\n");
         return;
@@ -229,7 +228,7 @@ static void dump_loop(struct dump *d, uint32_t k)
     json_u64(d->json, "depth", l->depth);
     put_id(d, "parent", l->parent);
     json_array(d->json, "blocks");
-    for (uint32_t m = l->member_first; m < l->member_first + l->member_count; m++)
+    cfg_for_each_member(l, m)
         json_u64(d->json, NULL, d->c->loop_members.data[m]);
     json_array_end(d->json);
     json_object_end(d->json);
@@ -239,7 +238,7 @@ static void dump_loops(struct dump *d, const struct cfg_func *f)
 {
     if (d->json)
         json_array(d->json, "loops");
-    for (uint32_t k = f->loop_first; k < f->loop_first + f->loop_count; k++)
+    cfg_for_each_loop(f, k)
         dump_loop(d, k);
     if (d->json)
         json_array_end(d->json);

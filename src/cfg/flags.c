@@ -27,7 +27,7 @@ static uint8_t wanted(struct question *q, uint32_t block, uint8_t open)
     q->left--;
     const struct cfg_block *b = &c->blocks.data[block];
     uint8_t out = 0;
-    for (uint32_t i = b->insn_first; i < b->insn_first + b->insn_count; i++) {
+    cfg_for_each_insn(b, i) {
         const struct x86_insn *in = cfg_shape(c, i);
         uint32_t g;
         switch ((enum x86_kind)in->kind) {
@@ -93,10 +93,9 @@ static uint32_t spread_out(struct cfg *c, uint32_t f)
 {
     uint32_t n = 0;
     const struct cfg_func *fn = &c->funcs.data[f];
-    cfg_for_each_block(c, fn, b)
-    {
+    cfg_for_each_block(fn, b) {
         const struct cfg_block *blk = &c->blocks.data[b];
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+        cfg_for_each_edge(blk, e)
             if (c->edges.data[e].to != ID_NONE && c->blocks.data[c->edges.data[e].to].func != f)
                 n += add_out(c, c->blocks.data[c->edges.data[e].to].func, c->crossing[f].out);
     }
@@ -143,7 +142,8 @@ static void look_at_range(void *ctx, size_t first, size_t end)
     for (size_t f = first; f < end && !any; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
         any = fn->block_count && wanted_at(c, fn->block_first, false);
-        cfg_for_each_block(c, fn, b) any = any || wanted_of_call(c, b, false);
+        cfg_for_each_block(fn, b)
+            any = any || wanted_of_call(c, b, false);
     }
     if (any)
         __atomic_store_n(&l->any, true, __ATOMIC_RELAXED);

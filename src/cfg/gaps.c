@@ -182,7 +182,7 @@ void gap_look_at(struct gaps *g, const struct x86_insn *i)
 static void look_at_function(struct gaps *g, const struct cfg_func *fn)
 {
     const struct cfg *c = g->c;
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+    cfg_for_each_insn(fn, i) {
         const struct x86_insn *s = cfg_shape(c, i);
         if (s->kind == X86_PLAIN && !(s->props & (X86_PROP_LEA | X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR)))
             continue;

@@ -82,11 +82,11 @@ static struct cfg_wanted after_block(const struct cfg_liveness *l, uint32_t k, s
     const struct cfg_func *f = &c->funcs.data[l->func];
     const struct cfg_block *b = &c->blocks.data[f->block_first + k];
     struct cfg_wanted w = {0, b->edge_count == 0 ? 0xffff : 0};
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         if (!(enough.flags & ~w.flags) && !(enough.regs & ~w.regs))
             break;
         uint32_t to = c->edges.data[e].to;
-        bool inside = to != ID_NONE && to - f->block_first < f->block_count;
+        bool inside = cfg_func_has_block(f, to);
         struct cfg_wanted t = inside ? l->before.data[to - f->block_first] : elsewhere(c, to);
         w.flags |= t.flags;
         w.regs |= t.regs;
@@ -96,7 +96,9 @@ static struct cfg_wanted after_block(const struct cfg_liveness *l, uint32_t k, s
 
 static bool has_pads(const struct cfg *c, const struct cfg_func *f)
 {
-    cfg_for_each_block(c, f, b) if (c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD) return true;
+    cfg_for_each_block(f, b)
+        if (c->blocks.data[b].flags & CFG_BLOCK_LANDING_PAD)
+            return true;
     return false;
 }
 
@@ -107,8 +109,7 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness 
     l->func = func;
     l->never_dead = (uint16_t)(1u << X86_RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
     l->before.len = l->effect.len = 0;
-    cfg_for_each_block(c, f, b)
-    {
+    cfg_for_each_block(f, b) {
         struct cfg_wanted nothing = {0, 0}; /* grows until it holds */
         VEC_PUSH(&l->effect, effect_of_block(c, &c->blocks.data[b]));
         VEC_PUSH(&l->before, nothing);

@@ -60,7 +60,7 @@ static void work_fini(struct work *w)
 /* The node that edge e leads to inside the function, 0 if it leaves. */
 static uint32_t edge_node(const struct work *w, const struct cfg_edge *e)
 {
-    return e->to != ID_NONE && e->to - w->f->block_first < w->f->block_count ? e->to - w->f->block_first + 1 : 0;
+    return cfg_func_has_block(w->f, e->to) ? e->to - w->f->block_first + 1 : 0;
 }
 
 /* ---- depth first ---- */
@@ -121,7 +121,7 @@ static void list_predecessors(struct work *w)
     for (int fill = 0; fill < 2; fill++) {
         for (uint32_t k = 1; k < w->n; k++) {
             const struct cfg_block *b = block_of(w, w->node_at[k]);
-            for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+            cfg_for_each_edge(b, e) {
                 uint32_t node = edge_node(w, &w->c->edges.data[e]), to = node ? w->number[node] : 0;
                 if (!to || w->region[to] != w->region[k])
                     continue;
@@ -257,7 +257,7 @@ static void publish_loops(struct cfg *c, struct work *w, struct cfg_func *f)
 
 static void set_depths(struct loop_list *out, const struct cfg_func *f)
 {
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
+    cfg_for_each_loop(f, l) {
         uint32_t depth = 0;
         for (uint32_t up = l; up != ID_NONE; up = out->loops.data[up].parent)
             depth++;
@@ -268,18 +268,18 @@ static void set_depths(struct loop_list *out, const struct cfg_func *f)
 static void list_members(const struct cfg *c, struct loop_list *out, const struct cfg_func *f)
 {
     struct cfg_loop *loops = out->loops.data;
-    for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
+    cfg_for_each_block(f, k)
         for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = loops[l].parent)
             loops[l].member_count++;
     size_t at = out->members.len;
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
+    cfg_for_each_loop(f, l) {
         loops[l].member_first = (uint32_t)at;
         at += loops[l].member_count;
         loops[l].member_count = 0;
     }
     VEC_RESERVE(&out->members, at);
     out->members.len = at;
-    for (uint32_t k = f->block_first; k < f->block_first + f->block_count; k++)
+    cfg_for_each_block(f, k)
         for (uint32_t l = c->blocks.data[k].loop; l != ID_NONE; l = loops[l].parent)
             out->members.data[loops[l].member_first + loops[l].member_count++] = k;
 }
@@ -344,7 +344,7 @@ static void loops_of_range(void *ctx, size_t first, size_t end)
 static void take_function(struct cfg *c, const struct loop_list *from, struct cfg_func *f, uint32_t by,
                           uint32_t members)
 {
-    for (uint32_t k = f->loop_first; k < f->loop_first + f->loop_count; k++) {
+    cfg_for_each_loop(f, k) {
         struct cfg_loop l = from->loops.data[k];
         l.parent += l.parent == ID_NONE ? 0 : by;
         l.member_first += members;

@@ -131,7 +131,7 @@ static void spread(struct finder *f, uint32_t from, int depth)
     while (f->work.len) {
         uint32_t b = f->work.data[--f->work.len];
         const struct cfg_block *block = &f->c->blocks.data[b];
-        for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++)
+        cfg_for_each_edge(block, e)
             if (is_followed(f, &f->c->edges.data[e]))
                 reach(f, f->c->edges.data[e].to, depth_after(f, b));
     }
@@ -157,7 +157,7 @@ static void solve(struct finder *f, uint32_t from)
     while (f->work.len) {
         uint32_t b = f->work.data[--f->work.len];
         const struct cfg_block *block = &f->c->blocks.data[b];
-        for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++)
+        cfg_for_each_edge(block, e)
             if (is_followed(f, &f->c->edges.data[e]))
                 reach_relative(f, f->c->edges.data[e].to, f->relative[b] - FAR_BELOW + change(f, b), &least);
     }
@@ -201,7 +201,7 @@ static bool comes_to_end(struct finder *f, uint32_t from)
         uint32_t b = f->work.data[--f->work.len];
         const struct cfg_block *block = &f->c->blocks.data[b];
         ends |= f->what[b] == ENDS;
-        for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++) {
+        cfg_for_each_edge(block, e) {
             const struct cfg_edge *edge = &f->c->edges.data[e];
             if (is_followed(f, edge) && !seen[edge->to]++)
                 VEC_PUSH(&f->work, edge->to);

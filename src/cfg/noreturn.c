@@ -104,7 +104,7 @@ static const char *imported_name(const struct build *b, uint32_t i)
 
 static uint32_t stub_jump(const struct cfg *c, const struct cfg_func *f)
 {
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+    cfg_for_each_insn(f, i)
         if (cfg_kind(c, i) == X86_JMP_IND)
             return i;
     return ID_NONE;
@@ -148,7 +148,7 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
     }
     if (!f->insn_count || f->reason == CFG_REASON_OVERLAP || f->reason == CFG_REASON_UNDECODABLE)
         return false;
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+    cfg_for_each_insn(f, i)
         if (cfg_kind(c, i) == X86_RET || cfg_kind(c, i) == X86_JMP_IND)
             return false;
     const struct x86_insn *last = cfg_shape(c, f->insn_first + f->insn_count - 1);
@@ -158,7 +158,7 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
 /* Does a jump of f lead to a function that may return? */
 static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, const uint8_t *lacks)
 {
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+    cfg_for_each_insn(f, i) {
         if (!is_direct_jump(cfg_kind(c, i)) || func_holds(f, cfg_insn_target(c, i)))
             continue;
         uint32_t g = cfg_func_at(c, cfg_insn_target(c, i));
@@ -185,7 +185,7 @@ static void judge_range(void *ctx, size_t first, size_t end)
 static void mark_calls(const struct build *b, const struct cfg_func *f, const uint8_t *lacks)
 {
     const struct cfg *c = b->c;
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+    cfg_for_each_insn(f, i) {
         uint8_t kind = cfg_kind(c, i);
         if (kind != X86_CALL && kind != X86_CALL_IND)
             continue;

@@ -48,7 +48,7 @@ static void save_block(const struct cfg *c, const struct cfg_func *f, uint32_t k
     if (b->call_target)
         put_s(out, b->call_target - b->addr);
     put_u(out, b->edge_count);
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         put_u(out, c->edges.data[e].kind);
         if (c->edges.data[e].kind != CFG_EDGE_OUT)
             put_s(out, (uint64_t)c->edges.data[e].to - k);
@@ -62,7 +62,7 @@ static void save_loop(const struct cfg *c, const struct cfg_func *f, const struc
     put_id(out, l->parent, f->loop_first);
     put_u(out, l->depth);
     put_u(out, l->member_count);
-    for (uint32_t m = l->member_first; m < l->member_first + l->member_count; m++) {
+    cfg_for_each_member(l, m) {
         put_u(out, c->loop_members.data[m] - before);
         before = c->loop_members.data[m];
     }
@@ -77,8 +77,9 @@ static void save_func(const struct cfg *c, const struct cfg_func *f, uint64_t be
     put_u(out, f->block_count);
     put_u(out, f->loop_count);
     put_u(out, (uint64_t)f->reason << 2 | (uint64_t)(f->is_plt != 0) << 1 | (f->unresolved != 0));
-    cfg_for_each_block(c, f, k) save_block(c, f, k, out);
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++)
+    cfg_for_each_block(f, k)
+        save_block(c, f, k, out);
+    cfg_for_each_loop(f, l)
         save_loop(c, f, &c->loops.data[l], out);
 }
 
@@ -202,7 +203,7 @@ static void load_loop(struct cfg *c, uint32_t func, struct reader *r)
 
 static bool nesting_is_sound(const struct cfg *c, const struct cfg_func *f)
 {
-    for (uint32_t k = f->loop_first; k < f->loop_first + f->loop_count; k++) {
+    cfg_for_each_loop(f, k) {
         const struct cfg_loop *l = &c->loops.data[k];
         if (l->parent == ID_NONE ? l->depth != 1 : c->loops.data[l->parent].depth + 1 != l->depth)
             return false;

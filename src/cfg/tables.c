@@ -47,7 +47,7 @@ uint64_t table_entry(const struct build *b, const struct found_table *t, uint32_
 
 static bool jumps_into(const struct build *b, const struct cfg_func *from, const struct cfg_func *to, bool to_start)
 {
-    for (uint32_t i = from->insn_first; i < from->insn_first + from->insn_count; i++) {
+    cfg_for_each_insn(from, i) {
         uint64_t target = is_direct_jump(cfg_kind(b->c, i)) ? cfg_insn_target(b->c, i) : 0;
         if (target && func_holds(to, target) && (to_start || target != to->addr))
             return true;
@@ -449,7 +449,7 @@ static void list_range(void *ctx, size_t first, size_t end)
     struct jump_list *out = &l->lists[first / FUNCS_A_RANGE];
     for (uint32_t f = (uint32_t)first; f < end; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+        cfg_for_each_insn(fn, i)
             if (cfg_kind(c, i) == X86_JMP_IND) {
                 struct jump j = {.insn = i, .func = f, .class = JUMP_POINTER};
                 VEC_PUSH(out, j);

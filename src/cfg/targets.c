@@ -137,7 +137,7 @@ static void branches_of_range(void *ctx, size_t first, size_t end)
     struct branches *out = &all->ranges[first / FUNCS_A_RANGE];
     for (size_t f = first; f < end; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+        cfg_for_each_insn(fn, i)
             if (is_direct_jump(cfg_kind(c, i)) || cfg_kind(c, i) == X86_CALL)
                 mark_branch(all->b, out, (uint32_t)f, i);
     }

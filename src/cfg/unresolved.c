@@ -17,7 +17,7 @@ struct word_tables {
 
 static bool has_labels(const struct build *b, const struct cfg_func *f)
 {
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++)
+    cfg_for_each_insn(f, i)
         if (b->marks[i] & MARK_FREE_LABEL)
             return true;
     return false;
@@ -140,7 +140,7 @@ static bool is_target(const struct build *b, uint32_t i)
 static bool has_unreached(const struct build *b, const struct cfg_func *f)
 {
     bool reached = true;
-    for (uint32_t i = f->insn_first; i < f->insn_first + f->insn_count; i++) {
+    cfg_for_each_insn(f, i) {
         const struct x86_insn *in = cfg_shape(b->c, i);
         reached = reached || is_target(b, i);
         if (!reached && in->kind != X86_TRAP && !(in->props & X86_PROP_NOP)) /* no padding */

@@ -53,7 +53,7 @@ static bool find_path(const struct cfg *c, const struct cfg_func *f, uint32_t b,
         return false;
     p->state = 1;
     uint64_t shortest = UINT64_MAX, longest = 0;
-    for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++) {
+    cfg_for_each_edge(block, e) {
         uint32_t to = c->edges.data[e].to;
         uint64_t least = 0, most = 0;
         if (to != ID_NONE && c->blocks.data[to].func == block->func) {

@@ -53,8 +53,7 @@ static uint64_t entries_in_function(const struct selection *s, const struct join
 {
     const struct cfg *c = m->cfg;
     uint64_t sum = 0;
-    cfg_for_each_block(c, &c->funcs.data[func], b)
-    {
+    cfg_for_each_block(&c->funcs.data[func], b) {
         const struct cfg_block *block = &c->blocks.data[b];
         for (uint32_t e = block->edge_first; !s->inside[b] && e < block->edge_first + block->edge_count; e++) {
             uint32_t to = c->edges.data[e].to;

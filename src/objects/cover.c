@@ -79,7 +79,8 @@ static void set_node(struct cover *c, uint32_t node, uint8_t to)
         const struct join_module *m = &c->j->modules[i];
         for (uint32_t f = 0; m->cfg && f < m->cfg->funcs.len; f++)
             if (c->g->node_of[m->func_base + f] == node)
-                cfg_for_each_block(m->cfg, &m->cfg->funcs.data[f], b) set_block(c, m, b, to);
+                cfg_for_each_block(&m->cfg->funcs.data[f], b)
+                    set_block(c, m, b, to);
     }
 }
 

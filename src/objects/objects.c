@@ -58,7 +58,7 @@ static void choose_in_function(struct join *j, struct drafts *d, uint32_t module
     jf->object = (uint32_t)d->v.len;
     VEC_PUSH(&d->v,
              ((struct draft){.incl = jf->incl, .self = jf->self, .module = module, .func = func, .loop = ID_NONE}));
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++) {
+    cfg_for_each_loop(f, l) {
         struct join_loop *jl = &j->loops[m->loop_base + l];
         if (jl->iterations == 0 || share_of(j, &jl->incl) < LOOP_SHARE)
             continue;

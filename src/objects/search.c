@@ -53,10 +53,10 @@ static void order_loops(const struct selection *s, struct searched *p)
     const struct cfg_func *f = &c->funcs.data[p->func];
     uint32_t deepest = 0;
     p->order = ARENA_ARRAY(s->j->scratch, uint32_t, f->loop_count + 1);
-    for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++)
+    cfg_for_each_loop(f, l)
         deepest = (uint32_t)max_u64(deepest, c->loops.data[l].depth);
     for (uint32_t d = deepest; d > 0; d--)
-        for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count; l++)
+        cfg_for_each_loop(f, l)
             if (c->loops.data[l].depth == d && is_candidate(s, p->m, l))
                 p->order[p->order_count++] = l;
 }
@@ -73,8 +73,8 @@ void select_find_homes(struct selection *s, struct searched *p)
     const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
     p->home = ARENA_ARRAY(s->j->scratch, uint32_t, f->block_count + 1);
     p->measured = ARENA_ARRAY(s->j->scratch, double, f->loop_count + 1);
-    cfg_for_each_block(p->m->cfg, f, b) p->home[b - f->block_first] =
-        candidate_around(s, p, p->m->cfg->blocks.data[b].loop);
+    cfg_for_each_block(f, b)
+        p->home[b - f->block_first] = candidate_around(s, p, p->m->cfg->blocks.data[b].loop);
 }
 
 /* Executed blocks of the loop, or of the procedure; `own`: those at home there. */

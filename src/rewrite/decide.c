@@ -105,7 +105,7 @@ static void land_func(struct rw *w, struct landings *l, uint32_t f)
         land_bytes(l, w->img, fn->addr, fn->addr + fn->size);
         return;
     }
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+    cfg_for_each_insn(fn, i)
         if (has_target(cfg_kind(w->cfg, i)))
             land(l, cfg_insn_target(w->cfg, i));
 }
@@ -115,7 +115,7 @@ static bool spread(struct rw *w, uint32_t f)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+    cfg_for_each_insn(fn, i) {
         if (!has_target(cfg_kind(w->cfg, i)))
             continue;
         uint64_t target = cfg_insn_target(w->cfg, i);
@@ -179,7 +179,7 @@ static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, 
 
 static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 {
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+    cfg_for_each_insn(fn, i) {
         if (cfg_kind(w->cfg, i) == X86_CALL &&
             cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i))
             return true;
@@ -213,7 +213,7 @@ static void find_edits(void *ctx, size_t first, size_t end)
     for (uint32_t f = (uint32_t)first; f < end; f++) {
         const struct cfg_func *fn = &w->cfg->funcs.data[f];
         w->funcs[f].edits_return = fn->reason == CFG_REASON_RETURN;
-        for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++)
+        cfg_for_each_insn(fn, i)
             w->funcs[f].edits_return |= edits_return(w, fn, i);
     }
 }
@@ -241,7 +241,7 @@ static void refuse_return_edits(struct rw *w)
 
 static bool branch_is_stuck(const struct rw *w, const struct cfg_func *fn)
 {
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+    cfg_for_each_insn(fn, i) {
         if (cfg_kind(w->cfg, i) == X86_XBEGIN && cfg_shape(w->cfg, i)->disp_len != 4)
             return true;
     }
@@ -363,10 +363,9 @@ static bool can_unwind(const struct rw *w, const struct cfg_func *fn)
 static bool mark_syscalls(struct cfg *c, const struct cfg_func *fn)
 {
     bool ok = true;
-    cfg_for_each_block(c, fn, b)
-    {
+    cfg_for_each_block(fn, b) {
         struct cfg_block *blk = &c->blocks.data[b];
-        for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++)
+        cfg_for_each_insn(blk, i)
             if (cfg_kind(c, i) == X86_SYSCALL)
                 blk->flags |= CFG_BLOCK_SYSCALL;
         ok &= !(blk->flags & CFG_BLOCK_SYSCALL && blk->term == X86_JMP_IND);
@@ -388,7 +387,7 @@ static bool spread_early(const struct rw *w, uint8_t *early, uint32_t f)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
-    for (uint32_t i = fn->insn_first; i < fn->insn_first + fn->insn_count; i++) {
+    cfg_for_each_insn(fn, i) {
         uint32_t g = has_target(cfg_kind(w->cfg, i)) ? cfg_func_at(w->cfg, cfg_insn_target(w->cfg, i)) : ID_NONE;
         if (g == ID_NONE || early[g])
             continue;

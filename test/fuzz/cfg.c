@@ -13,8 +13,7 @@ static void ask_liveness(const struct cfg *c)
         if (!fn->block_count)
             continue;
         cfg_liveness_build(c, f, &l);
-        cfg_for_each_block(c, fn, b)
-        {
+        cfg_for_each_block(fn, b) {
             struct cfg_live first, before = cfg_live_before(&l, b);
             cfg_live_inside(&l, b, &first, 1);
             FUZZ_CHECK(first.flags <= X86_ALL_FLAGS && first.flags == before.flags &&

@@ -91,7 +91,7 @@ static uint32_t draw_in_home(struct walks *w, const struct join_module *m, uint3
 {
     const struct cfg_func *f = &m->cfg->funcs.data[func];
     uint64_t pick = rng_below(&w->paths.rng, all);
-    for (uint32_t b = f->block_first; b < f->block_first + f->block_count; b++) {
+    cfg_for_each_block(f, b) {
         const struct cfg_block *block = &m->cfg->blocks.data[b];
         uint64_t n = block->loop == loop ? w->j->counts[m->block_base + b] * block->insn_count : 0;
         if (pick < n)

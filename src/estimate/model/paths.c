@@ -127,7 +127,7 @@ static uint32_t return_point(const struct join *j, uint32_t block)
 {
     const struct join_module *m = walk_module(j, block);
     const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+    cfg_for_each_edge(b, e)
         if (m->cfg->edges.data[e].kind == CFG_EDGE_RETURN && is_way(m, e))
             return m->block_base + m->cfg->edges.data[e].to;
     return ID_NONE;
@@ -169,7 +169,7 @@ static uint32_t leave(struct paths *p, uint32_t block)
 static uint32_t draw_edge(struct paths *p, const struct join_module *m, const struct cfg_block *b)
 {
     uint64_t sum = 0, pick;
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+    cfg_for_each_edge(b, e)
         sum += m->edges[e];
     if (sum == 0)
         return ID_NONE;

@@ -114,7 +114,7 @@ static uint32_t fall_edge(const struct cfg *c, const struct cfg_func *fn, uint32
     if (b == fn->block_first)
         return ID_NONE;
     const struct cfg_block *prev = &c->blocks.data[b - 1];
-    for (uint32_t e = prev->edge_first; e < prev->edge_first + prev->edge_count; e++) {
+    cfg_for_each_edge(prev, e) {
         if (c->edges.data[e].kind != CFG_EDGE_FALL)
             continue;
         fall = e;
@@ -172,7 +172,7 @@ static void list_hooks(struct list *l, const struct cfg_block *blk)
 {
     if (!(blk->flags & CFG_BLOCK_SYSCALL) || !rw_has_words(l->w))
         return;
-    for (uint32_t i = blk->insn_first; i < blk->insn_first + blk->insn_count; i++) {
+    cfg_for_each_insn(blk, i) {
         if (cfg_kind(l->w->cfg, i) != X86_SYSCALL)
             continue;
         add(l, RW_STUB, i, 0);
@@ -189,7 +189,7 @@ static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint3
         if (stub != ID_NONE)
             l->w->label[b].enter = stub;
     }
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+    cfg_for_each_edge(blk, e)
         if (c->edges.data[e].kind != CFG_EDGE_FALL && rw_edge_inside(l->w, &c->edges.data[e]))
             l->w->edge_stub[e] =
                 list_stub(l, RW_ON_EDGE, e, blk->insn_first + blk->insn_count - 1, c->edges.data[e].to);
@@ -210,12 +210,12 @@ static void list_func(struct list *l, uint32_t f)
 {
     const struct cfg_func *fn = &l->w->cfg->funcs.data[f];
     l->first = l->all.len;
-    cfg_for_each_block(l->w->cfg, fn, b)
-    {
+    cfg_for_each_block(fn, b) {
         list_ways_in(l, fn, b);
         list_body(l, b);
     }
-    cfg_for_each_block(l->w->cfg, fn, b) list_stubs_of_block(l, fn, b);
+    cfg_for_each_block(fn, b)
+        list_stubs_of_block(l, fn, b);
     list_stubs_of_groups(l, f);
     l->w->funcs[f].fragment_count = here(l);
 }
@@ -306,7 +306,7 @@ bool rw_branch_arrives(const struct rw *w, uint32_t block, struct rw_arrival *ou
 {
     const struct cfg *c = w->cfg;
     const struct cfg_block *blk = &c->blocks.data[block];
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+    cfg_for_each_edge(blk, e) {
         const struct cfg_edge *ed = &c->edges.data[e];
         if (ed->kind == CFG_EDGE_FALL || ed->kind == CFG_EDGE_RETURN)
             continue;

@@ -90,13 +90,12 @@ static void resolve_labels(struct rw *w, uint32_t func)
 {
     const struct cfg *c = w->cfg;
     const struct rw_func *fn = &w->funcs[func];
-    cfg_for_each_block(c, &c->funcs.data[func], b)
-    {
+    cfg_for_each_block(&c->funcs.data[func], b) {
         resolve(fn, &w->label[b].enter);
         resolve(fn, &w->label[b].body);
         resolve(fn, &w->label[b].again);
         const struct cfg_block *blk = &c->blocks.data[b];
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+        cfg_for_each_edge(blk, e)
             resolve(fn, &w->edge_stub[e]);
     }
 }
@@ -159,8 +158,9 @@ static struct rank *order_functions(const struct rw *w)
     struct rank *all = ARENA_ARRAY(w->arena, struct rank, c->funcs.len + 1);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         all[f].func = f;
-        cfg_for_each_block(c, &c->funcs.data[f], b) if (w->learnt_block && w->learnt_block[b] > all[f].heat) all[f]
-            .heat = w->learnt_block[b];
+        cfg_for_each_block(&c->funcs.data[f], b)
+            if (w->learnt_block && w->learnt_block[b] > all[f].heat)
+                all[f].heat = w->learnt_block[b];
     }
     if (w->learnt_block)
         qsort(all, c->funcs.len, sizeof *all, by_heat);

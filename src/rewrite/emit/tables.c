@@ -50,7 +50,7 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
         return has_stub ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub : rw_body(w, to);
     }
     const struct cfg_block *blk = &c->blocks.data[nt->old->block];
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+    cfg_for_each_edge(blk, e)
         if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub[e] != ID_NONE)
             return w->funcs[blk->func].addr_new + w->edge_stub[e];
     return rw_body(w, to);

@@ -28,7 +28,7 @@ void rw_arcs_of_block(const struct cfg *c, const uint32_t *block_group, struct r
         arc_add(p, out, p->outside + 1 + group, RW_ARC_OUT, b);
         out_done = true;
     }
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+    cfg_for_each_edge(blk, e) {
         const struct cfg_edge *ed = &c->edges.data[e];
         if (group != ID_NONE && ed->kind == CFG_EDGE_TABLE)
             continue;

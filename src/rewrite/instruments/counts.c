@@ -152,7 +152,8 @@ static uint16_t mark_of(const struct rw *w, uint32_t block)
 
 static void describe(struct rw *w, uint32_t func)
 {
-    cfg_for_each_block(w->cfg, &w->cfg->funcs.data[func], b) w->mark[b] = mark_of(w, b);
+    cfg_for_each_block(&w->cfg->funcs.data[func], b)
+        w->mark[b] = mark_of(w, b);
 }
 
 const struct rw_instrument rw_counts = {

@@ -50,7 +50,7 @@ static bool is_self_loop(const struct cfg *c, uint32_t b)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
     bool self = false, fall = false;
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+    cfg_for_each_edge(blk, e) {
         self |= c->edges.data[e].kind == CFG_EDGE_TAKEN && c->edges.data[e].to == b;
         fall |= c->edges.data[e].kind == CFG_EDGE_FALL && c->edges.data[e].to == b + 1;
     }

@@ -44,12 +44,11 @@ static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
     const struct cfg *c = w->cfg;
     const struct cfg_func *fn = &c->funcs.data[f];
     cfg_liveness_build(c, f, l);
-    cfg_for_each_block(c, fn, b)
-    {
+    cfg_for_each_block(fn, b) {
         const struct cfg_block *blk = &c->blocks.data[b];
         struct cfg_live live = cfg_live_before(l, b);
         w->enter_how[b] = how_at(live, w->funcs[f].gs);
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+        cfg_for_each_edge(blk, e) {
             uint32_t to = c->edges.data[e].to;
             if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
                 w->edge_how[e] = how_at(cfg_live_before(l, to), w->funcs[f].gs);

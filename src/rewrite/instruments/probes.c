@@ -225,7 +225,7 @@ static const char *name_at(const struct rw *w, uint64_t addr)
         return offset ? NULL : name;
     }
     const struct cfg_func *stub = &c->funcs.data[f];
-    for (uint32_t i = stub->insn_first; i < stub->insn_first + stub->insn_count; i++) {
+    cfg_for_each_insn(stub, i) {
         const struct image_reloc *r =
             cfg_kind(c, i) == X86_JMP_IND ? image_reloc_at(w->img, cfg_insn_target(c, i)) : NULL;
         if (r)
@@ -337,11 +337,10 @@ static void plan_function(struct planner *p, uint32_t func)
 {
     const struct cfg *c = p->w->cfg;
     p->is_refused |= !p->w->funcs[func].is_moved;
-    cfg_for_each_block(c, &c->funcs.data[func], b)
-    {
+    cfg_for_each_block(&c->funcs.data[func], b) {
         const struct cfg_block *block = &c->blocks.data[b];
         plan_entrance(p, b);
-        for (uint32_t e = block->edge_first; e < block->edge_first + block->edge_count; e++)
+        cfg_for_each_edge(block, e)
             plan_edge(p, e);
     }
 }
@@ -381,7 +380,8 @@ static void find_procedure(struct planner *p, uint64_t addr)
     uint32_t f = cfg_func_at(p->w->cfg, addr);
     if (f == ID_NONE || p->w->cfg->funcs.data[f].addr != addr)
         return;
-    cfg_for_each_block(p->w->cfg, &p->w->cfg->funcs.data[f], b) take_block(p, b);
+    cfg_for_each_block(&p->w->cfg->funcs.data[f], b)
+        take_block(p, b);
 }
 
 static void find_loop(struct planner *p, uint64_t addr)

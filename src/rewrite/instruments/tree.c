@@ -102,12 +102,11 @@ static void joints_of_range(void *ctx, size_t first, size_t end)
     struct tree *t = ctx;
     const struct cfg *c = t->w->cfg;
     for (size_t f = first; f < end; f++)
-        cfg_for_each_block(c, &c->funcs.data[f], b)
-        {
+        cfg_for_each_block(&c->funcs.data[f], b) {
             const struct cfg_block *blk = &c->blocks.data[b];
             if (t->w->block_group[b] != ID_NONE)
                 mark_joint(t, 2 * b + 1);
-            for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+            cfg_for_each_edge(blk, e) {
                 uint32_t to = c->edges.data[e].to;
                 if (to == ID_NONE || c->blocks.data[to].func == f)
                     continue;
@@ -151,7 +150,8 @@ static void own_begin(struct own *o, const struct cfg_func *fn)
     o->node_count = 2 * fn->block_count;
     o->arcs.len = 0;
     o->arcs.outside = t->outside;
-    cfg_for_each_block(c, fn, b) rw_arcs_of_block(c, t->w->block_group, &o->arcs, b);
+    cfg_for_each_block(fn, b)
+        rw_arcs_of_block(c, t->w->block_group, &o->arcs, b);
     size_t n = o->node_count + 1u, m = o->arcs.len;
     ROOM(&o->part, n);
     ROOM(&o->sure, n);
@@ -288,7 +288,7 @@ static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
             w->block_counter[b] = n++;
         if (w->enter_counter[b] != ID_NONE)
             w->enter_counter[b] = n++;
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++)
+        cfg_for_each_edge(blk, e)
             if (w->edge_counter[e] != ID_NONE)
                 w->edge_counter[e] = n++;
     }

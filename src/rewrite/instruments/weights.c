@@ -48,10 +48,7 @@ struct rw_flow { /* each function touches its own part only */
 
 /* ---- branches ---- */
 
-static bool in_func(const struct flow *f, uint32_t b)
-{
-    return b != ID_NONE && b - f->fn->block_first < f->fn->block_count;
-}
+static bool in_func(const struct flow *f, uint32_t b) { return cfg_func_has_block(f->fn, b); }
 
 static bool in_loop(const struct cfg *c, uint32_t b, uint32_t loop)
 {
@@ -91,7 +88,7 @@ static enum fate fate_of(const struct cfg *c, uint32_t b)
 static bool stands_aside(const struct cfg *c, uint32_t b)
 {
     const struct cfg_block *prev = &c->blocks.data[b - 1];
-    for (uint32_t e = prev->edge_first; e < prev->edge_first + prev->edge_count; e++)
+    cfg_for_each_edge(prev, e)
         if (c->edges.data[e].kind == CFG_EDGE_FALL || c->edges.data[e].kind == CFG_EDGE_RETURN)
             return false;
     return true;
@@ -157,7 +154,8 @@ static void order_blocks(struct flow *f, uint32_t *stack, uint32_t *next)
 {
     const struct cfg *c = f->c;
     uint32_t at = f->fn->block_count;
-    cfg_for_each_block(c, f->fn, b) f->pos[b] = ID_NONE;
+    cfg_for_each_block(f->fn, b)
+        f->pos[b] = ID_NONE;
     for (uint32_t r = f->fn->block_count; r-- > 0;) { /* the entry last: it comes first in the order */
         uint32_t depth = 0, root = f->fn->block_first + r;
         if (f->pos[root] != ID_NONE ||
@@ -201,7 +199,7 @@ static float send_forward(struct flow *f, uint32_t from, uint32_t to, uint32_t s
         if (b != head && (blk->flags & CFG_BLOCK_LOOP_HEADER) && blk->loop != ID_NONE &&
             c->loops.data[blk->loop].header == b)
             f->freq[b] *= f->turns[blk->loop];
-        for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+        cfg_for_each_edge(blk, e) {
             uint32_t t = c->edges.data[e].to;
             if (t == head)
                 back += f->freq[b] * f->prob[e];
@@ -217,7 +215,7 @@ static void loop_turns(struct flow *f, uint32_t l)
     const struct cfg *c = f->c;
     const struct cfg_loop *loop = &c->loops.data[l];
     uint32_t last = 0;
-    for (uint32_t m = loop->member_first; m < loop->member_first + loop->member_count; m++) {
+    cfg_for_each_member(loop, m) {
         uint32_t b = c->loop_members.data[m];
         f->stamp[b] = l + 1;
         f->freq[b] = 0;
@@ -245,14 +243,16 @@ static void func_frequencies(struct flow *f, uint32_t *stack, uint32_t *next)
     const struct cfg *c = f->c;
     uint32_t deepest = 0, n = f->fn->block_count;
     order_blocks(f, stack, next);
-    cfg_for_each_block(c, f->fn, b) branch_probabilities(f, b);
-    for (uint32_t l = f->fn->loop_first; l < f->fn->loop_first + f->fn->loop_count; l++)
+    cfg_for_each_block(f->fn, b)
+        branch_probabilities(f, b);
+    cfg_for_each_loop(f->fn, l)
         deepest = c->loops.data[l].depth > deepest ? c->loops.data[l].depth : deepest;
     for (uint32_t d = deepest; d > 0; d--)
-        for (uint32_t l = f->fn->loop_first; l < f->fn->loop_first + f->fn->loop_count; l++)
+        cfg_for_each_loop(f->fn, l)
             if (c->loops.data[l].depth == d)
                 loop_turns(f, l);
-    cfg_for_each_block(c, f->fn, b) f->freq[b] = entered(&c->blocks.data[b]);
+    cfg_for_each_block(f->fn, b)
+        f->freq[b] = entered(&c->blocks.data[b]);
     send_forward(f, 0, n, 0, ID_NONE);
 }
 

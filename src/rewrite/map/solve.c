@@ -202,7 +202,7 @@ static void edges_of_block(const struct cfg *c, uint32_t b, int64_t left, const 
     uint64_t ends = left > 0 && (uint64_t)left > blocks[b] ? 0 : blocks[b] - (uint64_t)left, rest = ends;
     bool one_way_out = true;
     uint32_t out = ID_NONE;
-    for (uint32_t e = blk->edge_first; e < blk->edge_first + blk->edge_count; e++) {
+    cfg_for_each_edge(blk, e) {
         const struct cfg_edge *ed = &c->edges.data[e];
         if (ed->kind == CFG_EDGE_OUT) {
             one_way_out = out == ID_NONE;
@@ -264,7 +264,8 @@ uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t
     spread_groups(&s, blocks, edges);
     for (uint32_t f = 0; f < c->funcs.len; f++)
         if (ran[f])
-            cfg_for_each_block(c, &c->funcs.data[f], b) edges_of_block(c, b, s.away ? s.away[b] : 0, blocks, edges);
+            cfg_for_each_block(&c->funcs.data[f], b)
+                edges_of_block(c, b, s.away ? s.away[b] : 0, blocks, edges);
     free(ran);
     free((void *)(uintptr_t)s.left);
     free(s.away);

@@ -111,7 +111,7 @@ static void offence(const char *what, const struct place *from, const struct pla
 static bool has_edge_to(const struct cfg *c, const struct cfg_block *b, uint32_t to, bool *leaves)
 {
     *leaves = false;
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         if (c->edges.data[e].to == to)
             return true;
         *leaves |= c->edges.data[e].to == ID_NONE;

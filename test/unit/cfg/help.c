@@ -49,7 +49,7 @@ uint32_t insn_at_label(const struct fixture *f, const char *name)
 bool has_edge(const struct fixture *f, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
 {
     const struct cfg_block *b = &f->c->blocks.data[from];
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+    cfg_for_each_edge(b, e)
         if (f->c->edges.data[e].to == to && f->c->edges.data[e].kind == kind)
             return true;
     return false;

@@ -67,8 +67,7 @@ static void test_python(void **state)
     uint32_t jumps = 0, in_loop = 0;
     assert_int_equal(f->reason, CFG_REASON_OK);
     assert_int_equal(f->unresolved, 0);
-    cfg_for_each_block(fx.c, f, k)
-    {
+    cfg_for_each_block(f, k) {
         const struct cfg_block *b = &fx.c->blocks.data[k];
         if (b->term != X86_JMP_IND)
             continue;

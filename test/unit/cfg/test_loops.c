@@ -65,7 +65,8 @@ static void test_catch_in_loop(void **state)
     assert_int_equal(func(&fx, "catching")->reason, CFG_REASON_OK);
     bool pad = false;
     const struct cfg_func *f = func(&fx, "catching");
-    cfg_for_each_block(fx.c, f, k) pad |= (fx.c->blocks.data[k].flags & CFG_BLOCK_LANDING_PAD) != 0;
+    cfg_for_each_block(f, k)
+        pad |= (fx.c->blocks.data[k].flags & CFG_BLOCK_LANDING_PAD) != 0;
     assert_true(pad);
     fixture_close(&fx);
 }
@@ -194,15 +195,14 @@ static void compare(const struct graph *g)
         for (uint32_t k = 0; k < g->n; k++)
             members += in[k];
         assert_int_equal(l->member_count, members);
-        for (uint32_t m = l->member_first; m < l->member_first + l->member_count; m++)
+        cfg_for_each_member(l, m)
             assert_true(in[c->loop_members.data[m]]);
     }
     assert_int_equal(next, c->loops.len);
     for (uint32_t k = 0; k < g->n; k++) { /* innermost is the smallest that holds it */
         uint32_t best = ID_NONE;
         for (uint32_t l = 0; l < c->loops.len; l++)
-            for (uint32_t m = c->loops.data[l].member_first;
-                 m < c->loops.data[l].member_first + c->loops.data[l].member_count; m++)
+            cfg_for_each_member(&c->loops.data[l], m)
                 if (c->loop_members.data[m] == k &&
                     (best == ID_NONE || c->loops.data[l].member_count < c->loops.data[best].member_count))
                     best = l;

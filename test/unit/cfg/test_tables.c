@@ -21,7 +21,7 @@ static void walk(const struct cfg *c, uint32_t block, bool by_tables, uint8_t *s
     if (seen[block])
         return;
     seen[block] = 1;
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++) {
+    cfg_for_each_edge(b, e) {
         const struct cfg_edge *x = &c->edges.data[e];
         if (x->to != ID_NONE && (by_tables || x->kind != CFG_EDGE_TABLE))
             walk(c, x->to, by_tables, seen);
@@ -34,14 +34,13 @@ static void check_function(const struct fixture *fx, const char *name)
     unsigned jumps = 0;
     assert_int_equal(f->reason, CFG_REASON_OK);
     assert_int_equal(f->unresolved, 0);
-    cfg_for_each_block(fx->c, f, k)
-    {
+    cfg_for_each_block(f, k) {
         const struct cfg_block *b = &fx->c->blocks.data[k];
         if (b->term != X86_JMP_IND || (b->edge_count == 1 && fx->c->edges.data[b->edge_first].kind == CFG_EDGE_OUT &&
                                        strcmp(name, "hoisted") == 0)) /* there the call may be a tail call */
             continue;
         jumps++;
-        for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+        cfg_for_each_edge(b, e)
             assert_int_equal(fx->c->edges.data[e].kind, CFG_EDGE_TABLE);
     }
     assert_true(jumps > 0);

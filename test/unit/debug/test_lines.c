@@ -35,7 +35,7 @@ static struct prof_result *join_sum_all(struct toy *t, const char *path)
     image_close(full);
     uint32_t func = cfg_func_at(t->map.cfg, addr);
     const struct cfg_func *f = &t->map.cfg->funcs.data[func];
-    for (uint32_t b = f->block_first; b < f->block_first + f->block_count; b++)
+    cfg_for_each_block(f, b)
         toy_set(t, b, 100);
     struct observed_sample sample = {0, f->addr, 7};
     struct prof_input in = {

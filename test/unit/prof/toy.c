@@ -116,7 +116,7 @@ void toy_set(struct toy *t, uint32_t block, uint64_t count) { t->counters.data[t
 void toy_set_edge(struct toy *t, uint32_t from, uint32_t to, uint64_t count)
 {
     const struct cfg_block *b = &t->map.cfg->blocks.data[from];
-    for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count; e++)
+    cfg_for_each_edge(b, e)
         if (t->map.cfg->edges.data[e].to == to) {
             t->counters.data[t->map.edge_counter[e]] = count;
             return;
