@@ -33,15 +33,24 @@ static void lose(struct join *j, struct map *index, uint32_t module, uint32_t fu
     }
     map_put(index, key, j->lost.len);
     struct join_lost l = {.samples = count};
-    if (!m)
-        l.module = "(no file)", l.function = "(no file)", l.reason = "vdso, code made at run time, or unknown";
-    else if (func == ID_NONE - 1)
-        l.module = m->path, l.function = "(linkage stubs)", l.reason = "linkage stubs stay in place";
-    else if (func == ID_NONE)
-        l.module = m->path, l.function = "(no function)", l.reason = lost_reason(m, func);
-    else
-        l.module = m->path, l.function = join_func_name(j, m, func), l.reason = lost_reason(m, func),
+    if (!m) {
+        l.module = "(no file)";
+        l.function = "(no file)";
+        l.reason = "vdso, code made at run time, or unknown";
+    } else if (func == ID_NONE - 1) {
+        l.module = m->path;
+        l.function = "(linkage stubs)";
+        l.reason = "linkage stubs stay in place";
+    } else if (func == ID_NONE) {
+        l.module = m->path;
+        l.function = "(no function)";
+        l.reason = lost_reason(m, func);
+    } else {
+        l.module = m->path;
+        l.function = join_func_name(j, m, func);
+        l.reason = lost_reason(m, func);
         l.address = m->cfg->funcs.data[func].addr;
+    }
     VEC_PUSH(&j->lost, l);
 }
 

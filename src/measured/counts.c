@@ -173,7 +173,9 @@ static void number(struct join *j)
 {
     for (uint32_t i = 0; i < j->module_count; i++) {
         struct join_module *m = &j->modules[i];
-        m->block_base = j->block_count, m->loop_base = j->loop_count, m->func_base = j->func_count;
+        m->block_base = j->block_count;
+        m->loop_base = j->loop_count;
+        m->func_base = j->func_count;
         if (!m->cfg)
             continue;
         j->block_count += (uint32_t)m->cfg->blocks.len;

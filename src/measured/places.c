@@ -46,8 +46,10 @@ static uint32_t common(const struct scopes *s, uint32_t a, uint32_t b)
 static bool place_in(const struct scopes *s, uint32_t frame, struct line_row *row)
 {
     uint32_t at = scope_at(s, row->lo);
-    for (; at != ID_NONE && at != frame; at = s->scopes[at].parent)
-        row->file = s->scopes[at].call_file, row->line = s->scopes[at].call_line;
+    for (; at != ID_NONE && at != frame; at = s->scopes[at].parent) {
+        row->file = s->scopes[at].call_file;
+        row->line = s->scopes[at].call_line;
+    }
     return at == frame;
 }
 
@@ -130,7 +132,8 @@ void places_of_object(struct join *j, struct join_module *m, uint32_t func, uint
         widen_over_loop(m, &r, loop);
     }
     o->file = join_file_name(j, r.file);
-    o->line_first = r.first, o->line_last = r.last;
+    o->line_first = r.first;
+    o->line_last = r.last;
     if (r.frame && r.scopes->scopes[r.frame].name)
         o->function = arena_printf(j->r->arena, "%s (inlined in %s)", r.scopes->scopes[r.frame].name, o->function);
 }

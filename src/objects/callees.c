@@ -59,7 +59,8 @@ static bool find_path(const struct cfg *c, const struct cfg_func *f, uint32_t b,
         if (to != ID_NONE && c->blocks.data[to].func == block->func) {
             if (!find_path(c, f, to, paths))
                 return false;
-            least = paths[to - f->block_first].shortest, most = paths[to - f->block_first].longest;
+            least = paths[to - f->block_first].shortest;
+            most = paths[to - f->block_first].longest;
         } else if (to != ID_NONE) {
             return false; /* goes on elsewhere */
         }

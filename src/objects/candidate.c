@@ -90,8 +90,11 @@ static void place(struct selection *s, struct join_module *m, const struct regio
     o->own_lines = lines.count;
     for (size_t i = 0; i < own->count; i++)
         o->own_instructions += m->cfg->blocks.data[own->blocks[i]].insn_count;
-    if (o->kind == PROF_PIECE)
-        o->file = lines.file, o->line_first = lines.first, o->line_last = lines.last;
+    if (o->kind == PROF_PIECE) {
+        o->file = lines.file;
+        o->line_first = lines.first;
+        o->line_last = lines.last;
+    }
     if (o->kind == PROF_REGION && m->cfg->blocks.data[own->blocks[own->count - 1]].func != own->func)
         o->own_lines = 0; /* of one function only */
 }
@@ -103,7 +106,9 @@ static void take_object(const struct join *j, uint32_t id, struct prof_candidate
         return;
     const struct prof_object *from = &j->r->objects[id];
     o->function = from->function;
-    o->file = from->file, o->line_first = from->line_first, o->line_last = from->line_last;
+    o->file = from->file;
+    o->line_first = from->line_first;
+    o->line_last = from->line_last;
 }
 
 static uint64_t address_of(const struct join_module *m, enum prof_kind kind, const struct region *r)

@@ -84,9 +84,11 @@ struct chained chains_within(const struct chains *c, const uint8_t *inside)
         const struct frame *f = &c->frames[i];
         c->state[i] = (uint8_t)state_of(c, f, inside);
         if (c->state[i] == UNSURE) {
-            sum.user_unsure += f->user, sum.kernel_unsure += f->kernel;
+            sum.user_unsure += f->user;
+            sum.kernel_unsure += f->kernel;
         } else if (c->state[i] == INSIDE) {
-            sum.user += f->user, sum.kernel += f->kernel;
+            sum.user += f->user;
+            sum.kernel += f->kernel;
             sum.uncounted += f->block == ID_NONE ? f->user : 0;
         }
     }

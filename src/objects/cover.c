@@ -49,7 +49,8 @@ static void find_sites(struct cover *c)
 struct cover *cover_open(struct join *j, struct graph *g)
 {
     struct cover *c = ARENA_NEW(j->scratch, struct cover);
-    c->j = j, c->g = g;
+    c->j = j;
+    c->g = g;
     c->direct = ARENA_ARRAY(j->scratch, uint8_t, j->block_count + 1);
     c->under = ARENA_ARRAY(j->scratch, double, g->node_count + 1);
     c->lacks = ARENA_ARRAY(j->scratch, double, g->node_count + 1);

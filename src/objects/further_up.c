@@ -51,8 +51,10 @@ static bool put_further_up(struct selection *s, struct made *made, double lack)
     select_put(s, made, lack);
     select_keep_hidden(s, s->out.len - 1);
     struct prof_candidate *o = &s->out.data[s->out.len - 1];
-    if (o->verdict == PROF_TAKEN && o->probe_s > s->left_s)
-        o->verdict = PROF_SAMPLED, o->reason = "not timable: probes of others cost 1 % of the program's time already";
+    if (o->verdict == PROF_TAKEN && o->probe_s > s->left_s) {
+        o->verdict = PROF_SAMPLED;
+        o->reason = "not timable: probes of others cost 1 % of the program's time already";
+    }
     o->is_summed = o->verdict == PROF_TAKEN;
     s->left_s -= o->is_summed ? o->probe_s : 0;
     return o->is_summed;

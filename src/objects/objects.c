@@ -145,8 +145,10 @@ static void fill(struct join *j, const struct draft *d, struct prof_object *o)
     const struct cfg_func *f = &m->cfg->funcs.data[d->func];
     o->module = m->path;
     o->function = join_func_name(j, m, d->func);
-    o->instructions = d->self.instructions, o->memory_ops = d->self.memory_ops;
-    o->instructions_incl = d->incl.instructions, o->memory_ops_incl = d->incl.memory_ops;
+    o->instructions = d->self.instructions;
+    o->memory_ops = d->self.memory_ops;
+    o->instructions_incl = d->incl.instructions;
+    o->memory_ops_incl = d->incl.memory_ops;
     o->samples = d->self.samples;
     o->memory_share = j->memory_ops ? (double)d->self.memory_ops / (double)j->memory_ops : NAN;
     fill_times(j, d, o);

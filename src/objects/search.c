@@ -25,7 +25,9 @@ static void consider_marked(struct selection *s, const struct marked *r)
     struct made made = select_make(s, m, PROF_REGION, &all, &all);
     struct prof_candidate *o = &made.o;
     o->region = r->name;
-    o->file = r->file, o->line_first = r->line_first, o->line_last = r->line_last;
+    o->file = r->file;
+    o->line_first = r->line_first;
+    o->line_last = r->line_last;
     o->is_asked = r->is_asked;
     o->depth = 1 + (first->loop == ID_NONE ? 0 : m->cfg->loops.data[first->loop].depth);
     select_put(s, &made, INFINITY);

@@ -85,7 +85,8 @@ static void cut_pieces(struct code *c)
         object = p->object;
         if (of_object + insns > OBJECT_INSNS_MOST || all + insns > INSNS_MOST)
             continue;
-        of_object += insns, all += insns;
+        of_object += insns;
+        all += insns;
         c->pieces.data[kept++] = *p;
     }
     c->pieces.len = kept;

@@ -40,8 +40,11 @@ static struct prof_region region_at(struct join *j, struct join_module *m, uint3
                             .function = join_func_name(j, m, func),
                             .address = m->cfg->funcs.data[func].addr,
                             .object = object};
-    if (o)
-        r.file = o->file, r.line_first = o->line_first, r.line_last = o->line_last;
+    if (o) {
+        r.file = o->file;
+        r.line_first = o->line_first;
+        r.line_last = o->line_last;
+    }
     return r;
 }
 

@@ -153,12 +153,15 @@ static void add_wait(struct build *b, const struct observed_thread_sample *d, do
     uint32_t object = object_of(b->j, s->caller);
     struct prof_thread *t = &b->j->r->thread[d->thread];
     struct prof_wait *w = wait_of(b, d->thread, object, waits_name(b->waits, s));
-    t->spin_s += spin_s, t->blocked_s += blocked_s;
-    w->spin_s += spin_s, w->blocked_s += blocked_s;
+    t->spin_s += spin_s;
+    t->blocked_s += blocked_s;
+    w->spin_s += spin_s;
+    w->blocked_s += blocked_s;
     if (object == ID_NONE)
         return;
     struct prof_thread_object *o = pair_of(b, d->thread, object);
-    o->spin_s += spin_s, o->blocked_s += blocked_s;
+    o->spin_s += spin_s;
+    o->blocked_s += blocked_s;
 }
 
 static void add_doing(struct build *b, const struct observed_thread_sample *d)

@@ -26,8 +26,10 @@ static void fill_modules(struct join *j)
         out->path = m->path;
         out->build_id = m->img && m->img->build_id[0] ? arena_strdup(r->arena, m->img->build_id) : NULL;
         out->is_counted = m->cfg && (m->in->counters || j->in->known);
-        out->functions = m->functions, out->functions_rewritten = m->functions_rewritten;
-        out->instructions = m->instructions, out->memory_ops = m->memory_ops;
+        out->functions = m->functions;
+        out->functions_rewritten = m->functions_rewritten;
+        out->instructions = m->instructions;
+        out->memory_ops = m->memory_ops;
         out->time_share = sample_share(j, m->samples);
         r->coverage.functions += m->functions;
         r->coverage.functions_rewritten += m->functions_rewritten;

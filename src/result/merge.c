@@ -146,12 +146,15 @@ static void take_threads(struct merge *m, const struct prof_result *r, const uin
     }
     for (size_t i = 0; i < r->thread_object_count; i++) {
         struct prof_thread_object o = r->thread_objects[i];
-        o.thread += base, o.object = moved[o.object];
+        o.thread += base;
+        o.object = moved[o.object];
         VEC_PUSH(&m->thread_objects, o);
     }
     for (size_t i = 0; i < r->wait_count; i++) {
         struct prof_wait w = r->waits[i];
-        w.thread += base, w.object = w.object == ID_NONE ? ID_NONE : moved[w.object], w.into = keep(m, w.into);
+        w.thread += base;
+        w.object = w.object == ID_NONE ? ID_NONE : moved[w.object];
+        w.into = keep(m, w.into);
         VEC_PUSH(&m->waits, w);
     }
 }
@@ -314,7 +317,8 @@ static void spread(struct merge *m)
             double x = m->shares.data[i].actual_s;
             sum += x;
             s.rank_most = x > s.max_s ? m->shares.data[i].rank : s.rank_most;
-            s.min_s = fmin(s.min_s, x), s.max_s = fmax(s.max_s, x);
+            s.min_s = fmin(s.min_s, x);
+            s.max_s = fmax(s.max_s, x);
             s.ranks++;
         }
         s.min_s = s.ranks < m->count ? 0 : s.min_s;
@@ -394,8 +398,11 @@ static void begin(struct merge *m, const struct prof_result *first)
     r->command = ARENA_ARRAY(r->arena, const char *, words + 1);
     for (size_t i = 0; i < words; i++)
         r->command[i] = keep(m, first->command[i]);
-    r->program = first->program, r->started = first->started, r->mtool_version = first->mtool_version;
-    r->sampler = first->sampler, r->launch_mode = first->launch_mode;
+    r->program = first->program;
+    r->started = first->started;
+    r->mtool_version = first->mtool_version;
+    r->sampler = first->sampler;
+    r->launch_mode = first->launch_mode;
     r->machine = first->machine;
     prof_row_keep(PROF_ROW_RUN, r, r->arena);
     prof_row_keep(PROF_ROW_MACHINE, r, r->arena);

@@ -50,7 +50,8 @@ static struct prof_interval rest_of_run(const struct unexplained *sum, const str
 {
     double pairs = sum->pairs * sum->pair_s;
     struct prof_interval whole = {t->user_s + t->system_s - pairs, 0, 0};
-    whole.low = whole.value - PAIR_ERROR * pairs, whole.high = whole.value + PAIR_ERROR * pairs;
+    whole.low = whole.value - PAIR_ERROR * pairs;
+    whole.high = whole.value + PAIR_ERROR * pairs;
     return stats_difference(whole, sum->probed_s);
 }
 
