@@ -22,10 +22,10 @@ const char *sim_bound_name(enum sim_bound b)
 
 static void find_addresses(struct sim_core *c, const struct sim_insn *i, uint64_t addr, struct timing *t)
 {
-    if (!addr && (i->flags & (INSN_LOAD | INSN_STORE)))
+    if (!addr && (i->shape->flags & (INSN_LOAD | INSN_STORE)))
         addr = sim_values_address(&c->values, i);
     t->load_addr = t->store_addr = addr;
-    if (i->effect == X86_EFFECT_PUSH && (i->flags & INSN_LOAD))
+    if (i->shape->effect == X86_EFFECT_PUSH && (i->shape->flags & INSN_LOAD))
         t->store_addr = c->values.reg[X86_RSP] - 8;
 }
 
@@ -56,7 +56,7 @@ void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t f
     else
         step_out_of_order(c, index, i, flags, &t);
     sim_values_step(&c->values, i, t.load_addr);
-    c->fused_first = i->fuse ? index : ID_NONE;
+    c->fused_first = i->shape->fuse ? index : ID_NONE;
 }
 
 void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value) { c->values.reg[reg & 15] = value; }

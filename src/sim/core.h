@@ -207,11 +207,11 @@ int64_t core_start_on(struct sim_core *c, const struct sim_use *u, int64_t ready
 static inline int64_t operands_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
     int64_t t = 0;
-    for (unsigned k = 0; k < i->read_count; k++) {
-        uint8_t r = i->reads[k];
-        bool is_late = c->kind[r] != i->kind && !(i->flags & INSN_MOVED),
+    for (unsigned k = 0; k < i->shape->read_count; k++) {
+        uint8_t r = i->shape->reads[k];
+        bool is_late = c->kind[r] != i->shape->kind && !(i->shape->flags & INSN_MOVED),
              is_flags = r == X86_REG_FLAGS_C || r == X86_REG_FLAGS_ZAPS;
-        int64_t at = c->ready[r] + (is_late ? c->elsewhere_late[r] : 0) + (is_flags ? i->flags_late : 0);
+        int64_t at = c->ready[r] + (is_late ? c->elsewhere_late[r] : 0) + (is_flags ? i->shape->flags_late : 0);
         if (at <= t)
             continue;
         t = at;
@@ -222,12 +222,13 @@ static inline int64_t operands_ready(const struct sim_core *c, const struct sim_
 
 static inline void write_results(struct sim_core *c, const struct sim_insn *i, int64_t result)
 {
-    const uint8_t *from = i->flags & INSN_MOVED && i->read_count ? i->reads : NULL; /* renamed: the result itself */
-    for (unsigned k = 0; k < i->write_count; k++) {
-        c->ready[i->writes[k]] = result + (k == i->second ? i->second_late : 0);
-        c->from_load[i->writes[k]] = i->flags & INSN_LOAD_RESULT;
-        c->kind[i->writes[k]] = from ? c->kind[from[0]] : i->kind;
-        c->elsewhere_late[i->writes[k]] = from ? c->elsewhere_late[from[0]] : i->elsewhere_late;
+    const uint8_t *from =
+        i->shape->flags & INSN_MOVED && i->shape->read_count ? i->shape->reads : NULL; /* renamed: the result itself */
+    for (unsigned k = 0; k < i->shape->write_count; k++) {
+        c->ready[i->shape->writes[k]] = result + (k == i->shape->second ? i->shape->second_late : 0);
+        c->from_load[i->shape->writes[k]] = i->shape->flags & INSN_LOAD_RESULT;
+        c->kind[i->shape->writes[k]] = from ? c->kind[from[0]] : i->shape->kind;
+        c->elsewhere_late[i->shape->writes[k]] = from ? c->elsewhere_late[from[0]] : i->shape->elsewhere_late;
     }
 }
 
@@ -241,9 +242,10 @@ int64_t core_run_rep(struct sim_core *c, const struct sim_insn *i, uint32_t flag
 static inline int64_t address_ready(const struct sim_core *c, const struct sim_insn *i, bool *from_load)
 {
     int64_t t = 0;
-    for (unsigned k = 0; k < i->addr_count; k++) {
-        uint8_t r = i->addr_regs[k];
-        int64_t late = ticks(c->from_load[r] ? c->m->address_latency_load : c->m->address_latency) - i->address_late;
+    for (unsigned k = 0; k < i->shape->addr_count; k++) {
+        uint8_t r = i->shape->addr_regs[k];
+        int64_t late =
+            ticks(c->from_load[r] ? c->m->address_latency_load : c->m->address_latency) - i->shape->address_late;
         int64_t at = c->ready[r] + later(late, 0); /* load_latency has the rest already */
         if (c->ready[r] && at > t) {
             t = at;

@@ -24,13 +24,13 @@ static bool conditions_fit(uint8_t fuse, uint8_t cond)
 static bool is_fused(const struct sim_core *c, const struct sim_insn *jump)
 {
     const double allowed[] = {0, c->m->fuse_test, c->m->fuse_cmp, c->m->fuse_alu, c->m->fuse_inc};
-    if (jump->cond == 255 || c->fused_first == ID_NONE)
+    if (jump->shape->cond == 255 || c->fused_first == ID_NONE)
         return false;
     const struct sim_insn *first = &c->insns[c->fused_first];
     if (jump->addr % 64 == 0 && c->m->fuse_across <= 0)
         return false;
-    return allowed[first->fuse] > 0 && first->addr + first->len == jump->addr &&
-           conditions_fit(first->fuse, jump->cond);
+    return allowed[first->shape->fuse] > 0 && first->addr + first->shape->len == jump->addr &&
+           conditions_fit(first->shape->fuse, jump->shape->cond);
 }
 
 static void wait_place(struct sim_core *c, const struct places *p)
@@ -54,7 +54,7 @@ static bool shares_slot(struct sim_core *c, const struct sim_insn *i, bool fused
 {
     if (c->m->fuse_nop <= 0)
         return false;
-    bool is_nop = i->flags & INSN_NOP, is_one = !fused && i->whole_slots == 1;
+    bool is_nop = i->shape->flags & INSN_NOP, is_one = !fused && i->shape->whole_slots == 1;
     bool shares = is_one && !c->redirected && (is_nop ? c->before != ALONE : c->before == OPEN_NOP);
     c->before = shares || !is_one ? ALONE : is_nop ? OPEN_NOP : OPEN;
     return shares;
@@ -63,9 +63,9 @@ static bool shares_slot(struct sim_core *c, const struct sim_insn *i, bool fused
 /* What renaming does itself, it does only so often in a cycle. */
 static void wait_renaming(struct sim_core *c, const struct sim_insn *i)
 {
-    unsigned kind = i->flags & INSN_ZERO ? 0 : 1;
+    unsigned kind = i->shape->flags & INSN_ZERO ? 0 : 1;
     double limit = kind == 0 ? c->m->zero_limit : c->m->move_limit;
-    if (!(i->flags & (INSN_ZERO | INSN_MOVED)) || limit <= 0)
+    if (!(i->shape->flags & (INSN_ZERO | INSN_MOVED)) || limit <= 0)
         return;
     if (c->renamed_at[kind] == c->dispatch_at >> TICK_SHIFT && c->renamed[kind] >= limit)
         stall(c, (c->renamed_at[kind] + 1) << TICK_SHIFT, SIM_BOUND_WIDTH);
@@ -84,26 +84,26 @@ static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused
         return c->dispatch_at;
     if (!shares)
         wait_place(c, &c->reorder);
-    if (i->flags & INSN_INT_RESULT)
+    if (i->shape->flags & INSN_INT_RESULT)
         wait_place(c, &c->int_regs);
-    if (i->flags & INSN_VEC_RESULT)
+    if (i->shape->flags & INSN_VEC_RESULT)
         wait_place(c, &c->vec_regs);
-    if (i->flags & INSN_LOAD)
+    if (i->shape->flags & INSN_LOAD)
         wait_place(c, &c->loads);
-    if (i->flags & INSN_STORE)
+    if (i->shape->flags & INSN_STORE)
         wait_place(c, &c->stores);
-    if (i->flags & INSN_SERIAL)
+    if (i->shape->flags & INSN_SERIAL)
         stall(c, c->retired_at, SIM_BOUND_CHAIN);
     pass_until(c, c->dispatch_at);
-    for (unsigned k = 0; k < i->use_count; k++)
-        wait_queue(c, &i->uses[k]);
-    wait_queue(c, &i->load);
+    for (unsigned k = 0; k < i->shape->use_count; k++)
+        wait_queue(c, &i->shape->uses[k]);
+    wait_queue(c, &i->shape->load);
     wait_renaming(c, i);
     int64_t at = c->dispatch_at;
     if (shares)
         return at;
-    c->dispatch_at += i->slots;
-    for (uint32_t n = i->whole_slots; n > 0; n--)
+    c->dispatch_at += i->shape->slots;
+    for (uint32_t n = i->shape->whole_slots; n > 0; n--)
         places_take(&c->fetched, at, SIM_BOUND_WIDTH);
     return at;
 }

@@ -8,8 +8,8 @@
 /* Bits of the operand's amount. */
 static int length_of(const struct sim_insn *i, uint64_t v)
 {
-    v = i->is_wide ? v : i->is_signed ? (uint64_t)(int32_t)v : (uint32_t)v;
-    v = i->is_signed && (int64_t)v < 0 ? -v : v;
+    v = i->shape->is_wide ? v : i->shape->is_signed ? (uint64_t)(int32_t)v : (uint32_t)v;
+    v = i->shape->is_signed && (int64_t)v < 0 ? -v : v;
     return v ? 64 - __builtin_clzll(v) : 1;
 }
 
@@ -20,13 +20,13 @@ static double division_length(const struct sim_core *c, const struct sim_insn *i
 {
     enum { SHORT = 10, LEFT = 7 };
     unsigned divisor = X86_REG_NONE;
-    for (unsigned k = 0; k < i->read_count; k++)
-        if (i->reads[k] < X86_GPR_COUNT && i->reads[k] != X86_RAX && i->reads[k] != X86_RDX)
-            divisor = i->reads[k];
+    for (unsigned k = 0; k < i->shape->read_count; k++)
+        if (i->shape->reads[k] < X86_GPR_COUNT && i->shape->reads[k] != X86_RAX && i->shape->reads[k] != X86_RDX)
+            divisor = i->shape->reads[k];
     if (!c->regs_true || divisor == X86_REG_NONE)
         return -1;
     int bits = length_of(i, c->values.reg[X86_RAX]) - length_of(i, c->values.reg[divisor]) + 1;
-    double share = (double)(bits - SHORT) / ((i->is_wide ? 64 : 32) - LEFT - SHORT);
+    double share = (double)(bits - SHORT) / ((i->shape->is_wide ? 64 : 32) - LEFT - SHORT);
     return fmin(fmax(share, 0), 1);
 }
 
@@ -42,21 +42,21 @@ static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t load
     ready = later(ready, t->earliest);
     const struct sim_insn *units = i;
     uint32_t jump = c->jump_of[i - c->insns];
-    if (jump && i->use_count == 1)
+    if (jump && i->shape->use_count == 1)
         units = &c->insns[jump - 1];
-    int64_t last = i->use_count ? 0 : ready; /* without a unit: eliminated, nothing waits for a whole cycle */
-    double length = i->latency_spread ? division_length(c, i) : -1;
-    int64_t latency = i->latency + (length >= 0 ? (int64_t)((length - 0.5) * i->latency_spread) : 0);
-    for (unsigned k = 0; k < units->use_count; k++) {
+    int64_t last = i->shape->use_count ? 0 : ready; /* without a unit: eliminated, nothing waits for a whole cycle */
+    double length = i->shape->latency_spread ? division_length(c, i) : -1;
+    int64_t latency = i->shape->latency + (length >= 0 ? (int64_t)((length - 0.5) * i->shape->latency_spread) : 0);
+    for (unsigned k = 0; k < units->shape->use_count; k++) {
         uint8_t unit = 255;
-        struct sim_use use = units->uses[k];
-        if (length > 0 && k + 1 == units->use_count)
-            use = longer(use, length * i->keeps_more / TICK);
+        struct sim_use use = units->shape->uses[k];
+        if (length > 0 && k + 1 == units->shape->use_count)
+            use = longer(use, length * i->shape->keeps_more / TICK);
         int64_t start = core_start_on(c, &use, ready, &unit);
         note_wait(t, start, ready, from_load, unit);
         last = later(last, start);
     }
-    if (!i->use_count)
+    if (!i->shape->use_count)
         note_wait(t, ready, ready, from_load, 255);
     return last + latency;
 }
@@ -64,7 +64,7 @@ static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t load
 int64_t core_run_rep(struct sim_core *c, const struct sim_insn *i, uint32_t flags, struct timing *t)
 {
     uint32_t n = flags >> SIM_REPEAT_SHIFT;
-    double bytes = (double)(n ? n : REP_UNKNOWN) * i->bytes;
+    double bytes = (double)(n ? n : REP_UNKNOWN) * i->shape->bytes;
     bool from_load = false;
     int64_t ready = later(operands_ready(c, i, &from_load), t->earliest);
     int64_t done = ready + ticks(c->m->rep_start + (c->m->rep_bytes > 0 ? bytes / c->m->rep_bytes : 0));
@@ -76,25 +76,26 @@ int64_t core_run_rep(struct sim_core *c, const struct sim_insn *i, uint32_t flag
 int64_t core_execute(struct sim_core *c, const struct sim_insn *i, uint32_t flags, struct timing *t)
 {
     int64_t loaded = 0, value_ready = 0;
-    if (i->flags & INSN_REP) {
+    if (i->shape->flags & INSN_REP) {
         t->done = core_run_rep(c, i, flags, t);
         write_results(c, i, t->done);
         return t->done;
     }
-    if (i->flags & INSN_LOAD)
+    if (i->shape->flags & INSN_LOAD)
         loaded = core_run_load(c, i, t);
     int64_t result = loaded;
-    if (i->flags & INSN_HAS_OP) {
+    if (i->shape->flags & INSN_HAS_OP) {
         result = run_op(c, i, loaded, t);
-    } else if (!(i->flags & INSN_LOAD)) {
+    } else if (!(i->shape->flags & INSN_LOAD)) {
         bool from_load = false;
         result = later(operands_ready(c, i, &from_load), t->earliest);
-        if (!(i->flags & INSN_STORE))
+        if (!(i->shape->flags & INSN_STORE))
             note_wait(t, result, result, from_load, 255);
     }
     t->done = later(whole_cycle(result), t->earliest);
-    if (i->flags & INSN_STORE)
-        t->done = later(t->done, core_run_store(c, i, i->flags & INSN_CALL ? t->earliest : result, t, &value_ready));
+    if (i->shape->flags & INSN_STORE)
+        t->done =
+            later(t->done, core_run_store(c, i, i->shape->flags & INSN_CALL ? t->earliest : result, t, &value_ready));
     write_results(c, i, result);
     return value_ready;
 }

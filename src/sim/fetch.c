@@ -18,7 +18,7 @@ static bool crosses(const struct sim_core *c, const struct sim_insn *i, bool fus
 {
     uint64_t boundary = (uint64_t)c->m->cross_boundary;
     uint64_t first = fused ? c->insns[c->fused_first].addr : i->addr;
-    return boundary && block_of(first, boundary) != block_of(i->addr + i->len, boundary);
+    return boundary && block_of(first, boundary) != block_of(i->addr + i->shape->len, boundary);
 }
 
 static uint64_t *slow_line(struct sim_core *c, uint64_t line) { return &c->slow_lines[line & (SLOW_LINES - 1)]; }
@@ -28,7 +28,7 @@ static uint64_t *slow_line(struct sim_core *c, uint64_t line) { return &c->slow_
 static void watch_slow(struct sim_core *c, const struct sim_insn *i, bool fused)
 {
     uint64_t line = block_of(i->addr, (uint64_t)c->m->cross_boundary) + 1;
-    if (i->flags & INSN_BRANCH && crosses(c, i, fused)) {
+    if (i->shape->flags & INSN_BRANCH && crosses(c, i, fused)) {
         uint64_t from = fused ? c->insns[c->fused_first].addr : i->addr;
         uint64_t first = block_of(from, (uint64_t)c->m->cross_boundary) + 1;
         *slow_line(c, first) = first;
@@ -94,7 +94,7 @@ int64_t core_fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
     if (m->cross_boundary > 0)
         watch_slow(c, i, fused);
     double bytes = c->slow ? m->slow_bytes : m->fetch_window;
-    uint64_t window = bytes > 0 ? block_of(c->slow ? i->addr + i->len - 1 : i->addr, (uint64_t)bytes) : 0;
+    uint64_t window = bytes > 0 ? block_of(c->slow ? i->addr + i->shape->len - 1 : i->addr, (uint64_t)bytes) : 0;
     c->fetch_at = later(c->fetch_at, places_free(&c->fetched));
     if (starts_window(c, window)) {
         uint64_t pieces = c->slow && !c->redirected && window - c->window < 3 ? window - c->window : 1;
@@ -108,11 +108,11 @@ int64_t core_fetch(struct sim_core *c, const struct sim_insn *i, bool fused)
 static double interval_after(const struct machine *m, const struct sim_insn *i)
 {
     double t = m->taken_interval;
-    if (i->flags & INSN_CALL)
+    if (i->shape->flags & INSN_CALL)
         t = m->call_interval;
-    else if (i->flags & INSN_RET)
+    else if (i->shape->flags & INSN_RET)
         t = m->ret_interval;
-    if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && m->indirect_interval > t)
+    if (i->shape->flags & INSN_INDIRECT && !(i->shape->flags & INSN_RET) && m->indirect_interval > t)
         t = m->indirect_interval;
     return t;
 }
@@ -129,7 +129,7 @@ static void remember_taken(struct sim_core *c, uint32_t branch)
 
 void core_after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t flags, int64_t done)
 {
-    bool waits = c->m->indirect_waits > 0 && i->flags & INSN_INDIRECT && !(i->flags & INSN_RET);
+    bool waits = c->m->indirect_waits > 0 && i->shape->flags & INSN_INDIRECT && !(i->shape->flags & INSN_RET);
     if (flags & SIM_MISPREDICTED || waits)
         c->fetch_at = later(c->fetch_at, done + ticks(waits ? c->m->indirect_interval : c->m->mispredict));
     if (!(flags & (SIM_TAKEN | SIM_MISPREDICTED)))
@@ -139,7 +139,7 @@ void core_after_branch(struct sim_core *c, const struct sim_insn *i, uint32_t fl
     c->last_taken = later(c->last_taken, c->fetch_at) + ticks(waits ? 0 : interval_after(c->m, i));
     if (c->m->fetch_window <= 0)
         c->fetch_at = c->last_taken;
-    if (i->flags & INSN_INDIRECT && !(i->flags & INSN_RET) && c->m->indirect_more > 0)
+    if (i->shape->flags & INSN_INDIRECT && !(i->shape->flags & INSN_RET) && c->m->indirect_more > 0)
         c->jumped = (uint32_t)(i - c->insns);
 }
 

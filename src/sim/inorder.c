@@ -24,21 +24,22 @@ void core_step_in_order(struct sim_core *c, uint32_t index, const struct sim_ins
     bool from_load = false;
     int64_t loaded = 0, result = 0;
     stall(c, core_fetch(c, i, false), SIM_BOUND_FETCH);
-    if (i->flags & INSN_LOAD) {
+    if (i->shape->flags & INSN_LOAD) {
         int64_t ready = address_ready(c, i, &from_load);
-        loaded = result = issue_in_order(c, &i->load, ready, from_load, t) + i->load_latency;
+        loaded = result = issue_in_order(c, &i->shape->load, ready, from_load, t) + i->shape->load_latency;
     }
-    bool only_access = !(i->flags & INSN_HAS_OP) && (i->flags & (INSN_LOAD | INSN_STORE));
+    bool only_access = !(i->shape->flags & INSN_HAS_OP) && (i->shape->flags & (INSN_LOAD | INSN_STORE));
     int64_t ready = later(loaded, operands_ready(c, i, &from_load));
     if (!only_access)
-        result = issue_in_order(c, i->use_count ? &i->uses[0] : &nothing, ready, from_load || loaded == ready, t) +
-                 i->latency;
-    for (unsigned k = 1; k < i->use_count; k++)
-        result = later(result, core_start_on(c, &i->uses[k], ready, &(uint8_t){0}) + i->latency);
-    if (i->flags & INSN_STORE)
-        issue_in_order(c, i->store_use_count ? &i->store[0] : &nothing,
+        result = issue_in_order(c, i->shape->use_count ? &i->shape->uses[0] : &nothing, ready,
+                                from_load || loaded == ready, t) +
+                 i->shape->latency;
+    for (unsigned k = 1; k < i->shape->use_count; k++)
+        result = later(result, core_start_on(c, &i->shape->uses[k], ready, &(uint8_t){0}) + i->shape->latency);
+    if (i->shape->flags & INSN_STORE)
+        issue_in_order(c, i->shape->store_use_count ? &i->shape->store[0] : &nothing,
                        later(only_access ? ready : result, address_ready(c, i, &from_load)), from_load, t);
-    if (i->flags & INSN_REP)
+    if (i->shape->flags & INSN_REP)
         core_run_rep(c, i, flags, t);
     write_results(c, i, result);
     core_charge(c, index, c->dispatch_at - c->charged_to, t);

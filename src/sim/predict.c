@@ -292,18 +292,18 @@ bool sim_predict_branch(struct sim_predictor *p, enum sim_branch kind, uint64_t 
 
 bool sim_predict(struct sim_predictor *p, const struct sim_insn *i, uint64_t pc, bool taken, uint64_t to)
 {
-    if (!(i->flags & INSN_BRANCH))
+    if (!(i->shape->flags & INSN_BRANCH))
         return false;
-    if (i->flags & INSN_CALL)
-        p->returns[p->top++ % RETURNS] = pc + i->len;
-    if (i->flags & INSN_RET)
+    if (i->shape->flags & INSN_CALL)
+        p->returns[p->top++ % RETURNS] = pc + i->shape->len;
+    if (i->shape->flags & INSN_RET)
         return back(p, to);
-    if (i->flags & INSN_INDIRECT)
+    if (i->shape->flags & INSN_INDIRECT)
         return indirect(p, pc, to);
-    return i->cond != 255 && conditional(p, pc, taken);
+    return i->shape->cond != 255 && conditional(p, pc, taken);
 }
 
-bool sim_insn_is_branch(const struct sim_insn *i) { return i->flags & INSN_BRANCH; }
-bool sim_insn_is_call(const struct sim_insn *i) { return i->flags & INSN_CALL; }
-bool sim_insn_is_return(const struct sim_insn *i) { return i->flags & INSN_RET; }
-bool sim_insn_is_rep(const struct sim_insn *i) { return i->flags & INSN_REP; }
+bool sim_insn_is_branch(const struct sim_insn *i) { return i->shape->flags & INSN_BRANCH; }
+bool sim_insn_is_call(const struct sim_insn *i) { return i->shape->flags & INSN_CALL; }
+bool sim_insn_is_return(const struct sim_insn *i) { return i->shape->flags & INSN_RET; }
+bool sim_insn_is_rep(const struct sim_insn *i) { return i->shape->flags & INSN_REP; }

@@ -4,7 +4,7 @@
  * description, so that a step of the model touches nothing else. */
 #include "sim/impl.h"
 
-static void take_flags(const struct x86_detail *d, struct sim_insn *out)
+static void take_flags(const struct x86_detail *d, struct sim_shape *out)
 {
     const struct x86_insn *i = &d->insn;
     const struct {
@@ -52,11 +52,11 @@ static struct sim_use make_use(const struct machine *m, const struct machine_use
 {
     double busy = u->issue < 1 ? 1 : u->issue;
     uint16_t whole = (uint16_t)busy;
-    return (struct sim_use){u->ports, whole, (uint16_t)ticks(busy - whole), sim_queue_of(m, u->ports)};
+    return (struct sim_use){u->ports, whole, (uint16_t)ticks(busy - whole), sim_queue_of(m, u->ports), {0}};
 }
 
 /* Of mul the second register that it writes is the high half, of mulx the first. */
-static void take_second(const struct machine_class *c, const struct x86_detail *d, struct sim_insn *out)
+static void take_second(const struct machine_class *c, const struct x86_detail *d, struct sim_shape *out)
 {
     if (c->latency_second <= 0)
         return;
@@ -78,7 +78,7 @@ static uint16_t kind_of(const struct machine *m, const struct machine_class *c)
 }
 
 static void take_class(const struct machine *m, const struct machine_class *c, const struct x86_detail *d,
-                       struct sim_insn *out)
+                       struct sim_shape *out)
 {
     out->flags |= INSN_HAS_OP;
     out->latency = (int32_t)ticks((c->latency + c->latency_high) / 2);
@@ -106,7 +106,7 @@ static double address_late(const struct machine *m, const struct x86_detail *d)
     return is_complex && m->complex_latency > m->index_latency ? m->complex_latency : m->index_latency;
 }
 
-static void take_load(const struct machine *m, const struct x86_detail *d, struct sim_insn *out)
+static void take_load(const struct machine *m, const struct x86_detail *d, struct sim_shape *out)
 {
     const struct machine_class *c = machine_access(m, d, false);
     out->load_latency = (int32_t)ticks(c->latency + address_late(m, d));
@@ -115,7 +115,7 @@ static void take_load(const struct machine *m, const struct x86_detail *d, struc
         out->load = make_use(m, &c->uses[0]);
 }
 
-static void take_store(const struct machine *m, const struct x86_detail *d, struct sim_insn *out)
+static void take_store(const struct machine *m, const struct x86_detail *d, struct sim_shape *out)
 {
     const struct machine_class *c = machine_access(m, d, true);
     for (unsigned i = 0; i < c->use_count && i < ARRAY_LEN(out->store); i++)
@@ -153,18 +153,17 @@ static double slots_of(const struct machine *m, const struct x86_detail *d, cons
     return slots + indexed_slots(m, d, op != NULL);
 }
 
-static void take_address(const struct x86_detail *d, struct sim_insn *out)
+static void take_address(const struct x86_detail *d, struct sim_shape *out)
 {
     out->addr_count = d->addr_reg_count;
     memcpy(out->addr_regs, d->addr_regs, d->addr_reg_count);
-    out->disp = d->addr_disp;
     out->base = d->addr_base;
     out->index = d->addr_index;
     out->scale = d->scale;
     out->bytes = (uint8_t)(d->mem_bytes > 64 ? 64 : d->mem_bytes);
 }
 
-static void take_registers(const struct x86_detail *d, struct sim_insn *out)
+static void take_registers(const struct x86_detail *d, struct sim_shape *out)
 {
     out->read_count = d->read_count;
     out->write_count = d->write_count;
@@ -193,47 +192,54 @@ static bool is_zeroed(const struct machine *m, const struct x86_detail *d)
     return d->is_zero_idiom && rule_for(m->zero_idiom, m->zero_idiom_vec, is_vec) != 0;
 }
 
-static void take_slots(const struct machine *m, double slots, struct sim_insn *out)
+static void take_slots(const struct machine *m, double slots, struct sim_shape *out)
 {
     out->slots = (int32_t)ticks(slots / m->max_issue / m->issue_share);
     double whole = (double)out->slots * m->max_issue * m->issue_share / TICK;
     out->whole_slots = whole < 1.5 ? 1 : whole > 64 ? 64 : (uint8_t)(whole + 0.5);
 }
 
-int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
+static void take_decoded(const struct machine *m, const struct x86_detail *d, struct sim_shape *out)
 {
-    struct x86_detail d;
-    memset(out, 0, sizeof *out);
-    out->addr = addr;
-    out->base = out->index = X86_REG_NONE;
-    out->effect_dst = out->effect_src = X86_REG_NONE;
-    out->cond = 255;
-    take_slots(m, 1, out);
-    if (!x86_decode_detail(bytes, avail, addr, &d))
-        return -1;
-    const struct machine_class *op = class_of(m, &d);
-    take_flags(&d, out);
-    take_address(&d, out);
-    take_registers(&d, out);
-    out->len = d.insn.len;
-    out->fuse = d.fuse;
-    out->cond = d.insn.kind == X86_JCC ? d.insn.cond : 255;
-    out->effect = d.effect;
-    out->effect_dst = d.effect_dst;
-    out->effect_src = d.effect_src;
-    out->imm = d.imm;
-    out->is_wide = d.op_bits == 64;
-    out->is_signed = d.insn.op == X86_OP_IDIV;
-    if (is_zeroed(m, &d))
+    const struct machine_class *op = class_of(m, d);
+    take_flags(d, out);
+    take_address(d, out);
+    take_registers(d, out);
+    out->len = d->insn.len;
+    out->fuse = d->fuse;
+    out->cond = d->insn.kind == X86_JCC ? d->insn.cond : 255;
+    out->effect = d->effect;
+    out->effect_dst = d->effect_dst;
+    out->effect_src = d->effect_src;
+    out->is_wide = d->op_bits == 64;
+    out->is_signed = d->insn.op == X86_OP_IDIV;
+    if (is_zeroed(m, d))
         out->flags |= INSN_ZERO;
     else if (op)
-        take_class(m, op, &d, out);
-    if (d.is_load)
-        take_load(m, &d, out);
-    if (d.is_store)
-        take_store(m, &d, out);
-    if (d.is_load && !(out->flags & INSN_HAS_OP))
+        take_class(m, op, d, out);
+    if (d->is_load)
+        take_load(m, d, out);
+    if (d->is_store)
+        take_store(m, d, out);
+    if (d->is_load && !(out->flags & INSN_HAS_OP))
         out->flags |= INSN_LOAD_RESULT;
-    take_slots(m, slots_of(m, &d, op), out);
-    return 0;
+    take_slots(m, slots_of(m, d, op), out);
+}
+
+int sim_insn_prepare(const struct machine *m, struct sim_shapes *shapes, const uint8_t *bytes, size_t avail,
+                     uint64_t addr, struct sim_insn *out)
+{
+    struct x86_detail d;
+    struct sim_shape shape = {.base = X86_REG_NONE,
+                              .index = X86_REG_NONE,
+                              .effect_dst = X86_REG_NONE,
+                              .effect_src = X86_REG_NONE,
+                              .cond = 255};
+    bool is_known = x86_decode_detail(bytes, avail, addr, &d);
+    if (is_known)
+        take_decoded(m, &d, &shape);
+    else
+        take_slots(m, 1, &shape);
+    *out = (struct sim_insn){addr, is_known ? d.imm : 0, is_known ? d.addr_disp : 0, sim_shapes_keep(shapes, &shape)};
+    return is_known ? 0 : -1;
 }

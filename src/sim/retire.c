@@ -42,15 +42,15 @@ static void retire(struct sim_core *c, uint32_t index, struct timing *t, bool fu
 static void take_places(struct sim_core *c, const struct sim_insn *i, bool shares, enum sim_bound why)
 {
     if (c->reorder.size && !shares)
-        for (uint32_t n = i->whole_slots; n > 0; n--)
+        for (uint32_t n = i->shape->whole_slots; n > 0; n--)
             places_take(&c->reorder, c->retired_at, why);
-    if (i->flags & INSN_INT_RESULT)
+    if (i->shape->flags & INSN_INT_RESULT)
         places_take(&c->int_regs, c->retired_at, why);
-    if (i->flags & INSN_VEC_RESULT)
+    if (i->shape->flags & INSN_VEC_RESULT)
         places_take(&c->vec_regs, c->retired_at, why);
-    if (i->flags & INSN_LOAD)
+    if (i->shape->flags & INSN_LOAD)
         places_take(&c->loads, c->retired_at, why);
-    if (i->flags & INSN_STORE)
+    if (i->shape->flags & INSN_STORE)
         places_take(&c->stores, c->drained_at, why);
 }
 
@@ -58,7 +58,7 @@ void core_retire(struct sim_core *c, uint32_t index, const struct sim_insn *i, s
 {
     enum sim_bound why = t->bound;
     retire(c, index, t, t->slot != SLOT_OWN);
-    if (i->flags & INSN_STORE)
+    if (i->shape->flags & INSN_STORE)
         core_commit_store(c, i, t);
     if (t->slot != SLOT_FUSED)
         take_places(c, i, t->slot == SLOT_SHARED, why);

@@ -139,7 +139,7 @@ static void mend_taken(struct stream *s)
     for (size_t i = 0; i < s->count; i++) {
         const struct sim_insn *insn = &s->table[s->index[i]];
         uint64_t next = s->table[s->index[(i + 1) % s->count]].addr;
-        bool taken = insn->addr + insn->len != next;
+        bool taken = insn->addr + insn->shape->len != next;
         s->flags[i] = (s->flags[i] & ~(uint32_t)SIM_TAKEN) | (taken ? SIM_TAKEN : 0);
     }
 }
@@ -176,8 +176,9 @@ static int stream_of(struct selftest *t, struct record *r, const struct kernel *
 
 static double predict(const struct machine *m, struct stream *s)
 {
+    struct sim_shapes *shapes = sim_shapes_new();
     for (size_t i = 0; i < s->table_count; i++)
-        sim_insn_prepare(m, code_at(s->addrs[i]), 15, s->addrs[i], &s->table[i]);
+        sim_insn_prepare(m, shapes, code_at(s->addrs[i]), 15, s->addrs[i], &s->table[i]);
     mend_taken(s);
     struct sim_core *c = sim_core_new(m, s->table, s->table_count, NULL);
     size_t rounds = PLAYED / s->count + 2, warm = s->count < 600 ? 600 / s->count + 1 : 1;
@@ -189,6 +190,7 @@ static double predict(const struct machine *m, struct stream *s)
         }
     double cycles = sim_core_cycles(c) / (double)rounds;
     sim_core_free(c);
+    sim_shapes_free(shapes);
     return cycles;
 }
 

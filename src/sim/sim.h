@@ -5,8 +5,9 @@
  * that is on this machine.
  *
  * Use of the core model:
+ *     struct sim_shapes *shapes = sim_shapes_new();
  *     struct sim_insn *table = ...;                       one for each static instruction
- *     sim_insn_prepare(machine, bytes, avail, addr, &table[i]);
+ *     sim_insn_prepare(machine, shapes, bytes, avail, addr, &table[i]);
  *     struct sim_core *core = sim_core_new(machine, table, n, NULL);
  *     for each window: sim_core_reset_pipeline(core, 512); then sim_core_step(core, i, 0, flags) for each instruction
  *     sim_core_flush(core); sim_core_costs(core)[i].cycles / sim_core_costs(core)[i].count is the cost of instruction i
@@ -16,6 +17,61 @@
 
 #include "base/base.h"
 #include "machine/machine.h"
+
+enum { SIM_USE_MAX = 6, SIM_READ_MAX = 10, SIM_WRITE_MAX = 6 };
+
+struct sim_use {
+    uint32_t ports;
+    uint16_t busy; /* whole cycles ... */
+    uint16_t part; /* ... and ticks more on average */
+    uint8_t queue; /* scheduler; 255 none, 254 that of the unit chosen */
+    uint8_t pad[3];
+};
+
+/* What instructions have in common, made ready for one machine, which differ only in place, immediate and displacement.
+ * Its fields are the stages' own business. No gaps: shapes are compared byte by byte. */
+struct sim_shape {
+    struct sim_use uses[SIM_USE_MAX], load, store[2];
+    int32_t latency, load_latency; /* ticks */
+    int32_t slots;                 /* ticks of dispatch, when not fused ... */
+    int32_t address_late;          /* ticks in load_latency for the kind of address */
+    int32_t second_late;           /* ticks that the second result takes longer */
+    int32_t latency_spread;        /* ticks: by so much latency depends on the operands (division); it is the middle */
+    int32_t elsewhere_late;        /* ticks that results take longer to operations of another kind */
+    int32_t flags_late;            /* ticks that they take longer from the flags */
+    int32_t keeps_more;            /* ticks that unfavourable operands keep the last unit longer */
+    uint32_t flags;
+    uint16_t kind;       /* of operation: alike for those of a family on the same units; 0 none */
+    uint8_t whole_slots; /* ... and how many slots those are, rounded, 1 to 64 */
+    uint8_t use_count, store_use_count, read_count, write_count, addr_count;
+    uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
+    uint8_t len, scale, base, index, effect, effect_dst, effect_src;
+    uint8_t second;            /* which of the writes the second result is */
+    uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
+    bool is_wide, is_signed;   /* of 64 bits; of a division */
+};
+_Static_assert(sizeof(struct sim_shape) == (SIM_USE_MAX + 3) * sizeof(struct sim_use) + 80, "a shape has no gaps");
+
+/* A static instruction, made ready. */
+struct sim_insn {
+    uint64_t addr;
+    int64_t imm, disp;
+    const struct sim_shape *shape;
+};
+
+/* ---- shapes.c ---- */
+
+struct sim_shapes; /* opaque; owns the shapes of the instructions that were prepared with it */
+struct sim_shapes *sim_shapes_new(void);
+void sim_shapes_free(struct sim_shapes *s);
+const struct sim_shape *sim_shapes_keep(struct sim_shapes *s,
+                                        const struct sim_shape *shape); /* the one that is alike */
+
+/* ---- prepare.c ---- */
+
+/* Decodes and looks up. 0, or -1 if the bytes are no instruction (then *out takes a slot and no time, like a nop). */
+int sim_insn_prepare(const struct machine *m, struct sim_shapes *shapes, const uint8_t *bytes, size_t avail,
+                     uint64_t addr, struct sim_insn *out);
 
 /* ---- core.c ---- */
 
@@ -30,42 +86,6 @@ enum sim_bound {
 };
 const char *sim_bound_name(enum sim_bound b); /* "width", "fetch", "chain", "load", "unit" */
 
-enum { SIM_USE_MAX = 6, SIM_READ_MAX = 10, SIM_WRITE_MAX = 6 };
-
-struct sim_use {
-    uint32_t ports;
-    uint16_t busy; /* whole cycles ... */
-    uint16_t part; /* ... and ticks more on average */
-    uint8_t queue; /* scheduler; 255 none, 254 that of the unit chosen */
-};
-
-/* A static instruction, made ready for one machine. About 150 bytes; its fields are the stages' own business. */
-struct sim_insn {
-    uint64_t addr;
-    struct sim_use uses[SIM_USE_MAX], load, store[2];
-    int64_t imm, disp;
-    int32_t latency, load_latency; /* ticks */
-    int32_t slots;                 /* ticks of dispatch, when not fused ... */
-    uint8_t whole_slots;           /* ... and how many slots those are, rounded, 1 to 64 */
-    int32_t address_late;          /* ticks in load_latency for the kind of address */
-    int32_t second_late;           /* ticks that the second result takes longer */
-    int32_t latency_spread;        /* ticks: by so much latency depends on the operands (division); it is the middle */
-    int32_t elsewhere_late;        /* ticks that results take longer to operations of another kind */
-    int32_t flags_late;            /* ticks that they take longer from the flags */
-    int32_t keeps_more;            /* ticks that unfavourable operands keep the last unit longer */
-    uint16_t kind;                 /* of operation: alike for those of a family on the same units; 0 none */
-    uint8_t use_count, store_use_count, read_count, write_count, addr_count;
-    uint8_t reads[SIM_READ_MAX], writes[SIM_WRITE_MAX], addr_regs[3];
-    uint8_t len, scale, base, index, effect, effect_dst, effect_src;
-    uint8_t second;            /* which of the writes the second result is */
-    uint8_t fuse, cond, bytes; /* bytes: of the access, at most 64 */
-    bool is_wide, is_signed;   /* of 64 bits; of a division */
-    uint32_t flags;
-};
-
-/* Decodes and looks up. 0, or -1 if the bytes are no instruction (then *out takes a slot and no time, like a nop). */
-int sim_insn_prepare(const struct machine *m, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out);
-
 struct sim_cost {
     uint64_t count;               /* times attributed */
     double cycles;                /* core cycles; over all instructions they sum up to the time of the stream */
@@ -79,7 +99,8 @@ struct sim_options {
 };
 
 struct sim_core; /* opaque */
-/* Borrows m and insns for its life; the table may not move, and need not be prepared beyond what is stepped. */
+/* Borrows m and insns, and their shapes, for its life; the table may not move, and need not be prepared beyond what is
+ * stepped. */
 struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *insns, size_t count,
                               const struct sim_options *options);
 void sim_core_free(struct sim_core *c);

@@ -47,6 +47,7 @@ struct simulated {
     struct machine half; /* the same with half the width, as a neighbour leaves it */
     struct piece pieces[PIECES_MOST];
     unsigned next, bare;
+    struct sim_shapes *shapes;
     struct prepared *prepared; /* by a hash; the last one of those that share it */
     uint8_t *data;
     /* time and trouble */
@@ -84,18 +85,20 @@ struct tracer {
     size_t visits; /* of indirect jumps that have several targets */
 };
 
-static void prepare_anew(const struct machine *m, struct prepared *p)
+static void prepare_anew(const struct machine *m, struct sim_shapes *shapes, struct prepared *p)
 {
     struct x86_detail d;
-    sim_insn_prepare(m, p->bytes, p->len, 0, &p->insn);
+    sim_insn_prepare(m, shapes, p->bytes, p->len, 0, &p->insn);
     if (!x86_decode_detail(p->bytes, p->len, 0, &d))
         return;
     const struct machine_class *k = machine_class_of(m, &d, NULL);
     if (!k || k->latency_high <= k->latency)
         return; /* else the core takes the middle of both; experiments know which they ask for */
-    p->insn.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
-    if (p->is_long && k->keeps_high > 0 && p->insn.use_count)
-        p->insn.uses[p->insn.use_count - 1].busy = (uint16_t)(k->keeps_high + 0.5);
+    struct sim_shape shape = *p->insn.shape;
+    shape.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
+    if (p->is_long && k->keeps_high > 0 && shape.use_count)
+        shape.uses[shape.use_count - 1].busy = (uint16_t)(k->keeps_high + 0.5);
+    p->insn.shape = sim_shapes_keep(shapes, &shape);
 }
 
 static struct prepared *prepared_slot(struct simulated *s, const struct prepared *key)
@@ -115,7 +118,7 @@ static void prepare_insn(struct simulated *s, const struct machine *m, const str
     if (p->len != key.len || p->is_long != key.is_long || p->is_half != key.is_half ||
         memcmp(p->bytes, key.bytes, sizeof key.bytes) != 0) {
         *p = key;
-        prepare_anew(m, p);
+        prepare_anew(m, s->shapes, p);
     }
     *out = p->insn;
     out->addr = CODE_AT + at;
@@ -243,7 +246,7 @@ static double simulate(struct simulated *s, const struct piece *p, const struct 
     const struct turn *u = &p->turn;
     struct sim_insn *table = xmalloc(u->table_count * sizeof *table);
     for (size_t k = 0; k < u->count; k++)
-        prepare_insn(s, m, p->code, u->offset[k], u->table[u->index[k]].len, &table[u->index[k]]);
+        prepare_insn(s, m, p->code, u->offset[k], u->table[u->index[k]].shape->len, &table[u->index[k]]);
     struct sim_core *c = sim_core_new(m, table, u->table_count, NULL);
     size_t warm = WARM / u->count + 1, turns = MEASURED * (u->is_random ? 20 : 1) / u->count + 2;
     sim_core_reset_pipeline(c, (uint32_t)(warm * u->count));
@@ -412,6 +415,7 @@ static void free_simulated(void *ctx)
     struct simulated *s = ctx;
     for (size_t i = 0; i < PIECES_MOST; i++)
         forget(&s->pieces[i]);
+    sim_shapes_free(s->shapes);
     free(s->prepared);
     free(s->data);
     free(s);
@@ -437,6 +441,7 @@ struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble
     s->m = m;
     s->half = *m;
     s->half.max_issue = m->max_issue / 2;
+    s->shapes = sim_shapes_new();
     s->prepared = xmalloc(PREPARED * sizeof *s->prepared);
     s->data = aligned_alloc(4096, LAB_DATA);
     memset(s->data, 0, LAB_DATA);

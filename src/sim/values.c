@@ -24,20 +24,20 @@ void sim_values_init(struct sim_values *v, uint32_t seed)
 static uint64_t operand(const struct sim_values *v, const struct sim_insn *i)
 {
     uint64_t a = (uint64_t)i->disp;
-    if (i->base == X86_REG_RIP)
+    if (i->shape->base == X86_REG_RIP)
         a += i->addr;
-    else if (i->base < 16)
-        a += v->reg[i->base];
-    if (i->index < 16)
-        a += v->reg[i->index] * i->scale;
+    else if (i->shape->base < 16)
+        a += v->reg[i->shape->base];
+    if (i->shape->index < 16)
+        a += v->reg[i->shape->index] * i->shape->scale;
     return a;
 }
 
 uint64_t sim_values_address(const struct sim_values *v, const struct sim_insn *i)
 {
-    if (i->effect == X86_EFFECT_LEAVE)
+    if (i->shape->effect == X86_EFFECT_LEAVE)
         return v->reg[X86_RBP];
-    if (i->effect == X86_EFFECT_PUSH && i->base == X86_RSP && !(i->flags & INSN_LOAD))
+    if (i->shape->effect == X86_EFFECT_PUSH && i->shape->base == X86_RSP && !(i->shape->flags & INSN_LOAD))
         return v->reg[X86_RSP] - 8;
     return operand(v, i);
 }
@@ -61,15 +61,15 @@ static uint64_t recall(struct sim_values *v, uint64_t addr)
 static void push(struct sim_values *v, const struct sim_insn *i)
 {
     v->reg[X86_RSP] -= 8;
-    remember(v, v->reg[X86_RSP], i->effect_src < 16 ? v->reg[i->effect_src] : fresh(v));
+    remember(v, v->reg[X86_RSP], i->shape->effect_src < 16 ? v->reg[i->shape->effect_src] : fresh(v));
 }
 
 static void pop(struct sim_values *v, const struct sim_insn *i)
 {
     uint64_t value = recall(v, v->reg[X86_RSP]);
     v->reg[X86_RSP] += 8 + (uint64_t)i->imm;
-    if (i->effect_dst < 16)
-        v->reg[i->effect_dst] = value;
+    if (i->shape->effect_dst < 16)
+        v->reg[i->shape->effect_dst] = value;
 }
 
 static void leave(struct sim_values *v)
@@ -80,27 +80,27 @@ static void leave(struct sim_values *v)
 
 void sim_values_step(struct sim_values *v, const struct sim_insn *i, uint64_t addr)
 {
-    switch ((enum x86_effect)i->effect) {
+    switch ((enum x86_effect)i->shape->effect) {
     case X86_EFFECT_COPY:
-        v->reg[i->effect_dst] = v->reg[i->effect_src];
+        v->reg[i->shape->effect_dst] = v->reg[i->shape->effect_src];
         return;
     case X86_EFFECT_CONST:
-        v->reg[i->effect_dst] = (uint64_t)i->imm;
+        v->reg[i->shape->effect_dst] = (uint64_t)i->imm;
         return;
     case X86_EFFECT_ADD_IMM:
-        v->reg[i->effect_dst] += (uint64_t)i->imm;
+        v->reg[i->shape->effect_dst] += (uint64_t)i->imm;
         return;
     case X86_EFFECT_ADD_REG:
-        v->reg[i->effect_dst] += v->reg[i->effect_src];
+        v->reg[i->shape->effect_dst] += v->reg[i->shape->effect_src];
         return;
     case X86_EFFECT_LEA:
-        v->reg[i->effect_dst] = operand(v, i);
+        v->reg[i->shape->effect_dst] = operand(v, i);
         return;
     case X86_EFFECT_LOAD:
-        v->reg[i->effect_dst] = recall(v, addr);
+        v->reg[i->shape->effect_dst] = recall(v, addr);
         return;
     case X86_EFFECT_STORE:
-        remember(v, addr, v->reg[i->effect_src]);
+        remember(v, addr, v->reg[i->shape->effect_src]);
         return;
     case X86_EFFECT_PUSH:
         push(v, i);
@@ -112,9 +112,9 @@ void sim_values_step(struct sim_values *v, const struct sim_insn *i, uint64_t ad
         leave(v);
         return;
     case X86_EFFECT_OTHER:
-        for (int k = 0; k < i->write_count; k++)
-            if (i->writes[k] < 16)
-                v->reg[i->writes[k]] = fresh(v);
+        for (int k = 0; k < i->shape->write_count; k++)
+            if (i->shape->writes[k] < 16)
+                v->reg[i->shape->writes[k]] = fresh(v);
         return;
     }
 }

@@ -5,7 +5,7 @@
 #include "estimate/model/walk.h"
 
 #define READY_STEPS 6       /* what it costs to make an instruction ready, in steps */
-#define TABLE_MOST 1000000u /* static instructions that can be visited: 150 bytes each where touched */
+#define TABLE_MOST 1000000u /* static instructions that can be visited: 80 bytes each where touched */
 
 uint32_t walk_home_of(const struct walks *w, uint32_t block)
 {
@@ -34,7 +34,7 @@ bool walk_make_ready(struct walks *w, uint32_t block)
         struct x86_insn insn;
         if (off >= b->size || !x86_decode(bytes + off, b->size - off, b->addr + off, &insn))
             return false;
-        sim_insn_prepare(w->m, bytes + off, b->size - off, b->addr + off, &w->table[w->used + i]);
+        sim_insn_prepare(w->m, w->shapes, bytes + off, b->size - off, b->addr + off, &w->table[w->used + i]);
         off += insn.len;
     }
     w->first[block] = w->used;
@@ -76,7 +76,7 @@ uint32_t walk_table_most(const struct walks *w)
 void walk_make_stand_ins(struct walks *w)
 {
     static const uint8_t ret[] = {0xc3}, jump[] = {0xff, 0x25, 0, 0, 0, 0};
-    sim_insn_prepare(w->m, ret, sizeof ret, 0, &w->table[INSN_RET]);
-    sim_insn_prepare(w->m, jump, sizeof jump, 64, &w->table[INSN_JUMP]);
+    sim_insn_prepare(w->m, w->shapes, ret, sizeof ret, 0, &w->table[INSN_RET]);
+    sim_insn_prepare(w->m, w->shapes, jump, sizeof jump, 64, &w->table[INSN_JUMP]);
     w->used = INSN_FIRST;
 }

@@ -48,6 +48,7 @@ void walks_run(struct join *j)
     w->m = j->in->machine;
     paths_init(&w->paths, j, j->in->seed);
     w->most = walk_table_most(w);
+    w->shapes = sim_shapes_new();
     w->table = xmalloc_sparse(w->most * sizeof *w->table);
     w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
     w->homes = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->homes);
@@ -77,6 +78,7 @@ void walks_free(struct walks *w)
     if (w->replays)
         replays_free(w->replays);
     free(w->table);
+    sim_shapes_free(w->shapes);
     free(w->first);
     free(w->homes);
     VEC_FREE(&w->visited);

@@ -61,7 +61,7 @@ static void play(struct playing *g, const struct trace_step *s, uint32_t index)
 {
     struct window_player *p = g->p;
     const struct sim_insn *i = &p->table[index];
-    bool taken = sim_insn_is_branch(i) && s->next_place != s->insn->place + i->len;
+    bool taken = sim_insn_is_branch(i) && s->next_place != s->insn->place + i->shape->len;
     uint32_t repeats = (uint32_t)min_u64(s->repeats, UINT32_MAX >> SIM_REPEAT_SHIFT),
              flags = (taken ? SIM_TAKEN : 0) | repeats << SIM_REPEAT_SHIFT;
     bool wrong = is_mispredicted(g, s, i, taken);
@@ -76,7 +76,7 @@ static void play(struct playing *g, const struct trace_step *s, uint32_t index)
 
 static bool is_interrupted(const struct trace_step *s, const struct sim_insn *i)
 {
-    return !sim_insn_is_branch(i) && s->next_place != s->insn->place + i->len;
+    return !sim_insn_is_branch(i) && s->next_place != s->insn->place + i->shape->len;
 }
 
 uint64_t window_play(struct window_player *p, const struct trace_window *w, const uint8_t *wrong)

@@ -22,7 +22,7 @@ struct pass { /* of the predictor, or of the core */
 
 static void predict(struct pass *a, const struct sim_insn *i, uint64_t from, uint64_t to)
 {
-    bool wrong = sim_predict(a->predictor, i, from, to != from + i->len, to);
+    bool wrong = sim_predict(a->predictor, i, from, to != from + i->shape->len, to);
     if (a->branch == a->is_wrong.len)
         VEC_PUSH(&a->is_wrong, wrong);
     a->is_wrong.data[a->branch++] = wrong;
@@ -43,7 +43,7 @@ static void play_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64
     struct pass *a = ctx;
     const struct sim_insn *i = &a->p->table[index];
     bool is_branch = sim_insn_is_branch(i);
-    uint32_t flags = (is_branch && to != from + i->len ? SIM_TAKEN : 0);
+    uint32_t flags = (is_branch && to != from + i->shape->len ? SIM_TAKEN : 0);
     if (is_branch && a->is_wrong.data[a->branch++] && a->tells)
         flags |= SIM_MISPREDICTED;
     sim_core_set_regs(a->p->aside, regs);

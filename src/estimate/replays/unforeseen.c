@@ -40,8 +40,8 @@ static void see_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64_
 {
     struct seen *s = ctx;
     const struct sim_insn *i = &s->table[index];
-    bool is_conditional = sim_insn_is_branch(i) && i->cond < 16;
-    bool is_unforeseen = is_conditional ? ends_long_run(s, index, to != from + i->len) : returns_to_before(s, i);
+    bool is_conditional = sim_insn_is_branch(i) && i->shape->cond < 16;
+    bool is_unforeseen = is_conditional ? ends_long_run(s, index, to != from + i->shape->len) : returns_to_before(s, i);
     (void)regs;
     s->count += is_unforeseen && s->step >= s->from;
     s->step++;

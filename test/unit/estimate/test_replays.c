@@ -23,6 +23,7 @@ struct bench {
     struct window_player p;
     struct replays *r;
     struct arena *arena;
+    struct sim_shapes *shapes;
     double most[16]; /* cycles of an instruction of a home in the program */
 };
 
@@ -49,9 +50,11 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
     memset(b, 0, sizeof *b);
     b->m = m;
     b->arena = arena_new();
+    b->shapes = sim_shapes_new();
     for (uint32_t i = 0; i < PLACES; i++)
-        assert_int_equal(
-            sim_insn_prepare(b->m, (const uint8_t *)(i >> 8 == 2 ? second : ADD), 4, 0x1000 + i, &b->table[i]), 0);
+        assert_int_equal(sim_insn_prepare(b->m, b->shapes, (const uint8_t *)(i >> 8 == 2 ? second : ADD), 4, 0x1000 + i,
+                                          &b->table[i]),
+                         0);
     b->core = sim_core_new(b->m, b->table, PLACES, NULL);
     b->p = (struct window_player){.core = b->core,
                                   .aside = sim_core_new(b->m, b->table, PLACES, NULL),
@@ -77,6 +80,7 @@ static void tear_down(struct bench *b)
     sim_core_free(b->core);
     machine_free(b->m);
     arena_free(b->arena);
+    sim_shapes_free(b->shapes);
 }
 
 static uint64_t place_of(void *unused, uint64_t address)

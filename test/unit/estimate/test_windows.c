@@ -30,6 +30,7 @@ struct bench {
     struct window_player p;
     struct wire_windows *w;
     struct arena *arena;
+    struct sim_shapes *shapes;
 };
 enum { WORDS = 500000 };
 
@@ -38,10 +39,11 @@ static void set_up(struct bench *b)
     memset(b, 0, sizeof *b);
     b->m = machine_default();
     b->arena = arena_new();
+    b->shapes = sim_shapes_new();
     b->w = xmalloc(sizeof *b->w + WORDS * 8);
     b->w->capacity = WORDS;
     for (unsigned i = 0; i < INSNS; i++)
-        assert_int_equal(sim_insn_prepare(b->m, (const uint8_t *)code + (places[i] - 0x1000),
+        assert_int_equal(sim_insn_prepare(b->m, b->shapes, (const uint8_t *)code + (places[i] - 0x1000),
                                           sizeof code - 1 - (places[i] - 0x1000), places[i], &b->table[i]),
                          0);
     b->p = (struct window_player){.core = sim_core_new(b->m, b->table, INSNS, NULL),
@@ -59,6 +61,7 @@ static void tear_down(struct bench *b)
     sim_predictor_free(b->p.predictor);
     free(b->w);
     arena_free(b->arena);
+    sim_shapes_free(b->shapes);
     machine_free(b->m);
 }
 

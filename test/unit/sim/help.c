@@ -14,12 +14,14 @@ struct machine *machine_of(const char *text)
 struct sim_core *core_of(const struct machine *m, struct sim_insn *table, const char *const *hex, size_t n)
 {
     uint64_t at = 0x1000;
+    static struct sim_shapes *shapes;
+    shapes = shapes ? shapes : sim_shapes_new(); /* they outlive every core */
     for (size_t i = 0; i < n; i++) {
         uint8_t bytes[15];
         size_t len = strlen(hex[i]) / 2;
         for (size_t k = 0; k < len; k++)
             bytes[k] = (uint8_t)(digit(hex[i][2 * k]) << 4 | digit(hex[i][2 * k + 1]));
-        assert_int_equal(sim_insn_prepare(m, bytes, len, at, &table[i]), 0);
+        assert_int_equal(sim_insn_prepare(m, shapes, bytes, len, at, &table[i]), 0);
         at += len;
     }
     return sim_core_new(m, table, n, NULL);

@@ -18,8 +18,10 @@ static bool coin(void)
 static struct sim_insn insn_of(const char *bytes, size_t len, uint64_t at)
 {
     struct machine *m = machine_default();
+    static struct sim_shapes *shapes;
+    shapes = shapes ? shapes : sim_shapes_new();
     struct sim_insn i;
-    assert_int_equal(sim_insn_prepare(m, (const uint8_t *)bytes, len, at, &i), 0);
+    assert_int_equal(sim_insn_prepare(m, shapes, (const uint8_t *)bytes, len, at, &i), 0);
     machine_free(m);
     return i;
 }

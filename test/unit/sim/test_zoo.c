@@ -32,6 +32,7 @@ static double cycles_each(const struct machine *m, const struct record *r)
 {
     static struct sim_insn table[STATIC];
     struct map seen = {0};
+    struct sim_shapes *shapes = sim_shapes_new();
     uint32_t *index = xmalloc(r->count * sizeof *index), count = 0;
     for (size_t i = 0; i < r->count; i++) {
         uint64_t id;
@@ -39,7 +40,7 @@ static double cycles_each(const struct machine *m, const struct record *r)
             id = count++;
             assert_true(count <= STATIC);
             map_put(&seen, r->steps[i].rip, id);
-            sim_insn_prepare(m, code_at(r->steps[i].rip), 15, r->steps[i].rip, &table[id]);
+            sim_insn_prepare(m, shapes, code_at(r->steps[i].rip), 15, r->steps[i].rip, &table[id]);
         }
         index[i] = (uint32_t)id;
     }
@@ -49,10 +50,11 @@ static double cycles_each(const struct machine *m, const struct record *r)
     for (size_t i = 0; i + 1 < r->count; i++) {
         const struct sim_insn *insn = &table[index[i]];
         sim_core_set_regs(c, r->steps[i].regs);
-        sim_core_step(c, index[i], 0, insn->addr + insn->len != r->steps[i + 1].rip ? SIM_TAKEN : 0);
+        sim_core_step(c, index[i], 0, insn->addr + insn->shape->len != r->steps[i + 1].rip ? SIM_TAKEN : 0);
     }
     double each = sim_core_cycles(c) / (double)(r->count - 1 - r->count / 2);
     sim_core_free(c);
+    sim_shapes_free(shapes);
     free(index);
     return each;
 }
