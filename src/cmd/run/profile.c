@@ -422,11 +422,18 @@ int profile_finish(struct profile *p)
     return store_commit(p->store, p->result) < 0 ? CMD_SELF_FAILED : 0;
 }
 
-void profile_end(struct profile *p)
+void profile_close_maps(struct profile *p)
 {
-    for (size_t i = 0; p->maps && i < p->map_count; i++)
+    for (size_t i = 0; i < p->map_count; i++)
         rewrite_map_close(p->maps[i]);
     free(p->maps);
+    p->maps = NULL;
+    p->map_count = 0;
+}
+
+void profile_end(struct profile *p)
+{
+    profile_close_maps(p);
     VEC_FREE(&p->instructions);
     VEC_FREE(&p->phases);
     if (p->store)

@@ -219,42 +219,70 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
 
+/* What the runs gave, and the join works on. */
+struct runs {
+    struct times times;
+    struct launch_result *sampled, *counted, *windows; /* of one run: only `counted` */
+    struct taken_windows taken;
+};
+
+static void free_runs(struct runs *r)
+{
+    launch_result_free(r->sampled);
+    launch_result_free(r->counted);
+    launch_result_free(r->windows);
+    windows_fini(&r->taken);
+    *r = (struct runs){.sampled = NULL};
+}
+
+/* All but the probed one. */
+static int make_all_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct runs *r)
+{
+    one_run_announce(p, windows_wanted(a, m));
+    if (one_run_is(p))
+        return make_one_run(p, m, &r->times, &r->taken, &r->counted);
+    int rc = make_runs(p, a, m, &r->times, &r->sampled, &r->counted);
+    const struct times *t = &r->times;
+    const struct windows_room room = {.user_s = t->user[0], .system_s = t->system[0], .limit_s = t->windows_s};
+    return rc || !windows_wanted(a, m) ? rc : windows_take(p, &room, &r->taken, &r->windows);
+}
+
+/* Ends by freeing all that the probes do not need: the copies with probes are made by processes that begin with what
+ * this one has. */
+static int join_runs(struct profile *p, const struct cmd_args *a, struct machine *m, const char *where,
+                     const struct probe_plan *plan, struct runs *r)
+{
+    const struct launch_result *sampled = one_run_is(p) ? r->counted : r->sampled;
+    int rc = join(p, a, &r->times, m, where, sampled, r->counted, &r->taken, plan);
+    free_runs(r);
+    profile_close_maps(p);
+    return rc;
+}
+
 static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
-    struct launch_result *sampled = NULL, *counted = NULL, *windows = NULL;
-    struct times t = {.counting_s = NAN, .windows_system_s = NAN};
-    struct taken_windows taken = {.arena = NULL};
+    struct runs runs = {.times = {.counting_s = NAN, .windows_system_s = NAN}};
     struct probe_plan plan;
+    const char *where = NULL;
     int rc = one_run_check(a);
     if (!rc && a->quick && a->windows)
         rc = (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE);
     if (!rc)
         rc = profile_begin(p, a);
-    const char *where = NULL;
-    bool is_one = !rc && one_run_is(p);
     if (!rc)
         rc = probe_begin(a, p->result->arena, &plan);
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
     if (!rc)
-        one_run_announce(p, windows_wanted(a, m));
+        rc = make_all_runs(p, a, m, &runs);
     if (!rc)
-        rc = is_one ? make_one_run(p, m, &t, &taken, &counted) : make_runs(p, a, m, &t, &sampled, &counted);
-    if (!rc && windows_wanted(a, m) && !is_one)
-        rc = windows_take(p,
-                          &(struct windows_room){.user_s = t.user[0], .system_s = t.system[0], .limit_s = t.windows_s},
-                          &taken, &windows);
-    if (!rc)
-        rc = join(p, a, &t, m, where, is_one ? counted : sampled, counted, &taken, &plan);
-    if (!rc && !is_one)
+        rc = join_runs(p, a, m, where, &plan, &runs);
+    if (!rc && !one_run_is(p))
         rc = probe_objects(p, &plan);
     if (!rc)
         rc = profile_finish(p);
-    launch_result_free(sampled);
-    launch_result_free(counted);
-    launch_result_free(windows);
-    windows_fini(&taken);
+    free_runs(&runs);
     machine_free(m);
     return rc;
 }
