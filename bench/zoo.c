@@ -189,7 +189,7 @@ int main(int argc, char **argv)
         }
     streams = sim_streams_new();
     printf("%-24s %5s %7s %7s %6s %5s %6s %5s %6s %5s %7s %6s %6s\n", "machine", "forms", "latency", "interv.", "width",
-           "found", "reord.", "found", "sched.", "found", "median", "p90", "s");
+           "found", "ROB", "found", "sched.", "found", "median", "p90", "s");
     n = optind < argc ? add_files(rows, n, argv + optind, argc - optind, &o) : random ? 0 : add_shipped(rows, n, &o);
     for (unsigned i = 0; i < random; i++) {
         char name[32];

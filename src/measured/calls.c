@@ -6,6 +6,7 @@
  */
 #include "measured/measured.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <stdlib.h>
 
@@ -30,9 +31,11 @@ static uint64_t hash_name(const char *s)
 static struct symbol *find(struct symbols *s, const char *name, uint64_t *h)
 {
     uint64_t at;
-    for (*h = hash_name(name); map_get(&s->by_hash, *h, &at); ++*h)
+    for (*h = hash_name(name); map_get(&s->by_hash, *h, &at); ++*h) {
+        assert(at < s->v.len);
         if (strcmp(s->v.data[at].name, name) == 0)
             return &s->v.data[at];
+    }
     return NULL;
 }
 
@@ -132,7 +135,7 @@ static void file_sites(struct join *j, struct calls *c)
         if (to == ID_NONE)
             continue;
         uint32_t k = at[to] + used[to]++;
-        c->sites[k] = (struct call_site){b, j->counts[b] + (k > at[to] ? c->sites[k - 1].upto : 0)};
+        c->sites[k] = (struct call_site){b, j->counts[b] + (k > at[to] ? c->sites[k - 1].up_to : 0)};
     }
     free(used);
 }

@@ -141,7 +141,7 @@ struct prof_interval actual_of(const struct join *j, uint64_t samples); /* secon
 
 struct call_site {
     uint32_t block; /* ends in a call or tail jump to the target */
-    uint64_t upto;  /* count of this site and all before it of the same target */
+    uint64_t up_to; /* count of this site and all before it of the same target */
 };
 struct calls {
     uint32_t *to; /* by block: the block that its call (or jump out of the module) goes to; ID_NONE unknown or none */

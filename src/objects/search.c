@@ -221,12 +221,12 @@ void select_rank_all(struct selection *s, struct ranks *all)
 
 void select_search_first(struct selection *s, const struct ranks *all)
 {
-    double upto = 0;
+    double up_to = 0;
     for (size_t i = 0; i < all->v.len; i++) {
         const struct ranked *r = &all->v.data[i];
-        if (upto < FIRST_SHARE * (double)s->j->memory_ops || holds_asked(s, &s->j->modules[r->module], r->func))
+        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || holds_asked(s, &s->j->modules[r->module], r->func))
             search(s, &s->j->modules[r->module], r->func);
-        upto += (double)r->memory_ops;
+        up_to += (double)r->memory_ops;
     }
 }
 

@@ -145,9 +145,9 @@ void walk_unseen(struct walks *w)
     uint64_t left = 0;
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        uint64_t before = i ? w->paths.executed.upto[i - 1] : 0;
+        uint64_t before = i ? w->paths.executed.up_to[i - 1] : 0;
         if (!walk_times_played(w, block))
-            VEC_PUSH(&v, ((struct weighed){w->paths.executed.upto[i] - before, block}));
+            VEC_PUSH(&v, ((struct weighed){w->paths.executed.up_to[i] - before, block}));
     }
     if (v.len)
         qsort(v.data, v.len, sizeof *v.data, compare_weighed);

@@ -20,7 +20,7 @@ static void add_weight(struct path_draw *d, uint32_t block, uint64_t weight)
     if (weight == 0)
         return;
     d->blocks[d->count] = block;
-    d->upto[d->count] = weight + (d->count ? d->upto[d->count - 1] : 0);
+    d->up_to[d->count] = weight + (d->count ? d->up_to[d->count - 1] : 0);
     d->count++;
 }
 
@@ -34,8 +34,8 @@ static uint32_t draw(struct paths *p, const struct path_draw *d)
 {
     if (d->count == 0)
         return ID_NONE;
-    uint64_t pick = rng_below(&p->rng, d->upto[d->count - 1]);
-    return d->blocks[PARTITION_POINT(i, 0, d->count - 1, d->upto[i] <= pick)];
+    uint64_t pick = rng_below(&p->rng, d->up_to[d->count - 1]);
+    return d->blocks[PARTITION_POINT(i, 0, d->count - 1, d->up_to[i] <= pick)];
 }
 
 static void list_executed(struct paths *p, struct join *j)
@@ -82,7 +82,7 @@ static void list_in_edges(struct paths *p, struct join *j)
 static uint64_t sites_of(const struct calls *c, uint32_t entry)
 {
     uint32_t end = c->from_first[entry + 1];
-    return c->from_first[entry] < end ? c->sites[end - 1].upto : 0;
+    return c->from_first[entry] < end ? c->sites[end - 1].up_to : 0;
 }
 
 static void list_entered(struct paths *p, struct join *j)
@@ -140,7 +140,7 @@ static uint32_t draw_site(struct paths *p, uint32_t entry)
     uint64_t sites = sites_of(c, entry), all = sites + p->outside[entry], pick = all ? rng_below(&p->rng, all) : 0;
     if (pick >= sites)
         return ID_NONE;
-    size_t site = PARTITION_POINT(i, c->from_first[entry], c->from_first[entry + 1] - 1, c->sites[i].upto <= pick);
+    size_t site = PARTITION_POINT(i, c->from_first[entry], c->from_first[entry + 1] - 1, c->sites[i].up_to <= pick);
     return c->sites[site].block;
 }
 

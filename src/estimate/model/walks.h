@@ -23,7 +23,7 @@ struct paths {
     } * in_edges;      /* executed ones */
     struct path_draw { /* blocks, and for each the sum of weights up to and with it */
         uint32_t *blocks;
-        uint64_t *upto;
+        uint64_t *up_to;
         uint32_t count;
     } executed, entered;                    /* by instructions executed; by entries from code that is not known */
     uint64_t *outside;                      /* by block: its entries from code that is not known */

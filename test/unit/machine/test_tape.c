@@ -11,7 +11,9 @@
 
 #include <cmocka.h> /* needs the three above it */
 
-#define HEAD "mtool-tape 1\nprogram \"0.1.0\"\nprocessor \"A CPU\" AuthenticAMD 25 17\nnumber tsc-ghz 2.5\n"
+#define HEAD                                                                                                           \
+    "mtool-tape 1\nprogram \"0.1.0\"\nprocessor \"A CPU\" AuthenticAMD 25 17\n"                                        \
+    "number tsc-ghz 2.5\n"
 
 static struct tape *parsed(const char *text)
 {
