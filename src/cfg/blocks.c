@@ -5,6 +5,7 @@
  */
 #include "cfg/impl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- functions that run off their end ---- */
@@ -213,6 +214,7 @@ static void add_table_targets(const struct build *b, struct edge_list *out, cons
         VEC_PUSH(&to, block);
     }
     to.len = sort_unique_u64(to.data, to.len);
+    assert(to.data || to.len == 0);
     if (to.len == 0)
         add_edge(out, from, ID_NONE, CFG_EDGE_OUT);
     for (size_t k = 0; k < to.len; k++) /* ID_NONE, last, is a target in a refused function */
@@ -259,6 +261,7 @@ static void add_edges_of(struct build *b, struct edge_list *out, uint32_t k, con
             add_edge(out, k, k + 1, CFG_EDGE_RETURN);
         break;
     case X86_JMP_IND:
+        assert(j); /* each such jump was looked at */
         add_indirect(b, out, j, k);
         break;
     case X86_RET:

@@ -277,7 +277,7 @@ static void flush_text(struct strbuf *text, FILE *out)
 void cfg_dump(const struct cfg *c, enum cfg_dump_what what, bool json, cfg_plain_fn *plain, FILE *out)
 {
     struct strbuf text = {0};
-    struct json j;
+    struct json j = {0};
     struct dump d = {.c = c, .text = &text, .json = json ? &j : NULL, .names = arena_new(), .plain = plain};
     assert(what != CFG_DUMP_INSN || c->img); /* a loaded cfg has no instructions */
     if (json) {

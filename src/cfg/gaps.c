@@ -28,10 +28,11 @@ struct gap *gap_at(const struct gaps *g, uint64_t addr)
 static unsigned padding_bytes(const uint8_t *p, uint64_t most, uint64_t avail)
 {
     struct x86_short i;
-    int n = *p == 0xcc ? 1 : x86_decode_short(p, avail, &i);
+    bool is_trap = *p == 0xcc;
+    int n = is_trap ? 1 : x86_decode_short(p, avail, &i);
     if (n == 0 || (uint64_t)n > most)
         return 0;
-    unsigned props = *p == 0xcc ? X86_PROP_NOP : x86_shape(x86_short_shape(&i))->insn.props;
+    unsigned props = is_trap ? X86_PROP_NOP : x86_shape(x86_short_shape(&i))->insn.props;
     return (props & X86_PROP_NOP) && !(props & X86_PROP_ENDBR) ? (unsigned)n : 0;
 }
 

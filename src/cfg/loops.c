@@ -11,6 +11,7 @@
  */
 #include "cfg/impl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct loop_list { /* of a range of functions; ids count from its start */
@@ -105,6 +106,7 @@ static void search_from(struct work *w, uint32_t root, uint32_t region, uint32_t
 static void search(struct work *w)
 {
     uint32_t count = 1, region = 1;
+    assert(w->number); /* work_reserve, for the outside at least */
     memset(w->number, 0, w->n * sizeof *w->number);
     w->node_at[0] = w->parent[0] = w->region[0] = 0;
     for (uint32_t v = 1; v < w->n; v++)

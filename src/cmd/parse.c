@@ -204,7 +204,7 @@ static int parse_long(struct parser *p, const char *word)
 static int parse_letters(struct parser *p, const char *word)
 {
     for (const char *s = word + 1; *s; s++) {
-        const struct cmd_option *o = find_option(p->out->command, NULL, 0, *s);
+        const struct cmd_option *o = find_option(p->out->command, "", 0, *s);
         if (!o)
             return unknown_option(p, (char[]){'-', *s, 0}, 2);
         if (needs_value(o))

@@ -130,7 +130,7 @@ static const struct image_fde stub_fde = {.cfi = stub_cfi, .cfi_len = 0};
 
 /* The stack pointer is at a struct ucontext: the interrupted registers are its words from 40 on. As glibc's own. */
 #define CFA_AT(reg, at) DW_CFA_expression, reg, 2, DW_OP_breg7, at
-#define CFA_AT_FAR(reg, at) DW_CFA_expression, reg, 3, DW_OP_breg7, (at & 0x7f) | 0x80, at >> 7
+#define CFA_AT_FAR(reg, at) DW_CFA_expression, reg, 3, DW_OP_breg7, ((at)&0x7f) | 0x80, (at) >> 7
 static const uint8_t signal_cfi[] = {
     DW_CFA_def_cfa_expression,
     4,

@@ -262,7 +262,7 @@ static const char *take_modules(struct follow *f, char *text)
     bool is_first = true;
     for (char *line = strtok_r(text, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
         char *tab = strrchr(line, '\t');
-        if (strncmp(line, "module ", 7) || !tab)
+        if (strncmp(line, "module ", 7) != 0 || !tab)
             continue;
         *tab = 0;
         struct launch_module *m = module_add(f->p, line + 7, tab + 1);

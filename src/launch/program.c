@@ -99,8 +99,10 @@ static int read_script_line(struct arena *a, const char *path, struct script_lin
     while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
         *--end = 0;
     size_t len = strcspn(s, " \t");
-    if (!len)
-        return diag_error("%s: its first line names no interpreter after #!; mend that line", path);
+    if (!len) {
+        diag_error("%s: its first line names no interpreter after #!; mend that line", path);
+        return -1;
+    }
     out->interp = arena_strndup(a, s, len);
     s += len + strspn(s + len, " \t");
     out->arg = *s ? arena_strdup(a, s) : NULL;

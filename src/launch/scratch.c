@@ -18,7 +18,7 @@
 
 static bool is_left_over(int dir_fd, const char *name)
 {
-    if (strncmp(name, NAME_LEAD, sizeof NAME_LEAD - 1))
+    if (strncmp(name, NAME_LEAD, sizeof NAME_LEAD - 1) != 0)
         return false;
     pid_t pid = atoi(name + sizeof NAME_LEAD - 1);
     if (pid <= 0 || (kill(pid, 0) == 0 || errno != ESRCH))
@@ -96,8 +96,8 @@ int scratch_open(struct scratch *s, const struct scratch_size *z)
         if (open_in(s, dirs[i], z) == 0)
             return 0;
         err = errno;
-        diag_debug(1, "%s: no file of %llu bytes there: %s", dirs[i],
-                   (unsigned long long)(z->fixed_bytes + z->part_bytes), strerror(err));
+        unsigned long long bytes = z->fixed_bytes + z->part_bytes;
+        diag_debug(1, "%s: no file of %llu bytes there: %s", dirs[i], bytes, strerror(err));
     }
     if (err == EFBIG)
         return diag_error(

@@ -152,7 +152,7 @@ static const struct machine_class *class_of_family(const struct machine *m, cons
 const struct machine_class *machine_class_of(const struct machine *m, const struct x86_detail *d,
                                              enum machine_match *how)
 {
-    enum machine_match ignored;
+    enum machine_match ignored = MACHINE_MATCH_FORM;
     how = how ? how : &ignored;
     *how = MACHINE_MATCH_FORM;
     const struct machine_class *c = class_of_text(m, d->form);

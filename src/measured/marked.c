@@ -32,7 +32,7 @@ static void take_lines(struct join *j, struct join_module *m, struct marked *out
     uint32_t file = ID_NONE;
     for (size_t i = 0; m->lines && i < m->img->marker_count; i++) {
         struct line_row row;
-        if (strcmp(m->img->markers[i].name, out->name) || !lines_at(m->lines, m->img->markers[i].addr, &row) ||
+        if (strcmp(m->img->markers[i].name, out->name) != 0 || !lines_at(m->lines, m->img->markers[i].addr, &row) ||
             !row.line)
             continue;
         file = file == ID_NONE ? row.file : file;

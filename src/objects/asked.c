@@ -13,7 +13,7 @@ enum { NEAR_MOST = 3 };
 static bool is_in_file(const struct prof_object *o, const char *file)
 {
     size_t have = o->file ? strlen(o->file) : 0, want = strlen(file);
-    return have >= want && strcmp(o->file + have - want, file) == 0 &&
+    return o->file && have >= want && strcmp(o->file + have - want, file) == 0 &&
            (have == want || o->file[have - want - 1] == '/');
 }
 

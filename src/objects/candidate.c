@@ -3,6 +3,7 @@
  * candidate: one object as a candidate for probes: its work, its entries, whether it is timable and estimable. */
 #include "objects/selection.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define GRAIN_S 0.001       /* less in all is not told from noise */
@@ -166,6 +167,7 @@ struct made select_make(struct selection *s, struct join_module *m, enum prof_ki
                                .probed_entries = PROF_UNKNOWN};
     take_object(j, loop ? loop->object : j->funcs[func].object, &o);
     mark(s, all, 1);
+    assert(kind != PROF_LOOP || loop);
     o.entries = kind == PROF_LOOP        ? loop->entries
                 : kind == PROF_PROCEDURE ? entries_of_procedure(s, func, whole)
                                          : entries_of_blocks(s, m, all);

@@ -8,6 +8,7 @@
  */
 #include "objects/chains.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define OWN_LEAST 0.98   /* of the samples: chains are of the first process alone */
@@ -38,6 +39,7 @@ static uint32_t block_at(const struct join *j, const struct observed_frame *f)
 static uint32_t func_of(const struct join *j, const struct observed_frame *f, uint32_t block)
 {
     const struct join_module *m = f->module < j->module_count ? &j->modules[f->module] : NULL;
+    assert(m || block == ID_NONE);
     return block == ID_NONE ? ID_NONE : m->func_base + m->cfg->blocks.data[block - m->block_base].func;
 }
 

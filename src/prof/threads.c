@@ -8,6 +8,7 @@
  */
 #include "prof/impl.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -139,9 +140,12 @@ static void split_running(struct build *b)
 static struct prof_wait *wait_of(struct build *b, uint32_t thread, uint32_t object, const char *into)
 {
     uint64_t key = ((uint64_t)thread << 40 ^ (uint64_t)object << 20) * 0x9e3779b97f4a7c15u ^ (uintptr_t)into, at = 0;
-    for (; map_get(&b->by_wait, key, &at); key++)
-        if (b->wait.data[at].thread == thread && b->wait.data[at].object == object && b->wait.data[at].into == into)
-            return &b->wait.data[at];
+    for (; map_get(&b->by_wait, key, &at); key++) {
+        assert(at < b->wait.len);
+        struct prof_wait *w = &b->wait.data[at];
+        if (w->thread == thread && w->object == object && w->into == into)
+            return w;
+    }
     map_put(&b->by_wait, key, b->wait.len);
     VEC_PUSH(&b->wait, ((struct prof_wait){.thread = thread, .object = object, .into = into}));
     return &b->wait.data[b->wait.len - 1];

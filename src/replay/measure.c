@@ -16,10 +16,10 @@ static const double SELDOM = 0.2;       /* batches alone, of all */
 static const double SHARED_MOST = 1.35; /* what a neighbour who is always there may take to be borne with */
 static const double ROUND_LEAST = 8, CYCLES_LEAST = 100; /* cycles, of a round, of what does not go round */
 /* Cycles, of how a replay begins and ends: where slices tell it that end alike, and where not. */
-enum { EXIT = REPLAY_MISPREDICTED, EDGE_ERROR = 15, EDGE_GUESS = 40 };
+enum { EXIT = REPLAY_MISPREDICTED, HALF_EXIT = EXIT / 2, EDGE_ERROR = 15, EDGE_GUESS = 40 };
 enum { EDGES_FEW = 3 /* slices */, IN_FLIGHT = 256 /* instructions */ };
 /* The loads of registers, two fences. */
-const struct replay_edge REPLAY_EDGE_USUAL = {{90, 90 + EXIT, 90 + EXIT / 2}, {EDGE_GUESS, EDGE_GUESS, EDGE_GUESS}};
+const struct replay_edge REPLAY_EDGE_USUAL = {{90, 90 + EXIT, 90 + HALF_EXIT}, {EDGE_GUESS, EDGE_GUESS, EDGE_GUESS}};
 static const double STUB_CYCLES = 5;   /* at most, a turn */
 static const double STUB_SHARE = 0.12; /* of the slice, from which on it does not count */
 static const double SPREAD_MOST = 0.25;
@@ -64,7 +64,8 @@ static struct turn turn_of(const struct wire_batch *b, double step)
     memcpy(t, b->ticks + FIRST_WARM, n * sizeof *t);
     qsort(t, n, sizeof *t, by_size);
     double near = mean_near(t, n, t[n / 5], step);
-    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, t[n / 2] - near - step), &b->look)};
+    uint32_t middle = t[n / 2];
+    return (struct turn){cycles_of(near, &b->look), cycles_of(fmax(0, middle - near - step), &b->look)};
 }
 
 /* By how much the clock moves at least, as far as these replays show it: no more than the keeper saw, which made its
@@ -78,11 +79,13 @@ static double clock_step(const struct wire_slice *s, uint32_t batches)
             t[n++] = s->batches[b].ticks[k];
         most = fmax(most, s->batches[b].look.times * CHAIN_TICKS / LOOK_STEPS);
     }
+    if (!n)
+        return 0;
     qsort(t, n, sizeof *t, by_size);
     for (uint32_t k = 1; k < n; k++)
         if (t[k] > t[k - 1] && t[k] - t[k - 1] < least)
             least = t[k] - t[k - 1];
-    return n && (least <= most || least < t[0] / 8) ? least : 0;
+    return least <= most || least < t[0] / 8 ? least : 0;
 }
 
 double replay_clock(const struct wire_batch *b) { return b->look.chain ? cycles_of(1, &b->look) : 0; }

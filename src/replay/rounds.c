@@ -103,13 +103,17 @@ static bool operands_differ(const struct carried *c, const struct stream *s, uin
     return differs || (d->insn.flags_read && (c->differs[X86_REG_FLAGS_C] || c->differs[X86_REG_FLAGS_ZAPS]));
 }
 
+static bool register_differs(const struct carried *c, uint8_t reg)
+{
+    return reg < ARRAY_LEN(c->differs) && c->differs[reg];
+}
+
 /* An address, a way to go, how long it takes or whether it faults. */
 static bool is_decided(const struct carried *c, const struct x86_detail *d, bool differs)
 {
     const struct x86_insn *i = &d->insn;
     for (int a = 0; a < d->access_count; a++)
-        if ((d->access[a].base < X86_REG_NONE && c->differs[d->access[a].base]) ||
-            (d->access[a].index < X86_REG_NONE && c->differs[d->access[a].index]))
+        if (register_differs(c, d->access[a].base) || register_differs(c, d->access[a].index))
             return true;
     return differs && (i->kind != X86_PLAIN || (i->props & X86_PROP_REP) || d->access_count < 0 ||
                        i->op == X86_OP_DIV || i->op == X86_OP_IDIV);

@@ -4,6 +4,7 @@
 
 #include "result/stats.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -104,6 +105,7 @@ static struct diff_object compare_objects(const struct prof_diff *d, const struc
                         actual = offsetof(struct prof_object, actual_s), ideal = offsetof(struct prof_object, ideal_s);
     x.old = p->old == ID_NONE ? NULL : &d->old->objects[p->old];
     x.now = p->now == ID_NONE ? NULL : &d->now->objects[p->now];
+    assert(x.old || x.now); /* a pair has one side at least */
     bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) &&
                       (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);

@@ -208,7 +208,7 @@ static void free_cfg(void *ctx)
 int rewrite_file(const char *in, const struct rewrite_options *opt, const char *out, const char *map,
                  struct rewrite_stats *stats)
 {
-    struct rewrite_stats ignored;
+    struct rewrite_stats ignored = {0};
     struct rw w = {.opt = opt, .instrument = rw_instruments[opt->plan], .stats = stats ? stats : &ignored};
     memset(w.stats, 0, sizeof *w.stats);
     double start = time_now_s();

@@ -3,6 +3,8 @@
  * Issue: units and the schedulers that feed them, as calendars of cycles. */
 #include "sim/core.h"
 
+#include <assert.h>
+
 static void pass_cycle(struct sim_core *c)
 {
     uint32_t slot = (uint32_t)c->now & RING_MASK;
@@ -101,6 +103,7 @@ static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t
             *port = p;
         }
     }
+    assert(best < INT64_MAX); /* no operation is without units */
     return best;
 }
 

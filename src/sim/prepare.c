@@ -4,6 +4,8 @@
  * description, so that a step of the model touches nothing else. */
 #include "sim/impl.h"
 
+#include <math.h>
+
 static void take_flags(const struct x86_detail *d, struct sim_shape *out)
 {
     const struct x86_insn *i = &d->insn;
@@ -196,7 +198,7 @@ static void take_slots(const struct machine *m, double slots, struct sim_shape *
 {
     out->slots = (int32_t)ticks(slots / m->max_issue / m->issue_share);
     double whole = (double)out->slots * m->max_issue * m->issue_share / TICK;
-    out->whole_slots = whole < 1.5 ? 1 : whole > 64 ? 64 : (uint8_t)(whole + 0.5);
+    out->whole_slots = whole < 1.5 ? 1 : whole > 64 ? 64 : (uint8_t)lround(whole);
 }
 
 static void take_decoded(const struct machine *m, const struct x86_detail *d, struct sim_shape *out)

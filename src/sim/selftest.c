@@ -8,6 +8,7 @@
 #include "sim/record.h"
 #include "sim/sim.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -319,6 +320,7 @@ static int add_forms(struct selftest *t, struct form *forms, size_t all)
         time_form(t, &forms[i]);
     size_t i = 0, most = (size_t)fmax(0, fmin((double)all, lab_recall(t->lab, "kernels tested", (double)all)));
     for (; rc == 0 && i < most && lab_seconds_left(t->lab) > 0; i++) {
+        assert(all > 0); /* most is no more */
         const struct form *f = &forms[i * APART % all];
         diag_progress("testing the core model", i, all);
         rc = f->truth > 0 ? add_form(t, &r, f) : 0;
@@ -385,16 +387,17 @@ static void report(const struct selftest *t, struct arena *a, struct sim_selftes
     }
 }
 
-int sim_selftest(struct machine *m, const struct sim_selftest_options *options, struct arena *a,
+int sim_selftest(struct machine *m, const struct sim_selftest_options *given, struct arena *a,
                  struct sim_selftest_result *result)
 {
     static const char *const kinds[] = {"all", "integer", "float", "memory", "branch"};
-    struct selftest t = {.m = m, .given = options ? options->given : NULL};
-    t.lab = lab_open(options ? options->bench : NULL, options && options->budget_s > 0 ? options->budget_s : 10);
+    const struct sim_selftest_options usual = {0}, *options = given ? given : &usual;
+    struct selftest t = {.m = m, .given = options->given};
+    t.lab = lab_open(options->bench, options->budget_s > 0 ? options->budget_s : 10);
     if (!t.lab)
         return -1;
     t.arena = arena_new();
-    struct sim_streams *own = options && options->streams ? NULL : sim_streams_new();
+    struct sim_streams *own = options->streams ? NULL : sim_streams_new();
     t.streams = own ? own : options->streams;
     t.data = aligned_alloc(4096, ALIGN_UP(sizeof *t.data, 4096));
     int rc = add_kernels(&t);
@@ -402,8 +405,8 @@ int sim_selftest(struct machine *m, const struct sim_selftest_options *options, 
         rc = diag_error("this machine was never quiet enough for the self-test of the core model; calibrate again when "
                         "less runs on it");
     if (rc == 0) {
-        bool keep = options && options->keep;
-        draw(&t, options && options->seed ? options->seed : 1);
+        bool keep = options->keep;
+        draw(&t, options->seed ? options->seed : 1);
         if (!keep)
             fit(&t);
         predict_all(&t, false);

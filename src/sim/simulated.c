@@ -6,6 +6,7 @@
 #include "machine/lab/lab.h"
 #include "sim/impl.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -244,6 +245,7 @@ static void play(struct simulated *s, struct sim_core *c, const struct piece *p)
 static double simulate(struct simulated *s, const struct piece *p, const struct machine *m)
 {
     const struct turn *u = &p->turn;
+    assert(u->count > 0);
     struct sim_insn *table = xmalloc(u->table_count * sizeof *table);
     for (size_t k = 0; k < u->count; k++)
         prepare_insn(s, m, p->code, u->offset[k], u->table[u->index[k]].shape->len, &table[u->index[k]]);

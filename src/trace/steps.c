@@ -4,6 +4,8 @@
  * with all registers made of both. Trusts no word: a program may have written over them. */
 #include "trace/impl.h"
 
+#include <assert.h>
+
 #include "wire/wire.h"
 
 enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16 };
@@ -79,6 +81,7 @@ static uint64_t read_words(struct making *m, const uint64_t *at, const uint64_t 
         const uint8_t *bytes = NULL;
         uint64_t address = wire_step_next(&at, regs, &bytes);
         insn_of[n] = insn_at(m, address, bytes);
+        assert(insn_of[n] < m->insns.len);
         int accesses = m->insns.data[insn_of[n]].accesses;
         m->references += accesses > 0 ? (uint64_t)accesses : 0;
     }

@@ -28,6 +28,7 @@ int cmd_instrument(const struct cmd_args *a)
     if (!a->force && file_exists(out))
         return diag_error("%s: exists already; choose another name with -o, or --force to replace it", out),
                CMD_UNUSABLE;
+    static const struct rewrite_objects every = {.all = true};
     struct rewrite_options opt = {.plan = a->plan_none    ? REWRITE_NONE
                                           : a->plan_trace ? REWRITE_SAMPLE
                                           : a->all_probes ? REWRITE_PROBE
@@ -35,7 +36,7 @@ int cmd_instrument(const struct cmd_args *a)
                                   .poison = a->poison,
                                   .all_blocks = a->all_blocks,
                                   .threads = a->by_thread,
-                                  .objects = a->all_probes ? &(struct rewrite_objects){.all = true} : NULL};
+                                  .objects = a->all_probes ? &every : NULL};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)
         return CMD_UNUSABLE;

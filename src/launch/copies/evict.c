@@ -63,7 +63,7 @@ static uint64_t limit_bytes(void)
 /* Unfinished entries of processes that are gone. */
 static bool is_left_over(const char *name, const struct stat *st, time_t now)
 {
-    if (strncmp(name, ".tmp-", 5))
+    if (strncmp(name, ".tmp-", 5) != 0)
         return false;
     pid_t pid = atoi(name + 5);
     return now - st->st_mtim.tv_sec > YOUNG_SECONDS || (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH);

@@ -587,8 +587,9 @@ static void check_latency(struct calib *k)
 
 static void find_caches(struct calib *k)
 {
-    struct level s[64];
-    find_levels(k, s, sweep(k, k->quick ? 4u << 20 : 128u << 20, s, ARRAY_LEN(s)));
+    struct level s[64] = {{0}};
+    size_t n = sweep(k, k->quick ? 4u << 20 : 128u << 20, s, ARRAY_LEN(s));
+    find_levels(k, s, n);
     check_latency(k);
     find_tlbs(k, 34u << 20);
 }

@@ -129,19 +129,19 @@ static void shuffle(size_t *order, size_t n, uint32_t seed)
 
 static double one_order(struct search *s, uint32_t seed)
 {
-    size_t order[CALIB_BASIS_MAX];
-    for (size_t i = 0; i < s->n; i++) {
+    size_t order[CALIB_BASIS_MAX], n = s->n;
+    for (size_t i = 0; i < n; i++) {
         order[i] = i;
         s->placed[i] = false;
         s->ports[i] = 0;
     }
-    shuffle(order, s->n, seed);
-    for (size_t i = 0; i < s->n; i++)
+    shuffle(order, n, seed);
+    for (size_t i = 0; i < n; i++)
         place(s, order[i]);
     double before = INFINITY, now = total_misfit(s);
     for (int r = 0; r < ROUNDS && now < before - 1e-9; r++) {
         before = now;
-        for (size_t i = 0; i < s->n; i++)
+        for (size_t i = 0; i < n; i++)
             place(s, order[i]);
         now = total_misfit(s);
     }

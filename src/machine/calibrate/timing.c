@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { OPERANDS = 5, COPIES = 120 };
+enum { OPERANDS = 5, COPIES = 120, PAIRS = COPIES / 2, FOURS = COPIES / 4 };
 
 static const struct form_line {
     char kind; /* I: as is; 2: 32 and 64 bits; V: xmm and ymm; Z: as is, but needs 512 bits */
@@ -136,10 +136,8 @@ double timing_chained(const struct timed_form *t)
     struct shape s;
     if (!find_shape(t->form, &s) || !s.reads_dest || t->latency <= 0)
         return 0;
-    return t->latency / t->interval /
-           (s.kind[0] == 'r'   ? (double)ARRAY_LEN(gpr_all)
-            : s.kind[0] == 'x' ? VECTORS
-                               : MASKS);
+    size_t registers = s.kind[0] == 'r' ? ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS;
+    return t->latency / t->interval / (double)registers;
 }
 
 bool timing_is_chained(const struct timed_form *t)
@@ -387,7 +385,7 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
 {
     struct lab_code *c = xmalloc(sizeof *c);
     bool ok = true;
-    for (unsigned i = 0; i < COPIES / 4 && ok; i++) {
+    for (unsigned i = 0; i < FOURS && ok; i++) {
         struct x86_choice choice = choose(form, s, 0), by = {.regs = {0, form[0] == 'v' ? 0 : 14, 14}};
         if (s->source[0] >= 0)
             choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
@@ -400,7 +398,7 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
     }
     double cycles = loop(k, c, timing_fill(form));
     const struct timed_form *t = timing_of(k, mul);
-    return cycles < 0 || !t ? -1 : cycles / (COPIES / 4) - t->latency;
+    return cycles < 0 || !t ? -1 : cycles / FOURS - t->latency;
 }
 
 /* Assumes that the chain through this operand is the longest thing in a turn: results alternate between two registers,
@@ -450,7 +448,7 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     struct lab_code *c = xmalloc(sizeof *c);
     bool ok = true;
     uint8_t low = s->kind[source] == 'k' || s->kind[0] == 'k' ? 1 : 0;
-    for (unsigned i = 0; i < COPIES / 2 && ok; i++) {
+    for (unsigned i = 0; i < PAIRS && ok; i++) {
         struct x86_choice choice = choose(form, s, low);
         choice.regs[source] = low;
         ok = put(k, c, form, &choice);
@@ -465,7 +463,7 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     }
     lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "",
              source);
-    return calib_run(k, c, COPIES / 2, timing_fill(form));
+    return calib_run(k, c, PAIRS, timing_fill(form));
 }
 
 /* A form and the one that leads back: half the round trip each, unless one of them is known. */
@@ -502,11 +500,11 @@ static double second_latency(struct calib *k, const char *form, double first)
     if (!is_long)
         return 0;
     struct lab_code *c = xmalloc(sizeof *c);
-    for (unsigned i = 0; i < COPIES / 2; i++)
+    for (unsigned i = 0; i < PAIRS; i++)
         LAB_PUT(c, 0x48, 0xf7, form[0] == 'm' ? 0xe2 : 0xea, 0x48, 0x89,
                 0xd0); /* mul rdx; mov rax,rdx: the low half is dropped */
     lab_name(k->lab, "chain %s, mov through the high half", form);
-    double both = calib_run(k, c, COPIES / 2, LAB_FILL_NONE), move = known_latency(k, "mov r64,r64");
+    double both = calib_run(k, c, PAIRS, LAB_FILL_NONE), move = known_latency(k, "mov r64,r64");
     double second = both < 0 ? 0 : both - (move >= 0.8 ? move : 0);
     return second > first + 0.5 ? second : 0;
 }

@@ -252,7 +252,7 @@ static int read_processor(struct tape *t, struct line *l)
 {
     char *name = take_word(l, t->arena), *vendor = name ? take_word(l, t->arena) : NULL;
     unsigned family, model;
-    if (!is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) ||
+    if (!name || !vendor || !is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) ||
         !take_count(l, t->arena, FAMILY_MOST, &model))
         return wrong(l, "a processor needs a name in quotes, its vendor, family and model");
     tape_set_cpu(t, name, strcmp(vendor, "-") == 0 ? "" : vendor, family, model);

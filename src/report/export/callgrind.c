@@ -5,6 +5,8 @@
  * in a profile. The format has no negative costs: a memory time below zero is 0. */
 #include "report/export/export.h"
 
+#include <assert.h>
+
 #define NS 1e9 /* a second */
 
 static const struct {
@@ -41,9 +43,11 @@ static size_t function_of(struct writer *w, const char *module, const char *name
     module = known(module);
     name = known(name);
     uint64_t h = export_hash(export_hash(EXPORT_HASH, module), name), i;
-    for (; map_get(&w->functions, h, &i); h++)
+    for (; map_get(&w->functions, h, &i); h++) {
+        assert(i < w->list.len);
         if (!strcmp(w->list.data[i].module, module) && !strcmp(w->list.data[i].name, name))
             return (size_t)i;
+    }
     VEC_PUSH(&w->list, ((struct function){module, name, file}));
     map_put(&w->functions, h, w->list.len - 1);
     return w->list.len - 1;

@@ -3,6 +3,7 @@
  * Other tools know no unknown figure: where a format has no place for one it becomes 0 (and is empty in CSV). */
 #include "report/export/export.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define INLINED " (inlined in " /* as prof names a loop that was inlined: "INNER (inlined in OUTER)" */
@@ -151,6 +152,7 @@ static void push_object(struct stacks *s, const struct prof_object *o)
 
 static void push_stack(struct stacks *s, const struct tree *t, const struct prof_object *o)
 {
+    assert(o);
     const struct prof_object *chain[DEEPEST], *top = tree_outermost(t, o);
     const char *inner, *function = export_function(s->arena, top->function, &inner);
     size_t begin = s->ids.len, n = 0;

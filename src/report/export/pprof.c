@@ -5,6 +5,8 @@
  * in the profile. */
 #include "report/export/export.h"
 
+#include <assert.h>
+
 #define NS 1e9 /* a second */
 
 /* Protocol buffers: a field is its number and type, then a varint, or a length and bytes. */
@@ -89,9 +91,11 @@ struct pprof {
 static uint64_t number_of(struct table *t, const char *text, bool *is_new)
 {
     uint64_t h = export_hash(EXPORT_HASH, text), id;
-    for (; map_get(&t->by_hash, h, &id); h++)
+    for (; map_get(&t->by_hash, h, &id); h++) {
+        assert(id < t->texts.len);
         if (!strcmp(t->texts.data[id], text))
             return *is_new = false, id;
+    }
     map_put(&t->by_hash, h, t->texts.len);
     VEC_PUSH(&t->texts, text);
     *is_new = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The difference of two results as text and as JSON (schema mtool-diff-1, doc/profile.md). */
+#include <assert.h>
 #include <math.h>
 
 #include "report/impl.h"
@@ -9,7 +10,11 @@ static bool is_changed(const struct diff_object *x)
     return diff_is_change(&x->memory_s) || diff_is_change(&x->actual_s);
 }
 
-static const struct prof_object *any_of(const struct diff_object *x) { return x->now ? x->now : x->old; }
+static const struct prof_object *any_of(const struct diff_object *x)
+{
+    assert(x->now || x->old); /* else there is nothing to tell */
+    return x->now ? x->now : x->old;
+}
 
 /* ---- text ---- */
 

@@ -109,7 +109,6 @@ void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t 
     at = rw_put_access(at, &addr, s->gs, 0x01, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
     if (s->gs)
         *at++ = 0x65;
-    memcpy(at, "\x48\xc7\x05", 3);
-    memcpy(at + 3, &rel, 4);
-    memset(at + 7, 0, 4);
+    at = rw_put32(rw_put_bytes(at, "\x48\xc7\x05", 3), rel);
+    rw_put32(at, 0);
 }

@@ -58,7 +58,7 @@ static uint8_t *put_frame(uint8_t *p, const struct image_cfa *frame)
 {
     bool is_rsp = frame->reg == IMAGE_CFA_RSP;
     p = rw_put_bytes(p, is_rsp ? "\x48\x8d\x84\x24" : "\x48\x8d\x84\x25", 4);
-    p = rw_put32(p, (uint64_t)(frame->offset - 8 + (is_rsp ? 136 : 0)));
+    p = rw_put32(p, (uint32_t)(frame->offset - 8 + (is_rsp ? 136 : 0)));
     return rw_put_bytes(p, "\x48\x89\x44\x24\xc0", 5);
 }
 

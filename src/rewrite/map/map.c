@@ -312,7 +312,7 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     if (len < sizeof h)
         return false;
     memcpy(&h, bytes, sizeof h);
-    if (memcmp(h.magic, "mtoolmap", 8) || h.version != MAP_VERSION)
+    if (memcmp(h.magic, "mtoolmap", 8) != 0 || h.version != MAP_VERSION)
         return false;
     struct rewrite_map *p = &m->pub;
     struct reader r = {.p = bytes + sizeof h, .end = bytes + len};

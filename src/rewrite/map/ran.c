@@ -23,7 +23,7 @@ static void join_functions(uint32_t *up, const struct cfg *c, uint32_t block_a, 
 static void join_groups(const struct map_full *m, uint32_t *up)
 {
     const struct cfg *c = m->pub.cfg;
-    uint32_t *first = xmalloc((m->group_count + 1) * 4); /* a target of each group */
+    uint32_t *first = xmalloc(((size_t)m->group_count + 1) * 4); /* a target of each group */
     for (uint32_t g = 0; g < m->group_edge_count; g++)
         first[m->group_edges[g].group] = m->group_edges[g].to;
     for (uint32_t g = 0; g < m->group_edge_count; g++)

@@ -92,8 +92,8 @@ static void solver_index(struct solver *s, const uint64_t *counters)
 {
     s->val = xmalloc((s->arcs.len + 1) * 8);
     s->known = xmalloc(s->arcs.len + 1);
-    s->first = xmalloc((s->arcs.nodes + 2) * 4);
-    s->unknown = xmalloc((s->arcs.nodes + 1) * 4);
+    s->first = xmalloc(((size_t)s->arcs.nodes + 2) * 4);
+    s->unknown = xmalloc(((size_t)s->arcs.nodes + 1) * 4);
     s->incident = xmalloc((2 * s->arcs.len + 1) * 4);
     for (size_t i = 0; i < s->arcs.len; i++) {
         const struct rw_arc *a = &s->arcs.data[i];
@@ -110,8 +110,8 @@ static void solver_index(struct solver *s, const uint64_t *counters)
     }
     for (uint32_t n = 0; n < s->arcs.nodes; n++)
         s->first[n + 1] += s->first[n];
-    uint32_t *at = xmalloc((s->arcs.nodes + 1) * 4);
-    memcpy(at, s->first, s->arcs.nodes * 4);
+    uint32_t *at = xmalloc(((size_t)s->arcs.nodes + 1) * 4);
+    memcpy(at, s->first, s->arcs.nodes * sizeof *at);
     for (size_t i = 0; i < s->arcs.len; i++) {
         s->incident[at[s->arcs.data[i].a]++] = (uint32_t)i;
         s->incident[at[s->arcs.data[i].b]++] = (uint32_t)i;
@@ -136,7 +136,7 @@ static int64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
 
 static void solver_run(struct solver *s)
 {
-    uint32_t *ready = xmalloc((s->arcs.nodes + 1) * 4), len = 0;
+    uint32_t *ready = xmalloc(((size_t)s->arcs.nodes + 1) * 4), len = 0;
     for (uint32_t n = 0; n < s->arcs.nodes; n++)
         if (n != s->arcs.outside && s->unknown[n] == 1)
             ready[len++] = n;
