@@ -26,14 +26,16 @@ static void add_seen(struct walks *w, struct average *homes, struct average *who
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
         double cycles = w->first[block] ? walk_block_cycles(w, w->core, block, &executions) : 0;
         if (executions == 0) {
-            homes[home].unseen_insns += insns, whole->unseen_insns += insns;
+            homes[home].unseen_insns += insns;
+            whole->unseen_insns += insns;
             w->j->cycles[block] = -1;
             continue;
         }
         w->j->cycles[block] = (float)cycles;
-        homes[home].insns += insns, whole->insns += insns;
-        homes[home].cycles += cycles * (double)w->j->counts[block],
-            whole->cycles += cycles * (double)w->j->counts[block];
+        homes[home].insns += insns;
+        whole->insns += insns;
+        homes[home].cycles += cycles * (double)w->j->counts[block];
+        whole->cycles += cycles * (double)w->j->counts[block];
     }
 }
 
@@ -66,8 +68,10 @@ static void take_branches(struct walks *w)
             continue;
         }
         struct average *home = &homes[walk_home_of(w, block)];
-        home->insns += insns, whole.insns += insns;
-        home->cycles += cycles * (double)w->j->counts[block], whole.cycles += cycles * (double)w->j->counts[block];
+        home->insns += insns;
+        whole.insns += insns;
+        home->cycles += cycles * (double)w->j->counts[block];
+        whole.cycles += cycles * (double)w->j->counts[block];
     }
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];

@@ -17,8 +17,10 @@ static const double SAID = 0.05; /* of the program's time */
 static double not_refuted(const struct branches_home *homes, size_t count)
 {
     double all = 0, refuted = 0;
-    for (size_t h = 0; h < count; h++)
-        all += homes[h].branch, refuted += homes[h].replay.refuted * homes[h].cycles;
+    for (size_t h = 0; h < count; h++) {
+        all += homes[h].branch;
+        refuted += homes[h].replay.refuted * homes[h].cycles;
+    }
     return all > 0 ? fmax(0, 1 - refuted / all) : 1;
 }
 

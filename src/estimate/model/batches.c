@@ -28,8 +28,11 @@ void walk_end_batch(struct walks *w)
     for (uint32_t i = 0; i < homes; i++) {
         struct home *h = &w->homes[i];
         double c = h->cycles - h->last_cycles, n = h->insns - h->last_insns;
-        h->cycles2 += c * c, h->insns2 += n * n, h->cross += c * n;
-        h->last_cycles = h->cycles, h->last_insns = h->insns;
+        h->cycles2 += c * c;
+        h->insns2 += n * n;
+        h->cross += c * n;
+        h->last_cycles = h->cycles;
+        h->last_insns = h->insns;
     }
     w->batches++;
 }

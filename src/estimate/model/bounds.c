@@ -44,8 +44,10 @@ static const char *heaviest_unit(const struct walks *w, const struct bound_sums 
         for (unsigned q = 0; q < machine_port_count(w->m); q++)
             if (strcmp(machine_port_name(w->m, p), machine_port_name(w->m, q)) == 0)
                 sum += s->by_port[q];
-        if (sum > most)
-            most = sum, best = machine_port_name(w->m, p);
+        if (sum > most) {
+            most = sum;
+            best = machine_port_name(w->m, p);
+        }
     }
     return best;
 }

@@ -46,7 +46,8 @@ static bool play(struct walks *w, uint32_t block, uint32_t next, bool opaque)
         sim_core_step(w->core, INSN_JUMP, 0, SIM_TAKEN);
     if (opaque)
         sim_core_step(w->core, INSN_RET, 0, SIM_TAKEN);
-    w->steps += b->insn_count, w->spent += b->insn_count;
+    w->steps += b->insn_count;
+    w->spent += b->insn_count;
     return true;
 }
 
@@ -153,10 +154,11 @@ void walk_unseen(struct walks *w)
         qsort(v.data, v.len, sizeof *v.data, compare_weighed);
     for (size_t i = 0; i < v.len; i++)
         left += v.data[i].weight;
-    for (size_t i = 0; i < v.len && w->spent < w->spent_most; left -= v.data[i].weight, i++) {
+    for (size_t i = 0; i < v.len && w->spent < w->spent_most; i++) {
         if ((double)left < SWEEP_ENOUGH * (double)w->j->instructions)
             break;
         window(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
+        left -= v.data[i].weight;
     }
     sim_core_flush(w->core);
     VEC_FREE(&v);

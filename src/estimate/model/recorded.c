@@ -57,7 +57,8 @@ static void walk_bursts(struct walks *w, struct window_player *p)
 {
     for (size_t i = 0; i < w->j->in->burst_count; i++) {
         uint64_t played = window_play(p, w->j->in->bursts[i].window, w->j->in->bursts[i].wrong);
-        w->steps += played, w->spent += played;
+        w->steps += played;
+        w->spent += played;
         walk_end_batch(w);
     }
 }
@@ -91,7 +92,8 @@ void walk_windows(struct walks *w)
     for (size_t i = 0; i < w->j->in->window_count; i++) {
         replays_add(w->replays, &p, &w->j->in->windows[i]);
         uint64_t played = window_play(&p, w->j->in->windows[i].window, NULL);
-        w->steps += played, w->spent += played;
+        w->steps += played;
+        w->spent += played;
         walk_end_batch(w);
     }
     if (!p.branches_told)

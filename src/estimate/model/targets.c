@@ -39,7 +39,8 @@ static void file_targets(struct join *j, struct targets *t)
     map_fini(&t->index);
     VEC_FREE(&t->v);
     t->index = (struct map){0};
-    t->v.data = kept, t->v.len = count;
+    t->v.data = kept;
+    t->v.len = count;
     t->first = ARENA_ARRAY(j->scratch, uint32_t, j->block_count + 2);
     for (size_t i = 0; i < count; i++)
         t->first[kept[i].site + 1]++;

@@ -69,8 +69,10 @@ static double instructions_of(const struct fit *f, const struct fit_slice *s)
 static double common_cpi(const struct fit *f)
 {
     double cycles = 0, instructions = 0;
-    for (size_t k = 0; k < f->slices.len; k++)
-        cycles += f->slices.data[k].cycles, instructions += instructions_of(f, &f->slices.data[k]);
+    for (size_t k = 0; k < f->slices.len; k++) {
+        cycles += f->slices.data[k].cycles;
+        instructions += instructions_of(f, &f->slices.data[k]);
+    }
     return instructions > 0 ? cycles / instructions : 1;
 }
 
@@ -92,7 +94,8 @@ static struct scale scale_of_model(const struct fit *f, const double *modelled, 
     double cycles = 0, model = 0, squares = 0;
     for (size_t k = 0; k < f->slices.len; k++) {
         double m = modelled_cycles(f, &f->slices.data[k], modelled);
-        cycles += m > 0 ? f->slices.data[k].cycles : 0, model += m;
+        cycles += m > 0 ? f->slices.data[k].cycles : 0;
+        model += m;
     }
     if (!(model > 0))
         return (struct scale){1, model_error};

@@ -72,10 +72,12 @@ void learnt_only(struct fit *f)
         if (unlearnt[k])
             continue;
         memmove(f->shares.data + shares, f->shares.data + s.first, s.count * sizeof *f->shares.data);
-        s.first = shares, shares += s.count;
+        s.first = shares;
+        shares += s.count;
         f->slices.data[slices++] = s;
     }
     diag_debug(1, "replays: of %zu slices %zu did not learn what others did", f->slices.len, f->slices.len - slices);
-    f->slices.len = slices, f->shares.len = shares;
+    f->slices.len = slices;
+    f->shares.len = shares;
     free(unlearnt);
 }

@@ -48,7 +48,8 @@ struct replays {
 struct replays *replays_new(uint32_t (*home_of)(void *ctx, uint64_t place), void *ctx)
 {
     struct replays *r = xmalloc(sizeof *r);
-    r->home_of = home_of, r->ctx = ctx;
+    r->home_of = home_of;
+    r->ctx = ctx;
     return r;
 }
 

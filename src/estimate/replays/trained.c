@@ -53,8 +53,10 @@ static void play_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64
 /* false: some of the code is not known, or there are no more branches that the last pass got wrong. */
 static bool learn(struct pass *a, const struct trained_slice *s)
 {
-    a->step = s->first, a->from = s->from;
-    a->branch = 0, a->wrong = 0;
+    a->step = s->first;
+    a->from = s->from;
+    a->branch = 0;
+    a->wrong = 0;
     return window_steps(a->p, s->window, s->first, s->last, predict_step, a) && a->wrong;
 }
 
@@ -62,7 +64,8 @@ static double play(struct pass *a, const struct trained_slice *s, bool tells)
 {
     struct sim_core *c = a->p->aside;
     double before = sim_core_cycles(c);
-    a->branch = 0, a->tells = tells;
+    a->branch = 0;
+    a->tells = tells;
     sim_core_reset_pipeline(c, (uint32_t)(s->from - s->first));
     window_steps(a->p, s->window, s->first, s->last, play_step, a);
     sim_core_flush(c);
