@@ -56,8 +56,10 @@ enum { FAR_BELOW = 1 << 20 };
 
 static void refuse_at(struct finder *f, enum cfg_marked_problem problem, uint64_t addr)
 {
-    if (f->out->problem == CFG_MARKED_FOUND)
-        f->out->problem = problem, f->out->at = addr;
+    if (f->out->problem == CFG_MARKED_FOUND) {
+        f->out->problem = problem;
+        f->out->at = addr;
+    }
 }
 
 static void take_markers(struct finder *f)

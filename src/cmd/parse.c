@@ -299,8 +299,10 @@ static int parse_command(struct parser *p, const char **topic)
         *topic = p->words[0];
         return 1;
     }
-    if (!out->command && strchr(p->words[0], '/'))
-        out->command = cmd_find((const char *const[]){"run", NULL}, 1, &used), used = 0;
+    if (!out->command && strchr(p->words[0], '/')) {
+        out->command = cmd_find((const char *const[]){"run", NULL}, 1, &used);
+        used = 0;
+    }
     if (!out->command)
         return unknown_command(p->words);
     p->words += used;

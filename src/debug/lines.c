@@ -118,7 +118,8 @@ bool lines_unit_at(struct lines *l, uint64_t addr, uint32_t *unit, Dwarf_Die *li
     if (!u)
         return false;
     *unit = (uint32_t)(u - l->units.data);
-    *line_die = u->line_die, *code_die = u->code_die;
+    *line_die = u->line_die;
+    *code_die = u->code_die;
     return true;
 }
 

@@ -140,9 +140,12 @@ static uint64_t count_by_gnu_hash(const struct image *img, uint64_t hash)
         last = max_u64(last, get_u32(p + i * 4));
     if (last < first)
         return first;
-    for (at += buckets * 4 + (last - first) * 4; (p = image_at(img, at, 4)); at += 4, last++)
+    at += buckets * 4 + (last - first) * 4;
+    for (; (p = image_at(img, at, 4)); last++) {
         if (get_u32(p) & 1)
             return last + 1;
+        at += 4;
+    }
     return 0;
 }
 
@@ -297,9 +300,8 @@ static int read_relr(const struct image *img, uint64_t addr, uint64_t size, relo
             place = w + 8;
             continue;
         }
-        uint64_t at = place;
-        for (w >>= 1; w; w >>= 1, at += 8)
-            if ((w & 1) && take_relr(img, at, p + i, out) < 0)
+        for (unsigned bit = 1; bit < 64 && w >> bit; bit++)
+            if ((w >> bit & 1) && take_relr(img, place + (bit - 1) * 8, p + i, out) < 0)
                 return -1;
         place += 63 * (uint64_t)8;
     }

@@ -32,11 +32,14 @@ static void add_cell(struct launch_probe *to, const struct wire_probe *c, const 
 static size_t number_cells(const struct launch_program *p, const struct launch_result *r, struct launch_probe *out)
 {
     size_t n = 0;
-    for (uint32_t m = 0; m < p->module_count; m++)
-        for (uint32_t cell = 1; r->counters[m] && cell < p->modules[m].counter_count * 8 / WIRE_PROBE_BYTES;
-             cell++, n++)
+    for (uint32_t m = 0; m < p->module_count; m++) {
+        uint64_t cells = r->counters[m] ? p->modules[m].counter_count * 8 / WIRE_PROBE_BYTES : 0;
+        for (uint32_t cell = 1; cell < cells; cell++) {
             if (out)
                 out[n] = (struct launch_probe){.module = m, .cell = cell};
+            n++;
+        }
+    }
     return n;
 }
 

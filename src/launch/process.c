@@ -68,8 +68,10 @@ static char **env_with(const char *const *extra, size_t count)
             const char *given;
             char *wanted;
         } more = {.given = extra[i]};
-        if (extra[i])
-            env[n] = env[n + 1] = more.wanted, n += 2;
+        if (extra[i]) {
+            env[n] = env[n + 1] = more.wanted;
+            n += 2;
+        }
     }
     env[n] = NULL;
     return env;

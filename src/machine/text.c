@@ -96,8 +96,10 @@ static int take_number(struct reader *r, const char *expected, double low, doubl
         return -1;
     char *end;
     double v = strtod(r->token, &end);
-    if (*end && end != r->token && !end[1])
-        v *= *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : NAN, end++;
+    if (*end && end != r->token && !end[1]) {
+        v *= *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : NAN;
+        end++;
+    }
     if (end == r->token || *end || !isfinite(v))
         return wrong_token(r, "not a number:", "write digits, with K, M or G for sizes");
     if (v < low || v > high) {
@@ -328,9 +330,10 @@ static int read_class(struct reader *r)
             rc = take_number(r, "cycles", 0, 10000, &c.keeps_high);
         else if (strcmp(r->token, "slots") == 0)
             rc = take_number(r, "slots", 0, 1000, &c.slots);
-        else if (strcmp(r->token, "on") == 0)
-            rc = parse_uses(r, &c), has_units = true;
-        else
+        else if (strcmp(r->token, "on") == 0) {
+            rc = parse_uses(r, &c);
+            has_units = true;
+        } else
             rc = wrong_token(r, "unknown property of a class",
                              "known: result-latency, to, keeps, second, elsewhere, flags, slots, on");
         if (rc < 0)
@@ -393,9 +396,10 @@ static int read_cache(struct reader *r)
         if (take(r, "a property") < 0)
             return -1;
         int rc = 0;
-        if (strcmp(r->token, "size") == 0)
-            rc = take_number(r, "bytes", 1, 1e15, &size), c.size_bytes = (uint64_t)size;
-        else if (strcmp(r->token, "line") == 0)
+        if (strcmp(r->token, "size") == 0) {
+            rc = take_number(r, "bytes", 1, 1e15, &size);
+            c.size_bytes = (uint64_t)size;
+        } else if (strcmp(r->token, "line") == 0)
             rc = take_unsigned(r, "bytes", 1, 2147483648.0, &c.line_bytes);
         else if (strcmp(r->token, "ways") == 0)
             rc = take_unsigned(r, "a number of ways", 0, 1e6, &c.ways);

@@ -153,8 +153,10 @@ bool bytes_waited_for(const struct stream *s, uint32_t first, uint32_t last, con
     bool ok = true, has_carried = false;
     note_around(&a, s, first, last);
     for (size_t i = 0; i < bytes->cap && ok; i++)
-        if (bytes->used[i] && bytes->vals[i] >= BYTES_CARRIED)
-            has_carried = true, ok = is_waited_for(&a, first, last, bytes->keys[i]);
+        if (bytes->used[i] && bytes->vals[i] >= BYTES_CARRIED) {
+            has_carried = true;
+            ok = is_waited_for(&a, first, last, bytes->keys[i]);
+        }
     ok &= !has_carried || a.before + a.behind >= (last - first) / RECORDED_LEAST;
     map_fini(&a.written);
     map_fini(&a.read);

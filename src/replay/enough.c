@@ -77,7 +77,8 @@ static double common(const struct window *a, const struct window *b)
         const struct line *x = &a->lines.data[i], *y = &b->lines.data[k];
         if (x->number == y->number)
             sum += fmin(x->part, y->part);
-        i += x->number <= y->number, k += y->number <= x->number;
+        i += x->number <= y->number;
+        k += y->number <= x->number;
     }
     return sum;
 }
@@ -89,8 +90,10 @@ static uint32_t group_of(struct replay_progress *p, const struct window *w)
     uint32_t group = ID_NONE;
     for (size_t i = 0; i < p->windows.len; i++) {
         double c = common(&p->windows.data[i], w);
-        if (c >= best)
-            best = c, group = p->windows.data[i].group;
+        if (c >= best) {
+            best = c;
+            group = p->windows.data[i].group;
+        }
     }
     return group == ID_NONE ? p->groups++ : group;
 }
@@ -176,7 +179,8 @@ bool replay_is_enough(struct replay_progress *p, const struct wire_windows *w, u
         struct group *g = &groups[p->windows.data[i].group];
         double each = cycles_of(w, i, width);
         g->windows++, g->measured += each > 0;
-        g->sum += each, g->squares += each * each;
+        g->sum += each;
+        g->squares += each * each;
     }
     bool enough = are_known(groups, p->groups, windows);
     diag_debug(2, "replays: %u windows in %u groups: %s", windows, p->groups, enough ? "enough" : "not enough");

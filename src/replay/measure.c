@@ -52,8 +52,10 @@ static double mean_near(const uint32_t *sorted, size_t n, uint32_t least, double
 {
     double sum = 0, count = 0, most = least * ALIKE + step;
     for (size_t i = 0; i < n; i++)
-        if (sorted[i] >= least - step && sorted[i] <= most)
-            sum += sorted[i], count++;
+        if (sorted[i] >= least - step && sorted[i] <= most) {
+            sum += sorted[i];
+            count++;
+        }
     return sum / count;
 }
 
@@ -161,8 +163,10 @@ static void sum_up(struct form *f, double step)
     if (!f->batches)
         return;
     qsort(f->turns, f->batches, sizeof *f->turns, by_cycles);
-    for (unsigned b = 0; b < f->batches && f->turns[b].cycles <= f->turns[0].cycles * ALIKE + step / 4; b++)
-        sum += f->turns[b].cycles, n++;
+    for (unsigned b = 0; b < f->batches && f->turns[b].cycles <= f->turns[0].cycles * ALIKE + step / 4; b++) {
+        sum += f->turns[b].cycles;
+        n++;
+    }
     f->least = sum / n;
     f->most = f->turns[f->batches - 1].cycles;
     f->apart = f->turns[0].apart;
@@ -213,10 +217,14 @@ struct replay_edge replay_edge_of(double *goes_on, size_t n, double *leaves, siz
 {
     struct replay_edge e = REPLAY_EDGE_USUAL;
     bool knows_on = n >= EDGES_FEW, knows_leaving = m >= EDGES_FEW;
-    if (knows_on)
-        e.cycles[REPLAY_GOES_ON] = middle_of(goes_on, n), e.error[REPLAY_GOES_ON] = EDGE_ERROR;
-    if (knows_leaving)
-        e.cycles[REPLAY_LEAVES] = middle_of(leaves, m), e.error[REPLAY_LEAVES] = EDGE_ERROR;
+    if (knows_on) {
+        e.cycles[REPLAY_GOES_ON] = middle_of(goes_on, n);
+        e.error[REPLAY_GOES_ON] = EDGE_ERROR;
+    }
+    if (knows_leaving) {
+        e.cycles[REPLAY_LEAVES] = middle_of(leaves, m);
+        e.error[REPLAY_LEAVES] = EDGE_ERROR;
+    }
     if (knows_on && !knows_leaving)
         e.cycles[REPLAY_LEAVES] = e.cycles[REPLAY_GOES_ON] + EXIT;
     if (knows_leaving && !knows_on)

@@ -133,8 +133,11 @@ static struct piece grow(struct planner *p, uint32_t from)
         }
         if (!add_step(p, k))
             break;
-        if (i->piece != p->piece)
-            i->piece = p->piece, i->visits = 0, i->first = k;
+        if (i->piece != p->piece) {
+            i->piece = p->piece;
+            i->visits = 0;
+            i->first = k;
+        }
         i->visits++;
         i->last = k;
         g.limit = k + 1;
@@ -156,7 +159,8 @@ static void take_lines(struct planner *p, uint32_t from, uint32_t end, struct wi
 /* The whole, to step `end`. */
 static void take_slice(struct planner *p, uint32_t from, uint32_t end, struct wire_slice *out)
 {
-    out->first = from, out->last = end;
+    out->first = from;
+    out->last = end;
     memcpy(out->begin, p->s.steps.data[from].regs, sizeof out->begin);
     take_lines(p, from, end, out);
 }
@@ -274,7 +278,8 @@ static bool take_bounded(struct planner *p, const struct piece *g, struct wire_s
         struct ends e = choose_ends(p, g->from, k, i->visits - 1);
         if (e.longer.step != ID_NONE && leave_by(p, g->from, e.whole.step, e.whole.before + 1, &form[1])) {
             out->has_longer = 1;
-            form[WIRE_LONGER] = form[0], form[0] = form[1];
+            form[WIRE_LONGER] = form[0];
+            form[0] = form[1];
         }
         out->forms = 1;
         if (e.sooner.step != ID_NONE && leave_by(p, g->from, e.sooner.step, e.sooner.before + 1, &form[1]))
@@ -294,8 +299,11 @@ static bool take_counted(struct planner *p, const struct piece *g, struct wire_s
         const struct insn *i = insn_of(&p->s, k);
         uint32_t span = i->last - k;
         if (i->piece == p->piece && i->first == k && i->visits >= 2 && i->visits < fewest && span >= STEPS_LEAST &&
-            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST && stub_count(&p->s, k, i->last, &stub))
-            fewest = i->visits, from = k;
+            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST &&
+            stub_count(&p->s, k, i->last, &stub)) {
+            fewest = i->visits;
+            from = k;
+        }
     }
     if (from == ID_NONE)
         return false;
@@ -304,8 +312,10 @@ static bool take_counted(struct planner *p, const struct piece *g, struct wire_s
     out->form[out->forms++] = form_to(p, from, e.whole.step, e.whole.before + 1);
     if (e.sooner.step != ID_NONE)
         out->form[out->forms++] = form_to(p, from, e.sooner.step, e.sooner.before + 1);
-    if (e.longer.step != ID_NONE)
-        out->form[WIRE_LONGER] = form_to(p, from, end, fewest), out->has_longer = 1;
+    if (e.longer.step != ID_NONE) {
+        out->form[WIRE_LONGER] = form_to(p, from, end, fewest);
+        out->has_longer = 1;
+    }
     for (uint32_t f = 0; f < ARRAY_LEN(out->form); f++) {
         stub_count(&p->s, from, end, &out->form[f].stub);
         out->form[f].counts = 1;
@@ -331,14 +341,15 @@ static bool go_round(const struct planner *p, struct wire_slice *out)
         return false;
     out->form[1] = out->form[0];
     out->form[1].rounds = out->form[0].rounds / 4 > 2 ? out->form[0].rounds / 4 : 2;
-    out->forms = 2, out->has_longer = 0;
+    out->forms = 2;
+    out->has_longer = 0;
     return true;
 }
 
 /* From one of a few steps on, a way that ends behind step `least`. */
 static bool go_round_from(struct planner *p, uint32_t from, uint32_t least, struct wire_slice *out)
 {
-    for (uint32_t d = 0; d < LATER_MOST && from + d < p->s.steps.len && p->tries < TRIES_MOST; d++, p->tries++) {
+    for (uint32_t d = 0; d < LATER_MOST && from + d < p->s.steps.len && p->tries < TRIES_MOST; d++) {
         struct piece later = grow(p, from + d);
         struct wire_slice *way = xmalloc(sizeof *way);
         memset(way, 0, sizeof *way);
@@ -352,6 +363,7 @@ static bool go_round_from(struct planner *p, uint32_t from, uint32_t least, stru
         free(way);
         if (found)
             return true;
+        p->tries++;
     }
     return false;
 }
@@ -431,9 +443,12 @@ static bool take_first(struct planner *p, const struct piece *g, struct wire_sli
                        bool (*take)(struct planner *p, const struct piece *g, struct wire_slice *out))
 {
     struct piece rest = *g;
-    for (; rest.from < g->limit && rest.from < g->from + BEGINS_MOST && p->tries < TRIES_MOST; rest.from++, p->tries++)
+    uint32_t end = (uint32_t)min_u64(g->limit, (uint64_t)g->from + BEGINS_MOST);
+    for (; rest.from < end && p->tries < TRIES_MOST; rest.from++) {
         if (take(p, &rest, out))
             return true;
+        p->tries++;
+    }
     return false;
 }
 

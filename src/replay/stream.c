@@ -32,7 +32,8 @@ static void take_steps(struct stream *s, const struct trace_window *w)
 {
     struct trace_stream from;
     struct trace_step t;
-    s->fs = w->fs, s->gs = w->gs;
+    s->fs = w->fs;
+    s->gs = w->gs;
     VEC_RESERVE(&s->steps, w->instructions);
     trace_begin(&from, w);
     from.each_iteration = true;

@@ -58,11 +58,15 @@ static void tables_merge(struct rw *w)
         const struct cfg_table *tab = &c->tables.data[t];
         uint64_t n = w->tables.len, v;
         bool shared = false;
-        if (tab->by_reloc && map_get(&by_addr, tab->addr, &v))
-            n = v, shared = true;
+        if (tab->by_reloc && map_get(&by_addr, tab->addr, &v)) {
+            n = v;
+            shared = true;
+        }
         for (uint32_t r = tab->ref_first; r < tab->ref_first + tab->ref_count && !shared; r++)
-            if (map_get(&w->ref_table, c->table_refs.data[r], &v))
-                n = v, shared = true;
+            if (map_get(&w->ref_table, c->table_refs.data[r], &v)) {
+                n = v;
+                shared = true;
+            }
         if (n == w->tables.len) {
             struct rw_table fresh = {tab, 0, ID_NONE, 0};
             VEC_PUSH(&w->tables, fresh);

@@ -200,8 +200,10 @@ static uint32_t pokes_of(const struct wire_form *f) { return f->poke_bytes <= 8 
 static void load_form(const struct wire_form *f, uint64_t area)
 {
     struct area_data *d = data_of(area);
-    for (int r = 0; r < 16; r++)
-        d->in[r] = f->enter[r], d->change[r] = f->change[r];
+    for (int r = 0; r < 16; r++) {
+        d->in[r] = f->enter[r];
+        d->change[r] = f->change[r];
+    }
 }
 
 static void put_form(const struct wire_form *f, uint64_t area, struct kept *k)

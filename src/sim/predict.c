@@ -170,9 +170,10 @@ static void loop_turn(struct loop *l, bool taken)
         l->sure = l->now > l->turns ? 0 : l->sure;
         return;
     }
-    if (taken == l->usual || l->now != l->turns)
-        l->sure = 0, l->turns = l->now;
-    else if (l->sure < LOOP_SURE)
+    if (taken == l->usual || l->now != l->turns) {
+        l->sure = 0;
+        l->turns = l->now;
+    } else if (l->sure < LOOP_SURE)
         l->sure++;
     l->now = 0;
 }

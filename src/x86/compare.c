@@ -54,7 +54,8 @@ void x86_put_compare(const struct x86_zydis *z, struct x86_compare *out)
 bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits)
 {
     uint64_t mask = bits >= 64 ? UINT64_MAX : (1ull << bits) - 1, sign = 1ull << (bits - 1), r;
-    a &= mask, b &= mask;
+    a &= mask;
+    b &= mask;
     r = (a - b) & mask;
     bool carry = a < b, zero = r == 0, negative = r & sign, overflow = (a ^ b) & (a ^ r) & sign, is = false;
     switch (cond >> 1) {

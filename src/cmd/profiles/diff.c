@@ -82,9 +82,10 @@ static void warn_unlike(const struct prof_result *old, const struct prof_result 
     const char **x = old->command, **y = now->command;
     if (!x || !y || !*x || !*y)
         return;
-    for (x++, y++; *x && *y && !strcmp(*x, *y); x++)
-        y++;
-    if (*x || *y)
+    size_t i = 1;
+    while (x[i] && y[i] && !strcmp(x[i], y[i]))
+        i++;
+    if (x[i] || y[i])
         diag_warn("other-command", "the programs were given different arguments");
 }
 

@@ -16,7 +16,8 @@ void bursts_answer(void *ctx, struct wire_bursts *file) { trace_answer(((struct 
 struct trace_window bursts_window(const struct bursts *s, const struct launch_burst *w, uint64_t references)
 {
     struct trace_window to = trace_records(s->trace, w->records, w->bytes, w->is_torn, references);
-    to.fs = w->fs, to.gs = w->gs;
+    to.fs = w->fs;
+    to.gs = w->gs;
     return to;
 }
 

@@ -139,8 +139,10 @@ static uint64_t hash_of(const struct observed_thread_sample *s)
 {
     const uint64_t parts[] = {s->thread, s->doing, (uint64_t)(int64_t)s->syscall, s->stack};
     uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        h = (h ^ parts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        h = (h ^ parts[i]) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
     return h;
 }
 

@@ -76,8 +76,10 @@ static void put_one(const struct calib *k, struct lab_code *c, const char *what,
     else {
         struct x86_choice choice = {.regs = {dest, 12, 12}, .imm = 3, .base = 12, .index = X86_REG_NONE, .disp = 8};
         uint8_t bytes[15];
-        if (strncmp(what, "paddd", 5) == 0)
-            choice.regs[0] = (uint8_t)(i % 12), choice.regs[1] = 15;
+        if (strncmp(what, "paddd", 5) == 0) {
+            choice.regs[0] = (uint8_t)(i % 12);
+            choice.regs[1] = 15;
+        }
         int len = x86_encode_form(what, &choice, bytes);
         lab_put_long(c, bytes, (size_t)len, k->length);
     }

@@ -324,8 +324,11 @@ static double slow_pieces(struct calib *k, unsigned n)
         put_pair_at(c, c->len, 28);
         lab_align(c, 16, 0);
         for (int p = 0; p < PIECES; p++)
-            for (unsigned i = n, left = 16; i > 0; left -= left / i, i--)
-                filler_put(k, c, left / i);
+            for (unsigned i = n, left = 16; i > 0; i--) {
+                unsigned bytes = left / i;
+                filler_put(k, c, bytes);
+                left -= bytes;
+            }
     }
     lab_name(k->lab, "pieces of %u behind a pair at 28", n);
     return run(k, c, TIMES * PIECES);

@@ -269,8 +269,10 @@ static void add_units(struct calib *k, struct memory_units *u)
 static uint32_t some_ports(struct machine *m, uint32_t ports, unsigned n, const char *what)
 {
     uint32_t out = 0;
-    for (; ports && n > 0; ports &= ports - 1, n--)
+    for (; ports && n > 0; n--) {
         out |= ports & -ports;
+        ports &= ports - 1;
+    }
     for (size_t g = 0; g < m->group_count; g++)
         if (m->groups[g].ports == out)
             return out;

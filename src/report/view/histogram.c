@@ -99,11 +99,13 @@ static struct columns lay_out(const struct view *v)
     struct columns c = {.memory = at};
     at += 9;
     if (width >= INTERVAL_FROM) {
-        c.interval = at, c.interval_width = 17;
+        c.interval = at;
+        c.interval_width = 17;
         at += c.interval_width + 1;
     }
     if (width >= OVERHEAD_FROM) {
-        c.overhead = at, c.overhead_width = 6;
+        c.overhead = at;
+        c.overhead_width = 6;
         at += c.overhead_width + 1;
     }
     unsigned rest = width > at + 2 ? width - at - 2 : 0;

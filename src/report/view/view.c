@@ -201,8 +201,10 @@ static void find(struct view *v)
 static void put_letter(char *text, size_t room, int key)
 {
     size_t len = strlen(text);
-    if (key >= 0x20 && key < 0x7f && len + 1 < room)
-        text[len] = (char)key, text[len + 1] = 0;
+    if (key >= 0x20 && key < 0x7f && len + 1 < room) {
+        text[len] = (char)key;
+        text[len + 1] = 0;
+    }
 }
 
 static void ask_search(struct view *v)

@@ -185,8 +185,10 @@ void rw_layout(struct rw *w)
         w->funcs[f].addr_new = at;
         at += w->funcs[f].size_new;
     }
-    for (size_t h = 0; h < w->hooks.len; h++, at += RW_HOOK_STUB_BYTES)
+    for (size_t h = 0; h < w->hooks.len; h++) {
         w->hooks.data[h].stub = at;
+        at += RW_HOOK_STUB_BYTES;
+    }
     w->text_bytes = at - w->text_vaddr;
     layout_data(w);
 }

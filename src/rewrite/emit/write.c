@@ -334,6 +334,12 @@ static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
 #define PHDRS_MOST 256
 
 /* All that does not need the section headers: what the program is made of. */
+static void note_error(struct output *o)
+{
+    o->rc = -1;
+    o->error = errno;
+}
+
 static void put_program(void *ctx)
 {
     struct output *o = ctx;
@@ -353,7 +359,7 @@ static void put_program(void *ctx)
     memcpy(w->ro.data, phdrs, o->phdr_count * sizeof *phdrs);
     if (o->rc == 0 && (put_at(o->fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
                        put_at(o->fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0))
-        o->rc = -1, o->error = errno;
+        note_error(o);
 }
 
 static void make_tail(void *ctx)
@@ -391,11 +397,11 @@ int rw_write(struct rw *w, const char *out)
     memcpy(&o.header, w->img->bytes, sizeof o.header);
     parallel_both(put_program, make_tail, &o);
     if (o.rc == 0 && put_rest(w, &o) < 0)
-        o.rc = -1, o.error = errno;
+        note_error(&o);
     if (close(o.fd) < 0 && o.rc == 0)
-        o.rc = -1, o.error = errno;
+        note_error(&o);
     if (o.rc == 0 && rename(tmp, out) < 0)
-        o.rc = -1, o.error = errno;
+        note_error(&o);
     if (o.rc < 0)
         unlink(tmp);
     free(o.bytes);

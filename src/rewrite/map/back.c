@@ -130,8 +130,10 @@ static bool find_in_block(const struct rewrite_back *b, const struct moved_block
         struct x86_insn in = {.len = 0};
         if (!is_inserted && from < end && (in = decode(b->original, from)).len)
             n = copied_bytes(b, &in, at);
-        if (!n) /* padding, a jump at the end of a stub */
-            is_inserted = from >= end, n = is_inserted ? decode(b->copy, at).len : 0;
+        if (!n) { /* padding, a jump at the end of a stub */
+            is_inserted = from >= end;
+            n = is_inserted ? decode(b->copy, at).len : 0;
+        }
         if (!n)
             return false;
         uint64_t into = is_inserted || addr >= at + n ? 0 : min_u64(addr - at, in.len - 1u);
