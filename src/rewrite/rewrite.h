@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "cfg/cfg.h"
 #include "image/image.h"
+#include "observed/observed.h"
 
 /* clang-format off */
 enum rewrite_plan { /* REWRITE_NONE, _COUNT, _PROBE, _SAMPLE: the file says what each is */
@@ -141,6 +142,18 @@ void rewrite_back_free(struct rewrite_back *b);
 bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out);
 /* Of an address to which a call in the copy returns: that of the original's call. False if no such call ends there. */
 bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original);
+
+/* ---- take_back.c: what was seen in copies, as if it had been seen in their originals ---- */
+
+struct rewrite_copies {
+    size_t count; /* modules */
+    /* Of a module that ran as a copy its map, and *copy the file; NULL of others. */
+    const struct rewrite_map *(*map_of)(void *ctx, uint32_t module, const char **copy);
+    void *ctx;
+};
+/* In place. Returns how many samples were the counters' own, which are no longer among them. */
+uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_sample *samples, size_t sample_count,
+                           struct observed_frame *frames, size_t frame_count);
 
 /* ---- solve.c ---- */
 

@@ -60,6 +60,20 @@ int one_run_refuse_others(const struct profile *p, const struct launch_result *f
            CMD_UNUSABLE;
 }
 
+static const struct rewrite_map *map_of(void *ctx, uint32_t module, const char **copy)
+{
+    struct profile *p = ctx;
+    *copy = p->program->modules[module].copy;
+    return profile_map(p, module);
+}
+
+/* To the originals. Returns how many samples were the counters' own. */
+static uint64_t take_back(struct profile *p, struct launch_result *run)
+{
+    const struct rewrite_copies copies = {p->program->module_count, map_of, p};
+    return rewrite_take_back(&copies, run->samples, run->sample_count, run->frames, run->frame_count);
+}
+
 /* A sample stands at the oldest instruction that has not retired: counters that are done while the program waits for
  * something else have none, and cost none. */
 static void take_off_counting(struct one_run *one, uint64_t of_counters)
@@ -112,7 +126,7 @@ int one_run_make(struct profile *p, struct one_run *one)
         profile_take_processes(p, one->run);
     else
         profile_warn_executed(one->run);
-    take_off_counting(one, profile_take_back(p, one->run));
+    take_off_counting(one, take_back(p, one->run));
     take_off_windows(one);
     if (p->rank.rank != ID_NONE)
         diag_warn(

@@ -52,10 +52,7 @@ void profile_warn_executed(const struct launch_result *run);
 void profile_warn_left(const struct launch_result *run); /* that a process goes on in the background */
 /* Solves the counts, keeps what they teach the copies of later runs, and leaves the solution for the join. */
 void profile_learn(const struct profile *p, const struct prof_input *in);
-int profile_join(struct prof_result *r, const struct prof_input *in); /* 0, or an exit status */
-/* takeback.c: samples of a counted run, in the copies, become those of the originals. Returns how many were the
- * counters' own, which are no longer among them. Before profile_inputs. */
-uint64_t profile_take_back(struct profile *p, struct launch_result *run);
+int profile_join(struct prof_result *r, const struct prof_input *in);    /* 0, or an exit status */
 const struct rewrite_map *profile_map(struct profile *p, size_t module); /* NULL if it has none that can be read */
 void profile_close_maps(struct profile *p); /* once they are not needed any more; they are large */
 int profile_finish(struct profile *p);      /* stores; 0 or an exit status */

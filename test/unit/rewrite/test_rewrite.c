@@ -296,6 +296,42 @@ static void test_back_tells_counters(void **state)
     rewrite_map_close(m);
 }
 
+static const struct rewrite_map *only_first(void *ctx, uint32_t module, const char **of)
+{
+    *of = copy;
+    return module == 0 ? ctx : NULL;
+}
+
+/* Every block's samples stand in its original then; half of those on a counter are gone; other modules stay. */
+static void test_take_back(void **state)
+{
+    (void)state;
+    struct rewrite_map *m;
+    rewrite_ls(REWRITE_COUNT, true, NULL);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    struct observed_sample *s = xmalloc((m->cfg->blocks.len + 1) * sizeof *s);
+    struct observed_frame frame = {ID_NONE, 0, 0};
+    uint64_t left = 0, n = 0;
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        if (m->block_addr_new[b])
+            s[n++] = (struct observed_sample){0, frame.vaddr = m->block_addr_new[b], 100};
+    uint64_t there = frame.vaddr;
+    s[n] = (struct observed_sample){1, there, 100};
+    uint64_t taken = rewrite_take_back(&(struct rewrite_copies){2, only_first, m}, s, n + 1, &frame, 1);
+    for (uint32_t b = 0, i = 0; b < m->cfg->blocks.len; b++)
+        if (m->block_addr_new[b]) {
+            assert_int_equal(s[i].vaddr, m->cfg->blocks.data[b].addr);
+            left += s[i++].count;
+        }
+    assert_true(taken > 0 && taken <= 50 * n);
+    assert_int_equal(left + taken, 100 * n);
+    assert_int_equal(frame.vaddr, s[n - 1].vaddr);
+    assert_int_equal(s[n].count, 100);
+    assert_int_equal(s[n].vaddr, there);
+    free(s);
+    rewrite_map_close(m);
+}
+
 static void test_back_of_nothing(void **state)
 {
     (void)state;
@@ -325,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_lessons),
         cmocka_unit_test(test_missing_file),        cmocka_unit_test(test_back),
         cmocka_unit_test(test_back_tells_counters), cmocka_unit_test(test_back_of_nothing),
+        cmocka_unit_test(test_take_back),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -498,6 +498,9 @@ static void test_page(void **state)
     memcpy(text, file.data, file.len);
     char *begin = strstr(text, fence), *end = begin ? strstr(begin + sizeof fence - 1, "```\n") : NULL;
     assert_non_null(end);
+    char version[32];
+    snprintf(version, sizeof version, "now %d. ", STORE_SCHEMA_VERSION);
+    assert_non_null(strstr(text, version));
     store_schema_sql(&schema);
     str_put(&page, text, (size_t)(begin - text) + sizeof fence - 1);
     str_puts(&page, schema.data);

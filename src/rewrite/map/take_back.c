@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples and chains of calls of a counted run, which are in the copies, become those of the originals; half of those
- * on what counts are taken out. */
-#include "cmd/run/profile.h"
+ *
+ * take_back: samples and chains of calls of a counted run, which are in the copies, become those of the originals; half
+ * of those on what counts are taken out.
+ */
+#include "rewrite/rewrite.h"
 
-struct backs { /* [module]; NULL: none, or not asked for yet */
-    struct profile *p;
+struct backs { /* [count] by module; NULL: none, or not asked for yet */
+    const struct rewrite_copies *copies;
     struct rewrite_back **of;
     bool *asked;
 };
 
 static const struct rewrite_back *back_of(struct backs *b, uint32_t module)
 {
-    const struct launch_program *prog = b->p->program;
-    if (module >= prog->module_count)
+    if (module >= b->copies->count)
         return NULL;
-    const struct rewrite_map *map = b->asked[module] ? NULL : profile_map(b->p, module);
+    const char *copy = NULL;
+    const struct rewrite_map *map = b->asked[module] ? NULL : b->copies->map_of(b->copies->ctx, module, &copy);
     b->asked[module] = true;
-    if (map && prog->modules[module].copy)
-        b->of[module] = rewrite_back_new(map, prog->modules[module].copy);
+    if (map && copy)
+        b->of[module] = rewrite_back_new(map, copy);
     return b->of[module];
 }
 
@@ -43,18 +45,19 @@ static uint64_t take_share(struct observed_sample *s, uint64_t *inserted)
     return taken;
 }
 
-uint64_t profile_take_back(struct profile *p, struct launch_result *run)
+uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_sample *samples, size_t sample_count,
+                           struct observed_frame *frames, size_t frame_count)
 {
     struct arena *a = arena_new();
-    size_t n = p->program->module_count;
-    struct backs b = {p, ARENA_ARRAY(a, struct rewrite_back *, n), ARENA_ARRAY(a, bool, n)};
+    struct backs b = {copies, ARENA_ARRAY(a, struct rewrite_back *, copies->count),
+                      ARENA_ARRAY(a, bool, copies->count)};
     uint64_t inserted = 0, taken = 0;
-    for (size_t i = 0; i < run->sample_count; i++)
-        if (take_back(&b, run->samples[i].module, &run->samples[i].vaddr))
-            taken += take_share(&run->samples[i], &inserted);
-    for (size_t i = 0; i < run->frame_count; i++)
-        take_back(&b, run->frames[i].module, &run->frames[i].vaddr);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < sample_count; i++)
+        if (take_back(&b, samples[i].module, &samples[i].vaddr))
+            taken += take_share(&samples[i], &inserted);
+    for (size_t i = 0; i < frame_count; i++)
+        take_back(&b, frames[i].module, &frames[i].vaddr);
+    for (size_t i = 0; i < copies->count; i++)
         rewrite_back_free(b.of[i]);
     arena_free(a);
     return taken;
