@@ -17,7 +17,7 @@ examples: packages-build packages-examples
 demo: build examples packages-demo
 	tools/demo $(BUILD)
 
-test: packages-build packages-examples packages-test
+test: packages-build packages-examples packages-test packages-lint
 	test/run
 
 bench: build examples packages-bench
