@@ -21,7 +21,8 @@ KEEP void standard_sort(data *d)
 
 KEEP void accumulate(data *d)
 {
-    d->result = std::accumulate(d->q, d->q + d->n, uint64_t{0}, [](uint64_t s, uint64_t v) { return s ^ (v + (s << 1)); });
+    d->result = std::accumulate(d->q, d->q + d->n, uint64_t{0},
+                                [](uint64_t s, uint64_t v) { return s ^ (v + (s << 1)); });
 }
 
 KEEP void transform(data *d)

@@ -108,8 +108,9 @@ rt_before_clone: SAVED rt_note_clone
 rt_after_clone_: SAVED rt_after_clone
 rt_forked: SAVED rt_new_process
 
-/* Probes (wire.h, struct wire_probe): everything but rax stays, flags too. The caller has gone 128 bytes past the red zone
- * and saved rax. Stamps are ordered: what came before the start is done, what comes after the stop has not begun. */
+/* Probes (wire.h, struct wire_probe): everything but rax stays, flags too. The caller has gone 128 bytes past the red
+ * zone and saved rax. Stamps are ordered: what came before the start is done, what comes after the stop has not
+ * begun. */
     .set PROBE_START, 0
     .set PROBE_STACK, 8
     .set PROBE_LOOK_TICKS, 16
@@ -122,8 +123,8 @@ rt_forked: SAVED rt_new_process
     .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
     .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
 
-/* From here on so many bytes are on the stack above the return address: two words for the unwind tables (a signal can come
- * anywhere), behind the configuration, in order of address; the last pair has the end. */
+/* From here on so many bytes are on the stack above the return address: two words for the unwind tables (a signal can
+ * come anywhere), behind the configuration, in order of address; the last pair has the end. */
     .macro STATE pushed
 991:
     .pushsection .text.head
@@ -291,8 +292,8 @@ rt_catch:
     popfq
     ret
 
-/* What the kernel calls for a fault, with the stack pointer at its frame: goes on to the program's handler with all as it
- * was, but that this returns to rt_fault_return. */
+/* What the kernel calls for a fault, with the stack pointer at its frame: goes on to the program's handler with all as
+ * it was, but that this returns to rt_fault_return. */
     .globl rt_thunks
     .hidden rt_thunks
 rt_thunks:

@@ -129,9 +129,9 @@ rt_area_code_end:
     .endr
     .endm
 
-/* uint64_t(uint32_t turns): ticks of 16 additions a turn, each of which needs the one before; of 72 that hardly wait for each
- * other, and need two units where they need three slots: of which there is less beside a neighbour that is at work. (Nops told it,
- * but some cores fuse each with the one beside it.) */
+/* uint64_t(uint32_t turns): ticks of 16 additions a turn, each of which needs the one before; of 72 that hardly wait
+ * for each other, and need two units where they need three slots: of which there is less beside a neighbour that is at
+ * work. (Nops told it, but some cores fuse each with the one beside it.) */
     .globl rt_chain, rt_width
     .hidden rt_chain, rt_width
 rt_chain: TIMED ADDITIONS

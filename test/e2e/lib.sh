@@ -27,8 +27,8 @@ is_like() { # NAME GOT PATTERN: an extended regular expression
     if grep -qE -- "$3" <<<"$2"; then ok "$1"; else not_ok "$1" "got: $2" "wanted something like: $3"; fi
 }
 
-# timed CHECK ARGS...: a check of a time, or of what rests on samples. A neighbour on the machine may spoil it: where no other check
-# of a case fails, the case has two more attempts (run).
+# timed CHECK ARGS...: a check of a time, or of what rests on samples. A neighbour on the machine may spoil it: where no
+# other check of a case fails, the case has two more attempts (run).
 timed() { timed=' (timed)' "$@"; }
 
 # build OUT SOURCE [FLAGS...]: SOURCE under programs/, by its suffix; CC, CXX and FC may be set.
@@ -100,8 +100,8 @@ same_and_expected() { # NAME PROGRAM ARGS...
     expected "$1" "$2"
 }
 
-# as_stepped PROGRAM[, WAY]: its counts in counted.mtool are those in steps.txt. A copy has more program headers, and the loader's
-# part of a static executable walks over them: not compared.
+# as_stepped PROGRAM[, WAY]: its counts in counted.mtool are those in steps.txt. A copy has more program headers, and
+# the loader's part of a static executable walks over them: not compared.
 as_stepped() {
     local out program
     program=$(realpath "./${1%%,*}")
@@ -109,7 +109,8 @@ as_stepped() {
     jq -r --arg path "$program" '.blocks[] | select(.module == $path) | (.function | test("^_?_dl")) as $loader
         | "\(.address) \(.size_bytes) \(.instructions) \(if $loader then "-" else .count end)"' counts.json >blocks.txt
     jq -r --arg path "$program" '([.blocks[] | select(.function | test("^_?_dl"))
-        | .address]) as $loader | .edges[] | select(.module == $path) | select(.from as $f | $loader | index($f) | not) | "\(.from) \(.to) \(.count)"' counts.json >edges.txt
+        | .address]) as $loader | .edges[] | select(.module == $path) |
+        select(.from as $f | $loader | index($f) | not) | "\(.from) \(.to) \(.count)"' counts.json >edges.txt
     if out=$(perl "$E2E/steps.pl" steps.txt blocks.txt edges.txt); then
         ok "$1: $out"
     else
@@ -117,23 +118,25 @@ as_stepped() {
     fi
 }
 
-# run_moved PROGRAM ARGS...: leaves moved.* of a run in which the program and its libraries are only moved, nothing is counted.
-# The copies lie in the folder moved/, under the originals' names, and are made once.
+# run_moved PROGRAM ARGS...: leaves moved.* of a run in which the program and its libraries are only moved, nothing is
+# counted. The copies lie in the folder moved/, under the originals' names, and are made once.
 run_moved() {
     local program=$1 lib
     shift
     mkdir -p moved/lib
     [ -e "moved/$program" ] || "$MTOOL" instrument -q --none -o "moved/$program" "$program" >moved.err 2>&1
     for lib in $(ldd "$program" 2>/dev/null | awk '$3 ~ "^/" { print $3 }'); do
-        [ -e "moved/lib/${lib##*/}" ] || "$MTOOL" instrument -q --none -o "moved/lib/${lib##*/}" "$(realpath "$lib")" >>moved.err 2>&1
+        [ -e "moved/lib/${lib##*/}" ] || "$MTOOL" instrument -q --none -o "moved/lib/${lib##*/}" \
+            "$(realpath "$lib")" >>moved.err 2>&1
     done
-    (LD_LIBRARY_PATH=$PWD/moved/lib exec -a "$program" "moved/$program" "$@") <"${INPUT:-/dev/null}" >moved.out 2>moved.err
+    (LD_LIBRARY_PATH=$PWD/moved/lib exec -a "$program" "moved/$program" "$@") <"${INPUT:-/dev/null}" \
+        >moved.out 2>moved.err
     moved_status=$?
 }
 
-# every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned, with
-# probes around every procedure and loop (and poison), and only moved: always the same stdout, stderr and status; and whatever it expects of its counts holds in the counted runs.
-# WAYS may name fewer of them.
+# every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned,
+# with probes around every procedure and loop (and poison), and only moved: always the same stdout, stderr and status;
+# and whatever it expects of its counts holds in the counted runs. WAYS may name fewer of them.
 every_way() {
     local name=$1 way why said
     shift
@@ -155,7 +158,9 @@ every_way() {
             [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
             cmp -s plain.out counted.out || why+="stdout differs; "
             cmp -s plain.err <(program_part) || why+="stderr differs; "
-            if [ $way != probes ] && grep -q '^expect ' counted.out; then said=$(counts_hold "$1") || why+="counts: $said; "; fi
+            if [ $way != probes ] && grep -q '^expect ' counted.out; then
+                said=$(counts_hold "$1") || why+="counts: $said; "
+            fi
             said=$(diff plain.out counted.out | head -n 12; head -n 8 counted.err)
         fi
         if [ -z "$why" ]; then ok "$name, $way"; else not_ok "$name, $way" "$why" "$said"; fi

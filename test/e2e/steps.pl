@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # steps.pl STEPS BLOCKS EDGES: compares what programs/stepper.c saw with the counts of mtool, block by block and edge by
-# edge; at most 5 % of the steps may lie in no counted block. BLOCKS has lines "ADDRESS SIZE INSTRUCTIONS COUNT" (count "-":
+# edge; at most 5 % of the steps may lie in no counted block. BLOCKS has lines "ADDRESS SIZE INSTRUCTIONS COUNT" (count
+# "-":
 # not compared), EDGES "FROM TO COUNT", addresses with 0x.
 use strict;
 use warnings;

@@ -25,7 +25,8 @@ start:  .byte 0x7f
         .quad phdrs - start
         .quad (sections - start) * SECTIONS
         .long 0
-        .short 64, 56, (phdrs_end - phdrs) / 56, 64, (sections_end - sections) / 64 * SECTIONS, ((shstr_header - sections) / 64) * SECTIONS
+        .short 64, 56, (phdrs_end - phdrs) / 56
+        .short 64, (sections_end - sections) / 64 * SECTIONS, ((shstr_header - sections) / 64) * SECTIONS
 
         .macro ph type, flags, from, to, align, add=0, more=0
         .long \type, \flags

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faults: blocks that are left in their middle by an exception that the handler of a fault throws: out of straight code,
- * out of a loop of one block, out of a callee, through a frame that cleans up. Built with -fnon-call-exceptions.
+ * faults: blocks that are left in their middle by an exception that the handler of a fault throws: out of straight
+ * code, out of a loop of one block, out of a callee, through a frame that cleans up. Built with -fnon-call-exceptions.
  */
 #include <csignal>
 #include <cstdio>

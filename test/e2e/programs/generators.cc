@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// generators: coroutines of C++20, with a switch inside, left by return, by an exception and by being destroyed half-way.
+// generators: coroutines of C++20, with a switch inside, left by return, by an exception and by being destroyed
+// half-way.
 #include "here.h"
 #include <coroutine>
 #include <exception>

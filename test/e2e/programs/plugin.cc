@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plugin: a shared object for plugins.c, with a constructor, a destructor, thread-local state, an exception inside, and a
-// switch as a table. KIND makes two that differ in size and result.
+// plugin: a shared object for plugins.c, with a constructor, a destructor, thread-local state, an exception inside, and
+// a switch as a table. KIND makes two that differ in size and result.
 #include "here.h"
 #include <stdexcept>
 #ifndef KIND

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls through pointers whose targets are drawn at random: of a table of functions 70 in 100 calls of
- * `by_table` go to `often` and 30 to `seldom`, of `by_turned` 40 and 60; of virtual functions 80 to that of Often and 20 to
- * that of Seldom. */
+ * `by_table` go to `often` and 30 to `seldom`, of `by_turned` 40 and 60; of virtual functions 80 to that of Often and
+ * 20 to that of Seldom. */
 #include <cstdint>
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Procedures and loops of known processor time, left in every way: returns, tail calls, exceptions, longjmp, recursion, in two
- * threads, asleep, and by exit at the end. `probed MILLISECONDS TIMES`. */
+ * Procedures and loops of known processor time, left in every way: returns, tail calls, exceptions, longjmp, recursion,
+ * in two threads, asleep, and by exit at the end. `probed MILLISECONDS TIMES`. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Regions of known processor time, marked by mtool.h, left in every way, and some whose markers do not fit together. `regions`
- * leaves the processor milliseconds that it spent between the markers of each, by its own clock, in a file "times". With -DLIBRARY
- * all but main. */
+ * Regions of known processor time, marked by mtool.h, left in every way, and some whose markers do not fit together.
+ * `regions` leaves the processor milliseconds that it spent between the markers of each, by its own clock, in a file
+ * "times". With -DLIBRARY all but main. */
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -107,7 +107,7 @@ __attribute__((noipa)) static double catches(int i)
     return ms;
 }
 
-__attribute__((noipa)) static double chooses(int i) /* a table inside; what throws has its landing pad right behind the end */
+__attribute__((noipa)) static double chooses(int i) /* a table inside; what throws lands right behind the end */
 {
     double ms = 0;
     MTOOL_REGION_BEGIN(chosen);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// switches: a switch as a table inside a try block, whose cases throw, return, fall through and run destructors, in a loop
-// that goes on; the rare cases end up in cold parts of functions.
+// switches: a switch as a table inside a try block, whose cases throw, return, fall through and run destructors, in a
+// loop that goes on; the rare cases end up in cold parts of functions.
 #include "here.h"
 #include <stdexcept>
 #include <string>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// thrown: exceptions for the single-stepper: through several frames with and without something to destroy, out of the middle of a loop and
-// caught in it, rethrown to an outer handler, replaced by another in a handler, stored and thrown again later, and out of libstdc++
-// itself. A throw is 20,000 instructions, which the single-stepper takes 0.2 s for: few of each.
+// thrown: exceptions for the single-stepper: through several frames with and without something to destroy, out of the
+// middle of a loop and caught in it, rethrown to an outer handler, replaced by another in a handler, stored and thrown
+// again later, and out of libstdc++ itself. A throw is 20,000 instructions, which the single-stepper takes 0.2 s for:
+// few of each.
 #include "here.h"
 #include <exception>
 #include <new>

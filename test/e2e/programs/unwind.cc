@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// unwind: C++ exceptions through frames with destructors, through recursion, through qsort of libc, rethrown, caught by a
-// base class, and thrown in a constructor; with containers and streams around them.
+// unwind: C++ exceptions through frames with destructors, through recursion, through qsort of libc, rethrown, caught by
+// a base class, and thrown in a constructor; with containers and streams around them.
 #include "here.h"
 #include <algorithm>
 #include <cstdlib>
