@@ -85,10 +85,10 @@ static void cut_function(struct build *b, uint32_t func)
         const struct x86_insn *in;
         do {
             in = cfg_shape(c, i++);
-            k.mem_ops += (uint32_t)in->loads + in->stores;
+            k.mem_ops = (uint16_t)(k.mem_ops + in->loads + in->stores);
         } while (i < end && !is_leader(c, i));
-        k.insn_count = i - k.insn_first;
-        k.size = (uint32_t)(cfg_insn_addr(c, i - 1) + in->len - k.addr);
+        k.insn_count = (uint16_t)(i - k.insn_first);
+        k.size = (uint16_t)(cfg_insn_addr(c, i - 1) + in->len - k.addr);
         k.term = ends_block(in->kind) ? in->kind : X86_PLAIN;
         if (b->marks[i - 1] & MARK_NORETURN)
             k.flags |= CFG_BLOCK_NORETURN;

@@ -68,20 +68,20 @@ enum cfg_block_flag {
 
 #define CFG_BLOCK_INSNS_MOST 48 /* straight code goes on in another block */
 
-struct cfg_block {
+struct cfg_block { /* 48 bytes: a large program has millions */
     uint64_t addr;
     uint64_t
         call_target; /* direct call that ends the block, or direct tail jump out of the module's known blocks; else 0 */
-    uint32_t size;   /* bytes */
     uint32_t func;
-    uint32_t insn_first, insn_count;
-    uint32_t mem_ops;                /* explicit and stack accesses, loads + stores; a rep counts once */
+    uint32_t insn_first;
     uint32_t edge_first, edge_count; /* outgoing, contiguous */
     uint32_t loop;                   /* innermost loop, ID_NONE */
-    uint16_t flags;                  /* CFG_BLOCK_* */
-    uint8_t term;                    /* enum x86_kind of the last instruction; X86_PLAIN: falls through */
-    uint8_t pad;
-    uint32_t pad2;
+    uint16_t size;                   /* bytes */
+    uint16_t insn_count;
+    uint16_t mem_ops; /* explicit and stack accesses, loads + stores; a rep counts once */
+    uint16_t flags;   /* CFG_BLOCK_* */
+    uint8_t term;     /* enum x86_kind of the last instruction; X86_PLAIN: falls through */
+    uint8_t pad[3];
 };
 
 enum cfg_edge_kind {

@@ -136,6 +136,8 @@ static uint32_t get_below(struct reader *r, uint64_t limit)
 
 static uint32_t get_u32(struct reader *r) { return get_below(r, UINT32_MAX); }
 
+static uint16_t get_u16(struct reader *r, uint64_t limit) { return (uint16_t)get_below(r, min_u64(limit, 1 << 16)); }
+
 static uint64_t get_s(struct reader *r)
 {
     uint64_t v = get_u(r);
@@ -168,9 +170,9 @@ static void load_block(struct cfg *c, uint32_t func, uint64_t addr, uint32_t ins
 {
     const struct cfg_func *f = &c->funcs.data[func];
     struct cfg_block b = {.addr = addr, .func = func, .insn_first = insn_first};
-    b.size = get_below(r, f->addr + f->size - addr + 1);
-    b.insn_count = get_below(r, f->insn_first + (uint64_t)f->insn_count - insn_first + 1);
-    b.mem_ops = get_u32(r);
+    b.size = get_u16(r, f->addr + f->size - addr + 1);
+    b.insn_count = get_u16(r, f->insn_first + (uint64_t)f->insn_count - insn_first + 1);
+    b.mem_ops = get_u16(r, UINT64_MAX);
     uint32_t flags = get_below(r, 1 << 17);
     b.flags = (uint16_t)(flags >> 1);
     b.term = (uint8_t)get_below(r, X86_KIND_COUNT);

@@ -44,6 +44,8 @@ struct prof_input {
     size_t window_count;
     const struct prof_input_burst *bursts;
     size_t burst_count;
+    void (*windows_read)(void *ctx); /* told when neither will be read again: they may be freed then. NULL: nobody is */
+    void *windows_ctx;
     const struct prof_input_module *modules;
     size_t module_count;
     uint64_t *const *const *thread_counters; /* [thread][module that has counters]: of each thread of the counted run

@@ -184,7 +184,7 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
 
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
                 const char *where, const struct launch_result *sampled, const struct launch_result *counted,
-                const struct taken_windows *taken, const struct probe_plan *plan)
+                struct taken_windows *taken, const struct probe_plan *plan)
 {
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),

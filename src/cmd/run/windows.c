@@ -149,14 +149,6 @@ int windows_take(struct profile *p, const struct windows_room *room, struct take
     return rc;
 }
 
-void windows_put(const struct taken_windows *from, struct prof_input *in)
-{
-    in->bursts = from->kept.data;
-    in->burst_count = from->kept.len;
-    in->windows = from->windows.data;
-    in->window_count = from->windows.len;
-}
-
 void windows_fini(struct taken_windows *t)
 {
     VEC_FREE(&t->kept);
@@ -164,4 +156,17 @@ void windows_fini(struct taken_windows *t)
     bursts_fini(&t->bursts);
     replay_progress_free(t->progress);
     arena_free(t->arena);
+    *t = (struct taken_windows){.arena = NULL};
+}
+
+static void are_read(void *ctx) { windows_fini(ctx); }
+
+void windows_put(struct taken_windows *from, struct prof_input *in)
+{
+    in->windows_read = are_read;
+    in->windows_ctx = from;
+    in->bursts = from->kept.data;
+    in->burst_count = from->kept.len;
+    in->windows = from->windows.data;
+    in->window_count = from->windows.len;
 }

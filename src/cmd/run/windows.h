@@ -32,7 +32,7 @@ int windows_take(struct profile *p, const struct windows_room *room, struct take
 struct launch_burst_options windows_options(const struct profile *p, struct taken_windows *to);
 void windows_note(const struct launch_result *r, struct taken_windows *to); /* says what came of it, after such a run */
 
-void windows_put(const struct taken_windows *from, struct prof_input *in);
-void windows_fini(struct taken_windows *t);
+void windows_put(struct taken_windows *from, struct prof_input *in); /* which frees it once it has been read */
+void windows_fini(struct taken_windows *t);                          /* also twice */
 
 #endif

@@ -102,4 +102,6 @@ void walk_windows(struct walks *w)
     w->j->targets = w->targets;
     sim_core_free(p.aside);
     sim_predictor_free(p.predictor);
+    if (w->j->in->windows_read)
+        w->j->in->windows_read(w->j->in->windows_ctx);
 }

@@ -282,7 +282,7 @@ static void plan_leaving(struct planner *p, uint32_t b)
 {
     struct rw *w = p->w;
     const struct cfg_block *block = &w->cfg->blocks.data[b];
-    bool ends_all = block->edge_count == 1 && !p->object.is_piece && block->insn_count <= UINT16_MAX;
+    bool ends_all = block->edge_count == 1 && !p->object.is_piece;
     switch ((enum x86_kind)block->term) {
     case X86_RET:
     case X86_JMP:

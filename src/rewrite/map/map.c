@@ -227,24 +227,29 @@ static uint32_t *unpack_ids(struct reader *r, size_t n, uint64_t limit)
     return out;
 }
 
+/* Few blocks have one: what is nothing is not written, so that most of the array takes no memory. */
 static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t counters)
 {
-    for (size_t i = 0; i < n && !r->bad; i++) {
-        uint64_t v;
-        s[i].step = unpack(r, &v) ? (int32_t)v : 0;
-    }
+    uint64_t v;
+    for (size_t i = 0; i < n && !r->bad; i++)
+        if (unpack(r, &v))
+            s[i].step = (int32_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n && !r->bad; i++)
-        s[i].pending = (uint32_t)unpack_below(r, counters);
+        if ((v = unpack_below(r, counters)))
+            s[i].pending = (uint32_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n && !r->bad; i++)
-        s[i].reg = (uint8_t)unpack_below(r, 16);
+        if ((v = unpack_below(r, 16)))
+            s[i].reg = (uint8_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n && !r->bad; i++)
-        s[i].gs = (uint8_t)unpack_below(r, 2);
+        if ((v = unpack_below(r, 2)))
+            s[i].gs = (uint8_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n && !r->bad; i++)
-        s[i].done = (uint16_t)unpack_below(r, UINT16_MAX);
+        if ((v = unpack_below(r, UINT16_MAX)))
+            s[i].done = (uint16_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n; i++)
         r->bad |= s[i].step && s[i].pending >= counters;
@@ -275,7 +280,7 @@ static void unpack_all(struct reader *r, struct map_full *m, const struct map_he
     for (uint32_t b = 0; b < h->blocks && !r->bad; b++)
         p->block_addr_new[b] = unpack_below(r, UINT64_MAX);
     unpack_end(r);
-    m->step = xmalloc((h->blocks + 1ull) * sizeof *m->step);
+    m->step = xmalloc_sparse((h->blocks + 1ull) * sizeof *m->step);
     unpack_steps(r, m->step, h->blocks, h->counters);
     m->mark = xmalloc((h->blocks + 1ull) * sizeof *m->mark);
     for (uint32_t b = 0; b < h->blocks && !r->bad; b++)

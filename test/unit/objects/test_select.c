@@ -15,7 +15,7 @@ struct proc {
     uint32_t entry, loop, leave;
 };
 
-static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint32_t ops, uint32_t callee)
+static struct proc put_proc(struct toy *t, uint64_t calls, uint64_t turns, uint16_t ops, uint32_t callee)
 {
     struct proc p;
     bool has_call = callee != ID_NONE;
@@ -323,7 +323,7 @@ static void test_budget(void **state)
     struct proc p[3];
     toy_init(&t, "/none/a");
     for (unsigned i = 0; i < 3; i++)
-        p[i] = put_proc(&t, 60000, 100, 10 - i, ID_NONE);
+        p[i] = put_proc(&t, 60000, 100, (uint16_t)(10 - i), ID_NONE);
     struct prof_result *r =
         select_in(&t, (const struct seconds[]){{p[0].loop, 0.3}, {p[1].loop, 0.3}, {p[2].loop, 0.3}}, 3, 45e-9);
     assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, p[0].loop))->verdict, PROF_TAKEN);

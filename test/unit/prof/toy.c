@@ -16,12 +16,12 @@ uint32_t toy_func(struct toy *t)
     return (uint32_t)t->cfg.funcs.len - 1;
 }
 
-uint32_t toy_block(struct toy *t, uint32_t insns, uint32_t mem_ops, unsigned flags, unsigned term, uint64_t count,
+uint32_t toy_block(struct toy *t, uint16_t insns, uint16_t mem_ops, unsigned flags, unsigned term, uint64_t count,
                    uint64_t enter)
 {
     struct cfg_func *f = &t->cfg.funcs.data[t->cfg.funcs.len - 1];
     VEC_PUSH(&t->cfg.blocks, ((struct cfg_block){.addr = t->next,
-                                                 .size = insns * TOY_INSN_BYTES,
+                                                 .size = (uint16_t)(insns * TOY_INSN_BYTES),
                                                  .func = (uint32_t)t->cfg.funcs.len - 1,
                                                  .insn_count = insns,
                                                  .mem_ops = mem_ops,

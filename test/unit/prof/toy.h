@@ -33,7 +33,7 @@ struct toy {
 void toy_init(struct toy *t, const char *path);
 uint32_t toy_func(struct toy *t); /* begins a function; blocks and loops that follow are its own */
 /* `enter`: times it is entered from outside (calls, returns that no RETURN edge counts). */
-uint32_t toy_block(struct toy *t, uint32_t insns, uint32_t mem_ops, unsigned flags, unsigned term, uint64_t count,
+uint32_t toy_block(struct toy *t, uint16_t insns, uint16_t mem_ops, unsigned flags, unsigned term, uint64_t count,
                    uint64_t enter);
 void toy_edge(struct toy *t, uint32_t from, uint32_t to, enum cfg_edge_kind kind, uint64_t count);
 /* Members end with ID_NONE; blocks that belong to no deeper loop yet get this as their innermost, so make outer loops
