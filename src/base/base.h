@@ -114,7 +114,8 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
-extern unsigned parallel_most; /* threads at most; 0: as many as there are processors for this process, up to 16 */
+unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_most too */
+extern unsigned parallel_most;      /* threads at most; 0: as many as there are processors for this process, up to 16 */
 
 /* ---- file.c ---- */
 

@@ -28,16 +28,16 @@ static void *work(void *arg)
     return NULL;
 }
 
-static unsigned threads_for(size_t ranges, size_t least)
+unsigned parallel_processors(void)
 {
     cpu_set_t cpus;
     unsigned most = parallel_most;
     if (!most)
         most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
-    if (ranges < least)
-        return 1;
     return most < THREADS_MOST ? most : THREADS_MOST;
 }
+
+static unsigned threads_for(size_t ranges, size_t least) { return ranges < least ? 1 : parallel_processors(); }
 
 static void share_out(struct job *j, unsigned most)
 {

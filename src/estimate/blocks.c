@@ -24,7 +24,7 @@ static void add_seen(struct walks *w, struct average *homes, struct average *who
         uint32_t block = w->paths.executed.blocks[i], home = walk_home_of(w, block);
         uint64_t executions = 0;
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
-        double cycles = w->first[block] ? walk_block_cycles(w, w->core, block, &executions) : 0;
+        double cycles = w->first[block] ? walk_block_cycles(w, sim_feed_core(w->core), block, &executions) : 0;
         if (executions == 0) {
             homes[home].unseen_insns += insns;
             whole->unseen_insns += insns;
@@ -43,7 +43,7 @@ static void add_seen(struct walks *w, struct average *homes, struct average *who
 static double branch_cycles_seen(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
-    double cycles = w->first[block] ? walk_block_cycles(w, w->branchy, block, &executions) : 0;
+    double cycles = w->first[block] ? walk_block_cycles(w, sim_feed_core(w->branchy), block, &executions) : 0;
     return executions ? fmax(0, cycles - (double)w->straight[block]) : -1;
 }
 
@@ -169,7 +169,7 @@ static void take_replays(struct walks *w)
     uint32_t count = w->j->loop_count + w->j->func_count;
     struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
     struct fit_known known = cycles_an_instruction(w, count);
-    replays_tell(w->replays, w->core, &known, count, told);
+    replays_tell(w->replays, sim_feed_core(w->core), &known, count, told);
     if (w->j->branch_cycles)
         take_judged_branches(w, told, count);
     for (uint32_t h = 0; h < count; h++)
@@ -193,7 +193,7 @@ bool walk_take_results(struct walks *w)
         set_errors(w, homes);
         if (w->branchy)
             take_branches(w);
-        sim_core_free(w->branchy);
+        sim_feed_free(w->branchy);
         w->branchy = NULL;
         if (w->replays)
             take_replays(w);

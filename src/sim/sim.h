@@ -133,6 +133,19 @@ bool sim_insn_is_call(const struct sim_insn *i);
 bool sim_insn_is_return(const struct sim_insn *i);
 bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that repeats */
 
+/* ---- feed.c: a core that a thread of its own steps ---- */
+
+struct sim_feed;                                      /* opaque */
+struct sim_feed *sim_feed_new(struct sim_core *core); /* owns it. Where there is one processor, the caller's thread */
+void sim_feed_free(struct sim_feed *f);
+/* As those of the core of the same names. Table entries must not change once they were stepped. */
+void sim_feed_reset_pipeline(struct sim_feed *f, uint32_t warm);
+void sim_feed_step(struct sim_feed *f, uint32_t index, uint32_t flags);
+void sim_feed_set_reg(struct sim_feed *f, unsigned reg, uint64_t value);
+void sim_feed_set_regs(struct sim_feed *f, const uint64_t regs[16]);
+/* When all that was fed has been stepped: the core may be asked, and stepped, until more is fed. */
+struct sim_core *sim_feed_core(struct sim_feed *f);
+
 /* ---- simulated.c: the simulated core as what executes a calibration's experiments ---- */
 
 /* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to

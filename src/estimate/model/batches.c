@@ -12,8 +12,8 @@
 /* What each home got since the last batch. */
 void walk_end_batch(struct walks *w)
 {
-    sim_core_flush(w->core);
-    const struct sim_cost *costs = sim_core_costs(w->core);
+    sim_feed_reset_pipeline(w->core, 0);
+    const struct sim_cost *costs = sim_core_costs(sim_feed_core(w->core));
     uint32_t homes = w->j->loop_count + w->j->func_count;
     for (uint32_t h = 0; h < homes; h++)
         w->homes[h].cycles = w->homes[h].insns = 0;

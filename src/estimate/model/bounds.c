@@ -19,13 +19,13 @@ static void add_bound(const struct walks *w, uint32_t block, const struct sim_co
 void walks_add_bound(const struct walks *w, uint32_t block, struct bound_sums *to)
 {
     for (uint32_t i = 0; w->first[block] && i < walk_block(w->j, block)->insn_count; i++)
-        add_bound(w, block, sim_core_costs(w->core) + w->first[block] + i, to);
+        add_bound(w, block, sim_core_costs(sim_feed_core(w->core)) + w->first[block] + i, to);
 }
 
 double walks_add_bound_of(const struct walks *w, uint32_t block, uint32_t n, struct bound_sums *to)
 {
     double all = 0;
-    const struct sim_cost *c = sim_core_costs(w->core) + w->first[block];
+    const struct sim_cost *c = sim_core_costs(sim_feed_core(w->core)) + w->first[block];
     for (uint32_t i = 0; w->first[block] && i < walk_block(w->j, block)->insn_count; i++)
         all += cycles_of(&c[i]);
     if (!(all > 0) || n >= walk_block(w->j, block)->insn_count)

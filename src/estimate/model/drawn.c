@@ -40,12 +40,12 @@ static bool play(struct walks *w, uint32_t block, uint32_t next, bool opaque)
     const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
     uint32_t last = w->first[block] + b->insn_count - 1;
     for (uint32_t i = w->first[block]; i < last; i++)
-        sim_core_step(w->core, i, 0, 0);
-    sim_core_step(w->core, last, 0, goes_elsewhere(w, m, b, next, opaque) ? SIM_TAKEN : 0);
+        sim_feed_step(w->core, i, 0);
+    sim_feed_step(w->core, last, goes_elsewhere(w, m, b, next, opaque) ? SIM_TAKEN : 0);
     if (is_through_stub(w, b, next, opaque))
-        sim_core_step(w->core, INSN_JUMP, 0, SIM_TAKEN);
+        sim_feed_step(w->core, INSN_JUMP, SIM_TAKEN);
     if (opaque)
-        sim_core_step(w->core, INSN_RET, 0, SIM_TAKEN);
+        sim_feed_step(w->core, INSN_RET, SIM_TAKEN);
     w->steps += b->insn_count;
     w->spent += b->insn_count;
     return true;
@@ -60,7 +60,7 @@ static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insn
     bool opaque;
     for (uint32_t i = 0; i < count; i++)
         warmed += walk_block(w->j, path[i])->insn_count;
-    sim_core_reset_pipeline(w->core, (uint32_t)min_u64(warmed, UINT32_MAX));
+    sim_feed_reset_pipeline(w->core, (uint32_t)min_u64(warmed, UINT32_MAX));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t next = i + 1 < count ? path[i + 1] : start;
         paths_follow(&w->paths, path[i], next, &opaque);
@@ -123,7 +123,7 @@ void walk_homes(struct walks *w)
         for (uint32_t f = 0; f < m->cfg->funcs.len; f++)
             walk_home(w, m, f, ID_NONE, w->j->loop_count + m->func_base + f);
     }
-    sim_core_flush(w->core);
+    sim_feed_reset_pipeline(w->core, 0);
 }
 
 struct weighed {
@@ -160,6 +160,6 @@ void walk_unseen(struct walks *w)
         window(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
         left -= v.data[i].weight;
     }
-    sim_core_flush(w->core);
+    sim_feed_reset_pipeline(w->core, 0);
     VEC_FREE(&v);
 }

@@ -50,7 +50,8 @@ static void remember_straight(struct walks *w)
     uint64_t executions;
     w->straight = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
     for (size_t v = 0; v < w->visited.len; v++)
-        w->straight[w->visited.data[v]] = (float)walk_block_cycles(w, w->core, w->visited.data[v], &executions);
+        w->straight[w->visited.data[v]] =
+            (float)walk_block_cycles(w, sim_feed_core(w->core), w->visited.data[v], &executions);
 }
 
 static void walk_bursts(struct walks *w, struct window_player *p)
@@ -79,7 +80,7 @@ void walk_windows(struct walks *w)
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
-    p.branchy = w->branchy = sim_core_new(w->m, w->table, w->most, NULL);
+    p.branchy = w->branchy = sim_feed_new(sim_core_new(w->m, w->table, w->most, NULL));
     p.aside = sim_core_new(w->m, w->table, w->most, NULL);
     walk_bursts(w, &p);
     p.branches_told = w->j->in->burst_count > 0;

@@ -61,7 +61,7 @@ uint64_t walk_times_played(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
     if (w->first[block])
-        walk_block_cycles(w, w->core, block, &executions);
+        walk_block_cycles(w, sim_feed_core(w->core), block, &executions);
     return executions;
 }
 

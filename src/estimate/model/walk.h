@@ -25,7 +25,7 @@ struct walks {
     struct paths paths;
     struct sim_insn *table;
     struct sim_shapes *shapes;
-    struct sim_core *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
+    struct sim_feed *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
     float *straight;                 /* by block: cycles in what `branchy` played, with every branch predicted */
     uint32_t *first;                 /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;

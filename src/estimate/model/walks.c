@@ -53,7 +53,7 @@ void walks_run(struct join *j)
     w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
     w->homes = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->homes);
     walk_make_stand_ins(w);
-    w->core = sim_core_new(w->m, w->table, w->most, NULL);
+    w->core = sim_feed_new(sim_core_new(w->m, w->table, w->most, NULL));
     w->spent_most = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
     walk_windows(w);
     if (!windows_are_enough(w))
@@ -73,8 +73,8 @@ void walks_free(struct walks *w)
 {
     if (!w)
         return;
-    sim_core_free(w->core);
-    sim_core_free(w->branchy);
+    sim_feed_free(w->core);
+    sim_feed_free(w->branchy);
     if (w->replays)
         replays_free(w->replays);
     free(w->table);

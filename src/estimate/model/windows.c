@@ -9,8 +9,8 @@
 
 static void begin_anew(struct window_player *p)
 {
-    sim_core_reset_pipeline(p->core, p->warm);
-    sim_core_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
+    sim_feed_reset_pipeline(p->core, p->warm);
+    sim_feed_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
 }
 
 struct indices { /* by an instruction's id: what was answered for its place, plus 1; 0 not asked, or not known */
@@ -45,16 +45,16 @@ static bool is_mispredicted(struct playing *g, const struct trace_step *s, const
     return trace_is_branch(s->insn) && is_marked(g->wrong, g->branches++);
 }
 
-static void step_core(const struct playing *g, struct sim_core *c, const struct trace_step *s, uint32_t index,
+static void step_core(const struct playing *g, struct sim_feed *c, const struct trace_step *s, uint32_t index,
                       uint32_t flags)
 {
     if (g->w->has_registers)
-        sim_core_set_regs(c, s->regs);
+        sim_feed_set_regs(c, s->regs);
     for (uint32_t known = g->w->has_registers ? 0 : s->known; known; known &= known - 1) {
         unsigned r = (unsigned)__builtin_ctz(known);
-        sim_core_set_reg(c, r, s->regs[r]);
+        sim_feed_set_reg(c, r, s->regs[r]);
     }
-    sim_core_step(c, index, 0, flags);
+    sim_feed_step(c, index, flags);
 }
 
 static void play(struct playing *g, const struct trace_step *s, uint32_t index)

@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 
 struct window_player {
-    struct sim_core *core, *branchy; /* every branch predicted; only those that `predictor` gets right */
+    struct sim_feed *core, *branchy; /* every branch predicted; only those that `predictor` gets right */
     struct sim_core *aside;          /* for slices of their own, which count nowhere */
     struct sim_predictor *predictor;
     const struct sim_insn *table;

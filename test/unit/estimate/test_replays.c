@@ -56,8 +56,7 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
                                           &b->table[i]),
                          0);
     b->core = sim_core_new(b->m, b->table, PLACES, NULL);
-    b->p = (struct window_player){.core = b->core,
-                                  .aside = sim_core_new(b->m, b->table, PLACES, NULL),
+    b->p = (struct window_player){.aside = sim_core_new(b->m, b->table, PLACES, NULL),
                                   .predictor = sim_predictor_new(),
                                   .table = b->table,
                                   .index_of = index_of};

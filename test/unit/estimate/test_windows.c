@@ -46,8 +46,8 @@ static void set_up(struct bench *b)
         assert_int_equal(sim_insn_prepare(b->m, b->shapes, (const uint8_t *)code + (places[i] - 0x1000),
                                           sizeof code - 1 - (places[i] - 0x1000), places[i], &b->table[i]),
                          0);
-    b->p = (struct window_player){.core = sim_core_new(b->m, b->table, INSNS, NULL),
-                                  .branchy = sim_core_new(b->m, b->table, INSNS, NULL),
+    b->p = (struct window_player){.core = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
+                                  .branchy = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
                                   .predictor = sim_predictor_new(),
                                   .table = b->table,
                                   .index_of = index_of,
@@ -56,8 +56,8 @@ static void set_up(struct bench *b)
 
 static void tear_down(struct bench *b)
 {
-    sim_core_free(b->p.core);
-    sim_core_free(b->p.branchy);
+    sim_feed_free(b->p.core);
+    sim_feed_free(b->p.branchy);
     sim_predictor_free(b->p.predictor);
     free(b->w);
     arena_free(b->arena);
@@ -116,7 +116,7 @@ static void test_counts(void **unused)
     step(&b, places[RET]);
     step(&b, places[ADD]);
     assert_int_equal(play(&b), 3002); /* the 50 turns are one, the last has no successor */
-    const struct sim_cost *c = sim_core_costs(b.p.core);
+    const struct sim_cost *c = sim_core_costs(sim_feed_core(b.p.core));
     assert_in_range(c[ADD].count, 995, 1000);
     assert_int_equal(c[REP].count, 1);
     assert_int_equal(c[RET].count, 1);
@@ -138,7 +138,8 @@ static void test_interruptions(void **unused)
         step(&b, places[RET]);
     }
     assert_int_equal(play(&b), 20 * 32 - 1);
-    assert_in_range(sim_core_costs(b.p.core)[ADD].count, 100, 190); /* each new beginning fills the pipeline first */
+    assert_in_range(sim_core_costs(sim_feed_core(b.p.core))[ADD].count, 100,
+                    190); /* each new beginning fills the pipeline first */
     tear_down(&b);
 }
 
@@ -156,7 +157,8 @@ static void test_branch_part(void **unused)
     }
     step(&b, places[ADD]);
     play(&b);
-    const struct sim_cost *core = sim_core_costs(b.p.core), *branchy = sim_core_costs(b.p.branchy);
+    const struct sim_cost *core = sim_core_costs(sim_feed_core(b.p.core)),
+                          *branchy = sim_core_costs(sim_feed_core(b.p.branchy));
     double calm = 0, wild = 0;
     for (int i = 0; i < INSNS; i++) {
         calm += core[i].cycles / (double)core[i].count;
