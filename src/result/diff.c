@@ -8,7 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *const diff_field_name[DIFF_FIELD_COUNT] = {"memory_s", "actual_s", "ideal_s", "overhead"};
+const struct diff_field_about diff_field_about[DIFF_FIELD_COUNT] = {
+#define COMPARED(id, member, whole, is_modelled, term, word)                                                           \
+    {#member, term, word, offsetof(struct diff_object, member)},
+#include "result/diff.def"
+#undef COMPARED
+    {"overhead", "overhead", "overhead %", 0}};
 
 static const struct prof_interval unknown = {NAN, NAN, NAN};
 
@@ -24,11 +29,11 @@ static struct diff_figure figure(struct prof_interval old, struct prof_interval 
     return (struct diff_figure){old, now, change_of(&old, &now)};
 }
 
-/* Of figures that rest on ideal times: no change is told from a side that has them from a model that failed. */
-static struct diff_figure modelled(bool is_vouched, struct prof_interval old, struct prof_interval now)
+/* Of figures that rest on ideal times no change is told from a side that has them from a model that failed. */
+static struct diff_figure figure_told(bool may_tell, struct prof_interval old, struct prof_interval now)
 {
     struct diff_figure f = figure(old, now);
-    if (!is_vouched)
+    if (!may_tell)
         f.change = gate_opened(f.change);
     return f;
 }
@@ -44,14 +49,20 @@ static struct prof_interval memory_of(const struct prof_result *r)
     return (struct prof_interval){r->overhead.value * s, r->overhead.low * s, r->overhead.high * s};
 }
 
+#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
+    static struct prof_interval whole_##member(const struct prof_result *r) { return of_whole; }
+#include "result/diff.def"
+#undef COMPARED
+
 static void compare_whole(struct prof_diff *d)
 {
     bool is_vouched =
         prof_is_vouched(d->old, d->old->replayed_share) && prof_is_vouched(d->now, d->now->replayed_share);
-    d->whole[DIFF_MEMORY] = modelled(is_vouched, memory_of(d->old), memory_of(d->now));
-    d->whole[DIFF_ACTUAL] = figure(d->old->actual_user_s, d->now->actual_user_s);
-    d->whole[DIFF_IDEAL] = modelled(is_vouched, d->old->predicted_user_s, d->now->predicted_user_s);
-    d->whole[DIFF_OVERHEAD] = modelled(is_vouched, d->old->overhead, d->now->overhead);
+#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
+    d->whole[DIFF_##id] = figure_told(is_vouched || !(is_modelled), whole_##member(d->old), whole_##member(d->now));
+#include "result/diff.def"
+#undef COMPARED
+    d->whole[DIFF_OVERHEAD] = figure_told(is_vouched, d->old->overhead, d->now->overhead);
 }
 
 double diff_rise(const struct prof_diff *d, const struct diff_condition *c)
@@ -101,17 +112,18 @@ static struct prof_interval side(const struct prof_object *o, size_t field, bool
 static struct diff_object compare_objects(const struct prof_diff *d, const struct diff_pair *p)
 {
     struct diff_object x = {.how = p->how};
-    static const size_t memory = offsetof(struct prof_object, memory_s),
-                        actual = offsetof(struct prof_object, actual_s), ideal = offsetof(struct prof_object, ideal_s);
     x.old = p->old == ID_NONE ? NULL : &d->old->objects[p->old];
     x.now = p->now == ID_NONE ? NULL : &d->now->objects[p->now];
     assert(x.old || x.now); /* a pair has one side at least */
     bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) &&
                       (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);
-    x.memory_s = modelled(is_vouched, side(x.old, memory, x.is_refused), side(x.now, memory, x.is_refused));
-    x.actual_s = figure(side(x.old, actual, x.is_refused), side(x.now, actual, x.is_refused));
-    x.ideal_s = modelled(is_vouched, side(x.old, ideal, x.is_refused), side(x.now, ideal, x.is_refused));
+#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
+    x.member =                                                                                                         \
+        figure_told(is_vouched || !(is_modelled), side(x.old, offsetof(struct prof_object, member), x.is_refused),     \
+                    side(x.now, offsetof(struct prof_object, member), x.is_refused));
+#include "result/diff.def"
+#undef COMPARED
     return x;
 }
 

@@ -16,10 +16,23 @@ struct diff_object {
     const struct prof_object *old, *now; /* one of them may be NULL: it is only in the other */
     const char *how;                     /* what paired them, a word (see diff_match.c); NULL if they are no pair */
     bool is_refused;                     /* the side that lacks it did not count its function: nothing is known */
-    struct diff_figure memory_s, actual_s, ideal_s;
+#define COMPARED(id, member, whole, is_modelled, term, word) struct diff_figure member;
+#include "result/diff.def"
+#undef COMPARED
 };
-enum diff_field { DIFF_MEMORY, DIFF_ACTUAL, DIFF_IDEAL, DIFF_OVERHEAD, DIFF_FIELD_COUNT };
-extern const char *const diff_field_name[DIFF_FIELD_COUNT]; /* "memory_s", "actual_s", "ideal_s", "overhead" */
+enum diff_field {
+#define COMPARED(id, member, whole, is_modelled, term, word) DIFF_##id,
+#include "result/diff.def"
+#undef COMPARED
+    DIFF_OVERHEAD,
+    DIFF_FIELD_COUNT
+};
+struct diff_field_about {
+    const char *name;        /* "memory_s", ..., "overhead" */
+    const char *term, *word; /* term: an id of report/terms.def */
+    size_t offset;           /* of the figure in struct diff_object; 0: of the whole program only */
+};
+extern const struct diff_field_about diff_field_about[DIFF_FIELD_COUNT];
 
 struct prof_diff {
     const struct prof_result *old, *now;

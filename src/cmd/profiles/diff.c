@@ -23,14 +23,17 @@ static const char *skip_blanks(const char *s) { return s + strspn(s, " \t"); }
 static int find_field(const char *text, size_t len, enum diff_field *out)
 {
     for (unsigned i = 0; i < DIFF_FIELD_COUNT; i++) {
-        if (strlen(diff_field_name[i]) == len && memcmp(diff_field_name[i], text, len) == 0) {
+        if (strlen(diff_field_about[i].name) == len && memcmp(diff_field_about[i].name, text, len) == 0) {
             *out = (enum diff_field)i;
             return 0;
         }
     }
-    return diag_error("diff: --fail-if: there is no field '%.*s'; the fields are %s, %s, %s and %s", (int)len, text,
-                      diff_field_name[DIFF_MEMORY], diff_field_name[DIFF_ACTUAL], diff_field_name[DIFF_IDEAL],
-                      diff_field_name[DIFF_OVERHEAD]);
+    struct strbuf names = {0};
+    for (unsigned i = 0; i < DIFF_FIELD_COUNT; i++)
+        str_printf(&names, "%s%s", i == 0 ? "" : i + 1 < DIFF_FIELD_COUNT ? ", " : " and ", diff_field_about[i].name);
+    diag_error("diff: --fail-if: there is no field '%.*s'; the fields are %s", (int)len, text, names.data);
+    str_free(&names);
+    return -1;
 }
 
 /* FIELD > +N% or FIELD > +Ns, with blanks anywhere. */
@@ -99,7 +102,7 @@ static int check_known(const struct prof_diff *d, const struct conditions *c)
     for (size_t i = 0; i < c->count; i++)
         if (isnan(diff_rise(d, &c->list[i])))
             return diag_error("diff: --fail-if '%s': %s is not known in both profiles", c->list[i].text,
-                              diff_field_name[c->list[i].field]);
+                              diff_field_about[c->list[i].field].name);
     return 0;
 }
 

@@ -37,15 +37,11 @@ static void put_side(struct html_page *p, const char *what, const char *path)
 
 static void put_whole_row(struct html_page *p, const struct diff_figure *f, unsigned field)
 {
-    static const struct {
-        const char *id, *word;
-    } names[DIFF_FIELD_COUNT] = {
-        {"memory", "memory s"}, {"actual", "actual s"}, {"ideal", "ideal s"}, {"overhead", "overhead %"}};
     double unit = field == DIFF_OVERHEAD ? 100 : 1;
     int decimals = field == DIFF_OVERHEAD ? 1 : p->tour.decimals;
     struct prof_interval change = prof_interval_scaled(&f->change, unit);
     html_puts(p, "<tr><th scope=\"row\">");
-    html_term(p, names[field].id, names[field].word);
+    html_term(p, diff_field_about[field].term, diff_field_about[field].word);
     str_printf(p->out, "</th><td class=\"n\">%s</td><td class=\"n\">%s</td>",
                figure_real(p->a, f->old.value * unit, decimals), figure_real(p->a, f->now.value * unit, decimals));
     html_cell(p, "n strong", with_sign(p, change.value, figure_real(p->a, change.value, decimals)));

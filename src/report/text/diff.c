@@ -53,7 +53,6 @@ const char *diff_verdict(const struct diff_figure *f)
 
 static void put_whole(const struct prof_diff *d, struct arena *a, struct strbuf *out)
 {
-    static const char *const names[DIFF_FIELD_COUNT] = {"memory s", "actual s", "ideal s", "overhead %"};
     double most = 0;
     for (size_t i = 0; i < DIFF_FIELD_COUNT - 1; i++)
         most = fmax(most, fmax(d->whole[i].old.value, d->whole[i].now.value));
@@ -63,9 +62,9 @@ static void put_whole(const struct prof_diff *d, struct arena *a, struct strbuf 
         int decimals = i == DIFF_OVERHEAD ? 1 : figure_decimals(most);
         double unit = i == DIFF_OVERHEAD ? 100 : 1;
         struct prof_interval change = {f.change.value * unit, f.change.low * unit, f.change.high * unit};
-        str_printf(out, "%-12s %9s %9s %9s  %-18s %s\n", names[i], figure_real(a, f.old.value * unit, decimals),
-                   figure_real(a, f.now.value * unit, decimals), change_text(a, change.value, decimals),
-                   figure_interval(a, &change, decimals), diff_verdict(&f));
+        str_printf(out, "%-12s %9s %9s %9s  %-18s %s\n", diff_field_about[i].word,
+                   figure_real(a, f.old.value * unit, decimals), figure_real(a, f.now.value * unit, decimals),
+                   change_text(a, change.value, decimals), figure_interval(a, &change, decimals), diff_verdict(&f));
     }
 }
 
@@ -201,9 +200,10 @@ static void put_json_object(struct json *j, const struct diff_object *x, struct 
     json_str(j, "file", o->file);
     member_line(j, "line_first", o->line_first);
     member_line(j, "line_last", o->line_last);
-    put_figure(j, "memory_s", &x->memory_s);
-    put_figure(j, "actual_s", &x->actual_s);
-    put_figure(j, "ideal_s", &x->ideal_s);
+    for (size_t i = 0; i < DIFF_FIELD_COUNT; i++)
+        if (diff_field_about[i].offset)
+            put_figure(j, diff_field_about[i].name,
+                       (const struct diff_figure *)(const void *)((const char *)x + diff_field_about[i].offset));
     json_object_end(j);
 }
 
@@ -219,7 +219,7 @@ void report_diff_json(const struct prof_diff *d, const char *const paths[2], con
     put_json_side(&j, "new", paths[1], d->now);
     json_object(&j, "whole");
     for (size_t i = 0; i < DIFF_FIELD_COUNT; i++)
-        put_figure(&j, diff_field_name[i], &d->whole[i]);
+        put_figure(&j, diff_field_about[i].name, &d->whole[i]);
     json_object_end(&j);
     json_array(&j, "fail_if");
     for (size_t i = 0; i < count; i++) {
