@@ -174,13 +174,6 @@ struct launch_burst_options {
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
-struct launch_probe { /* what the probes of one object measured, summed over threads and processes; see struct
-                         wire_probe */
-    uint32_t module, cell;
-    uint64_t ticks, count, window_ticks, window_ns, cut;
-    uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
-    uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
-};
 struct launch_process { /* a program in a process, or a process that only forked, with LAUNCH_COUNT and `follow` */
     uint32_t pid, parent;
     const char *command; /* words with blanks between; NULL not known */
@@ -234,7 +227,7 @@ struct launch_result {
     struct observed_moment *moments; /* when samples were taken, in no order; of very long runs the beginning */
     size_t moment_count;
     /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
-    struct launch_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
+    struct observed_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
     /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
     const char *windows_note; /* why there are none, nor bursts, else NULL; */

@@ -14,7 +14,7 @@ static uint64_t cpu_since_start(const struct wire_probe *c, const struct end *en
     return apart <= WIRE_PROBE_LOOK && end->cpu_ns > c->look_ns ? end->cpu_ns - c->look_ns : 0;
 }
 
-static void add_cell(struct launch_probe *to, const struct wire_probe *c, const struct end *end)
+static void add_cell(struct observed_probe *to, const struct wire_probe *c, const struct end *end)
 {
     to->ticks += c->ticks;
     to->count += c->count;
@@ -29,14 +29,14 @@ static void add_cell(struct launch_probe *to, const struct wire_probe *c, const 
 }
 
 /* The cells of all modules in order, without the first of each, which is no probe's. */
-static size_t number_cells(const struct launch_program *p, const struct launch_result *r, struct launch_probe *out)
+static size_t number_cells(const struct launch_program *p, const struct launch_result *r, struct observed_probe *out)
 {
     size_t n = 0;
     for (uint32_t m = 0; m < p->module_count; m++) {
         uint64_t cells = r->counters[m] ? p->modules[m].counter_count * 8 / WIRE_PROBE_BYTES : 0;
         for (uint32_t cell = 1; cell < cells; cell++) {
             if (out)
-                out[n] = (struct launch_probe){.module = m, .cell = cell};
+                out[n] = (struct observed_probe){.module = m, .cell = cell};
             n++;
         }
     }
@@ -50,7 +50,7 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
     struct end end = {.ticks = now};
     struct arena *a = arena_new();
     counters_sum(c, p, r);
-    r->probes = ARENA_ARRAY(r->arena, struct launch_probe, number_cells(p, r, NULL) + 1);
+    r->probes = ARENA_ARRAY(r->arena, struct observed_probe, number_cells(p, r, NULL) + 1);
     r->probe_count = number_cells(p, r, r->probes);
     uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_most) : 0;
     if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */
@@ -59,7 +59,7 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
         uint64_t **words = ARENA_ARRAY(a, uint64_t *, p->module_count + 1);
         counters_sum_area(c, area, a, words);
         for (size_t i = 0; i < r->probe_count; i++) {
-            struct launch_probe *to = &r->probes[i];
+            struct observed_probe *to = &r->probes[i];
             if (words[to->module])
                 add_cell(to, (const struct wire_probe *)(const void *)words[to->module] + to->cell, &end);
         }

@@ -46,6 +46,13 @@ struct observed_moment {
     double time_s;   /* since the program's beginning */
     uint32_t sample; /* index into the thread samples */
 };
+struct observed_probe { /* of one object, summed over threads and processes: in ticks, with what the probes took
+                           themselves; see struct wire_probe */
+    uint32_t module, cell;
+    uint64_t ticks, count, window_ticks, window_ns, cut;
+    uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
+    uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
+};
 struct observed_thread { /* in order of their beginnings; the first is the program's first */
     uint32_t tid;
     bool has_ended;         /* else it was there when the program ended */

@@ -19,11 +19,11 @@ bool prof_is_probed_in(const struct prof_candidate *o, const char *module)
     return o->verdict == PROF_TAKEN && strcmp(o->module, module) == 0;
 }
 
-static struct prof_candidate *candidate_of(struct prof_result *r, const struct prof_probed *p)
+static struct prof_candidate *candidate_of(struct prof_result *r, const char *module, uint32_t number)
 {
     uint32_t cell = 0;
     for (size_t i = 0; i < r->candidate_count; i++)
-        if (prof_is_probed_in(&r->candidates[i], p->module) && ++cell == p->cell)
+        if (prof_is_probed_in(&r->candidates[i], module) && ++cell == number)
             return &r->candidates[i];
     return NULL;
 }
@@ -43,7 +43,7 @@ static double replayed_share(const struct prof_result *r, const struct prof_cand
 }
 
 /* What was under way at the end: the processor time is known of a program with one thread, else a share of the time. */
-static struct prof_interval open_s(const struct prof_probed *p, const struct prof_probe_terms *t)
+static struct prof_interval open_s(const struct observed_probe *p, const struct prof_probe_terms *t)
 {
     double s = (double)p->open_ns * 1e-9, most = (double)p->open_ticks / t->ticks_a_second;
     if (p->open_ns)
@@ -52,7 +52,7 @@ static struct prof_interval open_s(const struct prof_probed *p, const struct pro
 }
 
 /* Of the same run as others: what no other run may do otherwise. */
-static struct prof_interval measured(const struct prof_candidate *o, const struct prof_probed *p,
+static struct prof_interval measured(const struct prof_candidate *o, const struct observed_probe *p,
                                      const struct prof_probe_terms *t, double waiting_s)
 {
     double own = ((double)p->count * t->inside_ticks + o->pairs_inside * t->pair_ticks) / t->ticks_a_second;
@@ -83,7 +83,7 @@ static struct prof_interval memory_of(const struct prof_result *r, const struct 
     return gate_loss(r, replayed_share(r, o), stats_difference(user, o->ideal_s));
 }
 
-static void take(struct prof_result *r, struct prof_candidate *o, const struct prof_probed *p,
+static void take(struct prof_result *r, struct prof_candidate *o, const struct observed_probe *p,
                  const struct prof_probe_terms *t, struct unexplained *sum)
 {
     double waiting = fmax(0, (double)p->window_ticks / t->ticks_a_second - (double)p->window_ns * 1e-9);
@@ -168,8 +168,8 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
                   o->sampled_all_s.high);
 }
 
-void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
-                      const struct prof_probe_terms *terms)
+void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,
+                      size_t count, const struct prof_probe_terms *terms)
 {
     if (!(terms->ticks_a_second > 0))
         return;
@@ -178,9 +178,9 @@ void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, s
             r->candidates[i].probed_entries = 0;
     struct unexplained sum = {.pair_s = terms->pair_ticks / terms->ticks_a_second};
     for (size_t i = 0; i < count; i++) {
-        struct prof_candidate *o = candidate_of(r, &probed[i]);
+        struct prof_candidate *o = candidate_of(r, paths[probes[i].module], probes[i].cell);
         if (o)
-            take(r, o, &probed[i], terms, &sum);
+            take(r, o, &probes[i], terms, &sum);
     }
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)

@@ -8,6 +8,7 @@
 #define MTOOL_RESULT_H
 
 #include "base/base.h"
+#include "observed/observed.h"
 
 #define PROF_UNKNOWN UINT64_MAX
 #define PROF_SCHEMA "mtool-report-1"
@@ -157,12 +158,6 @@ bool prof_is_vouched(const struct prof_result *r, double replayed_share);
 
 /* Is it one of those that are probed in this module? Their cells are numbered in the order of candidates. */
 bool prof_is_probed_in(const struct prof_candidate *o, const char *module);
-struct prof_probed { /* in ticks, with what the probes themselves took */
-    const char *module;
-    uint32_t cell;
-    uint64_t count, ticks, window_ticks, window_ns, cut, open, open_ticks;
-    uint64_t open_ns; /* processor time of those under way when the program ended; 0: not known */
-};
 /* Puts to each candidate what its probes measured, says where that is unlike its samples or its counts, and what of the
  * program's overhead they do not explain. Terms: what
  * a pair of probes takes, in its own interval and in the time of others around it. */
@@ -173,8 +168,9 @@ struct prof_probe_terms {
                          to have */
     double user_s, system_s; /* of the run with probes */
 };
-void prof_probes_take(struct prof_result *r, const struct prof_probed *probed, size_t count,
-                      const struct prof_probe_terms *terms);
+/* paths: of the modules that the probes name by index. */
+void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,
+                      size_t count, const struct prof_probe_terms *terms);
 
 /* Of how many objects both probes and samples tell the time, and of how many their intervals meet. */
 struct prof_witnesses {

@@ -150,25 +150,14 @@ static int make_copies(struct profile *p)
 
 static void take(struct profile *p, const struct launch_result *run, const struct probe_plan *plan, double hz)
 {
-    struct prof_probed *all = ARENA_ARRAY(p->result->arena, struct prof_probed, run->probe_count + 1);
-    for (size_t i = 0; i < run->probe_count; i++) {
-        const struct launch_probe *from = &run->probes[i];
-        all[i] = (struct prof_probed){p->program->modules[from->module].path,
-                                      from->cell,
-                                      from->count,
-                                      from->ticks,
-                                      from->window_ticks,
-                                      from->window_ns,
-                                      from->cut,
-                                      from->open,
-                                      from->open_ticks,
-                                      from->open_ns};
-    }
+    const char **paths = ARENA_ARRAY(p->result->arena, const char *, p->program->module_count + 1);
+    for (size_t i = 0; i < p->program->module_count; i++)
+        paths[i] = p->program->modules[i].path;
     diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
     const struct prof_probe_terms terms = {hz,          plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1,
                                            run->user_s, run->system_s};
-    prof_probes_take(p->result, all, run->probe_count, &terms);
+    prof_probes_take(p->result, paths, run->probes, run->probe_count, &terms);
 }
 
 int probe_objects(struct profile *p, const struct probe_plan *plan)

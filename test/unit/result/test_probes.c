@@ -52,6 +52,7 @@ static size_t warnings(const struct prof_result *r, const char *id)
     return n;
 }
 
+static const char *const paths[] = {"/none/b", "/none/a"};
 static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5, 2, 0};
 
 static void test_list(void **state)
@@ -79,13 +80,13 @@ static void test_seconds(void **state)
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 1000000, 1)};
     struct prof_result *r = result(list, 1);
     /* a second of work, 0.02 s of probes, 0.3 s asleep */
-    struct prof_probed p = {.module = "/none/a",
-                            .cell = 1,
-                            .count = 1000000,
-                            .ticks = (uint64_t)(1.32 * HZ),
-                            .window_ticks = (uint64_t)(0.7 * HZ),
-                            .window_ns = 400000000};
-    prof_probes_take(r, &p, 1, &terms);
+    struct observed_probe p = {.module = 1,
+                               .cell = 1,
+                               .count = 1000000,
+                               .ticks = (uint64_t)(1.32 * HZ),
+                               .window_ticks = (uint64_t)(0.7 * HZ),
+                               .window_ns = 400000000};
+    prof_probes_take(r, paths, &p, 1, &terms);
     assert_true(fabs(list[0].probed_s.value - 1) < 1e-6);
     assert_true(list[0].probed_s.low < 0.995 && list[0].probed_s.low > 0.97);
     assert_true(fabs(list[0].waiting_s - 0.3) < 1e-6);
@@ -100,8 +101,8 @@ static void test_open(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_PROCEDURE, 0x1100, 1, 0.5)};
     struct prof_result *r = result(list, 1);
-    struct prof_probed p = {.module = "/none/a", .cell = 1, .open = 1, .open_ticks = (uint64_t)HZ};
-    prof_probes_take(r, &p, 1, &terms);
+    struct observed_probe p = {.module = 1, .cell = 1, .open = 1, .open_ticks = (uint64_t)HZ};
+    prof_probes_take(r, paths, &p, 1, &terms);
     assert_true(fabs(list[0].probed_s.value - 0.5) < 1e-6); /* ran for half of the time */
     assert_true(list[0].probed_s.low <= 0 && list[0].probed_s.high >= 1);
     assert_int_equal(list[0].probed_entries, 1);
@@ -114,10 +115,10 @@ static void test_warnings(void **state)
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 100, 3), candidate(PROF_LOOP, 0x2, 100, 1),
                                     candidate(PROF_LOOP, 0x3, 100, 1)};
     struct prof_result *r = result(list, 3);
-    struct prof_probed p[] = {{.module = "/none/a", .cell = 1, .count = 100, .ticks = (uint64_t)HZ},
-                              {.module = "/none/a", .cell = 2, .count = 80, .ticks = (uint64_t)HZ},
-                              {.module = "/none/a", .cell = 3, .count = 0}};
-    prof_probes_take(r, p, 3, &terms);
+    struct observed_probe p[] = {{.module = 1, .cell = 1, .count = 100, .ticks = (uint64_t)HZ},
+                                 {.module = 1, .cell = 2, .count = 80, .ticks = (uint64_t)HZ},
+                                 {.module = 1, .cell = 3, .count = 0}};
+    prof_probes_take(r, paths, p, 3, &terms);
     assert_int_equal(warnings(r, "probe-disagrees"), 1);
     assert_int_equal(warnings(r, "probe-counts-differ"), 1);
     assert_int_equal(warnings(r, "probe-silent"), 1);
@@ -132,9 +133,8 @@ static void test_open_of_one_thread(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_PROCEDURE, 0x1100, 1, 0.5)};
     struct prof_result *r = result(list, 1);
-    struct prof_probed p = {
-        .module = "/none/a", .cell = 1, .open = 1, .open_ticks = (uint64_t)HZ, .open_ns = 700000000};
-    prof_probes_take(r, &p, 1, &terms);
+    struct observed_probe p = {.module = 1, .cell = 1, .open = 1, .open_ticks = (uint64_t)HZ, .open_ns = 700000000};
+    prof_probes_take(r, paths, &p, 1, &terms);
     assert_true(fabs(list[0].probed_s.value - 0.7) < 1e-6);
     assert_true(list[0].probed_s.low > 0.68 && list[0].probed_s.high < 0.72);
     prof_result_free(r);
@@ -155,8 +155,7 @@ static struct prof_result *two_seconds(struct prof_candidate *list, size_t count
     return r;
 }
 
-static const struct prof_probed one_object = {
-    .module = "/none/a", .cell = 1, .count = 1, .ticks = (uint64_t)(1.2 * HZ)};
+static const struct observed_probe one_object = {.module = 1, .cell = 1, .count = 1, .ticks = (uint64_t)(1.2 * HZ)};
 
 /* What is in no object is unexplained: of 2 - 1.2 s measured outside, 0.5 s are predicted. */
 static void test_unexplained(void **state)
@@ -164,7 +163,7 @@ static void test_unexplained(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
-    prof_probes_take(r, &one_object, 1, &terms);
+    prof_probes_take(r, paths, &one_object, 1, &terms);
     const struct prof_interval *u = &r->coverage.unexplained_overhead;
     assert_true(fabs(u->value - 0.3) < 1e-6);
     assert_true(u->low < 0.21 && u->low > 0.15 && u->high > 0.34 && u->high < 0.4);
@@ -179,9 +178,9 @@ static void test_unexplained_disjoint(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2), candidate(PROF_PROCEDURE, 0x2, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 2);
-    struct prof_probed p[] = {one_object, one_object};
+    struct observed_probe p[] = {one_object, one_object};
     p[1].cell = 2;
-    prof_probes_take(r, p, 2, &terms);
+    prof_probes_take(r, paths, p, 2, &terms);
     assert_true(fabs(r->coverage.unexplained_overhead.value - 0.3) < 1e-6);
     assert_true(isfinite(list[1].probed_s.value));
     prof_result_free(r);
@@ -201,7 +200,7 @@ static void test_unexplained_system(void **state)
     list[0].uncounted_s = 0.1;                                /* all of it there */
     r->predicted_user_s = (struct prof_interval){0.7, 0.7, 0.7};
     list[0].ideal_s = (struct prof_interval){0.2, 0.2, 0.2};
-    prof_probes_take(r, &one_object, 1, &half);
+    prof_probes_take(r, paths, &one_object, 1, &half);
     assert_true(fabs(list[0].memory_s.value - (1.2 - 0.6 - 0.1 - 0.2)) < 1e-6);
     /* outside: 0.8 s, 0.4 s of it in the kernel; predicted 0.7 - 0.1 - 0.2 */
     assert_true(fabs(r->coverage.unexplained_overhead.value * 0.7) < 1e-6);
@@ -214,18 +213,18 @@ static void test_witnesses(void **state)
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2), candidate(PROF_LOOP, 0x2, 1, 0.5),
                                     candidate(PROF_LOOP, 0x3, 1, 0.5)};
     struct prof_result *r = two_seconds(list, 3);
-    struct prof_probed p[] = {one_object, one_object, one_object};
+    struct observed_probe p[] = {one_object, one_object, one_object};
     p[1].cell = 2, p[2].cell = 3;
     list[1].system_s = (struct prof_interval){0.7, 0.6, 0.8}; /* with it they agree */
     list[2].estimable = PROF_ESTIMABLE_NOT;                   /* its samples are shared out by a guess */
-    prof_probes_take(r, p, 3, &terms);
+    prof_probes_take(r, paths, p, 3, &terms);
     assert_int_equal(list[0].agrees, 1);
     assert_int_equal(list[1].agrees, 1);
     assert_int_equal(list[2].agrees, ID_NONE);
     assert_true(fabs(list[1].sampled_all_s.value - 1.2) < 1e-9);
     list[1].system_s = (struct prof_interval){0.1, 0, 0.2};
     list[2].is_sampled_whole = true; /* by the calls that led there: no guess */
-    prof_probes_take(r, p, 3, &terms);
+    prof_probes_take(r, paths, p, 3, &terms);
     assert_int_equal(list[1].agrees, 0);
     assert_int_equal(list[2].agrees, 0);
     assert_int_equal(warnings(r, "probe-disagrees"), 2);
