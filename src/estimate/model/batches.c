@@ -14,19 +14,18 @@ void walk_end_batch(struct walks *w)
 {
     sim_feed_reset_pipeline(w->core, 0);
     const struct sim_cost *costs = sim_core_costs(sim_feed_core(w->core));
-    uint32_t homes = w->j->loop_count + w->j->func_count;
-    for (uint32_t h = 0; h < homes; h++)
-        w->homes[h].cycles = w->homes[h].insns = 0;
+    for (size_t k = 0; k < w->homes_met.len; k++)
+        w->homes[w->homes_met.data[k]].cycles = w->homes[w->homes_met.data[k]].insns = 0;
     for (size_t v = 0; v < w->visited.len; v++) {
         uint32_t block = w->visited.data[v];
-        struct home *h = &w->homes[walk_home_of(w, block)];
+        struct home *h = &w->homes[w->visited_home.data[v]];
         for (uint32_t i = 0; i < walk_block(w->j, block)->insn_count; i++) {
             h->cycles += costs[w->first[block] + i].cycles;
             h->insns += (double)costs[w->first[block] + i].count;
         }
     }
-    for (uint32_t i = 0; i < homes; i++) {
-        struct home *h = &w->homes[i];
+    for (size_t k = 0; k < w->homes_met.len; k++) {
+        struct home *h = &w->homes[w->homes_met.data[k]];
         double c = h->cycles - h->last_cycles, n = h->insns - h->last_insns;
         h->cycles2 += c * c;
         h->insns2 += n * n;

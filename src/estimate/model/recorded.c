@@ -75,8 +75,14 @@ static void warn_of_neighbour(const struct walks *w)
 
 void walk_windows(struct walks *w)
 {
-    struct window_player p = {
-        .core = w->core, .table = w->table, .index_of = index_of_place, .went = see_target, .ctx = w, .warm = WARM};
+    struct window_known known = {.of = NULL};
+    struct window_player p = {.core = w->core,
+                              .table = w->table,
+                              .index_of = index_of_place,
+                              .went = see_target,
+                              .ctx = w,
+                              .warm = WARM,
+                              .known = &known};
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
@@ -101,6 +107,7 @@ void walk_windows(struct walks *w)
         remember_straight(w);
     targets_share(w->j, w->paths.outside, w->targets);
     w->j->targets = w->targets;
+    VEC_FREE(&known.index_of);
     sim_core_free(p.aside);
     sim_predictor_free(p.predictor);
     if (w->j->in->windows_read)

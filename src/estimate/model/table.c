@@ -19,6 +19,24 @@ const struct tally *walk_home_self(const struct walks *w, uint32_t home)
     return home < w->j->loop_count ? &w->j->loops[home].self : &w->j->funcs[home - w->j->loop_count].self;
 }
 
+static void meet_home(struct walks *w, uint32_t block)
+{
+    uint32_t home = walk_home_of(w, block);
+    VEC_PUSH(&w->visited_home, home);
+    if (!w->homes[home].is_met)
+        VEC_PUSH(&w->homes_met, home);
+    w->homes[home].is_met = true;
+}
+
+/* Its length; 0: no instruction. */
+static unsigned prepare(const struct walks *w, const uint8_t *bytes, size_t avail, uint64_t addr, struct sim_insn *out)
+{
+    struct x86_insn insn;
+    if (sim_insn_prepare(w->m, w->shapes, bytes, avail, addr, out) == 0)
+        return out->shape->len;
+    return x86_decode(bytes, avail, addr, &insn) ? insn.len : 0;
+}
+
 /* False: no room, or no bytes. */
 bool walk_make_ready(struct walks *w, uint32_t block)
 {
@@ -31,16 +49,17 @@ bool walk_make_ready(struct walks *w, uint32_t block)
         return false;
     uint32_t off = 0;
     for (uint32_t i = 0; i < b->insn_count; i++) {
-        struct x86_insn insn;
-        if (off >= b->size || !x86_decode(bytes + off, b->size - off, b->addr + off, &insn))
+        unsigned len =
+            off < b->size ? prepare(w, bytes + off, b->size - off, b->addr + off, &w->table[w->used + i]) : 0;
+        if (!len)
             return false;
-        sim_insn_prepare(w->m, w->shapes, bytes + off, b->size - off, b->addr + off, &w->table[w->used + i]);
-        off += insn.len;
+        off += len;
     }
     w->first[block] = w->used;
     w->used += b->insn_count;
     w->spent += (uint64_t)b->insn_count * READY_STEPS;
     VEC_PUSH(&w->visited, block);
+    meet_home(w, block);
     return true;
 }
 

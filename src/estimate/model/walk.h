@@ -17,6 +17,7 @@ enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not know
 struct home { /* a loop's or function's own code: sums over batches */
     double cycles, insns, last_cycles, last_insns;
     double cycles2, insns2, cross;
+    bool is_met;
 };
 
 struct walks {
@@ -30,7 +31,9 @@ struct walks {
     uint32_t *first;                 /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, most, batches;
     VEC(uint32_t) visited;      /* blocks made ready */
+    VEC(uint32_t) visited_home; /* of each of these: its home */
     struct home *homes;         /* loops, then functions */
+    VEC(uint32_t) homes_met;    /* of visited blocks */
     struct replays *replays;    /* NULL: no windows */
     struct targets *targets;    /* likewise */
     uint64_t steps;             /* instructions played */

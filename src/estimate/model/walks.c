@@ -82,5 +82,7 @@ void walks_free(struct walks *w)
     free(w->first);
     free(w->homes);
     VEC_FREE(&w->visited);
+    VEC_FREE(&w->visited_home);
+    VEC_FREE(&w->homes_met);
     free(w);
 }

@@ -13,15 +13,20 @@ static void begin_anew(struct window_player *p)
     sim_feed_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
 }
 
-struct indices { /* by an instruction's id: what was answered for its place, plus 1; 0 not asked, or not known */
-    VEC(uint32_t) of;
-};
-
-static uint32_t index_of(const struct window_player *p, struct indices *known, const struct trace_insn *i)
+/* Windows that were recorded share their translated code, and its numbers. */
+static void forget_indices(struct window_known *known, const struct trace_window *w)
 {
-    while (known->of.len <= i->id)
-        VEC_PUSH(&known->of, 0);
-    uint32_t *index = &known->of.data[i->id];
+    const void *of = w->trace ? (const void *)w->trace : w->steps;
+    if (of != known->of)
+        known->index_of.len = 0;
+    known->of = of;
+}
+
+static uint32_t index_of(const struct window_player *p, const struct trace_insn *i)
+{
+    while (p->known->index_of.len <= i->id)
+        VEC_PUSH(&p->known->index_of, 0);
+    uint32_t *index = &p->known->index_of.data[i->id];
     if (!*index && i->place != OBSERVED_PLACE_UNKNOWN)
         *index = p->index_of(p->ctx, i->place) + 1;
     return *index - 1;
@@ -34,7 +39,6 @@ struct playing {
     const struct trace_window *w;
     const uint8_t *wrong; /* as in window_play */
     uint64_t branches;    /* that were looked up there */
-    struct indices indices;
 };
 
 /* By the predictor that looked on, or else by the player's, which learns. */
@@ -87,9 +91,10 @@ uint64_t window_play(struct window_player *p, const struct trace_window *w, cons
     uint64_t played = 0;
     bool lost = true;
     p->learning = wrong ? 0 : (uint32_t)(w->instructions / 2);
+    forget_indices(p->known, w);
     trace_begin(&stream, w);
     while (trace_next(&stream, &s) && !s.is_last) {
-        uint32_t index = index_of(p, &g.indices, s.insn);
+        uint32_t index = index_of(p, s.insn);
         if (index == ID_NONE) {
             g.branches += trace_is_branch(s.insn);
             lost = true;
@@ -101,7 +106,6 @@ uint64_t window_play(struct window_player *p, const struct trace_window *w, cons
         played++;
         lost = is_interrupted(&s, &p->table[index]);
     }
-    VEC_FREE(&g.indices.of);
     return played;
 }
 
@@ -111,15 +115,14 @@ bool window_steps(const struct window_player *p, const struct trace_window *w, u
 {
     struct trace_stream stream;
     struct trace_step s;
-    struct indices indices = {.of = {0}};
     bool more = first < w->instructions && last <= w->instructions;
+    forget_indices(p->known, w);
     trace_begin_part(&stream, w, first, last);
     while (more && trace_next(&stream, &s)) {
-        uint32_t index = index_of(p, &indices, s.insn);
+        uint32_t index = index_of(p, s.insn);
         if (index != ID_NONE)
             each(ctx, index, s.regs, s.insn->place, s.next_place);
         more = index != ID_NONE && !s.is_last;
     }
-    VEC_FREE(&indices.of);
     return more;
 }

@@ -9,6 +9,10 @@
 #include "sim/sim.h"
 #include "trace/trace.h"
 
+struct window_known {
+    const void *of;         /* window, or translated code that windows share, ... */
+    VEC(uint32_t) index_of; /* ... by an instruction's id there: what was answered, plus 1; 0 not asked, or not known */
+};
 struct window_player {
     struct sim_feed *core, *branchy; /* every branch predicted; only those that `predictor` gets right */
     struct sim_core *aside;          /* for slices of their own, which count nowhere */
@@ -18,11 +22,12 @@ struct window_player {
      * code that is known. */
     uint32_t (*index_of)(void *ctx, uint64_t place);
     void (*went)(void *ctx, uint64_t from,
-                 uint64_t to); /* places of a branch and of what came after it; NULL: not asked for */
-    void *ctx;                 /* of both */
-    uint32_t warm;             /* instructions that fill an empty pipeline and are not attributed */
-    bool branches_told;        /* bursts have told of branches: only `core` plays, and the predictor learns */
-    uint32_t learning;         /* of this window: those left that only teach the predictor */
+                 uint64_t to);  /* places of a branch and of what came after it; NULL: not asked for */
+    void *ctx;                  /* of both */
+    uint32_t warm;              /* instructions that fill an empty pipeline and are not attributed */
+    bool branches_told;         /* bursts have told of branches: only `core` plays, and the predictor learns */
+    uint32_t learning;          /* of this window: those left that only teach the predictor */
+    struct window_known *known; /* the caller's, to begin with zeros, who frees its array */
 };
 /* Returns how many instructions were played. wrong: a bit for each branch (trace_is_branch), in order: mispredicted, as
  * a predictor said that looked on; NULL: p->predictor is asked, and the first half of the window only teaches it. */

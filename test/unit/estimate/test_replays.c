@@ -21,6 +21,7 @@ struct bench {
     struct sim_insn table[PLACES];
     struct sim_core *core;
     struct window_player p;
+    struct window_known known;
     struct replays *r;
     struct arena *arena;
     struct sim_shapes *shapes;
@@ -59,6 +60,7 @@ static void set_up_with(struct bench *b, struct machine *m, const char *second)
     b->p = (struct window_player){.aside = sim_core_new(b->m, b->table, PLACES, NULL),
                                   .predictor = sim_predictor_new(),
                                   .table = b->table,
+                                  .known = &b->known,
                                   .index_of = index_of};
     b->r = replays_new(home_of, NULL);
     for (int h = 0; h < 16; h++)
@@ -75,6 +77,7 @@ static void tear_down(struct bench *b)
 {
     replays_free(b->r);
     sim_predictor_free(b->p.predictor);
+    VEC_FREE(&b->known.index_of);
     sim_core_free(b->p.aside);
     sim_core_free(b->core);
     machine_free(b->m);

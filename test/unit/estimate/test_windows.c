@@ -28,6 +28,7 @@ struct bench {
     struct machine *m;
     struct sim_insn table[INSNS];
     struct window_player p;
+    struct window_known known;
     struct wire_windows *w;
     struct arena *arena;
     struct sim_shapes *shapes;
@@ -50,6 +51,7 @@ static void set_up(struct bench *b)
                                   .branchy = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
                                   .predictor = sim_predictor_new(),
                                   .table = b->table,
+                                  .known = &b->known,
                                   .index_of = index_of,
                                   .warm = 10};
 }
@@ -59,6 +61,7 @@ static void tear_down(struct bench *b)
     sim_feed_free(b->p.core);
     sim_feed_free(b->p.branchy);
     sim_predictor_free(b->p.predictor);
+    VEC_FREE(&b->known.index_of);
     free(b->w);
     arena_free(b->arena);
     sim_shapes_free(b->shapes);
