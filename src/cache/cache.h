@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cache: a stream of references into misses, their causes, and who evicted what. It knows no program: a reference is an
+ * address, a size and a number of the caller's. The models are those of doc/spy.md.
+ *
+ *     struct cache_config config;
+ *     if (cache_parse("32K/64/8+1M/64/16", &config) < 0) ...
+ *     struct cache *c = cache_new(&config, true);
+ *     while ((n = next(references))) cache_run(c, references, n);
+ *     cache_counts(c, 0)->misses[CACHE_READ] ...
+ */
+#ifndef MTOOL_CACHE_H
+#define MTOOL_CACHE_H
+
+#include "base/base.h"
+#include "machine/machine.h"
+
+/* ---- spec.c: what is simulated ---- */
+
+enum {
+    CACHE_LEVELS_MOST = 8,
+    CACHE_LINE_LEAST = 4,
+    CACHE_LINE_MOST = 1 << 30,
+    CACHE_LINES_MOST = 1 << 27 /* of a level: 8 GB of lines of 64 bytes */
+};
+
+/* The order of the words in `cache_policy_name`. */
+enum cache_policy { CACHE_LRU, CACHE_PLRU, CACHE_RANDOM, CACHE_POLICY_COUNT };
+enum cache_side { CACHE_DATA = 1, CACHE_CODE = 2, CACHE_BOTH = 3 }; /* whose references a level is reached by */
+enum cache_inclusion {
+    CACHE_NEITHER,   /* a line may be here and nearer, or in one of them */
+    CACHE_INCLUSIVE, /* what is evicted here leaves all nearer levels too */
+    CACHE_EXCLUSIVE, /* holds what the level above evicted; a hit moves the line up */
+    CACHE_INCLUSION_COUNT
+};
+
+struct cache_level {
+    uint64_t size_bytes; /* line_bytes * ways * sets */
+    uint32_t line_bytes; /* a power of two */
+    uint32_t ways;       /* 1: direct-mapped; as many as lines: fully associative */
+    enum cache_policy policy;
+    enum cache_side side;
+    enum cache_inclusion inclusion;
+    bool write_through, no_allocate; /* a write that misses does not bring the line in */
+    bool whole;                      /* is asked for all lines of a reference of which the level above lacks one */
+    uint64_t seed;                   /* of CACHE_RANDOM, above 0 */
+};
+
+/* Nearest first. Levels of one side alone come before those of both; the references of a side reach its levels in
+ * order. A side may have none. */
+struct cache_config {
+    struct cache_level levels[CACHE_LEVELS_MOST];
+    unsigned count;
+};
+
+/* The text of doc/spy.md: LEVEL+LEVEL..., LEVEL: BYTES/LINE/WAYS[:WORD]... 0, or -1 after one line. */
+int cache_parse(const char *spec, struct cache_config *out);
+/* What cannot be in such levels, whoever made them; `name` stands for them in messages. 0, or -1 after one line. */
+int cache_check(const char *name, const struct cache_config *config);
+/* A text from which cache_parse makes the same. */
+void cache_format(const struct cache_config *config, struct strbuf *out);
+void cache_format_level(const struct cache_level *l, struct strbuf *out); /* bytes, line and ways alone */
+/* "L1", "I1", "L2": by how far it is from the processor; of a side's own level I or D, where there are both. */
+const char *cache_level_name(const struct cache_config *config, unsigned level, char out[8]);
+const char *cache_policy_name(enum cache_policy p);       /* "LRU", "tree-PLRU", "random" */
+const char *cache_inclusion_name(enum cache_inclusion i); /* "neither", "inclusive", "exclusive" */
+/* A machine's caches, or its TLBs as caches whose lines are pages; count 0 if it describes none. The sets are hashed by
+ * nothing, ways that are not known are taken for 8. 0, or -1 after one line. */
+int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *out);
+
+/* ---- references ---- */
+
+enum cache_kind { CACHE_FETCH, CACHE_READ, CACHE_WRITE, CACHE_KIND_COUNT, CACHE_MODIFY = CACHE_KIND_COUNT };
+const char *cache_kind_name(enum cache_kind k); /* "fetches", "reads", "writes" */
+
+struct cache_ref {
+    uint64_t address;
+    uint32_t cell;  /* whose reference it is: any number of the caller's; tables are as long as the largest */
+    uint16_t bytes; /* 1 or more; address + bytes does not pass 2^64 */
+    uint8_t kind;   /* enum cache_kind; CACHE_MODIFY: a load and a store of the same bytes, counted as one read */
+};
+
+/* ---- hierarchy.c: the simulation ---- */
+
+/* Of a miss. The line was not in the level before (cold); a fully associative LRU cache of the same size, reached by
+ * the same references, would have missed too (capacity), or not (conflict); it was taken out because a further level
+ * that is inclusive evicted it (inclusion); the last reference to it was a write that missed and does not allocate
+ * (around). */
+enum cache_cause { CACHE_COLD, CACHE_CAPACITY, CACHE_CONFLICT, CACHE_INCLUSION, CACHE_AROUND, CACHE_CAUSE_COUNT };
+const char *cache_cause_name(enum cache_cause c); /* "cold", "capacity", ... */
+
+struct cache_counts { /* of one level; a reference counts once, however many lines it reaches */
+    uint64_t references[CACHE_KIND_COUNT], misses[CACHE_KIND_COUNT];
+    uint64_t causes[CACHE_KIND_COUNT][CACHE_CAUSE_COUNT]; /* of misses; zeros unless causes are wanted */
+    uint64_t write_backs;                                 /* dirty lines that left it */
+    uint64_t write_throughs;                              /* writes that it handed on */
+};
+
+struct cache; /* opaque */
+/* `with_causes`: causes, cells and evictors are kept too, which takes several times as long. The configuration is one
+ * that cache_check takes. */
+struct cache *cache_new(const struct cache_config *config, bool with_causes);
+void cache_free(struct cache *c);
+void cache_run(struct cache *c, const struct cache_ref *refs, size_t count);
+const struct cache_counts *cache_counts(const struct cache *c, unsigned level);
+
+/* ---- causes.c: by cell ---- */
+
+struct cache_cell {
+    uint64_t references, misses, causes[CACHE_CAUSE_COUNT]; /* of a level; misses are the sum of causes */
+};
+struct cache_evictor {
+    uint32_t cell, by; /* a reference of `by` evicted what a reference of `cell` missed later */
+    uint64_t misses;
+};
+/* Of a level, by the number of the cell; *count: how many. Valid until the next cache_run. */
+const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size_t *count);
+/* All pairs of a level, by cell, of each those with most misses first. In the arena. */
+const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count);
+
+/* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
+
+struct cache_curve; /* opaque */
+/* Of lines of that size, a power of two; of the reads and writes among the references. Exact up to `most_bytes`. */
+struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t most_bytes);
+void cache_curve_free(struct cache_curve *k);
+void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t count);
+uint64_t cache_curve_references(const struct cache_curve *k);
+uint64_t cache_curve_lines(const struct cache_curve *k);                  /* that were reached at all */
+uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of a cache of so many bytes */
+
+/* ---- reader.c: references as text ---- */
+
+enum cache_form { CACHE_FORM_NONE, CACHE_FORM_LACKEY, CACHE_FORM_DIN };
+const char *cache_form_name(enum cache_form f); /* "lackey", "din"; NULL if nothing was read */
+
+struct cache_reader; /* opaque */
+/* Of a file, "-": standard input. 0, or -1 after one line. */
+int cache_reader_open(const char *path, struct cache_reader **out);
+/* Of memory, which must last; `name` stands for it in messages. */
+struct cache_reader *cache_reader_of(const char *name, const char *text, size_t len);
+void cache_reader_close(struct cache_reader *r);
+/* The next references, at most `most`; their cell is the number of the instruction that made them. How many; 0 at the
+ * end; -1 after one line that names the line that is wrong. */
+ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t most);
+enum cache_form cache_reader_form(const struct cache_reader *r);
+/* The address of an instruction by its number; cell 0 is of references before the first instruction. */
+uint64_t cache_reader_place(const struct cache_reader *r, uint32_t cell);
+uint64_t cache_reader_line(const struct cache_reader *r);                                  /* lines read so far */
+void cache_reader_progress(const struct cache_reader *r, uint64_t *done, uint64_t *total); /* bytes; total 0: unknown */
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Stack distances (Mattson et al. 1970): how many other lines were used since a line was used last. A fully associative
+ * LRU cache of n lines misses where that is n or more. The lines used last stand in a list of their own; all others in
+ * the order in which they fell out of it, each at a place in a row; a tree of partial sums (Fenwick 1994) tells how
+ * many places behind one are taken. When the row is full, the taken places move together. */
+#include "cache/cache.h"
+
+#include <stdlib.h>
+
+enum { RECENT_MOST = 64, ROW_FIRST = 1 << 16 };
+
+struct cache_curve {
+    unsigned shift;
+    uint64_t recent[RECENT_MOST]; /* lines, the last used first */
+    size_t recent_count;
+    struct map place; /* line -> place + 1 in the row; 0: it is among the recent */
+    uint64_t *row;    /* [row_cap] the line at each place, plus 1; 0: taken by none */
+    uint32_t *sums;   /* [row_cap + 1] */
+    size_t row_len, row_cap, taken;
+    uint64_t *distances; /* [most_lines] how often each was met */
+    uint64_t most_lines, farther, cold, references;
+};
+
+/* ---- the row ---- */
+
+static void add_at(struct cache_curve *k, size_t place, uint32_t what)
+{
+    for (size_t i = place + 1; i <= k->row_cap; i += i & -i)
+        k->sums[i] += what;
+}
+
+static size_t taken_up_to(const struct cache_curve *k, size_t place)
+{
+    size_t sum = 0;
+    for (size_t i = place + 1; i > 0; i -= i & -i)
+        sum += k->sums[i];
+    return sum;
+}
+
+/* Sums of a row whose first `taken` places are taken and no other. */
+static void sum_anew(struct cache_curve *k)
+{
+    for (size_t i = 1; i <= k->row_cap; i++) {
+        size_t low = i - (i & -i), high = i < k->taken ? i : k->taken;
+        k->sums[i] = (uint32_t)(high > low ? high - low : 0);
+    }
+}
+
+static void make_room(struct cache_curve *k)
+{
+    size_t to = 0;
+    for (size_t from = 0; from < k->row_len; from++) {
+        if (!k->row[from])
+            continue;
+        k->row[to] = k->row[from];
+        map_put(&k->place, k->row[to] - 1, to + 1);
+        to++;
+    }
+    memset(k->row + to, 0, (k->row_len - to) * sizeof *k->row);
+    k->row_len = to;
+    if (to * 2 > k->row_cap) {
+        size_t cap = k->row_cap * 2;
+        k->row = xrealloc(k->row, cap * sizeof *k->row);
+        memset(k->row + k->row_cap, 0, (cap - k->row_cap) * sizeof *k->row);
+        k->sums = xrealloc(k->sums, (cap + 1) * sizeof *k->sums);
+        k->row_cap = cap;
+    }
+    sum_anew(k);
+}
+
+static void put_in_row(struct cache_curve *k, uint64_t line)
+{
+    if (k->row_len == k->row_cap)
+        make_room(k);
+    k->row[k->row_len] = line + 1;
+    add_at(k, k->row_len, 1);
+    map_put(&k->place, line, ++k->row_len);
+    k->taken++;
+}
+
+static void take_from_row(struct cache_curve *k, size_t place)
+{
+    k->row[place] = 0;
+    add_at(k, place, UINT32_MAX);
+    k->taken--;
+}
+
+/* ---- the recent ---- */
+
+static void put_first(struct cache_curve *k, uint64_t line)
+{
+    if (k->recent_count == RECENT_MOST)
+        put_in_row(k, k->recent[RECENT_MOST - 1]);
+    else
+        k->recent_count++;
+    memmove(k->recent + 1, k->recent, (k->recent_count - 1) * sizeof *k->recent);
+    k->recent[0] = line;
+}
+
+#define COLD UINT64_MAX
+
+/* The line's distance; it is the last used now. */
+static uint64_t distance_of(struct cache_curve *k, uint64_t line)
+{
+    for (size_t i = 0; i < k->recent_count; i++) {
+        if (k->recent[i] != line)
+            continue;
+        memmove(k->recent + 1, k->recent, i * sizeof *k->recent);
+        k->recent[0] = line;
+        return i;
+    }
+    uint64_t place, distance = COLD;
+    if (map_get(&k->place, line, &place)) {
+        distance = k->recent_count + k->taken - taken_up_to(k, place - 1);
+        take_from_row(k, place - 1);
+    }
+    map_put(&k->place, line, 0);
+    put_first(k, line);
+    return distance;
+}
+
+static void run_one(struct cache_curve *k, const struct cache_ref *r)
+{
+    uint64_t farthest = 0, last = (r->address + r->bytes - 1) >> k->shift;
+    for (uint64_t line = r->address >> k->shift; line <= last; line++)
+        farthest = max_u64(farthest, distance_of(k, line));
+    k->references++;
+    if (farthest == COLD)
+        k->cold++;
+    else if (farthest < k->most_lines)
+        k->distances[farthest]++;
+    else
+        k->farther++;
+}
+
+void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t count)
+{
+    for (const struct cache_ref *r = refs; r < refs + count; r++)
+        if (r->kind != CACHE_FETCH)
+            run_one(k, r);
+}
+
+/* ---- made and read ---- */
+
+struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t most_bytes)
+{
+    struct cache_curve *k = xmalloc(sizeof *k);
+    k->shift = (unsigned)__builtin_ctz(line_bytes);
+    k->most_lines = max_u64(most_bytes / line_bytes, 1);
+    k->distances = xmalloc_sparse(k->most_lines * sizeof *k->distances);
+    k->row_cap = ROW_FIRST;
+    k->row = xmalloc(k->row_cap * sizeof *k->row);
+    k->sums = xmalloc((k->row_cap + 1) * sizeof *k->sums);
+    return k;
+}
+
+void cache_curve_free(struct cache_curve *k)
+{
+    if (!k)
+        return;
+    map_fini(&k->place);
+    free(k->row);
+    free(k->sums);
+    free(k->distances);
+    free(k);
+}
+
+uint64_t cache_curve_references(const struct cache_curve *k) { return k->references; }
+uint64_t cache_curve_lines(const struct cache_curve *k) { return k->place.len; }
+
+uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes)
+{
+    uint64_t lines = bytes >> k->shift, misses = k->cold + k->farther;
+    for (uint64_t d = min_u64(lines, k->most_lines); d < k->most_lines; d++)
+        misses += k->distances[d];
+    return misses;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The simulation against the naive one, to the miss, on random streams through random configurations; closed forms. */
+#include "cache/cache.h"
+#include "naive.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { CELLS = 5, STREAM = 1500, CONFIGURATIONS = 3000 };
+
+static uint64_t state;
+
+static uint64_t chance(uint64_t below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+}
+
+/* ---- random configurations and streams ---- */
+
+static void random_level(struct cache_level *l, uint32_t least_line)
+{
+    static const uint32_t ways[] = {1, 2, 3, 4, 6, 8, 16, 32};
+    uint64_t sets = 1 + chance(9);
+    *l = (struct cache_level){.ways = ways[chance(ARRAY_LEN(ways))], .seed = 1 + chance(1000), .side = CACHE_DATA};
+    l->line_bytes = least_line << (chance(4) ? 0 : chance(3));
+    if (chance(3))
+        sets = 1u << chance(4);
+    l->size_bytes = sets * l->ways * l->line_bytes;
+    l->policy = chance(2) ? CACHE_LRU : (enum cache_policy)chance(CACHE_POLICY_COUNT);
+    l->inclusion = chance(2) ? CACHE_NEITHER : (enum cache_inclusion)chance(CACHE_INCLUSION_COUNT);
+    l->write_through = chance(4) == 0;
+    l->no_allocate = chance(4) == 0;
+    l->whole = chance(5) == 0;
+}
+
+static void random_config(struct cache_config *k)
+{
+    struct strbuf said = {0};
+    diag_hold(&said); /* most are none: try again */
+    do {
+        bool has_code = chance(2);
+        *k = (struct cache_config){.count = 0};
+        uint32_t line = 4u << chance(4);
+        if (has_code) {
+            random_level(&k->levels[0], line);
+            k->levels[k->count++].side = CACHE_CODE;
+        }
+        for (unsigned more = 1 + (unsigned)chance(3); more > 0; more--) {
+            random_level(&k->levels[k->count], k->count ? k->levels[k->count - 1].line_bytes : line);
+            k->levels[k->count].side = has_code && k->count > 1 ? CACHE_BOTH : CACHE_DATA;
+            k->count++;
+        }
+    } while (cache_check("random", k) < 0);
+    diag_hold(NULL);
+    str_free(&said);
+}
+
+/* Some lines near each other, again and again, from a place that moves; sizes that straddle. */
+static void random_stream(struct cache_ref *refs, size_t count, const struct cache_config *k)
+{
+    uint64_t largest = 0, base = chance(2) ? 0 : chance(1u << 30);
+    for (unsigned i = 0; i < k->count; i++)
+        largest = max_u64(largest, k->levels[i].size_bytes);
+    uint64_t reach = 1 + largest / (1 + chance(4)) * (1 + chance(3));
+    for (size_t i = 0; i < count; i++) {
+        if (chance(200) == 0)
+            base += chance(reach);
+        uint64_t spread = chance(3) ? 1 + reach / 8 : reach;
+        refs[i] = (struct cache_ref){base + chance(spread), (uint32_t)chance(CELLS), (uint16_t)(1u << chance(5)),
+                                     (uint8_t)chance(CACHE_MODIFY + 1)};
+    }
+}
+
+static const char *text_of(const struct cache_config *k)
+{
+    static struct strbuf s;
+    str_free(&s);
+    cache_format(k, &s);
+    return s.data;
+}
+
+static void same_evictors(const struct cache *c, const struct naive *n, unsigned level)
+{
+    struct arena *a = arena_new();
+    size_t count;
+    const struct cache_evictor *e = cache_evictors(c, level, a, &count);
+    uint64_t misses = 0, wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(e[i].misses, naive_evictions(n, level, e[i].cell, e[i].by));
+        misses += e[i].misses;
+    }
+    for (uint32_t x = 0; x < CELLS; x++)
+        for (uint32_t y = 0; y < CELLS; y++)
+            wanted += naive_evictions(n, level, x, y);
+    assert_int_equal(misses, wanted);
+    arena_free(a);
+}
+
+/* Cells add up to the level. */
+static void cells_add_up(const struct cache *c, unsigned level)
+{
+    const struct cache_counts *all = cache_counts(c, level);
+    size_t count;
+    const struct cache_cell *cells = cache_cells(c, level, &count);
+    struct cache_cell sum = {0};
+    for (size_t i = 0; i < count; i++) {
+        sum.references += cells[i].references;
+        sum.misses += cells[i].misses;
+        for (unsigned x = 0; x < CACHE_CAUSE_COUNT; x++)
+            sum.causes[x] += cells[i].causes[x];
+    }
+    for (unsigned k = 0; k < CACHE_KIND_COUNT; k++) {
+        sum.references -= all->references[k];
+        sum.misses -= all->misses[k];
+        for (unsigned x = 0; x < CACHE_CAUSE_COUNT; x++)
+            sum.causes[x] -= all->causes[k][x];
+    }
+    static const struct cache_cell nothing;
+    assert_memory_equal(&sum, &nothing, sizeof sum);
+}
+
+static void compare(const struct cache_config *k, const struct cache_ref *refs, size_t count)
+{
+    struct cache *with = cache_new(k, true), *without = cache_new(k, false);
+    struct naive *n = naive_new(k);
+    for (size_t i = 0; i < count; i++)
+        naive_reach(n, &refs[i]);
+    cache_run(with, refs, count);
+    cache_run(without, refs, count / 3);
+    cache_run(without, refs + count / 3, count - count / 3);
+    for (unsigned l = 0; l < k->count; l++) {
+        struct cache_counts bare = *cache_counts(without, l);
+        if (memcmp(cache_counts(with, l), naive_counts(n, l), sizeof bare) != 0)
+            fail_msg("level %u of %s differs from the naive simulation", l, text_of(k));
+        same_evictors(with, n, l);
+        cells_add_up(with, l);
+        memcpy(bare.causes, naive_counts(n, l)->causes, sizeof bare.causes);
+        if (memcmp(&bare, naive_counts(n, l), sizeof bare) != 0)
+            fail_msg("level %u of %s differs without causes", l, text_of(k));
+    }
+    naive_free(n);
+    cache_free(with);
+    cache_free(without);
+}
+
+static void test_as_naive(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    unsigned policies = 0, inclusions = 0, whole = 0;
+    state = 1;
+    for (int i = 0; i < CONFIGURATIONS; i++) {
+        struct cache_config k;
+        random_config(&k);
+        size_t count = 200 + chance(STREAM - 200);
+        random_stream(refs, count, &k);
+        compare(&k, refs, count);
+        for (unsigned l = 0; l < k.count; l++) {
+            policies |= 1u << k.levels[l].policy;
+            inclusions |= 1u << k.levels[l].inclusion;
+            whole += k.levels[l].whole;
+        }
+    }
+    assert_int_equal(policies, (1u << CACHE_POLICY_COUNT) - 1);
+    assert_int_equal(inclusions, (1u << CACHE_INCLUSION_COUNT) - 1);
+    assert_true(whole > 20);
+}
+
+/* More ways than are kept in order, or searched. */
+static void test_many_ways(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    static const char *const specs[] = {"8K/16/full",
+                                        "8K/64/64:plru",
+                                        "12K/64/96",
+                                        "4K/16/64:random=7+16K/16/full:exclusive",
+                                        "2K/16/32+8K/16/full:random:exclusive",
+                                        "1K/16/16+6K/32/96:inclusive"};
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        struct cache_config k;
+        assert_int_equal(cache_parse(specs[i], &k), 0);
+        random_stream(refs, STREAM, &k);
+        compare(&k, refs, STREAM);
+    }
+}
+
+/* ---- closed forms ---- */
+
+static struct cache *run_strides(const char *spec, uint64_t stride, unsigned count, unsigned rounds)
+{
+    struct cache_config k;
+    assert_int_equal(cache_parse(spec, &k), 0);
+    struct cache *c = cache_new(&k, true);
+    for (unsigned r = 0; r < rounds; r++)
+        for (unsigned i = 0; i < count; i++)
+            cache_run(c, &(struct cache_ref){4096 + i * stride, 0, 4, CACHE_READ}, 1);
+    return c;
+}
+
+static void expect(struct cache *c, unsigned level, uint64_t misses, uint64_t cold, uint64_t capacity,
+                   uint64_t conflict)
+{
+    const struct cache_counts *n = cache_counts(c, level);
+    assert_int_equal(n->misses[CACHE_READ], misses);
+    assert_int_equal(n->causes[CACHE_READ][CACHE_COLD], cold);
+    assert_int_equal(n->causes[CACHE_READ][CACHE_CAPACITY], capacity);
+    assert_int_equal(n->causes[CACHE_READ][CACHE_CONFLICT], conflict);
+    cache_free(c);
+}
+
+static void test_strides(void **unused)
+{
+    (void)unused;
+    /* words in order: a miss a line, then all fit */
+    expect(run_strides("16K/64/4", 4, 1024, 10), 0, 64, 64, 0, 0);
+    /* one line more than fit goes round: LRU keeps nothing, of each set that has one too many */
+    expect(run_strides("16K/64/full", 64, 257, 10), 0, 2570, 257, 2313, 0);
+    expect(run_strides("16K/64/4", 64, 257, 10), 0, 257 + 9 * 5, 257, 9 * 5, 0);
+    /* five lines in a set of four: conflicts, since so few fit anywhere else */
+    expect(run_strides("16K/64/4", 4096, 5, 10), 0, 50, 5, 0, 45);
+    expect(run_strides("16K/64/4", 4096, 4, 10), 0, 4, 4, 0, 0);
+    expect(run_strides("16K/64/full", 4096, 5, 10), 0, 5, 5, 0, 0);
+    /* the paper's caches: a matrix of 256 by 256 doubles, down the columns; 2 KB apart, so 8 lines of 16 KB
+     * direct-mapped */
+    expect(run_strides("16K/16/1", 2048, 256, 4), 0, 1024, 256, 0, 768);
+    /* two levels: the second sees what the first misses */
+    expect(run_strides("1K/64/1+16K/64/4", 64, 32, 10), 1, 32, 32, 0, 0);
+}
+
+static void test_tree(void **unused)
+{
+    (void)unused;
+    /* 0 1 2 3 fill; after 0 again the tree points to the other half, and there to 2 */
+    static const uint64_t order[] = {0, 1, 2, 3, 0, 4, 2, 1};
+    struct cache_config k;
+    assert_int_equal(cache_parse("256/64/full:plru", &k), 0);
+    struct cache *c = cache_new(&k, false);
+    uint64_t missed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        uint64_t before = cache_counts(c, 0)->misses[CACHE_READ];
+        cache_run(c, &(struct cache_ref){order[i] * 64, 0, 1, CACHE_READ}, 1);
+        missed |= (cache_counts(c, 0)->misses[CACHE_READ] - before) << i;
+    }
+    assert_int_equal(missed, 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7);
+    cache_free(c);
+}
+
+static void test_random_repeats(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    uint64_t misses[3];
+    static const char *const specs[] = {"2K/16/full:random", "2K/16/full:random=1", "2K/16/full:random=2"};
+    state = 5;
+    for (size_t i = 0; i < STREAM; i++)
+        refs[i] = (struct cache_ref){chance(4096), 0, 1, CACHE_READ};
+    for (size_t i = 0; i < 3; i++) {
+        struct cache_config k;
+        assert_int_equal(cache_parse(specs[i], &k), 0);
+        struct cache *c = cache_new(&k, false);
+        cache_run(c, refs, STREAM);
+        misses[i] = cache_counts(c, 0)->misses[CACHE_READ];
+        cache_free(c);
+    }
+    assert_int_equal(misses[0], misses[1]);
+    assert_int_not_equal(misses[0], misses[2]);
+    /* half of the lines are there at any time */
+    assert_in_range(misses[2], STREAM / 2 - 250, STREAM / 2 + 250);
+}
+
+/* Addresses at the upper end, and the largest line. */
+static void test_ends(void **unused)
+{
+    (void)unused;
+    struct cache_config k;
+    const struct cache_ref refs[] = {
+        {UINT64_MAX - 3, 0, 4, CACHE_WRITE}, {UINT64_MAX, 0, 1, CACHE_READ}, {0, 0, 8, CACHE_READ}};
+    assert_int_equal(cache_parse("64/4/2+2G/1G/full", &k), 0);
+    compare(&k, refs, ARRAY_LEN(refs));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_naive), cmocka_unit_test(test_many_ways),      cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_tree),     cmocka_unit_test(test_random_repeats), cmocka_unit_test(test_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

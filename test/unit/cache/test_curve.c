@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The curve of one pass against a simulation of each size, and closed forms. */
+#include "cache/cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { STREAM = 300000, MOST = 1 << 24 };
+
+static uint64_t state = 1;
+
+static uint64_t chance(uint64_t below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+}
+
+static uint64_t simulated(uint64_t bytes, uint32_t line, const struct cache_ref *refs, size_t count)
+{
+    struct cache_config k = {.count = 1};
+    k.levels[0] = (struct cache_level){.size_bytes = bytes, .line_bytes = line, .side = CACHE_DATA};
+    k.levels[0].ways = (uint32_t)(bytes / line);
+    struct cache *c = cache_new(&k, false);
+    cache_run(c, refs, count);
+    const struct cache_counts *n = cache_counts(c, 0);
+    uint64_t misses = n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
+    cache_free(c);
+    return misses;
+}
+
+/* Some places near and many far, and rounds through more than what fits. */
+static void make(struct cache_ref *refs, size_t count)
+{
+    uint64_t round = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t way = chance(8);
+        uint64_t at = way < 4 ? chance(6000) : way < 6 ? chance(1 << 22) : (round += 48) % 700000;
+        refs[i] = (struct cache_ref){at, 0, (uint16_t)(1 + chance(80)), (uint8_t)chance(CACHE_MODIFY + 1)};
+    }
+}
+
+static void test_as_simulated(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    make(refs, STREAM);
+    for (uint32_t line = 16; line <= 256; line *= 4) {
+        struct cache_curve *k = cache_curve_new(line, MOST);
+        cache_curve_run(k, refs, STREAM / 2);
+        cache_curve_run(k, refs + STREAM / 2, STREAM - STREAM / 2);
+        for (uint64_t bytes = line; bytes <= MOST; bytes *= 2) {
+            assert_int_equal(cache_curve_misses(k, bytes), simulated(bytes, line, refs, STREAM));
+            uint64_t odd = bytes + line * chance(bytes / line);
+            assert_int_equal(cache_curve_misses(k, odd), simulated(odd, line, refs, STREAM));
+        }
+        cache_curve_free(k);
+    }
+}
+
+/* Round and round through n lines: all or nothing. */
+static void test_rounds(void **unused)
+{
+    (void)unused;
+    static const uint64_t lines[] = {1, 63, 64, 65, 66, 1000, 70000};
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        struct cache_curve *k = cache_curve_new(64, 1 << 28);
+        for (unsigned round = 0; round < 5; round++)
+            for (uint64_t l = 0; l < lines[i]; l++)
+                cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_READ}, 1);
+        assert_int_equal(cache_curve_references(k), 5 * lines[i]);
+        assert_int_equal(cache_curve_lines(k), lines[i]);
+        assert_int_equal(cache_curve_misses(k, 64 * lines[i]), lines[i]);
+        assert_int_equal(cache_curve_misses(k, 64 * lines[i] - 1), 5 * lines[i]);
+        cache_curve_free(k);
+    }
+}
+
+/* What is farther than the curve is long misses in all of it. */
+static void test_end_of_curve(void **unused)
+{
+    (void)unused;
+    struct cache_curve *k = cache_curve_new(64, 4096);
+    for (unsigned round = 0; round < 3; round++)
+        for (uint64_t l = 0; l < 200; l++)
+            cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_WRITE}, 1);
+    assert_int_equal(cache_curve_misses(k, 4096), 600);
+    cache_curve_free(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_simulated), cmocka_unit_test(test_rounds),
+                                       cmocka_unit_test(test_end_of_curve)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
