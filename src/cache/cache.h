@@ -64,8 +64,8 @@ void cache_format_level(const struct cache_level *l, struct strbuf *out); /* byt
 const char *cache_level_name(const struct cache_config *config, unsigned level, char out[8]);
 const char *cache_policy_name(enum cache_policy p);       /* "LRU", "tree-PLRU", "random" */
 const char *cache_inclusion_name(enum cache_inclusion i); /* "neither", "inclusive", "exclusive" */
-/* A machine's caches, or its TLBs as caches whose lines are pages; count 0 if it describes none. The sets are hashed by
- * nothing, ways that are not known are taken for 8. 0, or -1 after one line. */
+/* A machine's caches, or its TLBs as caches whose lines are pages; count 0 if it describes none. Ways that are not
+ * known are taken for 8; of a measured size what is no whole set is left out. 0, or -1 after one line. */
 int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *out);
 
 /* ---- references ---- */

@@ -352,9 +352,13 @@ static bool is_wanted(const struct machine_cache *c, bool tlbs)
     return (c->kind == MACHINE_CACHE_TLB) == tlbs && strcmp(c->name, "memory") != 0;
 }
 
-static enum cache_side side_of(enum machine_cache_kind kind)
+/* Where the nearest cache of code is not known, fetches are left out: they would all reach the next one. */
+static enum cache_side side_of(const struct machine *m, enum machine_cache_kind kind)
 {
-    return kind == MACHINE_CACHE_CODE ? CACHE_CODE : kind == MACHINE_CACHE_BOTH ? CACHE_BOTH : CACHE_DATA;
+    bool has_code = false;
+    for (size_t i = 0; i < m->cache_count; i++)
+        has_code |= m->caches[i].kind == MACHINE_CACHE_CODE;
+    return kind == MACHINE_CACHE_CODE ? CACHE_CODE : kind == MACHINE_CACHE_BOTH && has_code ? CACHE_BOTH : CACHE_DATA;
 }
 
 int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *out)
@@ -365,8 +369,10 @@ int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *ou
         struct cache_level *l = &out->levels[out->count];
         if (!is_wanted(c, tlbs))
             continue;
-        *l = (struct cache_level){.size_bytes = c->size_bytes, .line_bytes = c->line_bytes, .side = side_of(c->kind)};
+        *l =
+            (struct cache_level){.size_bytes = c->size_bytes, .line_bytes = c->line_bytes, .side = side_of(m, c->kind)};
         l->ways = c->ways ? c->ways : WAYS_ASSUMED;
+        l->size_bytes -= l->size_bytes % ((uint64_t)l->line_bytes * l->ways);
         l->seed = 1;
         out->count++;
     }

@@ -44,7 +44,12 @@ struct cmd_group { /* a row of groups.def */
 extern const struct cmd_group cmd_groups[];
 extern const size_t cmd_group_count;
 
-enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_NUMBER, CMD_REAL, CMD_CHOICE };
+enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_TEXTS, CMD_NUMBER, CMD_REAL, CMD_CHOICE };
+
+struct cmd_texts { /* of an option that may be given several times, in their order */
+    const char *const *all;
+    size_t count;
+};
 
 struct cmd_option { /* a row of options.def */
     uint64_t commands;
@@ -89,6 +94,8 @@ struct cmd_args {
     uint64_t count, length, steps; /* of dump window */
     double interval;
     bool check, heads;
+    const char *trace; /* of spy */
+    struct cmd_texts caches;
     unsigned by, sort;                          /* enums of struct report_options */
     unsigned value;                             /* that of struct export_options */
     const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */

@@ -156,6 +156,15 @@ static int set_real(const struct parser *p, const struct cmd_option *o, const ch
     return 0;
 }
 
+static void add_text(struct arena *a, struct cmd_texts *to, const char *value)
+{
+    const char **all = ARENA_ARRAY(a, const char *, to->count + 1);
+    for (size_t i = 0; i < to->count; i++)
+        all[i] = to->all[i];
+    all[to->count] = value;
+    *to = (struct cmd_texts){all, to->count + 1};
+}
+
 static int set_option(const struct parser *p, const struct cmd_option *o, const char *value)
 {
     void *field = (char *)p->out + o->field;
@@ -168,6 +177,9 @@ static int set_option(const struct parser *p, const struct cmd_option *o, const 
         return 0;
     case CMD_TEXT:
         *(const char **)field = value;
+        return 0;
+    case CMD_TEXTS:
+        add_text(p->out->arena, field, value);
         return 0;
     case CMD_NUMBER:
         return set_number(p, o, value, field);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool spy: a trace of references through simulated caches. */
+#include "cmd/spy/spy.h"
+
+#include <stdlib.h>
+
+#include "cmd/run/profile.h"
+
+enum { BATCH = 1 << 15, TOP = 10 };
+
+/* ---- which caches ---- */
+
+static void add_caches(struct spy *s, const char *name, const struct cache_config *config)
+{
+    s->caches[s->count++] = (struct spy_caches){.name = name, .config = *config};
+}
+
+/* The kept description of this machine, else the one shipped for it: nothing is measured for it. */
+static int find_machine(const struct cmd_args *a, struct machine **out)
+{
+    const char *path = a->machine ? a->machine : cmd_machine_path(a->arena);
+    if (path && (a->machine || file_exists(path)))
+        return machine_read(path, out);
+    *out = machine_shipped_here();
+    if (!*out)
+        *out = machine_default();
+    return 0;
+}
+
+static int add_machines(struct spy *s, const struct cmd_args *a)
+{
+    struct machine *m;
+    if (find_machine(a, &m) < 0)
+        return -1;
+    int rc = 0;
+    for (int tlbs = 0; tlbs < 2 && rc == 0; tlbs++) {
+        struct cache_config config;
+        rc = cache_of_machine(m, tlbs, &config);
+        if (rc == 0 && config.count)
+            add_caches(s, arena_printf(s->arena, "%s of %s", tlbs ? "TLBs" : "caches", m->name), &config);
+    }
+    if (rc == 0 && !s->count)
+        rc = diag_error("spy: the machine description %s names no cache; give some by --cache", a->machine);
+    machine_free(m);
+    return rc;
+}
+
+static int add_all(struct spy *s, const struct cmd_args *a)
+{
+    s->caches = ARENA_ARRAY(s->arena, struct spy_caches, a->caches.count + 2);
+    if ((a->machine || !a->caches.count) && add_machines(s, a) < 0)
+        return -1;
+    for (size_t i = 0; i < a->caches.count; i++) {
+        struct cache_config config;
+        if (cache_parse(a->caches.all[i], &config) < 0)
+            return -1;
+        add_caches(s, a->caches.all[i], &config);
+    }
+    return 0;
+}
+
+/* The curve has the lines of the nearest data cache. */
+static uint32_t curve_line(const struct spy *s)
+{
+    for (unsigned i = 0; i < s->caches[0].config.count; i++)
+        if (s->caches[0].config.levels[i].side & CACHE_DATA)
+            return s->caches[0].config.levels[i].line_bytes;
+    return 64;
+}
+
+/* ---- the trace through them ---- */
+
+static void run_batch(struct spy *s, const struct cache_ref *refs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        s->references[refs[i].kind]++;
+    for (size_t c = 0; c < s->count; c++)
+        cache_run(s->caches[c].cache, refs, count);
+    cache_curve_run(s->curve, refs, count);
+}
+
+static int run_trace(struct spy *s)
+{
+    struct cache_ref *refs = ARENA_ARRAY(s->arena, struct cache_ref, BATCH);
+    ptrdiff_t count;
+    s->curve_line = curve_line(s);
+    s->curve = cache_curve_new(s->curve_line, SPY_CURVE_MOST);
+    for (size_t c = 0; c < s->count; c++)
+        s->caches[c].cache = cache_new(&s->caches[c].config, true);
+    while ((count = cache_reader_next(s->reader, refs, BATCH)) > 0) {
+        uint64_t done, total;
+        run_batch(s, refs, (size_t)count);
+        cache_reader_progress(s->reader, &done, &total);
+        diag_progress("simulating", done, total);
+    }
+    diag_progress_end();
+    if (count == 0 && !s->references[CACHE_FETCH] && !cache_curve_references(s->curve))
+        return diag_error("no reference is in the trace %s", s->trace);
+    return (int)count;
+}
+
+/* ---- what was found ---- */
+
+static uint64_t sum_kinds(const uint64_t of[CACHE_KIND_COUNT])
+{
+    return of[CACHE_FETCH] + of[CACHE_READ] + of[CACHE_WRITE];
+}
+
+uint64_t spy_level_misses(const struct spy_caches *c, unsigned level)
+{
+    return sum_kinds(cache_counts(c->cache, level)->misses);
+}
+
+uint64_t spy_level_references(const struct spy_caches *c, unsigned level)
+{
+    return sum_kinds(cache_counts(c->cache, level)->references);
+}
+
+static int by_misses(const void *a, const void *b)
+{
+    const struct spy_instruction *x = a, *y = b;
+    if (x->counts->misses != y->counts->misses)
+        return x->counts->misses > y->counts->misses ? -1 : 1;
+    return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+struct spy_instruction *spy_worst(const struct spy *s, const struct spy_caches *c, unsigned level, size_t *count)
+{
+    size_t cells, pairs;
+    const struct cache_cell *cell = cache_cells(c->cache, level, &cells);
+    const struct cache_evictor *all = cache_evictors(c->cache, level, s->arena, &pairs), *end = all + pairs;
+    struct spy_instruction *out = ARENA_ARRAY(s->arena, struct spy_instruction, cells + 1);
+    *count = 0;
+    for (uint32_t i = 0; i < cells; i++) {
+        const struct cache_evictor *first = all;
+        while (all < end && all->cell == i)
+            all++;
+        if (cell[i].misses)
+            out[(*count)++] = (struct spy_instruction){i, &cell[i], first, (size_t)(all - first)};
+    }
+    qsort(out, *count, sizeof *out, by_misses);
+    *count = min_u64(*count, s->top);
+    return out;
+}
+
+static int spy(struct spy *s, const struct cmd_args *a)
+{
+    struct strbuf out = {0};
+    if (add_all(s, a) < 0 || cache_reader_open(a->trace, &s->reader) < 0 || run_trace(s) < 0)
+        return CMD_UNUSABLE;
+    a->json ? spy_put_json(s, &out) : spy_put_text(s, &out);
+    return cmd_print(&out);
+}
+
+int cmd_spy(const struct cmd_args *a)
+{
+    bool is_input = a->trace && strcmp(a->trace, "-") == 0;
+    struct spy s = {.trace = is_input ? "standard input" : a->trace, .top = a->top ? a->top : TOP, .arena = a->arena};
+    if (!a->trace)
+        return diag_error("spy: say which trace to read: --trace FILE"), CMD_UNUSABLE;
+    int status = spy(&s, a);
+    cache_reader_close(s.reader);
+    cache_curve_free(s.curve);
+    for (size_t c = 0; c < s.count; c++)
+        cache_free(s.caches[c].cache);
+    return status;
+}
