@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool spy: a trace of references through simulated caches. */
+#include "cmd/run/profile.h"
 #include "cmd/spy/spy.h"
 
 #include <stdlib.h>
 
-#include "cmd/run/profile.h"
 
 enum { BATCH = 1 << 15, TOP = 10 };
 
