@@ -72,7 +72,7 @@ static void put_cell(struct strbuf *out, struct arena *a, const struct prof_fiel
         str_puts(out, *(const bool *)field ? "1" : "0");
         break;
     default:
-        assert(!"an object has no field of this type");
+        assert(false); /* objects have fields of these types only */
     }
 }
 
