@@ -62,17 +62,15 @@ static const char *refine(const struct x86_form *f, const char *family)
     return family;
 }
 
-const char *machine_family(const struct x86_detail *d)
+const char *machine_family(const struct x86_detail *d, const struct x86_form *f)
 {
-    struct x86_form f;
-    x86_form_parse(d->form, &f);
-    const char *name = f.name;
+    const char *name = f->name;
     if (d->insn.props & X86_PROP_LOCK)
         return "atomic";
     if (d->insn.props & X86_PROP_REP)
         return "string";
     if (d->insn.op == X86_OP_LEA)
-        return f.has_base && f.has_index && f.has_disp ? "lea3" : "lea";
+        return f->has_base && f->has_index && f->has_disp ? "lea3" : "lea";
     if (d->insn.op == X86_OP_DIV || d->insn.op == X86_OP_IDIV)
         return d->op_bits > 32 ? "div64" : "div32";
     if (d->insn.kind == X86_RET)
@@ -82,7 +80,7 @@ const char *machine_family(const struct x86_detail *d)
     if (x86_is_branch(&d->insn) && !x86_is_conditional(&d->insn))
         return x86_is_indirect(&d->insn) ? "jump-indirect" : "jump";
     const char *family = family_of_name(name[0] == 'v' && name[1] ? name + 1 : name);
-    return family ? refine(&f, family) : "other";
+    return family ? refine(f, family) : "other";
 }
 
 static const char *parent_of(const char *family)
@@ -101,25 +99,23 @@ static bool has_wide_gpr(const struct x86_form *f)
     return has;
 }
 
-void machine_width_key(const char *form, char out[MACHINE_NAME_LEN])
+void machine_width_key(const char *form, const struct x86_form *f, char out[MACHINE_NAME_LEN])
 {
-    struct x86_form f;
-    x86_form_parse(form, &f);
-    if (strcmp(f.name, "lea") == 0) { /* its addresses are different operations */
+    if (f->is_lea) { /* its addresses are different operations */
         snprintf(out, MACHINE_NAME_LEN, "~%.46s", form);
         return;
     }
     const char *operands =
-        form + (f.is_locked ? strlen("lock ") : 0) + (f.is_rep ? strlen("rep ") : 0) + strlen(f.name);
-    const char *width = f.vec_bits == 512   ? "z"
-                        : f.vec_bits == 256 ? "y"
-                        : f.vec_bits        ? "x"
-                        : has_wide_gpr(&f)  ? "64"
-                                            : "";
+        form + (f->is_locked ? strlen("lock ") : 0) + (f->is_rep ? strlen("rep ") : 0) + strlen(f->name);
+    const char *width = f->vec_bits == 512   ? "z"
+                        : f->vec_bits == 256 ? "y"
+                        : f->vec_bits        ? "x"
+                        : has_wide_gpr(f)    ? "64"
+                                             : "";
     char first = *operands == '{' ? 'x' : *operands ? operands[1] : '-';
-    bool has_v = f.name[0] == 'v' && *width;
-    bool by_cl = f.count && f.operand[f.count - 1].kind == X86_FORM_CL;
-    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", f.is_locked ? "lock " : "", f.name + has_v, first, width,
+    bool has_v = f->name[0] == 'v' && *width;
+    bool by_cl = f->count && f->operand[f->count - 1].kind == X86_FORM_CL;
+    snprintf(out, MACHINE_NAME_LEN, "~%s%.24s %c/%s%s", f->is_locked ? "lock " : "", f->name + has_v, first, width,
              by_cl ? "cl" : "");
 }
 
@@ -135,10 +131,11 @@ const struct machine_form *machine_form_named(const struct machine *m, const cha
     return map_get(&m->form_index, machine_hash(form), &i) ? &m->forms[i] : NULL;
 }
 
-static const struct machine_class *class_of_family(const struct machine *m, const struct x86_detail *d)
+static const struct machine_class *class_of_family(const struct machine *m, const struct x86_detail *d,
+                                                   const struct x86_form *form)
 {
     const char *width = d->op_bits > 256 ? ".z" : d->op_bits > 128 ? ".y" : "";
-    for (const char *f = machine_family(d); strcmp(f, "other") != 0; f = parent_of(f)) {
+    for (const char *f = machine_family(d, form); strcmp(f, "other") != 0; f = parent_of(f)) {
         char name[MACHINE_NAME_LEN];
         snprintf(name, sizeof name, "%s%s", f, width);
         const struct machine_class *c = machine_class_named(m, name);
@@ -158,11 +155,13 @@ const struct machine_class *machine_class_of(const struct machine *m, const stru
     const struct machine_class *c = class_of_text(m, d->form);
     if (c || d->is_pure_move)
         return c;
+    struct x86_form form;
     char key[MACHINE_NAME_LEN];
-    machine_width_key(d->form, key);
+    x86_form_parse(d->form, &form);
+    machine_width_key(d->form, &form, key);
     *how = MACHINE_MATCH_FAMILY;
     c = class_of_text(m, key);
-    c = c ? c : class_of_family(m, d);
+    c = c ? c : class_of_family(m, d, &form);
     if (c)
         return c;
     *how = MACHINE_MATCH_OTHER;

@@ -6,9 +6,9 @@
 #include "machine/machine.h"
 
 uint64_t machine_hash(const char *text);
-struct x86_detail
-detail_of_form(const char *form); /* units.c: of a plain instruction of that form; its form is "" if there is none */
+struct x86_detail detail_of_form(
+    const struct x86_form *f); /* units.c: of a plain instruction of that form; its form is "" if there is none */
 /* "vaddpd z{k},z,z" -> "~addpd z/z": the same operation whatever its encoding and mask; cannot be a form itself. */
-void machine_width_key(const char *form, char out[MACHINE_NAME_LEN]);
+void machine_width_key(const char *form, const struct x86_form *f, char out[MACHINE_NAME_LEN]);
 
 #endif

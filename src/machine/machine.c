@@ -132,8 +132,10 @@ uint32_t machine_add_form(struct machine *m, const struct machine_form *f)
     GROW(m, m->forms, m->form_count);
     m->forms[m->form_count] = *f;
     map_put(&m->form_index, machine_hash(f->form), m->form_count);
+    struct x86_form parsed;
     char key[MACHINE_NAME_LEN];
-    machine_width_key(f->form, key);
+    x86_form_parse(f->form, &parsed);
+    machine_width_key(f->form, &parsed, key);
     if (!map_has(&m->form_index, machine_hash(key)))
         map_put(&m->form_index, machine_hash(key), m->form_count);
     return (uint32_t)m->form_count++;

@@ -156,7 +156,7 @@ const struct machine_form *machine_form_named(const struct machine *m,
  * A wider one stands in for one that is missing. */
 const struct machine_class *machine_access(const struct machine *m, const struct x86_detail *d, bool store);
 /* The family of a form: "fmul" for "vmulsd x,x,x". Never NULL. */
-const char *machine_family(const struct x86_detail *d);
+const char *machine_family(const struct x86_detail *d, const struct x86_form *f); /* f: of d->form */
 
 /* ---- gate.c: may what a description predicts be taken for more than a guess? ---- */
 

@@ -137,11 +137,16 @@ int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15
 {
     struct x86_form f;
     x86_form_parse(form, &f);
+    return x86_encode(&f, c, out);
+}
+
+int x86_encode(const struct x86_form *f, const struct x86_choice *c, uint8_t out[15])
+{
     ZydisEncoderRequest r;
     memset(&r, 0, sizeof r);
     r.machine_mode = ZYDIS_MACHINE_MODE_LONG_64;
-    r.mnemonic = mnemonic_of(with_condition(f.name));
-    if (f.is_locked || f.is_rep || r.mnemonic == ZYDIS_MNEMONIC_INVALID || !put_operands(&r, &f, c))
+    r.mnemonic = mnemonic_of(with_condition(f->name));
+    if (f->is_locked || f->is_rep || r.mnemonic == ZYDIS_MNEMONIC_INVALID || !put_operands(&r, f, c))
         return 0;
     ZydisEncoderOperand *memory = NULL;
     for (unsigned i = 0; i < r.operand_count; i++)
@@ -153,7 +158,7 @@ int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15
         return len;
     r.allowed_encodings = ZYDIS_ENCODABLE_ENCODING_EVEX;
     len = encode(&r, memory, out);
-    if (len || r.operand_count < 2 || r.operand_count >= ZYDIS_ENCODER_MAX_OPERANDS || f.has_mask)
+    if (len || r.operand_count < 2 || r.operand_count >= ZYDIS_ENCODER_MAX_OPERANDS || f->has_mask)
         return len;
     add_empty_mask(&r);
     if (memory)

@@ -37,13 +37,35 @@ static const char *skip(const char *text, const char *prefix, bool *found)
     return *found ? text + n : text;
 }
 
+/* "mulps", "vsqrtsd", "paddd", "vpmulld" */
+static uint8_t element_of(const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 2 || name[0] == 'p' || strncmp(name, "vp", 2) == 0)
+        return X86_ELEMENT_INT;
+    char last = name[n - 1], before = name[n - 2];
+    if (before != 's' && before != 'p' && !strstr(name, "ps") && !strstr(name, "ss"))
+        return X86_ELEMENT_INT;
+    return last == 'd' ? X86_ELEMENT_DOUBLE : X86_ELEMENT_FLOAT;
+}
+
+static void take_name(struct x86_form *out, const char *text, size_t len)
+{
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(len < 31 ? len : 31), text);
+    out->is_lea = strcmp(out->name, "lea") == 0;
+    out->is_jcc = strcmp(out->name, "jcc") == 0;
+    out->divides = strstr(out->name, "div") || strstr(out->name, "sqrt");
+    out->is_vex = out->name[0] == 'v' || out->name[0] == 'k';
+    out->element = element_of(out->name);
+}
+
 void x86_form_parse(const char *text, struct x86_form *out)
 {
     memset(out, 0, sizeof *out);
     text = skip(text, "lock ", &out->is_locked);
     text = skip(text, "rep ", &out->is_rep);
     size_t n = strcspn(text, " {");
-    snprintf(out->name, sizeof out->name, "%.*s", (int)(n < 31 ? n : 31), text);
+    take_name(out, text, n);
     for (text += n; *text && out->count < X86_FORM_OPERANDS_MAX; text += n) {
         out->has_mask |= *text == '{';
         text += strspn(text, " ,{}");

@@ -305,9 +305,14 @@ struct x86_form_operand {
     uint8_t kind;  /* enum x86_form_kind */
     uint16_t bits; /* of a register */
 };
+enum x86_element { X86_ELEMENT_INT, X86_ELEMENT_FLOAT, X86_ELEMENT_DOUBLE };
 struct x86_form {
     char name[32]; /* the mnemonic, without prefixes */
     bool is_locked, is_rep;
+    bool is_lea, is_jcc;
+    bool divides;                                  /* a division or square root, of whatever */
+    bool is_vex;                                   /* named as what has VEX or EVEX */
+    uint8_t element;                               /* enum x86_element, as the name tells it; of vectors only */
     bool has_mask;                                 /* {k} behind the destination */
     bool has_gpr;                                  /* an operand is a general register, cl apart */
     bool has_base, has_index, has_scale, has_disp; /* of an address */
@@ -329,5 +334,6 @@ struct x86_choice {
 /* The bytes of an instruction of this form (as x86_detail writes it; not jumps, calls, rep and lock), or 0 if there is
  * none. "cmovcc", "setcc" get the condition zero, "cmovbe", "setbe" below or equal. */
 int x86_encode_form(const char *form, const struct x86_choice *c, uint8_t out[15]);
+int x86_encode(const struct x86_form *form, const struct x86_choice *c, uint8_t out[15]); /* the same, parsed */
 
 #endif

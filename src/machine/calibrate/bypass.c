@@ -10,14 +10,13 @@
 
 enum { PAIRS = 60 };
 
-static bool put_link(struct lab_code *c, const char *form)
+static bool put_link(struct lab_code *c, const struct x86_form *f)
 {
     struct x86_choice choice = {.regs = {0, 0, 0, 0, 0}, .imm = 0x4e, .base = X86_REG_NONE, .index = X86_REG_NONE};
     uint8_t bytes[15];
-    bool is_three = strchr(form, ',') != strrchr(form, ',');
-    if (!strstr(form, ",i"))
-        choice.regs[is_three ? 2 : 1] = 14; /* else the register itself is the only source */
-    int len = x86_encode_form(form, &choice, bytes);
+    if (f->count && f->operand[f->count - 1].kind != X86_FORM_NUMBER)
+        choice.regs[f->count > 2 ? 2 : 1] = 14; /* else the register itself is the only source */
+    int len = x86_encode(f, &choice, bytes);
     lab_put(c, bytes, (size_t)len);
     return len != 0;
 }
@@ -30,15 +29,18 @@ static double excess(struct calib *k, const char *f, const char *g)
     const struct timed_form *b = timing_of(k, g);
     bool ok = latency > 0 && b && b->latency > 0;
     struct lab_code *c = xmalloc(sizeof *c);
+    struct x86_form first, second;
+    x86_form_parse(f, &first);
+    x86_form_parse(g, &second);
     for (int i = 0; i < PAIRS && ok; i++)
-        ok = put_link(c, f) && put_link(c, g);
+        ok = put_link(c, &first) && put_link(c, &second);
     if (!ok) {
         free(c);
         return NAN;
     }
     latency += b->latency;
     lab_name(k->lab, "chain %s, %s in turn", f, g);
-    double cycles = calib_run(k, c, PAIRS, timing_fill(f));
+    double cycles = calib_run(k, c, PAIRS, timing_fill(&first));
     return cycles < 0 ? NAN : cycles - latency;
 }
 

@@ -10,6 +10,7 @@ enum { CALIB_BASIS_MAX = 32, CALIB_PORT_MAX = 14 };
 
 struct timed_form {
     const char *form;
+    struct x86_form parsed;
     double latency, interval, slots; /* cycles, cycles, slots; negative unknown */
     double latency_second;           /* of the second result, where it comes later; else 0 */
     double latency_high;             /* of divisions: for long quotients ... */
@@ -44,7 +45,7 @@ struct calib {
 double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill);
 
 /* What lab_loop_cycles must fill vector registers with for this form. */
-unsigned timing_fill(const char *form);
+unsigned timing_fill(const struct x86_form *f);
 double timing_latency(struct calib *k, const char *form);  /* negative: not on this CPU, or no chain could be made */
 double timing_interval(struct calib *k, const char *form); /* negative: not on this CPU */
 /* Negative: not to be told. latency: of its result, or negative. */
@@ -57,7 +58,7 @@ double timing_chained(
     const struct timed_form *t); /* of what chains in all registers could do, the share that copies of it did */
 bool timing_is_chained(const struct timed_form *t); /* do its copies wait for each other, for want of registers? */
 /* Can copies of it be made? */
-bool timing_can(const char *form);
+bool timing_can(const struct x86_form *f);
 /* Timed into k->forms: of each family one or two forms; then all others of forms.def that this CPU has. */
 void timing_essential(struct calib *k);
 void timing_rest(struct calib *k);

@@ -25,13 +25,11 @@ static bool is_timed_family(const char *family)
 }
 
 /* General, vector and mask registers, constants and addresses; no other state of the processor. */
-static bool has_plain_operands(const char *form)
+static bool has_plain_operands(const struct x86_form *f)
 {
-    struct x86_form f;
     unsigned registers = 0;
-    x86_form_parse(form, &f);
-    for (unsigned i = 0; i < f.count; i++)
-        switch ((enum x86_form_kind)f.operand[i].kind) {
+    for (unsigned i = 0; i < f->count; i++)
+        switch ((enum x86_form_kind)f->operand[i].kind) {
         case X86_FORM_GPR:
         case X86_FORM_VEC:
         case X86_FORM_MASK:
@@ -41,7 +39,7 @@ static bool has_plain_operands(const char *form)
         case X86_FORM_CL:
             break;
         case X86_FORM_ADDRESS:
-            if (!f.has_base && !f.has_index)
+            if (!f->has_base && !f->has_index)
                 return false;
             break;
         default:
@@ -54,7 +52,11 @@ bool machine_can_time(const struct x86_detail *d)
 {
     bool leaves = x86_is_branch(&d->insn) || d->is_serializing ||
                   (d->insn.props & (X86_PROP_REP | X86_PROP_LOCK | X86_PROP_VSIB));
-    return !leaves && is_timed_family(machine_family(d)) && has_plain_operands(d->form) && timing_can(d->form);
+    if (leaves)
+        return false;
+    struct x86_form f;
+    x86_form_parse(d->form, &f);
+    return is_timed_family(machine_family(d, &f)) && has_plain_operands(&f) && timing_can(&f);
 }
 
 static void take_known(struct calib *k)
@@ -63,6 +65,7 @@ static void take_known(struct calib *k)
         const struct machine_form *f = &k->m->forms[i];
         struct timed_form t = {
             .form = f->form, .latency = f->measured_latency, .interval = f->measured_interval, .slots = 1};
+        x86_form_parse(f->form, &t.parsed);
         if (f->measured_interval >= 0)
             VEC_PUSH(&k->forms, t);
     }

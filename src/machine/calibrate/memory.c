@@ -33,7 +33,14 @@ static void put(struct lab_code *c, const char *form, uint8_t reg, uint8_t base,
     put_scaled(c, form, reg, base, index, 1, disp);
 }
 
-static unsigned fill_of(const char *form) { return strpbrk(form, "yz") ? LAB_FILL_INT | LAB_FILL_WIDE : LAB_FILL_INT; }
+static unsigned vector_bits(const char *form) /* 0: none */
+{
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    return f.vec_bits;
+}
+
+static unsigned fill_of(const char *form) { return LAB_FILL_INT | (vector_bits(form) > 128 ? LAB_FILL_WIDE : 0); }
 
 /* Where accesses go matters: banks, and stores of one line that leave together. Neighbours are what most code reaches.
  */
@@ -55,8 +62,7 @@ static double mixed_at(struct calib *k, const char *load, unsigned loads, const 
 {
     struct lab_code *c = xmalloc(sizeof *c);
     unsigned rounds = COPIES / (loads + stores), from = 0, to = 0;
-    const char *wide = strpbrk(loads ? load : store, "xyz");
-    unsigned bytes = !wide ? 8 : *wide == 'x' ? 16 : *wide == 'y' ? 32 : 64;
+    unsigned bits = vector_bits(loads ? load : store), bytes = bits ? bits / 8 : 8;
     for (unsigned r = 0; r < rounds; r++) {
         for (unsigned i = 0; i < loads; i++, from++)
             put(c, load, (uint8_t)(from % 4), LAB_BASE, X86_REG_NONE, place(NEIGHBOURS, from, bytes));

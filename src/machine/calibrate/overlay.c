@@ -111,7 +111,9 @@ static void set_form(struct machine *m, const struct machine_form *f, uint32_t c
 
 static void take_form(struct machine *m, const struct machine_form *f)
 {
-    struct x86_detail d = detail_of_form(f->form);
+    struct x86_form form;
+    x86_form_parse(f->form, &form);
+    struct x86_detail d = detail_of_form(&form);
     enum machine_match how = MACHINE_MATCH_OTHER;
     bool is_itself = strcmp(d.form, f->form) == 0; /* not all can be made */
     const struct machine_class *old = is_itself ? machine_class_of(m, &d, &how) : NULL;

@@ -27,13 +27,14 @@ static const struct form_line {
 /* ---- the shape of a form ---- */
 
 struct shape {
+    struct x86_form form;
     char kind[OPERANDS]; /* of each register operand: r, x (any vector), k */
     unsigned count;
     bool has_dest, reads_dest, implicit; /* implicit: works on rax and rdx */
     bool second_dest;                    /* the second operand is written as well */
     int source[2];                       /* operands read that are of the destination's kind, or -1 */
     int other;                           /* an operand read that is of another kind, or -1 */
-    bool sets_flags, is_vex;
+    bool sets_flags;
     bool accesses; /* memory, by itself: the stack */
 };
 
@@ -53,24 +54,20 @@ static bool has(const uint8_t *list, unsigned n, unsigned reg) { return memchr(l
 static unsigned numbering(char kind) { return kind == 'r' ? X86_RAX : kind == 'x' ? X86_REG_VEC0 : X86_REG_MASK0; }
 
 /* False if the form cannot be encoded. */
-static bool find_shape(const char *form, struct shape *s)
+static bool find_shape(const struct x86_form *f, struct shape *s)
 {
     static const uint8_t probe[OPERANDS] = {5, 6, 7, 3, 2};
     struct x86_choice c = {{5, 6, 7, 3, 2}, 3, LAB_BASE, X86_REG_NONE, 0, 0};
     uint8_t bytes[15];
     struct x86_detail d;
-    memset(s, 0, sizeof *s);
-    s->source[0] = s->source[1] = s->other = -1;
-    struct x86_form f;
-    x86_form_parse(form, &f);
-    if (f.has_scale || (f.has_base && f.has_index))
+    *s = (struct shape){.form = *f, .source = {-1, -1}, .other = -1};
+    if (f->has_scale || (f->has_base && f->has_index))
         c.index = LAB_BASE;
-    int len = x86_encode_form(form, &c, bytes);
+    int len = x86_encode(f, &c, bytes);
     if (!len || !x86_decode_detail(bytes, (size_t)len, 0, &d))
         return false;
-    s->count = operand_kinds(&f, s->kind);
+    s->count = operand_kinds(f, s->kind);
     s->accesses = d.is_load || d.is_store;
-    s->is_vex = form[0] == 'v' || form[0] == 'k';
     s->sets_flags = has(d.writes, d.write_count, X86_REG_FLAGS_ZAPS) || has(d.writes, d.write_count, X86_REG_FLAGS_C);
     for (unsigned i = 0; i < s->count; i++) {
         unsigned reg = numbering(s->kind[i]) + probe[i];
@@ -89,23 +86,33 @@ static bool find_shape(const char *form, struct shape *s)
     return true;
 }
 
-bool timing_can(const char *form)
+static bool shape_of(const char *form, struct shape *s)
 {
-    struct shape s;
-    return find_shape(form, &s) && !s.accesses;
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    return find_shape(&f, s);
 }
 
-unsigned timing_fill(const char *form)
+bool timing_can(const struct x86_form *f)
 {
-    const char *end = form + strcspn(form, " {");
-    unsigned wide = strpbrk(end, "yz") ? LAB_FILL_WIDE : 0;
-    if (!strpbrk(end, "xyz"))
+    struct shape s;
+    return find_shape(f, &s) && !s.accesses;
+}
+
+unsigned timing_fill(const struct x86_form *f)
+{
+    static const unsigned fills[] = {
+        [X86_ELEMENT_INT] = LAB_FILL_INT, [X86_ELEMENT_FLOAT] = LAB_FILL_FLOAT, [X86_ELEMENT_DOUBLE] = LAB_FILL_DOUBLE};
+    if (!f->vec_bits)
         return LAB_FILL_NONE;
-    if (form[0] == 'p' || strncmp(form, "vp", 2) == 0)
-        return wide | LAB_FILL_INT;
-    char last = end[-1], before = end[-2];
-    bool is_float = before == 's' || before == 'p' || strstr(form, "ps") || strstr(form, "ss");
-    return wide | (last == 'd' && is_float ? LAB_FILL_DOUBLE : is_float ? LAB_FILL_FLOAT : LAB_FILL_INT);
+    return fills[f->element] | (f->vec_bits > 128 ? LAB_FILL_WIDE : 0);
+}
+
+static unsigned fill_of(const char *form)
+{
+    struct x86_form f;
+    x86_form_parse(form, &f);
+    return timing_fill(&f);
 }
 
 /* ---- copies ---- */
@@ -134,7 +141,7 @@ static uint8_t written_register(char kind, unsigned i, struct share share)
 double timing_chained(const struct timed_form *t)
 {
     struct shape s;
-    if (!find_shape(t->form, &s) || !s.reads_dest || t->latency <= 0)
+    if (!find_shape(&t->parsed, &s) || !s.reads_dest || t->latency <= 0)
         return 0;
     size_t registers = s.kind[0] == 'r' ? ARRAY_LEN(gpr_all) : s.kind[0] == 'x' ? VECTORS : MASKS;
     return t->latency / t->interval / (double)registers;
@@ -152,28 +159,27 @@ static uint8_t read_register(char kind, unsigned i)
     return (uint8_t)((kind == 'r' ? 12 : kind == 'x' ? 14 : 6) + (i & 1));
 }
 
-static struct x86_choice choose(const char *form, const struct shape *s, uint8_t dest)
+static struct x86_choice choose(const struct shape *s, uint8_t dest)
 {
-    struct x86_choice c = {.imm = 3, .base = 12, .index = X86_REG_NONE, .disp = 8};
-    struct x86_form f;
-    x86_form_parse(form, &f);
+    const struct x86_form *f = &s->form;
+    struct x86_choice c = {.imm = 3, .base = X86_R12, .index = X86_REG_NONE, .disp = 8};
     for (unsigned i = 0; i < s->count; i++)
         c.regs[i] = i == 0 && s->has_dest ? dest : read_register(s->kind[i], i);
     if (s->second_dest)
         c.regs[1] = 11;
-    if (strcmp(f.name, "lea") == 0) {
-        c.base = f.has_base ? X86_R12 : X86_REG_NONE; /* not r13, which needs a displacement */
-        c.index = f.has_index ? X86_R13 : X86_REG_NONE;
-        c.scale = f.has_scale ? 4 : 1;
-        c.disp = f.has_disp ? 8 : 0;
+    if (f->is_lea) {
+        c.base = f->has_base ? X86_R12 : X86_REG_NONE; /* not r13, which needs a displacement */
+        c.index = f->has_index ? X86_R13 : X86_REG_NONE;
+        c.scale = f->has_scale ? 4 : 1;
+        c.disp = f->has_disp ? 8 : 0;
     }
     return c;
 }
 
-static bool put(const struct calib *k, struct lab_code *c, const char *form, const struct x86_choice *choice)
+static bool put(const struct calib *k, struct lab_code *c, const struct x86_form *form, const struct x86_choice *choice)
 {
     uint8_t bytes[15];
-    int len = x86_encode_form(form, choice, bytes);
+    int len = x86_encode(form, choice, bytes);
     if (len)
         lab_put_long(c, bytes, (size_t)len, k->length);
     return len != 0;
@@ -195,23 +201,24 @@ static bool put_copies(const struct calib *k, struct lab_code *c, const char *fo
                        struct share share)
 {
     struct shape s;
-    if (strcmp(form, "jcc i") == 0)
+    bool is_shaped = shape_of(form, &s);
+    if (s.form.is_jcc)
         return put_branches(c, count);
     if (division_is(form)) {
         for (unsigned i = 0; i < count; i++)
             division_put(c, form);
         return true;
     }
-    if (!find_shape(form, &s))
+    if (!is_shaped)
         return false;
     for (unsigned i = 0; i < count; i++) {
         uint8_t dest = written_register(s.count ? s.kind[0] : 'r', first + i, share);
-        struct x86_choice choice = choose(form, &s, dest);
+        struct x86_choice choice = choose(&s, dest);
         if (s.second_dest)
             choice.regs[1] = written_register(s.kind[1], first + i + 2, share);
         if (s.implicit) /* cut the chain through rax */
             LAB_PUT(c, 0xb8, 3, 0, 0, 0);
-        if (!put(k, c, form, &choice))
+        if (!put(k, c, &s.form, &choice))
             return false;
     }
     return true;
@@ -231,7 +238,7 @@ double timing_interval(struct calib *k, const char *form)
         return -1;
     }
     lab_name(k->lab, "interval %s", form);
-    return calib_run(k, c, COPIES, timing_fill(form));
+    return calib_run(k, c, COPIES, fill_of(form));
 }
 
 struct round {
@@ -260,11 +267,13 @@ static double slots_lost(struct calib *k, const struct round *r, double latency)
     const struct timed_form *mul = timing_of(k, "imul r64,r64");
     unsigned n = (unsigned)ceil(latency / (mul && mul->latency > 0 ? mul->latency : 3));
     struct x86_choice square = {.regs = {0, 0}};
+    struct x86_form imul;
+    x86_form_parse("imul r64,r64", &imul);
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned i = 0; i < r->rounds; i++) {
         LAB_PUT(c, 0xb8, 3, 0, 0, 0); /* mov eax,3: a chain of its own */
         for (unsigned m = 0; m < n; m++)
-            put(k, c, "imul r64,r64", &square);
+            put(k, c, &imul, &square);
         for (unsigned f = 0; f < r->fillers; f++)
             filler_put(k, c, k->length);
     }
@@ -281,7 +290,7 @@ double timing_slots(struct calib *k, const char *form, double interval, double l
     static const double LONG = 8;
     struct shape s;
     struct round r = round_of(k, interval);
-    if (interval > 60 || !find_shape(form, &s))
+    if (interval > 60 || !shape_of(form, &s))
         return -1;
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned i = 0; i < r.rounds; i++) {
@@ -290,7 +299,7 @@ double timing_slots(struct calib *k, const char *form, double interval, double l
             filler_put(k, c, k->length);
     }
     lab_name(k->lab, "slots %s", form);
-    double slots = rest_of_round(k, c, &r, timing_fill(form)) - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
+    double slots = rest_of_round(k, c, &r, timing_fill(&s.form)) - (division_is(form) ? DIVISION_FEEDERS : s.implicit);
     if (isnan(slots))
         return -1;
     if (latency > LONG && slots > 1.5)
@@ -320,7 +329,7 @@ static void share_registers(const struct calib *k, const char *f, const char *g,
 {
     struct shape sf, sg;
     out[0] = out[1] = all_registers;
-    if (!find_shape(f, &sf) || !find_shape(g, &sg))
+    if (!shape_of(f, &sf) || !shape_of(g, &sg))
         return;
     bool implicit = sf.implicit || division_is(f);
     char kf = implicit || !sf.count ? 'r' : sf.kind[0], kg = sg.count ? sg.kind[0] : 'r';
@@ -352,7 +361,7 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
         free(c);
         return -1;
     }
-    unsigned ff = timing_fill(f), fg = timing_fill(g);
+    unsigned ff = fill_of(f), fg = fill_of(g);
     unsigned fill = (ff | fg) & LAB_FILL_WIDE
                         ? (fmax(ff & 3, fg & 3) > 0 ? LAB_FILL_WIDE | ((ff & 3) ? (ff & 3) : (fg & 3)) : 0)
                         : ((ff & 3) ? ff : fg);
@@ -363,7 +372,7 @@ double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, uns
 /* ---- latency ---- */
 
 /* Divisions and roots end early at round values, to which a chain of them tends: a multiplication keeps it away. */
-static const char *refresher(const char *form)
+static const char *refresher(const struct x86_form *f)
 {
     static const struct {
         const char *part, *legacy, *wide_y, *wide_z;
@@ -371,12 +380,12 @@ static const char *refresher(const char *form)
                 {"sd", "mulsd x,x", NULL, NULL},
                 {"ps", "mulps x,x", "vmulps y,y,y", "vmulps z,z,z"},
                 {"pd", "mulpd x,x", "vmulpd y,y,y", "vmulpd z,z,z"}};
-    const char *end = form + strcspn(form, " ");
-    if (!strstr(form, "div") && !strstr(form, "sqrt"))
+    size_t len = strlen(f->name);
+    if (!f->divides)
         return NULL;
     for (size_t i = 0; i < ARRAY_LEN(ways); i++)
-        if (strncmp(end - 2, ways[i].part, 2) == 0)
-            return strchr(end, 'z') ? ways[i].wide_z : strchr(end, 'y') ? ways[i].wide_y : ways[i].legacy;
+        if (strcmp(f->name + len - 2, ways[i].part) == 0)
+            return f->vec_bits == 512 ? ways[i].wide_z : f->vec_bits == 256 ? ways[i].wide_y : ways[i].legacy;
     return NULL;
 }
 
@@ -384,19 +393,21 @@ static const char *refresher(const char *form)
 static double refreshed_chain(struct calib *k, const char *form, const struct shape *s, const char *mul)
 {
     struct lab_code *c = xmalloc(sizeof *c);
+    struct x86_form m;
     bool ok = true;
+    x86_form_parse(mul, &m);
     for (unsigned i = 0; i < FOURS && ok; i++) {
-        struct x86_choice choice = choose(form, s, 0), by = {.regs = {0, form[0] == 'v' ? 0 : 14, 14}};
+        struct x86_choice choice = choose(s, 0), by = {.regs = {0, s->form.is_vex ? 0 : 14, 14}};
         if (s->source[0] >= 0)
             choice.regs[s->source[0]] = s->reads_dest ? 14 : 0;
-        ok = put(k, c, form, &choice) && put(k, c, mul, &by);
+        ok = put(k, c, &s->form, &choice) && put(k, c, &m, &by);
     }
     lab_name(k->lab, "chain %s, %s", form, mul);
     if (!ok) {
         free(c);
         return -1;
     }
-    double cycles = loop(k, c, timing_fill(form));
+    double cycles = loop(k, c, timing_fill(&s->form));
     const struct timed_form *t = timing_of(k, mul);
     return cycles < 0 || !t ? -1 : cycles / FOURS - t->latency;
 }
@@ -409,21 +420,21 @@ static double chain_through(struct calib *k, const char *form, const struct shap
     bool ok = true;
     for (unsigned i = 0; i < COPIES && ok; i++) {
         uint8_t a = s->kind[0] == 'k' ? 1 : 0, b = s->kind[0] == 'k' ? 2 : 3;
-        struct x86_choice choice = choose(form, s, i & 1 && source >= 0 ? b : a);
+        struct x86_choice choice = choose(s, i & 1 && source >= 0 ? b : a);
         if (source >= 0)
             choice.regs[source] = i & 1 ? a : b;
-        if (strncmp(form, "lea", 3) == 0) {
+        if (s->form.is_lea) {
             choice.regs[0] = a;
             *(choice.base == X86_REG_NONE ? &choice.index : &choice.base) = a;
         }
-        ok = put(k, c, form, &choice);
+        ok = put(k, c, &s->form, &choice);
     }
     if (!ok) {
         free(c);
         return -1;
     }
     lab_name(k->lab, "chain %s through %d", form, source);
-    return calib_run(k, c, COPIES, timing_fill(form));
+    return calib_run(k, c, COPIES, timing_fill(&s->form));
 }
 
 /* The form that brings a result of kind `from` back to kind `to`. */
@@ -447,14 +458,17 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
 {
     struct lab_code *c = xmalloc(sizeof *c);
     bool ok = true;
+    struct x86_form ways[2];
+    for (unsigned b = 0; b < backs; b++)
+        x86_form_parse(back[b], &ways[b]);
     uint8_t low = s->kind[source] == 'k' || s->kind[0] == 'k' ? 1 : 0;
     for (unsigned i = 0; i < PAIRS && ok; i++) {
-        struct x86_choice choice = choose(form, s, low);
+        struct x86_choice choice = choose(s, low);
         choice.regs[source] = low;
-        ok = put(k, c, form, &choice);
+        ok = put(k, c, &s->form, &choice);
         for (unsigned b = 0; b < backs && ok; b++) {
             struct x86_choice way = {.regs = {low, low, low, low, low}, .base = 13, .index = X86_REG_NONE};
-            ok = put(k, c, back[b], &way);
+            ok = put(k, c, &ways[b], &way);
         }
     }
     if (!ok) {
@@ -463,13 +477,13 @@ static double round_trip(struct calib *k, const char *form, const struct shape *
     }
     lab_name(k->lab, "chain %s, %s%s%s through %d", form, back[0], backs > 1 ? ", " : "", backs > 1 ? back[1] : "",
              source);
-    return calib_run(k, c, PAIRS, timing_fill(form));
+    return calib_run(k, c, PAIRS, timing_fill(&s->form));
 }
 
 /* A form and the one that leads back: half the round trip each, unless one of them is known. */
 static double crossing(struct calib *k, const char *form, const struct shape *s)
 {
-    const char *back = way_back(s->kind[0], s->kind[s->other], s->is_vex);
+    const char *back = way_back(s->kind[0], s->kind[s->other], s->form.is_vex);
     double both = round_trip(k, form, s, s->other, &back, 1);
     if (both < 0)
         return -1;
@@ -484,7 +498,7 @@ static double crossing(struct calib *k, const char *form, const struct shape *s)
 static double flags_latency(struct calib *k, const char *form, const struct shape *s)
 {
     bool vec = s->kind[0] == 'x', mask = s->kind[0] == 'k';
-    const char *const back[] = {"cmovcc r64,r64", mask ? "kmovw k,r32" : s->is_vex ? "vmovq x,r64" : "movq x,r64"};
+    const char *const back[] = {"cmovcc r64,r64", mask ? "kmovw k,r32" : s->form.is_vex ? "vmovq x,r64" : "movq x,r64"};
     double both = round_trip(k, form, s, 0, back, vec || mask ? 2 : 1);
     double cmov = known_latency(k, "cmovcc r64,r64");
     double in = !vec && !mask ? 0 : known_latency(k, mask ? "kmovw k,r32" : "movq x,r64");
@@ -515,7 +529,8 @@ static double from_flags(struct calib *k, const char *form, double latency)
 {
     struct shape s;
     const char *const back[] = {"test r64,r64"};
-    if (strncmp(form, "cmov", 4) != 0 || strncmp(form, "cmovcc", 6) == 0 || !find_shape(form, &s))
+    bool is_shaped = shape_of(form, &s), is_move = strncmp(s.form.name, "cmov", 4) == 0;
+    if (!is_shaped || !is_move || strcmp(s.form.name, "cmovcc") == 0)
         return 0;
     double both = round_trip(k, form, &s, 0, back, 1), test = known_latency(k, back[0]);
     double own = both < 0 ? 0 : both - (test < 0 ? 1 : test);
@@ -525,12 +540,12 @@ static double from_flags(struct calib *k, const char *form, double latency)
 double timing_latency(struct calib *k, const char *form)
 {
     struct shape s;
-    if (!find_shape(form, &s))
+    if (!shape_of(form, &s))
         return -1;
-    if (s.implicit || !s.count || strncmp(form, "lea", 3) == 0)
+    if (s.implicit || !s.count || s.form.is_lea)
         return chain_through(k, form, &s, -1);
-    if (refresher(form))
-        return refreshed_chain(k, form, &s, refresher(form));
+    if (refresher(&s.form))
+        return refreshed_chain(k, form, &s, refresher(&s.form));
     if (!s.has_dest)
         return s.sets_flags ? flags_latency(k, form, &s) : -1;
     if (s.source[0] < 0 && s.other >= 0 && !s.reads_dest)
@@ -562,7 +577,7 @@ void timing_again(struct calib *k, struct timed_form *t)
     if (interval < 0)
         return; /* the time is over: what was known of it stays */
     t->interval = interval;
-    if (strcmp(t->form, "jcc i") != 0) {
+    if (!t->parsed.is_jcc) {
         bool divides = division_is(t->form);
         t->latency = divides ? division_latency(k, t->form, false) : timing_latency(k, t->form);
         t->latency_second = divides ? 0 : second_latency(k, t->form, t->latency);
@@ -579,6 +594,7 @@ static void time_form(struct calib *k, const char *form)
     if (is_known(k, form))
         return;
     struct timed_form t = {.form = arena_strdup(k->arena, form), .latency = -1, .interval = -1, .slots = 1};
+    x86_form_parse(form, &t.parsed);
     timing_again(k, &t);
     if (t.interval >= 0)
         VEC_PUSH(&k->forms, t);
@@ -621,7 +637,7 @@ static void time_line(struct calib *k, const struct form_line *l)
     if (l->kind != 'V')
         return;
     const char *two = expand(k, "", l, "x", true); /* the destination is also a source */
-    time_form(k, find_shape(two, &ignored) ? two : expand(k, "", l, "x", false));
+    time_form(k, shape_of(two, &ignored) ? two : expand(k, "", l, "x", false));
     if (lab_has_vectors(k->lab, 256))
         time_form(k, expand(k, "v", l, "y", false));
 }

@@ -62,11 +62,20 @@ static double tidy(double cycles)
 
 /* ---- the basis ---- */
 
-static enum port_file file_of(const char *form)
+static enum port_file file_of(const struct x86_form *f)
+{
+    return f->vec_bits && f->has_gpr ? PORT_FILE_ANY : f->vec_bits ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
+}
+
+/* Wide and narrow vectors are not mixed: some cores close units to narrow ones while wide ones are about. */
+static bool is_wide(const struct x86_form *f) { return f->vec_bits == 512; }
+static bool is_vector(const struct x86_form *f) { return f->vec_bits != 0; }
+
+static struct x86_form parse(const char *form)
 {
     struct x86_form f;
     x86_form_parse(form, &f);
-    return f.vec_bits && f.has_gpr ? PORT_FILE_ANY : f.vec_bits ? PORT_FILE_VECTOR : PORT_FILE_GENERAL;
+    return f;
 }
 
 /* Assumes one slot and one unit each; a form that takes more here is left out. */
@@ -74,13 +83,14 @@ static size_t take_basis(struct calib *k, struct port_family *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(basis_forms) && n < CALIB_BASIS_MAX; i++) {
-        if (strchr(basis_forms[i][0], 'z') && !lab_has_vectors(k->lab, 512))
+        struct x86_form form = parse(basis_forms[i][0]);
+        if (is_wide(&form) && !lab_has_vectors(k->lab, 512))
             continue;
         const struct timed_form *t = timing_of(k, basis_forms[i][0]);
         if (!t && basis_forms[i][1])
             t = timing_of(k, basis_forms[i][1]);
         if (t && t->slots < 1.4 && t->interval < 1.3)
-            f[n++] = (struct port_family){t->form, t->interval, 0, file_of(t->form), timing_is_chained(t)};
+            f[n++] = (struct port_family){t->form, t->interval, 0, file_of(&t->parsed), timing_is_chained(t)};
     }
     return n;
 }
@@ -93,16 +103,11 @@ static bool is_basis_form(const char *form)
     return false;
 }
 
-/* Wide and narrow vectors are not mixed: some cores close units to narrow ones while wide ones are about. */
-static unsigned vector_bits(const char *form)
+static bool may_mix(const char *f, const char *g)
 {
-    struct x86_form f;
-    x86_form_parse(form, &f);
-    return f.vec_bits;
+    struct x86_form a = parse(f), b = parse(g);
+    return !is_vector(&a) || !is_vector(&b) || is_wide(&a) == is_wide(&b);
 }
-static bool is_wide(const char *form) { return vector_bits(form) == 512; }
-static bool is_vector(const char *form) { return vector_bits(form) != 0; }
-static bool may_mix(const char *f, const char *g) { return !is_vector(f) || !is_vector(g) || is_wide(f) == is_wide(g); }
 
 /* Assumes that the width has room for both beside their units: ports.c allows no rate above it. Each in the number that
  * fills its own units for a cycle, so that what is shared shows. */
@@ -177,7 +182,8 @@ static void choose_blockers(struct calib *k, const struct port_family *f, size_t
         if (!f[i].ports || __builtin_popcount(f[i].ports) + 0.5 > k->width || strcmp(f[i].form, "jcc i") == 0 ||
             (t && timing_chained(t) > CHAINED))
             continue;
-        if (is_vector(f[i].form) && is_wide(f[i].form) != wide)
+        struct x86_form form = parse(f[i].form);
+        if (is_vector(&form) && is_wide(&form) != wide)
             continue;
         if (b->count && b->ports[b->count - 1] == f[i].ports)
             continue;
@@ -209,7 +215,7 @@ static bool is_flags(unsigned reg) { return reg == X86_REG_FLAGS_ZAPS || reg == 
 static bool chains_by_flags(const struct timed_form *t)
 {
     static const double NEAR = 0.1;
-    struct x86_detail d = detail_of_form(t->form);
+    struct x86_detail d = detail_of_form(&t->parsed);
     bool both = false;
     for (unsigned i = 0; i < d.read_count; i++)
         both = both || (is_flags(d.reads[i]) && memchr(d.writes, d.reads[i], d.write_count));
@@ -309,7 +315,8 @@ static uint32_t widest_of_vectors(const struct calib *k, bool wide)
     uint32_t widest = 0;
     for (size_t i = 0; i < k->basis_count; i++) {
         const struct port_family *f = &k->basis[i];
-        if (file_of(f->form) == PORT_FILE_VECTOR && is_wide(f->form) == wide &&
+        struct x86_form form = parse(f->form);
+        if (file_of(&form) == PORT_FILE_VECTOR && is_wide(&form) == wide &&
             __builtin_popcount(f->ports) > __builtin_popcount(widest))
             widest = f->ports;
     }
@@ -323,7 +330,7 @@ static bool roams_on_vectors(const struct timed_form *t, uint32_t vectors, uint3
     for (unsigned q = 0; q < t->part_count; q++)
         if (!(t->ports[q] & ~vectors))
             return false;
-    return file_of(t->form) == PORT_FILE_VECTOR || (!t->part_count && !most_on(t, anywhere));
+    return file_of(&t->parsed) == PORT_FILE_VECTOR || (!t->part_count && !most_on(t, anywhere));
 }
 
 /* Operations that no blocker saw, because they run almost anywhere, or on as many units as the width has slots, which
@@ -331,8 +338,8 @@ static bool roams_on_vectors(const struct timed_form *t, uint32_t vectors, uint3
  */
 static void add_roaming(const struct calib *k, struct timed_form *t, uint32_t anywhere)
 {
-    uint32_t vectors = is_vector(t->form) ? widest_of_vectors(k, is_wide(t->form)) : 0;
-    if (!strchr(t->form, ' '))
+    uint32_t vectors = is_vector(&t->parsed) ? widest_of_vectors(k, is_wide(&t->parsed)) : 0;
+    if (!t->parsed.count)
         return;
     for (double rest = round(t->slots) - t->part_count; rest > 0.5 && t->part_count < MACHINE_USE_MAX; rest--) {
         bool among = vectors && roams_on_vectors(t, vectors, anywhere);
@@ -357,15 +364,6 @@ static bool is_eliminated(const struct calib *k, const struct timed_form *t)
     return at_once && whole_slots(k, t) < 2 && fills_width;
 }
 
-static bool has_divider(const char *form)
-{
-    const char *const words[] = {"div", "sqrt"};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (strstr(form, words[i]))
-            return true;
-    return false;
-}
-
 /* ---- classes ---- */
 
 static bool same_class(const struct machine_class *a, const struct machine_class *b)
@@ -380,31 +378,31 @@ static bool same_class(const struct machine_class *a, const struct machine_class
     return true;
 }
 
-struct x86_detail detail_of_form(const char *form)
+struct x86_detail detail_of_form(const struct x86_form *f)
 {
     struct x86_choice c = {{5, 6, 7, 3, 2}, 3, 14, X86_REG_NONE, 1, 8};
     struct x86_detail d = {.addr_base = X86_REG_NONE};
     uint8_t bytes[15];
-    struct x86_form f;
-    x86_form_parse(form, &f);
-    if (f.has_index)
+    if (f->has_index)
         c.index = X86_R12;
-    if (f.has_scale)
+    if (f->has_scale)
         c.scale = 4;
-    int len = x86_encode_form(form, &c, bytes);
+    int len = x86_encode(f, &c, bytes);
     if (len)
         x86_decode_detail(bytes, (size_t)len, 0, &d);
     return d;
 }
 
 /* An old class that is alike, or a new one named by the family and width, with a number if that is taken. */
-static uint32_t class_like(struct machine *m, const char *form, struct machine_class *c)
+static uint32_t class_like(struct machine *m, const struct x86_form *form, struct machine_class *c)
 {
     struct x86_detail d = detail_of_form(form);
+    struct x86_form made; /* not always `form`: of a sum of two registers it has a displacement too */
+    x86_form_parse(d.form, &made);
     bool gone = !c->use_count && c->latency < 0.5;
-    const char *family = gone ? "eliminated" : machine_family(&d), *width = d.op_bits > 256   ? ".z"
-                                                                            : d.op_bits > 128 ? ".y"
-                                                                                              : "";
+    const char *family = gone ? "eliminated" : machine_family(&d, &made), *width = d.op_bits > 256   ? ".z"
+                                                                                   : d.op_bits > 128 ? ".y"
+                                                                                                     : "";
     for (uint32_t i = 0; i < m->class_count; i++) {
         size_t n = strlen(family);
         bool kin =
@@ -487,9 +485,9 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
     }
     if (slow)
         add_use(&c,
-                machine_ports_named(k->m, division_is(t->form)   ? "int-divider"
-                                          : has_divider(t->form) ? "divider"
-                                                                 : "slow"),
+                machine_ports_named(k->m, division_is(t->form) ? "int-divider"
+                                          : t->parsed.divides  ? "divider"
+                                                               : "slow"),
                 fmax(1, round(t->interval * 2) / 2), true);
     /* of divisions, whose long quotients take longer */
     bool longer = division_is(t->form) && t->latency_high > t->latency + 0.5;
@@ -512,22 +510,20 @@ static void classify(struct calib *k, struct timed_form *t, uint32_t anywhere, u
 {
     add_roaming(k, t, anywhere);
     struct machine_class c = class_of_timing(k, t, ports);
-    add_form(k->m, t, class_like(k->m, t->form, &c));
+    add_form(k->m, t, class_like(k->m, &t->parsed, &c));
 }
 
 static bool wants_parts(const struct calib *k, const struct timed_form *t)
 {
-    return !is_eliminated(k, t) && strcmp(t->form, "jcc i") != 0;
+    return !is_eliminated(k, t) && !t->parsed.is_jcc;
 }
 
 /* Needs 512 bits or masks. */
-static bool is_rare(const char *form)
+static bool is_rare(const struct x86_form *f)
 {
-    struct x86_form f;
-    x86_form_parse(form, &f);
-    bool is_rare = f.vec_bits == 512;
-    for (unsigned i = 0; i < f.count; i++)
-        is_rare |= f.operand[i].kind == X86_FORM_MASK;
+    bool is_rare = is_wide(f);
+    for (unsigned i = 0; i < f->count; i++)
+        is_rare |= f->operand[i].kind == X86_FORM_MASK;
     return is_rare;
 }
 
@@ -562,7 +558,7 @@ static void find_all_parts(struct calib *k, bool at_any_rate)
             }
             if (pass)
                 timing_again(k, t);
-            find_parts(k, t, is_rare(t->form) ? &wide : &narrow);
+            find_parts(k, t, is_rare(&t->parsed) ? &wide : &narrow);
         }
 }
 
@@ -575,7 +571,7 @@ static void classify_all(struct calib *k, bool even_unsure)
     for (int rare = 0; rare < 2; rare++)
         for (size_t i = k->classified; i < k->forms.len; i++) {
             struct timed_form *t = &k->forms.data[i];
-            bool wanted = is_rare(t->form) == rare && strcmp(t->form, "jcc i") != 0;
+            bool wanted = is_rare(&t->parsed) == rare && !t->parsed.is_jcc;
             if (wanted && (even_unsure || !t->unsure))
                 classify(k, t, anywhere, ports);
         }

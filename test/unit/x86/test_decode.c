@@ -148,6 +148,42 @@ static void test_operations(void **state)
     assert_false(decode(BYTES(0x48, 0x87, 0xc6)).props & X86_PROP_LOCK);               /* xchg rsi,rax */
 }
 
+static void test_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        unsigned count, vec_bits;
+        uint8_t element;
+        bool divides, is_vex;
+    } all[] = {
+        {"add r64,r64", "add", 2, 0, X86_ELEMENT_INT, false, false},
+        {"lock add r64,r64", "add", 2, 0, X86_ELEMENT_INT, false, false},
+        {"idiv r32", "idiv", 1, 0, X86_ELEMENT_INT, true, false},
+        {"mulss x,x", "mulss", 2, 128, X86_ELEMENT_FLOAT, false, false},
+        {"vsqrtpd y,y", "vsqrtpd", 2, 256, X86_ELEMENT_DOUBLE, true, true},
+        {"paddd x,x", "paddd", 2, 128, X86_ELEMENT_INT, false, false},
+        {"vpmulld z{k},z,z", "vpmulld", 4, 512, X86_ELEMENT_INT, false, true},
+        {"cvtps2pd x,x", "cvtps2pd", 2, 128, X86_ELEMENT_DOUBLE, false, false},
+        {"kmovw k,r32", "kmovw", 2, 0, X86_ELEMENT_INT, false, true},
+        {"pshufd x,x,i", "pshufd", 3, 128, X86_ELEMENT_INT, false, false},
+    };
+    struct x86_form f;
+    for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+        x86_form_parse(all[k].text, &f);
+        assert_string_equal(f.name, all[k].name);
+        if (f.count != all[k].count || f.vec_bits != all[k].vec_bits || f.divides != all[k].divides ||
+            f.is_vex != all[k].is_vex || (f.vec_bits && f.element != all[k].element))
+            fail_msg("%s: %u operands of %u bits, element %u", all[k].text, f.count, f.vec_bits, f.element);
+    }
+    x86_form_parse("lock add r64,r64", &f);
+    assert_true(f.is_locked && f.has_gpr && !f.is_lea && !f.is_jcc);
+    x86_form_parse("lea r64,b+i*s", &f);
+    assert_true(f.is_lea && f.has_base && f.has_index && f.has_scale && !f.has_disp);
+    x86_form_parse("jcc i", &f);
+    assert_true(f.is_jcc && f.operand[0].kind == X86_FORM_NUMBER);
+}
+
 static void test_ways(void **state)
 {
     (void)state;
@@ -474,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory_operand),
         cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_forms),
         cmocka_unit_test(test_ways),
         cmocka_unit_test(test_flags_that_may_stay),
         cmocka_unit_test(test_long_nops_read_nothing),
