@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-
 enum { BATCH = 1 << 15, TOP = 10 };
 
 /* ---- which caches ---- */
