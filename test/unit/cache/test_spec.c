@@ -147,12 +147,42 @@ static void test_machines(void **unused)
     }
 }
 
+/* What a calibration could not find out. */
+static void test_measured_machine(void **unused)
+{
+    (void)unused;
+    struct machine *m = machine_default();
+    struct cache_config k;
+    struct strbuf s = {0};
+    m->cache_count = 3;
+    m->caches[0] = (struct machine_cache){"L1", MACHINE_CACHE_DATA, 32 << 10, 64, 0, 4};
+    m->caches[1] = (struct machine_cache){"L3", MACHINE_CACHE_BOTH, (5 << 20) + 1000, 64, 12, 50};
+    m->caches[2] = (struct machine_cache){"memory", MACHINE_CACHE_BOTH, 1ull << 36, 64, 0, 400};
+    assert_int_equal(cache_of_machine(m, false, &k), 0);
+    assert_int_equal(k.levels[1].side, CACHE_DATA); /* no cache of code is known */
+    cache_format(&k, &s);
+    assert_string_equal(s.data, "32K/64/8+5243136/64/12");
+    assert_int_equal(cache_of_machine(m, true, &k), 0);
+    assert_int_equal(k.count, 0);
+    m->caches[1].line_bytes = 32;
+    struct strbuf said = {0};
+    diag_hold(&said);
+    assert_int_equal(cache_of_machine(m, false, &k), -1);
+    diag_hold(NULL);
+    assert_string_equal(said.data,
+                        "the cache 'caches of the machine description': L2: lines of 32 bytes behind a level "
+                        "of 64; they cannot be smaller");
+    str_free(&said);
+    str_free(&s);
+    machine_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),       cmocka_unit_test(test_names_of_data_alone),
         cmocka_unit_test(test_written_back), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_machines),
+        cmocka_unit_test(test_machines),     cmocka_unit_test(test_measured_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
