@@ -39,7 +39,7 @@ static int add_machines(struct spy *s, const struct cmd_args *a)
             add_caches(s, arena_printf(s->arena, "%s of %s", tlbs ? "TLBs" : "caches", m->name), &config);
     }
     if (rc == 0 && !s->count)
-        rc = diag_error("spy: the machine description %s names no cache; give some by --cache", a->machine);
+        rc = diag_error("spy: the description of %s names no cache; give some by --cache", m->name);
     machine_free(m);
     return rc;
 }
