@@ -69,10 +69,10 @@ static lines_entry invalidate_above(struct cache *c, int at, uint64_t line, cons
     for (int i = 0; i < at; i++) {
         struct level *l = &c->levels[i];
         uint64_t parts = 1ull << (from->shift - l->shift), first = line << (from->shift - l->shift);
-        for (uint64_t part = first; l->config.side & from->config.side && part < first + parts; part++) {
-            lines_entry e = lines_remove(&l->lines, part);
-            if (e && l->causes)
-                causes_note_left(l->causes, part, v->cell, CAUSES_INVALIDATED);
+        lines_entry e;
+        while (l->config.side & from->config.side && (e = lines_remove_any(&l->lines, first, parts))) {
+            if (l->causes)
+                causes_note_left(l->causes, lines_line_of(e), v->cell, CAUSES_INVALIDATED);
             l->counts.write_backs += e & LINES_DIRTY;
             dirty |= e & LINES_DIRTY;
         }

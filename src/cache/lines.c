@@ -302,6 +302,18 @@ lines_entry lines_remove(struct lines *l, uint64_t line)
                          : remove_slot(l, set, line);
 }
 
+lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count)
+{
+    uint64_t slots = l->sets * l->ways;
+    lines_entry e = 0;
+    for (uint64_t i = 0; count <= slots && i < count && !e; i++)
+        e = lines_remove(l, first + i);
+    for (uint64_t i = 0; count > slots && i < slots && !e; i++)
+        if (l->entries[i] && lines_line_of(l->entries[i]) - first < count)
+            e = lines_remove(l, lines_line_of(l->entries[i]));
+    return e;
+}
+
 bool lines_soil(struct lines *l, uint64_t line)
 {
     uint64_t set = set_of(l, line);

@@ -46,7 +46,9 @@ bool lines_use(struct lines *l, uint64_t line, lines_entry dirty);
 /* Brings in a line that is not there; what had to go for it, or 0. */
 lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty);
 lines_entry lines_remove(struct lines *l, uint64_t line); /* what was there, or 0 */
-bool lines_soil(struct lines *l, uint64_t line);          /* dirty, if it is there; not used by that */
+/* The same of any of these lines; 0 if none of them is there. */
+lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count);
+bool lines_soil(struct lines *l, uint64_t line); /* dirty, if it is there; not used by that */
 
 /* The most recently used line of its set; only of ordered ones. */
 static inline lines_entry *lines_recent(const struct lines *l, uint64_t line)

@@ -180,7 +180,8 @@ static void test_many_ways(void **unused)
                                         "12K/64/96",
                                         "4K/16/64:random=7+16K/16/full:exclusive",
                                         "2K/16/32+8K/16/full:random:exclusive",
-                                        "1K/16/16+6K/32/96:inclusive"};
+                                        "1K/16/16+6K/32/96:inclusive",
+                                        "64/4/2+8K/4K/1:inclusive"};
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         struct cache_config k;
         assert_int_equal(cache_parse(specs[i], &k), 0);
