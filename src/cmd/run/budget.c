@@ -9,7 +9,10 @@ static const double TIMES = 4, MORE_S = 5;
 static const double COUNTED = 1.05, PROBED = 1.05; /* times the plain time, at most usually */
 static const double WINDOWS_S = 4;                 /* what windows take besides, and the estimate by them; */
 static const double ESTIMATE_S = 2.5;              /* the estimate alone, and copies with probes */
-static const double WINDOWS_LEAST_S = 1;
+static const double COUNTER_S = 0.8e-6;            /* the same more for each counter: cc1 has 1.3 million */
+static const double SNAPSHOTS = 1.03; /* times the plain time: pages that are written anew after each snapshot */
+static const double PLAIN = 0.98;     /* times the sampled run */
+static const double WINDOWS_LEAST_S = 0.7;
 static const double SHORT_S = 1.5; /* of user time: shorter programs are run more often */
 
 size_t budget_plain_runs(const struct budget *b)
@@ -24,7 +27,7 @@ size_t budget_plain_runs(const struct budget *b)
 
 double budget_windows_s(const struct budget *b)
 {
-    double runs = 1 + (b->probes ? PROBED : 0);
-    double left = TIMES * b->first_s + MORE_S - b->spent_s - ESTIMATE_S - runs * b->first_s;
+    double runs = SNAPSHOTS + (b->probes ? PROBED : 0), estimate_s = ESTIMATE_S + COUNTER_S * (double)b->counters;
+    double left = TIMES * PLAIN * b->first_s + MORE_S - b->spent_s - estimate_s - runs * b->first_s;
     return fmin(BUDGET_WINDOWS_MOST_S, fmax(WINDOWS_LEAST_S, left));
 }

@@ -5,19 +5,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define BUDGET_WINDOWS_MOST_S 4.
 enum { BUDGET_RUNS_SHORT = 5, BUDGET_RUNS = 2 }; /* plain runs at most, of short programs and of others */
 struct budget {
     double first_s, first_user_s; /* of the sampled run: wall clock, user */
     double spent_s;               /* by now, since that run began */
+    uint64_t counters;            /* of all copies: how much code there is */
     bool windows, probes;         /* will there be such runs? */
 };
 /* How many plain runs there is room for. 0: the sampled run, which is of the untouched program too, tells its time. */
 size_t budget_plain_runs(const struct budget *b);
 
-/* How long the program may wait for windows, in seconds: what is left when all but the last run have been made, from 1
- * to BUDGET_WINDOWS_MOST_S. */
+/* How long the program may wait for windows, in seconds: what is left when all but the last run have been made, from
+ * 0.7 to BUDGET_WINDOWS_MOST_S. */
 double budget_windows_s(const struct budget *b);
 
 #endif

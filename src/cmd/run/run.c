@@ -115,6 +115,14 @@ static void plan_plain_runs(const struct cmd_args *a, const struct machine *m, c
         take_times(m, sampled, t);
 }
 
+static uint64_t counters_of(const struct launch_program *p)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < p->module_count; i++)
+        n += p->modules[i].copy ? p->modules[i].counter_count : 0;
+    return n;
+}
+
 /* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
 static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
                      struct launch_result **sampled, struct launch_result **counted)
@@ -148,8 +156,12 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
         if ((rc = run_plain(p, m, t)))
             return rc;
     take_clock(p, m, t);
-    t->windows_s = budget_windows_s(&(struct budget){
-        .first_s = (*sampled)->wall_s, .spent_s = time_now_s() - t->began, .windows = true, .probes = !a->no_probes});
+    t->windows_s = budget_windows_s(&(struct budget){.first_s = (*sampled)->wall_s,
+                                                     .spent_s = time_now_s() - t->began,
+                                                     .counters = counters_of(p->program),
+                                                     .windows = true,
+                                                     .probes = !a->no_probes});
+    diag_debug(1, "run: %.2f s for windows", t->windows_s);
     return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
 }
 

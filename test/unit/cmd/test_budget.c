@@ -50,9 +50,11 @@ static void windows_take_what_is_left(void **state)
 {
     (void)state;
     assert_true(windows_s(0.2, 1, true) > 1.8 && windows_s(0.2, 1, true) < 2);
-    assert_true(windows_s(2, 4, true) > 2.3 && windows_s(2, 4, true) < 2.5);
+    assert_true(windows_s(2, 4, true) > 2.1 && windows_s(2, 4, true) < 2.3);
     assert_true(windows_s(2, 2.1, false) == 4); /* at most */
-    assert_true(windows_s(2, 12, true) == 1);   /* there are always some */
+    assert_true(windows_s(2, 12, true) == 0.7); /* there are always some */
+    struct budget large = {.first_s = 2, .spent_s = 4, .counters = 1000000, .windows = true, .probes = true};
+    assert_true(budget_windows_s(&large) < windows_s(2, 4, true) - 0.5);
 }
 
 int main(void)
