@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool spy: a trace of references through simulated caches. */
-#include "cmd/run/profile.h"
 #include "cmd/spy/spy.h"
+#include "cmd/run/profile.h"
 
 #include <stdlib.h>
 
