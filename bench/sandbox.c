@@ -30,13 +30,13 @@
 #include <unistd.h>
 
 enum {
-    MODES_MOST = 8,
+    MODES_MAX = 8,
     SECONDS = 5,
     SECONDS_OF_ENDLESS = 2,
-    OUTPUT_MOST = 16 << 20,
+    OUTPUT_MAX = 16 << 20,
     NOBODY = 65534,
-    AGAIN_MOST = 6,
-    KEPT_MOST = 12
+    AGAIN_MAX = 6,
+    KEPT_MAX = 12
 };
 
 struct mode {
@@ -203,7 +203,7 @@ static char *read_all(int fd, size_t *len)
     struct stat st;
     if (fstat(fd, &st) < 0)
         fail("output");
-    *len = st.st_size < OUTPUT_MOST ? (size_t)st.st_size : OUTPUT_MOST;
+    *len = st.st_size < OUTPUT_MAX ? (size_t)st.st_size : OUTPUT_MAX;
     char *text = malloc(*len + 1);
     if (!text || pread(fd, text, *len, 0) != (ssize_t)*len)
         fail("output");
@@ -268,7 +268,7 @@ static bool is_same(const struct outcome *a, const struct outcome *b)
 /* ---- verdicts ---- */
 
 struct plain { /* what the original was seen to do */
-    struct outcome seen[KEPT_MOST];
+    struct outcome seen[KEPT_MAX];
     int count;
     bool varies;
 };
@@ -279,7 +279,7 @@ static void plain_again(struct plain *p, const struct mode *plain, const char *p
     run(plain, program, option, seconds, o);
     for (int i = 0; i < p->count; i++)
         p->varies |= !is_same(o, &p->seen[i]);
-    if (p->count + 1 < KEPT_MOST)
+    if (p->count + 1 < KEPT_MAX)
         p->count++;
     else
         outcome_free(o);
@@ -318,7 +318,7 @@ static const char *judge(struct plain *p, const struct mode *plain, const struct
     struct outcome o;
     run(m, program, option, strcmp(p->seen[0].end, "limit") ? SECONDS : SECONDS_OF_ENDLESS, &o);
     bool same = is_seen(p, &o);
-    for (int again = 0; !same && again < AGAIN_MOST && !p->varies; again++) {
+    for (int again = 0; !same && again < AGAIN_MAX && !p->varies; again++) {
         struct outcome next;
         plain_again(p, plain, program, option, 3 * SECONDS);
         run(m, program, option, 3 * SECONDS, &next);
@@ -360,10 +360,10 @@ static void do_job(const struct mode *modes, int count, const char *program, con
 
 int main(int argc, char **argv)
 {
-    struct mode modes[MODES_MOST] = {{"plain", -1}};
+    struct mode modes[MODES_MAX] = {{"plain", -1}};
     char line[8192];
     int count = 1;
-    if (argc < 2 || argc - 1 > MODES_MOST) {
+    if (argc < 2 || argc - 1 > MODES_MAX) {
         fprintf(stderr, "usage: sandbox OUT-FOLDER MODE=BINDS... < JOBS\n");
         return 2;
     }

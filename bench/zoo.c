@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zoo [-n RANDOM] [-s SEED] [-q] [-c] [-v] [-o FILE.json] [FILE.machine...]: can calibration find a machine again? The
- * simulated cores of the descriptions, and of RANDOM ones drawn from SEED on, are calibrated under simulated trouble
+ * simulated cores of the descriptions, and of RANDOM ones drawn from SEED on, are calibrated under simulated noise
  * (-c: none): a neighbour that has half of the width four tenths of the time, in stretches of 1 to 50 ms, a clock that
  * drifts by 5 %, interrupts and stolen time. The descriptions that come out are held against the given ones: how many
  * forms have their latency and interval within 5 %, both simulated; width, reorder buffer, schedulers of general
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROWS_MOST = 1000 };
+enum { ROWS_MAX = 1000 };
 
 struct row {
     char name[64];
@@ -37,7 +37,7 @@ struct options {
 static bool calibrate(const struct machine *given, const struct options *o, struct row *row)
 {
     struct machine *found = NULL;
-    struct sim_trouble t = zoo_trouble(o->seed);
+    struct sim_noise t = zoo_noise(o->seed);
     struct lab_core *core = sim_bench_new(given, o->calm ? NULL : &t);
     if (!core)
         return false;
@@ -124,7 +124,7 @@ static size_t add_row(struct row *rows, size_t n, const char *name, struct machi
 {
     struct options own = *o;
     own.seed += (uint32_t)n;
-    if (!m || n == ROWS_MOST)
+    if (!m || n == ROWS_MAX)
         return n;
     snprintf(rows[n].name, sizeof rows[n].name, "%.63s", name);
     if (m->in_order)
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
     struct options o = {.seed = 1};
     const char *out = NULL;
     unsigned random = 0;
-    struct row *rows = xmalloc(ROWS_MOST * sizeof *rows);
+    struct row *rows = xmalloc(ROWS_MAX * sizeof *rows);
     size_t n = 0;
     int option;
     while ((option = getopt(argc, argv, "qcvn:s:o:")) != -1)

@@ -8,7 +8,7 @@
 struct machine *zoo_random(uint32_t seed);
 
 /* What the zoo's machines suffer while they are calibrated. */
-struct sim_trouble zoo_trouble(uint32_t seed);
+struct sim_noise zoo_noise(uint32_t seed);
 
 struct zoo_match { /* a machine given and the one found; pairs: given, found */
     double width[2], rob[2], queues[2];

@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-struct sim_trouble zoo_trouble(uint32_t seed)
+struct sim_noise zoo_noise(uint32_t seed)
 {
-    return (struct sim_trouble){
+    return (struct sim_noise){
         .seed = seed, .neighbour = 0.4, .drift = 0.05, .interrupts_per_s = 300, .stolen_per_s = 10};
 }
 

@@ -51,8 +51,8 @@ static void put_front(struct strbuf *s, unsigned width)
  * schedulers of Skylake have 97 of 224, the queue of loads of Zen 2 has 116 of 224. */
 static unsigned places(unsigned low, unsigned high, unsigned rob, unsigned more)
 {
-    unsigned drawn = between(low, high), most = rob * 3 / 5 - more;
-    return drawn < most ? drawn : most;
+    unsigned drawn = between(low, high), max = rob * 3 / 5 - more;
+    return drawn < max ? drawn : max;
 }
 
 static void put_memory(struct strbuf *s, unsigned load, unsigned rob)

@@ -2,7 +2,7 @@
  *
  * chase [NODES REPEATS]: sums a linked list whose nodes lie in memory in random order, as they do in a program that has
  * allocated and freed for a while. No node's address is known before the one before it has arrived, so each step waits
- * for memory. Mended: the values in an array.
+ * for memory. Fixed: the values in an array.
  */
 #include "example.h"
 
@@ -11,7 +11,7 @@ struct node {
     long value;
 };
 
-#ifdef MENDED
+#ifdef FIXED
 KERNEL static long sum(const long *values, long count)
 {
     long s = 0;
@@ -32,7 +32,7 @@ KERNEL static long sum(const struct node *list)
 int main(int argc, char **argv)
 {
     long count = example_arg(argc, argv, 1, 4000000), repeats = example_arg(argc, argv, 2, 5);
-#ifdef MENDED
+#ifdef FIXED
     long *values = example_alloc((size_t)count, sizeof *values);
     for (long i = 0; i < count; i++)
         values[i] = i;
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     long s = 0;
     double start = example_seconds();
     for (long r = 0; r < repeats; r++)
-#ifdef MENDED
+#ifdef FIXED
         s += sum(values, count);
 #else
         s += sum(&nodes[order[0]]);

@@ -9,7 +9,7 @@
 KERNEL static double sum(const double *a, long rows, long columns)
 {
     double s = 0;
-#ifdef MENDED
+#ifdef FIXED
     for (long i = 0; i < rows; i++)
         for (long j = 0; j < columns; j++) /* HOT */
             s += a[i * columns + j];

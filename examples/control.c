@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * control [LENGTH REPEATS]: the control. All data fit the first-level cache, so memory costs nothing, however slow the
- * loop is; mtool must say so of both forms. What is wrong in the bad form is arithmetic: it divides, and the mended
+ * loop is; mtool must say so of both forms. What is wrong in the bad form is arithmetic: it divides, and the fixed
  * form multiplies by what was divided by beforehand.
  */
 #include "example.h"
@@ -9,7 +9,7 @@
 KERNEL static void scale(double *restrict y, const double *restrict x, const double *restrict by, long length)
 {
     for (long i = 0; i < length; i++) /* HOT */
-#ifdef MENDED
+#ifdef FIXED
         y[i] = (x[i] + y[i]) * by[i];
 #else
         y[i] = (x[i] + y[i]) / by[i];
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     for (long i = 0; i < length; i++) {
         x[i] = (double)(i % 13);
         by[i] = 2;
-#ifdef MENDED
+#ifdef FIXED
         by[i] = 1 / by[i];
 #endif
     }

@@ -13,7 +13,7 @@ KERNEL static double sum(const double *table, const uint32_t *index, long picks)
     return s;
 }
 
-#ifdef MENDED
+#ifdef FIXED
 static void sort(uint32_t *index, long picks, long size)
 {
     uint8_t *times = example_alloc((size_t)size, 1); /* each element picked */
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
         table[i] = (double)(i % 1000);
     for (long i = 0; i < picks; i++)
         index[i] = (uint32_t)(example_random() % (uint64_t)size);
-#ifdef MENDED
+#ifdef FIXED
     sort(index, picks, size);
 #endif
 

@@ -3,7 +3,7 @@
  * logic [ROWS COLUMNS TICKS]: simulates a ring of COLUMNS ranks of ROWS gates, event by event (as PTHOR of the SPLASH
  * suite does): a gate is evaluated only when one of its inputs has changed, and takes one tick. In the bad form the
  * gates lie in the order in which a netlist reader met them, each with its name and statistics beside the few bytes
- * that matter; mended, they are small and lie in the order of the circuit.
+ * that matter; fixed, they are small and lie in the order of the circuit.
  */
 #include "example.h"
 
@@ -13,7 +13,7 @@ struct gate {
     uint32_t input[2], fanout[2];
     uint32_t due; /* last tick for which it was put on the list */
     uint8_t kind, value;
-#ifndef MENDED
+#ifndef FIXED
     char name[24];
     uint32_t line, column, drive, load;
 #endif
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     long rows = example_arg(argc, argv, 1, 1000), columns = example_arg(argc, argv, 2, 1000);
     long ticks = example_arg(argc, argv, 3, 15), n = rows * columns;
     uint32_t *place = example_shuffled(n); /* where the gate of a row and column lies */
-#ifdef MENDED
+#ifdef FIXED
     for (long i = 0; i < n; i++)
         place[i] = (uint32_t)i;
 #endif

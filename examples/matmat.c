@@ -2,24 +2,24 @@
  *
  * matmat [ROWS INNER COLUMNS REPEATS]: C = A * B for an A of ROWS x INNER and a B of INNER x COLUMNS. The plain triple
  * loop walks down a column of B for each element of C: thousands of lines and pages, gone again before they are of use
- * to the next row. Mended: in blocks, so that a block of B stays in the first-level cache for all rows. The sums are
+ * to the next row. Fixed: in blocks, so that a block of B stays in the first-level cache for all rows. The sums are
  * added up in the same order, so the results are the same to the last bit.
  */
 #include "example.h"
 
 enum { BLOCK_INNER = 64, BLOCK_COLUMNS = 32 }; /* 16 KB of B */
 
-#ifdef MENDED
-static long least(long a, long b) { return a < b ? a : b; }
+#ifdef FIXED
+static long min(long a, long b) { return a < b ? a : b; }
 
 KERNEL static void multiply(double *c, const double *a, const double *b, long rows, long inner, long columns)
 {
     for (long kk = 0; kk < inner; kk += BLOCK_INNER)
         for (long jj = 0; jj < columns; jj += BLOCK_COLUMNS)
             for (long i = 0; i < rows; i++)
-                for (long j = jj; j < least(jj + BLOCK_COLUMNS, columns); j++) {
+                for (long j = jj; j < min(jj + BLOCK_COLUMNS, columns); j++) {
                     double s = c[i * columns + j];
-                    long end = least(kk + BLOCK_INNER, inner);
+                    long end = min(kk + BLOCK_INNER, inner);
                     for (long k = kk; k < end; k++) /* HOT */
                         s += a[i * inner + k] * b[k * columns + j];
                     c[i * columns + j] = s;

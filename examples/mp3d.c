@@ -2,7 +2,7 @@
  *
  * mp3d [PARTICLES SIDE SWEEPS]: particles fly through a box of SIDE x SIDE x SIDE cells; each sweep moves every
  * particle and adds it to the cell that it is in (the heart of MP3D, a wind-tunnel code of the SPLASH suite).
- * Neighbours in the list of particles are nowhere near each other in the box, so nearly every cell is a miss. Mended:
+ * Neighbours in the list of particles are nowhere near each other in the box, so nearly every cell is a miss. Fixed:
  * the particles are sorted by cell now and then.
  */
 #include "example.h"
@@ -36,7 +36,7 @@ KERNEL static void move(struct particle *particles, long n, struct cell *cells, 
     }
 }
 
-#ifdef MENDED
+#ifdef FIXED
 /* Counting sort; cells[].count is its scratch. */
 KERNEL static void sort_by_cell(struct particle **particles, struct particle **spare, long n, struct cell *cells,
                                 long side)
@@ -70,13 +70,13 @@ int main(int argc, char **argv)
     for (long i = 0; i < n; i++)
         particles[i] = (struct particle){fraction() * (float)side, fraction() * (float)side, fraction() * (float)side,
                                          fraction() * 0.2f,        fraction() * 0.01f,       fraction() * 0.01f};
-#ifdef MENDED
+#ifdef FIXED
     struct particle *spare = example_alloc((size_t)n, sizeof *spare);
 #endif
 
     double start = example_seconds();
     for (long s = 0; s < sweeps; s++) {
-#ifdef MENDED
+#ifdef FIXED
         if (s % 10 == 0)
             sort_by_cell(&particles, &spare, n, cells, side);
 #endif

@@ -2,7 +2,7 @@
 !
 ! stencil [ROWS COLUMNS REPEATS]: each point of a plane becomes the mean of its four neighbours. Fortran lays arrays out by
 ! columns: the first index runs fastest in memory. Written by somebody used to C, the inner loop runs over the second
-! index and touches three new lines a point; mended, the loops are exchanged.
+! index and touches three new lines a point; fixed, the loops are exchanged.
 module plane
 contains
     subroutine smooth(b, a, rows, columns)
@@ -10,7 +10,7 @@ contains
         real(8), intent(in) :: a(rows, columns)
         real(8), intent(inout) :: b(rows, columns)
         integer :: i, j
-#ifdef MENDED
+#ifdef FIXED
         do j = 2, columns - 1
             do i = 2, rows - 1 ! HOT
 #else

@@ -3,7 +3,7 @@
  * tri [NX NY NZ REPEATS]: solves L x = b for the lower triangular matrix of a three-dimensional grid, where each
  * unknown depends on the 13 neighbours that come before it. Rows are solved in grid order in both forms. In the bad one
  * the unknowns are numbered at random, as a mesh generator or a hash table may leave them, so each x, b and row lies
- * somewhere else; mended, they are numbered in the order in which they are solved.
+ * somewhere else; fixed, they are numbered in the order in which they are solved.
  */
 #include "example.h"
 
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     long distance[NEIGHBOURS] = {xy + nx + 1, xy + nx,     xy + nx - 1, xy + 1, xy,     xy - 1, xy - nx + 1,
                                  xy - nx,     xy - nx - 1, nx + 1,      nx,     nx - 1, 1};
     uint32_t *order = example_shuffled(n);
-#ifdef MENDED
+#ifdef FIXED
     for (long k = 0; k < n; k++)
         order[k] = (uint32_t)k;
 #endif

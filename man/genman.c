@@ -175,7 +175,7 @@ static bool has_run(void)
 
 static int put_main_page(void)
 {
-    put_head("mtool", "tell where memory costs a program time");
+    put_head("mtool", "find where memory costs a program time");
     puts(".SH SYNOPSIS\n.B mtool\n\\fICOMMAND\\fR [\\fIOPTIONS\\fR] \\fIARGUMENTS\\fR");
     if (has_run())
         puts(".PP\n.B mtool\n\\fI./PROGRAM\\fR \\fIARGUMENTS\\fR");

@@ -63,7 +63,7 @@ struct shape {
 struct square : shape {
     double area(double x) const override { return x * x; }
 };
-struct circle : shape {
+struct scc : shape {
     double area(double x) const override { return x * x * 3.14159; }
 };
 struct triangle : shape {
@@ -78,7 +78,7 @@ KEEP void virtual_calls(data *d)
             if (k % 3 == 0)
                 shapes.push_back(std::make_unique<square>());
             else if (k % 3 == 1)
-                shapes.push_back(std::make_unique<circle>());
+                shapes.push_back(std::make_unique<scc>());
             else
                 shapes.push_back(std::make_unique<triangle>());
         }

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST = 1200 };
-static double a[MOST][MOST], b[MOST][MOST], c[MOST][MOST];
+enum { MAX = 1200 };
+static double a[MAX][MAX], b[MAX][MAX], c[MAX][MAX];
 
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 900;
-    if (n > MOST)
+    if (n > MAX)
         return 2;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)

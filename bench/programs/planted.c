@@ -18,9 +18,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { THREADS_MOST = 64, TABLE = 1 << 24 };
-static double work_s[THREADS_MOST];
-static uint64_t sinks[THREADS_MOST * 16];
+enum { THREADS_MAX = 64, TABLE = 1 << 24 };
+static double work_s[THREADS_MAX];
+static uint64_t sinks[THREADS_MAX * 16];
 static uint32_t *table;
 
 static double now(clockid_t clock)
@@ -37,12 +37,12 @@ static __attribute__((noinline)) uint64_t compute(long turns, uint64_t x)
     return x;
 }
 
-static __attribute__((noinline)) uint64_t gather(long turns, uint32_t x, uint32_t most)
+static __attribute__((noinline)) uint64_t gather(long turns, uint32_t x, uint32_t max)
 {
     uint64_t sum = 0;
     for (long i = 0; i < turns; i++) {
         x = x * 1664525u + 1013904223u + (uint32_t)(sum & 1);
-        sum += table[(x >> 4) & (most - 1)];
+        sum += table[(x >> 4) & (max - 1)];
     }
     return sum;
 }
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
             sinks[0] += compute(turns, 1);
     }
     double all = now(CLOCK_MONOTONIC) - since;
-    for (int i = 0; i < omp_get_max_threads() && i < THREADS_MOST; i++)
+    for (int i = 0; i < omp_get_max_threads() && i < THREADS_MAX; i++)
         printf("thread %d work %.4f wait %.4f\n", i, work_s[i], all - work_s[i]);
     return sinks[0] == 1;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define CHUNK_FIRST (16u << 10)
-#define CHUNK_MOST (4u << 20)
+#define CHUNK_MAX (4u << 20)
 #define LARGE_BYTES (16u << 20)
 #define PAGE_BYTES 4096u
 
@@ -97,7 +97,7 @@ void *arena_alloc(struct arena *a, size_t len_bytes)
         c->cap = cap;
         c->next = a->head;
         a->head = c;
-        if (a->next_cap < CHUNK_MOST)
+        if (a->next_cap < CHUNK_MAX)
             a->next_cap *= 2;
     }
     void *p = c->data + c->used;

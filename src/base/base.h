@@ -83,9 +83,9 @@ void str_reserve(struct strbuf *s, size_t more); /* room for so many bytes, and 
 /* LEB128, straight into the buffer, without a null behind it: a large module has 15 million numbers. */
 static inline void str_put_uleb(struct strbuf *s, uint64_t v)
 {
-    enum { MOST = 10 };
-    if (s->cap - s->len <= MOST)
-        str_reserve(s, MOST);
+    enum { MAX = 10 };
+    if (s->cap - s->len <= MAX)
+        str_reserve(s, MAX);
     for (; v >= 0x80; v >>= 7)
         s->data[s->len++] = (char)(v | 0x80);
     s->data[s->len++] = (char)v;
@@ -114,8 +114,8 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
-unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_most too */
-extern unsigned parallel_most;      /* threads at most; 0: as many as there are processors for this process, up to 16 */
+unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_max too */
+extern unsigned parallel_max;       /* threads at most; 0: as many as there are processors for this process, up to 16 */
 
 /* ---- file.c ---- */
 
@@ -131,8 +131,8 @@ void file_unmap(struct file_bytes *f);
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
 /* The same in two steps: the name of the temporary file, on the heap, or NULL; then it goes into place and its name is
  * freed. */
-char *file_write_beside(const char *path, const void *bytes, size_t len, unsigned mode);
-int file_put_in_place(char *beside, const char *path);
+char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode);
+int file_rename_into_place(char *temporary, const char *path);
 int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
 bool file_exists(const char *path);
 int64_t file_changed_s(const char *path); /* when its content changed last, seconds since 1970; -1 with errno */

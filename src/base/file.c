@@ -63,7 +63,7 @@ static int write_all(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
-char *file_write_beside(const char *path, const void *bytes, size_t len, unsigned mode)
+char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode)
 {
     struct strbuf tmp = {0};
     str_printf(&tmp, "%s.XXXXXX", path);
@@ -86,22 +86,22 @@ char *file_write_beside(const char *path, const void *bytes, size_t len, unsigne
     return NULL;
 }
 
-int file_put_in_place(char *beside, const char *path)
+int file_rename_into_place(char *temporary, const char *path)
 {
     int err = 0;
-    if (rename(beside, path) < 0) {
+    if (rename(temporary, path) < 0) {
         err = errno;
-        unlink(beside);
+        unlink(temporary);
     }
-    free(beside);
+    free(temporary);
     errno = err;
     return err ? -1 : 0;
 }
 
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode)
 {
-    char *beside = file_write_beside(path, bytes, len, mode);
-    return beside ? file_put_in_place(beside, path) : -1;
+    char *temporary = file_write_temporary(path, bytes, len, mode);
+    return temporary ? file_rename_into_place(temporary, path) : -1;
 }
 
 int file_make_dirs(const char *path, unsigned mode)

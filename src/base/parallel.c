@@ -7,10 +7,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#define THREADS_MOST 16
-#define RANGES_LEAST 4 /* fewer are not worth a thread */
+#define THREADS_MAX 16
+#define RANGES_MIN 4 /* fewer are not worth a thread */
 
-unsigned parallel_most;
+unsigned parallel_max;
 
 struct job {
     atomic_size_t next; /* first item that nobody took */
@@ -31,19 +31,19 @@ static void *work(void *arg)
 unsigned parallel_processors(void)
 {
     cpu_set_t cpus;
-    unsigned most = parallel_most;
-    if (!most)
-        most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
-    return most < THREADS_MOST ? most : THREADS_MOST;
+    unsigned max = parallel_max;
+    if (!max)
+        max = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
+    return max < THREADS_MAX ? max : THREADS_MAX;
 }
 
-static unsigned threads_for(size_t ranges, size_t least) { return ranges < least ? 1 : parallel_processors(); }
+static unsigned threads_for(size_t ranges, size_t min) { return ranges < min ? 1 : parallel_processors(); }
 
-static void share_out(struct job *j, unsigned most)
+static void share_out(struct job *j, unsigned max)
 {
-    pthread_t threads[THREADS_MOST];
+    pthread_t threads[THREADS_MAX];
     unsigned started = 0;
-    while (started + 1 < most && pthread_create(&threads[started], NULL, work, j) == 0)
+    while (started + 1 < max && pthread_create(&threads[started], NULL, work, j) == 0)
         started++;
     work(j);
     while (started)
@@ -53,7 +53,7 @@ static void share_out(struct job *j, unsigned most)
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx)
 {
     struct job j = {.n = n, .grain = grain, .fn = fn, .ctx = ctx};
-    share_out(&j, threads_for(n / grain, RANGES_LEAST));
+    share_out(&j, threads_for(n / grain, RANGES_MIN));
 }
 
 struct both {

@@ -68,12 +68,12 @@ const char *str_printable(struct arena *a, const char *text)
 
 unsigned str_distance(const char *a, const char *b)
 {
-    enum { MOST = 60 };
-    unsigned row[MOST + 1];
-    size_t n = strnlen(b, MOST);
+    enum { MAX = 60 };
+    unsigned row[MAX + 1];
+    size_t n = strnlen(b, MAX);
     for (size_t k = 0; k <= n; k++)
         row[k] = (unsigned)k;
-    for (size_t i = 0; i < MOST && a[i]; i++) {
+    for (size_t i = 0; i < MAX && a[i]; i++) {
         unsigned diagonal = row[0];
         row[0] = (unsigned)i + 1;
         for (size_t k = 0; k < n; k++) {

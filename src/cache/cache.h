@@ -18,10 +18,10 @@
 /* ---- spec.c: what is simulated ---- */
 
 enum {
-    CACHE_LEVELS_MOST = 8,
-    CACHE_LINE_LEAST = 4,
-    CACHE_LINE_MOST = 1 << 30,
-    CACHE_LINES_MOST = 1 << 27 /* of a level: 8 GB of lines of 64 bytes */
+    CACHE_LEVELS_MAX = 8,
+    CACHE_LINE_MIN = 4,
+    CACHE_LINE_MAX = 1 << 30,
+    CACHE_LINES_MAX = 1 << 27 /* of a level: 8 GB of lines of 64 bytes */
 };
 
 /* The order of the words in `cache_policy_name`. */
@@ -49,7 +49,7 @@ struct cache_level {
 /* Nearest first. Levels of one side alone come before those of both; the references of a side reach its levels in
  * order. A side may have none. */
 struct cache_config {
-    struct cache_level levels[CACHE_LEVELS_MOST];
+    struct cache_level levels[CACHE_LEVELS_MAX];
     unsigned count;
 };
 
@@ -121,8 +121,8 @@ const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level
 /* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
 
 struct cache_curve; /* opaque */
-/* Of lines of that size, a power of two; of the reads and writes among the references. Exact up to `most_bytes`. */
-struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t most_bytes);
+/* Of lines of that size, a power of two; of the reads and writes among the references. Exact up to `max_bytes`. */
+struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t max_bytes);
 void cache_curve_free(struct cache_curve *k);
 void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t count);
 uint64_t cache_curve_references(const struct cache_curve *k);
@@ -142,7 +142,7 @@ struct cache_reader *cache_reader_of(const char *name, const char *text, size_t 
 void cache_reader_close(struct cache_reader *r);
 /* The next references, at most `most`; their cell is the number of the instruction that made them. How many; 0 at the
  * end; -1 after one line that names the line that is wrong. */
-ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t most);
+ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t max);
 enum cache_form cache_reader_form(const struct cache_reader *r);
 /* The address of an instruction by its number; cell 0 is of references before the first instruction. */
 uint64_t cache_reader_place(const struct cache_reader *r, uint32_t cell);

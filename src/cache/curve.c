@@ -7,18 +7,18 @@
 
 #include <stdlib.h>
 
-enum { RECENT_MOST = 64, ROW_FIRST = 1 << 16 };
+enum { RECENT_MAX = 64, ROW_FIRST = 1 << 16 };
 
 struct cache_curve {
     unsigned shift;
-    uint64_t recent[RECENT_MOST]; /* lines, the last used first */
+    uint64_t recent[RECENT_MAX]; /* lines, the last used first */
     size_t recent_count;
     struct map place; /* line -> place + 1 in the row; 0: it is among the recent */
     uint64_t *row;    /* [row_cap] the line at each place, plus 1; 0: taken by none */
     uint32_t *sums;   /* [row_cap + 1] */
     size_t row_len, row_cap, taken;
-    uint64_t *distances; /* [most_lines] how often each was met */
-    uint64_t most_lines, farther, cold, references;
+    uint64_t *distances; /* [max_lines] how often each was met */
+    uint64_t max_lines, farther, cold, references;
 };
 
 /* ---- the row ---- */
@@ -89,8 +89,8 @@ static void take_from_row(struct cache_curve *k, size_t place)
 
 static void put_first(struct cache_curve *k, uint64_t line)
 {
-    if (k->recent_count == RECENT_MOST)
-        put_in_row(k, k->recent[RECENT_MOST - 1]);
+    if (k->recent_count == RECENT_MAX)
+        put_in_row(k, k->recent[RECENT_MAX - 1]);
     else
         k->recent_count++;
     memmove(k->recent + 1, k->recent, (k->recent_count - 1) * sizeof *k->recent);
@@ -127,7 +127,7 @@ static void run_one(struct cache_curve *k, const struct cache_ref *r)
     k->references++;
     if (farthest == COLD)
         k->cold++;
-    else if (farthest < k->most_lines)
+    else if (farthest < k->max_lines)
         k->distances[farthest]++;
     else
         k->farther++;
@@ -142,12 +142,12 @@ void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t
 
 /* ---- made and read ---- */
 
-struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t most_bytes)
+struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t max_bytes)
 {
     struct cache_curve *k = xmalloc(sizeof *k);
     k->shift = (unsigned)__builtin_ctz(line_bytes);
-    k->most_lines = max_u64(most_bytes / line_bytes, 1);
-    k->distances = xmalloc_sparse(k->most_lines * sizeof *k->distances);
+    k->max_lines = max_u64(max_bytes / line_bytes, 1);
+    k->distances = xmalloc_sparse(k->max_lines * sizeof *k->distances);
     k->row_cap = ROW_FIRST;
     k->row = xmalloc(k->row_cap * sizeof *k->row);
     k->sums = xmalloc((k->row_cap + 1) * sizeof *k->sums);
@@ -171,7 +171,7 @@ uint64_t cache_curve_lines(const struct cache_curve *k) { return k->place.len; }
 uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes)
 {
     uint64_t lines = bytes >> k->shift, misses = k->cold + k->farther;
-    for (uint64_t d = min_u64(lines, k->most_lines); d < k->most_lines; d++)
+    for (uint64_t d = min_u64(lines, k->max_lines); d < k->max_lines; d++)
         misses += k->distances[d];
     return misses;
 }

@@ -19,7 +19,7 @@ struct level {
 };
 
 struct cache {
-    struct level levels[CACHE_LEVELS_MOST];
+    struct level levels[CACHE_LEVELS_MAX];
     int count;
     int nearest_data, nearest_code;
     bool has_whole;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    ORDERED_MOST = 64,  /* ways that are kept in their order of use */
-    SEARCHED_MOST = 16, /* ways of a set of slots that are searched one by one */
+    ORDERED_MAX = 64,  /* ways that are kept in their order of use */
+    SEARCHED_MAX = 16, /* ways of a set of slots that are searched one by one */
 };
 #define NONE UINT32_MAX
 
@@ -236,7 +236,7 @@ static void init_slots(struct lines *l, uint64_t count)
     }
     if (l->policy == CACHE_PLRU)
         l->tree = xmalloc_sparse(count);
-    if (l->ways > SEARCHED_MOST) {
+    if (l->ways > SEARCHED_MAX) {
         for (l->index_mask = 1; l->index_mask < 2 * count; l->index_mask *= 2)
             ;
         l->index = xmalloc_sparse(l->index_mask-- * sizeof *l->index);
@@ -248,7 +248,7 @@ void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy
     *l = (struct lines){.sets = sets, .ways = ways, .policy = policy, .random = seed ? seed : 1};
     l->mask = sets & (sets - 1) ? 0 : sets - 1;
     l->entries = xmalloc_sparse(sets * ways * sizeof *l->entries);
-    l->is_ordered = policy == CACHE_LRU && ways <= ORDERED_MOST;
+    l->is_ordered = policy == CACHE_LRU && ways <= ORDERED_MAX;
     if (!l->is_ordered)
         init_slots(l, sets * ways);
 }

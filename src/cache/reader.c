@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 20, LINE_MOST = 4096, DIN_BYTES = 1, SIZE_MOST = 4096 };
+enum { BUFFER_BYTES = 1 << 20, TEXT_LINE_MAX = 4096, DIN_BYTES = 1, REFERENCE_MAX = 4096 };
 
 struct cache_reader {
     const char *name;
@@ -67,14 +67,14 @@ static int fill(struct cache_reader *r)
 static int take_line(struct cache_reader *r, struct text *out)
 {
     for (;;) {
-        const char *from = r->buffer + r->at, *end = memchr(from, '\n', min_u64(r->end - r->at, LINE_MOST));
+        const char *from = r->buffer + r->at, *end = memchr(from, '\n', min_u64(r->end - r->at, TEXT_LINE_MAX));
         if (end) {
             r->line++;
             r->at += (size_t)(end - from) + 1;
             *out = (struct text){from, end > from && end[-1] == '\r' ? end - 1 : end};
             return 1;
         }
-        bool is_long = r->end - r->at >= LINE_MOST;
+        bool is_long = r->end - r->at >= TEXT_LINE_MAX;
         if (is_long || (r->is_ended && r->at < r->end)) {
             r->line++;
             return wrong(r, is_long ? "longer than any line of a trace" : "the trace was cut off in this line");
@@ -139,7 +139,7 @@ static uint32_t cell_of(struct cache_reader *r, uint64_t address)
 
 static int put_reference(struct cache_reader *r, uint8_t kind, uint64_t address, uint64_t bytes, struct cache_ref *out)
 {
-    if (bytes < 1 || bytes > SIZE_MOST)
+    if (bytes < 1 || bytes > REFERENCE_MAX)
         return wrong(r, "no instruction reaches so many bytes at once");
     if (address + (bytes - 1) < address)
         return wrong(r, "reaches past the end of the address space");
@@ -255,12 +255,12 @@ static int check_end(const struct cache_reader *r)
     return 0;
 }
 
-ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t most)
+ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t max)
 {
     size_t count = 0;
     struct text t = {0};
     int rc = 1;
-    while (count < most && (rc = take_line(r, &t)) > 0) {
+    while (count < max && (rc = take_line(r, &t)) > 0) {
         rc = parse_line(r, t, &out[count]);
         if (rc < 0)
             return -1;

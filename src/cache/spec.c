@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { TEXT_MOST = 200, WAYS_ASSUMED = 8 };
+enum { TEXT_MAX = 200, WAYS_ASSUMED = 8 };
 
 static const char *const policy_names[CACHE_POLICY_COUNT] = {"LRU", "tree-PLRU", "random"};
 static const char *const inclusion_names[CACHE_INCLUSION_COUNT] = {"neither", "inclusive", "exclusive"};
@@ -56,12 +56,12 @@ struct parser {
 
 static int wrong(const struct parser *p, const char *what)
 {
-    return diag_error("the cache '%.*s': %s", TEXT_MOST, p->spec, what);
+    return diag_error("the cache '%.*s': %s", TEXT_MAX, p->spec, what);
 }
 
 static int wrong_piece(const struct parser *p, size_t len, const char *what)
 {
-    return diag_error("the cache '%.*s': '%.*s' is %s", TEXT_MOST, p->spec, (int)min_u64(len, 40), p->at, what);
+    return diag_error("the cache '%.*s': '%.*s' is %s", TEXT_MAX, p->spec, (int)min_u64(len, 40), p->at, what);
 }
 
 /* Up to one of "/:+" or the end. */
@@ -182,10 +182,10 @@ static void say_sides(struct cache_config *k, const bool *has_side)
 int cache_parse(const char *spec, struct cache_config *out)
 {
     struct parser p = {spec, spec};
-    bool has_side[CACHE_LEVELS_MOST] = {false};
+    bool has_side[CACHE_LEVELS_MAX] = {false};
     *out = (struct cache_config){.count = 0};
     do {
-        if (out->count == CACHE_LEVELS_MOST)
+        if (out->count == CACHE_LEVELS_MAX)
             return wrong(&p, "more than 8 levels");
         p.at += out->count > 0;
         if (take_level(&p, &out->levels[out->count], &has_side[out->count]) < 0)
@@ -205,27 +205,27 @@ static bool is_power(uint64_t n) { return n && (n & (n - 1)) == 0; }
 static int check_shape(const char *name, const char *who, const struct cache_level *l)
 {
     uint64_t lines = l->line_bytes ? l->size_bytes / l->line_bytes : 0;
-    if (!is_power(l->line_bytes) || l->line_bytes < CACHE_LINE_LEAST || l->line_bytes > CACHE_LINE_MOST)
-        return diag_error("the cache '%.*s': %s: a line of %u bytes; it is a power of two from 4 to 1G", TEXT_MOST,
-                          name, who, l->line_bytes);
+    if (!is_power(l->line_bytes) || l->line_bytes < CACHE_LINE_MIN || l->line_bytes > CACHE_LINE_MAX)
+        return diag_error("the cache '%.*s': %s: a line of %u bytes; it is a power of two from 4 to 1G", TEXT_MAX, name,
+                          who, l->line_bytes);
     if (!lines || l->size_bytes % l->line_bytes)
-        return diag_error("the cache '%.*s': %s: %llu bytes are no whole number of lines of %u bytes", TEXT_MOST, name,
+        return diag_error("the cache '%.*s': %s: %llu bytes are no whole number of lines of %u bytes", TEXT_MAX, name,
                           who, (unsigned long long)l->size_bytes, l->line_bytes);
-    if (lines > CACHE_LINES_MOST)
-        return diag_error("the cache '%.*s': %s: %llu lines; at most %d can be simulated", TEXT_MOST, name, who,
-                          (unsigned long long)lines, CACHE_LINES_MOST);
+    if (lines > CACHE_LINES_MAX)
+        return diag_error("the cache '%.*s': %s: %llu lines; at most %d can be simulated", TEXT_MAX, name, who,
+                          (unsigned long long)lines, CACHE_LINES_MAX);
     if (!l->ways || lines % l->ways)
-        return diag_error("the cache '%.*s': %s: %u ways do not divide %llu lines", TEXT_MOST, name, who, l->ways,
+        return diag_error("the cache '%.*s': %s: %u ways do not divide %llu lines", TEXT_MAX, name, who, l->ways,
                           (unsigned long long)lines);
     if (l->policy == CACHE_PLRU && !is_power(l->ways))
-        return diag_error("the cache '%.*s': %s: tree-PLRU of %u ways; they must be a power of two", TEXT_MOST, name,
+        return diag_error("the cache '%.*s': %s: tree-PLRU of %u ways; they must be a power of two", TEXT_MAX, name,
                           who, l->ways);
     return 0;
 }
 
 static int misplaced(const char *name, const char *who, const char *what)
 {
-    return diag_error("the cache '%.*s': %s %s", TEXT_MOST, name, who, what);
+    return diag_error("the cache '%.*s': %s %s", TEXT_MAX, name, who, what);
 }
 
 /* A level whose next one is this. */
@@ -234,7 +234,7 @@ static int check_pair(const char *name, const char *who, const struct cache_leve
 {
     if (l->line_bytes < above->line_bytes)
         return diag_error("the cache '%.*s': %s: lines of %u bytes behind a level of %u; they cannot be smaller",
-                          TEXT_MOST, name, who, l->line_bytes, above->line_bytes);
+                          TEXT_MAX, name, who, l->line_bytes, above->line_bytes);
     if ((above->side & l->side) != above->side)
         return misplaced(name, who, "serves one side alone, behind a level for both");
     if (l->inclusion == CACHE_EXCLUSIVE && l->line_bytes != above->line_bytes)
@@ -364,7 +364,7 @@ static enum cache_side side_of(const struct machine *m, enum machine_cache_kind 
 int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *out)
 {
     *out = (struct cache_config){.count = 0};
-    for (size_t i = 0; i < m->cache_count && out->count < CACHE_LEVELS_MOST; i++) {
+    for (size_t i = 0; i < m->cache_count && out->count < CACHE_LEVELS_MAX; i++) {
         const struct machine_cache *c = &m->caches[i];
         struct cache_level *l = &out->levels[out->count];
         if (!is_wanted(c, tlbs))

@@ -60,7 +60,7 @@ static void find_leaders(void *ctx, size_t first, size_t end)
         bool leads = true;
         uint32_t leader = f->insn_first;
         for (uint32_t i = f->insn_first; f->reason == CFG_REASON_OK && i < f->insn_first + f->insn_count; i++) {
-            if (leads || (b->marks[i] & MARK_LEADER) || i - leader == CFG_BLOCK_INSNS_MOST) {
+            if (leads || (b->marks[i] & MARK_LEADER) || i - leader == CFG_BLOCK_INSNS_MAX) {
                 __atomic_fetch_or(&c->index->leads[i / 64], 1ull << i % 64, __ATOMIC_RELAXED);
                 f->block_count++;
                 leader = i;

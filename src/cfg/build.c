@@ -31,7 +31,7 @@ void cfg_free(struct cfg *c)
     VEC_FREE(&c->edges);
     VEC_FREE(&c->tables);
     VEC_FREE(&c->table_refs);
-    free(c->crossing);
+    free(c->call_live);
     VEC_FREE(&c->loops);
     VEC_FREE(&c->loop_members);
     VEC_FREE(&c->outside_targets);
@@ -94,11 +94,11 @@ static int build_all(struct build *b)
     return 0;
 }
 
-int cfg_build(const struct image *img, struct cfg **out) { return cfg_build_seen(img, NULL, 0, out); }
+int cfg_build(const struct image *img, struct cfg **out) { return cfg_build_sampled(img, NULL, 0, out); }
 
-int cfg_build_seen(const struct image *img, const uint64_t *seen, size_t seen_count, struct cfg **out)
+int cfg_build_sampled(const struct image *img, const uint64_t *sampled, size_t sampled_count, struct cfg **out)
 {
-    struct build b = {.img = img, .c = xmalloc(sizeof *b.c), .seen = seen, .seen_count = seen_count};
+    struct build b = {.img = img, .c = xmalloc(sizeof *b.c), .sampled = sampled, .sampled_count = sampled_count};
     b.c->img = img;
     *out = NULL;
     int rc = image_unwind_read(img, &b.c->unwind);

@@ -66,7 +66,7 @@ enum cfg_block_flag {
 #define CFG_BLOCK_EXT_IN                                                                                               \
     (CFG_BLOCK_ENTRY | CFG_BLOCK_RETURN_POINT | CFG_BLOCK_LANDING_PAD | CFG_BLOCK_ADDR_TAKEN | CFG_BLOCK_CALLED)
 
-#define CFG_BLOCK_INSNS_MOST 48 /* straight code goes on in another block */
+#define CFG_BLOCK_INSNS_MAX 48 /* straight code goes on in another block */
 
 struct cfg_block { /* 48 bytes: a large program has millions */
     uint64_t addr;
@@ -136,9 +136,9 @@ struct cfg_insn { /* 12 bytes; one for each decoded instruction. Read it with cf
     struct x86_short what;
 };
 
-struct cfg_crossing { /* flags (X86_CF..) that cross calls */
-    uint8_t in;       /* read before they are written */
-    uint8_t out;      /* read by a direct caller after the return */
+struct cfg_call_live { /* flags (X86_CF..) that cross calls */
+    uint8_t in;        /* read before they are written */
+    uint8_t out;       /* read by a direct caller after the return */
 };
 
 struct cfg {                 /* arrays on the heap, owned by the cfg; all sorted by address */
@@ -151,7 +151,7 @@ struct cfg {                 /* arrays on the heap, owned by the cfg; all sorted
     VEC(struct cfg_edge) edges; /* sorted by from */
     VEC(struct cfg_table) tables;
     VEC(uint32_t) table_refs;
-    struct cfg_crossing *crossing; /* [funcs]; NULL: no flag crosses any call, or a loaded one */
+    struct cfg_call_live *call_live; /* [funcs]; NULL: no flag crosses any call, or a loaded one */
     VEC(struct cfg_loop) loops;
     VEC(uint32_t) loop_members;
     VEC(uint64_t)
@@ -175,7 +175,7 @@ int cfg_build(const struct image *img, struct cfg **out);
 /* The same with addresses at which a run was seen to execute an instruction (sampled program counters; any others are
  * passed over): functions without unwind description, which are otherwise found only where code that is known calls or
  * jumps to them, are then found where something holds their address, too. */
-int cfg_build_seen(const struct image *img, const uint64_t *seen, size_t seen_count, struct cfg **out);
+int cfg_build_sampled(const struct image *img, const uint64_t *sampled, size_t sampled_count, struct cfg **out);
 /* Described by nothing in the unwind tables, and found nevertheless. */
 static inline bool cfg_is_gap_func(const struct cfg_func *f) { return f->fde == ID_NONE && !f->is_plt; }
 void cfg_free(struct cfg *c);
@@ -196,7 +196,10 @@ const uint8_t *cfg_code_bytes(const struct image *img, uint64_t lo, uint64_t hi,
 /* Of it what does not need the shape. */
 static inline uint8_t cfg_kind(const struct cfg *c, uint32_t i) { return x86_short_kind(&c->insns.data[i].what); }
 static inline uint8_t cfg_len(const struct cfg *c, uint32_t i) { return x86_short_len(&c->insns.data[i].what); }
-static inline bool cfg_is_odd(const struct cfg *c, uint32_t i) { return x86_short_is_odd(&c->insns.data[i].what); }
+static inline bool cfg_needs_check(const struct cfg *c, uint32_t i)
+{
+    return x86_short_needs_check(&c->insns.data[i].what);
+}
 static inline bool cfg_refers(const struct cfg *c, uint32_t i) { return x86_short_refers(&c->insns.data[i].what); }
 static inline uint64_t cfg_insn_addr(const struct cfg *c, uint32_t i) { return c->insn_base + c->insns.data[i].off; }
 /* The target of a direct branch or call, or the address of a RIP-relative operand. */
@@ -227,7 +230,7 @@ struct cfg_live {  /* just before an instruction */
         gpr_dead; /* registers certainly overwritten later in this function on every path before being read, with no
                      call, return or unknown jump in between: sound under inter-procedural register allocation */
 };
-struct cfg_wanted { /* private, like all of the next two */
+struct cfg_live_in { /* private, like all of the next two */
     uint8_t flags;
     uint16_t regs;
 };
@@ -240,21 +243,21 @@ struct cfg_liveness { /* of one function; zeros before the first */
     uint32_t func;
     uint16_t never_dead;
     VEC(struct cfg_effect) effect; /* [block - func.block_first] */
-    VEC(struct cfg_wanted) before;
+    VEC(struct cfg_live_in) before;
 };
 void cfg_liveness_build(const struct cfg *c, uint32_t func,
                         struct cfg_liveness *l); /* uses the memory of the one before */
 void cfg_liveness_fini(struct cfg_liveness *l);
 struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block);
 /* Before each of the block's first `most` instructions. */
-void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t most);
+void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t max);
 
 /* marked.c: the region between the markers of one name, wherever they are: its blocks, ascending; of several functions,
  * where it was inlined into several. The image is the cfg's, which may be a loaded one. */
 enum cfg_marked_problem {
     CFG_MARKED_FOUND,
     CFG_MARKED_NO_NOP,
-    CFG_MARKED_LEFT_ALONE,
+    CFG_MARKED_REFUSED,
     CFG_MARKED_NO_END,
     CFG_MARKED_NO_BEGIN,
     CFG_MARKED_UNCLEAR,

@@ -37,7 +37,7 @@ static void check_insns(const struct cfg *c, const struct cfg_func *f)
 static void check_block_insns(const struct cfg *c, const struct cfg_block *b)
 {
     uint32_t last = b->insn_first + b->insn_count - 1, mem_ops = 0;
-    assert(b->insn_count <= CFG_BLOCK_INSNS_MOST);
+    assert(b->insn_count <= CFG_BLOCK_INSNS_MAX);
     for (uint32_t i = b->insn_first; i <= last; i++) {
         mem_ops += (uint32_t)cfg_shape(c, i)->loads + cfg_shape(c, i)->stores;
         assert(i == last || !ends_block(cfg_kind(c, i)));

@@ -56,7 +56,7 @@ static void func_head(struct dump *d, const struct cfg_func *f)
     if (*name)
         str_printf(d->text, " %s", name);
     if (f->reason != CFG_REASON_OK)
-        str_printf(d->text, " (left alone: %s)", cfg_reason_text[f->reason]);
+        str_printf(d->text, "\x20(refused: %s)", cfg_reason_text[f->reason]);
     str_printf(d->text, "%s%s\n", f->unresolved ? " unresolved" : "", f->is_plt ? " plt" : "");
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { BLOCKS_MOST = 16 }; /* looked at for one answer; beyond them every flag counts as wanted */
+enum { BLOCKS_MAX = 16 }; /* looked at for one answer; beyond them every flag counts as live */
 
 struct question {
     const struct cfg *c;
@@ -16,10 +16,10 @@ struct question {
     unsigned left;
 };
 
-static uint8_t wanted_after(struct question *q, const struct cfg_block *b, uint8_t open);
+static uint8_t live_out_of(struct question *q, const struct cfg_block *b, uint8_t open);
 
 /* Of the flags in `open`, those that are read before they are written from the start of block b on. */
-static uint8_t wanted(struct question *q, uint32_t block, uint8_t open)
+static uint8_t live_in(struct question *q, uint32_t block, uint8_t open)
 {
     const struct cfg *c = q->c;
     if (block == ID_NONE || q->left == 0)
@@ -33,9 +33,9 @@ static uint8_t wanted(struct question *q, uint32_t block, uint8_t open)
         switch ((enum x86_kind)in->kind) {
         case X86_CALL:
             g = q->any_in ? cfg_func_at(c, cfg_insn_target(c, i)) : ID_NONE;
-            return g == ID_NONE ? out : out | (open & c->crossing[g].in);
+            return g == ID_NONE ? out : out | (open & c->call_live[g].in);
         case X86_RET:
-            return out | (open & c->crossing[b->func].out);
+            return out | (open & c->call_live[b->func].out);
         case X86_CALL_IND:
         case X86_JMP_IND:
         case X86_TRAP:
@@ -49,22 +49,22 @@ static uint8_t wanted(struct question *q, uint32_t block, uint8_t open)
         if (!open)
             return out;
     }
-    return out | wanted_after(q, b, open);
+    return out | live_out_of(q, b, open);
 }
 
-static uint8_t wanted_after(struct question *q, const struct cfg_block *b, uint8_t open)
+static uint8_t live_out_of(struct question *q, const struct cfg_block *b, uint8_t open)
 {
     uint8_t out = b->edge_count ? 0 : open;
     for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count && out != open; e++)
-        out |= wanted(q, q->c->edges.data[e].to, open & (uint8_t)~out);
+        out |= live_in(q, q->c->edges.data[e].to, open & (uint8_t)~out);
     return out;
 }
 
-static uint8_t wanted_at(const struct cfg *c, uint32_t block, bool any_in)
+static uint8_t live_in_at(const struct cfg *c, uint32_t block, bool any_in)
 {
-    struct question q = {c, any_in, BLOCKS_MOST};
-    return wanted(&q, block,
-                  X86_ALL_FLAGS & ~X86_AF); /* no branch reads AF, and many instructions leave it undefined */
+    struct question q = {c, any_in, BLOCKS_MAX};
+    return live_in(&q, block,
+                   X86_ALL_FLAGS & ~X86_AF); /* no branch reads AF, and many instructions leave it undefined */
 }
 
 /* Returns how many functions changed. */
@@ -73,23 +73,23 @@ static uint32_t fill_in(struct cfg *c, bool any_in)
     uint32_t n = 0;
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        uint8_t in = fn->block_count ? wanted_at(c, fn->block_first, any_in) : 0;
-        n += in != c->crossing[f].in;
-        c->crossing[f].in = in;
+        uint8_t in = fn->block_count ? live_in_at(c, fn->block_first, any_in) : 0;
+        n += in != c->call_live[f].in;
+        c->call_live[f].in = in;
     }
     return n;
 }
 
 static uint32_t add_out(struct cfg *c, uint32_t f, uint8_t flags)
 {
-    if (f == ID_NONE || !(flags & (uint8_t)~c->crossing[f].out))
+    if (f == ID_NONE || !(flags & (uint8_t)~c->call_live[f].out))
         return 0;
-    c->crossing[f].out |= flags;
+    c->call_live[f].out |= flags;
     return 1;
 }
 
 /* A function answers for those that it jumps to. */
-static uint32_t spread_out(struct cfg *c, uint32_t f)
+static uint32_t propagate_out(struct cfg *c, uint32_t f)
 {
     uint32_t n = 0;
     const struct cfg_func *fn = &c->funcs.data[f];
@@ -97,19 +97,19 @@ static uint32_t spread_out(struct cfg *c, uint32_t f)
         const struct cfg_block *blk = &c->blocks.data[b];
         cfg_for_each_edge(blk, e)
             if (c->edges.data[e].to != ID_NONE && c->blocks.data[c->edges.data[e].to].func != f)
-                n += add_out(c, c->blocks.data[c->edges.data[e].to].func, c->crossing[f].out);
+                n += add_out(c, c->blocks.data[c->edges.data[e].to].func, c->call_live[f].out);
     }
     return n;
 }
 
 /* Those that are read after the call that ends block b. */
-static uint8_t wanted_of_call(const struct cfg *c, uint32_t b, bool any_in)
+static uint8_t live_in_of_call(const struct cfg *c, uint32_t b, bool any_in)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
     if (blk->term != X86_CALL || !blk->call_target || blk->flags & CFG_BLOCK_NORETURN || b + 1 >= c->blocks.len ||
         c->blocks.data[b + 1].func != blk->func)
         return 0;
-    return wanted_at(c, b + 1, any_in);
+    return live_in_at(c, b + 1, any_in);
 }
 
 static uint32_t fill_out(struct cfg *c, bool any_in)
@@ -117,13 +117,13 @@ static uint32_t fill_out(struct cfg *c, bool any_in)
     uint32_t n = 0;
     for (uint32_t b = 0; b < c->blocks.len; b++) {
         const struct cfg_block *blk = &c->blocks.data[b];
-        uint8_t flags = wanted_of_call(c, b, any_in);
+        uint8_t flags = live_in_of_call(c, b, any_in);
         if (flags)
             n += add_out(c, cfg_func_at(c, blk->call_target), flags);
     }
     for (uint32_t f = 0; f < c->funcs.len; f++)
-        if (c->crossing[f].out)
-            n += spread_out(c, f);
+        if (c->call_live[f].out)
+            n += propagate_out(c, f);
     return n;
 }
 
@@ -141,9 +141,9 @@ static void look_at_range(void *ctx, size_t first, size_t end)
     bool any = __atomic_load_n(&l->any, __ATOMIC_RELAXED);
     for (size_t f = first; f < end && !any; f++) {
         const struct cfg_func *fn = &c->funcs.data[f];
-        any = fn->block_count && wanted_at(c, fn->block_first, false);
+        any = fn->block_count && live_in_at(c, fn->block_first, false);
         cfg_for_each_block(fn, b)
-            any = any || wanted_of_call(c, b, false);
+            any = any || live_in_of_call(c, b, false);
     }
     if (any)
         __atomic_store_n(&l->any, true, __ATOMIC_RELAXED);
@@ -151,11 +151,11 @@ static void look_at_range(void *ctx, size_t first, size_t end)
 
 #define FUNCS_A_RANGE 64
 
-/* needs: blocks. fills: crossing. */
+/* needs: blocks. fills: call_live. */
 void build_flags(struct cfg *c)
 {
     struct looking l = {c, false};
-    c->crossing = xmalloc((c->funcs.len + 1) * sizeof *c->crossing);
+    c->call_live = xmalloc((c->funcs.len + 1) * sizeof *c->call_live);
     parallel_for(c->funcs.len, FUNCS_A_RANGE, look_at_range, &l);
     bool any_in = false, any = false;
     for (uint32_t in = l.any, out = l.any; in + out;) {
@@ -166,6 +166,6 @@ void build_flags(struct cfg *c)
     }
     if (any)
         return;
-    free(c->crossing);
-    c->crossing = NULL;
+    free(c->call_live);
+    c->call_live = NULL;
 }

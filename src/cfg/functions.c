@@ -125,7 +125,7 @@ static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
             break;
         }
         i->off = (uint32_t)(f->addr + at - c->insn_base);
-        if (x86_short_is_odd(&i->what) && (x86_shape(x86_short_shape(&i->what))->insn.props & X86_PROP_GS))
+        if (x86_short_needs_check(&i->what) && (x86_shape(x86_short_shape(&i->what))->insn.props & X86_PROP_GS))
             refuse(f, CFG_REASON_GS);
         bits[at / 64] |= 1ull << at % 64;
         at += (uint32_t)n;

@@ -14,7 +14,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
-enum { FILE_BYTES_LEAST = 512, GAP_BYTES_LEAST = 8, HOLE_BYTES_MOST = 1 << 16, LOOK_AHEAD = 40, JUMP_BYTES = 5 };
+enum { FILE_BYTES_MIN = 512, GAP_BYTES_MIN = 8, HOLE_BYTES_MAX = 1 << 16, LOOK_AHEAD = 40, JUMP_BYTES = 5 };
 
 struct gap *gap_at(const struct gaps *g, uint64_t addr)
 {
@@ -25,12 +25,12 @@ struct gap *gap_at(const struct gaps *g, uint64_t addr)
 /* ---- the gaps ---- */
 
 /* The length of the padding instruction at p, of `most` bytes at most; 0: it is none. */
-static unsigned padding_bytes(const uint8_t *p, uint64_t most, uint64_t avail)
+static unsigned padding_bytes(const uint8_t *p, uint64_t max, uint64_t avail)
 {
     struct x86_short i;
     bool is_trap = *p == 0xcc;
     int n = is_trap ? 1 : x86_decode_short(p, avail, &i);
-    if (n == 0 || (uint64_t)n > most)
+    if (n == 0 || (uint64_t)n > max)
         return 0;
     unsigned props = is_trap ? X86_PROP_NOP : x86_shape(x86_short_shape(&i))->insn.props;
     return (props & X86_PROP_NOP) && !(props & X86_PROP_ENDBR) ? (unsigned)n : 0;
@@ -44,7 +44,7 @@ static void add_gap(struct gaps *g, uint64_t lo, uint64_t hi)
     for (unsigned n; p && lo < hi && (n = padding_bytes(p, hi - lo, hi - lo + more)); lo += n)
         p += n;
     struct gap gap = {lo, hi, p, NULL};
-    if (p && hi - lo >= GAP_BYTES_LEAST)
+    if (p && hi - lo >= GAP_BYTES_MIN)
         VEC_PUSH(&g->all, gap);
 }
 
@@ -94,7 +94,7 @@ static void list_gaps(struct gaps *g)
         qsort(g->all.data, g->all.len, sizeof *g->all.data, by_lo);
     for (size_t k = 0; k < g->all.len; k++)
         total += g->all.data[k].hi - g->all.data[k].lo;
-    if (total < FILE_BYTES_LEAST || overlap(g)) /* start-up code only */
+    if (total < FILE_BYTES_MIN || overlap(g)) /* start-up code only */
         g->all.len = 0;
     for (size_t k = 0; k < g->all.len; k++)
         g->all.data[k].state = xmalloc((g->all.data[k].hi - g->all.data[k].lo) * sizeof *g->all.data[k].state);
@@ -281,7 +281,7 @@ static bool is_free(const struct gap *gap, uint64_t addr, struct x86_insn *i)
     if (!gap_decode(gap, addr, i))
         return false;
     for (unsigned k = 1; k < i->len; k++)
-        if (s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_HELD | GAP_CALLED | GAP_SEEN))
+        if (s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_HELD | GAP_CALLED | GAP_SAMPLED))
             return false;
     return true;
 }
@@ -291,7 +291,7 @@ static bool is_free(const struct gap *gap, uint64_t addr, struct x86_insn *i)
 static uint64_t skip_hole(const struct gap *gap, uint64_t addr)
 {
     struct x86_insn i;
-    for (uint64_t from = addr; addr < gap->hi && addr - from < HOLE_BYTES_MOST; addr += i.len) {
+    for (uint64_t from = addr; addr < gap->hi && addr - from < HOLE_BYTES_MAX; addr += i.len) {
         if (gap->state[addr - gap->lo] & (GAP_START | GAP_DATA | GAP_CUT | GAP_ENTRY))
             break;
         if (!is_free(gap, addr, &i))
@@ -352,7 +352,7 @@ static void make_function(struct gaps *g, const struct gap *gap, uint64_t addr, 
     struct cfg_func f = {.addr = addr, .fde = ID_NONE};
     if (indirect) { /* the last cases of a switch stand behind everything that is reached */
         uint64_t more = skip_hole(gap, skip_padding(gap, end));
-        end = more > end && more - addr < HOLE_BYTES_MOST ? more : end;
+        end = more > end && more - addr < HOLE_BYTES_MAX ? more : end;
     }
     f.size = (uint32_t)(end - addr);
     if (!may_be_patched(gap, addr, end))
@@ -378,20 +378,20 @@ static void make_functions(struct gaps *g, const struct gap *gap)
     }
 }
 
-static void mark_seen(struct gaps *g, const uint64_t *seen, size_t count)
+static void mark_sampled(struct gaps *g, const uint64_t *sampled, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        struct gap *gap = gap_at(g, seen[k]);
+        struct gap *gap = gap_at(g, sampled[k]);
         if (!gap)
             continue;
-        gap->state[seen[k] - gap->lo] |= GAP_SEEN;
-        g->any_seen = true;
+        gap->state[sampled[k] - gap->lo] |= GAP_SAMPLED;
+        g->any_sampled = true;
     }
 }
 
 static void find_all(struct build *b, struct gaps *g)
 {
-    mark_seen(g, b->seen, b->seen_count);
+    mark_sampled(g, b->sampled, b->sampled_count);
     for (size_t f = 0; f < b->c->funcs.len; f++)
         look_at_function(g, &b->c->funcs.data[f]);
     look_at_symbols(g);

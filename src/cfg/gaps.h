@@ -18,7 +18,7 @@ enum gap_state {                    /* of a byte */
                  GAP_CUT = 64,      /* code may hold it: it is no case of a switch */
                  GAP_DATA = 128,    /* an instruction reads memory there */
                  GAP_LINEAR = 256,  /* an instruction starts here if all of the gap is code */
-                 GAP_SEEN = 512,    /* a run was seen to execute an instruction that starts here */
+                 GAP_SAMPLED = 512, /* a run was seen to execute an instruction that starts here */
                  GAP_RETURN = 1024, /* of a START: touches the return address */
                  GAP_CALL = 2048,   /* of a START: a call */
                  GAP_NOP = 4096,    /* of a START: does nothing */
@@ -34,7 +34,7 @@ struct gaps {
     struct cfg *c;
     VEC(struct gap) all;         /* sorted */
     VEC(uint64_t) certain, held; /* addresses to be followed: known to be code; only held by something */
-    bool any_seen;
+    bool any_sampled;
 };
 
 /* gaps.c */

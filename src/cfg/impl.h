@@ -53,7 +53,7 @@ struct jump { /* an indirect jump */
     uint32_t label_first, label_count;     /* into build.labels: targets without a table, of JUMP_TABLE */
     uint32_t measure_first, measure_count; /* into build.measures */
     uint8_t class;
-    bool doubt;     /* JUMP_TABLE, see slice_result */
+    bool doubt;     /* JUMP_TABLE, see backward_slice_result */
     bool to_labels; /* JUMP_POINTER that may go to any label of its own function */
 };
 
@@ -93,8 +93,8 @@ struct jump_group {
 struct build {
     struct cfg *c;
     const struct image *img;
-    const uint64_t *seen; /* see cfg_build_seen */
-    size_t seen_count;
+    const uint64_t *sampled; /* see cfg_build_sampled */
+    size_t sampled_count;
     VEC(struct holder) holders;  /* words of data that hold addresses inside functions */
     uint8_t *marks;              /* [insns.len] enum mark */
     uint8_t *entry_known;        /* [funcs.len]: a call, pointer or symbol names its entry */
@@ -158,8 +158,8 @@ static inline bool goes_on(const struct build *b, uint32_t insn)
     return falls_through(cfg_kind(b->c, insn)) && !(b->marks[insn] & MARK_NORETURN);
 }
 
-/* slice.c */
-struct slice_result {
+/* backward_slice.c */
+struct backward_slice_result {
     enum jump_class class;
     bool incomplete; /* some path had no known predecessor */
     bool doubt;      /* JUMP_TABLE: some path seems to come with another base */
@@ -172,8 +172,8 @@ struct slice_result {
     VEC(struct table_ref) refs; /* JUMP_TABLE: every (table, instruction that holds its address), sorted by table */
     uint32_t load;              /* instruction that reads the table (a mov or the jump) */
 };
-void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out);
-void slice_result_fini(struct slice_result *r);
+void backward_slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct backward_slice_result *out);
+void backward_slice_result_fini(struct backward_slice_result *r);
 size_t first_branch_to(const struct build *b, uint32_t insn); /* its place in build.branches, or where it would stand */
 int64_t insn_disp(const struct build *b, uint32_t insn);      /* displacement of its memory operand */
 uint64_t insn_imm(const struct build *b, uint32_t insn);      /* immediate, sign-extended */

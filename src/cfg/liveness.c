@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which flags and registers hold something that is still wanted, before each instruction of one function. Backwards
+ * Which flags and registers hold something that is still live, before each instruction of one function. Backwards
  * over its blocks, each taken as a whole, until nothing changes. Wherever control leaves the function every register
- * counts as wanted, because compilers that know both sides of a call keep values in registers that the ABI would let
+ * counts as live, because compilers that know both sides of a call keep values in registers that the ABI would let
  * go.
  */
 #include "cfg/impl.h"
@@ -12,8 +12,8 @@
 
 static uint8_t flags_into(const struct cfg *c, uint32_t call)
 {
-    uint32_t g = c->crossing ? cfg_func_at(c, cfg_insn_target(c, call)) : ID_NONE;
-    return g == ID_NONE ? 0 : c->crossing[g].in;
+    uint32_t g = c->call_live ? cfg_func_at(c, cfg_insn_target(c, call)) : ID_NONE;
+    return g == ID_NONE ? 0 : c->call_live[g].in;
 }
 
 /* Assembly without unwind description need not keep to any convention: it may hand flags to whomever. */
@@ -22,7 +22,7 @@ static uint8_t flags_leaving(const struct cfg *c, uint32_t func)
     return cfg_is_gap_func(&c->funcs.data[func]) ? X86_ALL_FLAGS : 0;
 }
 
-/* What one instruction wants, and what of that behind it is wanted before it. */
+/* What is live into one instruction: what it reads, and what of that live behind it it does not write. */
 static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t insn)
 {
     const struct x86_insn *i = cfg_shape(c, insn);
@@ -30,7 +30,7 @@ static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t 
     case X86_CALL:
         return (struct cfg_effect){.flags = flags_into(c, insn) | flags_leaving(c, func), .regs = 0xffff};
     case X86_RET:
-        return (struct cfg_effect){.flags = (c->crossing ? c->crossing[func].out : 0) | flags_leaving(c, func),
+        return (struct cfg_effect){.flags = (c->call_live ? c->call_live[func].out : 0) | flags_leaving(c, func),
                                    .regs = 0xffff};
     case X86_CALL_IND:
     case X86_TRAP:
@@ -47,10 +47,10 @@ static struct cfg_effect effect_of(const struct cfg *c, uint32_t func, uint32_t 
                                .regs_kept = (uint16_t)(~i->gpr_written | i->gpr_read)};
 }
 
-static struct cfg_wanted before(const struct cfg_effect *e, struct cfg_wanted after)
+static struct cfg_live_in before(const struct cfg_effect *e, struct cfg_live_in after)
 {
-    return (struct cfg_wanted){(uint8_t)(e->flags | (after.flags & e->flags_kept)),
-                               (uint16_t)(e->regs | (after.regs & e->regs_kept))};
+    return (struct cfg_live_in){(uint8_t)(e->flags | (after.flags & e->flags_kept)),
+                                (uint16_t)(e->regs | (after.regs & e->regs_kept))};
 }
 
 static struct cfg_effect effect_of_block(const struct cfg *c, const struct cfg_block *b)
@@ -58,7 +58,7 @@ static struct cfg_effect effect_of_block(const struct cfg *c, const struct cfg_b
     struct cfg_effect all = {.flags_kept = X86_ALL_FLAGS, .regs_kept = UINT16_MAX};
     for (uint32_t i = b->insn_first + b->insn_count; i-- > b->insn_first;) {
         struct cfg_effect one = effect_of(c, b->func, i);
-        struct cfg_wanted w = before(&one, (struct cfg_wanted){all.flags, all.regs});
+        struct cfg_live_in w = before(&one, (struct cfg_live_in){all.flags, all.regs});
         all = (struct cfg_effect){w.flags, all.flags_kept & one.flags_kept, w.regs, all.regs_kept & one.regs_kept};
     }
     return all;
@@ -66,28 +66,28 @@ static struct cfg_effect effect_of_block(const struct cfg *c, const struct cfg_b
 
 /* Flags that a block of another function reads or hands on: a part moved to .cold may be entered with a compare
  * pending. */
-static struct cfg_wanted elsewhere(const struct cfg *c, uint32_t block)
+static struct cfg_live_in elsewhere(const struct cfg *c, uint32_t block)
 {
-    struct cfg_wanted all = {X86_ALL_FLAGS, 0xffff};
+    struct cfg_live_in all = {X86_ALL_FLAGS, 0xffff};
     if (block == ID_NONE)
         return all;
     struct cfg_effect e = effect_of_block(c, &c->blocks.data[block]);
-    return (struct cfg_wanted){before(&e, all).flags, 0xffff};
+    return (struct cfg_live_in){before(&e, all).flags, 0xffff};
 }
 
-/* After the function's block number k. Looks no further once all of `enough` is wanted. */
-static struct cfg_wanted after_block(const struct cfg_liveness *l, uint32_t k, struct cfg_wanted enough)
+/* After the function's block number k. Looks no further once all of `enough` is live. */
+static struct cfg_live_in after_block(const struct cfg_liveness *l, uint32_t k, struct cfg_live_in enough)
 {
     const struct cfg *c = l->c;
     const struct cfg_func *f = &c->funcs.data[l->func];
     const struct cfg_block *b = &c->blocks.data[f->block_first + k];
-    struct cfg_wanted w = {0, b->edge_count == 0 ? 0xffff : 0};
+    struct cfg_live_in w = {0, b->edge_count == 0 ? 0xffff : 0};
     cfg_for_each_edge(b, e) {
         if (!(enough.flags & ~w.flags) && !(enough.regs & ~w.regs))
             break;
         uint32_t to = c->edges.data[e].to;
         bool inside = cfg_func_has_block(f, to);
-        struct cfg_wanted t = inside ? l->before.data[to - f->block_first] : elsewhere(c, to);
+        struct cfg_live_in t = inside ? l->before.data[to - f->block_first] : elsewhere(c, to);
         w.flags |= t.flags;
         w.regs |= t.regs;
     }
@@ -110,7 +110,7 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness 
     l->never_dead = (uint16_t)(1u << X86_RSP | (has_pads(c, f) ? CALLEE_SAVED : 0));
     l->before.len = l->effect.len = 0;
     cfg_for_each_block(f, b) {
-        struct cfg_wanted nothing = {0, 0}; /* grows until it holds */
+        struct cfg_live_in nothing = {0, 0}; /* grows until it holds */
         VEC_PUSH(&l->effect, effect_of_block(c, &c->blocks.data[b]));
         VEC_PUSH(&l->before, nothing);
     }
@@ -118,15 +118,15 @@ void cfg_liveness_build(const struct cfg *c, uint32_t func, struct cfg_liveness 
         changed = false;
         for (uint32_t k = f->block_count; k-- > 0;) {
             const struct cfg_effect *e = &l->effect.data[k];
-            struct cfg_wanted kept = {e->flags_kept, e->regs_kept}, *was = &l->before.data[k];
-            struct cfg_wanted w = before(e, after_block(l, k, kept));
+            struct cfg_live_in kept = {e->flags_kept, e->regs_kept}, *was = &l->before.data[k];
+            struct cfg_live_in w = before(e, after_block(l, k, kept));
             changed |= w.flags != was->flags || w.regs != was->regs;
             *was = w;
         }
     }
 }
 
-static struct cfg_live live(const struct cfg_liveness *l, struct cfg_wanted w)
+static struct cfg_live live(const struct cfg_liveness *l, struct cfg_live_in w)
 {
     return (struct cfg_live){w.flags, (uint16_t) ~(w.regs | l->never_dead)};
 }
@@ -136,15 +136,15 @@ struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block)
     return live(l, l->before.data[block - l->c->funcs.data[l->func].block_first]);
 }
 
-void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t most)
+void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t max)
 {
     const struct cfg_block *b = &l->c->blocks.data[block];
-    struct cfg_wanted all = {X86_ALL_FLAGS, UINT16_MAX};
-    struct cfg_wanted w = after_block(l, block - l->c->funcs.data[l->func].block_first, all);
+    struct cfg_live_in all = {X86_ALL_FLAGS, UINT16_MAX};
+    struct cfg_live_in w = after_block(l, block - l->c->funcs.data[l->func].block_first, all);
     for (uint32_t k = b->insn_count; k-- > 0;) {
         struct cfg_effect e = effect_of(l->c, l->func, b->insn_first + k);
         w = before(&e, w);
-        if (k < most)
+        if (k < max)
             out[k] = live(l, w);
     }
 }

@@ -142,7 +142,7 @@ static void list_predecessors(struct work *w)
 /* ---- dominators ---- */
 
 /* The ancestor of v above `linked` that has the least semidominator, with path compression. */
-static uint32_t least_label(struct work *w, uint32_t v, uint32_t linked)
+static uint32_t min_label(struct work *w, uint32_t v, uint32_t linked)
 {
     uint32_t depth = 0, u = v;
     while (w->parent[u] >= linked) {
@@ -169,7 +169,7 @@ static void find_dominators(struct work *w)
     for (uint32_t k = w->n - 1; k >= 1; k--) {
         w->semi[k] = w->parent[k];
         for (uint32_t p = w->pred_first[k]; p < w->pred_first[k + 1]; p++) {
-            uint32_t s = w->semi[least_label(w, w->preds[p], k + 1)];
+            uint32_t s = w->semi[min_label(w, w->preds[p], k + 1)];
             if (s < w->semi[k])
                 w->semi[k] = s;
         }

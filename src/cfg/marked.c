@@ -3,7 +3,7 @@
  * Markers (include/mtool.h) to block borders, and those of one name to the blocks between where it begins and where it
  * ends. A region that is left without an end, by a return or a jump around its end, is over where ways meet on which it
  * is not under way; one that ends where it is not under way on all ways is refused, with the place. The function's
- * parts that were laid aside belong to it as far as jumps lead there; what a landing pad stands in is told by what
+ * parts that were outlined belong to it as far as jumps lead there; what a landing pad stands in is told by what
  * follows it, for nothing is known of what comes before.
  */
 #include "cfg/impl.h"
@@ -12,7 +12,7 @@
 
 const char *const cfg_marked_problem_text[CFG_MARKED_PROBLEM_COUNT] = {
     [CFG_MARKED_NO_NOP] = "no nop of the program stands where its note says",
-    [CFG_MARKED_LEFT_ALONE] = "it is in a function that mtool leaves alone",
+    [CFG_MARKED_REFUSED] = "it is in a function that mtool does not rewrite",
     [CFG_MARKED_NO_END] = "it begins here and does not end in the same function",
     [CFG_MARKED_NO_BEGIN] = "it ends here without having begun in the same function",
     [CFG_MARKED_UNCLEAR] = "it ends here, where it has begun on some ways and not on others",
@@ -70,7 +70,7 @@ static void take_markers(struct finder *f)
         if (strcmp(m->name, f->name) != 0)
             continue;
         if (func != ID_NONE && f->c->funcs.data[func].reason != CFG_REASON_OK)
-            refuse_at(f, CFG_MARKED_LEFT_ALONE, m->addr);
+            refuse_at(f, CFG_MARKED_REFUSED, m->addr);
         else if (b == ID_NONE || !is_nop(f->img, m->addr) ||
                  (f->what[b] | (m->is_end ? ENDS : BEGINS)) == (BEGINS | ENDS))
             refuse_at(f, CFG_MARKED_NO_NOP, m->addr);
@@ -81,7 +81,7 @@ static void take_markers(struct finder *f)
 
 static uint32_t func_of(const struct finder *f, uint32_t block) { return f->c->blocks.data[block].func; }
 
-/* A part that was laid aside, and is jumped to in its middle, belongs to the function. */
+/* An outlined part, and is jumped to in its middle, belongs to the function. */
 static void take_functions(struct finder *f)
 {
     bool is_more = true;
@@ -127,7 +127,7 @@ static int depth_after(const struct finder *f, uint32_t block)
     return after > 0 ? after : 0;
 }
 
-static void spread(struct finder *f, uint32_t from, int depth)
+static void propagate(struct finder *f, uint32_t from, int depth)
 {
     reach(f, from, depth);
     while (f->work.len) {
@@ -142,10 +142,10 @@ static void spread(struct finder *f, uint32_t from, int depth)
 /* ---- parts that are entered in ways that are not seen ---- */
 
 /* `least`: depth that the part must begin with, so that nothing ends in it, or behind it, that is not under way. */
-static void reach_relative(struct finder *f, uint32_t block, int relative, int *least)
+static void reach_relative(struct finder *f, uint32_t block, int relative, int *min)
 {
     int wanted = f->depth[block] ? f->depth[block] - 1 - relative : f->what[block] == ENDS ? 1 - relative : 0;
-    *least = wanted > *least ? wanted : *least;
+    *min = wanted > *min ? wanted : *min;
     if (f->depth[block] || f->relative[block])
         return;
     f->relative[block] = relative + FAR_BELOW;
@@ -154,16 +154,16 @@ static void reach_relative(struct finder *f, uint32_t block, int relative, int *
 
 static void solve(struct finder *f, uint32_t from)
 {
-    int least = 0;
-    reach_relative(f, from, 0, &least);
+    int min = 0;
+    reach_relative(f, from, 0, &min);
     while (f->work.len) {
         uint32_t b = f->work.data[--f->work.len];
         const struct cfg_block *block = &f->c->blocks.data[b];
         cfg_for_each_edge(block, e)
             if (is_followed(f, &f->c->edges.data[e]))
-                reach_relative(f, f->c->edges.data[e].to, f->relative[b] - FAR_BELOW + change(f, b), &least);
+                reach_relative(f, f->c->edges.data[e].to, f->relative[b] - FAR_BELOW + change(f, b), &min);
     }
-    spread(f, from, least);
+    propagate(f, from, min);
 }
 
 /* Nobody was seen to jump there: a landing pad, dead code, or the entry of a function that does not begin the region.
@@ -173,18 +173,18 @@ static void begin_anew(struct finder *f, uint32_t b)
     const struct cfg_block *block = &f->c->blocks.data[b];
     bool is_called = (block->flags & CFG_BLOCK_ENTRY) && !(block->flags & CFG_BLOCK_LANDING_PAD);
     if (is_called && f->func_what[block->func] == ENDS)
-        spread(f, b, 0);
+        propagate(f, b, 0);
     else
         solve(f, b);
 }
 
 /* Functions that begin it first, since what they jump to depends on them; then landing pads, likewise. */
-static void spread_all(struct finder *f)
+static void propagate_all(struct finder *f)
 {
     const struct cfg *c = f->c;
     for (uint32_t k = 0; k < c->funcs.len; k++)
         if (f->func_what[k] & BEGINS)
-            spread(f, c->funcs.data[k].block_first, 0);
+            propagate(f, c->funcs.data[k].block_first, 0);
     for (int pads_only = 1; pads_only >= 0; pads_only--)
         for (uint32_t b = 0; b < c->blocks.len; b++)
             if (f->is_searched[func_of(f, b)] && !f->depth[b] &&
@@ -196,7 +196,7 @@ static void spread_all(struct finder *f)
 
 static bool comes_to_end(struct finder *f, uint32_t from)
 {
-    uint8_t *seen = xmalloc(f->c->blocks.len + 1);
+    uint8_t *visited = xmalloc(f->c->blocks.len + 1);
     bool ends = false;
     VEC_PUSH(&f->work, from);
     while (f->work.len) {
@@ -205,11 +205,11 @@ static bool comes_to_end(struct finder *f, uint32_t from)
         ends |= f->what[b] == ENDS;
         cfg_for_each_edge(block, e) {
             const struct cfg_edge *edge = &f->c->edges.data[e];
-            if (is_followed(f, edge) && !seen[edge->to]++)
+            if (is_followed(f, edge) && !visited[edge->to]++)
                 VEC_PUSH(&f->work, edge->to);
         }
     }
-    free(seen);
+    free(visited);
     return ends;
 }
 
@@ -247,7 +247,7 @@ void cfg_marked_find(const struct cfg *c, const struct image *img, const char *n
     take_markers(&f);
     if (out->problem == CFG_MARKED_FOUND) {
         take_functions(&f);
-        spread_all(&f);
+        propagate_all(&f);
         take_blocks(&f);
     }
     if (out->problem != CFG_MARKED_FOUND)

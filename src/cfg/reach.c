@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { WALK_INSNS_MOST = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64, FUNCTION_ALIGN = 16 };
+enum { WALK_INSNS_MAX = 1 << 16, DEPTH_UNKNOWN = INT32_MAX, LOOK_BACK = 64, FUNCTION_ALIGN = 16 };
 #define ARGUMENTS                                                                                                      \
     (1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 1u << X86_R8 | 1u << X86_R9 | 1u << X86_RSP)
 
@@ -126,7 +126,7 @@ static bool claim(struct walk *w, const struct gap *gap, const struct x86_insn *
     if (s[0] & (GAP_INNER | GAP_DATA))
         return false;
     for (unsigned k = 1; k < i->len; k++)
-        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SEEN | GAP_HELD | GAP_CALLED)) ||
+        if ((s[k] & (GAP_START | GAP_INNER | GAP_ENTRY | GAP_DATA | GAP_SAMPLED | GAP_HELD | GAP_CALLED)) ||
             map_get(&w->places, i->addr + k, &seen))
             return false;
     map_put(&w->places, i->addr, w->steps.len + 1);
@@ -146,7 +146,7 @@ static bool take_step(struct walk *w, const struct gap *gap, uint64_t addr, int3
         w->is_clean &= known != 0;
         return false;
     }
-    if (w->steps.len >= WALK_INSNS_MOST || !gap_decode(gap, addr, &s.insn) || !claim(w, gap, &s.insn) ||
+    if (w->steps.len >= WALK_INSNS_MAX || !gap_decode(gap, addr, &s.insn) || !claim(w, gap, &s.insn) ||
         (s.insn.kind == X86_SYSCALL && !is_good_syscall(w, gap))) {
         w->is_clean = false;
         return false;
@@ -307,7 +307,7 @@ static bool was_executed(const struct walk *w)
             return false;
         if (!is_mine && !is_padding(&i) && !in_hole)
             return false;
-        if (s & GAP_SEEN)
+        if (s & GAP_SAMPLED)
             return true;
         if (is_mine && leads_to_known(w->g, &i))
             return true;
@@ -358,7 +358,7 @@ void gap_follow(struct gaps *g)
     follow_certain(g);
     if (g->held.len)
         qsort(g->held.data, g->held.len, sizeof *g->held.data, by_value);
-    for (bool any = g->any_seen; any;) {
+    for (bool any = g->any_sampled; any;) {
         any = false;
         for (size_t k = 0; k < g->held.len; k++) {
             any |= take_held(g, g->held.data[k]);

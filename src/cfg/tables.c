@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define ENTRIES_MOST 65536
-#define SOFT_RUN_MOST 8 /* doubtful entries in a row before the table is taken to have ended */
-#define ROUNDS_MOST 12
+#define ENTRIES_MAX 65536
+#define SOFT_RUN_MAX 8 /* doubtful entries in a row before the table is taken to have ended */
+#define ROUNDS_MAX 12
 #define FUNCS_A_RANGE 64
 #define JUMPS_A_RANGE 64
 
@@ -98,7 +98,7 @@ static uint32_t scan(const struct build *b, uint32_t f, const struct found_table
     uint32_t bytes = t->kind == CFG_TABLE_ABS64 ? 8 : 4, good = 0, k = 0, soft = 0;
     uint64_t limit = next_start(b, t->addr);
     bool in_run = true;
-    for (; k < ENTRIES_MOST; k++) {
+    for (; k < ENTRIES_MAX; k++) {
         uint64_t place = t->addr + (uint64_t)bytes * k;
         if (k >= t->bound && (place >= limit || !in_run))
             break;
@@ -108,7 +108,7 @@ static uint32_t scan(const struct build *b, uint32_t f, const struct found_table
         if (fit == FIT_NONE)
             break;
         soft = fit == FIT_SOFT ? soft + 1 : 0;
-        in_run = in_run && soft <= SOFT_RUN_MOST && place < limit;
+        in_run = in_run && soft <= SOFT_RUN_MAX && place < limit;
         if (in_run && fit == FIT_GOOD)
             good = k + 1;
     }
@@ -123,7 +123,7 @@ static uint32_t bound_of_compare(const struct build *b, uint32_t cmp, uint32_t l
     uint64_t imm = insn_imm(b, cmp);
     for (uint32_t i = cmp + 1; i < load; i++) {
         const struct x86_insn *j = cfg_shape(c, i);
-        if (j->kind == X86_JCC && imm < ENTRIES_MOST)
+        if (j->kind == X86_JCC && imm < ENTRIES_MAX)
             return j->cond == 7 ? (uint32_t)imm + 1 : j->cond == 3 ? (uint32_t)imm : 0; /* ja, jae */
         if (j->flags_written)
             break;
@@ -172,7 +172,7 @@ static void add_start(struct build *b, uint64_t addr)
 static bool has_start(const struct build *b, uint64_t addr) { return addr && next_start(b, addr - 1) == addr; }
 
 /* The tables of a slice as found_table, appended; entries still 0. */
-static uint32_t add_found(struct build *b, const struct cfg_func *f, const struct slice_result *r)
+static uint32_t add_found(struct build *b, const struct cfg_func *f, const struct backward_slice_result *r)
 {
     uint32_t n = 0, base_first = (uint32_t)b->refs.len;
     for (size_t k = 0; k < r->base_refs.len; k++)
@@ -282,7 +282,7 @@ static void reach(struct build *b, uint32_t group, uint32_t to, bool *changed)
 }
 
 /* Measures what the slice found. False: some of it cannot be a table or a label of this function. */
-static bool take_targets(struct build *b, struct jump *j, const struct slice_result *r)
+static bool take_targets(struct build *b, struct jump *j, const struct backward_slice_result *r)
 {
     const struct cfg_func *f = &b->c->funcs.data[j->func];
     j->table_first = (uint32_t)b->tables.len;
@@ -308,12 +308,12 @@ static bool take_targets(struct build *b, struct jump *j, const struct slice_res
 }
 
 /* Slices j again; true if that added edges. */
-static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
+static bool resolve(struct build *b, struct jump *j, struct backward_slice_result *r)
 {
     bool changed = false;
     size_t refs_before = b->refs.len;
     j->table_count = j->label_count = 0;
-    slice_jump(b, j->insn, j->func, r);
+    backward_slice_jump(b, j->insn, j->func, r);
     j->class = (uint8_t)r->class;
     j->doubt = r->doubt;
     if (r->class != JUMP_TABLE)
@@ -342,11 +342,11 @@ static bool resolve(struct build *b, struct jump *j, struct slice_result *r)
 }
 
 /* Until a whole round finds nothing new; then every verdict holds in the final graph. */
-static void resolve_function(struct build *b, size_t first, size_t end, struct slice_result *r)
+static void resolve_function(struct build *b, size_t first, size_t end, struct backward_slice_result *r)
 {
     size_t tables_before = b->tables.len, refs_before = b->refs.len, labels_before = b->labels.len;
     bool changed = true;
-    for (int round = 0; changed && round < ROUNDS_MOST; round++) {
+    for (int round = 0; changed && round < ROUNDS_MAX; round++) {
         changed = false;
         b->tables.len = tables_before;
         b->refs.len = refs_before;
@@ -362,7 +362,7 @@ static void resolve_function(struct build *b, size_t first, size_t end, struct s
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-static struct measure first_measure(const struct build *b, const struct jump *j, const struct slice_result *r,
+static struct measure first_measure(const struct build *b, const struct jump *j, const struct backward_slice_result *r,
                                     uint64_t addr)
 {
     return (struct measure){.addr = addr,
@@ -374,7 +374,7 @@ static struct measure first_measure(const struct build *b, const struct jump *j,
 }
 
 /* Its tables, with no entries yet; and where they start, so that no table is measured into the next. */
-static void add_measures(struct build *b, struct jump *j, const struct slice_result *r)
+static void add_measures(struct build *b, struct jump *j, const struct backward_slice_result *r)
 {
     pthread_mutex_lock(&adding);
     j->measure_first = (uint32_t)b->measures.len;
@@ -394,16 +394,16 @@ static void add_measures(struct build *b, struct jump *j, const struct slice_res
 static void starts_of_range(void *ctx, size_t first, size_t end)
 {
     struct build *b = ctx;
-    struct slice_result r = {0};
+    struct backward_slice_result r = {0};
     for (size_t k = first; k < end; k++) {
         struct jump *j = &b->jumps.data[k];
         if (b->c->funcs.data[j->func].is_plt)
             continue;
-        slice_jump(b, j->insn, j->func, &r);
+        backward_slice_jump(b, j->insn, j->func, &r);
         if (r.class == JUMP_TABLE)
             add_measures(b, j, &r);
     }
-    slice_result_fini(&r);
+    backward_slice_result_fini(&r);
 }
 
 static void measure_range(void *ctx, size_t first, size_t end)
@@ -473,7 +473,7 @@ static void list_jumps(struct build *b)
 /* needs: all marks, branches. fills: jumps, tables, refs, marks of table targets, unresolved, reason TABLE. */
 void build_tables(struct build *b)
 {
-    struct slice_result r = {0};
+    struct backward_slice_result r = {0};
     list_jumps(b);
     learn_starts(b);
     for (size_t k = 0, end; k < b->jumps.len; k = end) {
@@ -483,5 +483,5 @@ void build_tables(struct build *b)
             resolve_function(b, k, end, &r);
     }
     decide_unresolved(b);
-    slice_result_fini(&r);
+    backward_slice_result_fini(&r);
 }

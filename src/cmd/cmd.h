@@ -19,7 +19,7 @@ enum { CMD_DONE = 0, CMD_FAILED = 1, CMD_UNUSABLE = 2, CMD_SELF_FAILED = 125 };
 /* ---- table.c: the .def files as data; knows no command's function, so that the man page maker can use it ---- */
 
 enum cmd_id {
-#define COMMAND(id, name, arguments, least, most, flags, summary, text) CMD_ID_##id,
+#define COMMAND(id, name, arguments, min, max, flags, summary, text) CMD_ID_##id,
 #include "cmd/commands.def"
 #undef COMMAND
     CMD_ID_COUNT
@@ -32,7 +32,7 @@ enum cmd_flag { CMD_TAIL = 1 };
 struct cmd_command { /* a row of commands.def */
     enum cmd_id id;
     const char *name, *arguments;
-    int least, most; /* arguments; most -1: any number */
+    int min, max; /* arguments; most -1: any number */
     unsigned flags;
     const char *summary, *text;
 };
@@ -155,7 +155,7 @@ struct cmd_rank cmd_rank_of_job(void);
 int cmd_rank_in_path(struct arena *a, const char *path, struct cmd_rank r, const char **out);
 
 /* ---- main.c and one file per command ---- */
-#define COMMAND(id, name, arguments, least, most, flags, summary, text) int cmd_##id(const struct cmd_args *a);
+#define COMMAND(id, name, arguments, min, max, flags, summary, text) int cmd_##id(const struct cmd_args *a);
 #include "cmd/commands.def"
 #undef COMMAND
 

@@ -94,7 +94,7 @@ void cmd_help_all(struct strbuf *out)
     str_puts(out, "usage: mtool COMMAND [OPTIONS] ARGUMENTS\n");
     if (has_run)
         str_puts(out, "       mtool ./PROGRAM ARGUMENTS        the same as: mtool run -- ./PROGRAM ARGUMENTS\n");
-    str_puts(out, "\nTells where memory costs a program time, without hardware counters and without\nrecompiling "
+    str_puts(out, "\nFinds where memory costs a program time, without hardware counters and without\nrecompiling "
                   "it.\n\ncommands:\n");
     put_commands(out, NULL);
     str_puts(out, "\n'mtool COMMAND --help' or 'man mtool-COMMAND' explains one.\n");

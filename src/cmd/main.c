@@ -6,7 +6,7 @@
 #include <malloc.h>
 
 static int (*const functions[CMD_ID_COUNT])(const struct cmd_args *) = {
-#define COMMAND(id, name, arguments, least, most, flags, summary, text) [CMD_ID_##id] = cmd_##id,
+#define COMMAND(id, name, arguments, min, max, flags, summary, text) [CMD_ID_##id] = cmd_##id,
 #include "cmd/commands.def"
 #undef COMMAND
 };

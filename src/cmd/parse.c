@@ -263,12 +263,12 @@ static int parse_words(struct parser *p, bool stop_at_word)
 static int check_count(const struct parser *p)
 {
     const struct cmd_command *c = p->out->command;
-    if (p->out->rest_count < c->least && c->flags & CMD_TAIL)
+    if (p->out->rest_count < c->min && c->flags & CMD_TAIL)
         return diag_error("%ssay which program to run: %s %s", p->who, p->usage, c->arguments);
-    if (p->out->rest_count < c->least)
+    if (p->out->rest_count < c->min)
         return diag_error("%s%s is missing; '%s --help' explains", p->who, c->arguments, p->usage);
-    if (c->most >= 0 && p->out->rest_count > c->most)
-        return diag_error("%s'%s' is one argument too many; '%s --help' explains", p->who, p->out->rest[c->most],
+    if (c->max >= 0 && p->out->rest_count > c->max)
+        return diag_error("%s'%s' is one argument too many; '%s --help' explains", p->who, p->out->rest[c->max],
                           p->usage);
     return 0;
 }

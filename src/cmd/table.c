@@ -3,8 +3,8 @@
 #include "cmd/cmd.h"
 
 const struct cmd_command cmd_commands[CMD_ID_COUNT] = {
-#define COMMAND(id, name, arguments, least, most, flags, summary, text)                                                \
-    {CMD_ID_##id, name, arguments, least, most, flags, summary, text},
+#define COMMAND(id, name, arguments, min, max, flags, summary, text)                                                   \
+    {CMD_ID_##id, name, arguments, min, max, flags, summary, text},
 #include "cmd/commands.def"
 #undef COMMAND
 };

@@ -136,7 +136,8 @@ static size_t rows_upto(const struct unit *u, uint64_t addr)
     return PARTITION_POINT(i, 0, u->row_count, row_addr(u, i) <= addr);
 }
 
-/* A relative path is told apart by its unit: one text of the file may serve several, each compiled in another folder.
+/* A relative path is distinguished by its unit: one text of the file may serve several, each compiled in another
+ * folder.
  */
 uint32_t lines_file_id(struct lines *l, uint32_t unit, const char *path)
 {

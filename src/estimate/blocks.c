@@ -9,86 +9,86 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BRANCHES_SEEN 0.3 /* of the instructions, by windows: less says nothing of the rest */
-#define TOOK_MOST 1.25    /* times what samples say of a home at most; they may fall behind it */
-#define UNSEEN_ERROR 0.5  /* of cycles that are an average of the surroundings */
+#define BRANCHES_COVERED 0.3 /* of the instructions, by windows: less says nothing of the rest */
+#define TOOK_MAX 1.25        /* times what samples say of an owner at most; they may fall behind it */
+#define UNSEEN_ERROR 0.5     /* of cycles that are an average of the surroundings */
 
 struct average {
     double cycles, insns; /* of seen blocks, all their executions */
     double unseen_insns;
 };
 
-static void add_seen(struct walks *w, struct average *homes, struct average *whole)
+static void add_covered(struct walks *w, struct average *owners, struct average *whole)
 {
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
-        uint32_t block = w->paths.executed.blocks[i], home = walk_home_of(w, block);
+        uint32_t block = w->paths.executed.blocks[i], owner = walk_owner_of(w, block);
         uint64_t executions = 0;
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
         double cycles = w->first[block] ? walk_block_cycles(w, sim_feed_core(w->core), block, &executions) : 0;
         if (executions == 0) {
-            homes[home].unseen_insns += insns;
+            owners[owner].unseen_insns += insns;
             whole->unseen_insns += insns;
             w->j->cycles[block] = -1;
             continue;
         }
         w->j->cycles[block] = (float)cycles;
-        homes[home].insns += insns;
+        owners[owner].insns += insns;
         whole->insns += insns;
-        homes[home].cycles += cycles * (double)w->j->counts[block];
+        owners[owner].cycles += cycles * (double)w->j->counts[block];
         whole->cycles += cycles * (double)w->j->counts[block];
     }
 }
 
 /* What mispredicted branches add to one execution of a block that windows saw; below 0: they did not. */
-static double branch_cycles_seen(const struct walks *w, uint32_t block)
+static double branch_cycles_covered(const struct walks *w, uint32_t block)
 {
     uint64_t executions = 0;
-    double cycles = w->first[block] ? walk_block_cycles(w, sim_feed_core(w->branchy), block, &executions) : 0;
-    return executions ? fmax(0, cycles - (double)w->straight[block]) : -1;
+    double cycles = w->first[block] ? walk_block_cycles(w, sim_feed_core(w->mispredicting), block, &executions) : 0;
+    return executions ? fmax(0, cycles - (double)w->predicted[block]) : -1;
 }
 
-static double branch_rate(const struct average *home, const struct average *whole)
+static double branch_rate(const struct average *owner, const struct average *whole)
 {
-    const struct average *a = home->insns > 0 ? home : whole;
+    const struct average *a = owner->insns > 0 ? owner : whole;
     return a->cycles / a->insns;
 }
 
 /* Blocks that no window met get the average of their surroundings. */
 static void take_branches(struct walks *w)
 {
-    struct average whole = {0}, *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    struct average whole = {0}, *owners = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *owners);
     float *out = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count,
-               cycles = branch_cycles_seen(w, block);
+               cycles = branch_cycles_covered(w, block);
         out[block] = (float)cycles;
         if (cycles < 0) {
             whole.unseen_insns += insns;
             continue;
         }
-        struct average *home = &homes[walk_home_of(w, block)];
-        home->insns += insns;
+        struct average *owner = &owners[walk_owner_of(w, block)];
+        owner->insns += insns;
         whole.insns += insns;
-        home->cycles += cycles * (double)w->j->counts[block];
+        owner->cycles += cycles * (double)w->j->counts[block];
         whole.cycles += cycles * (double)w->j->counts[block];
     }
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         if (out[block] < 0)
             out[block] =
-                (float)(branch_rate(&homes[walk_home_of(w, block)], &whole) * walk_block(w->j, block)->insn_count);
+                (float)(branch_rate(&owners[walk_owner_of(w, block)], &whole) * walk_block(w->j, block)->insn_count);
     }
-    if (whole.insns >= BRANCHES_SEEN * (whole.insns + whole.unseen_insns))
+    if (whole.insns >= BRANCHES_COVERED * (whole.insns + whole.unseen_insns))
         w->j->branch_cycles = out;
-    free(homes);
+    free(owners);
 }
 
-static void fill_unseen(struct walks *w, const struct average *homes, const struct average *whole)
+static void fill_unseen(struct walks *w, const struct average *owners, const struct average *whole)
 {
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        const struct average *a = &homes[walk_home_of(w, block)];
+        const struct average *a = &owners[walk_owner_of(w, block)];
         if (!(w->j->cycles[block] < 0))
             continue;
         if (!(a->insns > 0))
@@ -97,14 +97,14 @@ static void fill_unseen(struct walks *w, const struct average *homes, const stru
     }
 }
 
-static void set_errors(struct walks *w, const struct average *homes)
+static void set_errors(struct walks *w, const struct average *owners)
 {
     for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++) {
-        double all = homes[h].insns + homes[h].unseen_insns;
+        double all = owners[h].insns + owners[h].unseen_insns;
         if (!(all > 0))
             continue;
-        double drawn = fmin(UNSEEN_ERROR, walk_home_error(w, &w->homes[h]));
-        double err = hypot(drawn, UNSEEN_ERROR * homes[h].unseen_insns / all);
+        double drawn = fmin(UNSEEN_ERROR, walk_owner_error(w, &w->owners[h]));
+        double err = hypot(drawn, UNSEEN_ERROR * owners[h].unseen_insns / all);
         if (h < w->j->loop_count)
             w->j->loops[h].cycles_err = err;
         else
@@ -112,89 +112,90 @@ static void set_errors(struct walks *w, const struct average *homes)
     }
 }
 
-static struct join_replay *home_replay(struct walks *w, uint32_t home)
+static struct join_replay *owner_replay(struct walks *w, uint32_t owner)
 {
-    return home < w->j->loop_count ? &w->j->loops[home].replay : &w->j->funcs[home - w->j->loop_count].replay;
+    return owner < w->j->loop_count ? &w->j->loops[owner].replay : &w->j->funcs[owner - w->j->loop_count].replay;
 }
 
-static struct branches_home *branches_of_homes(const struct walks *w, const struct join_replay *told, uint32_t count)
+static struct branches_owner *branches_of_owners(const struct walks *w, const struct join_replay *measured,
+                                                 uint32_t count)
 {
-    struct branches_home *homes = ARENA_ARRAY(w->j->scratch, struct branches_home, count + 1);
+    struct branches_owner *owners = ARENA_ARRAY(w->j->scratch, struct branches_owner, count + 1);
     for (uint32_t h = 0; h < count; h++)
-        homes[h].replay = told[h];
+        owners[h].replay = measured[h];
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        struct branches_home *home = &homes[walk_home_of(w, block)];
-        double factor = home->replay.factor > 0 ? home->replay.factor : 1;
-        home->branch += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
-        home->cycles += (double)w->j->counts[block] * (double)w->j->cycles[block] * factor;
-        home->samples += w->j->samples[block];
+        struct branches_owner *owner = &owners[walk_owner_of(w, block)];
+        double factor = owner->replay.factor > 0 ? owner->replay.factor : 1;
+        owner->branch += (double)w->j->counts[block] * (double)w->j->branch_cycles[block];
+        owner->cycles += (double)w->j->counts[block] * (double)w->j->cycles[block] * factor;
+        owner->samples += w->j->samples[block];
     }
-    return homes;
+    return owners;
 }
 
-static void take_judged_branches(struct walks *w, const struct join_replay *told, uint32_t count)
+static void take_judged_branches(struct walks *w, const struct join_replay *measured, uint32_t count)
 {
-    struct branches_home *homes = branches_of_homes(w, told, count);
-    branches_judge(w->j, homes, count);
+    struct branches_owner *owners = branches_of_owners(w, measured, count);
+    branches_judge(w->j, owners, count);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
-        w->j->branch_cycles[block] *= (float)homes[walk_home_of(w, block)].part;
+        w->j->branch_cycles[block] *= (float)owners[walk_owner_of(w, block)].part;
     }
 }
 
-/* Of each home, what the model says of an instruction on average, and what the program took for it at most. */
+/* Of each owner, what the model says of an instruction on average, and what the program took for it at most. */
 static struct fit_known cycles_an_instruction(const struct walks *w, uint32_t count)
 {
     struct arena *a = w->j->scratch;
-    double *cycles = ARENA_ARRAY(a, double, count + 1), *most = ARENA_ARRAY(a, double, count + 1),
+    double *cycles = ARENA_ARRAY(a, double, count + 1), *max = ARENA_ARRAY(a, double, count + 1),
            *instructions = ARENA_ARRAY(a, double, count + 1);
     uint64_t *samples = ARENA_ARRAY(a, uint64_t, count + 1);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
-        uint32_t block = w->paths.executed.blocks[i], h = walk_home_of(w, block);
+        uint32_t block = w->paths.executed.blocks[i], h = walk_owner_of(w, block);
         cycles[h] += (double)w->j->counts[block] * (double)w->j->cycles[block];
         instructions[h] += (double)w->j->counts[block] * walk_block(w->j, block)->insn_count;
         samples[h] += w->j->samples[block];
     }
     for (uint32_t h = 0; h < count; h++) {
-        double took = TOOK_MOST * actual_of(w->j, samples[h]).high * w->j->core_hz;
+        double took = TOOK_MAX * actual_of(w->j, samples[h]).high * w->j->core_hz;
         cycles[h] = instructions[h] > 0 ? cycles[h] / instructions[h] : 0;
-        most[h] = isfinite(took) && instructions[h] > 0 ? took / instructions[h] : INFINITY;
+        max[h] = isfinite(took) && instructions[h] > 0 ? took / instructions[h] : INFINITY;
     }
-    return (struct fit_known){cycles, most, w->j->model_error.p90};
+    return (struct fit_known){cycles, max, w->j->model_error.p90};
 }
 
 static void take_replays(struct walks *w)
 {
     uint32_t count = w->j->loop_count + w->j->func_count;
-    struct join_replay *told = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
+    struct join_replay *measured = ARENA_ARRAY(w->j->scratch, struct join_replay, count + 1);
     struct fit_known known = cycles_an_instruction(w, count);
-    replays_tell(w->replays, sim_feed_core(w->core), &known, count, told);
+    replays_tell(w->replays, sim_feed_core(w->core), &known, count, measured);
     if (w->j->branch_cycles)
-        take_judged_branches(w, told, count);
+        take_judged_branches(w, measured, count);
     for (uint32_t h = 0; h < count; h++)
-        *home_replay(w, h) = told[h];
+        *owner_replay(w, h) = measured[h];
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
-        uint32_t block = w->paths.executed.blocks[i], h = walk_home_of(w, block);
-        if (told[h].factor > 0)
-            w->j->cycles[block] *= (float)told[h].factor;
+        uint32_t block = w->paths.executed.blocks[i], h = walk_owner_of(w, block);
+        if (measured[h].factor > 0)
+            w->j->cycles[block] *= (float)measured[h].factor;
     }
 }
 
 bool walk_take_results(struct walks *w)
 {
     struct average whole = {0};
-    struct average *homes = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *homes);
+    struct average *owners = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *owners);
     w->j->cycles = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
-    add_seen(w, homes, &whole);
+    add_covered(w, owners, &whole);
     bool any = whole.insns > 0;
     if (any) {
-        fill_unseen(w, homes, &whole);
-        set_errors(w, homes);
-        if (w->branchy)
+        fill_unseen(w, owners, &whole);
+        set_errors(w, owners);
+        if (w->mispredicting)
             take_branches(w);
-        sim_feed_free(w->branchy);
-        w->branchy = NULL;
+        sim_feed_free(w->mispredicting);
+        w->mispredicting = NULL;
         if (w->replays)
             take_replays(w);
         double unseen = whole.unseen_insns / (whole.insns + whole.unseen_insns);
@@ -204,6 +205,6 @@ bool walk_take_results(struct walks *w)
     } else {
         w->j->cycles = NULL;
     }
-    free(homes);
+    free(owners);
     return any;
 }

@@ -7,13 +7,13 @@
 
 #include "estimate/estimate.h"
 
-struct branches_home { /* a loop's or function's own code */
-    double branch;     /* cycles of mispredicted branches, by the model */
-    double cycles;     /* the others, as they are told */
+struct branches_owner { /* a loop's or function's own code */
+    double branch;      /* cycles of mispredicted branches, by the model */
+    double cycles;      /* the others, as they are told */
     uint64_t samples;
     struct join_replay replay;
     double part; /* out: of `branch`, what is told: 0 ... 1 */
 };
-void branches_judge(struct join *j, struct branches_home *homes, size_t count);
+void branches_judge(struct join *j, struct branches_owner *owners, size_t count);
 
 #endif

@@ -11,7 +11,7 @@
 #include "measured/measured.h"
 
 /* ---- forms.c ---- */
-void forms_learn(struct join *j); /* asks in->learn for the forms that the machine lacks */
+void forms_request(struct join *j); /* asks in->time_forms for the forms that the machine lacks */
 
 /* ---- ideal.c ---- */
 void ideal_prepare(struct join *j); /* clock and error bar of the machine description */

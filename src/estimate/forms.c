@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { FORMS_MOST = 48 };
+enum { FORMS_MAX = 48 };
 #define BLOCKS_SHARE 0.995 /* of the instructions executed: blocks that are looked at */
 #define FORM_SHARE 0.0005  /* of them: worth timing */
 
@@ -71,11 +71,11 @@ static void look_at(struct forms *f, uint32_t block)
 
 static void look_at_hot(struct forms *f)
 {
-    uint64_t seen = 0;
-    for (size_t i = 0; i < f->blocks.len && (double)seen < BLOCKS_SHARE * (double)f->j->instructions; i++) {
+    uint64_t observed = 0;
+    for (size_t i = 0; i < f->blocks.len && (double)observed < BLOCKS_SHARE * (double)f->j->instructions; i++) {
         if (walk_module(f->j, f->blocks.data[i].block)->img)
             look_at(f, f->blocks.data[i].block);
-        seen += f->blocks.data[i].instructions;
+        observed += f->blocks.data[i].instructions;
     }
 }
 
@@ -88,22 +88,22 @@ static int compare_counts(const void *x, const void *y)
 static void ask(struct forms *f)
 {
     const struct prof_input *in = f->j->in;
-    const char *list[FORMS_MOST];
+    const char *list[FORMS_MAX];
     size_t n = 0;
     if (f->unknown.len)
         qsort(f->unknown.data, f->unknown.len, sizeof *f->unknown.data, compare_counts);
-    for (; n < f->unknown.len && n < FORMS_MOST &&
+    for (; n < f->unknown.len && n < FORMS_MAX &&
            (double)f->unknown.data[n].count > FORM_SHARE * (double)f->j->instructions;
          n++)
         list[n] = f->unknown.data[n].form;
     if (n)
-        in->learn(in->learn_ctx, list, n);
+        in->time_forms(in->time_forms_ctx, list, n);
 }
 
-void forms_learn(struct join *j)
+void forms_request(struct join *j)
 {
     struct forms f = {.j = j};
-    if (!j->in->machine || !j->in->learn)
+    if (!j->in->machine || !j->in->time_forms)
         return;
     list_blocks(&f);
     look_at_hot(&f);

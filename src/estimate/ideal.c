@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ideal: cycles of the core model become seconds with an interval. The error bar is what the machine's self-test found
- * on kernels not used for fitting (of one object: nine kernels in ten were nearer), together with the error of the
- * windows drawn. Does not itself simulate (walks.c does).
+ * on kernels not used for fitting (of one object: nine kernels in ten were nearer), together with the error the random
+ * walks drawn. Does not itself simulate (walks.c does).
  */
 #include "estimate/estimate.h"
 #include "estimate/replays/replays.h"
@@ -36,8 +36,9 @@ static void take_share(struct join *j)
     double share = j->in->core_share;
     j->core_share = share > 0 && share < 1 ? share : 1;
     if (j->core_share < SHARE_UNDISTURBED)
-        prof_warn(j->r, PROF_WARN_CORE_SHARED,
-                  "another program shares the core: %.0f %% of its width was left beside the plain runs", 100 * share);
+        prof_warn(j->r, PROF_WARN_SMT_CONTENTION,
+                  "SMT contention: during the plain runs the program had %.0f %% of the core's issue width",
+                  100 * share);
 }
 
 void ideal_prepare(struct join *j)
@@ -86,7 +87,7 @@ static double around_bias(const struct join *j, double quantile)
 
 static bool is_known(const struct join *j) { return j->cycles && j->core_hz > 0; }
 
-/* Where replays vouch for the figure, their error stands in place of the model's. */
+/* Where replays validate the figure, their error stands in place of the model's. */
 struct prof_interval ideal_of(const struct join *j, const struct tally *t)
 {
     if (!is_known(j))
@@ -104,7 +105,7 @@ struct whole {
     double modelled, modelled_squares, replayed_squares; /* cycles; (cycles)^2; (cycles they may be off)^2 */
 };
 
-static void add_home(struct whole *w, const struct tally *t)
+static void add_owner(struct whole *w, const struct tally *t)
 {
     tally_add(&w->all, t);
     w->modelled += t->cycles - t->replayed;
@@ -112,13 +113,13 @@ static void add_home(struct whole *w, const struct tally *t)
     w->replayed_squares += t->replayed_off * t->replayed_off;
 }
 
-static struct whole add_homes(const struct join *j)
+static struct whole add_owners(const struct join *j)
 {
     struct whole w = {.modelled = 0};
     for (uint32_t l = 0; l < j->loop_count; l++)
-        add_home(&w, &j->loops[l].self);
+        add_owner(&w, &j->loops[l].self);
     for (uint32_t f = 0; f < j->func_count; f++)
-        add_home(&w, &j->funcs[f].self);
+        add_owner(&w, &j->funcs[f].self);
     return w;
 }
 
@@ -127,7 +128,7 @@ struct prof_interval ideal_of_whole(const struct join *j)
 {
     if (!is_known(j))
         return stats_unknown();
-    struct whole w = add_homes(j);
+    struct whole w = add_owners(j);
     double cycles = w.all.cycles;
     if (!(cycles > 0))
         return (struct prof_interval){0, 0, 0};

@@ -273,7 +273,7 @@ void cfi_machine_step(struct cfi_machine *m, const struct image_cie *cie, const 
         m->now.cfa_expr = rule_of(op);
         break;
     case DW_CFA_remember_state:
-        m->is_bad |= m->depth == CFI_STATES_MOST;
+        m->is_bad |= m->depth == CFI_STATES_MAX;
         if (!m->is_bad)
             m->stack[m->depth++] = m->now;
         break;

@@ -94,8 +94,8 @@ static int read_tags(struct image *img, struct dynamic *d)
     if (!p)
         return image_refuse_at(img, image_offset(img, img->dynamic_vaddr),
                                "the dynamic section is not inside a loaded segment; the file is corrupt");
-    size_t count = 0, most = img->dynamic_size / sizeof(Elf64_Dyn);
-    for (; count < most; count++) {
+    size_t count = 0, max = img->dynamic_size / sizeof(Elf64_Dyn);
+    for (; count < max; count++) {
         Elf64_Dyn e;
         memcpy(&e, p + count * sizeof e, sizeof e);
         if (e.d_tag == DT_NULL)
@@ -380,11 +380,11 @@ static void keep_relocs(struct image *img, const reloc_vec *found)
 static int read_symbols(struct image *img, const struct dynamic *d, uint64_t dynsyms)
 {
     const struct image_section *s = section_of_type(img, SHT_SYMTAB);
-    uint64_t most = dynsyms + (s ? s->size / sizeof(Elf64_Sym) : 0);
-    if (most > img->len_bytes)
+    uint64_t max = dynsyms + (s ? s->size / sizeof(Elf64_Sym) : 0);
+    if (max > img->len_bytes)
         return image_refuse_at(img, s ? s->offset : image_offset(img, d->symtab),
                                "the symbols are larger than the file; the file is corrupt");
-    img->symbols = ARENA_ARRAY(img->arena, struct image_symbol, most);
+    img->symbols = ARENA_ARRAY(img->arena, struct image_symbol, max);
     if (dynsyms && read_dynsyms(img, d, dynsyms) < 0)
         return -1;
     return s ? read_symtab(img, s) : 0;

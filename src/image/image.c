@@ -9,8 +9,8 @@
 
 #include "image/impl.h"
 
-#define ADDR_END (1ull << 47)       /* user addresses end here */
-#define SEGMENTS_MOST (65536 / 56u) /* the kernel runs no file with more bytes of program headers */
+#define ADDR_END (1ull << 47)      /* user addresses end here */
+#define SEGMENTS_MAX (65536 / 56u) /* the kernel runs no file with more bytes of program headers */
 
 int image_refuse(const struct image *img, const char *fmt, ...)
 {
@@ -197,7 +197,7 @@ static int read_segments(struct image *img, const Elf64_Ehdr *h, uint64_t count)
     if (count && h->e_phentsize != sizeof(Elf64_Phdr))
         return image_refuse_at(img, offsetof(Elf64_Ehdr, e_phentsize),
                                "has program headers of %u bytes instead of 56; the file is corrupt", h->e_phentsize);
-    if (count > SEGMENTS_MOST)
+    if (count > SEGMENTS_MAX)
         return image_refuse_at(img, offsetof(Elf64_Ehdr, e_phnum),
                                "has %llu program headers, more than the kernel takes; the file is corrupt",
                                (unsigned long long)count);

@@ -109,8 +109,8 @@ struct cursor cfi_cursor(const struct image *img, const struct image_fde *fde);
 enum {
     CFI_REG_RBP = 6,
     CFI_REG_RSP = 7,
-    CFI_REGS = 17,        /* general registers and the return address */
-    CFI_STATES_MOST = 16, /* compilers nest remember_state no deeper than two */
+    CFI_REGS = 17,       /* general registers and the return address */
+    CFI_STATES_MAX = 16, /* compilers nest remember_state no deeper than two */
 };
 struct cfi_rule { /* the instruction that set it, to be copied; start NULL: none did */
     const uint8_t *start;
@@ -124,7 +124,7 @@ struct cfi_row {
 };
 struct cfi_machine {
     struct cfi_row now, first; /* first: as the CIE leaves it */
-    struct cfi_row stack[CFI_STATES_MOST];
+    struct cfi_row stack[CFI_STATES_MAX];
     unsigned depth;
     bool is_bad, has_other_regs; /* has_other_regs: a rule for one beyond CFI_REGS was met and dropped */
 };
@@ -149,7 +149,7 @@ struct lsda {
     uint64_t pad_base, start_last;
     uint8_t site_enc, type_enc; /* type_enc 0xff: no types */
     const uint8_t *actions;     /* first byte after the sites */
-    uint64_t actions_most;      /* bytes there are at most */
+    uint64_t actions_max;       /* bytes there are at most */
     uint64_t actions_len;       /* bytes that the sites reach */
     uint64_t types;             /* address that type indices count down from, 0 none */
     uint64_t type_count;

@@ -5,7 +5,7 @@
 
 #include "image/impl.h"
 
-#define LINKS_MOST 4096 /* so that a chain that bites its tail ends */
+#define LINKS_MAX 4096 /* so that a chain that bites its tail ends */
 
 static unsigned type_len(uint8_t enc)
 {
@@ -57,7 +57,7 @@ static int read_header(const struct image *img, struct lsda *l)
         return -1;
     l->sites.end = c.p;
     l->actions = c.p;
-    l->actions_most = cursor_left(&c);
+    l->actions_max = cursor_left(&c);
     return 0;
 }
 
@@ -113,10 +113,10 @@ static int reach_filter(const struct image *img, struct lsda *l, int64_t filter)
 static int reach_actions(const struct image *img, struct lsda *l, uint64_t action)
 {
     uint64_t at = action - 1;
-    for (uint64_t links = 0; links < LINKS_MOST; links++) {
-        if (at >= l->actions_most)
+    for (uint64_t links = 0; links < LINKS_MAX; links++) {
+        if (at >= l->actions_max)
             return -1;
-        struct cursor c = {l->actions, l->actions + at, l->actions + l->actions_most, 0, false};
+        struct cursor c = {l->actions, l->actions + at, l->actions + l->actions_max, 0, false};
         int64_t filter = cursor_sleb(&c);
         uint64_t next_from = (uint64_t)(c.p - c.start);
         int64_t next = cursor_sleb(&c);

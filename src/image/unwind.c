@@ -9,8 +9,8 @@
 
 struct reader {
     const struct image *img;
-    struct cursor all;  /* the whole table */
-    uint64_t fdes_most; /* stop after as many */
+    struct cursor all; /* the whole table */
+    uint64_t fdes_max; /* stop after as many */
     bool stops_at_end_mark;
     VEC(struct image_fde) fdes;
     VEC(struct image_cie) cies;
@@ -179,7 +179,7 @@ static int read_record(struct reader *r, bool *is_end)
 static int read_table(struct reader *r)
 {
     bool is_end = false;
-    while (!is_end && cursor_left(&r->all) >= 4 && r->fdes.len < r->fdes_most)
+    while (!is_end && cursor_left(&r->all) >= 4 && r->fdes.len < r->fdes_max)
         if (read_record(r, &is_end) < 0)
             return -1;
     return 0;
@@ -198,7 +198,7 @@ static int find_by_header(struct reader *r, const struct image_segment *s)
     if (h.is_bad || is_unknown || version != 1 || !frame || !l || frame >= l->hi_file)
         return broken(r, s->vaddr, "the header of the table is not understood");
     if (count_enc != DW_EH_PE_omit)
-        r->fdes_most = cursor_pointer(&h, r->img, count_enc, 0, &is_unknown);
+        r->fdes_max = cursor_pointer(&h, r->img, count_enc, 0, &is_unknown);
     if (h.is_bad || is_unknown)
         return broken(r, s->vaddr, "the header of the table is not understood");
     r->stops_at_end_mark = true;
@@ -209,7 +209,7 @@ static int find_by_header(struct reader *r, const struct image_segment *s)
 static int find_table(struct reader *r)
 {
     const struct image_section *s = image_section_named(r->img, ".eh_frame");
-    r->fdes_most = UINT64_MAX;
+    r->fdes_max = UINT64_MAX;
     if (s && (s->flags & SHF_ALLOC)) {
         r->all = cursor_over(r->img, s->addr, s->size);
         return r->all.is_bad && s->size ? broken(r, s->addr, "the section is not inside a loaded segment") : 0;

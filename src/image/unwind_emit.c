@@ -9,7 +9,7 @@
 
 #define ENC_REF (DW_EH_PE_pcrel | DW_EH_PE_sdata4)
 #define ENC_TABLE (DW_EH_PE_datarel | DW_EH_PE_sdata4)
-#define LEB_MOST 10
+#define LEB_MAX 10
 
 struct past_row { /* a row of the function at hand, and where in the original it begins */
     uint64_t addr;

@@ -8,10 +8,10 @@
 
 #include "launch/impl.h"
 
-#define COUNT_MOST (INT64_C(1) << 48)
+#define COUNT_MAX (INT64_C(1) << 48)
 #define ROOM_TO_GROW (64ull << 20) /* of addresses in each area, not of memory */
 
-/* Two files with the same content share a place; their counts cannot be told apart and go to the first. */
+/* Two files with the same content share a place; their counts cannot be distinguished and go to the first. */
 static bool has_key(const struct wire_header *h, const uint8_t *key)
 {
     for (uint32_t i = 0; i < h->module_count; i++)
@@ -29,7 +29,7 @@ static uint64_t used_bytes(const struct wire_header *h)
 /* false: no room. */
 static bool place(struct counters *c, struct wire_header *h, const struct launch_module *m, uint32_t module)
 {
-    if (h->module_count == WIRE_MODULES_MOST)
+    if (h->module_count == WIRE_MODULES_MAX)
         return false;
     struct wire_module *w = &h->modules[h->module_count];
     memcpy(w->key, m->wire_key, WIRE_KEY_BYTES);
@@ -73,16 +73,16 @@ int counters_open(struct counters *c, const struct launch_program *p, bool grows
     *c = (struct counters){.file.fd = -1, .plan = plan};
     uint32_t left_out = place_modules(c, p, plan);
     if (left_out)
-        diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MOST);
+        diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MAX);
     int rc = 0;
     uint64_t used = used_bytes(plan);
     plan->area_bytes = used + (grows ? ROOM_TO_GROW : 0);
     plan->follows = grows;
     if (plan->area_bytes) {
-        rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, WIRE_AREAS_MOST,
+        rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, WIRE_AREAS_MAX,
                                                            grows ? max_u64(used, 1 << 20) : 0});
         if (rc == 0) {
-            plan->area_most = (uint32_t)c->file.parts;
+            plan->area_max = (uint32_t)c->file.parts;
             void *at = mmap(NULL, WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c->file.fd, 0);
             c->header = at == MAP_FAILED ? NULL : at;
             if (c->header)
@@ -115,24 +115,24 @@ static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
 }
 
 /* What left blocks of the plan's module `wire`. Numbers that no program lives to see were written by mistake. */
-static struct rewrite_lefts left_of(const struct wire_header *h, uint32_t wire, struct arena *a)
+static struct rewrite_side_exits side_exits_of(const struct wire_header *h, uint32_t wire, struct arena *a)
 {
-    struct rewrite_left *out = ARENA_ARRAY(a, struct rewrite_left, WIRE_LEFT_MOST);
+    struct rewrite_side_exit *out = ARENA_ARRAY(a, struct rewrite_side_exit, WIRE_SIDE_EXITS_MAX);
     size_t n = 0;
-    for (uint32_t i = 0; i < WIRE_LEFT_MOST; i++) {
-        const struct wire_left *l = &h->left[i];
-        if (l->key >> 32 != wire + 1ull || l->count > COUNT_MOST || l->count < -COUNT_MOST)
+    for (uint32_t i = 0; i < WIRE_SIDE_EXITS_MAX; i++) {
+        const struct wire_side_exit *l = &h->side_exits[i];
+        if (l->key >> 32 != wire + 1ull || l->count > COUNT_MAX || l->count < -COUNT_MAX)
             continue;
-        out[n] = (struct rewrite_left){.before_counters = (uint32_t)l->key + 4096ull, .count = l->count};
+        out[n] = (struct rewrite_side_exit){.before_counters = (uint32_t)l->key + 4096ull, .count = l->count};
         memcpy(out[n++].regs, l->regs, sizeof l->regs);
     }
-    return (struct rewrite_lefts){out, n};
+    return (struct rewrite_side_exits){out, n};
 }
 
-static bool any_left(const struct wire_header *h)
+static bool any_side_exit(const struct wire_header *h)
 {
-    for (uint32_t i = 0; i < WIRE_LEFT_MOST; i++)
-        if (h->left[i].key)
+    for (uint32_t i = 0; i < WIRE_SIDE_EXITS_MAX; i++)
+        if (h->side_exits[i].key)
             return true;
     return false;
 }
@@ -142,12 +142,12 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
 {
     const struct wire_header *h = c->header, *plan = c->plan;
     r->counters = ARENA_ARRAY(r->arena, uint64_t *, p->module_count);
-    r->left = ARENA_ARRAY(r->arena, struct rewrite_lefts, p->module_count);
+    r->side_exits = ARENA_ARRAY(r->arena, struct rewrite_side_exits, p->module_count);
     r->counters_len = p->module_count;
     if (!h)
         return;
-    uint64_t areas = min_u64(h->area_next, plan->area_most);
-    bool has_left = any_left(h);
+    uint64_t areas = min_u64(h->area_next, plan->area_max);
+    bool has_left = any_side_exit(h);
     for (uint32_t i = 0; i < plan->module_count; i++) {
         const struct wire_module *w = &plan->modules[i];
         if (!h->modules[i].loaded)
@@ -156,16 +156,16 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
         for (uint64_t area = 0; area < areas; area++)
             add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, sums);
         if (has_left)
-            r->left[c->module_of[i]] = left_of(h, i, r->arena);
+            r->side_exits[c->module_of[i]] = side_exits_of(h, i, r->arena);
     }
     r->flags = h->flags;
     r->forks = h->forks;
     r->threads_seen |= (h->flags & WIRE_THREADS) != 0;
 }
 
-size_t counters_areas(const struct counters *c, struct counters_area *out, size_t most)
+size_t counters_areas(const struct counters *c, struct counters_area *out, size_t max)
 {
-    size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->plan->area_most), most) : 0;
+    size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->plan->area_max), max) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct wire_area *a = &c->header->areas[i];
         out[i] = (struct counters_area){a->pid, a->parent, a->time_ns};
@@ -189,17 +189,17 @@ void counters_sum_area(const struct counters *c, size_t area, struct arena *a, u
     }
 }
 
-#define THREADS_MOST 64
+#define THREADS_MAX 64
 
 /* The area of each thread, the program's first thread first. Returns how many there are; 0: not each has one of its
  * own. */
 static size_t areas_of_threads(const struct counters *c, uint32_t *area_of)
 {
     const struct wire_header *h = c->header;
-    size_t threads = h->threads + (size_t)1, found = 1, areas = min_u64(h->area_next, c->plan->area_most);
-    bool shared = (h->flags & (WIRE_LOST | WIRE_TURNS | WIRE_THREADS_APART)) || h->forks || c->plan->follows;
-    memset(area_of, 0, THREADS_MOST * sizeof *area_of);
-    if (shared || threads == 1 || threads > THREADS_MOST)
+    size_t threads = h->threads + (size_t)1, found = 1, areas = min_u64(h->area_next, c->plan->area_max);
+    bool shared = (h->flags & (WIRE_LOST | WIRE_SERIALIZED | WIRE_NOT_SERIALIZED)) || h->forks || c->plan->follows;
+    memset(area_of, 0, THREADS_MAX * sizeof *area_of);
+    if (shared || threads == 1 || threads > THREADS_MAX)
         return 0;
     for (uint32_t k = 1; k < areas; k++) {
         const struct wire_area *a = &h->areas[k];
@@ -215,7 +215,7 @@ static size_t areas_of_threads(const struct counters *c, uint32_t *area_of)
 
 void counters_of_threads(const struct counters *c, struct launch_result *r)
 {
-    uint32_t area_of[THREADS_MOST];
+    uint32_t area_of[THREADS_MAX];
     r->thread_counters_len = c->header ? areas_of_threads(c, area_of) : 0;
     r->thread_counters = ARENA_ARRAY(r->arena, uint64_t **, r->thread_counters_len + 1);
     for (size_t t = 0; t < r->thread_counters_len; t++) {

@@ -37,8 +37,8 @@
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1u << 5)
 #endif
 
-#define COMMAND_WORDS_MOST 64
-#define COMMAND_BYTES_MOST 2000
+#define COMMAND_WORDS_MAX 64
+#define COMMAND_BYTES_MAX 2000
 
 struct known { /* an executable that was looked at */
     const char *path;
@@ -110,11 +110,11 @@ void follow_install(int socket)
 /* ---- what the kernel asks ---- */
 
 /* A string of another process; NULL if it cannot be read. */
-static const char *remote_text(struct arena *a, pid_t pid, uint64_t addr, size_t most)
+static const char *remote_text(struct arena *a, pid_t pid, uint64_t addr, size_t max)
 {
     struct strbuf s = {0};
     char *out = NULL;
-    while (addr && s.len < most && !out) {
+    while (addr && s.len < max && !out) {
         char buf[256];
         size_t n = min_u64(sizeof buf, 4096 - addr % 4096);
         union {
@@ -127,7 +127,7 @@ static const char *remote_text(struct arena *a, pid_t pid, uint64_t addr, size_t
         const char *end = memchr(buf, 0, n);
         str_put(&s, buf, end ? (size_t)(end - buf) : n);
         if (end)
-            out = arena_strndup(a, s.len ? s.data : "", min_u64(s.len, most));
+            out = arena_strndup(a, s.len ? s.data : "", min_u64(s.len, max));
         addr += n;
     }
     str_free(&s);
@@ -137,7 +137,7 @@ static const char *remote_text(struct arena *a, pid_t pid, uint64_t addr, size_t
 static const char *remote_command(struct arena *a, pid_t pid, uint64_t argv)
 {
     struct strbuf s = {0};
-    for (int i = 0; i < COMMAND_WORDS_MOST && argv && s.len < COMMAND_BYTES_MOST; i++) {
+    for (int i = 0; i < COMMAND_WORDS_MAX && argv && s.len < COMMAND_BYTES_MAX; i++) {
         union {
             uint64_t addr;
             void *at;
@@ -146,7 +146,7 @@ static const char *remote_command(struct arena *a, pid_t pid, uint64_t argv)
         struct iovec to = {&word, 8}, from = {there.at, 8};
         if (process_vm_readv(pid, &to, 1, &from, 1, 0) != 8 || !word)
             break;
-        const char *text = remote_text(a, pid, word, COMMAND_BYTES_MOST);
+        const char *text = remote_text(a, pid, word, COMMAND_BYTES_MAX);
         str_printf(&s, "%s%s", i ? " " : "", text ? text : "?");
     }
     const char *out = arena_strdup(a, s.len ? s.data : "");
@@ -268,7 +268,7 @@ static const char *take_modules(struct follow *f, char *text)
         struct launch_module *m = module_add(f->p, line + 7, tab + 1);
         size_t i = (size_t)(m - f->p->modules);
         if (!is_bound(f, i)) {
-            m->other_program = m->seen_at_run_time = false;
+            m->other_program = m->found_at_run_time = false;
             copies_take_known(f->p, i, f->opt);
             if (m->copy && counters_add(f->counters, f->p, (uint32_t)i)) {
                 VEC_PUSH(&binds, ((struct bind){m->copy, m->path}));

@@ -61,11 +61,12 @@ int copy_make(struct arena *a, const char *path, const struct rewrite_options *o
 void copy_remember_refusal(struct arena *a, const char *path, const struct rewrite_options *opt, const char *reason);
 void copy_remove_dir(const char *dir); /* a folder of plain files */
 
-/* ---- lesson.c ---- */
+/* ---- feedback.c ---- */
 
-/* The options with the lesson that the module was taught by an earlier run of this program, if there is one. */
-struct rewrite_options lesson_taken(const struct launch_program *p, size_t module, const struct rewrite_options *opt);
-const char *lessons_dir(struct arena *a);
+/* The options with the profile feedback that an earlier run of this program left for the module, if there is one. */
+struct rewrite_options feedback_options(const struct launch_program *p, size_t module,
+                                        const struct rewrite_options *opt);
+const char *feedback_dir(struct arena *a);
 
 /* ---- evict.c, cache.c ---- */
 
@@ -73,7 +74,7 @@ void copies_evict(void);
 /* launch_copies_make for the first `module_count` modules, without the folder of links; the second by at most so many
  * processes at a time. */
 int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count);
-int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t most);
+int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t max);
 void copies_ahead_end(struct launch_program *p);
 bool copies_take_known(struct launch_program *p, size_t module, const struct rewrite_options *opt); /* from the cache */
 
@@ -96,7 +97,7 @@ const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
 uint32_t spaces_processes(const struct spaces *s);
 uint32_t spaces_left(const struct spaces *s); /* pid of a process, not the root, that goes on now; 0 none */
-uint32_t spaces_threads_most(const struct spaces *s);
+uint32_t spaces_threads_max(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 
 /* ---- stacks.c ---- */
@@ -116,7 +117,7 @@ void stacks_fill(const struct stacks *k, struct launch_result *out);
 
 /* ---- threads.c: what the program's own threads do; events come in order of time, CLOCK_MONOTONIC ---- */
 
-enum threads_turn { THREADS_WAITS, THREADS_PREEMPTED /* wants the processor that it lost */, THREADS_RUNS };
+enum threads_state { THREADS_WAITS, THREADS_PREEMPTED /* wants the processor that it lost */, THREADS_RUNS };
 struct threads;
 struct threads *threads_new(bool wants_stacks);
 void threads_watch(struct threads *t, struct launch_program *p,
@@ -127,7 +128,7 @@ void threads_free(struct threads *t);
 void threads_exec(struct threads *t, uint32_t tid, uint64_t time_ns); /* nothing counts before the first */
 void threads_begin(struct threads *t, uint32_t tid, uint64_t time_ns);
 void threads_end(struct threads *t, uint32_t tid, uint64_t time_ns);
-void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uint64_t time_ns);
+void threads_switch(struct threads *t, uint32_t tid, enum threads_state turn, uint64_t time_ns);
 /* The kernel's account: processor time so far, and time that it wanted one. Before the exec: of the first thread. */
 void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t delay_ns, uint64_t time_ns);
 /* `seen` without thread and count; time_ns 0: not known. */
@@ -159,7 +160,7 @@ struct perf;
 struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
                        double hertz);
 /* The processes in that growing list are nobody's: nothing is told of them. To be called before anything is read. */
-void perf_hide(struct perf *f, const struct wire_bursts *snapshots);
+void perf_exclude(struct perf *f, const struct wire_bursts *snapshots);
 void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
 struct perf_counts perf_result(const struct perf *f);
 const struct map *perf_places(const struct perf *f); /* sample_key -> count */
@@ -177,7 +178,7 @@ bool perf_is_allowed(enum perf_purpose purpose);
 void procfs_look(pid_t pid, struct spaces *spaces);                     /* mappings and threads of one process now */
 void procfs_take_maps(char *text, uint32_t pid, struct spaces *spaces); /* text of a maps file; is cut up */
 int procfs_read(const char *path, struct strbuf *out);                  /* a small file, appended; -1: none */
-size_t procfs_threads(pid_t pid, pid_t *tids, size_t most);             /* of a process, at most so many */
+size_t procfs_threads(pid_t pid, pid_t *tids, size_t max);              /* of a process, at most so many */
 uint64_t procfs_private_kb(pid_t pid);                                  /* memory of its own; 0 if gone */
 void procfs_end_first(pid_t pid);                                       /* if memory runs out */
 uint64_t procfs_available_kb(void);                                     /* of the machine */
@@ -194,9 +195,9 @@ bool procfs_is_descendant(pid_t pid, pid_t ancestor);
 struct signals {
     sigset_t mask_before;
     struct sigaction child_before;
-    int fd;           /* signalfd */
-    pid_t witness;    /* of mtool's process group; -1 none */
-    bool told_to_end; /* mtool or the whole group was, by somebody else than the program */
+    int fd;              /* signalfd */
+    pid_t sentinel;      /* of mtool's process group; -1 none */
+    bool got_end_signal; /* mtool or the whole group was, by somebody else than the program */
 };
 /* SIGCHLD as by default while mtool waits for children of its own (an inherited SIG_IGN would reap them unseen). */
 struct sigaction signals_keep_children(void);
@@ -258,8 +259,8 @@ const char *mode_step_text(int step);
 /* ---- scratch.c: a file shared with the program, in memory if possible ---- */
 
 struct scratch_size {
-    uint64_t fixed_bytes, part_bytes, part_most; /* the file holds the fixed part and 1 to part_most parts */
-    uint64_t part_used_bytes;                    /* of a part that are ever written to, as far as known; 0: all */
+    uint64_t fixed_bytes, part_bytes, part_max; /* the file holds the fixed part and 1 to part_max parts */
+    uint64_t part_used_bytes;                   /* of a part that are ever written to, as far as known; 0: all */
 };
 struct scratch {
     char path[256];
@@ -279,10 +280,10 @@ uint64_t limits_more_bytes(const struct launch_program *p); /* what its copies t
 /* ---- counters.c ---- */
 
 struct counters {
-    struct scratch file;                   /* fd -1: nothing to count */
-    struct wire_header *header;            /* mapped; NULL likewise */
-    struct wire_header *plan;              /* what mtool wrote into it */
-    uint32_t module_of[WIRE_MODULES_MOST]; /* place in the header -> program.modules */
+    struct scratch file;                  /* fd -1: nothing to count */
+    struct wire_header *header;           /* mapped; NULL likewise */
+    struct wire_header *plan;             /* what mtool wrote into it */
+    uint32_t module_of[WIRE_MODULES_MAX]; /* place in the header -> program.modules */
 };
 /* With room for modules to come if `grows`. 0, or -1 after one line. */
 int counters_open(struct counters *c, const struct launch_program *p, bool grows);
@@ -297,7 +298,7 @@ struct counters_area { /* who counted into it */
     uint32_t pid, parent;
     uint64_t time_ns; /* CLOCK_MONOTONIC, when it was taken */
 };
-size_t counters_areas(const struct counters *c, struct counters_area *out, size_t most);
+size_t counters_areas(const struct counters *c, struct counters_area *out, size_t max);
 /* Adds one area's counters to sums[module][] (made in `a` where NULL), of modules that it counted. */
 void counters_sum_area(const struct counters *c, size_t area, struct arena *a, uint64_t **sums);
 
@@ -342,31 +343,31 @@ struct ticks {
     uint64_t spent_ns, faults, pages; /* as of the last snapshot */
     double cost_s;                    /* of all of them */
     double copied_s;                  /* the program was in the kernel for pages that snapshots shared, about */
-    VEC(pid_t) waiting;               /* keepers */
+    VEC(pid_t) waiting;               /* checkpoints */
     pthread_t thread;
     bool is_running;
     atomic_bool ends, is_over;
 };
 bool ticks_begin(struct ticks *t);          /* in a thread of its own, which fills the originals first */
-void ticks_end(struct ticks *t, bool wait); /* for keepers that wait, as long as is bearable */
+void ticks_end(struct ticks *t, bool wait); /* for checkpoints that wait, as long as is bearable */
 
 /* ---- processes.c ---- */
 
 void processes_fill(const struct launch_options *opt, const struct follow *f, const struct counters *c,
                     struct launch_result *r);
 
-/* ---- inside.c ---- */
+/* ---- in_process.c ---- */
 /* The executable's copy that carries only the runtime, found or made; NULL if it could not be, then *why (unless NULL)
  * may say why. */
-const char *inside_copy(struct launch_program *p, const char **why);
-struct inside_run {
+const char *in_process_copy(struct launch_program *p, const char **why);
+struct in_process_run {
     const char *copy, *name, *file; /* what the environment gives the runtime: name=file */
     const char *mute;
     struct spaces **spaces;  /* the caller frees them */
     struct threads *threads; /* as in struct start */
 };
 /* Runs it to its end. 0, or -1 after one line. */
-int inside_run(struct launch_program *p, const struct inside_run *run, struct launch_result *r);
+int in_process_run(struct launch_program *p, const struct in_process_run *run, struct launch_result *r);
 
 /* ---- timer.c ---- */
 

@@ -25,8 +25,8 @@ struct launch_module {
     const char *map;     /* its map, NULL likewise */
     const char *refused; /* why not rewritten, NULL if it is */
     bool is_exe, is_interp /* ld.so: stays original */;
-    bool seen_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
-    bool other_program;    /* seen only in processes that executed another program (system(), a shell's commands) */
+    bool found_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
+    bool other_program;     /* seen only in processes that executed another program (system(), a shell's commands) */
     uint8_t wire_key[WIRE_KEY_BYTES];     /* valid with copy: identity embedded in it */
     uint32_t counter_count;               /* valid with copy */
     const struct rewrite_objects *probed; /* rewrite_options.objects of it, set by the caller; NULL: none */
@@ -82,18 +82,18 @@ void launch_copies_ahead(struct launch_program *p, const struct rewrite_options 
 const char *launch_path_mode_dir(const struct launch_program *p);
 int launch_remember_modules(const struct launch_program *p); /* for the next run of the same executable */
 
-/* ---- lesson.c ---- */
+/* ---- feedback.c ---- */
 
-/* After a counted run: keeps what its counts teach about a module, for the copies that later runs of the same program
- * use. Short runs teach nothing, nor does one that is not much longer than the one that taught before. Reports nothing:
- * without it later runs are only slower. */
-void launch_learn(const struct launch_program *p, size_t module, const struct rewrite_map *m,
-                  const struct rewrite_flow *flow);
+/* After a counted run: keeps profile feedback, what its counts say of a module, for the copies that later runs of the
+ * same program use. Short runs give none, nor does one that is not much longer than the one that gave it before.
+ * Reports nothing: without it later runs are only slower. */
+void launch_keep_feedback(const struct launch_program *p, size_t module, const struct rewrite_map *m,
+                          const struct rewrite_flow *flow);
 
 /* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
  * same modules. Reports nothing: without it less is counted. */
 struct launch_result;
-void launch_see(const struct launch_program *p, const struct launch_result *run);
+void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run);
 
 /* ---- run.c ---- */
 
@@ -147,14 +147,14 @@ struct launch_burst_counts {
 };
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
-    uint32_t window_most;
+    uint32_t window_max;
     double interval_s;   /* mean processor time between snapshots */
     double system_share; /* the program's own system time beside a second of its user time; 0: not known */
     uint64_t seed;       /* of the intervals; 0: always the same one */
     bool may_fail;       /* where there can be none the result says so, instead of an error */
     bool threads;        /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
     uint32_t steps,
-        stepped_most; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
+        stepped_max; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
     uint32_t
         steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
     launch_plan plan; /* of those, in a thread of its own; NULL: no slices are replayed */
@@ -186,21 +186,22 @@ struct launch_process { /* a program in a process, or a process that only forked
 typedef void (*launch_each_process)(void *ctx, size_t process, uint64_t *const *counters);
 
 struct launch_result {
-    int status;                       /* as of waitpid */
-    double user_s, system_s, wall_s;  /* of the program and its waited-for children (rusage) */
-    double before_s;                  /* processor time of its process before it was the program's */
-    long max_rss_kb;                  /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
-    uint32_t processes, threads_most; /* as far as seen; 0: not looked at (plain runs); threads_most 1: none created */
+    int status;                      /* as of waitpid */
+    double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
+    double before_s;                 /* processor time of its process before it was the program's */
+    long max_rss_kb;                 /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
+    uint32_t processes, threads_max; /* as far as seen; 0: not looked at (plain runs); threads_max 1: none created */
     bool threads_seen;
     uint32_t in_background; /* pid of a process that it made and that goes on now, as servers do; 0 none */
-    bool told_to_end;       /* mtool or its process group got a signal that ends programs, which the program got too */
+    bool got_end_signal;    /* mtool or its process group got a signal that ends programs, which the program got too */
     const char *executed;   /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
                                counted, so the user had better name this one; NULL: it did not, or was not seen to */
     /* LAUNCH_COUNT */
     uint64_t *
         *counters; /* [counters_len] by module, summed over areas; NULL for those without a copy or never loaded */
-    size_t counters_len;         /* module_count when the run ended; a later run may append modules */
-    struct rewrite_lefts *left;  /* [counters_len] likewise: where faults left blocks, in all processes and threads */
+    size_t counters_len; /* module_count when the run ended; a later run may append modules */
+    struct rewrite_side_exits
+        *side_exits;             /* [counters_len] likewise: where faults left blocks, in all processes and threads */
     uint64_t ***thread_counters; /* [thread_counters_len][counters_len], NULL likewise: of each thread, in the order of
                                     their making, the program's first thread first */
     size_t thread_counters_len;  /* 0: one thread, very many, or not each had counters of its own */
@@ -252,7 +253,7 @@ struct launch_options {
 };
 /* Runs the program once; its stdin, stdout, stderr, terminal, signals and status are its own. Signals that mtool gets
  * while waiting (INT, TERM, HUP, QUIT, TSTP...) are passed on or left to the terminal; the program's own end decides.
- * Modules seen mapped but not in the list are appended to p->modules with seen_at_run_time. 0 if it ran (whatever its
+ * Modules seen mapped but not in the list are appended to p->modules with found_at_run_time. 0 if it ran (whatever its
  * status), or -1 after one line (could not be started). Leaves no child and no temporary file behind. */
 int launch_run(struct launch_program *p, const struct launch_options *opt, struct launch_result **out);
 void launch_result_free(struct launch_result *r);

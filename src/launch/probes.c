@@ -10,16 +10,16 @@ struct end {                /* of the program */
 /* An interval begins with a look, or soon after one. */
 static uint64_t cpu_since_start(const struct wire_probe *c, const struct end *end)
 {
-    uint64_t apart = c->start > c->look_ticks ? c->start - c->look_ticks : c->look_ticks - c->start;
-    return apart <= WIRE_PROBE_LOOK && end->cpu_ns > c->look_ns ? end->cpu_ns - c->look_ns : 0;
+    uint64_t apart = c->start > c->reading_ticks ? c->start - c->reading_ticks : c->reading_ticks - c->start;
+    return apart <= WIRE_PROBE_READING && end->cpu_ns > c->reading_ns ? end->cpu_ns - c->reading_ns : 0;
 }
 
 static void add_cell(struct observed_probe *to, const struct wire_probe *c, const struct end *end)
 {
     to->ticks += c->ticks;
     to->count += c->count;
-    to->window_ticks += c->window_ticks;
-    to->window_ns += c->window_ns;
+    to->clocked_ticks += c->clocked_ticks;
+    to->clocked_ns += c->clocked_ns;
     to->cut += c->cut;
     if (c->start && c->start < end->ticks) {
         to->open++;
@@ -52,7 +52,7 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
     counters_sum(c, p, r);
     r->probes = ARENA_ARRAY(r->arena, struct observed_probe, number_cells(p, r, NULL) + 1);
     r->probe_count = number_cells(p, r, r->probes);
-    uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_most) : 0;
+    uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_max) : 0;
     if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */
         end.cpu_ns = (uint64_t)(1e9 * (r->before_s + r->user_s + r->system_s));
     for (uint64_t area = 0; area < areas; area++) {

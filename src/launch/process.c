@@ -178,7 +178,7 @@ static void attach(struct running *r)
         return;
     r->perf = perf_open(r->pid, r->spaces, s->threads, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
     if (r->perf && s->snapshots)
-        perf_hide(r->perf, s->snapshots);
+        perf_exclude(r->perf, s->snapshots);
 }
 
 /* ---- while it runs ---- */
@@ -319,7 +319,7 @@ void process_fill_samples(const struct map *places, struct launch_result *out)
 }
 
 /* What only lags behind its parent's end is given a moment. */
-static uint32_t process_left(const struct spaces *s)
+static uint32_t process_left_behind(const struct spaces *s)
 {
     enum { MOMENT_NS = 100000000 };
     if (spaces_left(s))
@@ -330,9 +330,9 @@ static uint32_t process_left(const struct spaces *s)
 static void fill_watched(const struct running *r, struct launch_result *out)
 {
     if (r->spaces) {
-        out->in_background = process_left(r->spaces);
+        out->in_background = process_left_behind(r->spaces);
         out->processes = spaces_processes(r->spaces);
-        out->threads_most = spaces_threads_most(r->spaces);
+        out->threads_max = spaces_threads_max(r->spaces);
         out->threads_seen = spaces_threads_seen(r->spaces);
         if (spaces_executed(r->spaces))
             out->executed = arena_strdup(out->arena, spaces_executed(r->spaces));
@@ -400,7 +400,7 @@ int process_run(const struct start *s, struct launch_result *out)
     close(r.go_fd);
     out->status = wait_for_end(&r);
     signals_take(&r.signals, r.pid, true);
-    out->told_to_end = r.signals.told_to_end;
+    out->got_end_signal = r.signals.got_end_signal;
     uint64_t end_ns = time_now_ns();
     int rc = take_news(&r, &n);
     if (rc == 0) {

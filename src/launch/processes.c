@@ -68,8 +68,8 @@ static void each_process(const struct launch_options *opt, const struct counters
 void processes_fill(const struct launch_options *opt, const struct follow *f, const struct counters *c,
                     struct launch_result *r)
 {
-    struct counters_area *areas = xmalloc(WIRE_AREAS_MOST * sizeof *areas);
-    size_t n = counters_areas(c, areas, WIRE_AREAS_MOST);
+    struct counters_area *areas = xmalloc(WIRE_AREAS_MAX * sizeof *areas);
+    size_t n = counters_areas(c, areas, WIRE_AREAS_MAX);
     struct images im = {0};
     collect(f, areas, n, &im);
     r->each = ARENA_ARRAY(r->arena, struct launch_process, im.v.len);

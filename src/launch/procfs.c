@@ -120,13 +120,13 @@ bool procfs_is_descendant(pid_t pid, pid_t ancestor)
     return false;
 }
 
-size_t procfs_threads(pid_t pid, pid_t *tids, size_t most)
+size_t procfs_threads(pid_t pid, pid_t *tids, size_t max)
 {
     char path[64];
     size_t n = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *d = opendir(path);
-    for (struct dirent *e; d && n < most && (e = readdir(d));)
+    for (struct dirent *e; d && n < max && (e = readdir(d));)
         if (e->d_name[0] != '.')
             tids[n++] = (pid_t)atoi(e->d_name);
     if (d)

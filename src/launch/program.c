@@ -12,7 +12,7 @@
 
 #include "launch/impl.h"
 
-#define SCRIPTS_MOST 4        /* nested interpreters; the kernel stops there too */
+#define SCRIPTS_MAX 4         /* nested interpreters; the kernel stops there too */
 #define SCRIPT_LINE_BYTES 255 /* what the kernel reads of the first line */
 
 /* ---- the file by its name ---- */
@@ -100,7 +100,7 @@ static int read_script_line(struct arena *a, const char *path, struct script_lin
         *--end = 0;
     size_t len = strcspn(s, " \t");
     if (!len) {
-        diag_error("%s: its first line names no interpreter after #!; mend that line", path);
+        diag_error("%s: its first line names no interpreter after #!; fix that line", path);
         return -1;
     }
     out->interp = arena_strndup(a, s, len);
@@ -156,7 +156,7 @@ static int follow_script(struct launch_program *p, const char *path, const struc
         return follow_env(p, path, line->arg);
     struct stat st;
     if (stat(line->interp, &st) < 0)
-        return diag_error("%s: its interpreter %s does not exist; mend its first line or install it", path,
+        return diag_error("%s: its interpreter %s does not exist; fix its first line or install it", path,
                           line->interp);
     const char *words[] = {line->interp, line->arg};
     p->elf_argv = argv_with(p->arena, words, line->arg ? 2 : 1, path, p->elf_argv);
@@ -167,7 +167,7 @@ static int follow_script(struct launch_program *p, const char *path, const struc
 static const char *follow(struct launch_program *p, struct stat *st)
 {
     const char *path = p->exec_path;
-    for (int depth = 0; depth <= SCRIPTS_MOST; depth++) {
+    for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
         struct script_line line = {0};
         if (check_file(path, st) < 0)
             return NULL;
@@ -179,7 +179,7 @@ static const char *follow(struct launch_program *p, struct stat *st)
         path = is_env(line.interp) && line.arg ? p->exec_path : line.interp;
     }
     diag_error("%s: more than %d scripts call each other as interpreters; name the last interpreter yourself",
-               p->exec_path, SCRIPTS_MOST);
+               p->exec_path, SCRIPTS_MAX);
     return NULL;
 }
 

@@ -50,13 +50,13 @@ static uint64_t parts_that_fit(int fd, const struct scratch_size *z)
 {
     struct statvfs v;
     struct rlimit l; /* mtool's own: see limits.c */
-    uint64_t most = z->part_most, fixed = z->fixed_bytes + z->part_bytes;
+    uint64_t max = z->part_max, fixed = z->fixed_bytes + z->part_bytes;
     if (fstatvfs(fd, &v) == 0)
-        most = min_u64(most, (uint64_t)v.f_bavail * v.f_frsize / 2 / used_bytes(z));
+        max = min_u64(max, (uint64_t)v.f_bavail * v.f_frsize / 2 / used_bytes(z));
     getrlimit(RLIMIT_FSIZE, &l);
     if (l.rlim_cur != RLIM_INFINITY)
-        most = min_u64(most, l.rlim_cur < fixed ? 0 : (l.rlim_cur - z->fixed_bytes) / z->part_bytes);
-    return max_u64(most, 1);
+        max = min_u64(max, l.rlim_cur < fixed ? 0 : (l.rlim_cur - z->fixed_bytes) / z->part_bytes);
+    return max_u64(max, 1);
 }
 
 /* Sized, with room for the first part for sure. 0 or -1 with errno. */

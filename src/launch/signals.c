@@ -24,12 +24,12 @@ struct sigaction signals_keep_children(void)
 
 void signals_unkeep_children(const struct sigaction *before) { sigaction(SIGCHLD, before, NULL); }
 
-/* ---- the witness: a process of mtool's group in which signals only pend. Who sends one to the whole group, as kill
+/* ---- the sentinel: a process of mtool's group in which signals only pend. Who sends one to the whole group, as kill
  * and timeout may, has sent it to the program too: it must not get it twice ---- */
 
-enum { WITNESS_NS = 2000000 /* to hear of a signal; the kernel sends to one process of a group after the other */ };
+enum { SENTINEL_NS = 2000000 /* to hear of a signal; the kernel sends to one process of a group after the other */ };
 
-static pid_t start_witness(void)
+static pid_t start_sentinel(void)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid != 0)
@@ -44,26 +44,26 @@ static pid_t start_witness(void)
     _exit(0);
 }
 
-static void end_witness(struct signals *s)
+static void end_sentinel(struct signals *s)
 {
-    if (s->witness > 0 && kill(s->witness, SIGKILL) == 0)
-        while (waitpid(s->witness, NULL, 0) < 0 && errno == EINTR)
+    if (s->sentinel > 0 && kill(s->sentinel, SIGKILL) == 0)
+        while (waitpid(s->sentinel, NULL, 0) < 0 && errno == EINTR)
             continue;
-    s->witness = -1;
+    s->sentinel = -1;
 }
 
-/* Of a signal that mtool has got. A new witness then has heard of nothing. */
-static bool witness_has(struct signals *s, uint32_t signal)
+/* Of a signal that mtool has got. A new sentinel then has heard of nothing. */
+static bool sentinel_has(struct signals *s, uint32_t signal)
 {
-    nanosleep(&(struct timespec){0, WITNESS_NS}, NULL);
-    if (s->witness <= 0 || !(procfs_pending(s->witness) >> (signal - 1) & 1))
+    nanosleep(&(struct timespec){0, SENTINEL_NS}, NULL);
+    if (s->sentinel <= 0 || !(procfs_pending(s->sentinel) >> (signal - 1) & 1))
         return false;
-    end_witness(s);
-    s->witness = start_witness();
+    end_sentinel(s);
+    s->sentinel = start_sentinel();
     return true;
 }
 
-void signals_watch_group(struct signals *s) { s->witness = start_witness(); }
+void signals_watch_group(struct signals *s) { s->sentinel = start_sentinel(); }
 
 bool signals_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
@@ -88,8 +88,8 @@ int signals_begin(struct signals *s)
         return diag_error("cannot watch for signals: %s; close other programs and try again", strerror(errno));
     s->child_before = signals_keep_children();
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
-    s->told_to_end = false;
-    s->witness = -1;
+    s->got_end_signal = false;
+    s->sentinel = -1;
     return 0;
 }
 
@@ -102,7 +102,7 @@ void signals_restore(const struct signals *s)
 void signals_end(struct signals *s)
 {
     struct signalfd_siginfo info;
-    end_witness(s);
+    end_sentinel(s);
     while (read(s->fd, &info, sizeof info) > 0)
         continue; /* meant for the program, which has ended */
     close(s->fd);
@@ -123,9 +123,9 @@ void signals_take(struct signals *s, pid_t program, bool has_ended)
     while (read(s->fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             continue;
-        bool outside = is_from_outside(&info, program), group = !has_ended && witness_has(s, info.ssi_signo),
+        bool outside = is_from_outside(&info, program), group = !has_ended && sentinel_has(s, info.ssi_signo),
              terminal = info.ssi_code > 0;
-        s->told_to_end |= outside && ends_programs(info.ssi_signo);
+        s->got_end_signal |= outside && ends_programs(info.ssi_signo);
         if (!has_ended && outside && !terminal && (!group || getpgid(program) != getpgrp()))
             kill(program, (int)info.ssi_signo);
     }

@@ -8,7 +8,7 @@
 
 double machine_error_excess(double median, double p90)
 {
-    return fmax(median / MACHINE_MEDIAN_MOST, p90 / MACHINE_P90_MOST);
+    return fmax(median / MACHINE_MEDIAN_MAX, p90 / MACHINE_P90_MAX);
 }
 
 /* Figures are kept to a thousandth. */

@@ -50,13 +50,13 @@ struct machine_use {
  * described by classes of their own ("load", "store", ...), see machine_access. */
 struct machine_class {
     char name[MACHINE_NAME_LEN];
-    double latency;           /* result latency: from the start to the start of an operation that uses the result */
-    double latency_high;      /* for unfavourable operands (division); else as latency */
-    double latency_second;    /* of the second result (the high half of a product); 0: as the first */
-    double latency_elsewhere; /* to operations of another family, or on other units; 0: as to those of its own */
-    double latency_flags;     /* from the flags that it reads; 0: as from other operands */
-    double keeps_high;        /* cycles that unfavourable operands keep the last use busy; 0: as others */
-    double slots;             /* of maximum multiple issue */
+    double latency;        /* result latency: from the start to the start of an operation that uses the result */
+    double latency_high;   /* for unfavourable operands (division); else as latency */
+    double latency_second; /* of the second result (the high half of a product); 0: as the first */
+    double latency_bypass; /* to operations of another family, or on other units; 0: as to those of its own */
+    double latency_flags;  /* from the flags that it reads; 0: as from other operands */
+    double occupies_high;  /* cycles that unfavourable operands keep the last use busy; 0: as others */
+    double slots;          /* of maximum multiple issue */
     unsigned use_count;
     struct machine_use uses[MACHINE_USE_MAX];
 };
@@ -161,8 +161,8 @@ const char *machine_family(const struct x86_detail *d, const struct x86_form *f)
 /* ---- gate.c: may what a description predicts be taken for more than a guess? ---- */
 
 /* The self-test fails above these: relative errors, in the median and of nine kernels in ten. */
-#define MACHINE_MEDIAN_MOST 0.15
-#define MACHINE_P90_MOST 0.40
+#define MACHINE_MEDIAN_MAX 0.15
+#define MACHINE_P90_MAX 0.40
 double machine_error_excess(double median, double p90); /* over the limits; 1: at one of them */
 bool machine_error_passes(double median, double p90);   /* so does what is not known */
 bool machine_passes(const struct machine *m);           /* so does a description that says nothing of its errors */
@@ -289,7 +289,7 @@ struct machine_cpu_clock {
 bool machine_cpus_differ(const struct machine_cpu_clock *cpus, size_t count, size_t *slowest, size_t *fastest);
 /* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. 0, or -1 after one line:
  * there is no usable counter. */
-int machine_cpus_look(struct machine_cpu_clock *cpus, size_t most, size_t *count);
+int machine_cpus_look(struct machine_cpu_clock *cpus, size_t max, size_t *count);
 
 /* ---- speed.c ---- */
 

@@ -323,11 +323,11 @@ static int read_class(struct reader *r)
         else if (strcmp(r->token, "second") == 0)
             rc = take_number(r, "cycles", 0, 10000, &c.latency_second);
         else if (strcmp(r->token, "elsewhere") == 0)
-            rc = take_number(r, "cycles", 0, 10000, &c.latency_elsewhere);
+            rc = take_number(r, "cycles", 0, 10000, &c.latency_bypass);
         else if (strcmp(r->token, "flags") == 0)
             rc = take_number(r, "cycles", 0, 10000, &c.latency_flags);
         else if (strcmp(r->token, "keeps") == 0)
-            rc = take_number(r, "cycles", 0, 10000, &c.keeps_high);
+            rc = take_number(r, "cycles", 0, 10000, &c.occupies_high);
         else if (strcmp(r->token, "slots") == 0)
             rc = take_number(r, "slots", 0, 1000, &c.slots);
         else if (strcmp(r->token, "on") == 0) {
@@ -523,10 +523,10 @@ static int check_whole(struct reader *r)
         return wrong(r, "the class \"other\" is missing: it stands for whatever no other class is for",
                      "add: class other result-latency 1 on UNIT");
     if (m->max_issue <= 0 || m->issue_share <= 0)
-        return wrong(r, "maximum-multiple-issue and issue-share must be positive", "mend them");
+        return wrong(r, "maximum-multiple-issue and issue-share must be positive", "fix them");
     if (m->tsc_ghz < 0 || m->core_per_tsc < 0)
         return wrong(r, "tsc-ghz and core-per-tsc cannot be negative", "write 0 for a clock that is not known");
-    if (m->fetch_windows <= 0)
+    if (m->fetch_blocks <= 0)
         return wrong(r, "fetch-windows must be positive", "write: fetch-windows 1");
     for (size_t i = 0; i < m->class_count; i++)
         if (check_class(r, i) < 0)
@@ -668,12 +668,12 @@ static void put_class(const struct machine *m, struct strbuf *s, const struct ma
     put_number(s, " result-latency", c->latency);
     if (c->latency_high > c->latency)
         put_number(s, " to", c->latency_high);
-    if (c->keeps_high > 0)
-        put_number(s, " keeps", c->keeps_high);
+    if (c->occupies_high > 0)
+        put_number(s, " keeps", c->occupies_high);
     if (c->latency_second > 0)
         put_number(s, " second", c->latency_second);
-    if (c->latency_elsewhere > 0)
-        put_number(s, " elsewhere", c->latency_elsewhere);
+    if (c->latency_bypass > 0)
+        put_number(s, " elsewhere", c->latency_bypass);
     if (c->latency_flags > 0)
         put_number(s, " flags", c->latency_flags);
     if (fabs(c->slots - 1) > 1e-9)

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *lost_reason(const struct join_module *m, uint32_t func)
+static const char *unattributed_reason(const struct join_module *m, uint32_t func)
 {
     if (func == ID_NONE)
         return "code outside all known functions";
@@ -28,11 +28,11 @@ static void lose(struct join *j, struct map *index, uint32_t module, uint32_t fu
         func = ID_NONE - 1; /* all stubs of a module are one */
     uint64_t key = (uint64_t)module << 32 | func, at;
     if (map_get(index, key, &at)) {
-        j->lost.data[at].samples += count;
+        j->unattributed.data[at].samples += count;
         return;
     }
-    map_put(index, key, j->lost.len);
-    struct join_lost l = {.samples = count};
+    map_put(index, key, j->unattributed.len);
+    struct join_unattributed l = {.samples = count};
     if (!m) {
         l.module = "(no file)";
         l.function = "(no file)";
@@ -44,14 +44,14 @@ static void lose(struct join *j, struct map *index, uint32_t module, uint32_t fu
     } else if (func == ID_NONE) {
         l.module = m->path;
         l.function = "(no function)";
-        l.reason = lost_reason(m, func);
+        l.reason = unattributed_reason(m, func);
     } else {
         l.module = m->path;
         l.function = join_func_name(j, m, func);
-        l.reason = lost_reason(m, func);
+        l.reason = unattributed_reason(m, func);
         l.address = m->cfg->funcs.data[func].addr;
     }
-    VEC_PUSH(&j->lost, l);
+    VEC_PUSH(&j->unattributed, l);
 }
 
 /* Puts a sample to its counted block; false if there is none. */
@@ -136,8 +136,8 @@ void actual_whole(struct join *j)
         prof_warn(r, PROF_WARN_FEW_SAMPLES, "only %llu samples: times of loops and procedures are coarse",
                   (unsigned long long)j->samples_all);
     if (in->samples_lost * 20 > j->samples_all)
-        prof_warn(r, PROF_WARN_SAMPLES_LOST, "%llu samples were lost beside %llu kept",
-                  (unsigned long long)in->samples_lost, (unsigned long long)j->samples_all);
+        prof_warn(r, PROF_WARN_SAMPLES_LOST, "%llu samples were lost, %llu kept", (unsigned long long)in->samples_lost,
+                  (unsigned long long)j->samples_all);
     if (j->samples_unexpected * 50 > j->samples_all)
         prof_warn(r, PROF_WARN_RUNS_DIFFER, "%.0f %% of the samples fell on code that the counted run never executed",
                   100.0 * (double)j->samples_unexpected / (double)j->samples_all);

@@ -119,24 +119,24 @@ static uint64_t take_flow(struct join *j, struct join_module *m, uint64_t *count
         return flow->broken;
     }
     make_room(j, m);
-    return rewrite_counts_solve_left(m->in->map, m->in->counters,
-                                     (struct rewrite_lefts){m->in->left, m->in->left_count}, counts, m->edges,
-                                     m->enter);
+    return rewrite_counts_solve_side_exits(m->in->map, m->in->counters,
+                                           (struct rewrite_side_exits){m->in->side_exits, m->in->side_exit_count},
+                                           counts, m->edges, m->enter);
 }
 
 static void solve_counters(struct join *j, struct join_module *m, uint64_t *counts)
 {
-    struct rewrite_lefts left = {m->in->left, m->in->left_count};
+    struct rewrite_side_exits side_exits = {m->in->side_exits, m->in->side_exit_count};
     uint64_t broken = take_flow(j, m, counts);
-    m->rests = ARENA_ARRAY(j->scratch, struct rewrite_rest, left.len + 1);
-    m->rest_count = left.len ? rewrite_left_rests(m->in->map, left, m->rests) : 0;
+    m->unexecuted = ARENA_ARRAY(j->scratch, struct rewrite_unexecuted, side_exits.len + 1);
+    m->unexecuted_count = side_exits.len ? rewrite_unexecuted_parts(m->in->map, side_exits, m->unexecuted) : 0;
     if (broken)
         prof_warn(j->r, PROF_WARN_COUNTS_LOST, "counts of %s contradict themselves at %llu places: some were lost",
                   file_base_name(m->in->path), (unsigned long long)broken);
 }
 
 /* What was not executed of a block, out of sums that take it for executed. */
-static void take_rest(const struct rewrite_rest *r, uint64_t *instructions, uint64_t *memory_ops)
+static void take_unexecuted(const struct rewrite_unexecuted *r, uint64_t *instructions, uint64_t *memory_ops)
 {
     int64_t less_instructions = r->count * (int64_t)r->instructions, less_ops = r->count * (int64_t)r->memory_ops;
     *instructions -=
@@ -149,7 +149,7 @@ static void solve_module(struct join *j, struct join_module *m)
     uint64_t *counts = j->counts + m->block_base;
     if (j->in->known) {
         make_room(j, m);
-        known_counts(j, m);
+        stored_counts(j, m);
     } else if (m->in->counters) {
         solve_counters(j, m, counts);
     } else {
@@ -163,8 +163,8 @@ static void solve_module(struct join *j, struct join_module *m)
         m->instructions += counts[b] * m->cfg->blocks.data[b].insn_count;
         m->memory_ops += counts[b] * m->cfg->blocks.data[b].mem_ops;
     }
-    for (size_t i = 0; i < m->rest_count; i++)
-        take_rest(&m->rests[i], &m->instructions, &m->memory_ops);
+    for (size_t i = 0; i < m->unexecuted_count; i++)
+        take_unexecuted(&m->unexecuted[i], &m->instructions, &m->memory_ops);
     j->instructions += m->instructions;
     j->memory_ops += m->memory_ops;
 }
@@ -217,13 +217,13 @@ void tally_add(struct tally *to, const struct tally *t)
 }
 
 /* What of block `number` was not executed, though it was entered. */
-static void take_rests(const struct join *j, uint32_t number, struct tally *t)
+static void take_all_unexecuted(const struct join *j, uint32_t number, struct tally *t)
 {
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
-        for (size_t k = 0; k < m->rest_count; k++)
-            if (m->block_base + m->rests[k].block == number)
-                take_rest(&m->rests[k], &t->instructions, &t->memory_ops);
+        for (size_t k = 0; k < m->unexecuted_count; k++)
+            if (m->block_base + m->unexecuted[k].block == number)
+                take_unexecuted(&m->unexecuted[k], &t->instructions, &t->memory_ops);
     }
 }
 
@@ -236,7 +236,7 @@ struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uin
         t.cycles = (double)j->counts[number] * (double)j->cycles[number];
     if (j->branch_cycles)
         t.branch_cycles = (double)j->counts[number] * (double)j->branch_cycles[number];
-    take_rests(j, number, &t);
+    take_all_unexecuted(j, number, &t);
     return t;
 }
 

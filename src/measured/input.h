@@ -13,16 +13,17 @@ struct rewrite_flow;
 struct machine;
 struct prof_input_module {
     const char *path;
-    const struct rewrite_map *map;   /* NULL: not counted */
-    const uint64_t *counters;        /* NULL likewise, or never loaded */
-    const struct rewrite_left *left; /* [left_count] where faults left blocks in the run that was counted */
-    size_t left_count;
+    const struct rewrite_map *map; /* NULL: not counted */
+    const uint64_t *counters;      /* NULL likewise, or never loaded */
+    const struct rewrite_side_exit
+        *side_exits; /* [side_exit_count] where faults left blocks in the run that was counted */
+    size_t side_exit_count;
     struct rewrite_flow
         *flow;           /* the solution of these counters, if it is known: the join takes it over and changes it */
     const char *refused; /* why the whole module was not rewritten, NULL */
     bool is_interp;      /* ld.so */
 };
-struct prof_asked {       /* an object that the user named: a function, or a line of a file */
+struct prof_request {     /* an object that the user named: a function, or a line of a file */
     const char *text;     /* as it was typed */
     const char *function; /* NULL: a line */
     const char *file;
@@ -58,8 +59,8 @@ struct prof_input {
     double sampled_system_s; /* of the run that they were taken of; 0: not known */
     const struct observed_thread *threads;
     size_t thread_count;
-    const struct observed_thread_sample *doing;
-    size_t doing_count;
+    const struct observed_thread_sample *activity;
+    size_t activity_count;
     const struct observed_frame *frames;
     size_t frame_count;
     const struct observed_moment *moments; /* in no order */
@@ -75,15 +76,15 @@ struct prof_input {
     const struct machine *machine; /* NULL: counts only */
     /* Told which forms of instructions much of the work is that `machine` lacks and this processor could time, the most
      * executed first; may add them to it. NULL: nobody asks. */
-    void (*learn)(void *ctx, const char *const *forms, size_t count);
-    void *learn_ctx;
-    double core_per_tsc, core_share;         /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
-    bool want_blocks;                        /* fill blocks and edges too */
-    const struct prof_asked *asked, *hidden; /* to be probed; not to be */
-    size_t asked_count, hidden_count;
-    bool (*names)(const char *function, const char *asked); /* is the function called so? */
-    double probe_s;                                         /* what a pair of probes costs; 0: 40 ns */
-    double sim_budget_s;                                    /* time that the core model may take; 0: 4 s */
+    void (*time_forms)(void *ctx, const char *const *forms, size_t count);
+    void *time_forms_ctx;
+    double core_per_tsc, core_share; /* beside the plain runs: see struct machine_speed; 0 or NAN unknown */
+    bool want_blocks;                /* fill blocks and edges too */
+    const struct prof_request *requested, *unprobed; /* to be probed; not to be */
+    size_t requested_count, unprobed_count;
+    bool (*names)(const char *function, const char *requested); /* is the function called so? */
+    double probe_s;                                             /* what a pair of probes costs; 0: 40 ns */
+    double sim_budget_s;                                        /* time that the core model may take; 0: 4 s */
     uint64_t seed;
 };
 

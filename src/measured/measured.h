@@ -18,29 +18,29 @@ struct tally { /* sums over blocks */
     uint64_t instructions, memory_ops, samples;
     double cycles;         /* ideal */
     double branch_cycles;  /* more, for mispredicted branches */
-    double cycles_var;     /* variance of `cycles` that comes from the windows drawn */
+    double cycles_var;     /* variance of `cycles` that comes from the random walks drawn */
     double simulated;      /* what the model alone says of `cycles` */
     double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
-    double replayed, replayed_off; /* of `cycles`: in code that replays vouch for, and how far that may be off */
+    double replayed, replayed_off; /* of `cycles`: in code validated by replays, and how far that may be off */
     double
-        replayed_apart; /* what the model would have more of it: how homes share what was measured of them together */
+        replayed_apart; /* what the model would have more of it: how owners share what was measured of them together */
 };
 
-struct join_replay {       /* what warm replays say of a loop's or function's own code */
-    double factor;         /* measured over simulated cycles; 0: nothing is known of them */
-    bool is_replayed;      /* measured of this code; else only as slices take it against the model on the whole */
-    double error;          /* of the replayed cycles, as a fraction; */
-    double apart;          /* what they would be more if the model told how homes share them, as a fraction */
-    double untrained_most; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
-    double refuted;        /* so much less than by the model, likewise; replays show that the processor predicts it */
-    bool knows_tlb;        /* what misses of the first-level TLB add: */
-    double tlb;            /* as a fraction of the simulated cycles */
+struct join_replay {      /* what warm replays say of a loop's or function's own code */
+    double factor;        /* measured over simulated cycles; 0: nothing is known of them */
+    bool is_replayed;     /* measured of this code; else only as slices take it against the model on the whole */
+    double error;         /* of the replayed cycles, as a fraction; */
+    double apart;         /* what they would be more if the model told how owners share them, as a fraction */
+    double untrained_max; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
+    double refuted;       /* so much less than by the model, likewise; replays show that the processor predicts it */
+    bool knows_tlb;       /* what misses of the first-level TLB add: */
+    double tlb;           /* as a fraction of the simulated cycles */
 };
 
 struct join_loop {
     struct tally self, incl; /* self: blocks whose innermost loop this is */
     uint64_t entries, iterations;
-    double cycles_err; /* of self.cycles by the windows drawn: standard error as a fraction */
+    double cycles_err; /* of self.cycles by the random walks drawn: standard error as a fraction */
     struct join_replay replay;
     uint32_t object; /* its own, or ID_NONE */
 };
@@ -57,20 +57,20 @@ struct join_func {
 
 struct join_module {
     const struct prof_input_module *in;
-    const char *path;           /* as in, but lives with the result */
-    const struct cfg *cfg;      /* NULL: not counted */
-    struct cfg *own_cfg;        /* the same, if it does not come with a map */
-    struct image *img;          /* of the original; NULL not counted, or the file has gone */
-    struct lines *lines;        /* NULL: no DWARF */
-    struct scope_cache *scopes; /* NULL likewise */
-    uint64_t *edges, *enter;    /* counts by the cfg's own ids; enter: from outside, by block */
-    struct rewrite_rest *rests; /* [rest_count] what was not executed of blocks that faults ended */
-    size_t rest_count;
+    const char *path;                      /* as in, but lives with the result */
+    const struct cfg *cfg;                 /* NULL: not counted */
+    struct cfg *own_cfg;                   /* the same, if it does not come with a map */
+    struct image *img;                     /* of the original; NULL not counted, or the file has gone */
+    struct lines *lines;                   /* NULL: no DWARF */
+    struct scope_cache *scopes;            /* NULL likewise */
+    uint64_t *edges, *enter;               /* counts by the cfg's own ids; enter: from outside, by block */
+    struct rewrite_unexecuted *unexecuted; /* [unexecuted_count] what was not executed of blocks that faults ended */
+    size_t unexecuted_count;
     uint32_t block_base, loop_base, func_base;
     uint64_t samples, functions, functions_rewritten, instructions, memory_ops;
 };
 
-struct join_lost { /* samples outside counted blocks, by function */
+struct join_unattributed { /* samples outside counted blocks, by function */
     const char *module, *function, *reason;
     uint64_t address, samples;
 };
@@ -99,7 +99,7 @@ struct join {
     struct join_loop *loops;
     struct join_func *funcs;
     uint64_t samples_all, samples_counted, samples_unexpected; /* unexpected: in counted code of count 0 */
-    VEC(struct join_lost) lost;
+    VEC(struct join_unattributed) unattributed;
     uint64_t instructions, memory_ops; /* of all counted code */
     struct marked *marked;
     size_t marked_count;
@@ -125,12 +125,12 @@ void tally_add(struct tally *to, const struct tally *t);
 struct tally tally_of_block(const struct join *j, const struct cfg_block *b,
                             uint32_t number); /* number: of all blocks */
 
-/* ---- known.c: counts that a profile holds, in place of counters ---- */
+/* ---- stored.c: counts that a profile holds, in place of counters ---- */
 /* Opens the module's file and builds its cfg, if it was counted. 0, or -1 after one line: the file has changed since.
  */
-int known_open(struct join *j, struct join_module *m);
-void known_close(struct join_module *m);
-void known_counts(struct join *j, struct join_module *m); /* fills counts, edges, enter */
+int stored_open(struct join *j, struct join_module *m);
+void stored_close(struct join_module *m);
+void stored_counts(struct join *j, struct join_module *m); /* fills counts, edges, enter */
 
 /* ---- actual.c ---- */
 void actual_locate(struct join *j);                                     /* samples to blocks; the others to `lost` */

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 
 #define MOST_CALLS 0.98
-#define NEGLIGIBLE 0.01  /* of an object's time */
-#define SAMPLES_LEAST 10 /* below, the ideal time is the better guess */
-#define PATH_BLOCKS_MOST 500
+#define NEGLIGIBLE 0.01 /* of an object's time */
+#define SAMPLES_MIN 10  /* below, the ideal time is the better guess */
+#define PATH_BLOCKS_MAX 500
 
 double work_seconds(const struct join *j, const struct work *w)
 {
     double ideal = j->cycles && j->core_hz > 0 ? w->cycles / j->core_hz : NAN;
-    bool is_sampled = j->samples_all && j->r->actual_user_s.value > 0 && (w->samples >= SAMPLES_LEAST || isnan(ideal));
+    bool is_sampled = j->samples_all && j->r->actual_user_s.value > 0 && (w->samples >= SAMPLES_MIN || isnan(ideal));
     return is_sampled ? w->samples / (double)j->samples_all * j->r->actual_user_s.value : ideal;
 }
 
@@ -55,17 +55,17 @@ static bool find_path(const struct cfg *c, const struct cfg_func *f, uint32_t b,
     uint64_t shortest = UINT64_MAX, longest = 0;
     cfg_for_each_edge(block, e) {
         uint32_t to = c->edges.data[e].to;
-        uint64_t least = 0, most = 0;
+        uint64_t min = 0, max = 0;
         if (to != ID_NONE && c->blocks.data[to].func == block->func) {
             if (!find_path(c, f, to, paths))
                 return false;
-            least = paths[to - f->block_first].shortest;
-            most = paths[to - f->block_first].longest;
+            min = paths[to - f->block_first].shortest;
+            max = paths[to - f->block_first].longest;
         } else if (to != ID_NONE) {
             return false; /* goes on elsewhere */
         }
-        shortest = min_u64(shortest, least);
-        longest = max_u64(longest, most);
+        shortest = min_u64(shortest, min);
+        longest = max_u64(longest, max);
     }
     *p = (struct path){block->insn_count + (shortest == UINT64_MAX ? 0 : shortest), block->insn_count + longest, 2};
     return true;
@@ -77,7 +77,7 @@ static bool is_constant(struct join *j, uint32_t func)
     const struct join_module *m = module_of(j, func);
     const struct cfg_func *f = &m->cfg->funcs.data[func - m->func_base];
     const struct join_func *jf = &j->funcs[func];
-    if (!jf->calls || f->block_count > PATH_BLOCKS_MOST)
+    if (!jf->calls || f->block_count > PATH_BLOCKS_MAX)
         return false;
     struct path *paths = xmalloc(f->block_count * sizeof *paths);
     bool is = find_path(m->cfg, f, f->block_first, paths) && (jf->incl.instructions == jf->calls * paths[0].shortest ||
@@ -122,7 +122,7 @@ void callees_gather(const struct graph *g, const struct join_module *m, const st
                       out);
     for (size_t i = 0; i < r->count; i++) {
         out->pointer_calls += (double)g->pointer_calls[m->block_base + r->blocks[i]];
-        out->is_circle |= g->circle_calls[m->block_base + r->blocks[i]] != 0;
+        out->is_recursive |= g->scc_calls[m->block_base + r->blocks[i]] != 0;
     }
     map_fini(&by_node);
 }
@@ -162,7 +162,7 @@ static bool is_negligible(const struct join *j, const struct work *all, double s
     return work_seconds(j, &w) <= NEGLIGIBLE * time_s;
 }
 
-static bool works_for_it_alone(struct graph *g, const struct callee *c)
+static bool works_only_for_it(struct graph *g, const struct callee *c)
 {
     const struct graph_node *n = &g->nodes[c->node];
     return c->count >= n->entries && fabs(n->tot - graph_descendants(g, &c->node, 1)) < 1e-6 * n->tot;
@@ -171,8 +171,8 @@ static bool works_for_it_alone(struct graph *g, const struct callee *c)
 static enum prof_estimable estimate_callee(struct join *j, struct graph *g, const struct callee *c, double time_s)
 {
     const struct graph_node *n = &g->nodes[c->node];
-    if (works_for_it_alone(g, c))
-        return PROF_ESTIMABLE_ALONE;
+    if (works_only_for_it(g, c))
+        return PROF_ESTIMABLE_EXCLUSIVE;
     if (n->size == 1 && is_constant(j, c->func))
         return PROF_ESTIMABLE_CONSTANT;
     if (c->count >= MOST_CALLS * n->entries)
@@ -185,7 +185,7 @@ static enum prof_estimable estimate_pointers(const struct join *j, const struct 
 {
     double share = pointer_share(g, c);
     if (!(c->pointer_calls > 0))
-        return PROF_ESTIMABLE_ALONE;
+        return PROF_ESTIMABLE_EXCLUSIVE;
     if (share >= MOST_CALLS)
         return PROF_ESTIMABLE_MOST;
     return is_negligible(j, &g->unknown_all, share, time_s) ? PROF_ESTIMABLE_NEGLIGIBLE : PROF_ESTIMABLE_NOT;
@@ -214,7 +214,7 @@ static const char *reason_of(struct arena *a, enum prof_estimable how, const cha
 static void judge(struct join *j, struct graph *g, const struct callees *c, struct prof_candidate *o)
 {
     const struct callee *worst = NULL;
-    o->estimable = PROF_ESTIMABLE_ALONE;
+    o->estimable = PROF_ESTIMABLE_EXCLUSIVE;
     for (size_t i = 0; i < c->v.len && o->estimable != PROF_ESTIMABLE_NOT; i++) {
         enum prof_estimable how = estimate_callee(j, g, &c->v.data[i], o->time_s);
         if (!is_worse(how, o->estimable))
@@ -236,8 +236,8 @@ static void judge(struct join *j, struct graph *g, const struct callees *c, stru
 
 void callees_judge(struct join *j, struct graph *g, const struct callees *c, bool whole, struct prof_candidate *o)
 {
-    o->is_in_circle = o->kind == PROF_REGION && c->is_circle;
-    if (c->is_circle && !whole)
+    o->is_in_circle = o->kind == PROF_REGION && c->is_recursive;
+    if (c->is_recursive && !whole)
         o->reason = "calls procedures that call its own";
     else if (!c->v.len && c->pointer_calls <= 0)
         o->estimable = PROF_ESTIMABLE_LEAF;

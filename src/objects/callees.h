@@ -27,7 +27,7 @@ struct callee {
 struct callees {
     VEC(struct callee) v;
     double pointer_calls; /* to what is not known */
-    bool is_circle;       /* calls what leads back to itself */
+    bool is_recursive;    /* calls what leads back to itself */
 };
 
 /* inside: by block of the module, whether it is the region's. whole: the region stands for all procedures of its node.

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <math.h>
 
-#define GRAIN_S 0.001       /* less in all is not told from noise */
+#define GRAIN_S 0.001       /* less in all is not distinguished from noise */
 #define PROBE_MEMORY_OPS 12 /* of a pair of probes */
 #define MEMORY_FACTOR 10    /* an object does so many times more */
 
@@ -79,7 +79,7 @@ static uint64_t entries_of_blocks(const struct selection *s, const struct join_m
     return sum;
 }
 
-/* From outside of its circle, if it is the only way in: a probe sees no others. */
+/* From outside of its strongly connected component, if it is the only way in: a probe sees no others. */
 static uint64_t entries_of_procedure(const struct selection *s, uint32_t func, bool whole)
 {
     return whole ? (uint64_t)(s->graph.func_entries[func] + 0.5) : s->j->funcs[func].calls;
@@ -173,7 +173,7 @@ struct made select_make(struct selection *s, struct join_module *m, enum prof_ki
                                          : entries_of_blocks(s, m, all);
     take_work(s, m, all, whole, &o);
     mark(s, all, 0);
-    o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->asked[o.object];
+    o.is_asked = kind < PROF_PIECE && o.object != ID_NONE && s->requested[o.object];
     o.probe_s = (double)(kind == PROF_PROCEDURE ? j->funcs[func].calls : o.entries) * s->probe_s;
     place(s, m, own, &o);
     return (struct made){o, {m, *all, whole, false}};
@@ -183,16 +183,16 @@ struct made select_make(struct selection *s, struct join_module *m, enum prof_ki
 static void ask(struct selection *s, struct prof_candidate *o)
 {
     if (o->verdict != PROF_TAKEN)
-        o->reason = arena_printf(s->j->r->arena, "asked for, though %s", o->reason);
+        o->reason = arena_printf(s->j->r->arena, "requested, though %s", o->reason);
     else
-        o->reason = arena_printf(s->j->r->arena, "asked for; %s", o->reason);
+        o->reason = arena_printf(s->j->r->arena, "requested; %s", o->reason);
     o->verdict = PROF_TAKEN;
 }
 
 void select_put(struct selection *s, struct made *made, double worth)
 {
     struct prof_candidate *o = &made->o;
-    struct aside aside = {worth, o->reason, made->part};
+    struct candidate_detail candidate_detail = {worth, o->reason, made->part};
     const char *why = why_not_timable(s, o);
     const char *how = o->estimable == PROF_ESTIMABLE_NOT ? "not estimable" : "timable and estimable";
     bool is_wanted = o->kind == PROF_REGION || o->estimable != PROF_ESTIMABLE_NOT;
@@ -204,5 +204,5 @@ void select_put(struct selection *s, struct made *made, double worth)
     if (o->is_asked)
         ask(s, o);
     VEC_PUSH(&s->out, *o);
-    VEC_PUSH(&s->asides, aside);
+    VEC_PUSH(&s->details, candidate_detail);
 }

@@ -4,14 +4,14 @@
  * behalf. Unlike what exact counts of calls say (graph.c) that needs no guess of how the work of a shared callee is to
  * be shared out, it follows pointers, and it tells the kernel's part and that of code that is not counted; but it is a
  * sample. A chain that was cut at its far end (the stack's copy is short) may be inside of anything that was not seen
- * in it: such samples are told apart.
+ * in it: such samples are distinguished.
  */
 #include "objects/chains.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define OWN_LEAST 0.98   /* of the samples: chains are of the first process alone */
+#define OWN_MIN 0.98     /* of the samples: chains are of the first process alone */
 #define ROOT_LACKS 0.005 /* of the user's samples: outside of the root, at most */
 #define ROOT_UNSURE 0.05 /* likewise: more of them cut, and only the outermost procedure is safe */
 
@@ -45,12 +45,12 @@ static uint32_t func_of(const struct join *j, const struct observed_frame *f, ui
 
 static void take_samples(struct chains *c, const struct prof_input *in)
 {
-    for (size_t i = 0; i < in->doing_count; i++) {
-        const struct observed_thread_sample *d = &in->doing[i];
-        if (d->doing == OBSERVED_BLOCKED || d->stack >= c->count)
+    for (size_t i = 0; i < in->activity_count; i++) {
+        const struct observed_thread_sample *d = &in->activity[i];
+        if (d->activity == OBSERVED_BLOCKED || d->stack >= c->count)
             continue;
-        *(d->doing == OBSERVED_RUNS ? &c->frames[d->stack].user : &c->frames[d->stack].kernel) += d->count;
-        *(d->doing == OBSERVED_RUNS ? &c->user : &c->kernel) += d->count;
+        *(d->activity == OBSERVED_RUNS ? &c->frames[d->stack].user : &c->frames[d->stack].kernel) += d->count;
+        *(d->activity == OBSERVED_RUNS ? &c->user : &c->kernel) += d->count;
     }
 }
 
@@ -69,7 +69,7 @@ const struct chains *chains_open(struct join *j)
         c->frames[i].is_cut = f->parent == ID_NONE && f->module == ID_NONE;
     }
     take_samples(c, in);
-    return c->user && (double)c->user >= OWN_LEAST * (double)j->samples_all ? c : NULL;
+    return c->user && (double)c->user >= OWN_MIN * (double)j->samples_all ? c : NULL;
 }
 
 static enum state state_of(const struct chains *c, const struct frame *f, const uint8_t *inside)

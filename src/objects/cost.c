@@ -9,7 +9,7 @@ static int by_worth(const void *a, const void *b, void *ctx)
 {
     const struct selection *s = ctx;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    double p = s->asides.data[x].worth, q = s->asides.data[y].worth;
+    double p = s->details.data[x].worth, q = s->details.data[y].worth;
     return p != q ? (p < q ? 1 : -1) : (x > y) - (x < y);
 }
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#define SAMPLES_LEAST 20 /* of a procedure: to share out its work by them */
+#define SAMPLES_MIN 20 /* of a procedure: to share out its work by them */
 
 struct pointer_site {
     uint32_t block, node;
@@ -161,7 +161,7 @@ void cover_flow(struct cover *c)
 void cover_correct(struct cover *c, const struct chained_share *by_node)
 {
     for (uint32_t n = 0; n < c->g->node_count; n++)
-        if (by_node[n].all >= SAMPLES_LEAST)
+        if (by_node[n].all >= SAMPLES_MIN)
             c->under[n] = (double)by_node[n].inside / (double)by_node[n].all;
 }
 

@@ -192,12 +192,12 @@ static int by_node(const void *a, const void *b, void *ctx)
 static void keep_arcs(struct join *j, struct graph *g, const struct arcs *arcs)
 {
     g->arcs = ARENA_ARRAY(j->scratch, struct graph_arc, arcs->v.len + 1);
-    g->circle_calls = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    g->scc_calls = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
     g->func_entries = ARENA_ARRAY(j->scratch, double, j->func_count + 1);
     for (size_t a = 0; a < arcs->v.len; a++) {
         const struct graph_arc *arc = &arcs->v.data[a];
         if (g->node_of[arc->from] == g->node_of[arc->to]) {
-            g->circle_calls[arc->block] += arc->is_jump ? 0 : (uint64_t)arc->count;
+            g->scc_calls[arc->block] += arc->is_jump ? 0 : (uint64_t)arc->count;
             continue;
         }
         g->arcs[g->arc_count++] = *arc;
@@ -262,7 +262,7 @@ void graph_build(struct join *j, struct graph *g)
     keep_arcs(j, g, &arcs);
     count_unknown(j, g, &arcs);
     sum_work(j, g);
-    g->seen = ARENA_ARRAY(j->scratch, uint8_t, g->node_count + 1);
+    g->visited = ARENA_ARRAY(j->scratch, uint8_t, g->node_count + 1);
     VEC_FREE(&arcs.v);
 }
 
@@ -271,16 +271,16 @@ uint32_t graph_descendants(struct graph *g, const uint32_t *nodes, size_t count)
 {
     uint32_t sum = 0, top = 0;
     for (size_t i = 0; i < count; i++) {
-        g->seen[nodes[i]] = 1;
+        g->visited[nodes[i]] = 1;
         top = (uint32_t)max_u64(top, nodes[i] + 1u);
     }
     for (uint32_t n = top; n-- > 0;) {
-        if (!g->seen[n])
+        if (!g->visited[n])
             continue;
         const struct graph_node *node = &g->nodes[n];
         for (uint32_t a = node->arc_first; a < node->arc_first + node->arc_count; a++)
-            g->seen[g->node_of[g->arcs[a].to]] = 1;
-        g->seen[n] = 0;
+            g->visited[g->node_of[g->arcs[a].to]] = 1;
+        g->visited[n] = 0;
         sum += node->size;
     }
     return sum;

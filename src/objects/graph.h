@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * objects/graph.h: the dynamic call graph. Its nodes are the procedures that ran; those that call each other in a
- * circle are one node, so that it has no circle. Tot and TDES are those of the paper (Goldberg and Hennessy 1990,
- * section 4).
+ * objects/graph.h: the dynamic call graph. Its nodes are the procedures that ran; a strongly connected component
+ * (procedures that call each other) is one node, so that there is no cycle. Tot and TDES are those of the paper
+ * (Goldberg and Hennessy 1990, section 4).
  */
 #ifndef MTOOL_OBJECTS_GRAPH_H
 #define MTOOL_OBJECTS_GRAPH_H
@@ -34,12 +34,12 @@ struct graph {
     struct graph_arc *arcs;   /* between nodes, by the node that they leave */
     uint32_t node_count, arc_count;
     uint64_t *pointer_calls; /* by block: calls whose target is not known or not counted; 0 none */
-    uint64_t *circle_calls;  /* by block: calls of the node that it belongs to */
+    uint64_t *scc_calls;     /* by block: calls of the node that it belongs to */
     double *func_entries;    /* by procedure: from other nodes, and from code that is not known */
     double pointer_calls_all;
     struct work unknown_all; /* done on behalf of entries from code that is not known */
     double unknown_entries;
-    uint8_t *seen; /* by node, for graph_descendants */
+    uint8_t *visited; /* by node, for graph_descendants */
 };
 
 /* All in j->scratch. Needs counts and, for cycles and samples, the passes that fill these. */

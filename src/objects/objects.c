@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 #define LOOP_SHARE 0.001
-#define PROCEDURES_MOST 2000
+#define PROCEDURES_MAX 2000
 #define UNLIKE 0.15       /* replays and the model disagree, */
 #define UNLIKE_SHARE 0.05 /* in objects with so much of the ideal time */
-#define SAMPLES_LEAST 10  /* to be significant: fewer may have slid over from the code beside it */
+#define SAMPLES_MIN 10    /* to be significant: fewer may have slid over from the code beside it */
 
 struct draft { /* an object while it is made */
     struct tally self, incl;
@@ -38,14 +38,14 @@ static double share_of(const struct join *j, const struct tally *t)
     return s;
 }
 
-/* The share that the PROCEDURES_MOST-th procedure has; 0 if there are fewer. */
+/* The share that the PROCEDURES_MAX-th procedure has; 0 if there are fewer. */
 static double procedure_bar(const struct join *j)
 {
     VEC(double) shares = {0};
     for (uint32_t f = 0; f < j->func_count; f++)
         if (j->funcs[f].incl.instructions || j->funcs[f].incl.samples)
             VEC_PUSH(&shares, -share_of(j, &j->funcs[f].incl));
-    double bar = shares.len > PROCEDURES_MOST ? -stats_nth(shares.data, shares.len, PROCEDURES_MOST) : 0;
+    double bar = shares.len > PROCEDURES_MAX ? -stats_nth(shares.data, shares.len, PROCEDURES_MAX) : 0;
     VEC_FREE(&shares);
     return fmin(bar, LOOP_SHARE);
 }
@@ -78,7 +78,7 @@ static void choose(struct join *j, struct drafts *d)
         }
 }
 
-uint32_t objects_home(const struct join *j, const struct join_module *m, uint32_t func, uint32_t loop)
+uint32_t objects_owner(const struct join *j, const struct join_module *m, uint32_t func, uint32_t loop)
 {
     for (; loop != ID_NONE; loop = m->cfg->loops.data[loop].parent)
         if (j->loops[m->loop_base + loop].object != ID_NONE)
@@ -93,9 +93,9 @@ static void gather_self(struct join *j, struct drafts *d)
         const struct join_module *m = &j->modules[i];
         for (uint32_t l = 0; m->cfg && l < m->cfg->loops.len; l++) {
             const struct tally *t = &j->loops[m->loop_base + l].self;
-            uint32_t home = objects_home(j, m, m->cfg->loops.data[l].func, l);
-            if (home != ID_NONE)
-                tally_add(&d->v.data[home].self, t);
+            uint32_t owner = objects_owner(j, m, m->cfg->loops.data[l].func, l);
+            if (owner != ID_NONE)
+                tally_add(&d->v.data[owner].self, t);
         }
     }
 }
@@ -136,7 +136,7 @@ static void fill_times(const struct join *j, const struct draft *d, struct prof_
     o->actual_method = isnan(o->actual_s.value) ? NULL : "sampled";
     o->extra_cycles_per_memory_op =
         d->self.memory_ops ? o->memory_s.value * j->core_hz / (double)d->self.memory_ops : NAN;
-    o->is_significant = o->memory_s.low > 0 && d->self.samples >= SAMPLES_LEAST;
+    o->is_significant = o->memory_s.low > 0 && d->self.samples >= SAMPLES_MIN;
 }
 
 static void fill(struct join *j, const struct draft *d, struct prof_object *o)
@@ -164,7 +164,7 @@ static void fill(struct join *j, const struct draft *d, struct prof_object *o)
     const struct cfg_loop *l = &m->cfg->loops.data[d->loop];
     o->kind = PROF_LOOP;
     o->address = m->cfg->blocks.data[l->header].addr;
-    o->parent = objects_home(j, m, d->func, l->parent);
+    o->parent = objects_owner(j, m, d->func, l->parent);
     o->depth = l->depth;
     o->entries = j->loops[m->loop_base + d->loop].entries;
     o->iterations = j->loops[m->loop_base + d->loop].iterations;
@@ -218,7 +218,7 @@ static bool disagrees(const struct prof_object *o, double all)
 
 static void warn_of_disagreement(struct join *j)
 {
-    const struct prof_object *most = NULL;
+    const struct prof_object *max = NULL;
     double all = 0, unlike = 0;
     for (size_t i = 0; i < j->r->object_count; i++)
         all += j->r->objects[i].ideal_s.value;
@@ -227,15 +227,14 @@ static void warn_of_disagreement(struct join *j)
         if (!disagrees(o, all))
             continue;
         unlike += o->ideal_s.value;
-        if (!most || o->ideal_s.value > most->ideal_s.value)
-            most = o;
+        if (!max || o->ideal_s.value > max->ideal_s.value)
+            max = o;
     }
-    if (most)
+    if (max)
         prof_warn(j->r, PROF_WARN_REPLAY_DISAGREES,
                   "replays and the model differ by more than %.0f %% in code with %.0f %% of the ideal time, most of "
                   "it in %s (replayed %+.0f %%)",
-                  100 * UNLIKE, 100 * unlike / all, most->function,
-                  100 * (most->ideal_s.value / most->simulated_s - 1));
+                  100 * UNLIKE, 100 * unlike / all, max->function, 100 * (max->ideal_s.value / max->simulated_s - 1));
 }
 
 /* What binds each object: sums over its own blocks. */
@@ -246,9 +245,9 @@ static void fill_bounds(struct join *j)
         const struct join_module *m = &j->modules[i];
         for (uint32_t b = 0; m->cfg && b < m->cfg->blocks.len; b++) {
             const struct cfg_block *block = &m->cfg->blocks.data[b];
-            uint32_t home = j->counts[m->block_base + b] ? objects_home(j, m, block->func, block->loop) : ID_NONE;
-            if (home != ID_NONE)
-                walks_add_bound(j->walks, m->block_base + b, &sums[home]);
+            uint32_t owner = j->counts[m->block_base + b] ? objects_owner(j, m, block->func, block->loop) : ID_NONE;
+            if (owner != ID_NONE)
+                walks_add_bound(j->walks, m->block_base + b, &sums[owner]);
         }
     }
     for (size_t i = 0; i < j->r->object_count; i++)

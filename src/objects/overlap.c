@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define APART 0.01       /* of an object's work within another: no overlap to speak of */
-#define UNSURE_MOST 0.05 /* of all samples: chains that were cut before they said whether they are inside */
+#define APART 0.01      /* of an object's work within another: no overlap to speak of */
+#define UNSURE_MAX 0.05 /* of all samples: chains that were cut before they said whether they are inside */
 
 struct overlap {
     struct join *j;
@@ -59,7 +59,7 @@ static bool take_samples(const struct overlap *v, const struct chains *chains, s
         return false;
     struct chained in = chains_within(chains, cover_direct(v->c));
     uint64_t all = in.user_all + in.kernel_all;
-    if (share_of(in.user_unsure + in.kernel_unsure, all) > UNSURE_MOST)
+    if (share_of(in.user_unsure + in.kernel_unsure, all) > UNSURE_MAX)
         return false;
     o->is_sampled_whole = true;
     o->samples = in.user;

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define FIRST_SHARE 0.95  /* of all memory operations: what procedures must hold together */
-#define LEAST_SHARE 0.001 /* of all memory operations: less is no candidate */
-#define REST_SHARE 0.01   /* of its procedure's: less beside what inner objects measure is not worth an object */
-#define LINES_MOST 50     /* of an object's own code, else it is cut into pieces */
-#define INSNS_MOST 400
+#define FIRST_SHARE 0.95 /* of all memory operations: what procedures must hold together */
+#define MIN_SHARE 0.001  /* of all memory operations: less is no candidate */
+#define REST_SHARE 0.01  /* of its procedure's: less beside what inner objects measure is not worth an object */
+#define LINES_MAX 50     /* of an object's own code, else it is cut into pieces */
+#define INSNS_MAX 400
 #define PIECE_LINES 15
 #define PIECE_INSNS 120
 
@@ -45,11 +45,11 @@ void select_consider_all_marked(struct selection *s)
 static bool is_candidate(const struct selection *s, const struct join_module *m, uint32_t loop)
 {
     const struct join_loop *l = &s->j->loops[m->loop_base + loop];
-    bool is_asked = l->object != ID_NONE && s->asked[l->object];
-    return l->iterations && (is_asked || (double)l->incl.memory_ops >= LEAST_SHARE * (double)s->j->memory_ops);
+    bool is_asked = l->object != ID_NONE && s->requested[l->object];
+    return l->iterations && (is_asked || (double)l->incl.memory_ops >= MIN_SHARE * (double)s->j->memory_ops);
 }
 
-static void order_loops(const struct selection *s, struct searched *p)
+static void order_loops(const struct selection *s, struct procedure_search *p)
 {
     const struct cfg *c = p->m->cfg;
     const struct cfg_func *f = &c->funcs.data[p->func];
@@ -63,24 +63,24 @@ static void order_loops(const struct selection *s, struct searched *p)
                 p->order[p->order_count++] = l;
 }
 
-static uint32_t candidate_around(const struct selection *s, const struct searched *p, uint32_t loop)
+static uint32_t candidate_around(const struct selection *s, const struct procedure_search *p, uint32_t loop)
 {
     while (loop != ID_NONE && !is_candidate(s, p->m, loop))
         loop = p->m->cfg->loops.data[loop].parent;
     return loop;
 }
 
-void select_find_homes(struct selection *s, struct searched *p)
+void select_find_owners(struct selection *s, struct procedure_search *p)
 {
     const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
-    p->home = ARENA_ARRAY(s->j->scratch, uint32_t, f->block_count + 1);
+    p->owner = ARENA_ARRAY(s->j->scratch, uint32_t, f->block_count + 1);
     p->measured = ARENA_ARRAY(s->j->scratch, double, f->loop_count + 1);
     cfg_for_each_block(f, b)
-        p->home[b - f->block_first] = candidate_around(s, p, p->m->cfg->blocks.data[b].loop);
+        p->owner[b - f->block_first] = candidate_around(s, p, p->m->cfg->blocks.data[b].loop);
 }
 
-/* Executed blocks of the loop, or of the procedure; `own`: those at home there. */
-struct region select_region_of(const struct selection *s, const struct searched *p, uint32_t loop, bool own)
+/* Executed blocks of the loop, or of the procedure; `own`: those that it owns. */
+struct region select_region_of(const struct selection *s, const struct procedure_search *p, uint32_t loop, bool own)
 {
     const struct cfg *c = p->m->cfg;
     const struct cfg_func *f = &c->funcs.data[p->func];
@@ -90,7 +90,7 @@ struct region select_region_of(const struct selection *s, const struct searched 
     struct region r = {.func = p->func, .loop = loop, .blocks = blocks};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t b = l ? c->loop_members.data[l->member_first + i] : f->block_first + i;
-        if (s->j->counts[p->m->block_base + b] && (!own || p->home[b - f->block_first] == loop))
+        if (s->j->counts[p->m->block_base + b] && (!own || p->owner[b - f->block_first] == loop))
             blocks[r.count++] = b;
     }
     return r;
@@ -98,11 +98,11 @@ struct region select_region_of(const struct selection *s, const struct searched 
 
 bool select_is_long(const struct prof_candidate *o)
 {
-    return o->own_lines > LINES_MOST || o->own_instructions > INSNS_MOST;
+    return o->own_lines > LINES_MAX || o->own_instructions > INSNS_MAX;
 }
 
 /* Own code that is too long is cut where a block ends. Returns how many pieces there are. */
-uint32_t select_cut(struct selection *s, const struct searched *p, const struct region *own)
+uint32_t select_cut(struct selection *s, const struct procedure_search *p, const struct region *own)
 {
     const struct cfg_block *all = p->m->cfg->blocks.data;
     uint32_t pieces = 0;
@@ -120,7 +120,7 @@ uint32_t select_cut(struct selection *s, const struct searched *p, const struct 
         made.o.address_end = last->addr + last->size;
         pieces++;
         select_put(s, &made, (double)made.o.memory_ops);
-        if ((double)made.o.memory_ops < LEAST_SHARE * (double)s->j->memory_ops) {
+        if ((double)made.o.memory_ops < MIN_SHARE * (double)s->j->memory_ops) {
             s->out.data[s->out.len - 1].verdict = PROF_DROPPED;
             s->out.data[s->out.len - 1].reason = "holds less than a thousandth of all memory operations";
         }
@@ -128,7 +128,7 @@ uint32_t select_cut(struct selection *s, const struct searched *p, const struct 
     return pieces;
 }
 
-static void note_measured(struct searched *p, uint32_t loop, double memory_ops)
+static void note_measured(struct procedure_search *p, uint32_t loop, double memory_ops)
 {
     const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
     uint32_t up = loop == ID_NONE ? ID_NONE : p->m->cfg->loops.data[loop].parent;
@@ -138,7 +138,7 @@ static void note_measured(struct searched *p, uint32_t loop, double memory_ops)
 }
 
 /* A loop, or with ID_NONE the procedure itself. */
-static void consider(struct selection *s, struct searched *p, uint32_t loop)
+static void consider(struct selection *s, struct procedure_search *p, uint32_t loop)
 {
     const struct cfg_func *f = &p->m->cfg->funcs.data[p->func];
     struct region all = select_region_of(s, p, loop, false), own = select_region_of(s, p, loop, true);
@@ -160,10 +160,11 @@ static void consider(struct selection *s, struct searched *p, uint32_t loop)
 
 static void search(struct selection *s, struct join_module *m, uint32_t func)
 {
-    struct searched p = {.m = m, .func = func, .memory_ops = (double)s->j->funcs[m->func_base + func].incl.memory_ops};
+    struct procedure_search p = {
+        .m = m, .func = func, .memory_ops = (double)s->j->funcs[m->func_base + func].incl.memory_ops};
     order_loops(s, &p);
-    select_find_homes(s, &p);
-    s->searched[m->func_base + func] = 1;
+    select_find_owners(s, &p);
+    s->procedure_search[m->func_base + func] = 1;
     for (uint32_t i = 0; i < p.order_count; i++)
         consider(s, &p, p.order[i]);
     consider(s, &p, ID_NONE);
@@ -172,8 +173,8 @@ static void search(struct selection *s, struct join_module *m, uint32_t func)
 /* Beyond the first 95 %: named, not searched. */
 static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
 {
-    struct searched p = {.m = m, .func = func};
-    select_find_homes(s, &p);
+    struct procedure_search p = {.m = m, .func = func};
+    select_find_owners(s, &p);
     struct region all = select_region_of(s, &p, ID_NONE, false);
     if (!all.count)
         return;
@@ -181,7 +182,7 @@ static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
     made.o.verdict = PROF_DROPPED;
     made.o.reason = "not among the procedures that hold the first 95 % of memory operations";
     VEC_PUSH(&s->out, made.o);
-    VEC_PUSH(&s->asides, ((struct aside){0, NULL, made.part}));
+    VEC_PUSH(&s->details, ((struct candidate_detail){0, NULL, made.part}));
 }
 
 /* ---- all procedures ---- */
@@ -194,14 +195,14 @@ static int by_memory_ops(const void *a, const void *b)
     return x->module != y->module ? (x->module < y->module ? -1 : 1) : (x->func > y->func) - (x->func < y->func);
 }
 
-static bool holds_asked(const struct selection *s, const struct join_module *m, uint32_t func)
+static bool holds_requested(const struct selection *s, const struct join_module *m, uint32_t func)
 {
     const struct cfg_func *f = &m->cfg->funcs.data[func];
     uint32_t object = s->j->funcs[m->func_base + func].object;
-    bool is = object != ID_NONE && s->asked[object];
+    bool is = object != ID_NONE && s->requested[object];
     for (uint32_t l = f->loop_first; l < f->loop_first + f->loop_count && !is; l++) {
         object = s->j->loops[m->loop_base + l].object;
-        is = object != ID_NONE && s->asked[object];
+        is = object != ID_NONE && s->requested[object];
     }
     return is;
 }
@@ -224,7 +225,7 @@ void select_search_first(struct selection *s, const struct ranks *all)
     double up_to = 0;
     for (size_t i = 0; i < all->v.len; i++) {
         const struct ranked *r = &all->v.data[i];
-        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || holds_asked(s, &s->j->modules[r->module], r->func))
+        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || holds_requested(s, &s->j->modules[r->module], r->func))
             search(s, &s->j->modules[r->module], r->func);
         up_to += (double)r->memory_ops;
     }
@@ -235,8 +236,8 @@ void select_pass_over_rest(struct selection *s, const struct ranks *all)
     for (size_t i = 0; i < all->v.len; i++) {
         const struct ranked *r = &all->v.data[i];
         struct join_module *m = &s->j->modules[r->module];
-        bool is_small = (double)r->memory_ops < LEAST_SHARE * (double)s->j->memory_ops;
-        if (!is_small && !s->searched[m->func_base + r->func])
+        bool is_small = (double)r->memory_ops < MIN_SHARE * (double)s->j->memory_ops;
+        if (!is_small && !s->procedure_search[m->func_base + r->func])
             pass_over(s, m, r->func);
     }
 }

@@ -24,27 +24,28 @@ static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum pro
             first = i;
     if (count)
         prof_warn(s->j->r, id, "what calls take is a guess for %u object%s, such as %s (%s)", count,
-                  count > 1 ? "s" : "", s->out.data[first].function, s->asides.data[first].rule);
+                  count > 1 ? "s" : "", s->out.data[first].function, s->details.data[first].rule);
 }
 
 void select_build(struct join *j)
 {
     struct ranks all = {0};
     struct selection s = {.j = j, .probe_s = j->in->probe_s > 0 ? j->in->probe_s : PROBE_S};
-    size_t most = 0;
+    size_t max = 0;
     for (uint32_t i = 0; i < j->module_count; i++)
-        most = j->modules[i].cfg ? max_u64(most, j->modules[i].cfg->blocks.len) : most;
-    s.inside = ARENA_ARRAY(j->scratch, uint8_t, most + 1);
-    s.searched = ARENA_ARRAY(j->scratch, uint8_t, j->func_count + 1);
-    s.asked = asked_objects(j, &(struct asked_for){j->in->asked, j->in->asked_count, "--probe", true});
+        max = j->modules[i].cfg ? max_u64(max, j->modules[i].cfg->blocks.len) : max;
+    s.inside = ARENA_ARRAY(j->scratch, uint8_t, max + 1);
+    s.procedure_search = ARENA_ARRAY(j->scratch, uint8_t, j->func_count + 1);
+    s.requested =
+        requested_objects(j, &(struct requested_set){j->in->requested, j->in->requested_count, "--probe", true});
     graph_build(j, &s.graph);
     s.cover = cover_open(j, &s.graph);
-    select_find_hidden(&s);
+    select_find_unprobed(&s);
     select_rank_all(&s, &all);
     select_consider_all_marked(&s);
     select_search_first(&s, &all);
     for (size_t i = 0; i < s.out.len; i++)
-        select_keep_hidden(&s, i);
+        select_keep_unprobed(&s, i);
     select_keep_to_budget(&s);
     s.chains = chains_open(j);
     select_compare_taken(&s);
@@ -57,7 +58,7 @@ void select_build(struct join *j)
     if (s.out.len)
         memcpy(j->r->candidates, s.out.data, s.out.len * sizeof *s.out.data);
     VEC_FREE(&s.out);
-    VEC_FREE(&s.asides);
-    VEC_FREE(&s.hidden);
+    VEC_FREE(&s.details);
+    VEC_FREE(&s.unprobed);
     VEC_FREE(&all.v);
 }

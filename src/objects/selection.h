@@ -9,7 +9,7 @@
 
 #define COST_SHARE 0.01 /* of an object's time, and of the program's: what probes may cost */
 
-struct aside {
+struct candidate_detail {
     double worth; /* memory operations that no object inside of it measures */
     const char
         *rule; /* by which it is estimable, or why it is not; NULL: it calls nothing, or what works for it alone */
@@ -21,7 +21,7 @@ struct made {
     struct cover_part part;
 };
 
-struct hidden { /* what the user wants no probe to time */
+struct unprobed { /* what the user wants no probe to time */
     struct cover_part part;
     const char *name;
 };
@@ -29,23 +29,23 @@ struct hidden { /* what the user wants no probe to time */
 struct selection {
     struct join *j;
     struct graph graph;
-    bool *asked;     /* by object */
+    bool *requested; /* by object */
     uint8_t *inside; /* by block of a module: of the region that is looked at */
     VEC(struct prof_candidate) out;
-    VEC(struct aside) asides; /* of each candidate */
-    VEC(struct hidden) hidden;
-    uint8_t *searched; /* by procedure */
+    VEC(struct candidate_detail) details; /* of each candidate */
+    VEC(struct unprobed) unprobed;
+    uint8_t *procedure_search; /* by procedure */
     struct cover *cover;
     const struct chains *chains; /* NULL: not known */
     double probe_s;
     double left_s; /* that probes may still cost */
 };
 
-struct searched { /* a procedure while it is searched */
+struct procedure_search { /* a procedure while it is searched */
     struct join_module *m;
     uint32_t func;
     double memory_ops;
-    uint32_t *home;   /* by block, from the procedure's first: innermost loop that is a candidate */
+    uint32_t *owner;  /* by block, from the procedure's first: innermost loop that is a candidate */
     double *measured; /* by loop, from the procedure's first, then the procedure: memory operations in objects inside of
                          it */
     uint32_t *order;  /* loops, the deepest first */
@@ -67,22 +67,22 @@ void select_put(struct selection *s, struct made *made, double worth);
 
 /* ---- search.c ---- */
 void select_consider_all_marked(struct selection *s);
-void select_find_homes(struct selection *s, struct searched *p);
-struct region select_region_of(const struct selection *s, const struct searched *p, uint32_t loop, bool own);
+void select_find_owners(struct selection *s, struct procedure_search *p);
+struct region select_region_of(const struct selection *s, const struct procedure_search *p, uint32_t loop, bool own);
 bool select_is_long(const struct prof_candidate *o);
-uint32_t select_cut(struct selection *s, const struct searched *p, const struct region *own);
+uint32_t select_cut(struct selection *s, const struct procedure_search *p, const struct region *own);
 void select_rank_all(struct selection *s, struct ranks *all);
 void select_search_first(struct selection *s, const struct ranks *all);
 void select_pass_over_rest(struct selection *s, const struct ranks *all);
 
-/* ---- hidden.c ---- */
-void select_find_hidden(struct selection *s);
-void select_keep_hidden(struct selection *s, size_t candidate);
+/* ---- unprobed.c ---- */
+void select_find_unprobed(struct selection *s);
+void select_keep_unprobed(struct selection *s, size_t candidate);
 
 /* ---- cost.c ---- */
 void select_keep_to_budget(struct selection *s);
 
-/* ---- further_up.c ---- */
+/* ---- callers.c ---- */
 void select_compare_taken(struct selection *s);
 void select_cover_the_rest(struct selection *s);
 

@@ -29,10 +29,10 @@ struct observed_sample { /* aggregated: one row a distinct place */
     uint64_t vaddr;
     uint64_t count;
 };
-enum observed_doing { OBSERVED_RUNS, OBSERVED_IN_KERNEL, OBSERVED_BLOCKED, OBSERVED_DOING_COUNT };
+enum observed_activity { OBSERVED_RUNS, OBSERVED_IN_KERNEL, OBSERVED_BLOCKED, OBSERVED_ACTIVITY_COUNT };
 struct observed_thread_sample { /* aggregated */
     uint32_t thread;            /* index into threads */
-    enum observed_doing doing;
+    enum observed_activity activity;
     int32_t syscall; /* OBSERVED_BLOCKED: in which; else -1 */
     uint32_t stack;  /* index into frames: where; in the kernel: from where */
     uint64_t count;  /* weighs against others of the thread that do the same: the processor has a clock of its own */
@@ -49,7 +49,7 @@ struct observed_moment {
 struct observed_probe { /* of one object, summed over threads and processes: in ticks, with what the probes took
                            themselves; see struct wire_probe */
     uint32_t module, cell;
-    uint64_t ticks, count, window_ticks, window_ns, cut;
+    uint64_t ticks, count, clocked_ticks, clocked_ns, cut;
     uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
     uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
 };

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { OBJECTS_MOST = 100, OBJECT_INSNS_MOST = 400, INSNS_MOST = 10000, CALLEES_MOST = 10 };
-#define SHARE_LEAST 0.001 /* of all samples */
+enum { OBJECTS_MAX = 100, OBJECT_INSNS_MAX = 400, INSNS_MAX = 10000, CALLEES_MAX = 10 };
+#define SHARE_MIN 0.001 /* of all samples */
 
 struct piece { /* an executed block of an object that is shown */
     uint32_t object, block;
@@ -32,9 +32,9 @@ static void choose(struct code *c)
     const struct prof_result *r = c->j->r;
     size_t count = 0;
     c->is_shown = ARENA_ARRAY(c->j->scratch, bool, r->object_count + 1);
-    for (size_t i = 0; i < r->object_count && count < OBJECTS_MOST; i++) {
+    for (size_t i = 0; i < r->object_count && count < OBJECTS_MAX; i++) {
         const struct prof_object *o = &r->objects[i];
-        c->is_shown[i] = o->is_significant || (double)o->samples > SHARE_LEAST * (double)c->j->samples_all;
+        c->is_shown[i] = o->is_significant || (double)o->samples > SHARE_MIN * (double)c->j->samples_all;
         count += c->is_shown[i];
     }
 }
@@ -47,9 +47,9 @@ static void find_pieces(struct code *c)
         for (uint32_t b = 0; m->cfg && m->img && b < m->cfg->blocks.len; b++) {
             const struct cfg_block *block = &m->cfg->blocks.data[b];
             uint32_t at = m->block_base + b,
-                     home = j->counts[at] ? objects_home(j, m, block->func, block->loop) : ID_NONE;
-            if (home != ID_NONE && c->is_shown[home])
-                VEC_PUSH(&c->pieces, ((struct piece){home, at, j->samples[at], j->counts[at]}));
+                     owner = j->counts[at] ? objects_owner(j, m, block->func, block->loop) : ID_NONE;
+            if (owner != ID_NONE && c->is_shown[owner])
+                VEC_PUSH(&c->pieces, ((struct piece){owner, at, j->samples[at], j->counts[at]}));
         }
     }
 }
@@ -83,7 +83,7 @@ static void cut_pieces(struct code *c)
         size_t insns = walk_block(c->j, p->block)->insn_count;
         of_object = p->object == object ? of_object : 0;
         object = p->object;
-        if (of_object + insns > OBJECT_INSNS_MOST || all + insns > INSNS_MOST)
+        if (of_object + insns > OBJECT_INSNS_MAX || all + insns > INSNS_MAX)
             continue;
         of_object += insns;
         all += insns;
@@ -253,7 +253,7 @@ static void cut_calls(struct code *c)
     for (size_t i = 0; i < c->targets.len; i++) {
         bool is_same = kept && c->targets.data[kept - 1].object == c->targets.data[i].object;
         of_object = is_same ? of_object + 1 : 1;
-        if (of_object <= CALLEES_MOST)
+        if (of_object <= CALLEES_MAX)
             c->targets.data[kept++] = c->targets.data[i];
     }
     c->targets.len = kept;

@@ -14,12 +14,12 @@ static void add_blocks(const struct join *j, const struct join_module *m, const 
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
         const struct cfg_block *block = &m->cfg->blocks.data[b];
         uint64_t n = min_u64(counts[b], j->counts[m->block_base + b]);
-        uint32_t home = n ? objects_home(j, m, block->func, block->loop) : ID_NONE;
-        if (home == ID_NONE)
+        uint32_t owner = n ? objects_owner(j, m, block->func, block->loop) : ID_NONE;
+        if (owner == ID_NONE)
             continue;
-        of_thread[home].instructions += n * block->insn_count;
-        of_thread[home].memory_ops += n * block->mem_ops;
-        of_thread[home].cycles += j->cycles ? (double)n * (double)j->cycles[m->block_base + b] : 0;
+        of_thread[owner].instructions += n * block->insn_count;
+        of_thread[owner].memory_ops += n * block->mem_ops;
+        of_thread[owner].cycles += j->cycles ? (double)n * (double)j->cycles[m->block_base + b] : 0;
     }
 }
 

@@ -15,7 +15,7 @@ static int open_modules(struct join *j)
         m->in = &j->in->modules[i];
         m->path = arena_strdup(j->r->arena, m->in->path);
         m->cfg = m->in->map ? m->in->map->cfg : NULL;
-        if (j->in->known && known_open(j, m) < 0)
+        if (j->in->known && stored_open(j, m) < 0)
             return -1;
         /* Without the original there are no names and no ideal times, but counts stand. */
         if (m->cfg && !m->img && file_exists(m->in->path) && image_open(m->in->path, &m->img) != 0)
@@ -27,7 +27,7 @@ static int open_modules(struct join *j)
 static void close_modules(struct join *j)
 {
     for (uint32_t i = 0; i < j->module_count; i++) {
-        known_close(&j->modules[i]);
+        stored_close(&j->modules[i]);
         image_close(j->modules[i].img);
     }
 }
@@ -65,7 +65,7 @@ static void run_passes(struct join *j)
     RUN(actual_whole);
     RUN(counts_sum); /* what is heavy decides where the model looks */
     RUN(places_open);
-    RUN(forms_learn); /* before anything asks the machine */
+    RUN(forms_request); /* before anything asks the machine */
     RUN(ideal_prepare);
     RUN(calls_resolve);
     RUN(walks_run);
@@ -91,7 +91,7 @@ int prof_join(struct prof_result *r, const struct prof_input *in)
     walks_free(j.walks);
     places_close(&j);
     close_modules(&j);
-    VEC_FREE(&j.lost);
+    VEC_FREE(&j.unattributed);
     arena_free(j.scratch);
     return status;
 }

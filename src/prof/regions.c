@@ -12,7 +12,7 @@
 
 #define STALE_S 0.05 /* a thread that was last seen so long ago may do anything now */
 
-struct seen { /* what a thread was last seen at */
+struct last_sample { /* what a thread was last seen at */
     double time_s;
     uint32_t region;
     bool works;
@@ -27,7 +27,7 @@ struct build {
     VEC(struct prof_region) regions; /* [0]: outside of all */
     struct map by_pair;
     VEC(struct prof_region_thread) pairs;
-    struct seen *seen; /* [thread] */
+    struct last_sample *last_sample; /* [thread] */
 };
 
 /* ---- which region a chain of calls is in ---- */
@@ -100,7 +100,7 @@ static uint32_t others_region(const struct build *b, uint32_t thread, double now
 {
     uint32_t found = ID_NONE;
     for (uint32_t t = 0; t < b->j->in->thread_count; t++) {
-        const struct seen *s = &b->seen[t];
+        const struct last_sample *s = &b->last_sample[t];
         if (t == thread || !s->works || now_s - s->time_s > STALE_S)
             continue;
         if (s->region != 0)
@@ -112,12 +112,12 @@ static uint32_t others_region(const struct build *b, uint32_t thread, double now
 
 static void take_moment(struct build *b, const struct observed_moment *m)
 {
-    const struct observed_thread_sample *d = &b->j->in->doing[m->sample];
+    const struct observed_thread_sample *d = &b->j->in->activity[m->sample];
     uint32_t region = b->region[d->stack] == ID_NONE ? 0 : b->region[d->stack];
     double cpu_s = b->weights[d->thread].cpu_s, blocked_s = b->weights[d->thread].blocked_s;
     bool waits = waits_is_waiting(b->waits, d);
-    struct seen *s = &b->seen[d->thread];
-    *s = (struct seen){m->time_s, region, d->doing != OBSERVED_BLOCKED && !waits};
+    struct last_sample *s = &b->last_sample[d->thread];
+    *s = (struct last_sample){m->time_s, region, d->activity != OBSERVED_BLOCKED && !waits};
     if (s->works) {
         pair_of(b, region, d->thread)->work_s += cpu_s;
         return;
@@ -125,7 +125,7 @@ static void take_moment(struct build *b, const struct observed_moment *m)
     if (waits && region == 0)
         region = others_region(b, d->thread, m->time_s);
     if (waits && region != ID_NONE)
-        pair_of(b, region, d->thread)->wait_s += d->doing == OBSERVED_BLOCKED ? blocked_s : cpu_s;
+        pair_of(b, region, d->thread)->wait_s += d->activity == OBSERVED_BLOCKED ? blocked_s : cpu_s;
 }
 
 static int compare_moments(const void *a, const void *b)
@@ -219,7 +219,7 @@ void regions_build(struct join *j, struct waits *waits, const struct regions_wei
     struct build b = {.j = j, .waits = waits, .weights = weights};
     b.region = ARENA_ARRAY(j->scratch, uint32_t, j->in->frame_count + 1);
     b.is_start = ARENA_ARRAY(j->scratch, bool, j->in->frame_count + 1);
-    b.seen = ARENA_ARRAY(j->scratch, struct seen, j->in->thread_count + 1);
+    b.last_sample = ARENA_ARRAY(j->scratch, struct last_sample, j->in->thread_count + 1);
     VEC_PUSH(&b.regions, ((struct prof_region){.object = ID_NONE}));
     if (j->in->thread_count > 1) /* what one thread does alone is no region */
         place_frames(&b);

@@ -7,10 +7,10 @@
  */
 #include "prof/impl.h"
 
-enum { INSNS_MOST = 24, BLOCKS_MOST = 16 };
+enum { INSNS_MAX = 24, BLOCKS_MAX = 16 };
 
 struct turn { /* what one turn of a loop does, in order of addresses */
-    struct x86_insn insn[INSNS_MOST];
+    struct x86_insn insn[INSNS_MAX];
     size_t count;
     bool has_pause, is_long;
 };
@@ -23,7 +23,7 @@ static void read_block(const struct join_module *m, const struct cfg_block *b, b
         if (!x86_decode(bytes + at, b->size - at, b->addr + at, &insn))
             break;
         t->has_pause |= is_own && insn.len == 2 && bytes[at] == 0xf3 && bytes[at + 1] == 0x90;
-        if (t->count < INSNS_MOST)
+        if (t->count < INSNS_MAX)
             t->insn[t->count++] = insn;
         else
             t->is_long = true;
@@ -75,8 +75,8 @@ bool spins_is_wait_loop(const struct join_module *m, uint32_t loop)
 {
     const struct cfg *c = m->cfg;
     const struct cfg_loop *l = &c->loops.data[loop];
-    struct turn t = {.is_long = l->member_count > BLOCKS_MOST};
-    for (uint32_t i = 0; m->img && i < l->member_count && i < BLOCKS_MOST; i++) {
+    struct turn t = {.is_long = l->member_count > BLOCKS_MAX};
+    for (uint32_t i = 0; m->img && i < l->member_count && i < BLOCKS_MAX; i++) {
         const struct cfg_block *b = &c->blocks.data[c->loop_members.data[l->member_first + i]];
         read_block(m, b, b->loop == loop, &t);
     }

@@ -12,15 +12,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SAMPLES_LEAST                                                                                                  \
-    10 /* of a thread in an object: below, its time there is too coarse to be set against its counts */
+#define SAMPLES_MIN                                                                                                    \
+    10 /* of a thread in an object: below, its time there is too coarse to be set against its counts                   \
+        */
 
 struct build {
     struct join *j;
-    struct regions_weight *shares;             /* [thread] */
-    uint64_t (*samples)[OBSERVED_DOING_COUNT]; /* [thread] */
-    struct executed_work *executed;            /* [thread * object_count + object]; NULL not known */
-    struct map by_pair;                        /* thread << 32 | object -> index into objects */
+    struct regions_weight *shares;                /* [thread] */
+    uint64_t (*samples)[OBSERVED_ACTIVITY_COUNT]; /* [thread] */
+    struct executed_work *executed;               /* [thread * object_count + object]; NULL not known */
+    struct map by_pair;                           /* thread << 32 | object -> index into objects */
     VEC(struct prof_thread_object) objects;
     struct waits *waits;
     struct map by_wait; /* thread, object and name -> index into wait */
@@ -30,14 +31,14 @@ struct build {
 static void measure_shares(struct build *b)
 {
     const struct prof_input *in = b->j->in;
-    for (size_t i = 0; i < in->doing_count; i++)
-        b->samples[in->doing[i].thread][in->doing[i].doing] += in->doing[i].count;
+    for (size_t i = 0; i < in->activity_count; i++)
+        b->samples[in->activity[i].thread][in->activity[i].activity] += in->activity[i].count;
     for (size_t t = 0; t < in->thread_count; t++) {
         const struct observed_thread *x = &in->threads[t];
         struct regions_weight *s = &b->shares[t];
         const uint64_t *samples = b->samples[t];
-        uint64_t seen = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
-        s->cpu_s = seen ? x->cpu_s / (double)seen : 0;
+        uint64_t sampled = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
+        s->cpu_s = sampled ? x->cpu_s / (double)sampled : 0;
         if (in->samples_user_only)
             s->cpu_s = fmin(s->cpu_s, in->sample_period_s);
         s->blocked_s = samples[OBSERVED_BLOCKED]
@@ -72,7 +73,7 @@ static uint32_t object_of(const struct join *j, uint32_t frame)
     if (b == ID_NONE)
         return ID_NONE;
     const struct cfg_block *block = &m->cfg->blocks.data[b];
-    return j->funcs[m->func_base + block->func].is_counted ? objects_home(j, m, block->func, block->loop) : ID_NONE;
+    return j->funcs[m->func_base + block->func].is_counted ? objects_owner(j, m, block->func, block->loop) : ID_NONE;
 }
 
 /* How much of an object's time is not memory's; NAN unknown. */
@@ -113,12 +114,12 @@ static struct among *sum_over_threads(const struct build *b)
 static double compute_share_of(const struct build *b, const struct prof_thread_object *o, const struct among *all)
 {
     double share = compute_share(&b->j->r->objects[o->object]);
-    if (!b->executed || all->cycles <= 0 || o->samples < SAMPLES_LEAST)
+    if (!b->executed || all->cycles <= 0 || o->samples < SAMPLES_MIN)
         return share;
     double executed = b->executed[o->thread * b->j->r->object_count + o->object].cycles / all->cycles;
-    struct prof_interval seen = stats_wilson(o->samples, all->samples);
-    bool is_alike = executed >= seen.low && executed <= seen.high;
-    return is_alike ? share : fmin(share * executed / seen.value, 1);
+    struct prof_interval sampled = stats_wilson(o->samples, all->samples);
+    bool is_alike = executed >= sampled.low && executed <= sampled.high;
+    return is_alike ? share : fmin(share * executed / sampled.value, 1);
 }
 
 static void split_running(struct build *b)
@@ -168,19 +169,19 @@ static void add_wait(struct build *b, const struct observed_thread_sample *d, do
     o->blocked_s += blocked_s;
 }
 
-static void add_doing(struct build *b, const struct observed_thread_sample *d)
+static void add_activity(struct build *b, const struct observed_thread_sample *d)
 {
     struct prof_thread *t = &b->j->r->thread[d->thread];
     double cpu_s = b->shares[d->thread].cpu_s * (double)d->count,
            blocked_s = b->shares[d->thread].blocked_s * (double)d->count;
     bool waits = waits_is_waiting(b->waits, d);
-    if (d->doing == OBSERVED_BLOCKED && waits)
+    if (d->activity == OBSERVED_BLOCKED && waits)
         add_wait(b, d, 0, blocked_s);
-    else if (d->doing == OBSERVED_BLOCKED)
+    else if (d->activity == OBSERVED_BLOCKED)
         t->asleep_s += blocked_s;
     else if (waits)
         add_wait(b, d, cpu_s, 0);
-    else if (d->doing == OBSERVED_IN_KERNEL)
+    else if (d->activity == OBSERVED_IN_KERNEL)
         t->system_s += cpu_s;
     else
         add_running(b, d, t);
@@ -193,8 +194,8 @@ static void add_rest(const struct build *b, size_t thread)
     const struct regions_weight *s = &b->shares[thread];
     const uint64_t *samples = b->samples[thread];
     struct prof_thread *t = &b->j->r->thread[thread];
-    uint64_t seen = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
-    double unseen = fmax(x->cpu_s - s->cpu_s * (double)seen, 0);
+    uint64_t sampled = samples[OBSERVED_RUNS] + samples[OBSERVED_IN_KERNEL];
+    double unseen = fmax(x->cpu_s - s->cpu_s * (double)sampled, 0);
     *(b->j->in->samples_user_only ? &t->system_s : &t->uncounted_s) += unseen;
     if (!samples[OBSERVED_BLOCKED])
         t->asleep_s += fmax(x->wall_s - x->cpu_s - x->ready_s, 0);
@@ -286,15 +287,15 @@ void threads_build(struct join *j)
                       .waits = waits_open(j),
                       .shares = ARENA_ARRAY(j->scratch, struct regions_weight, in->thread_count + 1),
                       .samples =
-                          arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[OBSERVED_DOING_COUNT]))};
+                          arena_alloc(j->scratch, (in->thread_count + 1) * sizeof(uint64_t[OBSERVED_ACTIVITY_COUNT]))};
     j->r->thread = ARENA_ARRAY(j->r->arena, struct prof_thread, in->thread_count + 1);
     j->r->thread_count = in->thread_count;
     b.executed = executed_build(j);
     measure_shares(&b);
     for (size_t t = 0; t < in->thread_count; t++)
         j->r->thread[t] = thread_of(&in->threads[t]);
-    for (size_t i = 0; i < in->doing_count; i++)
-        add_doing(&b, &in->doing[i]);
+    for (size_t i = 0; i < in->activity_count; i++)
+        add_activity(&b, &in->activity[i]);
     split_running(&b);
     for (size_t t = 0; t < in->thread_count; t++)
         add_rest(&b, t);

@@ -181,5 +181,5 @@ static bool is_futex(int32_t number)
 
 bool waits_is_waiting(struct waits *w, const struct observed_thread_sample *d)
 {
-    return waits_sense_of(w, d->stack)->is_wait || (d->doing == OBSERVED_BLOCKED && is_futex(d->syscall));
+    return waits_sense_of(w, d->stack)->is_wait || (d->activity == OBSERVED_BLOCKED && is_futex(d->syscall));
 }

@@ -48,9 +48,9 @@ static int compare_refused(const void *a, const void *b)
 static void fill_refused(struct join *j)
 {
     struct prof_result *r = j->r;
-    r->refused = ARENA_ARRAY(r->arena, struct prof_refused, j->lost.len + j->module_count + 1);
-    for (size_t i = 0; i < j->lost.len; i++) {
-        const struct join_lost *l = &j->lost.data[i];
+    r->refused = ARENA_ARRAY(r->arena, struct prof_refused, j->unattributed.len + j->module_count + 1);
+    for (size_t i = 0; i < j->unattributed.len; i++) {
+        const struct join_unattributed *l = &j->unattributed.data[i];
         r->refused[r->refused_count++] =
             (struct prof_refused){l->module, l->function, l->address, l->reason, sample_share(j, l->samples)};
     }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A loop that ends by itself: one of its conditional jumps, at its end or out of its middle, went the same way at each
- * turn. The number that is compared in front of it (a register, an immediate, a word of memory), or the counter that is
- * counted down, is changed so that it goes the other way after as many turns as were recorded. Nothing is added to the
- * code. Only numbers that nothing else in the slice looks at are changed. */
+ * iteration. The number that is compared in front of it (a register, an immediate, a word of memory), or the counter
+ * that is counted down, is changed so that it goes the other way after as many iterations as were recorded. Nothing is
+ * added to the code. Only numbers that nothing else in the slice looks at are changed. */
 #include "replay/impl.h"
 
-enum { BACK_MOST = 8 }; /* instructions from the comparison to the jump */
+enum { BACK_MAX = 8 }; /* instructions from the comparison to the jump */
 
 struct latch {
-    uint32_t jump, compare; /* steps: the last turn's */
+    uint32_t jump, compare; /* steps: the last iteration's */
     bool is_taken;          /* as recorded */
     struct x86_compare c;
 };
@@ -28,7 +28,7 @@ uint64_t bound_way_out(const struct stream *s, uint32_t jump)
 /* The comparison in front of the jump at step `jump`, in the same straight line. */
 static bool find_compare(const struct stream *s, uint32_t jump, struct latch *out)
 {
-    for (uint32_t k = jump; k-- > 0 && jump - k <= BACK_MOST;) {
+    for (uint32_t k = jump; k-- > 0 && jump - k <= BACK_MAX;) {
         const struct insn *i = insn_of(s, k);
         if (i->d.insn.kind != X86_PLAIN)
             return false;
@@ -105,28 +105,28 @@ static bool find_bound(const struct stream *s, const struct latch *l, uint32_t f
     return false;
 }
 
-static bool poke(struct wire_form *out, uint64_t at, uint64_t value, uint32_t bytes)
+static bool bound_patch(struct wire_form *out, uint64_t at, uint64_t value, uint32_t bytes)
 {
-    out->poke_at = at;
-    out->poke_bytes = bytes;
-    memcpy(out->poke, &value, sizeof out->poke);
+    out->bound_patch_at = at;
+    out->bound_patch_bytes = bytes;
+    memcpy(out->bound_patch, &value, sizeof out->bound_patch);
     return true;
 }
 
 /* An immediate, which the processor extends by its sign. */
-static bool poke_immediate(const struct insn *i, uint64_t value, unsigned bits, struct wire_form *out)
+static bool patch_immediate(const struct insn *i, uint64_t value, unsigned bits, struct wire_form *out)
 {
     unsigned imm_bits = i->d.insn.imm_len * 8u;
     if (!imm_bits || imm_bits > bits)
         return false;
     int64_t shifted = (int64_t)(value << (64 - bits)) >> (64 - bits),
             cut = (int64_t)((uint64_t)shifted << (64 - imm_bits)) >> (64 - imm_bits);
-    return cut == shifted && poke(out, i->d.insn.addr + i->d.insn.imm_off, (uint64_t)shifted, i->d.insn.imm_len);
+    return cut == shifted && bound_patch(out, i->d.insn.addr + i->d.insn.imm_off, (uint64_t)shifted, i->d.insn.imm_len);
 }
 
 /* A word of memory that only the comparison reaches. */
-static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, uint64_t value,
-                        struct wire_form *out)
+static bool patch_memory(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, uint64_t value,
+                         struct wire_form *out)
 {
     const struct insn *c = insn_of(s, l->compare);
     if (c->d.access_count != 1 || c->d.access[0].is_store)
@@ -143,7 +143,7 @@ static bool poke_memory(const struct stream *s, const struct latch *l, uint32_t 
         if (i->d.access_count < 0)
             return false;
     }
-    return poke(out, at, value, c->d.access[0].bytes);
+    return bound_patch(out, at, value, c->d.access[0].bytes);
 }
 
 static bool set_bound(const struct stream *s, const struct latch *l, uint32_t first, uint32_t last, unsigned which,
@@ -154,9 +154,9 @@ static bool set_bound(const struct stream *s, const struct latch *l, uint32_t fi
     if (!find_bound(s, l, first, which, &bound))
         return false;
     if (t->kind == X86_TERM_NUMBER)
-        return poke_immediate(insn_of(s, l->compare), bound, l->c.bits, out);
+        return patch_immediate(insn_of(s, l->compare), bound, l->c.bits, out);
     if (t->kind == X86_TERM_MEMORY)
-        return poke_memory(s, l, first, last, bound, out);
+        return patch_memory(s, l, first, last, bound, out);
     if (!is_private(s, l, first, last, t->reg, true))
         return false;
     out->enter[t->reg] = out->end[t->reg] = l->c.bits < 64 ? bound & ((1ull << l->c.bits) - 1) : bound;
@@ -200,7 +200,7 @@ bool bound_jump(const struct stream *s, uint32_t first, uint32_t last, struct wi
         return false;
     memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);
     memcpy(out->end, s->steps.data[last].regs, sizeof out->end);
-    out->poke_bytes = 0;
+    out->bound_patch_bytes = 0;
     if (l.c.op == X86_OP_CMP)
         return set_bound(s, &l, first, last, 1, out) || set_bound(s, &l, first, last, 0, out);
     return set_counter(s, &l, first, last, out);

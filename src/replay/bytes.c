@@ -5,7 +5,7 @@
  */
 #include "replay/impl.h"
 
-enum { NOT_KNOWN = 256 /* beside what a byte may hold */, RECORDED_LEAST = 4 /* one in so many steps of a round */ };
+enum { NOT_KNOWN = 256 /* beside what a byte may hold */, RECORDED_MIN = 4 /* one in so many steps of a round */ };
 
 static void note_bytes(struct map *bytes, uint64_t at, uint32_t count, bool stores)
 {
@@ -157,7 +157,7 @@ bool bytes_waited_for(const struct stream *s, uint32_t first, uint32_t last, con
             has_carried = true;
             ok = is_waited_for(&a, first, last, bytes->keys[i]);
         }
-    ok &= !has_carried || a.before + a.behind >= (last - first) / RECORDED_LEAST;
+    ok &= !has_carried || a.before + a.behind >= (last - first) / RECORDED_MIN;
     map_fini(&a.written);
     map_fini(&a.read);
     map_fini(&a.read_at);

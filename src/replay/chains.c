@@ -55,10 +55,10 @@ static void pass(struct depths *w, const struct stream *s, uint32_t step)
 
 static double deepest(const struct depths *w)
 {
-    double most = 0;
+    double max = 0;
     for (int r = 0; r < X86_REG_COUNT; r++)
-        most = fmax(most, w->at[r]);
-    return most;
+        max = fmax(max, w->at[r]);
+    return max;
 }
 
 /* By which steps wait longer when twice as many are behind them as are in flight; a step. */

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 
 enum {
-    WINDOWS_LEAST = 14,
-    MEASURED_LEAST = 4, /* windows of a group */
-    GIVEN_UP = 6        /* windows of a group none of which says anything */
+    WINDOWS_MIN = 14,
+    MEASURED_MIN = 4, /* windows of a group */
+    GIVEN_UP = 6      /* windows of a group none of which says anything */
 };
-static const double ALIKE = 0.6;          /* of the steps of two windows are in the same lines */
-static const double GROUP_LEAST = 0.1;    /* of all windows: smaller ones are not waited for, ... */
-static const double SMALL_MOST = 0.25;    /* ... as long as they are no more together */
-static const double INTERVAL_MOST = 0.06; /* of cycles an instruction, from end to end */
-static const double NORMAL = 1.96;        /* standard errors, one side, of 95 in 100 */
+static const double ALIKE = 0.6;         /* of the steps of two windows are in the same lines */
+static const double GROUP_MIN = 0.1;     /* of all windows: smaller ones are not waited for, ... */
+static const double SMALL_MAX = 0.25;    /* ... as long as they are no more together */
+static const double INTERVAL_MAX = 0.06; /* of cycles an instruction, from end to end */
+static const double NORMAL = 1.96;       /* standard errors, one side, of 95 in 100 */
 
 struct line {
     uint64_t number; /* of 64 bytes of code */
@@ -104,10 +104,10 @@ static double width_of(const struct wire_windows *w, size_t windows)
 {
     VEC(double) widths = {0};
     for (size_t i = 0; i < windows; i++)
-        for (uint32_t s = 0; s < w->slice_count[i] && s < WIRE_SLICES_MOST; s++)
+        for (uint32_t s = 0; s < w->slice_count[i] && s < WIRE_SLICES_MAX; s++)
             for (uint32_t b = 0; b < w->slice[i][s].batch_count && b < WIRE_BATCHES; b++)
                 VEC_PUSH(&widths, replay_width(&w->slice[i][s].batches[b]));
-    double width = replay_width_alone(widths.data, widths.len).width;
+    double width = replay_width_undisturbed(widths.data, widths.len).width;
     VEC_FREE(&widths);
     return width;
 }
@@ -117,7 +117,7 @@ static double cycles_of(const struct wire_windows *w, size_t window, double widt
 {
     struct replay_time t;
     double cycles = 0, steps = 0;
-    for (uint32_t s = 0; s < w->slice_count[window] && s < WIRE_SLICES_MOST; s++)
+    for (uint32_t s = 0; s < w->slice_count[window] && s < WIRE_SLICES_MAX; s++)
         if (replay_measure(&w->slice[window][s], width, &REPLAY_EDGE_USUAL, &t)) {
             cycles += t.cycles;
             steps += (double)(w->slice[window][s].last - t.first);
@@ -141,19 +141,19 @@ static bool is_known(const struct group *g)
 {
     if (g->measured == 0)
         return g->windows >= GIVEN_UP;
-    return g->measured >= MEASURED_LEAST && interval_of(g) <= INTERVAL_MOST;
+    return g->measured >= MEASURED_MIN && interval_of(g) <= INTERVAL_MAX;
 }
 
 static bool are_known(const struct group *groups, uint32_t n, size_t windows)
 {
     double small = 0;
     for (uint32_t g = 0; g < n; g++) {
-        if (groups[g].windows < GROUP_LEAST * (double)windows)
+        if (groups[g].windows < GROUP_MIN * (double)windows)
             small += groups[g].windows;
         else if (!is_known(&groups[g]))
             return false;
     }
-    return small <= SMALL_MOST * (double)windows;
+    return small <= SMALL_MAX * (double)windows;
 }
 
 static void see_window(struct replay_progress *p, const struct wire_windows *w)
@@ -167,11 +167,11 @@ static void see_window(struct replay_progress *p, const struct wire_windows *w)
     VEC_PUSH(&p->windows, now);
 }
 
-bool replay_is_enough(struct replay_progress *p, const struct wire_windows *w, uint32_t windows)
+bool replay_has_converged(struct replay_progress *p, const struct wire_windows *w, uint32_t windows)
 {
     while (p->windows.len < windows && windows <= WIRE_SLICED_WINDOWS)
         see_window(p, w);
-    if (windows < WINDOWS_LEAST || windows > WIRE_SLICED_WINDOWS)
+    if (windows < WINDOWS_MIN || windows > WIRE_SLICED_WINDOWS)
         return false;
     struct group *groups = xmalloc((p->groups + 1) * sizeof *groups);
     double width = width_of(w, windows);

@@ -42,7 +42,7 @@ static inline uint64_t stream_address(const struct stream *s, uint32_t step, int
 
 /* bound.c */
 /* The conditional jump of step last - 1 went the same way each time from step `first` on: makes it go the other way the
- * last time. Fills enter, end and the poke. false: there is no way. */
+ * last time. Fills enter, end and the bound patch. false: there is no way. */
 bool bound_jump(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
 /* Where it then goes. */
 uint64_t bound_way_out(const struct stream *s, uint32_t jump);
@@ -55,7 +55,7 @@ void stub_end(struct wire_stub *out);
 bool stub_count(const struct stream *s, uint32_t at, uint32_t last, struct wire_stub *out);
 
 /* link.c */
-/* As bound_jump, where a word that is loaded says whether there is another turn. */
+/* As bound_jump, where a word that is loaded says whether there is another iteration. */
 bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wire_form *out);
 
 /* bytes.c: maps of addresses of bytes to what is first done with them, */

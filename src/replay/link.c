@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A loop that goes along links until one says that it is the last: that one is changed, where nothing else in the slice
- * reaches it, so that the loop is left after as many turns as were recorded. What bound.c does for numbers, for numbers
- * out of memory. */
+ * reaches it, so that the loop is left after as many iterations as were recorded. What bound.c does for numbers, for
+ * numbers out of memory. */
 #include "replay/impl.h"
 
-enum { BACK_MOST = 8 /* instructions */, EQUAL = 4, UNEQUAL = 5 /* conditions */ };
+enum { BACK_MAX = 8 /* instructions */, EQUAL = 4, UNEQUAL = 5 /* conditions */ };
 
 struct last_link {
-    uint32_t compare, load; /* steps: the last turn's */
+    uint32_t compare, load; /* steps: the last iteration's */
     uint8_t reg;
     uint64_t value; /* that ends the loop */
 };
@@ -41,7 +41,7 @@ static bool read_compare(const struct stream *s, uint32_t step, struct last_link
 static bool find_link(const struct stream *s, uint32_t first, uint32_t jump, struct last_link *l)
 {
     bool has_compare = false;
-    for (uint32_t k = jump; k-- > first && jump - k <= BACK_MOST;) {
+    for (uint32_t k = jump; k-- > first && jump - k <= BACK_MAX;) {
         const struct insn *i = insn_of(s, k);
         if (i->d.insn.kind != X86_PLAIN)
             return false;
@@ -67,7 +67,7 @@ static bool is_used_after(const struct stream *s, const struct last_link *l, uin
     return false;
 }
 
-/* By the last turn's load only. */
+/* By the last iteration's load only. */
 static bool is_reached_once(const struct stream *s, uint32_t first, uint32_t last, uint32_t load, uint64_t at)
 {
     for (uint32_t k = first; k < last; k++) {
@@ -97,8 +97,8 @@ bool bound_link(const struct stream *s, uint32_t first, uint32_t last, struct wi
     memcpy(out->enter, s->steps.data[first].regs, sizeof out->enter);
     memcpy(out->end, s->steps.data[last].regs, sizeof out->end);
     out->end[l.reg] = l.value;
-    out->poke_at = at;
-    out->poke_bytes = sizeof l.value;
-    memcpy(out->poke, &l.value, sizeof l.value);
+    out->bound_patch_at = at;
+    out->bound_patch_bytes = sizeof l.value;
+    memcpy(out->bound_patch, &l.value, sizeof l.value);
     return true;
 }

@@ -11,21 +11,21 @@
 #include <stdlib.h>
 
 enum {
-    STEPS_LEAST = 600,
-    STEPS_MOST = 8000,
-    LINES_MOST = 224, /* of 64 bytes: 14 KB */
-    PAGES_MOST = 40,
-    ROUND_LEAST = 48,  /* steps */
-    LATER_MOST = 8,    /* steps */
-    BEGINS_MOST = 256, /* steps in which a round may begin */
-    TRIES_MOST = 1000, /* of rounds, in a window: the program waits */
-    LINE_SETS = 64,    /* of 8 ways, in most first-level caches */
-    PAGE_SETS = 16,    /* of 4 ways, in the first-level TLBs that have sets */
+    STEPS_MIN = 600,
+    STEPS_MAX = 8000,
+    LINES_MAX = 224, /* of 64 bytes: 14 KB */
+    PAGES_MAX = 40,
+    ROUND_MIN = 48,   /* steps */
+    LATER_MAX = 8,    /* steps */
+    BEGINS_MAX = 256, /* steps in which a round may begin */
+    TRIES_MAX = 1000, /* of rounds, in a window: the program waits */
+    LINE_SETS = 64,   /* of 8 ways, in most first-level caches */
+    PAGE_SETS = 16,   /* of 4 ways, in the first-level TLBs that have sets */
     JUMP_BYTES = 5,
-    INSN_BYTES_MOST = 15,
-    SHORT_LEAST = 64,   /* steps of a short form */
-    VISITS_MOST = 4000, /* of a stub */
-    TURN_LEAST = 40     /* steps between two visits of a stub: for fewer its own time is too much */
+    INSN_BYTES_MAX = 15,
+    SHORT_MIN = 64,    /* steps of a short form */
+    VISITS_MAX = 4000, /* of a stub */
+    ITERATION_MIN = 40 /* steps between two visits of a stub: for fewer its own time is too much */
 };
 
 struct footprint {
@@ -36,21 +36,21 @@ struct footprint {
     uint8_t lines_in_one, pages_in_one; /* the most */
 };
 
-struct reach_most {
-    uint32_t steps_least, pages, lines_a_set, pages_a_set, branches;
+struct reach_max {
+    uint32_t steps_min, pages, lines_a_set, pages_a_set, branches;
 };
 /* Sets matter where nearly all that a cache or TLB holds is used, or where strides are powers of two. What goes round
  * has its stub's data beside its own. */
-static const struct reach_most NARROW = {STEPS_LEAST, PAGES_MOST, 8, UINT32_MAX, UINT32_MAX},
-                               WIDE = {STEPS_LEAST, UINT32_MAX, 8, UINT32_MAX, UINT32_MAX},
-                               ROUND = {ROUND_LEAST, PAGES_MOST, 6, 4, REPLAY_REMEMBERED};
+static const struct reach_max NARROW = {STEPS_MIN, PAGES_MAX, 8, UINT32_MAX, UINT32_MAX},
+                              WIDE = {STEPS_MIN, UINT32_MAX, 8, UINT32_MAX, UINT32_MAX},
+                              ROUND = {ROUND_MIN, PAGES_MAX, 6, 4, REPLAY_REMEMBERED};
 
 struct planner {
     struct stream s;
     struct footprint foot;
     struct wire_windows *w;
     VEC(uint32_t) ends; /* of the piece: steps that could end it without a count */
-    struct reach_most most;
+    struct reach_max max;
     uint32_t tries;         /* of rounds */
     uint32_t window, piece; /* piece: number of the one that is looked at */
 };
@@ -62,11 +62,11 @@ static void footprint_clear(struct footprint *f)
     *f = (struct footprint){0};
 }
 
-static void add_to_set(uint8_t *in, uint8_t *most)
+static void add_to_set(uint8_t *in, uint8_t *max)
 {
     if (*in < UINT8_MAX)
         ++*in;
-    *most = *in > *most ? *in : *most;
+    *max = *in > *max ? *in : *max;
 }
 
 static void reach(struct footprint *f, uint64_t at, uint32_t bytes, bool writes)
@@ -96,15 +96,15 @@ static bool add_step(struct planner *p, uint32_t step)
     if (k->d.access_count < 0)
         p->foot.unknown += k->d.insn.loads;
     p->foot.branches += k->d.insn.kind == X86_JCC;
-    return p->foot.branches <= p->most.branches && p->foot.lines.len + p->foot.unknown <= LINES_MOST &&
-           p->foot.pages.len + p->foot.unknown <= p->most.pages && p->foot.lines_in_one <= p->most.lines_a_set &&
-           p->foot.pages_in_one <= p->most.pages_a_set;
+    return p->foot.branches <= p->max.branches && p->foot.lines.len + p->foot.unknown <= LINES_MAX &&
+           p->foot.pages.len + p->foot.unknown <= p->max.pages && p->foot.lines_in_one <= p->max.lines_a_set &&
+           p->foot.pages_in_one <= p->max.pages_a_set;
 }
 
 /* Was nothing of the jump's bytes executed in the piece so far? */
 static bool is_free_for_jump(const struct planner *p, uint64_t at)
 {
-    for (uint64_t a = at - INSN_BYTES_MOST + 1; a < at + JUMP_BYTES; a++) {
+    for (uint64_t a = at - INSN_BYTES_MAX + 1; a < at + JUMP_BYTES; a++) {
         const struct insn *k = insn_at(&p->s, a);
         if (k && k->piece == p->piece && a + k->d.insn.len > at)
             return false;
@@ -124,12 +124,12 @@ static struct piece grow(struct planner *p, uint32_t from)
     footprint_clear(&p->foot);
     p->piece++;
     p->ends.len = 0;
-    for (uint32_t k = from; k + 1 < p->s.steps.len && k - from < STEPS_MOST;
+    for (uint32_t k = from; k + 1 < p->s.steps.len && k - from < STEPS_MAX;
          k++) { /* what comes after the last one is known */
         struct insn *i = insn_of(&p->s, k);
-        if (k - from >= ROUND_LEAST && i->piece != p->piece && is_free_for_jump(p, i->d.insn.addr)) {
+        if (k - from >= ROUND_MIN && i->piece != p->piece && is_free_for_jump(p, i->d.insn.addr)) {
             VEC_PUSH(&p->ends, k);
-            g.end = k - from >= p->most.steps_least ? k : g.end;
+            g.end = k - from >= p->max.steps_min ? k : g.end;
         }
         if (!add_step(p, k))
             break;
@@ -152,7 +152,7 @@ static void take_lines(struct planner *p, uint32_t from, uint32_t end, struct wi
     for (uint32_t k = from; k < end; k++)
         add_step(p, k);
     for (size_t i = 0; i < p->foot.lines.cap; i++)
-        if (p->foot.lines.used[i] && p->foot.lines.vals[i] && out->line_count < WIRE_LINES_MOST)
+        if (p->foot.lines.used[i] && p->foot.lines.vals[i] && out->line_count < WIRE_LINES_MAX)
             out->lines[out->line_count++] = p->foot.lines.keys[i];
 }
 
@@ -165,9 +165,10 @@ static void take_slice(struct planner *p, uint32_t from, uint32_t end, struct wi
     take_lines(p, from, end, out);
 }
 
-static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t end, uint32_t turns)
+static struct wire_form form_to(const struct planner *p, uint32_t from, uint32_t end, uint32_t iterations)
 {
-    struct wire_form f = {.last = end, .patch_at = insn_of(&p->s, end)->d.insn.addr, .turns = turns, .rounds = 1};
+    struct wire_form f = {
+        .last = end, .patch_at = insn_of(&p->s, end)->d.insn.addr, .iterations = iterations, .rounds = 1};
     memcpy(f.enter, p->s.steps.data[from].regs, sizeof f.enter);
     memcpy(f.end, p->s.steps.data[end].regs, sizeof f.end);
     stub_end(&f.stub);
@@ -181,7 +182,7 @@ static uint32_t whole_end(uint32_t from, uint32_t end) { return from + (end - fr
 static uint32_t short_end(uint32_t from, uint32_t end) { return from + (end - from) / 4; }
 static bool is_short(uint32_t from, uint32_t at, uint32_t end)
 {
-    return at - from >= SHORT_LEAST && at - from <= (end - from) / 2;
+    return at - from >= SHORT_MIN && at - from <= (end - from) / 2;
 }
 
 static uint32_t nearer(uint32_t a, uint32_t b, uint32_t to)
@@ -216,15 +217,15 @@ struct visit {
 };
 
 /* The one nearest to step `wanted`, from step `least` to `most`. */
-static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t least,
-                               uint32_t most)
+static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t min,
+                               uint32_t max)
 {
     struct visit best = {ID_NONE, 0};
     uint32_t visits = 0;
-    for (uint32_t k = from; k <= most && k < at; k++) {
+    for (uint32_t k = from; k <= max && k < at; k++) {
         if (p->s.steps.data[k].insn != p->s.steps.data[at].insn)
             continue;
-        if (k >= least && (best.step == ID_NONE || nearer(best.step, k, wanted) == k))
+        if (k >= min && (best.step == ID_NONE || nearer(best.step, k, wanted) == k))
             best = (struct visit){k, visits};
         visits++;
     }
@@ -242,18 +243,18 @@ static struct ends choose_ends(const struct planner *p, uint32_t from, uint32_t 
 {
     struct visit last = {at, before}, none = {ID_NONE, 0};
     uint32_t half = from + (at - from) / 2;
-    struct visit sooner = visit_near(p, from, at, short_end(from, at), from + SHORT_LEAST, half),
+    struct visit sooner = visit_near(p, from, at, short_end(from, at), from + SHORT_MIN, half),
                  whole = visit_near(p, from, at, whole_end(from, at), half + 1, at - 1);
-    if (whole.step != ID_NONE && whole.step - from >= STEPS_LEAST)
+    if (whole.step != ID_NONE && whole.step - from >= STEPS_MIN)
         return (struct ends){whole, sooner, last};
-    if (sooner.step != ID_NONE && sooner.step - from >= STEPS_LEAST)
+    if (sooner.step != ID_NONE && sooner.step - from >= STEPS_MIN)
         return (struct ends){sooner, none, last};
     return (struct ends){last, sooner, none};
 }
 
-static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint32_t turns, struct wire_form *out)
+static bool leave_by(const struct planner *p, uint32_t from, uint32_t jump, uint32_t iterations, struct wire_form *out)
 {
-    *out = form_to(p, from, jump + 1, turns);
+    *out = form_to(p, from, jump + 1, iterations);
     out->patch_at = bound_way_out(&p->s, jump);
     return bound_jump(&p->s, from, jump + 1, out) || bound_link(&p->s, from, jump + 1, out);
 }
@@ -268,8 +269,8 @@ static void take_forms(struct planner *p, uint32_t from, uint32_t lines, struct 
 /* What is left by a conditional jump, at a loop's end or out of its middle: the one that is passed last. */
 static bool take_bounded(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
-    uint32_t least = (g->limit - g->from) / 2;
-    for (uint32_t k = g->limit; k-- > g->from + (least > p->most.steps_least ? least : p->most.steps_least);) {
+    uint32_t min = (g->limit - g->from) / 2;
+    for (uint32_t k = g->limit; k-- > g->from + (min > p->max.steps_min ? min : p->max.steps_min);) {
         const struct insn *i = insn_of(&p->s, k);
         struct wire_form *form = out->form;
         if (i->d.insn.kind != X86_JCC || i->piece != p->piece || i->last != k || i->visits < 2 ||
@@ -293,13 +294,13 @@ static bool take_bounded(struct planner *p, const struct piece *g, struct wire_s
 /* Of those that are passed in most of the piece the instruction that is passed least often, with a stub that counts. */
 static bool take_counted(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
-    uint32_t fewest = VISITS_MOST, from = ID_NONE;
+    uint32_t fewest = VISITS_MAX, from = ID_NONE;
     struct wire_stub stub;
     for (uint32_t k = g->from; k < g->limit; k++) {
         const struct insn *i = insn_of(&p->s, k);
         uint32_t span = i->last - k;
-        if (i->piece == p->piece && i->first == k && i->visits >= 2 && i->visits < fewest && span >= STEPS_LEAST &&
-            span >= (g->limit - g->from) / 2 && span / i->visits >= TURN_LEAST &&
+        if (i->piece == p->piece && i->first == k && i->visits >= 2 && i->visits < fewest && span >= STEPS_MIN &&
+            span >= (g->limit - g->from) / 2 && span / i->visits >= ITERATION_MIN &&
             stub_count(&p->s, k, i->last, &stub)) {
             fewest = i->visits;
             from = k;
@@ -336,7 +337,7 @@ static uint32_t branches_of(const struct planner *p, const struct wire_slice *s)
  * that one must be learnt, or the round would have a misprediction that the program has not. false: as it was. */
 static bool go_round(const struct planner *p, struct wire_slice *out)
 {
-    bool is_left = out->form[0].turns > 1;
+    bool is_left = out->form[0].iterations > 1;
     if ((is_left && branches_of(p, out) > REPLAY_REMEMBERED) || !make_round(&p->s, (uint32_t)out->first, &out->form[0]))
         return false;
     out->form[1] = out->form[0];
@@ -347,13 +348,13 @@ static bool go_round(const struct planner *p, struct wire_slice *out)
 }
 
 /* From one of a few steps on, a way that ends behind step `least`. */
-static bool go_round_from(struct planner *p, uint32_t from, uint32_t least, struct wire_slice *out)
+static bool go_round_from(struct planner *p, uint32_t from, uint32_t min, struct wire_slice *out)
 {
-    for (uint32_t d = 0; d < LATER_MOST && from + d < p->s.steps.len && p->tries < TRIES_MOST; d++) {
+    for (uint32_t d = 0; d < LATER_MAX && from + d < p->s.steps.len && p->tries < TRIES_MAX; d++) {
         struct piece later = grow(p, from + d);
         struct wire_slice *way = xmalloc(sizeof *way);
         memset(way, 0, sizeof *way);
-        bool found = later.end != ID_NONE && later.end >= least;
+        bool found = later.end != ID_NONE && later.end >= min;
         if (found) {
             take_straight(p, &later, way);
             found = go_round(p, way);
@@ -383,7 +384,7 @@ static bool go_round_later(struct planner *p, const struct piece *g, struct wire
 {
     uint32_t behind = seldom_passed(p, g);
     return go_round_from(p, g->from + 1, g->from + (g->end - g->from) / 4 * 3, out) ||
-           (behind > g->from + LATER_MOST && go_round_from(p, behind, behind + STEPS_LEAST, out));
+           (behind > g->from + LATER_MAX && go_round_from(p, behind, behind + STEPS_MIN, out));
 }
 
 /* Where to look next. */
@@ -396,11 +397,11 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
     memset(out, 0, sizeof *out);
     if (ends && g->end - g->from >= length / 3)
         take_straight(p, g, out);
-    else if (length < STEPS_LEAST || (!take_bounded(p, g, out) && !ends && !take_counted(p, g, out)))
+    else if (length < STEPS_MIN || (!take_bounded(p, g, out) && !ends && !take_counted(p, g, out)))
         return g->limit > g->from + 64 ? g->from + (g->limit - g->from) / 2 : g->from + 32;
     else if (!out->forms)
         take_straight(p, g, out);
-    if (!go_round(p, out) && out->form[0].turns <= 1 && out->forms == 1 && p->most.pages == NARROW.pages)
+    if (!go_round(p, out) && out->form[0].iterations <= 1 && out->forms == 1 && p->max.pages == NARROW.pages)
         go_round_later(p, g, out);
     ++*count;
     return (uint32_t)out->last;
@@ -411,18 +412,18 @@ static uint32_t take_piece(struct planner *p, const struct piece *g)
 static uint32_t take_wide(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window], before = *count;
-    p->most = WIDE;
+    p->max = WIDE;
     struct piece g = grow(p, from);
-    uint32_t next = p->foot.pages.len > PAGES_MOST ? take_piece(p, &g) : 0;
-    bool is_wide = *count > before && p->foot.pages.len > PAGES_MOST; /* of what was taken of the piece */
-    p->most = NARROW;
+    uint32_t next = p->foot.pages.len > PAGES_MAX ? take_piece(p, &g) : 0;
+    bool is_wide = *count > before && p->foot.pages.len > PAGES_MAX; /* of what was taken of the piece */
+    p->max = NARROW;
     if (is_wide)
         p->w->slice[p->window][before].is_wide = 1;
     *count = before + is_wide;
     return is_wide ? next : 0;
 }
 
-/* Whole turns: the program went on behind the end where it began. */
+/* Whole iterations: the program went on behind the end where it began. */
 static bool take_turns(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     memset(out, 0, sizeof *out);
@@ -433,7 +434,7 @@ static bool take_turns(struct planner *p, const struct piece *g, struct wire_sli
 static bool take_way(struct planner *p, const struct piece *g, struct wire_slice *out)
 {
     memset(out, 0, sizeof *out);
-    if (g->end == ID_NONE || g->end < g->from + ROUND_LEAST)
+    if (g->end == ID_NONE || g->end < g->from + ROUND_MIN)
         return false;
     take_straight(p, g, out);
     return go_round(p, out);
@@ -443,8 +444,8 @@ static bool take_first(struct planner *p, const struct piece *g, struct wire_sli
                        bool (*take)(struct planner *p, const struct piece *g, struct wire_slice *out))
 {
     struct piece rest = *g;
-    uint32_t end = (uint32_t)min_u64(g->limit, (uint64_t)g->from + BEGINS_MOST);
-    for (; rest.from < end && p->tries < TRIES_MOST; rest.from++) {
+    uint32_t end = (uint32_t)min_u64(g->limit, (uint64_t)g->from + BEGINS_MAX);
+    for (; rest.from < end && p->tries < TRIES_MAX; rest.from++) {
         if (take(p, &rest, out))
             return true;
         p->tries++;
@@ -457,10 +458,10 @@ static uint32_t take_round(struct planner *p, uint32_t from)
 {
     uint32_t *count = &p->w->slice_count[p->window];
     struct wire_slice *out = &p->w->slice[p->window][*count];
-    p->most = ROUND;
+    p->max = ROUND;
     struct piece g = grow(p, from);
     bool found = take_first(p, &g, out, take_turns) || take_first(p, &g, out, take_way);
-    p->most = NARROW;
+    p->max = NARROW;
     *count += found;
     return found ? (uint32_t)out->last : 0;
 }
@@ -468,7 +469,7 @@ static uint32_t take_round(struct planner *p, uint32_t from)
 static uint32_t take_narrow(struct planner *p, uint32_t from)
 {
     struct piece g = grow(p, from);
-    uint32_t next = g.limit - g.from < STEPS_LEAST ? take_round(p, from) : 0;
+    uint32_t next = g.limit - g.from < STEPS_MIN ? take_round(p, from) : 0;
     return next ? next : take_piece(p, &g);
 }
 
@@ -483,7 +484,7 @@ static uint32_t visits_between(const struct stream *s, uint32_t from, uint32_t f
     return is_rep || 2 * visits >= first - from ? 0 : visits;
 }
 
-/* How the keeper comes from one slice to the next. */
+/* How the checkpoint comes from one slice to the next. */
 static void plan_ways(const struct planner *p)
 {
     uint32_t from = 0;
@@ -498,12 +499,13 @@ static void plan_ways(const struct planner *p)
 
 void replay_plan(struct wire_windows *w, uint32_t window)
 {
-    struct planner p = {.w = w, .window = window, .most = NARROW};
+    struct planner p = {.w = w, .window = window, .max = NARROW};
     w->slice_count[window] = 0;
     if (stream_read(&p.s, w, window)) {
-        uint32_t from = 1; /* the keeper stands before step 0 */
-        for (uint32_t turn = window; from < p.s.steps.len && w->slice_count[window] < WIRE_SLICES_MOST; turn++) {
-            uint32_t next = turn & 1 ? take_wide(&p, from) : 0;
+        uint32_t from = 1; /* the checkpoint stands before step 0 */
+        for (uint32_t iteration = window; from < p.s.steps.len && w->slice_count[window] < WIRE_SLICES_MAX;
+             iteration++) {
+            uint32_t next = iteration & 1 ? take_wide(&p, from) : 0;
             from = next ? next : take_narrow(&p, from);
         }
         plan_ways(&p);

@@ -9,8 +9,8 @@
 
 enum {
     STEPS_OF_REPLAY = 40000,
-    ROUNDS_LEAST = 64 /* predictors need so many to learn the end of a long loop */,
-    ROUNDS_MOST = 256
+    ROUNDS_MIN = 64 /* predictors need so many to learn the end of a long loop */,
+    ROUNDS_MAX = 256
 };
 
 /* ---- what a round leaves to the next ---- */
@@ -214,7 +214,7 @@ bool make_round(const struct stream *s, uint32_t first, struct wire_form *out)
     if (out->counts || out->enter[X86_RSP] != out->end[X86_RSP] || !are_flags_dead(s, first, last) ||
         !leads_the_same_way(s, first, last, &renewed) || !chains_go_on(s, first, last, renewed))
         return false;
-    out->rounds = rounds < ROUNDS_LEAST ? ROUNDS_LEAST : min_u64(rounds, ROUNDS_MOST);
+    out->rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : min_u64(rounds, ROUNDS_MAX);
     make_stub(s, first, renewed, out);
     return true;
 }

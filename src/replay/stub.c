@@ -49,9 +49,10 @@ static uint32_t covered(const struct stream *s, uint32_t at, uint32_t last)
     for (; bytes < JUMP_BYTES; n++) {
         const struct insn *k = insn_of(s, at + n);
         bool follows = n == 0 || k->d.insn.addr == insn_of(s, at)->d.insn.addr + bytes;
-        bool alone = k->visits + (n > 0) >= visits && k->visits <= visits &&
-                     k->piece == insn_of(s, at)->piece; /* the last visit ends at the first of them */
-        if (at + n >= last || !follows || !alone || k->d.insn.kind != X86_PLAIN || (k->d.insn.props & X86_PROP_REP))
+        bool undisturbed = k->visits + (n > 0) >= visits && k->visits <= visits &&
+                           k->piece == insn_of(s, at)->piece; /* the last visit ends at the first of them */
+        if (at + n >= last || !follows || !undisturbed || k->d.insn.kind != X86_PLAIN ||
+            (k->d.insn.props & X86_PROP_REP))
             return 0;
         bytes += k->d.insn.len;
     }
@@ -101,7 +102,7 @@ static bool put_covered(struct wire_stub *to, const struct stream *s, uint32_t a
 {
     for (uint32_t n = 0; n < count; n++) {
         const struct insn *k = insn_of(s, at + n);
-        if (to->bytes + k->d.insn.len > WIRE_STUB_BYTES - 8 || to->fixes > WIRE_FIXES_MOST - 2)
+        if (to->bytes + k->d.insn.len > WIRE_STUB_BYTES - 8 || to->fixes > WIRE_FIXES_MAX - 2)
             return false;
         put(to, k->bytes, k->d.insn.len);
         if (k->d.insn.props & X86_PROP_RIPREL)

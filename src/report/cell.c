@@ -28,7 +28,7 @@ static bool is_in(uint32_t c, const struct range *ranges, size_t count)
 static size_t decode(const char *s, uint32_t *out)
 {
     const uint8_t *p = (const uint8_t *)s;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t min[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t len = p[0] < 0x80                   ? 1
                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
                  : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
@@ -41,7 +41,7 @@ static size_t decode(const char *s, uint32_t *out)
         c = c << 6 | (p[i] & 0x3fu);
     }
     *out = c;
-    return len && c >= least[len] && c <= 0x10ffff ? len : 0;
+    return len && c >= min[len] && c <= 0x10ffff ? len : 0;
 }
 
 static bool is_harmful(uint32_t c) { return c < 0x20 || c == 0x7f || is_in(c, harmful, ARRAY_LEN(harmful)); }

@@ -19,28 +19,28 @@ static bool is_inner(const struct prof_object *o, const struct prof_object *in)
            in->line_last - in->line_first < o->line_last - o->line_first;
 }
 
-static bool is_around(const struct prof_object *up, const struct prof_object *o, const struct excerpt *x, uint32_t most)
+static bool is_around(const struct prof_object *up, const struct prof_object *o, const struct excerpt *x, uint32_t max)
 {
     return up->file && strcmp(up->file, o->file) == 0 && up->line_first && up->line_first <= x->first &&
-           up->line_last >= x->last && up->line_last - up->line_first < most;
+           up->line_last >= x->last && up->line_last - up->line_first < max;
 }
 
-static void set_range(const struct tour *t, uint32_t most, struct excerpt *x)
+static void set_range(const struct tour *t, uint32_t max, struct excerpt *x)
 {
-    enum { DEPTH_MOST = 12 };
+    enum { DEPTH_MAX = 12 };
     const struct prof_object *o = x->object, *up = o;
     x->first = o->line_first;
     x->last = o->line_last > o->line_first ? o->line_last : o->line_first;
-    for (unsigned depth = 0; depth < DEPTH_MOST && (up = tour_parent(t, up)) && is_around(up, o, x, most); depth++) {
+    for (unsigned depth = 0; depth < DEPTH_MAX && (up = tour_parent(t, up)) && is_around(up, o, x, max); depth++) {
         x->first = up->line_first;
         x->last = up->line_last;
     }
-    x->last = x->last - x->first < most ? x->last : x->first + most - 1;
+    x->last = x->last - x->first < max ? x->last : x->first + max - 1;
     x->first = x->first > EXCERPT_AROUND ? x->first - EXCERPT_AROUND : 1;
     x->last = (uint32_t)min_u64((uint64_t)x->last + EXCERPT_AROUND, x->source->line_count);
 }
 
-void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t most, struct excerpt *out)
+void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t max, struct excerpt *out)
 {
     const struct source *s = o->file && o->line_first ? source_of(t, o->file) : NULL;
     *out = (struct excerpt){.object = o, .source = s};
@@ -50,7 +50,7 @@ void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t most, st
                                                  : EXCERPT_FOUND;
     if (out->state != EXCERPT_FOUND)
         return;
-    set_range(t, most, out);
+    set_range(t, max, out);
     for (size_t k = 0; k < t->rows.count; k++)
         if (is_inner(o, t->rows.objects[k]))
             VEC_PUSH(&out->inner, t->rows.objects[k]);
@@ -81,7 +81,7 @@ const char *excerpt_problem(struct tour *t, const struct excerpt *x)
                "debug symbols).";
     case EXCERPT_NO_FILE:
         return arena_printf(t->texts,
-                            "Its source was not found; looked for: %s. --source-path FOLDER tells where it lies.",
+                            "Its source was not found; looked for: %s. --source-path FOLDER says where it is.",
                             x->source->looked);
     case EXCERPT_TOO_SHORT:
         return arena_printf(t->texts, "The source ends at line %u, so it is not the one that was compiled.",

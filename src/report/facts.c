@@ -53,7 +53,7 @@ void facts_top(struct tour *t, const struct prof_object *o, struct facts *out)
 {
     struct prof_interval share = over(&o->memory_s, t->whole_memory_s), overhead = over(&o->memory_s, o->ideal_s.value);
     *out = (struct facts){0};
-    add(out, "memory", "lost to memory", tour_interval(t, &o->memory_s));
+    add(out, "memory", "memory overhead", tour_interval(t, &o->memory_s));
     add(out, NULL, "of the whole overhead", tour_percent_interval(t, &share));
     add(out, "extra", "extra cycles per memory operation", extra_cycles(t, o));
     add(out, "overhead", "overhead", tour_percent_interval(t, &overhead));

@@ -68,11 +68,11 @@ void grid_row(struct grid *g, const char *const *cells, bool is_dim);
 void grid_put(struct grid *g, struct strbuf *out); /* and frees the rows */
 shorten_fn shorten_middle, shorten_place;
 
-/* ---- first.c ---- */
+/* ---- banner.c ---- */
 
-const char *first_sentence(const struct prof_result *r,
-                           struct arena *a); /* that the model failed, and what to do; NULL: it did not */
-void first_put(const struct prof_result *r, unsigned width, struct arena *a, struct strbuf *out);
+const char *banner_sentence(const struct prof_result *r,
+                            struct arena *a); /* that the model failed, and what to do; NULL: it did not */
+void banner_put(const struct prof_result *r, unsigned width, struct arena *a, struct strbuf *out);
 
 /* ---- text.c ---- */
 
@@ -84,8 +84,8 @@ const char *place_of(const struct prof_object *o,
 
 /* ---- ranks.c ---- */
 
-/* Objects that one rank takes more than least_s longer for than the mean rank does, most first. */
-const struct prof_spread **ranks_uneven(const struct prof_result *r, double least_s, struct arena *a, size_t *count);
+/* Objects that one rank takes more than min_s longer for than the mean rank does, most first. */
+const struct prof_spread **ranks_uneven(const struct prof_result *r, double min_s, struct arena *a, size_t *count);
 void ranks_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 
 /* ---- json.c: members of objects, null where nothing is known ---- */
@@ -95,7 +95,7 @@ void member_id(struct json *j, const char *key, uint32_t id);
 /* Of the summary, in words; by_probes is "" where nothing was probed, unexplained where it is known. */
 const char *coverage_by_probes(const struct prof_result *r, struct arena *a);
 const char *coverage_unexplained(const struct prof_result *r, struct arena *a);
-const char *coverage_witnesses(const struct prof_result *r, struct arena *a); /* NULL: there are none */
+const char *coverage_crosschecks(const struct prof_result *r, struct arena *a); /* NULL: there are none */
 void member_line(struct json *j, const char *key, uint32_t line);
 void member_passed(struct json *j, const struct prof_result *r); /* did the model's self-test? */
 

@@ -50,11 +50,11 @@ static void put_machine(struct json_rows *w, const struct prof_result *r)
 
 static void put_coverage(struct json_rows *w, const struct prof_result *r)
 {
-    struct prof_witnesses witnesses = prof_witnesses_of(r);
+    struct prof_crosschecks crosschecks = prof_crosschecks_of(r);
     json_object(w->json, "coverage");
     rows_put_members(w, PROF_ROW_COVERAGE, r, 0);
-    json_u64(w->json, "witnesses_known", witnesses.known);
-    json_u64(w->json, "witnesses_agree", witnesses.agree);
+    json_u64(w->json, "witnesses_known", crosschecks.known);
+    json_u64(w->json, "witnesses_agree", crosschecks.agree);
     json_object_end(w->json);
 }
 

@@ -83,7 +83,7 @@ static void put_field(struct json_rows *w, const struct prof_field *f, const voi
     case PROF_TYPE_OVERHEAD:
         json_real(j, f->key, overhead_of(row));
         break;
-    case PROF_TYPE_MOST:
+    case PROF_TYPE_MAX:
         break;
     }
 }

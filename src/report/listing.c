@@ -18,11 +18,11 @@ void listing_open(struct tour *t, const struct prof_object *o, struct listing *o
 
 enum excerpt_line listing_belongs(const struct tour *t, const struct listing *l, const struct prof_insn *insn)
 {
-    enum { DEPTH_MOST = 100 };
+    enum { DEPTH_MAX = 100 };
     if (insn->object == l->object->id)
         return EXCERPT_OWN;
     const struct prof_object *o = tour_object(t, insn->object);
-    for (unsigned depth = 0; depth < DEPTH_MOST && o; depth++, o = tour_parent(t, o))
+    for (unsigned depth = 0; depth < DEPTH_MAX && o; depth++, o = tour_parent(t, o))
         if (o == l->object)
             return EXCERPT_INNER;
     return EXCERPT_OUTSIDE;
@@ -30,6 +30,6 @@ enum excerpt_line listing_belongs(const struct tour *t, const struct listing *l,
 
 bool listing_has_gap(const struct listing *l, size_t i)
 {
-    enum { INSN_MOST = 15 }; /* bytes */
-    return i > 0 && l->insns[i]->address - l->insns[i - 1]->address > INSN_MOST;
+    enum { INSN_MAX = 15 }; /* bytes */
+    return i > 0 && l->insns[i]->address - l->insns[i - 1]->address > INSN_MAX;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Names of functions as people wrote them. The C++ run time library of this machine does the work if it is there (no
- * build depends on it); Rust names of the older kind are C++ names with escapes and a hash, which are mended here,
+ * build depends on it); Rust names of the older kind are C++ names with escapes and a hash, which are fixed here,
  * those of the newer kind are read by rust.c. */
 #include <dlfcn.h>
 #include <stdlib.h>

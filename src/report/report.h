@@ -83,7 +83,7 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
                        struct strbuf *out);
 /* Names that hold `function`, at most `most` into `names`; in `a`. */
 size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names,
-                               size_t most);
+                               size_t max);
 
 /* ---- export.c: what other tools read (doc/exports.md) ---- */
 

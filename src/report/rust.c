@@ -5,8 +5,8 @@
  */
 #include "report/impl.h"
 
-#define DEPTH_MOST 200
-#define OUT_MOST 16384 /* references back may make a short name long beyond measure */
+#define DEPTH_MAX 200
+#define OUT_MAX 16384 /* references back may make a short name long beyond measure */
 
 struct rust {
     const char *s; /* behind _R: references count from here */
@@ -44,7 +44,7 @@ static void put(struct rust *r, const char *text, size_t len)
     if (r->is_skipped || r->has_failed)
         return;
     str_put(r->out, text, len);
-    r->has_failed = r->out->len > OUT_MOST;
+    r->has_failed = r->out->len > OUT_MAX;
 }
 
 static void put_text(struct rust *r, const char *text) { put(r, text, strlen(text)); }
@@ -224,7 +224,7 @@ static void function_pointer(struct rust *r)
 static bool open_path(struct rust *r)
 {
     bool is_open = false;
-    if (r->depth > DEPTH_MOST) {
+    if (r->depth > DEPTH_MAX) {
         r->has_failed = true;
     } else if (eat(r, 'B')) {
         size_t from = r->at - 1, target = base_62(r), here = r->at;
@@ -293,7 +293,7 @@ static void array(struct rust *r, bool has_length)
 static void type(struct rust *r)
 {
     char c = next(r);
-    if (++r->depth > DEPTH_MOST)
+    if (++r->depth > DEPTH_MAX)
         r->has_failed = true;
     if (basic_type(c)) {
         put_text(r, basic_type(c));
@@ -362,7 +362,7 @@ static void constant(struct rust *r)
 {
     bool is_long;
     char c = next(r);
-    if (++r->depth > DEPTH_MOST)
+    if (++r->depth > DEPTH_MAX)
         r->has_failed = true;
     if (c == 'B') {
         back(r, constant_at, false);
@@ -427,7 +427,7 @@ static void implemented(struct rust *r, char kind)
 static void path(struct rust *r, bool is_value)
 {
     char c = next(r);
-    if (++r->depth > DEPTH_MOST)
+    if (++r->depth > DEPTH_MAX)
         r->has_failed = true;
     if (c == 'C') {
         disambiguator(r);

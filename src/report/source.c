@@ -78,10 +78,10 @@ struct source *source_read(struct arena *a, const char *name, const char *folder
 /* Blanks stand for tabs. */
 const char *source_line(struct arena *a, const struct source *s, uint32_t line)
 {
-    enum { TAB = 8, MOST_BYTES = 4096 };
+    enum { TAB = 8, MAX_BYTES = 4096 };
     const char *from = s->lines[line - 1], *to = s->lines[line];
     struct strbuf text = {0};
-    size_t len = min_u64((size_t)(to - from), MOST_BYTES);
+    size_t len = min_u64((size_t)(to - from), MAX_BYTES);
     str_puts(&text, "");
     for (size_t i = 0; i < len && from[i] && from[i] != '\n' && from[i] != '\r'; i++)
         from[i] == '\t' ? str_put(&text, "        ", TAB - text.len % TAB) : str_put(&text, from + i, 1);

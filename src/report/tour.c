@@ -42,7 +42,7 @@ static bool is_worth_a_row(const struct prof_result *r, const struct prof_object
 }
 
 /* Both parts keep their order. */
-static void part_rows(struct tour *t, size_t most)
+static void part_rows(struct tour *t, size_t max)
 {
     const struct prof_object **list = ARENA_ARRAY(t->order, const struct prof_object *, t->rows.count + 1);
     size_t count = 0;
@@ -50,7 +50,7 @@ static void part_rows(struct tour *t, size_t most)
         for (size_t i = 0; i < t->rows.count; i++)
             if (is_worth_a_row(t->r, t->rows.objects[i]) == worth)
                 list[count++] = t->rows.objects[i];
-        t->shown = worth ? min_u64(count, most ? most : SIZE_MAX) : t->shown;
+        t->shown = worth ? min_u64(count, max ? max : SIZE_MAX) : t->shown;
     }
     t->rows.objects = list;
 }
@@ -73,10 +73,10 @@ void tour_fini(struct tour *t)
 /* Of a program whose time is spread thin, the largest object still shows two digits. */
 void tour_turn_to_objects(struct tour *t)
 {
-    double most = 0;
+    double max = 0;
     for (size_t row = 0; row < t->shown; row++)
-        most = fmax(most, fmax(t->rows.objects[row]->actual_s.value, t->rows.objects[row]->ideal_s.value));
-    t->decimals = most > 0 && most < 0.01 ? 5 : most > 0 && most < 0.1 ? 4 : figure_decimals(most);
+        max = fmax(max, fmax(t->rows.objects[row]->actual_s.value, t->rows.objects[row]->ideal_s.value));
+    t->decimals = max > 0 && max < 0.01 ? 5 : max > 0 && max < 0.1 ? 4 : figure_decimals(max);
 }
 
 const struct prof_object *tour_object(const struct tour *t, uint32_t id)
@@ -94,9 +94,9 @@ const struct prof_object *tour_parent(const struct tour *t, const struct prof_ob
 /* Circles, which no writer of ours makes, end somewhere. */
 const struct prof_object *tour_outermost(const struct tour *t, const struct prof_object *o)
 {
-    enum { DEPTH_MOST = 100 };
+    enum { DEPTH_MAX = 100 };
     const struct prof_object *up;
-    for (unsigned depth = 0; depth < DEPTH_MOST && (up = tour_parent(t, o)); depth++)
+    for (unsigned depth = 0; depth < DEPTH_MAX && (up = tour_parent(t, o)); depth++)
         o = up;
     return o;
 }
@@ -110,13 +110,13 @@ static void find_procedures(struct tour *t)
     }
 }
 
-void tour_sort(struct tour *t, unsigned sort, size_t most)
+void tour_sort(struct tour *t, unsigned sort, size_t max)
 {
     const struct report_options all = {.all = true, .sort = sort};
     arena_free(t->order);
     t->order = arena_new();
     report_rows_build(t->r, &all, t->order, &t->rows);
-    part_rows(t, most);
+    part_rows(t, max);
     for (size_t row = 0; row < t->rows.count; row++)
         map_put(&t->row_of, t->rows.objects[row]->id, row);
     if (!t->procedures)
@@ -127,13 +127,13 @@ double tour_part(double s) { return isfinite(s) && s > 0 ? s : 0; }
 
 double tour_longest(const struct tour *t)
 {
-    double most = 0;
+    double max = 0;
     for (size_t k = 0; k < t->shown; k++) {
         const struct prof_object *o = t->rows.objects[k];
         double parts = tour_part(o->ideal_s.value) + tour_part(o->branch_s), all = parts + tour_part(o->memory_s.value);
-        most = fmax(most, fmax(all, fmin(parts + tour_part(o->memory_s.high), 1.3 * all)));
+        max = fmax(max, fmax(all, fmin(parts + tour_part(o->memory_s.high), 1.3 * all)));
     }
-    return most;
+    return max;
 }
 
 /* ---- texts ---- */

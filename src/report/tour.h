@@ -32,7 +32,7 @@ struct tour {
 void tour_init(struct tour *t, const struct prof_result *r, const char *source_path, struct arena *a);
 void tour_fini(struct tour *t);
 /* Order as in struct report_options, anew; `most` objects at most are shown, 0: any number. */
-void tour_sort(struct tour *t, unsigned sort, size_t most);
+void tour_sort(struct tour *t, unsigned sort, size_t max);
 void tour_turn_to_objects(struct tour *t); /* decimals as objects need them */
 const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o); /* NULL: none */
 const struct prof_object *tour_outermost(const struct tour *t, const struct prof_object *o);
@@ -90,7 +90,7 @@ struct excerpt {
     VEC(const struct prof_object *) inner;
 };
 enum { EXCERPT_AROUND = 12 };
-void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t most, struct excerpt *out);
+void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t max, struct excerpt *out);
 void excerpt_close(struct excerpt *x);
 enum excerpt_line excerpt_belongs(const struct excerpt *x, uint32_t line);
 const char *excerpt_problem(struct tour *t, const struct excerpt *x); /* a sentence, not yet safe; NULL: none */

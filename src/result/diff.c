@@ -56,13 +56,13 @@ static struct prof_interval memory_of(const struct prof_result *r)
 
 static void compare_whole(struct prof_diff *d)
 {
-    bool is_vouched =
-        prof_is_vouched(d->old, d->old->replayed_share) && prof_is_vouched(d->now, d->now->replayed_share);
+    bool is_validated =
+        prof_is_validated(d->old, d->old->replayed_share) && prof_is_validated(d->now, d->now->replayed_share);
 #define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
-    d->whole[DIFF_##id] = figure_told(is_vouched || !(is_modelled), whole_##member(d->old), whole_##member(d->now));
+    d->whole[DIFF_##id] = figure_told(is_validated || !(is_modelled), whole_##member(d->old), whole_##member(d->now));
 #include "result/diff.def"
 #undef COMPARED
-    d->whole[DIFF_OVERHEAD] = figure_told(is_vouched, d->old->overhead, d->now->overhead);
+    d->whole[DIFF_OVERHEAD] = figure_told(is_validated, d->old->overhead, d->now->overhead);
 }
 
 double diff_rise(const struct prof_diff *d, const struct diff_condition *c)
@@ -115,12 +115,12 @@ static struct diff_object compare_objects(const struct prof_diff *d, const struc
     x.old = p->old == ID_NONE ? NULL : &d->old->objects[p->old];
     x.now = p->now == ID_NONE ? NULL : &d->now->objects[p->now];
     assert(x.old || x.now); /* a pair has one side at least */
-    bool is_vouched = (!x.old || prof_is_vouched(d->old, x.old->replayed_share)) &&
-                      (!x.now || prof_is_vouched(d->now, x.now->replayed_share));
+    bool is_validated = (!x.old || prof_is_validated(d->old, x.old->replayed_share)) &&
+                        (!x.now || prof_is_validated(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);
 #define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
     x.member =                                                                                                         \
-        figure_told(is_vouched || !(is_modelled), side(x.old, offsetof(struct prof_object, member), x.is_refused),     \
+        figure_told(is_validated || !(is_modelled), side(x.old, offsetof(struct prof_object, member), x.is_refused),   \
                     side(x.now, offsetof(struct prof_object, member), x.is_refused));
 #include "result/diff.def"
 #undef COMPARED

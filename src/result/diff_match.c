@@ -8,10 +8,7 @@
 
 #include "result/diff.h"
 
-enum {
-    COUNTS_LEAST = 1000,
-    GROUP_MOST = 300
-}; /* instructions that tell something; objects of a function to be aligned */
+enum { COUNTS_MIN = 1000, GROUP_MAX = 300 }; /* instructions that tell something; objects of a function to be aligned */
 
 struct side {
     const struct prof_result *r, *other;
@@ -120,7 +117,7 @@ static bool key_bare_name(struct strbuf *key, const struct side *s, const struct
 /* Without a name, or renamed: what was executed just as often is the same, if it is much. */
 static bool key_counts(struct strbuf *key, const struct side *s, const struct prof_object *o)
 {
-    if (o->instructions == PROF_UNKNOWN || o->instructions < COUNTS_LEAST)
+    if (o->instructions == PROF_UNKNOWN || o->instructions < COUNTS_MIN)
         return false;
     str_printf(key, "%s %d %u %llu %llu %llu %llu", module_name(s, o), (int)o->kind, o->depth,
                (unsigned long long)o->entries, (unsigned long long)o->iterations, (unsigned long long)o->instructions,
@@ -237,8 +234,8 @@ static double unlikeness(const struct matcher *m, const struct keyed *old, const
 static void group_align(struct matcher *m, const struct keyed *old, size_t n, const struct keyed *now, size_t k,
                         const char *how)
 {
-    static double cost[GROUP_MOST + 1][GROUP_MOST + 1]; /* of what stands behind [i] and [j] */
-    if (n > GROUP_MOST || k > GROUP_MOST)
+    static double cost[GROUP_MAX + 1][GROUP_MAX + 1]; /* of what stands behind [i] and [j] */
+    if (n > GROUP_MAX || k > GROUP_MAX)
         return;
     for (size_t i = n + 1; i-- > 0;)
         for (size_t j = k + 1; j-- > 0;)

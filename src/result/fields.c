@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-const struct prof_type_about prof_type_about[PROF_TYPE_MOST] = {
+const struct prof_type_about prof_type_about[PROF_TYPE_MAX] = {
 #define TYPE(name, c, sql, unknown) {sql, sizeof(c)},
 #include "result/types.def"
 #undef TYPE

@@ -12,13 +12,13 @@ enum prof_type {
 #define TYPE(name, c, sql, unknown) PROF_TYPE_##name,
 #include "result/types.def"
 #undef TYPE
-    PROF_TYPE_MOST
+    PROF_TYPE_MAX
 };
 struct prof_type_about {
     const char *sql; /* its type there; NULL: never there */
     size_t bytes;
 };
-extern const struct prof_type_about prof_type_about[PROF_TYPE_MOST];
+extern const struct prof_type_about prof_type_about[PROF_TYPE_MAX];
 
 enum prof_merge {                  /* what becomes of two rows of one thing, of two ranks */
                   PROF_MERGE_KEEP, /* the first one's */

@@ -8,16 +8,16 @@
 
 #include <math.h>
 
-static const double SHARE_LEAST = 0.5;
+static const double SHARE_MIN = 0.5;
 
 bool prof_model_failed(const struct prof_result *r)
 {
     return !machine_error_passes(r->machine.ideal_error_median, r->machine.ideal_error_p90);
 }
 
-bool prof_is_vouched(const struct prof_result *r, double replayed_share)
+bool prof_is_validated(const struct prof_result *r, double replayed_share)
 {
-    return replayed_share >= SHARE_LEAST || !prof_model_failed(r);
+    return replayed_share >= SHARE_MIN || !prof_model_failed(r);
 }
 
 /* An end that is not known stays so. */
@@ -32,5 +32,5 @@ struct prof_interval gate_opened(struct prof_interval loss)
 
 struct prof_interval gate_loss(const struct prof_result *r, double replayed_share, struct prof_interval loss)
 {
-    return prof_is_vouched(r, replayed_share) ? loss : gate_opened(loss);
+    return prof_is_validated(r, replayed_share) ? loss : gate_opened(loss);
 }

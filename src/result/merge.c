@@ -13,7 +13,7 @@
 #include "result/fields.h"
 #include "result/stats.h"
 
-#define SAMPLES_LEAST 10 /* as of an object that is not merged */
+#define SAMPLES_MIN 10 /* as of an object that is not merged */
 
 struct merge {
     struct prof_result *out;
@@ -258,7 +258,7 @@ static void order(struct merge *m)
         struct prof_object *o = &m->objects.data[i];
         o->id = i;
         o->parent = o->parent == ID_NONE ? ID_NONE : moved[o->parent];
-        o->is_significant = o->memory_s.low > 0 && !o->is_wait && o->samples >= SAMPLES_LEAST;
+        o->is_significant = o->memory_s.low > 0 && !o->is_wait && o->samples >= SAMPLES_MIN;
         o->memory_share = memory_ops > 0 && o->memory_ops != PROF_UNKNOWN ? (double)o->memory_ops / memory_ops : NAN;
         o->extra_cycles_per_memory_op =
             o->memory_ops && o->memory_ops != PROF_UNKNOWN ? o->memory_s.value * hz / (double)o->memory_ops : NAN;

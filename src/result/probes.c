@@ -2,8 +2,8 @@
  *
  * probes: the ticks that probes measured to seconds of each candidate.
  * What the probes took themselves is taken off: their own inside part, and for each pair that ran within another object
- * a whole pair. Time that a thread did not run is waiting, and told apart. Samples are kept beside it, and differences
- * beyond both intervals are said.
+ * a whole pair. Time that a thread did not run is waiting, and distinguished. Samples are kept beside it, and
+ * differences beyond both intervals are said.
  */
 #include "result/unexplained.h"
 
@@ -45,10 +45,10 @@ static double replayed_share(const struct prof_result *r, const struct prof_cand
 /* What was under way at the end: the processor time is known of a program with one thread, else a share of the time. */
 static struct prof_interval open_s(const struct observed_probe *p, const struct prof_probe_terms *t)
 {
-    double s = (double)p->open_ns * 1e-9, most = (double)p->open_ticks / t->ticks_a_second;
+    double s = (double)p->open_ns * 1e-9, max = (double)p->open_ticks / t->ticks_a_second;
     if (p->open_ns)
         return (struct prof_interval){s, fmax(0, s - OPEN_ERROR_S), s + OPEN_ERROR_S};
-    return (struct prof_interval){most * t->run_share, 0, most};
+    return (struct prof_interval){max * t->run_share, 0, max};
 }
 
 /* Of the same run as others: what no other run may do otherwise. */
@@ -86,7 +86,7 @@ static struct prof_interval memory_of(const struct prof_result *r, const struct 
 static void take(struct prof_result *r, struct prof_candidate *o, const struct observed_probe *p,
                  const struct prof_probe_terms *t, struct unexplained *sum)
 {
-    double waiting = fmax(0, (double)p->window_ticks / t->ticks_a_second - (double)p->window_ns * 1e-9);
+    double waiting = fmax(0, (double)p->clocked_ticks / t->ticks_a_second - (double)p->clocked_ns * 1e-9);
     o->probed_entries = p->count + p->open;
     if (!o->probed_entries)
         return;
@@ -188,9 +188,9 @@ void prof_probes_take(struct prof_result *r, const char *const *paths, const str
     unexplained_fill(r, &sum, terms);
 }
 
-struct prof_witnesses prof_witnesses_of(const struct prof_result *r)
+struct prof_crosschecks prof_crosschecks_of(const struct prof_result *r)
 {
-    struct prof_witnesses w = {0};
+    struct prof_crosschecks w = {0};
     for (size_t i = 0; i < r->candidate_count; i++) {
         w.known += r->candidates[i].agrees != ID_NONE;
         w.agree += r->candidates[i].agrees == 1;

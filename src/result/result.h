@@ -37,7 +37,7 @@ extern const char *const prof_verdict_name[PROF_VERDICT_COUNT];
 enum prof_estimable { /* why what it calls can be estimated */
                       PROF_ESTIMABLE_NOT,
                       PROF_ESTIMABLE_LEAF,       /* it calls nothing */
-                      PROF_ESTIMABLE_ALONE,      /* Tot = TDES: what it calls works for it alone */
+                      PROF_ESTIMABLE_EXCLUSIVE,  /* Tot = TDES: what it calls works for it alone */
                       PROF_ESTIMABLE_CONSTANT,   /* the rest of what it calls takes the same time each time */
                       PROF_ESTIMABLE_MOST,       /* the rest is called by it 98 times in 100 */
                       PROF_ESTIMABLE_NEGLIGIBLE, /* the rest takes no time to speak of */
@@ -152,7 +152,7 @@ void prof_warn_add(struct prof_result *r, const char *id,
 bool prof_model_failed(const struct prof_result *r);
 /* May a loss to memory be told from an ideal time of which so much was replayed? Not from one that is mostly the word
  * of a model that failed. */
-bool prof_is_vouched(const struct prof_result *r, double replayed_share);
+bool prof_is_validated(const struct prof_result *r, double replayed_share);
 
 /* ---- probes.c ---- */
 
@@ -173,10 +173,10 @@ void prof_probes_take(struct prof_result *r, const char *const *paths, const str
                       size_t count, const struct prof_probe_terms *terms);
 
 /* Of how many objects both probes and samples tell the time, and of how many their intervals meet. */
-struct prof_witnesses {
+struct prof_crosschecks {
     size_t known, agree;
 };
-struct prof_witnesses prof_witnesses_of(const struct prof_result *r);
+struct prof_crosschecks prof_crosschecks_of(const struct prof_result *r);
 
 /* ---- extra.c ---- */
 

@@ -2,7 +2,7 @@
  *
  * stats: the few statistics of the join. Intervals are 95 %; independent errors are combined in quadrature, for the low
  * and the high side on their own, because Wilson intervals and model errors are lopsided. Also the generator that draws
- * windows: the same seed draws the same windows on every machine.
+ * random walks: the same seed draws the same walks on every machine.
  */
 #include "result/stats.h"
 

@@ -10,7 +10,7 @@
 /* ---- gate.c ---- */
 /* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
 struct prof_interval gate_opened(struct prof_interval loss);
-/* Likewise unless the ideal time, of which so much was replayed, vouches for it. */
+/* Likewise unless the ideal time, of which so much was replayed, validates it. */
 struct prof_interval gate_loss(const struct prof_result *r, double replayed_share, struct prof_interval loss);
 
 /* ---- stats.c ---- */

@@ -67,13 +67,13 @@ static struct prof_interval outside(double all, double inside, bool is_known, do
 static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t,
                                            double rest_s, double share_probed)
 {
-    double most = fmin(t->system_s, fmax(0, rest_s));
+    double max = fmin(t->system_s, fmax(0, rest_s));
     if (sum->lacks_system)
-        return outside(most, 0, false, share_probed);
+        return outside(max, 0, false, share_probed);
     struct prof_interval in = prof_interval_scaled(&sum->system_share, t->system_s);
     struct prof_interval out = {t->system_s - in.value, t->system_s - in.high, t->system_s - in.low};
-    double low = out.value > most ? 0 : fmax(0, out.low);
-    return (struct prof_interval){fmin(most, fmax(0, out.value)), low, fmin(most, fmax(0, out.high))};
+    double low = out.value > max ? 0 : fmax(0, out.low);
+    return (struct prof_interval){fmin(max, fmax(0, out.value)), low, fmin(max, fmax(0, out.high))};
 }
 
 /* What the model is off by, it is off by here in proportion; in the objects it is off by as much on both sides. */

@@ -22,19 +22,19 @@ static void refuse(struct rw *w, uint32_t f, enum cfg_reason why)
 
 /* All places where control may arrive without going through a function's first byte: code pointers in data, branch
  * targets of code that may still run. Kept as a bit for each byte of [lo, hi). */
-struct landings {
+struct branch_targets {
     uint64_t lo, hi;
     uint8_t *bits;
-    uint8_t *is_spread, *is_landed; /* [funcs]: done once, for good */
+    uint8_t *is_propagated, *is_scanned; /* [funcs]: done once, for good */
 };
 
-static void land(struct landings *l, uint64_t addr)
+static void add_branch_target(struct branch_targets *l, uint64_t addr)
 {
     if (addr >= l->lo && addr < l->hi)
         l->bits[(addr - l->lo) / 8] |= (uint8_t)(1u << ((addr - l->lo) % 8));
 }
 
-static bool lands(const struct landings *l, uint64_t addr)
+static bool is_branch_target(const struct branch_targets *l, uint64_t addr)
 {
     return addr >= l->lo && addr < l->hi && (l->bits[(addr - l->lo) / 8] >> ((addr - l->lo) % 8) & 1);
 }
@@ -49,24 +49,24 @@ enum {
 }; /* around bytes that are no instruction; further on the cuts between instructions are right again */
 
 /* Any byte could start a short branch. */
-static void land_short(struct landings *l, const uint8_t *p, uint64_t lo, uint64_t hi)
+static void add_short_target(struct branch_targets *l, const uint8_t *p, uint64_t lo, uint64_t hi)
 {
     for (uint64_t a = lo; a + 2 <= hi; a++, p++)
         if (*p == 0xeb || (*p & 0xf0) == 0x70 || (*p >= 0xe0 && *p <= 0xe3))
-            land(l, a + 2 + (uint64_t)(int64_t)(int8_t)p[1]);
+            add_branch_target(l, a + 2 + (uint64_t)(int64_t)(int8_t)p[1]);
 }
 
-static void land_long(struct landings *l, const uint8_t *p, uint64_t lo, uint64_t hi)
+static void add_long_target(struct branch_targets *l, const uint8_t *p, uint64_t lo, uint64_t hi)
 {
     for (uint64_t a = lo; a + 5 <= hi; a++, p++) {
         int32_t rel;
         if (*p == 0xe8 || *p == 0xe9) {
             memcpy(&rel, p + 1, 4);
-            land(l, a + 5 + (uint64_t)(int64_t)rel);
+            add_branch_target(l, a + 5 + (uint64_t)(int64_t)rel);
         }
         if (a + 6 <= hi && *p == 0x0f && (p[1] & 0xf0) == 0x80) {
             memcpy(&rel, p + 2, 4);
-            land(l, a + 6 + (uint64_t)(int64_t)rel);
+            add_branch_target(l, a + 6 + (uint64_t)(int64_t)rel);
         }
     }
 }
@@ -74,7 +74,7 @@ static void land_long(struct landings *l, const uint8_t *p, uint64_t lo, uint64_
 /* Code that belongs to no function, or not to be decoded: each byte that looks like the start of a branch is taken for
  * one, since too many landings only cost a few entry jumps. Short ones, which would be everywhere, are looked for where
  * instructions start, and near bytes that are none. */
-static void land_bytes(struct landings *l, const struct image *img, uint64_t lo, uint64_t hi)
+static void add_byte_targets(struct branch_targets *l, const struct image *img, uint64_t lo, uint64_t hi)
 {
     size_t more;
     const uint8_t *p = cfg_code_bytes(img, lo, hi, &more);
@@ -82,36 +82,36 @@ static void land_bytes(struct landings *l, const struct image *img, uint64_t lo,
     struct x86_insn i;
     if (!p)
         return;
-    land_long(l, p, lo, hi);
+    add_long_target(l, p, lo, hi);
     for (uint64_t a = lo; a < hi;) {
         if (x86_decode_before(p + (a - lo), hi - a, more, a, &i)) {
             if (has_target(i.kind))
-                land(l, i.target);
+                add_branch_target(l, i.target);
             a += i.len;
             continue;
         }
         uint64_t from = max_u64(done, a - lo > DOUBT_BYTES ? a - DOUBT_BYTES : lo);
         done = min_u64(hi, a + DOUBT_BYTES);
-        land_short(l, p + (from - lo), from, done);
+        add_short_target(l, p + (from - lo), from, done);
         a++;
     }
 }
 
 /* Lands the branches of one function's original body. */
-static void land_func(struct rw *w, struct landings *l, uint32_t f)
+static void add_func_targets(struct rw *w, struct branch_targets *l, uint32_t f)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     if (!fn->insn_count) {
-        land_bytes(l, w->img, fn->addr, fn->addr + fn->size);
+        add_byte_targets(l, w->img, fn->addr, fn->addr + fn->size);
         return;
     }
     cfg_for_each_insn(fn, i)
         if (has_target(cfg_kind(w->cfg, i)))
-            land(l, cfg_insn_target(w->cfg, i));
+            add_branch_target(l, cfg_insn_target(w->cfg, i));
 }
 
 /* Functions that a function's original body can enter other than by their first byte. */
-static bool spread(struct rw *w, uint32_t f)
+static bool propagate(struct rw *w, uint32_t f)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
@@ -129,7 +129,7 @@ static bool spread(struct rw *w, uint32_t f)
 }
 
 /* The pieces of executable sections between functions. */
-static void land_gaps(struct rw *w, struct landings *l)
+static void add_gap_targets(struct rw *w, struct branch_targets *l)
 {
     struct cfg *c = w->cfg;
     for (size_t s = 0; s < w->img->section_count; s++) {
@@ -140,11 +140,11 @@ static void land_gaps(struct rw *w, struct landings *l)
         size_t lo = PARTITION_POINT(i, 0, c->funcs.len, c->funcs.data[i].addr + c->funcs.data[i].size <= at);
         for (; lo < c->funcs.len && c->funcs.data[lo].addr < end; lo++) {
             if (c->funcs.data[lo].addr > at)
-                land_bytes(l, w->img, at, c->funcs.data[lo].addr);
+                add_byte_targets(l, w->img, at, c->funcs.data[lo].addr);
             at = max_u64(at, c->funcs.data[lo].addr + c->funcs.data[lo].size);
         }
         if (at < end)
-            land_bytes(l, w->img, at, end);
+            add_byte_targets(l, w->img, at, end);
     }
 }
 
@@ -165,14 +165,14 @@ static bool is_padding(const struct rw *w, uint64_t lo, uint64_t hi)
 }
 
 /* Can a 5-byte jump stand at addr in function f? */
-static enum cfg_reason patch_fits(const struct rw *w, const struct landings *l, const struct cfg_func *fn,
+static enum cfg_reason patch_fits(const struct rw *w, const struct branch_targets *l, const struct cfg_func *fn,
                                   uint64_t addr)
 {
     uint64_t end = fn->addr + fn->size;
     if (addr + PATCH_BYTES > end && !is_padding(w, end, addr + PATCH_BYTES))
         return CFG_REASON_TOO_SMALL;
     for (uint64_t a = addr + 1; a < addr + PATCH_BYTES; a++)
-        if (lands(l, a))
+        if (is_branch_target(l, a))
             return CFG_REASON_LANDING;
     return CFG_REASON_OK;
 }
@@ -190,7 +190,7 @@ static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 /* Does the instruction change the return address where it stands, as code does that skips what follows its call? */
 static bool edits_return(const struct rw *w, const struct cfg_func *fn, uint32_t insn)
 {
-    if (!cfg_is_odd(w->cfg, insn))
+    if (!cfg_needs_check(w->cfg, insn))
         return false;
     const struct x86_insn *in = cfg_shape(w->cfg, insn);
     if (!in->loads || !in->stores || in->mem_base != X86_RSP || in->mem_index != X86_REG_NONE || in->op_bytes != 8 ||
@@ -256,7 +256,7 @@ static bool has_text_reloc(const struct rw *w, const struct cfg_func *fn)
 
 /* A jump from an address inside moved function f to the copy of the block there, if there is one and the jump fits. Not
  * in what no unwind table describes: nothing proves that what stands at an address that is held there is code. */
-static void patch_inside(struct rw *w, const struct landings *l, uint32_t f, uint64_t addr)
+static void patch_inside(struct rw *w, const struct branch_targets *l, uint32_t f, uint64_t addr)
 {
     uint32_t b = cfg_block_start(w->cfg, addr);
     if (b == ID_NONE || cfg_is_gap_func(&w->cfg->funcs.data[f]) ||
@@ -269,7 +269,7 @@ static void patch_inside(struct rw *w, const struct landings *l, uint32_t f, uin
 
 /* Addresses inside functions that code holds in registers, or that are in data: whoever goes there comes back to the
  * copy, so that counting resumes. */
-static void patch_labels(struct rw *w, const struct landings *l)
+static void patch_labels(struct rw *w, const struct branch_targets *l)
 {
     for (size_t i = 0; i < w->cfg->mid_targets.len; i++) {
         uint64_t addr = w->cfg->mid_targets.data[i];
@@ -280,7 +280,7 @@ static void patch_labels(struct rw *w, const struct landings *l)
 }
 
 /* Addresses inside functions that outsiders know by name: they get a jump of their own. */
-static void patch_exports(struct rw *w, const struct landings *l)
+static void patch_exports(struct rw *w, const struct branch_targets *l)
 {
     for (size_t s = 1; s < w->img->dynsym_count; s++) {
         const struct image_symbol *sym = &w->img->symbols[s];
@@ -297,7 +297,7 @@ static void patch_exports(struct rw *w, const struct landings *l)
 
 /* glibc's clone and clone3 end their frame description in front of the system call, so they stay where they are: the
  * runtime must hear of the threads that they make all the same. */
-static void find_clones(struct rw *w, const struct landings *l, uint64_t lo, uint64_t hi)
+static void find_clones(struct rw *w, const struct branch_targets *l, uint64_t lo, uint64_t hi)
 {
     enum { MOV_EAX = 0xb8, BYTES = 7 };
     const uint8_t *first = image_at(w->img, lo, hi - lo), *end = first ? first + (hi - lo) : NULL, *p = first;
@@ -309,7 +309,7 @@ static void find_clones(struct rw *w, const struct landings *l, uint64_t lo, uin
             continue;
         bool free = true;
         for (uint64_t k = a + 1; k < a + PATCH_BYTES; k++)
-            free &= !lands(l, k);
+            free &= !is_branch_target(l, k);
         uint32_t f = cfg_func_at(w->cfg, a);
         struct rw_hook h = {a, number, 0};
         if (free && (f == ID_NONE || !w->funcs[f].is_moved))
@@ -318,21 +318,21 @@ static void find_clones(struct rw *w, const struct landings *l, uint64_t lo, uin
 }
 
 /* One round: what may run, where it lands, whose entry jump does not fit. True if a function was refused. */
-static bool round_of_refusals(struct rw *w, struct landings *l)
+static bool round_of_refusals(struct rw *w, struct branch_targets *l)
 {
     struct cfg *c = w->cfg;
     for (bool again = true; again;) {
         again = false;
         for (uint32_t f = 0; f < c->funcs.len; f++)
-            if (w->funcs[f].may_run && !l->is_spread[f]) {
-                l->is_spread[f] = 1;
-                again |= spread(w, f);
+            if (w->funcs[f].may_run && !l->is_propagated[f]) {
+                l->is_propagated[f] = 1;
+                again |= propagate(w, f);
             }
     }
     for (uint32_t f = 0; f < c->funcs.len; f++)
-        if (w->funcs[f].may_run && !l->is_landed[f]) {
-            l->is_landed[f] = 1;
-            land_func(w, l, f);
+        if (w->funcs[f].may_run && !l->is_scanned[f]) {
+            l->is_scanned[f] = 1;
+            add_func_targets(w, l, f);
         }
     bool any = false;
     for (uint32_t f = 0; f < c->funcs.len; f++) {
@@ -383,7 +383,7 @@ static void mark_early(const struct rw *w, uint8_t *early, uint64_t addr)
 }
 
 /* All that a function calls or branches into. True if that is new. */
-static bool spread_early(const struct rw *w, uint8_t *early, uint32_t f)
+static bool propagate_early(const struct rw *w, uint8_t *early, uint32_t f)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     bool any = false;
@@ -414,7 +414,7 @@ static void find_gs(struct rw *w)
         again = false;
         for (uint32_t f = 0; f < c->funcs.len; f++)
             if (early[f])
-                again |= spread_early(w, early, f);
+                again |= propagate_early(w, early, f);
     }
     for (uint32_t f = 0; f < c->funcs.len; f++)
         w->funcs[f].gs = w->opt->threads && w->funcs[f].is_moved && !early[f];
@@ -430,7 +430,7 @@ static void gs_in_range(void *ctx, size_t first, size_t end)
 {
     struct gs_found *g = ctx;
     for (size_t i = first; i < end; i++)
-        if (cfg_is_odd(g->w->cfg, (uint32_t)i) && (cfg_shape(g->w->cfg, (uint32_t)i)->props & X86_PROP_GS))
+        if (cfg_needs_check(g->w->cfg, (uint32_t)i) && (cfg_shape(g->w->cfg, (uint32_t)i)->props & X86_PROP_GS))
             __atomic_store_n(&g->any, true, __ATOMIC_RELAXED);
 }
 
@@ -470,13 +470,13 @@ void rw_decide(struct rw *w)
     w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
     parallel_for(c->funcs.len, FUNCS_A_RANGE, judge_range, w);
     refuse_return_edits(w);
-    struct landings l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
+    struct branch_targets l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
-    l.is_spread = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
-    l.is_landed = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
-    land_gaps(w, &l);
+    l.is_propagated = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
+    l.is_scanned = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
+    add_gap_targets(w, &l);
     for (size_t i = 0; i < c->mid_targets.len; i++) {
-        land(&l, c->mid_targets.data[i]);
+        add_branch_target(&l, c->mid_targets.data[i]);
         uint32_t f = cfg_func_at(c, c->mid_targets.data[i]);
         if (f != ID_NONE)
             w->funcs[f].may_run = true;
@@ -487,7 +487,7 @@ void rw_decide(struct rw *w)
             w->funcs[f].may_run = true;
     }
     for (size_t i = 0; i < c->split_targets.len; i++)
-        land(&l, c->split_targets.data[i]);
+        add_branch_target(&l, c->split_targets.data[i]);
     while (round_of_refusals(w, &l))
         ;
     for (uint32_t f = 0; f < c->funcs.len; f++) {

@@ -93,7 +93,7 @@ struct rw_arc {
     uint8_t kind;
     uint16_t weight; /* larger: more often passed */
 };
-enum { RW_WEIGHT_LEARNT = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below LEARNT */
+enum { RW_WEIGHT_FEEDBACK = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below LEARNT */
 struct rw_arcs {
     struct rw_arc *data;
     size_t len, cap;
@@ -112,10 +112,11 @@ struct rw {
     struct arena *arena;   /* all arrays below; a new one for each round of decisions */
     struct arena *scratch; /* what nobody reads once fragments are listed */
     uint8_t key[16];
-    const uint16_t *learnt_block, *learnt_edge, *learnt_enter; /* learn: weights, 0 never passed; NULL: nothing known */
-    struct rw_func *funcs;                                     /* decide */
-    VEC(struct rw_patch) patches;                              /* decide */
-    VEC(struct rw_hook) hooks;                                 /* decide */
+    const uint16_t *feedback_block, *feedback_edge,
+        *feedback_enter;          /* feedback: weights, 0 never passed; NULL: nothing known */
+    struct rw_func *funcs;        /* decide */
+    VEC(struct rw_patch) patches; /* decide */
+    VEC(struct rw_hook) hooks;    /* decide */
 
     uint32_t *block_counter, *edge_counter, *enter_counter; /* plan */
     uint32_t *block_group;                                  /* plan: of a block that jumps through a shared table */
@@ -159,15 +160,17 @@ static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
     return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].enter;
 }
-/* left.c: one of rewrite_lefts that is inside a block of the map, where all but its end has the original's lengths */
-struct rw_left {
+/* side_exits.c: one of rewrite_side_exits that is inside a block of the map, where all but its end has the original's
+ * lengths */
+struct rw_side_exit {
     uint32_t block, off; /* off: of the instruction that was not executed, from the block's start in the original */
     bool is_counted;     /* the block's own counter stands in front of it */
-    const struct rewrite_left *at;
+    const struct rewrite_side_exit *at;
 };
 /* What is inserted behind the place where a block's copy begins: so many bytes in front of it, and its own. */
 static inline uint16_t rw_mark(uint32_t before, uint32_t bytes) { return (uint16_t)(before << 6 | bytes); }
-size_t rw_left_find(const struct rewrite_map *m, const uint16_t *marks, struct rewrite_lefts left, struct rw_left *out);
+size_t rw_side_exit_find(const struct rewrite_map *m, const uint16_t *marks, struct rewrite_side_exits side_exits,
+                         struct rw_side_exit *out);
 const uint16_t *rw_map_marks(const struct rewrite_map *m); /* map.c: [blocks] */
 
 /* The same questions asked of a loaded map, where a function that was not moved has its reason. */
@@ -189,7 +192,7 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
     return e->kind != CFG_EDGE_OUT && e->kind != CFG_EDGE_RETURN && rw_block_moved(w, e->to);
 }
 
-int rw_build_cfg(struct rw *w); /* seen.c: the cfg, with what runs were seen to execute. As cfg_build */
+int rw_build_cfg(struct rw *w); /* sampled_addresses.c: the cfg, with what runs were seen to execute. As cfg_build */
 void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
@@ -200,7 +203,7 @@ void rw_flow_free(struct rw_flow *f);
 void rw_weigh(const struct rw_flow *f, uint32_t func); /* several functions at the same time */
 uint16_t rw_weight(const struct rw_flow *f,
                    const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
-void rw_learn(struct rw *w);                /* learn.c */
+void rw_feedback(struct rw *w);             /* feedback.c */
 void rw_place(struct rw *w);
 void rw_layout(struct rw *w);
 int rw_emit(struct rw *w);

@@ -19,13 +19,13 @@ static void put_object(const struct rewrite_object *o, struct strbuf *out)
 
 void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
 {
-    char lesson[33] = "", seen[33] = "";
+    char feedback[33] = "", sampled[33] = "";
     uint64_t instructions;
-    rewrite_seen_id(opt->seen, seen);
-    if (opt->lesson && !rewrite_lesson_id(opt->lesson, lesson, &instructions))
-        lesson[0] = 0;
+    rewrite_sampled_id(opt->sampled, sampled);
+    if (opt->feedback && !rewrite_feedback_id(opt->feedback, feedback, &instructions))
+        feedback[0] = 0;
     str_printf(out, "plan %d poison %d all %d threads %d lesson %s seen %s probes ", (int)opt->plan, opt->poison,
-               opt->all_blocks, opt->threads, lesson, seen);
+               opt->all_blocks, opt->threads, feedback, sampled);
     if (opt->objects && opt->objects->all)
         str_puts(out, "all");
     for (size_t i = 0; opt->objects && i < opt->objects->len; i++)

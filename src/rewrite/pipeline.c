@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LOOKED_AT_MOST (8u << 20)
+#define LOOKED_AT_MAX (8u << 20)
 #define REWRITE_FORMAT "mtool-rewrite-57" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
@@ -66,7 +66,7 @@ static int refuse_too_large(const struct rw *w)
 struct ending { /* the copy and its map, made at the same time */
     struct rw *w;
     const char *out, *map, *real;
-    char *beside; /* the map, not in place yet */
+    char *temporary; /* the map, not in place yet */
     int rc, map_error;
 };
 
@@ -81,8 +81,8 @@ static void end_map(void *ctx)
     struct ending *e = ctx;
     struct strbuf bytes;
     rw_map_pack(e->w, e->real, &bytes);
-    e->beside = file_write_beside(e->map, bytes.data, bytes.len, 0644);
-    e->map_error = e->beside ? 0 : errno;
+    e->temporary = file_write_temporary(e->map, bytes.data, bytes.len, 0644);
+    e->map_error = e->temporary ? 0 : errno;
     str_free(&bytes);
 }
 
@@ -93,13 +93,15 @@ static int end(struct rw *w, const char *out, const char *map)
     const char *real = file_real_path(w->arena, w->img->path);
     struct ending e = {.w = w, .out = out, .map = map, .real = real ? real : w->img->path};
     parallel_both(end_copy, end_map, &e);
-    if (e.rc < 0 && e.beside)
-        unlink(e.beside);
-    if (e.rc < 0 || !e.beside) {
-        free(e.beside);
+    if (e.rc < 0 && e.temporary)
+        unlink(e.temporary);
+    if (e.rc < 0 || !e.temporary) {
+        free(e.temporary);
         return e.rc < 0 ? e.rc : diag_error("%s: cannot be written: %s", map, strerror(e.map_error));
     }
-    return file_put_in_place(e.beside, map) == 0 ? 0 : diag_error("%s: cannot be written: %s", map, strerror(errno));
+    return file_rename_into_place(e.temporary, map) == 0
+               ? 0
+               : diag_error("%s: cannot be written: %s", map, strerror(errno));
 }
 
 /* A file may be odd in ways that show only in its copy. Reading again takes some hundredths of a second in the largest
@@ -130,7 +132,7 @@ static int read_again(const struct rw *w, const char *out, const char *map)
 static int end_and_look(struct rw *w, const char *out, const char *map)
 {
     int rc = end(w, out, map);
-    return rc == 0 && w->img->len_bytes <= LOOKED_AT_MOST ? read_again(w, out, map) : rc;
+    return rc == 0 && w->img->len_bytes <= LOOKED_AT_MAX ? read_again(w, out, map) : rc;
 }
 
 static int run_passes(struct rw *w, const char *out, const char *map)
@@ -143,8 +145,8 @@ static int run_passes(struct rw *w, const char *out, const char *map)
     for (;;) {
         w->arena = arena_new();
         w->scratch = arena_new();
-        rw_learn(w);  /* what an earlier run counted, for plan and layout */
-        rw_decide(w); /* which functions move; must be first: a function left alone changes what edges mean */
+        rw_feedback(w); /* what an earlier run counted, for plan and layout */
+        rw_decide(w);   /* which functions move; must be first: a function left alone changes what edges mean */
         timed("decide", 0, &t);
         rw_plan(w); /* what is inserted: which blocks and edges are counted, say */
         timed("plan", 0, &t);

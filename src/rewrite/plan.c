@@ -13,16 +13,16 @@
 /* ---- tables: which share an address and therefore a node ---- */
 
 /* All tables of a jump that has a shared one are in its group, and a table is in one group. True if something moved. */
-static bool groups_spread(struct rw *w)
+static bool groups_distributed(struct rw *w)
 {
     struct cfg *c = w->cfg;
     bool any = false;
     for (uint32_t t = 0; t < c->tables.len; t++) {
         struct rw_table *nt = &w->tables.data[w->table_new[t]];
         uint32_t *g = &w->block_group[c->tables.data[t].block];
-        uint32_t least = *g < nt->group ? *g : nt->group; /* ID_NONE is the largest */
-        any |= *g != least || nt->group != least;
-        *g = nt->group = least;
+        uint32_t min = *g < nt->group ? *g : nt->group; /* ID_NONE is the largest */
+        any |= *g != min || nt->group != min;
+        *g = nt->group = min;
     }
     return any;
 }
@@ -82,7 +82,7 @@ static void tables_merge(struct rw *w)
         w->table_new[t] = (uint32_t)n;
     }
     map_fini(&by_addr);
-    while (groups_spread(w))
+    while (groups_distributed(w))
         ;
 }
 

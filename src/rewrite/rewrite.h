@@ -42,14 +42,14 @@ struct rewrite_objects {
 
 struct rewrite_options {
     enum rewrite_plan plan;
-    bool poison;        /* test only: fill the old bytes of fully resolved functions with int3 */
-    bool all_blocks;    /* a counter in every block instead of the spanning tree: for tests */
-    bool threads;       /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
-    const char *rpath;  /* fallback launch without a namespace: folder searched first for libraries, NULL none */
-    const char *interp; /* other PT_INTERP, NULL keeps it */
-    const char *lesson; /* file of rewrite_lesson_write about the same file, NULL none: makes the copy faster */
+    bool poison;          /* test only: fill the old bytes of fully resolved functions with int3 */
+    bool all_blocks;      /* a counter in every block instead of the spanning tree: for tests */
+    bool threads;         /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
+    const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
+    const char *interp;   /* other PT_INTERP, NULL keeps it */
+    const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */
     const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
-    const char *seen; /* file of rewrite_seen_write about the same file, NULL none: lets more of it be counted */
+    const char *sampled; /* file of rewrite_sampled_write about the same file, NULL none: lets more of it be counted */
 };
 
 struct rewrite_stats {
@@ -82,19 +82,19 @@ struct rewrite_probe_cost { /* in ticks of the time stamp counter; measured here
 };
 struct rewrite_probe_cost rewrite_probe_cost(void);
 
-/* ---- learn.c: what counts teach the next copy of the same file ---- */
+/* ---- feedback.c: profile feedback: what counts give to the next copy of the same file ---- */
 
 struct rewrite_map;
 struct rewrite_flow;
 /* Writes what was hot in a run to PATH, if `least` instructions were executed. 0, or -1 with errno; nothing reported.
  */
-int rewrite_lesson_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t least, const char *path);
-/* What tells this lesson from others, and how many instructions taught it. False if there is none. */
-bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions);
+int rewrite_feedback_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t min, const char *path);
+/* What tells this feedback from other, and how many instructions it comes from. False if there is none. */
+bool rewrite_feedback_id(const char *path, char id[33], uint64_t *instructions);
 /* Has it as many blocks and edges? Else it is of a copy that knew of fewer functions, and of no use. */
-bool rewrite_lesson_fits(const char *path, const struct rewrite_map *m);
+bool rewrite_feedback_fits(const char *path, const struct rewrite_map *m);
 
-/* ---- seen.c: code that no unwind table describes and runs were seen to execute ---- */
+/* ---- sampled_addresses.c: code that no unwind table describes and runs were seen to execute ---- */
 
 struct rewrite_sample {
     uint64_t addr; /* in the file IN */
@@ -102,9 +102,9 @@ struct rewrite_sample {
 };
 /* Adds to PATH what of the samples is code of IN that its unwind tables do not describe, if that is new and worth
  * making another copy: `all` samples were taken in the run. 0, or -1 with errno. */
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
-                       const char *path);
-bool rewrite_seen_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
+int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                          const char *path);
+bool rewrite_sampled_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
 
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 
@@ -125,7 +125,7 @@ struct rewrite_map {
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
 
-/* ---- back.c: from a copy back to its original ---- */
+/* ---- reverse_map.c: from a copy back to its original ---- */
 
 struct rewrite_place {
     uint64_t addr;       /* in the original; of what was inserted: of the instruction that it stands before */
@@ -133,15 +133,15 @@ struct rewrite_place {
     bool is_exact;       /* at the begin of an instruction, or of what was inserted before it */
     uint64_t returns_to; /* the address was the last byte of a call: where the original's returns to, else 0 */
 };
-struct rewrite_back;
+struct rewrite_reverse_map;
 /* Of the copy that `map` describes, which must stay as long. NULL if it or the original cannot be read (nothing said).
  */
-struct rewrite_back *rewrite_back_new(const struct rewrite_map *map, const char *copy);
-void rewrite_back_free(struct rewrite_back *b);
+struct rewrite_reverse_map *rewrite_reverse_map_new(const struct rewrite_map *map, const char *copy);
+void rewrite_reverse_map_free(struct rewrite_reverse_map *b);
 /* False if the address is in no block's copy. */
-bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out);
+bool rewrite_reverse_map_find(const struct rewrite_reverse_map *b, uint64_t addr, struct rewrite_place *out);
 /* Of an address to which a call in the copy returns: that of the original's call. False if no such call ends there. */
-bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original);
+bool rewrite_reverse_map_return(const struct rewrite_reverse_map *b, uint64_t addr, uint64_t *original);
 
 /* ---- take_back.c: what was seen in copies, as if it had been seen in their originals ---- */
 
@@ -158,13 +158,13 @@ uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_
 /* ---- solve.c ---- */
 
 /* A place in the copy at which `count` blocks more were left in their middle (by faults) than were entered there. */
-struct rewrite_left {
+struct rewrite_side_exit {
     uint64_t before_counters; /* bytes from its instruction to the module's first counter */
     int64_t count;
     uint64_t regs[16]; /* sums of what registers held there, in the order of their numbers */
 };
-struct rewrite_lefts {
-    const struct rewrite_left *data;
+struct rewrite_side_exits {
+    const struct rewrite_side_exit *data;
     size_t len;
 };
 
@@ -175,28 +175,30 @@ struct rewrite_lefts {
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
                               uint64_t *enter);
 /* The same for a run in which blocks were left in their middle. A block's count stays how often it was entered. */
-uint64_t rewrite_counts_solve_left(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
-                                   uint64_t *blocks, uint64_t *edges, uint64_t *enter);
+uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *m, const uint64_t *counters,
+                                         struct rewrite_side_exits side_exits, uint64_t *blocks, uint64_t *edges,
+                                         uint64_t *enter);
 
 /* A solution that is handed on, so that who comes next need not solve it again. */
 struct rewrite_flow {
     uint64_t *blocks, *edges, *enter; /* [cfg->blocks.len], [cfg->edges.len], [cfg->blocks.len]; NULL: not solved yet */
     uint64_t broken;                  /* equations that do not hold */
 };
-void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
+void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_side_exits side_exits,
                         struct rewrite_flow *out);
 void rewrite_flow_free(struct rewrite_flow *f); /* what it points to */
 /* Blocks times their instructions. */
 uint64_t rewrite_flow_instructions(const struct rewrite_map *m, const struct rewrite_flow *f);
 
-/* ---- left.c ---- */
+/* ---- side_exits.c ---- */
 
-struct rewrite_rest { /* what of a block was not executed, `count` times: from the instruction that faulted on */
+struct rewrite_unexecuted { /* what of a block was not executed, `count` times: from the instruction that faulted on */
     uint32_t block;
     uint32_t instructions, memory_ops;
     int64_t count;
 };
 /* Fills out [left.len] and returns how many there are; none if the original is not there any more. */
-size_t rewrite_left_rests(const struct rewrite_map *m, struct rewrite_lefts left, struct rewrite_rest *out);
+size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side_exits side_exits,
+                                struct rewrite_unexecuted *out);
 
 #endif

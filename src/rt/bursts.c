@@ -10,7 +10,7 @@
 #include <linux/futex.h>
 
 enum {
-    BURST_SECONDS_MOST = 10,
+    BURST_SECONDS_MAX = 10,
     WAIT_S = 5, /* for the host */
     READ_EXECUTE = PROT_READ | PROT_EXEC
 };
@@ -72,7 +72,7 @@ static uint64_t *copy_of(uint32_t page)
 static void copy_page(uint64_t address, uint32_t page)
 {
     struct wire_bursts *b = bursts();
-    if (page >= b->page_most || !is_readable(address))
+    if (page >= b->page_max || !is_readable(address))
         end(WIRE_BURST_STOPPED);
     const uint64_t *from = (const uint64_t *)address;
     uint64_t *to = copy_of(page);
@@ -97,7 +97,7 @@ static int is_unchanged(uint32_t page)
 /* Before anything is executed: where code is not what was translated, the host forgets all of it. */
 static void check_code(void)
 {
-    for (uint32_t i = 0; i < bursts()->page_count && i < bursts()->page_most; i++)
+    for (uint32_t i = 0; i < bursts()->page_count && i < bursts()->page_max; i++)
         if (!is_unchanged(i)) {
             ask(WIRE_BURST_CHANGED);
             return;
@@ -180,7 +180,7 @@ void rt_burst_on(void *context)
     sys(SYS_arch_prctl, ARCH_GET_GS, (uint64_t)&b->gs, 0, 0, 0, 0);
     if (!rt_take_signals(context, on_trap))
         end(WIRE_BURST_LOST);
-    sys(SYS_alarm, BURST_SECONDS_MOST, 0, 0, 0, 0, 0);
+    sys(SYS_alarm, BURST_SECONDS_MAX, 0, 0, 0, 0, 0);
     if (ask(WIRE_BURST_BEGIN) != WIRE_BURST_GO || !open_slot())
         end(WIRE_BURST_LOST);
     check_code();

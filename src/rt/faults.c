@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Faults that end a block in its middle. A program that sets a handler for one is given a thunk as handler by the
- * kernel, which notes where the fault found the program (wire.h, struct wire_left) and goes on to the handler. If that
- * returns, it is noted that the program goes on where it then says. What is left over in the end are blocks that were
- * left: by siglongjmp, an exception, the end of the program. Nothing here runs in programs that set no such handler.
+ * kernel, which notes where the fault found the program (wire.h, struct wire_side_exit) and goes on to the handler. If
+ * that returns, it is noted that the program goes on where it then says. What is left over in the end are blocks that
+ * were left: by siglongjmp, an exception, the end of the program. Nothing here runs in programs that set no such
+ * handler.
  *
  * The program sees its own handler when it asks for it. A thunk has no room for more than one handler, and so is right
  * whichever signals, threads and children use it.
@@ -26,11 +27,11 @@ static const struct rt_module *module_at(uint64_t pc)
 }
 
 /* The place of that key; 0: none is free. */
-static struct wire_left *place_of(uint64_t key)
+static struct wire_side_exit *place_of(uint64_t key)
 {
     uint64_t hash = key * 0x9e3779b97f4a7c15u >> 32;
-    for (uint64_t n = 0; n < WIRE_LEFT_MOST; n++) {
-        struct wire_left *l = &PCB->header->left[(hash + n) % WIRE_LEFT_MOST];
+    for (uint64_t n = 0; n < WIRE_SIDE_EXITS_MAX; n++) {
+        struct wire_side_exit *l = &PCB->header->side_exits[(hash + n) % WIRE_SIDE_EXITS_MAX];
         uint64_t was = 0;
         if (__atomic_compare_exchange_n(&l->key, &was, key, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) || was == key)
             return l;
@@ -47,7 +48,7 @@ static int note(const uint64_t *context, int64_t by)
     const struct rt_module *m = module_at(pc);
     if (!m)
         return 1;
-    struct wire_left *l = place_of((uint64_t)(m->wire + 1) << 32 | (m->data - pc));
+    struct wire_side_exit *l = place_of((uint64_t)(m->wire + 1) << 32 | (m->data - pc));
     if (!l)
         return 0;
     __atomic_fetch_add(&l->count, by, __ATOMIC_RELAXED);
@@ -65,7 +66,7 @@ static uint64_t thunk_address(uint32_t k) { return (uint64_t)rt_thunks + (uint64
 /* The program's handler where the kernel has a thunk, of any module's. */
 static uint64_t plain_handler(uint64_t handler)
 {
-    for (uint32_t k = 0; k < CAUGHT_MOST; k++)
+    for (uint32_t k = 0; k < CAUGHT_MAX; k++)
         if (PCB->caught[k].handler && PCB->caught[k].thunk == handler)
             return PCB->caught[k].handler;
     return handler;
@@ -74,7 +75,7 @@ static uint64_t plain_handler(uint64_t handler)
 /* This module's thunk for a handler; 0: none is left. */
 static uint64_t thunk_of(uint64_t handler)
 {
-    for (uint32_t k = 0; k < CAUGHT_MOST; k++) {
+    for (uint32_t k = 0; k < CAUGHT_MAX; k++) {
         struct rt_caught *c = &PCB->caught[k];
         uint64_t was = 0;
         if (__atomic_compare_exchange_n(&c->handler, &was, handler, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))

@@ -7,7 +7,7 @@
  * does, counting into memory of its own. Which place of a copy is which of the original the host knows.
  *
  * Not found are return addresses beyond the part of the stack that is looked at, and what setjmp or a coroutine has put
- * aside: code of a copy that is reached all the same ends a window (keeper.c), or is translated as the original's
+ * aside: code of a copy that is reached all the same ends a window (checkpoint.c), or is translated as the original's
  * (bursts.c asks where it is).
  */
 #include "rt/windows.h"
@@ -17,10 +17,10 @@
 #include <linux/sched.h>
 
 enum {
-    SECONDS_MOST = 10,
-    STEPS_MOST = 64,
+    SECONDS_MAX = 10,
+    STEPS_MAX = 64,
     STACK_SEEN = 1 << 20,
-    PLACES_MOST = 8192,
+    PLACES_MAX = 8192,
     READ_EXECUTE = PROT_READ | PROT_EXEC
 };
 
@@ -32,8 +32,8 @@ struct copy {
 struct going_back { /* private memory of the snapshot */
     uint32_t count, steps, want;
     uint64_t lo, hi; /* of all */
-    struct copy copies[WIRE_MODULES_MOST];
-    uint64_t *words[PLACES_MOST];
+    struct copy copies[WIRE_MODULES_MAX];
+    uint64_t *words[PLACES_MAX];
 };
 
 static struct going_back *state(void) { return (struct going_back *)WINDOWS->going_back; }
@@ -157,7 +157,7 @@ static int move_counter(struct going_back *s, uint64_t *g)
 static uint32_t find_returns(struct going_back *s, uint64_t from)
 {
     uint32_t n = 0;
-    for (uint64_t at = (from + 7) & ~7ull; at < from + STACK_SEEN && n < PLACES_MOST; at += 8) {
+    for (uint64_t at = (from + 7) & ~7ull; at < from + STACK_SEEN && n < PLACES_MAX; at += 8) {
         if ((at % PAGE == 0 || at < from + 8) && sys(SYS_access, at, 0, 0, 0, 0, 0) == -EFAULT)
             break;
         const struct copy *c = copy_at(s, *(const uint64_t *)at);
@@ -185,7 +185,7 @@ int rt_is_in_copy(uint64_t address) { return WINDOWS->going_back && copy_at(stat
 
 _Noreturn static void fail(void) { rt_leave_burst(); }
 
-/* A keeper's: replays want a quiet machine, so most of them are made when the program has ended. */
+/* A checkpoint's: replays want a quiet machine, so most of them are made when the program has ended. */
 static void wait_for_grant(void)
 {
     struct wire_windows *f = WINDOWS->file;
@@ -198,7 +198,7 @@ static void wait_for_grant(void)
     }
 }
 
-/* The program goes first. Not before the keeper, which is timed. */
+/* The program goes first. Not before the checkpoint, which is timed. */
 static void be_nice(void)
 {
     enum { NONE = 20 }; /* what the kernel tells of no niceness */
@@ -206,24 +206,24 @@ static void be_nice(void)
         sys(SYS_setpriority, 0, 0, WIRE_NICE, 0, 0, 0);
 }
 
-/* The keeper is made first, so that the burst's end is what the host waits for. */
+/* The checkpoint is made first, so that the burst's end is what the host waits for. */
 static void begin(void *context, uint64_t *g)
 {
     g[G_FLAGS] &= ~(uint64_t)TRAP_FLAG;
     move_returns(state(), g[G_RSP]);
-    int64_t keeper = state()->want == WIRE_WANT_BOTH ? sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0) : -1;
-    if (keeper) {
-        if (!failed(keeper))
-            rt_note_snapshot(keeper);
-        WINDOWS->bursts->keeper = failed(keeper) ? 0 : (int32_t)keeper;
+    int64_t checkpoint = state()->want == WIRE_WANT_BOTH ? sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0) : -1;
+    if (checkpoint) {
+        if (!failed(checkpoint))
+            rt_note_snapshot(checkpoint);
+        WINDOWS->bursts->checkpoint = failed(checkpoint) ? 0 : (int32_t)checkpoint;
         be_nice();
         rt_burst_on(context);
         return;
     }
     rt_note_snapshot(sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
     wait_for_grant();
-    rt_is_keeper();
-    rt_keep_on(context);
+    rt_become_checkpoint();
+    rt_checkpoint_resume(context);
 }
 
 /* On, or under the trap flag to the next instruction: none that leaves the process, or tells of the flag. */
@@ -234,7 +234,7 @@ static void go_on(void *context)
         begin(context, g);
         return;
     }
-    if (state()->steps++ == STEPS_MOST || !rt_may_step(g))
+    if (state()->steps++ == STEPS_MAX || !rt_may_step(g))
         fail();
     g[G_FLAGS] |= TRAP_FLAG;
 }
@@ -263,13 +263,13 @@ void rt_note_snapshot(int64_t pid)
         __atomic_store_n(&b->pids[n], (int32_t)pid, __ATOMIC_RELEASE);
 }
 
-void rt_go_back(void *context, uint32_t want)
+void rt_restore_original(void *context, uint32_t want)
 {
     struct windows_state *w = WINDOWS;
     rt_note_snapshot(sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
     close_files();
     w->bursts->pid = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
-    w->bursts->keeper = 0;
+    w->bursts->checkpoint = 0;
     int64_t at = sys(SYS_mmap, 0, sizeof(struct going_back), PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     if (failed(at))
         rt_leave_burst();
@@ -278,6 +278,6 @@ void rt_go_back(void *context, uint32_t want)
     if (!look_at_copies(state()) || !put_originals(state()) || !rt_cut_off((uint64_t)w->bursts, w->bursts->bytes) ||
         !rt_take_signals(context, on_step))
         fail();
-    sys(SYS_alarm, SECONDS_MOST, 0, 0, 0, 0, 0);
+    sys(SYS_alarm, SECONDS_MAX, 0, 0, 0, 0, 0);
     go_on(context);
 }

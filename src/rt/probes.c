@@ -20,17 +20,17 @@ static struct wire_probe *cells_of(const struct rt_module *m, uint64_t delta, ui
     return (struct wire_probe *)(m->data + PAGE + delta);
 }
 
-static void land(struct wire_probe *p, uint64_t now, uint64_t time)
+static void resume(struct wire_probe *p, uint64_t now, uint64_t time)
 {
     p->ticks += now - p->start;
     p->count++;
     p->start = 0;
-    if (now - p->look_ticks <= WIRE_PROBE_LOOK)
+    if (now - p->reading_ticks <= WIRE_PROBE_READING)
         return;
-    p->window_ticks += now - p->look_ticks;
-    p->window_ns += time - p->look_ns;
-    p->look_ticks = now;
-    p->look_ns = time;
+    p->clocked_ticks += now - p->reading_ticks;
+    p->clocked_ns += time - p->reading_ns;
+    p->reading_ticks = now;
+    p->reading_ns = time;
 }
 
 void rt_probes_landed(uint64_t stack)
@@ -42,7 +42,7 @@ void rt_probes_landed(uint64_t stack)
         struct wire_probe *p = cells_of(&PCB->modules[i], delta, &count);
         for (uint64_t k = 1; k < count; k++)
             if (p[k].start && p[k].stack < stack)
-                land(&p[k], now, time);
+                resume(&p[k], now, time);
     }
 }
 
@@ -53,7 +53,7 @@ void rt_probes_forget(uint64_t delta)
         struct wire_probe *p = cells_of(&PCB->modules[i], delta, &count);
         for (uint64_t k = 1; k < count; k++) {
             p[k].cut += p[k].start != 0;
-            p[k].start = p[k].look_ticks = 0; /* the processor time was that thread's own */
+            p[k].start = p[k].reading_ticks = 0; /* the processor time was that thread's own */
         }
     }
 }

@@ -14,14 +14,14 @@ enum {
     STUBS = 2048, /* in the area */
     LINE = 64,
     REACH_STEPS = 1900, /* of a megabyte */
-    EMPTY_TURNS = 6,
+    EMPTY_ITERATIONS = 6,
     TRIES = 10,     /* of a batch */
     TRAINING = 256, /* replays before the first that count; */
     LONG = 16,      /* of what goes round one, of so many times its rounds */
     LOOKS = 30,     /* before one, for a core that nobody shares */
     WAIT_NS = 300000,
-    BATCH_US_MOST = 250000,   /* wall clock; takes some milliseconds */
-    SLICES_US_MOST = 3000000, /* from one batch to the next, with waiting */
+    BATCH_US_MAX = 250000,   /* wall clock; takes some milliseconds */
+    SLICES_US_MAX = 3000000, /* from one batch to the next, with waiting */
     RWX = PROT_READ | PROT_WRITE | PROT_EXEC,
     FLAGS_OF_USER = 0xcd5 /* arithmetic and direction */
 };
@@ -80,7 +80,7 @@ static uint64_t put_stub(uint64_t area, const struct wire_stub *s)
 {
     uint64_t at = area + STUBS;
     memcpy((void *)at, s->code, s->bytes <= WIRE_STUB_BYTES ? s->bytes : 0);
-    for (uint32_t i = 0; i < s->fixes && i < WIRE_FIXES_MOST; i++) {
+    for (uint32_t i = 0; i < s->fixes && i < WIRE_FIXES_MAX; i++) {
         int32_t distance = (int32_t)(target_at(area, s->fix[i].target) - (at + s->fix[i].at + 4 + s->fix[i].behind));
         memcpy((void *)(at + s->fix[i].at), &distance, 4);
     }
@@ -96,12 +96,12 @@ static void put_jump(uint64_t at, uint64_t to)
 }
 
 struct kept {
-    uint8_t lines[WIRE_LINES_MOST][LINE], code[5], poked[8];
+    uint8_t lines[WIRE_LINES_MAX][LINE], code[5], unpatched[8];
 };
 
 static void copy_lines(const struct wire_slice *s, struct kept *k, int back)
 {
-    for (uint32_t i = 0; i < s->line_count && i < WIRE_LINES_MOST; i++) {
+    for (uint32_t i = 0; i < s->line_count && i < WIRE_LINES_MAX; i++) {
         uint64_t *line = (uint64_t *)s->lines[i], *kept = (uint64_t *)k->lines[i];
         for (int w = 0; w < LINE / 8; w++)
             if (back)
@@ -120,13 +120,13 @@ static uint32_t once(uint64_t area)
 
 static uint32_t time_nothing(uint64_t area)
 {
-    uint32_t least = UINT32_MAX;
+    uint32_t min = UINT32_MAX;
     data_of(area)->target = area + (uint64_t)(rt_area_exit - rt_area_code);
-    for (int i = 0; i < EMPTY_TURNS; i++) {
+    for (int i = 0; i < EMPTY_ITERATIONS; i++) {
         uint32_t t = once(area);
-        least = t < least ? t : least;
+        min = t < min ? t : min;
     }
-    return least;
+    return min;
 }
 
 static int ended_alike(struct wire_slice *s, const struct wire_form *f, const struct area_data *d, int turn)
@@ -142,16 +142,16 @@ static int ended_alike(struct wire_slice *s, const struct wire_form *f, const st
 /* What the turns beyond a third of them take. The least of each: neither is shorter than it must be. */
 static uint32_t ticks_more(uint64_t (*run)(uint32_t), uint32_t many)
 {
-    uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
+    uint64_t min[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
         uint64_t t = run(i & 1 ? many : many / 3);
-        least[i & 1] = t < least[i & 1] ? t : least[i & 1];
+        min[i & 1] = t < min[i & 1] ? t : min[i & 1];
     }
-    return least[1] > least[0] ? (uint32_t)(least[1] - least[0]) : 1;
+    return min[1] > min[0] ? (uint32_t)(min[1] - min[0]) : 1;
 }
 
-/* By how much the time stamp moves at least: runs that differ by less than a cycle are told apart by so much, or not at
- * all. */
+/* By how much the time stamp moves at least: runs that differ by less than a cycle are distinguished by so much, or not
+ * at all. */
 static uint32_t clock_step(void)
 {
     enum { RUNS = 64, KEPT = RUNS * 3 / 4 };
@@ -168,34 +168,37 @@ static uint32_t clock_step(void)
 }
 
 /* So that a step of the clock is at most a four hundredth. */
-static uint32_t look_times(void)
+static uint32_t canary_times(void)
 {
-    enum { CHAIN_TICKS = 1024, STEPS = 400, MOST = 64 };
+    enum { CHAIN_TICKS = 1024, STEPS = 400, MAX = 64 };
     uint32_t times = 1 + clock_step() * STEPS / CHAIN_TICKS;
-    return times < MOST ? times : MOST;
+    return times < MAX ? times : MAX;
 }
 
-static void look(struct wire_look *k)
+static void canary(struct wire_canary *k)
 {
-    if (!WINDOWS->look_times)
-        WINDOWS->look_times = look_times();
-    k->times = WINDOWS->look_times;
+    if (!WINDOWS->canary_times)
+        WINDOWS->canary_times = canary_times();
+    k->times = WINDOWS->canary_times;
     k->chain = ticks_more(rt_chain, 192 * k->times);
     k->width = ticks_more(rt_width, 96 * k->times);
 }
 
 /* A neighbour may have come meanwhile, and the clock may have changed, which counts as one. */
-static void look_again(struct wire_look *k)
+static void canary_again(struct wire_canary *k)
 {
-    struct wire_look now;
-    look(&now);
+    struct wire_canary now;
+    canary(&now);
     uint32_t more = now.chain > k->chain ? now.chain - k->chain : k->chain - now.chain;
     k->width = more > k->chain / 64 ? UINT32_MAX : now.width > k->width ? now.width : k->width;
 }
 
 /* ---- forms ---- */
 
-static uint32_t pokes_of(const struct wire_form *f) { return f->poke_bytes <= 8 ? f->poke_bytes : 0; }
+static uint32_t bound_patch_bytes_of(const struct wire_form *f)
+{
+    return f->bound_patch_bytes <= 8 ? f->bound_patch_bytes : 0;
+}
 
 static void load_form(const struct wire_form *f, uint64_t area)
 {
@@ -210,15 +213,15 @@ static void put_form(const struct wire_form *f, uint64_t area, struct kept *k)
 {
     load_form(f, area);
     memcpy(k->code, (const void *)f->patch_at, 5);
-    memcpy(k->poked, (const void *)f->poke_at, pokes_of(f));
-    memcpy((void *)f->poke_at, f->poke, pokes_of(f));
+    memcpy(k->unpatched, (const void *)f->bound_patch_at, bound_patch_bytes_of(f));
+    memcpy((void *)f->bound_patch_at, f->bound_patch, bound_patch_bytes_of(f));
     put_jump(f->patch_at, put_stub(area, &f->stub));
 }
 
 static void take_form_away(const struct wire_form *f, const struct kept *k)
 {
     memcpy((void *)f->patch_at, k->code, 5);
-    memcpy((void *)f->poke_at, k->poked, pokes_of(f));
+    memcpy((void *)f->bound_patch_at, k->unpatched, bound_patch_bytes_of(f));
 }
 
 static int differ(const uint8_t *a, const uint8_t *b, uint32_t n)
@@ -231,7 +234,7 @@ static int differ(const uint8_t *a, const uint8_t *b, uint32_t n)
 
 static int stubs_differ(const struct wire_stub *a, const struct wire_stub *b)
 {
-    return a->bytes != b->bytes || a->fixes != b->fixes || a->bytes > WIRE_STUB_BYTES || a->fixes > WIRE_FIXES_MOST ||
+    return a->bytes != b->bytes || a->fixes != b->fixes || a->bytes > WIRE_STUB_BYTES || a->fixes > WIRE_FIXES_MAX ||
            differ(a->code, b->code, a->bytes) ||
            differ((const uint8_t *)a->fix, (const uint8_t *)b->fix, a->fixes * (uint32_t)sizeof *a->fix);
 }
@@ -239,8 +242,9 @@ static int stubs_differ(const struct wire_stub *a, const struct wire_stub *b)
 /* Code that is written again is fetched and decoded again: only where it must be. */
 static void change_form(const struct wire_form *from, const struct wire_form *to, uint64_t area, struct kept *k)
 {
-    if (from->patch_at == to->patch_at && !stubs_differ(&from->stub, &to->stub) && from->poke_at == to->poke_at &&
-        pokes_of(from) == pokes_of(to) && !differ(from->poke, to->poke, pokes_of(to))) {
+    if (from->patch_at == to->patch_at && !stubs_differ(&from->stub, &to->stub) &&
+        from->bound_patch_at == to->bound_patch_at && bound_patch_bytes_of(from) == bound_patch_bytes_of(to) &&
+        !differ(from->bound_patch, to->bound_patch, bound_patch_bytes_of(to))) {
         load_form(to, area);
         return;
     }
@@ -249,16 +253,16 @@ static void change_form(const struct wire_form *from, const struct wire_form *to
 }
 
 /* How often the stub is passed until it ends the replay. Those whose branches are hardly trained are of one round. */
-static uint64_t turns_of(const struct wire_form *f, int replay)
+static uint64_t iterations_of(const struct wire_form *f, int replay)
 {
-    return f->rounds <= 1 ? f->turns : replay < 2 ? 1 : replay == TRAINING ? f->rounds * LONG : f->rounds;
+    return f->rounds <= 1 ? f->iterations : replay < 2 ? 1 : replay == TRAINING ? f->rounds * LONG : f->rounds;
 }
 
-/* Lines that are put back may hold what was poked. Code is not written again where it is as it should be. */
-static void poke_again(const struct wire_form *f)
+/* Lines that are put back may hold what was patched. Code is not written again where it is as it should be. */
+static void bound_patch_again(const struct wire_form *f)
 {
-    if (differ((const uint8_t *)f->poke_at, f->poke, pokes_of(f)))
-        memcpy((void *)f->poke_at, f->poke, pokes_of(f));
+    if (differ((const uint8_t *)f->bound_patch_at, f->bound_patch, bound_patch_bytes_of(f)))
+        memcpy((void *)f->bound_patch_at, f->bound_patch, bound_patch_bytes_of(f));
 }
 
 /* 0: it ended with other registers than the program. */
@@ -267,8 +271,8 @@ static int replay_form(struct wire_slice *s, const struct wire_form *form, uint6
 {
     struct area_data *d = data_of(area);
     copy_lines(s, k, 1);
-    poke_again(form);
-    d->counter = turns_of(form, replay);
+    bound_patch_again(form);
+    d->counter = iterations_of(form, replay);
     rt_chain(1 + (uint32_t)replay %
                      7); /* so that replays do not all begin at the same place between two steps of a coarse clock */
     *ticks = once(area);
@@ -302,7 +306,7 @@ static int train(struct wire_slice *s, const struct wire_form *form, uint64_t ar
     return alike;
 }
 
-/* A loop that does not end as it was planned ends the keeper: the default action of SIGALRM. */
+/* A loop that does not end as it was planned ends the checkpoint: the default action of SIGALRM. */
 static void limit_time(uint64_t us)
 {
     uint64_t value[4] = {0, 0, us / 1000000, us % 1000000};
@@ -323,7 +327,7 @@ static int replay_all(struct wire_slice *s, const struct wire_form *form, uint64
         if (!replay_form(s, form, area, k, i, &b->ticks[i]))
             return 0;
         if (i == 1 && !s->second.ticks)
-            s->second = (struct wire_second){b->ticks[i], b->empty, b->look};
+            s->second = (struct wire_second){b->ticks[i], b->empty, b->canary};
     }
     return 1;
 }
@@ -331,49 +335,49 @@ static int replay_all(struct wire_slice *s, const struct wire_form *form, uint64
 static int replay_batch(struct wire_slice *s, const struct wire_form *form, uint64_t area, uint64_t start,
                         struct kept *k)
 {
-    limit_time(BATCH_US_MOST);
+    limit_time(BATCH_US_MAX);
     int alike = replay_all(s, form, area, start, k);
-    limit_time(SLICES_US_MOST);
+    limit_time(SLICES_US_MAX);
     if (alike)
-        look_again(&s->batches[s->batch_count].look);
+        canary_again(&s->batches[s->batch_count].canary);
     return alike;
 }
 
 /* The least width is learnt where the chain took what it took before: else one slip of the clock would make all others
  * look disturbed. */
-static void learn_width(const struct wire_look *k, uint64_t width)
+static void learn_width(const struct wire_canary *k, uint64_t width)
 {
     struct wire_windows *f = WINDOWS->file;
     int is_steady = k->chain <= WINDOWS->chain + WINDOWS->chain / 64;
     WINDOWS->chain = k->chain;
-    if (is_steady && (!f->least_width || width < f->least_width))
-        f->least_width = width;
+    if (is_steady && (!f->min_width || width < f->min_width))
+        f->min_width = width;
 }
 
 /* Was the core's width shared with a neighbour meanwhile? */
-static int was_disturbed(const struct wire_look *k)
+static int was_disturbed(const struct wire_canary *k)
 {
     struct wire_windows *f = WINDOWS->file;
-    uint64_t width = ((uint64_t)k->width << 16) / k->chain, least;
+    uint64_t width = ((uint64_t)k->width << 16) / k->chain, min;
     learn_width(k, width);
-    least = f->least_width;
-    return least && (width > least + least / 48 || width < least - least / 48);
+    min = f->min_width;
+    return min && (width > min + min / 48 || width < min - min / 48);
 }
 
 /* To the next processor of those that the program may use: nobody may be beside it there. 0: there is no other. */
 static int move_on(void)
 {
     struct windows_state *w = WINDOWS;
-    enum { MOST = PROCESSOR_WORDS * 64 };
+    enum { MAX = PROCESSOR_WORDS * 64 };
     uint64_t one[PROCESSOR_WORDS];
     uint32_t here = 0, next;
     if (!w->knows_processors)
         w->knows_processors =
             !failed(sys(SYS_sched_getaffinity, 0, sizeof w->processors, (uint64_t)w->processors, 0, 0, 0));
-    if (failed(sys(SYS_getcpu, (uint64_t)&here, 0, 0, 0, 0, 0)) || here >= MOST)
+    if (failed(sys(SYS_getcpu, (uint64_t)&here, 0, 0, 0, 0, 0)) || here >= MAX)
         return 0;
-    for (next = (here + 1) % MOST; next != here && !(w->processors[next / 64] >> next % 64 & 1);)
-        next = (next + 1) % MOST;
+    for (next = (here + 1) % MAX; next != here && !(w->processors[next / 64] >> next % 64 & 1);)
+        next = (next + 1) % MAX;
     if (next == here)
         return 0;
     memset(one, 0, sizeof one);
@@ -389,12 +393,12 @@ static void has_waited(uint64_t since)
 }
 
 /* Waits for a core that nobody shares, on one processor after another. 0: there was none. */
-static int find_quiet_core(struct wire_look *k)
+static int find_quiet_core(struct wire_canary *k)
 {
     uint64_t wait[2] = {0, WAIT_NS};
     for (int i = 0; i < LOOKS; i++) {
         uint64_t since = clock_ns(CLOCK_MONOTONIC);
-        look(k);
+        canary(k);
         if (!was_disturbed(k))
             return 1;
         if (!WINDOWS->file->wait_left_ns)
@@ -411,10 +415,10 @@ static int replay_in_quiet(struct wire_slice *s, const struct wire_form *form, u
 {
     struct wire_batch *b = &s->batches[s->batch_count];
     for (int i = 0; i < TRIES; i++) {
-        int is_quiet = find_quiet_core(&b->look);
+        int is_quiet = find_quiet_core(&b->canary);
         if (!replay_batch(s, form, area, start, k))
             return 0;
-        if (!is_quiet || !was_disturbed(&b->look))
+        if (!is_quiet || !was_disturbed(&b->canary))
             break;
     }
     s->batch_count++;
@@ -448,13 +452,13 @@ int rt_open_code(uint64_t at, uint64_t bytes)
 
 static int may_change(const struct wire_form *f)
 {
-    return rt_open_code(f->patch_at, 5) && (!f->poke_bytes || rt_open_code(f->poke_at, 8));
+    return rt_open_code(f->patch_at, 5) && (!f->bound_patch_bytes || rt_open_code(f->bound_patch_at, 8));
 }
 
 static enum wire_slice_state replay(struct wire_slice *s, const uint64_t *g, const void *vectors, struct kept *k)
 {
     uint64_t area = area_near(s->form[0].patch_at);
-    uint32_t forms = s->forms < WIRE_FORMS_MOST ? s->forms : WIRE_FORMS_MOST;
+    uint32_t forms = s->forms < WIRE_FORMS_MAX ? s->forms : WIRE_FORMS_MAX;
     for (uint32_t f = 0; f <= WIRE_LONGER; f++)
         if ((f < forms || (f == WIRE_LONGER && s->has_longer)) &&
             (!area || !is_near(area, s->form[f].patch_at) || !may_change(&s->form[f])))
@@ -479,7 +483,7 @@ void rt_replay(struct wire_slice *s, const uint64_t *gregs, const void *vectors)
 {
     int64_t kept = sys(SYS_mmap, 0, sizeof(struct kept), PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     if (failed(kept) || !begins_alike(s, gregs)) {
-        s->state = failed(kept) ? WIRE_SLICE_NO_ROOM : WIRE_SLICE_STRAYED;
+        s->state = failed(kept) ? WIRE_SLICE_NO_ROOM : WIRE_SLICE_DIVERGED;
         return;
     }
     s->state = (uint32_t)replay(s, gregs, vectors, (struct kept *)kept);

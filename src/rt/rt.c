@@ -79,7 +79,7 @@ uint64_t rt_take_area(void)
 {
     struct wire_header *h = PCB->header;
     uint32_t n = __atomic_fetch_add(&h->area_next, 1, __ATOMIC_RELAXED);
-    if (n >= h->area_most || n >= WIRE_AREAS_MOST)
+    if (n >= h->area_max || n >= WIRE_AREAS_MAX)
         return NOWHERE;
     if (!h->follows)
         return n;
@@ -130,7 +130,7 @@ static void resolve(struct rt_module *m)
 {
     const struct wire_header *h = PCB->header;
     m->offset = NOWHERE;
-    for (uint32_t i = 0; i < h->module_count && i < WIRE_MODULES_MOST; i++) {
+    for (uint32_t i = 0; i < h->module_count && i < WIRE_MODULES_MAX; i++) {
         if (!same_key(h->modules[i].key, m->config->key))
             continue;
         if (h->modules[i].bytes >= m->bytes) {
@@ -144,8 +144,8 @@ static void resolve(struct rt_module *m)
 /* The auxiliary vector stands behind the environment; behind one that the program has moved from the stack is none. */
 static int has_fsgsbase(char **envp)
 {
-    enum { STACK_MOST = 64 << 20 };
-    if ((uint64_t)envp - (uint64_t)&envp > STACK_MOST)
+    enum { STACK_MAX = 64 << 20 };
+    if ((uint64_t)envp - (uint64_t)&envp > STACK_MAX)
         return 0;
     while (*envp)
         envp++;
@@ -242,7 +242,7 @@ static struct rt_module *free_entry(uint64_t lo, uint64_t hi)
         if (!m->bytes && !free)
             free = m;
     }
-    if (!free && PCB->module_count < WIRE_MODULES_MOST)
+    if (!free && PCB->module_count < WIRE_MODULES_MAX)
         free = &PCB->modules[PCB->module_count++];
     return free;
 }

@@ -62,7 +62,7 @@ enum {
     SYS_close_range = __NR_close_range
 };
 enum { PROT_RW = PROT_READ | PROT_WRITE, O_RDWR_CLOEXEC = O_RDWR | O_CLOEXEC };
-enum { PAGE = 4096, PATH_BYTES = 512, SLOTS_MOST = 512 };
+enum { PAGE = 4096, PATH_BYTES = 512, SLOTS_MAX = 512 };
 
 enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
@@ -103,22 +103,22 @@ enum { SLOT_PENDING = -1 };
 struct rt_caught { /* a handler of faults, and what the kernel calls in its stead */
     uint64_t handler, thunk;
 };
-enum { CAUGHT_MOST = 32 };
+enum { CAUGHT_MAX = 32 };
 
 struct rt_pcb {
     uint64_t magic;
     struct wire_header *header; /* shared mapping; 0: not looked for yet */
     uint64_t area;              /* of the first thread */
     uint32_t module_count, slot_count, slot_hint;
-    uint32_t has_turns; /* threads take turns on the processor `turns_cpu` */
-    uint32_t turns_cpu, no_slots, no_wipe, has_fsgsbase;
+    uint32_t is_serialized; /* threads are serialized on the processor `serial_cpu` */
+    uint32_t serial_cpu, no_slots, no_wipe, has_fsgsbase;
     int32_t windows_pid; /* of the process whose ticks come from the host; 0 none */
     int32_t lock;        /* tid */
     int64_t slot_next, slot_step;
     char path[PATH_BYTES];
-    struct rt_module modules[WIRE_MODULES_MOST];
-    struct rt_slot slots[SLOTS_MOST];
-    struct rt_caught caught[CAUGHT_MOST];
+    struct rt_module modules[WIRE_MODULES_MAX];
+    struct rt_slot slots[SLOTS_MAX];
+    struct rt_caught caught[CAUGHT_MAX];
 };
 #define WIPED ((uint64_t *)WIRE_PCB_VADDR) /* 1, and 0 in the child of a fork */
 #define PCB ((struct rt_pcb *)(WIRE_PCB_VADDR + PAGE))

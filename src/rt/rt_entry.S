@@ -24,7 +24,7 @@ rt_blob:
     .quad rt_probe_start_framed_gs - rt_blob /* 96 */
     .quad rt_probe_stop_framed_gs - rt_blob  /* 104 */
     .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 136 bytes up */
-    .quad rt_probe_look_end - rt_probe_code /* 120: bytes of code that rt_states describes */
+    .quad rt_probe_read_clock_end - rt_probe_code /* 120: bytes of code that rt_states describes */
     .globl rt_config
     .hidden rt_config
 rt_config:                              /* 128: see struct rt_config */
@@ -113,12 +113,12 @@ rt_forked: SAVED rt_new_process
  * begun. */
     .set PROBE_START, 0
     .set PROBE_STACK, 8
-    .set PROBE_LOOK_TICKS, 16
-    .set PROBE_LOOK_NS, 24
+    .set PROBE_READING_TICKS, 16
+    .set PROBE_READING_NS, 24
     .set PROBE_TICKS, 32
     .set PROBE_COUNT, 40
-    .set PROBE_WINDOW_TICKS, 48
-    .set PROBE_WINDOW_NS, 56
+    .set PROBE_CLOCKED_TICKS, 48
+    .set PROBE_CLOCKED_NS, 56
     .set PROBE_CUT, 64
     .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
     .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
@@ -182,15 +182,15 @@ rt_probe_start\name:
 1:  mov qword ptr \at[rcx + PROBE_STACK], rdx
     STAMP
     mov rdx, rax
-    sub rdx, qword ptr \at[rcx + PROBE_LOOK_TICKS]
-    cmp rdx, 1 << 20 /* WIRE_PROBE_LOOK */
+    sub rdx, qword ptr \at[rcx + PROBE_READING_TICKS]
+    cmp rdx, 1 << 20 /* WIRE_PROBE_READING */
     ja 3f
 2:  mov qword ptr \at[rcx + PROBE_START], rax
 5:  PROBE_LEAVE
-3:  call rt_probe_look
-    mov qword ptr \at[rcx + PROBE_LOOK_NS], rax
+3:  call rt_probe_read_clock
+    mov qword ptr \at[rcx + PROBE_READING_NS], rax
     STAMP
-    mov qword ptr \at[rcx + PROBE_LOOK_TICKS], rax
+    mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
     jmp 2b
 4:  cmp qword ptr \at[rcx + PROBE_STACK], rdx /* the one under way is further up: this is recursion */
     ja 5b
@@ -210,18 +210,18 @@ rt_probe_stop\name:
     add qword ptr \at[rcx + PROBE_TICKS], rdx
     inc qword ptr \at[rcx + PROBE_COUNT]
     mov rdx, rax
-    sub rdx, qword ptr \at[rcx + PROBE_LOOK_TICKS]
+    sub rdx, qword ptr \at[rcx + PROBE_READING_TICKS]
     cmp rdx, 1 << 20
     ja 8f
 9:  mov qword ptr \at[rcx + PROBE_START], 0
 7:  PROBE_LEAVE
-8:  add qword ptr \at[rcx + PROBE_WINDOW_TICKS], rdx
-    mov qword ptr \at[rcx + PROBE_LOOK_TICKS], rax
-    call rt_probe_look
+8:  add qword ptr \at[rcx + PROBE_CLOCKED_TICKS], rdx
+    mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
+    call rt_probe_read_clock
     mov rdx, rax
-    sub rdx, qword ptr \at[rcx + PROBE_LOOK_NS]
-    add qword ptr \at[rcx + PROBE_WINDOW_NS], rdx
-    mov qword ptr \at[rcx + PROBE_LOOK_NS], rax
+    sub rdx, qword ptr \at[rcx + PROBE_READING_NS]
+    add qword ptr \at[rcx + PROBE_CLOCKED_NS], rdx
+    mov qword ptr \at[rcx + PROBE_READING_NS], rax
     jmp 9b
     .endm
 
@@ -232,7 +232,7 @@ rt_probe_code:
     PROBES "gs:", _framed_gs, framed
 
 /* The thread's processor time in ns, in rax; rcx stays. */
-rt_probe_look:
+rt_probe_read_clock:
     STATE 0
     push rcx
     STATE 8
@@ -263,7 +263,7 @@ rt_probe_look:
     pop rcx
     STATE 0
     ret
-rt_probe_look_end:
+rt_probe_read_clock_end:
     STATE 0
 
 /* As the system call rt_sigaction: rcx, r11 and rax change, nothing else. */
@@ -298,7 +298,7 @@ rt_catch:
     .hidden rt_thunks
 rt_thunks:
     .set THUNK, 0
-    .rept 32 /* CAUGHT_MOST */
+    .rept 32 /* CAUGHT_MAX */
     .byte 0xb8 /* mov eax, THUNK */
     .long THUNK
     .byte 0xe9 /* jmp */

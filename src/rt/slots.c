@@ -9,8 +9,8 @@
  * the child inherits it: no code need run in the child. A slot whose thread is gone is handed on; areas are additive
  * and never cleared.
  *
- * Where that cannot be (no room, no memory, modules that count without gs), threads take turns: all that share an area
- * are bound to one processor, where an increment, being one instruction, cannot be interrupted by another.
+ * Where that cannot be (no room, no memory, modules that count without gs), threads are serialized: all that share an
+ * area are bound to one processor, where an increment, being one instruction, cannot be interrupted by another.
  */
 #include "rt/rt.h"
 
@@ -18,7 +18,7 @@
 #include <linux/prctl.h>
 #include <linux/sched.h>
 
-enum { LOOKS_MOST = 32, TRIES_MOST = 64, MAPPINGS_MOST = 20000, WORDS_OF_CPUS = 128 };
+enum { LOOKS_MAX = 32, TRIES_MAX = 64, MAPPINGS_MAX = 20000, WORDS_OF_CPUS = 128 };
 
 #define TB (1ull << 40)
 #define GB (1ull << 30)
@@ -46,23 +46,23 @@ void rt_unlock(const struct rt_mask *m)
 
 /* ---- one processor ---- */
 
-/* Binds the calling thread, and so what it makes, to the processor of those that take turns. It joins them for good. A
- * program that asked how many processors there are has got the true answer by then. */
-static void take_turns(void)
+/* Binds the calling thread, and so what it makes, to the processor of those that are serialized. It joins them for
+ * good. A program that asked how many processors there are has got the true answer by then. */
+static void serialize(void)
 {
     uint64_t mask[WORDS_OF_CPUS] = {0};
-    uint32_t cpu = PCB->turns_cpu;
-    rt_flag(WIRE_TURNS);
-    if (!PCB->has_turns && failed(sys(SYS_getcpu, (uint64_t)&cpu, 0, 0, 0, 0, 0)))
+    uint32_t cpu = PCB->serial_cpu;
+    rt_flag(WIRE_SERIALIZED);
+    if (!PCB->is_serialized && failed(sys(SYS_getcpu, (uint64_t)&cpu, 0, 0, 0, 0, 0)))
         cpu = UINT32_MAX;
-    PCB->turns_cpu = cpu;
-    PCB->has_turns = 1;
+    PCB->serial_cpu = cpu;
+    PCB->is_serialized = 1;
     if (cpu < sizeof mask * 8) {
         mask[cpu / 64] = 1ull << cpu % 64;
         if (!failed(sys(SYS_sched_setaffinity, 0, sizeof mask, (uint64_t)mask, 0, 0, 0)))
             return;
     }
-    rt_flag(WIRE_THREADS_APART);
+    rt_flag(WIRE_NOT_SERIALIZED);
 }
 
 /* ---- where slots lie ---- */
@@ -136,7 +136,7 @@ static int find_distance(struct rt_slot *s, int fd)
 {
     if (!PCB->slot_step)
         PCB->slot_next = first_distance(&PCB->slot_step);
-    for (int n = 0; n < TRIES_MOST && PCB->slot_next; n++) {
+    for (int n = 0; n < TRIES_MAX && PCB->slot_next; n++) {
         s->delta = (uint64_t)PCB->slot_next;
         PCB->slot_next += PCB->slot_step;
         if (map_all(s, fd, MAP_FIXED_NOREPLACE))
@@ -149,7 +149,7 @@ static int find_distance(struct rt_slot *s, int fd)
 
 static struct rt_slot *new_slot(void)
 {
-    if (PCB->no_slots || PCB->slot_count == SLOTS_MOST || (PCB->slot_count + 1) * PCB->module_count > MAPPINGS_MOST)
+    if (PCB->no_slots || PCB->slot_count == SLOTS_MAX || (PCB->slot_count + 1) * PCB->module_count > MAPPINGS_MAX)
         return 0;
     struct rt_slot *s = &PCB->slots[PCB->slot_count];
     int fd = rt_open(PCB->path);
@@ -183,14 +183,14 @@ static int is_free(const struct rt_slot *s)
     return s->tid == 0 || (s->tid > 0 && sys(SYS_tkill, (uint64_t)s->tid, 0, 0, 0, 0, 0) == -ESRCH);
 }
 
-/* One whose thread is gone (not all are asked each time), else a new one. 0: none. Slot 0 is for those that take turns
- * when there is no other, so that they have an area that nobody else counts into. */
+/* One whose thread is gone (not all are asked each time), else a new one. 0: none. Slot 0 is for those that are
+ * serialized when there is no other, so that they have an area that nobody else counts into. */
 static struct rt_slot *take_slot(void)
 {
     uint32_t n = PCB->slot_count;
     if (!n && !new_slot())
         return 0;
-    for (uint32_t k = 0; n > 1 && k < n - 1 && k < LOOKS_MOST; k++) {
+    for (uint32_t k = 0; n > 1 && k < n - 1 && k < LOOKS_MAX; k++) {
         PCB->slot_hint = PCB->slot_hint + 1 < n ? PCB->slot_hint + 1 : 1;
         struct rt_slot *s = &PCB->slots[PCB->slot_hint];
         if (is_free(s) && renew(s))
@@ -270,7 +270,7 @@ static void give_slot(uint32_t nth)
     }
     if (PCB->slot_count && renew(&PCB->slots[0]))
         set_gs(PCB->slots[0].delta);
-    take_turns();
+    serialize();
 }
 
 /* From now on a system call may end the program: no snapshots any more. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows of the instruction stream (wire.h, wire/bursts.h), in the program itself: a timer of its processor time forks
- * off a snapshot now and then, and knows nothing of what becomes of it (keeper.c, bursts.c). A snapshot for a burst is
- * the host's own child (it has the program's parent). A window that is taken step by step is begun when no burst is at
- * work, and the thread waits for its end: what ran beside it, on the other hardware thread of the same core perhaps,
+ * off a snapshot now and then, and knows nothing of what becomes of it (checkpoint.c, bursts.c). A snapshot for a burst
+ * is the host's own child (it has the program's parent). A window that is taken step by step is begun when no burst is
+ * at work, and the thread waits for its end: what ran beside it, on the other hardware thread of the same core perhaps,
  * would change the times of replays. That child gives no signal when it ends, and only this waits for it. A program
  * that forbids forks, or runs out of processes, has no windows.
  */
@@ -15,9 +15,9 @@
 
 enum {
     TICK = WIRE_TICK,
-    DUE_MOST = 3, /* ticks */
+    DUE_MAX = 3, /* ticks */
     NAP_NS = 500000,
-    NAPS_MOST = 1000
+    NAPS_MAX = 1000
 };
 
 #define THREAD_CLOCK(tid) ((uint64_t)(int64_t)(~(tid)*8 + 6)) /* of a thread of this process: its processor time */
@@ -105,20 +105,20 @@ static int is_at_work(const struct wire_bursts *b)
 }
 
 /* Returns in the snapshot too. */
-static void fork_keeper(void *context)
+static void fork_checkpoint(void *context)
 {
     uint64_t begun = clock_ns(CLOCK_MONOTONIC);
     int64_t pid = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
     int status = 0;
     if (pid == 0) {
-        rt_keep(context);
+        rt_checkpoint(context);
         return;
     }
     if (!failed(pid))
         sys(SYS_wait4, (uint64_t)pid, (uint64_t)&status, __WALL, 0, 0, 0);
     WINDOWS->file->waited.windows += clock_ns(CLOCK_MONOTONIC) - begun;
     if ((status & 127) == SIGSYS) /* so end those that the filter ends */
-        __atomic_add_fetch(&WINDOWS->file->strayed, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&WINDOWS->file->diverged, 1, __ATOMIC_RELAXED);
 }
 
 /* Windows take their limit evenly over the program's time, but for a quarter that the first ones may take. */
@@ -133,10 +133,10 @@ static int may_wait(const struct wire_windows *f)
 static void begin_steps(struct windows_state *s, uint32_t burst, void *context)
 {
     struct wire_windows *f = s->file;
-    if (f->window_count >= f->window_most || __atomic_exchange_n(&s->steps_busy, 1, __ATOMIC_ACQUIRE))
+    if (f->window_count >= f->window_max || __atomic_exchange_n(&s->steps_busy, 1, __ATOMIC_ACQUIRE))
         return;
     f->windows[f->window_count].burst = burst;
-    fork_keeper(context);
+    fork_checkpoint(context);
     __atomic_store_n(&s->steps_busy, 0, __ATOMIC_RELEASE);
 }
 
@@ -152,7 +152,7 @@ static int is_for_steps(struct windows_state *s, uint32_t apart)
 static void wait_for_bursts(const struct wire_bursts *b)
 {
     uint64_t nap[2] = {0, NAP_NS};
-    for (int i = 0; i < NAPS_MOST && is_at_work(b); i++)
+    for (int i = 0; i < NAPS_MAX && is_at_work(b); i++)
         sys(SYS_nanosleep, (uint64_t)nap, 0, 0, 0, 0, 0);
 }
 
@@ -161,7 +161,7 @@ static void begin_window(struct windows_state *s, void *context)
     uint32_t apart = s->file ? s->bursts->steps_apart : 0, burst;
     int32_t before = own_pid();
     if (apart && !s->file->enough && may_wait(s->file) && is_for_steps(s, apart)) {
-        if (is_at_work(s->bursts) && s->steps_due < DUE_MOST)
+        if (is_at_work(s->bursts) && s->steps_due < DUE_MAX)
             return;
         s->steps_due = 0;
         uint64_t begun = clock_ns(CLOCK_MONOTONIC);
@@ -214,9 +214,9 @@ static void time_faults(struct windows_state *s)
 
 static void wait_for_close(const struct wire_bursts *b)
 {
-    enum { FUTEX_WAIT = 0, WAITS_MOST = 20 };
+    enum { FUTEX_WAIT = 0, WAITS_MAX = 20 };
     uint64_t wait[2] = {0, 5000000};
-    for (int i = 0; i < WAITS_MOST && !__atomic_load_n(&b->closed, __ATOMIC_ACQUIRE); i++)
+    for (int i = 0; i < WAITS_MAX && !__atomic_load_n(&b->closed, __ATOMIC_ACQUIRE); i++)
         sys(SYS_futex, (uint64_t)&b->closed, FUTEX_WAIT, 0, (uint64_t)wait, 0, 0);
 }
 
@@ -233,7 +233,7 @@ static int32_t make_snapshot(struct wire_bursts *b, uint32_t want, void *context
     b->begun++;
     int64_t pid = sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0) {
-        rt_go_back(context, want);
+        rt_restore_original(context, want);
         return 0;
     }
     if (failed(pid)) {
@@ -275,13 +275,13 @@ static void on_host_tick(const struct windows_state *s, void *context)
 void rt_give_up_windows(void)
 {
     const struct windows_state *s = WINDOWS;
-    enum { DONE = 2, MS_MOST = 500 };
+    enum { DONE = 2, MS_MAX = 500 };
     uint64_t wait[2] = {0, 1000000};
     if (own_pid() != PCB->windows_pid) /* of a fork; a vfork shares the page */
         return;
     PCB->windows_pid = 0;
     s->bursts->given_up = 1;
-    for (int i = 0; i < MS_MOST && __atomic_load_n(&s->bursts->given_up, __ATOMIC_ACQUIRE) != DONE; i++)
+    for (int i = 0; i < MS_MAX && __atomic_load_n(&s->bursts->given_up, __ATOMIC_ACQUIRE) != DONE; i++)
         sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
 }
 
@@ -301,7 +301,7 @@ static void on_tick(int sig, const void *info, void *context)
         on_host_tick(s, context);
         return;
     }
-    if (s->bursts->begun >= s->bursts->window_most) {
+    if (s->bursts->begun >= s->bursts->window_max) {
         s->given_up = 1;
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rt/windows.h: what the timer (windows.c), the processes that it makes (keeper.c, bursts.c) and the replays (replay.c)
- * share.
+ * rt/windows.h: what the timer (windows.c), the processes that it makes (checkpoint.c, bursts.c) and the replays
+ * (replay.c) share.
  */
 #ifndef MTOOL_RT_WINDOWS_H
 #define MTOOL_RT_WINDOWS_H
@@ -37,17 +37,17 @@ struct windows_state {
     /* of the recorder */
     uint64_t regs[16]; /* of the instruction noted last */
     uint64_t word;     /* next free one */
-    uint32_t is_first, is_keeper, slice, pushed_flags;
+    uint32_t is_first, is_checkpoint, slice, pushed_flags;
     uint64_t step;
-    uint32_t stops; /* how often the keeper is still to come to stop_at natively; 0: it goes step by step */
+    uint32_t stops; /* how often the checkpoint is still to come to stop_at natively; 0: it goes step by step */
     uint32_t may_stop, stop_byte; /* stop_byte: the code's own */
     uint64_t stop_at;
-    uint64_t area;       /* where replays have their code */
-    uint64_t going_back; /* original.c's, in a snapshot that has gone back to the original's code; 0 none */
-    uint32_t has_stack;  /* that of the signals is there */
-    uint32_t chain;      /* ticks of the look before, see struct wire_look; 0 none */
-    uint32_t look_times; /* 0: not known yet */
-    uint32_t chance;     /* of replays */
+    uint64_t area;         /* where replays have their code */
+    uint64_t going_back;   /* original.c's, in a snapshot that has gone back to the original's code; 0 none */
+    uint32_t has_stack;    /* that of the signals is there */
+    uint32_t chain;        /* ticks of the canary before, see struct wire_canary; 0 none */
+    uint32_t canary_times; /* 0: not known yet */
+    uint32_t chance;       /* of replays */
     uint32_t knows_processors;
     uint64_t processors[PROCESSOR_WORDS]; /* that replays may run on, once they are known */
     uint64_t noted[2048];                 /* addresses whose bytes were told, by hash */
@@ -59,16 +59,16 @@ _Static_assert(sizeof(struct windows_state) <= 6 * PAGE, "the pages below the co
 #pragma GCC visibility push(hidden)
 extern const uint8_t rt_greg_order[16]; /* in gregs: rax, rcx, ... */
 
-/* keeper.c: in the child of the tick's fork; returns into the program's code under the trap flag, or not at all. */
-void rt_keep(void *context);
+/* checkpoint.c: in the child of the tick's fork; returns into the program's code under the trap flag, or not at all. */
+void rt_checkpoint(void *context);
 _Noreturn void rt_leave(void);
 /* Closes all files and takes away access to shared memory, but for the file that is mapped at `at`. 0: it cannot. */
 int rt_cut_off(uint64_t at, uint64_t bytes);
 /* Faults and traps go to the handler, nothing else comes. 0: it cannot. */
 int rt_take_signals(void *context, void (*handler)(int sig, const void *info, void *context));
-/* After rt_go_back: is a keeper from here on, and begins. */
-void rt_is_keeper(void);
-void rt_keep_on(void *context);
+/* After rt_restore_original: is a checkpoint from here on, and begins. */
+void rt_become_checkpoint(void);
+void rt_checkpoint_resume(void *context);
 /* Neither ends a window nor tells of the trap flag. */
 int rt_may_step(const uint64_t *gregs);
 void rt_close_files(void);
@@ -80,7 +80,7 @@ _Noreturn void rt_leave_burst(void);
 uint32_t rt_ask_host(uint32_t request); /* enum wire_burst_request; the answer */
 
 /* original.c: in a snapshot of a counted process; goes on as what is wanted (enum wire_want), or not at all. */
-void rt_go_back(void *context, uint32_t want);
+void rt_restore_original(void *context, uint32_t want);
 int rt_is_in_copy(uint64_t address); /* only in a snapshot that has gone back */
 void rt_note_snapshot(int64_t pid);
 

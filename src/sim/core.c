@@ -3,10 +3,10 @@
  * The core model: a stream of prepared instructions to cycles. It walks the stream once, in program order, through the
  * stages (fetch.c, dispatch.c, execute.c with issue.c and memory.c, retire.c; inorder.c instead of them), and gives
  * every instruction its times of fetch, dispatch, start, end and retirement; what is shared (units, schedulers, the
- * reorder buffer, registers, queues of loads and stores) is kept as calendars of cycles, so that an instruction may
- * start before older ones. An older instruction always has its place on a unit before a younger one asks. Every access
- * hits the first-level cache; branches are predicted unless the caller says otherwise.
- * The time between an instruction's retirement and that of the one before is charged to it: the charges add up. */
+ * reorder buffer, registers, queues of loads and stores) is kept as reservation tables by cycle, so that an instruction
+ * may start before older ones. An older instruction always has its place on a unit before a younger one asks. Every
+ * access hits the first-level cache; branches are predicted unless the caller says otherwise. The time between an
+ * instruction's retirement and that of the one before is charged to it: the charges add up. */
 #include "sim/core.h"
 
 #include <assert.h>
@@ -69,21 +69,21 @@ void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16])
 
 /* ---- life ---- */
 
-static void places_init(struct places *p, double size)
+static void resource_init(struct resource *p, double size)
 {
     p->size = size > 0 ? (uint32_t)size : 0;
     p->free_at = p->size ? xmalloc(p->size * sizeof *p->free_at) : NULL;
     p->label = p->size ? xmalloc(p->size) : NULL;
 }
 
-static void places_reset(struct places *p)
+static void resource_reset(struct resource *p)
 {
     if (p->size)
         memset(p->free_at, 0, p->size * sizeof *p->free_at);
     p->head = 0;
 }
 
-static void places_fini(struct places *p)
+static void resource_fini(struct resource *p)
 {
     free(p->free_at);
     free(p->label);
@@ -92,7 +92,7 @@ static void places_fini(struct places *p)
 static void rewind_clock(struct sim_core *c)
 {
     memset(c->ready, 0, sizeof c->ready);
-    memset(c->elsewhere_late, 0, sizeof c->elsewhere_late);
+    memset(c->bypass_late, 0, sizeof c->bypass_late);
     memset(c->busy, 0, sizeof c->busy);
     memset(c->taken, 0, sizeof c->taken);
     memset(c->owed, 0, sizeof c->owed);
@@ -101,17 +101,17 @@ static void rewind_clock(struct sim_core *c)
     memset(c->waiting, 0, sizeof c->waiting);
     memset(c->pending, 0, sizeof c->pending);
     memset(c->stored, 0, sizeof c->stored);
-    struct places *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
+    struct resource *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        places_reset(all[i]);
-    c->window_ops = c->window_most = 0;
+        resource_reset(all[i]);
+    c->fetch_block_ops = c->fetch_block_max = 0;
     c->shared = c->at_target = false;
     c->now = c->fetch_at = c->cycle_at = c->last_taken = c->dispatch_at = c->drained_at = c->retired_at =
         c->charged_to = 0;
-    c->seen_at = -1;
+    c->latched_at = -1;
     c->redirected = true;
     c->fused_first = c->jumped = c->taken_last = ID_NONE;
-    c->before = ALONE;
+    c->before = EXCLUSIVE;
     c->renamed_at[0] = c->renamed_at[1] = -1;
     c->drained_line = UINT64_MAX;
     c->blocker = SIM_BOUND_WIDTH;
@@ -141,12 +141,12 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     for (unsigned p = 0; p < machine_port_count(m); p++)
         c->queue_of[p] = sim_queue_of(m, 1u << p);
     core_find_demand(c);
-    places_init(&c->reorder, m->rob);
-    places_init(&c->int_regs, m->int_regs);
-    places_init(&c->vec_regs, m->vec_regs);
-    places_init(&c->loads, m->load_queue);
-    places_init(&c->stores, m->store_queue);
-    places_init(&c->fetched, m->fetch_queue);
+    resource_init(&c->reorder, m->rob);
+    resource_init(&c->int_regs, m->int_regs);
+    resource_init(&c->vec_regs, m->vec_regs);
+    resource_init(&c->loads, m->load_queue);
+    resource_init(&c->stores, m->store_queue);
+    resource_init(&c->fetched, m->fetch_queue);
     c->start_delay = ticks(m->start_delay);
     c->retire_step = ticks(1 / (m->retire_width > 0 ? m->retire_width : m->max_issue));
     sim_values_init(&c->values, options && options->seed ? options->seed : 1);
@@ -158,9 +158,9 @@ void sim_core_free(struct sim_core *c)
 {
     if (!c)
         return;
-    struct places *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
+    struct resource *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        places_fini(all[i]);
+        resource_fini(all[i]);
     free(c->costs);
     free(c->jump_of);
     free(c->stored_by);
@@ -169,7 +169,7 @@ void sim_core_free(struct sim_core *c)
     free(c);
 }
 
-/* Nothing waits in the model: each step charged its instruction up to its retirement. The window only ends. */
+/* Nothing waits in the model: each step charged its instruction up to its retirement. The stretch only ends. */
 void sim_core_flush(struct sim_core *c) { sim_core_reset_pipeline(c, 0); }
 
 double sim_core_cycles(const struct sim_core *c) { return c->total; }

@@ -7,16 +7,16 @@
 #include "sim/impl.h"
 
 enum {
-    RING = 8192, /* cycles of the calendars; operations further away than that get their unit unseen */
+    RING = 8192, /* cycles of the reservation tables; operations further away than that get their unit unseen */
     RING_MASK = RING - 1,
     STORES = 4096, /* remembered 8-byte pieces of stores */
     QUEUES = MACHINE_QUEUE_MAX,
-    SLOW_LINES = 4096,
+    LEGACY_LINES = 4096,
     REP_UNKNOWN = 16
 };
 
-/* A resource with `size` places, each given back at a known time: the reorder buffer, registers, queues. */
-struct places {
+/* A resource with `size` slots, each given back at a known time: the reorder buffer, registers, queues. */
+struct resource {
     int64_t *free_at;
     uint8_t *label; /* what the holder was bound by */
     uint32_t size, head;
@@ -41,22 +41,22 @@ struct sim_core {
     /* registers */
     int64_t ready[X86_REG_COUNT];
     bool from_load[X86_REG_COUNT];
-    uint16_t kind[X86_REG_COUNT];          /* of the operation that wrote it ... */
-    int32_t elsewhere_late[X86_REG_COUNT]; /* ... and by how much later others have it */
+    uint16_t kind[X86_REG_COUNT];       /* of the operation that wrote it ... */
+    int32_t bypass_late[X86_REG_COUNT]; /* ... and by how much later others have it */
     struct sim_values values;
     bool regs_true; /* all general registers are the program's */
 
     /* fetch */
-    int64_t fetch_at, cycle_at, last_taken; /* cycle_at: when the cycle began in which this window is fetched */
-    uint64_t window;
-    double window_ops, window_most; /* instructions of it so far, and how many come at once */
-    bool shared;                    /* its cycle is no more open for another piece */
-    bool at_target;                 /* a taken branch led to it */
-    bool redirected, slow;
-    uint64_t slow_lines[SLOW_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
-    uint32_t jumped;                 /* the indirect jump that was just executed, or ID_NONE */
-    uint64_t *targets;               /* of each instruction: where it jumped to, a bit for each place (hashed) */
-    uint32_t taken_last;             /* the branch taken last, or ID_NONE */
+    int64_t fetch_at, cycle_at, last_taken; /* cycle_at: when the cycle began in which this block is fetched */
+    uint64_t fetch_block;
+    double fetch_block_ops, fetch_block_max; /* instructions of it so far, and how many come at once */
+    bool shared;                             /* its cycle is no more open for another piece */
+    bool at_target;                          /* a taken branch led to it */
+    bool redirected, legacy;
+    uint64_t legacy_lines[LEGACY_LINES]; /* numbers of lines that are always fetched slowly, plus 1 */
+    uint32_t jumped;                     /* the indirect jump that was just executed, or ID_NONE */
+    uint64_t *targets;                   /* of each instruction: where it jumped to, a bit for each place (hashed) */
+    uint32_t taken_last;                 /* the branch taken last, or ID_NONE */
     struct successor {
         uint32_t branch; /* that was taken after this one, plus 1 */
         bool again;      /* as the time before */
@@ -65,13 +65,13 @@ struct sim_core {
     /* dispatch */
     int64_t dispatch_at, start_delay; /* ticks */
     enum sim_bound dispatch_bound;
-    uint32_t *jump_of;                     /* of each instruction: the jump that it was last fused with, plus 1 */
-    uint32_t fused_first;                  /* the instruction that the next jump may fuse with, or ID_NONE */
-    enum { ALONE, OPEN, OPEN_NOP } before; /* may the instruction before share its slot, with a nop or as a nop? */
-    int64_t renamed_at[2];                 /* zero idioms, moves: the cycle ... */
-    double renamed[2];                     /* ... and how many of them so far */
+    uint32_t *jump_of;                         /* of each instruction: the jump that it was last fused with, plus 1 */
+    uint32_t fused_first;                      /* the instruction that the next jump may fuse with, or ID_NONE */
+    enum { EXCLUSIVE, OPEN, OPEN_NOP } before; /* may the instruction before share its slot, with a nop or as a nop? */
+    int64_t renamed_at[2];                     /* zero idioms, moves: the cycle ... */
+    double renamed[2];                         /* ... and how many of them so far */
 
-    /* calendars, from cycle `now` on */
+    /* reservation tables, from cycle `now` on */
     int64_t now;
     uint64_t busy[MACHINE_PORT_MAX][RING / 64]; /* a bit for each cycle ... */
     uint32_t taken[RING];                       /* ... and the same by cycle, a bit for each port */
@@ -79,12 +79,12 @@ struct sim_core {
     uint32_t ending[RING];                      /* ports on which an operation has its last cycle then */
     uint16_t leaving[QUEUES][RING];
     uint8_t queue_of[MACHINE_PORT_MAX];
-    uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], seen_pending[MACHINE_PORT_MAX];
-    int64_t seen_at;
+    uint32_t waiting[QUEUES], pending[MACHINE_PORT_MAX], latched_pending[MACHINE_PORT_MAX];
+    int64_t latched_at;
     float demand[MACHINE_PORT_MAX];     /* how many sets of ports ask for it, each in parts */
     unsigned last_of[MACHINE_PORT_MAX]; /* given last of a group that begins with this port */
 
-    struct places reorder, int_regs, vec_regs, loads, stores, fetched;
+    struct resource reorder, int_regs, vec_regs, loads, stores, fetched;
     struct stored stored[STORES];
     int64_t drained_at;    /* when the last store so far leaves for the cache ... */
     uint64_t drained_line; /* ... and for which line */
@@ -114,10 +114,10 @@ static inline int64_t whole_cycle(int64_t t) { return (t + TICK - 1) & ~(int64_t
 
 static inline int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* When the next place is free. */
-static inline int64_t places_free(const struct places *p) { return p->size ? p->free_at[p->head] : 0; }
+/* When the next slot is free. */
+static inline int64_t resource_free_at(const struct resource *p) { return p->size ? p->free_at[p->head] : 0; }
 
-static inline void places_take(struct places *p, int64_t free_at, enum sim_bound why)
+static inline void resource_take(struct resource *p, int64_t free_at, enum sim_bound why)
 {
     if (!p->size)
         return;
@@ -211,7 +211,7 @@ static inline int64_t operands_ready(const struct sim_core *c, const struct sim_
         uint8_t r = i->shape->reads[k];
         bool is_late = c->kind[r] != i->shape->kind && !(i->shape->flags & INSN_MOVED),
              is_flags = r == X86_REG_FLAGS_C || r == X86_REG_FLAGS_ZAPS;
-        int64_t at = c->ready[r] + (is_late ? c->elsewhere_late[r] : 0) + (is_flags ? i->shape->flags_late : 0);
+        int64_t at = c->ready[r] + (is_late ? c->bypass_late[r] : 0) + (is_flags ? i->shape->flags_late : 0);
         if (at <= t)
             continue;
         t = at;
@@ -228,7 +228,7 @@ static inline void write_results(struct sim_core *c, const struct sim_insn *i, i
         c->ready[i->shape->writes[k]] = result + (k == i->shape->second ? i->shape->second_late : 0);
         c->from_load[i->shape->writes[k]] = i->shape->flags & INSN_LOAD_RESULT;
         c->kind[i->shape->writes[k]] = from ? c->kind[from[0]] : i->shape->kind;
-        c->elsewhere_late[i->shape->writes[k]] = from ? c->elsewhere_late[from[0]] : i->shape->elsewhere_late;
+        c->bypass_late[i->shape->writes[k]] = from ? c->bypass_late[from[0]] : i->shape->bypass_late;
     }
 }
 

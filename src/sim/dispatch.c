@@ -33,7 +33,7 @@ static bool is_fused(const struct sim_core *c, const struct sim_insn *jump)
            conditions_fit(first->shape->fuse, jump->shape->cond);
 }
 
-static void wait_place(struct sim_core *c, const struct places *p)
+static void wait_resource(struct sim_core *c, const struct resource *p)
 {
     if (p->size)
         stall(c, p->free_at[p->head], (enum sim_bound)p->label[p->head]);
@@ -55,8 +55,8 @@ static bool shares_slot(struct sim_core *c, const struct sim_insn *i, bool fused
     if (c->m->fuse_nop <= 0)
         return false;
     bool is_nop = i->shape->flags & INSN_NOP, is_one = !fused && i->shape->whole_slots == 1;
-    bool shares = is_one && !c->redirected && (is_nop ? c->before != ALONE : c->before == OPEN_NOP);
-    c->before = shares || !is_one ? ALONE : is_nop ? OPEN_NOP : OPEN;
+    bool shares = is_one && !c->redirected && (is_nop ? c->before != EXCLUSIVE : c->before == OPEN_NOP);
+    c->before = shares || !is_one ? EXCLUSIVE : is_nop ? OPEN_NOP : OPEN;
     return shares;
 }
 
@@ -83,15 +83,15 @@ static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused
     if (fused)
         return c->dispatch_at;
     if (!shares)
-        wait_place(c, &c->reorder);
+        wait_resource(c, &c->reorder);
     if (i->shape->flags & INSN_INT_RESULT)
-        wait_place(c, &c->int_regs);
+        wait_resource(c, &c->int_regs);
     if (i->shape->flags & INSN_VEC_RESULT)
-        wait_place(c, &c->vec_regs);
+        wait_resource(c, &c->vec_regs);
     if (i->shape->flags & INSN_LOAD)
-        wait_place(c, &c->loads);
+        wait_resource(c, &c->loads);
     if (i->shape->flags & INSN_STORE)
-        wait_place(c, &c->stores);
+        wait_resource(c, &c->stores);
     if (i->shape->flags & INSN_SERIAL)
         stall(c, c->retired_at, SIM_BOUND_CHAIN);
     pass_until(c, c->dispatch_at);
@@ -104,7 +104,7 @@ static int64_t dispatch(struct sim_core *c, const struct sim_insn *i, bool fused
         return at;
     c->dispatch_at += i->shape->slots;
     for (uint32_t n = i->shape->whole_slots; n > 0; n--)
-        places_take(&c->fetched, at, SIM_BOUND_WIDTH);
+        resource_take(&c->fetched, at, SIM_BOUND_WIDTH);
     return at;
 }
 

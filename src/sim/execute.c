@@ -51,7 +51,7 @@ static int64_t run_op(struct sim_core *c, const struct sim_insn *i, int64_t load
         uint8_t unit = 255;
         struct sim_use use = units->shape->uses[k];
         if (length > 0 && k + 1 == units->shape->use_count)
-            use = longer(use, length * i->shape->keeps_more / TICK);
+            use = longer(use, length * i->shape->occupies_more / TICK);
         int64_t start = core_start_on(c, &use, ready, &unit);
         note_wait(t, start, ready, from_load, unit);
         last = later(last, start);

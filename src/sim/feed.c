@@ -11,7 +11,7 @@
 enum {
     CHUNKS = 4,
     WORDS = 8192,
-    ORDER_MOST = 17, /* words of the longest order */
+    ORDER_MAX = 17, /* words of the longest order */
 };
 enum order { ORDER_RESET, ORDER_REG, ORDER_REGS };
 
@@ -47,7 +47,7 @@ static size_t obey(struct sim_core *c, const uint64_t *at)
         return 2;
     case ORDER_REGS:
         sim_core_set_regs(c, at + 1);
-        return ORDER_MOST;
+        return ORDER_MAX;
     }
     return 1;
 }
@@ -90,9 +90,9 @@ struct sim_feed *sim_feed_new(struct sim_core *core)
 }
 
 /* Waits until no more than `most` chunks are to be played. */
-static void wait_for(struct sim_feed *f, unsigned most)
+static void wait_for(struct sim_feed *f, unsigned max)
 {
-    while (f->filled - f->played > most)
+    while (f->filled - f->played > max)
         pthread_cond_wait(&f->moved, &f->lock);
 }
 
@@ -177,7 +177,7 @@ void sim_feed_set_regs(struct sim_feed *f, const uint64_t regs[16])
         sim_core_set_regs(f->core, regs);
         return;
     }
-    uint64_t *order = room(f, ORDER_MOST);
+    uint64_t *order = room(f, ORDER_MAX);
     order[0] = ORDER_REGS;
     memcpy(order + 1, regs, 16 * sizeof *regs);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Issue: units and the schedulers that feed them, as calendars of cycles. */
+ * Issue: units and the schedulers that feed them, as reservation tables by cycle. */
 #include "sim/core.h"
 
 #include <assert.h>
@@ -59,24 +59,24 @@ static void occupy(struct sim_core *c, unsigned port, int64_t t, unsigned busy)
 
 /* The port with the fewest operations before it when this cycle began; of equals another one each time.
  */
-static unsigned least_pending(struct sim_core *c, uint32_t ports)
+static unsigned min_pending(struct sim_core *c, uint32_t ports)
 {
-    if (c->seen_at != c->now) {
-        c->seen_at = c->now;
-        memcpy(c->seen_pending, c->pending, sizeof c->seen_pending);
+    if (c->latched_at != c->now) {
+        c->latched_at = c->now;
+        memcpy(c->latched_pending, c->pending, sizeof c->latched_pending);
     }
     unsigned *last = &c->last_of[__builtin_ctz(ports)];
-    uint32_t least = UINT32_MAX;
+    uint32_t min = UINT32_MAX;
     for (; ports; ports &= ports - 1) { /* of equals the one behind the last, and round */
         unsigned p = (unsigned)__builtin_ctz(ports);
-        uint32_t rank = c->seen_pending[p] << 5 | ((p - *last - 1) & 31);
-        least = rank < least ? rank : least;
+        uint32_t rank = c->latched_pending[p] << 5 | ((p - *last - 1) & 31);
+        min = rank < min ? rank : min;
     }
-    return *last = (least + *last + 1) & 31;
+    return *last = (min + *last + 1) & 31;
 }
 
 /* The one that the fewest operations are bound to: those need the others. */
-static unsigned least_demanded(const struct sim_core *c, uint32_t ports)
+static unsigned min_demanded(const struct sim_core *c, uint32_t ports)
 {
     unsigned best = (unsigned)__builtin_ctz(ports);
     for (ports &= ports - 1; ports; ports &= ports - 1) {
@@ -92,7 +92,7 @@ static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t
     int64_t best = INT64_MAX;
     uint32_t free_now = t < c->now + RING - 64 ? ports & ~c->taken[t & RING_MASK] : ports;
     if (free_now) {
-        *port = least_demanded(c, free_now);
+        *port = min_demanded(c, free_now);
         return t;
     }
     for (; ports; ports &= ports - 1) {
@@ -140,7 +140,7 @@ int64_t core_start_on(struct sim_core *c, const struct sim_use *u, int64_t ready
     uint32_t ports = u->queue == QUEUE_SEVERAL ? ports_with_room(c, u->ports) : u->ports;
     ports = ports ? ports : u->ports; /* another part of this instruction took the last place */
     if (c->m->bind_at_dispatch > 0) {
-        port = least_pending(c, ports);
+        port = min_pending(c, ports);
         s = find_free(c, port, t);
     } else {
         s = first_free_port(c, ports, t, &port);

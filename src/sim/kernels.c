@@ -319,7 +319,7 @@ KEEP static void interpreter(struct kernel_data *d)
 {
     static const uint8_t program[] = {0, 1, 2, 0, 3, 1, 4, 2, 0, 5};
     uint64_t acc = 1;
-    for (int turn = 0; turn < 24; turn++)
+    for (int iteration = 0; iteration < 24; iteration++)
         for (size_t pc = 0; pc < sizeof program; pc++)
             switch (program[pc]) {
             case 0:
@@ -338,7 +338,7 @@ KEEP static void interpreter(struct kernel_data *d)
                 acc = acc >> 7 | acc << 57;
                 break;
             default:
-                d->k[turn] = (int32_t)acc;
+                d->k[iteration] = (int32_t)acc;
             }
     d->result = acc;
 }
@@ -605,18 +605,18 @@ KEEP static void largest(struct kernel_data *d)
     d->result = (uint64_t)at;
 }
 
-/* Many turns by direct calls: an indirect one would be part of what is timed. */
+/* Many iterations by direct calls: an indirect one would be part of what is timed. */
 #define K(function, kind)                                                                                              \
-    static void turns_##function(uint64_t turns, void *data)                                                           \
+    static void iterations_##function(uint64_t iterations, void *data)                                                 \
     {                                                                                                                  \
-        for (uint64_t i = 0; i < turns; i++)                                                                           \
+        for (uint64_t i = 0; i < iterations; i++)                                                                      \
             function(data);                                                                                            \
     }
 #include "sim/kernels.def"
 #undef K
 
 const struct kernel KERNELS[] = {
-#define K(function, kind) {#function, #kind, function, turns_##function},
+#define K(function, kind) {#function, #kind, function, iterations_##function},
 #include "sim/kernels.def"
 #undef K
 };

@@ -24,9 +24,9 @@ struct kernel_data { /* about 24 KiB; the gaps keep arrays from standing 4 KiB a
 
 struct kernel {
     const char *name;
-    const char *kind;                        /* the class that errors are reported by: integer, float, memory, branch */
-    void (*entry)(struct kernel_data *d);    /* where a turn begins */
-    void (*run)(uint64_t turns, void *data); /* so many turns on a struct kernel_data */
+    const char *kind;                     /* the class that errors are reported by: integer, float, memory, branch */
+    void (*entry)(struct kernel_data *d); /* where an iteration begins */
+    void (*run)(uint64_t iterations, void *data); /* so many iterations on a struct kernel_data */
 };
 
 void kernel_data_init(struct kernel_data *d);

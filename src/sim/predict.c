@@ -2,7 +2,7 @@
  *
  * A branch predictor of the kind that processors have had for some ten years: tagged tables of geometric history
  * lengths over a bimodal base (A. Seznec, P. Michaud, A case for (partially) tagged geometric history length branch
- * prediction, 2006), a table of loops that always make the same number of turns (A. Seznec, The L-TAGE branch
+ * prediction, 2006), a table of loops that always make the same number of iterations (A. Seznec, The L-TAGE branch
  * predictor, 2007), the same tables for targets of indirect jumps, and a stack of return addresses. Sizes are those of
  * a middling core: which branches are hard to predict depends on the program far more than on them. Given the branches
  * of a stream in order, it says which of them a processor would have mispredicted. */
@@ -18,15 +18,15 @@ enum {
     TARGET_BITS = 9,
     RETURNS = 32,
     LOOPS = 64,
-    LOOP_SURE = 3, /* times that a loop made as many turns as before, from which on it is believed */
+    LOOP_SURE = 3, /* times that a loop made as many iterations as before, from which on it is believed */
     LOOP_AGE = 7,
-    TURNS_MOST = 1 << 14,
+    ITERATIONS_MAX = 1 << 14,
     FOLDS = TABLES + TARGET_TABLES - 1,
     LONGEST = 240,
     HISTORY = 4096,
-    COUNTER_MOST = 3, /* of a tagged entry: -4 to 3 */
-    USEFUL_MOST = 3,
-    DOUBT_MOST = 7,
+    COUNTER_MAX = 3, /* of a tagged entry: -4 to 3 */
+    USEFUL_MAX = 3,
+    DOUBT_MAX = 7,
     FOLD_BITS = 23, /* that the history of a table is folded to */
     FOLD_MASK = (1 << FOLD_BITS) - 1,
     AGE_AFTER = 1 << 17 /* branches between halvings of usefulness */
@@ -39,8 +39,8 @@ struct direction {
     int8_t counter;
     uint8_t useful;
 };
-struct loop { /* a branch that goes one way `turns` times, then once the other way */
-    uint16_t tag, turns, now;
+struct loop { /* a branch that goes one way `iterations` times, then once the other way */
+    uint16_t tag, iterations, now;
     uint8_t sure, age;
     bool usual;
 };
@@ -100,11 +100,11 @@ static void remember(struct sim_predictor *p, uint64_t bits)
     p->history[--p->newest] = (uint8_t)bit;
 }
 
-static int8_t nudge(int8_t counter, bool up, int most)
+static int8_t nudge(int8_t counter, bool up, int max)
 {
     if (up)
-        return counter < most ? (int8_t)(counter + 1) : counter;
-    return counter > -most - 1 ? (int8_t)(counter - 1) : counter;
+        return counter < max ? (int8_t)(counter + 1) : counter;
+    return counter > -max - 1 ? (int8_t)(counter - 1) : counter;
 }
 
 /* ---- conditional branches ---- */
@@ -163,22 +163,22 @@ static struct loop *loop_at(struct sim_predictor *p, uint64_t pc, uint16_t *tag)
     return &p->loops[h % LOOPS];
 }
 
-static void loop_turn(struct loop *l, bool taken)
+static void loop_iteration(struct loop *l, bool taken)
 {
-    if (taken == l->usual && l->now < TURNS_MOST) {
+    if (taken == l->usual && l->now < ITERATIONS_MAX) {
         l->now++;
-        l->sure = l->now > l->turns ? 0 : l->sure;
+        l->sure = l->now > l->iterations ? 0 : l->sure;
         return;
     }
-    if (taken == l->usual || l->now != l->turns) {
+    if (taken == l->usual || l->now != l->iterations) {
         l->sure = 0;
-        l->turns = l->now;
+        l->iterations = l->now;
     } else if (l->sure < LOOP_SURE)
         l->sure++;
     l->now = 0;
 }
 
-/* A loop's last turn is what the tables got wrong: the other way is the usual one. */
+/* A loop's last iteration is what the tables got wrong: the other way is the usual one. */
 static void loop_begin(struct loop *l, uint16_t tag, bool taken)
 {
     if (l->age) {
@@ -198,10 +198,10 @@ static bool conditional_loop(struct sim_predictor *p, uint64_t pc, bool taken, b
             loop_begin(l, tag, taken);
         return by_tables;
     }
-    bool is_sure = l->sure == LOOP_SURE, by_loop = l->now == l->turns ? !l->usual : l->usual;
+    bool is_sure = l->sure == LOOP_SURE, by_loop = l->now == l->iterations ? !l->usual : l->usual;
     if (is_sure && by_loop == taken && by_tables != taken && l->age < LOOP_AGE)
         l->age++;
-    loop_turn(l, taken);
+    loop_iteration(l, taken);
     return is_sure ? by_loop : by_tables;
 }
 
@@ -215,16 +215,16 @@ static bool conditional(struct sim_predictor *p, uint64_t pc, bool taken)
     bool fresh = l.hit >= 0 && l.at[l.hit]->useful == 0 && (l.at[l.hit]->counter == 0 || l.at[l.hit]->counter == -1);
     bool predicted = fresh && p->doubt >= 0 ? by_other : guess;
     if (fresh && guess != by_other)
-        p->doubt = nudge(p->doubt, by_other == taken, DOUBT_MOST);
+        p->doubt = nudge(p->doubt, by_other == taken, DOUBT_MAX);
     if (l.hit < 0) {
         *base = nudge(*base, taken, 1);
     } else {
         struct direction *d = l.at[l.hit];
-        if (guess != by_other && guess == taken && d->useful < USEFUL_MOST)
+        if (guess != by_other && guess == taken && d->useful < USEFUL_MAX)
             d->useful++;
         else if (guess != by_other && guess != taken && d->useful)
             d->useful--;
-        d->counter = nudge(d->counter, taken, COUNTER_MOST);
+        d->counter = nudge(d->counter, taken, COUNTER_MAX);
     }
     if (predicted != taken && l.hit + 1 < TABLES)
         allocate(&l, taken);

@@ -89,10 +89,10 @@ static void take_class(const struct machine *m, const struct machine_class *c, c
     out->kind = kind_of(m, c);
     if (c->latency_flags > 0)
         out->flags_late = (int32_t)ticks(c->latency_flags) - (int32_t)ticks(c->latency);
-    if (c->keeps_high > 0 && c->use_count)
-        out->keeps_more = (int32_t)ticks(c->keeps_high - c->uses[c->use_count - 1].issue);
-    if (c->latency_elsewhere > 0)
-        out->elsewhere_late = (int32_t)ticks(c->latency_elsewhere) - (int32_t)ticks(c->latency);
+    if (c->occupies_high > 0 && c->use_count)
+        out->occupies_more = (int32_t)ticks(c->occupies_high - c->uses[c->use_count - 1].issue);
+    if (c->latency_bypass > 0)
+        out->bypass_late = (int32_t)ticks(c->latency_bypass) - (int32_t)ticks(c->latency);
     if (d->is_mov_elim && !c->use_count && c->latency <= 0)
         out->flags |= INSN_MOVED;
     for (unsigned i = 0; i < c->use_count; i++)

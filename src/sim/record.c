@@ -35,7 +35,7 @@ static void on_trap(int sig, siginfo_t *info, void *context)
         s->regs[r] = (uint64_t)g[greg_of[r]];
 }
 
-int record_run(void (*f)(uint64_t, void *), uint64_t turns, void *data, struct record *out)
+int record_run(void (*f)(uint64_t, void *), uint64_t iterations, void *data, struct record *out)
 {
     struct sigaction sa = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO}, old;
     out->count = 0;
@@ -45,7 +45,7 @@ int record_run(void (*f)(uint64_t, void *), uint64_t turns, void *data, struct r
     if (sigaction(SIGTRAP, &sa, &old) < 0)
         return -1;
     raise(SIGTRAP);
-    f(turns, data);
+    f(iterations, data);
     done = 1;
     raise(SIGTRAP); /* if no step has ended the stepping yet */
     sigaction(SIGTRAP, &old, NULL);

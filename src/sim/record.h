@@ -14,7 +14,7 @@ struct record {
     size_t count, cap;
     bool overflow; /* more was executed than fits */
 };
-/* Runs f(turns, data) and records it all. 0, or -1 if single steps do not work here. */
-int record_run(void (*f)(uint64_t turns, void *data), uint64_t turns, void *data, struct record *out);
+/* Runs f(iterations, data) and records it all. 0, or -1 if single steps do not work here. */
+int record_run(void (*f)(uint64_t iterations, void *data), uint64_t iterations, void *data, struct record *out);
 
 #endif

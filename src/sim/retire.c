@@ -39,19 +39,19 @@ static void retire(struct sim_core *c, uint32_t index, struct timing *t, bool fu
     c->charged_to = c->retired_at;
 }
 
-static void take_places(struct sim_core *c, const struct sim_insn *i, bool shares, enum sim_bound why)
+static void take_resources(struct sim_core *c, const struct sim_insn *i, bool shares, enum sim_bound why)
 {
     if (c->reorder.size && !shares)
         for (uint32_t n = i->shape->whole_slots; n > 0; n--)
-            places_take(&c->reorder, c->retired_at, why);
+            resource_take(&c->reorder, c->retired_at, why);
     if (i->shape->flags & INSN_INT_RESULT)
-        places_take(&c->int_regs, c->retired_at, why);
+        resource_take(&c->int_regs, c->retired_at, why);
     if (i->shape->flags & INSN_VEC_RESULT)
-        places_take(&c->vec_regs, c->retired_at, why);
+        resource_take(&c->vec_regs, c->retired_at, why);
     if (i->shape->flags & INSN_LOAD)
-        places_take(&c->loads, c->retired_at, why);
+        resource_take(&c->loads, c->retired_at, why);
     if (i->shape->flags & INSN_STORE)
-        places_take(&c->stores, c->drained_at, why);
+        resource_take(&c->stores, c->drained_at, why);
 }
 
 void core_retire(struct sim_core *c, uint32_t index, const struct sim_insn *i, struct timing *t)
@@ -61,5 +61,5 @@ void core_retire(struct sim_core *c, uint32_t index, const struct sim_insn *i, s
     if (i->shape->flags & INSN_STORE)
         core_commit_store(c, i, t);
     if (t->slot != SLOT_FUSED)
-        take_places(c, i, t->slot == SLOT_SHARED, why);
+        take_resources(c, i, t->slot == SLOT_SHARED, why);
 }

@@ -103,7 +103,7 @@ static void build_stream(struct selftest *t, const struct record *r, size_t firs
             s->addrs[id] = rip;
             map_put(&seen, rip, id);
         }
-        size_t k = i + 1; /* each turn of a rep string instruction is a step */
+        size_t k = i + 1; /* each iteration of a rep string instruction is a step */
         while (k < n && steps[k].rip == rip)
             k++;
         uint64_t next = steps[k % n].rip;
@@ -318,8 +318,8 @@ static int add_forms(struct selftest *t, struct form *forms, size_t all)
     int rc = 0;
     for (size_t i = 0; i < all; i++)
         time_form(t, &forms[i]);
-    size_t i = 0, most = (size_t)fmax(0, fmin((double)all, lab_recall(t->lab, "kernels tested", (double)all)));
-    for (; rc == 0 && i < most && lab_seconds_left(t->lab) > 0; i++) {
+    size_t i = 0, max = (size_t)fmax(0, fmin((double)all, lab_recall(t->lab, "kernels tested", (double)all)));
+    for (; rc == 0 && i < max && lab_seconds_left(t->lab) > 0; i++) {
         assert(all > 0); /* most is no more */
         const struct form *f = &forms[i * APART % all];
         diag_progress("testing the core model", i, all);

@@ -9,7 +9,7 @@
  *     struct sim_insn *table = ...;                       one for each static instruction
  *     sim_insn_prepare(machine, shapes, bytes, avail, addr, &table[i]);
  *     struct sim_core *core = sim_core_new(machine, table, n, NULL);
- *     for each window: sim_core_reset_pipeline(core, 512); then sim_core_step(core, i, 0, flags) for each instruction
+ *     for each stretch: sim_core_reset_pipeline(core, 512); then sim_core_step(core, i, 0, flags) for each instruction
  *     sim_core_flush(core); sim_core_costs(core)[i].cycles / sim_core_costs(core)[i].count is the cost of instruction i
  */
 #ifndef MTOOL_SIM_H
@@ -37,9 +37,9 @@ struct sim_shape {
     int32_t address_late;          /* ticks in load_latency for the kind of address */
     int32_t second_late;           /* ticks that the second result takes longer */
     int32_t latency_spread;        /* ticks: by so much latency depends on the operands (division); it is the middle */
-    int32_t elsewhere_late;        /* ticks that results take longer to operations of another kind */
+    int32_t bypass_late;           /* ticks that results take longer to operations of another kind */
     int32_t flags_late;            /* ticks that they take longer from the flags */
-    int32_t keeps_more;            /* ticks that unfavourable operands keep the last unit longer */
+    int32_t occupies_more;         /* ticks that unfavourable operands keep the last unit longer */
     uint32_t flags;
     uint16_t kind;       /* of operation: alike for those of a family on the same units; 0 none */
     uint8_t whole_slots; /* ... and how many slots those are, rounded, 1 to 64 */
@@ -78,7 +78,7 @@ int sim_insn_prepare(const struct machine *m, struct sim_shapes *shapes, const u
 /* What an instruction's cycles were lost to. */
 enum sim_bound {
     SIM_BOUND_WIDTH, /* maximum multiple issue, retirement */
-    SIM_BOUND_FETCH, /* fetch windows, taken branches, calls; and mispredictions where the caller says so */
+    SIM_BOUND_FETCH, /* fetch blocks, taken branches, calls; and mispredictions where the caller says so */
     SIM_BOUND_CHAIN, /* waiting for the result of an operation */
     SIM_BOUND_LOAD,  /* waiting for a loaded value: first-level latency, store forwarding */
     SIM_BOUND_UNIT,  /* waiting for a unit */
@@ -105,8 +105,8 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
                               const struct sim_options *options);
 void sim_core_free(struct sim_core *c);
 
-/* Starts a new window: an empty pipeline, registers of unknown value. The first `warm` instructions fill the pipeline
- * and are not attributed; about the size of the reorder buffer does. */
+/* Starts a new stretch of instructions: an empty pipeline, registers of unknown value. The first `warm` instructions
+ * fill the pipeline and are not attributed; about the size of the reorder buffer does. */
 void sim_core_reset_pipeline(struct sim_core *c, uint32_t warm);
 
 enum {
@@ -122,7 +122,7 @@ void sim_core_step(struct sim_core *c, uint32_t index, uint64_t addr, uint32_t f
 /* Sets a general register (0 rax ... 15 r15), or all of them, to known values; those set give true addresses. */
 void sim_core_set_reg(struct sim_core *c, unsigned reg, uint64_t value);
 void sim_core_set_regs(struct sim_core *c, const uint64_t regs[16]);
-/* Ends the window: what is still in flight retires and is attributed. */
+/* Ends the stretch: what is still in flight retires and is attributed. */
 void sim_core_flush(struct sim_core *c);
 
 double sim_core_cycles(const struct sim_core *c);                /* attributed since sim_core_new */
@@ -151,7 +151,7 @@ struct sim_core *sim_feed_core(struct sim_feed *f);
 /* What disturbs a shared virtual machine, all in one: a neighbour that takes half the width in random stretches of 1 to
  * 50 ms, a clock that drifts by 5 %, interrupts, time that the host steals, a time stamp counter that moves in steps.
  */
-struct sim_trouble {
+struct sim_noise {
     uint32_t seed;    /* of what comes by chance */
     double neighbour; /* share of the time that it is there */
     double drift;     /* of the clock: 0.05 is 5 % up and down */
@@ -160,7 +160,7 @@ struct sim_trouble {
 };
 /* The core of a description, to be measured as if it were a processor. NULL, reported: it is in-order, which
  * calibration does not know how to measure. Borrows m. */
-struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble);
+struct lab_core *sim_bench_new(const struct machine *m, const struct sim_noise *noise);
 void sim_bench_free(struct lab_core *c);
 
 /* ---- predict.c: which branches a processor would have mispredicted ---- */

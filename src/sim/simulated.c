@@ -11,15 +11,15 @@
 #include <stdlib.h>
 
 enum {
-    PIECES_MOST = 64, /* kept; bare ones and what was made last */
-    TURN_INSNS = 60000,
+    PIECES_MAX = 64, /* kept; bare ones and what was made last */
+    ITERATION_INSNS = 60000,
     WARM = 700,      /* instructions that fill the pipeline */
     MEASURED = 1800, /* at least, from then on */
     CODE_AT = 0x100000,
     DATA_AT = 0x7000000
 };
 
-struct turn { /* what executing the code once goes through */
+struct iteration { /* what executing the code once goes through */
     struct sim_insn *table;
     uint32_t *index, *flags;
     uint64_t *offset; /* of each, for the marks */
@@ -29,15 +29,15 @@ struct turn { /* what executing the code once goes through */
 
 struct piece {
     struct lab_code *code; /* NULL: a ring, or nothing */
-    struct turn turn;
+    struct iteration iteration;
     bool bare;
-    double cycles[2]; /* a turn, at full and at half width; negative: not known yet */
+    double cycles[2]; /* an iteration, at full and at half width; negative: not known yet */
 };
 
 /* Experiments repeat a few instructions over and over: each is looked up in the description once. */
-enum { PREPARED = 4096, BYTES_MOST = 15 };
+enum { PREPARED = 4096, BYTES_MAX = 15 };
 struct prepared {
-    uint8_t bytes[BYTES_MOST], len; /* of none 0 */
+    uint8_t bytes[BYTES_MAX], len; /* of none 0 */
     bool is_long, is_half;
     struct sim_insn insn;
 };
@@ -46,13 +46,13 @@ struct simulated {
     struct lab_core core;
     const struct machine *m;
     struct machine half; /* the same with half the width, as a neighbour leaves it */
-    struct piece pieces[PIECES_MOST];
+    struct piece pieces[PIECES_MAX];
     unsigned next, bare;
     struct sim_shapes *shapes;
     struct prepared *prepared; /* by a hash; the last one of those that share it */
     uint8_t *data;
-    /* time and trouble */
-    struct sim_trouble trouble;
+    /* time and noise */
+    struct sim_noise noise;
     double now_s, neighbour_until_s, next_interrupt_s, next_theft_s, phase;
     bool neighbour;
     uint64_t state;
@@ -66,7 +66,7 @@ static double uniform(struct simulated *s)
 
 static double gap(struct simulated *s, double per_s) { return per_s > 0 ? -log(1 - uniform(s)) / per_s : INFINITY; }
 
-/* ---- code to a turn ---- */
+/* ---- code to an iteration ---- */
 
 static const struct lab_note *note_at(const struct lab_code *c, size_t at, enum lab_note_kind kind)
 {
@@ -97,8 +97,8 @@ static void prepare_anew(const struct machine *m, struct sim_shapes *shapes, str
         return; /* else the core takes the middle of both; experiments know which they ask for */
     struct sim_shape shape = *p->insn.shape;
     shape.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
-    if (p->is_long && k->keeps_high > 0 && shape.use_count)
-        shape.uses[shape.use_count - 1].busy = (uint16_t)(k->keeps_high + 0.5);
+    if (p->is_long && k->occupies_high > 0 && shape.use_count)
+        shape.uses[shape.use_count - 1].busy = (uint16_t)(k->occupies_high + 0.5);
     p->insn.shape = sim_shapes_keep(shapes, &shape);
 }
 
@@ -114,7 +114,7 @@ static void prepare_insn(struct simulated *s, const struct machine *m, const str
                          struct sim_insn *out)
 {
     struct prepared key = {.len = (uint8_t)len, .is_long = note_at(c, at, LAB_LONG) != NULL, .is_half = m == &s->half};
-    memcpy(key.bytes, c->bytes + at, len < BYTES_MOST ? len : BYTES_MOST);
+    memcpy(key.bytes, c->bytes + at, len < BYTES_MAX ? len : BYTES_MAX);
     struct prepared *p = prepared_slot(s, &key);
     if (p->len != key.len || p->is_long != key.is_long || p->is_half != key.is_half ||
         memcmp(p->bytes, key.bytes, sizeof key.bytes) != 0) {
@@ -128,7 +128,7 @@ static void prepare_insn(struct simulated *s, const struct machine *m, const str
 static uint32_t index_of(struct tracer *t, size_t at, size_t len)
 {
     uint64_t k;
-    struct turn *u = &t->p->turn;
+    struct iteration *u = &t->p->iteration;
     if (!map_get(&t->seen, at, &k)) {
         k = ++u->table_count;
         if (!(k & (k - 1))) /* full at each power of two */
@@ -141,7 +141,7 @@ static uint32_t index_of(struct tracer *t, size_t at, size_t len)
 
 static void add_step(struct tracer *t, size_t at, size_t len, uint32_t flags)
 {
-    struct turn *u = &t->p->turn;
+    struct iteration *u = &t->p->iteration;
     if (u->count == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 512;
         u->index = xrealloc(u->index, t->cap * sizeof *u->index);
@@ -170,7 +170,8 @@ static long next_target(struct tracer *t, size_t at)
     return to >= 0 ? to : first;
 }
 
-/* Where control goes from the instruction at `at`; the code's length ends the turn, -1 that it cannot be followed. */
+/* Where control goes from the instruction at `at`; the code's length ends the iteration, -1 that it cannot be followed.
+ */
 static long follow(struct tracer *t, size_t at, const struct x86_insn *i, uint32_t *flags)
 {
     const struct lab_code *c = t->p->code;
@@ -186,7 +187,7 @@ static long follow(struct tracer *t, size_t at, const struct x86_insn *i, uint32
             return (long)next;
         }
         if (note_at(c, at, LAB_RANDOM))
-            t->p->turn.is_random = true;
+            t->p->iteration.is_random = true;
         return (long)next;
     case X86_CALL:
         *flags |= SIM_TAKEN;
@@ -212,7 +213,7 @@ static bool trace(struct simulated *s, struct piece *p)
     struct tracer t = {.s = s, .p = p};
     const struct lab_code *c = p->code;
     long at = 0;
-    while (at >= 0 && (size_t)at < c->len && p->turn.count < TURN_INSNS) {
+    while (at >= 0 && (size_t)at < c->len && p->iteration.count < ITERATION_INSNS) {
         struct x86_insn i;
         uint32_t flags = 0;
         if (!x86_decode(c->bytes + at, c->len - (size_t)at, CODE_AT + (uint64_t)at, &i))
@@ -227,11 +228,11 @@ static bool trace(struct simulated *s, struct piece *p)
     return at == (long)c->len;
 }
 
-/* ---- a turn to cycles ---- */
+/* ---- an iteration to cycles ---- */
 
 static void play(struct simulated *s, struct sim_core *c, const struct piece *p)
 {
-    const struct turn *u = &p->turn;
+    const struct iteration *u = &p->iteration;
     for (size_t k = 0; k < u->count; k++) {
         uint32_t flags = u->flags[k];
         if (u->is_random && note_at(p->code, u->offset[k], LAB_RANDOM)) {
@@ -244,18 +245,18 @@ static void play(struct simulated *s, struct sim_core *c, const struct piece *p)
 
 static double simulate(struct simulated *s, const struct piece *p, const struct machine *m)
 {
-    const struct turn *u = &p->turn;
+    const struct iteration *u = &p->iteration;
     assert(u->count > 0);
     struct sim_insn *table = xmalloc(u->table_count * sizeof *table);
     for (size_t k = 0; k < u->count; k++)
         prepare_insn(s, m, p->code, u->offset[k], u->table[u->index[k]].shape->len, &table[u->index[k]]);
     struct sim_core *c = sim_core_new(m, table, u->table_count, NULL);
-    size_t warm = WARM / u->count + 1, turns = MEASURED * (u->is_random ? 20 : 1) / u->count + 2;
+    size_t warm = WARM / u->count + 1, iterations = MEASURED * (u->is_random ? 20 : 1) / u->count + 2;
     sim_core_reset_pipeline(c, (uint32_t)(warm * u->count));
     sim_core_set_reg(c, LAB_BASE, DATA_AT);
-    for (size_t k = 0; k < warm + turns; k++)
+    for (size_t k = 0; k < warm + iterations; k++)
         play(s, c, p);
-    double cycles = sim_core_cycles(c) / (double)turns;
+    double cycles = sim_core_cycles(c) / (double)iterations;
     sim_core_free(c);
     free(table);
     return cycles;
@@ -296,33 +297,33 @@ static double ring_cycles(const struct machine *m, const struct lab_ring *r)
 static void forget(struct piece *p)
 {
     free(p->code);
-    free(p->turn.table);
-    free(p->turn.index);
-    free(p->turn.flags);
-    free(p->turn.offset);
+    free(p->iteration.table);
+    free(p->iteration.index);
+    free(p->iteration.flags);
+    free(p->iteration.offset);
     *p = (struct piece){0};
 }
 
 static struct piece *new_piece(struct simulated *s, bool bare, int *number)
 {
     enum { BARE = 8 };
-    *number = bare ? (int)(s->bare++ % BARE) : (int)(BARE + s->next++ % (PIECES_MOST - BARE));
+    *number = bare ? (int)(s->bare++ % BARE) : (int)(BARE + s->next++ % (PIECES_MAX - BARE));
     struct piece *p = &s->pieces[*number];
     forget(p);
     p->cycles[0] = p->cycles[1] = -1;
     return p;
 }
 
-static int prepare(void *ctx, const struct lab_code *turn, unsigned fill, bool bare)
+static int prepare(void *ctx, const struct lab_code *iteration, unsigned fill, bool bare)
 {
     struct simulated *s = ctx;
     int number;
     (void)fill;
-    if (turn->full)
+    if (iteration->full)
         return -1;
     struct piece *p = new_piece(s, bare, &number);
     p->code = xmalloc(sizeof *p->code);
-    *p->code = *turn;
+    *p->code = *iteration;
     p->bare = bare;
     if (trace(s, p))
         return number;
@@ -355,20 +356,20 @@ static double cycles_of(struct simulated *s, struct piece *p)
     return *known;
 }
 
-/* ---- trouble ---- */
+/* ---- noise ---- */
 
 /* What the clock of the core is at this moment, beside its usual one. */
 static double drift(const struct simulated *s)
 {
     static const double PERIOD_S = 2.3;
-    return 1 + s->trouble.drift * sin(s->phase + s->now_s * 2 * 3.14159265 / PERIOD_S);
+    return 1 + s->noise.drift * sin(s->phase + s->now_s * 2 * 3.14159265 / PERIOD_S);
 }
 
 static void change_neighbour(struct simulated *s)
 {
     static const double SHORT_S = 0.001, LONG_S = 0.05;
     while (s->now_s >= s->neighbour_until_s) {
-        double share = s->trouble.neighbour, stretch = SHORT_S + uniform(s) * (LONG_S - SHORT_S);
+        double share = s->noise.neighbour, stretch = SHORT_S + uniform(s) * (LONG_S - SHORT_S);
         s->neighbour = !s->neighbour;
         s->neighbour_until_s += s->neighbour ? stretch : stretch * (1 - share) / share;
     }
@@ -378,21 +379,21 @@ static void change_neighbour(struct simulated *s)
 static double others(struct simulated *s, double span_s)
 {
     double lost = 0, end = s->now_s + span_s;
-    for (; s->next_interrupt_s < end; s->next_interrupt_s += gap(s, s->trouble.interrupts_per_s))
+    for (; s->next_interrupt_s < end; s->next_interrupt_s += gap(s, s->noise.interrupts_per_s))
         lost += (2 + 10 * uniform(s)) * 1e-6;
-    for (; s->next_theft_s < end; s->next_theft_s += gap(s, s->trouble.stolen_per_s))
+    for (; s->next_theft_s < end; s->next_theft_s += gap(s, s->noise.stolen_per_s))
         lost += (0.1 + 3 * uniform(s)) * 1e-3;
     return lost;
 }
 
-static double tsc_ticks(void *ctx, int piece, uint64_t turns)
+static double tsc_ticks(void *ctx, int piece, uint64_t iterations)
 {
     static const double CALL_CYCLES = 30, BARE_CYCLES = 8;
     struct simulated *s = ctx;
     struct piece *p = &s->pieces[piece];
-    if (s->trouble.neighbour > 0)
+    if (s->noise.neighbour > 0)
         change_neighbour(s);
-    double cycles = cycles_of(s, p) * (double)turns + (p->bare ? BARE_CYCLES : CALL_CYCLES);
+    double cycles = cycles_of(s, p) * (double)iterations + (p->bare ? BARE_CYCLES : CALL_CYCLES);
     double per_s = s->core.tsc_ghz * 1e9, span_s = cycles / (s->m->core_per_tsc * drift(s) * per_s);
     span_s += others(s, span_s);
     double before = floor(s->now_s * per_s / s->core.step);
@@ -415,7 +416,7 @@ static bool has_vectors(void *ctx, unsigned bits)
 static void free_simulated(void *ctx)
 {
     struct simulated *s = ctx;
-    for (size_t i = 0; i < PIECES_MOST; i++)
+    for (size_t i = 0; i < PIECES_MAX; i++)
         forget(&s->pieces[i]);
     sim_shapes_free(s->shapes);
     free(s->prepared);
@@ -435,7 +436,7 @@ static bool can_simulate(const struct machine *m)
     return !m->in_order && m->core_per_tsc > 0;
 }
 
-struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble *trouble)
+struct lab_core *sim_bench_new(const struct machine *m, const struct sim_noise *noise)
 {
     if (!can_simulate(m))
         return NULL;
@@ -447,12 +448,12 @@ struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble
     s->prepared = xmalloc(PREPARED * sizeof *s->prepared);
     s->data = aligned_alloc(4096, LAB_DATA);
     memset(s->data, 0, LAB_DATA);
-    if (trouble)
-        s->trouble = *trouble;
-    s->state = s->trouble.seed * 0x9e3779b97f4a7c15u + 1;
+    if (noise)
+        s->noise = *noise;
+    s->state = s->noise.seed * 0x9e3779b97f4a7c15u + 1;
     s->phase = uniform(s) * 6.28;
-    s->next_interrupt_s = gap(s, s->trouble.interrupts_per_s);
-    s->next_theft_s = gap(s, s->trouble.stolen_per_s);
+    s->next_interrupt_s = gap(s, s->noise.interrupts_per_s);
+    s->next_theft_s = gap(s, s->noise.stolen_per_s);
     s->core = (struct lab_core){.ctx = s,
                                 .prepare = prepare,
                                 .prepare_ring = prepare_ring,
@@ -463,7 +464,7 @@ struct lab_core *sim_bench_new(const struct machine *m, const struct sim_trouble
                                 .has_vectors = has_vectors,
                                 .free = free_simulated,
                                 .tsc_ghz = m->tsc_ghz > 0 ? m->tsc_ghz : 2.5,
-                                .step = s->trouble.step > 0 ? s->trouble.step : 1,
+                                .step = s->noise.step > 0 ? s->noise.step : 1,
                                 .name = m->name,
                                 .vendor = "simulated",
                                 .cpus = 1};

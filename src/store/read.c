@@ -130,7 +130,7 @@ static bool read_column(const struct cell *c, const struct prof_field *column, v
         return read_interned(c, r->sources, r->source_count, field);
     case PROF_TYPE_PLAIN:
     case PROF_TYPE_OVERHEAD:
-    case PROF_TYPE_MOST:
+    case PROF_TYPE_MAX:
         break;
     }
     return false;

@@ -21,9 +21,9 @@ struct store {
     bool is_forced;
 };
 
-#define NAME_MOST 200     /* bytes of the program's name in the profile's: leaves room for what is added to it */
-#define NUMBER_MOST 10000 /* of PROGRAM.N.mtool */
-#define BATCH_ROWS 100    /* inserted by one statement */
+#define NAME_MAX 200     /* bytes of the program's name in the profile's: leaves room for what is added to it */
+#define NUMBER_MAX 10000 /* of PROGRAM.N.mtool */
+#define BATCH_ROWS 100   /* inserted by one statement */
 
 /* ---- strings that repeat ---- */
 
@@ -79,7 +79,7 @@ static char *numbered_name(const char *program, unsigned n)
 {
     struct strbuf s = {0};
     str_puts(&s, program[0] == '-' ? "./" : "");
-    str_put(&s, program, strnlen(program, NAME_MOST));
+    str_put(&s, program, strnlen(program, NAME_MAX));
     if (n > 1)
         str_printf(&s, ".%u", n);
     str_puts(&s, ".mtool");
@@ -96,19 +96,19 @@ static char *free_name(const char *program)
 {
     for (unsigned n = 1;; n++) {
         char *name = numbered_name(program, n);
-        if (n == NUMBER_MOST || !is_taken(name))
+        if (n == NUMBER_MAX || !is_taken(name))
             return name;
         free(name);
     }
 }
 
 /* A new empty file beside `path`; *name is the caller's. -1 with errno. */
-static int create_hidden(const char *path, char **name)
+static int create_temporary(const char *path, char **name)
 {
     const char *base = file_base_name(path);
     for (unsigned n = 0;; n++) {
         struct strbuf s = {0};
-        str_printf(&s, "%.*s.%.*s.%d-%u", (int)(base - path), path, NAME_MOST, base, (int)getpid(), n);
+        str_printf(&s, "%.*s.%.*s.%d-%u", (int)(base - path), path, NAME_MAX, base, (int)getpid(), n);
         int fd = open(s.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) {
             *name = s.data;
@@ -121,7 +121,7 @@ static int create_hidden(const char *path, char **name)
 static int try_place(const char *path)
 {
     char *name;
-    int fd = create_hidden(path, &name), err = errno;
+    int fd = create_temporary(path, &name), err = errno;
     if (fd >= 0) {
         close(fd);
         unlink(name);
@@ -266,7 +266,7 @@ static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct 
         break;
     case PROF_TYPE_PLAIN:
     case PROF_TYPE_OVERHEAD:
-    case PROF_TYPE_MOST:
+    case PROF_TYPE_MAX:
         break;
     }
 }
@@ -447,7 +447,7 @@ static int move_into_place(struct store *s, const char *hidden)
     }
     char *given = xstrdup(s->path);
     int rc;
-    for (unsigned n = 2; (rc = move_new(hidden, s->path)) < 0 && errno == EEXIST && n < NUMBER_MOST; n++) {
+    for (unsigned n = 2; (rc = move_new(hidden, s->path)) < 0 && errno == EEXIST && n < NUMBER_MAX; n++) {
         struct strbuf next = {0};
         str_printf(&next, "%s.%u", given, n);
         set_path(s, s->program ? numbered_name(s->program, n) : next.data);
@@ -477,7 +477,7 @@ static void sync_folder(const char *path)
 static int commit(struct store *s, const struct prof_result *r, const sigset_t *ends)
 {
     char *hidden;
-    int fd = create_hidden(s->path, &hidden), rc = fd < 0 ? cannot_write(s->path, errno) : 0;
+    int fd = create_temporary(s->path, &hidden), rc = fd < 0 ? cannot_write(s->path, errno) : 0;
     rc = rc ? rc : write_database(hidden, s->path, r, ends);
     if (rc == 0 && (fsync(fd) < 0 || move_into_place(s, hidden) < 0))
         rc = cannot_write(s->path, errno);

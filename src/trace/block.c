@@ -84,7 +84,7 @@ static bool decode(struct plan *p, code_fetch fetch, void *ctx, uint64_t *missin
 {
     p->count = 0;
     p->ends_window = false;
-    for (p->end = p->address; p->count < PLAN_INSNS_MOST; p->end += p->insn[p->count - 1].x.len) {
+    for (p->end = p->address; p->count < PLAN_INSNS_MAX; p->end += p->insn[p->count - 1].x.len) {
         uint8_t bytes[X86_MORE_BYTES];
         struct x86_detail d;
         size_t n = fetch(ctx, p->end, bytes, missing);
@@ -120,7 +120,7 @@ static bool decode(struct plan *p, code_fetch fetch, void *ctx, uint64_t *missin
 
 static void add_log(struct plan *p, uint32_t before, unsigned reg)
 {
-    if (p->logs < PLAN_LOGS_MOST)
+    if (p->logs < PLAN_LOGS_MAX)
         p->log[p->logs++] = (struct trace_log){(uint8_t)before, (uint8_t)reg};
 }
 
@@ -213,7 +213,7 @@ static bool ends_early(const struct x86_insn *x)
 static void plan_logs(struct plan *p)
 {
     struct follower f = {.followed = ALL};
-    struct trace_log later[PLAN_LOGS_MOST];
+    struct trace_log later[PLAN_LOGS_MAX];
     for (unsigned r = 0; r < 16; r++)
         f.made_of[r] = (uint16_t)(1u << r);
     p->logs = 0;
@@ -247,7 +247,7 @@ bool plan_block(struct plan *p, uint64_t address, code_fetch fetch, void *ctx, u
     if (!decode(p, fetch, ctx, missing))
         return false;
     plan_logs(p);
-    while (p->logs == PLAN_LOGS_MOST) /* there may be more than a record has room for */
+    while (p->logs == PLAN_LOGS_MAX) /* there may be more than a record has room for */
         plan_shorten(p, p->count / 2);
     return true;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { AHEAD_MOST = 12 }; /* blocks translated beyond the one that was asked for */
+enum { AHEAD_MAX = 12 }; /* blocks translated beyond the one that was asked for */
 struct trace *trace_new(const struct wire_bursts *b)
 {
     struct trace *t = xmalloc(sizeof *t);
@@ -32,7 +32,7 @@ void trace_free(struct trace *t)
     if (!t)
         return;
     forget(t);
-    for (uint32_t k = 0; k < TRACE_CHUNKS_MOST; k++)
+    for (uint32_t k = 0; k < TRACE_CHUNKS_MAX; k++)
         free(t->chunks[k]);
     VEC_FREE(&t->pending);
     arena_free(t->arena);
@@ -197,7 +197,7 @@ static void emit(struct job *j, struct plan *p)
 
 static bool is_full(const struct trace *t)
 {
-    return t->code_used + EMIT_BYTES_MOST > t->head.code_bytes || t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MOST;
+    return t->code_used + EMIT_BYTES_MAX > t->head.code_bytes || t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MAX;
 }
 
 /* false: a page is missing. */
@@ -216,7 +216,7 @@ static bool translate(struct job *j, uint64_t address, uint64_t *missing)
 static void translate_ahead(struct job *j)
 {
     uint64_t missing;
-    for (size_t k = 0; k < j->next.len && k < AHEAD_MOST && !is_full(j->t); k++)
+    for (size_t k = 0; k < j->next.len && k < AHEAD_MAX && !is_full(j->t); k++)
         translate(j, j->next.data[k], &missing);
 }
 
@@ -252,7 +252,7 @@ static void forget_all(struct job *j)
 static enum wire_burst_answer ask_for_page(struct job *j, uint64_t missing)
 {
     struct trace *t = j->t;
-    if (t->page_of.len >= t->head.page_most)
+    if (t->page_of.len >= t->head.page_max)
         forget_all(j);
     j->b->page = (uint32_t)t->page_of.len;
     j->b->address = t->copied = missing;
@@ -274,7 +274,7 @@ static enum wire_burst_answer find(struct job *j, uint64_t address)
     uint64_t missing, at;
     if (is_full(j->t))
         forget_all(j);
-    if (j->t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MOST)
+    if (j->t->block_count == TRACE_CHUNK * TRACE_CHUNKS_MAX)
         return WIRE_BURST_STOP;
     if (!translate(j, address, &missing))
         return ask_for_page(j, missing);

@@ -33,7 +33,7 @@ struct pair {
 static void compare_accesses(const struct pair *of, const struct trace_step *t, const struct trace_step *s,
                              struct trace_difference *d)
 {
-    struct trace_access by_burst[X86_ACCESSES_MOST], by_step[X86_ACCESSES_MOST];
+    struct trace_access by_burst[X86_ACCESSES_MAX], by_step[X86_ACCESSES_MAX];
     int n = trace_accesses(of->burst, t, by_burst), m = trace_accesses(of->steps, s, by_step);
     if (n != m)
         differ(d, t, "number of accesses", (uint64_t)m, (uint64_t)n);

@@ -22,7 +22,7 @@ struct emitter {
 
 static void put(struct emitter *e, const void *bytes, size_t n)
 {
-    if (e->out->len + n > EMIT_BYTES_MOST) {
+    if (e->out->len + n > EMIT_BYTES_MAX) {
         e->failed = true;
         return;
     }
@@ -352,7 +352,7 @@ static uint32_t put_probe(struct emitter *e, uint64_t table)
     return e->out->len - 1;
 }
 
-static void land(struct emitter *e, uint32_t at) { e->out->bytes[at] = (uint8_t)(e->out->len - at - 1); }
+static void bind_here(struct emitter *e, uint32_t at) { e->out->bytes[at] = (uint8_t)(e->out->len - at - 1); }
 
 /* The target is in rax; rax, rcx and rdx are saved. */
 static void put_lookup(struct emitter *e)
@@ -368,8 +368,8 @@ static void put_lookup(struct emitter *e)
     put_restore(e);
     put8(e, 0xcc);
     put8(e, WIRE_TRAP_INDIRECT);
-    land(e, first);
-    land(e, second);
+    bind_here(e, first);
+    bind_here(e, second);
     with_base(e, LOAD, X86_RDX, X86_RDX, (int32_t)offsetof(struct wire_lookup, translation));
     with_place(e, STORE, X86_RDX, translation);
     put_restore(e);

@@ -19,14 +19,14 @@ bool records_next_branch(struct trace_stream *s, struct trace_branch *out);
 
 /* ---- the translator ---- */
 
-enum { TRACE_CHUNK = 4096, TRACE_CHUNKS_MOST = 4096 }; /* of blocks, which never move */
+enum { TRACE_CHUNK = 4096, TRACE_CHUNKS_MAX = 4096 }; /* of blocks, which never move */
 
 struct pending {       /* a jump that goes to a trap as long as its target has no translation */
     uint32_t at, next; /* distance's place in the code; next: place in the array plus 1, 0 none */
 };
 
 struct trace {
-    struct trace_block *chunks[TRACE_CHUNKS_MOST];
+    struct trace_block *chunks[TRACE_CHUNKS_MAX];
     uint32_t block_count, insn_count; /* insn_count: in blocks */
     struct arena *arena;              /* of what is in blocks */
     /* of the translations there are now */
@@ -45,14 +45,14 @@ static inline struct trace_block *block_of(const struct trace *t, uint32_t block
     return &t->chunks[block / TRACE_CHUNK][block % TRACE_CHUNK];
 }
 
-enum { PLAN_INSNS_MOST = 48, PLAN_LOGS_MOST = 32, EMIT_BYTES_MOST = 8192 };
+enum { PLAN_INSNS_MAX = 48, PLAN_LOGS_MAX = 32, EMIT_BYTES_MAX = 8192 };
 
 struct plan {              /* a block, decoded */
     uint64_t address, end; /* end: behind its last instruction */
-    struct trace_insn insn[PLAN_INSNS_MOST];
-    struct x86_access access[PLAN_INSNS_MOST][X86_ACCESSES_MOST];
+    struct trace_insn insn[PLAN_INSNS_MAX];
+    struct x86_access access[PLAN_INSNS_MAX][X86_ACCESSES_MAX];
     uint32_t count;
-    struct trace_log log[PLAN_LOGS_MOST]; /* by `before` */
+    struct trace_log log[PLAN_LOGS_MAX]; /* by `before` */
     uint32_t logs;
     bool ends_window; /* what follows is not translated */
 };
@@ -78,7 +78,7 @@ struct emitted {
     struct exit exit[2];    /* `at` from bytes */
     uint32_t exits;
 };
-/* Writes at most EMIT_BYTES_MOST bytes. false: it cannot be translated. */
+/* Writes at most EMIT_BYTES_MAX bytes. false: it cannot be translated. */
 bool emit_block(const struct plan *p, uint32_t number, struct emitted *out);
 
 #endif

@@ -23,7 +23,7 @@ struct trace_window trace_records(struct trace *t, const void *records, size_t b
     struct trace_window now = {.trace = t, .records = records}, before = now;
     uint32_t block;
     size_t n;
-    while ((!references || (now.references < references && now.instructions < TRACE_INSTRUCTIONS_MOST * references)) &&
+    while ((!references || (now.references < references && now.instructions < TRACE_INSTRUCTIONS_MAX * references)) &&
            (n = record_bytes(t, now.records + now.bytes, bytes - now.bytes, &block))) {
         before = now;
         now.bytes += n;

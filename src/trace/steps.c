@@ -8,7 +8,7 @@
 
 #include "wire/wire.h"
 
-enum { STEPS_MOST = 1 << 20, TOLD_BYTES = 16 };
+enum { STEPS_MAX = 1 << 20, TOLD_BYTES = 16 };
 
 struct trace_steps {
     const uint64_t *words;
@@ -113,7 +113,7 @@ bool trace_steps(const struct wire_windows *w, uint32_t window, struct arena *a,
 {
     struct wire_window from = w->windows[window];
     uint64_t used = w->used;
-    if (from.first >= used || used > w->capacity || from.steps > STEPS_MOST)
+    if (from.first >= used || used > w->capacity || from.steps > STEPS_MAX)
         return false;
     uint64_t count = min_u64(used - from.first, words_of(w->data + from.first, w->data + used, from.steps));
     uint64_t *words = ARENA_ARRAY(a, uint64_t, count + 1);

@@ -28,7 +28,7 @@ uint64_t trace_left(const struct trace_stream *s) { return s->end - s->next; }
 
 static bool is_known(uint32_t known, unsigned reg) { return reg > 15 || known & 1u << reg; }
 
-int trace_accesses(const struct trace_window *w, const struct trace_step *s, struct trace_access out[X86_ACCESSES_MOST])
+int trace_accesses(const struct trace_window *w, const struct trace_step *s, struct trace_access out[X86_ACCESSES_MAX])
 {
     for (int k = 0; k < s->insn->accesses; k++) {
         const struct x86_access *a = &s->insn->access[k];

@@ -81,8 +81,7 @@ struct trace_access {
 };
 /* Where a step of this window reached. How many accesses; -1: the instruction does not say (gather, scatter, xsave and
  * their like). */
-int trace_accesses(const struct trace_window *w, const struct trace_step *s,
-                   struct trace_access out[X86_ACCESSES_MOST]);
+int trace_accesses(const struct trace_window *w, const struct trace_step *s, struct trace_access out[X86_ACCESSES_MAX]);
 
 struct trace_branch { /* an instruction whose way on a processor has to guess: all but direct jumps */
     uint8_t kind;     /* enum x86_kind */
@@ -133,9 +132,9 @@ void trace_place_blocks(struct trace *t, trace_place_of place, void *ctx);
 /* ---- records.c: windows recorded by translated code ---- */
 
 /* Of the whole records, without the last one if it is torn, up to the one with which they have `references` (0: all of
- * them), or TRACE_INSTRUCTIONS_MOST times as many instructions: some programs hardly reach for memory. Borrows them.
+ * them), or TRACE_INSTRUCTIONS_MAX times as many instructions: some programs hardly reach for memory. Borrows them.
  * What it reaches by fs and gs is right once the caller has filled these in. */
-enum { TRACE_INSTRUCTIONS_MOST = 6 };
+enum { TRACE_INSTRUCTIONS_MAX = 6 };
 struct trace_window trace_records(struct trace *t, const void *records, size_t bytes, bool is_torn,
                                   uint64_t references);
 void trace_keep_records(struct trace_window *w, struct arena *a); /* copies them */

@@ -101,9 +101,9 @@ struct wire_bursts {
     uint64_t code_bytes, slot_bytes;
     uint64_t interval_ns; /* mean processor time between snapshots */
     uint64_t seed;        /* of the intervals; not 0 */
-    uint32_t page_most;
+    uint32_t page_max;
     uint32_t system_share; /* of the program's own system time beside its user time, in 1024ths; 0: not known */
-    uint32_t window_most;  /* no window begins after so many */
+    uint32_t window_max;   /* no window begins after so many */
     uint32_t by_process;   /* 1: processor time of all threads; 0: of the first */
     char steps_path[256];  /* a window file (wire.h), for windows that are taken step by step; empty: none */
     uint32_t steps_apart;  /* 0: those begin where bursts begin; else one in so many ticks is for them, or the next one
@@ -133,7 +133,7 @@ struct wire_bursts {
     uint64_t fs, gs;      /* bases */
     uint32_t closed;      /* by_host: 1: it has closed its files; futex */
     uint32_t place_count;
-    int32_t keeper; /* by_host: made by this snapshot, waits to be granted its window; 0 none */
+    int32_t checkpoint; /* by_host: made by this snapshot, waits to be granted its window; 0 none */
     uint32_t pid_count;
     int32_t pids[WIRE_BURST_PIDS]; /* by_host: of all snapshots so far, each once or twice */
     uint32_t end;                  /* enum wire_burst_end */

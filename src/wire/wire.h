@@ -6,7 +6,7 @@
  *
  *   offset 0                      struct wire_header, WIRE_HEADER_BYTES in all
  *   WIRE_HEADER_BYTES             area 0: the counters of the first process, all modules one after the other
- *   + area_bytes                  area 1: of the next process (a fork) or thread, ... up to area_most
+ *   + area_bytes                  area 1: of the next process (a fork) or thread, ... up to area_max
  *
  * A module's counters are 64-bit numbers at module.offset inside an area. Areas are additive and never cleared by the
  * runtime, so the sum over areas is the count of the whole process tree (as far as it was made by fork).
@@ -27,7 +27,7 @@
 #define WIRE_MAGIC 0x31544e434c4f544du /* "MTOLCNT1" in memory order */
 #define WIRE_HEADER_BYTES (256u << 10)
 #define WIRE_KEY_BYTES 16
-#define WIRE_MODULES_MOST 1024
+#define WIRE_MODULES_MAX 1024
 /* Where a counted process keeps its private control page: below where programs and their heaps lie, in what sanitizers
  * of threads and memory take for the program's own. */
 #define WIRE_PCB_VADDR 0x55006d746000ull
@@ -35,10 +35,10 @@
 enum wire_flag {
     WIRE_LOST = 1,    /* some counters could not be mapped (out of areas, no memory, file gone): counts are too low */
     WIRE_THREADS = 2, /* the program created a thread */
-    WIRE_THREADS_APART =
-        4,          /* threads that had to take turns could not be kept on one processor: counts are not exact */
-    WIRE_TURNS = 8, /* some threads had no area of their own: those that share one were bound to one processor, so that
-                       none interrupts another's increment */
+    WIRE_NOT_SERIALIZED =
+        4, /* threads that had to be serialized could not be kept on one processor: counts are not exact */
+    WIRE_SERIALIZED = 8, /* some threads had no area of their own: those that share one were bound to one processor, so
+                       that none interrupts another's increment */
 };
 
 struct wire_module {
@@ -56,23 +56,23 @@ struct wire_area {
     uint32_t threads;     /* that counted into it, one after the other; 0: a process's first thread, or none */
     uint32_t thread;      /* the last of them: the so-many-th that was created, from 1 */
 };
-#define WIRE_AREAS_MOST 4096
+#define WIRE_AREAS_MAX 4096
 
 /* A place at which the handler of a fault found a block: how many more of these did not come back there than came (by
  * jumping out of the handler, by an exception, or since the handler made the program go on elsewhere); less than none
  * where handlers made it go on. */
-struct wire_left {
+struct wire_side_exit {
     uint64_t key; /* 0: free; module + 1 in the upper half, in the lower how far in front of the page before the
                      module's counters the instruction is */
     int64_t count;
     uint64_t regs[16]; /* sums of what registers held, rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15 */
 };
-#define WIRE_LEFT_MOST 256
+#define WIRE_SIDE_EXITS_MAX 256
 
 struct wire_header {
     uint64_t magic;
     uint64_t area_bytes;   /* a multiple of 4096 */
-    uint32_t area_most;    /* areas that the file has room for */
+    uint32_t area_max;     /* areas that the file has room for */
     uint32_t area_next;    /* next free area; taken with an atomic addition; starts at 0 */
     uint32_t flags;        /* WIRE_*; set with an atomic or */
     uint32_t forks;        /* processes made by fork */
@@ -80,25 +80,26 @@ struct wire_header {
     uint32_t execs;        /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
-    struct wire_module modules[WIRE_MODULES_MOST];
-    struct wire_area areas[WIRE_AREAS_MOST];
-    struct wire_left left[WIRE_LEFT_MOST]; /* a hash table; taken by a compare-and-swap of the key, never given back */
+    struct wire_module modules[WIRE_MODULES_MAX];
+    struct wire_area areas[WIRE_AREAS_MAX];
+    struct wire_side_exit
+        side_exits[WIRE_SIDE_EXITS_MAX]; /* a hash table; taken by a compare-and-swap of the key, never given back */
 };
 _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "areas begin behind it");
 
 /* Probes: in a copy that probes, the counters of a module are these cells instead; the first is no probe's. A probe is
- * under way from the first entry on; entries further down the stack are recursion and pass. A look is a time stamp and
- * the thread's processor time together. An interval that begins more than WIRE_PROBE_LOOK ticks after the last look of
- * its probe begins with another, and so it ends: window_ticks and window_ns are how far these came from look to look at
- * the ends of intervals, so what the thread did not run of them is the difference. */
+ * under way from the first entry on; entries further down the stack are recursion and pass. A reading is a time stamp
+ * and the thread's processor time together. An interval that begins more than WIRE_PROBE_READING ticks after the last
+ * reading of its probe begins with another, and so it ends: clocked_ticks and clocked_ns are how far these came from
+ * reading to reading at the ends of intervals, so what the thread did not run of them is the difference. */
 #define WIRE_PROBE_BYTES 128
-#define WIRE_PROBE_LOOK (1u << 20)
+#define WIRE_PROBE_READING (1u << 20)
 struct wire_probe {
-    uint64_t start;               /* time stamp; 0: not under way */
-    uint64_t stack;               /* the stack pointer where it began, or where its function's return address is */
-    uint64_t look_ticks, look_ns; /* its last look */
-    uint64_t ticks, count;        /* of whole intervals */
-    uint64_t window_ticks, window_ns;
+    uint64_t start; /* time stamp; 0: not under way */
+    uint64_t stack; /* the stack pointer where it began, or where its function's return address is */
+    uint64_t reading_ticks, reading_ns; /* its last reading */
+    uint64_t ticks, count;              /* of whole intervals */
+    uint64_t clocked_ticks, clocked_ns;
     uint64_t cut; /* intervals whose end was not seen (longjmp), and left out */
     uint64_t unused[7];
 };
@@ -126,8 +127,8 @@ struct wire_samples {
 
 /* The window file: stretches of the instruction stream, each instruction with the general registers before it. The
  * executable's copy is the one that samples. A timer of the first thread's processor time makes, after a random
- * interval, a snapshot of the process by fork, which no wait of the program's own sees: the keeper. The program stands
- * still until that has ended. A second fork, the recorder, goes on from there under the trap flag, notes what it
+ * interval, a snapshot of the process by fork, which no wait of the program's own sees: the checkpoint. The program
+ * stands still until that has ended. A second fork, the recorder, goes on from there under the trap flag, notes what it
  * executes until the window is full, and ends. Neither reaches anything outside itself: no system call, no open file,
  * no memory that is shared. Both may go on for a moment after the program has ended. Created and sized by the host.
  *
@@ -137,7 +138,7 @@ struct wire_samples {
  * cannot be read). A window begins with all registers. */
 #define WIRE_TICK 64 /* the signal at which snapshots are made: the last real-time one, nobody's */
 #define WIRE_WINDOWS_MAGIC 0x414e49574c4f544du /* "MTOLWINA" in memory order */
-#define WIRE_WINDOWS_MOST 1000
+#define WIRE_WINDOWS_MAX 1000
 #define WIRE_STEP_ADDRESS 0x7fffffffffffu
 #define WIRE_STEP_BYTES (1ull << 47)
 struct wire_window {
@@ -147,25 +148,25 @@ struct wire_window {
     uint64_t burst;  /* number of the burst that began at the same instruction, from 1; 0: none */
 };
 
-/* Slices: pieces of a window that the keeper executes natively, again and again from the same state (warm replay). The
- * host chooses them while the keeper waits. A slice begins before step `first` of the window and is replayed in one or
- * two forms that end differently: before step `last` the whole, and sooner the short one, so that what a replay's begin
- * and end take is in both and not in their difference. So that neither learns where it ends by a jump that is made to
- * go the other way, which the program's own would not, a third form goes on behind both their ends and is executed
- * between their replays. At a form's end an instruction is replaced by a jump to a stub that ends the replay. A loop
- * that would not come to an end in time is given another bound; or the stub counts how often it is passed. A slice too
- * short to be timed alone goes round: the stub at its end adds to each register what brings it back to what it was, so
- * that what waits for it goes on waiting, and jumps to its first instruction. */
+/* Slices: pieces of a window that the checkpoint executes natively, again and again from the same state (warm replay).
+ * The host chooses them while the checkpoint waits. A slice begins before step `first` of the window and is replayed in
+ * one or two forms that end differently: before step `last` the whole, and sooner the short one, so that what a
+ * replay's begin and end take is in both and not in their difference. So that neither learns where it ends by a jump
+ * that is made to go the other way, which the program's own would not, a third form goes on behind both their ends and
+ * is executed between their replays. At a form's end an instruction is replaced by a jump to a stub that ends the
+ * replay. A loop that would not come to an end in time is given another bound; or the stub counts how often it is
+ * passed. A slice too short to be timed alone goes round: the stub at its end adds to each register what brings it back
+ * to what it was, so that what waits for it goes on waiting, and jumps to its first instruction. */
 enum {
     WIRE_STUB_BYTES = 224,
-    WIRE_FIXES_MOST = 20,
-    WIRE_LINES_MOST = 320,
-    WIRE_FORMS_MOST = 2,
-    WIRE_LONGER = WIRE_FORMS_MOST, /* form that is executed before those that are timed */
+    WIRE_FIXES_MAX = 20,
+    WIRE_LINES_MAX = 320,
+    WIRE_FORMS_MAX = 2,
+    WIRE_LONGER = WIRE_FORMS_MAX, /* form that is executed before those that are timed */
     WIRE_BATCHES = 8,
     WIRE_REPLAYS = 24,       /* of a batch, at most; */
     WIRE_REPLAYS_ROUND = 12, /* of forms that go round, which are long */
-    WIRE_SLICES_MOST = 12    /* of a window */
+    WIRE_SLICES_MAX = 12     /* of a window */
 };
 enum wire_target { WIRE_TARGET_EXIT = 1, WIRE_TARGET_COUNTER, WIRE_TARGET_CHANGE /* + register */ };
 struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some instructions have `behind` bytes more */
@@ -174,40 +175,40 @@ struct wire_fix { /* a 32-bit distance in a stub, from the byte behind it; some 
 };
 struct wire_stub {
     uint32_t bytes, fixes;
-    struct wire_fix fix[WIRE_FIXES_MOST];
+    struct wire_fix fix[WIRE_FIXES_MAX];
     uint8_t code[WIRE_STUB_BYTES];
 };
-struct wire_look {  /* at the core */
-    uint32_t times; /* how often what follows was executed: the more, the coarser the clock */
+struct wire_canary { /* at the core */
+    uint32_t times;  /* how often what follows was executed: the more, the coarser the clock */
     uint32_t chain,
         width; /* TSC ticks of 2048 dependent additions; of 4608 instructions that need all of the core's width */
 };
 struct wire_batch {
-    uint32_t form, replays; /* replays: how many of ticks; */
-    struct wire_look look;  /* before, or behind if that is more */
-    uint32_t empty;         /* ticks of a replay of nothing, the least */
+    uint32_t form, replays;    /* replays: how many of ticks; */
+    struct wire_canary canary; /* before, or behind if that is more */
+    uint32_t empty;            /* ticks of a replay of nothing, the least */
     uint32_t ticks[WIRE_REPLAYS];
 };
 enum wire_slice_state {
     WIRE_SLICE_PLANNED,
     WIRE_SLICE_DONE,
-    WIRE_SLICE_STRAYED,    /* the keeper did not come to its first step with the same registers */
+    WIRE_SLICE_DIVERGED,   /* the checkpoint did not come to its first step with the same registers */
     WIRE_SLICE_NO_ROOM,    /* no memory near its code, or the code cannot be written */
     WIRE_SLICE_NO_VECTORS, /* the state of the vector registers is not to be had */
     WIRE_SLICE_DIFFERS     /* a replay ended with other registers than the program */
 };
 struct wire_form {
-    uint64_t last;       /* step before which it ends */
-    uint64_t patch_at;   /* 5 bytes */
-    uint64_t turns;      /* of the loop that it goes round; 1: none */
-    uint64_t enter[16];  /* registers as a replay begins with them, */
-    uint64_t end[16];    /* and as it must end */
-    uint64_t rounds;     /* of a replay; a form that goes round ends with `enter` again, others have 1 */
-    uint64_t change[16]; /* what the stub adds at the end of each round, or puts in place, if there are several */
-    uint64_t poke_at;    /* bytes that are changed for the replays, so that a loop ends by itself */
-    uint32_t poke_bytes; /* 0 to 8 */
-    uint32_t counts;     /* 1: the stub is passed at each turn */
-    uint8_t poke[8];
+    uint64_t last;           /* step before which it ends */
+    uint64_t patch_at;       /* 5 bytes */
+    uint64_t iterations;     /* of the loop that it goes round; 1: none */
+    uint64_t enter[16];      /* registers as a replay begins with them, */
+    uint64_t end[16];        /* and as it must end */
+    uint64_t rounds;         /* of a replay; a form that goes round ends with `enter` again, others have 1 */
+    uint64_t change[16];     /* what the stub adds at the end of each round, or puts in place, if there are several */
+    uint64_t bound_patch_at; /* bytes that are changed for the replays, so that a loop ends by itself */
+    uint32_t bound_patch_bytes; /* 0 to 8 */
+    uint32_t counts;            /* 1: the stub is passed at each turn */
+    uint8_t bound_patch[8];
     struct wire_stub stub;
 };
 struct wire_slice {
@@ -215,17 +216,17 @@ struct wire_slice {
     uint64_t begin[16];   /* registers before `first`, as the program has them */
     uint64_t begin_at;    /* address of the instruction at `first` */
     uint32_t state, forms;
-    struct wire_form form[WIRE_FORMS_MOST + 1]; /* the whole; a short one, which begins alike; WIRE_LONGER */
-    uint32_t has_longer;                        /* 1: there is that form */
+    struct wire_form form[WIRE_FORMS_MAX + 1]; /* the whole; a short one, which begins alike; WIRE_LONGER */
+    uint32_t has_longer;                       /* 1: there is that form */
     uint32_t visits;     /* how often that is executed behind the slice before, up to `first`; 0: better step by step */
     uint32_t is_wide;    /* 1: it may reach more pages than the first-level TLB holds */
     uint32_t line_count; /* lines of 64 bytes that it writes */
-    uint64_t lines[WIRE_LINES_MOST]; /* their addresses */
+    uint64_t lines[WIRE_LINES_MAX]; /* their addresses */
     struct wire_batch batches[WIRE_BATCHES];
     struct wire_second { /* replay of all, whose branches are hardly trained; a batch that is tried again has none such
                           */
         uint32_t ticks, empty;
-        struct wire_look look;
+        struct wire_canary canary;
     } second;
     uint32_t batch_count;
     uint32_t differs; /* with WIRE_SLICE_DIFFERS: register, batch, turn; 8 bits each */
@@ -237,30 +238,31 @@ struct wire_windows {
     uint64_t magic;
     uint64_t capacity;     /* words of data */
     uint64_t used;         /* words of whole windows */
-    uint32_t steps_most;   /* instructions of a window */
-    uint32_t window_most;  /* no window begins after so many */
+    uint32_t steps_max;    /* instructions of a window */
+    uint32_t window_max;   /* no window begins after so many */
     uint32_t window_count; /* whole windows */
     uint32_t slices;       /* 1: the host plans slices */
     uint32_t turn;         /* window * 4 + enum wire_turn: who is to act; set by a compare-and-swap */
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
-    int32_t granted;       /* in a counted run: the keeper that may begin; several wait meanwhile; futex */
+    int32_t granted;       /* in a counted run: the checkpoint that may begin; several wait meanwhile; futex */
     uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
-    uint64_t least_width;  /* of all looks so far, in 1/65536 of the chain beside it; 0 none */
-    uint32_t strayed;  /* keepers that the kernel ended, since another way than the recorded one led them to call it */
-    uint32_t enough;   /* 1: the host knows all that it wants to know; no further window begins */
-    uint64_t limit_ns; /* of what the program may wait for windows in all; 0 none */
+    uint64_t min_width;    /* of all canaries so far, in 1/65536 of the chain beside it; 0 none */
+    uint32_t
+        diverged; /* checkpoints that the kernel ended, since another way than the recorded one led them to call it */
+    uint32_t enough;      /* 1: the host knows all that it wants to know; no further window begins */
+    uint64_t limit_ns;    /* of what the program may wait for windows in all; 0 none */
     uint64_t expected_ns; /* of the program's processor time: the limit is spread over it; 0 not known */
     struct wire_waited {  /* ns of the wall clock that the program waited: for bursts to end; for windows as a whole; of
                              these for the recorder, and for the host's plan */
         uint64_t bursts, windows, recording, planning;
     } waited;
-    struct wire_window windows[WIRE_WINDOWS_MOST];
+    struct wire_window windows[WIRE_WINDOWS_MAX];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */
-    struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MOST];
+    struct wire_slice slice[WIRE_SLICED_WINDOWS][WIRE_SLICES_MAX];
     uint64_t data[];
 };
-#define WIRE_STEP_WORDS_MOST 19
+#define WIRE_STEP_WORDS_MAX 19
 
 /* The next instruction of a window: its address; regs are brought up to date; *bytes (unless NULL) points to 16 bytes
  * from its address on if they are told, else it stays. *at moves on. */

@@ -39,7 +39,7 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
 }
 
 /* Their number, or -1. */
-static int take_operands(const struct x86_zydis *z, uint64_t addr, struct x86_access out[X86_ACCESSES_MOST])
+static int take_operands(const struct x86_zydis *z, uint64_t addr, struct x86_access out[X86_ACCESSES_MAX])
 {
     int n = 0;
     if (z->in.mnemonic == ZYDIS_MNEMONIC_ENTER)
@@ -49,7 +49,7 @@ static int take_operands(const struct x86_zydis *z, uint64_t addr, struct x86_ac
     for (unsigned i = 0; i < z->in.operand_count; i++) {
         if (z->op[i].type != ZYDIS_OPERAND_TYPE_MEMORY || z->op[i].mem.type == ZYDIS_MEMOP_TYPE_AGEN)
             continue;
-        if (n == X86_ACCESSES_MOST || !take_operand(&z->in, &z->op[i], addr, &out[n]))
+        if (n == X86_ACCESSES_MAX || !take_operand(&z->in, &z->op[i], addr, &out[n]))
             return -1;
         if (z->in.mnemonic == ZYDIS_MNEMONIC_LEAVE)
             out[n].base = X86_RBP;

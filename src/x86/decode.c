@@ -510,7 +510,7 @@ static bool ask(const uint8_t *bytes, size_t avail, struct answer *a)
 
 /* ---- shapes: every answer once ---- */
 
-struct x86_shape *x86_shapes[X86_SHAPES_MOST / X86_SHAPE_CHUNK];
+struct x86_shape *x86_shapes[X86_SHAPES_MAX / X86_SHAPE_CHUNK];
 static struct { /* open addressing from the shape's bytes to 1 + its number */
     pthread_mutex_t lock;
     uint32_t *slots, cap, count;
@@ -560,7 +560,7 @@ static uint32_t number_of(const struct x86_shape *s)
     uint32_t *slot = slot_of(s), id = ID_NONE;
     if (*slot)
         id = *slot - 1;
-    else if (known.count < X86_SHAPES_MOST)
+    else if (known.count < X86_SHAPES_MAX)
         *slot = 1 + (id = add_shape(s));
     pthread_mutex_unlock(&known.lock);
     return id;
@@ -575,7 +575,7 @@ struct memory {                    /* of one head, 24 bytes */
     uint8_t len, value_off, value_len, shift_mask, imm_off;
 };
 
-_Static_assert(X86_SHAPES_MOST == 1u << X86_SHORT_SHAPE_BITS && X86_KIND_COUNT <= 16,
+_Static_assert(X86_SHAPES_MAX == 1u << X86_SHORT_SHAPE_BITS && X86_KIND_COUNT <= 16,
                "what fits into the word of x86_short");
 
 static bool put_word(const struct x86_shape *s, uint32_t *word)
@@ -583,9 +583,9 @@ static bool put_word(const struct x86_shape *s, uint32_t *word)
     const struct x86_insn *o = &s->insn;
     uint32_t shape = number_of(s);
     bool refers = o->props & (X86_PROP_RIPREL | X86_PROP_ABS32 | X86_PROP_IMM_ADDR);
-    bool odd = (o->props & X86_PROP_GS) || (o->loads && o->stores && o->mem_base == X86_RSP);
+    bool needs_check = (o->props & X86_PROP_GS) || (o->loads && o->stores && o->mem_base == X86_RSP);
     *word = shape | (uint32_t)o->kind << X86_SHORT_SHAPE_BITS | (uint32_t)o->len << (X86_SHORT_SHAPE_BITS + 4) |
-            (uint32_t)refers << 30 | (uint32_t)odd << 31;
+            (uint32_t)refers << 30 | (uint32_t)needs_check << 31;
     return shape != ID_NONE;
 }
 

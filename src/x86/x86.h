@@ -154,7 +154,7 @@ struct x86_short { /* with its address it gives the x86_insn again */
     uint32_t word;
     int32_t value; /* the distance, or the number, that the target is made of; X86_TARGET_WIDE: look at the bytes */
 };
-/* The same decode to the short form. Returns the length, or 0: no instruction (or more than X86_SHAPES_MOST shapes). */
+/* The same decode to the short form. Returns the length, or 0: no instruction (or more than X86_SHAPES_MAX shapes). */
 int x86_decode_short(const uint8_t *bytes, size_t avail, struct x86_short *out);
 
 enum { X86_SHORT_SHAPE_BITS = 22 };
@@ -166,12 +166,12 @@ static inline uint8_t x86_short_kind(const struct x86_short *s) { return s->word
 static inline uint8_t x86_short_len(const struct x86_short *s) { return s->word >> (X86_SHORT_SHAPE_BITS + 4) & 15; }
 static inline bool x86_short_refers(const struct x86_short *s) { return s->word >> 30 & 1; }
 /* Uses gs, or reads and writes one place on the stack. */
-static inline bool x86_short_is_odd(const struct x86_short *s) { return s->word >> 31; }
+static inline bool x86_short_needs_check(const struct x86_short *s) { return s->word >> 31; }
 
 /* Shapes are never forgotten nor moved, and are the same for all threads. */
 #define X86_SHAPE_CHUNK 1024
-#define X86_SHAPES_MOST (4096u * X86_SHAPE_CHUNK)
-extern struct x86_shape *x86_shapes[X86_SHAPES_MOST / X86_SHAPE_CHUNK];
+#define X86_SHAPES_MAX (4096u * X86_SHAPE_CHUNK)
+extern struct x86_shape *x86_shapes[X86_SHAPES_MAX / X86_SHAPE_CHUNK];
 static inline const struct x86_shape *x86_shape(uint32_t shape)
 {
     return &x86_shapes[shape / X86_SHAPE_CHUNK][shape % X86_SHAPE_CHUNK];
@@ -206,7 +206,7 @@ bool x86_kills_gpr(const struct x86_insn *i, unsigned r);
 /* ---- access.c: which memory it reaches ---- */
 
 enum { X86_SEGMENT_NONE, X86_SEGMENT_FS, X86_SEGMENT_GS };
-enum { X86_ACCESSES_MOST = 4 };
+enum { X86_ACCESSES_MAX = 4 };
 struct x86_access {
     uint8_t base, index, scale, segment; /* GPR numbers or X86_REG_NONE; X86_SEGMENT_* */
     uint16_t bytes;                      /* 1 to 64, of which a mask may leave some out */
@@ -280,7 +280,7 @@ struct x86_detail { /* everything */
     uint8_t fuse;     /* enum x86_fuse */
     uint8_t effect, effect_dst, effect_src; /* enum x86_effect; GPR numbers or X86_REG_NONE */
     int8_t access_count; /* -1: it does not say where it reaches (gather, scatter, xsave and its like) */
-    struct x86_access access[X86_ACCESSES_MOST]; /* of one element if it repeats; prefetches count as loads */
+    struct x86_access access[X86_ACCESSES_MAX]; /* of one element if it repeats; prefetches count as loads */
     struct x86_compare compare;
 };
 /* Its length, or 0: the bytes are no instruction. Many times as slow as x86_decode. */

@@ -50,7 +50,7 @@ static void use(const struct cfg *c, bool is_printed)
 }
 
 /* Code without unwind description: with some addresses that a run might have executed, right or wrong. */
-static void build_seen(const struct image *img, uint64_t seed)
+static void build_sampled(const struct image *img, uint64_t seed)
 {
     enum { SEEN = 24 };
     uint64_t seen[SEEN];
@@ -61,7 +61,7 @@ static void build_seen(const struct image *img, uint64_t seed)
         for (; s->size && image_is_code(img, s->addr) && n < SEEN && (n + 1) % 8; n++)
             seen[n] = s->addr + (seed = seed * 6364136223846793005u + 1442695040888963407u) / 3 % s->size;
     }
-    if (cfg_build_seen(img, seen, n, &c) < 0)
+    if (cfg_build_sampled(img, seen, n, &c) < 0)
         return;
     cfg_check(c);
     for (size_t f = 0; f + 1 < c->funcs.len; f++)
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     } else {
         use(c, fuzz_hash(bytes, len) % 32 == 0);
         cfg_free(c);
-        build_seen(img, fuzz_hash(bytes, len));
+        build_sampled(img, fuzz_hash(bytes, len));
     }
     image_close(img);
     return 0;

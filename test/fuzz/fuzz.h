@@ -13,9 +13,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 /* Changes bytes[0, len) in place to at most `most` bytes; the same seed does the same. Returns the new length. */
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t most, unsigned seed);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t max, unsigned seed);
 /* Of libFuzzer, or of replay.c. */
-size_t LLVMFuzzerMutate(uint8_t *bytes, size_t len, size_t most);
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t len, size_t max);
 
 #define FUZZ_CHECK(cond) ((cond) ? (void)0 : fuzz_failed(#cond, __FILE__, __LINE__))
 _Noreturn void fuzz_failed(const char *what, const char *file, int line);

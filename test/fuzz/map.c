@@ -16,19 +16,19 @@ static void solve(const struct rewrite_map *m, uint64_t random)
         counters[i] = random >> (random >> 58);
     }
     rewrite_counts_solve(m, counters, counts, counts + 2 * n, counts + n);
-    struct rewrite_left left[16];
-    struct rewrite_rest rests[16];
+    struct rewrite_side_exit left[16];
+    struct rewrite_unexecuted rests[16];
     for (uint32_t i = 0; i < 16; i++) { /* in blocks, near them, anywhere */
         random = random * 6364136223846793005u + 1442695040888963407u;
         uint64_t at = n ? m->block_addr_new[random % n] + (random >> 32 & 63) : 0;
         left[i] =
-            (struct rewrite_left){i % 4 ? m->counters_vaddr - at : random, (int64_t)random >> (random >> 58), {0}};
+            (struct rewrite_side_exit){i % 4 ? m->counters_vaddr - at : random, (int64_t)random >> (random >> 58), {0}};
         for (int r = 0; r < 16; r++)
             left[i].regs[r] = random >> r;
     }
-    struct rewrite_lefts lefts = {left, 16};
-    rewrite_counts_solve_left(m, counters, lefts, counts, counts + 2 * n, counts + n);
-    FUZZ_CHECK(rewrite_left_rests(m, lefts, rests) <= 16);
+    struct rewrite_side_exits lefts = {left, 16};
+    rewrite_counts_solve_side_exits(m, counters, lefts, counts, counts + 2 * n, counts + n);
+    FUZZ_CHECK(rewrite_unexecuted_parts(m, lefts, rests) <= 16);
     free(counters);
     free(counts);
 }

@@ -2,7 +2,7 @@
  * Changes ELF files so that most of them are still taken: not only bytes anywhere, which the first check would refuse,
  * but fields of program and section headers, dynamic tags, relocations, unwind and exception tables, jump tables and
  * code, with values that mean something (another address of the file, a limit, one more or less). Afterwards most of
- * the broken ends of headers are mended. Tables are found as a reader finds them, by headers, so that what an earlier
+ * the broken ends of headers are fixed. Tables are found as a reader finds them, by headers, so that what an earlier
  * change moved is followed. */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 struct mutator {
     uint8_t *bytes;
-    size_t len, most;
+    size_t len, max;
     uint64_t random;
 };
 
@@ -432,7 +432,7 @@ static void change_any_section(struct mutator *m)
     change_bytes(m, named_section(m, (unsigned)below(m, header(m).e_shnum)));
 }
 
-static void change_anything(struct mutator *m) { m->len = LLVMFuzzerMutate(m->bytes, m->len, m->most); }
+static void change_anything(struct mutator *m) { m->len = LLVMFuzzerMutate(m->bytes, m->len, m->max); }
 
 typedef void (*change_fn)(struct mutator *m);
 static const struct {
@@ -505,11 +505,11 @@ static void mend(struct mutator *m)
     mend_sections(m);
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t most, unsigned seed)
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t max, unsigned seed)
 {
-    struct mutator m = {bytes, len, most, seed};
+    struct mutator m = {bytes, len, max, seed};
     if (len < 256)
-        return LLVMFuzzerMutate(bytes, len, most);
+        return LLVMFuzzerMutate(bytes, len, max);
     for (uint64_t n = 1 + below(&m, 4); n && m.len >= 256; n--)
         change(&m);
     if (m.len >= 256 && !one_in(&m, 8))

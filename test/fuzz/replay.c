@@ -14,8 +14,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define LEN_MOST (1u << 20)
-#define CPU_MOST_S 5
+#define LEN_MAX (1u << 20)
+#define CPU_MAX_S 5
 
 #ifdef __SANITIZE_ADDRESS__
 const char *__asan_default_options(void);
@@ -28,13 +28,13 @@ static void limit_memory(void)
 }
 #endif
 
-static char doing[256];
+static char activity[256];
 static unsigned cases;
 
-static void say_doing(int sig)
+static void say_activity(int sig)
 {
     static const char says[][40] = {"# ended (signal or too slow) at: ", "\n"};
-    if (write(1, says[0], strlen(says[0])) < 0 || write(1, doing, strlen(doing)) < 0 || write(1, says[1], 1) < 0)
+    if (write(1, says[0], strlen(says[0])) < 0 || write(1, activity, strlen(activity)) < 0 || write(1, says[1], 1) < 0)
         _exit(126);
     signal(sig, SIG_DFL);
     raise(sig);
@@ -46,7 +46,7 @@ static void run(const uint8_t *bytes, size_t len)
     FUZZ_CHECK(exact);
     if (len)
         memcpy(exact, bytes, len);
-    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = CPU_MOST_S}, NULL);
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = CPU_MAX_S}, NULL);
     LLVMFuzzerTestOneInput(exact, len);
     setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = 0}, NULL);
     free(exact);
@@ -62,31 +62,31 @@ static uint32_t next_random(void)
     return random_state >> 8;
 }
 
-size_t LLVMFuzzerMutate(uint8_t *bytes, size_t len, size_t most)
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t len, size_t max)
 {
     if (len && next_random() % 16 == 0)
-        return len > most / 2 || next_random() % 2 ? 1 + next_random() % len : len;
+        return len > max / 2 || next_random() % 2 ? 1 + next_random() % len : len;
     if (len)
         bytes[next_random() % len] = next_random() % 4 ? (uint8_t)next_random() : 0xff;
     return len;
 }
 
-__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t most, unsigned seed)
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t len, size_t max, unsigned seed)
 {
     for (unsigned n = 1 + seed % 4; n; n--)
-        len = LLVMFuzzerMutate(bytes, len, most);
+        len = LLVMFuzzerMutate(bytes, len, max);
     return len;
 }
 
 static void run_rounds(const char *name, const struct file_bytes *seed, unsigned rounds)
 {
-    uint8_t *bytes = xmalloc(LEN_MOST);
+    uint8_t *bytes = xmalloc(LEN_MAX);
     random_state = 1;
     for (unsigned i = 0; i < rounds; i++) {
-        snprintf(doing, sizeof doing, "%s changed, round %u", name, i);
+        snprintf(activity, sizeof activity, "%s changed, round %u", name, i);
         memcpy(bytes, seed->data, seed->len);
         random_state += i;
-        run(bytes, LLVMFuzzerCustomMutator(bytes, seed->len, LEN_MOST, i));
+        run(bytes, LLVMFuzzerCustomMutator(bytes, seed->len, LEN_MAX, i));
     }
     free(bytes);
     printf("ok %u - %s and %u changes of it\n", ++cases, name, rounds);
@@ -108,12 +108,12 @@ static size_t write_hex(uint8_t *at, const char *hex)
 static void run_finding(char *line, char **seeds, const struct file_bytes *files, size_t count)
 {
     const char *about = strchr(line, '#');
-    snprintf(doing, sizeof doing, "%s", about ? about + 2 : line);
+    snprintf(activity, sizeof activity, "%s", about ? about + 2 : line);
     line[about ? about - line : (ptrdiff_t)strlen(line)] = 0;
     char *save, *word = strtok_r(line, " \n", &save);
     if (!word)
         return;
-    uint8_t *bytes = xmalloc(LEN_MOST);
+    uint8_t *bytes = xmalloc(LEN_MAX);
     size_t len = 0, k = 0;
     while (k < count && strcmp(word, file_base_name(seeds[k])) != 0)
         k++;
@@ -122,7 +122,7 @@ static void run_finding(char *line, char **seeds, const struct file_bytes *files
         memcpy(bytes, files[k].data, len);
     while ((word = strtok_r(NULL, " \n", &save))) {
         size_t n = strtoul(strchr(word, '=') ? word + 5 : word, &word, 16);
-        FUZZ_CHECK(n < LEN_MOST / 2);
+        FUZZ_CHECK(n < LEN_MAX / 2);
         if (*word == ':') {
             n += write_hex(bytes + n, word + 1);
             len = max_u64(len, n);
@@ -134,7 +134,7 @@ static void run_finding(char *line, char **seeds, const struct file_bytes *files
     }
     run(bytes, len);
     free(bytes);
-    printf("ok %u - found before: %s\n", ++cases, doing);
+    printf("ok %u - found before: %s\n", ++cases, activity);
 }
 
 static void run_findings(const char *path, char **seeds, const struct file_bytes *files, size_t count)
@@ -159,14 +159,14 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IONBF, 0);
 #ifndef __SANITIZE_ADDRESS__
     limit_memory();
-    signal(SIGSEGV, say_doing);
+    signal(SIGSEGV, say_activity);
 #endif
-    signal(SIGPROF, say_doing);
-    signal(SIGABRT, say_doing);
+    signal(SIGPROF, say_activity);
+    signal(SIGABRT, say_activity);
     size_t count = (size_t)argc - 3;
     struct file_bytes *files = xmalloc((count + 1) * sizeof *files);
     for (size_t k = 0; k < count; k++)
-        FUZZ_CHECK(file_map(argv[k + 3], &files[k]) == 0 && files[k].len < LEN_MOST / 2);
+        FUZZ_CHECK(file_map(argv[k + 3], &files[k]) == 0 && files[k].len < LEN_MAX / 2);
     run_findings(argv[2], argv + 3, files, count);
     for (size_t k = 0; k < count; k++)
         run_rounds(file_base_name(argv[k + 3]), &files[k], (unsigned)strtoul(argv[1], NULL, 10));

@@ -8,7 +8,7 @@
 
 #include "image/image.h"
 
-#define SPAN_MOST (1u << 20) /* images larger in memory are read, but their code is not moved */
+#define SPAN_MAX (1u << 20) /* images larger in memory are read, but their code is not moved */
 
 struct move {
     const struct image *img;
@@ -155,7 +155,7 @@ static void move_all(const struct image *img, const struct image_unwind *u)
     struct move m = {.img = img, .u = u, .shift = code - lo};
     choose(&m);
     bool is_emitted = emit(&m, code + span);
-    if (is_emitted && m.count && span <= SPAN_MOST)
+    if (is_emitted && m.count && span <= SPAN_MAX)
         read_again(&m, code, span);
     str_free(&m.out.lsda);
     str_free(&m.out.frame);

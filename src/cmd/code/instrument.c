@@ -13,7 +13,7 @@ static void say(const struct rewrite_stats *s, const char *out)
         s->text_bytes_old ? (double)s->text_bytes_new / (double)s->text_bytes_old : 0.0, s->seconds);
     for (int r = 1; r < CFG_REASON_COUNT; r++)
         if (s->refused[r])
-            diag_note("left alone: %6u functions: %s", s->refused[r], cfg_reason_text[r]);
+            diag_note("refused: %6u functions: %s", s->refused[r], cfg_reason_text[r]);
 }
 
 int cmd_instrument(const struct cmd_args *a)

@@ -50,7 +50,7 @@ static void try_shipped(const struct attempts *a, struct machine **best)
 int attempts_make(const struct attempts *a, struct machine **out)
 {
     struct machine *best = NULL;
-    for (unsigned i = 0; i < a->most && !(best && machine_passes(best)); i++)
+    for (unsigned i = 0; i < a->max && !(best && machine_passes(best)); i++)
         if (calibrate_once(a, &best) < 0)
             break; /* what disturbed it is still there */
     if (!best)

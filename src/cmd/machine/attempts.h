@@ -15,7 +15,7 @@ struct attempts {
     struct machine *(*shipped)(void *ctx);           /* NULL: there is none */
     void (*keep)(void *ctx); /* what was measured last is the best up to now; NULL: nobody asks */
     void *ctx;
-    unsigned most; /* calibrations */
+    unsigned max; /* calibrations */
 };
 /* The first that passes, else the best of all. 0, or -1 if nothing could be measured and tested: said in one line. */
 int attempts_make(const struct attempts *a, struct machine **out);

@@ -10,8 +10,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define FORM_S 0.08      /* to time a form that is met later */
-#define LEARN_MOST_S 4.0 /* all of them */
+#define FORM_S 0.08          /* to time a form that is met later */
+#define TIME_FORMS_MAX_S 4.0 /* all of them */
 
 /* What tells one CPU from another: its names and features in /proc/cpuinfo, without what changes by itself. */
 static void cpu_identity(char hex[33])
@@ -80,10 +80,10 @@ void cmd_warn_of_clock(const struct machine_clock *c, const char *when)
 
 static int warn_of_unlike_cpus(void)
 {
-    enum { MOST = 8 };
-    struct machine_cpu_clock cpus[MOST];
+    enum { MAX = 8 };
+    struct machine_cpu_clock cpus[MAX];
     size_t slowest, fastest, count;
-    if (machine_cpus_look(cpus, MOST, &count) < 0)
+    if (machine_cpus_look(cpus, MAX, &count) < 0)
         return -1;
     for (size_t i = 0; i < count; i++)
         diag_debug(1, "calibrate: processor %d: counter %.4f GHz, core %.3f GHz", cpus[i].cpu, cpus[i].tsc_hz * 1e-9,
@@ -116,7 +116,7 @@ static int measure(struct recording *record, struct machine **out)
                                .shipped = shipped_here,
                                .keep = keep_recording,
                                .ctx = record,
-                               .most = 2};
+                               .max = 2};
     return warn_of_unlike_cpus() < 0 ? -1 : attempts_make(&a, out);
 }
 
@@ -126,8 +126,8 @@ void cmd_warn_of_model(const struct machine *m)
     if (!machine_passes(m))
         diag_warn("model-failed",
                   "the self-test failed (off by %.0f %% in the median, %.0f %% for nine in ten kernels): no loop will "
-                  "be said to lose time on the "
-                  "model's word alone; calibrate again when less runs on this machine",
+                  "be reported as significant by the model "
+                  "alone; calibrate again when less runs on this machine",
                   100 * e->median, 100 * e->p90);
 }
 
@@ -236,12 +236,12 @@ int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char *
     return 0;
 }
 
-static void learn(void *ctx, const char *const *forms, size_t count)
+static void time_forms(void *ctx, const char *const *forms, size_t count)
 {
-    struct cmd_learning *l = ctx;
+    struct cmd_form_timing *l = ctx;
     int lock = lock_kept(l->arena, l->path);
     double budget = FORM_S * (double)count;
-    size_t added = machine_extend(l->machine, forms, count, budget < LEARN_MOST_S ? budget : LEARN_MOST_S);
+    size_t added = machine_extend(l->machine, forms, count, budget < TIME_FORMS_MAX_S ? budget : TIME_FORMS_MAX_S);
     diag_debug(1, "%zu of %zu forms of instructions that the machine description lacked are timed", added, count);
     if (added)
         machine_write(l->machine, l->path);
@@ -249,12 +249,12 @@ static void learn(void *ctx, const char *const *forms, size_t count)
         close(lock);
 }
 
-void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l,
-                       struct prof_input *in)
+void cmd_machine_time_forms(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_form_timing *l,
+                            struct prof_input *in)
 {
-    *l = (struct cmd_learning){m, where, a->arena};
+    *l = (struct cmd_form_timing){m, where, a->arena};
     if (a->machine || !where)
         return; /* the user's own file, or none */
-    in->learn = learn;
-    in->learn_ctx = l;
+    in->time_forms = time_forms;
+    in->time_forms_ctx = l;
 }

@@ -207,7 +207,7 @@ static const struct {
     {"memory files", check_memory_files, false, "counters are kept in a file on disk while the program runs"},
     {"cache", check_cache, true, "mtool cannot work: set XDG_CACHE_HOME to a folder that can be written"},
     {"model", check_model, false,
-     "no loop is said to lose time on its word alone; run mtool calibrate when less runs on this machine"},
+     "no loop is reported as significant by it alone; run mtool calibrate when less runs on this machine"},
     {"profiles here", check_here, false, "name another place with -o FILE"},
     {"thread counters", check_gs, false, "a system call sets gs in each thread, which costs a little more"},
     {"C++ names", check_demangler, false, "names of C++ functions stay as the linker knows them"},

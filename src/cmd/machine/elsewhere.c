@@ -5,7 +5,7 @@
 #include "cmd/run/profile.h"
 #include "sim/sim.h"
 
-enum { NAMED_MOST = 3 }; /* of the experiments that are missing */
+enum { NAMED_MAX = 3 }; /* of the experiments that are missing */
 
 /* What was asked of the tape and not found there. */
 static void tell_gaps(const char *path, const struct tape *t)
@@ -17,18 +17,18 @@ static void tell_gaps(const char *path, const struct tape *t)
                   g.changed);
     if (g.doubted)
         diag_warn("tape-incomplete",
-                  "%s: %zu of its times no processor could have told, among them that of \"%s\"; recorded by mtool %s",
-                  path, g.doubted, g.first_doubted, g.program);
+                  "%s: %zu of its times are implausible, among them that of \"%s\"; recorded by mtool %s", path,
+                  g.doubted, g.first_doubted, g.program);
     if (!g.missing)
         return;
     struct strbuf names = {0};
     for (size_t i = 0; i < g.label_count; i++)
         diag_debug(1, "%s: not on the tape: \"%s\"", path, g.labels[i]);
-    for (size_t i = 0; i < g.label_count && i < NAMED_MOST; i++)
+    for (size_t i = 0; i < g.label_count && i < NAMED_MAX; i++)
         str_printf(&names, "%s\"%s\"", i ? ", " : "", g.labels[i]);
     diag_warn("tape-incomplete",
               "%s: %zu experiments are not on the tape (%zu are), among them %s%s; recorded by mtool %s", path,
-              g.missing, g.used, names.data, g.label_count > NAMED_MOST ? " ..." : "", g.program);
+              g.missing, g.used, names.data, g.label_count > NAMED_MAX ? " ..." : "", g.program);
     str_free(&names);
 }
 
@@ -72,7 +72,7 @@ static int calibrate(const struct cmd_args *a, const struct machine_bench *bench
     struct sim_selftest_options test = {.bench = bench, .given = given};
     struct played played = {a->tape_replay, bench};
     const struct attempts again = {
-        .measure = measure_played, .test = test_played, .shipped = shipped_played, .ctx = &played, .most = 1};
+        .measure = measure_played, .test = test_played, .shipped = shipped_played, .ctx = &played, .max = 1};
     if (!given)
         return attempts_make(&again, out);
     return machine_calibrate(&o, out) < 0 ? -1 : sim_selftest(*out, &test, NULL, NULL);

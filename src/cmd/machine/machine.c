@@ -56,7 +56,7 @@ static void put_classes(struct json *j, const struct machine *m)
         json_str(j, "name", c->name);
         json_real(j, "result_latency", c->latency);
         json_real(j, "result_latency_high", c->latency_high);
-        json_real(j, "result_latency_elsewhere", c->latency_elsewhere > 0 ? c->latency_elsewhere : c->latency);
+        json_real(j, "result_latency_elsewhere", c->latency_bypass > 0 ? c->latency_bypass : c->latency);
         json_real(j, "result_latency_flags", c->latency_flags > 0 ? c->latency_flags : c->latency);
         json_real(j, "slots", c->slots);
         put_uses(j, m, c);
@@ -152,9 +152,9 @@ static void put_gate(const struct machine *m, struct strbuf *out)
 {
     if (!machine_passes(m))
         str_printf(out,
-                   "self-test: failed (more than %.0f%% or %.0f%%); on its word alone no loop is said to lose time. "
+                   "self-test: failed (more than %.0f%% or %.0f%%); by it alone no loop is reported as significant. "
                    "mtool calibrate measures this machine anew\n",
-                   100 * MACHINE_MEDIAN_MOST, 100 * MACHINE_P90_MOST);
+                   100 * MACHINE_MEDIAN_MAX, 100 * MACHINE_P90_MAX);
     else if (machine_error_of(m, "all"))
         str_puts(out, "self-test: passed\n");
 }

@@ -10,12 +10,12 @@
 /* Why there is nothing to show: it was left alone, it has another name, or it was never executed. */
 static int no_function(const struct cmd_args *a, const struct prof_result *r)
 {
-    enum { NAMES_MOST = 3 };
-    const char *function = a->rest[0], *names[NAMES_MOST];
+    enum { NAMES_MAX = 3 };
+    const char *function = a->rest[0], *names[NAMES_MAX];
     for (size_t i = 0; i < r->refused_count; i++)
         if (r->refused[i].function && !strcmp(r->refused[i].function, function))
             return diag_error("annotate: %s was not counted: %s", function, r->refused[i].reason);
-    size_t count = report_annotate_nearest(r, function, a->arena, names, NAMES_MOST);
+    size_t count = report_annotate_nearest(r, function, a->arena, names, NAMES_MAX);
     struct strbuf like = {0};
     for (size_t i = 0; i < count; i++)
         str_printf(&like, "%s%s", i ? ", " : "; there is ", names[i]);

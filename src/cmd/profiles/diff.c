@@ -9,10 +9,10 @@
 #include "report/report.h"
 #include "store/store.h"
 
-enum { CONDITIONS_MOST = 16 };
+enum { CONDITIONS_MAX = 16 };
 
 struct conditions {
-    struct diff_condition list[CONDITIONS_MOST];
+    struct diff_condition list[CONDITIONS_MAX];
     size_t count;
 };
 
@@ -66,8 +66,8 @@ static int parse_conditions(const struct cmd_args *a, struct conditions *out)
     out->count = 0;
     for (const char *s = a->fail_if; s;) {
         size_t len = strcspn(s, ",");
-        if (out->count == CONDITIONS_MOST)
-            return diag_error("diff: --fail-if takes at most %d conditions", (int)CONDITIONS_MOST);
+        if (out->count == CONDITIONS_MAX)
+            return diag_error("diff: --fail-if takes at most %d conditions", (int)CONDITIONS_MAX);
         if (parse_condition(arena_strndup(a->arena, s, len), &out->list[out->count++]) < 0)
             return -1;
         s = s[len] ? s + len + 1 : NULL;

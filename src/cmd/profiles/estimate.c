@@ -75,8 +75,8 @@ static int estimate(const struct cmd_args *a, const struct prof_result *known)
                             .module_count = known->module_count,
                             .machine = m,
                             .seed = 1};
-    struct cmd_learning learning;
-    cmd_machine_learn(a, m, where, &learning, &in);
+    struct cmd_form_timing form_timing;
+    cmd_machine_time_forms(a, m, where, &form_timing, &in);
     take_description(r, known, m, where);
     status = prof_join(r, &in) < 0 ? CMD_UNUSABLE : print(r, a);
     prof_result_free(r);

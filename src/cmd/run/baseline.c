@@ -71,10 +71,11 @@ int baseline_run(struct profile *p, const struct prof_input *like)
         rc = join_baseline(p, like, plain, counted, base);
     if (!rc) {
         prof_extra_build(p->result, base, (uint32_t)threads);
-        if (counted->threads_most > threads)
-            diag_warn("baseline-threads",
-                      "the program made %u threads in the run that was to have %llu: extra work is not told by it",
-                      counted->threads_most, (unsigned long long)threads);
+        if (counted->threads_max > threads)
+            diag_warn(
+                "baseline-threads",
+                "the program made %u threads in the run that was to have %llu: extra work cannot be derived from it",
+                counted->threads_max, (unsigned long long)threads);
     }
     launch_result_free(plain);
     launch_result_free(counted);

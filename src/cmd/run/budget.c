@@ -12,22 +12,22 @@ static const double ESTIMATE_S = 2.5;              /* the estimate alone, and co
 static const double COUNTER_S = 0.8e-6;            /* the same more for each counter: cc1 has 1.3 million */
 static const double SNAPSHOTS = 1.03; /* times the plain time: pages that are written anew after each snapshot */
 static const double PLAIN = 0.98;     /* times the sampled run */
-static const double WINDOWS_LEAST_S = 0.7;
+static const double WINDOWS_MIN_S = 0.7;
 static const double SHORT_S = 1.5; /* of user time: shorter programs are run more often */
 
 size_t budget_plain_runs(const struct budget *b)
 {
-    size_t most = b->first_user_s < SHORT_S ? BUDGET_RUNS_SHORT : BUDGET_RUNS;
+    size_t max = b->first_user_s < SHORT_S ? BUDGET_RUNS_SHORT : BUDGET_RUNS;
     if (!b->windows)
-        return most;
+        return max;
     double runs = COUNTED + 1 + (b->probes ? PROBED : 0);
     double left = TIMES * b->first_s + MORE_S - b->spent_s - WINDOWS_S - runs * b->first_s;
-    return left > 0 && b->first_s > 0 ? (size_t)fmin((double)most, left / b->first_s) : 0;
+    return left > 0 && b->first_s > 0 ? (size_t)fmin((double)max, left / b->first_s) : 0;
 }
 
 double budget_windows_s(const struct budget *b)
 {
     double runs = SNAPSHOTS + (b->probes ? PROBED : 0), estimate_s = ESTIMATE_S + COUNTER_S * (double)b->counters;
     double left = TIMES * PLAIN * b->first_s + MORE_S - b->spent_s - estimate_s - runs * b->first_s;
-    return fmin(BUDGET_WINDOWS_MOST_S, fmax(WINDOWS_LEAST_S, left));
+    return fmin(BUDGET_WINDOWS_MAX_S, fmax(WINDOWS_MIN_S, left));
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BUDGET_WINDOWS_MOST_S 4.
+#define BUDGET_WINDOWS_MAX_S 4.
 enum { BUDGET_RUNS_SHORT = 5, BUDGET_RUNS = 2 }; /* plain runs at most, of short programs and of others */
 struct budget {
     double first_s, first_user_s; /* of the sampled run: wall clock, user */
@@ -19,7 +19,7 @@ struct budget {
 size_t budget_plain_runs(const struct budget *b);
 
 /* How long the program may wait for windows, in seconds: what is left when all but the last run have been made, from
- * 0.7 to BUDGET_WINDOWS_MOST_S. */
+ * 0.7 to BUDGET_WINDOWS_MAX_S. */
 double budget_windows_s(const struct budget *b);
 
 #endif

@@ -22,7 +22,7 @@ static int count(struct profile *p, const struct cmd_args *a)
         return profile_finish(p);
     }
     launch_remember_modules(p->program);
-    launch_see(p->program, run);
+    launch_keep_sampled(p->program, run);
     profile_warn_left(run);
     if (a->follow)
         profile_take_processes(p, run);
@@ -32,11 +32,11 @@ static int count(struct profile *p, const struct cmd_args *a)
     if (!profile_counts_are_exact(run))
         rc = CMD_SELF_FAILED;
     else if (!(rc = profile_inputs(p, run, NULL, &in))) {
-        profile_learn(p, &in);
+        profile_keep_feedback(p, &in);
         rc = profile_join(p->result, &in);
     }
     p->result->processes = run->processes;
-    p->result->threads = run->threads_most;
+    p->result->threads = run->threads_max;
     if (!rc)
         rc = profile_finish(p);
     launch_result_free(run);

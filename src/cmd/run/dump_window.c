@@ -7,7 +7,7 @@
 
 #include <sys/wait.h>
 
-enum { TORN_MOST = 64 /* instructions of a record that is left out */ };
+enum { TORN_MAX = 64 /* instructions of a record that is left out */ };
 enum { LENGTH = 200000, COUNT = 10, STEPS = 20, CHECK_STEPS = 20000, BYTES_A_REFERENCE = 16 };
 static const double INTERVAL_S = 0.05;
 
@@ -59,7 +59,7 @@ static void check_window(struct window *w, const struct wire_windows *steps, uin
     if (trace_steps(steps, k, a, &by_step)) {
         trace_compare(&w->trace, &by_step, &w->difference);
         w->is_checked = true;
-        w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MOST;
+        w->ended_early = how_it_ended(w) != WIRE_BURST_FULL && w->difference.left > TORN_MAX;
     }
     arena_free(a);
 }
@@ -77,7 +77,7 @@ static int run(struct dump *d, struct launch_result **out)
 {
     const struct cmd_args *a = d->args;
     struct launch_burst_options o = {.window_bytes = d->length * BYTES_A_REFERENCE,
-                                     .window_most = a->count ? (uint32_t)min_u64(a->count, UINT32_MAX) : COUNT,
+                                     .window_max = a->count ? (uint32_t)min_u64(a->count, UINT32_MAX) : COUNT,
                                      .interval_s = a->interval > 0 ? a->interval : INTERVAL_S,
                                      .threads = d->program->made_threads || launch_may_make_threads(d->program),
                                      .steps = a->check ? CHECK_STEPS : 0,
@@ -87,7 +87,7 @@ static int run(struct dump *d, struct launch_result **out)
                                      .take = take,
                                      .take_steps = a->check ? check : NULL,
                                      .finish = bursts_finish};
-    o.stepped_most = o.window_most;
+    o.stepped_max = o.window_max;
     struct launch_options opt = {.how = LAUNCH_BURSTS, .mode = launch_mode_probe(), .bursts = &o, .mute = true};
     return launch_run(d->program, &opt, out) < 0 ? CMD_SELF_FAILED : 0;
 }
@@ -106,7 +106,7 @@ static void put_place(const struct dump *d, const struct trace_insn *i, struct s
 static void put_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct strbuf *out)
 {
     char text[96];
-    struct trace_access access[X86_ACCESSES_MOST];
+    struct trace_access access[X86_ACCESSES_MAX];
     int accesses = trace_accesses(&w->trace, s, access);
     str_puts(out, "  ");
     put_place(d, s->insn, out);
@@ -146,7 +146,7 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
 {
     struct trace_stream r;
     struct trace_step s;
-    uint64_t most = d->args->steps ? d->args->steps : STEPS;
+    uint64_t max = d->args->steps ? d->args->steps : STEPS;
     str_printf(out, "window %u: thread %d, begins after %.4f s of processor time; %llu instructions, %llu references",
                w->w.number, w->w.thread, w->w.at_s, (unsigned long long)w->trace.instructions,
                (unsigned long long)w->trace.references);
@@ -161,7 +161,7 @@ static void put_window(const struct dump *d, const struct window *w, struct strb
         return;
     }
     trace_begin(&r, &w->trace);
-    for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
+    for (uint64_t n = 0; n < max && trace_next(&r, &s); n++)
         put_step(d, w, &s, out);
 }
 
@@ -200,7 +200,7 @@ static void json_access(const struct trace_access *a, struct json *j)
 
 static void json_step(const struct dump *d, const struct window *w, const struct trace_step *s, struct json *j)
 {
-    struct trace_access access[X86_ACCESSES_MOST];
+    struct trace_access access[X86_ACCESSES_MAX];
     int accesses = trace_accesses(&w->trace, s, access);
     uint64_t place = s->insn->place;
     json_object(j, NULL);
@@ -243,10 +243,10 @@ static void json_steps(const struct dump *d, const struct window *w, struct json
 {
     struct trace_stream r;
     struct trace_step s;
-    uint64_t most = d->args->steps ? d->args->steps : STEPS;
+    uint64_t max = d->args->steps ? d->args->steps : STEPS;
     json_array(j, "steps");
     trace_begin(&r, &w->trace);
-    for (uint64_t n = 0; n < most && trace_next(&r, &s); n++)
+    for (uint64_t n = 0; n < max && trace_next(&r, &s); n++)
         json_step(d, w, &s, j);
     json_array_end(j);
 }

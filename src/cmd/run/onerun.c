@@ -35,17 +35,17 @@ void one_run_announce(const struct profile *p, bool windows)
 {
     const struct cmd_args *a = p->args;
     uint64_t others = 2 + (windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
-             least = others + (a->runs   ? a->runs
-                               : windows ? 0
-                                         : BUDGET_RUNS),
-             most = others + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
+             min = others + (a->runs   ? a->runs
+                             : windows ? 0
+                                       : BUDGET_RUNS),
+             max = others + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
     if (one_run_is(p))
         return;
-    if (least == most)
-        diag_note("%s will be run %llu times; with --one-run once", p->program->argv[0], (unsigned long long)least);
+    if (min == max)
+        diag_note("%s will be run %llu times; with --one-run once", p->program->argv[0], (unsigned long long)min);
     else
         diag_note("%s will be run %llu to %llu times; with --one-run once", p->program->argv[0],
-                  (unsigned long long)least, (unsigned long long)most);
+                  (unsigned long long)min, (unsigned long long)max);
 }
 
 /* A session of its own is what tells such a server from a helper that is only slow to end. */
@@ -120,7 +120,7 @@ int one_run_make(struct profile *p, struct one_run *one)
     if (o.bursts && !one->run->windows_note)
         note_after(p, one->run->bursts.after_s);
     launch_remember_modules(p->program);
-    launch_see(p->program, one->run);
+    launch_keep_sampled(p->program, one->run);
     profile_warn_left(one->run);
     if (a->follow)
         profile_take_processes(p, one->run);

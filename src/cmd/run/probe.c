@@ -41,23 +41,23 @@ static void take_cost(struct probe_plan *plan)
 /* ---- names ---- */
 
 /* FILE:LINE, else a function. C++ names have :: in them, but no digits alone behind the last. */
-static struct prof_asked parse_name(struct arena *ar, const char *text)
+static struct prof_request parse_name(struct arena *ar, const char *text)
 {
     const char *colon = strrchr(text, ':');
     char *end = NULL;
     unsigned long line = colon && colon > text && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
     if (line && line < UINT32_MAX && !*end)
-        return (struct prof_asked){
+        return (struct prof_request){
             .text = text, .file = arena_strndup(ar, text, (size_t)(colon - text)), .line = (uint32_t)line};
-    return (struct prof_asked){.text = text, .function = text};
+    return (struct prof_request){.text = text, .function = text};
 }
 
-static const struct prof_asked *split_names(const char *text, struct arena *ar, size_t *count)
+static const struct prof_request *split_names(const char *text, struct arena *ar, size_t *count)
 {
-    size_t most = 1;
+    size_t max = 1;
     for (const char *s = text; *s; s++)
-        most += *s == ',';
-    struct prof_asked *names = ARENA_ARRAY(ar, struct prof_asked, most);
+        max += *s == ',';
+    struct prof_request *names = ARENA_ARRAY(ar, struct prof_request, max);
     char *rest = arena_strdup(ar, text), *word;
     *count = 0;
     while ((word = strsep(&rest, ",")))
@@ -68,27 +68,27 @@ static const struct prof_asked *split_names(const char *text, struct arena *ar, 
 
 int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan)
 {
-    *plan = (struct probe_plan){.asked = NULL};
+    *plan = (struct probe_plan){.requested = NULL};
     if (a->no_probes && (a->probe || a->unprobed))
         return diag_error("run: --no-probes excludes --probe and --unprobed"), CMD_UNUSABLE;
     take_cost(plan);
     if (a->probe)
-        plan->asked = split_names(a->probe, ar, &plan->asked_count);
+        plan->requested = split_names(a->probe, ar, &plan->requested_count);
     if (a->unprobed)
-        plan->hidden = split_names(a->unprobed, ar, &plan->hidden_count);
-    if ((a->probe && !plan->asked_count) || (a->unprobed && !plan->hidden_count))
+        plan->unprobed = split_names(a->unprobed, ar, &plan->unprobed_count);
+    if ((a->probe && !plan->requested_count) || (a->unprobed && !plan->unprobed_count))
         return diag_error("run: --%s needs the name of a function, or FILE:LINE",
-                          a->probe && !plan->asked_count ? "probe" : "unprobed"),
+                          a->probe && !plan->requested_count ? "probe" : "unprobed"),
                CMD_UNUSABLE;
     return 0;
 }
 
 void probe_ask(const struct probe_plan *plan, struct prof_input *in)
 {
-    in->asked = plan->asked;
-    in->asked_count = plan->asked_count;
-    in->hidden = plan->hidden;
-    in->hidden_count = plan->hidden_count;
+    in->requested = plan->requested;
+    in->requested_count = plan->requested_count;
+    in->unprobed = plan->unprobed;
+    in->unprobed_count = plan->unprobed_count;
     in->names = report_names_function;
     in->probe_s = plan->pair_s;
 }

@@ -6,9 +6,9 @@
 #include "cmd/run/profile.h"
 
 struct probe_plan {
-    double inside_ticks, pair_ticks, pair_s; /* what a pair of probes costs here */
-    const struct prof_asked *asked, *hidden; /* named by --probe, by --unprobed */
-    size_t asked_count, hidden_count;
+    double inside_ticks, pair_ticks, pair_s;         /* what a pair of probes costs here */
+    const struct prof_request *requested, *unprobed; /* named by --probe, by --unprobed */
+    size_t requested_count, unprobed_count;
 };
 /* Before anything runs. 0, or an exit status after one line. */
 int probe_begin(const struct cmd_args *a, struct arena *ar, struct probe_plan *plan);

@@ -117,7 +117,7 @@ static void rewind_input(bool is_first)
 static bool was_interrupted(const struct launch_result *run)
 {
     int end = run->status;
-    return run->told_to_end ||
+    return run->got_end_signal ||
            (WIFSIGNALED(end) && (WTERMSIG(end) == SIGINT || WTERMSIG(end) == SIGQUIT || WTERMSIG(end) == SIGTERM));
 }
 
@@ -298,14 +298,15 @@ void profile_warn_executed(const struct launch_result *run)
 
 bool profile_counts_are_exact(const struct launch_result *counted)
 {
-    if (counted->flags & WIRE_THREADS_APART)
+    if (counted->flags & WIRE_NOT_SERIALIZED)
         return diag_error("the program created threads and they could not be kept on one processor: counts would not "
                           "be exact, "
                           "none were kept. Run it with one thread (for example OMP_NUM_THREADS=1)"),
                false;
     if (counted->flags & WIRE_THREADS)
         diag_warn("threads", "the program created threads: counts and times are sums over all threads%s",
-                  counted->flags & WIRE_TURNS ? "; while they were counted, some took turns on one processor" : "");
+                  counted->flags & WIRE_SERIALIZED ? "; while they were counted, some were serialized on one processor"
+                                                   : "");
     if (counted->flags & WIRE_LOST)
         diag_warn("counts-lost",
                   "some counters could not be kept (out of memory, or more than %u processes): counts are too low",
@@ -338,8 +339,8 @@ static void put_sampled(const struct launch_result *sampled, struct prof_input *
     in->moment_count = sampled->moment_count;
     in->threads = sampled->threads;
     in->thread_count = sampled->thread_count;
-    in->doing = sampled->thread_samples;
-    in->doing_count = sampled->thread_sample_count;
+    in->activity = sampled->thread_samples;
+    in->activity_count = sampled->thread_sample_count;
     in->samples_user_only = sampled->samples_user_only;
 }
 
@@ -357,14 +358,14 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         m[i].refused = lm->refused ? arena_strdup(ar, lm->refused) : NULL;
         m[i].counters = counted && i < counted->counters_len ? counted->counters[i] : NULL;
         m[i].map = m[i].counters ? profile_map(p, i) : NULL;
-        m[i].left = m[i].counters ? counted->left[i].data : NULL;
-        m[i].left_count = m[i].counters ? counted->left[i].len : 0;
+        m[i].side_exits = m[i].counters ? counted->side_exits[i].data : NULL;
+        m[i].side_exit_count = m[i].counters ? counted->side_exits[i].len : 0;
         m[i].flow = &flows[i];
         if (lm->map && m[i].counters && !m[i].map)
             return CMD_SELF_FAILED;
         if (!m[i].map)
             m[i].counters = NULL;
-        if (!m[i].map && !m[i].refused && lm->seen_at_run_time && !lm->other_program)
+        if (!m[i].map && !m[i].refused && lm->found_at_run_time && !lm->other_program)
             m[i].refused = "loaded at run time; the next run will count it";
     }
     in->modules = m;
@@ -376,14 +377,15 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
     return 0;
 }
 
-void profile_learn(const struct profile *p, const struct prof_input *in)
+void profile_keep_feedback(const struct profile *p, const struct prof_input *in)
 {
     for (size_t i = 0; i < in->module_count; i++) {
         const struct prof_input_module *m = &in->modules[i];
         if (!m->counters)
             continue;
-        rewrite_flow_solve(m->map, m->counters, (struct rewrite_lefts){m->left, m->left_count}, m->flow);
-        launch_learn(p->program, i, m->map, m->flow);
+        rewrite_flow_solve(m->map, m->counters, (struct rewrite_side_exits){m->side_exits, m->side_exit_count},
+                           m->flow);
+        launch_keep_feedback(p->program, i, m->map, m->flow);
     }
 }
 

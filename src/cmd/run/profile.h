@@ -50,8 +50,9 @@ void profile_take_processes(struct profile *p,
                             const struct launch_result *counted); /* into the result, with --follow */
 void profile_warn_executed(const struct launch_result *run);
 void profile_warn_left(const struct launch_result *run); /* that a process goes on in the background */
-/* Solves the counts, keeps what they teach the copies of later runs, and leaves the solution for the join. */
-void profile_learn(const struct profile *p, const struct prof_input *in);
+/* Solves the counts, keeps them as profile feedback for the copies of later runs, and leaves the solution for the join.
+ */
+void profile_keep_feedback(const struct profile *p, const struct prof_input *in);
 int profile_join(struct prof_result *r, const struct prof_input *in);    /* 0, or an exit status */
 const struct rewrite_map *profile_map(struct profile *p, size_t module); /* NULL if it has none that can be read */
 void profile_close_maps(struct profile *p); /* once they are not needed any more; they are large */
@@ -72,12 +73,12 @@ void cmd_warn_of_model(const struct machine *m); /* that it failed its self-test
 int cmd_machine_get(const struct cmd_args *a, struct machine **out, const char **where); /* where: its file, or NULL */
 /* Lets the join time forms of instructions that the kept description of this machine (at `where`) lacks, and keep them
  * there; l must last as long as `in`. */
-struct cmd_learning {
+struct cmd_form_timing {
     struct machine *machine;
     const char *path;
     struct arena *arena;
 };
-void cmd_machine_learn(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_learning *l,
-                       struct prof_input *in);
+void cmd_machine_time_forms(const struct cmd_args *a, struct machine *m, const char *where, struct cmd_form_timing *l,
+                            struct prof_input *in);
 
 #endif

@@ -10,22 +10,22 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { PLAIN_MOST = 12, PLAIN_UNLIKE = 4 };
+enum { PLAIN_MAX = 12, PLAIN_UNLIKE = 4 };
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
 static const double COUNTER_UNLIKE = 0.005; /* rates of the time stamp counter, then and now */
 static const double PATIENCE = 5;           /* while all runs together take less than so many plain ones */
 
 struct times {
-    double user[PLAIN_MOST], system[PLAIN_MOST];
+    double user[PLAIN_MAX], system[PLAIN_MAX];
     size_t n, planned;
     double began, shortest;  /* when the first run began; wall time of the shortest plain run */
     double windows_s;        /* that the program may wait for windows */
     double counting_s;       /* what counters took in the only run, taken off; NAN not known */
     double windows_system_s; /* likewise windows */
-    double clocks[PLAIN_MOST], shares[PLAIN_MOST];
+    double clocks[PLAIN_MAX], shares[PLAIN_MAX];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
     struct machine_reading
-        readings[MACHINE_CLOCK_READINGS + PLAIN_MOST]; /* of the clocks: before all runs, behind each plain one */
+        readings[MACHINE_CLOCK_READINGS + PLAIN_MAX]; /* of the clocks: before all runs, behind each plain one */
 };
 
 static void look_at_speed(const struct machine *m, struct times *t)
@@ -110,7 +110,7 @@ static void plan_plain_runs(const struct cmd_args *a, const struct machine *m, c
                        .windows = windows_wanted(a, m),
                        .probes = !a->no_probes};
     t->planned = a->runs ? (size_t)a->runs : budget_plain_runs(&b);
-    t->planned = t->planned > PLAIN_MOST ? PLAIN_MOST : t->planned;
+    t->planned = t->planned > PLAIN_MAX ? PLAIN_MAX : t->planned;
     if (!t->planned)
         take_times(m, sampled, t);
 }
@@ -136,7 +136,7 @@ static int make_runs(struct profile *p, const struct cmd_args *a, const struct m
     if (rc)
         return rc;
     launch_remember_modules(p->program);
-    launch_see(p->program, *sampled); /* before there are copies: what they need to know */
+    launch_keep_sampled(p->program, *sampled); /* before there are copies: what they need to know */
     if ((rc = one_run_refuse_others(p, *sampled)))
         return rc;
     profile_warn_left(*sampled);
@@ -212,19 +212,19 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;
-    struct cmd_learning learning;
-    cmd_machine_learn(a, m, where, &learning, &in);
+    struct cmd_form_timing form_timing;
+    cmd_machine_time_forms(a, m, where, &form_timing, &in);
     probe_ask(plan, &in);
     windows_put(taken, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
-    r->threads = sampled->threads_most;
+    r->threads = sampled->threads_max;
     if (sampled->sampler == LAUNCH_SAMPLER_NONE)
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
     double since = time_now_s();
-    profile_learn(p, &in);
+    profile_keep_feedback(p, &in);
     if ((rc = profile_join(r, &in)))
         return rc;
     profile_note_phase(p, "estimating", since);

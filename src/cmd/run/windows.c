@@ -11,13 +11,13 @@ enum {
     BURST_BYTES = 16 /* a reference */,
     BURST_MODELLED = 20000 /* references */,
     BURSTS_PLANNED = 60, /* where the budget leaves all the time that windows may take */
-    BURSTS_LEAST = 20
+    BURSTS_MIN = 20
 };
-static const double INTERVAL_LEAST_S = 0.002;
+static const double INTERVAL_MIN_S = 0.002;
 enum {
     WINDOW_STEPS = 6000,
-    STEPS_LEAST = 110000,
-    STEPS_MOST = 180000,
+    STEPS_MIN = 110000,
+    STEPS_MAX = 180000,
     STEPS_A_SECOND = 30000 /* of the program's time */
 };
 
@@ -44,7 +44,7 @@ static struct prof_input_window slices_of(const struct wire_windows *w, uint32_t
     struct prof_input_window to = {.slice_count = 0};
     if (!w->slices || window >= WIRE_SLICED_WINDOWS)
         return to;
-    to.slice_count = (uint32_t)min_u64(w->slice_count[window], WIRE_SLICES_MOST);
+    to.slice_count = (uint32_t)min_u64(w->slice_count[window], WIRE_SLICES_MAX);
     struct wire_slice *s = ARENA_ARRAY(a, struct wire_slice, to.slice_count + 1);
     memcpy(s, w->slice[window], to.slice_count * sizeof *s);
     to.slices = s;
@@ -54,7 +54,7 @@ static struct prof_input_window slices_of(const struct wire_windows *w, uint32_t
 static void take_steps(void *ctx, const struct wire_windows *steps)
 {
     struct taken_windows *t = ctx;
-    for (uint32_t k = 0; k < steps->window_count && k < WIRE_WINDOWS_MOST; k++) {
+    for (uint32_t k = 0; k < steps->window_count && k < WIRE_WINDOWS_MAX; k++) {
         struct trace_window *w = ARENA_ARRAY(t->arena, struct trace_window, 1);
         if (!trace_steps(steps, k, t->arena, w))
             continue;
@@ -82,20 +82,20 @@ struct moments {
 /* Each is a fork, and pages that are written anew: large programs, for which the budget leaves little, pay dearly. */
 static double plan_bursts(double limit_s)
 {
-    return BURSTS_LEAST + (BURSTS_PLANNED - BURSTS_LEAST) * fmin(1, limit_s / BUDGET_WINDOWS_MOST_S);
+    return BURSTS_MIN + (BURSTS_PLANNED - BURSTS_MIN) * fmin(1, limit_s / BUDGET_WINDOWS_MAX_S);
 }
 
 static struct moments plan_moments(double s, double bursts)
 {
-    double steps = fmin(STEPS_MOST, fmax(STEPS_LEAST, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
-    double all = fmin(bursts + windows, s / INTERVAL_LEAST_S);
+    double steps = fmin(STEPS_MAX, fmax(STEPS_MIN, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
+    double all = fmin(bursts + windows, s / INTERVAL_MIN_S);
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
 
 static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
 {
     struct taken_windows *t = ctx;
-    if (replay_is_enough(t->progress, w, window))
+    if (replay_has_converged(t->progress, w, window))
         w->enough = 1;
     replay_plan(w, window);
 }
@@ -106,11 +106,11 @@ struct launch_burst_options windows_options(const struct profile *p, struct take
     to->progress = replay_progress_new();
     to->arena = arena_new(); /* its own: windows come in another thread */
     return (struct launch_burst_options){.window_bytes = BURST_REFERENCES * BURST_BYTES,
-                                         .window_most = 4 * BURSTS_PLANNED,
+                                         .window_max = 4 * BURSTS_PLANNED,
                                          .may_fail = true,
                                          .threads = p->program->made_threads,
                                          .steps = WINDOW_STEPS,
-                                         .stepped_most = WIRE_SLICED_WINDOWS,
+                                         .stepped_max = WIRE_SLICED_WINDOWS,
                                          .plan = plan_window,
                                          .ctx = to,
                                          .begin = bursts_begin,

@@ -116,7 +116,7 @@ static void put_curve(struct json *j, const struct spy *s)
     json_u64(j, "lines", cache_curve_lines(s->curve));
     json_u64(j, "references", cache_curve_references(s->curve));
     json_array(j, "sizes");
-    for (uint64_t bytes = SPY_CURVE_LEAST; bytes <= SPY_CURVE_MOST; bytes *= 2) {
+    for (uint64_t bytes = SPY_CURVE_MIN; bytes <= SPY_CURVE_MAX; bytes *= 2) {
         json_object(j, NULL);
         json_u64(j, "bytes", bytes);
         json_u64(j, "misses", cache_curve_misses(s->curve, bytes));

@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 
 /* Of the curve: sizes that are powers of two. */
-enum { SPY_CURVE_LEAST = 4 << 10, SPY_CURVE_MOST = 256 << 20 };
+enum { SPY_CURVE_MIN = 4 << 10, SPY_CURVE_MAX = 256 << 20 };
 
 struct spy_caches {   /* a configuration, simulated */
     const char *name; /* as the user gave it, or "caches of AMD Zen 4" */

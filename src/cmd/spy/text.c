@@ -190,7 +190,7 @@ static void put_curve(struct strbuf *out, const struct spy *s)
                "\nData references reach %s lines of %u bytes. A fully associative LRU cache of\nthese would miss of "
                "them:",
                with_commas(cache_curve_lines(s->curve), lines), s->curve_line);
-    for (uint64_t bytes = SPY_CURVE_LEAST; bytes <= SPY_CURVE_MOST; bytes *= 2) {
+    for (uint64_t bytes = SPY_CURVE_MIN; bytes <= SPY_CURVE_MAX; bytes *= 2) {
         struct strbuf size = {0};
         char rate[FIGURE];
         put_bytes(&size, bytes);

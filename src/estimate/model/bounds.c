@@ -38,14 +38,14 @@ double walks_add_bound_of(const struct walks *w, uint32_t block, uint32_t n, str
 static const char *heaviest_unit(const struct walks *w, const struct bound_sums *s)
 {
     const char *best = NULL;
-    double most = 0;
+    double max = 0;
     for (unsigned p = 0; p < machine_port_count(w->m); p++) {
         double sum = 0;
         for (unsigned q = 0; q < machine_port_count(w->m); q++)
             if (strcmp(machine_port_name(w->m, p), machine_port_name(w->m, q)) == 0)
                 sum += s->by_port[q];
-        if (sum > most) {
-            most = sum;
+        if (sum > max) {
+            max = sum;
             best = machine_port_name(w->m, p);
         }
     }

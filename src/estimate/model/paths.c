@@ -24,9 +24,9 @@ static void add_weight(struct path_draw *d, uint32_t block, uint64_t weight)
     d->count++;
 }
 
-static struct path_draw new_draw(struct join *j, uint32_t most)
+static struct path_draw new_draw(struct join *j, uint32_t max)
 {
-    return (struct path_draw){ARENA_ARRAY(j->scratch, uint32_t, most + 1), ARENA_ARRAY(j->scratch, uint64_t, most + 1),
+    return (struct path_draw){ARENA_ARRAY(j->scratch, uint32_t, max + 1), ARENA_ARRAY(j->scratch, uint64_t, max + 1),
                               0};
 }
 
@@ -40,11 +40,11 @@ static uint32_t draw(struct paths *p, const struct path_draw *d)
 
 static void list_executed(struct paths *p, struct join *j)
 {
-    uint32_t most = 0;
+    uint32_t max = 0;
     for (uint32_t b = 0; b < j->block_count; b++)
-        most += j->counts[b] != 0;
-    p->executed = new_draw(j, most);
-    p->entered = new_draw(j, most);
+        max += j->counts[b] != 0;
+    p->executed = new_draw(j, max);
+    p->entered = new_draw(j, max);
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
         for (uint32_t b = 0; m->cfg && b < m->cfg->blocks.len; b++)
@@ -232,11 +232,11 @@ static uint32_t draw_before(struct paths *p, uint32_t block)
     return draw_site(p, block);
 }
 
-uint32_t paths_before(struct paths *p, uint32_t block, uint32_t insns, uint32_t *out, uint32_t most)
+uint32_t paths_before(struct paths *p, uint32_t block, uint32_t insns, uint32_t *out, uint32_t max)
 {
     uint32_t count = 0, have = 0;
     p->top = p->depth = 0;
-    while (have < insns && count < most && (block = draw_before(p, block)) != ID_NONE) {
+    while (have < insns && count < max && (block = draw_before(p, block)) != ID_NONE) {
         out[count++] = block;
         have += walk_block(p->j, block)->insn_count;
     }

@@ -30,7 +30,7 @@ static uint32_t index_of_place(void *ctx, uint64_t place)
     return ID_NONE;
 }
 
-static uint32_t home_of_place(void *ctx, uint64_t place) { return walk_home_of(ctx, block_of_place(ctx, place)); }
+static uint32_t owner_of_place(void *ctx, uint64_t place) { return walk_owner_of(ctx, block_of_place(ctx, place)); }
 
 /* Of calls and jumps whose target the code does not tell. */
 static void see_target(void *ctx, uint64_t from, uint64_t to)
@@ -45,12 +45,12 @@ static void see_target(void *ctx, uint64_t from, uint64_t to)
 }
 
 /* What blocks cost with every branch predicted, in the same stretches that the other core played. */
-static void remember_straight(struct walks *w)
+static void remember_predicted(struct walks *w)
 {
     uint64_t executions;
-    w->straight = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    w->predicted = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
     for (size_t v = 0; v < w->visited.len; v++)
-        w->straight[w->visited.data[v]] =
+        w->predicted[w->visited.data[v]] =
             (float)walk_block_cycles(w, sim_feed_core(w->core), w->visited.data[v], &executions);
 }
 
@@ -68,8 +68,8 @@ static void warn_of_neighbour(const struct walks *w)
 {
     double shared = replays_shared(w->replays);
     if (shared > SHARED_SAID)
-        prof_warn(w->j->r, PROF_WARN_REPLAYS_SHARED,
-                  "another program shared the core beside nearly all replays: ideal times may be up to %.0f %% lower",
+        prof_warn(w->j->r, PROF_WARN_REPLAYS_CONTENDED,
+                  "SMT contention during nearly all replays: ideal times may be up to %.0f %% lower",
                   100 * (1 - 1 / shared));
 }
 
@@ -86,14 +86,14 @@ void walk_windows(struct walks *w)
     if (!w->j->in->window_count && !w->j->in->burst_count)
         return;
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
-    p.branchy = w->branchy = sim_feed_new(sim_core_new(w->m, w->table, w->most, NULL));
-    p.aside = sim_core_new(w->m, w->table, w->most, NULL);
+    p.mispredicting = w->mispredicting = sim_feed_new(sim_core_new(w->m, w->table, w->max, NULL));
+    p.core_of_slice = sim_core_new(w->m, w->table, w->max, NULL);
     walk_bursts(w, &p);
-    p.branches_told = w->j->in->burst_count > 0;
-    if (p.branches_told)
-        remember_straight(w);
+    p.branches_known = w->j->in->burst_count > 0;
+    if (p.branches_known)
+        remember_predicted(w);
     p.predictor = sim_predictor_new();
-    w->replays = replays_new(home_of_place, w);
+    w->replays = replays_new(owner_of_place, w);
     replays_see(w->replays, w->j->in->windows, w->j->in->window_count);
     warn_of_neighbour(w);
     for (size_t i = 0; i < w->j->in->window_count; i++) {
@@ -103,12 +103,12 @@ void walk_windows(struct walks *w)
         w->spent += played;
         walk_end_batch(w);
     }
-    if (!p.branches_told)
-        remember_straight(w);
+    if (!p.branches_known)
+        remember_predicted(w);
     targets_share(w->j, w->paths.outside, w->targets);
     w->j->targets = w->targets;
     VEC_FREE(&known.index_of);
-    sim_core_free(p.aside);
+    sim_core_free(p.core_of_slice);
     sim_predictor_free(p.predictor);
     if (w->j->in->windows_read)
         w->j->in->windows_read(w->j->in->windows_ctx);

@@ -4,28 +4,28 @@
  * execution of a block took there. */
 #include "estimate/model/walk.h"
 
-#define READY_STEPS 6       /* what it costs to make an instruction ready, in steps */
-#define TABLE_MOST 1000000u /* static instructions that can be visited: 80 bytes each where touched */
+#define READY_STEPS 6      /* what it costs to make an instruction ready, in steps */
+#define TABLE_MAX 1000000u /* static instructions that can be visited: 80 bytes each where touched */
 
-uint32_t walk_home_of(const struct walks *w, uint32_t block)
+uint32_t walk_owner_of(const struct walks *w, uint32_t block)
 {
     const struct join_module *m = walk_module(w->j, block);
     const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
     return b->loop != ID_NONE ? m->loop_base + b->loop : w->j->loop_count + m->func_base + b->func;
 }
 
-const struct tally *walk_home_self(const struct walks *w, uint32_t home)
+const struct tally *walk_owner_self(const struct walks *w, uint32_t owner)
 {
-    return home < w->j->loop_count ? &w->j->loops[home].self : &w->j->funcs[home - w->j->loop_count].self;
+    return owner < w->j->loop_count ? &w->j->loops[owner].self : &w->j->funcs[owner - w->j->loop_count].self;
 }
 
-static void meet_home(struct walks *w, uint32_t block)
+static void meet_owner(struct walks *w, uint32_t block)
 {
-    uint32_t home = walk_home_of(w, block);
-    VEC_PUSH(&w->visited_home, home);
-    if (!w->homes[home].is_met)
-        VEC_PUSH(&w->homes_met, home);
-    w->homes[home].is_met = true;
+    uint32_t owner = walk_owner_of(w, block);
+    VEC_PUSH(&w->visited_owner, owner);
+    if (!w->owners[owner].is_met)
+        VEC_PUSH(&w->owners_met, owner);
+    w->owners[owner].is_met = true;
 }
 
 /* Its length; 0: no instruction. */
@@ -45,7 +45,7 @@ bool walk_make_ready(struct walks *w, uint32_t block)
     const struct join_module *m = walk_module(w->j, block);
     const struct cfg_block *b = &m->cfg->blocks.data[block - m->block_base];
     const uint8_t *bytes = m->img ? image_at(m->img, b->addr, b->size) : NULL;
-    if (!bytes || b->insn_count == 0 || b->insn_count > w->most - w->used)
+    if (!bytes || b->insn_count == 0 || b->insn_count > w->max - w->used)
         return false;
     uint32_t off = 0;
     for (uint32_t i = 0; i < b->insn_count; i++) {
@@ -59,7 +59,7 @@ bool walk_make_ready(struct walks *w, uint32_t block)
     w->used += b->insn_count;
     w->spent += (uint64_t)b->insn_count * READY_STEPS;
     VEC_PUSH(&w->visited, block);
-    meet_home(w, block);
+    meet_owner(w, block);
     return true;
 }
 
@@ -84,15 +84,15 @@ uint64_t walk_times_played(const struct walks *w, uint32_t block)
     return executions;
 }
 
-uint32_t walk_table_most(const struct walks *w)
+uint32_t walk_table_max(const struct walks *w)
 {
     uint64_t sum = INSN_FIRST;
     for (uint32_t i = 0; i < w->paths.executed.count; i++)
         sum += walk_block(w->j, w->paths.executed.blocks[i])->insn_count;
-    return (uint32_t)min_u64(sum, TABLE_MOST);
+    return (uint32_t)min_u64(sum, TABLE_MAX);
 }
 
-void walk_make_stand_ins(struct walks *w)
+void walk_make_placeholders(struct walks *w)
 {
     static const uint8_t ret[] = {0xc3}, jump[] = {0xff, 0x25, 0, 0, 0, 0};
     sim_insn_prepare(w->m, w->shapes, ret, sizeof ret, 0, &w->table[INSN_RET]);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { SEEN_LEAST = 30, ROUNDS = 20 }; /* of a site, by all windows: fewer say nothing of the rest */
+enum { OBSERVED_MIN = 30, ROUNDS = 20 }; /* of a site, by all windows: fewer say nothing of the rest */
 
 void targets_see(struct targets *t, uint32_t site, uint32_t to)
 {
@@ -18,7 +18,7 @@ void targets_see(struct targets *t, uint32_t site, uint32_t to)
         map_put(&t->index, key, at);
         VEC_PUSH(&t->v, ((struct target){.site = site, .to = to}));
     }
-    t->v.data[at].seen++;
+    t->v.data[at].observed++;
 }
 
 static int by_site(const void *a, const void *b)
@@ -55,11 +55,11 @@ static void fill_site(const struct join *j, struct targets *t, uint32_t site)
     double sum = 0;
     for (uint32_t i = t->first[site]; i < t->first[site + 1]; i++) {
         const struct target *a = &t->v.data[i];
-        all += a->seen;
-        known += a->to != ID_NONE ? a->seen : 0;
+        all += a->observed;
+        known += a->to != ID_NONE ? a->observed : 0;
         sum += a->calls;
     }
-    double factor = all >= SEEN_LEAST && sum > 0 ? (double)j->counts[site] * (double)known / (double)all / sum : 0;
+    double factor = all >= OBSERVED_MIN && sum > 0 ? (double)j->counts[site] * (double)known / (double)all / sum : 0;
     for (uint32_t i = t->first[site]; i < t->first[site + 1]; i++)
         t->v.data[i].calls *= factor;
 }
@@ -83,7 +83,7 @@ void targets_share(struct join *j, const uint64_t *outside, struct targets *t)
     double *arriving = xmalloc((j->block_count + 1) * sizeof *arriving);
     file_targets(j, t);
     for (size_t i = 0; i < t->v.len; i++)
-        t->v.data[i].calls = t->v.data[i].to != ID_NONE ? (double)t->v.data[i].seen : 0;
+        t->v.data[i].calls = t->v.data[i].to != ID_NONE ? (double)t->v.data[i].observed : 0;
     for (int round = 0; round < ROUNDS && t->v.len; round++) {
         for (uint32_t b = 0; b < j->block_count; b++)
             fill_site(j, t, b);

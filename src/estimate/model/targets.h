@@ -9,7 +9,7 @@
 
 struct target {
     uint32_t site, to; /* blocks by number; to ID_NONE: code that is not known */
-    uint64_t seen;
+    uint64_t observed;
     double calls; /* estimated, of the whole run; 0: none that could be told */
 };
 struct targets {

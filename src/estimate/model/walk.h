@@ -12,9 +12,9 @@
 
 #define WARM 400 /* before them: about a reorder buffer */
 
-enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* stand-ins for code that is not known; then the program's own */
+enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* placeholders for code that is not known; then the program's own */
 
-struct home { /* a loop's or function's own code: sums over batches */
+struct owner { /* a loop's or function's own code: sums over batches */
     double cycles, insns, last_cycles, last_insns;
     double cycles2, insns2, cross;
     bool is_met;
@@ -26,42 +26,43 @@ struct walks {
     struct paths paths;
     struct sim_insn *table;
     struct sim_shapes *shapes;
-    struct sim_feed *core, *branchy; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
-    float *straight;                 /* by block: cycles in what `branchy` played, with every branch predicted */
-    uint32_t *first;                 /* by block: its first instruction in the table; 0: not made ready */
-    uint32_t used, most, batches;
-    VEC(uint32_t) visited;      /* blocks made ready */
-    VEC(uint32_t) visited_home; /* of each of these: its home */
-    struct home *homes;         /* loops, then functions */
-    VEC(uint32_t) homes_met;    /* of visited blocks */
-    struct replays *replays;    /* NULL: no windows */
-    struct targets *targets;    /* likewise */
-    uint64_t steps;             /* instructions played */
-    uint64_t spent, spent_most; /* the same with what else costs time, for the budget */
+    struct sim_feed *core,
+        *mispredicting; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
+    float *predicted;   /* by block: cycles in what `branchy` played, with every branch predicted */
+    uint32_t *first;    /* by block: its first instruction in the table; 0: not made ready */
+    uint32_t used, max, batches;
+    VEC(uint32_t) visited;       /* blocks made ready */
+    VEC(uint32_t) visited_owner; /* of each of these: its owner */
+    struct owner *owners;        /* loops, then functions */
+    VEC(uint32_t) owners_met;    /* of visited blocks */
+    struct replays *replays;     /* NULL: no windows */
+    struct targets *targets;     /* likewise */
+    uint64_t steps;              /* instructions played */
+    uint64_t spent, spent_max;   /* the same with what else costs time, for the budget */
 };
 
 /* ---- walks.c ---- */
 uint64_t walk_for_program(const struct walks *w); /* of the budget: for walks through the whole program */
 
 /* ---- table.c ---- */
-uint32_t walk_home_of(const struct walks *w, uint32_t block); /* of loops, then functions */
-const struct tally *walk_home_self(const struct walks *w, uint32_t home);
+uint32_t walk_owner_of(const struct walks *w, uint32_t block); /* of loops, then functions */
+const struct tally *walk_owner_self(const struct walks *w, uint32_t owner);
 bool walk_make_ready(struct walks *w, uint32_t block); /* false: no room, or no bytes */
 /* Cycles of one execution, and how many the core met. */
 double walk_block_cycles(const struct walks *w, const struct sim_core *core, uint32_t block, uint64_t *executions);
 uint64_t walk_times_played(const struct walks *w, uint32_t block);
-uint32_t walk_table_most(const struct walks *w); /* instructions that it may need */
-void walk_make_stand_ins(struct walks *w);
+uint32_t walk_table_max(const struct walks *w); /* instructions that it may need */
+void walk_make_placeholders(struct walks *w);
 
 /* ---- batches.c ---- */
 void walk_end_batch(struct walks *w);
-double walk_home_error(const struct walks *w, const struct home *h); /* standard error, as a fraction */
-double walk_home_share(const struct walks *w, uint32_t home);        /* of all instructions */
-bool walk_is_settled(const struct walks *w);                         /* more batches would tell nothing */
+double walk_owner_error(const struct walks *w, const struct owner *h); /* standard error, as a fraction */
+double walk_owner_share(const struct walks *w, uint32_t owner);        /* of all instructions */
+bool walk_has_converged(const struct walks *w);                        /* more batches would tell nothing */
 
-/* ---- drawn.c ---- */
+/* ---- random_walks.c ---- */
 void walk_program(struct walks *w);
-void walk_homes(struct walks *w);
+void walk_owners(struct walks *w);
 void walk_unseen(struct walks *w);
 
 /* ---- recorded.c ---- */

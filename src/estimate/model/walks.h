@@ -40,14 +40,14 @@ uint32_t paths_draw_entry(struct paths *p);
 uint32_t paths_next(struct paths *p, uint32_t block, bool *opaque);
 /* Blocks that led to `block`, drawn backwards until they hold `insns` instructions; in forward order, `block` not with
  * them. Returns how many; out has room for `most`. Empties the stack. */
-uint32_t paths_before(struct paths *p, uint32_t block, uint32_t insns, uint32_t *out, uint32_t most);
+uint32_t paths_before(struct paths *p, uint32_t block, uint32_t insns, uint32_t *out, uint32_t max);
 /* As paths_next, for a way already drawn. */
 void paths_follow(struct paths *p, uint32_t block, uint32_t next, bool *opaque);
 
-/* ---- walks.c: windows through the core model ---- */
+/* ---- walks.c: random walks through the core model ---- */
 
 struct walks; /* opaque */
-/* Draws windows, fills j->walks, j->cycles and the errors of loops and functions. Nothing if the machine gives no
+/* Draws random walks, fills j->walks, j->cycles and the errors of loops and functions. Nothing if the machine gives no
  * clock, or nothing ran. */
 void walks_run(struct join *j);
 void walks_free(struct walks *w);

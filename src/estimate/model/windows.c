@@ -10,7 +10,7 @@
 static void begin_anew(struct window_player *p)
 {
     sim_feed_reset_pipeline(p->core, p->warm);
-    sim_feed_reset_pipeline(p->branchy, p->warm > p->learning ? p->warm : p->learning);
+    sim_feed_reset_pipeline(p->mispredicting, p->warm > p->training ? p->warm : p->training);
 }
 
 /* Windows that were recorded share their translated code, and its numbers. */
@@ -72,10 +72,10 @@ static void play(struct playing *g, const struct trace_step *s, uint32_t index)
     if (p->went && (s->insn->x.kind == X86_CALL_IND || s->insn->x.kind == X86_JMP_IND))
         p->went(p->ctx, s->insn->place, s->next_place);
     step_core(g, p->core, s, index, flags);
-    if (p->branches_told)
+    if (p->branches_known)
         return;
-    step_core(g, p->branchy, s, index, flags | (wrong ? SIM_MISPREDICTED : 0));
-    p->learning -= p->learning > 0;
+    step_core(g, p->mispredicting, s, index, flags | (wrong ? SIM_MISPREDICTED : 0));
+    p->training -= p->training > 0;
 }
 
 static bool is_interrupted(const struct trace_step *s, const struct sim_insn *i)
@@ -90,7 +90,7 @@ uint64_t window_play(struct window_player *p, const struct trace_window *w, cons
     struct trace_step s;
     uint64_t played = 0;
     bool lost = true;
-    p->learning = wrong ? 0 : (uint32_t)(w->instructions / 2);
+    p->training = wrong ? 0 : (uint32_t)(w->instructions / 2);
     forget_indices(p->known, w);
     trace_begin(&stream, w);
     while (trace_next(&stream, &s) && !s.is_last) {

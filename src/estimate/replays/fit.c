@@ -1,51 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fit: cycles of slices, and how many instructions of each home are in them, to cycles an instruction of each home: a
- * ridge regression, robust and weighted. It is made twice: once drawn towards one figure for all homes, with what comes
- * out drawn upon again, so that little of the begin is left and nothing of the model is in it: this counts. And once
- * drawn towards the model (times what slices take against it on the whole): where the two differ, homes always come
- * together, and how they share what was measured is not known. If they differ much, and the model tells single slices
- * well, it knows better than an equal figure for all: such homes are held at the second, and the others fitted anew.
- * (One loop of bzip2 had a third of what the model has, and that beside it 1.25 times, in one job of four.) Homes that
- * are hardly in a slice get the second. Replays
- * that differ among themselves weigh less, and so does a slice that says something else than all others (a machine
- * clear in each of its replays, say). No home is given more than it took in the program: what came with it in its
- * slices had the rest. Knows nothing of where slices come from.
+ * fit: cycles of slices, and how many instructions of each owner are in them, to cycles an instruction of each owner: a
+ * ridge regression, robust and weighted. It is made twice: once drawn towards one figure for all owners, with what
+ * comes out drawn upon again, so that little of the begin is left and nothing of the model is in it: this counts. And
+ * once drawn towards the model (times what slices take against it on the whole): where the two differ, owners always
+ * come together, and how they share what was measured is not known. If they differ much, and the model tells single
+ * slices well, it knows better than an equal figure for all: such owners are held at the second, and the others fitted
+ * anew. (One loop of bzip2 had a third of what the model has, and that beside it 1.25 times, in one job of four.) Homes
+ * that are hardly in a slice get the second. Replays that differ among themselves weigh less, and so does a slice that
+ * says something else than all others (a machine clear in each of its replays, say). No owner is given more than it
+ * took in the program: what came with it in its slices had the rest. Knows nothing of where slices come from.
  */
 #include "estimate/replays/fit.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double RIDGE = 0.02;          /* what is known beforehand weighs, in slices that are of one home alone */
-static const double ENOUGH = 0.25;         /* sum of squared shares from which on a home may be replayed; */
+static const double RIDGE = 0.02;          /* what is known beforehand weighs, in slices that are of one owner alone */
+static const double ENOUGH = 0.25;         /* sum of squared shares from which on an owner may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
 static const double MOSTLY = 0.5;
 static const double TOLD_WELL = 0.3; /* single slices by the model, off in the root of the mean square */
-static const double UNLIKE = 1.5;    /* the two fits of a home */
+static const double UNLIKE = 1.5;    /* the two fits of an owner */
 static const double SPREAD_USUAL = 0.02, OFF_USUAL = 0.1;
 static const double LONG = 1000 /* cycles */, SHORT_WEIGHT = 0.1;
-static const double CPI_LEAST = 0.05, CPI_MOST = 1000;
+static const double CPI_MIN = 0.05, CPI_MAX = 1000;
 enum { ROUNDS = 40, ROBUST_ROUNDS = 5, MANY = 8 /* slices */ };
 
-struct home {
-    double prior, cpi, most;   /* cycles an instruction */
+struct owner {
+    double prior, cpi, max;    /* cycles an instruction */
     bool is_held;              /* at its prior */
     double other;              /* cycles an instruction, by the fit that does not count */
     double sum, squares;       /* of its shares in the slices' cycles, by weight */
     double rest;               /* squared, as a fraction of the slice, weighted by squared share */
     double untrained, refuted; /* as fractions, likewise; */
-    double untrained_most;     /* the most of slices that are mostly of the home */
+    double untrained_max;      /* the most of slices that are mostly of the owner */
 };
-struct entry { /* a share, as its home sees it */
-    uint32_t home, slice;
+struct entry { /* a share, as its owner sees it */
+    uint32_t owner, slice;
     double instructions;
 };
 struct solver {
     const struct fit *in;
-    struct home *homes;
-    struct entry *entries;    /* by home; as many as shares */
+    struct owner *owners;
+    struct entry *entries;    /* by owner; as many as shares */
     double *weights, *fitted; /* by slice: 0 ... 1; cycles */
 };
 
@@ -53,7 +52,7 @@ static const struct fit_slice *slice_of(const struct solver *s, const struct ent
 {
     return &s->in->slices.data[e->slice];
 }
-static double limited(double cpi, double most) { return fmax(CPI_LEAST, fmin(fmin(CPI_MOST, most), cpi)); }
+static double limited(double cpi, double max) { return fmax(CPI_MIN, fmin(fmin(CPI_MAX, max), cpi)); }
 
 /* ---- what is known before ---- */
 
@@ -84,7 +83,7 @@ static double modelled_cycles(const struct fit *f, const struct fit_slice *s, co
 {
     double sum = 0;
     for (size_t i = s->first; i < s->first + s->count; i++)
-        sum += f->shares.data[i].instructions * modelled[f->shares.data[i].home];
+        sum += f->shares.data[i].instructions * modelled[f->shares.data[i].owner];
     return sum;
 }
 
@@ -109,10 +108,10 @@ static struct scale scale_of_model(const struct fit *f, const double *modelled, 
 
 /* ---- the fit ---- */
 
-static int by_home(const void *a, const void *b)
+static int by_owner(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
-    return x->home != y->home ? (x->home < y->home ? -1 : 1) : (x->slice > y->slice) - (x->slice < y->slice);
+    return x->owner != y->owner ? (x->owner < y->owner ? -1 : 1) : (x->slice > y->slice) - (x->slice < y->slice);
 }
 
 static struct entry *list_entries(const struct fit *f)
@@ -120,15 +119,15 @@ static struct entry *list_entries(const struct fit *f)
     struct entry *e = xmalloc((f->shares.len + 1) * sizeof *e);
     for (size_t k = 0; k < f->slices.len; k++)
         for (size_t i = f->slices.data[k].first; i < f->slices.data[k].first + f->slices.data[k].count; i++)
-            e[i] = (struct entry){f->shares.data[i].home, (uint32_t)k, f->shares.data[i].instructions};
-    qsort(e, f->shares.len, sizeof *e, by_home);
+            e[i] = (struct entry){f->shares.data[i].owner, (uint32_t)k, f->shares.data[i].instructions};
+    qsort(e, f->shares.len, sizeof *e, by_owner);
     return e;
 }
 
 static void open_solver(struct solver *s, const struct fit *f)
 {
     *s = (struct solver){.in = f, .entries = list_entries(f)};
-    s->homes = xmalloc((f->home_count + 1) * sizeof *s->homes);
+    s->owners = xmalloc((f->owner_count + 1) * sizeof *s->owners);
     s->weights = xmalloc((f->slices.len + 1) * sizeof *s->weights);
     s->fitted = xmalloc((f->slices.len + 1) * sizeof *s->fitted);
 }
@@ -136,7 +135,7 @@ static void open_solver(struct solver *s, const struct fit *f)
 static void close_solver(struct solver *s)
 {
     free(s->entries);
-    free(s->homes);
+    free(s->owners);
     free(s->weights);
     free(s->fitted);
 }
@@ -146,7 +145,7 @@ static void sum_fitted(struct solver *s)
     for (size_t k = 0; k < s->in->slices.len; k++)
         s->fitted[k] = 0;
     for (size_t i = 0; i < s->in->shares.len; i++)
-        s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->homes[s->entries[i].home].cpi;
+        s->fitted[s->entries[i].slice] += s->entries[i].instructions * s->owners[s->entries[i].owner].cpi;
 }
 
 /* is_fitted: what the fit leaves says which slices are unlike the others. Longer slices are more of the program. On
@@ -165,22 +164,22 @@ static void weigh(struct solver *s, bool is_fitted)
         s->weights[k] *= (double)s->in->slices.len / sum;
 }
 
-/* One home takes what the others leave of its slices. scale: by slice, cycles that count as one. Returns the end of its
- * entries. */
-static size_t fit_home(struct solver *s, size_t first, const double *scale)
+/* One owner takes what the others leave of its slices. scale: by slice, cycles that count as one. Returns the end of
+ * its entries. */
+static size_t fit_owner(struct solver *s, size_t first, const double *scale)
 {
     const struct entry *e = s->entries;
-    struct home *h = &s->homes[e[first].home];
+    struct owner *h = &s->owners[e[first].owner];
     double before = h->cpi, stiff = RIDGE / (h->prior * h->prior), pull = -stiff * (before - h->prior);
     size_t end;
-    for (end = first; end < s->in->shares.len && e[end].home == e[first].home; end++) {
+    for (end = first; end < s->in->shares.len && e[end].owner == e[first].owner; end++) {
         if (h->is_held)
             continue;
         double n = e[end].instructions / scale[e[end].slice], w = s->weights[e[end].slice];
         pull += w * n * (slice_of(s, &e[end])->cycles - s->fitted[e[end].slice]) / scale[e[end].slice];
         stiff += w * n * n;
     }
-    h->cpi = limited(before + pull / stiff, h->most);
+    h->cpi = limited(before + pull / stiff, h->max);
     for (size_t i = first; i < end; i++)
         s->fitted[e[i].slice] += e[i].instructions * (h->cpi - before);
     return end;
@@ -196,29 +195,29 @@ static void fit_round(struct solver *s, bool is_fitted)
     weigh(s, is_fitted);
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < s->in->shares.len;)
-            i = fit_home(s, i, scale);
+            i = fit_owner(s, i, scale);
     free(scale);
 }
 
 static void forget_priors(struct solver *s)
 {
-    for (size_t h = 0; h < s->in->home_count; h++)
-        s->homes[h].prior = s->homes[h].cpi;
+    for (size_t h = 0; h < s->in->owner_count; h++)
+        s->owners[h].prior = s->owners[h].cpi;
 }
 
-static bool is_unlike(const struct home *h) { return h->cpi > UNLIKE * h->other || h->other > UNLIKE * h->cpi; }
+static bool is_unlike(const struct owner *h) { return h->cpi > UNLIKE * h->other || h->other > UNLIKE * h->cpi; }
 
 static void note_other(struct solver *s, const struct solver *other)
 {
-    for (size_t h = 0; h < s->in->home_count; h++)
-        s->homes[h].other = other->homes[h].cpi;
+    for (size_t h = 0; h < s->in->owner_count; h++)
+        s->owners[h].other = other->owners[h].cpi;
 }
 
 /* Homes have their prior. */
 static void fit(struct solver *s, bool forget)
 {
-    for (size_t h = 0; h < s->in->home_count; h++)
-        s->homes[h].cpi = s->homes[h].prior;
+    for (size_t h = 0; h < s->in->owner_count; h++)
+        s->owners[h].cpi = s->owners[h].prior;
     sum_fitted(s);
     for (int robust = 0; robust < ROBUST_ROUNDS; robust++) {
         fit_round(s, robust > 0);
@@ -232,10 +231,10 @@ static void fit(struct solver *s, bool forget)
 static void hold_unlike(struct solver *s)
 {
     bool any = false;
-    for (size_t h = 0; h < s->in->home_count; h++)
-        any |= s->homes[h].is_held = is_unlike(&s->homes[h]);
-    for (size_t h = 0; any && h < s->in->home_count; h++) {
-        struct home *m = &s->homes[h];
+    for (size_t h = 0; h < s->in->owner_count; h++)
+        any |= s->owners[h].is_held = is_unlike(&s->owners[h]);
+    for (size_t h = 0; any && h < s->in->owner_count; h++) {
+        struct owner *m = &s->owners[h];
         double mine = m->cpi;
         m->prior = m->is_held ? m->other : m->prior;
         m->other = mine;
@@ -251,7 +250,7 @@ static void sum_shares(struct solver *s)
     for (size_t i = 0; i < s->in->shares.len; i++) {
         const struct entry *e = &s->entries[i];
         const struct fit_slice *k = slice_of(s, e);
-        struct home *h = &s->homes[e->home];
+        struct owner *h = &s->owners[e->owner];
         double share = e->instructions * h->cpi / s->fitted[e->slice], weight = s->weights[e->slice],
                off = k->cycles / s->fitted[e->slice] - 1;
         h->sum += weight * share;
@@ -260,31 +259,31 @@ static void sum_shares(struct solver *s)
         h->untrained += weight * share * share * k->untrained / k->cycles;
         h->refuted += weight * share * share * k->refuted / k->cycles;
         if (share >= MOSTLY)
-            h->untrained_most = fmax(h->untrained_most, k->untrained / k->cycles);
+            h->untrained_max = fmax(h->untrained_max, k->untrained / k->cycles);
     }
 }
 
 /* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */
-static double error_of(const struct home *h, double model_error)
+static double error_of(const struct owner *h, double model_error)
 {
     return hypot(REPLAY_ERROR, sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)));
 }
 
-static struct join_replay told_of(const struct solver *s, const struct home *drawn, const struct home *h,
-                                  double modelled, double error)
+static struct join_replay measured_of(const struct solver *s, const struct owner *drawn, const struct owner *h,
+                                      double modelled, double error)
 {
     bool is_enough = h->squares >= ENOUGH || (s->in->slices.len >= MANY && h->sum >= ENOUGH_OF_MANY);
     if (!is_enough)
-        return (struct join_replay){.factor = drawn->cpi / modelled, .untrained_most = NAN};
+        return (struct join_replay){.factor = drawn->cpi / modelled, .untrained_max = NAN};
     return (struct join_replay){.factor = h->cpi / modelled,
                                 .is_replayed = true,
                                 .error = error_of(h, error),
                                 .apart = h->other / h->cpi - 1,
-                                .untrained_most = fmax(h->untrained_most, h->untrained / h->squares),
+                                .untrained_max = fmax(h->untrained_max, h->untrained / h->squares),
                                 .refuted = h->refuted / h->squares};
 }
 
-void fit_homes(const struct fit *f, const struct fit_known *known, struct join_replay *out)
+void fit_owners(const struct fit *f, const struct fit_known *known, struct join_replay *out)
 {
     struct solver drawn, free_of_it;
     const double *modelled = known->modelled;
@@ -292,10 +291,10 @@ void fit_homes(const struct fit *f, const struct fit_known *known, struct join_r
     double cpi = common_cpi(f);
     open_solver(&drawn, f);
     open_solver(&free_of_it, f);
-    for (size_t h = 0; h < f->home_count; h++) {
-        double most = drawn.homes[h].most = free_of_it.homes[h].most = known->most[h];
-        free_of_it.homes[h].prior = limited(cpi, most);
-        drawn.homes[h].prior = limited(modelled[h] > 0 ? modelled[h] * scale.factor : cpi, most);
+    for (size_t h = 0; h < f->owner_count; h++) {
+        double max = drawn.owners[h].max = free_of_it.owners[h].max = known->max[h];
+        free_of_it.owners[h].prior = limited(cpi, max);
+        drawn.owners[h].prior = limited(modelled[h] > 0 ? modelled[h] * scale.factor : cpi, max);
     }
     fit(&drawn, false);
     fit(&free_of_it, true);
@@ -303,10 +302,10 @@ void fit_homes(const struct fit *f, const struct fit_known *known, struct join_r
     if (scale.error <= TOLD_WELL)
         hold_unlike(&free_of_it);
     sum_shares(&free_of_it);
-    for (size_t h = 0; h < f->home_count; h++)
+    for (size_t h = 0; h < f->owner_count; h++)
         out[h] = modelled[h] > 0 && f->slices.len
-                     ? told_of(&free_of_it, &drawn.homes[h], &free_of_it.homes[h], modelled[h], scale.error)
-                     : (struct join_replay){.untrained_most = NAN};
+                     ? measured_of(&free_of_it, &drawn.owners[h], &free_of_it.owners[h], modelled[h], scale.error)
+                     : (struct join_replay){.untrained_max = NAN};
     close_solver(&drawn);
     close_solver(&free_of_it);
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * replays: warm replays of slices of the real stream become cycles that a slice took, and how many instructions of each
- * home were in it (a home is a loop or a function, with its own code). What that says of homes is fit.c's; how slices
- * are chosen and replayed is not known here.
+ * owner were in it (an owner is a loop or a function, with its own code). What that says of owners is fit.c's; how
+ * slices are chosen and replayed is not known here.
  */
 #include "estimate/replays/replays.h"
 
-#include "estimate/replays/learnt.h"
+#include "estimate/replays/replay_mispredicts.h"
 #include "estimate/replays/tlb.h"
 #include "estimate/replays/trained.h"
-#include "estimate/replays/unforeseen.h"
+#include "estimate/replays/training.h"
 #include "replay/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double TRAINED_MOST = 0.8;     /* of a replay */
-static const double UNFORESEEN_MOST = 0.25; /* likewise */
-static const double UNTRAINED_MOST = 1.5;   /* times what hardly trained branches cost in the second replay */
+static const double TRAINED_MAX = 0.8;             /* of a replay */
+static const double REPLAY_MISPREDICTS_MAX = 0.25; /* likewise */
+static const double UNTRAINED_MAX = 1.5;           /* times what hardly trained branches cost in the second replay */
 
 struct step {
-    uint32_t index, home;
+    uint32_t index, owner;
 };
 struct slice {
     double cycles;  /* replayed, without what branches still cost */
@@ -31,7 +31,7 @@ struct slice {
     double spread;    /* of repeated replays, as a fraction */
     size_t first_step, steps;
     bool is_wide;   /* reaches more pages than the first-level TLB holds */
-    bool may_learn; /* fit.h */
+    bool may_train; /* fit.h */
 };
 struct replays {
     VEC(struct slice) slices;
@@ -41,14 +41,14 @@ struct replays {
     struct replay_quiet quiet;
     struct replay_edge edge;
     const struct sim_insn *table;
-    uint32_t (*home_of)(void *ctx, uint64_t place);
+    uint32_t (*owner_of)(void *ctx, uint64_t place);
     void *ctx;
 };
 
-struct replays *replays_new(uint32_t (*home_of)(void *ctx, uint64_t place), void *ctx)
+struct replays *replays_new(uint32_t (*owner_of)(void *ctx, uint64_t place), void *ctx)
 {
     struct replays *r = xmalloc(sizeof *r);
-    r->home_of = home_of;
+    r->owner_of = owner_of;
     r->ctx = ctx;
     return r;
 }
@@ -68,7 +68,7 @@ void replays_free(struct replays *r)
 static void note_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64_t from, uint64_t to)
 {
     struct replays *r = ctx;
-    struct step s = {index, r->home_of(r->ctx, from)};
+    struct step s = {index, r->owner_of(r->ctx, from)};
     (void)regs, (void)to;
     VEC_PUSH(&r->steps, s);
 }
@@ -80,11 +80,11 @@ static void see_slice(struct replays *r, const struct wire_slice *s)
 }
 
 /* Batches beside which nobody else was on the core. */
-static size_t alone_of(const struct replays *r)
+static size_t undisturbed_of(const struct replays *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->widths.len; i++)
-        n += replay_is_alone(r->widths.data[i], r->quiet.width);
+        n += replay_is_undisturbed(r->widths.data[i], r->quiet.width);
     return n;
 }
 
@@ -144,14 +144,15 @@ void replays_see(struct replays *r, const struct prof_input_window *w, size_t n)
     for (size_t i = 0; i < n; i++)
         for (uint32_t s = 0; s < w[i].slice_count; s++)
             see_slice(r, &w[i].slices[s]);
-    r->quiet = replay_width_alone(r->widths.data, r->widths.len);
+    r->quiet = replay_width_undisturbed(r->widths.data, r->widths.len);
     find_shared(r, w, n);
     find_edge(r, w, n);
-    diag_debug(1,
-               "replays: %zu of %zu batches alone; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f "
-               "where a jump leaves, by %zu",
-               alone_of(r), r->widths.len, r->quiet.width, r->edge.cycles[REPLAY_GOES_ON], r->edges[REPLAY_GOES_ON].len,
-               r->edge.cycles[REPLAY_LEAVES], r->edges[REPLAY_LEAVES].len);
+    diag_debug(
+        1,
+        "replays: %zu of %zu batches undisturbed; the core's width %.4f; edges of %.0f cycles, by %zu slices, %.0f "
+        "where a jump leaves, by %zu",
+        undisturbed_of(r), r->widths.len, r->quiet.width, r->edge.cycles[REPLAY_GOES_ON], r->edges[REPLAY_GOES_ON].len,
+        r->edge.cycles[REPLAY_LEAVES], r->edges[REPLAY_LEAVES].len);
 }
 
 double replays_shared(const struct replays *r) { return r->quiet.shared; }
@@ -167,9 +168,9 @@ static bool measure(const struct replays *r, const struct wire_slice *s, struct 
                (unsigned long long)(s->last - s->first), (unsigned long long)s->begin_at,
                (unsigned long long)s->form[0].patch_at, says ? "" : " says nothing", s->state, s->batch_count, s->forms,
                s->has_longer ? " and a longer one" : "",
-               s->form[0].counts      ? "counted"
-               : s->form[0].turns > 1 ? "bounded"
-                                      : "straight",
+               s->form[0].counts           ? "counted"
+               : s->form[0].iterations > 1 ? "bounded"
+                                           : "straight",
                s->form[0].rounds > 1 ? " rounds" : "", t->cycles, (unsigned long long)(t->first - s->first), t->edge,
                t->spread, s->differs);
     return says;
@@ -181,16 +182,16 @@ static void take_times(const struct window_player *p, const struct trained_slice
                        struct slice *s)
 {
     struct trained still = trained_of(p, of);
-    s->trained = fmin(fmin(still.cycles, t->cycles * TRAINED_MOST), fmax(0, t->cycles - still.without));
+    s->trained = fmin(fmin(still.cycles, t->cycles * TRAINED_MAX), fmax(0, t->cycles - still.without));
     s->refuted = still.cycles - s->trained;
     s->cycles = t->cycles - s->trained;
-    s->untrained = UNTRAINED_MOST * fmax(0, t->untrained) + s->trained;
+    s->untrained = UNTRAINED_MAX * fmax(0, t->untrained) + s->trained;
     s->spread = t->spread;
 }
 
 static bool is_round(const struct wire_slice *s) { return s->form[0].rounds > 1; }
 
-static bool may_learn(const struct replays *r, const struct wire_slice *from, const struct slice *s)
+static bool may_train(const struct replays *r, const struct wire_slice *from, const struct slice *s)
 {
     uint32_t branches = 0;
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++)
@@ -200,13 +201,13 @@ static bool may_learn(const struct replays *r, const struct wire_slice *from, co
 
 /* What a replay may mispredict where the program does not costs between nothing and a misprediction each. false: too
  * much of the slice. */
-static bool without_unforeseen(const struct window_player *p, const struct wire_slice *from,
-                               const struct trained_slice *of, struct slice *s)
+static bool without_replay_mispredicts(const struct window_player *p, const struct wire_slice *from,
+                                       const struct trained_slice *of, struct slice *s)
 {
-    double most = is_round(from) ? 0 : REPLAY_MISPREDICTED * unforeseen_in(p, of);
-    s->cycles -= most / 2;
-    s->spread = hypot(s->spread, most / 2 / s->cycles);
-    return most < UNFORESEEN_MOST * s->cycles;
+    double max = is_round(from) ? 0 : REPLAY_MISPREDICTED * replay_mispredicts_in(p, of);
+    s->cycles -= max / 2;
+    s->spread = hypot(s->spread, max / 2 / s->cycles);
+    return max < REPLAY_MISPREDICTS_MAX * s->cycles;
 }
 
 /* Steps before the first that counts are in both forms. */
@@ -226,25 +227,25 @@ void replays_add(struct replays *r, const struct window_player *p, const struct 
         s.steps = r->steps.len - s.first_step;
         struct trained_slice of = {w->window, from->first, t.first, from->last};
         take_times(p, &of, &t, &s);
-        s.may_learn = may_learn(r, from, &s);
-        if (without_unforeseen(p, from, &of, &s))
+        s.may_train = may_train(r, from, &s);
+        if (without_replay_mispredicts(p, from, &of, &s))
             VEC_PUSH(&r->slices, s);
         else
             r->steps.len = s.first_step;
     }
 }
 
-/* ---- to shares of homes ---- */
+/* ---- to shares of owners ---- */
 
-static void add_share(struct fit *f, size_t first, uint32_t home, double cycles)
+static void add_share(struct fit *f, size_t first, uint32_t owner, double cycles)
 {
     for (size_t i = first; i < f->shares.len; i++)
-        if (f->shares.data[i].home == home) {
+        if (f->shares.data[i].owner == owner) {
             f->shares.data[i].part += cycles;
             f->shares.data[i].instructions++;
             return;
         }
-    VEC_PUSH(&f->shares, ((struct fit_share){home, 1, cycles}));
+    VEC_PUSH(&f->shares, ((struct fit_share){owner, 1, cycles}));
 }
 
 static void share_out(const struct replays *r, const struct slice *s, const struct sim_cost *costs, struct fit *f)
@@ -254,12 +255,12 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
                            .spread = s->spread,
                            .untrained = s->untrained,
                            .refuted = s->refuted,
-                           .may_learn = s->may_learn};
+                           .may_train = s->may_train};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
         to.simulated += cycles;
-        add_share(f, to.first, r->steps.data[i].home, cycles);
+        add_share(f, to.first, r->steps.data[i].owner, cycles);
     }
     diag_debug(2,
                "replays: %zu instructions: %.0f cycles within %.1f %%, %.0f simulated, untrained %+.0f, trained %.0f, "
@@ -282,18 +283,18 @@ static void fit_free(struct fit *f)
     VEC_FREE(&f->shares);
 }
 
-void replays_tell(struct replays *r, const struct sim_core *core, const struct fit_known *known, size_t home_count,
+void replays_tell(struct replays *r, const struct sim_core *core, const struct fit_known *known, size_t owner_count,
                   struct join_replay *out)
 {
-    struct fit narrow = {.home_count = home_count}, wide = {.home_count = home_count};
+    struct fit narrow = {.owner_count = owner_count}, wide = {.owner_count = owner_count};
     for (size_t k = 0; k < r->slices.len; k++)
         share_out(r, &r->slices.data[k], sim_core_costs(core), r->slices.data[k].is_wide ? &wide : &narrow);
-    learnt_only(&narrow);
-    learnt_only(&wide);
-    fit_homes(&narrow, known, out);
-    for (size_t h = 0; h < home_count; h++)
+    training_drop_unfinished(&narrow);
+    training_drop_unfinished(&wide);
+    fit_owners(&narrow, known, out);
+    for (size_t h = 0; h < owner_count; h++)
         out[h].error += r->quiet.shared - 1;
-    tlb_of_homes(&narrow, &wide, out);
+    tlb_of_owners(&narrow, &wide, out);
     fit_free(&narrow);
     fit_free(&wide);
 }

@@ -2,7 +2,7 @@
  *
  * tlb: replayed slices that may reach more pages than the first-level TLB holds, but no more lines than the first-level
  * cache, take longer than the same code takes where its pages are at hand: that is what misses of the TLB cost, as far
- * as the second level holds the pages. A home gets it for the part of its slices that were so wide. They take longer,
+ * as the second level holds the pages. An owner gets it for the part of its slices that were so wide. They take longer,
  * never less: where they take less than what short slices or the model say (a short one does not see how far turns
  * overlap, say), these are wrong.
  */
@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double ENOUGH = 0.25, FACTOR_LEAST = 0.05; /* sum of squared shares of a home, as in fit.c; of a factor */
+static const double ENOUGH = 0.25, FACTOR_MIN = 0.05; /* sum of squared shares of an owner, as in fit.c; of a factor */
 
-struct home {
+struct owner {
     double rest, squares; /* of wide slices: what its code does not explain, by squared share; the squared shares */
     double wide, narrow;  /* simulated cycles */
     double bound,
@@ -22,24 +22,24 @@ struct home {
 static const double SPREAD_USUAL = 0.05;
 
 /* What the slice would take if all its pages were at hand. */
-static double explained(const struct fit *f, const struct fit_slice *s, const struct join_replay *told)
+static double explained(const struct fit *f, const struct fit_slice *s, const struct join_replay *measured)
 {
     double sum = 0;
     for (size_t i = s->first; i < s->first + s->count; i++) {
-        double factor = told[f->shares.data[i].home].factor;
+        double factor = measured[f->shares.data[i].owner].factor;
         sum += f->shares.data[i].part * (factor > 0 ? factor : 1);
     }
     return sum;
 }
 
-static void add_wide(const struct fit *f, const struct join_replay *told, struct home *homes)
+static void add_wide(const struct fit *f, const struct join_replay *measured, struct owner *owners)
 {
     for (size_t k = 0; k < f->slices.len; k++) {
         const struct fit_slice *s = &f->slices.data[k];
         double apart = s->spread / SPREAD_USUAL, weight = 1 / (1 + apart * apart);
-        double rest = s->ratio - explained(f, s, told);
+        double rest = s->ratio - explained(f, s, measured);
         for (size_t i = s->first; i < s->first + s->count; i++) {
-            struct home *h = &homes[f->shares.data[i].home];
+            struct owner *h = &owners[f->shares.data[i].owner];
             double part = f->shares.data[i].part;
             h->rest += part * part * rest;
             h->squares += part * part;
@@ -50,36 +50,36 @@ static void add_wide(const struct fit *f, const struct join_replay *told, struct
     }
 }
 
-static void add_narrow(const struct fit *f, struct home *homes)
+static void add_narrow(const struct fit *f, struct owner *owners)
 {
     for (size_t k = 0; k < f->slices.len; k++)
         for (size_t i = f->slices.data[k].first; i < f->slices.data[k].first + f->slices.data[k].count; i++)
-            homes[f->shares.data[i].home].narrow += f->shares.data[i].part * f->slices.data[k].simulated;
+            owners[f->shares.data[i].owner].narrow += f->shares.data[i].part * f->slices.data[k].simulated;
 }
 
 /* Half of all pieces were looked at for wide ones. */
-static double wide_part(const struct home *h) { return fmin(1, 2 * h->wide / (h->wide + h->narrow)); }
+static double wide_part(const struct owner *h) { return fmin(1, 2 * h->wide / (h->wide + h->narrow)); }
 
 /* No more than wide slices take. */
-static void bound_factor(const struct home *h, struct join_replay *told)
+static void bound_factor(const struct owner *h, struct join_replay *measured)
 {
     double over = h->squares >= ENOUGH ? h->bound / h->weights : 0;
     if (over >= 0)
         return;
-    told->factor = fmax(FACTOR_LEAST, (told->factor > 0 ? told->factor : 1) + over);
+    measured->factor = fmax(FACTOR_MIN, (measured->factor > 0 ? measured->factor : 1) + over);
 }
 
-void tlb_of_homes(const struct fit *narrow, const struct fit *wide, struct join_replay *out)
+void tlb_of_owners(const struct fit *narrow, const struct fit *wide, struct join_replay *out)
 {
-    struct home *homes = xmalloc((narrow->home_count + 1) * sizeof *homes);
-    add_narrow(narrow, homes);
-    add_wide(wide, out, homes);
-    for (size_t k = 0; k < narrow->home_count; k++) {
-        const struct home *h = &homes[k];
+    struct owner *owners = xmalloc((narrow->owner_count + 1) * sizeof *owners);
+    add_narrow(narrow, owners);
+    add_wide(wide, out, owners);
+    for (size_t k = 0; k < narrow->owner_count; k++) {
+        const struct owner *h = &owners[k];
         bool has_none = !(h->wide > 0) && out[k].factor > 0;
         out[k].knows_tlb = has_none || h->squares >= ENOUGH;
         bound_factor(h, &out[k]);
         out[k].tlb = has_none || !out[k].knows_tlb ? 0 : fmax(0, h->rest / h->squares) * wide_part(h);
     }
-    free(homes);
+    free(owners);
 }

@@ -8,7 +8,7 @@
  */
 #include "estimate/replays/trained.h"
 
-enum { REPEATS_MOST = 24 };
+enum { REPEATS_MAX = 24 };
 
 struct pass { /* of the predictor, or of the core */
     const struct window_player *p;
@@ -46,12 +46,12 @@ static void play_step(void *ctx, uint32_t index, const uint64_t regs[16], uint64
     uint32_t flags = (is_branch && to != from + i->shape->len ? SIM_TAKEN : 0);
     if (is_branch && a->is_wrong.data[a->branch++] && a->tells)
         flags |= SIM_MISPREDICTED;
-    sim_core_set_regs(a->p->aside, regs);
-    sim_core_step(a->p->aside, index, 0, flags);
+    sim_core_set_regs(a->p->core_of_slice, regs);
+    sim_core_step(a->p->core_of_slice, index, 0, flags);
 }
 
 /* false: some of the code is not known, or there are no more branches that the last pass got wrong. */
-static bool learn(struct pass *a, const struct trained_slice *s)
+static bool time_forms(struct pass *a, const struct trained_slice *s)
 {
     a->step = s->first;
     a->from = s->from;
@@ -62,7 +62,7 @@ static bool learn(struct pass *a, const struct trained_slice *s)
 
 static double play(struct pass *a, const struct trained_slice *s, bool tells)
 {
-    struct sim_core *c = a->p->aside;
+    struct sim_core *c = a->p->core_of_slice;
     double before = sim_core_cycles(c);
     a->branch = 0;
     a->tells = tells;
@@ -76,9 +76,9 @@ struct trained trained_of(const struct window_player *p, const struct trained_sl
 {
     struct pass a = {.p = p, .predictor = sim_predictor_copy(p->predictor)};
     struct trained out = {0, 0};
-    bool is_left = learn(&a, s);
-    for (int k = 0; k < REPEATS_MOST && is_left; k++)
-        is_left = learn(&a, s);
+    bool is_left = time_forms(&a, s);
+    for (int k = 0; k < REPEATS_MAX && is_left; k++)
+        is_left = time_forms(&a, s);
     if (is_left) {
         out.without = play(&a, s, false);
         out.cycles = play(&a, s, true) - out.without;

@@ -32,7 +32,7 @@ static _Noreturn void make_all(struct launch_program *p, const struct rewrite_op
         _exit(1);
     diag_quiet = true;
     diag_verbose = 0;
-    parallel_most = (unsigned)spare;
+    parallel_max = (unsigned)spare;
     copies_make_by(p, opt, p->module_count, 1);
     _exit(0);
 }

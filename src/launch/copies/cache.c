@@ -26,7 +26,7 @@ struct job {
     int fd; /* its stderr */
     struct strbuf text;
     struct rewrite_options
-        opt; /* with the lesson that was there when it began: another mtool may bring one meanwhile */
+        opt; /* with the profile feedback that was there when it began: another mtool may bring one meanwhile */
 };
 
 static _Noreturn void work(const char *path, const struct rewrite_options *opt, int fd, pid_t parent)
@@ -143,7 +143,7 @@ static const char *name_of_running(const struct launch_program *p, const struct 
 }
 
 static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const struct rewrite_options *opt,
-                     size_t most)
+                     size_t max)
 {
     size_t started = 0;
     uint64_t all_bytes = 0, done_bytes;
@@ -152,8 +152,8 @@ static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const
     for (;;) {
         size_t running = running_of(jobs, started, &done_bytes);
         diag_progress_of("rewriting", name_of_running(p, jobs, started), done_bytes, all_bytes);
-        if (started < n && running < most) {
-            jobs[started].opt = lesson_taken(p, jobs[started].module, opt);
+        if (started < n && running < max) {
+            jobs[started].opt = feedback_options(p, jobs[started].module, opt);
             if (!start_job(&jobs[started], p->modules[jobs[started].module].path)) {
                 jobs[started].pid = 0;
                 p->modules[jobs[started].module].refused = "no process could be started to rewrite it";
@@ -183,7 +183,7 @@ const char *launch_path_mode_dir(const struct launch_program *p)
     for (size_t i = 0; i < p->module_count; i++) {
         const struct launch_module *m = &p->modules[i];
         struct stat st = {0};
-        if (m->seen_at_run_time)
+        if (m->found_at_run_time)
             continue;
         stat(m->path, &st);
         str_printf(&s, "%s|%s|%lld|%lld.%09ld\n", m->path, m->soname ? m->soname : "", (long long)st.st_size,
@@ -199,7 +199,7 @@ static const char *link_name(const struct launch_program *p, const struct launch
 {
     struct identity id;
     const char *name = m->soname;
-    if (m->seen_at_run_time && identity_known(p->arena, m->path, &id) && id.soname)
+    if (m->found_at_run_time && identity_known(p->arena, m->path, &id) && id.soname)
         name = id.soname;
     return m->is_exe || !name || strchr(name, '/') ? NULL : name;
 }
@@ -243,7 +243,7 @@ static int check_cache(struct arena *a)
 bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_options *opt)
 {
     struct launch_module *m = &p->modules[i];
-    struct rewrite_options own = lesson_taken(p, i, opt);
+    struct rewrite_options own = feedback_options(p, i, opt);
     struct copy c = {0};
     bool known = true;
     if (m->is_interp)
@@ -262,7 +262,7 @@ bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_
     return known;
 }
 
-int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t most)
+int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, size_t module_count, size_t max)
 {
     if (check_cache(p->arena) < 0)
         return -1;
@@ -279,7 +279,7 @@ int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, 
         return 0;
     qsort(jobs, n, sizeof *jobs, by_size);
     struct sigaction before = signals_keep_children();
-    run_jobs(p, jobs, n, opt, most);
+    run_jobs(p, jobs, n, opt, max);
     signals_unkeep_children(&before);
     copies_evict();
     return 0;
@@ -288,8 +288,8 @@ int copies_make_by(struct launch_program *p, const struct rewrite_options *opt, 
 int copies_make(struct launch_program *p, const struct rewrite_options *opt, size_t module_count)
 {
     cpu_set_t cpus;
-    size_t most = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
-    return copies_make_by(p, opt, module_count, most);
+    size_t max = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+    return copies_make_by(p, opt, module_count, max);
 }
 
 static bool some_own_gs(const struct launch_program *p)

@@ -21,7 +21,7 @@
 #define LOCKS 64
 #define STAMP_BLOCKS 32u
 #define STAMP_BLOCK_BYTES 4096u
-#define SPACE_LEAST (64ull << 20) /* with less free, a failure is the disk's, and is not remembered */
+#define SPACE_MIN (64ull << 20) /* with less free, a failure is the disk's, and is not remembered */
 
 const char *copies_dir(struct arena *a) { return arena_printf(a, "%s/copies", file_cache_dir(a)); }
 
@@ -144,7 +144,7 @@ void copy_remove_dir(const char *dir)
 static bool disk_has_room(const char *dir)
 {
     struct statvfs v;
-    return statvfs(dir, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize > SPACE_LEAST;
+    return statvfs(dir, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize > SPACE_MIN;
 }
 
 static int lock_entry(struct arena *a, const char *key)

@@ -15,7 +15,7 @@
 #define LIMIT_MB 4096
 #define YOUNG_SECONDS 600
 #define PATH_DIR_DAYS 7
-#define LESSON_DAYS 30 /* after the last use */
+#define FEEDBACK_DAYS 30 /* after the last use */
 
 struct old_entry {
     const char *path;
@@ -122,13 +122,13 @@ static void forget_old_links(struct arena *a)
         closedir(d);
 }
 
-static void forget_old_lessons(struct arena *a)
+static void forget_old_feedback(struct arena *a)
 {
-    DIR *d = opendir(lessons_dir(a));
+    DIR *d = opendir(feedback_dir(a));
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
         if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-            time(NULL) - st.st_mtim.tv_sec > LESSON_DAYS * 86400)
+            time(NULL) - st.st_mtim.tv_sec > FEEDBACK_DAYS * 86400)
             unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
@@ -137,7 +137,7 @@ static void forget_old_lessons(struct arena *a)
 void copies_evict(void)
 {
     struct arena *a = arena_new();
-    forget_old_lessons(a);
+    forget_old_feedback(a);
     throw_out(a);
     forget_old_links(a);
     arena_free(a);

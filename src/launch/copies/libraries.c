@@ -10,8 +10,8 @@
 
 #include "launch/impl.h"
 
-#define LIST_SECONDS_MOST 20
-#define REMEMBERED_MOST 500
+#define LIST_SECONDS_MAX 20
+#define REMEMBERED_MAX 500
 
 struct launch_module *module_find(const struct launch_program *p, const char *path)
 {
@@ -43,7 +43,7 @@ static int read_both(int out_fd, int err_fd, struct strbuf *out, struct strbuf *
 {
     struct pollfd fds[2] = {{.fd = out_fd, .events = POLLIN}, {.fd = err_fd, .events = POLLIN}};
     struct strbuf *bufs[2] = {out, err};
-    double end = time_now_s() + LIST_SECONDS_MOST;
+    double end = time_now_s() + LIST_SECONDS_MAX;
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         int n = poll(fds, 2, (int)((end - time_now_s()) * 1000) + 1);
         if (n < 0 && errno == EINTR)
@@ -170,7 +170,7 @@ static void recall(struct launch_program *p)
         const char *path = strncmp(s, "module ", 7) ? NULL : s + 7;
         if (!path || module_find(p, path) || access(path, R_OK) < 0)
             continue;
-        module_add(p, path, file_base_name(path))->seen_at_run_time = true;
+        module_add(p, path, file_base_name(path))->found_at_run_time = true;
     }
 }
 
@@ -182,9 +182,9 @@ int launch_remember_modules(const struct launch_program *p)
         str_puts(&s, "threads 1\n");
         n++;
     }
-    for (size_t i = 0; i < p->module_count && n < REMEMBERED_MOST; i++) {
+    for (size_t i = 0; i < p->module_count && n < REMEMBERED_MAX; i++) {
         const struct launch_module *m = &p->modules[i];
-        if (!m->seen_at_run_time || m->other_program || strchr(m->path, '\n'))
+        if (!m->found_at_run_time || m->other_program || strchr(m->path, '\n'))
             continue;
         str_printf(&s, "module %s\n", m->path);
         n++;

@@ -13,11 +13,11 @@
 
 #include "launch/impl.h"
 
-#define RING_PAGES_MOST 64 /* with one event a processor below the usual limit for ordinary users (516 KB) */
-#define RING_PAGES_LEAST 4
+#define RING_PAGES_MAX 64 /* with one event a processor below the usual limit for ordinary users (516 KB) */
+#define RING_PAGES_MIN 4
 #define PAGE_BYTES 4096u
 #define HERTZ_DEFAULT 997.0 /* 1 kHz, but not in step with the kernel's own tick */
-#define RECORD_BYTES_MOST 65536
+#define RECORD_BYTES_MAX 65536
 #define STACK_BYTES 8192
 /* ax bx cx dx si di bp sp ip r8 ... r15, in the order of enum perf_event_x86_regs, which is that of the record */
 #define REGS_MASK 0xff01ffu
@@ -39,7 +39,7 @@ struct item {
     enum item_kind kind;
     uint32_t pid, tid, parent;
     bool in_kernel;
-    enum threads_turn turn;
+    enum threads_state turn;
     uint64_t addr, len, file_offset;
     char *path;               /* heap */
     struct stack_copy *stack; /* heap; NULL none */
@@ -52,7 +52,7 @@ struct perf {
     struct threads *threads;             /* NULL: not wanted */
     const struct wire_bursts *snapshots; /* NULL: none */
     uint32_t snapshots_known;
-    struct map hidden; /* pids -> 1 */
+    struct map excluded; /* pids -> 1 */
     struct perf_counts counts;
     struct map by_place; /* (module + 1) << 48 | vaddr -> count */
     uint8_t *record;     /* one record made contiguous */
@@ -80,13 +80,13 @@ static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, b
     a.use_clockid = 1;
     a.clockid = CLOCK_MONOTONIC;
     a.watermark = 1;
-    a.wakeup_watermark = RING_PAGES_MOST * PAGE_BYTES; /* never: the reader comes by the clock */
+    a.wakeup_watermark = RING_PAGES_MAX * PAGE_BYTES; /* never: the reader comes by the clock */
     return a;
 }
 
 static bool map_ring(struct ring *r)
 {
-    for (unsigned pages = RING_PAGES_MOST; pages >= RING_PAGES_LEAST; pages /= 2) {
+    for (unsigned pages = RING_PAGES_MAX; pages >= RING_PAGES_MIN; pages /= 2) {
         void *p = mmap(NULL, (pages + 1) * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
         if (p == MAP_FAILED)
             continue;
@@ -138,7 +138,7 @@ struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads
     struct perf *f = xmalloc(sizeof *f);
     f->spaces = spaces;
     f->threads = threads;
-    f->record = xmalloc(RECORD_BYTES_MOST);
+    f->record = xmalloc(RECORD_BYTES_MAX);
     for (int user_only = 0; user_only <= 1; user_only++) {
         struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads);
         f->counts.user_only = user_only;
@@ -238,9 +238,9 @@ static void take_task(struct perf *f, const struct perf_event_header *h, const s
 
 static void take_switch(struct perf *f, const struct perf_event_header *h, const struct tail *t)
 {
-    enum threads_turn turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)        ? THREADS_RUNS
-                             : h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? THREADS_PREEMPTED
-                                                                             : THREADS_WAITS;
+    enum threads_state turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)        ? THREADS_RUNS
+                              : h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? THREADS_PREEMPTED
+                                                                              : THREADS_WAITS;
     VEC_PUSH(
         &f->items,
         ((struct item){
@@ -334,7 +334,7 @@ static void apply_sample(struct perf *f, const struct item *it)
     if (tells_threads(f, it))
         threads_sample(f->threads, it->tid, it->time_ns,
                        &(struct observed_thread_sample){
-                           .doing = it->in_kernel ? OBSERVED_IN_KERNEL : OBSERVED_RUNS,
+                           .activity = it->in_kernel ? OBSERVED_IN_KERNEL : OBSERVED_RUNS,
                            .syscall = -1,
                            .stack = it->stack ? walk(f, it)
                                               : stacks_single(threads_stacks(f->threads),
@@ -353,9 +353,9 @@ static void apply_to_threads(struct perf *f, const struct item *it)
         threads_switch(f->threads, it->tid, it->turn, it->time_ns);
 }
 
-void perf_hide(struct perf *f, const struct wire_bursts *snapshots) { f->snapshots = snapshots; }
+void perf_exclude(struct perf *f, const struct wire_bursts *snapshots) { f->snapshots = snapshots; }
 
-static void learn_hidden(struct perf *f)
+static void learn_excluded(struct perf *f)
 {
     const struct wire_bursts *b = f->snapshots;
     uint32_t n = b ? __atomic_load_n(&b->pid_count, __ATOMIC_ACQUIRE) : 0;
@@ -363,31 +363,31 @@ static void learn_hidden(struct perf *f)
         int32_t pid = __atomic_load_n(&b->pids[f->snapshots_known], __ATOMIC_ACQUIRE);
         if (!pid) /* not yet */
             break;
-        map_put(&f->hidden, (uint64_t)(uint32_t)pid, 1);
+        map_put(&f->excluded, (uint64_t)(uint32_t)pid, 1);
     }
 }
 
-static bool is_known_hidden(const struct perf *f, uint32_t pid)
+static bool is_known_excluded(const struct perf *f, uint32_t pid)
 {
-    uint64_t hidden = 0;
-    return map_get(&f->hidden, pid, &hidden) && hidden;
+    uint64_t excluded = 0;
+    return map_get(&f->excluded, pid, &excluded) && excluded;
 }
 
 /* A snapshot's child is one too, though it may not have said so yet. Its number may be another's afterwards. */
-static bool is_hidden(struct perf *f, const struct item *it)
+static bool is_excluded(struct perf *f, const struct item *it)
 {
-    if (it->kind == ITEM_FORK && it->pid != it->parent && is_known_hidden(f, it->parent))
-        map_put(&f->hidden, it->pid, 1);
-    if (!is_known_hidden(f, it->pid))
+    if (it->kind == ITEM_FORK && it->pid != it->parent && is_known_excluded(f, it->parent))
+        map_put(&f->excluded, it->pid, 1);
+    if (!is_known_excluded(f, it->pid))
         return false;
     if (it->kind == ITEM_EXIT)
-        map_put(&f->hidden, it->pid, 0);
+        map_put(&f->excluded, it->pid, 0);
     return true;
 }
 
 static void apply(struct perf *f, const struct item *it)
 {
-    if (is_hidden(f, it))
+    if (is_excluded(f, it))
         return;
     if (tells_threads(f, it))
         apply_to_threads(f, it);
@@ -419,7 +419,7 @@ static void apply(struct perf *f, const struct item *it)
  * is complete. */
 static void settle(struct perf *f, uint64_t before_ns)
 {
-    learn_hidden(f);
+    learn_excluded(f);
     qsort(f->items.data, f->items.len, sizeof *f->items.data, by_time);
     size_t n = 0;
     while (n < f->items.len && f->items.data[n].time_ns < before_ns) {
@@ -457,7 +457,7 @@ void perf_close(struct perf *f)
     }
     VEC_FREE(&f->items);
     map_fini(&f->by_place);
-    map_fini(&f->hidden);
+    map_fini(&f->excluded);
     free(f->record);
     free(f);
 }

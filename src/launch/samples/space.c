@@ -9,8 +9,8 @@
 
 #include "launch/impl.h"
 
-#define SEGMENTS_MOST 64
-#define MODULES_MOST 60000 /* a module index must fit the upper 16 bits of a sample's key */
+#define SEGMENTS_MAX 64
+#define MODULES_MAX 60000 /* a module index must fit the upper 16 bits of a sample's key */
 
 struct range {
     uint64_t lo, hi, file_offset;
@@ -37,7 +37,7 @@ struct spaces {
     struct map by_pid;
     VEC(struct layout) layouts; /* [module] */
     struct map by_path;         /* hash of a mapped path -> module or ID_NONE */
-    uint32_t processes_seen, threads_most;
+    uint32_t processes_seen, threads_max;
     bool threads_seen;
     uint32_t executed; /* module that the root process became by a later exec, ID_NONE */
 };
@@ -47,7 +47,7 @@ struct spaces *spaces_new(struct launch_program *p, pid_t root_pid)
     struct spaces *s = xmalloc(sizeof *s);
     s->p = p;
     s->root_pid = (uint32_t)root_pid;
-    s->threads_most = 1;
+    s->threads_max = 1;
     s->executed = ID_NONE;
     return s;
 }
@@ -74,7 +74,7 @@ const char *spaces_executed(const struct spaces *s)
 
 uint32_t spaces_root(const struct spaces *s) { return s->root_pid; }
 uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
-uint32_t spaces_threads_most(const struct spaces *s) { return s->threads_most; }
+uint32_t spaces_threads_max(const struct spaces *s) { return s->threads_max; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }
 
 uint32_t spaces_left(const struct spaces *s)
@@ -126,8 +126,8 @@ void spaces_thread_start(struct spaces *s, uint32_t pid)
     if (pr->is_other)
         return;
     s->threads_seen = true;
-    if (pr->threads > s->threads_most)
-        s->threads_most = pr->threads;
+    if (pr->threads > s->threads_max)
+        s->threads_max = pr->threads;
 }
 
 void spaces_thread_end(struct spaces *s, uint32_t pid)
@@ -170,9 +170,9 @@ static uint32_t module_of_path(struct spaces *s, const char *path)
     if (map_get(&s->by_path, key, &known))
         return (uint32_t)known;
     struct launch_module *m = module_find(s->p, path);
-    if (!m && s->p->module_count < MODULES_MOST && is_elf(path)) {
+    if (!m && s->p->module_count < MODULES_MAX && is_elf(path)) {
         m = module_add(s->p, path, file_base_name(path));
-        m->seen_at_run_time = true;
+        m->found_at_run_time = true;
         m->other_program = true; /* until a process of the program itself maps it */
     }
     known = m ? (uint64_t)(m - s->p->modules) : ID_NONE;
@@ -183,14 +183,14 @@ static uint32_t module_of_path(struct spaces *s, const char *path)
 static void read_layout(struct layout *l, const char *path)
 {
     Elf64_Ehdr h;
-    Elf64_Phdr ph[SEGMENTS_MOST];
+    Elf64_Phdr ph[SEGMENTS_MAX];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     l->read = true;
     if (fd < 0)
         return;
     size_t n = 0;
     if (pread(fd, &h, sizeof h, 0) == sizeof h && h.e_phentsize == sizeof *ph) {
-        n = h.e_phnum < SEGMENTS_MOST ? h.e_phnum : SEGMENTS_MOST;
+        n = h.e_phnum < SEGMENTS_MAX ? h.e_phnum : SEGMENTS_MAX;
         if (pread(fd, ph, n * sizeof *ph, (off_t)h.e_phoff) != (ssize_t)(n * sizeof *ph))
             n = 0;
     }

@@ -5,7 +5,7 @@
 
 #include "launch/impl.h"
 
-enum { DEPTH_MOST = 64, NODES_MOST = 1 << 22, RBP = 6, RSP = 7 };
+enum { DEPTH_MAX = 64, NODES_MAX = 1 << 22, RBP = 6, RSP = 7 };
 
 struct tables { /* of one module */
     bool is_tried;
@@ -84,7 +84,7 @@ static uint32_t child_of(struct stacks *k, uint32_t parent, struct observed_plac
         if (n->parent == parent && n->module == at.module && n->vaddr == at.vaddr)
             return (uint32_t)i;
     }
-    if (k->nodes.len >= NODES_MOST)
+    if (k->nodes.len >= NODES_MAX)
         return parent == ID_NONE ? 0 : parent; /* the first node has none either */
     map_put(&k->by_hash, h, k->nodes.len);
     VEC_PUSH(&k->nodes, ((struct observed_frame){parent, at.module, at.vaddr}));
@@ -109,11 +109,11 @@ static void learn_or_guess(struct stacks *k, struct observed_place at, struct im
 
 uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack)
 {
-    struct observed_place places[DEPTH_MOST];
+    struct observed_place places[DEPTH_MAX];
     struct stack_bytes bytes = *stack;
     enum image_step step = IMAGE_STEP_CALLER;
     size_t n = 0;
-    for (; n < DEPTH_MOST && step == IMAGE_STEP_CALLER; n++) {
+    for (; n < DEPTH_MAX && step == IMAGE_STEP_CALLER; n++) {
         struct observed_place *at = &places[n];
         if (!spaces_locate(k->spaces, pid, f->pc - (n > 0), &at->module, &at->vaddr)) {
             *at = (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN};

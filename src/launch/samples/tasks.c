@@ -55,7 +55,7 @@ static uint32_t stack_of(struct threads *t, pid_t pid, uint64_t sp, uint64_t pc)
 static void take_place(struct threads *t, pid_t pid, const char *tid)
 {
     char text[256], *s = text;
-    struct observed_thread_sample seen = {.doing = OBSERVED_BLOCKED};
+    struct observed_thread_sample seen = {.activity = OBSERVED_BLOCKED};
     if (!read_short(pid, tid, "syscall", text, sizeof text) || text[0] < '0' || text[0] > '9')
         return;
     seen.syscall = (int32_t)strtol(s, &s, 10);

@@ -7,15 +7,15 @@
 
 #include "launch/impl.h"
 
-#define THREADS_MOST 60000
-#define MOMENTS_MOST (4u << 20)
+#define THREADS_MAX 60000
+#define MOMENTS_MAX (4u << 20)
 
 struct entry {
     uint32_t tid;
     bool has_ended, runs, was_preempted;
     uint64_t begin_ns, end_ns, cpu_ns, preempted_ns;
     uint64_t since_ns;                            /* of the last switch */
-    uint64_t usage_cpu_ns, delay_ns, usage_at_ns; /* as the kernel told last; usage_at_ns 0: never */
+    uint64_t usage_cpu_ns, delay_ns, usage_at_ns; /* as the kernel reported last; usage_at_ns 0: never */
 };
 struct threads {
     uint64_t exec_ns; /* 0: the program has not begun */
@@ -68,7 +68,7 @@ static struct entry *entry_of(struct threads *t, uint32_t tid)
 
 void threads_begin(struct threads *t, uint32_t tid, uint64_t time_ns)
 {
-    if (!t->exec_ns || t->is_closed || t->all.len >= THREADS_MOST || entry_of(t, tid))
+    if (!t->exec_ns || t->is_closed || t->all.len >= THREADS_MAX || entry_of(t, tid))
         return;
     map_put(&t->by_tid, tid, t->all.len);
     VEC_PUSH(&t->all, ((struct entry){.tid = tid, .begin_ns = time_ns, .since_ns = time_ns}));
@@ -105,7 +105,7 @@ void threads_exec(struct threads *t, uint32_t tid, uint64_t time_ns)
     t->is_closed = true;
 }
 
-void threads_switch(struct threads *t, uint32_t tid, enum threads_turn turn, uint64_t time_ns)
+void threads_switch(struct threads *t, uint32_t tid, enum threads_state turn, uint64_t time_ns)
 {
     struct entry *e = entry_of(t, tid);
     t->has_switches = true;
@@ -137,7 +137,7 @@ void threads_usage(struct threads *t, uint32_t tid, uint64_t cpu_ns, uint64_t de
 
 static uint64_t hash_of(const struct observed_thread_sample *s)
 {
-    const uint64_t parts[] = {s->thread, s->doing, (uint64_t)(int64_t)s->syscall, s->stack};
+    const uint64_t parts[] = {s->thread, s->activity, (uint64_t)(int64_t)s->syscall, s->stack};
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         h = (h ^ parts[i]) * 0x9e3779b97f4a7c15u;
@@ -148,7 +148,7 @@ static uint64_t hash_of(const struct observed_thread_sample *s)
 
 static bool is_same(const struct observed_thread_sample *a, const struct observed_thread_sample *b)
 {
-    return a->thread == b->thread && a->doing == b->doing && a->syscall == b->syscall && a->stack == b->stack;
+    return a->thread == b->thread && a->activity == b->activity && a->syscall == b->syscall && a->stack == b->stack;
 }
 
 /* The same as one seen before, or a new one. */
@@ -173,7 +173,7 @@ void threads_sample(struct threads *t, uint32_t tid, uint64_t time_ns, const str
     s.thread = (uint32_t)i;
     uint32_t sample = sample_like(t, &s);
     t->samples.data[sample].count++;
-    if (time_ns && t->moments.len < MOMENTS_MOST)
+    if (time_ns && t->moments.len < MOMENTS_MAX)
         VEC_PUSH(&t->moments,
                  ((struct observed_moment){1e-9 * (double)(time_ns - min_u64(t->exec_ns, time_ns)), sample}));
 }

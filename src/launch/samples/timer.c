@@ -9,11 +9,11 @@
 #include "launch/impl.h"
 
 static const double HERTZ_DEFAULT = 997;
-#define SAMPLES_MOST (4u << 20) /* over an hour at 1 kHz; the kernel's tick makes it several */
+#define SAMPLES_MAX (4u << 20) /* over an hour at 1 kHz; the kernel's tick makes it several */
 
 struct wire_samples *timer_open(struct scratch *f, double hertz, size_t *bytes)
 {
-    struct scratch_size z = {sizeof(struct wire_samples), sizeof(struct wire_sample) * 4096, SAMPLES_MOST / 4096, 0};
+    struct scratch_size z = {sizeof(struct wire_samples), sizeof(struct wire_sample) * 4096, SAMPLES_MAX / 4096, 0};
     struct wire_samples *s = scratch_map(f, &z, bytes);
     if (!s)
         return NULL;
@@ -39,7 +39,7 @@ void timer_take(const struct wire_samples *s, struct spaces *spaces, struct thre
             at = (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN};
         if (threads)
             threads_sample(threads, s->sample[i].tid, 0,
-                           &(struct observed_thread_sample){.doing = OBSERVED_RUNS,
+                           &(struct observed_thread_sample){.activity = OBSERVED_RUNS,
                                                             .syscall = -1,
                                                             .stack = stacks_single(threads_stacks(threads), at)});
         uint64_t key = sample_key(at.module, at.vaddr);
@@ -59,7 +59,7 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
 {
     struct scratch f;
     size_t bytes = 0;
-    const char *copy = inside_copy(p, NULL);
+    const char *copy = in_process_copy(p, NULL);
     *ran = false;
     r->sampler_note = "perf_event is refused and the executable could not be made ready for the timer";
     if (!copy)
@@ -68,13 +68,13 @@ int timer_run(struct launch_program *p, double hertz, const struct start *plain,
     if (!s)
         return 0;
     struct spaces *spaces = NULL;
-    struct inside_run run = {.copy = copy,
-                             .name = WIRE_SAMPLES_ENV,
-                             .file = f.path,
-                             .mute = plain->mute,
-                             .spaces = &spaces,
-                             .threads = plain->threads};
-    int rc = inside_run(p, &run, r);
+    struct in_process_run run = {.copy = copy,
+                                 .name = WIRE_SAMPLES_ENV,
+                                 .file = f.path,
+                                 .mute = plain->mute,
+                                 .spaces = &spaces,
+                                 .threads = plain->threads};
+    int rc = in_process_run(p, &run, r);
     if (rc == 0)
         timer_take(s, spaces, plain->threads, r);
     *ran = rc == 0;

@@ -18,7 +18,7 @@
 
 #include "launch/impl.h"
 
-enum { PART_BYTES = 1 << 20, PARTS_LEAST = 24, PARTS_USUAL = 192, ADDRESSES_MOST = 64 << 10, WAIT_NS = 20000000 };
+enum { PART_BYTES = 1 << 20, PARTS_MIN = 24, PARTS_USUAL = 192, ADDRESSES_MAX = 64 << 10, WAIT_NS = 20000000 };
 enum { END_POLLS = 4000, END_POLL_NS = 1000000, TICKS_FOLLOW_TIME_SINCE = 604 /* Linux 6.4 */ };
 
 struct bursts {
@@ -55,9 +55,9 @@ static void lay_out(struct bursts *s, uint64_t head_bytes)
     struct wire_bursts *l = &s->layout;
     uint64_t rest = s->bytes - head_bytes - sizeof(struct wire_lookup) * 2;
     l->bytes = s->bytes;
-    l->page_most = (uint32_t)min_u64(rest / 10 / WIRE_PAGE_BYTES, ADDRESSES_MOST);
+    l->page_max = (uint32_t)min_u64(rest / 10 / WIRE_PAGE_BYTES, ADDRESSES_MAX);
     l->pages_at = head_bytes;
-    l->code_at = l->pages_at + (uint64_t)l->page_most * WIRE_PAGE_BYTES;
+    l->code_at = l->pages_at + (uint64_t)l->page_max * WIRE_PAGE_BYTES;
     l->code_bytes = page_multiple(rest * 4 / 10);
     l->tables_at = l->code_at + l->code_bytes;
     l->slots_at = l->tables_at + 2 * sizeof(struct wire_lookup);
@@ -85,19 +85,19 @@ static bool may_execute(const struct bursts *s)
 /* *why: in the arena, if the place for it is to blame. */
 static int open_file(struct bursts *s, struct arena *a, const char **why)
 {
-    uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MOST * 8),
+    uint64_t head = page_multiple(sizeof(struct wire_bursts) + ADDRESSES_MAX * 8),
              window = page_multiple(s->opt->window_bytes) + WIRE_PAGE_BYTES;
-    uint64_t most = PARTS_USUAL / 2 + 2 * WIRE_BURST_SLOTS * window / PART_BYTES + 1;
-    struct scratch_size z = {head, PART_BYTES, most, 0};
+    uint64_t max = PARTS_USUAL / 2 + 2 * WIRE_BURST_SLOTS * window / PART_BYTES + 1;
+    struct scratch_size z = {head, PART_BYTES, max, 0};
     s->b = scratch_map(&s->file, &z, &s->bytes);
     if (!s->b)
         return -1;
-    if (s->file.parts < PARTS_LEAST || !may_execute(s)) {
+    if (s->file.parts < PARTS_MIN || !may_execute(s)) {
         *why = arena_printf(a,
-                            s->file.parts < PARTS_LEAST
+                            s->file.parts < PARTS_MIN
                                 ? "no room for them in %s; free %d MB"
                                 : "the file system of %s forbids to execute, which they need (%d MB)",
-                            s->file.path, 2 * PARTS_LEAST);
+                            s->file.path, 2 * PARTS_MIN);
         munmap(s->b, s->bytes);
         scratch_close(&s->file);
         return -1;
@@ -106,7 +106,7 @@ static int open_file(struct bursts *s, struct arena *a, const char **why)
                                      .interval_ns = (uint64_t)(s->opt->interval_s * 1e9) + 1,
                                      .system_share = (uint32_t)(s->opt->system_share * 1024),
                                      .seed = s->opt->seed ? s->opt->seed : 20261121,
-                                     .window_most = s->opt->window_most,
+                                     .window_max = s->opt->window_max,
                                      .steps_apart = s->opt->steps_apart,
                                      .by_process = s->opt->threads && ticks_follow_time()};
     lay_out(s, head);
@@ -418,11 +418,11 @@ static void end(struct bursts *s, bool wait)
 static int run(struct bursts *s, struct launch_program *p, const char *copy, const char *mute, struct launch_result *r)
 {
     struct spaces *spaces = NULL;
-    struct inside_run run = {
+    struct in_process_run run = {
         .copy = copy, .name = WIRE_BURSTS_ENV, .file = s->file.path, .mute = mute, .spaces = &spaces};
     if (!begin(s))
         return -1;
-    int rc = inside_run(p, &run, r);
+    int rc = in_process_run(p, &run, r);
     end(s, rc == 0 && WIFEXITED(r->status));
     if (rc == 0)
         finish(s, spaces, r);
@@ -443,7 +443,7 @@ static int no_windows(const struct launch_program *p, const struct launch_option
 int bursts_run(struct launch_program *p, const struct launch_options *opt, const char *mute, struct launch_result *r)
 {
     struct bursts s = {.opt = opt->bursts, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    const char *why = NULL, *copy = inside_copy(p, &why);
+    const char *why = NULL, *copy = in_process_copy(p, &why);
     if (!copy)
         return no_windows(p, opt, why ? why : "it cannot be rewritten", r);
     why = NULL;

@@ -10,7 +10,7 @@
 
 #include "launch/impl.h"
 
-enum { HEAD_BYTES = 256 << 10, SEGMENTS_MOST = 64 };
+enum { HEAD_BYTES = 256 << 10, SEGMENTS_MAX = 64 };
 
 struct text { /* an executable segment, in whole pages of the file and of memory */
     uint64_t offset, bytes, vaddr;
@@ -21,10 +21,10 @@ struct original {
     const char *path, *copy, *map;
     uint64_t base; /* of the image's first byte, as in the file */
     size_t text_count;
-    struct text text[SEGMENTS_MOST];
+    struct text text[SEGMENTS_MAX];
     bool is_asked;
     struct rewrite_map *places;
-    struct rewrite_back *back;
+    struct rewrite_reverse_map *back;
 };
 
 struct originals {
@@ -53,10 +53,10 @@ static bool take_segment(struct original *o, const Elf64_Phdr *p)
 static bool read_segments(struct original *o)
 {
     Elf64_Ehdr h;
-    Elf64_Phdr p[SEGMENTS_MOST];
+    Elf64_Phdr p[SEGMENTS_MAX];
     int fd = open(o->path, O_RDONLY | O_CLOEXEC);
     bool ok = fd >= 0 && pread(fd, &h, sizeof h, 0) == sizeof h && h.e_phentsize == sizeof *p &&
-              h.e_phnum <= SEGMENTS_MOST &&
+              h.e_phnum <= SEGMENTS_MAX &&
               pread(fd, p, h.e_phnum * sizeof *p, (off_t)h.e_phoff) == (ssize_t)(h.e_phnum * sizeof *p);
     o->base = UINT64_MAX;
     for (size_t i = 0; ok && i < h.e_phnum; i++)
@@ -174,7 +174,7 @@ void originals_fill(struct originals *s)
 void originals_close(struct originals *s)
 {
     for (size_t i = 0; i < s->all.len; i++) {
-        rewrite_back_free(s->all.data[i].back);
+        rewrite_reverse_map_free(s->all.data[i].back);
         rewrite_map_close(s->all.data[i].places);
     }
     if (s->head) {
@@ -195,10 +195,10 @@ static struct original *original_of(struct originals *s, uint32_t wire)
     return NULL;
 }
 
-static const struct rewrite_back *back_of(struct original *o)
+static const struct rewrite_reverse_map *back_of(struct original *o)
 {
     if (!o->is_asked && rewrite_map_open(o->map, &o->places) == 0)
-        o->back = rewrite_back_new(o->places, o->copy);
+        o->back = rewrite_reverse_map_new(o->places, o->copy);
     o->is_asked = true;
     return o->back;
 }
@@ -206,14 +206,14 @@ static const struct rewrite_back *back_of(struct original *o)
 static uint64_t answer_of(struct originals *s, const struct wire_place *p)
 {
     struct original *o = original_of(s, p->module);
-    const struct rewrite_back *back = o ? back_of(o) : NULL;
+    const struct rewrite_reverse_map *back = o ? back_of(o) : NULL;
     struct rewrite_place at;
     uint64_t to;
     if (!back)
         return WIRE_NO_PLACE;
     if (p->is_return)
-        return rewrite_back_return(back, o->base + p->at, &to) ? to - o->base : WIRE_NO_PLACE;
-    return rewrite_back_find(back, o->base + p->at, &at) && at.is_exact ? at.addr - o->base : WIRE_NO_PLACE;
+        return rewrite_reverse_map_return(back, o->base + p->at, &to) ? to - o->base : WIRE_NO_PLACE;
+    return rewrite_reverse_map_find(back, o->base + p->at, &at) && at.is_exact ? at.addr - o->base : WIRE_NO_PLACE;
 }
 
 void originals_answer(struct originals *s, struct wire_place *places, uint32_t count)

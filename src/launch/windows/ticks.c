@@ -18,16 +18,16 @@
 
 #include "launch/impl.h"
 
-enum { THREADS_MOST = 64, FAILURES_MOST = 50, SNAPSHOT_MS_MOST = 2000, KEEPERS_MOST = 24, MEMORY_SHARE = 4 };
-static const double INTERVAL_LEAST_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10, COST_FREE_S = 0.03,
+enum { THREADS_MAX = 64, FAILURES_MAX = 50, SNAPSHOT_MS_MAX = 2000, CHECKPOINTS_MAX = 24, MEMORY_SHARE = 4 };
+static const double INTERVAL_MIN_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10, COST_FREE_S = 0.03,
                     FAULT_S = 2e-6;
-static const double LOOK_LEAST_S = 0.01, LOOK_MOST_S = 0.5; /* at threads */
-static const double AFTER_S = 3, AFTER_MOST_S = 20; /* that replays go on when the program has ended: so long, and as
+static const double LOOK_MIN_S = 0.01, LOOK_MAX_S = 0.5; /* at threads */
+static const double AFTER_S = 3, AFTER_MAX_S = 20; /* that replays go on when the program has ended: so long, and as
                                                        long as it took */
 static const uint64_t STEP_NS = 1000000;
 
 struct armed {
-    int fds[THREADS_MOST];
+    int fds[THREADS_MAX];
     size_t count;
 };
 
@@ -96,8 +96,8 @@ static double wait_of(struct ticks *t, double mean_s) { return fmax(50e-6, -mean
 
 static void arm(struct ticks *t, struct armed *all, double mean_s)
 {
-    pid_t tids[THREADS_MOST];
-    size_t n = procfs_threads(t->pid, tids, THREADS_MOST);
+    pid_t tids[THREADS_MAX];
+    size_t n = procfs_threads(t->pid, tids, THREADS_MAX);
     for (size_t i = 0; i < n; i++)
         if (may_tick(t->pid, tids[i]))
             arm_thread(all, tids[i], (uint64_t)(1e9 * wait_of(t, mean_s)));
@@ -137,7 +137,7 @@ static double earliest_s(struct ticks *t)
     return (t->cost_s + next - COST_FREE_S) / COST_SHARE;
 }
 
-static double interval_s(const struct ticks *t) { return fmax(INTERVAL_LEAST_S, OF_TIME * used_s(t)); }
+static double interval_s(const struct ticks *t) { return fmax(INTERVAL_MIN_S, OF_TIME * used_s(t)); }
 
 static bool goes_on(const struct ticks *t)
 {
@@ -145,22 +145,22 @@ static bool goes_on(const struct ticks *t)
 }
 
 /* Until a tick was taken; the pid of its snapshot, -1: it had none, 0: there was no tick. */
-static pid_t wait_for_tick(struct ticks *t, double most_s)
+static pid_t wait_for_tick(struct ticks *t, double max_s)
 {
-    double until = time_now_s() + most_s;
+    double until = time_now_s() + max_s;
     while (goes_on(t) && time_now_s() < until && __atomic_load_n(&t->b->wanted, __ATOMIC_ACQUIRE))
         nap();
     if (__atomic_exchange_n(&t->b->wanted, WIRE_WANT_NOTHING, __ATOMIC_ACQ_REL))
         return 0;
     int32_t pid = 0;
-    for (int i = 0; i < SNAPSHOT_MS_MOST && !(pid = __atomic_load_n(&t->b->snapshot, __ATOMIC_ACQUIRE)); i++)
+    for (int i = 0; i < SNAPSHOT_MS_MAX && !(pid = __atomic_load_n(&t->b->snapshot, __ATOMIC_ACQUIRE)); i++)
         nap();
     return pid ? pid : -1;
 }
 
-/* ---- keepers: they wait for their turn, mostly for the program's end ---- */
+/* ---- checkpoints: they wait for their turn, mostly for the program's end ---- */
 
-static void end_keeper(pid_t pid)
+static void end_checkpoint(pid_t pid)
 {
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -168,7 +168,7 @@ static void end_keeper(pid_t pid)
 }
 
 /* Any: if there is no time for all, those that are left over are from all of the run. It has limits of its own. */
-static void run_keeper(struct ticks *t)
+static void run_checkpoint(struct ticks *t)
 {
     size_t i = (size_t)(uniform(t) * (double)t->waiting.len);
     pid_t pid = t->waiting.data[i];
@@ -182,42 +182,42 @@ static void run_keeper(struct ticks *t)
 }
 
 /* How many may wait: each may come to have all of the program's memory as it was. */
-static size_t room_for_keepers(const struct ticks *t)
+static size_t room_for_checkpoints(const struct ticks *t)
 {
     uint64_t all = procfs_private_kb(t->pid), free_kb = procfs_available_kb();
-    return all ? (size_t)fmin(KEEPERS_MOST, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : KEEPERS_MOST;
+    return all ? (size_t)fmin(CHECKPOINTS_MAX, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : CHECKPOINTS_MAX;
 }
 
-static void finish_keepers(struct ticks *t)
+static void finish_checkpoints(struct ticks *t)
 {
-    double until = time_now_s() + fmin(AFTER_MOST_S, AFTER_S + (time_now_s() - t->began_s));
+    double until = time_now_s() + fmin(AFTER_MAX_S, AFTER_S + (time_now_s() - t->began_s));
     while (t->waiting.len && !t->steps->enough && !atomic_load(&t->is_over) && time_now_s() < until)
-        run_keeper(t);
-    diag_debug(1, "windows: %zu keepers were ended", t->waiting.len);
+        run_checkpoint(t);
+    diag_debug(1, "windows: %zu checkpoints were ended", t->waiting.len);
     for (size_t i = 0; i < t->waiting.len; i++)
-        end_keeper(t->waiting.data[i]);
+        end_checkpoint(t->waiting.data[i]);
     VEC_FREE(&t->waiting);
 }
 
 /* ---- snapshots ---- */
 
-/* A burst is reaped by who takes its window; it has made its keeper before. */
+/* A burst is reaped by who takes its window; it has made its checkpoint before. */
 static void wait_for_snapshot(struct ticks *t)
 {
     while (!atomic_load(&t->ends) && __atomic_load_n(&t->b->busy, __ATOMIC_ACQUIRE))
         nap();
-    pid_t keeper = __atomic_exchange_n(&t->b->keeper, 0, __ATOMIC_ACQ_REL);
-    if (keeper > 0) {
-        procfs_end_first(keeper);
-        VEC_PUSH(&t->waiting, keeper);
+    pid_t checkpoint = __atomic_exchange_n(&t->b->checkpoint, 0, __ATOMIC_ACQ_REL);
+    if (checkpoint > 0) {
+        procfs_end_first(checkpoint);
+        VEC_PUSH(&t->waiting, checkpoint);
     }
-    while (t->waiting.len >= room_for_keepers(t) && !atomic_load(&t->ends))
-        run_keeper(t);
+    while (t->waiting.len >= room_for_checkpoints(t) && !atomic_load(&t->ends))
+        run_checkpoint(t);
 }
 
 static enum wire_want next_want(const struct ticks *t)
 {
-    return t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_most
+    return t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_max
                ? WIRE_WANT_BOTH
                : WIRE_WANT_BURST;
 }
@@ -237,7 +237,7 @@ static bool take_one(struct ticks *t)
     __atomic_store_n(&t->b->wanted, want, __ATOMIC_RELEASE);
     while (goes_on(t) && pid == 0 && t->b->wanted) {
         arm(t, &all, mean_s);
-        pid = wait_for_tick(t, fmax(LOOK_LEAST_S, fmin(LOOK_MOST_S, mean_s)));
+        pid = wait_for_tick(t, fmax(LOOK_MIN_S, fmin(LOOK_MAX_S, mean_s)));
         disarm(&all);
         if (pid == 0 && goes_on(t))
             __atomic_store_n(&t->b->wanted, want, __ATOMIC_RELEASE);
@@ -260,13 +260,13 @@ static void *run(void *arg)
     while (!atomic_load(&t->ends) && !__atomic_load_n(&t->b->started, __ATOMIC_ACQUIRE))
         nap();
     t->pid = t->b->program;
-    for (int failures = 0; goes_on(t) && failures < FAILURES_MOST;)
+    for (int failures = 0; goes_on(t) && failures < FAILURES_MAX;)
         failures = take_one(t) ? 0 : failures + 1;
     if (t->b->given_up)
         __atomic_store_n(&t->b->given_up, 2, __ATOMIC_RELEASE);
     while (!atomic_load(&t->ends))
         nap();
-    finish_keepers(t);
+    finish_checkpoints(t);
     return NULL;
 }
 

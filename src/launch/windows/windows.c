@@ -14,7 +14,7 @@ static const uint64_t WAIT_NS = 2000000000; /* for a core that nobody shares: wh
 
 int windows_open(struct windows *s, const struct launch_burst_options *opt)
 {
-    uint64_t words = (uint64_t)opt->steps * opt->stepped_most * WORDS_A_STEP;
+    uint64_t words = (uint64_t)opt->steps * opt->stepped_max * WORDS_A_STEP;
     struct scratch_size z = {sizeof(struct wire_windows), 8 * PART_WORDS, words / PART_WORDS + 1, 0};
     *s = (struct windows){.plan = opt->plan, .ctx = opt->ctx};
     struct wire_windows *w = s->w = scratch_map(&s->file, &z, &s->bytes);
@@ -22,8 +22,8 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
         return -1;
     w->magic = WIRE_WINDOWS_MAGIC;
     w->capacity = s->file.parts * PART_WORDS;
-    w->steps_most = opt->steps;
-    w->window_most = (uint32_t)min_u64(opt->stepped_most, WIRE_WINDOWS_MOST);
+    w->steps_max = opt->steps;
+    w->window_max = (uint32_t)min_u64(opt->stepped_max, WIRE_WINDOWS_MAX);
     w->slices = opt->plan != NULL;
     w->limit_ns = (uint64_t)(1e9 * opt->steps_limit_s);
     w->expected_ns = (uint64_t)(1e9 * opt->expected_s);
@@ -37,7 +37,7 @@ void windows_close(struct windows *s)
     scratch_close(&s->file);
 }
 
-/* ---- slices: keeper and program wait for them ---- */
+/* ---- slices: checkpoint and program wait for them ---- */
 
 static void *serve(void *arg)
 {
@@ -85,7 +85,7 @@ void windows_end(struct windows *s, bool wait)
     atomic_store(&s->ends, true);
     if (s->is_served)
         pthread_join(s->server, NULL);
-    diag_debug(1, "windows: %u keepers went another way than was recorded and were ended", w->strayed);
+    diag_debug(1, "windows: %u checkpoints went another way than was recorded and were ended", w->diverged);
     diag_debug(1, "windows: the program waited %.2f s for bursts and %.2f s for windows, recording %.2f, planning %.2f",
                1e-9 * (double)w->waited.bursts, 1e-9 * (double)w->waited.windows, 1e-9 * (double)w->waited.recording,
                1e-9 * (double)w->waited.planning);

@@ -2,7 +2,7 @@
  *
  * Results that others get later than operations of the same kind: additions whose units hand a sum straight to the next
  * addition, domains of integers and of floating point. In chains of two forms in turn; what such a chain takes longer
- * than both alone is told apart by a third form. */
+ * than both alone is distinguished by a third form. */
 #include "machine/calibrate/calib.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static bool put_link(struct lab_code *c, const struct x86_form *f)
     return len != 0;
 }
 
-/* Cycles by which a chain of both in turn is longer than their latencies; NAN: not to be told. */
+/* Cycles by which a chain of both in turn is longer than their latencies; NAN: unknown. */
 static double excess(struct calib *k, const char *f, const char *g)
 {
     const struct timed_form *a = timing_of(k, f);
@@ -57,7 +57,7 @@ static void apply(struct machine *m, const char *form, double late)
         bool is_kin = strncmp(c->name, of->name, len) == 0 && (!c->name[len] || c->name[len] == '.');
         if (is_kin && c->use_count == of->use_count && c->uses[0].ports == of->uses[0].ports &&
             c->latency == of->latency)
-            c->latency_elsewhere = c->latency + late;
+            c->latency_bypass = c->latency + late;
     }
 }
 

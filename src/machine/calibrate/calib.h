@@ -40,15 +40,15 @@ struct calib {
     unsigned ports;    /* of the basis */
     struct machine *m; /* under construction */
 };
-/* calibrate.c: executes code that was named by lab_name, frees it; cycles of a turn by `parts`, negative: not on this
- * CPU. */
+/* calibrate.c: executes code that was named by lab_name, frees it; cycles of an iteration by `parts`, negative: not on
+ * this CPU. */
 double calib_run(struct calib *k, struct lab_code *c, double parts, unsigned fill);
 
 /* What lab_loop_cycles must fill vector registers with for this form. */
 unsigned timing_fill(const struct x86_form *f);
 double timing_latency(struct calib *k, const char *form);  /* negative: not on this CPU, or no chain could be made */
 double timing_interval(struct calib *k, const char *form); /* negative: not on this CPU */
-/* Negative: not to be told. latency: of its result, or negative. */
+/* Negative: unknown. latency: of its result, or negative. */
 double timing_slots(struct calib *k, const char *form, double interval, double latency);
 /* Cycles of one round of a of form f among b of form g. */
 double timing_mix(struct calib *k, const char *f, unsigned a, const char *g, unsigned b);
@@ -111,7 +111,7 @@ void calib_clock(struct calib *k); /* clock_check.c: does what has been timed ag
  * there is none. */
 double calib_clock_unit(const double *latencies, size_t n);
 void calib_frontend(struct calib *k); /* fetch, taken branches, calls, misprediction, fusion */
-void calib_window(struct calib *k);   /* reorder buffer, registers, schedulers */
+void calib_reorder(struct calib *k);  /* reorder buffer, registers, schedulers */
 void calib_units(struct calib *k);    /* units.c: units; classes and forms of what has been timed so far */
 void calib_rest(struct calib *k);     /* units.c: classes and forms of all others */
 /* units.c: these forms too, beside the units that k->m has; k->forms holds what it knows. */

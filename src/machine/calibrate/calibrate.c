@@ -33,7 +33,7 @@ static double clamp_budget(const struct machine_calibrate_options *o)
 }
 
 /* Parts in this order, because later ones use what earlier ones found: the width counts slots, branches are a family of
- * operations, the classes name the units of calls, the window needs the loads' units. */
+ * operations, the classes name the units of calls, the reorder limits need the loads' units. */
 static const struct {
     void (*part)(struct calib *k);
     unsigned measurements; /* about so many */
@@ -41,7 +41,7 @@ static const struct {
 } parts[] = {
     {calib_width, 4, 0.02},      {timing_essential, 300, 0.08}, {calib_clock, 50, 0.01},   {calib_units, 900, 0.2},
     {calib_frontend, 130, 0.08}, {calib_memory, 250, 0.1},      {calib_special, 60, 0.03}, {calib_bypass, 20, 0.01},
-    {calib_window, 120, 0.08},   {calib_rest, 6000, 0.39},
+    {calib_reorder, 120, 0.08},  {calib_rest, 6000, 0.39},
 };
 
 static void run_parts(struct calib *k)
@@ -62,10 +62,10 @@ static void run_parts(struct calib *k)
 static int refuse(const struct tape *tape, size_t forms, bool has_clock)
 {
     if (tape && !has_clock)
-        return diag_error("%s: tells of a core without a clock (number core-per-tsc); record it again where less runs",
+        return diag_error("%s: describes a core without a clock (number core-per-tsc); record it again where less runs",
                           tape_name(tape));
     if (tape)
-        return diag_error("%s: tells of %zu instruction%s what a processor could have told, which makes no "
+        return diag_error("%s: has plausible times of %zu instruction%s, which makes no "
                           "description; record it again where less runs",
                           tape_name(tape), forms, forms == 1 ? "" : "s");
     return diag_error("this machine was never quiet enough to time instructions; calibrate again when less runs on it, "

@@ -125,11 +125,11 @@ bool machine_cpus_differ(const struct machine_cpu_clock *c, size_t n, size_t *sl
 /* The least of many chains: they are only ever lengthened. Long enough for the core to reach its speed. */
 static double core_per_tick(const struct lab_bracket *b)
 {
-    double until = time_now_s() + 4e-3, least = INFINITY;
+    double until = time_now_s() + 4e-3, min = INFINITY;
     do
-        least = fmin(least, lab_chain_ticks(b));
+        min = fmin(min, lab_chain_ticks(b));
     while (time_now_s() < until);
-    return lab_chain_cycles(b) / least;
+    return lab_chain_cycles(b) / min;
 }
 
 static bool look_at(int cpu, const struct lab_bracket *b, struct machine_cpu_clock *out)
@@ -146,7 +146,7 @@ static bool look_at(int cpu, const struct lab_bracket *b, struct machine_cpu_clo
     return isfinite(out->core_hz);
 }
 
-int machine_cpus_look(struct machine_cpu_clock *out, size_t most, size_t *count)
+int machine_cpus_look(struct machine_cpu_clock *out, size_t max, size_t *count)
 {
     cpu_set_t allowed;
     struct lab_core *core = lab_native();
@@ -156,11 +156,11 @@ int machine_cpus_look(struct machine_cpu_clock *out, size_t most, size_t *count)
         return -1;
     lab_bracket_open(&b, core);
     if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
-        most = 0; /* more processors than there is room for: none is looked at */
-    for (int cpu = 0; cpu < CPU_SETSIZE && *count < most; cpu++)
+        max = 0; /* more processors than there is room for: none is looked at */
+    for (int cpu = 0; cpu < CPU_SETSIZE && *count < max; cpu++)
         if (CPU_ISSET(cpu, &allowed))
             *count += look_at(cpu, &b, &out[*count]);
-    if (most)
+    if (max)
         sched_setaffinity(0, sizeof allowed, &allowed);
     lab_core_free(core);
     return 0;

@@ -14,7 +14,7 @@ static const char *const chains[] = {"shl r64,i",     "andn r64,r64,r64",  "popc
                                      "crc32 r64,r64", "pand x,x",          "paddd x,x",      "pshufd x,x,i",
                                      "pslld x,i",     "pmullw x,x",        "pmulld x,x",     "addsd x,x",
                                      "mulsd x,x",     "vfmadd231sd x,x,x", "aesenc x,x",     "roundsd x,x,i"};
-enum { CHAINS = ARRAY_LEN(chains), LEAST = 6 };
+enum { CHAINS = ARRAY_LEN(chains), MIN = 6 };
 
 /* Multiples of this unit among them. A latency is never less than a cycle. */
 static double share_of_whole(const double *latencies, size_t n, double unit)
@@ -31,7 +31,7 @@ double calib_clock_unit(const double *latencies, size_t n)
 {
     static const double MANY = 0.75, ALL = 0.9, SHORTEST = 0.1;
     enum { LONGEST = 8 };
-    if (n < LEAST)
+    if (n < MIN)
         return 1;
     double best = 0;
     for (size_t i = 0; i < n; i++)
@@ -70,11 +70,12 @@ void calib_clock(struct calib *k)
     time_again(k);
     unit = unit_of_forms(k);
     if (unit > 0 && unit != 1)
-        diag_warn(
-            "clock-doubtful",
-            "latencies are multiples of %.2f cycles: the chain that tells the core's clock does not take a cycle each",
-            unit);
+        diag_warn("clock-doubtful",
+                  "latencies are multiples of %.2f cycles: the chain that measures the core's clock does not take a "
+                  "cycle each",
+                  unit);
     else if (unit != 1)
-        diag_warn("clock-doubtful", "latencies are no whole numbers of cycles: the chain that tells the core's clock "
-                                    "may not take a cycle each");
+        diag_warn("clock-doubtful",
+                  "latencies are no whole numbers of cycles: the chain that measures the core's clock "
+                  "may not take a cycle each");
 }

@@ -54,7 +54,7 @@ static const struct kind {
     {"add", {"add r64,r64"}},
     {"paddd", {"paddd x,x"}},
 };
-enum { ZERO, MOVE, NOP, ZERO_VEC, ADD_ALONE = 9, PADDD_ALONE };
+enum { ZERO, MOVE, NOP, ZERO_VEC, ADD_ISOLATED = 9, PADDD_ISOLATED };
 
 static void put_one(const struct calib *k, struct lab_code *c, const char *what, unsigned i)
 {
@@ -154,18 +154,18 @@ static bool takes_no_unit(struct calib *k, const char *form, const char *idiom, 
     return rate_of(k, name, forms, n + 1) > rate * (1 + 0.6 / n);
 }
 
-static void find_idioms(struct calib *k, const double *rates, double most_nops)
+static void find_idioms(struct calib *k, const double *rates, double max_nops)
 {
     struct machine *m = k->m;
-    if (k->width > rates[ADD_ALONE] + 0.7)
+    if (k->width > rates[ADD_ISOLATED] + 0.7)
         m->zero_idiom =
-            rates[ZERO] > rates[ADD_ALONE] * 1.1 || takes_no_unit(k, "add r64,r64", "zero", rates[ADD_ALONE]);
-    if (k->width > rates[PADDD_ALONE] + 0.7)
-        m->zero_idiom_vec =
-            rates[ZERO_VEC] > rates[PADDD_ALONE] * 1.1 || takes_no_unit(k, "paddd x,x", "zero-vec", rates[PADDD_ALONE]);
+            rates[ZERO] > rates[ADD_ISOLATED] * 1.1 || takes_no_unit(k, "add r64,r64", "zero", rates[ADD_ISOLATED]);
+    if (k->width > rates[PADDD_ISOLATED] + 0.7)
+        m->zero_idiom_vec = rates[ZERO_VEC] > rates[PADDD_ISOLATED] * 1.1 ||
+                            takes_no_unit(k, "paddd x,x", "zero-vec", rates[PADDD_ISOLATED]);
     if (m->zero_idiom > 0 && rates[ZERO] < k->width * (1 - 2 * ALIKE))
         m->zero_limit = fmax(1, round(rates[ZERO]));
-    m->fuse_nop = most_nops > 1.4 * k->width;
+    m->fuse_nop = max_nops > 1.4 * k->width;
 }
 
 /* By nops and zeroing idioms: assumes that one of them takes a slot and no unit, which is so on any core known; where
@@ -174,12 +174,12 @@ static void find_idioms(struct calib *k, const double *rates, double most_nops)
 static double find_length(struct calib *k)
 {
     static const size_t lengths[] = {5, 4, 6, 8, 3};
-    double best = 0, most_nops = 0;
+    double best = 0, max_nops = 0;
     size_t best_length = lengths[0];
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         k->length = lengths[i];
         double nop = rate_of(k, "nop", &kinds[NOP].forms[0], 1), zero = rate_of(k, "zero", &kinds[ZERO].forms[0], 1);
-        most_nops = fmax(most_nops, nop);
+        max_nops = fmax(max_nops, nop);
         double rate =
             nop > 1.4 * zero ? zero : fmax(nop, zero); /* nops that fuse would come twice as fast at any length */
         if (rate > best * 1.015) {
@@ -188,7 +188,7 @@ static double find_length(struct calib *k)
         }
     }
     k->length = best_length;
-    return most_nops;
+    return max_nops;
 }
 
 /* Of two looks the faster one: nothing makes instructions faster than they are. */
@@ -205,7 +205,7 @@ static void look_at_rates(struct calib *k, double *rates)
 
 void calib_width(struct calib *k)
 {
-    double most_nops = find_length(k), rates[ARRAY_LEN(kinds)] = {0}, width = 0;
+    double max_nops = find_length(k), rates[ARRAY_LEN(kinds)] = {0}, width = 0;
     bool two_agree = false;
     for (int again = 0; again < 2 && !two_agree; again++) {
         look_at_rates(k, rates);
@@ -215,6 +215,6 @@ void calib_width(struct calib *k)
     k->filler = choose_filler(rates, k->width);
     k->m->max_issue = k->width;
     k->m->retire_width = ceil(k->width);
-    find_idioms(k, rates, most_nops);
+    find_idioms(k, rates, max_nops);
     diag_debug(1, "calibrate: %.2f slots a cycle, fillers of kind %d", k->width, (int)k->filler);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front end, timed: slots a cycle, what fuses, fetch windows, the pace of taken branches, calls and returns, and
+ * The front end, timed: slots a cycle, what fuses, fetch blocks, the pace of taken branches, calls and returns, and
  * what a misprediction costs. Blocks of code are laid out byte by byte, because their addresses are what is tested. */
 #include "machine/calibrate/calib.h"
 
@@ -139,7 +139,7 @@ static void find_memory_slots(struct calib *k)
     m->indexed_new_vec = whole(SLOTS(k, "vaddps x,x,[r+i]", 1, 0xc4, 0x81, 0x70, 0x58, 0x04, 0x26) - vex);
 }
 
-/* ---- taken branches and fetch windows ---- */
+/* ---- taken branches and fetch blocks ---- */
 
 enum { BLOCKS = 32 };
 
@@ -173,7 +173,8 @@ static void find_taken_interval(struct calib *k)
         k->m->taken_interval = round(t);
 }
 
-/* Fillers of a block such that neither the width nor what comes of one window at once (find_fetch_ops) holds it up. */
+/* Fillers of a block such that neither the width nor what comes of one fetch block at once (find_fetch_ops) holds it
+ * up. */
 static unsigned short_block(struct calib *k, double *cycles)
 {
     unsigned n = (unsigned)fmax(2, 2 * floor(k->m->taken_interval * k->width / 2));
@@ -185,21 +186,21 @@ static unsigned short_block(struct calib *k, double *cycles)
 }
 
 /* The smallest power of two such that a block lying across a multiple of it takes longer than one beside it: by a
- * cycle, or by a half where two windows come in one. Assumes that the fillers of such a block fit into the cycles
- * between taken branches, so that nothing but fetch is late: short_block asks for that. Where no window shows, none is
- * said to limit; the self-test has the last word. */
-static void find_window(struct calib *k)
+ * cycle, or by a half where two fetch blocks come in one. Assumes that the fillers of such a block fit into the cycles
+ * between taken branches, so that nothing but fetch is late: short_block asks for that. Where no fetch block shows,
+ * none is said to limit; the self-test has the last word. */
+static void find_fetch_block(struct calib *k)
 {
     double beside;
     unsigned nops = short_block(k, &beside);
-    k->m->fetch_window = 0;
-    k->m->fetch_windows = 1;
-    for (unsigned window = 16; window <= 64 && beside > 0; window *= 2) {
-        double longer = ring(k, nops, 2, 64 + window - nops) - beside;
+    k->m->fetch_block = 0;
+    k->m->fetch_blocks = 1;
+    for (unsigned fetch_block = 16; fetch_block <= 64 && beside > 0; fetch_block *= 2) {
+        double longer = ring(k, nops, 2, 64 + fetch_block - nops) - beside;
         if (longer < 0.4)
             continue;
-        k->m->fetch_window = window;
-        k->m->fetch_windows = longer < 0.7 ? 2 : 1;
+        k->m->fetch_block = fetch_block;
+        k->m->fetch_blocks = longer < 0.7 ? 2 : 1;
         return;
     }
 }
@@ -216,28 +217,28 @@ static void put_long_nops(struct lab_code *c, size_t bytes)
     }
 }
 
-/* Straight code of the longest nops: so few stand in a window that its bytes bind, not the width. Where the width binds
- * first, a second window makes no difference either. */
-static void find_windows(struct calib *k)
+/* Straight code of the longest nops: so few stand in a fetch block that its bytes bind, not the width. Where the width
+ * binds first, a second fetch block makes no difference either. */
+static void find_fetch_blocks(struct calib *k)
 {
     enum { NOPS = 192, BYTES = 11 };
     struct lab_code *c = xmalloc(sizeof *c);
     put_long_nops(c, NOPS * BYTES);
     lab_name(k->lab, "nops of %d bytes", BYTES);
     double cycles = run(k, c, 1);
-    if (cycles > 0 && k->m->fetch_window > 0)
-        k->m->fetch_windows = fmax(k->m->fetch_windows, ceil(NOPS * BYTES / cycles / k->m->fetch_window - 0.15));
+    if (cycles > 0 && k->m->fetch_block > 0)
+        k->m->fetch_blocks = fmax(k->m->fetch_blocks, ceil(NOPS * BYTES / cycles / k->m->fetch_block - 0.15));
 }
 
-/* How many instructions of one window come at once: more of them than the width accounts for a jump in the time.
+/* How many instructions of one fetch block come at once: more of them than the width accounts for a jump in the time.
  * Assumes that the width is right, which calib_width has found several ways; a jump of less than 0.3 cycles is none. */
 static void find_fetch_ops(struct calib *k)
 {
     double before = ring(k, 2, 2, 0);
     k->m->fetch_ops = 0;
     k->m->fetch_extra = 1;
-    unsigned most = k->m->fetch_window >= 64 ? 28 : 13;
-    for (unsigned n = 4; n <= most; n++) {
+    unsigned max = k->m->fetch_block >= 64 ? 28 : 13;
+    for (unsigned n = 4; n <= max; n++) {
         double t = ring(k, n, 2, 0), allowed = fmax(before, (n + 1) / k->width);
         if (t < allowed + 0.3)
             continue;
@@ -247,45 +248,45 @@ static void find_fetch_ops(struct calib *k)
     }
 }
 
-/* Of a block over the end of a window, `first` fillers in it and two behind with the jump. */
+/* Of a block over the end of a fetch block, `first` fillers in it and two behind with the jump. */
 static double over_the_end(struct calib *k, unsigned first)
 {
     enum { BYTES = 4 };
-    return ring(k, first + 1, BYTES, 64 + (unsigned)k->m->fetch_window - first * BYTES);
+    return ring(k, first + 1, BYTES, 64 + (unsigned)k->m->fetch_block - first * BYTES);
 }
 
-/* Windows that come two in a cycle as long as few instructions are in the first: more of them than fetch-share make the
- * same block half a cycle longer at once, and not for want of width. Where that never happens, two windows come in one
- * cycle or they do not, which find_window has found. */
+/* Fetch blocks that come two in a cycle as long as few instructions are in the first: more of them than fetch-share
+ * make the same block half a cycle longer at once, and not for want of width. Where that never happens, two fetch
+ * blocks come in one cycle or they do not, which find_fetch_block has found. */
 static void find_share(struct calib *k)
 {
     struct machine *m = k->m;
-    double pair = m->fetch_window >= 64 ? over_the_end(k, 2) : 2, most = m->fetch_ops > 0 ? fmin(m->fetch_ops, 14) : 14;
+    double pair = m->fetch_block >= 64 ? over_the_end(k, 2) : 2, max = m->fetch_ops > 0 ? fmin(m->fetch_ops, 14) : 14;
     m->fetch_share = 0;
     m->fetch_pair = 1;
-    for (unsigned n = 3; pair > 0 && pair < 1.6 && n < most; n++) {
+    for (unsigned n = 3; pair > 0 && pair < 1.6 && n < max; n++) {
         if (over_the_end(k, n) < fmax(pair, (n + 2) / k->width) + 0.4)
             continue;
-        m->fetch_windows = 1;
+        m->fetch_blocks = 1;
         m->fetch_share = n - 1;
         m->fetch_pair = fmax(1, round(pair * 100) / 100);
         return;
     }
 }
 
-/* Is what comes of one window at once fewer where a branch leads to it? The window in the middle of a block, full of
- * instructions, beside the one that a block begins with. Assumes that three windows take three cycles and that a window
- * is full with 16 instructions; where the width binds first, nothing is found. */
+/* Is what comes of one fetch block at once fewer where a branch leads to it? The fetch block in the middle of a block,
+ * full of instructions, beside the one that a block begins with. Assumes that three fetch blocks take three cycles and
+ * that a fetch block is full with 16 instructions; where the width binds first, nothing is found. */
 static void find_fetch_first(struct calib *k)
 {
     enum { BYTES = 4 };
     struct machine *m = k->m;
-    unsigned full = (unsigned)m->fetch_window / BYTES, first = (unsigned)m->fetch_ops;
+    unsigned full = (unsigned)m->fetch_block / BYTES, first = (unsigned)m->fetch_ops;
     m->fetch_first = 0;
-    if (m->fetch_windows > 1 || m->fetch_window < 64 || first >= full || m->fetch_extra <= 1)
+    if (m->fetch_blocks > 1 || m->fetch_block < 64 || first >= full || m->fetch_extra <= 1)
         return;
     unsigned n = first + full; /* the jump begins the third */
-    double more = ring(k, n, BYTES, 64 + (unsigned)m->fetch_window - first * BYTES) - 3;
+    double more = ring(k, n, BYTES, 64 + (unsigned)m->fetch_block - first * BYTES) - 3;
     if (more < 0.5 || more + 3 < (n + 1) / k->width + 0.2 || round(more) >= m->fetch_extra)
         return;
     m->fetch_first = m->fetch_extra - round(more);
@@ -334,15 +335,15 @@ static double slow_pieces(struct calib *k, unsigned n)
     return run(k, c, TIMES * PIECES);
 }
 
-static void find_slow_ops(struct calib *k)
+static void find_legacy_ops(struct calib *k)
 {
     double four = slow_pieces(k, 4);
-    k->m->slow_ops = 0;
+    k->m->legacy_ops = 0;
     for (unsigned n = 5; n <= 8; n++) {
         double more = slow_pieces(k, n) - four;
         if (more < fmax(0, n / k->width - 1) + 0.3)
             continue;
-        k->m->slow_ops = n - 1;
+        k->m->legacy_ops = n - 1;
         return;
     }
 }
@@ -379,9 +380,9 @@ static void find_crossing(struct calib *k)
     if (!half && (line < inside + 0.5 || branches_at(k, 60) < branches_at(k, 52) + 0.5))
         return;
     m->cross_boundary = half ? 32 : 64;
-    m->slow_bytes = fmax(4, round(128 / (half ? across : line)));
-    find_slow_ops(k);
-    m->slow_switch = whole(slow_ring(k, 2) - slow_ring(k, 0) - 8 / fmin(k->width, 6));
+    m->legacy_bytes = fmax(4, round(128 / (half ? across : line)));
+    find_legacy_ops(k);
+    m->legacy_switch = whole(slow_ring(k, 2) - slow_ring(k, 0) - 8 / fmin(k->width, 6));
 }
 
 /* ---- calls, indirect jumps ---- */
@@ -402,7 +403,7 @@ static double calls(struct calib *k)
 }
 
 /* Each jump's target comes at the end of a chain of `chain` multiplications that starts anew in each block. Assumes
- * that a jump with one target is predicted after some turns; find_indirect's longer chain guards it: it shows only
+ * that a jump with one target is predicted after some iterations; find_indirect's longer chain guards it: it shows only
  * where nothing is predicted. */
 static double indirect_jumps(struct calib *k, unsigned chain)
 {
@@ -529,8 +530,8 @@ void calib_frontend(struct calib *k)
     find_pairs(k);
     find_memory_slots(k);
     find_taken_interval(k);
-    find_window(k);
-    find_windows(k);
+    find_fetch_block(k);
+    find_fetch_blocks(k);
     find_fetch_ops(k);
     find_share(k);
     find_fetch_first(k);

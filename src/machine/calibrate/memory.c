@@ -94,7 +94,7 @@ static double chase(struct calib *k, const char *const *forms, unsigned count, e
     bool indexed = way != BY_BASE;
     if (!indexed)
         memcpy(data, &data, 8);
-    LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0: a value of its own, but not before the last turn has ended */
+    LAB_PUT(c, 0x48, 0x83, 0xe0, 0x00); /* and rax,0: a value of its own, but not before the last iteration has ended */
     if (!indexed)
         LAB_PUT(c, 0x4c, 0x01, 0xf0); /* add rax,r14 */
     for (int r = 0; r < ROUNDS; r++)
@@ -147,11 +147,11 @@ struct memory_units {
     uint32_t load_ports, store_ports, address_ports;
 };
 
-enum { LOADS_MOST = 6, STORES_MOST = 4 }; /* more than any core has, and as many as a description has room for */
+enum { LOADS_MAX = 6, STORES_MAX = 4 }; /* more than any core has, and as many as a description has room for */
 
 static unsigned per_cycle(double interval)
 {
-    return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MOST)) : 1;
+    return interval > 0 ? (unsigned)fmax(1, fmin(floor(1 / interval + 0.35), LOADS_MAX)) : 1;
 }
 
 /* Rounds of n accesses, filled up to the width: a round takes a cycle as long as there are units for its accesses.
@@ -172,12 +172,12 @@ static double beside_fillers(struct calib *k, const char *form, bool is_store, u
 
 /* By one more than cores have units, or as many as the width has room for: a round takes the longer, the fewer units
  * there are, whatever the front end does. A round of one cycle: so many at least. */
-static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned alone)
+static unsigned units_beside(struct calib *k, const char *form, bool is_store, unsigned isolated)
 {
     unsigned n = (unsigned)fmax(1, fmin(is_store ? 3 : 5, floor(k->width)));
     double round = beside_fillers(k, form, is_store, n);
-    unsigned found = round > 0 ? per_cycle(round / n) : alone;
-    return found >= n && alone > n ? alone : found;
+    unsigned found = round > 0 ? per_cycle(round / n) : isolated;
+    return found >= n && isolated > n ? isolated : found;
 }
 
 /* How many accesses go in a cycle, by copies alone and by some beside fillers; both again where they disagree. Then the
@@ -185,15 +185,15 @@ static unsigned units_beside(struct calib *k, const char *form, bool is_store, u
  * faster. */
 static unsigned count_units(struct calib *k, const char *form, bool is_store)
 {
-    unsigned alone = 1, beside = 0;
-    for (int again = 0; again < 2 && beside != alone; again++) {
-        alone = per_cycle(is_store ? mixed(k, NULL, 0, form, 1) : mixed(k, form, 1, NULL, 0));
-        beside = units_beside(k, form, is_store, alone);
+    unsigned isolated = 1, beside = 0;
+    for (int again = 0; again < 2 && beside != isolated; again++) {
+        isolated = per_cycle(is_store ? mixed(k, NULL, 0, form, 1) : mixed(k, form, 1, NULL, 0));
+        beside = units_beside(k, form, is_store, isolated);
     }
-    if (alone != beside)
-        diag_debug(1, "calibrate: units of %s: %u by copies alone, %u beside fillers", form, alone, beside);
-    unsigned units = alone > beside ? alone : beside;
-    return is_store && units > STORES_MOST ? STORES_MOST : units;
+    if (isolated != beside)
+        diag_debug(1, "calibrate: units of %s: %u by copies alone, %u beside fillers", form, isolated, beside);
+    unsigned units = isolated > beside ? isolated : beside;
+    return is_store && units > STORES_MAX ? STORES_MAX : units;
 }
 
 /* Cycles of so many loads and stores on so many ports for addresses. */
@@ -209,19 +209,19 @@ static unsigned count_addresses(struct calib *k, const struct memory_units *u, d
 {
     unsigned best = u->loads + u->stores;
     for (int again = 0; again < 2; again++) {
-        double more = mixed(k, "mov r64,m", 2 * u->loads, "mov m,r64", u->stores), least = INFINITY;
+        double more = mixed(k, "mov r64,m", 2 * u->loads, "mov m,r64", u->stores), min = INFINITY;
         *together = mixed(k, "mov r64,m", u->loads, "mov m,r64", u->stores);
         if (*together <= 0)
             return best;
         for (unsigned n = u->loads + u->stores; n >= 1 && n >= u->loads && n >= u->stores; n--) {
             double off = fabs(log(*together / shared_cycles(k, u, u->loads, n))) +
                          (more > 0 ? fabs(log(more / shared_cycles(k, u, 2 * u->loads, n))) : 0);
-            if (off < least - 0.05) { /* not for a little better fit: they are shared only where that shows */
-                least = off;
+            if (off < min - 0.05) { /* not for a little better fit: they are shared only where that shows */
+                min = off;
                 best = n;
             }
         }
-        if (least < 0.2)
+        if (min < 0.2)
             break;
         diag_debug(1, "calibrate: %u ports for addresses explain loads and stores badly (%.2f, %.2f cycles)", best,
                    *together, more);
@@ -472,11 +472,11 @@ struct level {
 
 /* Latency over size, from 4 KiB up, in steps of a quarter; returns how many. A tape tells how many there was time for.
  */
-static size_t sweep(struct calib *k, size_t most, struct level *out, size_t cap)
+static size_t sweep(struct calib *k, size_t max, struct level *out, size_t cap)
 {
     size_t n = 0, known = (size_t)fmax(0, fmin((double)cap, lab_recall(k->lab, "sizes walked", (double)cap)));
-    for (double size = 4096; size <= (double)most && n < known && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
-        diag_progress("walking through the caches", (uint64_t)size, most);
+    for (double size = 4096; size <= (double)max && n < known && lab_seconds_left(k->lab) > 0.5; size *= 1.25) {
+        diag_progress("walking through the caches", (uint64_t)size, max);
         size_t cells = (size_t)size / 64;
         out[n].size = (double)cells * 64;
         out[n].latency = ring(k, cells, 64, 0, false);
@@ -514,8 +514,8 @@ static long told_by_system(struct calib *k, const char *level, const char *what,
 
 static double memory_size(struct calib *k)
 {
-    static const double OTHERWISE = 16.0 * (1 << 30), LEAST = 1 << 20;
-    return fmax(LEAST,
+    static const double OTHERWISE = 16.0 * (1 << 30), MIN = 1 << 20;
+    return fmax(MIN,
                 lab_fact(k->lab, "memory size by the system",
                          k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
 }
@@ -561,12 +561,12 @@ static void find_levels(struct calib *k, const struct level *s, size_t n)
 /* One line in each page against as many lines side by side: the rest is the TLB's.
  * Assumes small pages, and that the skew of a line from cell to cell spreads the spread ring over the sets as the
  * packed one. A rise must be beyond what a cache's edge gives. */
-static void find_tlbs(struct calib *k, size_t most)
+static void find_tlbs(struct calib *k, size_t max)
 {
     static const char *const names[] = {"L1-tlb", "L2-tlb"};
     size_t found = 0;
     double floor_cycles = 0, last_pages = 8;
-    for (double pages = 8; pages * 4096 <= (double)most && pages <= 8192 && found < 2; pages *= 1.12) {
+    for (double pages = 8; pages * 4096 <= (double)max && pages <= 8192 && found < 2; pages *= 1.12) {
         size_t cells = (size_t)pages;
         double spread = ring(k, cells, 4096, 64, true), packed = ring(k, cells, 64, 0, true);
         if (spread > packed + floor_cycles + 3.5 + 6 * (double)found) {

@@ -3,7 +3,7 @@
  * overlay: a description that was shipped for a processor, with what was measured on one of them put over it; for where
  * the calibration failed. What a calibration gets right even then is what rests on one thing at a time: clocks (chains
  * of adds beside the time stamp counter), latencies (chains, which neither neighbours nor other forms disturb), caches
- * (chases of pointers). Width, units, schedulers and window sizes are computed from many mixes at full width, and are
+ * (chases of pointers). Width, units, schedulers and reorder limits are computed from many mixes at full width, and are
  * the documents' here, and so are intervals: a neighbour lengthens them, and forms that read the flags they write wait
  * for themselves. */
 #include "machine/calibrate/calib.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 
 static const double ELIMINATED = 0.5; /* shorter latencies are moves that take none: an affair of the width */
-static const double LATENCY_MOST = 4; /* times that of the documents; more is a mistake of either */
+static const double LATENCY_MAX = 4;  /* times that of the documents; more is a mistake of either */
 static const double ALIKE = 0.15;     /* documents are exact where a latency depends on operands */
 
 static struct machine *copy_of(const struct machine *m)
@@ -60,13 +60,13 @@ static double rounded(double latency)
 
 static bool change_latency(struct machine_class *c, double latency)
 {
-    bool is_sane = latency >= ELIMINATED && latency <= LATENCY_MOST * fmax(1, c->latency);
+    bool is_sane = latency >= ELIMINATED && latency <= LATENCY_MAX * fmax(1, c->latency);
     if (!is_sane || !c->use_count || fabs(latency - c->latency) < ALIKE * c->latency)
         return false;
     double spread = c->latency_high - c->latency, more = rounded(latency) - c->latency;
     c->latency += more;
     c->latency_high = c->latency + fmax(0, spread);
-    c->latency_elsewhere += c->latency_elsewhere > 0 ? more : 0;
+    c->latency_bypass += c->latency_bypass > 0 ? more : 0;
     c->latency_flags += c->latency_flags > 0 ? more : 0;
     return true;
 }
@@ -82,8 +82,8 @@ static void name_class(const struct machine *m, struct machine_class *c)
 static bool is_alike(const struct machine_class *a, const struct machine_class *b)
 {
     bool alike = a->latency == b->latency && a->latency_high == b->latency_high &&
-                 a->latency_second == b->latency_second && a->latency_elsewhere == b->latency_elsewhere &&
-                 a->latency_flags == b->latency_flags && a->keeps_high == b->keeps_high && a->slots == b->slots &&
+                 a->latency_second == b->latency_second && a->latency_bypass == b->latency_bypass &&
+                 a->latency_flags == b->latency_flags && a->occupies_high == b->occupies_high && a->slots == b->slots &&
                  a->use_count == b->use_count;
     for (unsigned i = 0; alike && i < a->use_count; i++)
         alike = a->uses[i].ports == b->uses[i].ports && a->uses[i].issue == b->uses[i].issue;

@@ -27,8 +27,8 @@ static unsigned count_of(uint32_t ports) { return (unsigned)__builtin_popcount(p
 static double predicted(const struct search *s, const struct port_mix *m)
 {
     double both = (m->a + m->b) / (double)count_of(s->ports[m->i] | s->ports[m->j]);
-    double alone = fmax(m->a / (double)count_of(s->ports[m->i]), m->b / (double)count_of(s->ports[m->j]));
-    return fmax(fmax(both, alone), (m->a + m->b) / s->width);
+    double isolated = fmax(m->a / (double)count_of(s->ports[m->i]), m->b / (double)count_of(s->ports[m->j]));
+    return fmax(fmax(both, isolated), (m->a + m->b) / s->width);
 }
 
 double ports_predict(const struct port_family *families, const struct port_mix *m, double width)
@@ -46,7 +46,7 @@ static double misfit_of_mix(const struct search *s, const struct port_mix *m)
 }
 
 /* A chained one may be slower than its ports. */
-static double misfit_alone(const struct search *s, size_t i)
+static double misfit_isolated(const struct search *s, size_t i)
 {
     double off = log(1.0 / count_of(s->ports[i]) / s->f[i].interval);
     return off * off * (s->f[i].is_chained && off < 0 ? 0.2 : 4);
@@ -66,7 +66,7 @@ static uint32_t others_ports(const struct search *s, size_t i)
 /* Deviations of the timings that family i takes part in; a touch more for each port, so that fewer win a tie. */
 static double misfit_of(const struct search *s, size_t i)
 {
-    double sum = misfit_alone(s, i);
+    double sum = misfit_isolated(s, i);
     for (size_t k = 0; k < s->mixes; k++) {
         const struct port_mix *m = &s->mix[k];
         if ((m->i == i || m->j == i) && s->placed[m->i] && s->placed[m->j])
@@ -113,7 +113,7 @@ static double total_misfit(const struct search *s)
     for (size_t k = 0; k < s->mixes; k++)
         sum += misfit_of_mix(s, &s->mix[k]);
     for (size_t i = 0; i < s->n; i++)
-        sum += misfit_alone(s, i);
+        sum += misfit_isolated(s, i);
     return sum + 1e-4 * count_of(all_used(s));
 }
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { BRACKETS_LEAST = 20, BRACKETS_MOST = 4000 };
+enum { BRACKETS_MIN = 20, BRACKETS_MAX = 4000 };
 static const double LOOK_S = 0.004;
 
 bool machine_is_this(const struct machine *m)
@@ -20,7 +20,7 @@ bool machine_is_this(const struct machine *m)
 }
 
 /* A neighbour comes and goes, so this is no median; what lasts longest was interrupted. */
-static double mean_of_least(double *v, unsigned n)
+static double mean_of_min(double *v, unsigned n)
 {
     unsigned kept = n - n / 20;
     double sum = 0;
@@ -42,7 +42,7 @@ struct machine_speed machine_speed_now(const struct machine *m)
     lab_bracket_open(&b, core);
     double end = time_now_s() + LOOK_S, before = lab_chain_ticks(&b), cycles = lab_chain_cycles(&b),
            nops = lab_canary_nops(&b);
-    double chains[BRACKETS_MOST], canaries[BRACKETS_MOST];
+    double chains[BRACKETS_MAX], canaries[BRACKETS_MAX];
     unsigned kept = 0, taken = 0;
     do {
         double canary = lab_canary_ticks(&b), after = lab_chain_ticks(&b);
@@ -52,12 +52,12 @@ struct machine_speed machine_speed_now(const struct machine *m)
         }
         before = after;
         taken++;
-    } while ((time_now_s() < end || taken < BRACKETS_LEAST) && kept < BRACKETS_MOST);
+    } while ((time_now_s() < end || taken < BRACKETS_MIN) && kept < BRACKETS_MAX);
     lab_core_free(core);
-    if (kept < BRACKETS_LEAST / 2)
+    if (kept < BRACKETS_MIN / 2)
         return speed;
     speed.core_per_tsc = cycles / lab_quantile(chains, kept, 0.5);
     if (m->nop_cycles > 0)
-        speed.share = fmin(1, m->nop_cycles * nops / (mean_of_least(canaries, kept) * speed.core_per_tsc));
+        speed.share = fmin(1, m->nop_cycles * nops / (mean_of_min(canaries, kept) * speed.core_per_tsc));
     return speed;
 }

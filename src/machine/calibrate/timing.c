@@ -245,15 +245,15 @@ struct round {
     unsigned fillers, rounds;
 };
 
-/* Turns are of so many cycles on any core: what a turn's end costs must not weigh more on a wide one. */
+/* Iterations are of so many cycles on any core: what an iteration's end costs must not weigh more on a wide one. */
 static struct round round_of(const struct calib *k, double interval)
 {
-    enum { TURN_CYCLES = 50 };
+    enum { ITERATION_CYCLES = 50 };
     unsigned fillers = (unsigned)(fmax(4, interval * 1.5) * k->width + 0.5);
-    return (struct round){fillers, fillers < 40 ? (unsigned)(TURN_CYCLES * k->width) / (fillers + 1) : 4};
+    return (struct round){fillers, fillers < 40 ? (unsigned)(ITERATION_CYCLES * k->width) / (fillers + 1) : 4};
 }
 
-/* Slots of a round that are neither fillers nor the turn's end. */
+/* Slots of a round that are neither fillers nor the iteration's end. */
 static double rest_of_round(struct calib *k, struct lab_code *c, const struct round *r, unsigned fill)
 {
     double cycles = calib_run(k, c, r->rounds, fill);
@@ -412,8 +412,8 @@ static double refreshed_chain(struct calib *k, const char *form, const struct sh
     return cycles < 0 || !t ? -1 : cycles / FOURS - t->latency;
 }
 
-/* Assumes that the chain through this operand is the longest thing in a turn: results alternate between two registers,
- * so that none is an idiom (x op x) and none is eliminated as a move to itself. */
+/* Assumes that the chain through this operand is the longest thing in an iteration: results alternate between two
+ * registers, so that none is an idiom (x op x) and none is eliminated as a move to itself. */
 static double chain_through(struct calib *k, const char *form, const struct shape *s, int source)
 {
     struct lab_code *c = xmalloc(sizeof *c);

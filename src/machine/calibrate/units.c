@@ -194,7 +194,7 @@ static void choose_blockers(struct calib *k, const struct port_family *f, size_t
 
 /* ---- the operations of a form ---- */
 
-/* How many operations of the form run only on this set of ports; negative: not to be told. Assumes that the blockers
+/* How many operations of the form run only on this set of ports; negative: unknown. Assumes that the blockers
  * alone fill the set all the time: so many go beside one form that its own interval and slots leave them the bound;
  * more than its interval has room for is not believed (most_on). */
 static double pressure(struct calib *k, const struct timed_form *t, const char *blocker, uint32_t ports)
@@ -269,19 +269,19 @@ static bool is_hardest(struct calib *k, struct timed_form *t, const struct block
 static void find_parts(struct calib *k, struct timed_form *t, const struct blockers *b)
 {
     static const double FELT = 0.7, SURELY = 0.9;
-    unsigned most = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
+    unsigned max = (unsigned)fmin(MACHINE_USE_MAX, fmax(1, round(t->slots)));
     struct felt felt;
     k->unsure = false;
     t->part_count = 0;
     for (size_t i = 0; i < b->count; i++)
         felt.by[i] = -1;
-    for (size_t i = 0; i < b->count && t->part_count < most; i++) {
+    for (size_t i = 0; i < b->count && t->part_count < max; i++) {
         if (!is_hardest(k, t, b, i, &felt))
             continue;
         double known = 0;
         for (unsigned q = 0; q < t->part_count; q++)
             known += (t->ports[q] & ~b->ports[i]) == 0;
-        for (double more = felt.by[i] - known; more > FELT && t->part_count < most; more--)
+        for (double more = felt.by[i] - known; more > FELT && t->part_count < max; more--)
             if (more > SURELY || !is_felt_wider(k, t, b, i, &felt))
                 t->ports[t->part_count++] = b->ports[i];
     }
@@ -370,7 +370,8 @@ static bool same_class(const struct machine_class *a, const struct machine_class
 {
     if (fabs(a->latency - b->latency) > 1e-6 || fabs(a->latency_second - b->latency_second) > 1e-6 ||
         fabs(a->latency_high - b->latency_high) > 1e-6 || fabs(a->latency_flags - b->latency_flags) > 1e-6 ||
-        fabs(a->keeps_high - b->keeps_high) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 || a->use_count != b->use_count)
+        fabs(a->occupies_high - b->occupies_high) > 1e-6 || fabs(a->slots - b->slots) > 1e-6 ||
+        a->use_count != b->use_count)
         return false;
     for (unsigned i = 0; i < a->use_count; i++)
         if (a->uses[i].ports != b->uses[i].ports || fabs(a->uses[i].issue - b->uses[i].issue) > 1e-6)
@@ -493,7 +494,7 @@ static struct machine_class class_of_timing(struct calib *k, const struct timed_
     bool longer = division_is(t->form) && t->latency_high > t->latency + 0.5;
     c.latency_high = longer ? fmax(c.latency, whole_latency(t->latency_high - behind)) : c.latency;
     if (slow && t->interval_high > t->interval + 0.4)
-        c.keeps_high = round(t->interval_high * 2) / 2;
+        c.occupies_high = round(t->interval_high * 2) / 2;
     return c;
 }
 
@@ -609,17 +610,18 @@ static void add_dividers(struct calib *k)
 static bool mix_again(struct calib *k, struct port_mix *mix, size_t count)
 {
     static const double UNLIKE = 0.15, CHANGED = 0.05;
-    unsigned odd = 0, changed = 0;
+    unsigned implausible = 0, changed = 0;
     for (size_t i = 0; i < count && !lab_part_is_over(k->lab); i++) {
         struct port_mix *m = &mix[i];
         if (fabs(m->cycles / ports_predict(k->basis, m, k->width) - 1) < UNLIKE)
             continue;
         double again = timing_mix(k, k->basis[m->i].form, m->a, k->basis[m->j].form, m->b);
-        odd++;
+        implausible++;
         changed += again > 0 && again < m->cycles * (1 - CHANGED);
         m->cycles = again > 0 ? fmin(m->cycles, again) : m->cycles;
     }
-    diag_debug(1, "calibrate: %u of %zu mixes are not as the units say, %u of them were slips", odd, count, changed);
+    diag_debug(1, "calibrate: %u of %zu mixes are not as the units say, %u of them were slips", implausible, count,
+               changed);
     return changed > 0;
 }
 

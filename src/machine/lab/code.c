@@ -53,7 +53,7 @@ void lab_note(struct lab_code *c, enum lab_note_kind kind, uint32_t value)
 }
 
 /* Some cores are slow on a branch that touches a 32-byte boundary. */
-void lab_put_turn_end(struct lab_code *c, bool bare)
+void lab_put_iteration_end(struct lab_code *c, bool bare)
 {
     if (c->len % 32 > 32 - 9)
         lab_align(c, 32, 0);

@@ -62,9 +62,9 @@ double lab_quantile(double *v, size_t n, double q)
     return v[(size_t)(q * (double)(n - 1) + 0.5)];
 }
 
-static double ticks_of(const struct lab_core *core, int piece, uint64_t turns)
+static double ticks_of(const struct lab_core *core, int piece, uint64_t iterations)
 {
-    return core->ticks(core->ctx, piece, turns);
+    return core->ticks(core->ctx, piece, iterations);
 }
 
 static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_t len, unsigned times)
@@ -72,7 +72,7 @@ static int put_repeated(const struct lab_core *core, const uint8_t *bytes, size_
     struct lab_code *c = xmalloc(sizeof *c);
     for (unsigned i = 0; i < times; i++)
         lab_put(c, bytes, len);
-    lab_put_turn_end(c, true);
+    lab_put_iteration_end(c, true);
     int piece = core->prepare(core->ctx, c, LAB_FILL_NONE, true);
     free(c);
     return piece;
@@ -102,7 +102,7 @@ static int slowest_agreed(const double *ticks, size_t n)
 }
 
 /* Looked at in turn, since the clock may change meanwhile, and again while no two agree. */
-static int choose_chain(const struct lab_core *core, uint64_t turns)
+static int choose_chain(const struct lab_core *core, uint64_t iterations)
 {
     enum { LOOKS = 15, KINDS = ARRAY_LEN(chain_kinds), TIMES = 3 };
     int pieces[KINDS];
@@ -111,7 +111,7 @@ static int choose_chain(const struct lab_core *core, uint64_t turns)
         pieces[i] = put_repeated(core, chain_kinds[i].bytes, chain_kinds[i].len, LAB_CHAIN_ADDS);
     for (int again = 0; again < TIMES; again++) {
         for (size_t n = 0; n < LOOKS * KINDS; n++)
-            looks[n % KINDS][n / KINDS] = ticks_of(core, pieces[n % KINDS], turns);
+            looks[n % KINDS][n / KINDS] = ticks_of(core, pieces[n % KINDS], iterations);
         for (size_t i = 0; i < KINDS; i++)
             ticks[i] = lab_quantile(looks[i], LOOKS, 0.3);
         int best = slowest_agreed(ticks, KINDS);
@@ -130,28 +130,28 @@ void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core)
     enum { LOOKS = 15 };
     double once[LOOKS], twice[LOOKS];
     *b = (struct lab_bracket){.core = core};
-    b->chain_turns = (uint64_t)(fmax(CHAIN_ADDS, STEPS_A_CHAIN * core->step) / LAB_CHAIN_ADDS);
-    b->chain = choose_chain(core, b->chain_turns);
+    b->chain_iterations = (uint64_t)(fmax(CHAIN_ADDS, STEPS_A_CHAIN * core->step) / LAB_CHAIN_ADDS);
+    b->chain = choose_chain(core, b->chain_iterations);
     b->canary = put_repeated(core, nop, sizeof nop, LAB_CANARY_NOPS);
-    b->canary_turns = (uint64_t)(fmax(CANARY_NOPS, 4 * STEPS_A_CHAIN * core->step) / LAB_CANARY_NOPS);
+    b->canary_iterations = (uint64_t)(fmax(CANARY_NOPS, 4 * STEPS_A_CHAIN * core->step) / LAB_CANARY_NOPS);
     for (int i = 0; i < LOOKS; i++) {
-        once[i] = ticks_of(core, b->chain, b->chain_turns);
-        twice[i] = ticks_of(core, b->chain, 2 * b->chain_turns);
+        once[i] = ticks_of(core, b->chain, b->chain_iterations);
+        twice[i] = ticks_of(core, b->chain, 2 * b->chain_iterations);
     }
     b->chain_cost = fmax(0, 2 * lab_quantile(once, LOOKS, 0.3) - lab_quantile(twice, LOOKS, 0.3));
     if (b->chain_cost > 0.03 * once[0]) /* the clock changed between them */
         b->chain_cost = 0;
 }
 
-double lab_chain_cycles(const struct lab_bracket *b) { return (double)(b->chain_turns * LAB_CHAIN_ADDS); }
-double lab_canary_nops(const struct lab_bracket *b) { return (double)(b->canary_turns * LAB_CANARY_NOPS); }
+double lab_chain_cycles(const struct lab_bracket *b) { return (double)(b->chain_iterations * LAB_CHAIN_ADDS); }
+double lab_canary_nops(const struct lab_bracket *b) { return (double)(b->canary_iterations * LAB_CANARY_NOPS); }
 double lab_chain_ticks(const struct lab_bracket *b)
 {
-    return ticks_of(b->core, b->chain, b->chain_turns) - b->chain_cost;
+    return ticks_of(b->core, b->chain, b->chain_iterations) - b->chain_cost;
 }
 double lab_canary_ticks(const struct lab_bracket *b)
 {
-    return ticks_of(b->core, b->canary, b->canary_turns) - b->chain_cost;
+    return ticks_of(b->core, b->canary, b->canary_iterations) - b->chain_cost;
 }
 
 /* Equal chains may differ by a step of the clock at either end. */
@@ -182,9 +182,9 @@ static bool is_quiet(const struct lab *l, double chain_before, double canary_bef
     return drift < drift_limit(l) && l->canary < limit && canary_before < limit;
 }
 
-static double timed(struct lab *l, int piece, uint64_t turns, bool *quiet)
+static double timed(struct lab *l, int piece, uint64_t iterations, bool *quiet)
 {
-    double chain = l->chain, canary = l->canary, span = ticks_of(l->core, piece, turns);
+    double chain = l->chain, canary = l->canary, span = ticks_of(l->core, piece, iterations);
     if (span < 0)
         return NAN;
     read_bracket(l);
@@ -195,7 +195,7 @@ static double timed(struct lab *l, int piece, uint64_t turns, bool *quiet)
     l->disturbed += !*quiet;
     if (*quiet && l->ratio_count < RATIO_KEPT)
         l->ratios[l->ratio_count++] = ratio;
-    l->last_ticks = span / (double)turns;
+    l->last_ticks = span / (double)iterations;
     return span * ratio - l->overhead;
 }
 
@@ -211,9 +211,9 @@ static void keep_spread(struct lab *l, double low, double high)
  * late it is, a neighbour that comes and goes within milliseconds is waited for. */
 static double patience_s(const struct lab *l)
 {
-    static const double LEAST_S = 0.002;
+    static const double MIN_S = 0.002;
     double left = fmin(l->part_end_s - now(l), lab_seconds_left(l));
-    return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), LEAST_S), 1.0);
+    return fmin(fmax(1.5 * left / (l->planned > 8 ? l->planned : 8), MIN_S), 1.0);
 }
 
 static void name_part(struct lab *l) { lab_name(l, "times that part %u was not over", l->part); }
@@ -244,8 +244,8 @@ bool lab_part_is_over(struct lab *l)
 
 bool lab_was_unsure(const struct lab *l) { return l->quiet < 3; }
 
-/* Cycles of so many turns; NAN: it cannot be executed. */
-static double repeat(struct lab *l, int piece, uint64_t turns)
+/* Cycles of so many iterations; NAN: it cannot be executed. */
+static double repeat(struct lab *l, int piece, uint64_t iterations)
 {
     double good[SAMPLES], bad[TRIES];
     double until = now(l) + patience_s(l);
@@ -253,7 +253,7 @@ static double repeat(struct lab *l, int piece, uint64_t turns)
     read_bracket(l);
     while (n < SAMPLES) {
         bool quiet = false;
-        double cycles = timed(l, piece, turns, &quiet);
+        double cycles = timed(l, piece, iterations, &quiet);
         if (isnan(cycles))
             return NAN;
         if (quiet)
@@ -274,29 +274,29 @@ static double repeat(struct lab *l, int piece, uint64_t turns)
 }
 
 /* Wide vector units sleep until used, and wake up at a quarter of their speed. */
-static bool wake(struct lab *l, int piece, uint64_t turns)
+static bool wake(struct lab *l, int piece, uint64_t iterations)
 {
     double until = now(l) + 1e-4;
     do
-        if (ticks_of(l->core, piece, turns) < 0)
+        if (ticks_of(l->core, piece, iterations) < 0)
             return false;
     while (now(l) < until);
     return true;
 }
 
-/* Cycles a turn; -1: it cannot be executed. */
-static double piece_cycles(struct lab *l, int piece, uint64_t turns)
+/* Cycles an iteration; -1: it cannot be executed. */
+static double piece_cycles(struct lab *l, int piece, uint64_t iterations)
 {
     double first = 1e18, sample = 2 * lab_chain_cycles(&l->bracket);
     bool quiet;
-    if (ticks_of(l->core, piece, 1) < 0 || !wake(l, piece, turns ? turns : 8))
+    if (ticks_of(l->core, piece, 1) < 0 || !wake(l, piece, iterations ? iterations : 8))
         return -1;
     read_bracket(l);
     for (int i = 0; i < 3; i++)
         first = fmin(first, timed(l, piece, 8, &quiet) / 8);
-    if (!turns)
-        turns = (uint64_t)fmax(8, ceil(sample / fmax(first, 1)));
-    double cycles = repeat(l, piece, turns) / (double)turns;
+    if (!iterations)
+        iterations = (uint64_t)fmax(8, ceil(sample / fmax(first, 1)));
+    double cycles = repeat(l, piece, iterations) / (double)iterations;
     return isnan(cycles) ? -1 : fmax(cycles, 0);
 }
 
@@ -311,11 +311,11 @@ static uint64_t hash_of(const struct lab_code *c, unsigned fill)
 }
 
 /* What no processor could have told is as if it were missing. */
-static double played(struct lab *l, double least, double most)
+static double played(struct lab *l, double min, double max)
 {
     const struct tape_entry *e = tape_next(l->play, l->label, l->hash);
     l->quiet = e ? e->quiet : 0;
-    if (!e || e->cycles < 0 || (e->cycles >= least && e->cycles <= most))
+    if (!e || e->cycles < 0 || (e->cycles >= min && e->cycles <= max))
         return e ? e->cycles : -3;
     tape_doubt(l->play, l->label);
     l->quiet = 0;
@@ -360,15 +360,15 @@ double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill
         return played(l, (double)body->len / BYTES_A_CYCLE, (double)body->len * CYCLES_A_BYTE + CYCLES_MORE);
     if (lab_seconds_left(l) < 0)
         return too_late(l);
-    struct lab_code *turn = xmalloc(sizeof *turn);
-    *turn = *body;
-    lab_put_turn_end(turn, false);
-    int piece = l->core->prepare(l->core->ctx, turn, fill, false);
-    free(turn);
+    struct lab_code *iteration = xmalloc(sizeof *iteration);
+    *iteration = *body;
+    lab_put_iteration_end(iteration, false);
+    int piece = l->core->prepare(l->core->ctx, iteration, fill, false);
+    free(iteration);
     return kept(l, piece < 0 ? -1 : piece_cycles(l, piece, 0));
 }
 
-double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns)
+double lab_call_cycles(struct lab *l, void (*f)(uint64_t iterations, void *data), void *data, uint64_t iterations)
 {
     l->hash = 0;
     if (l->play)
@@ -376,21 +376,21 @@ double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), voi
     if (lab_seconds_left(l) < 0)
         return too_late(l);
     int piece = l->core->prepare_call(l->core->ctx, f, data);
-    return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, turns));
+    return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, iterations));
 }
 
-static double walk_cycles(struct lab *l, int piece, uint64_t turns)
+static double walk_cycles(struct lab *l, int piece, uint64_t iterations)
 {
-    enum { WALKS = 30, WALKS_LEAST = 6 };
-    double least = INFINITY;
-    for (int i = 0; i < WALKS && (i < WALKS_LEAST || isinf(least)); i++) {
+    enum { WALKS = 30, WALKS_MIN = 6 };
+    double min = INFINITY;
+    for (int i = 0; i < WALKS && (i < WALKS_MIN || isinf(min)); i++) {
         bool quiet = false;
-        double cycles = timed(l, piece, turns, &quiet);
+        double cycles = timed(l, piece, iterations, &quiet);
         if (quiet && cycles > 0)
-            least = fmin(least, cycles);
+            min = fmin(min, cycles);
     }
-    l->quiet = isinf(least) ? 0 : SAMPLES;
-    return isinf(least) ? piece_cycles(l, piece, turns) : least / (double)turns;
+    l->quiet = isinf(min) ? 0 : SAMPLES;
+    return isinf(min) ? piece_cycles(l, piece, iterations) : min / (double)iterations;
 }
 
 double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
@@ -453,10 +453,10 @@ static void find_best_canary(struct lab *l)
 /* The quietest of the first allowed CPUs. */
 static void choose_cpu(struct lab *l)
 {
-    enum { CPUS_MOST = 8 };
+    enum { CPUS_MAX = 8 };
     int best = -1;
     double best_share = -1;
-    for (int cpu = 0; cpu < CPUS_MOST && (cpu < (int)l->core->cpus || !cpu); cpu++) {
+    for (int cpu = 0; cpu < CPUS_MAX && (cpu < (int)l->core->cpus || !cpu); cpu++) {
         if (l->core->move)
             l->core->move(l->core->ctx, cpu);
         find_best_canary(l);
@@ -475,10 +475,10 @@ static void find_overhead(struct lab *l)
     struct lab_code *c = xmalloc(sizeof *c);
     enum { LOOKS = 101 };
     double empty[LOOKS];
-    lab_put_turn_end(c, false);
+    lab_put_iteration_end(c, false);
     int piece = l->core->prepare(l->core->ctx, c, LAB_FILL_NONE, false);
     free(c);
-    for (int i = 0; i < LOOKS; i++) { /* of one turn, what two turns take more than one is its cycle */
+    for (int i = 0; i < LOOKS; i++) { /* of one iteration, what two iterations take more than one is its cycle */
         bool quiet;
         empty[i] = timed(l, piece, 1, &quiet);
     }

@@ -14,7 +14,7 @@
 /* ---- code.c: code under construction ---- */
 
 /* Registers with a fixed part in timed code: r14 points to LAB_DATA bytes of zeros (the last 512 are not), r15 counts
- * turns. */
+ * iterations. */
 enum { LAB_DATA = 1 << 16, LAB_BASE = 14, LAB_COUNTER = 15, LAB_CODE = 1 << 16 };
 
 /* What executing the code does, where its bytes alone do not say it: for a core that only simulates. Each is about the
@@ -46,8 +46,8 @@ void lab_put_le64(struct lab_code *c, uint64_t v);
 /* An instruction with so many prefixes that mean nothing that it is `to` bytes long. Not for jumps. */
 void lab_put_long(struct lab_code *c, const void *bytes, size_t len, size_t to);
 void lab_note(struct lab_code *c, enum lab_note_kind kind, uint32_t value);
-/* The end of a turn: counts it in r15 (bare: rdi) and jumps back to the first byte. */
-void lab_put_turn_end(struct lab_code *c, bool bare);
+/* The end of an iteration: counts it in r15 (bare: rdi) and jumps back to the first byte. */
+void lab_put_iteration_end(struct lab_code *c, bool bare);
 
 /* ---- what executes ---- */
 
@@ -63,15 +63,15 @@ struct lab_ring {
 
 struct lab_core {
     void *ctx;
-    /* Makes a loop over this code, which holds the end of its turn, ready to be executed. bare: code that uses rax,
-     * rcx, rdx only, entered with nothing set. Its number, or -1. Some 16 are kept, and all bare ones. */
-    int (*prepare)(void *ctx, const struct lab_code *turn, unsigned fill, bool bare);
-    int (*prepare_ring)(void *ctx, const struct lab_ring *r); /* a turn is a load; -1: no memory */
+    /* Makes a loop over this code, which holds the end of its iteration, ready to be executed. bare: code that uses
+     * rax, rcx, rdx only, entered with nothing set. Its number, or -1. Some 16 are kept, and all bare ones. */
+    int (*prepare)(void *ctx, const struct lab_code *iteration, unsigned fill, bool bare);
+    int (*prepare_ring)(void *ctx, const struct lab_ring *r); /* an iteration is a load; -1: no memory */
     int (*prepare_call)(void *ctx, void (*f)(uint64_t, void *),
                         void *data); /* -1: cannot execute code of this program */
-    /* So many turns, in ticks of the time stamp counter; -1: a signal stopped it, as for an instruction that the core
-     * lacks. */
-    double (*ticks)(void *ctx, int piece, uint64_t turns);
+    /* So many iterations, in ticks of the time stamp counter; -1: a signal stopped it, as for an instruction that the
+     * core lacks. */
+    double (*ticks)(void *ctx, int piece, uint64_t iterations);
     double (*now_s)(void *ctx); /* the core's own time */
     void *(*data)(void *ctx);   /* what r14 points to */
     bool (*has_vectors)(void *ctx, unsigned bits);
@@ -99,13 +99,13 @@ void lab_close(struct lab *l); /* gives back memory, signal handlers, CPU affini
 
 /* Names the next experiments, as printf: tapes find them by that. Unlike things need unlike names. */
 void lab_name(struct lab *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Cycles for one turn of a loop with this body, entered with the registers above; -1 if the code was stopped by a
+/* Cycles for one iteration of a loop with this body, entered with the registers above; -1 if the code was stopped by a
  * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it
- * not or a figure that cannot be. rdi at entry is the number of turns, rsi LAB_DATA bytes. */
+ * not or a figure that cannot be. rdi at entry is the number of iterations, rsi LAB_DATA bytes. */
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill);
-/* The same for code that is not a loop: called as void f(uint64_t turns, void *data); turns 0: as many as make a
- * sample. Returns cycles per turn. -3 also where the core only simulates. */
-double lab_call_cycles(struct lab *l, void (*f)(uint64_t turns, void *data), void *data, uint64_t turns);
+/* The same for code that is not a loop: called as void f(uint64_t iterations, void *data); iterations 0: as many as
+ * make a sample. Returns cycles per iteration. -3 also where the core only simulates. */
+double lab_call_cycles(struct lab *l, void (*f)(uint64_t iterations, void *data), void *data, uint64_t iterations);
 /* Cycles a load in the ring, walked warm. Far from the core time is long and neighbours matter less: what comes out
  * least of a few walks is taken even if none was quiet. */
 double lab_ring_cycles(struct lab *l, const struct lab_ring *r);
@@ -140,14 +140,14 @@ const char *lab_cpu_name(const struct lab *l);
 
 struct lab_bracket {
     const struct lab_core *core;
-    int chain, canary;                  /* pieces */
-    uint64_t chain_turns, canary_turns; /* of 40 adds, of 80 nops: so many that the clock resolves them */
-    double chain_cost;                  /* ticks of a chain of none */
+    int chain, canary;                            /* pieces */
+    uint64_t chain_iterations, canary_iterations; /* of 40 adds, of 80 nops: so many that the clock resolves them */
+    double chain_cost;                            /* ticks of a chain of none */
 };
-enum { LAB_CHAIN_ADDS = 40, LAB_CANARY_NOPS = 160 }; /* a turn */
+enum { LAB_CHAIN_ADDS = 40, LAB_CANARY_NOPS = 160 }; /* an iteration */
 void lab_bracket_open(struct lab_bracket *b, const struct lab_core *core);
 double lab_chain_ticks(const struct lab_bracket *b);  /* a cycle each add */
-double lab_canary_ticks(const struct lab_bracket *b); /* of canary_turns */
+double lab_canary_ticks(const struct lab_bracket *b); /* of canary_iterations */
 double lab_chain_cycles(const struct lab_bracket *b); /* core cycles in a chain */
 double lab_canary_nops(const struct lab_bracket *b);
 
@@ -156,7 +156,7 @@ double lab_canary_nops(const struct lab_bracket *b);
 struct tape_entry { /* what one experiment told */
     const char *label;
     uint64_t hash;        /* of its code; 0 unknown */
-    double cycles, ticks; /* a turn; cycles below 0: as lab_loop_cycles */
+    double cycles, ticks; /* an iteration; cycles below 0: as lab_loop_cycles */
     unsigned quiet;       /* undisturbed samples; under 3 the figure is unsure */
     bool used;            /* when played */
 };

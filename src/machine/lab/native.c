@@ -117,19 +117,19 @@ static int make(struct native *n, const struct lab_code *c, int slot)
     return mprotect(bytes, LAB_CODE, PROT_READ | PROT_EXEC) < 0 ? -1 : slot;
 }
 
-static int prepare(void *ctx, const struct lab_code *turn, unsigned fill, bool bare)
+static int prepare(void *ctx, const struct lab_code *iteration, unsigned fill, bool bare)
 {
     struct native *n = ctx;
     struct lab_code *c = xmalloc(sizeof *c);
     if (!bare)
         put_prologue(c, n->has256, fill);
     lab_align(c, 64, 0);
-    lab_put(c, turn->bytes, turn->len);
+    lab_put(c, iteration->bytes, iteration->len);
     if (bare)
         LAB_PUT(c, 0xc3);
     else
         put_epilogue(c, n->has256);
-    c->full = c->full || turn->full;
+    c->full = c->full || iteration->full;
     int slot = bare ? (int)(n->next_bare++ % BARE) : (int)(BARE + n->next++ % (SLOTS - BARE));
     slot = make(n, c, slot);
     free(c);
@@ -162,7 +162,7 @@ static inline uint64_t clock_ticks(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-static double ticks(void *ctx, int piece, uint64_t turns)
+static double ticks(void *ctx, int piece, uint64_t iterations)
 {
     struct call c = call_of(ctx, piece);
     if (sigsetjmp(back, 0)) { /* nothing of this frame is used after the jump back */
@@ -176,7 +176,7 @@ static double ticks(void *ctx, int piece, uint64_t turns)
     }
     guarded = 1;
     uint64_t t = clock_ticks();
-    c.f(turns, c.data);
+    c.f(iterations, c.data);
     double span = (double)(clock_ticks() - t);
     guarded = 0;
     return span;
@@ -211,10 +211,10 @@ static void link_ring(char *memory, const struct lab_ring *r)
     free(order);
 }
 
-static void walk(uint64_t turns, void *start)
+static void walk(uint64_t iterations, void *start)
 {
     void **p = *(void ***)start;
-    for (uint64_t i = 0; i < turns; i++)
+    for (uint64_t i = 0; i < iterations; i++)
         p = *p;
     *(void ***)start = p;
 }

@@ -9,10 +9,10 @@
  * vectors-512 time "LABEL" HASH CYCLES TICKS QUIET   a fact that is no timing as well end COUNT the last; so many times
  * stand before it
  *
- * HASH is of the experiment's code (16 hexadecimal digits, - unknown), CYCLES and TICKS are of one turn (CYCLES -1: the
- * processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed. The same
- * label may come several times: an experiment that was disturbed is made again. # begins a comment. doc/tape.md says
- * more. */
+ * HASH is of the experiment's code (16 hexadecimal digits, - unknown), CYCLES and TICKS are of one iteration (CYCLES
+ * -1: the processor lacks an instruction, -2: the time was over), QUIET the number of samples that nothing disturbed.
+ * The same label may come several times: an experiment that was disturbed is made again. # begins a comment.
+ * doc/tape.md says more. */
 #include "machine/lab/lab.h"
 #include "machine/machine.h"
 
@@ -23,8 +23,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FORMAT = 1, NUMBERS = 16, SAMPLES_MOST = 1000000, FAMILY_MOST = 65535 };
-static const double CYCLES_MOST = 1e12 /* a size in bytes may stand there too */, NUMBER_MOST = 1e6;
+enum { FORMAT = 1, NUMBERS = 16, SAMPLES_MAX = 1000000, FAMILY_MAX = 65535 };
+static const double CYCLES_MAX = 1e12 /* a size in bytes may stand there too */, NUMBER_MAX = 1e6;
 
 struct tape {
     struct arena *arena;
@@ -221,10 +221,10 @@ static bool take_number(struct line *l, struct arena *a, double *out)
     return word && end > word && !*end && isfinite(*out);
 }
 
-static bool take_count(struct line *l, struct arena *a, double most, unsigned *out)
+static bool take_count(struct line *l, struct arena *a, double max, unsigned *out)
 {
     double v;
-    bool ok = take_number(l, a, &v) && v >= 0 && v <= most;
+    bool ok = take_number(l, a, &v) && v >= 0 && v <= max;
     *out = ok ? (unsigned)v : 0;
     return ok;
 }
@@ -239,8 +239,8 @@ static int read_time(struct tape *t, struct line *l)
     double cycles, ticks;
     unsigned quiet;
     uint64_t h = hash && strcmp(hash, "-") != 0 ? strtoull(hash, &end, 16) : 0;
-    if (!hash || !is_text(label) || (end && *end) || !take_number(l, t->arena, &cycles) || cycles > CYCLES_MOST ||
-        !take_number(l, t->arena, &ticks) || !take_count(l, t->arena, SAMPLES_MOST, &quiet))
+    if (!hash || !is_text(label) || (end && *end) || !take_number(l, t->arena, &cycles) || cycles > CYCLES_MAX ||
+        !take_number(l, t->arena, &ticks) || !take_count(l, t->arena, SAMPLES_MAX, &quiet))
         return wrong(l, "a time needs a label in quotes, a hash, cycles, ticks and a number of samples");
     if (cycles < 0 && cycles != -1 && cycles != -2)
         return wrong(l, "cycles below 0 are -1 (the processor lacks it) or -2 (the time was over)");
@@ -252,8 +252,8 @@ static int read_processor(struct tape *t, struct line *l)
 {
     char *name = take_word(l, t->arena), *vendor = name ? take_word(l, t->arena) : NULL;
     unsigned family, model;
-    if (!name || !vendor || !is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MOST, &family) ||
-        !take_count(l, t->arena, FAMILY_MOST, &model))
+    if (!name || !vendor || !is_text(name) || !is_word(vendor) || !take_count(l, t->arena, FAMILY_MAX, &family) ||
+        !take_count(l, t->arena, FAMILY_MAX, &model))
         return wrong(l, "a processor needs a name in quotes, its vendor, family and model");
     tape_set_cpu(t, name, strcmp(vendor, "-") == 0 ? "" : vendor, family, model);
     return 0;
@@ -273,7 +273,7 @@ static int read_line(struct tape *t, struct line *l, bool *ended)
         return is_text(t->program = take_word(l, t->arena)) ? 0 : wrong(l, "the program's version is missing");
     if (strcmp(word, "number") == 0) {
         char *name = take_word(l, t->arena);
-        if (!is_word(name) || !take_number(l, t->arena, &v) || v < 0 || v > NUMBER_MOST)
+        if (!is_word(name) || !take_number(l, t->arena, &v) || v < 0 || v > NUMBER_MAX)
             return wrong(l, "a number needs a name and a value from 0 to a million");
         tape_set_number(t, name, v);
         return 0;

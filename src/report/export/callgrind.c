@@ -15,7 +15,7 @@ static const struct {
               {"Mem", "memory operations executed"},
               {"IdealNs", "time as if every access hit the first-level cache (ns)"},
               {"ActualNs", "time on the processor (ns)"},
-              {"MemoryNs", "time lost to memory (ns)"}};
+              {"MemoryNs", "memory overhead (ns)"}};
 enum { EVENT_COUNT = ARRAY_LEN(events) };
 
 struct function {                     /* of a module */

@@ -15,8 +15,8 @@ static const struct prof_object **worst(const struct prof_result *r, const struc
     const struct report_options all = {.by = REPORT_BY_OBJECT};
     struct row_set rows;
     report_rows_build(r, &all, a, &rows);
-    size_t n = 0, most = o->top ? o->top : 10;
-    for (size_t i = 0; i < rows.count && n < most; i++)
+    size_t n = 0, max = o->top ? o->top : 10;
+    for (size_t i = 0; i < rows.count && n < max; i++)
         if (rows.objects[i]->file && rows.objects[i]->line_first && !isnan(rows.objects[i]->memory_s.value))
             rows.objects[n++] = rows.objects[i];
     *count = n;
@@ -43,7 +43,7 @@ static const char *sentence(const struct prof_object *o, struct arena *a)
     const char *inner, *function = export_function(a, o->function, &inner);
     int decimals = figure_decimals(o->actual_s.value);
     const char *text =
-        arena_printf(a, "%s %s loses %s s of %s s to memory (95%% interval %s s; overhead %s of the ideal time)",
+        arena_printf(a, "%s %s: memory overhead %s s of %s s (95%% interval %s s; %s of the ideal time)",
                      o->kind == PROF_LOOP    ? "A loop of"
                      : o->kind == PROF_PIECE ? "A piece of"
                                              : "The procedure",
@@ -92,7 +92,7 @@ static void put_tool(struct json *j)
     json_array(j, "rules");
     json_object(j, NULL);
     json_str(j, "id", RULE);
-    put_text(j, "shortDescription", "Time is lost to memory here");
+    put_text(j, "shortDescription", "Memory-bound code");
     put_text(j, "fullDescription",
              "The code takes longer than it would if every memory access hit the first-level cache; the difference is "
              "larger "
@@ -189,7 +189,7 @@ void export_github(const struct prof_result *r, const struct export_options *o, 
     for (size_t i = 0; i < count; i++) {
         str_puts(out, "::warning file=");
         put_escaped(out, cell_safe(a, from_root(list[i]->file, o->root)), true);
-        str_printf(out, ",line=%u,endLine=%u,title=Time lost to memory::", list[i]->line_first, last_line(list[i]));
+        str_printf(out, ",line=%u,endLine=%u,title=Memory overhead::", list[i]->line_first, last_line(list[i]));
         put_escaped(out, cell_safe(a, sentence(list[i], a)), false);
         str_puts(out, "\n");
     }

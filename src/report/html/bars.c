@@ -7,18 +7,18 @@
 
 #define SCALE 1000.0 /* units of a bar */
 
-static void put_rect(struct html_page *p, const char *class, double from, double to, double most)
+static void put_rect(struct html_page *p, const char *class, double from, double to, double max)
 {
-    double x = fmin(from / most, 1) * SCALE, end = fmin(to / most, 1) * SCALE;
+    double x = fmin(from / max, 1) * SCALE, end = fmin(to / max, 1) * SCALE;
     if (end > x)
         str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", class, x, end - x);
 }
 
 /* Where the bar might end as well. */
-static void put_whisker(struct html_page *p, double at, const struct prof_interval *memory, double most)
+static void put_whisker(struct html_page *p, double at, const struct prof_interval *memory, double max)
 {
-    double low = fmin(fmax(at + memory->low, 0) / most, 1) * SCALE,
-           high = fmin(fmax(at + memory->high, 0) / most, 1) * SCALE;
+    double low = fmin(fmax(at + memory->low, 0) / max, 1) * SCALE,
+           high = fmin(fmax(at + memory->high, 0) / max, 1) * SCALE;
     if (!isfinite(low) || !isfinite(high) || !(high > low))
         return;
     str_printf(p->out, "<path class=\"w\" d=\"M%.1f 10H%.1fM%.1f 5V15M%.1f 5V15\"/>", low, high, low, high);
@@ -32,17 +32,17 @@ static void put_label(struct html_page *p, double ideal, double branch, const st
                                 tour_seconds(&p->tour, branch), m ? m : "?"));
 }
 
-void html_bar(struct html_page *p, double ideal, double branch, const struct prof_interval *memory, double most)
+void html_bar(struct html_page *p, double ideal, double branch, const struct prof_interval *memory, double max)
 {
     double i = tour_part(ideal), b = i + tour_part(branch), m = b + tour_part(memory->value);
     html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
     put_label(p, ideal, branch, memory);
     html_puts(p, ">");
-    if (most > 0) {
-        put_rect(p, "i", 0, i, most);
-        put_rect(p, "b", i, b, most);
-        put_rect(p, "m", b, m, most);
-        put_whisker(p, b, memory, most);
+    if (max > 0) {
+        put_rect(p, "i", 0, i, max);
+        put_rect(p, "b", i, b, max);
+        put_rect(p, "m", b, m, max);
+        put_whisker(p, b, memory, max);
     }
     html_puts(p, "</svg>");
 }
@@ -87,18 +87,18 @@ static void put_overhead(struct html_page *p, const struct prof_object *o)
     str_printf(p->out, ">%s</td>", figure_percent(p->a, overhead_of(o)));
 }
 
-static void put_row(struct html_page *p, size_t row, double most)
+static void put_row(struct html_page *p, size_t row, double max)
 {
     const struct prof_object *o = p->tour.rows.objects[row];
     str_printf(p->out, "<tr%s><td class=\"n wide\">%zu</td><th scope=\"row\"><a class=\"pick\" href=\"#o%zu\"",
                o->is_significant ? "" : " class=\"dim\"", row + 1, row);
-    html_attribute(p, "title", o->is_significant ? "open it" : "cannot be told from none; open it");
+    html_attribute(p, "title", o->is_significant ? "open it" : "not significant; open it");
     html_puts(p, ">");
     html_text(p, tour_name(&p->tour, o));
     str_printf(p->out, "</a><small>%s ", prof_kind_name[o->kind]);
     html_text(p, tour_place(&p->tour, o));
     html_puts(p, "</small></th><td class=\"barcell\">");
-    html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, most);
+    html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, max);
     html_puts(p, "</td>");
     put_figure(p, "n strong", tour_seconds(&p->tour, o->memory_s.value));
     put_figure(p, "n mid", figure_interval(p->a, &o->memory_s, p->tour.decimals));
@@ -118,8 +118,8 @@ static void put_head(struct html_page *p)
                    {"n wide", "actual", "actual&#160;s"}, {"n wide", "ideal", "ideal&#160;s"},
                    {"n wide", "branch", "branch&#160;s"}, {"n wide", "overhead", "overhead"},
                    {"n wide", "memory-op", "memory ops"}};
-    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of the time that they "
-                 "lose to memory</caption>"
+    html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Loops and procedures, in order of their memory "
+                 "overhead</caption>"
                  "<thead><tr><th scope=\"col\" class=\"n wide\">#</th><th scope=\"col\">loop or procedure</th>"
                  "<th scope=\"col\" class=\"barcell\">time</th>");
     for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
@@ -141,7 +141,7 @@ static void put_others(struct html_page *p)
     }
     if (more)
         str_printf(p->out,
-                   "<p>%zu more, which lost little or nothing, have no row: together %s s, %zu of them significant "
+                   "<p>%zu more with little or no memory overhead have no row: together %s s, %zu of them significant "
                    "(<code>mtool report --all</code> lists them).</p>\n",
                    more, tour_seconds(&p->tour, memory), significant);
 }
@@ -156,12 +156,12 @@ void html_histogram(struct html_page *p)
     }
     html_puts(p, "<p class=\"hint\">Choose a row to see its source. Each row is of the loop or procedure alone: inner "
                  "loops and called functions have rows "
-                 "of their own. Faint rows cannot be told from no loss. Arrow keys move from row to row.</p>\n");
+                 "of their own. Faint rows are not significant. Arrow keys move from row to row.</p>\n");
     html_legend(p);
     put_head(p);
-    double most = tour_longest(&p->tour);
+    double max = tour_longest(&p->tour);
     for (size_t row = 0; row < p->tour.shown; row++)
-        put_row(p, row, most);
+        put_row(p, row, max);
     html_puts(p, "</tbody></table>\n");
     put_others(p);
     html_puts(p, "</section>\n");

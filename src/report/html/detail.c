@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The paper's text window, one section a bottleneck: its figures on top, PREV and NEXT by size, INFO, its source. The
+ * The paper's text view, one section a bottleneck: its figures on top, PREV and NEXT by size, INFO, its source. The
  * script shows one of them at a time; without it they follow each other. */
 #include <math.h>
 
@@ -44,8 +44,10 @@ static void put_top(struct html_page *p, const struct prof_object *o)
     html_puts(p, "<dl class=\"top\">\n");
     html_facts(p, &f);
     if (!o->is_significant)
-        html_puts(p, "<p class=\"note\">The interval reaches down to zero or there are few samples: no loss can be "
-                     "told from none here.</p>\n");
+        html_puts(
+            p,
+            "<p class=\"note\">The interval reaches down to zero or there are few samples: the memory overhead is not "
+            "significant.</p>\n");
 }
 
 /* ---- INFO ---- */
@@ -87,7 +89,7 @@ static void put_parts(struct html_page *p, size_t row)
     html_puts(p, "<table class=\"parts\"><caption>Memory operations in it and in the loops inside of "
                  "it</caption><thead><tr><td></td>"
                  "<th scope=\"col\" class=\"n\">memory ops</th><th scope=\"col\" class=\"n\">share</th><th "
-                 "scope=\"col\" class=\"n\">lost to memory</th></tr></thead><tbody>\n");
+                 "scope=\"col\" class=\"n\">memory overhead</th></tr></thead><tbody>\n");
     for (size_t i = 0; i < count; i++)
         put_part(p, &parts[i]);
     html_puts(p, "</tbody></table>\n");

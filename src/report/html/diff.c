@@ -5,13 +5,13 @@
 
 #include "report/html/html.h"
 
-enum { ROWS_MOST = 200, UNCHANGED_ROWS_MOST = 20, SECTIONS_MOST = 60 };
+enum { ROWS_MAX = 200, UNCHANGED_ROWS_MAX = 20, SECTIONS_MAX = 60 };
 
 struct diff_page {
     const struct prof_diff *d;
     struct html_page now, old; /* they write to one text */
     size_t rows, sections;     /* shown; sections: of what changed by more than noise, but one at least */
-    double most;               /* seconds of the longest bar */
+    double max;                /* seconds of the longest bar */
 };
 
 static const struct prof_object *any_of(const struct diff_object *x) { return x->now ? x->now : x->old; }
@@ -95,7 +95,7 @@ static void put_bar(struct diff_page *x, const struct prof_object *o, bool is_re
 {
     struct html_page *p = &x->now;
     if (o)
-        html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, x->most);
+        html_bar(p, o->ideal_s.value, o->branch_s, &o->memory_s, x->max);
     else
         html_puts(p, is_refused ? "<small>not counted</small>" : "<small>not there</small>");
 }
@@ -213,11 +213,11 @@ static void measure(struct diff_page *x)
     for (size_t i = 0; i < x->d->object_count; i++) {
         const struct diff_object *c = &x->d->objects[i];
         changed += diff_is_change(&c->memory_s) || diff_is_change(&c->actual_s);
-        x->most = fmax(x->most, fmax(length_of(c->old), length_of(c->now)));
+        x->max = fmax(x->max, fmax(length_of(c->old), length_of(c->now)));
     }
-    x->rows = min_u64(x->d->object_count, min_u64(changed + UNCHANGED_ROWS_MOST, ROWS_MOST));
-    x->sections = min_u64(changed ? changed : x->rows ? 1 : 0, SECTIONS_MOST);
-    x->now.tour.decimals = x->old.tour.decimals = figure_decimals(x->most);
+    x->rows = min_u64(x->d->object_count, min_u64(changed + UNCHANGED_ROWS_MAX, ROWS_MAX));
+    x->sections = min_u64(changed ? changed : x->rows ? 1 : 0, SECTIONS_MAX);
+    x->now.tour.decimals = x->old.tour.decimals = figure_decimals(x->max);
 }
 
 static const char *title(struct html_page *p)
@@ -239,7 +239,7 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
     put_rows(&x);
     put_sections(&x);
     html_glossary(&x.now);
-    html_put_page(&x.now, title(&x.now), first_sentence(diff_doubtful(d), a), out);
+    html_put_page(&x.now, title(&x.now), banner_sentence(diff_doubtful(d), a), out);
     tour_fini(&x.old.tour);
     tour_fini(&x.now.tour);
     arena_free(a);

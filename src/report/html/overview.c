@@ -78,8 +78,8 @@ static void put_coverage(struct html_page *p)
     if (isfinite(r->coverage.unexplained_overhead.value))
         str_printf(p->out, "<li>Overhead that no probed loop or procedure explains: %s</li>\n",
                    coverage_unexplained(r, p->a));
-    if (coverage_witnesses(r, p->a))
-        str_printf(p->out, "<li>%s</li>\n", coverage_witnesses(r, p->a));
+    if (coverage_crosschecks(r, p->a))
+        str_printf(p->out, "<li>%s</li>\n", coverage_crosschecks(r, p->a));
     if (isfinite(r->coverage.instructions_counted_share))
         str_printf(p->out, "<li>%s of user time was in <a href=\"#refused\">counted code</a></li>\n",
                    figure_percent(p->a, r->coverage.instructions_counted_share));

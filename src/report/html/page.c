@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A profile to one HTML page that needs nothing else: the paper's windows (section 5) as sections of it. All is there
+ * A profile to one HTML page that needs nothing else: the paper's views (section 5) as sections of it. All is there
  * without the script, which shows one bottleneck at a time and moves by arrow keys. The same profile, source and
  * options make the same page. */
 #include <math.h>
@@ -65,7 +65,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     html_ranks(&p);
     html_threads(&p);
     html_rest(&p);
-    html_put_page(&p, title(&p), first_sentence(r, p.a), out);
+    html_put_page(&p, title(&p), banner_sentence(r, p.a), out);
     tour_fini(&p.tour);
     arena_free(p.a);
 }

@@ -4,7 +4,7 @@
 
 #include "report/html/html.h"
 
-enum { RANKS_MOST = 256, SPREADS_MOST = 20 };
+enum { RANKS_MAX = 256, SPREADS_MAX = 20 };
 
 static void put_rank(struct html_page *p, const struct prof_rank *k)
 {
@@ -26,10 +26,10 @@ static void put_ranks(struct html_page *p)
         longest = fmax(longest, p->r->ranks[i].wall_s);
     p->tour.decimals = figure_decimals(longest);
     html_table(p, "table of ranks", columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < p->r->rank_row_count && i < RANKS_MOST; i++)
+    for (size_t i = 0; i < p->r->rank_row_count && i < RANKS_MAX; i++)
         put_rank(p, &p->r->ranks[i]);
     html_table_end(p);
-    html_more(p, p->r->rank_row_count, RANKS_MOST, "--by rank --all");
+    html_more(p, p->r->rank_row_count, RANKS_MAX, "--by rank --all");
 }
 
 static void put_spread(struct html_page *p, const struct prof_spread *s)
@@ -54,12 +54,12 @@ static void put_spreads(struct html_page *p)
     const struct prof_spread **list = ranks_uneven(p->r, 0, p->a, &count);
     if (!count)
         return;
-    html_puts(p, "<h3>What ranks share unevenly</h3>\n");
-    html_table(p, "table of uneven shares", columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < count && i < SPREADS_MOST; i++)
+    html_puts(p, "<h3>Load imbalance over ranks</h3>\n");
+    html_table(p, "table of load imbalance", columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < count && i < SPREADS_MAX; i++)
         put_spread(p, list[i]);
     html_table_end(p);
-    html_more(p, count, SPREADS_MOST, "--by rank --all");
+    html_more(p, count, SPREADS_MAX, "--by rank --all");
 }
 
 void html_ranks(struct html_page *p)

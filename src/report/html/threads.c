@@ -5,7 +5,7 @@
 
 #include "report/html/html.h"
 
-enum { THREADS_MOST = 100, REGIONS_MOST = 50, WAITS_MOST = 50 };
+enum { THREADS_MAX = 100, REGIONS_MAX = 50, WAITS_MAX = 50 };
 
 struct part {
     const char *class, *word;
@@ -25,7 +25,7 @@ static void parts_of(const struct prof_thread *t, struct part out[PARTS])
     memcpy(out, parts, sizeof parts);
 }
 
-static void put_bar(struct html_page *p, const struct part parts[PARTS], double most)
+static void put_bar(struct html_page *p, const struct part parts[PARTS], double max)
 {
     const double scale = 1000;
     double at = 0;
@@ -35,8 +35,8 @@ static void put_bar(struct html_page *p, const struct part parts[PARTS], double 
     html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
     html_attribute(p, "aria-label", label.data);
     html_puts(p, ">");
-    for (unsigned i = 0; i < PARTS && most > 0; i++) {
-        double width = scale * tour_part(parts[i].s) / most;
+    for (unsigned i = 0; i < PARTS && max > 0; i++) {
+        double width = scale * tour_part(parts[i].s) / max;
         if (width > 0)
             str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", parts[i].class,
                        at, width);
@@ -57,7 +57,7 @@ static void put_legend(struct html_page *p)
     html_puts(p, "</p>\n");
 }
 
-static void put_thread(struct html_page *p, size_t i, double most)
+static void put_thread(struct html_page *p, size_t i, double max)
 {
     const struct prof_thread *t = &p->r->thread[i];
     struct part parts[PARTS];
@@ -66,7 +66,7 @@ static void put_thread(struct html_page *p, size_t i, double most)
     if (p->r->rank_row_count)
         html_cell(p, "n", t->rank == ID_NONE ? "" : arena_printf(p->a, "%u", t->rank));
     html_puts(p, "<td class=\"barcell\">");
-    put_bar(p, parts, most);
+    put_bar(p, parts, max);
     html_puts(p, "</td>");
     html_cell(p, "n strong", tour_seconds(&p->tour, t->wall_s));
     for (unsigned k = 0; k < PARTS; k++)
@@ -77,11 +77,11 @@ static void put_thread(struct html_page *p, size_t i, double most)
 static void put_table(struct html_page *p)
 {
     struct part parts[PARTS];
-    double most = 0;
+    double max = 0;
     parts_of(&p->r->thread[0], parts);
     for (size_t i = 0; i < p->r->thread_count; i++)
-        most = fmax(most, p->r->thread[i].wall_s);
-    p->tour.decimals = figure_decimals(most);
+        max = fmax(max, p->r->thread[i].wall_s);
+    p->tour.decimals = figure_decimals(max);
     put_legend(p);
     str_printf(p->out,
                "<table class=\"bars\"><caption class=\"vh\">Threads in order of their beginnings</caption><thead><tr>"
@@ -91,10 +91,10 @@ static void put_table(struct html_page *p)
     for (unsigned k = 0; k < PARTS; k++)
         str_printf(p->out, "<th scope=\"col\" class=\"n wide\">%s&#160;s</th>", parts[k].word);
     html_puts(p, "</tr></thead><tbody>\n");
-    for (size_t i = 0; i < p->r->thread_count && i < THREADS_MOST; i++)
-        put_thread(p, i, most);
+    for (size_t i = 0; i < p->r->thread_count && i < THREADS_MAX; i++)
+        put_thread(p, i, max);
     html_puts(p, "</tbody></table>\n");
-    html_more(p, p->r->thread_count, THREADS_MOST, "--by thread --all");
+    html_more(p, p->r->thread_count, THREADS_MAX, "--by thread --all");
 }
 
 static void put_region(struct html_page *p, const struct prof_region *x)
@@ -119,12 +119,12 @@ static void put_regions(struct html_page *p)
                                                  {"", "region"}};
     if (!p->r->region_count)
         return;
-    html_puts(p, "<h3>What threads execute together, and how long they waited for each other there</h3>\n");
+    html_puts(p, "<h3>Parallel regions, and how long threads waited for each other there</h3>\n");
     html_table(p, "table of parallel regions", columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < p->r->region_count && i < REGIONS_MOST; i++)
+    for (size_t i = 0; i < p->r->region_count && i < REGIONS_MAX; i++)
         put_region(p, &p->r->regions[i]);
     html_table_end(p);
-    html_more(p, p->r->region_count, REGIONS_MOST, "--by thread --all");
+    html_more(p, p->r->region_count, REGIONS_MAX, "--by thread --all");
 }
 
 static void put_wait(struct html_page *p, const struct prof_wait *w)
@@ -141,15 +141,15 @@ static void put_wait(struct html_page *p, const struct prof_wait *w)
 static void put_waits(struct html_page *p)
 {
     static const struct html_column columns[] = {
-        {"n", "waited&#160;s"}, {"n", "thread"}, {"", "in"}, {"", "asked for by"}};
+        {"n", "waited&#160;s"}, {"n", "thread"}, {"", "in"}, {"", "called by"}};
     if (!p->r->wait_count)
         return;
     html_puts(p, "<h3>Waits for other threads</h3>\n");
     html_table(p, "table of waits", columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < p->r->wait_count && i < WAITS_MOST; i++)
+    for (size_t i = 0; i < p->r->wait_count && i < WAITS_MAX; i++)
         put_wait(p, &p->r->waits[i]);
     html_table_end(p);
-    html_more(p, p->r->wait_count, WAITS_MOST, "--by thread --all");
+    html_more(p, p->r->wait_count, WAITS_MAX, "--by thread --all");
 }
 
 void html_threads(struct html_page *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Loops inside loops inside procedures, with what each loses together with all inside of it: those of the histogram and
- * all around them. A parent that is not in the profile makes an object a root; a circle of parents, which no writer of
+ * all around them. A parent that is not in the profile makes an object a root; a cycle of parents, which no writer of
  * ours makes, is not shown. */
 #include <math.h>
 #include <stdlib.h>
@@ -102,8 +102,9 @@ void html_tree(struct html_page *p)
     if (!t.root_count)
         html_puts(p, "<p>There is no loop or procedure in this profile.</p>\n");
     else
-        html_puts(p, "<p class=\"hint\">Seconds lost to memory, with inner loops, without called functions.</p>\n<ul "
-                     "class=\"tree\">\n");
+        html_puts(p,
+                  "<p class=\"hint\">Seconds of memory overhead, with inner loops, without called functions.</p>\n<ul "
+                  "class=\"tree\">\n");
     for (size_t i = 0; i < t.root_count; i++)
         put_node(&t, t.roots[i], 0);
     html_puts(p, t.root_count ? "</ul>\n" : "");

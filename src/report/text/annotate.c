@@ -8,7 +8,7 @@
 #include "report/export/export.h"
 #include "report/tour.h"
 
-enum { AROUND = 2, LINES_MOST = 2000 }; /* lines before and behind an object; shown of one object */
+enum { AROUND = 2, LINES_MAX = 2000 }; /* lines before and behind an object; shown of one object */
 
 enum column { SAMPLES, INSTRUCTIONS, MEMORY_OPS, LINE, COLUMN_COUNT };
 static const char *const heads[COLUMN_COUNT] = {"samp", "instr", "mem ops", "line"};
@@ -59,10 +59,10 @@ bool report_names_function(const char *function, const char *name)
 }
 
 size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names,
-                               size_t most)
+                               size_t max)
 {
     size_t n = 0;
-    for (size_t i = 0; i < r->object_count && n < most; i++) {
+    for (size_t i = 0; i < r->object_count && n < max; i++) {
         const char *inner;
         const char *brief = name_brief(a, export_function(a, r->objects[i].function, &inner));
         bool is_known = !*function || !strcasestr(brief, function);
@@ -168,7 +168,7 @@ static size_t ranges_of(const struct view *v, const char *file, struct range *ou
         if (!is_same(o->file, file) || !o->line_first)
             continue;
         uint32_t last = o->line_last > o->line_first ? o->line_last : o->line_first;
-        last = last - o->line_first < LINES_MOST ? last : o->line_first + (LINES_MOST - 1);
+        last = last - o->line_first < LINES_MAX ? last : o->line_first + (LINES_MAX - 1);
         out[n++] = (struct range){o->line_first > AROUND ? o->line_first - AROUND : 1,
                                   last < UINT32_MAX - AROUND - 1 ? last + AROUND : last};
     }
@@ -186,7 +186,7 @@ static void put_missing(struct view *v, const struct source *s, uint32_t last)
 {
     const char *text = NULL;
     if (!s->path)
-        text = arena_printf(v->a, "Its source was not found; looked for: %s. --source-path FOLDER tells where it lies.",
+        text = arena_printf(v->a, "Its source was not found; looked for: %s. --source-path FOLDER says where it is.",
                             s->looked);
     else if (s->line_count < last)
         text = "The source has fewer lines than the function, so it is not the one that was compiled.";
@@ -276,7 +276,7 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
 {
     struct view v = {.r = r, .o = o, .a = arena_new(), .out = out};
     bool *is_done = ARENA_ARRAY(v.a, bool, r->object_count + 1);
-    double most = 0;
+    double max = 0;
     size_t functions = 0;
     tour_init(&v.tour, r, o->source_path, v.a);
     for (size_t i = 0; i < r->object_count; i++) {
@@ -288,11 +288,11 @@ size_t report_annotate(const struct prof_result *r, const char *function, const 
                 continue;
             is_done[k] = true;
             VEC_PUSH(&v.objects, &r->objects[k]);
-            most = fmax(most, r->objects[k].actual_s.value);
+            max = fmax(max, r->objects[k].actual_s.value);
         }
         qsort(v.objects.data, v.objects.len, sizeof *v.objects.data, compare_objects);
-        v.decimals = figure_decimals(most);
-        functions++ ? str_puts(out, "\n") : first_put(r, width_of(&v), v.a, out);
+        v.decimals = figure_decimals(max);
+        functions++ ? str_puts(out, "\n") : banner_put(r, width_of(&v), v.a, out);
         put_function(&v);
     }
     VEC_FREE(&v.objects);

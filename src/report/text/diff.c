@@ -53,13 +53,13 @@ const char *diff_verdict(const struct diff_figure *f)
 
 static void put_whole(const struct prof_diff *d, struct arena *a, struct strbuf *out)
 {
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < DIFF_FIELD_COUNT - 1; i++)
-        most = fmax(most, fmax(d->whole[i].old.value, d->whole[i].now.value));
+        max = fmax(max, fmax(d->whole[i].old.value, d->whole[i].now.value));
     str_printf(out, "%-12s %9s %9s %9s  %s\n", "", "old", "new", "change", "95% interval");
     for (size_t i = 0; i < DIFF_FIELD_COUNT; i++) {
         struct diff_figure f = d->whole[i];
-        int decimals = i == DIFF_OVERHEAD ? 1 : figure_decimals(most);
+        int decimals = i == DIFF_OVERHEAD ? 1 : figure_decimals(max);
         double unit = i == DIFF_OVERHEAD ? 100 : 1;
         struct prof_interval change = {f.change.value * unit, f.change.low * unit, f.change.high * unit};
         str_printf(out, "%-12s %9s %9s %9s  %-18s %s\n", diff_field_about[i].word,
@@ -104,18 +104,18 @@ static void add_row(struct grid *g, const struct diff_object *x, int decimals, s
 
 static double largest_time(const struct prof_diff *d)
 {
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < d->object_count; i++)
-        most = fmax(most, fmax(d->objects[i].memory_s.old.value, d->objects[i].memory_s.now.value));
-    return most;
+        max = fmax(max, fmax(d->objects[i].memory_s.old.value, d->objects[i].memory_s.now.value));
+    return max;
 }
 
 static void put_table(const struct prof_diff *d, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
-    size_t changed = 0, most = o->top ? o->top : o->all ? d->object_count : REPORT_TOP;
+    size_t changed = 0, max = o->top ? o->top : o->all ? d->object_count : REPORT_TOP;
     while (changed < d->object_count && is_changed(&d->objects[changed]))
         changed++; /* they stand first */
-    size_t wanted = o->all ? d->object_count : changed, count = min_u64(wanted, most);
+    size_t wanted = o->all ? d->object_count : changed, count = min_u64(wanted, max);
     str_puts(out, "\n");
     if (!wanted) {
         str_puts(out, d->object_count ? "No loop or procedure changed by more than noise (--all shows all).\n"
@@ -139,7 +139,7 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
 {
     struct arena *a = arena_new();
     unsigned width = report_width(o);
-    first_put(diff_doubtful(d), width, a, out);
+    banner_put(diff_doubtful(d), width, a, out);
     put_side(out, "old", paths[0], d->old, width, a);
     put_side(out, "new", paths[1], d->now, width, a);
     str_puts(out, "\n");

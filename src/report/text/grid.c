@@ -9,12 +9,12 @@
 #define DIM "\033[2m"
 #define PLAIN "\033[0m"
 
-enum { COLUMNS_MOST = 12, TEXT_LEAST = 12, WIDE = 100 };
+enum { COLUMNS_MAX = 12, TEXT_MIN = 12, WIDE = 100 };
 
 void grid_init(struct grid *g, const struct grid_column *columns, size_t count, const struct report_options *o,
                struct arena *a)
 {
-    assert(count <= COLUMNS_MOST);
+    assert(count <= COLUMNS_MAX);
     *g = (struct grid){.columns = columns, .column_count = count, .arena = a, .is_terminal = o->is_terminal};
     g->width = report_width(o);
 }
@@ -30,20 +30,20 @@ void grid_row(struct grid *g, const char *const *cells, bool is_dim)
 static size_t width_wanted(const struct grid *g, size_t column)
 {
     const struct grid_column *c = &g->columns[column];
-    size_t most = max_u64(strlen(c->head[0]), strlen(c->head[1]));
+    size_t max = max_u64(strlen(c->head[0]), strlen(c->head[1]));
     for (size_t i = 0; i < g->rows.len; i++)
-        most = max_u64(most, cell_width(g->rows.data[i].cells[column]));
-    return most;
+        max = max_u64(max, cell_width(g->rows.data[i].cells[column]));
+    return max;
 }
 
 /* Every column of text gets what it wants or an equal share, whichever is less; what is left over goes to the first
  * ones. */
 static void share(const struct grid *g, size_t rest, size_t *widths)
 {
-    size_t wanted[COLUMNS_MOST], texts = 0;
+    size_t wanted[COLUMNS_MAX], texts = 0;
     for (size_t c = 0; c < g->column_count; c++)
         texts += g->columns[c].shorten != NULL;
-    size_t part = texts ? max_u64(rest / texts, TEXT_LEAST) : 0;
+    size_t part = texts ? max_u64(rest / texts, TEXT_MIN) : 0;
     for (size_t c = 0; c < g->column_count; c++) {
         if (!g->columns[c].shorten)
             continue;
@@ -93,8 +93,8 @@ static void put_row(const struct grid *g, const char *const *cells, const size_t
 
 void grid_put(struct grid *g, struct strbuf *out)
 {
-    size_t widths[COLUMNS_MOST], used = (g->width < WIDE ? 1 : 2) * (g->column_count - 1);
-    const char *head[COLUMNS_MOST];
+    size_t widths[COLUMNS_MAX], used = (g->width < WIDE ? 1 : 2) * (g->column_count - 1);
+    const char *head[COLUMNS_MAX];
     for (size_t c = 0; c < g->column_count; c++) {
         widths[c] = width_wanted(g, c);
         used += g->columns[c].shorten ? 0 : widths[c];

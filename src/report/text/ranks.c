@@ -34,12 +34,12 @@ static int compare_spreads(const void *x, const void *y)
     return more_a != more_b ? (more_a < more_b ? 1 : -1) : (a->object > b->object) - (a->object < b->object);
 }
 
-const struct prof_spread **ranks_uneven(const struct prof_result *r, double least_s, struct arena *a, size_t *count)
+const struct prof_spread **ranks_uneven(const struct prof_result *r, double min_s, struct arena *a, size_t *count)
 {
     const struct prof_spread **list = ARENA_ARRAY(a, const struct prof_spread *, r->spread_count + 1);
     *count = 0;
     for (size_t i = 0; i < r->spread_count; i++)
-        if (r->spreads[i].max_s - r->spreads[i].mean_s > least_s)
+        if (r->spreads[i].max_s - r->spreads[i].mean_s > min_s)
             list[(*count)++] = &r->spreads[i];
     qsort(list, *count, sizeof *list, compare_spreads);
     return list;
@@ -52,13 +52,13 @@ static void put_spreads(const struct prof_result *r, const struct report_options
     size_t count;
     struct grid g;
     const struct prof_spread **list = ranks_uneven(r, o->all ? 0 : longest / 100, a, &count);
-    size_t most = min_u64(count, o->top ? o->top : o->all ? count : REPORT_TOP);
+    size_t max = min_u64(count, o->top ? o->top : o->all ? count : REPORT_TOP);
     if (!count) {
-        str_puts(out, "\nThe ranks share all work evenly.\n");
+        str_puts(out, "\nThere is no load imbalance over ranks.\n");
         return;
     }
     grid_init(&g, spread_columns, ARRAY_LEN(spread_columns), o, a);
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max; i++) {
         const struct prof_object *x = &r->objects[list[i]->object];
         const char *const cells[ARRAY_LEN(spread_columns)] = {
             figure_real(a, list[i]->min_s, decimals),
@@ -72,7 +72,7 @@ static void put_spreads(const struct prof_result *r, const struct report_options
         };
         grid_row(&g, cells, x->is_wait);
     }
-    str_puts(out, "\nWhat ranks share unevenly:\n");
+    str_puts(out, "\nLoad imbalance over ranks:\n");
     grid_put(&g, out);
 }
 

@@ -54,14 +54,14 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     put_time(out, a, "       of it branches", &r->branch_user_s, decimals, "mispredicted");
     put_time(out, a, "measured user time", &r->actual_user_s, decimals,
              r->plain_runs == 1 && isfinite(r->counting_user_s)
-                 ? arena_printf(a, "one run; counting's %s s taken off", figure_real(a, r->counting_user_s, decimals))
+                 ? arena_printf(a, "one run; counting's %s s subtracted", figure_real(a, r->counting_user_s, decimals))
              : r->plain_runs == 1 ? "one run"
              : r->plain_runs      ? arena_printf(a, "median of %u runs", r->plain_runs)
                                   : "");
     put_time(out, a, "overhead: memory", &memory, decimals, overhead_note(r, a));
     put_time(out, a, "          system", &r->actual_system_s, decimals,
              isfinite(r->windows_system_s)
-                 ? arena_printf(a, "windows' %s s taken off", figure_real(a, r->windows_system_s, decimals))
+                 ? arena_printf(a, "windows' %s s subtracted", figure_real(a, r->windows_system_s, decimals))
                  : "in the kernel");
 }
 
@@ -107,9 +107,9 @@ const char *coverage_unexplained(const struct prof_result *r, struct arena *a)
     return has_ends ? arena_printf(a, "%s (%s%%)", text, figure_interval(a, &percent, 1)) : text;
 }
 
-const char *coverage_witnesses(const struct prof_result *r, struct arena *a)
+const char *coverage_crosschecks(const struct prof_result *r, struct arena *a)
 {
-    struct prof_witnesses w = prof_witnesses_of(r);
+    struct prof_crosschecks w = prof_crosschecks_of(r);
     return w.known ? arena_printf(a, "Samples agree with %zu of %zu probes", w.agree, w.known) : NULL;
 }
 
@@ -120,8 +120,8 @@ static void put_coverage(const struct prof_result *r, struct arena *a, struct st
                    coverage_by_probes(r, a));
     if (isfinite(r->coverage.unexplained_overhead.value))
         str_printf(out, "Unexplained overhead %s\n", coverage_unexplained(r, a));
-    if (coverage_witnesses(r, a))
-        str_printf(out, "%s\n", coverage_witnesses(r, a));
+    if (coverage_crosschecks(r, a))
+        str_printf(out, "%s\n", coverage_crosschecks(r, a));
     if (isfinite(r->coverage.instructions_counted_share))
         str_printf(out, "%s of user time was in counted code\n",
                    figure_percent(a, r->coverage.instructions_counted_share));
@@ -142,11 +142,11 @@ static bool is_worth_a_line(const struct prof_refused *f)
 static void put_refused(const struct prof_result *r, const struct report_options *o, struct arena *a,
                         struct strbuf *out)
 {
-    enum { MOST = 5 };
+    enum { MAX = 5 };
     size_t shown = 0, more = 0;
     for (size_t i = 0; i < r->refused_count; i++) {
         const struct prof_refused *f = &r->refused[i];
-        if (!is_worth_a_line(f) || shown == MOST) {
+        if (!is_worth_a_line(f) || shown == MAX) {
             more += is_worth_a_line(f);
             continue;
         }
@@ -166,7 +166,7 @@ static void put_refused(const struct prof_result *r, const struct report_options
 void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
 {
     struct arena *a = arena_new();
-    first_put(r, report_width(o), a, out);
+    banner_put(r, report_width(o), a, out);
     put_command(r, o, a, out);
     put_times(r, a, out);
     put_coverage(r, a, out);
@@ -284,16 +284,16 @@ static void add_ideal(struct grid *g, const struct prof_result *r, const struct 
 
 static double largest_time(const struct row_set *rows)
 {
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < rows->count; i++)
-        most = fmax(most, fmax(rows->objects[i]->actual_s.value, rows->objects[i]->ideal_s.value));
-    return most;
+        max = fmax(max, fmax(rows->objects[i]->actual_s.value, rows->objects[i]->ideal_s.value));
+    return max;
 }
 
 static size_t row_limit(const struct report_options *o, size_t count)
 {
-    size_t most = o->top ? o->top : o->all ? count : REPORT_TOP;
-    return min_u64(count, most);
+    size_t max = o->top ? o->top : o->all ? count : REPORT_TOP;
+    return min_u64(count, max);
 }
 
 static void put_rest(size_t shown, size_t count, struct strbuf *out)
@@ -311,14 +311,14 @@ static const char *no_rows_sentence(const struct prof_result *r, const struct ro
     if (!rows->insignificant)
         return arena_printf(a, "No %s was timed.", what);
     if (!rows->known)
-        return arena_printf(a, "What each %s loses to memory is not known (--all shows what is: %zu).", what,
+        return arena_printf(a, "The memory overhead of each %s is not known (--all shows what is: %zu).", what,
                             rows->insignificant);
     if (prof_model_failed(r))
         return arena_printf(
-            a, "No %s can be said to lose time to memory with a model that fails (--all shows what it says: %zu).",
-            what, rows->insignificant);
-    return arena_printf(a, "No %s loses time to memory that can be told from none (--all shows what there is: %zu).",
-                        what, rows->insignificant);
+            a, "No %s has a significant memory overhead with a model that fails (--all shows what it says: %zu).", what,
+            rows->insignificant);
+    return arena_printf(a, "No %s has a significant memory overhead (--all shows what there is: %zu).", what,
+                        rows->insignificant);
 }
 
 static void table_objects(const struct prof_result *r, const struct report_options *o, struct arena *a,

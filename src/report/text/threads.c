@@ -24,18 +24,17 @@ static int compare_threads(const void *x, const void *y)
 /* Those that lived longest, in order of their beginnings. */
 static size_t choose(const struct prof_result *r, const struct report_options *o, const struct prof_thread **list)
 {
-    size_t most = o->top ? o->top : o->all ? r->thread_count : REPORT_TOP;
+    size_t max = o->top ? o->top : o->all ? r->thread_count : REPORT_TOP;
     for (size_t i = 0; i < r->thread_count; i++)
         list[i] = &r->thread[i];
-    if (r->thread_count > most)
+    if (r->thread_count > max)
         qsort(list, r->thread_count, sizeof *list, compare_threads);
-    return min_u64(r->thread_count, most);
+    return min_u64(r->thread_count, max);
 }
 
 static const struct grid_column wait_columns[] = {
-    {{"waited", "s"}, false, NULL},       {{"spin", "s"}, false, NULL},
-    {{"blocked", "s"}, false, NULL},      {{"", "thread"}, false, NULL},
-    {{"", "in"}, true, shorten_middle},   {{"", "asked for by"}, true, shorten_middle},
+    {{"waited", "s"}, false, NULL},       {{"spin", "s"}, false, NULL},       {{"blocked", "s"}, false, NULL},
+    {{"", "thread"}, false, NULL},        {{"", "in"}, true, shorten_middle}, {{"", "called by"}, true, shorten_middle},
     {{"", "place"}, true, shorten_place},
 };
 
@@ -48,15 +47,15 @@ static const char *function_brief(const char *function, struct arena *a)
 static void put_waits(const struct prof_result *r, const struct report_options *o, double longest, struct arena *a,
                       struct strbuf *out)
 {
-    const double least_s = o->all ? 0 : longest / 1000;
-    size_t most = o->top ? o->top : o->all ? r->wait_count : REPORT_TOP, shown = 0, count = 0;
+    const double min_s = o->all ? 0 : longest / 1000;
+    size_t max = o->top ? o->top : o->all ? r->wait_count : REPORT_TOP, shown = 0, count = 0;
     struct grid g;
     int decimals = figure_decimals(longest);
     grid_init(&g, wait_columns, ARRAY_LEN(wait_columns), o, a);
     for (size_t i = 0; i < r->wait_count; i++) {
         const struct prof_wait *w = &r->waits[i];
         const struct prof_object *by = w->object == ID_NONE ? NULL : &r->objects[w->object];
-        if (w->spin_s + w->blocked_s <= least_s || (count++, shown == most))
+        if (w->spin_s + w->blocked_s <= min_s || (count++, shown == max))
             continue;
         const char *const cells[ARRAY_LEN(wait_columns)] = {
             figure_real(a, w->spin_s + w->blocked_s, decimals),
@@ -93,12 +92,12 @@ const char *place_of_region(const struct prof_region *x, struct arena *a)
 static void put_regions(const struct prof_result *r, const struct report_options *o, int decimals, struct arena *a,
                         struct strbuf *out)
 {
-    size_t most = min_u64(r->region_count, o->top ? o->top : o->all ? r->region_count : REPORT_TOP);
+    size_t max = min_u64(r->region_count, o->top ? o->top : o->all ? r->region_count : REPORT_TOP);
     struct grid g;
     if (!r->region_count)
         return;
     grid_init(&g, region_columns, ARRAY_LEN(region_columns), o, a);
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max; i++) {
         const struct prof_region *x = &r->regions[i];
         const char *const cells[ARRAY_LEN(region_columns)] = {
             figure_real(a, x->wait_s, decimals),
@@ -112,10 +111,10 @@ static void put_regions(const struct prof_result *r, const struct report_options
         };
         grid_row(&g, cells, false);
     }
-    str_puts(out, "\nWhat threads execute together, and how long they waited for each other there:\n");
+    str_puts(out, "\nParallel regions, and how long threads waited for each other there:\n");
     grid_put(&g, out);
-    if (most < r->region_count)
-        str_printf(out, "%zu more (--top %zu)\n", r->region_count - most, r->region_count);
+    if (max < r->region_count)
+        str_printf(out, "%zu more (--top %zu)\n", r->region_count - max, r->region_count);
 }
 
 static const struct grid_column extra_columns[] = {
@@ -135,7 +134,7 @@ static void put_extras(const struct prof_result *r, const struct report_options 
         return;
     double more = (double)r->coverage.instructions_counted / (double)r->baseline_instructions - 1;
     struct grid g;
-    size_t most = o->top ? o->top : REPORT_TOP, shown = 0;
+    size_t max = o->top ? o->top : REPORT_TOP, shown = 0;
     str_puts(out, "\n");
     cell_put_wrapped(
         out,
@@ -145,7 +144,7 @@ static void put_extras(const struct prof_result *r, const struct report_options 
             figure_count(a, r->baseline_instructions), figure_percent(a, more)),
         report_width(o), 0);
     grid_init(&g, extra_columns, ARRAY_LEN(extra_columns), o, a);
-    for (size_t i = 0; i < r->extra_count && shown < most; i++) {
+    for (size_t i = 0; i < r->extra_count && shown < max; i++) {
         const struct prof_extra *x = &r->extras[i];
         const struct prof_object *by = &r->objects[x->object];
         if (!(x->extra_s > 0.01 * r->baseline_user_s) && !(o->all && x->extra_s > 0))

@@ -25,7 +25,7 @@ static const struct {
     {"t", "what each rank of a merged profile and each thread did with its time, and where they waited for each other"},
     {"d", "instructions in place of source, and back; without source they are shown at once"},
     {"s", "order by memory, actual or ideal time, overhead, instructions"},
-    {"a", "all loops and procedures, or only those that lose or take some time"},
+    {"a", "all loops and procedures, or only those with some time or memory overhead"},
     {"/", "search; Enter alone searches the same on"},
     {"?", "this page"},
     {"q, Escape, Backspace", "back; q leaves from the histogram"},

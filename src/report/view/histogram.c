@@ -149,22 +149,22 @@ static const struct prof_interval *figure_of(const struct view *v, const struct 
     return v->sort == REPORT_SORT_ACTUAL ? &o->actual_s : v->sort == REPORT_SORT_IDEAL ? &o->ideal_s : &o->memory_s;
 }
 
-static unsigned scaled(double seconds, double most, unsigned width)
+static unsigned scaled(double seconds, double max, unsigned width)
 {
-    return most > 0 ? (unsigned)lround(fmin(seconds / most, 1) * width) : 0;
+    return max > 0 ? (unsigned)lround(fmin(seconds / max, 1) * width) : 0;
 }
 
-static void paint_bar(struct view *v, unsigned row, const struct columns *c, const struct prof_object *o, double most)
+static void paint_bar(struct view *v, unsigned row, const struct columns *c, const struct prof_object *o, double max)
 {
     double ideal = tour_part(o->ideal_s.value), branch = ideal + tour_part(o->branch_s);
-    unsigned i = scaled(ideal, most, c->bar_width), b = scaled(branch, most, c->bar_width);
-    unsigned m = scaled(branch + tour_part(o->memory_s.value), most, c->bar_width);
+    unsigned i = scaled(ideal, max, c->bar_width), b = scaled(branch, max, c->bar_width);
+    unsigned m = scaled(branch + tour_part(o->memory_s.value), max, c->bar_width);
     screen_bar(v->screen, row, c->bar, i, BAR_IDEAL);
     screen_bar(v->screen, row, c->bar + i, b - i, BAR_BRANCH);
     screen_bar(v->screen, row, c->bar + b, m - b, BAR_MEMORY);
 }
 
-static void paint_row(struct view *v, unsigned row, size_t at, const struct columns *c, double most)
+static void paint_row(struct view *v, unsigned row, size_t at, const struct columns *c, double max)
 {
     const struct prof_object *o = v->tour.rows.objects[at];
     const struct prof_interval *s = figure_of(v, o);
@@ -178,7 +178,7 @@ static void paint_row(struct view *v, unsigned row, size_t at, const struct colu
     if (c->name_width >= PLACE_FROM)
         name = arena_printf(v->frame, "%s  %s", name, tour_place(&v->tour, o));
     screen_put(v->screen, row, c->name, c->name_width, style, name);
-    paint_bar(v, row, c, o, most);
+    paint_bar(v, row, c, o, max);
 }
 
 static void paint_chosen(struct view *v, unsigned row)
@@ -188,7 +188,7 @@ static void paint_chosen(struct view *v, unsigned row)
     if (o)
         text = arena_printf(v->frame, "%s %s in %s, %s%s", prof_kind_name[o->kind], tour_name(&v->tour, o),
                             o->module ? cell_safe(v->frame, file_base_name(o->module)) : "?", tour_place(&v->tour, o),
-                            o->is_significant ? "" : ": no loss that can be told from none");
+                            o->is_significant ? "" : ": overhead not significant");
     view_put(v, row, STYLE_PLAIN, text);
 }
 
@@ -199,7 +199,7 @@ void histogram_paint(struct view *v)
     unsigned at = height_of_first(v);
     const char *command = tour_command(&v->tour);
     if (at)
-        view_put(v, 0, STYLE_TITLE, first_sentence(v->tour.r, v->frame));
+        view_put(v, 0, STYLE_TITLE, banner_sentence(v->tour.r, v->frame));
     view_put(v, at, STYLE_TITLE, command ? cell_safe(v->frame, command) : "?");
     if (!is_short(v)) {
         view_put(v, at + 1, STYLE_PLAIN, times(v));
@@ -208,7 +208,7 @@ void histogram_paint(struct view *v)
         paint_chosen(v, top + height);
     }
     paint_heads(v, top - 1, &c);
-    double most = tour_longest(&v->tour);
+    double max = tour_longest(&v->tour);
     for (unsigned i = 0; i < height && v->top + i < view_rows(v); i++)
-        paint_row(v, top + i, v->top + i, &c, most);
+        paint_row(v, top + i, v->top + i, &c, max);
 }

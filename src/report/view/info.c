@@ -35,7 +35,8 @@ static void add_parts(struct view *v, const struct prof_object *o)
     if (!count)
         return;
     view_add(v, STYLE_PLAIN, "", "");
-    view_add(v, STYLE_HEAD, "      memory ops  share  lost to memory", "          in it and in the loops inside of it");
+    view_add(v, STYLE_HEAD, "      memory ops  share  memory overhead",
+             "          in it and in the loops inside of it");
     for (size_t i = 0; i < count; i++)
         add_part(v, &parts[i]);
 }
@@ -80,13 +81,13 @@ static void add_object(struct view *v, const struct prof_object *o)
 
 static void add_refused(struct view *v)
 {
-    enum { REFUSED_MOST = 20 };
+    enum { REFUSED_MAX = 20 };
     const struct prof_result *r = v->tour.r;
     if (!r->refused_count)
         return;
     view_add(v, STYLE_PLAIN, "", "");
     view_add(v, STYLE_HEAD, "", "Not counted");
-    for (size_t i = 0; i < r->refused_count && i < REFUSED_MOST; i++) {
+    for (size_t i = 0; i < r->refused_count && i < REFUSED_MAX; i++) {
         const struct prof_refused *x = &r->refused[i];
         const char *module = x->module ? file_base_name(x->module) : "?";
         const char *share = isnan(x->time_share) ? ""
@@ -97,16 +98,16 @@ static void add_refused(struct view *v)
             v, STYLE_PLAIN, "- ",
             arena_printf(v->page_texts, "%s in %s%s: %s", name, module, share, x->reason ? x->reason : "unknown"));
     }
-    if (r->refused_count > REFUSED_MOST)
+    if (r->refused_count > REFUSED_MAX)
         view_add(
             v, STYLE_DIM, "",
-            arena_printf(v->page_texts, "%zu more (mtool report --json lists them)", r->refused_count - REFUSED_MOST));
+            arena_printf(v->page_texts, "%zu more (mtool report --json lists them)", r->refused_count - REFUSED_MAX));
 }
 
 static void add_warnings(struct view *v)
 {
     const struct prof_result *r = v->tour.r;
-    const char *failed = first_sentence(r, v->page_texts);
+    const char *failed = banner_sentence(r, v->page_texts);
     view_add(v, STYLE_PLAIN, "", "");
     if (failed)
         view_add_wrapped(v, STYLE_HEAD, "", failed);

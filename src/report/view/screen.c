@@ -170,9 +170,9 @@ static int letter_of(wint_t c)
 
 int screen_key(struct screen *s)
 {
-    enum { FAILURES_MOST = 20 }; /* a signal is one; of a terminal that is gone there is no end */
+    enum { FAILURES_MAX = 20 }; /* a signal is one; of a terminal that is gone there is no end */
     (void)s;
-    for (int failures = 0; failures < FAILURES_MOST; failures++) {
+    for (int failures = 0; failures < FAILURES_MAX; failures++) {
         wint_t c;
         int rc = get_wch(&c);
         int key = rc == KEY_CODE_YES ? key_of(c) : rc == OK ? letter_of(c) : 0;

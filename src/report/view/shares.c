@@ -11,8 +11,8 @@ typedef void table_fn(const struct prof_result *r, const struct report_options *
 
 static void add_table(struct view *v, table_fn *put)
 {
-    enum { LEAST = 72 }; /* columns; arrows move what a smaller screen cuts */
-    const struct report_options o = {.all = true, .columns = (unsigned)max_u64(screen_columns(v->screen), LEAST)};
+    enum { MIN = 72 }; /* columns; arrows move what a smaller screen cuts */
+    const struct report_options o = {.all = true, .columns = (unsigned)max_u64(screen_columns(v->screen), MIN)};
     struct strbuf text = {0};
     put(v->tour.r, &o, v->page_texts, &text);
     view_add_text(v, STYLE_PLAIN, "", text.data);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The paper's text window: the whole source file of the chosen bottleneck, its lines marked, what was counted and
+ * The paper's text view: the whole source file of the chosen bottleneck, its lines marked, what was counted and
  * sampled on each line beside them; where there is none, and on request, its instructions. Above it what it loses. */
 #include "report/view/view.h"
 
-enum { MOST = 100000 }; /* lines */
+enum { MAX = 100000 }; /* lines */
 
 struct widths { /* columns of figures */
     size_t samples, instructions, memory_ops, line;
@@ -67,7 +67,7 @@ static void add_line(struct view *v, const struct excerpt *x, const struct width
 
 static void add_source(struct view *v, const struct excerpt *x)
 {
-    uint32_t last = (uint32_t)min_u64(x->source->line_count, MOST);
+    uint32_t last = (uint32_t)min_u64(x->source->line_count, MAX);
     struct widths w = widths_of(v, x->object->file, last);
     view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "instr", "mem ops", "line", ' '),
              cell_safe(v->page_texts, x->source->path));
@@ -123,7 +123,7 @@ void source_build(struct view *v)
     const struct prof_object *o = view_object(v);
     struct excerpt x;
     v->tour.texts = v->page_texts;
-    excerpt_open(&v->tour, o, MOST, &x);
+    excerpt_open(&v->tour, o, MAX, &x);
     const char *problem = excerpt_problem(&v->tour, &x);
     if (problem && !v->wants_insns)
         view_add_wrapped(v, STYLE_HEAD, "", problem);
@@ -161,7 +161,7 @@ unsigned source_height_of_top(const struct view *v)
 void source_paint_top(struct view *v)
 {
     const struct prof_object *o = view_object(v);
-    const char *lines[3] = {"", "", o->is_significant ? "" : "no loss that can be told from none"};
+    const char *lines[3] = {"", "", o->is_significant ? "" : "overhead not significant"};
     put_facts(v, o, lines);
     view_put(v, 0, STYLE_TITLE,
              arena_printf(v->frame, "%zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A profile as a full-screen journey, the paper's windows in a terminal: histogram, source of one bottleneck after the
+ * A profile as a full-screen journey, the paper's views in a terminal: histogram, source of one bottleneck after the
  * other, INFO. Keys to pages; what the pages hold is in their own files. */
 #include "report/view/view.h"
 
 #include <math.h>
 
-enum { CONTROL_L = 12, LEAST_ROWS = 4, LEAST_COLUMNS = 20, TEXT_LEAST = 20 };
+enum { CONTROL_L = 12, MIN_ROWS = 4, MIN_COLUMNS = 20, TEXT_MIN = 20 };
 
 size_t view_rows(const struct view *v) { return v->all ? v->tour.rows.count : v->tour.shown; }
 
@@ -35,7 +35,7 @@ void view_add_wrapped(struct view *v, enum view_style style, const char *head, c
 {
     struct strbuf s = {0};
     size_t taken = strlen(head), width = screen_columns(v->screen);
-    cell_put_wrapped(&s, cell_safe(v->page_texts, text), width > taken + TEXT_LEAST ? width - taken : TEXT_LEAST, 0);
+    cell_put_wrapped(&s, cell_safe(v->page_texts, text), width > taken + TEXT_MIN ? width - taken : TEXT_MIN, 0);
     view_add_text(v, style, head, s.data);
     str_free(&s);
 }
@@ -164,7 +164,7 @@ static void paint(struct view *v, const char *bottom)
     v->frame = arena_new();
     v->tour.texts = v->frame;
     screen_clear(s);
-    if (screen_rows(s) < LEAST_ROWS || screen_columns(s) < LEAST_COLUMNS) {
+    if (screen_rows(s) < MIN_ROWS || screen_columns(s) < MIN_COLUMNS) {
         screen_put(s, 0, 0, screen_columns(s), STYLE_PLAIN, "too small");
     } else {
         v->page == VIEW_HISTOGRAM ? histogram_paint(v) : paint_lines(v);

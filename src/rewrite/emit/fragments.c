@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { SHORT_BYTES = 2, JCXZ_BYTES = 10, JUMP_BYTES = 5, RUN_MOST = UINT16_MAX / 15 };
+enum { SHORT_BYTES = 2, JCXZ_BYTES = 10, JUMP_BYTES = 5, RUN_MAX = UINT16_MAX / 15 };
 
 struct lister { /* of all functions */
     struct rw *w;
@@ -55,7 +55,7 @@ static uint32_t branch_bytes(const struct cfg *c, uint32_t i)
 static uint32_t run_end(const struct rw *w, const struct cfg_block *blk, uint32_t i, uint32_t end)
 {
     uint32_t last = blk->insn_first + blk->insn_count - 1;
-    end = (uint32_t)min_u64(end, i + RUN_MOST);
+    end = (uint32_t)min_u64(end, i + RUN_MAX);
     if (end > last && is_branch(cfg_kind(w->cfg, last)))
         end = last;
     if (!(blk->flags & CFG_BLOCK_SYSCALL) || !rw_has_words(w))

@@ -159,10 +159,10 @@ static struct rank *order_functions(const struct rw *w)
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         all[f].func = f;
         cfg_for_each_block(&c->funcs.data[f], b)
-            if (w->learnt_block && w->learnt_block[b] > all[f].heat)
-                all[f].heat = w->learnt_block[b];
+            if (w->feedback_block && w->feedback_block[b] > all[f].heat)
+                all[f].heat = w->feedback_block[b];
     }
-    if (w->learnt_block)
+    if (w->feedback_block)
         qsort(all, c->funcs.len, sizeof *all, by_heat);
     return all;
 }

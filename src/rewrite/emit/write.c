@@ -189,10 +189,10 @@ static void put_dynamic(const struct rw *w, struct output *o)
         dynamic_set(d, &n, DT_RPATH, w->rpath_off);
     }
     d[n].d_tag = DT_NULL;
-    size_t most = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
+    size_t max = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
     if (n + 1 <= room) {
         memcpy(file_at(w, o, w->img->dynamic_vaddr, (n + 1) * sizeof *d), d, (n + 1) * sizeof *d);
-    } else if (n + 1 <= most) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be
+    } else if (n + 1 <= max) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be
                                    reported as lost */
         memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
         o->dynamic_vaddr = w->rw_vaddr + RW_DATA_DYNAMIC;
@@ -331,7 +331,7 @@ static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
     return 0;
 }
 
-#define PHDRS_MOST 256
+#define PHDRS_MAX 256
 
 /* All that does not need the section headers: what the program is made of. */
 static void note_error(struct output *o)
@@ -345,7 +345,7 @@ static void put_program(void *ctx)
     struct output *o = ctx;
     struct rw *w = o->w;
     uint64_t bias = rw_file_bias(w->img);
-    Elf64_Phdr phdrs[PHDRS_MOST];
+    Elf64_Phdr phdrs[PHDRS_MAX];
     o->rc = put_at(o->fd, w->text.data, w->text.len, w->text_vaddr - bias);
     o->error = errno;
     str_free(&w->text); /* what follows needs room */
@@ -387,7 +387,7 @@ static int put_rest(const struct rw *w, struct output *o)
 
 int rw_write(struct rw *w, const char *out)
 {
-    if (w->img->segment_count + 6 > PHDRS_MOST)
+    if (w->img->segment_count + 6 > PHDRS_MAX)
         return diag_error("%s: has %zu program headers, more than can be extended", w->img->path,
                           w->img->segment_count);
     char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);

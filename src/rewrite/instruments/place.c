@@ -8,7 +8,7 @@
  */
 #include "rewrite/impl.h"
 
-enum { LOOK_MOST = 40 }; /* instructions of a block looked at */
+enum { LOOK_MAX = 40 }; /* instructions of a block looked at */
 
 static uint8_t how_at(struct cfg_live live, bool gs)
 {
@@ -24,12 +24,12 @@ static uint8_t how_at(struct cfg_live live, bool gs)
 static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, uint8_t at_start)
 {
     const struct cfg_block *blk = &l->c->blocks.data[b];
-    struct cfg_live live[LOOK_MOST];
+    struct cfg_live live[LOOK_MAX];
     struct rw_place best = {0, at_start};
     if (rw_form_of(best.how) == RW_FORM_INC)
         return best;
-    cfg_live_inside(l, b, live, LOOK_MOST);
-    for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MOST && rw_form_of(best.how) != RW_FORM_INC; k++) {
+    cfg_live_inside(l, b, live, LOOK_MAX);
+    for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MAX && rw_form_of(best.how) != RW_FORM_INC; k++) {
         if (cfg_kind(l->c, blk->insn_first + k - 1) == X86_SYSCALL)
             break; /* may not come back */
         uint8_t how = how_at(live[k], rw_gs_of(at_start));

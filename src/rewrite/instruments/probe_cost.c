@@ -29,7 +29,7 @@ static uint8_t *put_site(uint8_t *at, const struct wire_probe *cell, const uint8
 /* Ticks of a call of the code: the least of many batches. */
 static double try_code(void (*code)(void), struct wire_probe *cell, double *inside)
 {
-    double least = 1e9;
+    double min = 1e9;
     *inside = 1e9;
     for (int i = 0; i < COST_BATCHES; i++) {
         cell->ticks = cell->count = 0;
@@ -37,10 +37,10 @@ static double try_code(void (*code)(void), struct wire_probe *cell, double *insi
         for (int k = 0; k < COST_PAIRS; k++)
             code();
         double all = (double)(now_ticks() - begin) / COST_PAIRS, own = (double)cell->ticks / (double)cell->count;
-        least = all < least ? all : least;
+        min = all < min ? all : min;
         *inside = own < *inside ? own : *inside;
     }
-    return least;
+    return min;
 }
 
 /* A function that holds a pair, and one that holds nothing. */

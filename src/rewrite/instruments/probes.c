@@ -77,7 +77,7 @@ uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *cal
 }
 
 /* A site makes so many of its actions at most. */
-enum { ACTIONS_MOST = UINT8_MAX };
+enum { ACTIONS_MAX = UINT8_MAX };
 
 static struct rw_probe_call call_of(const struct rw *w, const struct entry *e, bool gs)
 {
@@ -88,17 +88,17 @@ static struct rw_probe_call call_of(const struct rw *w, const struct entry *e, b
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    struct rw_probe_call calls[ACTIONS_MOST];
+    struct rw_probe_call calls[ACTIONS_MAX];
     const struct site *s = &w->probes->sites.data[f->id];
     unsigned n = 0;
-    for (; n < s->count && n < ACTIONS_MOST; n++)
+    for (; n < s->count && n < ACTIONS_MAX; n++)
         calls[n] = call_of(w, &w->probes->entries.data[s->first + n], f->how);
     rw_put_site(at, addr, calls, n);
 }
 
 static uint16_t bytes_of(const struct rw_probes *x, const struct site *s)
 {
-    uint32_t n = (uint32_t)min_u64(s->count, ACTIONS_MOST), bytes = SITE_BYTES + n * ACTION_BYTES;
+    uint32_t n = (uint32_t)min_u64(s->count, ACTIONS_MAX), bytes = SITE_BYTES + n * ACTION_BYTES;
     for (uint32_t k = 0; k < n; k++)
         bytes += x->entries.data[s->first + k].frame.reg != IMAGE_CFA_NONE ? FRAME_BYTES : 0;
     return (uint16_t)bytes;
@@ -490,7 +490,7 @@ static void list_crossing(struct planner *p)
             VEC_PUSH(&p->crossing, e);
 }
 
-static void plan_landings(struct rw *w)
+static void plan_branch_targets(struct rw *w)
 {
     for (uint32_t b = 0; b < w->cfg->blocks.len; b++) {
         const struct cfg_block *block = &w->cfg->blocks.data[b];
@@ -545,7 +545,7 @@ static void plan(struct rw *w)
     list_crossing(&p);
     cell = plan_objects(&p, w->opt->objects, cell);
     if (cell > 1)
-        plan_landings(w);
+        plan_branch_targets(w);
     order_sites(w);
     w->counter_count = cell * WIRE_PROBE_BYTES / 8;
     VEC_FREE(&p.entries);

@@ -282,7 +282,7 @@ static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
     const struct cfg *c = w->cfg;
     for (uint32_t b = 0; b < c->blocks.len; b++) {
         const struct cfg_block *blk = &c->blocks.data[b];
-        if ((w->learnt_block && w->learnt_block[b]) != hot)
+        if ((w->feedback_block && w->feedback_block[b]) != hot)
             continue;
         if (w->block_counter[b] != ID_NONE)
             w->block_counter[b] = n++;
@@ -297,7 +297,7 @@ static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
 
 static void number_chords(struct rw *w)
 {
-    uint32_t n = number_blocks(w, false, w->learnt_block ? number_blocks(w, true, 0) : 0);
+    uint32_t n = number_blocks(w, false, w->feedback_block ? number_blocks(w, true, 0) : 0);
     for (size_t g = 0; g < w->group_edges.len; g++)
         if (w->group_edges.data[g].counter != ID_NONE)
             w->group_edges.data[g].counter = n++;

@@ -18,12 +18,12 @@
 #define TAKEN_BACK 0.85f        /* to the head of a loop around it */
 #define TAKEN_EXIT 0.09f        /* out of the innermost loop; the other way stays inside */
 #define TAKEN_STAYS 0.70f       /* the way out is to fall through */
-#define TAKEN_ASIDE 0.28f       /* to a place that nothing falls into: laid out of the way */
+#define TAKEN_OUT_OF_LINE 0.28f /* to a place that nothing falls into: laid out of the way */
 #define TAKEN_TO_RETURN 0.30f
 #define TAKEN_TO_CALL 0.32f
 #define FALLS_TO_CALL 0.60f
-#define LOOP_TURNS_MOST 64.0f
-#define LEARNT_HALF_MORE 19 /* of 32 steps to twice as much: a counter on a branch taken takes a detour */
+#define LOOP_TURNS_MAX 64.0f
+#define FEEDBACK_HALF_MORE 19 /* of 32 steps to twice as much: a counter on a branch taken takes a detour */
 
 /* by condition code: o no b ae e ne be a s ns p np l ge le g */
 static const float taken_by_cond[16] = {0.05f, 0.9f,  0.55f, 0.35f, 0.38f, 0.46f, 0.42f, 0.30f,
@@ -85,7 +85,7 @@ static enum fate fate_of(const struct cfg *c, uint32_t b)
 }
 
 /* Does nothing fall into block b, nor return there? */
-static bool stands_aside(const struct cfg *c, uint32_t b)
+static bool is_out_of_line(const struct cfg *c, uint32_t b)
 {
     const struct cfg_block *prev = &c->blocks.data[b - 1];
     cfg_for_each_edge(prev, e)
@@ -101,8 +101,8 @@ static float plain_branch(const struct flow *f, uint32_t from, uint32_t taken, e
 {
     const struct cfg_block *b = &f->c->blocks.data[from];
     float p = taken_by_cond[cfg_shape(f->c, b->insn_first + b->insn_count - 1)->cond & 15];
-    if (taken > f->fn->block_first && stands_aside(f->c, taken))
-        p = both(p, TAKEN_ASIDE);
+    if (taken > f->fn->block_first && is_out_of_line(f->c, taken))
+        p = both(p, TAKEN_OUT_OF_LINE);
     if (of_taken == FATE_RETURN)
         p = both(p, TAKEN_TO_RETURN);
     if (of_taken == FATE_CALL)
@@ -224,7 +224,7 @@ static void loop_turns(struct flow *f, uint32_t l)
     f->freq[loop->header] = 1;
     float back =
         f->pos[loop->header] == ID_NONE ? 0 : send_forward(f, f->pos[loop->header], last + 1, l + 1, loop->header);
-    float stay = 1 - 1 / LOOP_TURNS_MOST;
+    float stay = 1 - 1 / LOOP_TURNS_MAX;
     f->turns[l] = 1 / (1 - (back < stay ? back : stay));
 }
 
@@ -286,22 +286,22 @@ static float arc_frequency(const struct flow *f, const struct rw_arc *a)
     return 0;
 }
 
-/* What an earlier run of the same file taught about the arc; 0: nothing. */
-static uint16_t learnt_weight(const struct rw *w, const struct rw_arc *a)
+/* Profile feedback about the arc from an earlier run of the same file; 0: none. */
+static uint16_t feedback_weight(const struct rw *w, const struct rw_arc *a)
 {
-    if (!w->learnt_block)
+    if (!w->feedback_block)
         return 0;
     switch ((enum rw_arc_kind)a->kind) {
     case RW_ARC_BLOCK:
-        return w->learnt_block[a->id];
+        return w->feedback_block[a->id];
     case RW_ARC_EDGE:
-        return w->learnt_edge[a->id] && w->cfg->edges.data[a->id].kind != CFG_EDGE_FALL
-                   ? (uint16_t)(w->learnt_edge[a->id] + LEARNT_HALF_MORE)
-                   : w->learnt_edge[a->id];
+        return w->feedback_edge[a->id] && w->cfg->edges.data[a->id].kind != CFG_EDGE_FALL
+                   ? (uint16_t)(w->feedback_edge[a->id] + FEEDBACK_HALF_MORE)
+                   : w->feedback_edge[a->id];
     case RW_ARC_ENTER:
-        return w->learnt_enter[a->id];
+        return w->feedback_enter[a->id];
     case RW_ARC_GROUP:
-        return w->learnt_block[w->group_edges.data[a->id].to];
+        return w->feedback_block[w->group_edges.data[a->id].to];
     case RW_ARC_OUT:
         break;
     }
@@ -310,7 +310,7 @@ static uint16_t learnt_weight(const struct rw *w, const struct rw_arc *a)
 
 uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a)
 {
-    uint16_t known = learnt_weight(f->all.w, a);
+    uint16_t known = feedback_weight(f->all.w, a);
     return known ? known : weight_of(arc_frequency(&f->all, a));
 }
 

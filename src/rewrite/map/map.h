@@ -16,7 +16,7 @@ struct map_full {
 };
 
 /* ran.c: [funcs], the caller's to free: may any of its counts be other than 0? */
-bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, const struct rw_left *left,
-                            size_t left_len);
+bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, const struct rw_side_exit *left,
+                            size_t side_exits_len);
 
 #endif

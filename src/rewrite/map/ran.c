@@ -54,8 +54,8 @@ static bool any_count(uint32_t counter, const uint64_t *counters) { return count
 
 /* The equations have one solution, so where all counters of a function, and of those joined to it, are 0 all of its
  * counts are. Most functions of most programs never run. */
-bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, const struct rw_left *left,
-                            size_t left_len)
+bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, const struct rw_side_exit *side_exits,
+                            size_t side_exits_len)
 {
     const struct cfg *c = m->pub.cfg;
     const struct rewrite_map *p = &m->pub;
@@ -71,8 +71,8 @@ bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, 
     for (uint32_t g = 0; g < m->group_edge_count; g++)
         if (any_count(m->group_edges[g].counter, counters))
             ran[root_of(up, c->blocks.data[m->group_edges[g].to].func)] = true;
-    for (size_t i = 0; i < left_len; i++)
-        ran[root_of(up, c->blocks.data[left[i].block].func)] = true;
+    for (size_t i = 0; i < side_exits_len; i++)
+        ran[root_of(up, c->blocks.data[side_exits[i].block].func)] = true;
     for (uint32_t f = 0; f < c->funcs.len; f++)
         ran[f] = ran[root_of(up, f)];
     free(up);

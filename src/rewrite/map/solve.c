@@ -14,8 +14,8 @@ struct solver {
     uint32_t *first;    /* [nodes + 1] into incident */
     uint32_t *incident; /* arc ids by node */
     uint32_t *unknown;  /* [nodes] arcs not known yet */
-    const struct rw_left *left;
-    size_t left_len;
+    const struct rw_side_exit *side_exits;
+    size_t side_exits_len;
     int64_t *away; /* [blocks] of what comes in, what does not come to the end; NULL: nowhere */
     uint64_t broken;
 };
@@ -41,9 +41,9 @@ static uint32_t counter_of(const struct map_full *m, const struct rw_arc *a)
 static uint64_t left_uncounted(const struct solver *s, uint32_t block)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < s->left_len; i++)
-        if (s->left[i].block == block && !s->left[i].is_counted)
-            sum += (uint64_t)s->left[i].at->count;
+    for (size_t i = 0; i < s->side_exits_len; i++)
+        if (s->side_exits[i].block == block && !s->side_exits[i].is_counted)
+            sum += (uint64_t)s->side_exits[i].at->count;
     return sum;
 }
 
@@ -61,8 +61,8 @@ static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t gained, uint
     const struct rw_step *step = &s->m->step[block];
     uint64_t begun = 0;
     bool is_left = false;
-    for (size_t i = 0; i < s->left_len; i++) {
-        const struct rw_left *l = &s->left[i];
+    for (size_t i = 0; i < s->side_exits_len; i++) {
+        const struct rw_side_exit *l = &s->side_exits[i];
         if (l->block != block)
             continue;
         gained += l->at->regs[step->reg];
@@ -167,7 +167,7 @@ static void solver_run(struct solver *s)
 
 /* Edges through a shared table: what leaves by it is spread over the targets in proportion (a table entry cannot tell
  * who used it). */
-static void spread_groups(const struct solver *s, const uint64_t *blocks, uint64_t *edges)
+static void distribute_groups(const struct solver *s, const uint64_t *blocks, uint64_t *edges)
 {
     const struct map_full *m = s->m;
     const struct cfg *c = m->pub.cfg;
@@ -196,10 +196,11 @@ static void spread_groups(const struct solver *s, const uint64_t *blocks, uint64
 
 /* Edges that are no arcs. A return point is entered by its call, or else by nothing we follow; what leaves by no other
  * edge leaves by the one that leads out. left: so often control did not come to the block's end. */
-static void edges_of_block(const struct cfg *c, uint32_t b, int64_t left, const uint64_t *blocks, uint64_t *edges)
+static void edges_of_block(const struct cfg *c, uint32_t b, int64_t side_exits, const uint64_t *blocks, uint64_t *edges)
 {
     const struct cfg_block *blk = &c->blocks.data[b];
-    uint64_t ends = left > 0 && (uint64_t)left > blocks[b] ? 0 : blocks[b] - (uint64_t)left, rest = ends;
+    uint64_t ends = side_exits > 0 && (uint64_t)side_exits > blocks[b] ? 0 : blocks[b] - (uint64_t)side_exits,
+             rest = ends;
     bool one_way_out = true;
     uint32_t out = ID_NONE;
     cfg_for_each_edge(blk, e) {
@@ -219,32 +220,33 @@ static void edges_of_block(const struct cfg *c, uint32_t b, int64_t left, const 
 }
 
 /* The caller frees s->left and s->away. */
-static void solver_take_left(struct solver *s, struct rewrite_lefts left)
+static void solver_take_side_exits(struct solver *s, struct rewrite_side_exits side_exits)
 {
-    if (!left.len)
+    if (!side_exits.len)
         return;
-    struct rw_left *found = xmalloc(left.len * sizeof *found);
-    s->left_len = rw_left_find(&s->m->pub, s->m->mark, left, found);
-    s->left = found;
+    struct rw_side_exit *found = xmalloc(side_exits.len * sizeof *found);
+    s->side_exits_len = rw_side_exit_find(&s->m->pub, s->m->mark, side_exits, found);
+    s->side_exits = found;
     s->away = xmalloc((s->m->pub.cfg->blocks.len + 1) * sizeof *s->away);
-    for (size_t i = 0; i < s->left_len; i++)
+    for (size_t i = 0; i < s->side_exits_len; i++)
         s->away[found[i].block] += found[i].at->count;
 }
 
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
                               uint64_t *enter)
 {
-    return rewrite_counts_solve_left(m, counters, (struct rewrite_lefts){NULL, 0}, blocks, edges, enter);
+    return rewrite_counts_solve_side_exits(m, counters, (struct rewrite_side_exits){NULL, 0}, blocks, edges, enter);
 }
 
-uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t *counters, struct rewrite_lefts left,
-                                   uint64_t *blocks, uint64_t *edges, uint64_t *enter)
+uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *pub, const uint64_t *counters,
+                                         struct rewrite_side_exits side_exits, uint64_t *blocks, uint64_t *edges,
+                                         uint64_t *enter)
 {
     const struct map_full *m = (const struct map_full *)(const void *)pub;
     const struct cfg *c = pub->cfg;
     struct solver s = {.m = m};
-    solver_take_left(&s, left);
-    bool *ran = rw_functions_that_ran(m, counters, s.left, s.left_len);
+    solver_take_side_exits(&s, side_exits);
+    bool *ran = rw_functions_that_ran(m, counters, s.side_exits, s.side_exits_len);
     rw_arcs_build(c, m->block_group, m->group_edges, m->group_edge_count, m->group_count, ran, &s.arcs);
     solver_index(&s, counters);
     solver_run(&s);
@@ -261,13 +263,13 @@ uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t
         else if (a->kind == RW_ARC_ENTER && enter)
             enter[a->id] = s.val[i];
     }
-    spread_groups(&s, blocks, edges);
+    distribute_groups(&s, blocks, edges);
     for (uint32_t f = 0; f < c->funcs.len; f++)
         if (ran[f])
             cfg_for_each_block(&c->funcs.data[f], b)
                 edges_of_block(c, b, s.away ? s.away[b] : 0, blocks, edges);
     free(ran);
-    free((void *)(uintptr_t)s.left);
+    free((void *)(uintptr_t)s.side_exits);
     free(s.away);
     free(s.val);
     free(s.known);
@@ -278,14 +280,14 @@ uint64_t rewrite_counts_solve_left(const struct rewrite_map *pub, const uint64_t
     return s.broken;
 }
 
-void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
+void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_side_exits side_exits,
                         struct rewrite_flow *out)
 {
     const struct cfg *c = m->cfg;
     *out = (struct rewrite_flow){.blocks = xmalloc((c->blocks.len + 1) * sizeof *out->blocks),
                                  .edges = xmalloc((c->edges.len + 1) * sizeof *out->edges),
                                  .enter = xmalloc((c->blocks.len + 1) * sizeof *out->enter)};
-    out->broken = rewrite_counts_solve_left(m, counters, left, out->blocks, out->edges, out->enter);
+    out->broken = rewrite_counts_solve_side_exits(m, counters, side_exits, out->blocks, out->edges, out->enter);
 }
 
 void rewrite_flow_free(struct rewrite_flow *f)

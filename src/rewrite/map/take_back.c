@@ -7,11 +7,11 @@
 
 struct backs { /* [count] by module; NULL: none, or not asked for yet */
     const struct rewrite_copies *copies;
-    struct rewrite_back **of;
+    struct rewrite_reverse_map **of;
     bool *asked;
 };
 
-static const struct rewrite_back *back_of(struct backs *b, uint32_t module)
+static const struct rewrite_reverse_map *back_of(struct backs *b, uint32_t module)
 {
     if (module >= b->copies->count)
         return NULL;
@@ -19,7 +19,7 @@ static const struct rewrite_back *back_of(struct backs *b, uint32_t module)
     const struct rewrite_map *map = b->asked[module] ? NULL : b->copies->map_of(b->copies->ctx, module, &copy);
     b->asked[module] = true;
     if (map && copy)
-        b->of[module] = rewrite_back_new(map, copy);
+        b->of[module] = rewrite_reverse_map_new(map, copy);
     return b->of[module];
 }
 
@@ -27,8 +27,8 @@ static const struct rewrite_back *back_of(struct backs *b, uint32_t module)
 static bool take_back(struct backs *b, uint32_t module, uint64_t *vaddr)
 {
     struct rewrite_place at;
-    const struct rewrite_back *back = back_of(b, module);
-    if (!back || !rewrite_back_find(back, *vaddr, &at))
+    const struct rewrite_reverse_map *back = back_of(b, module);
+    if (!back || !rewrite_reverse_map_find(back, *vaddr, &at))
         return false;
     *vaddr = at.addr;
     return at.is_inserted;
@@ -49,7 +49,7 @@ uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_
                            struct observed_frame *frames, size_t frame_count)
 {
     struct arena *a = arena_new();
-    struct backs b = {copies, ARENA_ARRAY(a, struct rewrite_back *, copies->count),
+    struct backs b = {copies, ARENA_ARRAY(a, struct rewrite_reverse_map *, copies->count),
                       ARENA_ARRAY(a, bool, copies->count)};
     uint64_t inserted = 0, taken = 0;
     for (size_t i = 0; i < sample_count; i++)
@@ -58,7 +58,7 @@ uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_
     for (size_t i = 0; i < frame_count; i++)
         take_back(&b, frames[i].module, &frames[i].vaddr);
     for (size_t i = 0; i < copies->count; i++)
-        rewrite_back_free(b.of[i]);
+        rewrite_reverse_map_free(b.of[i]);
     arena_free(a);
     return taken;
 }

@@ -24,13 +24,13 @@ struct stage {
     struct cache_counts counts;
 };
 struct naive {
-    struct stage stages[CACHE_LEVELS_MOST];
+    struct stage stages[CACHE_LEVELS_MAX];
     int count;
     uint64_t now;
 };
 struct way_down { /* of one reference */
     const struct cache_ref *r;
-    bool counted[CACHE_LEVELS_MOST], missed[CACHE_LEVELS_MOST], hand[CACHE_LEVELS_MOST];
+    bool counted[CACHE_LEVELS_MAX], missed[CACHE_LEVELS_MAX], hand[CACHE_LEVELS_MAX];
 };
 
 static int below(const struct naive *n, int at, unsigned side)

@@ -21,12 +21,12 @@ static uint64_t chance(uint64_t below)
 
 /* ---- random configurations and streams ---- */
 
-static void random_level(struct cache_level *l, uint32_t least_line)
+static void random_level(struct cache_level *l, uint32_t min_line)
 {
     static const uint32_t ways[] = {1, 2, 3, 4, 6, 8, 16, 32};
     uint64_t sets = 1 + chance(9);
     *l = (struct cache_level){.ways = ways[chance(ARRAY_LEN(ways))], .seed = 1 + chance(1000), .side = CACHE_DATA};
-    l->line_bytes = least_line << (chance(4) ? 0 : chance(3));
+    l->line_bytes = min_line << (chance(4) ? 0 : chance(3));
     if (chance(3))
         sets = 1u << chance(4);
     l->size_bytes = sets * l->ways * l->line_bytes;

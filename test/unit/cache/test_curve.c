@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { STREAM = 300000, MOST = 1 << 24 };
+enum { STREAM = 300000, MAX = 1 << 24 };
 
 static uint64_t state = 1;
 
@@ -47,10 +47,10 @@ static void test_as_simulated(void **unused)
     static struct cache_ref refs[STREAM];
     make(refs, STREAM);
     for (uint32_t line = 16; line <= 256; line *= 4) {
-        struct cache_curve *k = cache_curve_new(line, MOST);
+        struct cache_curve *k = cache_curve_new(line, MAX);
         cache_curve_run(k, refs, STREAM / 2);
         cache_curve_run(k, refs + STREAM / 2, STREAM - STREAM / 2);
-        for (uint64_t bytes = line; bytes <= MOST; bytes *= 2) {
+        for (uint64_t bytes = line; bytes <= MAX; bytes *= 2) {
             assert_int_equal(cache_curve_misses(k, bytes), simulated(bytes, line, refs, STREAM));
             uint64_t odd = bytes + line * chance(bytes / line);
             assert_int_equal(cache_curve_misses(k, odd), simulated(odd, line, refs, STREAM));

@@ -31,11 +31,11 @@ static void is_ref(struct cache_ref r, uint64_t address, unsigned bytes, unsigne
 }
 
 /* In pieces of `most`. */
-static void read_lackey(struct cache_reader *r, size_t most)
+static void read_lackey(struct cache_reader *r, size_t max)
 {
     struct cache_ref refs[10];
     size_t count = 0;
-    for (ptrdiff_t n; (n = cache_reader_next(r, refs + count, min_u64(most, 10 - count))) > 0;)
+    for (ptrdiff_t n; (n = cache_reader_next(r, refs + count, min_u64(max, 10 - count))) > 0;)
         count += (size_t)n;
     assert_int_equal(count, 6);
     is_ref(refs[0], 0x401570, 2, CACHE_FETCH, 1);
@@ -52,8 +52,8 @@ static void read_lackey(struct cache_reader *r, size_t most)
 static void test_lackey(void **unused)
 {
     (void)unused;
-    for (size_t most = 1; most <= 10; most++)
-        read_lackey(cache_reader_of("x", lackey, sizeof lackey - 1), most);
+    for (size_t max = 1; max <= 10; max++)
+        read_lackey(cache_reader_of("x", lackey, sizeof lackey - 1), max);
 }
 
 static void test_din(void **unused)

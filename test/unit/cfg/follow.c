@@ -177,7 +177,7 @@ static void check_step(const struct place *from, const struct place *to)
     }
 }
 
-static int follow(pid_t pid, uint64_t most, uint64_t skip)
+static int follow(pid_t pid, uint64_t max, uint64_t skip)
 {
     struct place last = {.func = ID_NONE, .insn = ID_NONE, .block = ID_NONE};
     bool have_last = false;
@@ -194,7 +194,7 @@ static int follow(pid_t pid, uint64_t most, uint64_t skip)
             last = now;
             have_last = !sig; /* a signal goes anywhere */
         }
-        if (steps > most) {
+        if (steps > max) {
             ptrace(PTRACE_KILL, pid, NULL, NULL);
             continue;
         }
@@ -206,11 +206,11 @@ static int follow(pid_t pid, uint64_t most, uint64_t skip)
 
 int main(int argc, char **argv)
 {
-    uint64_t most = UINT64_MAX, skip = 0;
+    uint64_t max = UINT64_MAX, skip = 0;
     int k = 1;
     for (; k + 1 < argc && argv[k][0] == '-'; k += 2) {
         if (argv[k][1] == 'n')
-            most = strtoull(argv[k + 1], NULL, 10);
+            max = strtoull(argv[k + 1], NULL, 10);
         else
             skip = strtoull(argv[k + 1], NULL, 10);
     }
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         execvp(argv[k], argv + k);
         _exit(126);
     }
-    follow(pid, most, skip);
+    follow(pid, max, skip);
     if (steps == 0) {
         printf("1..0 # SKIP processes cannot be traced here\n");
         return 77;

@@ -15,7 +15,7 @@ static void open_seen(struct fixture *fx, const char *const *names, int64_t off)
     for (; names[n]; n++)
         seen[n] = label(fx, names[n]) + (uint64_t)off;
     cfg_free(fx->c);
-    assert_int_equal(cfg_build_seen(fx->img, seen, n, &fx->c), 0);
+    assert_int_equal(cfg_build_sampled(fx->img, seen, n, &fx->c), 0);
     cfg_check(fx->c);
 }
 

@@ -73,12 +73,12 @@ static void test_catch_in_loop(void **state)
 
 /* ---- random graphs ---- */
 
-#define NODES_MOST 24
+#define NODES_MAX 24
 
 struct graph {
     uint32_t n;
-    bool edge[NODES_MOST][NODES_MOST];
-    uint8_t region[NODES_MOST]; /* 0: reached from node 0; else in order of the first unreached node */
+    bool edge[NODES_MAX][NODES_MAX];
+    uint8_t region[NODES_MAX]; /* 0: reached from node 0; else in order of the first unreached node */
 };
 
 static uint32_t next_random(void)
@@ -104,7 +104,7 @@ static void set_regions(struct graph *g)
     for (uint32_t root = 0, next = 0; root < g->n; root++) {
         if (g->region[root] != 0xff)
             continue;
-        uint32_t stack[NODES_MOST * NODES_MOST], depth = 0;
+        uint32_t stack[NODES_MAX * NODES_MAX], depth = 0;
         stack[depth++] = root;
         while (depth) {
             uint32_t v = stack[--depth];
@@ -121,7 +121,7 @@ static void set_regions(struct graph *g)
 
 static bool dominates(const struct graph *g, uint32_t a, uint32_t b)
 {
-    bool seen[NODES_MOST] = {false};
+    bool seen[NODES_MAX] = {false};
     uint32_t root = 0;
     if (g->region[a] != g->region[b])
         return false;
@@ -135,8 +135,8 @@ static bool dominates(const struct graph *g, uint32_t a, uint32_t b)
 static bool natural_loop(const struct graph *g, uint32_t h, bool *in)
 {
     bool any = false;
-    uint32_t stack[NODES_MOST * NODES_MOST + NODES_MOST], depth = 0;
-    memset(in, 0, NODES_MOST);
+    uint32_t stack[NODES_MAX * NODES_MAX + NODES_MAX], depth = 0;
+    memset(in, 0, NODES_MAX);
     in[h] = true;
     for (uint32_t u = 0; u < g->n; u++)
         if (g->edge[u][h] && dominates(g, h, u)) {
@@ -185,7 +185,7 @@ static void compare(const struct graph *g)
     uint32_t next = 0;
     build_loops(c);
     for (uint32_t h = 0; h < g->n; h++) {
-        bool in[NODES_MOST];
+        bool in[NODES_MAX];
         if (!natural_loop(g, h, in))
             continue;
         assert_true(next < c->loops.len);
@@ -215,7 +215,7 @@ static void test_random_graphs(void **state)
 {
     (void)state;
     for (int round = 0; round < 3000; round++) {
-        struct graph g = {.n = 1 + next_random() % NODES_MOST};
+        struct graph g = {.n = 1 + next_random() % NODES_MAX};
         uint32_t edges = next_random() % (2 * g.n + 1);
         for (uint32_t k = 0; k + 1 < g.n; k++)
             g.edge[k][k + 1] = next_random() % 4 != 0;

@@ -93,7 +93,7 @@ static void test_edges_between_functions(void **state)
 static void test_long_code(void **state)
 {
     (void)state;
-    static const uint32_t expected[] = {CFG_BLOCK_INSNS_MOST, CFG_BLOCK_INSNS_MOST, 103 - 2 * CFG_BLOCK_INSNS_MOST};
+    static const uint32_t expected[] = {CFG_BLOCK_INSNS_MAX, CFG_BLOCK_INSNS_MAX, 103 - 2 * CFG_BLOCK_INSNS_MAX};
     const struct cfg_func *f = func(&fx, "straight_on");
     assert_int_equal(f->block_count, ARRAY_LEN(expected));
     for (uint32_t k = 0; k < f->block_count; k++) {
@@ -144,12 +144,12 @@ static void test_spilled_base(void **state)
 
 static struct cfg_live live_at(const struct cfg_liveness *l, const char *label)
 {
-    enum { MOST = 40 };
-    struct cfg_live all[MOST];
+    enum { MAX = 40 };
+    struct cfg_live all[MAX];
     uint32_t insn = insn_at_label(&fx, label), block = cfg_block_of(fx.c, insn),
              k = insn - fx.c->blocks.data[block].insn_first;
-    assert_true(k < MOST);
-    cfg_live_inside(l, block, all, MOST);
+    assert_true(k < MAX);
+    cfg_live_inside(l, block, all, MAX);
     if (k == 0)
         assert_int_equal(all[0].flags, cfg_live_before(l, block).flags);
     return all[k];

@@ -62,7 +62,7 @@ static void keep(void *ctx)
 /* The median of what was taken; NAN: nothing. */
 static double taken(struct laboratory *l)
 {
-    const struct attempts a = {.measure = measure, .test = test, .shipped = shipped, .keep = keep, .ctx = l, .most = 2};
+    const struct attempts a = {.measure = measure, .test = test, .shipped = shipped, .keep = keep, .ctx = l, .max = 2};
     struct machine *m = NULL;
     if (attempts_make(&a, &m) < 0)
         return NAN;

@@ -13,7 +13,7 @@ enum { SAMPLES = 10000, HZ = 1000 }; /* of a program of 10 seconds: 10000 cycles
 
 struct bench {
     struct join j;
-    struct branches_home homes[2];
+    struct branches_owner owners[2];
 };
 
 static void set_up(struct bench *b, double cycles, double branch, uint64_t samples)
@@ -23,14 +23,14 @@ static void set_up(struct bench *b, double cycles, double branch, uint64_t sampl
     b->j.r->actual_user_s = (struct prof_interval){10, 10, 10};
     b->j.samples_all = SAMPLES;
     b->j.core_hz = HZ;
-    b->homes[0] = (struct branches_home){branch, cycles, samples, {.untrained_most = NAN}, 0};
-    b->homes[1] = (struct branches_home){100, 100, SAMPLES / 10, {.untrained_most = NAN}, 0};
+    b->owners[0] = (struct branches_owner){branch, cycles, samples, {.untrained_max = NAN}, 0};
+    b->owners[1] = (struct branches_owner){100, 100, SAMPLES / 10, {.untrained_max = NAN}, 0};
 }
 
-static double told(struct bench *b)
+static double measured(struct bench *b)
 {
-    branches_judge(&b->j, b->homes, 2);
-    double branch = b->homes[0].part * b->homes[0].branch;
+    branches_judge(&b->j, b->owners, 2);
+    double branch = b->owners[0].part * b->owners[0].branch;
     prof_result_free(b->j.r);
     return branch;
 }
@@ -40,10 +40,10 @@ static void what_has_room_stays(void **state)
     (void)state;
     struct bench b;
     set_up(&b, 1000, 500, 3000);
-    assert_true(fabs(told(&b) - 500) < 1e-6);
+    assert_true(fabs(measured(&b) - 500) < 1e-6);
     set_up(&b, 2500, 520, 3000); /* more than was measured, but within its error */
-    assert_true(fabs(told(&b) - 520) < 1e-6);
-    assert_true(b.homes[1].part == 1);
+    assert_true(fabs(measured(&b) - 520) < 1e-6);
+    assert_true(b.owners[1].part == 1);
 }
 
 static void no_more_than_measured_time_has_room_for(void **state)
@@ -51,12 +51,12 @@ static void no_more_than_measured_time_has_room_for(void **state)
     (void)state;
     struct bench b;
     set_up(&b, 2000, 1200, 3000); /* room for 1000 */
-    assert_true(fabs(told(&b) - 1000) < 1);
+    assert_true(fabs(measured(&b) - 1000) < 1);
     set_up(&b, 2000, 50000, 3000);
-    assert_true(fabs(told(&b) - 1000) < 1);
+    assert_true(fabs(measured(&b) - 1000) < 1);
     set_up(&b, 4000, 1000, 3000); /* no room */
-    assert_true(told(&b) == 0);
-    assert_true(b.homes[1].part == 1);
+    assert_true(measured(&b) == 0);
+    assert_true(b.owners[1].part == 1);
 }
 
 static void it_is_said_where_it_matters(void **state)
@@ -64,10 +64,10 @@ static void it_is_said_where_it_matters(void **state)
     (void)state;
     struct bench b;
     set_up(&b, 2000, 1300, 3000);
-    branches_judge(&b.j, b.homes, 2);
+    branches_judge(&b.j, b.owners, 2);
     assert_int_equal(b.j.r->warning_count, 0);
-    b.homes[0].branch = 5000;
-    branches_judge(&b.j, b.homes, 2);
+    b.owners[0].branch = 5000;
+    branches_judge(&b.j, b.owners, 2);
     assert_int_equal(b.j.r->warning_count, 1);
     assert_string_equal(b.j.r->warnings[0].id, "branches-bounded");
     prof_result_free(b.j.r);
@@ -79,15 +79,15 @@ static void without_times_replays_alone_tell(void **state)
     struct bench b;
     set_up(&b, 2000, 5000, 3000);
     b.j.samples_all = 0;
-    assert_true(fabs(told(&b) - 5000) < 1e-6);
+    assert_true(fabs(measured(&b) - 5000) < 1e-6);
     set_up(&b, 2000, 5000, 3000);
     b.j.samples_all = 0;
-    b.homes[0].replay.untrained_most = 0.25;
-    assert_true(fabs(told(&b) - 500) < 1e-6);
+    b.owners[0].replay.untrained_max = 0.25;
+    assert_true(fabs(measured(&b) - 500) < 1e-6);
     set_up(&b, 2000, 900, SAMPLES);
-    b.homes[0].replay.refuted = 0.25; /* of 2000: half of all 1000 that the model has */
-    assert_true(fabs(told(&b) - 450) < 1e-6);
-    assert_true(fabs(b.homes[1].part - 0.5) < 1e-6); /* of all alike */
+    b.owners[0].replay.refuted = 0.25; /* of 2000: half of all 1000 that the model has */
+    assert_true(fabs(measured(&b) - 450) < 1e-6);
+    assert_true(fabs(b.owners[1].part - 0.5) < 1e-6); /* of all alike */
 }
 
 int main(void)

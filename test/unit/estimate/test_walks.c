@@ -210,8 +210,8 @@ static void test_failed_model(void **state)
     assert_true(prof_model_failed(bad) && !o->is_significant && o->memory_s.low == 0 && bad->overhead.low == 0);
     assert_near(o->memory_s.value, object_in(good, "chain", PROF_LOOP)->memory_s.value, 1e-3);
     assert_string_equal(bad->warnings[0].id, "model-failed");
-    assert_true(prof_is_vouched(bad, 0.5) && !prof_is_vouched(bad, 0.49) && !prof_is_vouched(bad, NAN) &&
-                prof_is_vouched(good, 0));
+    assert_true(prof_is_validated(bad, 0.5) && !prof_is_validated(bad, 0.49) && !prof_is_validated(bad, NAN) &&
+                prof_is_validated(good, 0));
     prof_result_free(good);
     prof_result_free(bad);
     toy_fini(&t);
@@ -317,7 +317,7 @@ struct asked {
     bool multiplication, known;
 };
 
-static void on_learn(void *ctx, const char *const *forms, size_t count)
+static void on_time_forms(void *ctx, const char *const *forms, size_t count)
 {
     struct asked *a = ctx;
     a->times++;
@@ -334,7 +334,7 @@ static void test_learns(void **state)
     struct toy t;
     struct machine *machine = machine_default();
     struct machine_form mov = {.form = "mov r64,r64"}, imul = {.form = "imul r64,r64"};
-    struct prof_input in = {.module_count = 1, .machine = machine, .sim_budget_s = 0.02, .learn = on_learn};
+    struct prof_input in = {.module_count = 1, .machine = machine, .sim_budget_s = 0.02, .time_forms = on_time_forms};
     machine_add_form(machine, &mov);
     toy_read(&t, FIXTURE);
     uint32_t entry = cfg_block_start(t.map.cfg, symbol(img, "chain"));
@@ -345,7 +345,7 @@ static void test_learns(void **state)
     for (int known = 0; known < 2; known++) {
         struct asked asked = {0};
         struct prof_result *r = prof_result_new();
-        in.learn_ctx = &asked;
+        in.time_forms_ctx = &asked;
         assert_int_equal(prof_join(r, &in), 0);
         assert_int_equal(asked.times, 1);
         assert_true(asked.multiplication == !known && !asked.known);
@@ -376,7 +376,7 @@ static void test_shared_core(void **state)
         ideal[shared] = object_in(r, "chain", PROF_LOOP)->ideal_s;
         bool said = false;
         for (size_t i = 0; i < r->warning_count; i++)
-            said |= strcmp(r->warnings[i].id, "core-shared") == 0;
+            said |= strcmp(r->warnings[i].id, "smt-contention") == 0;
         assert_int_equal(said, shared);
         prof_result_free(r);
     }
@@ -411,7 +411,7 @@ static void test_threads_apart(void **state)
     struct observed_sample samples[] = {{0, toy_addr(&t, loop), 2000}};
     struct observed_thread threads[] = {{10, false, 0, 1, 1, 0}, {11, true, 0, 1, 1, 0}};
     struct observed_frame frames[] = {{ID_NONE, 0, toy_addr(&t, loop)}};
-    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 0, 1000}, {1, OBSERVED_RUNS, -1, 0, 1000}};
+    struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, 0, 1000}, {1, OBSERVED_RUNS, -1, 0, 1000}};
     struct prof_input in = {.modules = &t.module,
                             .module_count = 1,
                             .thread_counters = (uint64_t *const *const *)modules,
@@ -427,8 +427,8 @@ static void test_threads_apart(void **state)
                             .thread_count = 2,
                             .frames = frames,
                             .frame_count = 1,
-                            .doing = doing,
-                            .doing_count = 2,
+                            .activity = activity,
+                            .activity_count = 2,
                             .seed = 5};
     struct prof_result *r = prof_result_new();
     r->machine.tsc_hz = 1e9, r->machine.cycles_per_tsc = 1;

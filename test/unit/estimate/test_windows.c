@@ -48,7 +48,7 @@ static void set_up(struct bench *b)
                                           sizeof code - 1 - (places[i] - 0x1000), places[i], &b->table[i]),
                          0);
     b->p = (struct window_player){.core = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
-                                  .branchy = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
+                                  .mispredicting = sim_feed_new(sim_core_new(b->m, b->table, INSNS, NULL)),
                                   .predictor = sim_predictor_new(),
                                   .table = b->table,
                                   .known = &b->known,
@@ -59,7 +59,7 @@ static void set_up(struct bench *b)
 static void tear_down(struct bench *b)
 {
     sim_feed_free(b->p.core);
-    sim_feed_free(b->p.branchy);
+    sim_feed_free(b->p.mispredicting);
     sim_predictor_free(b->p.predictor);
     VEC_FREE(&b->known.index_of);
     free(b->w);
@@ -161,14 +161,15 @@ static void test_branch_part(void **unused)
     step(&b, places[ADD]);
     play(&b);
     const struct sim_cost *core = sim_core_costs(sim_feed_core(b.p.core)),
-                          *branchy = sim_core_costs(sim_feed_core(b.p.branchy));
+                          *mispredicting = sim_core_costs(sim_feed_core(b.p.mispredicting));
     double calm = 0, wild = 0;
     for (int i = 0; i < INSNS; i++) {
         calm += core[i].cycles / (double)core[i].count;
-        wild += branchy[i].cycles / (double)branchy[i].count;
+        wild += mispredicting[i].cycles / (double)mispredicting[i].count;
     }
     assert_true(wild > calm + 2); /* a third of the branches cost a pipeline each */
-    assert_in_range(branchy[JNZ].count, core[JNZ].count / 3, core[JNZ].count * 2 / 3); /* the first half only teaches */
+    assert_in_range(mispredicting[JNZ].count, core[JNZ].count / 3,
+                    core[JNZ].count * 2 / 3); /* the first half only trains */
     tear_down(&b);
 }
 

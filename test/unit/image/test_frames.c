@@ -10,7 +10,7 @@
 #include <link.h>
 #include <stdlib.h>
 
-enum { MOST = 64, RBP = 6, RSP = 7 };
+enum { MAX = 64, RBP = 6, RSP = 7 };
 
 struct place {
     uint64_t pc, bias;
@@ -34,8 +34,8 @@ static int find_module(struct dl_phdr_info *info, size_t size, void *ctx)
 
 static bool read_self(void *ctx, uint64_t addr, uint64_t *word)
 {
-    uint64_t least = *(const uint64_t *)ctx; /* nothing below the frame that the walk began in */
-    if (addr < least)
+    uint64_t min = *(const uint64_t *)ctx; /* nothing below the frame that the walk began in */
+    if (addr < min)
         return false;
     const void *at;
     memcpy(&at, &addr, sizeof at);
@@ -43,7 +43,7 @@ static bool read_self(void *ctx, uint64_t addr, uint64_t *word)
     return true;
 }
 
-static enum image_step step_up(struct image_frame *f, bool is_first, uint64_t *least)
+static enum image_step step_up(struct image_frame *f, bool is_first, uint64_t *min)
 {
     struct place p = {.pc = f->pc - !is_first};
     struct image_unwind u;
@@ -51,7 +51,7 @@ static enum image_step step_up(struct image_frame *f, bool is_first, uint64_t *l
         return IMAGE_STEP_LOST;
     struct image *img = open_ok(p.path);
     unwind_ok(img, &u);
-    enum image_step s = image_unwind_step(img, &u, p.pc - p.bias, f, read_self, least);
+    enum image_step s = image_unwind_step(img, &u, p.pc - p.bias, f, read_self, min);
     image_close(img);
     return s;
 }
@@ -69,8 +69,8 @@ enum { BACKTRACE_OWN = 1 }; /* frames of the sanitizer's own backtrace */
 enum { BACKTRACE_OWN = 0 };
 #endif
 
-static uint64_t walked[MOST];
-static void *wanted[MOST];
+static uint64_t walked[MAX];
+static void *wanted[MAX];
 static int walked_count, wanted_count;
 static enum image_step last;
 
@@ -79,13 +79,13 @@ static __attribute__((noinline)) int compare(const void *a, const void *b)
     uint64_t rsp, rbp, pc;
     if (walked_count)
         return *(const int *)a - *(const int *)b;
-    wanted_count = backtrace(wanted, MOST);
+    wanted_count = backtrace(wanted, MAX);
     __asm__ volatile("mov %%rsp, %0\n mov %%rbp, %1\n lea 0(%%rip), %2" : "=r"(rsp), "=r"(rbp), "=r"(pc));
     struct image_frame f = here_frame(pc, rsp, rbp);
     do {
         walked[walked_count++] = f.pc;
         last = step_up(&f, walked_count == 1, &rsp);
-    } while (last == IMAGE_STEP_CALLER && walked_count < MOST);
+    } while (last == IMAGE_STEP_CALLER && walked_count < MAX);
     return *(const int *)a - *(const int *)b;
 }
 

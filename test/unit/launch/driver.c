@@ -26,7 +26,7 @@ static void print_modules(FILE *f, const struct launch_program *p, const struct 
         const struct launch_module *m = &p->modules[i];
         const uint64_t *c = r->counters && i < r->counters_len ? r->counters[i] : NULL;
         fprintf(f, "module %s soname %s exe %d interp %d run_time %d other %d first %lld last %lld\n", m->path,
-                m->soname ? m->soname : "-", m->is_exe, m->is_interp, m->seen_at_run_time, m->other_program,
+                m->soname ? m->soname : "-", m->is_exe, m->is_interp, m->found_at_run_time, m->other_program,
                 c ? (long long)c[0] : -1, c ? (long long)c[1023] : -1);
         fprintf(f, "copy %s %s refused %s\n", file_base_name(m->path), m->copy ? m->copy : "-",
                 m->refused ? m->refused : "-");
@@ -41,7 +41,7 @@ static void print_result(const char *path, const struct launch_program *p, const
     fprintf(f,
             "status %d\nuser_s %f\nsystem_s %f\nwall_s %f\nrss_kb %ld\nprocesses %u\nthreads_most %u\nforks %u\n"
             "flags %u\nnote %s\nmode %d\nexecuted %s\n",
-            r->status, r->user_s, r->system_s, r->wall_s, r->max_rss_kb, r->processes, r->threads_most, r->forks,
+            r->status, r->user_s, r->system_s, r->wall_s, r->max_rss_kb, r->processes, r->threads_max, r->forks,
             r->flags, r->sampler_note ? r->sampler_note : "-", mode, r->executed ? r->executed : "-");
     print_modules(f, p, r);
     print_samples(f, p, r);

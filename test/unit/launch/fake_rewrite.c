@@ -71,10 +71,10 @@ int rewrite_map_open(const char *path, struct rewrite_map **out)
 
 void rewrite_map_close(struct rewrite_map *m) { free(m); }
 
-/* No run of these tests is long enough to teach anything. */
-int rewrite_lesson_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t least, const char *path)
+/* No run of these tests is long enough to give feedback. */
+int rewrite_feedback_write(const struct rewrite_map *m, const struct rewrite_flow *f, uint64_t min, const char *path)
 {
-    (void)m, (void)f, (void)least;
+    (void)m, (void)f, (void)min;
     return diag_error("%s: nothing to be learnt", path);
 }
 
@@ -84,27 +84,27 @@ uint64_t rewrite_flow_instructions(const struct rewrite_map *m, const struct rew
     return 0;
 }
 
-bool rewrite_lesson_id(const char *path, char id[33], uint64_t *instructions)
+bool rewrite_feedback_id(const char *path, char id[33], uint64_t *instructions)
 {
     (void)path, (void)id, (void)instructions;
     return false;
 }
 
-bool rewrite_seen_id(const char *path, char id[33])
+bool rewrite_sampled_id(const char *path, char id[33])
 {
     (void)path;
     id[0] = 0;
     return false;
 }
 
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
-                       const char *path)
+int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                          const char *path)
 {
     (void)in, (void)samples, (void)count, (void)all, (void)path;
     return 0;
 }
 
-bool rewrite_lesson_fits(const char *path, const struct rewrite_map *m)
+bool rewrite_feedback_fits(const char *path, const struct rewrite_map *m)
 {
     (void)path, (void)m;
     return false;

@@ -82,7 +82,7 @@ static void test_made_once(void **state)
     free(libc);
 }
 
-static void test_damage_is_mended(void **state)
+static void test_damage_is_fixed(void **state)
 {
     (void)state;
     char *text = run_count("exit", "0", NULL, NULL), *exe = copy_of(text, "launch-victim"), path[600];
@@ -477,7 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_made_once),
-        cmocka_unit_test(test_damage_is_mended),
+        cmocka_unit_test(test_damage_is_fixed),
         cmocka_unit_test(test_changed_program_is_rewritten),
         cmocka_unit_test(test_refused_modules),
         cmocka_unit_test(test_two_at_once_make_one),

@@ -44,11 +44,11 @@ static struct launch_program *found(const char *const *argv)
     return p;
 }
 
-static void copy_file(const char *from, const char *to, size_t most)
+static void copy_file(const char *from, const char *to, size_t max)
 {
     struct file_bytes f;
     assert_int_equal(file_map(from, &f), 0);
-    assert_int_equal(file_write_whole(to, f.data, most < f.len ? most : f.len, 0755), 0);
+    assert_int_equal(file_write_whole(to, f.data, max < f.len ? max : f.len, 0755), 0);
     file_unmap(&f);
 }
 
@@ -246,7 +246,7 @@ static void test_remembered_modules(void **state)
     size_t n = p->module_count;
     struct launch_module *m = xmalloc((n + 1) * sizeof *m);
     memcpy(m, p->modules, n * sizeof *m);
-    m[n] = (struct launch_module){.path = help_library(), .seen_at_run_time = true};
+    m[n] = (struct launch_module){.path = help_library(), .found_at_run_time = true};
     struct launch_program with = *p;
     with.modules = m;
     with.module_count = n + 1;
@@ -256,7 +256,7 @@ static void test_remembered_modules(void **state)
     p = found(ARGV(help_victim()));
     assert_int_equal(p->module_count, n + 1);
     assert_string_equal(p->modules[n].path, help_library());
-    assert_true(p->modules[n].seen_at_run_time);
+    assert_true(p->modules[n].found_at_run_time);
     launch_program_free(p);
 }
 

@@ -94,7 +94,7 @@ static void test_samples(void **state)
 {
     (void)state;
     struct threads *t = threads_new(false);
-    struct observed_thread_sample s = {.doing = OBSERVED_RUNS, .syscall = -1, .stack = 2};
+    struct observed_thread_sample s = {.activity = OBSERVED_RUNS, .syscall = -1, .stack = 2};
     threads_exec(t, 7, MS);
     threads_begin(t, 8, MS);
     threads_sample(t, 8, 3 * MS, &s);

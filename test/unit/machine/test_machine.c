@@ -40,8 +40,8 @@ static void all_latencies_of_a_class_are_kept(void **state)
     struct machine *m = NULL;
     assert_int_equal(machine_parse("f", text, (size_t)len, &m), 0);
     const struct machine_class *c = machine_class_named(m, "int");
-    assert_true(c->latency == 2 && c->latency_high == 9 && c->keeps_high == 4 && c->latency_second == 3);
-    assert_true(c->latency_elsewhere == 5 && c->latency_flags == 6);
+    assert_true(c->latency == 2 && c->latency_high == 9 && c->occupies_high == 4 && c->latency_second == 3);
+    assert_true(c->latency_bypass == 5 && c->latency_flags == 6);
     struct strbuf s = {0};
     machine_format(m, &s);
     assert_non_null(strstr(s.data, line));

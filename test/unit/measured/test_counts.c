@@ -117,10 +117,11 @@ static void test_left(void **state)
     toy_init(&t, "/none/a");
     toy_nest(&t, 7, 10, 100);
     toy_done(&t);
-    const struct rewrite_left left[2] = {{.before_counters = 2, .count = 3}, {.before_counters = 1, .count = -2}};
+    const struct rewrite_side_exit side_exits[2] = {{.before_counters = 2, .count = 3},
+                                                    {.before_counters = 1, .count = -2}};
     const struct cfg_block *b = t.map.cfg->blocks.data;
-    t.module.left = left;
-    t.module.left_count = 2;
+    t.module.side_exits = side_exits;
+    t.module.side_exit_count = 2;
     struct prof_result *r = join_toys(&t, 1);
     const struct prof_object *inner = object_at(r, toy_addr(&t, 2), PROF_LOOP),
                              *outer = object_at(r, toy_addr(&t, 1), PROF_LOOP);

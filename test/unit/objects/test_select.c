@@ -57,12 +57,13 @@ struct seconds {
     double s;
 };
 
-static bool is_named(const char *function, const char *asked) { return strcmp(function, asked) == 0; }
+static bool is_named(const char *function, const char *requested) { return strcmp(function, requested) == 0; }
 
 static struct prof_result *select_with(struct toy *t, const struct seconds *seconds, size_t count, double probe_s,
                                        const char *function, const char *hide)
 {
-    struct prof_asked asked = {.text = function, .function = function}, hidden = {.text = hide, .function = hide};
+    struct prof_request requested = {.text = function, .function = function},
+                        unprobed = {.text = hide, .function = hide};
     struct observed_sample samples[16];
     double all = 0;
     toy_done(t);
@@ -77,10 +78,10 @@ static struct prof_result *select_with(struct toy *t, const struct seconds *seco
                             .plain_user_s = &all,
                             .plain_runs = 1,
                             .probe_s = probe_s,
-                            .asked = &asked,
-                            .asked_count = function != NULL,
-                            .hidden = &hidden,
-                            .hidden_count = hide != NULL,
+                            .requested = &requested,
+                            .requested_count = function != NULL,
+                            .unprobed = &unprobed,
+                            .unprobed_count = hide != NULL,
                             .names = is_named};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
@@ -202,10 +203,10 @@ static void test_shared_callee(void **state)
 static void test_rules_warn(void **state)
 {
     (void)state;
-    for (int most = 0; most < 2; most++) {
+    for (int max = 0; max < 2; max++) {
         struct toy t;
         toy_init(&t, "/none/a");
-        uint64_t of_x = most ? 990 : 100, of_y = most ? 10 : 100;
+        uint64_t of_x = max ? 990 : 100, of_y = max ? 10 : 100;
         struct proc c = put_proc(&t, of_x + of_y, 2, 2, ID_NONE);
         toy_func(&t); /* x: nothing but straight code, so that only the procedure can be taken */
         uint32_t entry = toy_block(&t, 300, 300, CFG_BLOCK_ENTRY, X86_CALL, of_x, of_x);
@@ -215,17 +216,17 @@ static void test_rules_warn(void **state)
         toy_edge(&t, leave, ID_NONE, CFG_EDGE_OUT, of_x);
         struct proc y = put_proc(&t, of_y, 2, 1, c.entry);
         struct prof_result *r =
-            select_in(&t, (const struct seconds[]){{entry, 1}, {y.loop, 0.1}, {c.loop, most ? 0.5 : 0.011}}, 3, 40e-9);
+            select_in(&t, (const struct seconds[]){{entry, 1}, {y.loop, 0.1}, {c.loop, max ? 0.5 : 0.011}}, 3, 40e-9);
         assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, entry))->verdict, PROF_TAKEN);
-        assert_true(has_warning(r, "most-calls") == (most == 1));
-        assert_true(has_warning(r, "negligible-calls") == (most == 0));
+        assert_true(has_warning(r, "most-calls") == (max == 1));
+        assert_true(has_warning(r, "negligible-calls") == (max == 0));
         prof_result_free(r);
         toy_fini(&t);
     }
 }
 
 /* Asked for although it takes no time to speak of: taken, with the rule that it rests on. */
-static void test_asked(void **state)
+static void test_requested(void **state)
 {
     (void)state;
     struct toy t;
@@ -238,7 +239,7 @@ static void test_asked(void **state)
     const struct prof_candidate *proc = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry));
     assert_int_equal(proc->verdict, PROF_TAKEN);
     assert_int_equal(proc->estimable, PROF_ESTIMABLE_MOST);
-    assert_non_null(strstr(proc->reason, "asked for, though it takes less than a millisecond"));
+    assert_non_null(strstr(proc->reason, "requested, though it takes less than a millisecond"));
     assert_true(has_warning(r, "most-calls"));
     prof_result_free(r);
     toy_fini(&t);
@@ -354,8 +355,8 @@ static void test_move_up(void **state)
     toy_fini(&t);
 }
 
-/* Neither what is hidden from probes is taken, nor what it is a part of the time of. */
-static void test_hidden(void **state)
+/* Neither what is excluded from probes is taken, nor what it is a part of the time of. */
+static void test_unprobed(void **state)
 {
     (void)state;
     struct toy t;
@@ -365,9 +366,9 @@ static void test_hidden(void **state)
     uint32_t mid = put_caller(&t, 10, 1, c.entry), top = put_caller(&t, 1, 10, mid);
     struct prof_result *r =
         select_with(&t, (const struct seconds[]){{c.loop, 1}, {d.loop, 1}}, 2, 40e-9, NULL, name_of(&t, c.entry, name));
-    const struct prof_candidate *hidden = candidate(r, PROF_LOOP, toy_addr(&t, c.loop));
-    assert_int_equal(hidden->verdict, PROF_SAMPLED);
-    assert_non_null(strstr(hidden->reason, "hidden from probes"));
+    const struct prof_candidate *unprobed = candidate(r, PROF_LOOP, toy_addr(&t, c.loop));
+    assert_int_equal(unprobed->verdict, PROF_SAMPLED);
+    assert_non_null(strstr(unprobed->reason, "excluded from probes"));
     assert_false(is_taken(r, toy_addr(&t, mid)) || is_taken(r, toy_addr(&t, top)));
     assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, d.loop))->verdict, PROF_TAKEN);
     prof_result_free(r);
@@ -410,13 +411,13 @@ static void test_chains(void **state)
     const struct observed_frame frames[] = {
         {ID_NONE, 0, toy_addr(&t, x + 1)}, {0, 0, toy_addr(&t, c.loop)}, {ID_NONE, 0, toy_addr(&t, y + 1)},
         {2, 0, toy_addr(&t, c.loop)},      {ID_NONE, ID_NONE, 0},        {4, 0, toy_addr(&t, c.loop)}};
-    const struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 1, 880},
-                                                   {0, OBSERVED_RUNS, -1, 3, 100},
-                                                   {0, OBSERVED_RUNS, -1, 5, 20},
-                                                   {0, OBSERVED_IN_KERNEL, -1, 1, 75},
-                                                   {0, OBSERVED_IN_KERNEL, -1, 3, 25}};
+    const struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, 1, 880},
+                                                      {0, OBSERVED_RUNS, -1, 3, 100},
+                                                      {0, OBSERVED_RUNS, -1, 5, 20},
+                                                      {0, OBSERVED_IN_KERNEL, -1, 1, 75},
+                                                      {0, OBSERVED_IN_KERNEL, -1, 3, 25}};
     const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
-    const struct prof_asked asked = {.text = "x", .function = name_of(&t, x, name)};
+    const struct prof_request requested = {.text = "x", .function = name_of(&t, x, name)};
     const double user_s = 1, system_s = 0.2;
     struct prof_input in = {.modules = &t.module,
                             .module_count = 1,
@@ -424,15 +425,15 @@ static void test_chains(void **state)
                             .sample_count = 1,
                             .frames = frames,
                             .frame_count = ARRAY_LEN(frames),
-                            .doing = doing,
-                            .doing_count = ARRAY_LEN(doing),
+                            .activity = activity,
+                            .activity_count = ARRAY_LEN(activity),
                             .threads = &thread,
                             .thread_count = 1,
                             .plain_user_s = &user_s,
                             .plain_system_s = &system_s,
                             .plain_runs = 1,
-                            .asked = &asked,
-                            .asked_count = 1,
+                            .requested = &requested,
+                            .requested_count = 1,
                             .names = is_named};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
@@ -453,8 +454,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
         cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_asked),
-        cmocka_unit_test(test_move_up),     cmocka_unit_test(test_hidden),    cmocka_unit_test(test_disjoint),
+        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_requested),
+        cmocka_unit_test(test_move_up),     cmocka_unit_test(test_unprobed),  cmocka_unit_test(test_disjoint),
         cmocka_unit_test(test_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

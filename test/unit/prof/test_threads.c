@@ -12,7 +12,7 @@
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 
 /* Every loop of the functions whose names begin so, and at least `least` of them. */
-static void check_loops(const struct toy *t, const char *begin, bool wanted, unsigned least)
+static void check_loops(const struct toy *t, const char *begin, bool wanted, unsigned min)
 {
     const struct join_module m = {.img = t->img, .cfg = t->built};
     unsigned seen = 0;
@@ -24,7 +24,7 @@ static void check_loops(const struct toy *t, const char *begin, bool wanted, uns
             fail_msg("the loop of %s counts as one that %s", name, wanted ? "works" : "waits");
         seen++;
     }
-    assert_true(seen >= least);
+    assert_true(seen >= min);
 }
 
 static void test_loops(void **state)
@@ -54,9 +54,9 @@ static void test_sums(void **state)
     struct observed_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
     struct observed_thread threads[] = {{10, false, 0, 1.2, 1.1, 0}, {11, true, 0.1, 1.0, 0.3, 0.2}};
     struct observed_frame frames[] = {{ID_NONE, 0, toy_addr(&t, 2)}, {0, 1, 0x100}, {ID_NONE, 1, 0x200}};
-    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, 0, 100},    {0, OBSERVED_IN_KERNEL, -1, 0, 10},
-                                             {1, OBSERVED_RUNS, -1, 1, 20},     {1, OBSERVED_RUNS, -1, 2, 10},
-                                             {1, OBSERVED_BLOCKED, 202, 1, 30}, {1, OBSERVED_BLOCKED, 0, 0, 20}};
+    struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, 0, 100},    {0, OBSERVED_IN_KERNEL, -1, 0, 10},
+                                                {1, OBSERVED_RUNS, -1, 1, 20},     {1, OBSERVED_RUNS, -1, 2, 10},
+                                                {1, OBSERVED_BLOCKED, 202, 1, 30}, {1, OBSERVED_BLOCKED, 0, 0, 20}};
     double user[] = {1.3}, sys[] = {0.1};
     struct prof_input in = {.modules = modules,
                             .module_count = 2,
@@ -70,8 +70,8 @@ static void test_sums(void **state)
                             .thread_count = 2,
                             .frames = frames,
                             .frame_count = 3,
-                            .doing = doing,
-                            .doing_count = ARRAY_LEN(doing)};
+                            .activity = activity,
+                            .activity_count = ARRAY_LEN(activity)};
     struct prof_result *r = prof_result_new();
     assert_int_equal(prof_join(r, &in), 0);
     assert_int_equal(r->thread_count, 2);
@@ -120,10 +120,10 @@ static void test_regions(void **state)
         [BEGIN] = {ID_NONE, 0, toy_addr(&t, 0)}, [SERIAL] = {BEGIN, 0, toy_addr(&t, 2)},
         [LIBRARY] = {BEGIN, 1, 0x100},           [REGION] = {LIBRARY, 0, toy_addr(&t, entry)},
         [WORKER] = {ID_NONE, 1, 0x200},          [WORKER_REGION] = {WORKER, 0, toy_addr(&t, entry)}};
-    struct observed_thread_sample doing[] = {{0, OBSERVED_RUNS, -1, REGION, 30},
-                                             {0, OBSERVED_RUNS, -1, SERIAL, 10},
-                                             {1, OBSERVED_RUNS, -1, WORKER_REGION, 10},
-                                             {1, OBSERVED_BLOCKED, 202, WORKER, 30}};
+    struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, REGION, 30},
+                                                {0, OBSERVED_RUNS, -1, SERIAL, 10},
+                                                {1, OBSERVED_RUNS, -1, WORKER_REGION, 10},
+                                                {1, OBSERVED_BLOCKED, 202, WORKER, 30}};
     struct observed_moment moments[80];
     size_t n = 0;
     for (unsigned i = 0; i < 40; i++) {
@@ -140,8 +140,8 @@ static void test_regions(void **state)
                             .thread_count = 2,
                             .frames = frames,
                             .frame_count = FRAMES,
-                            .doing = doing,
-                            .doing_count = ARRAY_LEN(doing),
+                            .activity = activity,
+                            .activity_count = ARRAY_LEN(activity),
                             .moments = moments,
                             .moment_count = n};
     struct prof_result *r = prof_result_new();

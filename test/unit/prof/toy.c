@@ -136,20 +136,22 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *count
     return 0;
 }
 
-uint64_t rewrite_counts_solve_left(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_lefts left,
-                                   uint64_t *blocks, uint64_t *edges, uint64_t *enter)
+uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *m, const uint64_t *counters,
+                                         struct rewrite_side_exits left, uint64_t *blocks, uint64_t *edges,
+                                         uint64_t *enter)
 {
-    (void)left; /* it tells of what was not executed, which the toys say themselves (rewrite_left_rests) */
+    (void)left; /* it tells of what was not executed, which the toys say themselves (rewrite_unexecuted_parts) */
     return rewrite_counts_solve(m, counters, blocks, edges, enter);
 }
 
 /* The place is the block; so many times all of it but the first instruction. */
-size_t rewrite_left_rests(const struct rewrite_map *m, struct rewrite_lefts left, struct rewrite_rest *out)
+size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side_exits left,
+                                struct rewrite_unexecuted *out)
 {
     for (size_t i = 0; i < left.len; i++) {
         uint32_t b = (uint32_t)left.data[i].before_counters;
-        out[i] = (struct rewrite_rest){b, m->cfg->blocks.data[b].insn_count - 1, m->cfg->blocks.data[b].mem_ops,
-                                       left.data[i].count};
+        out[i] = (struct rewrite_unexecuted){b, m->cfg->blocks.data[b].insn_count - 1, m->cfg->blocks.data[b].mem_ops,
+                                             left.data[i].count};
     }
     return left.len;
 }

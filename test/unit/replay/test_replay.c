@@ -34,7 +34,7 @@ static void step(struct bench *b, uint64_t at, const char *bytes, size_t n)
     struct wire_windows *w = b->w;
     uint8_t padded[16] = {0};
     memcpy(padded, bytes, n);
-    assert_true(w->used + WIRE_STEP_WORDS_MOST <= WORDS);
+    assert_true(w->used + WIRE_STEP_WORDS_MAX <= WORDS);
     w->data[w->used++] = at | WIRE_STEP_BYTES | 0xffffull << 48;
     memcpy(&w->data[w->used], b->regs, sizeof b->regs);
     memcpy(&w->data[w->used + 16], padded, sizeof padded);
@@ -50,7 +50,7 @@ static void pass_by(struct bench *b, uint32_t nops, uint64_t at) /* each met onc
 }
 
 /* A loop that reads data: mov (rsi),rax; add rsi,8; then what decides; jcc back. */
-static void turn(struct bench *b, const char *compare, size_t n, const char *jump)
+static void iteration(struct bench *b, const char *compare, size_t n, const char *jump)
 {
     uint64_t at = CODE;
     step(b, at, "\x48\x8b\x06", 3);
@@ -72,8 +72,8 @@ static void straight_code_ends_by_itself(void **state)
     assert_int_equal(s->first, 1);
     assert_true(s->last > 4900 && s->last < 5000);
     assert_int_equal(s->form[0].patch_at, CODE + s->last);
-    assert_true(s->forms == 2 && s->form[0].turns == 1 && s->line_count == 0 && s->form[0].poke_bytes == 0 &&
-                !s->is_wide);
+    assert_true(s->forms == 2 && s->form[0].iterations == 1 && s->line_count == 0 &&
+                s->form[0].bound_patch_bytes == 0 && !s->is_wide);
     assert_true(s->form[0].last == s->last && s->form[1].last > s->last / 5 && s->form[1].last < s->last / 3);
     assert_int_equal(s->form[1].patch_at, CODE + s->form[1].last);
     free(b.w);
@@ -87,20 +87,21 @@ static void a_loop_is_left_by_its_bound(void **state)
     b.regs[RSI] = DATA;
     b.regs[RDX] = DATA + 8 * 100000;
     for (int k = 0; k < 400; k++)
-        turn(&b, "\x48\x39\xd6", 3, "\x75\xf4"); /* cmp rsi,rdx; jne */
+        iteration(&b, "\x48\x39\xd6", 3, "\x75\xf4"); /* cmp rsi,rdx; jne */
     replay_plan(b.w, 0);
     const struct wire_slice *s = &b.w->slice[0][0];
     assert_true(b.w->slice_count[0] >= 1);
-    uint64_t turns = s->form[0].turns;
-    assert_true(turns >= 150 && s->forms == 2 && turns == (s->last - s->first + 3) / 4 && s->has_longer);
-    assert_true(s->form[WIRE_LONGER].turns > turns * 5 / 4 && s->form[WIRE_LONGER].patch_at == CODE + 12);
+    uint64_t iterations = s->form[0].iterations;
+    assert_true(iterations >= 150 && s->forms == 2 && iterations == (s->last - s->first + 3) / 4 && s->has_longer);
+    assert_true(s->form[WIRE_LONGER].iterations > iterations * 5 / 4 && s->form[WIRE_LONGER].patch_at == CODE + 12);
     assert_int_equal(s->form[0].patch_at, CODE + 12); /* behind the jump */
     assert_int_equal(s->begin[RDX], DATA + 8 * 100000);
     assert_int_equal(s->form[0].enter[RDX], s->form[0].end[RDX]);
     assert_int_equal(s->form[0].enter[RDX], s->form[0].end[RSI]); /* left when rsi is there */
-    assert_true(s->form[1].turns > turns / 4 && s->form[1].turns < turns / 2 && s->form[1].patch_at == CODE + 12);
+    assert_true(s->form[1].iterations > iterations / 4 && s->form[1].iterations < iterations / 2 &&
+                s->form[1].patch_at == CODE + 12);
     assert_int_equal(s->form[1].enter[RDX], s->form[1].end[RSI]);
-    assert_int_equal(s->form[0].end[RSI] - s->form[1].end[RSI], 8 * (turns - s->form[1].turns));
+    assert_int_equal(s->form[0].end[RSI] - s->form[1].end[RSI], 8 * (iterations - s->form[1].iterations));
     assert_true(s->form[0].counts == 0 && s->form[1].counts == 0);
     free(b.w);
 }
@@ -134,14 +135,14 @@ static void a_loop_is_left_from_its_middle(void **state)
     free(b.w);
 }
 
-/* A line so much further on at every turn. */
-static void stride(struct bench *b, uint64_t bytes, uint32_t turns)
+/* A line so much further on at every iteration. */
+static void stride(struct bench *b, uint64_t bytes, uint32_t iterations)
 {
     uint8_t add[7] = {0x48, 0x81, 0xc6}; /* add rsi,bytes */
     memcpy(add + 3, &bytes, 4);
     b->regs[RSI] = DATA;
     b->regs[RDX] = DATA + bytes * 100000;
-    for (uint32_t k = 0; k < turns; k++) {
+    for (uint32_t k = 0; k < iterations; k++) {
         step(b, CODE, "\x48\x8b\x06", 3);
         step(b, CODE + 3, (const char *)add, 7);
         b->regs[RSI] += bytes;
@@ -212,7 +213,7 @@ static void a_round_ends_where_it_began(void **state)
     assert_int_equal(stub->fix[0].target, WIRE_TARGET_CHANGE + RSI);
     assert_int_equal(stub->fix[1].target, WIRE_TARGET_COUNTER);
     assert_int_equal(stub->fix[2].target, WIRE_TARGET_EXIT);
-    assert_int_equal(stub->fix[3].target, CODE); /* a turn's first instruction */
+    assert_int_equal(stub->fix[3].target, CODE); /* an iteration's first instruction */
     free(b.w);
 }
 
@@ -227,7 +228,7 @@ struct text {
 
 #define ADD_ONE "\x48\xff\xc0" /* inc rax */
 
-/* How many slices go round if so much more is in the middle of a turn; *first: of them. */
+/* How many slices go round if so much more is in the middle of an iteration; *first: of them. */
 static uint32_t rounds_with(const struct text *more, size_t count, struct wire_slice *first)
 {
     struct bench b;
@@ -302,16 +303,16 @@ static void what_is_saved_and_restored_goes_round(void **state)
 }
 
 /* A list: mov (rsi),rsi; test rsi,rsi; jne. The last node of the slice is made the list's last. */
-/* Turns of a first instruction and 16 that wait for one another; would rounds of steps `from` to `to` of a turn in
- * their middle wait as the program does? */
+/* Turns of a first instruction and 16 that wait for one another; would rounds of steps `from` to `to` of an iteration
+ * in their middle wait as the program does? */
 static bool go_on(const struct text *first, const struct text *wait, uint32_t from, uint32_t to)
 {
-    enum { TURNS = 150, MIDDLE = 75, LENGTH = 17 };
+    enum { ITERATIONS = 150, MIDDLE = 75, LENGTH = 17 };
     struct bench b;
     struct stream s = {.fs = 0};
     set_up(&b);
     b.regs[RSI] = DATA;
-    for (uint32_t turn = 0; turn < TURNS; turn++)
+    for (uint32_t iteration = 0; iteration < ITERATIONS; iteration++)
         for (uint64_t k = 0, at = CODE; k < LENGTH; at += k++ ? wait->n : first->n)
             step(&b, at, k ? wait->bytes : first->bytes, k ? wait->n : first->n);
     assert_true(stream_read(&s, b.w, 0));
@@ -352,10 +353,10 @@ static void a_list_is_cut(void **state)
     assert_true(b.w->slice_count[0] >= 1);
     const struct wire_slice *s = &b.w->slice[0][0];
     const struct wire_form *f = &s->form[0];
-    uint64_t turn = (s->last - 1) / 4; /* that is the last */
-    assert_true(f->rounds > 1 && f->poke_bytes == 8);
-    assert_int_equal(f->poke_at, DATA + turn * 7 % 301 * 8256);
-    assert_memory_equal(f->poke, "\0\0\0\0\0\0\0\0", 8);
+    uint64_t iteration = (s->last - 1) / 4; /* that is the last */
+    assert_true(f->rounds > 1 && f->bound_patch_bytes == 8);
+    assert_int_equal(f->bound_patch_at, DATA + iteration * 7 % 301 * 8256);
+    assert_memory_equal(f->bound_patch, "\0\0\0\0\0\0\0\0", 8);
     assert_int_equal(f->end[RSI], 0);
     assert_int_equal(f->change[RSI], f->enter[RSI]);
     assert_int_equal(f->patch_at, CODE + 12);
@@ -369,17 +370,17 @@ static void a_bound_may_be_in_the_code(void **state)
     set_up(&b);
     b.regs[RSI] = 8000;
     for (int k = 0; k < 400; k++)
-        turn(&b, "\x81\xfe\x00\x00\x10\x00", 6, "\x7c\xf1"); /* cmp esi,0x100000; jl */
+        iteration(&b, "\x81\xfe\x00\x00\x10\x00", 6, "\x7c\xf1"); /* cmp esi,0x100000; jl */
     replay_plan(b.w, 0);
     const struct wire_slice *s = &b.w->slice[0][0];
     uint32_t bound = 0;
     assert_true(b.w->slice_count[0] >= 1 && s->forms == 2);
-    assert_int_equal(s->form[0].poke_at, CODE + 9);
-    assert_int_equal(s->form[0].poke_bytes, 4);
-    memcpy(&bound, s->form[0].poke, 4);
+    assert_int_equal(s->form[0].bound_patch_at, CODE + 9);
+    assert_int_equal(s->form[0].bound_patch_bytes, 4);
+    memcpy(&bound, s->form[0].bound_patch, 4);
     assert_int_equal(bound, s->form[0].end[RSI]);
     assert_memory_equal(s->form[0].enter, s->begin, sizeof s->begin);
-    memcpy(&bound, s->form[1].poke, 4);
+    memcpy(&bound, s->form[1].bound_patch, 4);
     assert_int_equal(bound, s->form[1].end[RSI]);
     free(b.w);
 }
@@ -441,9 +442,9 @@ static void what_else_looks_at_stays(void **state)
         assert_memory_equal(s->form[f].enter, s->begin, sizeof s->begin);
         assert_int_equal(s->form[f].stub.fix[0].target, WIRE_TARGET_COUNTER);
         assert_int_equal(s->form[f].stub.fix[1].target, WIRE_TARGET_EXIT);
-        assert_int_equal((s->form[f].turns - 1) * 100, s->form[f].last - s->first);
+        assert_int_equal((s->form[f].iterations - 1) * 100, s->form[f].last - s->first);
     }
-    assert_true(s->form[1].turns < s->form[0].turns / 2);
+    assert_true(s->form[1].iterations < s->form[0].iterations / 2);
     free(b.w);
 }
 
@@ -520,17 +521,17 @@ static const struct replay_edge EDGES = {{2 * EDGE, 2 * EDGE, 2 * EDGE}, {15, 15
 /* 4000 steps that take so many ticks; with two forms the second ends after 1000 of them. */
 static struct wire_slice replayed(uint32_t forms, uint32_t ticks)
 {
-    struct wire_look look = {.times = 1, .chain = 1024, .width = 1024};
+    struct wire_canary canary = {.times = 1, .chain = 1024, .width = 1024};
     struct wire_slice s = {.state = WIRE_SLICE_DONE,
                            .forms = forms,
                            .first = 10,
                            .last = 4010,
-                           .form = {{.last = 4010, .turns = 40}, {.last = 1010, .turns = 10}},
+                           .form = {{.last = 4010, .iterations = 40}, {.last = 1010, .iterations = 10}},
                            .batch_count = WIRE_BATCHES,
-                           .second = {EDGE + ticks + 400, 50, look}};
+                           .second = {EDGE + ticks + 400, 50, canary}};
     for (uint32_t b = 0; b < WIRE_BATCHES; b++) {
-        s.batches[b] =
-            (struct wire_batch){.form = b % forms, .replays = WIRE_REPLAYS, .look = look, .empty = 50, .ticks = {0}};
+        s.batches[b] = (struct wire_batch){
+            .form = b % forms, .replays = WIRE_REPLAYS, .canary = canary, .empty = 50, .ticks = {0}};
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[b].ticks[k] = EDGE + (b % forms ? ticks / 4 : ticks) + (k == 0 ? 900 : k == 1 ? 300 : k % 3);
     }
@@ -566,18 +567,18 @@ static void ends_are_in_both_forms(void **state)
     struct wire_slice s = replayed(2, 1000);
     assert_true(replay_measure(&s, 1, &(struct replay_edge){{1e6, 1e6, 1e6}, {0, 0, 0}} /* is not asked for */, &t));
     assert_true(t.first == 1010 && fabs(t.cycles - 1500) < 5 && fabs(t.edge - 2 * EDGE) < 10);
-    assert_true(t.exit == REPLAY_MAY_LEARN && t.spread > 0.015 &&
+    assert_true(t.exit == REPLAY_MAY_TRAIN && t.spread > 0.015 &&
                 t.spread < 0.02); /* the jump that ends one of the two may be learnt */
     s.has_longer = 1;
     assert_true(replay_measure(&s, 1, &NO_EDGES, &t));
     assert_true(t.exit == REPLAY_LEAVES && fabs(t.cycles - 1500) < 5 && t.spread < 0.01);
     s = replayed(2, 150);
-    s.form[0].turns = s.form[1].turns = 1;
+    s.form[0].iterations = s.form[1].iterations = 1;
     assert_true(replay_measure(&s, 1, &NO_EDGES, &t));
     assert_true(t.exit == REPLAY_GOES_ON && fabs(t.cycles - 226) < 5 && t.spread < 0.03);
     s = replayed(2, 1000);
     for (uint32_t b = 1; b < WIRE_BATCHES; b += 2)
-        s.batches[b].look.width = 1500; /* the short one was never alone */
+        s.batches[b].canary.width = 1500; /* the short one was never alone */
     assert_true(replay_measure(&s, 1, &EDGES, &t));
     assert_true(t.first == 10 && fabs(t.cycles - 2000) < 5);
 }
@@ -611,7 +612,7 @@ static void edges_are_by_how_slices_end(void **state)
     struct replay_edge both = replay_edge_of(on, 3, leaves, 3), one = replay_edge_of(on, 3, NULL, 0),
                        none = replay_edge_of(NULL, 0, NULL, 0), few = replay_edge_of(on + 1, 2, NULL, 0);
     assert_true(both.cycles[REPLAY_GOES_ON] == 90 && both.cycles[REPLAY_LEAVES] == 130 &&
-                both.cycles[REPLAY_MAY_LEARN] == 110);
+                both.cycles[REPLAY_MAY_TRAIN] == 110);
     assert_true(one.cycles[REPLAY_GOES_ON] == 90 && one.cycles[REPLAY_LEAVES] > 110);
     assert_true(one.error[REPLAY_LEAVES] > one.error[REPLAY_GOES_ON] &&
                 none.error[REPLAY_GOES_ON] > one.error[REPLAY_GOES_ON]);
@@ -624,9 +625,9 @@ static void a_stub_must_vanish(void **state)
     struct replay_time t;
     struct wire_slice s = replayed(2, 1000);
     s.form[0].counts = s.form[1].counts = 1;
-    assert_true(replay_measure(&s, 1, &NO_EDGES, &t)); /* 30 turns of 50 cycles */
+    assert_true(replay_measure(&s, 1, &NO_EDGES, &t)); /* 30 iterations of 50 cycles */
     assert_true(t.cycles < 1500 - 50 && t.cycles > 1500 - 100 && t.spread > 0.04);
-    s.form[0].turns = 60; /* of 30 */
+    s.form[0].iterations = 60; /* of 30 */
     assert_false(replay_measure(&s, 1, &NO_EDGES, &t));
 }
 
@@ -651,16 +652,16 @@ static void disturbed_batches_do_not_count(void **state)
     struct replay_time t;
     struct wire_slice s = replayed(1, 1000);
     for (uint32_t b = 0; b < WIRE_BATCHES - 1; b++) {
-        s.batches[b].look.width = 1500;
+        s.batches[b].canary.width = 1500;
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
             s.batches[b].ticks[k] *= 2;
     }
     assert_true(replay_measure(&s, 1, &EDGES, &t));
     assert_true(fabs(t.cycles - 2000) < 5);
-    s.batches[WIRE_BATCHES - 1].look.chain = 1300; /* the clock slipped between the canaries */
+    s.batches[WIRE_BATCHES - 1].canary.chain = 1300; /* the clock slipped between the canaries */
     assert_false(replay_measure(&s, 1, &EDGES, &t));
-    s.batches[WIRE_BATCHES - 1].look.chain = 1024;
-    s.batches[WIRE_BATCHES - 1].look.width = 1500;
+    s.batches[WIRE_BATCHES - 1].canary.chain = 1024;
+    s.batches[WIRE_BATCHES - 1].canary.width = 1500;
     assert_false(replay_measure(&s, 1, &EDGES, &t));
 }
 
@@ -671,7 +672,7 @@ static void a_neighbour_who_slows_nothing_is_told(void **state)
     struct replay_quiet q = {1.2, 1.2, 1.0};
     assert_true(isnan(replay_slower(&s, &q))); /* all of its batches are of the quietest */
     for (uint32_t b = 2; b < WIRE_BATCHES; b++)
-        s.batches[b].look.width = s.batches[b].look.width * 12 / 10;
+        s.batches[b].canary.width = s.batches[b].canary.width * 12 / 10;
     assert_true(fabs(replay_slower(&s, &q) - 1) < 0.01);
     for (uint32_t b = 2; b < WIRE_BATCHES; b++)
         for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
@@ -683,10 +684,10 @@ static void one_slip_of_the_clock_is_no_width(void **state)
 {
     (void)state;
     double slip[] = {1.5, 0.7, 1.004, 1.0, 1.3, 1.002}, none_agree[] = {1, 1.2, 1.4, 1.6, 1.8}, two[] = {2, 1};
-    assert_true(replay_width_alone(slip, 6).width == 1.002);
-    assert_true(replay_width_alone(none_agree, 5).width == 1.4);
-    assert_true(replay_width_alone(two, 2).width == 1);
-    assert_true(replay_width_alone(NULL, 0).width == 0);
+    assert_true(replay_width_undisturbed(slip, 6).width == 1.002);
+    assert_true(replay_width_undisturbed(none_agree, 5).width == 1.4);
+    assert_true(replay_width_undisturbed(two, 2).width == 1);
+    assert_true(replay_width_undisturbed(NULL, 0).width == 0);
 }
 
 static void a_neighbour_who_stays_is_borne_with(void **state)
@@ -697,22 +698,22 @@ static void a_neighbour_who_stays_is_borne_with(void **state)
         widths[i] = i < 4 ? 1 : 1.2 + i * 0.0002;
         gone[i] = i < 12 ? 1 + i * 0.0002 : 1.2 + i * 0.0002;
     }
-    struct replay_quiet q = replay_width_alone(widths, 40), alone = replay_width_alone(gone, 40);
+    struct replay_quiet q = replay_width_undisturbed(widths, 40), undisturbed = replay_width_undisturbed(gone, 40);
     assert_true(fabs(q.width - 1.204) < 0.003 && fabs(q.shared - 1.204) < 0.003);
-    assert_true(fabs(alone.width - 1.001) < 0.002 && alone.shared == 1);
+    assert_true(fabs(undisturbed.width - 1.001) < 0.002 && undisturbed.shared == 1);
 }
 
 static void most_quiet_batches_are_alike(void **state)
 {
     (void)state;
     double quiet[] = {0.991, 0.993, 0.995, 1.9, 1.01, 1.012, 1.011, 1.013, 1.6, 0.7};
-    assert_true(replay_width_alone(quiet, 10).width == 1.012);
+    assert_true(replay_width_undisturbed(quiet, 10).width == 1.012);
     struct replay_time t;
     struct wire_slice s = replayed(1, 1000);
     for (uint32_t k = 0; k < WIRE_REPLAYS; k++)
         s.batches[0].ticks[k] += (k % 10) * 20; /* its replays are unlike: it counts, and says so */
     for (uint32_t b = 1; b < WIRE_BATCHES; b++)
-        s.batches[b].look.width = b % 2 ? 990 : 1060;
+        s.batches[b].canary.width = b % 2 ? 990 : 1060;
     assert_true(replay_measure(&s, 1, &EDGES, &t));
     assert_true(t.spread > 0.11); /* more than a single batch has anyhow */
 }
@@ -732,7 +733,7 @@ static void add_window(struct bench *b, struct replay_progress *p, uint64_t code
     b->w->slice_count[n] = ticks > 0;
     if (ticks)
         b->w->slice[n][0] = replayed(1, ticks);
-    replay_is_enough(p, b->w, n); /* as the host asks while this one is planned */
+    replay_has_converged(p, b->w, n); /* as the host asks while this one is planned */
 }
 
 static bool enough_after(const uint64_t *codes, const uint32_t *ticks, uint32_t n)
@@ -743,7 +744,7 @@ static bool enough_after(const uint64_t *codes, const uint32_t *ticks, uint32_t 
     b.w->window_count = 0;
     for (uint32_t i = 0; i < n; i++)
         add_window(&b, p, codes[i], ticks[i]);
-    bool enough = replay_is_enough(p, b.w, n);
+    bool enough = replay_has_converged(p, b.w, n);
     replay_progress_free(p);
     free(b.w);
     return enough;

@@ -171,7 +171,7 @@ static void test_callgrind_blocks(void **state)
 }
 
 /* Parents that go round in circles, or are not there: damage must not hang or crash a painter. */
-static void test_circles(void **state)
+static void test_sccs(void **state)
 {
     (void)state;
     for (unsigned f = 0; f < REPORT_EXPORT_COUNT; f++) {
@@ -209,7 +209,7 @@ int main(void)
         cmocka_unit_test(test_golden),         cmocka_unit_test(test_no_control_characters),
         cmocka_unit_test(test_csv_is_csv),     cmocka_unit_test(test_csv_has_no_formula),
         cmocka_unit_test(test_callgrind_sums), cmocka_unit_test(test_callgrind_blocks),
-        cmocka_unit_test(test_circles),        cmocka_unit_test(test_github_escapes),
+        cmocka_unit_test(test_sccs),           cmocka_unit_test(test_github_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

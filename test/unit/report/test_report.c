@@ -512,7 +512,7 @@ static void test_names(void **state)
          "<for<'a, 'b> fn(&'a mut tracing_subscriber::fmt::format::Writer<'b>) -> core::result::Result<(), "
          "core::fmt::Error> as tracing_subscriber::fmt::time::FormatTime>::format_time"},
         {"_RNvC1a1b.llvm.123 (inlined in _RNvC1a1c)", "a::b (inlined in a::c)", "a::b (inlined in a::c)"},
-        /* none: cut off, in a circle, of no length, of C */
+        /* none: cut off, in a cycle, of no length, of C */
         {"_RNvC2v03ma", "_RNvC2v03ma", "_RNvC2v03ma"},
         {"_RNvB_3foo", "_RNvB_3foo", "_RNvB_3foo"},
         {"_RC0", "_RC0", "_RC0"},

@@ -9,7 +9,7 @@
 
 #include "result/diff.h"
 
-enum { MOST = 4000 };
+enum { MAX = 4000 };
 
 static struct prof_interval around(double value, double half)
 {
@@ -23,7 +23,7 @@ static struct prof_result *result(void)
     r->program = "/b/prog";
     r->modules = &module;
     r->module_count = 1;
-    r->objects = ARENA_ARRAY(r->arena, struct prof_object, MOST);
+    r->objects = ARENA_ARRAY(r->arena, struct prof_object, MAX);
     r->predicted_user_s = around(1, 0.05);
     r->actual_user_s = around(1.5, 0.05);
     r->overhead = around(0.5, 0.07);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ticks of probes to seconds: what the probes took is taken off, waiting told apart, open intervals kept in the
+ * Ticks of probes to seconds: what the probes took is taken off, waiting distinguished, open intervals kept in the
  * interval, and what does not agree is said. */
 #include "objects/probed.h"
 #include "prof/prof.h"
@@ -84,8 +84,8 @@ static void test_seconds(void **state)
                                .cell = 1,
                                .count = 1000000,
                                .ticks = (uint64_t)(1.32 * HZ),
-                               .window_ticks = (uint64_t)(0.7 * HZ),
-                               .window_ns = 400000000};
+                               .clocked_ticks = (uint64_t)(0.7 * HZ),
+                               .clocked_ns = 400000000};
     prof_probes_take(r, paths, &p, 1, &terms);
     assert_true(fabs(list[0].probed_s.value - 1) < 1e-6);
     assert_true(list[0].probed_s.low < 0.995 && list[0].probed_s.low > 0.97);
@@ -207,7 +207,7 @@ static void test_unexplained_system(void **state)
     prof_result_free(r);
 }
 
-static void test_witnesses(void **state)
+static void test_crosschecks(void **state)
 {
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2), candidate(PROF_LOOP, 0x2, 1, 0.5),
@@ -228,7 +228,7 @@ static void test_witnesses(void **state)
     assert_int_equal(list[1].agrees, 0);
     assert_int_equal(list[2].agrees, 0);
     assert_int_equal(warnings(r, "probe-disagrees"), 2);
-    struct prof_witnesses w = prof_witnesses_of(r);
+    struct prof_crosschecks w = prof_crosschecks_of(r);
     assert_true(w.known == 3 && w.agree == 1);
     prof_result_free(r);
 }
@@ -242,7 +242,7 @@ int main(void)
                                        cmocka_unit_test(test_unexplained),
                                        cmocka_unit_test(test_unexplained_disjoint),
                                        cmocka_unit_test(test_unexplained_system),
-                                       cmocka_unit_test(test_witnesses),
+                                       cmocka_unit_test(test_crosschecks),
                                        cmocka_unit_test(test_warnings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

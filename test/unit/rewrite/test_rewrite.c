@@ -147,25 +147,25 @@ static void test_maps_of_real_files(void **state)
     assert_true(refused > 0);
 }
 
-static int write_lesson(const struct rewrite_map *m, const uint64_t *counters, uint64_t least, const char *path)
+static int write_feedback(const struct rewrite_map *m, const uint64_t *counters, uint64_t min, const char *path)
 {
     struct rewrite_flow flow;
-    rewrite_flow_solve(m, counters, (struct rewrite_lefts){NULL, 0}, &flow);
-    int rc = rewrite_lesson_write(m, &flow, least, path);
+    rewrite_flow_solve(m, counters, (struct rewrite_side_exits){NULL, 0}, &flow);
+    int rc = rewrite_feedback_write(m, &flow, min, path);
     rewrite_flow_free(&flow);
     return rc;
 }
 
-/* What one run executed often gets no counter in the next copy, and stands in front; a damaged lesson changes nothing.
+/* What one run executed often gets no counter in the next copy, and stands in front; damaged feedback changes nothing.
  */
-static void test_lessons(void **state)
+static void test_feedback(void **state)
 {
     (void)state;
-    char lesson[64], id[33], again[33];
+    char feedback[64], id[33], again[33];
     struct rewrite_stats s;
     struct rewrite_map *m, *taught;
     uint64_t executed = 0;
-    snprintf(lesson, sizeof lesson, "%s/lesson", dir);
+    snprintf(feedback, sizeof feedback, "%s/lesson", dir);
     rewrite_ls(REWRITE_COUNT, true, NULL);
     assert_int_equal(rewrite_map_open(map, &m), 0);
     uint64_t *counters = xmalloc(8ull * m->counter_count);
@@ -173,14 +173,14 @@ static void test_lessons(void **state)
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
         hot = m->block_counter[b] != ID_NONE && m->cfg->blocks.data[b].term == X86_RET ? b : hot;
     counters[m->block_counter[hot]] = 1000000;
-    assert_int_equal(write_lesson(m, counters, 0, lesson), 0);
-    assert_true(rewrite_lesson_id(lesson, id, &executed));
+    assert_int_equal(write_feedback(m, counters, 0, feedback), 0);
+    assert_true(rewrite_feedback_id(feedback, id, &executed));
     assert_true(executed >= 1000000);
     counters[m->block_counter[hot]] = 50;
-    assert_int_equal(write_lesson(m, counters, UINT64_MAX, lesson), 0); /* too short to teach: stays */
-    assert_true(rewrite_lesson_id(lesson, again, &executed));
+    assert_int_equal(write_feedback(m, counters, UINT64_MAX, feedback), 0); /* too short to teach: stays */
+    assert_true(rewrite_feedback_id(feedback, again, &executed));
     assert_string_equal(id, again);
-    struct rewrite_options opt = {.plan = REWRITE_COUNT, .lesson = lesson};
+    struct rewrite_options opt = {.plan = REWRITE_COUNT, .feedback = feedback};
     assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &s), 0);
     assert_int_equal(rewrite_map_open(map, &taught), 0);
     assert_memory_not_equal(m->key, taught->key, sizeof m->key);
@@ -189,9 +189,9 @@ static void test_lessons(void **state)
         if (taught->block_addr_new[b] && m->cfg->blocks.data[b].func != m->cfg->blocks.data[hot].func)
             lowest = min_u64(lowest, taught->block_addr_new[b]);
     assert_true(taught->block_addr_new[hot] < lowest);
-    assert_int_equal(truncate(lesson, 100), 0);
+    assert_int_equal(truncate(feedback, 100), 0);
     assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &s), 0);
-    unlink(lesson);
+    unlink(feedback);
     free(counters);
     rewrite_map_close(taught);
     rewrite_map_close(m);
@@ -208,19 +208,19 @@ static struct x86_insn insn_at(const struct image *img, uint64_t addr)
 }
 
 /* Behind a call, and only there. */
-static void return_comes_back(const struct rewrite_back *back, uint64_t behind, const struct x86_insn *was,
+static void return_comes_back(const struct rewrite_reverse_map *back, uint64_t behind, const struct x86_insn *was,
                               uint64_t original)
 {
     uint64_t to = 0;
     bool is_call = was->kind == X86_CALL || was->kind == X86_CALL_IND;
-    assert_int_equal(rewrite_back_return(back, behind, &to), is_call);
+    assert_int_equal(rewrite_reverse_map_return(back, behind, &to), is_call);
     if (is_call)
         assert_int_equal(to, original + was->len);
 }
 
 /* Each instruction of the block has one place in the copy, and only these are told to be the block's. A call or a jump
  * may be longer there, a system call is a sequence. */
-static void block_comes_back(const struct rewrite_back *back, const struct rewrite_map *m, uint32_t b,
+static void block_comes_back(const struct rewrite_reverse_map *back, const struct rewrite_map *m, uint32_t b,
                              const struct image *old, const struct image *new)
 {
     const struct cfg_block *blk = &m->cfg->blocks.data[b];
@@ -228,7 +228,7 @@ static void block_comes_back(const struct rewrite_back *back, const struct rewri
     for (uint64_t next = blk->addr; next < end; at++) {
         struct rewrite_place place;
         assert_true(at < m->block_addr_new[b] + 100000);
-        assert_true(rewrite_back_find(back, at, &place));
+        assert_true(rewrite_reverse_map_find(back, at, &place));
         assert_true(place.addr >= blk->addr && place.addr < end);
         if (!place.is_exact)
             continue;
@@ -256,14 +256,14 @@ static void test_back(void **state)
         assert_int_equal(rewrite_map_open(map, &m), 0);
         assert_int_equal(image_open("/bin/ls", &old), 0);
         assert_int_equal(image_open(copy, &new), 0);
-        struct rewrite_back *back = rewrite_back_new(m, copy);
+        struct rewrite_reverse_map *back = rewrite_reverse_map_new(m, copy);
         assert_non_null(back);
-        assert_false(rewrite_back_find(back, m->text_new_lo - 1, &none));
-        assert_false(rewrite_back_find(back, m->text_new_hi, &none));
+        assert_false(rewrite_reverse_map_find(back, m->text_new_lo - 1, &none));
+        assert_false(rewrite_reverse_map_find(back, m->text_new_hi, &none));
         for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
             if (m->block_addr_new[b])
                 block_comes_back(back, m, b, old, new);
-        rewrite_back_free(back);
+        rewrite_reverse_map_free(back);
         image_close(old);
         image_close(new);
         rewrite_map_close(m);
@@ -277,7 +277,7 @@ static void test_back_tells_counters(void **state)
     struct rewrite_map *m;
     rewrite_ls(REWRITE_COUNT, true, &s);
     assert_int_equal(rewrite_map_open(map, &m), 0);
-    struct rewrite_back *back = rewrite_back_new(m, copy);
+    struct rewrite_reverse_map *back = rewrite_reverse_map_new(m, copy);
     assert_non_null(back);
     for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
         struct rewrite_place at;
@@ -285,14 +285,14 @@ static void test_back_tells_counters(void **state)
             continue;
         const struct cfg_block *blk = &m->cfg->blocks.data[b];
         unsigned inserted = 0;
-        for (uint64_t a = m->block_addr_new[b];
-             rewrite_back_find(back, a, &at) && at.addr < blk->addr + blk->size - 1 && a < m->block_addr_new[b] + 500;
+        for (uint64_t a = m->block_addr_new[b]; rewrite_reverse_map_find(back, a, &at) &&
+                                                at.addr < blk->addr + blk->size - 1 && a < m->block_addr_new[b] + 500;
              a++)
             inserted += at.is_inserted;
         if (m->block_counter[b] != ID_NONE && blk->insn_count > 1)
             assert_true(inserted >= 7);
     }
-    rewrite_back_free(back);
+    rewrite_reverse_map_free(back);
     rewrite_map_close(m);
 }
 
@@ -339,7 +339,7 @@ static void test_back_of_nothing(void **state)
     struct rewrite_map *m;
     rewrite_ls(REWRITE_COUNT, false, &s);
     assert_int_equal(rewrite_map_open(map, &m), 0);
-    assert_null(rewrite_back_new(m, "/nowhere"));
+    assert_null(rewrite_reverse_map_new(m, "/nowhere"));
     rewrite_map_close(m);
 }
 
@@ -358,7 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copy_opens_as_elf),   cmocka_unit_test(test_plans),
         cmocka_unit_test(test_zero_counters),       cmocka_unit_test(test_damaged_maps),
-        cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_lessons),
+        cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_feedback),
         cmocka_unit_test(test_missing_file),        cmocka_unit_test(test_back),
         cmocka_unit_test(test_back_tells_counters), cmocka_unit_test(test_back_of_nothing),
         cmocka_unit_test(test_take_back),

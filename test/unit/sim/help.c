@@ -32,17 +32,17 @@ double loop_cost(const char *machine, const char *const *hex, size_t n, bool jum
     struct machine *m = machine_of(machine);
     struct sim_insn table[32];
     struct sim_core *c = core_of(m, table, hex, n);
-    enum { TURNS = 4000 };
+    enum { ITERATIONS = 4000 };
     sim_core_reset_pipeline(c, 200 * (uint32_t)n);
-    for (int t = 0; t < TURNS + 200; t++)
+    for (int t = 0; t < ITERATIONS + 200; t++)
         for (uint32_t i = 0; i < n; i++)
             sim_core_step(c, i, 0, jumps && i == n - 1 ? SIM_TAKEN : 0);
     double all = sim_core_cycles(c), sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += sim_core_costs(c)[i].cycles;
     assert_true(fabs(all - sum) < 1e-6 * all);
-    assert_int_equal(sim_core_costs(c)[0].count, TURNS);
+    assert_int_equal(sim_core_costs(c)[0].count, ITERATIONS);
     sim_core_free(c);
     machine_free(m);
-    return all / TURNS;
+    return all / ITERATIONS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What tests of the core model share: machines from text, code from hexadecimal digits, cycles of a turn. */
+ * What tests of the core model share: machines from text, code from hexadecimal digits, cycles of an iteration. */
 #ifndef TEST_SIM_HELP_H
 #define TEST_SIM_HELP_H
 
@@ -14,7 +14,7 @@
 struct machine *machine_of(const char *text);
 /* The instructions, one behind the other from 0x1000 on, into table. */
 struct sim_core *core_of(const struct machine *m, struct sim_insn *table, const char *const *hex, size_t n);
-/* Cycles for one turn through the instructions, as a loop of many turns. */
+/* Cycles for one iteration through the instructions, as a loop of many iterations. */
 double loop_cost(const char *machine, const char *const *hex, size_t n, bool jumps);
 
 #define NEAR(a, b)                                                                                                     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calibration of simulated cores, in a tenth of its time: does it find the machine again that it was given, under the
- * trouble of a shared virtual machine, in a counter that moves in steps, from a tape? bench/zoo does the same in full,
+ * noise of a shared virtual machine, in a counter that moves in steps, from a tape? bench/zoo does the same in full,
  * of all descriptions and of hundreds of drawn ones. */
 #include "help.h"
 
@@ -28,9 +28,9 @@ static struct machine *calibrated(const struct machine_bench *bench)
     return found;
 }
 
-static struct machine *found_on(const struct machine *given, const struct sim_trouble *trouble)
+static struct machine *found_on(const struct machine *given, const struct sim_noise *noise)
 {
-    struct machine_bench bench = {.core = sim_bench_new(given, trouble)};
+    struct machine_bench bench = {.core = sim_bench_new(given, noise)};
     assert_non_null(bench.core);
     struct machine *found = calibrated(&bench);
     sim_bench_free(bench.core);
@@ -44,7 +44,7 @@ static struct machine *found_on(const struct machine *given, const struct sim_tr
  * (zen4), 97 and 97 % (skylake), 87 and 82 % (gracemont), kernels off by less than 1 % in the median. */
 struct promise {
     const char *machine; /* NULL: drawn by the seed */
-    uint32_t seed;       /* of the trouble, and of the drawn machine */
+    uint32_t seed;       /* of the noise, and of the drawn machine */
     double latency, interval, median;
 };
 
@@ -80,8 +80,8 @@ static void check_divisions(const struct machine *given, const struct machine *f
 static void check(const struct promise *p)
 {
     struct machine *given = p->machine ? shipped(p->machine) : zoo_random(p->seed);
-    struct sim_trouble trouble = zoo_trouble(p->seed);
-    struct machine *found = found_on(given, &trouble);
+    struct sim_noise noise = zoo_noise(p->seed);
+    struct machine *found = found_on(given, &noise);
     struct zoo_match m = {0};
     zoo_compare(given, found, &m);
     zoo_compare_forms(given, found, &m, false);
@@ -105,7 +105,7 @@ static void check(const struct promise *p)
     machine_free(given);
 }
 
-static void machines_come_out_again_under_trouble(void **state)
+static void machines_come_out_again_under_noise(void **state)
 {
     (void)state;
     static const struct promise promises[] = {
@@ -128,8 +128,8 @@ static void a_counter_in_steps_hides_nothing(void **state)
     static const double steps[] = {1, 26};
     struct machine *given = shipped("zen4.machine");
     for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-        struct sim_trouble trouble = {.step = steps[i]};
-        struct machine *found = found_on(given, &trouble);
+        struct sim_noise noise = {.step = steps[i]};
+        struct machine *found = found_on(given, &noise);
         struct zoo_match m;
         zoo_compare(given, found, &m);
         zoo_compare_forms(given, found, &m, false);
@@ -216,11 +216,11 @@ static struct machine *played(const char *text, struct machine_tape_gaps *g)
 
 /* On a tape whatever was timed: what plays it makes the same description of it, also of a calibration that was
  * disturbed, and of one whose time was over (budget_s; what it left away is left away again). */
-static void check_tape(double budget_s, const struct sim_trouble *trouble, size_t least)
+static void check_tape(double budget_s, const struct sim_noise *noise, size_t min)
 {
     struct strbuf recorded = {0}, again = {0}, tape = {0};
     struct machine *given = shipped("zen4.machine"), *first = NULL;
-    struct machine_bench bench = {.core = sim_bench_new(given, trouble), .record = machine_tape_new()};
+    struct machine_bench bench = {.core = sim_bench_new(given, noise), .record = machine_tape_new()};
     struct machine_calibrate_options how = {.bench = &bench, .quick = true, .budget_s = budget_s};
     assert_int_equal(machine_calibrate(&how, &first), 0);
     machine_tape_format(bench.record, &tape);
@@ -230,7 +230,7 @@ static void check_tape(double budget_s, const struct sim_trouble *trouble, size_
     assert_string_equal(text_of(first, &recorded), text_of(second, &again));
     if (g.missing + g.changed + g.doubted)
         fail_msg("%zu experiments are missing, %zu changed, %zu doubted", g.missing, g.changed, g.doubted);
-    if (!(g.used > least))
+    if (!(g.used > min))
         fail_msg("%zu experiments", g.used);
     machine_tape_free(bench.record);
     sim_bench_free(bench.core);
@@ -245,10 +245,10 @@ static void check_tape(double budget_s, const struct sim_trouble *trouble, size_
 static void a_tape_gives_the_same_description(void **state)
 {
     (void)state;
-    struct sim_trouble trouble = zoo_trouble(7);
+    struct sim_noise noise = zoo_noise(7);
     check_tape(0, NULL, 500);
-    check_tape(0, &trouble, 500);
-    check_tape(4, &trouble, 100);
+    check_tape(0, &noise, 500);
+    check_tape(4, &noise, 100);
 }
 
 /* ---- tapes that cannot be ---- */
@@ -436,7 +436,7 @@ static int close_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(machines_come_out_again_under_trouble),
+        cmocka_unit_test(machines_come_out_again_under_noise),
         cmocka_unit_test(a_counter_in_steps_hides_nothing),
         cmocka_unit_test(units_of_two_files_are_told_apart),
         cmocka_unit_test(sums_for_nothing_do_not_hide_the_clock),

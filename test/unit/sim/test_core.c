@@ -81,7 +81,7 @@ static void compare_and_jump_are_one_slot(void **state)
 static void the_window_limits_overlap(void **state)
 {
     (void)state;
-    /* Two chained divisions a turn apart by more than the reorder buffer cannot overlap with what follows. */
+    /* Two chained divisions an iteration apart by more than the reorder buffer cannot overlap with what follows. */
     const char *hex[32];
     hex[0] = "48f7f1";
     for (int i = 1; i < 32; i++)

@@ -49,7 +49,7 @@ static void test_patterns(void **unused)
     assert_int_equal(wrong_of(p, &always, yes, N), 0);
     wrong_of(p, &third, thirds, N - 2);
     assert_in_range(wrong_of(p, &third, thirds, N - 2), 0, 2);
-    for (int turn = 0; turn < 6; turn++)
+    for (int iteration = 0; iteration < 6; iteration++)
         wrong_of(p, &drawn, ways, N);
     assert_in_range(wrong_of(p, &drawn, ways, N), 0, N / 50); /* drawn once, then always the same */
     sim_predictor_free(p);
@@ -74,12 +74,12 @@ static void test_loop_exits(void **unused)
     struct sim_predictor *p = sim_predictor_new();
     struct sim_insn i = jne_at(0x1000);
     for (unsigned trips = 10, wrong; trips <= 1000; trips *= 100) {
-        for (unsigned turn = wrong = 0; turn < 200; turn++)
+        for (unsigned iteration = wrong = 0; iteration < 200; iteration++)
             for (unsigned k = 1; k <= trips; k++) {
                 bool bad = sim_predict(p, &i, i.addr, k < trips, i.addr + 18);
-                wrong += turn >= 100 && bad;
+                wrong += iteration >= 100 && bad;
             }
-        assert_in_range(wrong, 0, 2); /* the history shows the exit coming, or the number of turns */
+        assert_in_range(wrong, 0, 2); /* the history shows the exit coming, or the number of iterations */
     }
     sim_predictor_free(p);
 }
@@ -90,10 +90,10 @@ static void test_loops_that_vary(void **unused)
     struct sim_predictor *p = sim_predictor_new();
     struct sim_insn i = jne_at(0x1000);
     unsigned wrong = 0;
-    for (unsigned turn = 0; turn < 200; turn++)
+    for (unsigned iteration = 0; iteration < 200; iteration++)
         for (unsigned k = 1, trips = 900 + 10 * coin() + 100 * coin() + 37 * coin(); k <= trips; k++) {
             bool bad = sim_predict(p, &i, i.addr, k < trips, i.addr + 18);
-            wrong += turn >= 100 && bad;
+            wrong += iteration >= 100 && bad;
         }
     assert_in_range(wrong, 90, 130); /* once each time round, or a little more where chance repeats itself */
     sim_predictor_free(p);

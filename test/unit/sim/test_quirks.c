@@ -108,18 +108,18 @@ static void units_are_kept_busy_for_parts_of_cycles(void **state)
     NEAR(COST("", "c5f25ec2", "c5f25eda", "c5f25ee2", "c5f25eea"), 5); /* four divss, 2.5 cycles on either of two */
 }
 
-/* Cycles a turn of instructions with addresses, and where all are taken jumps. */
+/* Cycles an iteration of instructions with addresses, and where all are taken jumps. */
 static double stepped(const char *text, const char *const *hex, const uint64_t *addrs, uint32_t n, uint32_t flags)
 {
     struct machine *m = machine_of(text);
     struct sim_insn table[8];
     struct sim_core *c = core_of(m, table, hex, n);
-    enum { TURNS = 2000, WARM = 100 };
+    enum { ITERATIONS = 2000, WARM = 100 };
     sim_core_reset_pipeline(c, WARM * n);
-    for (unsigned t = 0; t < TURNS + WARM; t++)
+    for (unsigned t = 0; t < ITERATIONS + WARM; t++)
         for (uint32_t i = 0; i < n; i++)
             sim_core_step(c, i, addrs ? addrs[i] : 0, flags);
-    double cost = sim_core_cycles(c) / TURNS;
+    double cost = sim_core_cycles(c) / ITERATIONS;
     sim_core_free(c);
     machine_free(m);
     return cost;
@@ -264,13 +264,13 @@ static double indirect(const char *text, unsigned targets)
     struct machine *m = machine_of(text);
     struct sim_insn table[8];
     struct sim_core *c = core_of(m, table, hex, ARRAY_LEN(hex));
-    enum { TURNS = 2000, WARM = 100 };
+    enum { ITERATIONS = 2000, WARM = 100 };
     sim_core_reset_pipeline(c, 2 * WARM);
-    for (unsigned t = 0; t < TURNS + WARM; t++) {
+    for (unsigned t = 0; t < ITERATIONS + WARM; t++) {
         sim_core_step(c, 0, 0, SIM_TAKEN);
         sim_core_step(c, 1 + t % targets, 0, SIM_TAKEN);
     }
-    double cost = sim_core_cycles(c) / TURNS;
+    double cost = sim_core_cycles(c) / ITERATIONS;
     sim_core_free(c);
     machine_free(m);
     return cost;
@@ -356,10 +356,10 @@ static const char *shipped_text(const char *wanted)
 static double rate_of(const char *machine, const char *const *hex, size_t n)
 {
     enum { ALL = 24 };
-    const char *turn[ALL];
+    const char *iteration[ALL];
     for (size_t i = 0; i < ALL; i++)
-        turn[i] = hex[i % n];
-    return ALL / loop_cost(shipped_text(machine), turn, ALL, false);
+        iteration[i] = hex[i % n];
+    return ALL / loop_cost(shipped_text(machine), iteration, ALL, false);
 }
 #define RATE(...)                                                                                                      \
     rate_of("zen4.machine", (const char *const[]){__VA_ARGS__}, ARRAY_LEN(((const char *const[]){__VA_ARGS__})))

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { MACHINES = 32, STEPS = 40000, STATIC = 2048, TURNS = 4 };
+enum { MACHINES = 32, STEPS = 40000, STATIC = 2048, ITERATIONS = 4 };
 
 static struct {
     const char *name;
@@ -63,10 +63,10 @@ static void add_kernel(const struct kernel *k, const struct record *r)
 {
     for (size_t i = 0; i < zoo_count; i++) {
         const struct machine *m = zoo[i].m;
-        double each = cycles_each(m, r), least = m->in_order ? 1 / m->max_issue : 0.5 / m->max_issue;
+        double each = cycles_each(m, r), min = m->in_order ? 1 / m->max_issue : 0.5 / m->max_issue;
         /* Two instructions to a slot at best (a fused jump, a fused nop); a kernel of nothing but divisions at worst.
          */
-        if (!(each >= 0.99 * least && each < (m->in_order ? 60 : 15)))
+        if (!(each >= 0.99 * min && each < (m->in_order ? 60 : 15)))
             fail_msg("%s on %s: %g cycles an instruction", k->name, zoo[i].name, each);
         zoo[i].log_sum += log(each);
         zoo[i].count++;
@@ -80,7 +80,7 @@ static void the_kernels_run_on_every_machine(void **state)
     struct kernel_data *data = aligned_alloc(4096, ALIGN_UP(sizeof *data, 4096));
     for (size_t i = 0; i < kernel_count; i++) {
         kernel_data_init(data);
-        if (record_run(kernels_base[i].run, TURNS, data, &r) < 0)
+        if (record_run(kernels_base[i].run, ITERATIONS, data, &r) < 0)
             break; /* no single steps here */
         if (r.count > 100)
             add_kernel(&kernels_base[i], &r);

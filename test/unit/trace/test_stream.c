@@ -157,7 +157,7 @@ static void record_steps(struct bench *x)
 static void make_file(struct bench *x)
 {
     struct wire_bursts l = {
-        .magic = WIRE_BURSTS_MAGIC, .page_most = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
+        .magic = WIRE_BURSTS_MAGIC, .page_max = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
     l.pages_at = 2 * WIRE_PAGE_BYTES;
     l.code_at = l.pages_at + PAGES * WIRE_PAGE_BYTES;
     l.tables_at = l.code_at + l.code_bytes;
@@ -249,7 +249,7 @@ static void tear_down(struct bench *x)
 
 static void compare_accesses(const struct bench *x, const struct trace_step *s, const struct trace_step *t)
 {
-    struct trace_access by_step[X86_ACCESSES_MOST], by_burst[X86_ACCESSES_MOST];
+    struct trace_access by_step[X86_ACCESSES_MAX], by_burst[X86_ACCESSES_MAX];
     int n = trace_accesses(&x->by_step, s, by_step);
     assert_int_equal(n, trace_accesses(&x->by_burst, t, by_burst));
     for (int k = 0; k < n; k++) {
@@ -317,7 +317,7 @@ static void accesses_are_those_of_the_program(void **state)
     set_up(&x);
     const struct trace_window *const windows[] = {&x.by_step, &x.by_burst};
     for (size_t w = 0; w < ARRAY_LEN(windows); w++) {
-        struct trace_access access[X86_ACCESSES_MOST];
+        struct trace_access access[X86_ACCESSES_MAX];
         struct trace_stream stream;
         struct trace_step s;
         size_t n = 0;

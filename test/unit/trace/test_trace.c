@@ -31,7 +31,7 @@ struct bench {
 static void set_up(struct bench *x)
 {
     struct wire_bursts l = {
-        .magic = WIRE_BURSTS_MAGIC, .page_most = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
+        .magic = WIRE_BURSTS_MAGIC, .page_max = PAGES, .code_bytes = CODE_BYTES, .base = 0x7000000000};
     l.pages_at = 2 * WIRE_PAGE_BYTES;
     l.code_at = l.pages_at + PAGES * WIRE_PAGE_BYTES;
     l.tables_at = l.code_at + l.code_bytes;
@@ -116,7 +116,7 @@ static void a_record_tells_all_addresses(void **state)
     struct bench x;
     struct trace_stream r;
     struct trace_step s;
-    struct trace_access access[X86_ACCESSES_MOST];
+    struct trace_access access[X86_ACCESSES_MAX];
     uint8_t record[RECORD];
     static const uint64_t wanted[] = {0x2008, 0, 0x2010, 0x9000};
     set_up(&x);
@@ -149,7 +149,7 @@ static void a_loaded_pointer_is_recorded(void **state)
     struct bench x;
     struct trace_stream r;
     struct trace_step s;
-    struct trace_access access[X86_ACCESSES_MOST];
+    struct trace_access access[X86_ACCESSES_MAX];
     uint8_t record[RECORD];
     set_up(&x);
     translate(&x, CODE + 12);

@@ -29,11 +29,11 @@ struct item { /* what was in a register, or a stack slot, before an instruction?
     int32_t disp; /* of the slot from the frame register as it is at `at` */
 };
 
-struct slice {
+struct backward_slice {
     const struct build *b;
-    struct slice_result *out;
+    struct backward_slice_result *out;
     VEC(struct item) work;
-    struct map seen;
+    struct map visited;
     VEC(struct table_ref) loads, addends, absolutes; /* bases found by role */
     VEC(struct table_ref) constant_loads;            /* movslq T+k(%rip): the address read */
     bool pointer, unknown, doubt; /* some path ends in a plain pointer; in something not understood; a base does */
@@ -42,9 +42,9 @@ struct slice {
     uint32_t single_insn, steps;
 };
 
-#define STEPS_MOST 2000000 /* instructions one slice may look at before it gives up */
+#define STEPS_MAX 2000000 /* instructions one slice may look at before it gives up */
 
-void slice_result_fini(struct slice_result *r)
+void backward_slice_result_fini(struct backward_slice_result *r)
 {
     VEC_FREE(&r->refs);
     VEC_FREE(&r->labels);
@@ -101,9 +101,9 @@ static uint8_t bit_number(uint16_t mask) { return (uint8_t)__builtin_ctz(mask); 
 
 /* ---- the walk ---- */
 
-static void push_item(struct slice *s, struct item it) { VEC_PUSH(&s->work, it); }
+static void push_item(struct backward_slice *s, struct item it) { VEC_PUSH(&s->work, it); }
 
-static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum role role, uint8_t reg)
+static void push_reg(struct backward_slice *s, const struct item *from, uint32_t at, enum role role, uint8_t reg)
 {
     push_item(s, (struct item){.at = at, .func = from->func, .role = (uint8_t)role, .reg = reg});
 }
@@ -111,7 +111,7 @@ static void push_reg(struct slice *s, const struct item *from, uint32_t at, enum
 /* The value comes from something at `at` that is no address constant. Of the target itself that settles it: unknown. A
  * base can be nothing but a constant, so that this path is never taken to this jump (most come from calls that do not
  * return, unknown to us); but that is reasoning about compilers, hence doubt. */
-static void not_understood(struct slice *s, const struct item *it, uint32_t at)
+static void not_understood(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     if (it->role == ROLE_PIC_SIDE || it->role == ROLE_ABS_SIDE)
         return;
@@ -123,7 +123,7 @@ static void not_understood(struct slice *s, const struct item *it, uint32_t at)
 }
 
 /* A path ended where nothing more can be said about the value. */
-static void give_up(struct slice *s, const struct item *it)
+static void give_up(struct backward_slice *s, const struct item *it)
 {
     if (it->role == ROLE_TARGET)
         s->pointer = true;
@@ -133,14 +133,14 @@ static void give_up(struct slice *s, const struct item *it)
 
 /* The walk came to the entry of a function. No caller hands over a table in a register that it expects to find
  * unchanged. */
-static void at_entry(struct slice *s, const struct item *it)
+static void at_entry(struct backward_slice *s, const struct item *it)
 {
     bool callee_saved = it->reg == X86_RBX || it->reg == X86_RBP || it->reg >= X86_R12;
     if (it->role == ROLE_TARGET || it->is_slot || !callee_saved)
         give_up(s, it);
 }
 
-static void found_base(struct slice *s, const struct item *it, uint64_t addr, uint32_t insn)
+static void found_base(struct backward_slice *s, const struct item *it, uint64_t addr, uint32_t insn)
 {
     struct table_ref r = {addr, insn};
     if (it->role == ROLE_PIC_BASE || it->role == ROLE_PIC_SIDE)
@@ -154,7 +154,7 @@ static void found_base(struct slice *s, const struct item *it, uint64_t addr, ui
 }
 
 /* The jump target is read from memory by instruction `at`. */
-static void target_in_memory(struct slice *s, const struct item *it, uint32_t at)
+static void target_in_memory(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     bool fixed = s->b->img->kind == IMAGE_EXEC;
@@ -182,7 +182,7 @@ static void target_in_memory(struct slice *s, const struct item *it, uint32_t at
     }
 }
 
-static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, uint8_t x, uint8_t y)
+static void target_is_sum(struct backward_slice *s, const struct item *it, uint32_t at, uint8_t x, uint8_t y)
 {
     s->sum = true;
     push_reg(s, it, at, ROLE_PART, x);
@@ -190,7 +190,7 @@ static void target_is_sum(struct slice *s, const struct item *it, uint32_t at, u
 }
 
 /* In a fixed-address program: add $label,%r or lea label(%r),%y. */
-static void target_is_label_plus(struct slice *s, const struct item *it, uint32_t at, uint8_t reg)
+static void target_is_label_plus(struct backward_slice *s, const struct item *it, uint32_t at, uint8_t reg)
 {
     struct table_ref r = {cfg_insn(s->b->c, at).target, at};
     VEC_PUSH(&s->addends, r);
@@ -198,7 +198,7 @@ static void target_is_label_plus(struct slice *s, const struct item *it, uint32_
     push_reg(s, it, at, ROLE_PART, reg);
 }
 
-static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
+static void def_of_target(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     uint16_t other = i->gpr_read & (uint16_t) ~(1u << it->reg);
@@ -228,7 +228,7 @@ static void def_of_target(struct slice *s, const struct item *it, uint32_t at)
 }
 
 /* `at` loads a 4-byte entry. */
-static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
+static void entry_in_memory(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     bool indexed =
@@ -250,7 +250,7 @@ static void entry_in_memory(struct slice *s, const struct item *it, uint32_t at)
     }
 }
 
-static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
+static void def_of_part(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     uint64_t addr = address_constant(s->b, at);
@@ -265,7 +265,7 @@ static void def_of_part(struct slice *s, const struct item *it, uint32_t at)
 }
 
 /* Copies and spills look the same in every role. Returns whether `at` was one. */
-static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
+static bool follow_copy(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     if (i->op_bytes != 8 || (i->props & X86_PROP_SEG))
@@ -294,7 +294,7 @@ static bool follow_copy(struct slice *s, const struct item *it, uint32_t at)
     return false;
 }
 
-static void def_of_register(struct slice *s, const struct item *it, uint32_t at)
+static void def_of_register(struct backward_slice *s, const struct item *it, uint32_t at)
 {
     if (follow_copy(s, it, at))
         return;
@@ -335,7 +335,7 @@ static bool defines(const struct x86_insn *i, uint8_t reg)
 }
 
 /* One step back over `at` for a stack slot: its disp is kept relative to the frame register. True: the walk ends. */
-static bool step_slot(struct slice *s, struct item *it, uint32_t at)
+static bool step_slot(struct backward_slice *s, struct item *it, uint32_t at)
 {
     const struct x86_insn *i = cfg_shape(s->b->c, at);
     bool writes_slot =
@@ -366,15 +366,15 @@ static bool step_slot(struct slice *s, struct item *it, uint32_t at)
 }
 
 /* Is this the first time that the question is asked at this place: a leader, or (is_group) a group of jumps? */
-static bool first_visit(struct slice *s, const struct item *it, uint32_t at, bool is_group)
+static bool first_visit(struct backward_slice *s, const struct item *it, uint32_t at, bool is_group)
 {
     uint64_t key =
         (uint64_t)at << 9 | (uint64_t)it->role << 6 | (uint64_t)it->reg << 2 | (uint64_t)is_group << 1 | it->is_slot;
     if (it->is_slot)
         key ^= (uint64_t)(uint32_t)it->disp << 41;
-    if (map_has(&s->seen, key))
+    if (map_has(&s->visited, key))
         return false;
-    map_put(&s->seen, key, 1);
+    map_put(&s->visited, key, 1);
     return true;
 }
 
@@ -384,7 +384,7 @@ size_t first_branch_to(const struct build *b, uint32_t insn)
 }
 
 /* Goes on before the jump `from`, unless it is a tail call of a whole function (`tails` false). */
-static size_t enter_from(struct slice *s, const struct item *it, uint32_t from, bool tails)
+static size_t enter_from(struct backward_slice *s, const struct item *it, uint32_t from, bool tails)
 {
     const struct cfg_func *home = &s->b->c->funcs.data[it->func];
     struct item p = *it;
@@ -399,7 +399,7 @@ static size_t enter_from(struct slice *s, const struct item *it, uint32_t from, 
 }
 
 /* Goes on at every jump that leads to the leader it->at. Returns how many there are. */
-static size_t enter_predecessors(struct slice *s, const struct item *it, bool tails)
+static size_t enter_predecessors(struct backward_slice *s, const struct item *it, bool tails)
 {
     const struct build *b = s->b;
     size_t n = 0;
@@ -423,7 +423,7 @@ static bool is_fragment(const struct build *b, const struct cfg_func *f)
            image_unwind_cfa_rsp_offset(b->img, &b->c->unwind, &b->c->unwind.fdes[f->fde], f->addr) != 8;
 }
 
-static void walk(struct slice *s, struct item it)
+static void walk(struct backward_slice *s, struct item it)
 {
     const struct build *b = s->b;
     const struct cfg *c = b->c;
@@ -442,8 +442,8 @@ static void walk(struct slice *s, struct item it)
             if (!is_start && !has_fall && n == 0)
                 s->out->incomplete = true;
         }
-        if (!has_fall || ++s->steps > STEPS_MOST) {
-            s->unknown |= s->steps > STEPS_MOST;
+        if (!has_fall || ++s->steps > STEPS_MAX) {
+            s->unknown |= s->steps > STEPS_MAX;
             return;
         }
         it.at--;
@@ -482,7 +482,7 @@ static bool same_tables(const struct table_ref *x, size_t nx, const struct table
     return i == nx && j == ny;
 }
 
-static void take_refs(struct slice_result *out, const struct table_ref *r, size_t n)
+static void take_refs(struct backward_slice_result *out, const struct table_ref *r, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         VEC_PUSH(&out->refs, r[k]);
@@ -495,7 +495,7 @@ static void take_refs(struct slice_result *out, const struct table_ref *r, size_
 }
 
 /* The one address in the code that is added on every path, or 0. */
-static uint64_t only_label(const struct slice *s)
+static uint64_t only_label(const struct backward_slice *s)
 {
     if (s->addends.len == 0 || cfg_insn_at(s->b->c, s->addends.data[0].addr) == ID_NONE)
         return 0;
@@ -507,7 +507,7 @@ static uint64_t only_label(const struct slice *s)
 
 /* A constant index into a table whose base is known from the other side of the sum: one more instruction that holds an
  * address inside that table. */
-static bool take_constant_loads(struct slice *s)
+static bool take_constant_loads(struct backward_slice *s)
 {
     for (size_t k = 0; k < s->constant_loads.len; k++) {
         struct table_ref r = s->constant_loads.data[k];
@@ -525,9 +525,9 @@ static bool take_constant_loads(struct slice *s)
     return true;
 }
 
-static bool judge_sum(struct slice *s)
+static bool judge_sum(struct backward_slice *s)
 {
-    struct slice_result *out = s->out;
+    struct backward_slice_result *out = s->out;
     if (!take_constant_loads(s) || !s->loads.len || !s->addends.len)
         return false;
     qsort(s->loads.data, s->loads.len, sizeof *s->loads.data, by_table);
@@ -546,9 +546,9 @@ static bool judge_sum(struct slice *s)
     return true;
 }
 
-static void judge(struct slice *s)
+static void judge(struct backward_slice *s)
 {
-    struct slice_result *out = s->out;
+    struct backward_slice_result *out = s->out;
     bool sum = s->sum || s->loads.len || s->addends.len || s->constant_loads.len;
     out->class = s->unknown || sum ? JUMP_UNKNOWN : JUMP_POINTER;
     out->doubt = s->doubt;
@@ -571,9 +571,9 @@ static void judge(struct slice *s)
     out->class = JUMP_TABLE;
 }
 
-void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct slice_result *out)
+void backward_slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct backward_slice_result *out)
 {
-    struct slice s = {.b = b, .out = out};
+    struct backward_slice s = {.b = b, .out = out};
     const struct x86_insn *j = cfg_shape(b->c, jump_insn);
     struct item it = {.at = jump_insn, .func = func, .role = ROLE_TARGET};
     out->class = JUMP_POINTER;
@@ -591,7 +591,7 @@ void slice_jump(const struct build *b, uint32_t jump_insn, uint32_t func, struct
     while (s.work.len)
         walk(&s, s.work.data[--s.work.len]);
     judge(&s);
-    map_fini(&s.seen);
+    map_fini(&s.visited);
     VEC_FREE(&s.work);
     VEC_FREE(&s.loads);
     VEC_FREE(&s.addends);

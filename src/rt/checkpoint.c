@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could
- * change. The recorder notes what it executes under the trap flag. The keeper waits at the window's first instruction
- * for the host to choose slices, then goes through the window once more, natively from one slice to the next where that
- * is fewer traps, and has each replayed (replay.c).
+ * The checkpoint and the recorder of windows (wire.h): copies of the program by fork, cut off from all that they could
+ * change. The recorder notes what it executes under the trap flag. The checkpoint waits at the window's first
+ * instruction for the host to choose slices, then goes through the window once more, natively from one slice to the
+ * next where that is fewer traps, and has each replayed (replay.c).
  *
  * A window ends at a system call, at whatever could carry the trap flag away (popf, iret), and at a fault. What pushf
- * pushed is mended. Both processes end with their work, when the host has lost interest, or with a time limit.
+ * pushed is fixed. Both processes end with their work, when the host has lost interest, or with a time limit.
  */
 #include "rt/windows.h"
 
@@ -20,10 +20,10 @@
 enum {
     INT3 = 0xcc,
     STACK_BYTES = 128 << 10,
-    SECONDS_MOST = 20,
-    KEEPER_SECONDS_MOST = 3, /* to the first slice */
+    SECONDS_MAX = 20,
+    CHECKPOINT_SECONDS_MAX = 3, /* to the first slice */
     POLL_NS = 200000,
-    POLLS_MOST = 25000 /* 5 s */
+    POLLS_MAX = 25000 /* 5 s */
 };
 
 const uint8_t rt_greg_order[16] = {13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -40,7 +40,7 @@ _Noreturn void rt_leave(void)
 
 static int hex_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* Both files: a snapshot that has gone back makes a keeper. */
+/* Both files: a snapshot that has gone back makes a checkpoint. */
 static int is_of_files(uint64_t lo, uint64_t hi)
 {
     const struct wire_bursts *b = WINDOWS->bursts;
@@ -100,24 +100,20 @@ int rt_cut_off(uint64_t at, uint64_t bytes)
     return ok;
 }
 
-/* From now on only the runtime's own code may call the kernel; what else does ends the process. So a keeper that goes
- * another way than was recorded (the time of day may decide) does nothing that could be seen. Not with less
+/* From now on only the runtime's own code may call the kernel; what else does ends the process. So a checkpoint that
+ * goes another way than was recorded (the time of day may decide) does nothing that could be seen. Not with less
  * speculation: it is here to be timed. 0: the kernel does not do that. */
 static int forbid_calls(void)
 {
-    enum {
-        LOAD = BPF_LD | BPF_W | BPF_ABS,
-        IF_EQUAL = BPF_JMP | BPF_JEQ | BPF_K,
-        IF_LEAST = BPF_JMP | BPF_JGE | BPF_K
-    };
+    enum { LOAD = BPF_LD | BPF_W | BPF_ABS, IF_EQUAL = BPF_JMP | BPF_JEQ | BPF_K, IF_MIN = BPF_JMP | BPF_JGE | BPF_K };
     enum { RETURN = BPF_RET | BPF_K, OF_ADDRESS = offsetof(struct seccomp_data, instruction_pointer) };
     uint64_t from = (uint64_t)rt_blob, to = (uint64_t)rt_blob_end;
     struct sock_filter steps[] = {
         {LOAD, 0, 0, OF_ADDRESS + 4},
         {IF_EQUAL, 0, 4, (uint32_t)(from >> 32)},
         {LOAD, 0, 0, OF_ADDRESS},
-        {IF_LEAST, 0, 2, (uint32_t)from},
-        {IF_LEAST, 1, 0, (uint32_t)to},
+        {IF_MIN, 0, 2, (uint32_t)from},
+        {IF_MIN, 1, 0, (uint32_t)to},
         {RETURN, 0, 0, SECCOMP_RET_ALLOW},
         {RETURN, 0, 0, SECCOMP_RET_KILL_PROCESS},
     };
@@ -196,7 +192,7 @@ _Noreturn static void close_window(void)
 static int is_full(void)
 {
     struct wire_windows *f = WINDOWS->file;
-    return f->windows[f->window_count].steps >= f->steps_most || WINDOWS->word + WIRE_STEP_WORDS_MOST > f->capacity;
+    return f->windows[f->window_count].steps >= f->steps_max || WINDOWS->word + WIRE_STEP_WORDS_MAX > f->capacity;
 }
 
 static void begin_window(const uint64_t *g)
@@ -204,7 +200,7 @@ static void begin_window(const uint64_t *g)
     struct windows_state *s = WINDOWS;
     struct wire_window *w = &s->file->windows[s->file->window_count];
     s->word = s->file->used;
-    if (s->word + WIRE_STEP_WORDS_MOST > s->file->capacity || ends_window(g))
+    if (s->word + WIRE_STEP_WORDS_MAX > s->file->capacity || ends_window(g))
         rt_leave();
     *w = (struct wire_window){.first = s->word, .steps = 0, .burst = w->burst};
     sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&w->fs, 0, 0, 0, 0);
@@ -212,11 +208,11 @@ static void begin_window(const uint64_t *g)
     note(g);
 }
 
-/* ---- the keeper ---- */
+/* ---- the checkpoint ---- */
 
 /* While it goes through the window that was recorded. */
-static uint32_t window_of_keeper(void) { return WINDOWS->file->window_count - 1; }
-static struct wire_slice *next_slice(void) { return &WINDOWS->file->slice[window_of_keeper()][WINDOWS->slice]; }
+static uint32_t window_of_checkpoint(void) { return WINDOWS->file->window_count - 1; }
+static struct wire_slice *next_slice(void) { return &WINDOWS->file->slice[window_of_checkpoint()][WINDOWS->slice]; }
 
 static int turn_is(uint32_t window, enum wire_turn t)
 {
@@ -231,22 +227,22 @@ static void set_turn(uint32_t window, enum wire_turn t)
 static int host_has_planned(uint32_t window)
 {
     uint64_t wait[2] = {0, POLL_NS};
-    for (int i = 0; i < POLLS_MOST && !turn_is(window, WIRE_TURN_REPLAYING) && !WINDOWS->file->abandoned; i++)
+    for (int i = 0; i < POLLS_MAX && !turn_is(window, WIRE_TURN_REPLAYING) && !WINDOWS->file->abandoned; i++)
         sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);
     return turn_is(window, WIRE_TURN_REPLAYING);
 }
 
-/* Returns in the recorder at once, and in the keeper when there are slices to replay. */
+/* Returns in the recorder at once, and in the checkpoint when there are slices to replay. */
 static void split(void)
 {
     struct windows_state *s = WINDOWS;
     uint32_t window = s->file->window_count;
-    s->is_keeper = s->file->slices && window < WIRE_SLICED_WINDOWS;
-    if (!s->is_keeper)
+    s->is_checkpoint = s->file->slices && window < WIRE_SLICED_WINDOWS;
+    if (!s->is_checkpoint)
         return;
     set_turn(window, WIRE_TURN_RECORDING);
     int64_t recorder = sys(SYS_clone, 0, 0, 0, 0, 0, 0);
-    s->is_keeper = recorder != 0;
+    s->is_checkpoint = recorder != 0;
     rt_note_snapshot(recorder ? recorder : sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
     if (recorder == 0) {
         s->is_first = 0;
@@ -273,12 +269,12 @@ static void split(void)
 static void replay_what_begins(const uint64_t *g, const void *vectors)
 {
     struct windows_state *s = WINDOWS;
-    while (s->slice < s->file->slice_count[window_of_keeper()] && next_slice()->first == s->step) {
+    while (s->slice < s->file->slice_count[window_of_checkpoint()] && next_slice()->first == s->step) {
         struct wire_slice *now = next_slice();
         s->slice++;
         rt_replay(now, g, vectors);
     }
-    if (s->slice >= s->file->slice_count[window_of_keeper()])
+    if (s->slice >= s->file->slice_count[window_of_checkpoint()])
         rt_leave();
 }
 
@@ -338,12 +334,12 @@ static void on_step(int sig, const void *info, void *context)
     struct windows_state *s = WINDOWS;
     const void *vectors = *(void **)((char *)context + CONTEXT_VECTORS);
     int is_step = sig == SIGTRAP && ((const int32_t *)info)[2] == TRAP_TRACE;
-    if (!is_step && s->is_keeper && sig == SIGTRAP && s->stops && g[G_RIP] == s->stop_at + 1) {
+    if (!is_step && s->is_checkpoint && sig == SIGTRAP && s->stops && g[G_RIP] == s->stop_at + 1) {
         stop(g, vectors);
         return;
     }
     if (!is_step) { /* a fault; a trap of its own */
-        if (s->is_keeper)
+        if (s->is_checkpoint)
             rt_leave();
         close_window();
     }
@@ -352,7 +348,7 @@ static void on_step(int sig, const void *info, void *context)
     s->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);
     if (__atomic_load_n(&s->file->abandoned, __ATOMIC_RELAXED))
         rt_leave();
-    if (s->is_keeper) {
+    if (s->is_checkpoint) {
         go_through(g, vectors);
         return;
     }
@@ -389,29 +385,29 @@ int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, 
     return ok;
 }
 
-void rt_is_keeper(void)
+void rt_become_checkpoint(void)
 {
     WINDOWS->is_first = 1;
     __atomic_store_n(&WINDOWS->file->busy, (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
 }
 
-void rt_keep_on(void *context)
+void rt_checkpoint_resume(void *context)
 {
     uint64_t *g = (uint64_t *)((char *)context + CONTEXT_GREGS);
     if (!rt_take_signals(context, on_step))
         rt_leave();
     split();
-    sys(SYS_alarm, WINDOWS->is_keeper ? KEEPER_SECONDS_MOST : SECONDS_MOST, 0, 0, 0, 0, 0);
-    if (!WINDOWS->is_keeper)
+    sys(SYS_alarm, WINDOWS->is_checkpoint ? CHECKPOINT_SECONDS_MAX : SECONDS_MAX, 0, 0, 0, 0, 0);
+    if (!WINDOWS->is_checkpoint)
         begin_window(g);
     WINDOWS->pushed_flags = (uint32_t)pushes_flags((const uint8_t *)g[G_RIP]);
     g[G_FLAGS] |= TRAP_FLAG;
 }
 
-void rt_keep(void *context)
+void rt_checkpoint(void *context)
 {
-    rt_is_keeper();
+    rt_become_checkpoint();
     if (!rt_cut_off((uint64_t)WINDOWS->file, WINDOWS->file_bytes))
         rt_leave();
-    rt_keep_on(context);
+    rt_checkpoint_resume(context);
 }

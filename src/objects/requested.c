@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { NEAR_MOST = 3 };
+enum { NEAR_MAX = 3 };
 
 static bool is_in_file(const struct prof_object *o, const char *file)
 {
@@ -26,7 +26,7 @@ static bool is_better(const struct prof_object *o, const struct prof_object *bes
     return lines_of(o) != lines_of(best) ? lines_of(o) < lines_of(best) : o->depth > best->depth;
 }
 
-static size_t mark_line(const struct prof_result *r, const struct prof_asked *a, bool *asked)
+static size_t mark_line(const struct prof_result *r, const struct prof_request *a, bool *requested)
 {
     const struct prof_object *best = NULL;
     for (size_t i = 0; i < r->object_count; i++) {
@@ -36,24 +36,24 @@ static size_t mark_line(const struct prof_result *r, const struct prof_asked *a,
             best = o;
     }
     if (best)
-        asked[best->id] = true;
+        requested[best->id] = true;
     return best != NULL;
 }
 
-static size_t mark_function(const struct join *j, const struct prof_asked *a, bool *asked)
+static size_t mark_function(const struct join *j, const struct prof_request *a, bool *requested)
 {
     size_t n = 0;
     for (size_t i = 0; i < j->r->object_count; i++) {
         const struct prof_object *o = &j->r->objects[i];
         if (o->kind != PROF_PROCEDURE || !j->in->names(o->function, a->function))
             continue;
-        asked[o->id] = true;
+        requested[o->id] = true;
         n++;
     }
     return n;
 }
 
-static size_t mark_region(struct join *j, const struct asked_for *want, const struct prof_asked *a)
+static size_t mark_region(struct join *j, const struct requested_set *want, const struct prof_request *a)
 {
     size_t n = 0;
     for (size_t i = 0; want->regions && i < j->marked_count; i++) {
@@ -69,7 +69,7 @@ static size_t mark_region(struct join *j, const struct asked_for *want, const st
 }
 
 /* There, but not entered. */
-static bool is_idle_function(struct join *j, const struct prof_asked *a)
+static bool is_idle_function(struct join *j, const struct prof_request *a)
 {
     for (uint32_t i = 0; a->function && i < j->module_count; i++) {
         struct join_module *m = &j->modules[i];
@@ -88,12 +88,12 @@ struct near {
     size_t order;
 };
 
-static unsigned name_distance(const struct prof_asked *a, const char *name)
+static unsigned name_distance(const struct prof_request *a, const char *name)
 {
     return strstr(name, a->function) ? 1 : str_distance(a->function, name);
 }
 
-static unsigned line_distance(const struct prof_asked *a, const struct prof_object *o)
+static unsigned line_distance(const struct prof_request *a, const struct prof_object *o)
 {
     if (!o->line_first || !is_in_file(o, a->file))
         return UINT32_MAX;
@@ -109,16 +109,16 @@ static int by_distance(const void *x, const void *y)
 }
 
 /* Functions and regions, or stretches of lines; not all of them can be meant. */
-static size_t list_near(struct join *j, const struct prof_asked *a, struct near *all)
+static size_t list_near(struct join *j, const struct prof_request *a, struct near *all)
 {
-    unsigned most = a->function ? (unsigned)strlen(a->function) / 2 + 1 : UINT32_MAX - 1;
+    unsigned max = a->function ? (unsigned)strlen(a->function) / 2 + 1 : UINT32_MAX - 1;
     size_t n = 0;
     for (size_t i = 0; i < j->r->object_count; i++) {
         const struct prof_object *o = &j->r->objects[i];
         unsigned far = !a->function                ? line_distance(a, o)
                        : o->kind == PROF_PROCEDURE ? name_distance(a, o->function)
                                                    : UINT32_MAX;
-        if (far > most)
+        if (far > max)
             continue;
         const char *text =
             a->function ? o->function
@@ -128,7 +128,7 @@ static size_t list_near(struct join *j, const struct prof_asked *a, struct near 
     }
     for (size_t i = 0; a->function && i < j->marked_count; i++) {
         unsigned far = name_distance(a, j->marked[i].name);
-        if (!j->marked[i].count || far > most)
+        if (!j->marked[i].count || far > max)
             continue;
         all[n] = (struct near){j->marked[i].name, far, n};
         n++;
@@ -136,24 +136,25 @@ static size_t list_near(struct join *j, const struct prof_asked *a, struct near 
     return n;
 }
 
-static void put_nearest(struct join *j, const struct prof_asked *a, struct strbuf *out)
+static void put_nearest(struct join *j, const struct prof_request *a, struct strbuf *out)
 {
     struct near *all = xmalloc((j->r->object_count + j->marked_count + 1) * sizeof *all);
     size_t n = list_near(j, a, all);
     qsort(all, n, sizeof *all, by_distance);
-    for (size_t i = 0; i < n && i < NEAR_MOST; i++) {
+    for (size_t i = 0; i < n && i < NEAR_MAX; i++) {
         str_puts(out, i ? ", " : "; the nearest: ");
         str_puts(out, all[i].text);
     }
     free(all);
 }
 
-bool *asked_objects(struct join *j, const struct asked_for *want)
+bool *requested_objects(struct join *j, const struct requested_set *want)
 {
-    bool *asked = ARENA_ARRAY(j->scratch, bool, j->r->object_count + 1);
+    bool *requested = ARENA_ARRAY(j->scratch, bool, j->r->object_count + 1);
     for (size_t i = 0; i < want->count; i++) {
-        const struct prof_asked *a = &want->list[i];
-        size_t found = a->function ? mark_function(j, a, asked) + mark_region(j, want, a) : mark_line(j->r, a, asked);
+        const struct prof_request *a = &want->list[i];
+        size_t found =
+            a->function ? mark_function(j, a, requested) + mark_region(j, want, a) : mark_line(j->r, a, requested);
         if (found)
             continue;
         if (is_idle_function(j, a)) {
@@ -166,5 +167,5 @@ bool *asked_objects(struct join *j, const struct asked_for *want)
                   near.data ? near.data : "");
         str_free(&near);
     }
-    return asked;
+    return requested;
 }

@@ -7,7 +7,7 @@
 
 #include "launch/impl.h"
 
-const char *inside_copy(struct launch_program *p, const char **why)
+const char *in_process_copy(struct launch_program *p, const char **why)
 {
     struct rewrite_options opt = {.plan = REWRITE_SAMPLE};
     struct launch_program only = *p; /* its first module alone, so that the counting copies stay */
@@ -20,7 +20,7 @@ const char *inside_copy(struct launch_program *p, const char **why)
     return made ? exe.copy : NULL;
 }
 
-int inside_run(struct launch_program *p, const struct inside_run *run, struct launch_result *r)
+int in_process_run(struct launch_program *p, const struct in_process_run *run, struct launch_result *r)
 {
     enum launch_mode mode = launch_mode_probe();
     struct bind bind = {run->copy, p->path};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Addresses that runs were seen to execute outside of what unwind tables describe, kept for the next copies: where
- * something holds the address of a function around them, it is proven to be code (cfg_build_seen). Any set is as good
- * as any other: one that is missing or damaged costs counts of such functions, nothing else.
+ * something holds the address of a function around them, it is proven to be code (cfg_build_sampled). Any set is as
+ * good as any other: one that is missing or damaged costs counts of such functions, nothing else.
  *
  *   0  "mtoolsee"   8 version  12 times written  16 addresses
  *   24 hash of all that follows, 32 hex digits: tells one from another
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 
 enum {
-    SEEN_VERSION = 1,
+    SAMPLED_VERSION = 1,
     HASH_BYTES = 32,
-    SEEN_HEADER_BYTES = 56,
-    ADDRESSES_MOST = 1 << 16,
-    TIMES_MOST = 6,
+    SAMPLED_HEADER_BYTES = 56,
+    ADDRESSES_MAX = 1 << 16,
+    TIMES_MAX = 6,
     LINE_BYTES = 64
 };
-static const double NEWS_LEAST = 0.002; /* of all samples: less is not worth another copy */
+static const double NEWS_MIN = 0.002; /* of all samples: less is not worth another copy */
 
 struct header {
     char magic[8];
@@ -29,9 +29,9 @@ struct header {
     uint64_t count;
     char hash[HASH_BYTES];
 };
-_Static_assert(sizeof(struct header) == SEEN_HEADER_BYTES, "the header is drawn above");
+_Static_assert(sizeof(struct header) == SAMPLED_HEADER_BYTES, "the header is drawn above");
 
-struct seen {
+struct sampled {
     VEC(uint64_t) at; /* sorted, unique */
     uint32_t times;
     char id[HASH_BYTES + 1];
@@ -43,18 +43,18 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool read_seen(const char *path, struct seen *out)
+static bool read_sampled(const char *path, struct sampled *out)
 {
     struct file_bytes f;
     struct header h;
     char hash[HASH_BYTES + 1];
-    *out = (struct seen){0};
+    *out = (struct sampled){0};
     if (!path || file_map(path, &f) < 0)
         return false;
     bool ok = f.len >= sizeof h;
     if (ok) {
         memcpy(&h, f.data, sizeof h);
-        ok = !memcmp(h.magic, "mtoolsee", sizeof h.magic) && h.version == SEEN_VERSION && h.count <= ADDRESSES_MOST &&
+        ok = !memcmp(h.magic, "mtoolsee", sizeof h.magic) && h.version == SAMPLED_VERSION && h.count <= ADDRESSES_MAX &&
              f.len == sizeof h + h.count * 8;
     }
     if (ok) {
@@ -74,10 +74,10 @@ static bool read_seen(const char *path, struct seen *out)
     return ok;
 }
 
-static int write_seen(const struct seen *s, const char *path)
+static int write_sampled(const struct sampled *s, const char *path)
 {
     struct header h = {.magic = {'m', 't', 'o', 'o', 'l', 's', 'e', 'e'},
-                       .version = SEEN_VERSION,
+                       .version = SAMPLED_VERSION,
                        .times = s->times,
                        .count = s->at.len};
     char hash[HASH_BYTES + 1];
@@ -91,17 +91,17 @@ static int write_seen(const struct seen *s, const char *path)
     return rc;
 }
 
-bool rewrite_seen_id(const char *path, char id[33])
+bool rewrite_sampled_id(const char *path, char id[33])
 {
-    struct seen s;
-    bool ok = read_seen(path, &s);
+    struct sampled s;
+    bool ok = read_sampled(path, &s);
     memcpy(id, s.id, sizeof s.id);
     VEC_FREE(&s.at);
     return ok;
 }
 
 /* Has an address of the same line of the cache been seen? */
-static bool is_known_line(const struct seen *s, uint64_t addr)
+static bool is_known_line(const struct sampled *s, uint64_t addr)
 {
     size_t lo = PARTITION_POINT(i, 0, s->at.len, s->at.data[i] / LINE_BYTES < addr / LINE_BYTES);
     return lo < s->at.len && s->at.data[lo] / LINE_BYTES == addr / LINE_BYTES;
@@ -116,17 +116,17 @@ static bool is_described(const struct image *img, const struct image_unwind *u, 
 
 /* Adds what is outside of the unwind tables; returns how many of the samples fell on lines that nothing was known of.
  */
-static uint64_t add_news(struct seen *s, const struct image *img, const struct rewrite_sample *samples, size_t count)
+static uint64_t add_news(struct sampled *s, const struct image *img, const struct rewrite_sample *samples, size_t count)
 {
     struct image_unwind u;
     uint64_t news = 0;
     size_t before = s->at.len;
     if (image_unwind_read(img, &u) < 0)
         return 0;
-    for (size_t k = 0; k < count && s->at.len < ADDRESSES_MOST; k++) {
+    for (size_t k = 0; k < count && s->at.len < ADDRESSES_MAX; k++) {
         if (is_described(img, &u, samples[k].addr))
             continue;
-        struct seen old = *s;
+        struct sampled old = *s;
         old.at.len = before;
         news += is_known_line(&old, samples[k].addr) ? 0 : samples[k].count;
         VEC_PUSH(&s->at, samples[k].addr);
@@ -142,18 +142,18 @@ static uint64_t add_news(struct seen *s, const struct image *img, const struct r
     return news;
 }
 
-int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
-                       const char *path)
+int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
+                          const char *path)
 {
     struct image *img;
-    struct seen s;
+    struct sampled s;
     int rc = 0;
-    read_seen(path, &s);
-    if (s.times < TIMES_MOST && image_open(in, &img) == 0) {
+    read_sampled(path, &s);
+    if (s.times < TIMES_MAX && image_open(in, &img) == 0) {
         uint64_t news = add_news(&s, img, samples, count);
         s.times++;
-        if (news && (double)news >= NEWS_LEAST * (double)all)
-            rc = write_seen(&s, path);
+        if (news && (double)news >= NEWS_MIN * (double)all)
+            rc = write_sampled(&s, path);
         image_close(img);
     }
     VEC_FREE(&s.at);
@@ -162,9 +162,9 @@ int rewrite_seen_write(const char *in, const struct rewrite_sample *samples, siz
 
 int rw_build_cfg(struct rw *w)
 {
-    struct seen s;
-    read_seen(w->opt->seen, &s);
-    int rc = cfg_build_seen(w->img, s.at.data, s.at.len, &w->cfg);
+    struct sampled s;
+    read_sampled(w->opt->sampled, &s);
+    int rc = cfg_build_sampled(w->img, s.at.data, s.at.len, &w->cfg);
     VEC_FREE(&s.at);
     return rc;
 }

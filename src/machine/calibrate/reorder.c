@@ -164,7 +164,7 @@ static double reorder_size(struct calib *k)
     return floor(nops > 0 ? nops : zeros > 0 ? zeros : 512);
 }
 
-void calib_window(struct calib *k)
+void calib_reorder(struct calib *k)
 {
     struct machine *m = k->m;
     diag_progress("finding how far the core looks ahead", 0, 0);

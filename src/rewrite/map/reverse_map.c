@@ -12,7 +12,7 @@ struct moved_block {
     uint64_t at;
     uint32_t block;
 };
-struct rewrite_back {
+struct rewrite_reverse_map {
     const struct rewrite_map *map;
     struct image *copy, *original;
     VEC(struct moved_block) blocks; /* in order of where they are in the copy */
@@ -24,9 +24,9 @@ static int by_place(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-struct rewrite_back *rewrite_back_new(const struct rewrite_map *map, const char *copy)
+struct rewrite_reverse_map *rewrite_reverse_map_new(const struct rewrite_map *map, const char *copy)
 {
-    struct rewrite_back *b = xmalloc(sizeof *b);
+    struct rewrite_reverse_map *b = xmalloc(sizeof *b);
     struct strbuf unsaid = {0};
     b->map = map;
     diag_hold(&unsaid);
@@ -40,11 +40,11 @@ struct rewrite_back *rewrite_back_new(const struct rewrite_map *map, const char 
         qsort(b->blocks.data, b->blocks.len, sizeof *b->blocks.data, by_place);
     if (ok)
         return b;
-    rewrite_back_free(b);
+    rewrite_reverse_map_free(b);
     return NULL;
 }
 
-void rewrite_back_free(struct rewrite_back *b)
+void rewrite_reverse_map_free(struct rewrite_reverse_map *b)
 {
     if (!b)
         return;
@@ -72,7 +72,7 @@ static struct x86_insn decode(const struct image *img, uint64_t addr)
 }
 
 /* Of an instruction that reaches for a counter; 0: it does not. */
-static unsigned access_bytes(const struct rewrite_back *b, uint64_t addr)
+static unsigned access_bytes(const struct rewrite_reverse_map *b, uint64_t addr)
 {
     struct x86_insn in = decode(b->copy, addr);
     uint64_t lo = b->map->counters_vaddr, hi = lo + 8ull * b->map->counter_count;
@@ -92,7 +92,7 @@ static bool is_load(const struct image *img, uint64_t addr, unsigned len)
 }
 
 /* Of what was inserted at an address of the copy; 0: nothing was. */
-static unsigned inserted_bytes(const struct rewrite_back *b, uint64_t addr)
+static unsigned inserted_bytes(const struct rewrite_reverse_map *b, uint64_t addr)
 {
     enum { LEA = 4, PUSH = 6, POP = 9 };
     unsigned n = access_bytes(b, addr);
@@ -106,7 +106,7 @@ static unsigned inserted_bytes(const struct rewrite_back *b, uint64_t addr)
 /* ---- side by side ---- */
 
 /* Of the copy of one instruction. */
-static unsigned copied_bytes(const struct rewrite_back *b, const struct x86_insn *original, uint64_t addr)
+static unsigned copied_bytes(const struct rewrite_reverse_map *b, const struct x86_insn *original, uint64_t addr)
 {
     enum { JCXZ_BYTES = 10 };
     struct x86_insn in = decode(b->copy, addr);
@@ -119,7 +119,7 @@ static unsigned copied_bytes(const struct rewrite_back *b, const struct x86_insn
 
 static bool is_call(const struct x86_insn *in) { return in->len && (in->kind == X86_CALL || in->kind == X86_CALL_IND); }
 
-static bool find_in_block(const struct rewrite_back *b, const struct moved_block *m, uint64_t addr,
+static bool find_in_block(const struct rewrite_reverse_map *b, const struct moved_block *m, uint64_t addr,
                           struct rewrite_place *out)
 {
     const struct cfg_block *blk = &b->map->cfg->blocks.data[m->block];
@@ -147,16 +147,16 @@ static bool find_in_block(const struct rewrite_back *b, const struct moved_block
     return true;
 }
 
-bool rewrite_back_return(const struct rewrite_back *b, uint64_t addr, uint64_t *original)
+bool rewrite_reverse_map_return(const struct rewrite_reverse_map *b, uint64_t addr, uint64_t *original)
 {
     struct rewrite_place call;
-    if (!rewrite_back_find(b, addr - 1, &call) || !call.returns_to)
+    if (!rewrite_reverse_map_find(b, addr - 1, &call) || !call.returns_to)
         return false;
     *original = call.returns_to;
     return true;
 }
 
-bool rewrite_back_find(const struct rewrite_back *b, uint64_t addr, struct rewrite_place *out)
+bool rewrite_reverse_map_find(const struct rewrite_reverse_map *b, uint64_t addr, struct rewrite_place *out)
 {
     if (addr < b->map->text_new_lo || addr >= b->map->text_new_hi)
         return false;

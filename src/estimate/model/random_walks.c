@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * drawn: windows drawn along the counts (paths.c): through the whole program, then into loops and procedures that
+ * random_walks: walks drawn along the counts (paths.c): through the whole program, then into loops and procedures that
  * matter and got few instructions, then one for each block that was never on the way. */
 #include "estimate/model/walk.h"
 
 #include <stdlib.h>
 
 #define BATCHES 48
-#define BATCHES_LEAST 6
-#define WINDOW 4000      /* attributed instructions */
-#define HOME_SHARE 0.001 /* of all instructions: matters */
-#define HOME_LEAST 4000  /* instructions that it should get */
-#define HOME_WINDOWS 40
-#define PATH_MOST 512
+#define BATCHES_MIN 6
+#define WALK_INSNS 4000   /* attributed instructions */
+#define OWNER_SHARE 0.001 /* of all instructions: matters */
+#define OWNER_MIN 4000    /* instructions that it should get */
+#define OWNER_WALKS 40
+#define PATH_MAX 512
 #define SWEEP_ENOUGH 0.005 /* of all instructions: no sweep for so few */
 #define SWEEP_AFTER 32     /* instructions that follow the block of a sweep */
 
@@ -53,9 +53,9 @@ static bool play(struct walks *w, uint32_t block, uint32_t next, bool opaque)
 
 /* Plays from `start` on, after `warm` instructions of the way that led there, until `insns` instructions are
  * attributed. */
-static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insns)
+static void walk(struct walks *w, uint32_t start, uint32_t warm, uint32_t insns)
 {
-    uint32_t path[PATH_MOST], count = paths_before(&w->paths, start, warm, path, PATH_MOST);
+    uint32_t path[PATH_MAX], count = paths_before(&w->paths, start, warm, path, PATH_MAX);
     uint64_t begin, warmed = 0;
     bool opaque;
     for (uint32_t i = 0; i < count; i++)
@@ -79,16 +79,16 @@ static void window(struct walks *w, uint32_t start, uint32_t warm, uint32_t insn
 
 void walk_program(struct walks *w)
 {
-    for (int i = 0; i < BATCHES && !(i >= BATCHES_LEAST && walk_is_settled(w)); i++) {
+    for (int i = 0; i < BATCHES && !(i >= BATCHES_MIN && walk_has_converged(w)); i++) {
         while (w->spent < walk_for_program(w) * (uint64_t)(i + 1) / BATCHES)
-            window(w, paths_draw_start(&w->paths), WARM, WINDOW);
+            walk(w, paths_draw_start(&w->paths), WARM, WALK_INSNS);
         walk_end_batch(w);
-        diag_progress("simulating", w->spent, w->spent_most);
+        diag_progress("simulating", w->spent, w->spent_max);
     }
 }
 
-/* A block of the home, in proportion to what it executed. */
-static uint32_t draw_in_home(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint64_t all)
+/* A block of the owner, in proportion to what it executed. */
+static uint32_t draw_in_owner(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint64_t all)
 {
     const struct cfg_func *f = &m->cfg->funcs.data[func];
     uint64_t pick = rng_below(&w->paths.rng, all);
@@ -102,26 +102,26 @@ static uint32_t draw_in_home(struct walks *w, const struct join_module *m, uint3
     return ID_NONE;
 }
 
-static void walk_home(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint32_t home)
+static void walk_owner(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint32_t owner)
 {
-    uint64_t all = walk_home_self(w, home)->instructions;
-    double lacks = HOME_LEAST - w->homes[home].insns;
-    if (all == 0 || walk_home_share(w, home) < HOME_SHARE || lacks <= 0)
+    uint64_t all = walk_owner_self(w, owner)->instructions;
+    double lacks = OWNER_MIN - w->owners[owner].insns;
+    if (all == 0 || walk_owner_share(w, owner) < OWNER_SHARE || lacks <= 0)
         return;
-    for (int i = 0; i < HOME_WINDOWS && w->spent < w->spent_most * 4 / 5; i++)
-        window(w, draw_in_home(w, m, func, loop, all), WARM / 2, HOME_LEAST / HOME_WINDOWS * 2);
+    for (int i = 0; i < OWNER_WALKS && w->spent < w->spent_max * 4 / 5; i++)
+        walk(w, draw_in_owner(w, m, func, loop, all), WARM / 2, OWNER_MIN / OWNER_WALKS * 2);
 }
 
-void walk_homes(struct walks *w)
+void walk_owners(struct walks *w)
 {
     for (uint32_t i = 0; i < w->j->module_count; i++) {
         const struct join_module *m = &w->j->modules[i];
         if (!m->cfg)
             continue;
         for (uint32_t l = 0; l < m->cfg->loops.len; l++)
-            walk_home(w, m, m->cfg->loops.data[l].func, l, m->loop_base + l);
+            walk_owner(w, m, m->cfg->loops.data[l].func, l, m->loop_base + l);
         for (uint32_t f = 0; f < m->cfg->funcs.len; f++)
-            walk_home(w, m, f, ID_NONE, w->j->loop_count + m->func_base + f);
+            walk_owner(w, m, f, ID_NONE, w->j->loop_count + m->func_base + f);
     }
     sim_feed_reset_pipeline(w->core, 0);
 }
@@ -139,7 +139,7 @@ static int compare_weighed(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/* Blocks that no window met, the heaviest first, until the budget is used up. */
+/* Blocks that no walk met, the heaviest first, until the budget is used up. */
 void walk_unseen(struct walks *w)
 {
     VEC(struct weighed) v = {0};
@@ -154,10 +154,10 @@ void walk_unseen(struct walks *w)
         qsort(v.data, v.len, sizeof *v.data, compare_weighed);
     for (size_t i = 0; i < v.len; i++)
         left += v.data[i].weight;
-    for (size_t i = 0; i < v.len && w->spent < w->spent_most; i++) {
+    for (size_t i = 0; i < v.len && w->spent < w->spent_max; i++) {
         if ((double)left < SWEEP_ENOUGH * (double)w->j->instructions)
             break;
-        window(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
+        walk(w, v.data[i].block, WARM / 4, walk_block(w->j, v.data[i].block)->insn_count + SWEEP_AFTER);
         left -= v.data[i].weight;
     }
     sim_feed_reset_pipeline(w->core, 0);

@@ -6,14 +6,14 @@
  * has the chance again and again, since all that comes between disturbs what was learnt. So of slices that go round by
  * so many branches and do the same, those count that are as fast as the fastest.
  */
-#include "estimate/replays/learnt.h"
+#include "estimate/replays/training.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const double SAME_WORK = 0.02; /* of the instructions may be another's */
 static const double AS_FAST = 1.03;
-static const double SPREAD_MOST = 0.03; /* of the fastest: a single slip is no measure */
+static const double SPREAD_MAX = 0.03; /* of the fastest: a single slip is no measure */
 
 static double instructions_of(const struct fit *f, const struct fit_slice *s)
 {
@@ -23,11 +23,11 @@ static double instructions_of(const struct fit *f, const struct fit_slice *s)
     return sum;
 }
 
-/* What slice s executes of the home, as a fraction of all its instructions. */
-static double part_of(const struct fit *f, const struct fit_slice *s, uint32_t home)
+/* What slice s executes of the owner, as a fraction of all its instructions. */
+static double part_of(const struct fit *f, const struct fit_slice *s, uint32_t owner)
 {
     for (size_t i = s->first; i < s->first + s->count; i++)
-        if (f->shares.data[i].home == home)
+        if (f->shares.data[i].owner == owner)
             return f->shares.data[i].instructions / instructions_of(f, s);
     return 0;
 }
@@ -37,8 +37,8 @@ static double lacks(const struct fit *f, const struct fit_slice *a, const struct
 {
     double sum = 0;
     for (size_t i = a->first; i < a->first + a->count; i++) {
-        uint32_t home = f->shares.data[i].home;
-        sum += fmax(0, part_of(f, a, home) - part_of(f, b, home));
+        uint32_t owner = f->shares.data[i].owner;
+        sum += fmax(0, part_of(f, a, owner) - part_of(f, b, owner));
     }
     return sum;
 }
@@ -49,11 +49,11 @@ static bool do_the_same(const struct fit *f, const struct fit_slice *a, const st
     return fabs(x - y) <= SAME_WORK * fmin(x, y) && lacks(f, a, b) <= SAME_WORK && lacks(f, b, a) <= SAME_WORK;
 }
 
-static bool is_unlearnt(const struct fit *f, const struct fit_slice *s)
+static bool is_undertrained(const struct fit *f, const struct fit_slice *s)
 {
-    for (size_t k = 0; k < f->slices.len && s->may_learn; k++) {
+    for (size_t k = 0; k < f->slices.len && s->may_train; k++) {
         const struct fit_slice *other = &f->slices.data[k];
-        if (other->may_learn && other->spread <= SPREAD_MOST &&
+        if (other->may_train && other->spread <= SPREAD_MAX &&
             other->cycles / instructions_of(f, other) * AS_FAST < s->cycles / instructions_of(f, s) &&
             do_the_same(f, other, s))
             return true;
@@ -61,15 +61,15 @@ static bool is_unlearnt(const struct fit *f, const struct fit_slice *s)
     return false;
 }
 
-void learnt_only(struct fit *f)
+void training_drop_unfinished(struct fit *f)
 {
-    bool *unlearnt = xmalloc((f->slices.len + 1) * sizeof *unlearnt);
+    bool *undertrained = xmalloc((f->slices.len + 1) * sizeof *undertrained);
     size_t slices = 0, shares = 0;
     for (size_t k = 0; k < f->slices.len; k++)
-        unlearnt[k] = is_unlearnt(f, &f->slices.data[k]);
+        undertrained[k] = is_undertrained(f, &f->slices.data[k]);
     for (size_t k = 0; k < f->slices.len; k++) {
         struct fit_slice s = f->slices.data[k];
-        if (unlearnt[k])
+        if (undertrained[k])
             continue;
         memmove(f->shares.data + shares, f->shares.data + s.first, s.count * sizeof *f->shares.data);
         s.first = shares;
@@ -79,5 +79,5 @@ void learnt_only(struct fit *f)
     diag_debug(1, "replays: of %zu slices %zu did not learn what others did", f->slices.len, f->slices.len - slices);
     f->slices.len = slices;
     f->shares.len = shares;
-    free(unlearnt);
+    free(undertrained);
 }

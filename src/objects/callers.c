@@ -33,23 +33,23 @@ static struct join_module *module_of(const struct selection *s, uint32_t func)
 static bool make_procedure(struct selection *s, uint32_t number, struct made *made)
 {
     struct join_module *m = module_of(s, number);
-    struct searched p = {.m = m, .func = number - m->func_base};
-    select_find_homes(s, &p);
+    struct procedure_search p = {.m = m, .func = number - m->func_base};
+    select_find_owners(s, &p);
     struct region all = select_region_of(s, &p, ID_NONE, false), own = select_region_of(s, &p, ID_NONE, true);
     if (!all.count)
         return false;
     *made = select_make(s, m, PROF_PROCEDURE, &all, &own);
-    if (!s->searched[number] && select_is_long(&made->o))
+    if (!s->procedure_search[number] && select_is_long(&made->o))
         made->o.pieces = select_cut(s, &p, &own);
-    s->searched[number] = 1;
+    s->procedure_search[number] = 1;
     return true;
 }
 
 /* True if it is taken: the last candidate then, and counted as one of those that are added up. */
-static bool put_further_up(struct selection *s, struct made *made, double lack)
+static bool put_callers(struct selection *s, struct made *made, double lack)
 {
     select_put(s, made, lack);
-    select_keep_hidden(s, s->out.len - 1);
+    select_keep_unprobed(s, s->out.len - 1);
     struct prof_candidate *o = &s->out.data[s->out.len - 1];
     if (o->verdict == PROF_TAKEN && o->probe_s > s->left_s) {
         o->verdict = PROF_SAMPLED;
@@ -65,21 +65,21 @@ static void cover_summed(struct selection *s)
     cover_clear(s->cover);
     for (size_t i = 0; i < s->out.len; i++)
         if (s->out.data[i].is_summed)
-            cover_add(s->cover, &s->asides.data[i].part);
+            cover_add(s->cover, &s->details.data[i].part);
 }
 
 /* From the procedures that call nothing upwards: the nearest caller that can be timed and estimated. */
 static void move_up(struct selection *s)
 {
     const uint32_t *entrance = find_entrances(s);
-    const double least = LACK_SHARE * (double)s->j->memory_ops;
+    const double min = LACK_SHARE * (double)s->j->memory_ops;
     cover_summed(s);
     const double *lacks = cover_lacks(s->cover);
     for (uint32_t n = 0; n < s->graph.node_count; n++) {
-        if (lacks[n] < least || entrance[n] == ID_NONE || s->searched[entrance[n]])
+        if (lacks[n] < min || entrance[n] == ID_NONE || s->procedure_search[entrance[n]])
             continue;
         struct made made;
-        if (!make_procedure(s, entrance[n], &made) || !put_further_up(s, &made, lacks[n]))
+        if (!make_procedure(s, entrance[n], &made) || !put_callers(s, &made, lacks[n]))
             continue;
         cover_summed(s);
         lacks = cover_lacks(s->cover);
@@ -105,8 +105,8 @@ static uint32_t forget(struct selection *s, const struct prof_candidate *o)
             continue;
         uint32_t pieces = old->pieces;
         memmove(old, old + 1, (s->out.len - i - 1) * sizeof *old);
-        memmove(&s->asides.data[i], &s->asides.data[i + 1], (s->out.len - i - 1) * sizeof *s->asides.data);
-        s->out.len--, s->asides.len--;
+        memmove(&s->details.data[i], &s->details.data[i + 1], (s->out.len - i - 1) * sizeof *s->details.data);
+        s->out.len--, s->details.len--;
         return pieces;
     }
     return o->pieces;
@@ -122,12 +122,12 @@ static void take_root(struct selection *s)
         return;
     struct prof_candidate *o = &made.o;
     made.part.root = true;
-    o->estimable = PROF_ESTIMABLE_ALONE;
+    o->estimable = PROF_ESTIMABLE_EXCLUSIVE;
     o->reason = "the root of the calls, on whose behalf all is done";
     o->time_s = s->j->r->actual_user_s.value;
     o->memory_ops_all = (double)s->j->memory_ops;
     o->pieces = forget(s, o);
-    put_further_up(s, &made, (double)s->j->memory_ops);
+    put_callers(s, &made, (double)s->j->memory_ops);
 }
 
 void select_compare_taken(struct selection *s)
@@ -136,7 +136,7 @@ void select_compare_taken(struct selection *s)
     size_t count = 0;
     for (size_t i = 0; i < s->out.len; i++)
         if (s->out.data[i].verdict == PROF_TAKEN)
-            taken[count++] = (struct overlap_object){&s->out.data[i], &s->asides.data[i].part};
+            taken[count++] = (struct overlap_object){&s->out.data[i], &s->details.data[i].part};
     overlap_build(s->j, &s->graph, s->cover, s->chains, taken, count);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Of slices that do the same, those count that learnt how their loops end. */
-#include "estimate/replays/learnt.h"
+#include "estimate/replays/training.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,10 +8,10 @@
 
 #include <cmocka.h> /* needs the three above it */
 
-static void add(struct fit *f, double cycles, bool may_learn, double one, double two)
+static void add(struct fit *f, double cycles, bool may_train, double one, double two)
 {
     struct fit_slice s = {
-        .cycles = cycles, .spread = 0.005, .may_learn = may_learn, .first = f->shares.len, .count = 2};
+        .cycles = cycles, .spread = 0.005, .may_train = may_train, .first = f->shares.len, .count = 2};
     VEC_PUSH(&f->shares, ((struct fit_share){1, one, 0.5}));
     VEC_PUSH(&f->shares, ((struct fit_share){2, two, 0.5}));
     VEC_PUSH(&f->slices, s);
@@ -26,11 +26,11 @@ static void finish(struct fit *f)
 static void the_fastest_of_the_same_work_count(void **state)
 {
     (void)state;
-    struct fit f = {.home_count = 3};
+    struct fit f = {.owner_count = 3};
     add(&f, 370, true, 1700, 104);
     add(&f, 295, true, 1701, 104);
     add(&f, 297, true, 1700, 103);
-    learnt_only(&f);
+    training_drop_unfinished(&f);
     assert_int_equal(f.slices.len, 2);
     assert_int_equal(f.shares.len, 4);
     assert_true(f.slices.data[0].cycles == 295 && f.slices.data[1].cycles == 297);
@@ -42,12 +42,12 @@ static void the_fastest_of_the_same_work_count(void **state)
 static void other_work_is_not_compared(void **state)
 {
     (void)state;
-    struct fit f = {.home_count = 3};
+    struct fit f = {.owner_count = 3};
     add(&f, 370, true, 1700, 104);
-    add(&f, 295, true, 1600, 204);  /* as long, of other homes */
+    add(&f, 295, true, 1600, 204);  /* as long, of other owners */
     add(&f, 200, false, 1700, 104); /* what ends by itself may have ended too soon */
     add(&f, 150, true, 850, 52);    /* half of it */
-    learnt_only(&f);
+    training_drop_unfinished(&f);
     assert_int_equal(f.slices.len, 4);
     finish(&f);
 }
@@ -55,11 +55,11 @@ static void other_work_is_not_compared(void **state)
 static void a_slip_leaves_nothing_out(void **state)
 {
     (void)state;
-    struct fit f = {.home_count = 3};
+    struct fit f = {.owner_count = 3};
     add(&f, 295, true, 1700, 104);
     add(&f, 230, true, 1700, 104);
     f.slices.data[1].spread = 0.2;
-    learnt_only(&f);
+    training_drop_unfinished(&f);
     assert_int_equal(f.slices.len, 2);
     finish(&f);
 }

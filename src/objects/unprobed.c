@@ -5,22 +5,23 @@
 
 #include <math.h>
 
-#define HIDDEN_SHARE 0.01 /* of a hidden object's work: more within an object, and that is not probed either */
+#define UNPROBED_SHARE 0.01 /* of a hidden object's work: more within an object, and that is not probed either */
 
 static void hide(struct selection *s, struct join_module *m, uint32_t func, uint32_t loop, const char *name)
 {
-    struct searched p = {.m = m, .func = func};
-    select_find_homes(s, &p);
+    struct procedure_search p = {.m = m, .func = func};
+    select_find_owners(s, &p);
     struct region all = select_region_of(s, &p, loop, false);
     if (all.count)
-        VEC_PUSH(&s->hidden, ((struct hidden){{m, all, false, false}, name}));
+        VEC_PUSH(&s->unprobed, ((struct unprobed){{m, all, false, false}, name}));
 }
 
-void select_find_hidden(struct selection *s)
+void select_find_unprobed(struct selection *s)
 {
     struct join *j = s->j;
-    const bool *is = asked_objects(j, &(struct asked_for){j->in->hidden, j->in->hidden_count, "--unprobed", false});
-    for (uint32_t i = 0; j->in->hidden_count && i < j->module_count; i++) {
+    const bool *is =
+        requested_objects(j, &(struct requested_set){j->in->unprobed, j->in->unprobed_count, "--unprobed", false});
+    for (uint32_t i = 0; j->in->unprobed_count && i < j->module_count; i++) {
         struct join_module *m = &j->modules[i];
         for (uint32_t f = 0; m->cfg && f < m->cfg->funcs.len; f++) {
             uint32_t object = j->funcs[m->func_base + f].object;
@@ -46,15 +47,15 @@ static double done_within(struct selection *s, const struct cover_part *x, const
 }
 
 /* Neither what is hidden, nor what it is a part of the time of, nor what works for it alone. */
-void select_keep_hidden(struct selection *s, size_t candidate)
+void select_keep_unprobed(struct selection *s, size_t candidate)
 {
     struct prof_candidate *o = &s->out.data[candidate];
-    const struct cover_part *part = &s->asides.data[candidate].part;
-    for (size_t i = 0; i < s->hidden.len && o->verdict == PROF_TAKEN; i++) {
-        const struct hidden *h = &s->hidden.data[i];
-        if (done_within(s, &h->part, part) <= HIDDEN_SHARE && done_within(s, part, &h->part) < 1 - HIDDEN_SHARE)
+    const struct cover_part *part = &s->details.data[candidate].part;
+    for (size_t i = 0; i < s->unprobed.len && o->verdict == PROF_TAKEN; i++) {
+        const struct unprobed *h = &s->unprobed.data[i];
+        if (done_within(s, &h->part, part) <= UNPROBED_SHARE && done_within(s, part, &h->part) < 1 - UNPROBED_SHARE)
             continue;
         o->verdict = PROF_SAMPLED;
-        o->reason = arena_printf(s->j->r->arena, "%s is hidden from probes", h->name);
+        o->reason = arena_printf(s->j->r->arena, "%s is excluded from probes", h->name);
     }
 }

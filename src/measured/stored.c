@@ -26,7 +26,7 @@ static int check_blocks(const struct join *j, const struct join_module *m)
     return 0;
 }
 
-int known_open(struct join *j, struct join_module *m)
+int stored_open(struct join *j, struct join_module *m)
 {
     const struct prof_module *was = &j->in->known->modules[index_of(j, m)];
     if (!was->is_counted)
@@ -41,7 +41,7 @@ int known_open(struct join *j, struct join_module *m)
     return check_blocks(j, m);
 }
 
-void known_close(struct join_module *m) { cfg_free(m->own_cfg); }
+void stored_close(struct join_module *m) { cfg_free(m->own_cfg); }
 
 static void take_edge(struct join_module *m, const struct prof_edge_row *row)
 {
@@ -57,7 +57,7 @@ static void take_edge(struct join_module *m, const struct prof_edge_row *row)
 }
 
 /* What did not come by an edge came from outside. */
-void known_counts(struct join *j, struct join_module *m)
+void stored_counts(struct join *j, struct join_module *m)
 {
     const struct prof_result *k = j->in->known;
     uint64_t *counts = j->counts + m->block_base;
