@@ -140,7 +140,7 @@ int cache_reader_open(const char *path, struct cache_reader **out);
 /* Of memory, which must last; `name` stands for it in messages. */
 struct cache_reader *cache_reader_of(const char *name, const char *text, size_t len);
 void cache_reader_close(struct cache_reader *r);
-/* The next references, at most `most`; their cell is the number of the instruction that made them. How many; 0 at the
+/* The next references, at most `max`; their cell is the number of the instruction that made them. How many; 0 at the
  * end; -1 after one line that names the line that is wrong. */
 ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_t max);
 enum cache_form cache_reader_form(const struct cache_reader *r);

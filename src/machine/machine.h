@@ -287,7 +287,7 @@ struct machine_cpu_clock {
 /* Do cores differ by more than cores of one kind do, or counters at all? Which are the slowest and the fastest
  * (indices). */
 bool machine_cpus_differ(const struct machine_cpu_clock *cpus, size_t count, size_t *slowest, size_t *fastest);
-/* Looks at each processor that this thread may run on, at most `most` of them, 12 ms each. 0, or -1 after one line:
+/* Looks at each processor that this thread may run on, at most `max` of them, 12 ms each. 0, or -1 after one line:
  * there is no usable counter. */
 int machine_cpus_look(struct machine_cpu_clock *cpus, size_t max, size_t *count);
 

@@ -108,7 +108,7 @@ static void collect_arcs(struct join *j, struct graph *g, struct arcs *out)
         qsort(out->v.data, out->v.len, sizeof *out->v.data, by_from);
 }
 
-/* ---- circles (Tarjan 1972), without recursion: a chain of callers can be long ---- */
+/* ---- strongly connected components (Tarjan 1972), without recursion: a chain of callers can be long ---- */
 
 struct finder {
     const struct arcs *arcs;

@@ -216,7 +216,7 @@ struct visit {
     uint32_t step, before; /* step: ID_NONE if there is none */
 };
 
-/* The one nearest to step `wanted`, from step `least` to `most`. */
+/* The one nearest to step `wanted`, from step `min` to `max`. */
 static struct visit visit_near(const struct planner *p, uint32_t from, uint32_t at, uint32_t wanted, uint32_t min,
                                uint32_t max)
 {
@@ -347,7 +347,7 @@ static bool go_round(const struct planner *p, struct wire_slice *out)
     return true;
 }
 
-/* From one of a few steps on, a way that ends behind step `least`. */
+/* From one of a few steps on, a way that ends behind step `min`. */
 static bool go_round_from(struct planner *p, uint32_t from, uint32_t min, struct wire_slice *out)
 {
     for (uint32_t d = 0; d < LATER_MAX && from + d < p->s.steps.len && p->tries < TRIES_MAX; d++) {

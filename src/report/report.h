@@ -81,7 +81,7 @@ struct annotate_options {
  * are. */
 size_t report_annotate(const struct prof_result *r, const char *function, const struct annotate_options *o,
                        struct strbuf *out);
-/* Names that hold `function`, at most `most` into `names`; in `a`. */
+/* Names that hold `function`, at most `max` into `names`; in `a`. */
 size_t report_annotate_nearest(const struct prof_result *r, const char *function, struct arena *a, const char **names,
                                size_t max);
 

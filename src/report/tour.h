@@ -31,7 +31,7 @@ struct tour {
 /* With decimals as the whole program needs them. */
 void tour_init(struct tour *t, const struct prof_result *r, const char *source_path, struct arena *a);
 void tour_fini(struct tour *t);
-/* Order as in struct report_options, anew; `most` objects at most are shown, 0: any number. */
+/* Order as in struct report_options, anew; `max` objects at most are shown, 0: any number. */
 void tour_sort(struct tour *t, unsigned sort, size_t max);
 void tour_turn_to_objects(struct tour *t); /* decimals as objects need them */
 const struct prof_object *tour_parent(const struct tour *t, const struct prof_object *o); /* NULL: none */
@@ -86,7 +86,7 @@ struct excerpt {
     enum excerpt_state state;
     const struct prof_object *object;
     const struct source *source; /* NULL with EXCERPT_NO_LINES */
-    uint32_t first, last; /* lines of its procedure if that has at most `most`, else of the object, and some around */
+    uint32_t first, last; /* lines of its procedure if that has at most `max`, else of the object, and some around */
     VEC(const struct prof_object *) inner;
 };
 enum { EXCERPT_AROUND = 12 };

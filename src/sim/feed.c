@@ -89,7 +89,7 @@ struct sim_feed *sim_feed_new(struct sim_core *core)
     return f;
 }
 
-/* Waits until no more than `most` chunks are to be played. */
+/* Waits until no more than `max` chunks are to be played. */
 static void wait_for(struct sim_feed *f, unsigned max)
 {
     while (f->filled - f->played > max)

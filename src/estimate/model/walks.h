@@ -39,7 +39,7 @@ uint32_t paths_draw_entry(struct paths *p);
  * *opaque: code that is not known runs in between (a call that could not be followed). */
 uint32_t paths_next(struct paths *p, uint32_t block, bool *opaque);
 /* Blocks that led to `block`, drawn backwards until they hold `insns` instructions; in forward order, `block` not with
- * them. Returns how many; out has room for `most`. Empties the stack. */
+ * them. Returns how many; out has room for `max`. Empties the stack. */
 uint32_t paths_before(struct paths *p, uint32_t block, uint32_t insns, uint32_t *out, uint32_t max);
 /* As paths_next, for a way already drawn. */
 void paths_follow(struct paths *p, uint32_t block, uint32_t next, bool *opaque);

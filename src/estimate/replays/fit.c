@@ -6,10 +6,10 @@
  * once drawn towards the model (times what slices take against it on the whole): where the two differ, owners always
  * come together, and how they share what was measured is not known. If they differ much, and the model tells single
  * slices well, it knows better than an equal figure for all: such owners are held at the second, and the others fitted
- * anew. (One loop of bzip2 had a third of what the model has, and that beside it 1.25 times, in one job of four.) Homes
- * that are hardly in a slice get the second. Replays that differ among themselves weigh less, and so does a slice that
- * says something else than all others (a machine clear in each of its replays, say). No owner is given more than it
- * took in the program: what came with it in its slices had the rest. Knows nothing of where slices come from.
+ * anew. (One loop of bzip2 had a third of what the model has, and that beside it 1.25 times, in one job of four.)
+ * Owners that are hardly in a slice get the second. Replays that differ among themselves weigh less, and so does a
+ * slice that says something else than all others (a machine clear in each of its replays, say). No owner is given more
+ * than it took in the program: what came with it in its slices had the rest. Knows nothing of where slices come from.
  */
 #include "estimate/replays/fit.h"
 
@@ -213,7 +213,7 @@ static void note_other(struct solver *s, const struct solver *other)
         s->owners[h].other = other->owners[h].cpi;
 }
 
-/* Homes have their prior. */
+/* Owners have their prior. */
 static void fit(struct solver *s, bool forget)
 {
     for (size_t h = 0; h < s->in->owner_count; h++)

@@ -62,7 +62,7 @@ void html_put_page(struct html_page *p, const char *title, const char *first, st
 
 /* ---- bars.c ---- */
 
-/* Ideal, branch and memory part side by side on a scale that ends at `most` seconds, with the memory part's interval.
+/* Ideal, branch and memory part side by side on a scale that ends at `max` seconds, with the memory part's interval.
  */
 void html_bar(struct html_page *p, double ideal, double branch, const struct prof_interval *memory, double max);
 void html_legend(struct html_page *p);
