@@ -136,7 +136,7 @@ static void trapped(void)
 static void random_branches(void)
 {
     uint64_t v = 1;
-    for (int k = 0; k < 20000000; k++) {
+    for (int k = 0; k < 60000000; k++) {
         v = v * 6364136223846793005u + 1442695040888963407u;
         if (v >> 63) {
             sink++;
