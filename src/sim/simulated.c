@@ -95,6 +95,7 @@ static void prepare_anew(const struct machine *m, struct sim_shapes *shapes, str
     const struct machine_class *k = machine_class_of(m, &d, NULL);
     if (!k || k->latency_high <= k->latency)
         return; /* else the core takes the middle of both; experiments know which they ask for */
+    assert(p->insn.shape);
     struct sim_shape shape = *p->insn.shape;
     shape.latency = (int32_t)ticks(p->is_long ? k->latency_high : k->latency);
     if (p->is_long && k->occupies_high > 0 && shape.use_count)

@@ -18,6 +18,14 @@ bool x86_zydis_decode(const uint8_t *bytes, size_t avail, struct x86_zydis *out)
 uint8_t x86_zydis_reg(ZydisRegister r);
 bool x86_zydis_is_gpr(ZydisRegister r); /* or a part of one */
 
+struct x86_answer { /* of Zydis, as far as it is remembered */
+    struct x86_shape shape;
+    uint8_t value_off, value_len; /* where the target's number stands; len 0: none */
+    uint8_t shift_mask;           /* shift by immediate: with (imm & mask) == 0 no flag is written; else 0 */
+    unsigned head_len;            /* as Zydis sees it */
+};
+void x86_summarize(const struct x86_zydis *z, struct x86_answer *out); /* summary.c */
+
 /* The parts of struct x86_detail beside its summary, which decode.c fills in. */
 void x86_put_operands(const struct x86_zydis *z, struct x86_detail *out);                /* detail.c */
 void x86_put_accesses(const struct x86_zydis *z, uint64_t addr, struct x86_detail *out); /* access.c */
