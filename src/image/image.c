@@ -429,7 +429,7 @@ static void hash_contents(void *ctx)
     file_hash_hex(r->img->bytes, r->img->len_bytes, r->hash);
 }
 
-static int read_all(struct image *img)
+static int read_all(struct image *img, bool is_copy)
 {
     Elf64_Ehdr h = {0};
     uint64_t phs, shs, names;
@@ -439,6 +439,10 @@ static int read_all(struct image *img)
     img->kind = h.e_type == ET_EXEC ? IMAGE_EXEC : IMAGE_DSO;
     img->entry = h.e_entry;
     struct reading r = {.img = img};
+    if (is_copy) {
+        read_contents(&r);
+        return r.rc;
+    }
     if (img->len_bytes < LARGE_FILE_BYTES) {
         read_contents(&r);
         hash_contents(&r);
@@ -450,7 +454,7 @@ static int read_all(struct image *img)
     return r.rc;
 }
 
-int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out)
+static int open_bytes(const char *path, const uint8_t *bytes, size_t len, bool is_copy, struct image **out)
 {
     struct arena *a = arena_new();
     struct image *img = ARENA_NEW(a, struct image);
@@ -460,12 +464,17 @@ int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct 
     img->bytes = bytes;
     img->len_bytes = len;
     *out = NULL;
-    if (read_all(img) < 0) {
+    if (read_all(img, is_copy) < 0) {
         arena_free(a);
         return -1;
     }
     *out = img;
     return 0;
+}
+
+int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out)
+{
+    return open_bytes(path, bytes, len, false, out);
 }
 
 static int refuse_file(const char *path, int err)
@@ -482,19 +491,23 @@ static int refuse_file(const char *path, int err)
     }
 }
 
-int image_open(const char *path, struct image **out)
+static int open_file(const char *path, bool is_copy, struct image **out)
 {
     struct file_bytes f;
     *out = NULL;
     if (file_map(path, &f) < 0)
         return refuse_file(path, errno);
-    if (image_open_bytes(path, f.data, f.len, out) < 0) {
+    if (open_bytes(path, f.data, f.len, is_copy, out) < 0) {
         file_unmap(&f);
         return -1;
     }
     (*out)->index->file = f;
     return 0;
 }
+
+int image_open(const char *path, struct image **out) { return open_file(path, false, out); }
+
+int image_open_copy(const char *path, struct image **out) { return open_file(path, true, out); }
 
 void image_close(struct image *img)
 {

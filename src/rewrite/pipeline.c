@@ -112,7 +112,7 @@ static int read_again(const struct rw *w, const char *out, const char *map)
     struct image_unwind u;
     struct strbuf why = {0};
     diag_hold(&why);
-    int rc = image_open(out, &copy);
+    int rc = image_open_copy(out, &copy);
     if (rc == 0)
         rc = image_unwind_read(copy, &u);
     diag_hold(NULL);

@@ -54,7 +54,7 @@ static const struct tables *tables_of(struct stacks *k, uint32_t module)
     t->is_tried = true;
     diag_hold(&said);
     const struct launch_module *m = &k->p->modules[module];
-    if (image_open(m->copy ? m->copy : m->path, &t->img) < 0) {
+    if ((m->copy ? image_open_copy(m->copy, &t->img) : image_open(m->path, &t->img)) < 0) {
         t->img = NULL;
     } else if (image_unwind_read(t->img, &t->unwind) < 0) {
         image_close(t->img);

@@ -114,7 +114,7 @@ static void put_words(struct originals *s, const struct original *o)
     struct image *was = NULL, *copy = NULL;
     struct strbuf unsaid = {0};
     diag_hold(&unsaid);
-    if (image_open(o->path, &was) == 0 && image_open(o->copy, &copy) == 0)
+    if (image_open(o->path, &was) == 0 && image_open_copy(o->copy, &copy) == 0)
         compare_words(s, o, was, copy);
     diag_hold(NULL);
     str_free(&unsaid);

@@ -30,7 +30,7 @@ struct rewrite_reverse_map *rewrite_reverse_map_new(const struct rewrite_map *ma
     struct strbuf unsaid = {0};
     b->map = map;
     diag_hold(&unsaid);
-    bool ok = image_open(copy, &b->copy) == 0 && image_open(map->in_path, &b->original) == 0;
+    bool ok = image_open_copy(copy, &b->copy) == 0 && image_open(map->in_path, &b->original) == 0;
     diag_hold(NULL);
     str_free(&unsaid);
     for (uint32_t i = 0; ok && i < map->cfg->blocks.len; i++)
