@@ -92,7 +92,7 @@ uint32_t walk_table_max(const struct walks *w)
     return (uint32_t)min_u64(sum, TABLE_MAX);
 }
 
-void walk_make_placeholders(struct walks *w)
+void walk_prepare_opaque(struct walks *w)
 {
     static const uint8_t ret[] = {0xc3}, jump[] = {0xff, 0x25, 0, 0, 0, 0};
     sim_insn_prepare(w->m, w->shapes, ret, sizeof ret, 0, &w->table[INSN_RET]);

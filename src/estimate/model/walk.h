@@ -12,7 +12,7 @@
 
 #define WARM 400 /* before them: about a reorder buffer */
 
-enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* placeholders for code that is not known; then the program's own */
+enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* a return and a jump where code is not known; then the program's own */
 
 struct owner { /* a loop's or function's own code: sums over batches */
     double cycles, insns, last_cycles, last_insns;
@@ -52,7 +52,7 @@ bool walk_make_ready(struct walks *w, uint32_t block); /* false: no room, or no 
 double walk_block_cycles(const struct walks *w, const struct sim_core *core, uint32_t block, uint64_t *executions);
 uint64_t walk_times_played(const struct walks *w, uint32_t block);
 uint32_t walk_table_max(const struct walks *w); /* instructions that it may need */
-void walk_make_placeholders(struct walks *w);
+void walk_prepare_opaque(struct walks *w);
 
 /* ---- batches.c ---- */
 void walk_end_batch(struct walks *w);

@@ -53,7 +53,7 @@ void walks_run(struct join *j)
     w->table = xmalloc_sparse(w->max * sizeof *w->table);
     w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
     w->owners = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->owners);
-    walk_make_placeholders(w);
+    walk_prepare_opaque(w);
     w->core = sim_feed_new(sim_core_new(w->m, w->table, w->max, NULL));
     w->spent_max = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);
     walk_windows(w);
