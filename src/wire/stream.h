@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire/stream.h: the stream of references that copies made for it (REWRITE_REFERENCES) write while the program runs and
+ * the host reads at the same time. Each area of the counter file (wire.h) has one; it is mapped as if it were a module
+ * whose counters are at WIRE_STREAM_VADDR, so a thread of gs base D has its own at WIRE_STREAM_VADDR + D, and code
+ * addresses it as gs:[number] without a base register. One thread at a time writes to it, one thread of the host reads.
+ *
+ *   0                            struct wire_stream, in whole pages
+ *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
+ *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
+ *
+ * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
+ *
+ *   a reference   0  address       8  site, a number of its module's map   12  module, wire_stream_module of its key
+ *   an event      0  bit 63 is set; bits 16 to 23 say which (enum wire_event_kind), bits 0 to 15 how many entries
+ * behind it belong to it 8  site          12  module                              16  ... as drawn at the kinds
+ *
+ * Where a signal comes between the reservation of an entry and its making, and its handler fills the chunk, an entry is
+ * what it was when the chunk was used last. The reader must take any bytes.
+ */
+#ifndef MTOOL_WIRE_STREAM_H
+#define MTOOL_WIRE_STREAM_H
+
+#include <stdint.h>
+
+#define WIRE_STREAM_VADDR 0x7f000000u
+#define WIRE_STREAM_HEAD 4096u
+#define WIRE_STREAM_RING WIRE_STREAM_HEAD
+#define WIRE_CHUNKS 16u
+#define WIRE_CHUNK_BYTES 65536u
+#define WIRE_CHUNK_SPARE 4096u /* of a chunk: its limit is so far in front of its end */
+#define WIRE_STREAM_SLACK 65536u
+#define WIRE_STREAM_BYTES (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
+
+struct wire_entry {
+    uint64_t address;
+    uint32_t site, module;
+};
+
+/* X(NAME, what stands behind the header's entry) */
+#define WIRE_EVENTS(X)                                                                                                 \
+    X(RANGE, "struct wire_range: a string instruction of known length")                                                \
+    X(ENTER, "struct wire_call: a watched function is entered; site: its number among them")                           \
+    X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")
+enum wire_event_kind {
+#define X(name, what) WIRE_EVENT_##name,
+    WIRE_EVENTS(X)
+#undef X
+        WIRE_EVENT_COUNT
+};
+
+struct wire_range {    /* 2 entries */
+    uint64_t address;  /* of the first element */
+    uint64_t elements; /* of the site's bytes each */
+    uint64_t flags;    /* rflags: with WIRE_FLAG_DOWN elements go down from there */
+    uint64_t unused;
+};
+#define WIRE_FLAG_DOWN 0x400u
+
+struct wire_call {         /* 4 entries, then the copy of the stack in whole entries */
+    uint64_t arguments[6]; /* rdi rsi rdx rcx r8 r9 */
+    uint64_t stack;        /* the stack pointer: at the return address */
+    uint64_t stack_bytes;  /* that were copied from there on */
+};
+#define WIRE_CALL_STACK_MAX 1024u
+
+/* The word that begins an event: what an instruction can store as a number of 32 bits that is extended by its sign. */
+#define WIRE_EVENT(kind, entries) ((int32_t)(0x80000000u | (uint32_t)(kind) << 16 | (entries)))
+static inline int wire_is_event(const struct wire_entry *e) { return (int64_t)e->address < 0; }
+static inline uint32_t wire_event_kind(const struct wire_entry *e) { return e->address >> 16 & 0xff; }
+static inline uint32_t wire_event_entries(const struct wire_entry *e) { return e->address & 0xffff; }
+
+/* What entries call a module by; the host refuses two that have the same. */
+static inline uint32_t wire_stream_module(const uint8_t *key)
+{
+    return (uint32_t)key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
+}
+
+/* The exact filter: a reference to a line that is the last one referred to with the same low bits changes nothing. */
+#define WIRE_FILTER_SLOTS 64u
+
+struct wire_chunk {
+    uint64_t begin, end; /* time stamps */
+    uint32_t bytes;
+    uint32_t thread; /* of its process: 0 the first, else it is the so-many-th that was created */
+};
+
+struct wire_stream {
+    /* By the thread. Addresses are those of gs base 0. */
+    uint64_t put;             /* where the next entry goes */
+    uint64_t limit;           /* who has written there or further up ends the chunk */
+    uint64_t start, begin;    /* of this chunk: its first entry; its time stamp */
+    uint32_t thread, process; /* process: the area of its first thread */
+    uint64_t drops;           /* 1: nobody reads, entries are thrown away */
+    uint64_t lost;            /* bytes of entries that were */
+    uint64_t filled;          /* chunks so far; the next one is filled % WIRE_CHUNKS */
+    /* By the host. */
+    uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
+    /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to
+     * since it came there. */
+    uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
+    uint64_t written[WIRE_FILTER_SLOTS];
+    struct wire_chunk chunks[WIRE_CHUNKS];
+};
+_Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");
+
+/* In the counter file's header. */
+struct wire_streams {
+    uint64_t offset;    /* of the stream in each area; 0: there is none */
+    uint64_t heartbeat; /* grows while the host reads */
+    uint32_t filled;    /* grows with each chunk of any area; futex */
+    uint32_t waits;     /* 1: the host waits for that */
+};
+
+#endif
