@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "wire/wire.h"
+
 enum { MAP_VERSION = 5, MAP_HEADER_BYTES = 96 };
 
 struct map_header {
@@ -311,6 +313,12 @@ static void load_columns(void *ctx)
     unpack_all(&l->columns, l->m, l->h);
 }
 
+/* Each belongs to something; of a copy with probes to a cell, of which there is one without any object. */
+static uint64_t most_counters(const struct map_header *h)
+{
+    return (3ull * h->blocks + h->edges + h->group_edges + 1) * (WIRE_PROBE_BYTES / 8);
+}
+
 static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
 {
     struct map_header h;
@@ -330,7 +338,7 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
     uint64_t left = len - sizeof h;
-    if (h.counters > 3ull * h.blocks + h.edges + h.group_edges || h.groups > h.blocks) /* each belongs to something */
+    if (h.counters > most_counters(&h) || h.groups > h.blocks)
         return false;
     if (!h.path_len || h.path_len > left || h.cfg_len > left - h.path_len || h.group_edges > left)
         return false;
