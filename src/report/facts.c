@@ -8,9 +8,18 @@
 const struct term terms[] = {
 #define X(id, word, meaning) {id, word, meaning},
 #include "report/terms.def"
+
+#include "report/data_terms.def"
 #undef X
 };
-const size_t term_count = ARRAY_LEN(terms);
+enum {
+#define X(id, word, meaning) +1
+    TERMS_OF_DATA = 0
+#include "report/data_terms.def"
+#undef X
+};
+
+size_t term_count(bool has_data) { return ARRAY_LEN(terms) - (has_data ? 0 : TERMS_OF_DATA); }
 
 const struct term *term_find(const char *id)
 {

@@ -101,11 +101,11 @@ void member_passed(struct json *j, const struct prof_result *r); /* did the mode
 
 /* ---- facts.c ---- */
 
-struct term { /* of terms.def */
+struct term { /* of terms.def and, behind those, of data_terms.def */
     const char *id, *word, *meaning;
 };
 extern const struct term terms[];
-extern const size_t term_count;
+size_t term_count(bool has_data);             /* the first of them: without, or with those of data */
 const struct term *term_find(const char *id); /* NULL: there is none */
 
 /* ---- json_rows.c: rows of the result, whose lists of fields say which members they have ---- */
@@ -119,6 +119,11 @@ void rows_put_members(struct json_rows *w, enum prof_row_id id, const void *row,
 void rows_put_object(struct json_rows *w, enum prof_row_id id, const void *row, size_t index);
 void rows_put_list(struct json_rows *w, const char *key, enum prof_row_id id,
                    const struct prof_result *r); /* an array */
+
+/* ---- data_json.c ---- */
+
+/* The member "data", if mtool spy found any. */
+void data_put_json(struct json *j, struct arena *a, const struct prof_result *r);
 
 /* ---- threads.c ---- */
 

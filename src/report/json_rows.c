@@ -80,6 +80,12 @@ static void put_field(struct json_rows *w, const struct prof_field *f, const voi
     case PROF_TYPE_ESTIMABLE:
         json_str(j, f->key, prof_estimable_name[*(const enum prof_estimable *)field]);
         break;
+    case PROF_TYPE_DATA_KIND:
+        json_str(j, f->key, prof_data_kind_name[*(const enum prof_data_kind *)field]);
+        break;
+    case PROF_TYPE_DATA_OWNER:
+        json_str(j, f->key, prof_data_owner_name[*(const enum prof_data_owner *)field]);
+        break;
     case PROF_TYPE_OVERHEAD:
         json_real(j, f->key, overhead_of(row));
         break;

@@ -45,6 +45,27 @@ enum prof_estimable { /* why what it calls can be estimated */
 };
 extern const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT];
 
+enum prof_data_kind {
+    PROF_DATA_HEAP,
+    PROF_DATA_GLOBAL,
+    PROF_DATA_THREAD, /* thread-local */
+    PROF_DATA_STACK,
+    PROF_DATA_MAPPING,
+    PROF_DATA_CODE, /* and literals */
+    PROF_DATA_OTHER,
+    PROF_DATA_KIND_COUNT
+};
+extern const char *const prof_data_kind_name[PROF_DATA_KIND_COUNT];
+enum prof_data_owner { /* whose misses they are */
+                       PROF_OWNER_PROGRAM,
+                       PROF_OWNER_OBJECT,
+                       PROF_OWNER_CELL,
+                       PROF_OWNER_LINE,
+                       PROF_OWNER_FIELD,
+                       PROF_DATA_OWNER_COUNT
+};
+extern const char *const prof_data_owner_name[PROF_DATA_OWNER_COUNT];
+
 #define TYPE(name, c, sql, unknown) typedef c prof_##name;
 #include "result/types.def"
 #undef TYPE
@@ -126,6 +147,34 @@ struct prof_result {
     size_t edge_count;
     struct prof_warning *warnings;
     size_t warning_count;
+    struct prof_spy *spy; /* one, or none: mtool spy followed no references, and all lists below are empty */
+    size_t spy_count;
+    struct prof_cache *caches;
+    size_t cache_count;
+    struct prof_data *data; /* most of the stall first; a row's index is its id */
+    size_t data_count;
+    struct prof_data_frame *data_frames; /* by object, then depth */
+    size_t data_frame_count;
+    struct prof_data_cell *data_cells; /* most of the stall first; a row's index is its id, as of lines and fields */
+    size_t data_cell_count;
+    struct prof_data_line *data_lines;
+    size_t data_line_count;
+    struct prof_data_field *data_fields; /* by object, then offset */
+    size_t data_field_count;
+    struct prof_data_miss *data_misses; /* by owner, then owner_id, then cache */
+    size_t data_miss_count;
+    struct prof_data_evictor *data_evictors; /* by object, then cache, most misses first */
+    size_t data_evictor_count;
+    struct prof_data_sharing *data_sharing; /* most misses first; a row's index is its id */
+    size_t data_sharing_count;
+    struct prof_data_site *data_sites; /* by sharing */
+    size_t data_site_count;
+    struct prof_data_curve *data_curves; /* ID_NONE first, then by object; each by bytes */
+    size_t data_curve_count;
+    struct prof_data_picture *data_pictures; /* by object */
+    size_t data_picture_count;
+    struct prof_data_touched *data_touched; /* by object, then time, then part */
+    size_t data_touched_count;
     struct arena *arena; /* owns everything */
 };
 #undef FIELD

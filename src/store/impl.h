@@ -31,6 +31,8 @@ struct store_table {
     size_t list, count; /* where in struct prof_result the rows and their number are; 0: it is no list there */
 };
 const struct store_table *store_table(unsigned id);
+/* Do profiles of that schema, at least STORE_SCHEMA_OLDEST, have the table? */
+bool store_has_table(int version, unsigned id);
 
 /* CREATE statements of all tables and views, each column with its meaning as a comment. */
 void store_schema_sql(struct strbuf *out);

@@ -36,7 +36,7 @@ static int check_header(const char *path, const uint8_t *head, size_t len)
     if (version > STORE_SCHEMA_VERSION)
         return diag_error("%s was written by a newer mtool (schema %u, this one reads %u); read it with that one", path,
                           version, STORE_SCHEMA_VERSION);
-    if (version < STORE_SCHEMA_VERSION)
+    if (version < STORE_SCHEMA_OLDEST)
         return diag_error(
             "%s was written by an older mtool (schema %u, this one reads %u); make it again with mtool run", path,
             version, STORE_SCHEMA_VERSION);

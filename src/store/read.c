@@ -9,6 +9,7 @@
 struct reader {
     sqlite3 *db;
     const char *path;
+    int version; /* of its schema */
     struct arena *arena;
     const char **functions, **sources;
     size_t function_count, source_count;
@@ -124,6 +125,10 @@ static bool read_column(const struct cell *c, const struct prof_field *column, v
         return read_word(c, prof_verdict_name, PROF_VERDICT_COUNT, field);
     case PROF_TYPE_ESTIMABLE:
         return read_word(c, prof_estimable_name, PROF_ESTIMABLE_COUNT, field);
+    case PROF_TYPE_DATA_KIND:
+        return read_word(c, prof_data_kind_name, PROF_DATA_KIND_COUNT, field);
+    case PROF_TYPE_DATA_OWNER:
+        return read_word(c, prof_data_owner_name, PROF_DATA_OWNER_COUNT, field);
     case PROF_TYPE_FUNCTION:
         return read_interned(c, r->functions, r->function_count, field);
     case PROF_TYPE_SOURCE:
@@ -138,15 +143,26 @@ static bool read_column(const struct cell *c, const struct prof_field *column, v
 
 /* ---- tables ---- */
 
-static int64_t count_rows(sqlite3 *db, const char *table)
+/* A statement of one row and one column; -1: it cannot be executed. */
+static int64_t ask(sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *st = NULL;
-    struct strbuf sql = {0};
-    str_printf(&sql, "SELECT count(*) FROM \"%s\"", table);
     int64_t n = -1;
-    if (sqlite3_prepare_v2(db, sql.data, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+    if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
         n = sqlite3_column_int64(st, 0);
     sqlite3_finalize(st);
+    return n;
+}
+
+static int version_of(sqlite3 *db) { return (int)ask(db, "PRAGMA user_version"); }
+
+static int64_t count_rows(sqlite3 *db, int version, unsigned id)
+{
+    if (!store_has_table(version, id))
+        return 0;
+    struct strbuf sql = {0};
+    str_printf(&sql, "SELECT count(*) FROM \"%s\"", store_table(id)->name);
+    int64_t n = ask(db, sql.data);
     str_free(&sql);
     return n;
 }
@@ -191,7 +207,7 @@ static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_
 {
     const struct store_table *t = store_table(id);
     sqlite3_stmt *st = prepare_select(r->db, t);
-    int64_t n = st ? count_rows(r->db, t->name) : -1;
+    int64_t n = st ? count_rows(r->db, r->version, id) : -1;
     int rc = n < 0 ? store_damaged(r->path, sqlite3_errmsg(r->db)) : 0;
     if (rc == 0) {
         char *list = arena_alloc(r->arena, t->row_bytes * ((size_t)n + 1)); /* one more: the end of `command` */
@@ -263,12 +279,57 @@ static int check_ranks(const struct reader *r, const struct prof_result *result)
     return 0;
 }
 
+/* An object of the rows, and its kin; ID_NONE where that may be. */
+static bool is_data(const struct prof_result *x, uint32_t id) { return id < x->data_count; }
+
+static int check_data_rows(const struct reader *r, const struct prof_result *x)
+{
+    bool is_good = true;
+#define EACH(list, count, condition)                                                                                   \
+    for (size_t i = 0; i < x->count; i++)                                                                              \
+        is_good &= (condition);
+#define OBJECT(list, count) EACH(list, count, is_data(x, x->list[i].object))
+    OBJECT(data_frames, data_frame_count)
+    OBJECT(data_cells, data_cell_count)
+    OBJECT(data_lines, data_line_count)
+    OBJECT(data_fields, data_field_count)
+    OBJECT(data_evictors, data_evictor_count)
+    OBJECT(data_sharing, data_sharing_count)
+    OBJECT(data_pictures, data_picture_count)
+    OBJECT(data_touched, data_touched_count)
+    EACH(data_evictors, data_evictor_count,
+         x->data_evictors[i].cache < x->cache_count &&
+             (x->data_evictors[i].by == ID_NONE || is_data(x, x->data_evictors[i].by)))
+    EACH(data_sites, data_site_count, x->data_sites[i].sharing < x->data_sharing_count)
+    EACH(data_curves, data_curve_count, x->data_curves[i].object == ID_NONE || is_data(x, x->data_curves[i].object))
+#undef OBJECT
+#undef EACH
+    return is_good ? 0 : store_damaged(r->path, "a row of what mtool spy found that belongs to nothing");
+}
+
+static int check_data_misses(const struct reader *r, const struct prof_result *x)
+{
+    const size_t owners[PROF_DATA_OWNER_COUNT] = {
+        [PROF_OWNER_PROGRAM] = 1,
+        [PROF_OWNER_OBJECT] = x->data_count,
+        [PROF_OWNER_CELL] = x->data_cell_count,
+        [PROF_OWNER_LINE] = x->data_line_count,
+        [PROF_OWNER_FIELD] = x->data_field_count,
+    };
+    for (size_t i = 0; i < x->data_miss_count; i++) {
+        const struct prof_data_miss *m = &x->data_misses[i];
+        if (m->cache >= x->cache_count || m->owner_id >= owners[m->owner])
+            return store_damaged(r->path, "a row of data_miss that belongs to nothing");
+    }
+    return 0;
+}
+
 static int read_lists(struct reader *r, struct prof_result *x)
 {
     int rc = 0;
     for (unsigned id = 0; id < STORE_TABLE_COUNT && rc == 0; id++) {
         const struct store_table *t = store_table(id);
-        if (t->list)
+        if (t->list && store_has_table(r->version, id))
             rc = read_rows(r, (enum store_table_id)id, (char *)x + t->list, (size_t *)(void *)((char *)x + t->count));
     }
     return rc;
@@ -286,6 +347,8 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : check_threads(r, x);
     rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);
+    rc = rc ? rc : check_data_rows(r, x);
+    rc = rc ? rc : check_data_misses(r, x);
     return rc ? rc : check_modules(r, x);
 }
 
@@ -294,6 +357,7 @@ int store_read(const char *path, struct prof_result **out)
     struct reader r = {.path = path};
     if (store_open(path, &r.db) < 0)
         return -1;
+    r.version = version_of(r.db);
     struct prof_result *result = prof_result_new();
     r.arena = result->arena;
     int rc = read_tables(&r, result);
@@ -309,9 +373,10 @@ int store_read(const char *path, struct prof_result **out)
 
 static void dump_text(sqlite3 *db, struct strbuf *out)
 {
-    str_printf(out, "schema %d\n", STORE_SCHEMA_VERSION);
+    int version = version_of(db);
+    str_printf(out, "schema %d\n", version);
     for (unsigned i = 0; i < STORE_TABLE_COUNT; i++)
-        str_printf(out, "%-10s %lld rows\n", store_table(i)->name, (long long)count_rows(db, store_table(i)->name));
+        str_printf(out, "%-10s %lld rows\n", store_table(i)->name, (long long)count_rows(db, version, i));
     str_puts(out, "\n");
     store_schema_sql(out);
 }
@@ -322,14 +387,14 @@ static void dump_json(sqlite3 *db, struct strbuf *out)
     json_init(&j, out, true);
     json_object(&j, NULL);
     json_str(&j, "schema", "mtool-db-1");
-    json_u64(&j, "version", STORE_SCHEMA_VERSION);
+    json_i64(&j, "version", version_of(db));
     json_array(&j, "tables");
     for (unsigned i = 0; i < STORE_TABLE_COUNT; i++) {
         const struct store_table *t = store_table(i);
         json_object(&j, NULL);
         json_str(&j, "name", t->name);
         json_str(&j, "text", t->doc);
-        json_i64(&j, "rows", count_rows(db, t->name));
+        json_i64(&j, "rows", count_rows(db, version_of(db), i));
         json_array(&j, "columns");
         for (size_t k = 0; k < t->column_count; k++)
             json_str(&j, NULL, t->columns[k]->column);
@@ -345,9 +410,9 @@ int store_dump(const char *path, bool json, struct strbuf *out)
     sqlite3 *db;
     if (store_open(path, &db) < 0)
         return -1;
-    int rc = 0;
+    int rc = 0, version = version_of(db);
     for (unsigned i = 0; i < STORE_TABLE_COUNT && rc == 0; i++)
-        if (count_rows(db, store_table(i)->name) < 0)
+        if (count_rows(db, version, i) < 0)
             rc = store_damaged(path, sqlite3_errmsg(db));
     if (rc == 0)
         json ? dump_json(db, out) : dump_text(db, out);

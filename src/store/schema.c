@@ -80,6 +80,13 @@ const struct store_table *store_table(unsigned id)
     return &tables[id];
 }
 
+/* Schema 21 brought those of mtool spy, from the first of them to the last list. */
+bool store_has_table(int version, unsigned id)
+{
+    bool is_of_spy = id >= STORE_LISTS + PROF_ROW_SPY - PROF_ROW_LISTS && id < STORE_FUNCTIONS;
+    return version > 20 || !is_of_spy;
+}
+
 static const char *const views[] = {
     "CREATE VIEW loop AS SELECT * FROM object WHERE kind = 'loop'",
     "CREATE VIEW procedure AS SELECT * FROM object WHERE kind = 'procedure'",
@@ -99,6 +106,10 @@ static const char *const views[] = {
     "block.memory_ops, function.name AS function, source.path AS file, line, count FROM block "
     "JOIN module ON module.id = block.module LEFT JOIN function ON function.id = block.function "
     "LEFT JOIN source ON source.id = block.source",
+    "CREATE VIEW data_level AS SELECT data_object.id AS object, data_object.name, kind, cache.name AS level, "
+    "configuration, data_miss.reference_count, misses, misses_low, misses_high, cold, capacity, conflict, "
+    "data_miss.inclusion, around, true_sharing, false_sharing FROM data_miss "
+    "JOIN data_object ON data_object.id = owner_id JOIN cache ON cache.id = data_miss.cache WHERE owner = 'object'",
 };
 
 static void put_table(struct strbuf *out, const struct store_table *t)

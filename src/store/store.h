@@ -8,7 +8,8 @@
 #include "base/base.h"
 #include "result/result.h"
 
-#define STORE_SCHEMA_VERSION 20
+#define STORE_SCHEMA_VERSION 21
+#define STORE_SCHEMA_OLDEST 20 /* that is read too: it lacks the tables of mtool spy, which are empty then */
 
 /* ---- write.c ---- */
 
@@ -26,7 +27,7 @@ void store_abort(struct store *s); /* frees; also after commit */
 
 /* ---- read.c ---- */
 
-/* Reads a profile. 0, or -1 after one line (missing, no profile of ours, newer or older schema, corrupt). */
+/* Reads a profile. 0, or -1 after one line (missing, no profile of ours, newer or too old a schema, corrupt). */
 int store_read(const char *path, struct prof_result **out);
 /* Schema and row counts as stable text, for `mtool dump db`. 0, or -1 after one line. */
 int store_dump(const char *path, bool json, struct strbuf *out);

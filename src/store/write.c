@@ -258,6 +258,12 @@ static void bind_column(struct writer *w, sqlite3_stmt *st, int i, const struct 
     case PROF_TYPE_ESTIMABLE:
         bind_text(st, i, prof_estimable_name[*(const enum prof_estimable *)field]);
         break;
+    case PROF_TYPE_DATA_KIND:
+        bind_text(st, i, prof_data_kind_name[*(const enum prof_data_kind *)field]);
+        break;
+    case PROF_TYPE_DATA_OWNER:
+        bind_text(st, i, prof_data_owner_name[*(const enum prof_data_owner *)field]);
+        break;
     case PROF_TYPE_FUNCTION:
         bind_intern(st, i, &w->functions, *(const char *const *)field);
         break;

@@ -133,7 +133,8 @@ void html_glossary(struct html_page *p)
 {
     html_section(p, "glossary", "Glossary", "Glossary");
     html_puts(p, "<dl class=\"glossary\">\n");
-    for (size_t i = 0; i < term_count; i++)
+    size_t count = term_count(p->r && p->r->spy_count);
+    for (size_t i = 0; i < count; i++)
         str_printf(p->out, "<div><dt id=\"g-%s\">%s</dt><dd>%s</dd></div>\n", terms[i].id, terms[i].word,
                    terms[i].meaning);
     html_puts(p, "</dl></section>\n");

@@ -214,7 +214,8 @@ static void test_json_is_json(void **state)
     (void)state;
     static const char *const commands[] = {"json typical",      "json nasty",         "json nothing",
                                            "json counts",       "json empty",         "counts-json typical",
-                                           "counts-json nasty", "counts-json counts", "counts-json empty"};
+                                           "counts-json nasty", "counts-json counts", "counts-json empty",
+                                           "json spied",        "json only-spied",    "json nasty-spied"};
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         struct strbuf out = {0};
         paint(commands[i], &out);
@@ -338,7 +339,8 @@ static void test_json_is_explained(void **state)
     assert_int_equal(file_map(getenv("PAGE"), &file), 0);
     char *page = xmalloc(file.len + 1);
     memcpy(page, file.data, file.len);
-    paint("json typical", &out);
+    paint("json spied", &out);
+    paint("counts-json typical", &out);
     paint("counts-json typical", &out);
     check_explained(out.data, page);
     check_fields_explained(page);

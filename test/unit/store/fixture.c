@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Results made by hand, and a comparison of results, field by field of the lists in result/fields.h. */
 #include "fixture.h"
+#include "fixture_spied.h"
 
 #include "result/fields.h"
 
@@ -490,6 +491,28 @@ static void make_slower(struct prof_result *r)
     r->overhead = (struct prof_interval){1.043, 0.95, 1.13};
 }
 
+static void make_spied(struct prof_result *r)
+{
+    make_typical(r);
+    fixture_add_spied(r);
+}
+
+static void make_only_spied(struct prof_result *r)
+{
+    set_run(r);
+    set_modules(r);
+    r->threads = 2;
+    fixture_add_spied(r);
+    fixture_untime_spied(r);
+}
+
+static void make_nasty_spied(struct prof_result *r)
+{
+    make_nasty(r);
+    fixture_add_spied(r);
+    fixture_spoil_spied(r);
+}
+
 static void make_empty(struct prof_result *r) { (void)r; }
 
 struct prof_result *fixture_result(const char *name)
@@ -497,9 +520,11 @@ struct prof_result *fixture_result(const char *name)
     static const struct {
         const char *name;
         void (*make)(struct prof_result *);
-    } makers[] = {{"typical", make_typical},   {"nasty", make_nasty},   {"nothing", make_nothing},
-                  {"doubtful", make_doubtful}, {"counts", make_counts}, {"slower", make_slower},
-                  {"empty", make_empty}};
+    } makers[] = {{"typical", make_typical},       {"nasty", make_nasty},
+                  {"nothing", make_nothing},       {"doubtful", make_doubtful},
+                  {"counts", make_counts},         {"slower", make_slower},
+                  {"empty", make_empty},           {"spied", make_spied},
+                  {"only-spied", make_only_spied}, {"nasty-spied", make_nasty_spied}};
     for (size_t i = 0; i < ARRAY_LEN(makers); i++) {
         if (strcmp(makers[i].name, name) == 0) {
             struct prof_result *r = prof_result_new();

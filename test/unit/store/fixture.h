@@ -11,6 +11,7 @@
  * ends of their ranges, every list filled. "nothing": objects, none significant. "doubtful": "typical" with a model
  * that failed its self-test. "counts": counts only, no times. "slower":
  * another build of "typical", in which a loop lost more, a function is gone and one is new. "empty": prof_result_new.
+ * "spied", "nasty-spied": "typical" and "nasty" with what mtool spy found. "only-spied": nothing was timed.
  * NULL if there is no such name. */
 struct prof_result *fixture_result(const char *name);
 /* "typical" with that many blocks and as many edges. */

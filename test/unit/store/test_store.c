@@ -83,6 +83,9 @@ static void test_round_trip(void **state)
     round_trip("nothing");
     round_trip("counts");
     round_trip("empty");
+    round_trip("spied");
+    round_trip("only-spied");
+    round_trip("nasty-spied");
     assert_int_equal(files_here(), 1);
 }
 
@@ -169,7 +172,7 @@ static void test_units(void **state)
 static void test_views(void **state)
 {
     (void)state;
-    struct prof_result *r = fixture_result("typical");
+    struct prof_result *r = fixture_result("spied");
     write_profile("p.mtool", r);
     prof_result_free(r);
     sqlite3 *db;
@@ -184,7 +187,8 @@ static void test_views(void **state)
                    {"SELECT * FROM measurement", 10},
                    {"SELECT * FROM overhead WHERE overhead > 1", 2},
                    {"SELECT * FROM named_block WHERE function IS NULL", 1},
-                   {"SELECT * FROM object WHERE branch_s IS NULL", 5}};
+                   {"SELECT * FROM object WHERE branch_s IS NULL", 5},
+                   {"SELECT * FROM data_level WHERE level = 'L2' AND misses > 2", 2}};
     assert_int_equal(sqlite3_open_v2("p.mtool", &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
         int rows = 0;
@@ -403,14 +407,54 @@ static void test_wrong_rows(void **state)
         "UPDATE wait SET object = 5",
         "UPDATE region_thread SET region = 2",
         "UPDATE rank_spread SET object = 5",
+        "DROP TABLE spy",
+        "UPDATE data_object SET kind = 'thing' WHERE id = 1",
+        "UPDATE data_cell SET object = 4",
+        "UPDATE data_miss SET cache = 3 WHERE rowid = 1",
+        "UPDATE data_miss SET owner_id = 1 WHERE owner = 'program'",
+        "UPDATE data_miss SET owner_id = 4 WHERE owner = 'field'",
+        "UPDATE data_evictor SET by_object = 4 WHERE rowid = 1",
+        "UPDATE data_site SET sharing = 2",
+        "UPDATE data_curve SET object = 4",
+        "UPDATE data_touched SET object = 4",
     };
-    struct prof_result *r = fixture_result("typical"), *back;
+    struct prof_result *r = fixture_result("spied"), *back;
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
         write_profile("p.mtool", r);
         run_sql("p.mtool", changes[i]);
         if (store_read("p.mtool", &back) != -1)
             fail_msg("read after: %s", changes[i]);
     }
+    prof_result_free(r);
+}
+
+/* Schema 20 had no table of what mtool spy finds. */
+static void test_older(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"spy",       "cache",      "data_object",  "data_frame",   "data_cell",
+                                         "data_line", "data_field", "data_miss",    "data_evictor", "data_sharing",
+                                         "data_site", "data_curve", "data_picture", "data_touched"};
+    struct prof_result *r = fixture_result("typical"), *back;
+    struct strbuf text = {0};
+    write_profile("p.mtool", r);
+    run_sql("p.mtool", "DROP VIEW data_level");
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "DROP TABLE %s", tables[i]);
+        run_sql("p.mtool", sql);
+    }
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "PRAGMA user_version=20");
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    assert_int_equal(back->spy_count, 0);
+    assert_int_equal(store_dump("p.mtool", false, &text), 0);
+    assert_non_null(strstr(text.data, "schema 20\n"));
+    assert_non_null(strstr(text.data, "data_object 0 rows\n"));
+    run_sql("p.mtool", "PRAGMA user_version=19");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    str_free(&text);
     prof_result_free(r);
 }
 
@@ -426,7 +470,7 @@ static void put_file(const char *path, const void *bytes, size_t len)
 static void test_damage(void **state)
 {
     (void)state;
-    struct prof_result *r = fixture_result("nasty"), *back;
+    struct prof_result *r = fixture_result("nasty-spied"), *back;
     write_profile("p.mtool", r);
     struct file_bytes whole;
     assert_int_equal(file_map("p.mtool", &whole), 0);
@@ -473,7 +517,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 20\n"));
+    assert_non_null(strstr(text.data, "schema 21\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);
@@ -536,9 +580,9 @@ int main(void)
         TEST(test_refused_places), TEST(test_unwritable_folder),
         TEST(test_full),           TEST(test_interrupted),
         TEST(test_foreign),        TEST(test_wrong_rows),
-        TEST(test_damage),         TEST(test_reads_anywhere),
-        TEST(test_dump),           TEST(test_page),
-        TEST(test_many),
+        TEST(test_older),          TEST(test_damage),
+        TEST(test_reads_anywhere), TEST(test_dump),
+        TEST(test_page),           TEST(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
