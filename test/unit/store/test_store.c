@@ -188,7 +188,7 @@ static void test_views(void **state)
                    {"SELECT * FROM overhead WHERE overhead > 1", 2},
                    {"SELECT * FROM named_block WHERE function IS NULL", 1},
                    {"SELECT * FROM object WHERE branch_s IS NULL", 5},
-                   {"SELECT * FROM data_level WHERE level = 'L2' AND misses > 2", 2}};
+                   {"SELECT * FROM data_level WHERE level = 'L2' AND misses > 2", 3}};
     assert_int_equal(sqlite3_open_v2("p.mtool", &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
         int rows = 0;
