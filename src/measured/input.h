@@ -40,6 +40,7 @@ struct prof_input_burst { /* a longer stretch, beside which a predictor looked o
     const struct trace_window *window;
     const uint8_t *wrong; /* a bit for each branch (trace_is_branch), in order: mispredicted */
 };
+struct prof_input_spied; /* prof/prof.h */
 struct prof_input {
     const struct prof_input_window *windows;
     size_t window_count;
@@ -86,6 +87,7 @@ struct prof_input {
     double probe_s;                                             /* what a pair of probes costs; 0: 40 ns */
     double sim_budget_s;                                        /* time that the core model may take; 0: 4 s */
     uint64_t seed;
+    const struct prof_input_spied *spied; /* NULL: nothing was */
 };
 
 /* ---- counts.c ---- */

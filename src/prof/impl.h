@@ -53,6 +53,9 @@ void code_build(struct join *j); /* needs the objects; instructions and callees 
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */
 
+/* ---- spied/spied.c ---- */
+void spied_build(struct join *j); /* needs the objects: data objects, if mtool spy found some */
+
 /* ---- rows.c ---- */
 void rows_build(struct join *j); /* blocks and edges, as they are stored, if wanted */
 

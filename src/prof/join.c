@@ -76,6 +76,7 @@ static void run_passes(struct join *j)
     RUN(threads_build);
     RUN(places_sum_lines);
     RUN(code_build);
+    RUN(spied_build);
     whatif_fill(j->r);
     RUN(whole_build); /* needs the objects: what they measure together */
     RUN(rows_build);

@@ -6,7 +6,38 @@
 #define MTOOL_PROF_H
 
 #include "measured/input.h"
+#include "spy/spy.h"
 
+struct prof_input_caches { /* a configuration that was simulated */
+    const char *name;
+    struct cache_config config;
+    bool is_tlb;
+    double miss_cycles[CACHE_LEVELS_MAX]; /* by level: what a miss counts for beyond those of nearer levels */
+};
+struct prof_input_site { /* in a file */
+    uint32_t module;     /* of prof_input.modules */
+    uint64_t address;
+};
+struct prof_input_datum { /* a data object; texts live with the result */
+    const char *name, *module, *type;
+    enum prof_data_kind kind;
+    uint64_t bytes, blocks;
+    const struct prof_input_site *frames; /* [frame_count] where it was allocated, innermost first */
+    size_t frame_count;
+};
+struct prof_input_spied {  /* what mtool spy found */
+    const struct spy *spy; /* ended; modules of its sites are of prof_input.modules, objects of `data` */
+    const struct prof_input_caches *caches; /* [caches_count] as in spy; the stall is by the first */
+    size_t caches_count;
+    const struct prof_input_datum *data;
+    size_t data_count;
+    bool is_filtered;    /* references that are known to hit did not come */
+    uint64_t references; /* of the program; PROF_UNKNOWN */
+    uint64_t dropped, unlogged, allocations;
+    uint32_t threads;
+    double spied_s;
+    uint64_t curve_min, curve_max; /* bytes */
+};
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,
  * launch mode...) stays. 0, or -1 after one line. */
 int prof_join(struct prof_result *r, const struct prof_input *in);

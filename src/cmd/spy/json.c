@@ -20,7 +20,7 @@ static void put_causes(struct json *j, const char *key, const uint64_t n[CACHE_C
 
 /* ---- instructions ---- */
 
-static void put_place(struct json *j, const char *key, const struct spy *s, uint32_t cell)
+static void put_place(struct json *j, const char *key, const struct spy_traced *s, uint32_t cell)
 {
     if (cell)
         json_hex(j, key, cache_reader_place(s->reader, cell));
@@ -28,7 +28,7 @@ static void put_place(struct json *j, const char *key, const struct spy *s, uint
         json_null(j, key);
 }
 
-static void put_instruction(struct json *j, const struct spy *s, const struct spy_instruction *i)
+static void put_instruction(struct json *j, const struct spy_traced *s, const struct spy_instruction *i)
 {
     json_object(j, NULL);
     put_place(j, "address", s, i->cell);
@@ -46,7 +46,7 @@ static void put_instruction(struct json *j, const struct spy *s, const struct sp
     json_object_end(j);
 }
 
-static void put_instructions(struct json *j, const struct spy *s, const struct spy_caches *c, unsigned level)
+static void put_instructions(struct json *j, const struct spy_traced *s, const struct spy_caches *c, unsigned level)
 {
     size_t count;
     const struct spy_instruction *i = spy_worst(s, c, level, &count);
@@ -75,7 +75,7 @@ static void put_shape(struct json *j, const struct spy_caches *c, unsigned level
     json_bool(j, "whole", l->whole);
 }
 
-static void put_level(struct json *j, const struct spy *s, const struct spy_caches *c, unsigned level)
+static void put_level(struct json *j, const struct spy_traced *s, const struct spy_caches *c, unsigned level)
 {
     const struct cache_counts *n = cache_counts(c->cache, level);
     json_object(j, NULL);
@@ -92,7 +92,7 @@ static void put_level(struct json *j, const struct spy *s, const struct spy_cach
     json_object_end(j);
 }
 
-static void put_caches(struct json *j, const struct spy *s, const struct spy_caches *c)
+static void put_caches(struct json *j, const struct spy_traced *s, const struct spy_caches *c)
 {
     struct strbuf spec = {0};
     cache_format(&c->config, &spec);
@@ -109,7 +109,7 @@ static void put_caches(struct json *j, const struct spy *s, const struct spy_cac
 
 /* ---- the whole ---- */
 
-static void put_curve(struct json *j, const struct spy *s)
+static void put_curve(struct json *j, const struct spy_traced *s)
 {
     json_object(j, "curve");
     json_u64(j, "line", s->curve_line);
@@ -126,7 +126,7 @@ static void put_curve(struct json *j, const struct spy *s)
     json_object_end(j);
 }
 
-void spy_put_json(const struct spy *s, struct strbuf *out)
+void spy_put_json(const struct spy_traced *s, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);

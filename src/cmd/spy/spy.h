@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What mtool spy found, between the job and its two painters. */
+ * What mtool spy found of a trace, between the job and its two painters; and of a program (program.c). */
 #ifndef MTOOL_CMD_SPY_H
 #define MTOOL_CMD_SPY_H
 
@@ -13,9 +13,14 @@ struct spy_caches {   /* a configuration, simulated */
     const char *name; /* as the user gave it, or "caches of AMD Zen 4" */
     struct cache_config config;
     struct cache *cache;
+    bool is_tlb;
+    double miss_cycles[CACHE_LEVELS_MAX]; /* what a miss counts for, beyond those of nearer levels */
 };
+/* caches.c: those that the options ask for, one at least, in the arena. 0, or -1 after one line. */
+int spy_choose_caches(const struct cmd_args *a, struct arena *arena, struct spy_caches **out, size_t *count);
+uint32_t spy_curve_line(const struct cache_config *c); /* bytes of a line of the nearest cache of data */
 
-struct spy {
+struct spy_traced {
     const char *trace; /* for people */
     struct cache_reader *reader;
     struct spy_caches *caches;
@@ -34,12 +39,16 @@ struct spy_instruction {
     const struct cache_evictor *evictors; /* with most misses first */
     size_t evictor_count;
 };
-/* spy.c: those with most misses first, spy.top at most. In the arena. */
-struct spy_instruction *spy_worst(const struct spy *s, const struct spy_caches *c, unsigned level, size_t *count);
+/* trace.c: those with most misses first, spy.top at most. In the arena. */
+struct spy_instruction *spy_worst(const struct spy_traced *s, const struct spy_caches *c, unsigned level,
+                                  size_t *count);
 uint64_t spy_level_misses(const struct spy_caches *c, unsigned level);
 uint64_t spy_level_references(const struct spy_caches *c, unsigned level);
 
-void spy_put_text(const struct spy *s, struct strbuf *out); /* text.c */
-void spy_put_json(const struct spy *s, struct strbuf *out); /* json.c: schema mtool-spy-1 (doc/spy.md) */
+int spy_trace(const struct cmd_args *a);   /* trace.c: an exit status */
+int spy_program(const struct cmd_args *a); /* program.c: an exit status, or it ends as the program did */
+
+void spy_put_text(const struct spy_traced *s, struct strbuf *out); /* text.c */
+void spy_put_json(const struct spy_traced *s, struct strbuf *out); /* json.c: schema mtool-spy-1 (doc/spy.md) */
 
 #endif

@@ -92,7 +92,7 @@ static void put_level(struct strbuf *out, const struct spy_caches *c, unsigned l
 
 /* ---- instructions ---- */
 
-static const char *place_of(const struct spy *s, uint32_t cell, char out[FIGURE])
+static const char *place_of(const struct spy_traced *s, uint32_t cell, char out[FIGURE])
 {
     if (!cell)
         return "unknown";
@@ -100,7 +100,7 @@ static const char *place_of(const struct spy *s, uint32_t cell, char out[FIGURE]
     return out;
 }
 
-static void put_evictor(struct strbuf *out, const struct spy *s, const struct spy_instruction *i)
+static void put_evictor(struct strbuf *out, const struct spy_traced *s, const struct spy_instruction *i)
 {
     char place[FIGURE], part[FIGURE];
     uint64_t all = 0;
@@ -111,7 +111,8 @@ static void put_evictor(struct strbuf *out, const struct spy *s, const struct sp
                    percent(i->evictors[0].misses, all, 0, part));
 }
 
-static void put_instruction(struct strbuf *out, const struct spy *s, const struct spy_instruction *i, uint64_t all)
+static void put_instruction(struct strbuf *out, const struct spy_traced *s, const struct spy_instruction *i,
+                            uint64_t all)
 {
     const struct cache_cell *n = i->counts;
     char a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE], e[FIGURE], f[FIGURE], g[FIGURE];
@@ -123,7 +124,7 @@ static void put_instruction(struct strbuf *out, const struct spy *s, const struc
     str_puts(out, "\n");
 }
 
-static void put_instructions(struct strbuf *out, const struct spy *s, const struct spy_caches *c, unsigned level)
+static void put_instructions(struct strbuf *out, const struct spy_traced *s, const struct spy_caches *c, unsigned level)
 {
     char name[8];
     size_t count;
@@ -147,7 +148,7 @@ static int level_of(const struct cache_config *k, unsigned side, bool farthest)
     return found;
 }
 
-static void put_caches(struct strbuf *out, const struct spy *s, const struct spy_caches *c)
+static void put_caches(struct strbuf *out, const struct spy_traced *s, const struct spy_caches *c)
 {
     int data = level_of(&c->config, CACHE_DATA, false), code = level_of(&c->config, CACHE_CODE, false),
         last = level_of(&c->config, CACHE_DATA, true);
@@ -166,7 +167,7 @@ static void put_caches(struct strbuf *out, const struct spy *s, const struct spy
 
 /* ---- the whole ---- */
 
-static void put_trace(struct strbuf *out, const struct spy *s)
+static void put_trace(struct strbuf *out, const struct spy_traced *s)
 {
     char a[FIGURE], b[FIGURE], c[FIGURE], d[FIGURE];
     const uint64_t *n = s->references;
@@ -179,7 +180,7 @@ static void put_trace(struct strbuf *out, const struct spy *s)
     str_puts(out, "\n");
 }
 
-static void put_curve(struct strbuf *out, const struct spy *s)
+static void put_curve(struct strbuf *out, const struct spy_traced *s)
 {
     uint64_t all = cache_curve_references(s->curve);
     char lines[FIGURE];
@@ -201,7 +202,7 @@ static void put_curve(struct strbuf *out, const struct spy *s)
     str_puts(out, "\n");
 }
 
-void spy_put_text(const struct spy *s, struct strbuf *out)
+void spy_put_text(const struct spy_traced *s, struct strbuf *out)
 {
     put_trace(out, s);
     for (size_t c = 0; c < s->count; c++)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The simulated caches, and what the program as a whole misses in them. */
+#include "prof/spied/spied.h"
+
+static uint64_t sum(const uint64_t of[CACHE_KIND_COUNT]) { return of[CACHE_READ] + of[CACHE_WRITE] + of[CACHE_FETCH]; }
+
+static uint64_t sum_of_cause(const struct cache_counts *c, enum cache_cause cause)
+{
+    uint64_t n = 0;
+    for (int k = 0; k < CACHE_KIND_COUNT; k++)
+        n += c->causes[k][cause];
+    return n;
+}
+
+static struct prof_cache row_of(const struct spied *s, const struct spied_level *l)
+{
+    const struct cache_level *c = &l->caches->config.levels[l->level];
+    char name[8];
+    cache_level_name(&l->caches->config, l->level, name);
+    return (struct prof_cache){.configuration = (uint32_t)l->config,
+                               .name = arena_printf(s->j->r->arena, "%s%s", l->caches->is_tlb ? "TLB " : "", name),
+                               .is_tlb = l->caches->is_tlb,
+                               .bytes = c->size_bytes,
+                               .line_bytes = c->line_bytes,
+                               .ways = c->ways,
+                               .replacement = cache_policy_name(c->policy),
+                               .inclusion = cache_inclusion_name(c->inclusion),
+                               .miss_cycles = l->miss_cycles};
+}
+
+static struct prof_data_miss misses_of(const struct spied_level *l, const struct cache_counts *c)
+{
+    (void)l;
+    uint64_t misses = sum(c->misses);
+    return (struct prof_data_miss){.owner = PROF_OWNER_PROGRAM,
+                                   .references = sum(c->references),
+                                   .misses = misses,
+                                   .misses_low = misses,
+                                   .misses_high = misses,
+                                   .cold = sum_of_cause(c, CACHE_COLD),
+                                   .capacity = sum_of_cause(c, CACHE_CAPACITY),
+                                   .conflict = sum_of_cause(c, CACHE_CONFLICT),
+                                   .inclusion = sum_of_cause(c, CACHE_INCLUSION),
+                                   .around = sum_of_cause(c, CACHE_AROUND)};
+}
+
+static void add_levels(struct spied *s, size_t config)
+{
+    const struct prof_input_caches *of = &s->in->caches[config];
+    for (unsigned k = 0; k < of->config.count; k++) {
+        struct spied_level *l = &s->levels[s->level_count++];
+        *l = (struct spied_level){.caches = of, .config = config, .level = k, .miss_cycles = of->miss_cycles[k]};
+        l->cell = cache_cells(spy_cache(s->in->spy, config), k, &l->cell_count);
+    }
+}
+
+/* The level whose misses cost most. */
+static void choose_primary(struct spied *s)
+{
+    double most = -1;
+    for (uint32_t i = 0; i < s->level_count; i++) {
+        const struct spied_level *l = &s->levels[i];
+        double cycles = l->miss_cycles * (double)sum(cache_counts(spy_cache(s->in->spy, l->config), l->level)->misses);
+        if (cycles > most) {
+            most = cycles;
+            s->primary = i;
+        }
+    }
+}
+
+void spied_levels(struct spied *s)
+{
+    struct prof_result *r = s->j->r;
+    size_t max = 0;
+    for (size_t i = 0; i < s->in->caches_count; i++)
+        max += s->in->caches[i].config.count;
+    s->levels = ARENA_ARRAY(s->j->scratch, struct spied_level, max + 1);
+    for (size_t i = 0; i < s->in->caches_count; i++)
+        add_levels(s, i);
+    choose_primary(s);
+    r->caches = ARENA_ARRAY(r->arena, struct prof_cache, s->level_count + 1);
+    for (uint32_t i = 0; i < s->level_count; i++) {
+        const struct spied_level *l = &s->levels[i];
+        struct prof_data_miss row = misses_of(l, cache_counts(spy_cache(s->in->spy, l->config), l->level));
+        r->caches[r->cache_count] = row_of(s, l);
+        r->caches[r->cache_count++].is_primary = i == s->primary;
+        row.cache = i;
+        spied_add_miss(s, &row);
+    }
+}
+
+void spied_curve(struct spied *s)
+{
+    struct prof_result *r = s->j->r;
+    const struct cache_curve *k = spy_curve(s->in->spy);
+    size_t n = 0;
+    for (uint64_t bytes = s->in->curve_min; k && bytes <= s->in->curve_max; bytes *= 2)
+        n++;
+    r->data_curves = ARENA_ARRAY(r->arena, struct prof_data_curve, n + 1);
+    for (uint64_t bytes = s->in->curve_min; r->data_curve_count < n; bytes *= 2)
+        r->data_curves[r->data_curve_count++] = (struct prof_data_curve){
+            .object = ID_NONE, .bytes = bytes, .references = s->in->references, .misses = cache_curve_misses(k, bytes)};
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The passes over what mtool spy found. */
+#include "prof/spied/spied.h"
+
+#include <stdlib.h>
+
+static void put_run(const struct spied *s)
+{
+    struct prof_result *r = s->j->r;
+    const struct prof_input_spied *in = s->in;
+    r->spy = ARENA_NEW(r->arena, struct prof_spy);
+    r->spy_count = 1;
+    *r->spy = (struct prof_spy){.stream = "all",
+                                .ratio = 1,
+                                .samples = PROF_UNKNOWN,
+                                .references = in->references,
+                                .seen = in->references,
+                                .unknown = 0,
+                                .dropped = in->dropped,
+                                .unlogged = in->unlogged,
+                                .allocations = in->allocations,
+                                .threads = in->threads,
+                                .spied_s = in->spied_s};
+}
+
+/* Each owner's rows were made together; the program's first. */
+static void keep_misses(struct spied *s)
+{
+    struct prof_result *r = s->j->r;
+    r->data_misses = ARENA_ARRAY(r->arena, struct prof_data_miss, s->miss_count + 1);
+    memcpy(r->data_misses, s->misses, s->miss_count * sizeof *s->misses);
+    r->data_miss_count = s->miss_count;
+    free(s->misses);
+}
+
+void spied_build(struct join *j)
+{
+    struct spied s = {.j = j, .in = j->in->spied};
+    if (!s.in)
+        return;
+    s.cells = spy_cells(s.in->spy, &s.cell_count);
+    put_run(&s);
+    spied_levels(&s);
+    spied_curve(&s);
+    spied_places(&s);
+    spied_seconds(&s);
+    spied_objects(&s);
+    spied_cells(&s);
+    spied_lines(&s);
+    keep_misses(&s);
+    spied_evictors(&s);
+}

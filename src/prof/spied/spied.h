@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * spied: what mtool spy found (cells of a site and a data object, with their misses in each cache) into rows by data
+ * object, by function and object, by line and object; who evicts whom; and, of a program whose time was measured, the
+ * memory seconds of its data. One function a pass, in the order of spied.c.
+ */
+#ifndef MTOOL_PROF_SPIED_H
+#define MTOOL_PROF_SPIED_H
+
+#include "prof/impl.h"
+#include "spy/spy.h"
+
+struct spied_level { /* of all configurations, in the order of their rows */
+    const struct prof_input_caches *caches;
+    size_t config;
+    unsigned level;
+    double miss_cycles;            /* what a miss counts for; 0 of all configurations but the first */
+    const struct cache_cell *cell; /* [cell_count] */
+    size_t cell_count;
+};
+
+struct spied_place { /* of a cell's site */
+    uint32_t module; /* of j->modules; ID_NONE: not known */
+    uint32_t func;   /* numbered through; ID_NONE: not known */
+    uint32_t owner;  /* the m-object whose own code it is; ID_NONE: none */
+    uint32_t file;   /* id of its name */
+    uint32_t line;   /* 0 not known */
+};
+
+struct spied {
+    struct join *j;
+    const struct prof_input_spied *in;
+    struct spied_level *levels;
+    uint32_t level_count, primary;
+    const struct spy_cell *cells;
+    size_t cell_count;
+    struct spied_place *place; /* [cell_count] */
+    double *stall;             /* [cell_count] cycles */
+    double stall_all;
+    struct prof_interval *memory_s; /* [cell_count]; NULL: nothing was measured */
+    uint32_t *object;               /* by number of the caller's: its row; ID_NONE: it has none */
+    struct prof_data_miss *misses;  /* grows as rows are made */
+    size_t miss_count, miss_cap;
+};
+
+/* Cells that are told together. */
+struct spied_group {
+    uint64_t key;
+    const uint32_t *cells; /* [count] */
+    size_t count;
+    uint64_t references;
+    double stall;
+    struct prof_interval memory_s;
+};
+
+void spied_levels(struct spied *s);  /* levels.c: rows of caches, and the program's misses */
+void spied_curve(struct spied *s);   /* levels.c */
+void spied_places(struct spied *s);  /* places.c */
+void spied_seconds(struct spied *s); /* seconds.c */
+void spied_objects(struct spied *s); /* rows.c; the next three need it */
+void spied_cells(struct spied *s);
+void spied_lines(struct spied *s);
+void spied_evictors(struct spied *s); /* evictors.c */
+
+/* groups.c: cells by key, those with most of the stall first; UINT64_MAX: in no group. */
+typedef uint64_t (*spied_key)(const struct spied *s, uint32_t cell);
+struct spied_group *spied_groups(struct spied *s, spied_key key, size_t *count);
+/* The rows of a group's misses. */
+void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
+void spied_add_miss(struct spied *s, const struct prof_data_miss *row);
+struct prof_interval spied_share(const struct spied *s, double stall);
+uint64_t spied_known_references(const struct spied *s, uint64_t count); /* PROF_UNKNOWN where a filter left some out */
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Batches of references to several simulators, each in a thread of its own where there are processors for it. */
+#ifndef MTOOL_SPY_FEED_H
+#define MTOOL_SPY_FEED_H
+
+#include "cache/cache.h"
+
+typedef void (*feed_to)(void *simulator, const struct cache_ref *refs, size_t count);
+
+struct feed; /* opaque */
+struct feed *feed_new(void);
+void feed_add(struct feed *f, feed_to to, void *simulator); /* before the first reference */
+/* Room for one more reference; what is put there is simulated sooner or later. */
+struct cache_ref *feed_next(struct feed *f);
+void feed_end(struct feed *f); /* returns when all are simulated */
+void feed_free(struct feed *f);
+
+#endif

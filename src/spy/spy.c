@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * References into cells, and through the caches. */
+#include "spy/cells.h"
+#include "spy/feed.h"
+
+#include <stdlib.h>
+
+/* A long range goes in pieces of so many bytes, which end where lines do. */
+enum { PIECE = 64 };
+#define ADDRESSES (1ull << 47)
+
+struct spy {
+    struct spy_options opt;
+    VEC(struct cache *) caches;
+    struct cache_curve *curve;
+    VEC(struct spy_site) sites;
+    struct cells cells;
+    struct feed *feed;
+    uint64_t strays;
+};
+
+static void to_cache(void *simulator, const struct cache_ref *refs, size_t count) { cache_run(simulator, refs, count); }
+
+static void to_curve(void *simulator, const struct cache_ref *refs, size_t count)
+{
+    cache_curve_run(simulator, refs, count);
+}
+
+struct spy *spy_new(const struct spy_options *options)
+{
+    struct spy *s = xmalloc(sizeof *s);
+    s->opt = *options;
+    s->feed = feed_new();
+    for (size_t i = 0; i < options->config_count; i++) {
+        struct cache *c = cache_new(&options->configs[i], true);
+        VEC_PUSH(&s->caches, c);
+        feed_add(s->feed, to_cache, c);
+    }
+    if (options->curve_line) {
+        s->curve = cache_curve_new(options->curve_line, options->curve_bytes);
+        feed_add(s->feed, to_curve, s->curve);
+    }
+    return s;
+}
+
+void spy_free(struct spy *s)
+{
+    if (!s)
+        return;
+    feed_free(s->feed);
+    for (size_t i = 0; i < s->caches.len; i++)
+        cache_free(s->caches.data[i]);
+    cache_curve_free(s->curve);
+    VEC_FREE(&s->caches);
+    VEC_FREE(&s->sites);
+    cells_fini(&s->cells);
+    free(s);
+}
+
+void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
+{
+    VEC_RESERVE(&s->sites, s->sites.len + count);
+    memcpy(s->sites.data + s->sites.len, sites, count * sizeof *sites);
+    s->sites.len += count;
+    cells_add_sites(&s->cells, count);
+}
+
+static void put(struct spy *s, const struct spy_site *site, uint32_t cell, uint64_t address, uint64_t bytes)
+{
+    *feed_next(s->feed) =
+        (struct cache_ref){.address = address, .cell = cell, .bytes = (uint16_t)bytes, .kind = site->kind};
+}
+
+static void put_range(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address, uint64_t length)
+{
+    for (uint64_t end = address + length, next; address < end; address = next) {
+        next = min_u64(end, (address | (PIECE - 1)) + 1);
+        put(s, site, cells_of(&s->cells, number, s->opt.object_of(s->opt.ctx, site, address)), address, next - address);
+    }
+}
+
+void spy_reference(struct spy *s, uint32_t site, uint64_t address, uint64_t length)
+{
+    if (site >= s->sites.len || address >= ADDRESSES || length >= ADDRESSES) {
+        s->strays++;
+        return;
+    }
+    const struct spy_site *of = &s->sites.data[site];
+    if (length > of->bytes)
+        put_range(s, of, site, address, length);
+    else
+        put(s, of, cells_of(&s->cells, site, s->opt.object_of(s->opt.ctx, of, address)), address,
+            length ? length : of->bytes);
+}
+
+void spy_end(struct spy *s) { feed_end(s->feed); }
+
+const struct spy_cell *spy_cells(const struct spy *s, size_t *count)
+{
+    *count = s->cells.all.len;
+    return s->cells.all.data;
+}
+
+const struct spy_site *spy_site(const struct spy *s, uint32_t site) { return &s->sites.data[site]; }
+
+const struct cache *spy_cache(const struct spy *s, size_t config) { return s->caches.data[config]; }
+
+const struct cache_curve *spy_curve(const struct spy *s) { return s->curve; }
+
+uint64_t spy_strays(const struct spy *s) { return s->strays; }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * spy: what a program references, through simulated caches, told by cell: who references (a site: one access of one
+ * instruction) and what (an object of the program's data). It knows neither files nor allocations: sites and objects
+ * are numbers of the caller's, who is asked which object an address belongs to.
+ *
+ *     struct spy *s = spy_new(&options);
+ *     spy_add_sites(s, sites, count);
+ *     while (...) spy_reference(s, thread, site, address, length);
+ *     spy_end(s);
+ *     spy_cells(s, &count); cache_cells(spy_cache(s, 0), level, &counts)[cell]...
+ */
+#ifndef MTOOL_SPY_H
+#define MTOOL_SPY_H
+
+#include "base/base.h"
+#include "cache/cache.h"
+
+struct spy_site {
+    uint64_t address; /* of the instruction, as in its file */
+    uint32_t module;  /* a number of the caller's */
+    uint16_t bytes;   /* of an access, 1 or more */
+    uint8_t kind;     /* enum cache_kind, CACHE_MODIFY too */
+};
+
+/* The object that an address belongs to at this moment: a number, small ones best. */
+typedef uint32_t (*spy_object_of)(void *ctx, const struct spy_site *site, uint64_t address);
+
+struct spy_options {
+    const struct cache_config *configs; /* [config_count], each simulated by itself */
+    size_t config_count;
+    uint32_t curve_line;  /* bytes of a line of the miss-ratio curve; 0: none is wanted */
+    uint64_t curve_bytes; /* the largest cache that it tells of */
+    spy_object_of object_of;
+    void *ctx;
+};
+
+struct spy; /* opaque */
+struct spy *spy_new(const struct spy_options *options);
+void spy_free(struct spy *s);
+
+/* More sites, numbered on from those before. */
+void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
+/* An access to [address, address + length); length 0: as many bytes as the site says. Simulated later, in this order,
+ * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. */
+void spy_reference(struct spy *s, uint32_t site, uint64_t address, uint64_t length);
+void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
+
+struct spy_cell { /* its number is that of the caches' cells */
+    uint32_t site, object;
+    uint64_t references; /* that came */
+};
+/* After spy_end. */
+const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
+const struct spy_site *spy_site(const struct spy *s, uint32_t site);
+const struct cache *spy_cache(const struct spy *s, size_t config);
+const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
+uint64_t spy_strays(const struct spy *s);                 /* references that were passed over */
+
+#endif

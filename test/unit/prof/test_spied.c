@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What mtool spy found, joined: figures of data objects, functions and lines add up to the program's, who evicts whom,
+ * and measured seconds go by simulated shares. */
+#include "prof/prof.h"
+#include "toy.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h> /* needs the ones above it */
+
+enum { BIG, SMALL, IDLE, OBJECTS };
+enum { CHAIN_BIG, CHAIN_SMALL, CALLER_SMALL, SITES };
+#define REGION (1u << 24)
+
+static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+{
+    (void)ctx;
+    (void)site;
+    return (uint32_t)(address / REGION);
+}
+
+struct bench {
+    struct toy t;
+    struct image *img;
+    struct machine *machine;
+    struct spy *spy;
+    struct prof_input_caches caches[2];
+    struct prof_result *r;
+};
+
+static uint64_t symbol(const struct image *img, const char *name)
+{
+    for (size_t i = 0; i < img->symbol_count; i++)
+        if (img->symbols[i].name && strcmp(img->symbols[i].name, name) == 0)
+            return img->symbols[i].addr;
+    fail_msg("no symbol %s", name);
+    return 0;
+}
+
+/* Loops of chain and caller, with three quarters and one quarter of the samples. */
+static void set_counts(struct bench *b, struct observed_sample samples[2])
+{
+    const uint64_t n = 1000000;
+    uint32_t chain = cfg_block_start(b->t.map.cfg, symbol(b->img, "chain")),
+             caller = cfg_block_start(b->t.map.cfg, symbol(b->img, "caller")),
+             leaf = cfg_block_start(b->t.map.cfg, symbol(b->img, "leaf"));
+    toy_set(&b->t, chain, 10), toy_set(&b->t, chain + 1, n), toy_set(&b->t, chain + 2, 10);
+    toy_set_edge(&b->t, chain, chain + 1, 10), toy_set_edge(&b->t, chain + 1, chain + 1, n - 10);
+    toy_set_edge(&b->t, chain + 1, chain + 2, 10);
+    toy_set(&b->t, leaf, n);
+    toy_set(&b->t, caller, 1), toy_set(&b->t, caller + 1, n), toy_set(&b->t, caller + 2, n);
+    toy_set(&b->t, caller + 3, 1);
+    toy_set_edge(&b->t, caller, caller + 1, 1), toy_set_edge(&b->t, caller + 2, caller + 1, n - 1);
+    toy_set_edge(&b->t, caller + 2, caller + 3, 1);
+    samples[0] = (struct observed_sample){0, toy_addr(&b->t, chain + 1), 750};
+    samples[1] = (struct observed_sample){0, toy_addr(&b->t, caller + 1), 250};
+}
+
+static void set_sites(struct bench *b)
+{
+    uint64_t chain = symbol(b->img, "chain") + 3, caller = symbol(b->img, "caller") + 3;
+    struct spy_site sites[SITES] = {[CHAIN_BIG] = {.address = chain, .bytes = 8, .kind = CACHE_READ},
+                                    [CHAIN_SMALL] = {.address = chain, .bytes = 8, .kind = CACHE_READ},
+                                    [CALLER_SMALL] = {.address = caller, .bytes = 8, .kind = CACHE_WRITE}};
+    spy_add_sites(b->spy, sites, SITES);
+}
+
+/* chain goes through 1 MB of BIG and then a little of SMALL, again and again, and caller writes all of SMALL. */
+static void make_references(struct bench *b)
+{
+    for (int round = 0; round < 20; round++) {
+        for (uint64_t at = 0; at < 1 << 20; at += 64)
+            spy_reference(b->spy, CHAIN_BIG, at, 0);
+        for (uint64_t at = 0; at < 2048; at += 8)
+            spy_reference(b->spy, CHAIN_SMALL, REGION + at, 0);
+        for (uint64_t at = 0; at < 8192; at += 8)
+            spy_reference(b->spy, CALLER_SMALL, REGION + at, 0);
+    }
+    spy_end(b->spy);
+}
+
+static void join_it(struct bench *b, bool is_measured, bool is_filtered)
+{
+    static const struct prof_input_datum data[OBJECTS] = {
+        [BIG] = {.name = "big", .kind = PROF_DATA_HEAP, .bytes = 1 << 20, .blocks = 1},
+        [SMALL] = {.name = "small", .kind = PROF_DATA_GLOBAL, .bytes = 8192, .blocks = 1},
+        [IDLE] = {.name = "idle", .kind = PROF_DATA_GLOBAL}};
+    struct observed_sample samples[2];
+    double user_s = 1;
+    set_counts(b, samples);
+    struct prof_input_spied spied = {.spy = b->spy,
+                                     .caches = b->caches,
+                                     .caches_count = 2,
+                                     .data = data,
+                                     .data_count = OBJECTS,
+                                     .is_filtered = is_filtered,
+                                     .references = PROF_UNKNOWN,
+                                     .dropped = PROF_UNKNOWN,
+                                     .unlogged = PROF_UNKNOWN,
+                                     .curve_min = 4096,
+                                     .curve_max = 1 << 21};
+    struct prof_input in = {.modules = &b->t.module,
+                            .module_count = 1,
+                            .machine = is_measured ? b->machine : NULL,
+                            .samples = samples,
+                            .sample_count = is_measured ? 2 : 0,
+                            .plain_user_s = &user_s,
+                            .plain_runs = is_measured,
+                            .sample_period_s = 1e-3,
+                            .spied = &spied};
+    b->r = prof_result_new();
+    b->r->machine.tsc_hz = 1e9, b->r->machine.cycles_per_tsc = 1;
+    assert_int_equal(prof_join(b->r, &in), 0);
+}
+
+static void set_up(struct bench *b, bool is_measured, bool is_filtered)
+{
+    *b = (struct bench){.machine = machine_default()};
+    b->machine->error_count = 0;
+    machine_add_error(b->machine, &(struct machine_error){.kernels = "all", .count = 30, .median = 0.1, .p90 = 0.3});
+    toy_read(&b->t, FIXTURE);
+    b->img = b->t.img;
+    b->caches[0] = (struct prof_input_caches){.name = "two levels", .miss_cycles = {10, 100}};
+    b->caches[1] = (struct prof_input_caches){.name = "one"};
+    assert_int_equal(cache_parse("4K/64/4+64K/64/8", &b->caches[0].config), 0);
+    assert_int_equal(cache_parse("16K/64/1", &b->caches[1].config), 0);
+    const struct cache_config configs[] = {b->caches[0].config, b->caches[1].config};
+    b->spy = spy_new(&(struct spy_options){
+        .configs = configs, .config_count = 2, .curve_line = 64, .curve_bytes = 1 << 21, .object_of = object_of});
+    set_sites(b);
+    make_references(b);
+    join_it(b, is_measured, is_filtered);
+}
+
+static void tear_down(struct bench *b)
+{
+    prof_result_free(b->r);
+    spy_free(b->spy);
+    toy_fini(&b->t);
+    machine_free(b->machine);
+}
+
+static uint64_t misses_of(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, uint32_t cache)
+{
+    for (size_t i = 0; i < r->data_miss_count; i++) {
+        const struct prof_data_miss *m = &r->data_misses[i];
+        if (m->owner == owner && m->owner_id == id && m->cache == cache)
+            return m->misses;
+    }
+    fail_msg("no row of misses");
+    return 0;
+}
+
+/* What all rows of an owner miss together is what the program misses; causes add up in each. */
+static void test_sums(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, false, false);
+    assert_int_equal(b.r->cache_count, 3);
+    for (uint32_t cache = 0; cache < 3; cache++)
+        for (int owner = PROF_OWNER_OBJECT; owner <= PROF_OWNER_CELL; owner++) {
+            size_t count = owner == PROF_OWNER_OBJECT ? b.r->data_count : b.r->data_cell_count;
+            uint64_t sum = 0;
+            for (uint32_t i = 0; i < count; i++)
+                sum += misses_of(b.r, (enum prof_data_owner)owner, i, cache);
+            assert_int_equal(sum, misses_of(b.r, PROF_OWNER_PROGRAM, 0, cache));
+        }
+    for (size_t i = 0; i < b.r->data_miss_count; i++) {
+        const struct prof_data_miss *m = &b.r->data_misses[i];
+        assert_int_equal(m->cold + m->capacity + m->conflict + m->inclusion + m->around, m->misses);
+    }
+    tear_down(&b);
+}
+
+static void test_objects(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, false, false);
+    const struct prof_result *r = b.r;
+    assert_int_equal(r->data_count, 2); /* IDLE was never reached */
+    assert_string_equal(r->data[0].name, "big");
+    assert_string_equal(r->data[1].name, "small");
+    assert_int_equal(r->data[0].references, 20 * (1 << 14));
+    assert_int_equal(r->data[1].references, 20 * (256 + 1024));
+    assert_true(fabs(r->data[0].stall_share.value + r->data[1].stall_share.value - 1) < 1e-9);
+    assert_true(isnan(r->data[0].memory_s.value)); /* nothing was measured */
+    assert_int_equal(misses_of(r, PROF_OWNER_OBJECT, 0, 0), 20 * (1 << 14));
+    assert_int_equal(r->data_cell_count, 3);
+    assert_string_equal(r->data_cells[0].function, "chain");
+    assert_int_equal(r->data_cells[0].object, 0);
+    assert_true(r->caches[1].is_primary); /* a miss there costs ten times as much */
+    assert_int_equal(r->data_curve_count, 10);
+    tear_down(&b);
+}
+
+/* BIG goes through all; what it evicts of SMALL, SMALL misses by it alone, but for the four lines a set of its own. */
+static void test_evictors(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, false, false);
+    double share = 0;
+    for (size_t i = 0; i < b.r->data_evictor_count; i++) {
+        const struct prof_data_evictor *e = &b.r->data_evictors[i];
+        if (e->object == 1 && e->cache == 1 && e->by == 0)
+            share = e->share;
+        if (e->object == 1 && e->cache == 1 && e->by == 1)
+            fail_msg("8 KB do not evict each other from 64 KB");
+    }
+    assert_true(share == 1);
+    tear_down(&b);
+}
+
+/* Three quarters of a second in chain, nearly all of it memory, go to BIG and SMALL by chain's stall alone. */
+static void test_seconds(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, true, false);
+    const struct prof_result *r = b.r;
+    double chain_s = 0, all_s = 0;
+    for (size_t i = 0; i < r->object_count; i++)
+        if (r->objects[i].is_significant)
+            all_s += r->objects[i].memory_s.value;
+    assert_true(all_s > 0.9 && all_s < 1);
+    for (size_t i = 0; i < r->data_cell_count; i++)
+        chain_s += strcmp(r->data_cells[i].function, "chain") == 0 ? r->data_cells[i].memory_s.value : 0;
+    assert_true(fabs(chain_s - 0.75) < 0.03);
+    assert_true(fabs(r->data[0].memory_s.value + r->data[1].memory_s.value - all_s) < 1e-9);
+    assert_true(r->data[1].memory_s.value > 0.24); /* all of caller's */
+    assert_true(r->data[0].memory_s.low <= r->data[0].memory_s.value &&
+                r->data[0].memory_s.value <= r->data[0].memory_s.high);
+    tear_down(&b);
+}
+
+/* Behind a filter nobody knows how many references there were. */
+static void test_filtered(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, false, true);
+    assert_true(b.r->data[0].references == PROF_UNKNOWN);
+    tear_down(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_objects),
+                                       cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_filtered)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * References into cells and through caches: the same as without threads, and every one with its site and object. */
+#include "spy/spy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those that it needs */
+#include <cmocka.h>
+
+enum { SITES = 50, OBJECTS = 8, REFERENCES = 300000, REGION = 1 << 16 };
+
+static uint64_t random_next(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 24;
+}
+
+static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+{
+    (void)ctx;
+    (void)site;
+    return (uint32_t)(address / REGION);
+}
+
+static struct spy *make(const struct cache_config *configs, size_t count)
+{
+    struct spy *s = spy_new(&(struct spy_options){
+        .configs = configs, .config_count = count, .curve_line = 64, .curve_bytes = 1 << 20, .object_of = object_of});
+    struct spy_site sites[SITES];
+    for (uint32_t i = 0; i < SITES; i++)
+        sites[i] = (struct spy_site){
+            .address = 0x1000 + i, .bytes = (uint16_t)(1u << i % 6), .kind = i % 3 ? CACHE_READ : CACHE_WRITE};
+    spy_add_sites(s, sites, SITES / 2);
+    spy_add_sites(s, sites + SITES / 2, SITES - SITES / 2);
+    return s;
+}
+
+/* The misses are those of a cache that is run here, reference by reference; no cell is lost on the way. */
+static void test_same_as_alone(void **state)
+{
+    (void)state;
+    struct cache_config configs[2];
+    assert_int_equal(cache_parse("4K/64/2+64K/64/8", &configs[0]), 0);
+    assert_int_equal(cache_parse("1K/32/1", &configs[1]), 0);
+    struct spy *s = make(configs, 2);
+    struct cache *alone[2] = {cache_new(&configs[0], true), cache_new(&configs[1], true)};
+    uint64_t seed = 1, by_site[SITES] = {0}, by_object[OBJECTS] = {0};
+    for (int i = 0; i < REFERENCES; i++) {
+        uint32_t site = (uint32_t)(random_next(&seed) % SITES);
+        uint64_t address = random_next(&seed) % (OBJECTS * (uint64_t)REGION) & ~63ull;
+        spy_reference(s, site, address, 0);
+        const struct spy_site *of = spy_site(s, site);
+        struct cache_ref r = {.address = address, .cell = 0, .bytes = of->bytes, .kind = of->kind};
+        cache_run(alone[0], &r, 1);
+        cache_run(alone[1], &r, 1);
+        by_site[site]++;
+        by_object[address / REGION]++;
+    }
+    spy_end(s);
+    for (size_t k = 0; k < 2; k++)
+        for (unsigned level = 0; level < configs[k].count; level++)
+            assert_memory_equal(cache_counts(spy_cache(s, k), level), cache_counts(alone[k], level),
+                                sizeof(struct cache_counts));
+    size_t cells;
+    const struct spy_cell *cell = spy_cells(s, &cells);
+    for (size_t i = 0; i < cells; i++) {
+        by_site[cell[i].site] -= cell[i].references;
+        by_object[cell[i].object] -= cell[i].references;
+    }
+    for (int i = 0; i < SITES; i++)
+        assert_int_equal(by_site[i], 0);
+    for (int i = 0; i < OBJECTS; i++)
+        assert_int_equal(by_object[i], 0);
+    assert_int_equal(cache_curve_references(spy_curve(s)), REFERENCES);
+    cache_free(alone[0]);
+    cache_free(alone[1]);
+    spy_free(s);
+}
+
+/* A range reaches each of its lines once, and each object that it passes. */
+static void test_ranges(void **state)
+{
+    (void)state;
+    struct cache_config config;
+    assert_int_equal(cache_parse("1M/64/16", &config), 0);
+    struct spy *s = make(&config, 1);
+    spy_reference(s, 1, REGION - 100, 1000); /* lines from 65436 / 64 = 1022 to 66435 / 64 = 1038 */
+    spy_end(s);
+    assert_int_equal(cache_counts(spy_cache(s, 0), 0)->misses[CACHE_READ], 17);
+    size_t cells;
+    const struct spy_cell *cell = spy_cells(s, &cells);
+    assert_int_equal(cells, 2);
+    assert_int_equal(cell[0].object, 0);
+    assert_int_equal(cell[0].references, 2);
+    assert_int_equal(cell[1].object, 1);
+    assert_int_equal(cell[1].references, 15);
+    spy_free(s);
+}
+
+/* What a stream that was written over may hold. */
+static void test_strays(void **state)
+{
+    (void)state;
+    struct cache_config config;
+    assert_int_equal(cache_parse("1M/64/16", &config), 0);
+    struct spy *s = make(&config, 1);
+    spy_reference(s, SITES, 4096, 0);
+    spy_reference(s, UINT32_MAX, 4096, 0);
+    spy_reference(s, 0, 1ull << 47, 0);
+    spy_reference(s, 0, 4096, UINT64_MAX);
+    spy_reference(s, 0, 4096, 0);
+    spy_end(s);
+    assert_int_equal(spy_strays(s), 4);
+    assert_int_equal(cache_counts(spy_cache(s, 0), 0)->references[CACHE_WRITE], 1);
+    spy_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
+                                       cmocka_unit_test(test_strays)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
