@@ -80,7 +80,7 @@ static uint64_t anywhere(size_t i)
 static void measure_made_up(struct cache_ref *refs, const char *name, uint64_t (*address)(size_t i))
 {
     for (size_t i = 0; i < COUNT; i++)
-        refs[i] = (struct cache_ref){address(i), 0, 4, CACHE_READ};
+        refs[i] = (struct cache_ref){address(i), 0, 4, CACHE_READ, 0};
     measure(&(struct stream){name, refs, COUNT});
 }
 

@@ -21,7 +21,9 @@ enum {
     CACHE_LEVELS_MAX = 8,
     CACHE_LINE_MIN = 4,
     CACHE_LINE_MAX = 1 << 30,
-    CACHE_LINES_MAX = 1 << 27 /* of a level: 8 GB of lines of 64 bytes */
+    CACHE_LINES_MAX = 1 << 27, /* of a level: 8 GB of lines of 64 bytes */
+    CACHE_PAGE_MIN = 4096,     /* lines as long are pages: what others write takes none away */
+    CACHE_THREADS_MAX = 64
 };
 
 /* The order of the words in `cache_policy_name`. */
@@ -43,11 +45,12 @@ struct cache_level {
     enum cache_inclusion inclusion;
     bool write_through, no_allocate; /* a write that misses does not bring the line in */
     bool whole;                      /* is asked for all lines of a reference of which the level above lacks one */
+    bool is_shared;                  /* by all threads; else each has one of its own */
     uint64_t seed;                   /* of CACHE_RANDOM, above 0 */
 };
 
-/* Nearest first. Levels of one side alone come before those of both; the references of a side reach its levels in
- * order. A side may have none. */
+/* Nearest first. Levels of one side alone come before those of both, private ones before shared ones; the references of
+ * a side reach its levels in order. A side may have none. */
 struct cache_config {
     struct cache_level levels[CACHE_LEVELS_MAX];
     unsigned count;
@@ -78,6 +81,7 @@ struct cache_ref {
     uint32_t cell;  /* whose reference it is: any number of the caller's; tables are as long as the largest */
     uint16_t bytes; /* 1 or more; address + bytes does not pass 2^64 */
     uint8_t kind;   /* enum cache_kind; CACHE_MODIFY: a load and a store of the same bytes, counted as one read */
+    uint8_t thread; /* below CACHE_THREADS_MAX: the private levels that it goes through */
 };
 
 /* ---- hierarchy.c: the simulation ---- */
@@ -85,11 +89,21 @@ struct cache_ref {
 /* Of a miss. The line was not in the level before (cold); a fully associative LRU cache of the same size, reached by
  * the same references, would have missed too (capacity), or not (conflict); it was taken out because a further level
  * that is inclusive evicted it (inclusion); the last reference to it was a write that missed and does not allocate
- * (around). */
-enum cache_cause { CACHE_COLD, CACHE_CAPACITY, CACHE_CONFLICT, CACHE_INCLUSION, CACHE_AROUND, CACHE_CAUSE_COUNT };
-const char *cache_cause_name(enum cache_cause c); /* "cold", "capacity", ... */
+ * (around); another thread's write took it away, and what is used before it leaves again had been written by others
+ * (true sharing) or not (false sharing). What is not yet known to be true sharing counts as false. */
+enum cache_cause {
+    CACHE_COLD,
+    CACHE_CAPACITY,
+    CACHE_CONFLICT,
+    CACHE_INCLUSION,
+    CACHE_AROUND,
+    CACHE_TRUE_SHARING,
+    CACHE_FALSE_SHARING,
+    CACHE_CAUSE_COUNT
+};
+const char *cache_cause_name(enum cache_cause c); /* "cold", "capacity", ..., "true_sharing" */
 
-struct cache_counts { /* of one level; a reference counts once, however many lines it reaches */
+struct cache_counts { /* of one level, of all threads; a reference counts once, however many lines it reaches */
     uint64_t references[CACHE_KIND_COUNT], misses[CACHE_KIND_COUNT];
     uint64_t causes[CACHE_KIND_COUNT][CACHE_CAUSE_COUNT]; /* of misses; zeros unless causes are wanted */
     uint64_t write_backs;                                 /* dirty lines that left it */
@@ -104,7 +118,7 @@ void cache_free(struct cache *c);
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count);
 const struct cache_counts *cache_counts(const struct cache *c, unsigned level);
 
-/* ---- causes.c: by cell ---- */
+/* ---- results.c: by cell ---- */
 
 struct cache_cell {
     uint64_t references, misses, causes[CACHE_CAUSE_COUNT]; /* of a level; misses are the sum of causes */
@@ -117,6 +131,28 @@ struct cache_evictor {
 const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size_t *count);
 /* All pairs of a level, by cell, of each those with most misses first. In the arena. */
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count);
+
+struct cache_sharer { /* a write of `by` took away what a reference of `cell` in another thread missed later */
+    uint32_t cell, by;
+    uint64_t true_misses, false_misses;
+};
+/* All pairs of a level, by cell, of each those with most misses first. In the arena. */
+const struct cache_sharer *cache_sharers(const struct cache *c, unsigned level, struct arena *a, size_t *count);
+
+struct cache_party { /* of a line that threads take from each other: what one cell's references do to it in one thread
+                      */
+    uint32_t cell, thread;
+    uint64_t read, written;      /* the bytes of the line, a bit each; of a longer one than 64 bytes, 64ths of it */
+    uint64_t misses, taken_away; /* this side's misses; misses of others on account of this side's writes */
+};
+struct cache_shared_line {
+    uint64_t address, true_misses, false_misses; /* times that a thread fetched what another's write had taken away */
+    const struct cache_party *sides;             /* most misses and takings first */
+    size_t side_count, unlisted;                 /* references of more sides than are kept */
+};
+/* Those with most misses first, `max` at most, and the bytes of each. In the arena. */
+const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
+uint32_t cache_shared_bytes(const struct cache *c); /* of such a line: the longest of a private level */
 
 /* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
 

@@ -2,80 +2,92 @@
  * References through the levels. A line that a level lacks is asked of the next one, brought in, and what had to go for
  * it is handed down. A line that is written back changes no order of use below: so misses are the same whether a cache
  * writes back or through. */
-#include "cache/causes.h"
+#include "cache/hierarchy.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define NO_LEVEL (-1)
-
-struct level {
-    struct lines lines;
-    struct cache_level config;
-    struct causes *causes; /* NULL: not wanted */
-    unsigned shift;        /* of an address, to its line */
-    int next;              /* the level below */
-    struct cache_counts counts;
-};
-
-struct cache {
-    struct level levels[CACHE_LEVELS_MAX];
-    int count;
-    int nearest_data, nearest_code;
-    bool has_whole;
-};
-
-struct visit { /* of one reference */
-    enum cache_kind kind;
-    bool stores, is_modify;
-    uint32_t cell;
-    unsigned reached, missed; /* levels, a bit each */
-    unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
-};
-
 static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores, struct visit *v);
+
+static struct bank *bank_of(const struct level *l, const struct visit *v) { return l->banks[v->thread]; }
 
 /* ---- counting ---- */
 
-static void count_reference(struct level *l, int at, struct visit *v)
+static void count_reference(struct cache *c, struct level *l, int at, struct visit *v)
 {
     if (v->reached >> at & 1)
         return;
     v->reached |= 1u << at;
     l->counts.references[v->kind]++;
-    if (l->causes)
-        causes_count_reference(l->causes, v->cell);
+    if (c->with_causes)
+        tally_cell(&l->tally, v->cell)->references++;
 }
 
-static void count_miss(struct level *l, int at, uint64_t line, bool in_shadow, struct visit *v)
+static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, const struct visit *v)
+{
+    struct level *l = &c->levels[at];
+    uint32_t by = CACHE_NOBODY;
+    enum cache_cause cause = causes_of_miss(bank_of(l, v)->causes, line, in_shadow, &by);
+    if (cause == CACHE_FALSE_SHARING)
+        cause = coherence_judge(c, at, line, v);
+    else if (by != CACHE_NOBODY)
+        tally_add_pair(&l->tally.evictors, v->cell, by, 1);
+    struct cache_cell *cell = tally_cell(&l->tally, v->cell);
+    cell->misses++;
+    cell->causes[cause]++;
+    l->counts.causes[v->kind][cause]++;
+}
+
+static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, struct visit *v)
 {
     if (v->missed >> at & 1)
         return;
     v->missed |= 1u << at;
-    l->counts.misses[v->kind]++;
-    if (l->causes)
-        l->counts.causes[v->kind][causes_count_miss(l->causes, line, v->cell, in_shadow)]++;
+    c->levels[at].counts.misses[v->kind]++;
+    if (c->with_causes)
+        count_cause(c, at, line, in_shadow, v);
 }
 
 /* ---- lines that leave ---- */
 
 static void evict(struct cache *c, int at, lines_entry e, const struct visit *v);
 
-/* Out of all levels nearer than an inclusive one. Whether a part of it was dirty. */
-static lines_entry invalidate_above(struct cache *c, int at, uint64_t line, const struct visit *v)
+static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, enum causes_left how, uint32_t cell)
 {
-    const struct level *from = &c->levels[at];
+    struct level *l = &c->levels[at];
+    if (!c->with_causes)
+        return;
+    causes_note_left(l->banks[thread]->causes, line, cell, how);
+    if (c->coherence && l->is_coherent)
+        coherence_forget(c, at, thread, line);
+}
+
+/* A line of the level `from` out of a nearer one of a thread. Whether a part of it was dirty. */
+static lines_entry invalidate(struct cache *c, int at, unsigned thread, int from, uint64_t line, uint32_t cell)
+{
+    struct level *l = &c->levels[at];
+    unsigned more = c->levels[from].shift - l->shift;
+    lines_entry dirty = 0, e;
+    while ((e = lines_remove_any(&l->banks[thread]->lines, line << more, 1ull << more))) {
+        note_left(c, at, thread, lines_line_of(e), CAUSES_INVALIDATED, cell);
+        l->counts.write_backs += e & LINES_DIRTY;
+        dirty |= e & LINES_DIRTY;
+    }
+    return dirty;
+}
+
+/* Out of all levels nearer than an inclusive one, of all threads that it serves. */
+static lines_entry invalidate_above(struct cache *c, int from, uint64_t line, const struct visit *v)
+{
     lines_entry dirty = 0;
-    for (int i = 0; i < at; i++) {
-        struct level *l = &c->levels[i];
-        uint64_t parts = 1ull << (from->shift - l->shift), first = line << (from->shift - l->shift);
-        lines_entry e;
-        while (l->config.side & from->config.side && (e = lines_remove_any(&l->lines, first, parts))) {
-            if (l->causes)
-                causes_note_left(l->causes, lines_line_of(e), v->cell, CAUSES_INVALIDATED);
-            l->counts.write_backs += e & LINES_DIRTY;
-            dirty |= e & LINES_DIRTY;
-        }
+    for (int at = 0; at < from; at++) {
+        uint64_t threads = c->levels[from].config.is_shared ? c->threads : 1ull << v->thread;
+        if (!(c->levels[at].config.side & c->levels[from].config.side))
+            continue;
+        if (c->levels[at].config.is_shared)
+            threads = 1ull << v->thread;
+        for (; threads; threads &= threads - 1)
+            dirty |= invalidate(c, at, (unsigned)__builtin_ctzll(threads), from, line, v->cell);
     }
     return dirty;
 }
@@ -83,20 +95,20 @@ static lines_entry invalidate_above(struct cache *c, int at, uint64_t line, cons
 /* An exclusive level takes what the one above evicted. */
 static void move_down(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
 {
-    struct level *l = &c->levels[at];
-    if (l->causes)
-        causes_use(l->causes, line, true);
-    if (!lines_use(&l->lines, line, dirty))
-        evict(c, at, lines_add(&l->lines, line, dirty), v);
+    struct bank *b = bank_of(&c->levels[at], v);
+    if (b->causes)
+        causes_use(b->causes, line, true);
+    if (!lines_use(&b->lines, line, dirty))
+        evict(c, at, lines_add(&b->lines, line, dirty), v);
 }
 
-static void write_back(struct cache *c, int at, uint64_t address)
+void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread)
 {
     for (; at != NO_LEVEL; at = c->levels[at].next) {
         struct level *l = &c->levels[at];
         if (l->config.write_through)
             l->counts.write_throughs++;
-        else if (lines_soil(&l->lines, address >> l->shift))
+        else if (lines_soil(&l->banks[thread]->lines, address >> l->shift))
             return;
     }
 }
@@ -108,75 +120,89 @@ static void evict(struct cache *c, int at, lines_entry e, const struct visit *v)
         return;
     uint64_t line = lines_line_of(e);
     lines_entry dirty = e & LINES_DIRTY;
-    if (l->causes)
-        causes_note_left(l->causes, line, v->cell, CAUSES_EVICTED);
+    note_left(c, at, v->thread, line, CAUSES_EVICTED, v->cell);
     if (l->config.inclusion == CACHE_INCLUSIVE)
         dirty |= invalidate_above(c, at, line, v);
     l->counts.write_backs += dirty;
     if (l->next != NO_LEVEL && c->levels[l->next].config.inclusion == CACHE_EXCLUSIVE)
         move_down(c, l->next, line, dirty, v);
     else if (dirty)
-        write_back(c, l->next, line << l->shift);
+        hierarchy_write_back(c, l->next, line << l->shift, v->thread);
 }
 
 /* ---- references ---- */
 
-static lines_entry ask_below(struct cache *c, struct level *l, uint64_t address, bool stores, struct visit *v)
+/* The next level is asked for what this one lacks; the first that is not coherent, when no other thread's is dirty. */
+static lines_entry fetch_below(struct cache *c, int at, uint64_t address, bool stores, struct visit *v)
 {
+    struct level *l = &c->levels[at];
+    bool leaves = l->is_coherent && (l->next == NO_LEVEL || !c->levels[l->next].is_coherent);
+    if (c->coherence && leaves)
+        coherence_fetch(c, address, v);
     l->counts.write_throughs += stores;
     return l->next == NO_LEVEL ? 0 : reach(c, l->next, address, stores, v);
+}
+
+static void hand_on(struct cache *c, int at, uint64_t address, bool stores, struct visit *v)
+{
+    struct level *l = &c->levels[at];
+    l->counts.write_throughs += stores;
+    if (l->next != NO_LEVEL)
+        reach(c, l->next, address, stores, v);
 }
 
 /* The line moves up, and whether it is dirty with it. */
 static lines_entry reach_exclusive(struct cache *c, int at, uint64_t address, struct visit *v)
 {
     struct level *l = &c->levels[at];
+    struct bank *b = bank_of(l, v);
     uint64_t line = address >> l->shift;
-    bool in_shadow = l->causes && lines_remove(&l->causes->shadow, line);
-    lines_entry e = lines_remove(&l->lines, line);
+    bool in_shadow = b->causes && lines_remove(&b->causes->shadow, line);
+    lines_entry e = lines_remove(&b->lines, line);
     if (e)
         return e & LINES_DIRTY;
-    count_miss(l, at, line, in_shadow, v);
-    return ask_below(c, l, address, false, v);
+    count_miss(c, at, line, in_shadow, v);
+    return fetch_below(c, at, address, false, v);
 }
 
 /* A line's part of a reference. Returns LINES_DIRTY if the line came out of an exclusive level and was dirty. */
 static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores, struct visit *v)
 {
     struct level *l = &c->levels[at];
+    struct bank *b = bank_of(l, v);
     uint64_t line = address >> l->shift;
     bool through = stores && l->config.write_through, enters = !stores || v->is_modify || !l->config.no_allocate;
-    count_reference(l, at, v);
+    count_reference(c, l, at, v);
     if (l->config.inclusion == CACHE_EXCLUSIVE)
         return reach_exclusive(c, at, address, v);
-    bool in_shadow = l->causes && causes_use(l->causes, line, enters);
-    if (lines_use(&l->lines, line, stores && !through)) {
+    bool in_shadow = b->causes && causes_use(b->causes, line, enters);
+    if (lines_use(&b->lines, line, stores && !through)) {
         if (through || v->handed >> at & 1)
-            ask_below(c, l, address, through, v);
+            hand_on(c, at, address, through, v);
         return 0;
     }
-    count_miss(l, at, line, in_shadow, v);
-    lines_entry dirty = ask_below(c, l, address, enters ? through : stores, v);
+    count_miss(c, at, line, in_shadow, v);
+    lines_entry dirty = fetch_below(c, at, address, enters ? through : stores, v);
     if (enters)
-        evict(c, at, lines_add(&l->lines, line, dirty | (stores && !through)), v);
-    else if (l->causes)
-        causes_note_left(l->causes, line, v->cell, CAUSES_AROUND);
+        evict(c, at, lines_add(&b->lines, line, dirty | (stores && !through)), v);
+    else
+        note_left(c, at, v->thread, line, CAUSES_AROUND, v->cell);
     return 0;
 }
 
-static bool lacks_part(const struct level *l, uint64_t first, uint64_t last)
+static bool lacks_part(const struct level *l, uint64_t first, uint64_t last, unsigned thread)
 {
     for (uint64_t line = first >> l->shift; line <= last >> l->shift; line++)
-        if (!lines_has(&l->lines, line))
+        if (!lines_has(&l->banks[thread]->lines, line))
             return true;
     return false;
 }
 
-static unsigned handing(const struct cache *c, int at, uint64_t first, uint64_t last)
+static unsigned handing(const struct cache *c, int at, uint64_t first, uint64_t last, unsigned thread)
 {
     unsigned handed = 0;
     for (int next; (next = c->levels[at].next) != NO_LEVEL && c->levels[next].config.whole; at = next) {
-        if (!lacks_part(&c->levels[at], first, last))
+        if (!lacks_part(&c->levels[at], first, last, thread))
             break;
         handed |= 1u << at;
     }
@@ -188,24 +214,40 @@ static void reach_all(struct cache *c, int at, const struct cache_ref *r, struct
     unsigned shift = c->levels[at].shift;
     uint64_t last = r->address + r->bytes - 1;
     if (c->has_whole && r->address >> shift != last >> shift)
-        v->handed = handing(c, at, r->address, last);
+        v->handed = handing(c, at, r->address, last, v->thread);
     for (uint64_t line = r->address >> shift; line <= last >> shift; line++)
         reach(c, at, line << shift, v->stores, v);
 }
 
-/* Most references go to the line of their set that was used last: nothing changes but that it may become dirty. */
-static bool is_repeated(struct level *l, const struct cache_ref *r, bool stores)
+/* Most references go to the line of their set that was used last: nothing changes but that it may become dirty. Among
+ * several threads a line that is dirty is no other's. */
+static bool is_repeated(const struct cache *c, struct level *l, const struct cache_ref *r, bool stores)
 {
     uint64_t line = r->address >> l->shift;
-    if (!l->lines.is_ordered || l->causes || (r->address + r->bytes - 1) >> l->shift != line ||
+    struct lines *lines = &l->banks[r->thread]->lines;
+    if (!lines->is_ordered || c->with_causes || (r->address + r->bytes - 1) >> l->shift != line ||
         (stores && l->config.write_through))
         return false;
-    lines_entry *e = lines_recent(&l->lines, line);
-    if (!lines_is(*e, lines_entry_of(line)))
+    lines_entry *e = lines_recent(lines, line);
+    if (!lines_is(*e, lines_entry_of(line)) || (stores && c->coherence && !(l->is_coherent && *e & LINES_DIRTY)))
         return false;
     *e |= stores;
     return true;
 }
+
+static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores)
+{
+    struct visit v = {.ref = r, .kind = kind, .stores = stores, .is_modify = r->kind == CACHE_MODIFY};
+    v.cell = r->cell;
+    v.thread = r->thread;
+    if (c->coherence && stores)
+        coherence_write(c, &v);
+    reach_all(c, at, r, &v);
+    if (c->coherence)
+        coherence_use(c, &v);
+}
+
+static void add_thread(struct cache *c, unsigned thread);
 
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
 {
@@ -215,16 +257,16 @@ void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
         enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
         if (at == NO_LEVEL)
             continue;
-        if (is_repeated(&c->levels[at], r, stores)) {
+        if (!c->levels[at].banks[r->thread])
+            add_thread(c, r->thread);
+        if (is_repeated(c, &c->levels[at], r, stores))
             c->levels[at].counts.references[kind]++;
-            continue;
-        }
-        struct visit v = {.kind = kind, .stores = stores, .is_modify = is_modify, .cell = r->cell};
-        reach_all(c, at, r, &v);
+        else
+            run_one(c, at, r, kind, stores);
     }
 }
 
-/* ---- made and read ---- */
+/* ---- made ---- */
 
 static int next_of(const struct cache_config *k, int at, unsigned side)
 {
@@ -234,21 +276,52 @@ static int next_of(const struct cache_config *k, int at, unsigned side)
     return NO_LEVEL;
 }
 
+static struct bank *bank_new(const struct cache_level *k, bool with_causes)
+{
+    struct bank *b = xmalloc(sizeof *b);
+    uint64_t lines = k->size_bytes / k->line_bytes;
+    assert(lines && lines % k->ways == 0 && "cache_check was asked");
+    lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed);
+    if (with_causes)
+        b->causes = causes_new(lines);
+    return b;
+}
+
+static void bank_free(struct bank *b)
+{
+    if (!b)
+        return;
+    lines_fini(&b->lines);
+    causes_free(b->causes);
+    free(b);
+}
+
+static void add_thread(struct cache *c, unsigned thread)
+{
+    assert(thread < CACHE_THREADS_MAX);
+    for (int i = 0; i < c->count; i++) {
+        struct level *l = &c->levels[i];
+        struct bank *shared = l->config.is_shared && c->threads ? l->banks[__builtin_ctzll(c->threads)] : NULL;
+        l->banks[thread] = shared ? shared : bank_new(&l->config, c->with_causes);
+    }
+    bool is_second = c->threads && !(c->threads & (c->threads - 1));
+    if (is_second)
+        c->coherence = coherence_new(c);
+    c->threads |= 1ull << thread;
+}
+
 struct cache *cache_new(const struct cache_config *config, bool with_causes)
 {
     struct cache *c = xmalloc(sizeof *c);
     c->count = (int)config->count;
+    c->with_causes = with_causes;
     c->nearest_data = next_of(config, -1, CACHE_DATA);
     c->nearest_code = next_of(config, -1, CACHE_CODE);
     for (int i = 0; i < c->count; i++) {
         const struct cache_level *k = &config->levels[i];
-        uint64_t lines = k->size_bytes / k->line_bytes;
-        assert(lines && lines % k->ways == 0 && "cache_check was asked");
         c->levels[i] = (struct level){.config = *k, .shift = (unsigned)__builtin_ctz(k->line_bytes)};
         c->levels[i].next = next_of(config, i, k->side);
-        lines_init(&c->levels[i].lines, lines / k->ways, k->ways, k->policy, k->seed);
-        if (with_causes)
-            c->levels[i].causes = causes_new(lines);
+        c->levels[i].is_coherent = !k->is_shared && k->line_bytes < CACHE_PAGE_MIN;
         c->has_whole |= k->whole;
     }
     return c;
@@ -256,43 +329,15 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
 
 void cache_free(struct cache *c)
 {
-    for (int i = 0; c && i < c->count; i++) {
-        lines_fini(&c->levels[i].lines);
-        causes_free(c->levels[i].causes);
+    if (!c)
+        return;
+    for (int i = 0; i < c->count; i++) {
+        struct level *l = &c->levels[i];
+        for (unsigned t = 0; t < CACHE_THREADS_MAX; t++)
+            if (!l->config.is_shared || t == (unsigned)__builtin_ctzll(c->threads | 1ull << 63))
+                bank_free(l->banks[t]);
+        tally_fini(&l->tally);
     }
+    coherence_free(c->coherence);
     free(c);
-}
-
-const struct cache_counts *cache_counts(const struct cache *c, unsigned level) { return &c->levels[level].counts; }
-
-const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size_t *count)
-{
-    const struct causes *k = c->levels[level].causes;
-    *count = k ? k->cells.len : 0;
-    return k ? k->cells.data : NULL;
-}
-
-static int by_cell_and_misses(const void *a, const void *b)
-{
-    const struct cache_evictor *x = a, *y = b;
-    if (x->cell != y->cell)
-        return x->cell < y->cell ? -1 : 1;
-    if (x->misses != y->misses)
-        return x->misses > y->misses ? -1 : 1;
-    return (x->by > y->by) - (x->by < y->by);
-}
-
-const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count)
-{
-    const struct causes *k = c->levels[level].causes;
-    *count = 0;
-    if (!k)
-        return NULL;
-    struct cache_evictor *out = ARENA_ARRAY(a, struct cache_evictor, k->pairs.len + 1);
-    for (size_t i = 0; i < k->pairs.cap; i++)
-        if (k->pairs.used[i])
-            out[(*count)++] = (struct cache_evictor){(uint32_t)(k->pairs.keys[i] >> 32), (uint32_t)k->pairs.keys[i],
-                                                     k->pairs.vals[i]};
-    qsort(out, *count, sizeof *out, by_cell_and_misses);
-    return out;
 }

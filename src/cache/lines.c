@@ -314,13 +314,28 @@ lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count)
     return e;
 }
 
-bool lines_soil(struct lines *l, uint64_t line)
+/* Where the line is; NULL: it is not there. */
+static lines_entry *entry_of(const struct lines *l, uint64_t line)
 {
     uint64_t set = set_of(l, line);
     lines_entry *first = &l->entries[set * l->ways];
     uint32_t at = l->is_ordered ? way_of(l, first, lines_entry_of(line)) : slot_of(l, set, line);
-    if (at == NONE)
-        return false;
-    *(l->is_ordered ? &first[at] : &l->entries[at]) |= LINES_DIRTY;
-    return true;
+    return at == NONE ? NULL : l->is_ordered ? &first[at] : &l->entries[at];
+}
+
+bool lines_soil(struct lines *l, uint64_t line)
+{
+    lines_entry *e = entry_of(l, line);
+    if (e)
+        *e |= LINES_DIRTY;
+    return e;
+}
+
+bool lines_clean(struct lines *l, uint64_t line)
+{
+    lines_entry *e = entry_of(l, line);
+    bool was_dirty = e && *e & LINES_DIRTY;
+    if (was_dirty)
+        *e &= ~LINES_DIRTY;
+    return was_dirty;
 }

@@ -50,6 +50,8 @@ lines_entry lines_remove(struct lines *l, uint64_t line); /* what was there, or 
 lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count);
 bool lines_soil(struct lines *l, uint64_t line); /* dirty, if it is there; not used by that */
 
+bool lines_clean(struct lines *l, uint64_t line); /* the other way: whether it was there, and dirty */
+
 /* The most recently used line of its set; only of ordered ones. */
 static inline lines_entry *lines_recent(const struct lines *l, uint64_t line)
 {

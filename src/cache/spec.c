@@ -34,6 +34,8 @@ WORD(exclusive, l->inclusion = CACHE_EXCLUSIVE, l->inclusion == CACHE_EXCLUSIVE)
 WORD(through, l->write_through = true, l->write_through)
 WORD(around, l->no_allocate = true, l->no_allocate)
 WORD(whole, l->whole = true, l->whole)
+WORD(shared, l->is_shared = true, l->is_shared)
+WORD(private, l->is_shared = false, !l->is_shared)
 #undef WORD
 static const struct word words[] = {
     {"lru", set_lru, is_lru},
@@ -46,6 +48,8 @@ static const struct word words[] = {
     {"write-through", set_through, is_through},
     {"no-write-allocate", set_around, is_around},
     {"whole", set_whole, is_whole},
+    {"shared", set_shared, is_shared},
+    {"private", set_private, is_private},
 };
 
 /* ---- parsing ---- */
@@ -130,13 +134,18 @@ static int take_random(struct parser *p, size_t len, struct cache_level *l)
     return l->seed ? 0 : wrong_piece(p, len, "no seed: a number above 0");
 }
 
-static int take_word(struct parser *p, struct cache_level *l, bool *has_side)
+struct said { /* by words of a level; what is not has to be made up */
+    bool side, sharing;
+};
+
+static int take_word(struct parser *p, struct cache_level *l, struct said *said)
 {
     size_t len = piece_len(p), chance = strlen("random");
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (strlen(words[i].text) != len || memcmp(words[i].text, p->at, len) != 0)
             continue;
-        *has_side |= words[i].set == set_data || words[i].set == set_code || words[i].set == set_both;
+        said->side |= words[i].set == set_data || words[i].set == set_code || words[i].set == set_both;
+        said->sharing |= words[i].set == set_shared || words[i].set == set_private;
         words[i].set(l);
         p->at += len;
         return 0;
@@ -144,13 +153,13 @@ static int take_word(struct parser *p, struct cache_level *l, bool *has_side)
     if (len < chance || memcmp(p->at, "random", chance) != 0 || (len > chance && p->at[chance] != '='))
         return wrong_piece(p, len,
                            "no word for a level: lru, plru, random, random=SEED, data, code, both, inclusive, "
-                           "exclusive, write-through, no-write-allocate, whole");
+                           "exclusive, write-through, no-write-allocate, whole, shared, private");
     int rc = take_random(p, len, l);
     p->at += len;
     return rc;
 }
 
-static int take_level(struct parser *p, struct cache_level *l, bool *has_side)
+static int take_level(struct parser *p, struct cache_level *l, struct said *said)
 {
     uint64_t line;
     *l = (struct cache_level){.side = CACHE_DATA, .seed = 1};
@@ -162,39 +171,57 @@ static int take_level(struct parser *p, struct cache_level *l, bool *has_side)
         return -1;
     while (*p->at == ':') {
         p->at++;
-        if (take_word(p, l, has_side) < 0)
+        if (take_word(p, l, said) < 0)
             return -1;
     }
     return 0;
 }
 
 /* Levels whose side was not said are reached by data, and behind one of code by both. */
-static void say_sides(struct cache_config *k, const bool *has_side)
+static void say_sides(struct cache_config *k, const struct said *said)
 {
     unsigned seen = 0;
     for (unsigned i = 0; i < k->count; i++) {
-        if (!has_side[i] && seen & CACHE_CODE)
+        if (!said[i].side && seen & CACHE_CODE)
             k->levels[i].side = CACHE_BOTH;
         seen |= k->levels[i].side;
     }
 }
 
+/* The last of three levels of data, and what is behind a shared one. Pages are translated for each processor alone. */
+static bool is_shared_unsaid(const struct cache_config *k, unsigned at)
+{
+    unsigned depth = 0;
+    for (unsigned i = 0; i < k->count; i++)
+        depth += (k->levels[i].side & CACHE_DATA) != 0;
+    return (at > 0 && k->levels[at - 1].is_shared) ||
+           (depth >= 3 && at + 1 == k->count && k->levels[at].line_bytes < CACHE_PAGE_MIN);
+}
+
+static void say_sharing(struct cache_config *k, const struct said *said)
+{
+    for (unsigned i = 0; i < k->count; i++)
+        if (!said[i].sharing)
+            k->levels[i].is_shared = is_shared_unsaid(k, i);
+}
+
 int cache_parse(const char *spec, struct cache_config *out)
 {
     struct parser p = {spec, spec};
-    bool has_side[CACHE_LEVELS_MAX] = {false};
+    struct said said[CACHE_LEVELS_MAX] = {{false}};
     *out = (struct cache_config){.count = 0};
     do {
         if (out->count == CACHE_LEVELS_MAX)
             return wrong(&p, "more than 8 levels");
         p.at += out->count > 0;
-        if (take_level(&p, &out->levels[out->count], &has_side[out->count]) < 0)
+        if (take_level(&p, &out->levels[out->count], &said[out->count]) < 0)
             return -1;
         out->count++;
     } while (*p.at == '+');
     if (*p.at)
         return wrong(&p, "a level is BYTES/LINE/WAYS, as in 32K/64/8, and levels are joined by +");
-    say_sides(out, has_side);
+    say_sides(out, said);
+    say_sharing(out, said);
     return cache_check(spec, out);
 }
 
@@ -241,6 +268,8 @@ static int check_pair(const char *name, const char *who, const struct cache_leve
         return misplaced(name, who, "is exclusive, so its lines must be as long as those of the level above");
     if (l->inclusion == CACHE_EXCLUSIVE && (above->write_through || above->no_allocate))
         return misplaced(name, who, "is exclusive, so the level above must write back and allocate on writes");
+    if (above->is_shared && !l->is_shared)
+        return misplaced(name, who, "is private, behind a level that all threads share");
     if (l->whole && !above_is_whole)
         return misplaced(name, who, "is 'whole', so the level above must be the nearest, or whole too");
     return 0;
@@ -331,7 +360,8 @@ void cache_format(const struct cache_config *config, struct strbuf *out)
     unsigned seen = 0;
     for (unsigned i = 0; i < config->count; i++) {
         const struct cache_level *l = &config->levels[i];
-        const struct cache_level assumed = {.side = seen & CACHE_CODE ? CACHE_BOTH : CACHE_DATA};
+        const struct cache_level assumed = {.side = seen & CACHE_CODE ? CACHE_BOTH : CACHE_DATA,
+                                            .is_shared = is_shared_unsaid(config, i)};
         str_puts(out, i ? "+" : "");
         cache_format_level(l, out);
         if (l->policy == CACHE_RANDOM)
@@ -376,5 +406,6 @@ int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *ou
         l->seed = 1;
         out->count++;
     }
+    say_sharing(out, (struct said[CACHE_LEVELS_MAX]){{false}});
     return cache_check(tlbs ? "TLBs of the machine description" : "caches of the machine description", out);
 }

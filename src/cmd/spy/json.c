@@ -73,6 +73,7 @@ static void put_shape(struct json *j, const struct spy_caches *c, unsigned level
     json_bool(j, "write_through", l->write_through);
     json_bool(j, "write_allocate", !l->no_allocate);
     json_bool(j, "whole", l->whole);
+    json_bool(j, "shared", l->is_shared);
 }
 
 static void put_level(struct json *j, const struct spy_traced *s, const struct spy_caches *c, unsigned level)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { CELLS = 5, STREAM = 1500, CONFIGURATIONS = 3000 };
+enum { CELLS = 5, STREAM = 1500, CONFIGURATIONS = 3000, THREADS = 4 };
 
 static uint64_t state;
 
@@ -35,6 +35,7 @@ static void random_level(struct cache_level *l, uint32_t min_line)
     l->write_through = chance(4) == 0;
     l->no_allocate = chance(4) == 0;
     l->whole = chance(5) == 0;
+    l->is_shared = chance(4) == 0;
 }
 
 static void random_config(struct cache_config *k)
@@ -52,6 +53,7 @@ static void random_config(struct cache_config *k)
         for (unsigned more = 1 + (unsigned)chance(3); more > 0; more--) {
             random_level(&k->levels[k->count], k->count ? k->levels[k->count - 1].line_bytes : line);
             k->levels[k->count].side = has_code && k->count > 1 ? CACHE_BOTH : CACHE_DATA;
+            k->levels[k->count].is_shared |= k->count > 0 && k->levels[k->count - 1].is_shared;
             k->count++;
         }
     } while (cache_check("random", k) < 0);
@@ -60,8 +62,9 @@ static void random_config(struct cache_config *k)
 }
 
 /* Some lines near each other, again and again, from a place that moves; sizes that straddle. */
-static void random_stream(struct cache_ref *refs, size_t count, const struct cache_config *k)
+static void random_stream(struct cache_ref *refs, size_t count, const struct cache_config *k, unsigned threads)
 {
+    size_t alone = threads > 1 && chance(2) ? chance(count) : 0; /* one thread before the others */
     uint64_t largest = 0, base = chance(2) ? 0 : chance(1u << 30);
     for (unsigned i = 0; i < k->count; i++)
         largest = max_u64(largest, k->levels[i].size_bytes);
@@ -71,7 +74,9 @@ static void random_stream(struct cache_ref *refs, size_t count, const struct cac
             base += chance(reach);
         uint64_t spread = chance(3) ? 1 + reach / 8 : reach;
         refs[i] = (struct cache_ref){base + chance(spread), (uint32_t)chance(CELLS), (uint16_t)(1u << chance(5)),
-                                     (uint8_t)chance(CACHE_MODIFY + 1)};
+                                     (uint8_t)chance(CACHE_MODIFY + 1), 0};
+        if (i >= alone)
+            refs[i].thread = (uint8_t)chance(threads);
     }
 }
 
@@ -96,6 +101,28 @@ static void same_evictors(const struct cache *c, const struct naive *n, unsigned
     for (uint32_t x = 0; x < CELLS; x++)
         for (uint32_t y = 0; y < CELLS; y++)
             wanted += naive_evictions(n, level, x, y);
+    assert_int_equal(misses, wanted);
+    arena_free(a);
+}
+
+static uint64_t shared_true, shared_false; /* of all compared so far */
+
+static void same_sharers(const struct cache *c, const struct naive *n, unsigned level)
+{
+    struct arena *a = arena_new();
+    size_t count;
+    const struct cache_sharer *s = cache_sharers(c, level, a, &count);
+    uint64_t misses = 0, wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(s[i].true_misses, naive_sharing(n, level, s[i].cell, s[i].by, true));
+        assert_int_equal(s[i].false_misses, naive_sharing(n, level, s[i].cell, s[i].by, false));
+        misses += s[i].true_misses + s[i].false_misses;
+        shared_true += s[i].true_misses;
+        shared_false += s[i].false_misses;
+    }
+    for (uint32_t x = 0; x < CELLS; x++)
+        for (uint32_t y = 0; y < CELLS; y++)
+            wanted += naive_sharing(n, level, x, y, true) + naive_sharing(n, level, x, y, false);
     assert_int_equal(misses, wanted);
     arena_free(a);
 }
@@ -137,6 +164,7 @@ static void compare(const struct cache_config *k, const struct cache_ref *refs, 
         if (memcmp(cache_counts(with, l), naive_counts(n, l), sizeof bare) != 0)
             fail_msg("level %u of %s differs from the naive simulation", l, text_of(k));
         same_evictors(with, n, l);
+        same_sharers(with, n, l);
         cells_add_up(with, l);
         memcpy(bare.causes, naive_counts(n, l)->causes, sizeof bare.causes);
         if (memcmp(&bare, naive_counts(n, l), sizeof bare) != 0)
@@ -152,12 +180,13 @@ static void test_as_naive(void **unused)
     (void)unused;
     static struct cache_ref refs[STREAM];
     unsigned policies = 0, inclusions = 0, whole = 0;
+    shared_true = shared_false = 0;
     state = 1;
     for (int i = 0; i < CONFIGURATIONS; i++) {
         struct cache_config k;
         random_config(&k);
         size_t count = 200 + chance(STREAM - 200);
-        random_stream(refs, count, &k);
+        random_stream(refs, count, &k, i % 2 ? 1 : 1 + (unsigned)chance(THREADS));
         compare(&k, refs, count);
         for (unsigned l = 0; l < k.count; l++) {
             policies |= 1u << k.levels[l].policy;
@@ -168,6 +197,7 @@ static void test_as_naive(void **unused)
     assert_int_equal(policies, (1u << CACHE_POLICY_COUNT) - 1);
     assert_int_equal(inclusions, (1u << CACHE_INCLUSION_COUNT) - 1);
     assert_true(whole > 20);
+    assert_true(shared_true > 1000 && shared_false > 1000);
 }
 
 /* More ways than are kept in order, or searched. */
@@ -185,7 +215,9 @@ static void test_many_ways(void **unused)
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         struct cache_config k;
         assert_int_equal(cache_parse(specs[i], &k), 0);
-        random_stream(refs, STREAM, &k);
+        random_stream(refs, STREAM, &k, 1);
+        compare(&k, refs, STREAM);
+        random_stream(refs, STREAM, &k, THREADS);
         compare(&k, refs, STREAM);
     }
 }
@@ -199,7 +231,7 @@ static struct cache *run_strides(const char *spec, uint64_t stride, unsigned cou
     struct cache *c = cache_new(&k, true);
     for (unsigned r = 0; r < rounds; r++)
         for (unsigned i = 0; i < count; i++)
-            cache_run(c, &(struct cache_ref){4096 + i * stride, 0, 4, CACHE_READ}, 1);
+            cache_run(c, &(struct cache_ref){4096 + i * stride, 0, 4, CACHE_READ, 0}, 1);
     return c;
 }
 
@@ -244,7 +276,7 @@ static void test_tree(void **unused)
     uint64_t missed = 0;
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         uint64_t before = cache_counts(c, 0)->misses[CACHE_READ];
-        cache_run(c, &(struct cache_ref){order[i] * 64, 0, 1, CACHE_READ}, 1);
+        cache_run(c, &(struct cache_ref){order[i] * 64, 0, 1, CACHE_READ, 0}, 1);
         missed |= (cache_counts(c, 0)->misses[CACHE_READ] - before) << i;
     }
     assert_int_equal(missed, 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7);
@@ -259,7 +291,7 @@ static void test_random_repeats(void **unused)
     static const char *const specs[] = {"2K/16/full:random", "2K/16/full:random=1", "2K/16/full:random=2"};
     state = 5;
     for (size_t i = 0; i < STREAM; i++)
-        refs[i] = (struct cache_ref){chance(4096), 0, 1, CACHE_READ};
+        refs[i] = (struct cache_ref){chance(4096), 0, 1, CACHE_READ, 0};
     for (size_t i = 0; i < 3; i++) {
         struct cache_config k;
         assert_int_equal(cache_parse(specs[i], &k), 0);
@@ -280,16 +312,133 @@ static void test_ends(void **unused)
     (void)unused;
     struct cache_config k;
     const struct cache_ref refs[] = {
-        {UINT64_MAX - 3, 0, 4, CACHE_WRITE}, {UINT64_MAX, 0, 1, CACHE_READ}, {0, 0, 8, CACHE_READ}};
+        {UINT64_MAX - 3, 0, 4, CACHE_WRITE, 0}, {UINT64_MAX, 0, 1, CACHE_READ, 0}, {0, 0, 8, CACHE_READ, 0}};
     assert_int_equal(cache_parse("64/4/2+2G/1G/full", &k), 0);
     compare(&k, refs, ARRAY_LEN(refs));
+}
+
+/* ---- threads ---- */
+
+static struct cache *cache_of(const char *spec)
+{
+    struct cache_config k;
+    assert_int_equal(cache_parse(spec, &k), 0);
+    return cache_new(&k, true);
+}
+
+static void touch(struct cache *c, unsigned thread, enum cache_kind kind, uint64_t address)
+{
+    cache_run(c, &(struct cache_ref){address, 10 + thread, 8, (uint8_t)kind, (uint8_t)thread}, 1);
+}
+
+static uint64_t sharing(const struct cache *c, unsigned level, bool is_true)
+{
+    const struct cache_counts *n = cache_counts(c, level);
+    uint64_t sum = 0;
+    for (unsigned k = 0; k < CACHE_KIND_COUNT; k++)
+        sum += n->causes[k][is_true ? CACHE_TRUE_SHARING : CACHE_FALSE_SHARING];
+    return sum;
+}
+
+static void expect_sharing(const struct cache *c, unsigned level, uint64_t wanted_true, uint64_t wanted_false)
+{
+    assert_int_equal(sharing(c, level, true), wanted_true);
+    assert_int_equal(sharing(c, level, false), wanted_false);
+}
+
+/* Each adds to its own half of a line, and takes it from the other each time. */
+static void test_false_sharing(void **unused)
+{
+    (void)unused;
+    enum { ROUNDS = 100 };
+    struct cache *c = cache_of("32K/64/8+1M/64/8+32M/64/16");
+    struct arena *a = arena_new();
+    size_t count;
+    for (int i = 0; i < ROUNDS; i++)
+        for (unsigned t = 0; t < 2; t++)
+            touch(c, t, CACHE_MODIFY, 0x10008 + 32 * t);
+    for (unsigned l = 0; l < 2; l++) {
+        expect_sharing(c, l, 0, 2 * ROUNDS - 2);
+        assert_int_equal(cache_counts(c, l)->causes[CACHE_READ][CACHE_COLD], 2);
+        const struct cache_sharer *s = cache_sharers(c, l, a, &count);
+        assert_int_equal(count, 2);
+        assert_int_equal(s[0].cell, 10);
+        assert_int_equal(s[0].by, 11);
+        assert_int_equal(s[0].false_misses, ROUNDS - 1);
+    }
+    assert_int_equal(cache_counts(c, 2)->misses[CACHE_READ], 1);
+    const struct cache_shared_line *line = cache_shared_lines(c, a, 10, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(line->address, 0x10000);
+    assert_int_equal(cache_shared_bytes(c), 64);
+    assert_int_equal(line->false_misses, 2 * ROUNDS - 2);
+    assert_int_equal(line->true_misses, 0);
+    assert_int_equal(line->side_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct cache_party *p = &line->sides[i];
+        assert_int_equal(p->cell, 10 + p->thread);
+        assert_int_equal(p->written, p->thread ? 0xff0000000000 : 0xff00);
+        assert_int_equal(p->misses, ROUNDS - 1);
+        assert_int_equal(p->taken_away, ROUNDS - 1);
+    }
+    arena_free(a);
+    cache_free(c);
+}
+
+/* One writes what the other reads; and pages are no lines, and a level that both share has nothing to lose. */
+static void test_true_sharing(void **unused)
+{
+    (void)unused;
+    static const char *const specs[] = {"32K/64/8", "256K/4K/full", "32K/64/8:shared"};
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        struct cache *c = cache_of(specs[i]);
+        for (int n = 0; n < 10; n++) {
+            touch(c, 0, CACHE_WRITE, 0x10000);
+            touch(c, 1, CACHE_READ, 0x10000);
+            touch(c, 2, CACHE_READ, 0x20000); /* another line */
+        }
+        expect_sharing(c, 0, i ? 0 : 9, 0);
+        assert_int_equal(cache_counts(c, 0)->misses[CACHE_READ] + cache_counts(c, 0)->misses[CACHE_WRITE], i == 0 ? 12
+                                                                                                           : i == 1
+                                                                                                               ? 3
+                                                                                                               : 2);
+        cache_free(c);
+    }
+}
+
+/* What is missed was not written, but what is used later, before the line goes again, was: the miss was of use. */
+static void test_use_before_it_leaves(void **unused)
+{
+    (void)unused;
+    struct cache *c = cache_of("1K/64/full");
+    touch(c, 1, CACHE_READ, 0x10020);
+    touch(c, 0, CACHE_WRITE, 0x10000);
+    touch(c, 1, CACHE_READ, 0x10020);
+    expect_sharing(c, 0, 0, 1);
+    touch(c, 1, CACHE_READ, 0x10000);
+    expect_sharing(c, 0, 1, 0);
+    touch(c, 0, CACHE_WRITE, 0x10000); /* the same, but the line is evicted before it is used */
+    touch(c, 1, CACHE_READ, 0x10020);
+    for (uint64_t i = 1; i <= 16; i++)
+        touch(c, 1, CACHE_READ, 0x10000 + 64 * i);
+    touch(c, 1, CACHE_READ, 0x10000);
+    expect_sharing(c, 0, 1, 1);
+    assert_int_equal(cache_counts(c, 0)->causes[CACHE_READ][CACHE_CAPACITY], 1);
+    cache_free(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive), cmocka_unit_test(test_many_ways),      cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_tree),     cmocka_unit_test(test_random_repeats), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_as_naive),
+        cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_random_repeats),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing),
+        cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

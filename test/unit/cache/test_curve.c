@@ -37,7 +37,7 @@ static void make(struct cache_ref *refs, size_t count)
     for (size_t i = 0; i < count; i++) {
         uint64_t way = chance(8);
         uint64_t at = way < 4 ? chance(6000) : way < 6 ? chance(1 << 22) : (round += 48) % 700000;
-        refs[i] = (struct cache_ref){at, 0, (uint16_t)(1 + chance(80)), (uint8_t)chance(CACHE_MODIFY + 1)};
+        refs[i] = (struct cache_ref){at, 0, (uint16_t)(1 + chance(80)), (uint8_t)chance(CACHE_MODIFY + 1), 0};
     }
 }
 
@@ -68,7 +68,7 @@ static void test_rounds(void **unused)
         struct cache_curve *k = cache_curve_new(64, 1 << 28);
         for (unsigned round = 0; round < 5; round++)
             for (uint64_t l = 0; l < lines[i]; l++)
-                cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_READ}, 1);
+                cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_READ, 0}, 1);
         assert_int_equal(cache_curve_references(k), 5 * lines[i]);
         assert_int_equal(cache_curve_lines(k), lines[i]);
         assert_int_equal(cache_curve_misses(k, 64 * lines[i]), lines[i]);
@@ -84,7 +84,7 @@ static void test_end_of_curve(void **unused)
     struct cache_curve *k = cache_curve_new(64, 4096);
     for (unsigned round = 0; round < 3; round++)
         for (uint64_t l = 0; l < 200; l++)
-            cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_WRITE}, 1);
+            cache_curve_run(k, &(struct cache_ref){l * 64, 0, 8, CACHE_WRITE, 0}, 1);
     assert_int_equal(cache_curve_misses(k, 4096), 600);
     cache_curve_free(k);
 }

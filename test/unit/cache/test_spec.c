@@ -30,6 +30,34 @@ static void test_levels(void **unused)
     }
 }
 
+/* The last of three levels of data, and what is behind a shared one. */
+static void test_shared(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *spec;
+        unsigned shared; /* levels, a bit each */
+    } cases[] = {
+        {"1M/64/16", 0},
+        {"32K/64/8+1M/64/16", 0},
+        {"32K/64/8:code+32K/64/8:data+1M/64/16", 0},
+        {"32K/64/8+1M/64/16+32M/64/16", 4},
+        {"32K/64/8:code+32K/64/8:data+1M/64/16+32M/64/16", 8},
+        {"32K/64/8+1M/64/16+8M/64/16+32M/64/16", 8},
+        {"32K/64/8+1M/64/16:shared+8M/64/16+32M/64/16", 14},
+        {"32K/64/8+1M/64/16+32M/64/16:private", 0},
+        {"64K/4K/full+1M/4K/4+8M/4K/8", 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct cache_config k;
+        unsigned shared = 0;
+        assert_int_equal(cache_parse(cases[i].spec, &k), 0);
+        for (unsigned l = 0; l < k.count; l++)
+            shared |= (unsigned)k.levels[l].is_shared << l;
+        assert_int_equal(shared, cases[i].shared);
+    }
+}
+
 static void test_names_of_data_alone(void **unused)
 {
     (void)unused;
@@ -53,6 +81,10 @@ static void test_written_back(void **unused)
         "1M/64/16:both",
         "288K/4K/full+12M/4K/24",
         "1000/4/125:random",
+        "32K/64/8:shared+1M/64/16",
+        "32K/64/8+1M/64/16:shared",
+        "32K/64/8+1M/64/16+32M/64/16:private",
+        "32K/64/8+1M/64/16:shared+32M/64/16",
     };
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         struct cache_config k;
@@ -90,7 +122,7 @@ static void test_wrong(void **unused)
         {"48K/64/12:plru", "the cache '48K/64/12:plru': L1: tree-PLRU of 12 ways; they must be a power of two"},
         {"32K/64/8:mru",
          "the cache '32K/64/8:mru': 'mru' is no word for a level: lru, plru, random, random=SEED, data, "
-         "code, both, inclusive, exclusive, write-through, no-write-allocate, whole"},
+         "code, both, inclusive, exclusive, write-through, no-write-allocate, whole, shared, private"},
         {"32K/64/8:random=x", "the cache '32K/64/8:random=x': 'random=x' is no seed: a number above 0"},
         {"32K/64/8+1M/32/16",
          "the cache '32K/64/8+1M/32/16': L2: lines of 32 bytes behind a level of 64; they cannot be smaller"},
@@ -109,6 +141,8 @@ static void test_wrong(void **unused)
          "above must be the nearest, or whole too"},
         {"1M/64/16:both+32M/64/16:data",
          "the cache '1M/64/16:both+32M/64/16:data': D2 serves one side alone, behind a level for both"},
+        {"32K/64/8:shared+1M/64/16:private",
+         "the cache '32K/64/8:shared+1M/64/16:private': L2 is private, behind a level that all threads share"},
         {"1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1",
          "the cache '1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1+1K/4/1': more than 8 levels"},
     };
@@ -180,9 +214,13 @@ static void test_measured_machine(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),       cmocka_unit_test(test_names_of_data_alone),
-        cmocka_unit_test(test_written_back), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_machines),     cmocka_unit_test(test_measured_machine),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_names_of_data_alone),
+        cmocka_unit_test(test_written_back),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_machines),
+        cmocka_unit_test(test_measured_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The levels, for the files that together simulate them. A level has a bank for each thread, or one for all that share
+ * it; everything else of it stands once.
+ */
+#ifndef MTOOL_CACHE_HIERARCHY_H
+#define MTOOL_CACHE_HIERARCHY_H
+
+#include "cache/causes.h"
+#include "cache/coherence.h"
+
+#define NO_LEVEL (-1)
+
+struct bank { /* what a thread has of a level */
+    struct lines lines;
+    struct causes *causes; /* NULL: not wanted */
+};
+
+struct level {
+    struct cache_level config;
+    struct bank *banks[CACHE_THREADS_MAX]; /* NULL before the first reference of the thread; shared: all are the same */
+    struct tally tally;
+    unsigned shift;   /* of an address, to its line */
+    int next;         /* the level below */
+    bool is_coherent; /* private, and of lines that other threads' writes take away */
+    struct cache_counts counts;
+};
+
+struct cache {
+    struct level levels[CACHE_LEVELS_MAX];
+    int count;
+    int nearest_data, nearest_code;
+    bool has_whole, with_causes;
+    uint64_t threads;            /* seen so far, a bit each */
+    struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
+};
+
+struct visit { /* of one reference */
+    const struct cache_ref *ref;
+    enum cache_kind kind;
+    bool stores, is_modify;
+    uint32_t cell;
+    unsigned thread;
+    unsigned reached, missed; /* levels, a bit each */
+    unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
+};
+
+/* A dirty line goes to the nearest level from `at` on that has it. */
+void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);
+
+#endif
