@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool spy found as the member "data" of the report's JSON (doc/profile.md). Arrays of misses are in the order of
  * "caches"; TLBs stand apart. */
-#include "report/impl.h"
-#include "result/data.h"
+#include "report/data.h"
 
 struct data_json {
     struct json_rows rows;
@@ -29,15 +28,8 @@ static void put_causes(struct data_json *d, const char *key, const struct prof_d
 {
     struct json *j = d->rows.json;
     json_object(j, key);
-#define CAUSE(member) member_count(j, #member, m ? m->member : PROF_UNKNOWN);
-    CAUSE(cold)
-    CAUSE(capacity)
-    CAUSE(conflict)
-    CAUSE(inclusion)
-    CAUSE(around)
-    CAUSE(true_sharing)
-    CAUSE(false_sharing)
-#undef CAUSE
+    for (unsigned c = 0; c < DATA_CAUSE_COUNT; c++)
+        member_count(j, data_causes[c].member, data_cause_count(m, (enum data_cause)c));
     json_object_end(j);
 }
 

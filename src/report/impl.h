@@ -53,6 +53,7 @@ struct grid_column {
 struct grid_row {
     const char *const *cells; /* safe text, one a column */
     bool is_dim;
+    const char *note; /* safe text below the row, broken into lines; NULL: none */
 };
 struct grid {
     const struct grid_column *columns;
@@ -65,6 +66,7 @@ struct grid {
 void grid_init(struct grid *g, const struct grid_column *columns, size_t count, const struct report_options *o,
                struct arena *a);
 void grid_row(struct grid *g, const char *const *cells, bool is_dim);
+void grid_note(struct grid *g, const char *text);  /* to the last row */
 void grid_put(struct grid *g, struct strbuf *out); /* and frees the rows */
 shorten_fn shorten_middle, shorten_place;
 
@@ -131,6 +133,10 @@ const char *place_of_region(const struct prof_region *x,
                             struct arena *a); /* "gather.c:12-15", "" unknown; not yet safe */
 void threads_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 
+/* ---- data.c: what mtool spy found, by o->by; all of it in short ---- */
+
+void data_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+
 /* ---- rows.c: which objects the table shows, in its order ---- */
 
 struct row_set {
@@ -150,5 +156,6 @@ const char *diff_verdict(const struct diff_figure *f);              /* "better",
 
 #define REPORT_TOP 20
 #define REPORT_COLUMNS 80
+#define REPORT_WIDE 100 /* from here on tables have more room */
 
 #endif

@@ -25,7 +25,12 @@ struct report_options {
         REPORT_BY_LINE,
         REPORT_BY_MODULE,
         REPORT_BY_THREAD,
-        REPORT_BY_RANK
+        REPORT_BY_RANK,
+        REPORT_BY_DATA, /* from here on of what mtool spy found */
+        REPORT_BY_CELL,
+        REPORT_BY_FIELD,
+        REPORT_BY_SHARING,
+        REPORT_BY_CURVE
     } by;
     enum {
         REPORT_SORT_MEMORY,

@@ -3,6 +3,9 @@
  * data: rows of what mtool spy found, by what they belong to. */
 #include "result/data.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 static uint32_t number_at(const char *row, size_t member)
 {
     uint32_t n;
@@ -70,4 +73,61 @@ uint64_t data_walks(const struct prof_result *r, enum prof_data_owner owner, uin
             last = (uint32_t)i;
     const struct prof_data_miss *m = last == ID_NONE ? NULL : data_miss(r, owner, id, last);
     return m ? m->misses : PROF_UNKNOWN;
+}
+
+/* ---- procedures: sums over cells ---- */
+
+static int compare_texts(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
+
+static int compare_cells(const void *x, const void *y)
+{
+    const struct prof_data_cell *a = *(const struct prof_data_cell *const *)x,
+                                *b = *(const struct prof_data_cell *const *)y;
+    int c = compare_texts(a->module, b->module);
+    c = c ? c : compare_texts(a->function, b->function);
+    return c ? c : (a > b) - (a < b);
+}
+
+static int compare_procedures(const void *x, const void *y)
+{
+    const struct data_procedure *a = x, *b = y;
+    double sa = isnan(a->stall_share) ? -1 : a->stall_share, sb = isnan(b->stall_share) ? -1 : b->stall_share;
+    if (sa != sb)
+        return sa < sb ? 1 : -1;
+    uint64_t ra = a->references + 1, rb = b->references + 1; /* unknown becomes 0: last */
+    return ra != rb ? (ra < rb ? 1 : -1) : (a->first > b->first) - (a->first < b->first);
+}
+
+static void add_cell(const struct prof_result *r, struct data_procedure *p, const struct prof_data_cell *c)
+{
+    const struct prof_data_miss *m = data_miss(r, PROF_OWNER_CELL, (uint32_t)(c - r->data_cells), data_primary(r));
+    p->references = prof_sum_counts(p->references, c->references);
+    p->misses = prof_sum_counts(p->misses, m ? m->misses : PROF_UNKNOWN);
+    p->stall_share = prof_sum(p->stall_share, c->stall_share.value);
+    p->memory_s = prof_sum(p->memory_s, c->memory_s.value);
+}
+
+struct data_procedure *data_procedures(const struct prof_result *r, struct arena *a, size_t *count)
+{
+    const struct prof_data_cell **list = ARENA_ARRAY(a, const struct prof_data_cell *, r->data_cell_count + 1);
+    struct data_procedure *out = ARENA_ARRAY(a, struct data_procedure, r->data_cell_count + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < r->data_cell_count; i++)
+        list[i] = &r->data_cells[i];
+    qsort(list, r->data_cell_count, sizeof *list, compare_cells);
+    for (size_t i = 0; i < r->data_cell_count; i++) {
+        const struct prof_data_cell *c = list[i];
+        if (!n || compare_texts(out[n - 1].module, c->module) || compare_texts(out[n - 1].function, c->function))
+            out[n++] = (struct data_procedure){.function = c->function,
+                                               .module = c->module,
+                                               .references = PROF_UNKNOWN,
+                                               .misses = PROF_UNKNOWN,
+                                               .stall_share = NAN,
+                                               .memory_s = NAN,
+                                               .first = (uint32_t)(c - r->data_cells)};
+        add_cell(r, &out[n - 1], c);
+    }
+    qsort(out, n, sizeof *out, compare_procedures);
+    *count = n;
+    return out;
 }

@@ -25,4 +25,13 @@ uint32_t data_primary(const struct prof_result *r);
  * none. */
 uint64_t data_walks(const struct prof_result *r, enum prof_data_owner owner, uint32_t id);
 
+struct data_procedure { /* a function, whatever it reaches: the sum of its cells */
+    const char *function, *module;
+    uint64_t references, misses; /* in the primary level */
+    double stall_share, memory_s;
+    uint32_t first; /* of its cells, by number */
+};
+/* Those with most of the stall first; in `a`. */
+struct data_procedure *data_procedures(const struct prof_result *r, struct arena *a, size_t *count);
+
 #endif

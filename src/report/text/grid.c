@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A table in a given width. Figures take what they need; the columns of text share the rest, and what does not fit is
- * shortened by a function that knows what in it matters. A row is always one line. */
+ * shortened by a function that knows what in it matters. A row is always one
+ * line; a note below it takes as many as it needs. */
 #include <assert.h>
 
 #include "report/impl.h"
@@ -9,7 +10,7 @@
 #define DIM "\033[2m"
 #define PLAIN "\033[0m"
 
-enum { COLUMNS_MAX = 12, TEXT_MIN = 12, WIDE = 100 };
+enum { COLUMNS_MAX = 12, TEXT_MIN = 12, INDENT = 6 };
 
 void grid_init(struct grid *g, const struct grid_column *columns, size_t count, const struct report_options *o,
                struct arena *a)
@@ -23,8 +24,14 @@ void grid_row(struct grid *g, const char *const *cells, bool is_dim)
 {
     const char **copy = ARENA_ARRAY(g->arena, const char *, g->column_count);
     memcpy(copy, cells, g->column_count * sizeof *copy);
-    struct grid_row row = {copy, is_dim};
+    struct grid_row row = {copy, is_dim, NULL};
     VEC_PUSH(&g->rows, row);
+}
+
+void grid_note(struct grid *g, const char *text)
+{
+    assert(g->rows.len); /* notes follow their row */
+    g->rows.data[g->rows.len - 1].note = text;
 }
 
 static size_t width_wanted(const struct grid *g, size_t column)
@@ -83,7 +90,7 @@ static void put_row(const struct grid *g, const char *const *cells, const size_t
 {
     str_puts(out, g->is_terminal ? colour : "");
     for (size_t c = 0; c < g->column_count; c++) {
-        str_puts(out, c == 0 ? "" : g->width < WIDE ? " " : "  ");
+        str_puts(out, c == 0 ? "" : g->width < REPORT_WIDE ? " " : "  ");
         put_cell(g, c, cells[c], widths[c], out);
     }
     while (out->len && out->data[out->len - 1] == ' ')
@@ -91,9 +98,18 @@ static void put_row(const struct grid *g, const char *const *cells, const size_t
     str_puts(out, g->is_terminal && colour[0] ? PLAIN "\n" : "\n");
 }
 
+static void put_note(const struct grid *g, const char *note, struct strbuf *out)
+{
+    struct strbuf lines = {0};
+    cell_put_wrapped(&lines, note, g->width > 2 * INDENT ? g->width - INDENT : INDENT, 0);
+    for (const char *s = lines.data; s && *s; s += strcspn(s, "\n") + 1)
+        str_printf(out, "%*s%.*s\n", INDENT, "", (int)strcspn(s, "\n"), s);
+    str_free(&lines);
+}
+
 void grid_put(struct grid *g, struct strbuf *out)
 {
-    size_t widths[COLUMNS_MAX], used = (g->width < WIDE ? 1 : 2) * (g->column_count - 1);
+    size_t widths[COLUMNS_MAX], used = (g->width < REPORT_WIDE ? 1 : 2) * (g->column_count - 1);
     const char *head[COLUMNS_MAX];
     for (size_t c = 0; c < g->column_count; c++) {
         widths[c] = width_wanted(g, c);
@@ -107,8 +123,11 @@ void grid_put(struct grid *g, struct strbuf *out)
         if (any)
             put_row(g, head, widths, BOLD, out);
     }
-    for (size_t i = 0; i < g->rows.len; i++)
+    for (size_t i = 0; i < g->rows.len; i++) {
         put_row(g, g->rows.data[i].cells, widths, g->rows.data[i].is_dim ? DIM : "", out);
+        if (g->rows.data[i].note)
+            put_note(g, g->rows.data[i].note, out);
+    }
     VEC_FREE(&g->rows);
 }
 

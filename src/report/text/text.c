@@ -492,10 +492,26 @@ static void table_probes(const struct prof_result *r, const struct report_option
     put_rest(row_limit(o, n), n, out);
 }
 
-void report_table(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
+/* A profile in which nothing was timed or counted, but references were followed. */
+static bool is_only_spied(const struct prof_result *r)
 {
-    struct arena *a = arena_new();
-    str_puts(out, "\n");
+    return r->spy_count && !r->object_count && r->coverage.instructions_counted == PROF_UNKNOWN;
+}
+
+/* What was followed through caches comes first; true if it is all. */
+static bool put_data(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
+    if (o->by >= REPORT_BY_DATA || (r->spy_count && (o->by == REPORT_BY_OBJECT || o->by == REPORT_BY_LINE))) {
+        data_put(r, o, a, out);
+        if (o->by >= REPORT_BY_DATA || is_only_spied(r))
+            return true;
+        str_puts(out, o->by == REPORT_BY_LINE ? "\n" : "\nLoops and procedures, measured:\n");
+    }
+    return false;
+}
+
+static void put_table(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
+{
     if (o->by == REPORT_BY_LINE)
         table_lines(r, o, a, out);
     else if (o->by == REPORT_BY_MODULE)
@@ -508,6 +524,14 @@ void report_table(const struct prof_result *r, const struct report_options *o, s
         table_objects(r, o, a, out);
     if (o->by == REPORT_BY_OBJECT || o->by == REPORT_BY_LOOP)
         table_probes(r, o, a, out);
+}
+
+void report_table(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    str_puts(out, "\n");
+    if (!put_data(r, o, a, out))
+        put_table(r, o, a, out);
     for (size_t i = 0; i < r->warning_count; i++) {
         const struct prof_warning *w = &r->warnings[i];
         const char *line = arena_printf(a, "warning: %s [%s]", w->text ? w->text : "?", w->id ? w->id : "?");

@@ -36,7 +36,7 @@ static void set_option(struct report_options *o, const char *word)
     else if (strncmp(word, "top=", 4) == 0)
         o->top = (size_t)atoi(value);
     else if (strncmp(word, "by=", 3) == 0)
-        o->by = index_of("object|function|loop|line|module|thread|rank", value);
+        o->by = index_of("object|function|loop|line|module|thread|rank|data|cell|field|sharing|curve", value);
     else if (strncmp(word, "sort=", 5) == 0)
         o->sort = index_of("memory|actual|ideal|overhead|instructions", value);
     else if (strcmp(word, "all") == 0)
@@ -128,6 +128,12 @@ static void test_golden_120(void **state)
 {
     (void)state;
     check_golden("report-120.txt");
+}
+
+static void test_golden_spied(void **state)
+{
+    (void)state;
+    check_golden("report-spied.txt");
 }
 
 static void test_golden_json(void **state)
@@ -379,8 +385,10 @@ static void check_lines(const char *text, size_t width)
 static void test_lines_fit(void **state)
 {
     (void)state;
-    static const char *const results[] = {"typical", "nasty", "nothing", "counts", "empty"};
-    static const char *const by[] = {"object", "function", "loop", "line", "module", "thread", "rank"};
+    static const char *const results[] = {"typical", "nasty", "nothing",    "counts",
+                                          "empty",   "spied", "only-spied", "nasty-spied"};
+    static const char *const by[] = {"object", "function", "loop", "line",  "module",  "thread",
+                                     "rank",   "data",     "cell", "field", "sharing", "curve"};
     for (size_t i = 0; i < ARRAY_LEN(results); i++) {
         for (size_t width = 80; width <= 200; width += 13) {
             for (size_t k = 0; k < ARRAY_LEN(by); k++) {
@@ -554,6 +562,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_80),
         cmocka_unit_test(test_golden_120),
+        cmocka_unit_test(test_golden_spied),
         cmocka_unit_test(test_golden_json),
         cmocka_unit_test(test_json_is_json),
         cmocka_unit_test(test_json_keys),

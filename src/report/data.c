@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Words and figures of what mtool spy found. */
+#include "report/data.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const struct data_cause_about data_causes[DATA_CAUSE_COUNT] = {
+#define CAUSE(id, member, word, brief) {#member, word, brief, offsetof(struct prof_data_miss, member)},
+#include "report/data_causes.def"
+#undef CAUSE
+};
+
+static const double SHARE_MIN = 0.005; /* of evictions: smaller ones are not worth a word */
+
+/* ---- causes ---- */
+
+uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c)
+{
+    uint64_t n = PROF_UNKNOWN;
+    if (m)
+        memcpy(&n, (const char *)m + data_causes[c].offset, sizeof n);
+    return n;
+}
+
+double data_cause_share(const struct prof_data_miss *m, enum data_cause c)
+{
+    uint64_t n = data_cause_count(m, c);
+    return n == PROF_UNKNOWN || !m->misses || m->misses == PROF_UNKNOWN ? NAN : (double)n / (double)m->misses;
+}
+
+const char *data_cause_text(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, bool is_brief,
+                            struct arena *a)
+{
+    const struct prof_data_miss *m = data_miss(r, owner, id, data_primary(r));
+    double most = -1;
+    unsigned cause = 0;
+    for (unsigned c = 0; c < DATA_CAUSE_COUNT; c++) {
+        double share = data_cause_share(m, (enum data_cause)c);
+        if (share > most)
+            most = share, cause = c;
+    }
+    if (most < 0)
+        return m && m->misses == 0 ? "-" : "?";
+    return arena_printf(a, "%s %s", is_brief ? data_causes[cause].brief : data_causes[cause].word,
+                        figure_percent(a, most));
+}
+
+/* ---- figures ---- */
+
+/* Three digits, and a letter for each step. */
+static const char *scaled(struct arena *a, double x, double step, const char *letters)
+{
+    size_t n = 0;
+    while (x >= 999.5 && letters[n])
+        x /= step, n++;
+    if (!n)
+        return arena_printf(a, "%.0f", x);
+    return arena_printf(a, "%.*f%c", x < 9.995 ? 1 : x < 99.95 && step < 1024 ? 1 : 0, x, letters[n - 1]);
+}
+
+const char *figure_brief(struct arena *a, uint64_t n)
+{
+    return n == PROF_UNKNOWN ? "?" : scaled(a, (double)n, 1000, "kMGTP");
+}
+
+/* Whole kilobytes and so on without a digit behind the point: 32K is 32768 bytes. */
+const char *figure_bytes(struct arena *a, uint64_t bytes)
+{
+    static const char letters[] = "KMGTP";
+    for (size_t n = sizeof letters - 1; bytes && bytes != PROF_UNKNOWN && n; n--)
+        if (bytes % (1ull << 10 * n) == 0)
+            return arena_printf(a, "%llu%c", (unsigned long long)(bytes >> 10 * n), letters[n - 1]);
+    return bytes == PROF_UNKNOWN ? "?" : scaled(a, (double)bytes, 1024, letters);
+}
+
+size_t data_levels(const struct prof_result *r, uint32_t *levels, size_t max)
+{
+    uint32_t primary = data_primary(r);
+    size_t n = 0;
+    for (size_t i = 0; i < r->cache_count; i++) {
+        if (r->caches[i].is_tlb || r->caches[i].configuration != r->caches[primary].configuration)
+            continue;
+        levels[n < max ? n++ : max - 1] = (uint32_t)i;
+    }
+    return n;
+}
+
+uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, uint32_t cache)
+{
+    const struct prof_data_miss *m = data_miss(r, owner, id, cache);
+    return m ? m->misses : PROF_UNKNOWN;
+}
+
+/* ---- names ---- */
+
+const char *data_name(const struct prof_result *r, uint32_t object, struct arena *a)
+{
+    if (object == ID_NONE)
+        return "others";
+    const struct prof_data *d = &r->data[object];
+    return d->name ? cell_safe(a, name_brief(a, name_plain(a, d->name)))
+                   : arena_printf(a, "%s %u", prof_data_kind_name[d->kind], object);
+}
+
+const char *data_function(const char *function, const char *module, struct arena *a)
+{
+    if (function)
+        return cell_safe(a, name_brief(a, name_plain(a, function)));
+    return module ? cell_safe(a, arena_printf(a, "(in %s)", file_base_name(module))) : "?";
+}
+
+const char *data_place(const char *file, uint32_t line, struct arena *a)
+{
+    if (!file || !line)
+        return "";
+    return cell_safe(a, arena_printf(a, "%s:%u", file_base_name(file), line));
+}
+
+const char *data_level(const struct prof_cache *c, struct arena *a)
+{
+    const char *name = c->name ? cell_safe(a, c->name) : "?";
+    bool is_full = c->line_bytes && c->ways != PROF_UNKNOWN && c->ways == c->bytes / c->line_bytes;
+    return arena_printf(a, "%s %s/%s/%s", name, figure_bytes(a, c->bytes), figure_bytes(a, c->line_bytes),
+                        is_full && c->ways > 1 ? "full" : figure_count(a, c->ways));
+}
+
+const char *data_site(const struct prof_result *r, uint32_t object, size_t frames, struct arena *a)
+{
+    struct data_range range = DATA_RANGE(r->data_frames, r->data_frame_count, object, object);
+    const char *text = NULL;
+    for (size_t i = range.first; i < range.end && i < range.first + frames; i++) {
+        const struct prof_data_frame *f = &r->data_frames[i];
+        const char *name = data_function(f->function, f->module, a), *place = data_place(f->file, f->line, a);
+        text = arena_printf(a, "%s%s%s%s%s%s", text ? text : "", text ? " < " : "", name, *place ? " (" : "", place,
+                            *place ? ")" : "");
+    }
+    return text;
+}
+
+const char *data_evictors(const struct prof_result *r, uint32_t object, size_t max, struct arena *a)
+{
+    struct data_range range = DATA_RANGE(r->data_evictors, r->data_evictor_count, object, object);
+    uint32_t primary = data_primary(r);
+    const char *text = NULL;
+    size_t shown = 0;
+    for (size_t i = range.first; i < range.end && shown < max; i++) {
+        const struct prof_data_evictor *e = &r->data_evictors[i];
+        if (e->cache != primary || (text && e->share < SHARE_MIN))
+            continue;
+        text = arena_printf(a, "%s%s%s %s", text ? text : "", text ? ", " : "",
+                            e->by == object ? "itself" : data_name(r, e->by, a), figure_percent(a, e->share));
+        shown++;
+    }
+    return text;
+}
+
+static int compare_evictors(const void *x, const void *y)
+{
+    const struct prof_data_evictor *a = *(const struct prof_data_evictor *const *)x,
+                                   *b = *(const struct prof_data_evictor *const *)y;
+    return a->misses != b->misses ? (a->misses < b->misses ? 1 : -1) : (a > b) - (a < b);
+}
+
+const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a)
+{
+    const struct prof_data_evictor **list = ARENA_ARRAY(a, const struct prof_data_evictor *, r->data_evictor_count + 1);
+    uint32_t primary = data_primary(r);
+    size_t n = 0;
+    const char *text = NULL;
+    for (size_t i = 0; i < r->data_evictor_count; i++) {
+        const struct prof_data_evictor *e = &r->data_evictors[i];
+        if (e->by == object && e->object != object && e->cache == primary && e->misses != PROF_UNKNOWN)
+            list[n++] = e;
+    }
+    if (n)
+        qsort(list, n, sizeof *list, compare_evictors);
+    for (size_t i = 0; i < n && i < max; i++)
+        text = arena_printf(a, "%s%s%s %s", text ? text : "", text ? ", " : "", data_name(r, list[i]->object, a),
+                            figure_brief(a, list[i]->misses));
+    return text;
+}
+
+const char *data_how(const struct prof_result *r, struct arena *a)
+{
+    const struct prof_spy *s = r->spy;
+    const char *of = figure_brief(a, s->references);
+    bool is_whole = s->ratio >= 1;
+    const char *text = is_whole
+                           ? arena_printf(a, "Every one of %s references was followed through simulated caches", of)
+                           : arena_printf(a, "%s of %s references were followed through simulated caches",
+                                          figure_percent(a, s->ratio), of);
+    if (s->samples != PROF_UNKNOWN)
+        text = arena_printf(a, "%s, in %s samples", text, figure_count(a, s->samples));
+    if (s->dropped && s->dropped != PROF_UNKNOWN)
+        text = arena_printf(a, "%s; %s were lost on the way", text, figure_count(a, s->dropped));
+    if (s->unlogged && s->unlogged != PROF_UNKNOWN)
+        text = arena_printf(a, "%s; those of %s executed instructions were not", text, figure_count(a, s->unlogged));
+    return arena_printf(a, "%s.", text);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * report/data.h: what painters say of what mtool spy found, once: names, causes, who evicted what. All texts are safe.
+ */
+#ifndef MTOOL_REPORT_DATA_H
+#define MTOOL_REPORT_DATA_H
+
+#include "report/impl.h"
+#include "result/data.h"
+
+enum data_cause { /* as the painters tell them: inclusion and around together are rare, and stand for themselves */
+#define CAUSE(id, member, word, short_word) DATA_CAUSE_##id,
+#include "report/data_causes.def"
+#undef CAUSE
+                  DATA_CAUSE_COUNT
+};
+struct data_cause_about {
+    const char *member, *word, *brief; /* in JSON; "false sharing"; at most five letters */
+    size_t offset;                     /* of the count in struct prof_data_miss */
+};
+extern const struct data_cause_about data_causes[DATA_CAUSE_COUNT];
+
+/* Of a row of misses; PROF_UNKNOWN if it is NULL. */
+uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c);
+/* Fractions of the misses that are NAN where no cause is known, or nothing missed. */
+double data_cause_share(const struct prof_data_miss *m, enum data_cause c);
+/* "capacity 75%", "cap. 75%": the cause of most misses of the primary level; "?" unknown, "-" without misses. */
+const char *data_cause_text(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, bool is_brief,
+                            struct arena *a);
+
+const char *figure_brief(struct arena *a, uint64_t n);     /* "999", "12.3k", "60.0M" */
+const char *figure_bytes(struct arena *a, uint64_t bytes); /* "128", "32K", "7.6M" */
+
+const char *data_name(const struct prof_result *r, uint32_t object, struct arena *a); /* ID_NONE: "others" */
+const char *data_function(const char *function, const char *module, struct arena *a);
+const char *data_place(const char *file, uint32_t line, struct arena *a); /* "gather.c:12"; "" unknown */
+const char *data_level(const struct prof_cache *c, struct arena *a);      /* "L1 32K/64/8" */
+/* "make_grid (gather.c:22) < main (gather.c:61)", at most so many frames; NULL: not known. */
+const char *data_site(const struct prof_result *r, uint32_t object, size_t frames, struct arena *a);
+/* "queue 65%, itself 35%": of the primary level; NULL: nothing is known. */
+const char *data_evictors(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
+/* "queue 12.3M": what it evicted, most first. */
+const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
+/* How the references were followed, in a sentence. */
+const char *data_how(const struct prof_result *r, struct arena *a);
+
+/* A level that tables have a column for: those of the primary configuration, no TLB. At most `max`, else the nearest
+ * ones and the last. How many. */
+size_t data_levels(const struct prof_result *r, uint32_t *levels, size_t max);
+uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, uint32_t cache);
+
+#endif
