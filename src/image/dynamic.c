@@ -211,7 +211,7 @@ static int read_dynsyms(struct image *img, const struct dynamic *d, uint64_t cou
 
 static bool is_wanted(uint8_t type)
 {
-    return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE || type == STT_OBJECT;
+    return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE || type == STT_OBJECT || type == STT_TLS;
 }
 
 static int read_symtab(struct image *img, const struct image_section *s)

@@ -64,7 +64,8 @@ struct image {
     size_t segment_count;
     struct image_section *sections; /* may be empty (sections stripped) */
     size_t section_count;
-    struct image_symbol *symbols; /* functions, IFUNCs, notypes and objects, dynsym first in its order, then symtab */
+    struct image_symbol *symbols; /* functions, IFUNCs, notypes, objects, thread-locals (their addr is the offset in
+                                   PT_TLS), dynsym first in its order, then symtab */
     size_t symbol_count;
     size_t dynsym_count;        /* symbols[0..dynsym_count) are exactly the dynsym entries in order, [0] the null one */
     struct image_reloc *relocs; /* sorted by addr; if there is no PT_DYNAMIC, of allocated RELA sections */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Blocks as they come and go: allocated, given back, moved, mapped. Events may be missed or late (a function that was
+ * not watched, another thread's buffer): what is told last is true, and what it contradicts goes. */
+#include "data/impl.h"
+
+#include <stdlib.h>
+
+#define ADDRESSES (1ull << 47)
+
+static uint32_t block_id_at(const struct data *d, uint64_t address)
+{
+    return (uint32_t)(data_block_at(d, address) - d->blocks);
+}
+
+static struct data_object *object_of(const struct data *d, uint32_t block)
+{
+    return d->own->objects.data[d->blocks[block].object];
+}
+
+static unsigned layer_of(const struct data *d, uint32_t block) { return object_of(d, block)->layer; }
+
+void data_count_block(struct data_object *o, uint64_t bytes)
+{
+    o->smallest = o->blocks ? min_u64(o->smallest, bytes) : bytes;
+    o->largest = max_u64(o->largest, bytes);
+    o->blocks++;
+    o->bytes += bytes;
+}
+
+/* ---- taking away ---- */
+
+static void drop(struct data *d, uint32_t block)
+{
+    struct data_object *o = object_of(d, block);
+    o->live_blocks--;
+    o->live_bytes -= d->blocks[block].bytes;
+    data_block_drop(d, block);
+}
+
+/* [lo, hi) is no longer the block's: it goes, or becomes shorter. One that goes on at both sides stays as it is: it is
+ * a mapping with a hole, or lies under what was painted. */
+static void cut(struct data *d, uint32_t block, uint64_t lo, uint64_t hi)
+{
+    struct data_block *b = &d->blocks[block];
+    uint64_t end = b->start + b->bytes, was = b->bytes;
+    if (b->start >= lo && end <= hi) {
+        drop(d, block);
+        return;
+    }
+    if (b->start < lo && end > hi)
+        return;
+    b->bytes = b->start < lo ? lo - b->start : end - hi;
+    b->start = b->start < lo ? b->start : hi;
+    object_of(d, block)->live_bytes -= was - b->bytes;
+}
+
+/* What was met, with what is under it, from `layer` on. */
+static void cut_met(struct data *d, uint64_t lo, uint64_t hi, unsigned layer)
+{
+    for (size_t i = 0; i < d->own->met.len; i++)
+        for (uint32_t b = d->own->met.data[i], under; b && d->blocks[b].bytes && layer_of(d, b) >= layer; b = under) {
+            under = data_block_under(d, b);
+            if (d->blocks[b].start < hi && d->blocks[b].start + d->blocks[b].bytes > lo)
+                cut(d, b, lo, hi);
+        }
+}
+
+static void erase(struct data *d, uint32_t block)
+{
+    struct data_block b = d->blocks[block];
+    data_paint(d, b.start, b.start + b.bytes, data_block_under(d, block), block);
+    cut_met(d, b.start, b.start + b.bytes, layer_of(d, block));
+    if (d->blocks[block].bytes) /* nothing lay upon it, with which it would have gone */
+        drop(d, block);
+}
+
+/* ---- placing ---- */
+
+static uint32_t uncovered_at(struct data *d, uint64_t address, unsigned layer)
+{
+    for (;;) {
+        uint32_t under = block_id_at(d, address);
+        if (!under || layer_of(d, under) < layer)
+            return under;
+        d->own->lost.overlaps++;
+        erase(d, under);
+    }
+}
+
+bool data_place(struct data *d, const struct data_object *of, uint64_t address, uint64_t bytes)
+{
+    struct data_object *o = d->own->objects.data[of->id];
+    if (!bytes)
+        bytes = 1; /* it has an address of its own all the same */
+    if (address >= ADDRESSES || bytes > ADDRESSES - address) {
+        d->own->lost.impossible++;
+        return false;
+    }
+    uint32_t under = uncovered_at(d, address, o->layer);
+    uint32_t block = data_block_new(d, address, bytes, o->id, under);
+    data_paint(d, address, address + bytes, block, under);
+    d->own->lost.overlaps += d->own->met.len && o->layer >= DATA_LAYER_HEAP;
+    cut_met(d, address, address + bytes, o->layer);
+    o->live_blocks++;
+    o->live_bytes += bytes;
+    o->peak_bytes = max_u64(o->peak_bytes, o->live_bytes);
+    return true;
+}
+
+void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path, size_t depth)
+{
+    struct data_object *o = data_object_of_path(d, layer, path, depth);
+    if (data_place(d, o, address, bytes))
+        data_count_block(o, bytes);
+}
+
+/* The block of the layer that begins there; 0 if none. */
+static uint32_t beginning_at(const struct data *d, unsigned layer, uint64_t address)
+{
+    uint32_t b = address ? block_id_at(d, address) : 0;
+    while (b && !(d->blocks[b].start == address && layer_of(d, b) == layer))
+        b = data_block_under(d, b);
+    return b;
+}
+
+void data_release(struct data *d, unsigned layer, uint64_t address)
+{
+    uint32_t block = beginning_at(d, layer, address);
+    if (!address)
+        return;
+    if (!block || d->own->now < d->blocks[block].since)
+        d->own->lost.frees++;
+    else
+        erase(d, block);
+}
+
+void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t address, uint64_t bytes,
+                     const uint64_t *path, size_t depth)
+{
+    uint32_t block = beginning_at(d, layer, old);
+    if (!address && bytes)
+        return; /* refused: all is as it was */
+    if (!block || !address) {
+        data_release(d, layer, old);
+        if (address)
+            data_allocate(d, layer, address, bytes, path, depth);
+        return;
+    }
+    struct data_object *o = object_of(d, block);
+    uint64_t was = d->blocks[block].bytes;
+    erase(d, block);
+    if (data_place(d, o, address, bytes)) {
+        o->bytes += bytes > was ? bytes - was : 0;
+        o->largest = max_u64(o->largest, bytes);
+    }
+}
+
+void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name)
+{
+    struct data_object *o = data_object_named(d, DATA_HEAP, DATA_LAYER_NAMED, ID_NONE, name);
+    if (data_place(d, o, address, bytes))
+        data_count_block(o, bytes);
+}
+
+/* ---- mappings ---- */
+
+void data_map(struct data *d, const struct data_map *m)
+{
+    struct data_object *o = m->kind == DATA_HEAP ? data_object_of_path(d, DATA_LAYER_MAPPING, m->path, m->depth)
+                                                 : data_object_named(d, m->kind, DATA_LAYER_MAPPING, ID_NONE, m->name);
+    data_unmap(d, m->address, m->bytes);
+    if (m->bytes && data_place(d, o, m->address, m->bytes))
+        data_count_block(o, m->bytes);
+}
+
+void data_unmap(struct data *d, uint64_t address, uint64_t bytes)
+{
+    if (address >= ADDRESSES)
+        return;
+    uint64_t end = address + min_u64(bytes, ADDRESSES - address);
+    data_paint(d, address, end, 0, 0);
+    cut_met(d, address, end, DATA_LAYER_MAPPING);
+}
+
+void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes)
+{
+    uint32_t block = beginning_at(d, DATA_LAYER_MAPPING, old);
+    if (!block)
+        return;
+    struct data_block b = d->blocks[block];
+    struct data_object *o = object_of(d, block);
+    data_unmap(d, b.start, b.bytes);
+    data_unmap(d, address, bytes);
+    if (data_place(d, o, address, bytes))
+        o->bytes += bytes > b.bytes ? bytes - b.bytes : 0;
+}

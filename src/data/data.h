@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data: what a process keeps its data in. Allocations, symbols and mappings into blocks (a stretch of memory), blocks
+ * into objects (what is spoken of: a variable, all blocks that one place allocates, a file that is mapped), and an
+ * address into the block that holds it. Knows no simulator: whoever has references asks.
+ *
+ *     struct data *d = data_new();
+ *     data_map(d, &(struct data_map){lo, bytes, DATA_STACK, "stack"});
+ *     data_module(d, "/usr/bin/sqlite3", load, NULL);
+ *     data_allocate(d, DATA_LAYER_HEAP, address, bytes, path, depth);
+ *     const struct data_block *b = data_block_at(d, reference);
+ *     data_name(d, b->object)...
+ *
+ * Of one process, and of one thread of the caller's at a time. Addresses are those of the process, in its originals: of
+ * code that a copy executes, those of the original.
+ */
+#ifndef MTOOL_DATA_H
+#define MTOOL_DATA_H
+
+#include "base/base.h"
+#include "image/image.h"
+
+/* ---- objects ---- */
+
+enum data_kind {
+    DATA_HEAP,    /* blocks of a place that allocates */
+    DATA_GLOBAL,  /* a variable or constant, or what a section holds beside those that have names */
+    DATA_THREAD,  /* a variable that each thread has its own of */
+    DATA_STACK,   /* frames */
+    DATA_MAPPING, /* a file, shared memory, pages of nobody that is known */
+    DATA_CODE,    /* instructions, and what stands between them */
+    DATA_OTHER,   /* the rest */
+    DATA_KIND_COUNT
+};
+const char *data_kind_name(enum data_kind k); /* "heap", "global", ... */
+
+/* What lies upon what: of two blocks that hold an address the one of the higher layer is told. Allocators that get
+ * their memory of others have the numbers from DATA_LAYER_CUSTOM on, those that are farther from the system the higher
+ * ones. */
+enum {
+    DATA_LAYER_MAPPING,
+    DATA_LAYER_SECTION,
+    DATA_LAYER_SYMBOL,
+    DATA_LAYER_HEAP,
+    DATA_LAYER_CUSTOM,
+    DATA_LAYER_NAMED = 255
+};
+
+enum { DATA_PATH_MAX = 16, DATA_DEPTH_MAX = 16 }; /* frames of a path; blocks one upon the other */
+
+struct data_object {
+    uint32_t id; /* its place among all: 0, 1, ...; 0 is what nothing is known of */
+    enum data_kind kind;
+    uint8_t layer;
+    uint32_t module;      /* ID_NONE: of none */
+    const char *name;     /* of the variable, the file...; NULL: see data_name */
+    const uint64_t *path; /* of what is allocated: return addresses, the innermost first, wrappers left out */
+    uint32_t path_len;
+    uint64_t offset;                        /* of a symbol its address in the file; of what is allocated where */
+    uint64_t blocks, live_blocks;           /* allocated ever; now */
+    uint64_t bytes, live_bytes, peak_bytes; /* the same of bytes, and most at a time; with the holes of
+                                               mappings */
+    uint64_t largest, smallest;             /* bytes of a block as it was allocated */
+};
+
+/* ---- shadow.c: from an address to its block ---- */
+
+struct data_block {
+    uint64_t start, bytes; /* bytes 0: is no more */
+    uint64_t since;        /* data_set_time's */
+    uint32_t object;
+    uint32_t under; /* block that holds what this one leaves of its first and last 16 bytes, and what it was cut of */
+};
+enum { DATA_PAGE = 12, DATA_CHUNK = 21, DATA_GRANULE = 4 }; /* bits of an address within one */
+#define DATA_SPLIT 0x80000000u                              /* the answer is a step finer */
+struct data_chunk {
+    uint32_t page[1 << (DATA_CHUNK - DATA_PAGE)]; /* block, or DATA_SPLIT */
+    uint32_t *granule;                            /* of the whole chunk: block, or DATA_SPLIT and number in `mixed` */
+};
+struct data_mixed {
+    uint32_t block[1 << DATA_GRANULE]; /* by byte */
+};
+struct data {
+    uintptr_t *root; /* by address >> DATA_CHUNK: block << 1, or address of a data_chunk | 1 */
+    struct data_block *blocks;
+    struct data_mixed *mixed;
+    struct data_tables *own; /* what is behind the look-up */
+};
+
+static inline uint32_t data_entry_at(const struct data *d, uint64_t address)
+{
+    if (address >> 47)
+        return 0;
+    uintptr_t e = d->root[address >> DATA_CHUNK];
+    if (!(e & 1))
+        return (uint32_t)(e >> 1);
+    const struct data_chunk *c = (const struct data_chunk *)(e - 1);
+    uint32_t block = c->page[address >> DATA_PAGE & (ARRAY_LEN(c->page) - 1)];
+    if (!(block & DATA_SPLIT))
+        return block;
+    block = c->granule[address >> DATA_GRANULE & ((1u << (DATA_CHUNK - DATA_GRANULE)) - 1)];
+    if (!(block & DATA_SPLIT))
+        return block;
+    return d->mixed[block & ~DATA_SPLIT].block[address & ((1u << DATA_GRANULE) - 1)];
+}
+
+/* Of several, the one that lies on top; block 0 (of object 0) if none. Never NULL; until the next change of `d`. */
+static inline const struct data_block *data_block_at(const struct data *d, uint64_t address)
+{
+    const struct data_block *b = &d->blocks[data_entry_at(d, address)];
+    for (int i = 0; address - b->start >= b->bytes; i++)
+        b = &d->blocks[i < DATA_DEPTH_MAX ? b->under : 0];
+    return b;
+}
+
+static inline uint32_t data_object_at(const struct data *d, uint64_t address)
+{
+    return data_block_at(d, address)->object;
+}
+
+/* ---- data.c ---- */
+
+struct data *data_new(void);
+void data_free(struct data *d);
+uint32_t data_object_count(const struct data *d);
+const struct data_object *data_object(const struct data *d, uint32_t id);
+/* Frames of a procedure that the caller knows: which one reaches memory of the kind DATA_STACK, only the reference's
+ * instruction tells. The same name of the same module is the same object. */
+uint32_t data_stack_of(struct data *d, uint32_t module, const char *procedure);
+
+/* A clock of all threads. Who has events of several threads sets it before each; then what a thread gave back late is
+ * not taken for what another one got of it since. */
+void data_set_time(struct data *d, uint64_t now);
+
+struct data_lost {       /* what did not fit what was known */
+    uint64_t frees;      /* of addresses where no block began */
+    uint64_t overlaps;   /* blocks that were gone, as others were allocated in their place */
+    uint64_t beyond;     /* blocks whose path was cut, since there are too many objects */
+    uint64_t impossible; /* allocations that reach beyond the addresses of a process */
+};
+const struct data_lost *data_lost(const struct data *d);
+
+/* ---- blocks.c: what a program allocates ---- */
+
+/* `path`: return addresses, first that of the call of the allocator. Blocks of the same path are one object. Of 0 bytes
+ * it counts as a block, and holds no address. */
+void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path,
+                   size_t depth);
+/* The block is no more, nor what lies upon it; its object and figures stay. NULL is no address. */
+void data_release(struct data *d, unsigned layer, uint64_t address);
+/* The block stays of its object, wherever it moved; if none began at `old` it is allocated (by path). */
+void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t address, uint64_t bytes,
+                     const uint64_t *path, size_t depth);
+/* Memory that the program named: MTOOL_OBJECT. All blocks of the same name are one object. */
+void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name);
+
+struct data_map {
+    uint64_t address, bytes;
+    enum data_kind kind; /* DATA_HEAP: of a path; what an allocator of the program hands out of it lies upon it */
+    const char *name;    /* of other kinds; copied. The same kind and name are one object */
+    const uint64_t *path;
+    size_t depth;
+};
+/* Replaces what was there, wholly. */
+void data_map(struct data *d, const struct data_map *m);
+void data_unmap(struct data *d, uint64_t address, uint64_t bytes);
+/* The mapping that begins at `old` is now elsewhere, or longer or shorter. */
+void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes);
+
+/* ---- modules.c: what a file brings with it ---- */
+
+/* The file at `path`, loaded so that its address 0 is at `load`: a block for each symbol of data, and of each section
+ * for what has no symbol. *module: its number, for data_object.module. 0, or -1 after one line. */
+int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module);
+/* The thread-local variables of a module in the memory that a thread has for them. */
+void data_thread_block(struct data *d, uint32_t module, uint64_t address);
+const struct image *data_module_image(const struct data *d, uint32_t module);
+/* Where an address lies in a module; false: in none. */
+bool data_locate(const struct data *d, uint64_t address, uint32_t *module, uint64_t *vaddr);
+
+/* ---- frames.c: code that allocates ---- */
+
+struct data_frame {       /* of a return address */
+    const char *function; /* innermost, inlined ones too; NULL unknown */
+    const char *file;     /* NULL unknown */
+    uint32_t line;        /* 0 unknown */
+    uint32_t module;      /* ID_NONE unknown */
+    uint64_t vaddr;       /* in the file, within the call; the address itself if the module is not known */
+};
+const struct data_frame *data_frame(struct data *d, uint64_t return_address); /* until data_free */
+/* "xs", ".bss of libc.so.6", "main.c:42 build_tree <- main.c:99 main": of one line. Until data_free. */
+const char *data_name(struct data *d, uint32_t object);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the sources of data share: the tables behind the look-up. */
+#ifndef MTOOL_DATA_IMPL_H
+#define MTOOL_DATA_IMPL_H
+
+#include "data/data.h"
+#include "debug/debug.h"
+
+struct data_loaded { /* a module */
+    const char *path;
+    struct image *img;
+    uint64_t load;
+    bool is_debug_tried;
+    struct lines *lines; /* NULL: no debug information */
+    struct scope_cache *scopes;
+    VEC(uint32_t) threads; /* objects of its thread-local variables, for data_thread_block */
+};
+
+struct data_tables {
+    struct arena *arena;
+    VEC(struct data_object *) objects;
+    VEC(struct data_block) blocks; /* what data.blocks shows */
+    VEC(uint32_t) unused;          /* blocks that are no more, to be used again */
+    VEC(struct data_mixed) mixed;
+    VEC(uint32_t) unused_mixed;
+    VEC(uint32_t) met;   /* blocks that were painted over */
+    VEC(uint32_t) split; /* chunks that were, some more than once */
+    uint64_t now;
+    VEC(struct data_loaded) modules;
+    struct map by_frames, by_path, by_name; /* hashes -> object */
+    struct map frames;                      /* return address -> frame */
+    struct file_names files;
+    struct data_lost lost;
+};
+
+/* shadow.c */
+uint32_t data_block_new(struct data *d, uint64_t start, uint64_t bytes, uint32_t object, uint32_t under);
+uint32_t data_block_under(const struct data *d, uint32_t block); /* 0: none */
+void data_block_drop(struct data *d, uint32_t block);            /* its memory was painted over */
+/* All of [lo, hi) becomes `block`'s (0: nobody's). Other blocks that were there come into `met`, some more than once,
+ * but not `expected` and what is under it. */
+void data_paint(struct data *d, uint64_t lo, uint64_t hi, uint32_t block, uint32_t expected);
+void data_shadow_new(struct data *d);
+void data_shadow_free(struct data *d);
+
+/* data.c */
+struct data_object *data_object_new(struct data *d, enum data_kind kind, unsigned layer);
+struct data_object *data_object_named(struct data *d, enum data_kind kind, unsigned layer, uint32_t module,
+                                      const char *name);
+struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth);
+
+/* frames.c */
+bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */
+
+/* blocks.c */
+bool data_place(struct data *d, const struct data_object *o, uint64_t address, uint64_t bytes); /* false: cannot be */
+void data_count_block(struct data_object *o, uint64_t bytes); /* one more, of so many bytes */
+
+#endif

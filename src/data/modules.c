@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a file brings into memory: its mapping, in it sections, in them what symbols name. Of symbols that overlap the
+ * one that begins first is told, of those that begin together the longest; of several names of one thing the plainest.
+ */
+#include "data/impl.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#define PAGE_BYTES (1ull << DATA_PAGE)
+
+static const struct image_segment *segment_of_type(const struct image *img, uint32_t type)
+{
+    for (size_t i = 0; i < img->segment_count; i++)
+        if (img->segments[i].type == type)
+            return &img->segments[i];
+    return NULL;
+}
+
+/* ---- sections ---- */
+
+static void place(struct data *d, struct data_object *o, uint64_t address, uint64_t bytes)
+{
+    if (bytes && data_place(d, o, address, bytes))
+        data_count_block(o, bytes);
+}
+
+static void place_part(struct data *d, uint32_t module, bool is_code, const char *name, uint64_t vaddr, uint64_t bytes)
+{
+    const struct data_loaded *m = &d->own->modules.data[module];
+    const char *full = arena_printf(d->own->arena, "%s %s", file_base_name(m->path), name);
+    struct data_object *o = data_object_named(d, is_code ? DATA_CODE : DATA_GLOBAL, DATA_LAYER_SECTION, module, full);
+    o->offset = vaddr;
+    place(d, o, m->load + vaddr, bytes);
+}
+
+static void place_sections(struct data *d, uint32_t module)
+{
+    const struct image *img = d->own->modules.data[module].img;
+    for (size_t i = 0; i < img->section_count; i++) {
+        const struct image_section *s = &img->sections[i];
+        bool is_nowhere = s->flags & SHF_TLS && s->type == SHT_NOBITS;
+        if (s->flags & SHF_ALLOC && !is_nowhere && s->addr >= img->vaddr_lo && s->addr < img->vaddr_hi)
+            place_part(d, module, s->flags & SHF_EXECINSTR, s->name, s->addr,
+                       min_u64(s->size, img->vaddr_hi - s->addr));
+    }
+}
+
+static void place_segments(struct data *d, uint32_t module)
+{
+    const struct image *img = d->own->modules.data[module].img;
+    for (size_t i = 0; i < img->segment_count; i++) {
+        const struct image_segment *s = &img->segments[i];
+        if (s->type != PT_LOAD)
+            continue;
+        bool is_code = s->flags & PF_X;
+        place_part(d, module, is_code, is_code ? "code" : s->flags & PF_W ? "data" : "constants", s->vaddr, s->memsz);
+    }
+}
+
+/* ---- symbols ---- */
+
+static bool is_data(const struct image *img, const struct image_symbol *s)
+{
+    return s->type == STT_OBJECT && s->shndx != SHN_UNDEF && s->shndx != SHN_ABS && s->size && s->name[0] &&
+           s->addr >= img->vaddr_lo && s->addr < img->vaddr_hi && s->size <= img->vaddr_hi - s->addr;
+}
+
+static bool is_thread_local(const struct image_symbol *s, const struct image_segment *tls)
+{
+    return s->type == STT_TLS && s->shndx != SHN_UNDEF && s->size && s->name[0] && tls && s->addr < tls->memsz &&
+           s->size <= tls->memsz - s->addr;
+}
+
+static int plainness(const struct image_symbol *s) /* of a name; the least is told */
+{
+    return (int)strspn(s->name, "_") * 4 + (s->bind == STB_LOCAL ? 2 : s->bind == STB_WEAK ? 1 : 0);
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+    const struct image_symbol *x = *(const struct image_symbol *const *)a, *y = *(const struct image_symbol *const *)b;
+    if (x->addr != y->addr)
+        return x->addr < y->addr ? -1 : 1;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    if (plainness(x) != plainness(y))
+        return plainness(x) - plainness(y);
+    if (strlen(x->name) != strlen(y->name))
+        return strlen(x->name) < strlen(y->name) ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+typedef VEC(const struct image_symbol *) symbols;
+
+static struct data_object *object_of_symbol(struct data *d, uint32_t module, enum data_kind kind,
+                                            const struct image_symbol *s)
+{
+    struct data_object *o = data_object_new(d, kind, DATA_LAYER_SYMBOL);
+    o->module = module;
+    o->name = s->name;
+    o->offset = s->addr;
+    return o;
+}
+
+/* Sorted, and without those that lie in others. */
+static void order(symbols *v)
+{
+    size_t kept = 0;
+    uint64_t end = 0;
+    if (v->len)
+        qsort(v->data, v->len, sizeof *v->data, compare_symbols);
+    for (size_t i = 0; i < v->len; i++) {
+        if (v->data[i]->addr < end)
+            continue;
+        end = v->data[i]->addr + v->data[i]->size;
+        v->data[kept++] = v->data[i];
+    }
+    v->len = kept;
+}
+
+static void place_symbols(struct data *d, uint32_t module)
+{
+    const struct data_loaded *m = &d->own->modules.data[module];
+    symbols v = {0};
+    for (size_t i = 0; i < m->img->symbol_count; i++)
+        if (is_data(m->img, &m->img->symbols[i]))
+            VEC_PUSH(&v, &m->img->symbols[i]);
+    order(&v);
+    for (size_t i = 0; i < v.len; i++)
+        place(d, object_of_symbol(d, module, DATA_GLOBAL, v.data[i]), m->load + v.data[i]->addr, v.data[i]->size);
+    VEC_FREE(&v);
+}
+
+static void list_thread_locals(struct data *d, uint32_t module)
+{
+    struct data_loaded *m = &d->own->modules.data[module];
+    const struct image_segment *tls = segment_of_type(m->img, PT_TLS);
+    symbols v = {0};
+    for (size_t i = 0; i < m->img->symbol_count; i++)
+        if (is_thread_local(&m->img->symbols[i], tls))
+            VEC_PUSH(&v, &m->img->symbols[i]);
+    order(&v);
+    for (size_t i = 0; i < v.len; i++) {
+        struct data_object *o = object_of_symbol(d, module, DATA_THREAD, v.data[i]);
+        o->largest = v.data[i]->size;
+        VEC_PUSH(&m->threads, o->id);
+    }
+    VEC_FREE(&v);
+}
+
+void data_thread_block(struct data *d, uint32_t module, uint64_t address)
+{
+    const struct data_loaded *m = &d->own->modules.data[module];
+    const struct image_segment *tls = segment_of_type(m->img, PT_TLS);
+    if (!tls)
+        return;
+    const char *rest = arena_printf(d->own->arena, "%s thread-local", file_base_name(m->path));
+    place(d, data_object_named(d, DATA_THREAD, DATA_LAYER_SECTION, module, rest), address, tls->memsz);
+    for (size_t i = 0; i < m->threads.len; i++) {
+        struct data_object *o = d->own->objects.data[m->threads.data[i]];
+        place(d, o, address + o->offset, o->largest);
+    }
+}
+
+/* ---- modules ---- */
+
+int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module)
+{
+    struct image *img;
+    if (image_open(path, &img) < 0)
+        return -1;
+    *module = (uint32_t)d->own->modules.len;
+    VEC_PUSH(&d->own->modules,
+             ((struct data_loaded){.path = arena_strdup(d->own->arena, path), .img = img, .load = load}));
+    uint64_t lo = ALIGN_DOWN(img->vaddr_lo, PAGE_BYTES), hi = ALIGN_UP(img->vaddr_hi, PAGE_BYTES);
+    data_unmap(d, load + lo, hi - lo);
+    struct data_object *whole = data_object_named(d, DATA_MAPPING, DATA_LAYER_MAPPING, *module, path);
+    place(d, whole, load + lo, hi - lo);
+    if (img->section_count)
+        place_sections(d, *module);
+    else
+        place_segments(d, *module);
+    place_symbols(d, *module);
+    list_thread_locals(d, *module);
+    return 0;
+}
+
+const struct image *data_module_image(const struct data *d, uint32_t module)
+{
+    return d->own->modules.data[module].img;
+}
+
+/* Of several that were loaded at the same place one after the other the last. */
+bool data_locate(const struct data *d, uint64_t address, uint32_t *module, uint64_t *vaddr)
+{
+    for (size_t i = d->own->modules.len; i-- > 0;) {
+        const struct data_loaded *m = &d->own->modules.data[i];
+        if (address - m->load >= m->img->vaddr_lo && address - m->load < m->img->vaddr_hi) {
+            *module = (uint32_t)i;
+            *vaddr = address - m->load;
+            return true;
+        }
+    }
+    return false;
+}
