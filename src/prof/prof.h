@@ -14,15 +14,11 @@ struct prof_input_caches { /* a configuration that was simulated */
     bool is_tlb;
     double miss_cycles[CACHE_LEVELS_MAX]; /* by level: what a miss counts for beyond those of nearer levels */
 };
-struct prof_input_site { /* in a file */
-    uint32_t module;     /* of prof_input.modules */
-    uint64_t address;
-};
 struct prof_input_datum { /* a data object; texts live with the result */
     const char *name, *module, *type;
     enum prof_data_kind kind;
     uint64_t bytes, blocks;
-    const struct prof_input_site *frames; /* [frame_count] where it was allocated, innermost first */
+    const struct prof_data_frame *frames; /* [frame_count] where it was allocated, innermost first; of object 0 */
     size_t frame_count;
 };
 struct prof_input_spied {  /* what mtool spy found */
@@ -36,7 +32,9 @@ struct prof_input_spied {  /* what mtool spy found */
     uint64_t dropped, unlogged, allocations;
     uint32_t threads;
     double spied_s;
-    uint64_t curve_min, curve_max; /* bytes */
+    uint64_t curve_min, curve_max;                        /* bytes */
+    uint64_t (*block_begin)(void *ctx, uint64_t address); /* of the object's block that holds it */
+    void *ctx;
 };
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,
  * launch mode...) stays. 0, or -1 after one line. */

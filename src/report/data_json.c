@@ -153,6 +153,14 @@ static void put_sharing(struct data_json *d)
     json_array_end(d->rows.json);
 }
 
+static void put_advice(struct data_json *d)
+{
+    json_array(d->rows.json, "advice");
+    for (size_t i = 0; i < d->r->data_advice_count; i++)
+        rows_put_object(&d->rows, PROF_ROW_DATA_ADVICE, &d->r->data_advice[i], i);
+    json_array_end(d->rows.json);
+}
+
 static void put_program(struct data_json *d)
 {
     json_object(d->rows.json, "program");
@@ -181,5 +189,6 @@ void data_put_json(struct json *j, struct arena *a, const struct prof_result *r)
     put_cells(&d);
     put_lines(&d);
     put_sharing(&d);
+    put_advice(&d);
     json_object_end(j);
 }

@@ -175,6 +175,8 @@ struct prof_result {
     size_t data_picture_count;
     struct prof_data_touched *data_touched; /* by object, then time, then part */
     size_t data_touched_count;
+    struct prof_data_advice *data_advice; /* most gain first */
+    size_t data_advice_count;
     struct arena *arena; /* owns everything */
 };
 #undef FIELD

@@ -15,7 +15,8 @@ static uint32_t number_of(struct cells *c, uint32_t site, uint32_t object)
     if (map_get(&c->numbers, key, &number))
         return (uint32_t)number;
     map_put(&c->numbers, key, c->all.len);
-    VEC_PUSH(&c->all, ((struct spy_cell){site, object, 0}));
+    VEC_PUSH(&c->all, ((struct spy_cell){.site = site, .object = object}));
+    VEC_PUSH(&c->tracks, ((struct cells_track){.at = 0}));
     return (uint32_t)(c->all.len - 1);
 }
 
@@ -30,5 +31,6 @@ void cells_fini(struct cells *c)
 {
     map_fini(&c->numbers);
     VEC_FREE(&c->all);
+    VEC_FREE(&c->tracks);
     VEC_FREE(&c->last);
 }

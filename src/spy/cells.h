@@ -8,20 +8,41 @@
 struct cells_last { /* of a site: most of its references follow others to the same object */
     uint32_t object, cell;
 };
+struct cells_track { /* of a cell: the majority among distances (Boyer and Moore 1981) */
+    uint64_t at;     /* the last reference */
+    uint32_t votes;
+};
 struct cells {
     struct map numbers;
     VEC(struct spy_cell) all;
-    VEC(struct cells_last) last; /* by site */
+    VEC(struct cells_track) tracks; /* by cell */
+    VEC(struct cells_last) last;    /* by site */
 };
 void cells_add_sites(struct cells *c, size_t count);
 void cells_fini(struct cells *c);
 uint32_t cells_make(struct cells *c, uint32_t site, uint32_t object);
 
-static inline uint32_t cells_of(struct cells *c, uint32_t site, uint32_t object)
+static inline void cells_follow(struct spy_cell *cell, struct cells_track *t, uint64_t address)
+{
+    int64_t stride = (int64_t)(address - t->at);
+    t->at = address;
+    cell->references++;
+    if (stride == cell->stride) {
+        t->votes++;
+        cell->strided++;
+    } else if (t->votes) {
+        t->votes--;
+    } else {
+        cell->stride = stride;
+        cell->strided = t->votes = 1;
+    }
+}
+
+static inline uint32_t cells_of(struct cells *c, uint32_t site, uint32_t object, uint64_t address)
 {
     const struct cells_last *last = &c->last.data[site];
     uint32_t cell = last->object == object ? last->cell : cells_make(c, site, object);
-    c->all.data[cell].references++;
+    cells_follow(&c->all.data[cell], &c->tracks.data[cell], address);
     return cell;
 }
 

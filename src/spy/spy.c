@@ -11,6 +11,7 @@ enum { PIECE = 64 };
 
 struct spy {
     struct spy_options opt;
+    uint8_t thread; /* whose references these are */
     VEC(struct cache *) caches;
     struct cache_curve *curve;
     VEC(struct spy_site) sites;
@@ -67,29 +68,31 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
 
 static void put(struct spy *s, const struct spy_site *site, uint32_t cell, uint64_t address, uint64_t bytes)
 {
-    *feed_next(s->feed) =
-        (struct cache_ref){.address = address, .cell = cell, .bytes = (uint16_t)bytes, .kind = site->kind};
+    *feed_next(s->feed) = (struct cache_ref){
+        .address = address, .cell = cell, .bytes = (uint16_t)bytes, .kind = site->kind, .thread = s->thread};
 }
 
 static void put_range(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address, uint64_t length)
 {
     for (uint64_t end = address + length, next; address < end; address = next) {
         next = min_u64(end, (address | (PIECE - 1)) + 1);
-        put(s, site, cells_of(&s->cells, number, s->opt.object_of(s->opt.ctx, site, address)), address, next - address);
+        put(s, site, cells_of(&s->cells, number, s->opt.object_of(s->opt.ctx, site, address), address), address,
+            next - address);
     }
 }
 
-void spy_reference(struct spy *s, uint32_t site, uint64_t address, uint64_t length)
+void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
     if (site >= s->sites.len || address >= ADDRESSES || length >= ADDRESSES) {
         s->strays++;
         return;
     }
     const struct spy_site *of = &s->sites.data[site];
+    s->thread = (uint8_t)(thread % CACHE_THREADS_MAX);
     if (length > of->bytes)
         put_range(s, of, site, address, length);
     else
-        put(s, of, cells_of(&s->cells, site, s->opt.object_of(s->opt.ctx, of, address)), address,
+        put(s, of, cells_of(&s->cells, site, s->opt.object_of(s->opt.ctx, of, address), address), address,
             length ? length : of->bytes);
 }
 

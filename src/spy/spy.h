@@ -42,13 +42,17 @@ void spy_free(struct spy *s);
 /* More sites, numbered on from those before. */
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
 /* An access to [address, address + length); length 0: as many bytes as the site says. Simulated later, in this order,
- * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. */
-void spy_reference(struct spy *s, uint32_t site, uint64_t address, uint64_t length);
+ * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
+ * CACHE_THREADS_MAX several share their private levels. */
+void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
 
 struct spy_cell { /* its number is that of the caches' cells */
     uint32_t site, object;
     uint64_t references; /* that came */
+    /* The distance from one to the next that most of them have, if any has the majority, and about how many have it. */
+    int64_t stride;
+    uint64_t strided;
 };
 /* After spy_end. */
 const struct spy_cell *spy_cells(const struct spy *s, size_t *count);

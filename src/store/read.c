@@ -297,6 +297,7 @@ static int check_data_rows(const struct reader *r, const struct prof_result *x)
     OBJECT(data_sharing, data_sharing_count)
     OBJECT(data_pictures, data_picture_count)
     OBJECT(data_touched, data_touched_count)
+    OBJECT(data_advice, data_advice_count)
     EACH(data_evictors, data_evictor_count,
          x->data_evictors[i].cache < x->cache_count &&
              (x->data_evictors[i].by == ID_NONE || is_data(x, x->data_evictors[i].by)))

@@ -93,6 +93,8 @@ static void add_counts(struct prof_data_miss *row, const struct cache_cell *c)
     row->conflict += c->causes[CACHE_CONFLICT];
     row->inclusion += c->causes[CACHE_INCLUSION];
     row->around += c->causes[CACHE_AROUND];
+    row->true_sharing += c->causes[CACHE_TRUE_SHARING];
+    row->false_sharing += c->causes[CACHE_FALSE_SHARING];
 }
 
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g)

@@ -12,13 +12,28 @@ static uint64_t sum_of_cause(const struct cache_counts *c, enum cache_cause caus
     return n;
 }
 
+/* TLBs are those of the caches in front of them. */
+static uint32_t configuration_of(const struct spied *s, size_t config)
+{
+    uint32_t n = 0;
+    for (size_t i = 1; i <= config; i++)
+        n += !s->in->caches[i].is_tlb;
+    return n;
+}
+
+static const char *name_of(const struct spied *s, const struct spied_level *l)
+{
+    char name[8];
+    if (l->caches->is_tlb)
+        return arena_printf(s->j->r->arena, "TLB%u", l->level + 1);
+    return arena_strdup(s->j->r->arena, cache_level_name(&l->caches->config, l->level, name));
+}
+
 static struct prof_cache row_of(const struct spied *s, const struct spied_level *l)
 {
     const struct cache_level *c = &l->caches->config.levels[l->level];
-    char name[8];
-    cache_level_name(&l->caches->config, l->level, name);
-    return (struct prof_cache){.configuration = (uint32_t)l->config,
-                               .name = arena_printf(s->j->r->arena, "%s%s", l->caches->is_tlb ? "TLB " : "", name),
+    return (struct prof_cache){.configuration = configuration_of(s, l->config),
+                               .name = name_of(s, l),
                                .is_tlb = l->caches->is_tlb,
                                .bytes = c->size_bytes,
                                .line_bytes = c->line_bytes,
@@ -41,7 +56,9 @@ static struct prof_data_miss misses_of(const struct spied_level *l, const struct
                                    .capacity = sum_of_cause(c, CACHE_CAPACITY),
                                    .conflict = sum_of_cause(c, CACHE_CONFLICT),
                                    .inclusion = sum_of_cause(c, CACHE_INCLUSION),
-                                   .around = sum_of_cause(c, CACHE_AROUND)};
+                                   .around = sum_of_cause(c, CACHE_AROUND),
+                                   .true_sharing = sum_of_cause(c, CACHE_TRUE_SHARING),
+                                   .false_sharing = sum_of_cause(c, CACHE_FALSE_SHARING)};
 }
 
 static void add_levels(struct spied *s, size_t config)

@@ -34,7 +34,7 @@ static double stall_of(const struct spied *s, size_t cell)
 {
     double cycles = 0;
     for (uint32_t i = 0; i < s->level_count; i++)
-        if (cell < s->levels[i].cell_count)
+        if (s->levels[i].config == 0 && cell < s->levels[i].cell_count)
             cycles += s->levels[i].miss_cycles * (double)s->levels[i].cell[cell].misses;
     return cycles;
 }

@@ -8,24 +8,11 @@ enum { OBJECTS_MAX = 1000, CELLS_MAX = 3000, LINES_MAX = 3000 };
 
 static uint64_t object_key(const struct spied *s, uint32_t cell) { return s->cells[cell].object; }
 
-static void add_frames(struct spied *s, uint32_t row, const struct prof_input_datum *d)
+static void add_frames(struct prof_result *r, uint32_t row, const struct prof_input_datum *d)
 {
-    struct prof_result *r = s->j->r;
     for (size_t i = 0; i < d->frame_count; i++) {
-        struct prof_data_frame *f = &r->data_frames[r->data_frame_count++];
-        const struct prof_input_site *at = &d->frames[i];
-        struct line_row line;
-        *f = (struct prof_data_frame){.object = row, .depth = (uint32_t)i};
-        if (at->module >= s->j->module_count)
-            continue;
-        struct join_module *m = &s->j->modules[at->module];
-        uint32_t func = m->cfg ? cfg_func_at(m->cfg, at->address) : ID_NONE;
-        f->module = m->path;
-        f->function = func == ID_NONE ? NULL : join_func_name(s->j, m, func);
-        if (m->lines && lines_at(m->lines, at->address, &line) && line.line) {
-            f->file = join_file_name(s->j, line.file);
-            f->line = line.line;
-        }
+        r->data_frames[r->data_frame_count] = d->frames[i];
+        r->data_frames[r->data_frame_count++].object = row;
     }
 }
 
@@ -44,7 +31,7 @@ static void add_object(struct spied *s, const struct spied_group *g)
                                                   .references = spied_known_references(s, g->references),
                                                   .stall_share = spied_share(s, g->stall),
                                                   .memory_s = g->memory_s};
-    add_frames(s, row, d);
+    add_frames(r, row, d);
     spied_put_misses(s, PROF_OWNER_OBJECT, row, g);
 }
 
@@ -60,6 +47,8 @@ void spied_objects(struct spied *s)
     r->data_frames = ARENA_ARRAY(r->arena, struct prof_data_frame, frames + 1);
     s->object = ARENA_ARRAY(s->j->scratch, uint32_t, s->in->data_count + 1);
     memset(s->object, 0xff, (s->in->data_count + 1) * sizeof *s->object);
+    s->groups = g;
+    s->group_count = count;
     for (size_t i = 0; i < count; i++)
         add_object(s, &g[i]);
 }

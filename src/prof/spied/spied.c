@@ -49,4 +49,6 @@ void spied_build(struct join *j)
     spied_lines(&s);
     keep_misses(&s);
     spied_evictors(&s);
+    spied_sharing(&s);
+    spied_advice(&s);
 }

@@ -14,7 +14,7 @@ struct spied_level { /* of all configurations, in the order of their rows */
     const struct prof_input_caches *caches;
     size_t config;
     unsigned level;
-    double miss_cycles;            /* what a miss counts for; 0 of all configurations but the first */
+    double miss_cycles;            /* what a miss counts for; only those of the first configuration are the stall */
     const struct cache_cell *cell; /* [cell_count] */
     size_t cell_count;
 };
@@ -37,9 +37,11 @@ struct spied {
     struct spied_place *place; /* [cell_count] */
     double *stall;             /* [cell_count] cycles */
     double stall_all;
-    struct prof_interval *memory_s; /* [cell_count]; NULL: nothing was measured */
-    uint32_t *object;               /* by number of the caller's: its row; ID_NONE: it has none */
-    struct prof_data_miss *misses;  /* grows as rows are made */
+    struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
+    const struct spied_group *groups; /* [group_count] of the rows of objects */
+    size_t group_count;
+    uint32_t *object;              /* by number of the caller's: its row; ID_NONE: it has none */
+    struct prof_data_miss *misses; /* grows as rows are made */
     size_t miss_count, miss_cap;
 };
 
@@ -61,6 +63,8 @@ void spied_objects(struct spied *s); /* rows.c; the next three need it */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_evictors(struct spied *s); /* evictors.c */
+void spied_sharing(struct spied *s);  /* sharing.c */
+void spied_advice(struct spied *s);   /* advice.c */
 
 /* groups.c: cells by key, those with most of the stall first; UINT64_MAX: in no group. */
 typedef uint64_t (*spied_key)(const struct spied *s, uint32_t cell);

@@ -23,6 +23,12 @@ static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t addre
     return (uint32_t)(address / REGION);
 }
 
+static uint64_t block_begin(void *ctx, uint64_t address)
+{
+    (void)ctx;
+    return address / REGION * REGION;
+}
+
 struct bench {
     struct toy t;
     struct image *img;
@@ -74,11 +80,11 @@ static void make_references(struct bench *b)
 {
     for (int round = 0; round < 20; round++) {
         for (uint64_t at = 0; at < 1 << 20; at += 64)
-            spy_reference(b->spy, CHAIN_BIG, at, 0);
+            spy_reference(b->spy, 0, CHAIN_BIG, at, 0);
         for (uint64_t at = 0; at < 2048; at += 8)
-            spy_reference(b->spy, CHAIN_SMALL, REGION + at, 0);
+            spy_reference(b->spy, 0, CHAIN_SMALL, REGION + at, 0);
         for (uint64_t at = 0; at < 8192; at += 8)
-            spy_reference(b->spy, CALLER_SMALL, REGION + at, 0);
+            spy_reference(b->spy, 0, CALLER_SMALL, REGION + at, 0);
     }
     spy_end(b->spy);
 }
@@ -101,6 +107,7 @@ static void join_it(struct bench *b, bool is_measured, bool is_filtered)
                                      .references = PROF_UNKNOWN,
                                      .dropped = PROF_UNKNOWN,
                                      .unlogged = PROF_UNKNOWN,
+                                     .block_begin = block_begin,
                                      .curve_min = 4096,
                                      .curve_max = 1 << 21};
     struct prof_input in = {.modules = &b->t.module,
@@ -239,6 +246,58 @@ static void test_seconds(void **state)
     tear_down(&b);
 }
 
+/* BIG is gone through from end to end, and does not fit. */
+static void test_advice(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, true, false);
+    const struct prof_data_advice *a = &b.r->data_advice[0];
+    assert_true(b.r->data_advice_count >= 1);
+    assert_string_equal(a->advice, "block");
+    assert_int_equal(a->object, 0);
+    assert_string_equal(a->function, "chain");
+    assert_true(a->gain_share > 0.8 && a->gain_share <= 1);
+    assert_true(a->gain_s.value > 0.8 * b.r->data[0].memory_s.value && a->gain_s.value <= b.r->data[0].memory_s.value);
+    tear_down(&b);
+}
+
+/* Two threads write neighbouring words, and one reads what the other writes. */
+static void test_sharing(void **state)
+{
+    (void)state;
+    struct bench b = {.machine = machine_default()};
+    toy_read(&b.t, FIXTURE);
+    b.img = b.t.img;
+    b.caches[0] = (struct prof_input_caches){.name = "two levels", .miss_cycles = {10, 100}};
+    b.caches[1] = b.caches[0];
+    assert_int_equal(cache_parse("4K/64/4:private+64K/64/8:shared", &b.caches[0].config), 0);
+    const struct cache_config configs[] = {b.caches[0].config, b.caches[0].config};
+    b.caches[1].config = configs[1];
+    b.spy = spy_new(&(struct spy_options){.configs = configs, .config_count = 2, .object_of = object_of});
+    set_sites(&b);
+    for (int i = 0; i < 1000; i++) {
+        spy_reference(b.spy, 0, CALLER_SMALL, REGION + 0, 0);
+        spy_reference(b.spy, 1, CALLER_SMALL, REGION + 8, 0);
+        spy_reference(b.spy, 0, CALLER_SMALL, 128, 0);
+        spy_reference(b.spy, 1, CHAIN_BIG, 128, 0);
+    }
+    spy_end(b.spy);
+    join_it(&b, false, false);
+    const struct prof_result *r = b.r;
+    assert_int_equal(r->data_sharing_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        bool is_big = strcmp(r->data[r->data_sharing[i].object].name, "big") == 0;
+        assert_string_equal(r->data_sharing[i].kind, is_big ? "true" : "false");
+        assert_int_equal(r->data_sharing[i].line_offset, is_big ? 128 : 0);
+        assert_true(r->data_sharing[i].misses > 900);
+    }
+    assert_int_equal(r->data_site_count, 4);
+    assert_string_equal(r->data_advice[0].advice, "separate");
+    assert_string_equal(r->data[r->data_advice[0].object].name, "small");
+    tear_down(&b);
+}
+
 /* Behind a filter nobody knows how many references there were. */
 static void test_filtered(void **state)
 {
@@ -251,8 +310,9 @@ static void test_filtered(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_objects),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),
                                        cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_advice),   cmocka_unit_test(test_sharing),
                                        cmocka_unit_test(test_filtered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

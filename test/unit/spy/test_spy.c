@@ -50,7 +50,7 @@ static void test_same_as_alone(void **state)
     for (int i = 0; i < REFERENCES; i++) {
         uint32_t site = (uint32_t)(random_next(&seed) % SITES);
         uint64_t address = random_next(&seed) % (OBJECTS * (uint64_t)REGION) & ~63ull;
-        spy_reference(s, site, address, 0);
+        spy_reference(s, 0, site, address, 0);
         const struct spy_site *of = spy_site(s, site);
         struct cache_ref r = {.address = address, .cell = 0, .bytes = of->bytes, .kind = of->kind};
         cache_run(alone[0], &r, 1);
@@ -86,7 +86,7 @@ static void test_ranges(void **state)
     struct cache_config config;
     assert_int_equal(cache_parse("1M/64/16", &config), 0);
     struct spy *s = make(&config, 1);
-    spy_reference(s, 1, REGION - 100, 1000); /* lines from 65436 / 64 = 1022 to 66435 / 64 = 1038 */
+    spy_reference(s, 0, 1, REGION - 100, 1000); /* lines from 65436 / 64 = 1022 to 66435 / 64 = 1038 */
     spy_end(s);
     assert_int_equal(cache_counts(spy_cache(s, 0), 0)->misses[CACHE_READ], 17);
     size_t cells;
@@ -99,6 +99,29 @@ static void test_ranges(void **state)
     spy_free(s);
 }
 
+/* A column of a matrix, now and then something else; and what has no stride. */
+static void test_strides(void **state)
+{
+    (void)state;
+    struct cache_config config;
+    assert_int_equal(cache_parse("1M/64/16", &config), 0);
+    struct spy *s = make(&config, 1);
+    uint64_t seed = 3;
+    for (uint64_t i = 0; i < 1000; i++) {
+        spy_reference(s, 0, 1, i % 10 == 9 ? 4096 : i * 40, 0);
+        spy_reference(s, 0, 2, random_next(&seed) % REGION, 0);
+    }
+    spy_end(s);
+    size_t cells;
+    const struct spy_cell *cell = spy_cells(s, &cells);
+    assert_int_equal(cells, 2);
+    assert_int_equal(cell[0].site, 1);
+    assert_int_equal(cell[0].stride, 40);
+    assert_true(cell[0].strided > 700 && cell[0].strided <= 800);
+    assert_true(cell[1].strided < 10);
+    spy_free(s);
+}
+
 /* What a stream that was written over may hold. */
 static void test_strays(void **state)
 {
@@ -106,11 +129,11 @@ static void test_strays(void **state)
     struct cache_config config;
     assert_int_equal(cache_parse("1M/64/16", &config), 0);
     struct spy *s = make(&config, 1);
-    spy_reference(s, SITES, 4096, 0);
-    spy_reference(s, UINT32_MAX, 4096, 0);
-    spy_reference(s, 0, 1ull << 47, 0);
-    spy_reference(s, 0, 4096, UINT64_MAX);
-    spy_reference(s, 0, 4096, 0);
+    spy_reference(s, 0, SITES, 4096, 0);
+    spy_reference(s, 0, UINT32_MAX, 4096, 0);
+    spy_reference(s, 0, 0, 1ull << 47, 0);
+    spy_reference(s, 0, 0, 4096, UINT64_MAX);
+    spy_reference(s, 0, 0, 4096, 0);
     spy_end(s);
     assert_int_equal(spy_strays(s), 4);
     assert_int_equal(cache_counts(spy_cache(s, 0), 0)->references[CACHE_WRITE], 1);
@@ -120,6 +143,6 @@ static void test_strays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
-                                       cmocka_unit_test(test_strays)};
+                                       cmocka_unit_test(test_strides), cmocka_unit_test(test_strays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

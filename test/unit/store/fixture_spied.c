@@ -192,6 +192,22 @@ static void set_pictures(struct prof_result *r)
                 GRID, t, t < 18 ? t * 2 % PARTS / 4 * 4 + k : k + t % 4, t < 18 ? "gather" : "main", 1000000 * (k + 1)};
 }
 
+static void set_advice(struct prof_result *r)
+{
+    r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, 2);
+    r->data_advice_count = 2;
+    r->data_advice[0] = (struct prof_data_advice){.object = 0,
+                                                  .advice = "interchange",
+                                                  .function = "main",
+                                                  .file = "toy.c",
+                                                  .line = 7,
+                                                  .gain_share = 0.25,
+                                                  .gain_s = {0.5, 0.4, 0.6},
+                                                  .evidence = "it goes through it in steps of 4096 bytes"};
+    r->data_advice[1] = (struct prof_data_advice){
+        .object = 1, .advice = "pool", .gain_share = NAN, .gain_s = {NAN, NAN, NAN}, .evidence = "in no order"};
+}
+
 void fixture_add_spied(struct prof_result *r)
 {
     set_run(r);
@@ -201,6 +217,7 @@ void fixture_add_spied(struct prof_result *r)
     set_conflicts(r);
     set_curves(r);
     set_pictures(r);
+    set_advice(r);
 }
 
 /* No run was measured. */
@@ -210,6 +227,8 @@ void fixture_untime_spied(struct prof_result *r)
         r->data[i].memory_s = (struct prof_interval){NAN, NAN, NAN};
     for (size_t i = 0; i < r->data_cell_count; i++)
         r->data_cells[i].memory_s = (struct prof_interval){NAN, NAN, NAN};
+    for (size_t i = 0; i < r->data_advice_count; i++)
+        r->data_advice[i].gain_s = (struct prof_interval){NAN, NAN, NAN};
 }
 
 void fixture_spoil_spied(struct prof_result *r)

@@ -417,6 +417,7 @@ static void test_wrong_rows(void **state)
         "UPDATE data_site SET sharing = 2",
         "UPDATE data_curve SET object = 4",
         "UPDATE data_touched SET object = 4",
+        "UPDATE data_advice SET object = 4",
     };
     struct prof_result *r = fixture_result("spied"), *back;
     for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
@@ -434,7 +435,7 @@ static void test_older(void **state)
     (void)state;
     static const char *const tables[] = {"spy",       "cache",      "data_object",  "data_frame",   "data_cell",
                                          "data_line", "data_field", "data_miss",    "data_evictor", "data_sharing",
-                                         "data_site", "data_curve", "data_picture", "data_touched"};
+                                         "data_site", "data_curve", "data_picture", "data_touched", "data_advice"};
     struct prof_result *r = fixture_result("typical"), *back;
     struct strbuf text = {0};
     write_profile("p.mtool", r);

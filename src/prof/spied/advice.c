@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What to do about data objects: rules over their causes, their strides and how they are allocated. Each says its
+ * evidence and what would be gone of the stall if it did all that it can; where that is not known it says so. An object
+ * gets each advice once, at the place that it helps most.
+ */
+#include "prof/spied/spied.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double OBJECT_MIN = 0.02; /* of the stall: what is below is not worth a word */
+static const double CAUSE_MIN = 0.3;   /* of the object's stall */
+static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
+static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
+enum { BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50 };
+
+struct subject { /* an object that is looked at */
+    struct spied *s;
+    const struct spied_group *g;
+    uint32_t row;
+    uint64_t line_bytes;
+    double by_cause[CACHE_CAUSE_COUNT]; /* cycles of stall */
+    double walks;                       /* cycles of TLB misses */
+    uint64_t misses;                    /* of the primary level */
+};
+
+static void add_advice(const struct subject *u, const char *advice, uint32_t cell, double cycles, const char *evidence)
+{
+    struct spied *s = u->s;
+    struct prof_result *r = s->j->r;
+    struct prof_interval memory = r->data[u->row].memory_s;
+    double share = s->stall_all > 0 ? cycles / s->stall_all : NAN, part = u->g->stall > 0 ? cycles / u->g->stall : NAN;
+    struct prof_data_advice *a = &r->data_advice[r->data_advice_count++];
+    *a = (struct prof_data_advice){.object = u->row,
+                                   .advice = advice,
+                                   .gain_share = share,
+                                   .gain_s = {part * memory.value, part * memory.low, part * memory.high},
+                                   .evidence = evidence};
+    const struct spied_place *at = cell == ID_NONE ? NULL : &s->place[cell];
+    if (!at || at->func == ID_NONE)
+        return;
+    struct join_module *m = &s->j->modules[at->module];
+    a->function = join_func_name(s->j, m, at->func - m->func_base);
+    a->file = at->line ? join_file_name(s->j, at->file) : NULL;
+    a->line = at->line;
+}
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+/* ---- by cause ---- */
+
+static void advise_pad(const struct subject *u)
+{
+    double conflict = u->by_cause[CACHE_CONFLICT];
+    if (conflict < CAUSE_MIN * u->g->stall)
+        return;
+    add_advice(
+        u, "pad", ID_NONE, conflict,
+        arena_printf(u->s->j->r->arena,
+                     "%.0f %% of its stall are conflicts: a fully associative cache of the size would hit; pad its "
+                     "rows, or move it against what evicts it, so that they fall into other sets",
+                     percent(conflict, u->g->stall)));
+}
+
+static void advise_separate(const struct subject *u)
+{
+    double shared = u->by_cause[CACHE_FALSE_SHARING];
+    if (shared < CAUSE_MIN * u->g->stall)
+        return;
+    add_advice(
+        u, "separate", ID_NONE, shared,
+        arena_printf(u->s->j->r->arena,
+                     "%.0f %% of its stall are false sharing: threads write different bytes of the same line; align "
+                     "what each thread writes to lines of %llu bytes of its own",
+                     percent(shared, u->g->stall), (unsigned long long)u->line_bytes));
+}
+
+static void advise_huge_pages(const struct subject *u)
+{
+    if (u->walks < TLB_MIN * (u->walks + u->g->stall))
+        return;
+    add_advice(u, "huge-pages", ID_NONE, u->walks,
+               arena_printf(u->s->j->r->arena,
+                            "misses of the TLB cost it %.0f %% of what misses of caches do; keep it in huge pages "
+                            "(madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
+                            percent(u->walks, u->g->stall)));
+}
+
+static void advise_reuse(const struct subject *u)
+{
+    const struct prof_data *d = &u->s->j->r->data[u->row];
+    double cold = u->by_cause[CACHE_COLD];
+    if (d->kind != PROF_DATA_HEAP || d->blocks == PROF_UNKNOWN || d->blocks < REUSES_MIN ||
+        cold < CAUSE_MIN * u->g->stall || u->misses * u->line_bytes < 2 * d->bytes)
+        return;
+    add_advice(
+        u, "reuse", ID_NONE, cold,
+        arena_printf(u->s->j->r->arena,
+                     "%.0f %% of its stall are first touches of %llu blocks that never are there together; keep one "
+                     "buffer and use it again",
+                     percent(cold, u->g->stall), (unsigned long long)d->blocks));
+}
+
+/* ---- by stride ---- */
+
+struct walk { /* cells of one kind of stride, and the one with most of them */
+    double stall;
+    uint32_t cell;
+};
+
+static void add_to(struct walk *w, const struct spied *s, uint32_t cell, double stall)
+{
+    if (w->stall == 0 || stall > s->stall[w->cell])
+        w->cell = cell;
+    w->stall += stall;
+}
+
+static bool is_regular(const struct spy_cell *c) { return (double)c->strided > REGULAR * (double)c->references; }
+
+/* Those that jump whole lines; what unit stride would leave of their misses is not counted. */
+static void advise_interchange(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    struct walk w = {.cell = ID_NONE};
+    for (size_t i = 0; i < u->g->count; i++) {
+        const struct spy_cell *c = &s->cells[u->g->cells[i]];
+        uint64_t jump = (uint64_t)llabs(c->stride), bytes = spy_site(s->in->spy, c->site)->bytes;
+        if (is_regular(c) && jump > u->line_bytes && bytes < u->line_bytes)
+            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]] * (1 - (double)bytes / (double)u->line_bytes));
+    }
+    if (w.stall < CAUSE_MIN * u->g->stall)
+        return;
+    const struct spy_cell *c = &s->cells[w.cell];
+    add_advice(
+        u, "interchange", w.cell, w.stall,
+        arena_printf(s->j->r->arena,
+                     "it goes through it in steps of %lld bytes and uses %u of each line of %llu; interchange the "
+                     "loops, or store it the other way round",
+                     (long long)c->stride, spy_site(s->in->spy, c->site)->bytes, (unsigned long long)u->line_bytes));
+}
+
+/* Those that go through it line by line, and come again when it has been evicted. */
+static void advise_block(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    struct walk w = {.cell = ID_NONE};
+    for (size_t i = 0; i < u->g->count; i++) {
+        const struct spy_cell *c = &s->cells[u->g->cells[i]];
+        if (is_regular(c) && (uint64_t)llabs(c->stride) <= u->line_bytes)
+            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]]);
+    }
+    double again = fmin(w.stall, u->by_cause[CACHE_CAPACITY]);
+    if (again < CAUSE_MIN * u->g->stall)
+        return;
+    add_advice(
+        u, "block", w.cell, again,
+        arena_printf(s->j->r->arena,
+                     "it goes through it from end to end, again and again, and it does not fit: %.0f %% of its stall "
+                     "are lines that were there before; do all work on a part while it is in the cache",
+                     percent(again, u->g->stall)));
+}
+
+/* Small blocks, reached in no order. */
+static void advise_pool(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    const struct prof_data *d = &s->j->r->data[u->row];
+    struct walk w = {.cell = ID_NONE};
+    if (d->kind != PROF_DATA_HEAP || d->blocks == PROF_UNKNOWN || d->blocks < BLOCKS_MANY ||
+        d->bytes > d->blocks * BLOCK_SMALL)
+        return;
+    for (size_t i = 0; i < u->g->count; i++)
+        if (!is_regular(&s->cells[u->g->cells[i]]))
+            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]]);
+    if (w.stall < CAUSE_MIN * u->g->stall)
+        return;
+    add_advice(
+        u, "pool", w.cell, NAN,
+        arena_printf(s->j->r->arena,
+                     "%llu blocks of some %llu bytes are reached in no order; allocate them one behind the other in "
+                     "the order of use, put hot fields together, or prefetch the next one",
+                     (unsigned long long)d->blocks, (unsigned long long)(d->bytes / d->blocks)));
+}
+
+/* ---- all ---- */
+
+static void sum_causes(struct subject *u)
+{
+    const struct spied *s = u->s;
+    for (uint32_t k = 0; k < s->level_count; k++) {
+        const struct spied_level *l = &s->levels[k];
+        for (size_t i = 0; i < u->g->count; i++) {
+            if (u->g->cells[i] >= l->cell_count)
+                continue;
+            const struct cache_cell *c = &l->cell[u->g->cells[i]];
+            u->misses += k == s->primary ? c->misses : 0;
+            u->walks += l->caches->is_tlb ? l->miss_cycles * (double)c->misses : 0;
+            for (int cause = 0; l->config == 0 && cause < CACHE_CAUSE_COUNT; cause++)
+                u->by_cause[cause] += l->miss_cycles * (double)c->causes[cause];
+        }
+    }
+}
+
+static void advise(const struct subject *u)
+{
+    advise_separate(u);
+    advise_pad(u);
+    advise_interchange(u);
+    advise_block(u);
+    advise_huge_pages(u);
+    advise_pool(u);
+    advise_reuse(u);
+}
+
+static int by_gain(const void *x, const void *y)
+{
+    const struct prof_data_advice *a = x, *b = y;
+    if (isnan(a->gain_share) != isnan(b->gain_share))
+        return isnan(a->gain_share) ? 1 : -1;
+    if (a->gain_share != b->gain_share && !isnan(a->gain_share))
+        return a->gain_share < b->gain_share ? 1 : -1;
+    return a->object != b->object ? (a->object > b->object ? 1 : -1) : strcmp(a->advice, b->advice);
+}
+
+void spied_advice(struct spied *s)
+{
+    enum { KINDS = 7 };
+    struct prof_result *r = s->j->r;
+    r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, KINDS * r->data_count + 1);
+    for (size_t i = 0; i < s->group_count; i++) {
+        struct subject u = {
+            .s = s, .g = &s->groups[i], .row = (uint32_t)i, .line_bytes = r->caches[s->primary].line_bytes};
+        if (s->groups[i].stall < OBJECT_MIN * s->stall_all)
+            break;
+        sum_causes(&u);
+        advise(&u);
+    }
+    qsort(r->data_advice, r->data_advice_count, sizeof *r->data_advice, by_gain);
+}
