@@ -13,6 +13,11 @@ const struct data_cause_about data_causes[DATA_CAUSE_COUNT] = {
 
 static const double SHARE_MIN = 0.005; /* of evictions: smaller ones are not worth a word */
 
+bool data_is_all(const struct prof_result *r)
+{
+    return r->spy_count && !r->object_count && r->coverage.instructions_counted == PROF_UNKNOWN;
+}
+
 /* ---- causes ---- */
 
 uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c)
@@ -179,6 +184,14 @@ const char *data_evicted(const struct prof_result *r, uint32_t object, size_t ma
         text = arena_printf(a, "%s%s%s %s", text ? text : "", text ? ", " : "", data_name(r, list[i]->object, a),
                             figure_brief(a, list[i]->misses));
     return text;
+}
+
+const char *data_site_text(const struct prof_data_site *s, struct arena *a)
+{
+    const char *place = data_place(s->file, s->line, a), *function = data_function(s->function, NULL, a);
+    return arena_printf(a, "thread %u %s%s%s in %s%s%s%s", s->thread, s->writes ? "writes" : "reads",
+                        s->field ? " " : "", s->field ? cell_safe(a, s->field) : "", function, *place ? " (" : "",
+                        place, *place ? ")" : "");
 }
 
 const char *data_how(const struct prof_result *r, struct arena *a)

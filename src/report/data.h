@@ -8,6 +8,9 @@
 #include "report/impl.h"
 #include "result/data.h"
 
+/* The profile has neither times nor counts, but what mtool spy found. */
+bool data_is_all(const struct prof_result *r);
+
 enum data_cause { /* as the painters tell them: inclusion and around together are rare, and stand for themselves */
 #define CAUSE(id, member, word, short_word) DATA_CAUSE_##id,
 #include "report/data_causes.def"
@@ -41,6 +44,8 @@ const char *data_site(const struct prof_result *r, uint32_t object, size_t frame
 const char *data_evictors(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
 /* "queue 12.3M": what it evicted, most first. */
 const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
+/* "thread 0 writes hits in gather (gather.c:14)" */
+const char *data_site_text(const struct prof_data_site *s, struct arena *a);
 /* How the references were followed, in a sentence. */
 const char *data_how(const struct prof_result *r, struct arena *a);
 

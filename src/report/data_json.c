@@ -33,6 +33,15 @@ static void put_causes(struct data_json *d, const char *key, const struct prof_d
     json_object_end(j);
 }
 
+static void put_causes_by_level(struct data_json *d, enum prof_data_owner owner, uint32_t id)
+{
+    json_array(d->rows.json, "causes_by_level");
+    for (uint32_t c = 0; c < d->r->cache_count; c++)
+        if (!d->r->caches[c].is_tlb)
+            put_causes(d, NULL, data_miss(d->r, owner, id, c));
+    json_array_end(d->rows.json);
+}
+
 static void put_misses(struct data_json *d, enum prof_data_owner owner, uint32_t id)
 {
 #define BY_LEVEL(member) put_counts(d, #member, owner, id, offsetof(struct prof_data_miss, member))
@@ -41,11 +50,8 @@ static void put_misses(struct data_json *d, enum prof_data_owner owner, uint32_t
     BY_LEVEL(misses_high);
 #undef BY_LEVEL
     put_causes(d, "causes", data_miss(d->r, owner, id, data_primary(d->r)));
-    json_array(d->rows.json, "causes_by_level");
-    for (uint32_t c = 0; c < d->r->cache_count; c++)
-        if (!d->r->caches[c].is_tlb)
-            put_causes(d, NULL, data_miss(d->r, owner, id, c));
-    json_array_end(d->rows.json);
+    if (owner <= PROF_OWNER_OBJECT)
+        put_causes_by_level(d, owner, id);
     member_count(d->rows.json, "tlb_misses", data_walks(d->r, owner, id));
 }
 

@@ -3,7 +3,7 @@
  * there are none. */
 #include "report/tour.h"
 
-static const struct source *source_of(struct tour *t, const char *name)
+const struct source *tour_source(struct tour *t, const char *name)
 {
     for (size_t i = 0; i < t->sources.len; i++)
         if (strcmp(t->sources.data[i]->name, name) == 0)
@@ -42,7 +42,7 @@ static void set_range(const struct tour *t, uint32_t max, struct excerpt *x)
 
 void excerpt_open(struct tour *t, const struct prof_object *o, uint32_t max, struct excerpt *out)
 {
-    const struct source *s = o->file && o->line_first ? source_of(t, o->file) : NULL;
+    const struct source *s = o->file && o->line_first ? tour_source(t, o->file) : NULL;
     *out = (struct excerpt){.object = o, .source = s};
     out->state = !s                              ? EXCERPT_NO_LINES
                  : !s->path                      ? EXCERPT_NO_FILE

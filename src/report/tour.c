@@ -3,6 +3,8 @@
  * a look stand behind the others; nothing is left out. */
 #include "report/tour.h"
 
+#include "report/data.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,6 +32,59 @@ const struct prof_line *tour_line(const struct tour *t, const char *file, uint32
     const struct prof_line **found =
         t->r->line_count ? bsearch(&wanted, t->lines, t->r->line_count, sizeof *t->lines, compare_lines) : NULL;
     return found ? *found : NULL;
+}
+
+static int compare_data_lines(const void *x, const void *y)
+{
+    const struct prof_data_line *a = *(const struct prof_data_line *const *)x,
+                                *b = *(const struct prof_data_line *const *)y;
+    int c = strcmp(a->file ? a->file : "", b->file ? b->file : "");
+    c = c ? c : (a->line > b->line) - (a->line < b->line);
+    return c ? c : (a > b) - (a < b); /* most of the stall first */
+}
+
+static void sort_data_lines(struct tour *t)
+{
+    const struct prof_result *r = t->r;
+    t->data_lines = ARENA_ARRAY(t->a, const struct prof_data_line *, r->data_line_count + 1);
+    for (size_t i = 0; i < r->data_line_count; i++)
+        t->data_lines[i] = &r->data_lines[i];
+    qsort(t->data_lines, r->data_line_count, sizeof *t->data_lines, compare_data_lines);
+}
+
+static size_t first_data_line(const struct tour *t, const char *file, uint32_t line)
+{
+    size_t low = 0, high = t->r->data_line_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct prof_data_line *l = t->data_lines[middle];
+        int c = strcmp(l->file ? l->file : "", file);
+        if (c < 0 || (c == 0 && l->line < line))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint64_t tour_misses(const struct tour *t, const char *file, uint32_t line, const char **objects)
+{
+    uint64_t sum = PROF_UNKNOWN;
+    uint32_t primary = data_primary(t->r);
+    const char *text = NULL;
+    for (size_t i = file ? first_data_line(t, file, line) : SIZE_MAX; i < t->r->data_line_count; i++) {
+        const struct prof_data_line *l = t->data_lines[i];
+        if (l->line != line || !l->file || strcmp(l->file, file) != 0)
+            break;
+        uint64_t n = data_misses_at(t->r, PROF_OWNER_LINE, (uint32_t)(l - t->r->data_lines), primary);
+        sum = prof_sum_counts(sum, n);
+        if (objects)
+            text = arena_printf(t->texts, "%s%s%s %s", text ? text : "", text ? ", " : "",
+                                data_name(t->r, l->object, t->texts), figure_brief(t->texts, n));
+    }
+    if (objects)
+        *objects = text;
+    return sum;
 }
 
 /* Those that lose time, or that at least took some; rows that only exist would hide them. */
@@ -61,6 +116,7 @@ void tour_init(struct tour *t, const struct prof_result *r, const char *source_p
     t->decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
     t->whole_memory_s = r->overhead.value * r->predicted_user_s.value;
     sort_lines(t);
+    sort_data_lines(t);
 }
 
 void tour_fini(struct tour *t)

@@ -11,19 +11,20 @@
 
 struct tour {
     const struct prof_result *r;
-    const char *source_path;               /* a folder to look for source in besides where the profile says, NULL */
-    struct arena *a;                       /* as long as the tour */
-    struct arena *texts;                   /* what the functions below return; the painter's, who may change it */
-    struct arena *order;                   /* of the rows, until they are sorted anew */
-    struct row_set rows;                   /* all objects in order, those not worth a row behind the others */
-    size_t shown;                          /* of them those worth a row */
-    struct map row_of;                     /* id -> index in rows */
-    int decimals;                          /* of seconds */
-    double whole_memory_s;                 /* of the program, NAN unknown */
-    uint64_t samples;                      /* of all lines */
-    const struct prof_line **lines;        /* by file and line */
-    const struct prof_object **procedures; /* by instruction: the outermost object that it is in, NULL unknown */
-    VEC(const struct source *) sources;    /* each file that was looked for, once */
+    const char *source_path;                  /* a folder to look for source in besides where the profile says, NULL */
+    struct arena *a;                          /* as long as the tour */
+    struct arena *texts;                      /* what the functions below return; the painter's, who may change it */
+    struct arena *order;                      /* of the rows, until they are sorted anew */
+    struct row_set rows;                      /* all objects in order, those not worth a row behind the others */
+    size_t shown;                             /* of them those worth a row */
+    struct map row_of;                        /* id -> index in rows */
+    int decimals;                             /* of seconds */
+    double whole_memory_s;                    /* of the program, NAN unknown */
+    uint64_t samples;                         /* of all lines */
+    const struct prof_line **lines;           /* by file and line */
+    const struct prof_data_line **data_lines; /* by file and line: what mtool spy found there */
+    const struct prof_object **procedures;    /* by instruction: the outermost object that it is in, NULL unknown */
+    VEC(const struct source *) sources;       /* each file that was looked for, once */
 };
 
 /* ---- tour.c ---- */
@@ -80,6 +81,7 @@ size_t facts_of_parts(struct tour *t, const struct prof_object *o, const struct 
 
 /* ---- excerpt.c: source around an object ---- */
 
+const struct source *tour_source(struct tour *t, const char *name); /* read once; never NULL */
 enum excerpt_state { EXCERPT_FOUND, EXCERPT_NO_LINES, EXCERPT_NO_FILE, EXCERPT_TOO_SHORT };
 enum excerpt_line { EXCERPT_OUTSIDE, EXCERPT_INNER, EXCERPT_OWN };
 struct excerpt {
@@ -95,6 +97,10 @@ void excerpt_close(struct excerpt *x);
 enum excerpt_line excerpt_belongs(const struct excerpt *x, uint32_t line);
 const char *excerpt_problem(struct tour *t, const struct excerpt *x); /* a sentence, not yet safe; NULL: none */
 const struct prof_line *tour_line(const struct tour *t, const char *file, uint32_t line); /* NULL: no figure is known */
+
+/* Misses of the line in the primary level, of all data objects; PROF_UNKNOWN: none is known. *objects: "grid 60.0M,
+ * queue 1.2k", safe, in t->texts; may be NULL. */
+uint64_t tour_misses(const struct tour *t, const char *file, uint32_t line, const char **objects);
 
 /* ---- listing.c: instructions around an object ---- */
 

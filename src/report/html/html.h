@@ -76,6 +76,7 @@ void html_steps(struct html_page *p, size_t row, size_t count); /* PREV and NEXT
 void html_facts(struct html_page *p, const struct facts *f);
 void html_tree(struct html_page *p);    /* tree.c */
 void html_ranks(struct html_page *p);   /* ranks.c: nothing if the profile was not merged */
+void html_data(struct html_page *p);    /* data.c: what mtool spy found; nothing if it found nothing */
 void html_threads(struct html_page *p); /* threads.c: nothing if there is one */
 void html_glossary(struct html_page *p);
 void html_rest(struct html_page *p); /* rest.c: warnings, what was not counted, modules, glossary */

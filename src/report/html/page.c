@@ -4,7 +4,7 @@
  * options make the same page. */
 #include <math.h>
 
-#include "report/html/html.h"
+#include "report/html/data.h"
 #include "report_html_text.h"
 
 static const char *title(struct html_page *p)
@@ -34,7 +34,9 @@ void html_put_page(struct html_page *p, const char *title, const char *first, st
     html_text(p, title);
     html_puts(p, "</title>\n<style>\n" HTML_CSS "</style>\n"
                  "<script>document.documentElement.classList.add('js');</script></head>\n<body>\n"
-                 "<a class=\"skip\" href=\"#histogram\">to the bottlenecks</a>\n");
+                 "<a class=\"skip\" href=\"#");
+    html_puts(p, data_is_all(p->r) ? "data" : "histogram");
+    html_puts(p, "\">to the bottlenecks</a>\n");
     put_first(p, first);
     html_puts(p, "<header><h1>");
     html_text(p, title);
@@ -58,10 +60,13 @@ void report_html(const struct prof_result *r, const struct report_html_options *
     tour_init(&p.tour, r, o->source_path, p.a);
     tour_sort(&p.tour, timed ? REPORT_SORT_MEMORY : REPORT_SORT_IDEAL, HTML_OBJECTS);
     html_overview(&p);
+    html_data(&p);
     tour_turn_to_objects(&p.tour);
-    html_histogram(&p);
-    html_details(&p);
-    html_tree(&p);
+    if (!data_is_all(r)) {
+        html_histogram(&p);
+        html_details(&p);
+        html_tree(&p);
+    }
     html_ranks(&p);
     html_threads(&p);
     html_rest(&p);

@@ -2,6 +2,7 @@
  * The end of the page: warnings with their explanation, what was not counted and why, modules, processes, the words. */
 #include <math.h>
 
+#include "report/data.h"
 #include "report/html/html.h"
 
 static void put_paragraph(struct html_page *p, const char *head, const char *text)
@@ -143,7 +144,8 @@ void html_glossary(struct html_page *p)
 void html_rest(struct html_page *p)
 {
     put_warnings(p);
-    put_refused(p);
+    if (p->r->refused_count || !data_is_all(p->r))
+        put_refused(p);
     put_modules(p);
     put_processes(p);
     html_glossary(p);

@@ -5,13 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "report/data.h"
 #include "report/export/export.h"
 #include "report/tour.h"
 
 enum { AROUND = 2, LINES_MAX = 2000 }; /* lines before and behind an object; shown of one object */
 
-enum column { SAMPLES, INSTRUCTIONS, MEMORY_OPS, LINE, COLUMN_COUNT };
-static const char *const heads[COLUMN_COUNT] = {"samp", "instr", "mem ops", "line"};
+enum column { SAMPLES, INSTRUCTIONS, MEMORY_OPS, MISSES, LINE, COLUMN_COUNT };
+static const char *const heads[COLUMN_COUNT] = {"samp", "instr", "mem ops", "misses", "line"};
 
 struct view {
     const struct prof_result *r;
@@ -86,8 +87,12 @@ static const char *loss(const struct view *v, const struct prof_object *o)
     return o->bound_by ? arena_printf(v->a, "%s, bound by %s", text, cell_safe(v->a, o->bound_by)) : text;
 }
 
-static const char *cell(const struct view *v, const struct prof_line *l, enum column c, uint32_t line)
+/* Misses only where mtool spy found any. */
+static bool has_column(const struct view *v, unsigned c) { return c != MISSES || v->r->data_line_count; }
+
+static const char *cell(const struct view *v, const char *file, const struct prof_line *l, enum column c, uint32_t line)
 {
+    uint64_t misses = c == MISSES ? tour_misses(&v->tour, file, line, NULL) : PROF_UNKNOWN;
     bool has_samples = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
     switch (c) {
     case SAMPLES:
@@ -96,6 +101,8 @@ static const char *cell(const struct view *v, const struct prof_line *l, enum co
         return l && l->instructions ? figure_count(v->a, l->instructions) : "";
     case MEMORY_OPS:
         return l && l->memory_ops ? figure_count(v->a, l->memory_ops) : "";
+    case MISSES:
+        return misses == PROF_UNKNOWN || !misses ? "" : figure_brief(v->a, misses);
     default:
         return arena_printf(v->a, "%u", line);
     }
@@ -105,7 +112,7 @@ static void widen(struct view *v, const char *file, uint32_t line)
 {
     const struct prof_line *l = tour_line(&v->tour, file, line);
     for (unsigned c = 0; c < COLUMN_COUNT; c++)
-        v->widths[c] = max_u64(v->widths[c], strlen(cell(v, l, (enum column)c, line)));
+        v->widths[c] = max_u64(v->widths[c], strlen(cell(v, file, l, (enum column)c, line)));
 }
 
 static unsigned width_of(const struct view *v) { return v->o->columns ? v->o->columns : REPORT_COLUMNS; }
@@ -129,11 +136,14 @@ static void put_line(struct view *v, const char *file, const struct source *s, u
 {
     const struct prof_line *l = tour_line(&v->tour, file, line);
     bool has_source = s->path && line <= s->line_count;
-    if (!put_objects(v, file, line) && !has_source && !l)
+    if (!put_objects(v, file, line) && !has_source && !l && !*cell(v, file, l, MISSES, line))
         return;
     size_t taken = 0;
-    for (unsigned c = 0; c < COLUMN_COUNT; taken += v->widths[c++] + 1) {
-        cell_put_right(v->out, cell(v, l, (enum column)c, line), v->widths[c]);
+    for (unsigned c = 0; c < COLUMN_COUNT; c++) {
+        if (!has_column(v, c))
+            continue;
+        taken += v->widths[c] + 1;
+        cell_put_right(v->out, cell(v, file, l, (enum column)c, line), v->widths[c]);
         str_puts(v->out, " ");
     }
     if (has_source)
@@ -146,6 +156,8 @@ static void put_line(struct view *v, const char *file, const struct source *s, u
 static void put_heads(struct view *v)
 {
     for (unsigned c = 0; c < COLUMN_COUNT; c++) {
+        if (!has_column(v, c))
+            continue;
         cell_put_right(v->out, heads[c], v->widths[c]);
         str_puts(v->out, c + 1 < COLUMN_COUNT ? " " : "\n");
     }

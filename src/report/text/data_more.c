@@ -89,20 +89,12 @@ void data_put_lines(const struct prof_result *r, const struct report_options *o,
 
 /* ---- lines of caches that threads take from each other ---- */
 
-static const char *site_text(const struct prof_data_site *s, struct arena *a)
-{
-    const char *place = data_place(s->file, s->line, a), *function = data_function(s->function, NULL, a);
-    return arena_printf(a, "thread %u %s%s%s in %s%s%s%s", s->thread, s->writes ? "writes" : "reads",
-                        s->field ? " " : "", s->field ? cell_safe(a, s->field) : "", function, *place ? " (" : "",
-                        place, *place ? ")" : "");
-}
-
 static const char *sites_text(const struct prof_result *r, uint32_t sharing, struct arena *a)
 {
     struct data_range range = DATA_RANGE(r->data_sites, r->data_site_count, sharing, sharing);
     const char *text = NULL;
     for (size_t i = range.first; i < range.end; i++)
-        text = arena_printf(a, "%s%s%s", text ? text : "", text ? "; " : "", site_text(&r->data_sites[i], a));
+        text = arena_printf(a, "%s%s%s", text ? text : "", text ? "; " : "", data_site_text(&r->data_sites[i], a));
     return text;
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/impl.h"
+#include "report/data.h"
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -492,18 +492,12 @@ static void table_probes(const struct prof_result *r, const struct report_option
     put_rest(row_limit(o, n), n, out);
 }
 
-/* A profile in which nothing was timed or counted, but references were followed. */
-static bool is_only_spied(const struct prof_result *r)
-{
-    return r->spy_count && !r->object_count && r->coverage.instructions_counted == PROF_UNKNOWN;
-}
-
 /* What was followed through caches comes first; true if it is all. */
 static bool put_data(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     if (o->by >= REPORT_BY_DATA || (r->spy_count && (o->by == REPORT_BY_OBJECT || o->by == REPORT_BY_LINE))) {
         data_put(r, o, a, out);
-        if (o->by >= REPORT_BY_DATA || is_only_spied(r))
+        if (o->by >= REPORT_BY_DATA || data_is_all(r))
             return true;
         str_puts(out, o->by == REPORT_BY_LINE ? "\n" : "\nLoops and procedures, measured:\n");
     }

@@ -212,7 +212,8 @@ static void test_reader_is_strict(void **state)
 static void test_well_formed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"typical", "nasty", "nothing", "doubtful", "counts", "empty"};
+    static const char *const names[] = {"typical", "nasty", "nothing",    "doubtful",   "counts",
+                                        "empty",   "spied", "only-spied", "nasty-spied"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         char *page = page_named(names[i]), *again = page_named(names[i]);
         assert_true(check_page(page) > 50);
@@ -290,6 +291,38 @@ static void test_figures(void **state)
     free(page);
 }
 
+/* What mtool spy found: a bar and an article an object, its lines beside the source of loops too. */
+static void test_data(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "<a class=\"pick d\" href=\"#d0\">grid in make_grid</a><small>heap double</small>",
+        "aria-label=\"62% of the stall, mostly capacity 75%\"><rect class=\"c0\"",
+        "<article class=\"obj d\" id=\"d1\" aria-labelledby=\"dt1\">",
+        "of the stall</a></dt><dd>62% (58.0..66.0 %)</dd>",
+        "memory</a></dt><dd>0.211 s (0.180..0.240)</dd>",
+        "<h4>Allocated by</h4>\n<ol>\n<li>make_grid <small>gather.c:22</small></li>\n<li>main ",
+        "<td><a href=\"#d1\">queue in list::push</a></td><td class=\"n\">13,000,000</td><td class=\"n strong\">65%",
+        "It evicts what others then miss: queue in list::push 9.9M.",
+        "<td class=\"strong\">time_left</td><td class=\"n\">34,567,890</td>",
+        "<li>thread 0 writes hits in gather (gather.c:14)</li>",
+        "at 4K, 0.02 % at 256M\">",
+        "<path class=\"curve\" d=\"M48.0 ",
+        "<svg class=\"picture\" viewBox=\"0 0 24 16\"",
+        "<path class=\"p0 s2\" d=\"M0 15h1v1h-1z",
+        "<dt id=\"g-false-sharing\">false sharing</dt>",
+    };
+    char *page = page_named("spied"), *alone = page_named("only-spied"), *without = page_named("typical");
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        check_has(page, texts[i]);
+    assert_null(strstr(alone, "id=\"histogram\""));
+    assert_null(strstr(alone, "memory&#160;s"));
+    check_has(alone, "Procedures, and their part of the memory stall");
+    assert_null(strstr(without, "id=\"data\""));
+    assert_null(strstr(without, "g-false-sharing"));
+    free(page), free(alone), free(without);
+}
+
 /* ---- source ---- */
 
 struct folder {
@@ -308,6 +341,28 @@ static void drop_source(struct folder *f)
 {
     unlink(f->file);
     rmdir(f->path);
+}
+
+/* The misses of all data objects that a line reaches. */
+static void test_source_misses(void **state)
+{
+    (void)state;
+    struct strbuf text = {0};
+    for (int i = 1; i <= 30; i++)
+        str_printf(&text, "line %d\n", i);
+    struct folder f;
+    make_source(&f, text.data);
+    struct prof_result *r = fixture_result("spied");
+    char *page = page_of(r, f.path);
+    check_page(page);
+    check_has(page, "<th scope=\"col\" class=\"n\">L2 misses</th><th scope=\"col\">source</th>");
+    check_has(page, "<td class=\"n\" title=\"grid in make_grid 20.0M, counters ?\">20.0M</td><td><mark><code>line 14<");
+    check_has(page, "<td class=\"n\"></td><td><mark><code>line 13<");
+    check_has(page, "gather.c:14 <code>line 14</code></td>"); /* of the data object */
+    free(page);
+    prof_result_free(r);
+    str_free(&text);
+    drop_source(&f);
 }
 
 /* Lines 12 to 15 are the loop's, 8 to 20 its procedure's, 14 has samples. */
@@ -490,10 +545,20 @@ static void test_diff_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reader_is_strict), cmocka_unit_test(test_well_formed),    cmocka_unit_test(test_escaped),
-        cmocka_unit_test(test_failed_model),     cmocka_unit_test(test_figures),        cmocka_unit_test(test_source),
-        cmocka_unit_test(test_source_too_short), cmocka_unit_test(test_source_upwards), cmocka_unit_test(test_diff),
-        cmocka_unit_test(test_diff_well_formed), cmocka_unit_test(test_large),          cmocka_unit_test(test_parents),
+        cmocka_unit_test(test_reader_is_strict),
+        cmocka_unit_test(test_well_formed),
+        cmocka_unit_test(test_escaped),
+        cmocka_unit_test(test_failed_model),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_source_misses),
+        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_source_too_short),
+        cmocka_unit_test(test_source_upwards),
+        cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_diff_well_formed),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
