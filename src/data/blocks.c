@@ -123,6 +123,11 @@ static uint32_t beginning_at(const struct data *d, unsigned layer, uint64_t addr
     return b;
 }
 
+bool data_begins_at(const struct data *d, unsigned layer, uint64_t address)
+{
+    return beginning_at(d, layer, address) != 0;
+}
+
 void data_release(struct data *d, unsigned layer, uint64_t address)
 {
     uint32_t block = beginning_at(d, layer, address);
@@ -164,12 +169,55 @@ void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const cha
 
 /* ---- mappings ---- */
 
+static uint32_t mapping_at(const struct data *d, uint64_t address)
+{
+    uint32_t b = block_id_at(d, address);
+    while (b && layer_of(d, b) != DATA_LAYER_MAPPING)
+        b = data_block_under(d, b);
+    return b;
+}
+
+static void extend(struct data *d, uint32_t block, uint64_t bytes)
+{
+    struct data_block *b = &d->blocks[block];
+    struct data_object *o = object_of(d, block);
+    data_paint(d, b->start + b->bytes, b->start + b->bytes + bytes, block, 0);
+    b->bytes += bytes;
+    o->bytes += bytes;
+    o->live_bytes += bytes;
+    o->peak_bytes = max_u64(o->peak_bytes, o->live_bytes);
+}
+
+bool data_see_stack(struct data *d, uint64_t address)
+{
+    uint32_t block = mapping_at(d, address);
+    if (!block)
+        return false;
+    struct data_object *was = object_of(d, block), *o;
+    if (was->kind == DATA_STACK)
+        return true;
+    o = data_object_named(d, DATA_STACK, DATA_LAYER_MAPPING, ID_NONE, "stack");
+    was->live_blocks--;
+    was->live_bytes -= d->blocks[block].bytes;
+    d->blocks[block].object = o->id;
+    o->live_blocks++;
+    o->live_bytes += d->blocks[block].bytes;
+    o->peak_bytes = max_u64(o->peak_bytes, o->live_bytes);
+    data_count_block(o, d->blocks[block].bytes);
+    return true;
+}
+
 void data_map(struct data *d, const struct data_map *m)
 {
     struct data_object *o = m->kind == DATA_HEAP ? data_object_of_path(d, DATA_LAYER_MAPPING, m->path, m->depth)
                                                  : data_object_named(d, m->kind, DATA_LAYER_MAPPING, ID_NONE, m->name);
     data_unmap(d, m->address, m->bytes);
-    if (m->bytes && data_place(d, o, m->address, m->bytes))
+    uint32_t before = m->kind == DATA_HEAP ? 0 : mapping_at(d, m->address - 1);
+    bool goes_on = before && object_of(d, before) == o && m->address < ADDRESSES &&
+                   d->blocks[before].start + d->blocks[before].bytes == m->address;
+    if (goes_on && m->bytes <= ADDRESSES - m->address)
+        extend(d, before, m->bytes);
+    else if (m->bytes && data_place(d, o, m->address, m->bytes))
         data_count_block(o, m->bytes);
 }
 

@@ -161,11 +161,59 @@ struct data_map {
     const uint64_t *path;
     size_t depth;
 };
-/* Replaces what was there, wholly. */
+/* Replaces what was there, wholly. Goes on with a mapping of the same name that ends there. */
 void data_map(struct data *d, const struct data_map *m);
 void data_unmap(struct data *d, uint64_t address, uint64_t bytes);
+/* The mapping that holds the address is a thread's stack; false: there is none. */
+bool data_see_stack(struct data *d, uint64_t address);
 /* The mapping that begins at `old` is now elsewhere, or longer or shorter. */
 void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes);
+
+/* ---- calls.c: allocations as calls of functions that are watched ---- */
+
+/* The functions that are watched, by symbol: malloc's family, operators new and delete, mmap's family; behind them the
+ * caller's own, which give what they return and get its size as an argument. */
+struct data_watched {
+    const char *name;
+    unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
+                               says which */
+};
+enum { DATA_NO_SIZE = 6 };
+size_t data_watched_count(void);           /* of those that are known */
+const char *data_watched_name(size_t nth); /* one of them */
+
+struct data_code {                                     /* code that runs in copies */
+    uint64_t (*original)(void *ctx, uint64_t address); /* where an address of a copy is in the original; 0: is none of a
+                                                          copy. NULL: there are no copies */
+    void *ctx;
+};
+struct data_call { /* as the stream of references tells it: struct wire_call, at entrance or return */
+    uint64_t thread;
+    uint32_t function;     /* number among the watched: known ones first, then the caller's own */
+    uint64_t arguments[5]; /* at the return [0] is what it returns */
+    uint64_t frame, stack; /* rbp and rsp: where the return address is */
+    uint64_t time;
+    const uint8_t *copy; /* of what is on the stack from there on */
+    size_t copy_bytes;
+};
+struct data_calls; /* opaque */
+struct data_calls *data_calls_new(struct data *d, const struct data_code *code, const struct data_watched *own,
+                                  size_t own_count);
+void data_calls_free(struct data_calls *c);
+void data_entered(struct data_calls *c, const struct data_call *call);
+void data_left(struct data_calls *c, const struct data_call *call);
+struct data_calls_lost {
+    uint64_t unmatched; /* entrances whose return was not seen: what they gave is not known */
+    uint64_t unread;    /* what posix_memalign stored where it was not seen */
+};
+const struct data_calls_lost *data_calls_lost(const struct data_calls *c);
+
+/* ---- maps.c: what the kernel says ---- */
+
+/* The file of a name in /proc/PID/maps, of a copy that of the original; NULL: of no interest. */
+typedef const char *(*data_file_of)(void *ctx, const char *name);
+/* A text like /proc/PID/maps: what is not known yet gets known, modules too. */
+void data_see_maps(struct data *d, const char *text, size_t len, data_file_of file_of, void *ctx);
 
 /* ---- modules.c: what a file brings with it ---- */
 

@@ -26,6 +26,7 @@ struct data_tables {
     VEC(uint32_t) met;   /* blocks that were painted over */
     VEC(uint32_t) split; /* chunks that were, some more than once */
     uint64_t now;
+    uint64_t break_end; /* of the heap that brk makes; 0 not known */
     VEC(struct data_loaded) modules;
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
@@ -48,6 +49,11 @@ struct data_object *data_object_new(struct data *d, enum data_kind kind, unsigne
 struct data_object *data_object_named(struct data *d, enum data_kind kind, unsigned layer, uint32_t module,
                                       const char *name);
 struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth);
+
+bool data_begins_at(const struct data *d, unsigned layer, uint64_t address); /* a block of the layer */
+
+/* modules.c */
+int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t *module); /* where its first page is */
 
 /* frames.c */
 bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */

@@ -165,24 +165,43 @@ void data_thread_block(struct data *d, uint32_t module, uint64_t address)
 
 /* ---- modules ---- */
 
+static void place_module(struct data *d, uint32_t module)
+{
+    const struct data_loaded *m = &d->own->modules.data[module];
+    uint64_t lo = ALIGN_DOWN(m->img->vaddr_lo, PAGE_BYTES), hi = ALIGN_UP(m->img->vaddr_hi, PAGE_BYTES);
+    data_unmap(d, m->load + lo, hi - lo);
+    place(d, data_object_named(d, DATA_MAPPING, DATA_LAYER_MAPPING, module, m->path), m->load + lo, hi - lo);
+    if (m->img->section_count)
+        place_sections(d, module);
+    else
+        place_segments(d, module);
+    place_symbols(d, module);
+    list_thread_locals(d, module);
+}
+
+static void add_module(struct data *d, const char *path, struct image *img, uint64_t load, uint32_t *module)
+{
+    *module = (uint32_t)d->own->modules.len;
+    VEC_PUSH(&d->own->modules,
+             ((struct data_loaded){.path = arena_strdup(d->own->arena, path), .img = img, .load = load}));
+    place_module(d, *module);
+}
+
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module)
 {
     struct image *img;
     if (image_open(path, &img) < 0)
         return -1;
-    *module = (uint32_t)d->own->modules.len;
-    VEC_PUSH(&d->own->modules,
-             ((struct data_loaded){.path = arena_strdup(d->own->arena, path), .img = img, .load = load}));
-    uint64_t lo = ALIGN_DOWN(img->vaddr_lo, PAGE_BYTES), hi = ALIGN_UP(img->vaddr_hi, PAGE_BYTES);
-    data_unmap(d, load + lo, hi - lo);
-    struct data_object *whole = data_object_named(d, DATA_MAPPING, DATA_LAYER_MAPPING, *module, path);
-    place(d, whole, load + lo, hi - lo);
-    if (img->section_count)
-        place_sections(d, *module);
-    else
-        place_segments(d, *module);
-    place_symbols(d, *module);
-    list_thread_locals(d, *module);
+    add_module(d, path, img, load, module);
+    return 0;
+}
+
+int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t *module)
+{
+    struct image *img;
+    if (image_open(path, &img) < 0)
+        return -1;
+    add_module(d, path, img, address - ALIGN_DOWN(img->vaddr_lo, PAGE_BYTES), module);
     return 0;
 }
 

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calls: entrances and returns of allocators, as the threads' streams tell them, to allocations. An entrance and its
+ * return have the same stack pointer; what is called in between of the same layer is the allocator's own business
+ * (operator new calls malloc), of a lower one is told too (malloc maps memory). Memory is given at the return, and
+ * taken back at the entrance: in between another thread may already have it.
+ *
+ * An entrance without a return (it left by a way that is not watched, by an exception) is forgotten once the stack
+ * pointer is above it.
+ */
+#include "data/calls.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum effect {
+    GIVES_0,
+    GIVES_1,
+    GIVES_0_TIMES_1,
+    MOVES_0_TO_1,
+    MOVES_0_TO_1_TIMES_2,
+    STORES_2,
+    TAKES_0,
+    MAPS,
+    UNMAPS,
+    REMAPS,
+    BREAKS,
+    GIVES_OWN
+};
+static const struct {
+    const char *name;
+    enum effect effect;
+} known[] = {
+#define A(name, effect) {name, effect},
+#include "data/allocators.def"
+#undef A
+};
+
+size_t data_watched_count(void) { return ARRAY_LEN(known); }
+const char *data_watched_name(size_t nth) { return known[nth].name; }
+
+enum { PENDING_MAX = 32 };
+struct pending { /* a call that has not returned */
+    struct data_call call;
+    enum effect effect;
+    uint8_t layer;
+    bool is_inner; /* of another of its layer */
+    uint32_t depth;
+    uint64_t path[DATA_PATH_MAX];
+};
+struct thread {
+    struct pending pending[PENDING_MAX]; /* innermost last */
+    uint32_t count;
+    uint64_t taken; /* address that was taken back last */
+    bool has_stack;
+};
+struct data_calls {
+    struct data *d;
+    struct walk *walk;
+    const struct data_watched *own;
+    size_t own_count;
+    struct map by_thread;
+    VEC(struct thread *) threads;
+    struct data_calls_lost lost;
+};
+
+struct data_calls *data_calls_new(struct data *d, const struct data_code *code, const struct data_watched *own,
+                                  size_t own_count)
+{
+    struct data_calls *c = xmalloc(sizeof *c);
+    c->d = d;
+    c->walk = walk_new(d, code);
+    c->own = own;
+    c->own_count = own_count;
+    return c;
+}
+
+void data_calls_free(struct data_calls *c)
+{
+    if (!c)
+        return;
+    walk_free(c->walk);
+    for (size_t i = 0; i < c->threads.len; i++)
+        free(c->threads.data[i]);
+    VEC_FREE(&c->threads);
+    map_fini(&c->by_thread);
+    free(c);
+}
+
+const struct data_calls_lost *data_calls_lost(const struct data_calls *c) { return &c->lost; }
+
+static struct thread *thread_of(struct data_calls *c, uint64_t number)
+{
+    uint64_t nth;
+    if (!map_get(&c->by_thread, number, &nth)) {
+        nth = c->threads.len;
+        VEC_PUSH(&c->threads, xmalloc(sizeof(struct thread)));
+        map_put(&c->by_thread, number, nth);
+    }
+    return c->threads.data[nth];
+}
+
+/* ---- what a function does ---- */
+
+static bool effect_of(const struct data_calls *c, uint32_t function, enum effect *effect, uint8_t *layer)
+{
+    if (function < ARRAY_LEN(known)) {
+        *effect = known[function].effect;
+        *layer = *effect >= MAPS ? DATA_LAYER_MAPPING : DATA_LAYER_HEAP;
+        return true;
+    }
+    size_t own = function - ARRAY_LEN(known);
+    if (own >= c->own_count)
+        return false;
+    *effect = c->own[own].size_argument < 5 ? GIVES_OWN : TAKES_0;
+    *layer = (uint8_t)min_u64(DATA_LAYER_CUSTOM + own, DATA_LAYER_NAMED - 1);
+    return true;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    uint64_t all;
+    return __builtin_mul_overflow(a, b, &all) ? UINT64_MAX : all;
+}
+
+static uint64_t bytes_of(const struct data_calls *c, const struct pending *p)
+{
+    const uint64_t *a = p->call.arguments;
+    switch (p->effect) {
+    case GIVES_1:
+    case MOVES_0_TO_1:
+        return a[1];
+    case GIVES_0_TIMES_1:
+        return product(a[0], a[1]);
+    case MOVES_0_TO_1_TIMES_2:
+        return product(a[1], a[2]);
+    case STORES_2:
+        return a[2];
+    case GIVES_OWN:
+        return a[c->own[p->call.function - ARRAY_LEN(known)].size_argument];
+    default:
+        return a[0];
+    }
+}
+
+/* ---- mappings ---- */
+
+static void map(struct data_calls *c, const struct pending *p, uint64_t address)
+{
+    const uint64_t *a = p->call.arguments;
+    struct data_map m = {ALIGN_DOWN(address, 4096), ALIGN_UP(a[1], 4096), DATA_HEAP, NULL, p->path, p->depth};
+    if (address >= (uint64_t)-4096 || !address)
+        return;
+    if (p->is_inner) { /* its pieces are what is told */
+        m.kind = DATA_MAPPING;
+        m.name = "allocator";
+    }
+    data_map(c->d, &m);
+}
+
+/* The end of the break is known from the first time on that it is seen. */
+static void move_break(struct data_calls *c, uint64_t to)
+{
+    uint64_t hi = ALIGN_UP(to, 4096), *end = &c->d->own->break_end;
+    if (*end && hi < *end)
+        data_unmap(c->d, hi, *end - hi);
+    else if (*end && hi > *end)
+        data_map(c->d, &(struct data_map){*end, hi - *end, DATA_MAPPING, "break", NULL, 0});
+    *end = hi;
+}
+
+/* ---- what is done ---- */
+
+static void allocate(struct data_calls *c, const struct pending *p, uint64_t address)
+{
+    if (address)
+        data_allocate(c->d, p->layer, address, bytes_of(c, p), p->path, p->depth);
+}
+
+/* Where posix_memalign put it, which is mostly a variable of its caller's. */
+static void allocate_stored(struct data_calls *c, const struct pending *p, const struct data_call *left)
+{
+    struct walk_stack s = {left->stack, left->copy, left->copy_bytes};
+    uint64_t address = 0;
+    if (left->arguments[0] & UINT32_MAX)
+        return; /* it failed */
+    if (walk_word(&s, p->call.arguments[0], &address))
+        allocate(c, p, address);
+    else
+        c->lost.unread++;
+}
+
+static void do_at_return(struct data_calls *c, const struct pending *p, const struct data_call *left)
+{
+    uint64_t value = left->arguments[0];
+    switch (p->effect) {
+    case MOVES_0_TO_1:
+    case MOVES_0_TO_1_TIMES_2:
+        data_reallocate(c->d, p->layer, p->call.arguments[0], value, bytes_of(c, p), p->path, p->depth);
+        break;
+    case STORES_2:
+        allocate_stored(c, p, left);
+        break;
+    case MAPS:
+        map(c, p, value);
+        break;
+    case REMAPS:
+        if (value < (uint64_t)-4096)
+            data_remap(c->d, p->call.arguments[0], value, ALIGN_UP(p->call.arguments[2], 4096));
+        break;
+    case BREAKS:
+        if (!(value & UINT32_MAX) && p->call.arguments[0])
+            move_break(c, p->call.arguments[0]);
+        break;
+    default:
+        allocate(c, p, value);
+    }
+}
+
+static void do_at_entrance(struct data_calls *c, struct thread *t, const struct pending *p)
+{
+    uint64_t address = p->call.arguments[0];
+    if (p->effect == UNMAPS) {
+        data_unmap(c->d, ALIGN_DOWN(address, 4096), ALIGN_UP(p->call.arguments[1], 4096));
+    } else if (address != t->taken || data_begins_at(c->d, p->layer, address)) { /* operator delete calls free */
+        data_release(c->d, p->layer, address);
+        t->taken = address;
+    }
+}
+
+/* ---- entrances and returns ---- */
+
+static void forget_left(struct data_calls *c, struct thread *t, uint64_t stack)
+{
+    while (t->count && t->pending[t->count - 1].call.stack < stack) {
+        c->lost.unmatched++;
+        t->count--;
+    }
+}
+
+static bool is_inner(const struct thread *t, uint8_t layer)
+{
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->pending[i].layer == layer || (layer == DATA_LAYER_MAPPING && t->pending[i].layer))
+            return true;
+    return false;
+}
+
+static void see_stack(struct data_calls *c, struct thread *t, uint64_t stack)
+{
+    if (!t->has_stack)
+        t->has_stack = data_see_stack(c->d, stack);
+}
+
+void data_entered(struct data_calls *c, const struct data_call *call)
+{
+    struct thread *t = thread_of(c, call->thread);
+    struct pending p = {.call = *call};
+    struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
+    data_set_time(c->d, call->time);
+    see_stack(c, t, call->stack);
+    forget_left(c, t, call->stack);
+    if (!effect_of(c, call->function, &p.effect, &p.layer))
+        return;
+    bool is_same_call = t->count && t->pending[t->count - 1].call.stack == call->stack; /* by a jump */
+    p.is_inner = is_inner(t, p.layer);
+    if (p.effect == TAKES_0 || p.effect == UNMAPS) {
+        if (p.effect == UNMAPS || !p.is_inner)
+            do_at_entrance(c, t, &p);
+        return;
+    }
+    if (is_same_call || t->count == PENDING_MAX || (p.is_inner && p.layer != DATA_LAYER_MAPPING))
+        return;
+    p.depth = (uint32_t)walk_path(c->walk, &s, call->frame, p.path, DATA_PATH_MAX);
+    t->pending[t->count++] = p;
+}
+
+void data_left(struct data_calls *c, const struct data_call *call)
+{
+    struct thread *t = thread_of(c, call->thread);
+    data_set_time(c->d, call->time);
+    forget_left(c, t, call->stack);
+    if (!t->count || t->pending[t->count - 1].call.stack != call->stack)
+        return;
+    do_at_return(c, &t->pending[--t->count], call);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * walk: a copy of the top of a stack to the return addresses on it, by the unwind tables of the files. What a table
+ * says for a return address is found out once, by a step from registers and memory that tell where their values came
+ * from; programs allocate millions of times from few places.
+ */
+#include "data/calls.h"
+
+#include <stdlib.h>
+
+enum rule_kind { RULE_STEP, RULE_END };
+struct rule {       /* of a return address: how the frame that it returns to is left */
+    uint64_t place; /* in the original */
+    enum rule_kind kind;
+    bool by_rbp, saves_rbp;
+    int32_t cfa;    /* from rsp or rbp */
+    int32_t rbp_at; /* from the CFA: where the caller's is */
+};
+struct tables { /* of a module */
+    bool is_tried, is_there;
+    struct image_unwind unwind;
+};
+struct walk {
+    struct data *d;
+    struct data_code code;
+    struct arena *arena;
+    struct map rules;          /* return address, as it stands on the stack -> rule */
+    VEC(struct tables) tables; /* [module] */
+};
+
+struct walk *walk_new(struct data *d, const struct data_code *code)
+{
+    struct walk *w = xmalloc(sizeof *w);
+    w->d = d;
+    w->code = *code;
+    w->arena = arena_new();
+    return w;
+}
+
+void walk_free(struct walk *w)
+{
+    if (!w)
+        return;
+    map_fini(&w->rules);
+    VEC_FREE(&w->tables);
+    arena_free(w->arena);
+    free(w);
+}
+
+/* A file whose table cannot be read only ends the walk. */
+static const struct image_unwind *unwind_of(struct walk *w, uint32_t module)
+{
+    struct strbuf said = {0};
+    while (w->tables.len <= module)
+        VEC_PUSH(&w->tables, (struct tables){0});
+    struct tables *t = &w->tables.data[module];
+    if (!t->is_tried) {
+        t->is_tried = true;
+        diag_hold(&said);
+        t->is_there = image_unwind_read(data_module_image(w->d, module), &t->unwind) == 0;
+        diag_hold(NULL);
+        str_free(&said);
+    }
+    return t->is_there ? &t->unwind : NULL;
+}
+
+/* ---- what a table says ---- */
+
+enum { RBP = 6, RSP = 7 };
+#define AT_RSP 0x010000000000ull
+#define AT_RBP 0x020000000000ull
+#define IN_MEMORY 0x100000000000ull
+#define FAR 0x4000000ull
+
+/* Memory whose words say where they are. */
+static bool tell_address(void *ctx, uint64_t addr, uint64_t *word)
+{
+    (void)ctx;
+    *word = addr + IN_MEMORY;
+    return true;
+}
+
+static bool is_near(uint64_t x, uint64_t of) { return x - of < FAR || of - x < FAR; }
+
+static bool take_step(const struct image_frame *f, struct rule *r)
+{
+    uint64_t cfa = f->regs[RSP], rbp = f->regs[RBP];
+    r->by_rbp = is_near(cfa, AT_RBP);
+    r->cfa = (int32_t)(cfa - (r->by_rbp ? AT_RBP : AT_RSP));
+    r->saves_rbp = rbp != AT_RBP;
+    r->rbp_at = (int32_t)(rbp - IN_MEMORY - cfa);
+    bool has_rbp = f->known >> RBP & 1 && (rbp == AT_RBP || is_near(rbp - IN_MEMORY, cfa));
+    return (r->by_rbp || is_near(cfa, AT_RSP)) && has_rbp && f->pc == cfa - 8 + IN_MEMORY;
+}
+
+static void learn(struct walk *w, struct rule *r)
+{
+    uint32_t module;
+    uint64_t vaddr;
+    struct image_frame f = {.pc = r->place, .known = 1u << RSP | 1u << RBP};
+    f.regs[RSP] = AT_RSP;
+    f.regs[RBP] = AT_RBP;
+    r->kind = RULE_END;
+    if (!data_locate(w->d, r->place - 1, &module, &vaddr))
+        return;
+    const struct image_unwind *u = unwind_of(w, module);
+    if (u && image_unwind_step(data_module_image(w->d, module), u, vaddr, &f, tell_address, NULL) == IMAGE_STEP_CALLER)
+        r->kind = take_step(&f, r) ? RULE_STEP : RULE_END;
+}
+
+static const struct rule *rule_of(struct walk *w, uint64_t return_address)
+{
+    uint64_t known;
+    if (map_get(&w->rules, return_address, &known))
+        return (const struct rule *)(uintptr_t)known;
+    struct rule *r = ARENA_NEW(w->arena, struct rule);
+    uint64_t original = w->code.original ? w->code.original(w->code.ctx, return_address) : 0;
+    r->place = original ? original : return_address;
+    learn(w, r);
+    map_put(&w->rules, return_address, (uintptr_t)r);
+    return r;
+}
+
+/* ---- the walk ---- */
+
+static bool word_at(const struct walk_stack *s, uint64_t address, uint64_t *word)
+{
+    if (address < s->at || s->bytes < sizeof *word || address - s->at > s->bytes - sizeof *word)
+        return false;
+    memcpy(word, s->copy + (address - s->at), sizeof *word);
+    return true;
+}
+
+size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, uint64_t *path, size_t max)
+{
+    uint64_t rsp = s->at, return_address;
+    bool has_rbp = true;
+    size_t n = 0;
+    if (!word_at(s, rsp, &return_address))
+        return 0;
+    for (rsp += 8; n < max && return_address;) {
+        const struct rule *r = rule_of(w, return_address);
+        path[n++] = r->place;
+        if (r->kind == RULE_END || (r->by_rbp && !has_rbp))
+            break;
+        uint64_t cfa = (r->by_rbp ? rbp : rsp) + (uint64_t)(int64_t)r->cfa;
+        if (cfa <= rsp || !word_at(s, cfa - 8, &return_address))
+            break;
+        if (r->saves_rbp)
+            has_rbp = word_at(s, cfa + (uint64_t)(int64_t)r->rbp_at, &rbp);
+        rsp = cfa;
+    }
+    return n;
+}
+
+bool walk_word(const struct walk_stack *s, uint64_t address, uint64_t *word) { return word_at(s, address, word); }

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calls of allocators as streams tell them, with stacks made by hand; and what the kernel says is mapped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "data/data.h"
+
+static const char *named;
+static char *real_named;
+
+#define STACK 0x7ffd00001000ull
+#define HEAP 0x7f0000000000ull
+
+struct bench {
+    struct data *d;
+    struct data_calls *calls;
+    uint32_t module;
+    uint64_t time, words[32];
+    struct data_call call;
+};
+
+static struct bench start(const struct data_watched *own, size_t own_count)
+{
+    struct bench b = {.d = data_new()};
+    assert_int_equal(data_module(b.d, named, 0, &b.module), 0);
+    b.calls = data_calls_new(b.d, &(struct data_code){0}, own, own_count);
+    return b;
+}
+
+static void end(struct bench *b)
+{
+    data_calls_free(b->calls);
+    data_free(b->d);
+}
+
+static uint32_t number_of(const char *name)
+{
+    for (uint32_t i = 0; i < data_watched_count(); i++)
+        if (strcmp(data_watched_name(i), name) == 0)
+            return i;
+    fail_msg("%s is not watched", name);
+    return 0;
+}
+
+static struct data_call call_at(struct bench *b, uint32_t function, uint64_t stack, uint64_t a0, uint64_t a1)
+{
+    return (struct data_call){.thread = 1,
+                              .function = function,
+                              .arguments = {a0, a1},
+                              .stack = stack,
+                              .time = ++b->time,
+                              .copy = (const uint8_t *)b->words,
+                              .copy_bytes = sizeof b->words};
+}
+
+static void enter(struct bench *b, const char *name, uint64_t stack, uint64_t a0, uint64_t a1)
+{
+    struct data_call c = call_at(b, number_of(name), stack, a0, a1);
+    data_entered(b->calls, &c);
+}
+
+static void leave(struct bench *b, uint64_t stack, uint64_t value)
+{
+    struct data_call c = call_at(b, 0, stack, value, 0);
+    data_left(b->calls, &c);
+}
+
+static uint64_t address_of(const struct bench *b, const char *name)
+{
+    const struct image *img = data_module_image(b->d, b->module);
+    for (size_t i = 0; i < img->symbol_count; i++)
+        if (strcmp(img->symbols[i].name, name) == 0)
+            return img->symbols[i].addr;
+    fail_msg("no symbol %s", name);
+    return 0;
+}
+
+/* Behind the first call in a function. */
+static uint64_t first_return(const struct bench *b, const char *function)
+{
+    uint64_t addr = address_of(b, function);
+    const uint8_t *code = image_at(data_module_image(b->d, b->module), addr, 64);
+    for (uint64_t i = 0; i < 59; i++)
+        if (code[i] == 0xe8)
+            return addr + i + 5;
+    fail_msg("no call in %s", function);
+    return 0;
+}
+
+static const struct data_object *at(const struct bench *b, uint64_t address)
+{
+    return data_object(b->d, data_object_at(b->d, address));
+}
+
+static void stacks_are_paths(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    b.words[0] = first_return(&b, "build"); /* which has pushed rbx */
+    b.words[2] = first_return(&b, "main");
+    enter(&b, "malloc", STACK, 100, 0);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP + 99)->live_bytes, 100);
+    assert_int_equal(at(&b, HEAP)->path_len, 2);
+    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:23 build <- named.c:31 main");
+    end(&b);
+}
+
+/* The same in a copy, whose addresses are others. */
+static uint64_t from_copy(void *ctx, uint64_t address)
+{
+    (void)ctx;
+    return address >= 0x900000 ? address - 0x500000 : 0;
+}
+
+static void paths_of_copies_are_the_originals(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    data_calls_free(b.calls);
+    b.calls = data_calls_new(b.d, &(struct data_code){from_copy, NULL}, NULL, 0);
+    b.words[0] = first_return(&b, "build") + 0x500000;
+    b.words[2] = first_return(&b, "main");
+    enter(&b, "malloc", STACK, 100, 0);
+    leave(&b, STACK, HEAP);
+    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:23 build <- named.c:31 main");
+    end(&b);
+}
+
+static void functions_give_and_take(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    enter(&b, "calloc", STACK, 10, 12);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP + 119)->live_bytes, 120);
+    enter(&b, "realloc", STACK, HEAP, 500);
+    leave(&b, STACK, HEAP + 0x10000);
+    assert_int_equal(at(&b, HEAP)->id, 0);
+    assert_int_equal(at(&b, HEAP + 0x10000 + 499)->blocks, 1);
+    enter(&b, "aligned_alloc", STACK, 64, 128);
+    leave(&b, STACK, HEAP);
+    assert_int_not_equal(at(&b, HEAP + 127)->id, 0);
+    enter(&b, "free", STACK, HEAP, 0);
+    leave(&b, STACK, 0);
+    assert_int_equal(at(&b, HEAP)->id, 0);
+    enter(&b, "malloc", STACK, 1ull << 40, 0); /* refused */
+    leave(&b, STACK, 0);
+    assert_int_equal(data_lost(b.d)->impossible + data_lost(b.d)->frees, 0);
+    assert_int_equal(data_calls_lost(b.calls)->unmatched, 0);
+    end(&b);
+}
+
+static void what_is_stored_is_read_from_the_stack(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    struct data_call c = call_at(&b, number_of("posix_memalign"), STACK, STACK + 80, 64);
+    c.arguments[2] = 256;
+    data_entered(b.calls, &c);
+    b.words[10] = HEAP;
+    leave(&b, STACK, 0);
+    assert_int_equal(at(&b, HEAP + 255)->live_bytes, 256);
+    c.arguments[0] = HEAP; /* not there */
+    data_entered(b.calls, &c);
+    leave(&b, STACK, 0);
+    assert_int_equal(data_calls_lost(b.calls)->unread, 1);
+    end(&b);
+}
+
+static void the_outermost_counts(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    enter(&b, "_Znwm", STACK, 40, 0);
+    enter(&b, "malloc", STACK - 32, 40, 0);
+    leave(&b, STACK - 32, HEAP);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP)->blocks, 1);
+    enter(&b, "_Znwm", STACK, 40, 0);
+    enter(&b, "malloc", STACK, 40, 0); /* by a jump: one return */
+    leave(&b, STACK, HEAP + 64);
+    assert_int_equal(at(&b, HEAP + 64)->blocks, 2);
+    enter(&b, "_ZdlPv", STACK, HEAP, 0);
+    enter(&b, "free", STACK - 8, HEAP, 0);
+    assert_int_equal(data_lost(b.d)->frees, 0);
+    assert_int_equal(at(&b, HEAP)->id, 0);
+    end(&b);
+}
+
+static void calls_that_do_not_return_are_forgotten(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    enter(&b, "_Znwm", STACK - 64, 40, 0); /* throws */
+    enter(&b, "malloc", STACK, 8, 0);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP)->bytes, 8);
+    assert_int_equal(data_calls_lost(b.calls)->unmatched, 1);
+    end(&b);
+}
+
+static void allocators_of_the_program_lie_upon_malloc(void **state)
+{
+    (void)state;
+    const struct data_watched own[] = {{"pool_get", 1}, {"pool_put", DATA_NO_SIZE}};
+    struct bench b = start(own, 2);
+    uint32_t pool_get = (uint32_t)data_watched_count();
+    struct data_call c = call_at(&b, pool_get, STACK, 7, 24);
+    data_entered(b.calls, &c);
+    enter(&b, "malloc", STACK - 48, 4096, 0); /* what it hands out of */
+    leave(&b, STACK - 48, HEAP);
+    leave(&b, STACK, HEAP + 16);
+    assert_int_equal(at(&b, HEAP)->bytes, 4096);
+    assert_int_equal(at(&b, HEAP + 16)->bytes, 24);
+    assert_int_equal(at(&b, HEAP + 40)->bytes, 4096);
+    end(&b);
+}
+
+static void mappings_of_allocators_are_theirs(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    enter(&b, "malloc", STACK, 1 << 20, 0);
+    enter(&b, "mmap", STACK - 200, 0, (1 << 20) + 4096);
+    leave(&b, STACK - 200, HEAP);
+    leave(&b, STACK, HEAP + 16);
+    assert_int_equal(at(&b, HEAP)->kind, DATA_MAPPING);
+    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "allocator");
+    assert_int_equal(at(&b, HEAP + 16)->bytes, 1 << 20);
+    enter(&b, "mmap", STACK, 0, 5000); /* the program's own */
+    leave(&b, STACK, HEAP + (8 << 20));
+    assert_int_equal(at(&b, HEAP + (8 << 20) + 8191)->kind, DATA_HEAP);
+    enter(&b, "munmap", STACK, HEAP, 16 << 20);
+    assert_int_equal(at(&b, HEAP + 16)->id, 0);
+    assert_int_equal(at(&b, HEAP + (8 << 20))->id, 0);
+    end(&b);
+}
+
+static void see(struct data *d, const char *text) { data_see_maps(d, text, strlen(text), NULL, NULL); }
+
+static void the_kernel_says_what_is_mapped(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    struct data *d = data_new();
+    uint64_t ward = address_of(&b, "ward");
+    char *text;
+    assert_true(asprintf(&text,
+                         "00400000-00401000 r--p 00000000 08:01 42  %s\n"
+                         "00401000-00402000 r-xp 00001000 08:01 42  %s\n"
+                         "01234000-01255000 rw-p 00000000 00:00 0          [heap]\n"
+                         "7f0000000000-7f0000100000 rw-p 00000000 00:00 0 \n"
+                         "7f0000200000-7f0000300000 rw-s 00000000 00:01 7  /dev/shm/ring buffer (deleted)\n"
+                         "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0  [stack]\n"
+                         "nonsense\n"
+                         "7ffd00030000-7ffd00020000 r--p",
+                         real_named, real_named) > 0);
+    for (int i = 0; i < 2; i++) { /* the second time all is known */
+        see(d, text);
+        assert_string_equal(data_name(d, data_object_at(d, ward)), "ward");
+        assert_string_equal(data_name(d, data_object_at(d, 0x1234000)), "break");
+        assert_string_equal(data_name(d, data_object_at(d, HEAP)), "anonymous");
+        assert_string_equal(data_name(d, data_object_at(d, HEAP + 0x200000)), "/dev/shm/ring buffer (deleted)");
+        assert_int_equal(data_object(d, data_object_at(d, 0x7ffd00000000 - 4096))->kind, DATA_STACK);
+        assert_int_equal(data_object_at(d, 0x7ffd00021000), 0);
+    }
+    assert_true(data_see_stack(d, HEAP + 0x1000));
+    assert_int_equal(data_object(d, data_object_at(d, HEAP))->kind, DATA_STACK);
+    assert_false(data_see_stack(d, HEAP + 0x100000));
+    free(text);
+    data_free(d);
+    end(&b);
+}
+
+static void the_break_goes_on(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    see(b.d, "01234000-01255000 rw-p 00000000 00:00 0          [heap]\n");
+    enter(&b, "brk", STACK, 0x1276000, 0);
+    leave(&b, STACK, 0);
+    assert_int_equal(at(&b, 0x1275fff)->id, at(&b, 0x1234000)->id);
+    assert_int_equal(at(&b, 0x1234000)->live_bytes, 0x42000);
+    data_allocate(b.d, DATA_LAYER_HEAP, 0x1254ff0, 64, NULL, 0); /* over the old end */
+    data_release(b.d, DATA_LAYER_HEAP, 0x1254ff0);
+    assert_int_equal(at(&b, 0x1255010)->id, at(&b, 0x1234000)->id);
+    enter(&b, "brk", STACK, 0x1250000, 0);
+    leave(&b, STACK, 0);
+    assert_int_equal(at(&b, 0x1250000)->id, 0);
+    end(&b);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stacks_are_paths),
+        cmocka_unit_test(paths_of_copies_are_the_originals),
+        cmocka_unit_test(functions_give_and_take),
+        cmocka_unit_test(what_is_stored_is_read_from_the_stack),
+        cmocka_unit_test(the_outermost_counts),
+        cmocka_unit_test(calls_that_do_not_return_are_forgotten),
+        cmocka_unit_test(allocators_of_the_program_lie_upon_malloc),
+        cmocka_unit_test(mappings_of_allocators_are_theirs),
+        cmocka_unit_test(the_kernel_says_what_is_mapped),
+        cmocka_unit_test(the_break_goes_on),
+    };
+    assert_true(argc > 1);
+    named = argv[1];
+    real_named = realpath(named, NULL);
+    assert_non_null(real_named);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(real_named);
+    return failed;
+}
