@@ -116,10 +116,10 @@ void actual_whole(struct join *j)
 {
     struct prof_result *r = j->r;
     const struct prof_input *in = j->in;
-    r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs);
+    r->actual_user_s = stats_centre(in->plain_user_s, in->plain_runs, in->guise_user_s, in->guise_runs);
     if (in->ran_once)
         widen_for_one_run(r, in->counting_s, in->windows_s);
-    r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0);
+    r->actual_system_s = stats_centre(in->plain_system_s, in->plain_system_s ? in->plain_runs : 0, NULL, 0);
     r->plain_runs = (uint32_t)in->plain_runs;
     r->samples = j->samples_all;
     r->samples_lost = in->samples_lost;
@@ -147,5 +147,5 @@ struct prof_interval actual_of(const struct join *j, uint64_t samples)
 {
     if (j->samples_all == 0 || isnan(j->r->actual_user_s.value))
         return stats_unknown();
-    return stats_product(stats_wilson(samples, j->samples_all), j->r->actual_user_s);
+    return stats_product(stats_wilson_again(samples, j->samples_all), j->r->actual_user_s);
 }

@@ -69,6 +69,8 @@ struct prof_input {
     bool samples_user_only;                      /* the kernel's time is not in them */
     const double *plain_user_s, *plain_system_s; /* one for each plain run */
     size_t plain_runs;
+    const double *guise_user_s; /* of runs of the same work in another guise (sampled, counted): how much runs differ */
+    size_t guise_runs;
     bool ran_once;     /* there was no plain run: these are times of the counted one */
     double counting_s; /* then: less what counters took, which is this; NAN not known */
     double windows_s;  /* then: system time is less what windows took, which is this; NAN none */

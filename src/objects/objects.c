@@ -103,7 +103,7 @@ static void gather_self(struct join *j, struct drafts *d)
 static struct prof_interval memory_of(struct prof_interval actual, struct prof_interval ideal,
                                       struct prof_interval branch)
 {
-    struct prof_interval rest = stats_difference(actual, ideal);
+    struct prof_interval rest = stats_difference(actual, stats_again(ideal));
     return isnan(branch.value) ? rest : stats_difference(rest, branch);
 }
 

@@ -39,7 +39,7 @@ static double share_of(uint64_t n, uint64_t all) { return all ? (double)n / (dou
 /* The share of samples times what they share out; `unsure` samples may be inside too. */
 static struct prof_interval time_of(uint64_t inside, uint64_t unsure, uint64_t all, struct prof_interval whole)
 {
-    struct prof_interval t = stats_product(stats_wilson(inside, all), whole);
+    struct prof_interval t = stats_product(stats_wilson_again(inside, all), whole);
     t.high += share_of(unsure, all) * whole.value;
     return t;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 const struct diff_field_about diff_field_about[DIFF_FIELD_COUNT] = {
-#define COMPARED(id, member, whole, is_modelled, term, word)                                                           \
+#define COMPARED(id, member, whole, is_modelled, is_again, term, word)                                                 \
     {#member, term, word, offsetof(struct diff_object, member)},
 #include "result/diff.def"
 #undef COMPARED
@@ -17,22 +17,10 @@ const struct diff_field_about diff_field_about[DIFF_FIELD_COUNT] = {
 
 static const struct prof_interval unknown = {NAN, NAN, NAN};
 
-static struct prof_interval change_of(const struct prof_interval *old, const struct prof_interval *now)
-{
-    double change = now->value - old->value;
-    return (struct prof_interval){change, change - hypot(now->value - now->low, old->high - old->value),
-                                  change + hypot(now->high - now->value, old->value - old->low)};
-}
-
-static struct diff_figure figure(struct prof_interval old, struct prof_interval now)
-{
-    return (struct diff_figure){old, now, change_of(&old, &now)};
-}
-
 /* Of figures that rest on ideal times no change is told from a side that has them from a model that failed. */
-static struct diff_figure figure_told(bool may_tell, struct prof_interval old, struct prof_interval now)
+static struct diff_figure figure_told(bool may_tell, bool is_again, struct prof_interval old, struct prof_interval now)
 {
-    struct diff_figure f = figure(old, now);
+    struct diff_figure f = {old, now, is_again ? stats_change(now, old) : stats_difference(now, old)};
     if (!may_tell)
         f.change = gate_opened(f.change);
     return f;
@@ -49,7 +37,7 @@ static struct prof_interval memory_of(const struct prof_result *r)
     return (struct prof_interval){r->overhead.value * s, r->overhead.low * s, r->overhead.high * s};
 }
 
-#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
+#define COMPARED(id, member, of_whole, is_modelled, is_again, term, word)                                              \
     static struct prof_interval whole_##member(const struct prof_result *r) { return of_whole; }
 #include "result/diff.def"
 #undef COMPARED
@@ -58,11 +46,12 @@ static void compare_whole(struct prof_diff *d)
 {
     bool is_validated =
         prof_is_validated(d->old, d->old->replayed_share) && prof_is_validated(d->now, d->now->replayed_share);
-#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
-    d->whole[DIFF_##id] = figure_told(is_validated || !(is_modelled), whole_##member(d->old), whole_##member(d->now));
+#define COMPARED(id, member, of_whole, is_modelled, is_again, term, word)                                              \
+    d->whole[DIFF_##id] =                                                                                              \
+        figure_told(is_validated || !(is_modelled), is_again, whole_##member(d->old), whole_##member(d->now));
 #include "result/diff.def"
 #undef COMPARED
-    d->whole[DIFF_OVERHEAD] = figure_told(is_validated, d->old->overhead, d->now->overhead);
+    d->whole[DIFF_OVERHEAD] = figure_told(is_validated, false, d->old->overhead, d->now->overhead);
 }
 
 double diff_rise(const struct prof_diff *d, const struct diff_condition *c)
@@ -118,10 +107,10 @@ static struct diff_object compare_objects(const struct prof_diff *d, const struc
     bool is_validated = (!x.old || prof_is_validated(d->old, x.old->replayed_share)) &&
                         (!x.now || prof_is_validated(d->now, x.now->replayed_share));
     x.is_refused = !x.now ? is_refused(d->now, x.old) : !x.old && is_refused(d->old, x.now);
-#define COMPARED(id, member, of_whole, is_modelled, term, word)                                                        \
-    x.member =                                                                                                         \
-        figure_told(is_validated || !(is_modelled), side(x.old, offsetof(struct prof_object, member), x.is_refused),   \
-                    side(x.now, offsetof(struct prof_object, member), x.is_refused));
+#define COMPARED(id, member, of_whole, is_modelled, is_again, term, word)                                              \
+    x.member = figure_told(is_validated || !(is_modelled), is_again,                                                   \
+                           side(x.old, offsetof(struct prof_object, member), x.is_refused),                            \
+                           side(x.now, offsetof(struct prof_object, member), x.is_refused));
 #include "result/diff.def"
 #undef COMPARED
     return x;

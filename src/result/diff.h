@@ -16,12 +16,12 @@ struct diff_object {
     const struct prof_object *old, *now; /* one of them may be NULL: it is only in the other */
     const char *how;                     /* what paired them, a word (see diff_match.c); NULL if they are no pair */
     bool is_refused;                     /* the side that lacks it did not count its function: nothing is known */
-#define COMPARED(id, member, whole, is_modelled, term, word) struct diff_figure member;
+#define COMPARED(id, member, whole, is_modelled, is_again, term, word) struct diff_figure member;
 #include "result/diff.def"
 #undef COMPARED
 };
 enum diff_field {
-#define COMPARED(id, member, whole, is_modelled, term, word) DIFF_##id,
+#define COMPARED(id, member, whole, is_modelled, is_again, term, word) DIFF_##id,
 #include "result/diff.def"
 #undef COMPARED
     DIFF_OVERHEAD,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * stats: the few statistics of the join. Intervals are 95 %; independent errors are combined in quadrature, for the low
- * and the high side on their own, because Wilson intervals and model errors are lopsided. Also the generator that draws
- * random walks: the same seed draws the same walks on every machine.
+ * and the high side on their own, because Wilson intervals and model errors are lopsided. Those of measured times are
+ * of what another job like this one would say ("again"), which is off by as much once more. Also the generator that
+ * draws random walks: the same seed draws the same walks on every machine.
  */
 #include "result/stats.h"
 
@@ -13,15 +14,25 @@
 
 struct prof_interval stats_unknown(void) { return (struct prof_interval){NAN, NAN, NAN}; }
 
-struct prof_interval stats_wilson(uint64_t k, uint64_t n)
+static struct prof_interval wilson(uint64_t k, uint64_t n, double z)
 {
     if (n == 0)
         return stats_unknown();
-    double p = (double)k / (double)n, z2n = Z95 * Z95 / (double)n;
+    double p = (double)k / (double)n, z2n = z * z / (double)n;
     double centre = (p + z2n / 2) / (1 + z2n);
-    double half = Z95 * sqrt(p * (1 - p) / (double)n + z2n / (4 * (double)n)) / (1 + z2n);
+    double half = z * sqrt(p * (1 - p) / (double)n + z2n / (4 * (double)n)) / (1 + z2n);
     /* At the ends the formula is exact only up to rounding. */
     return (struct prof_interval){p, k == 0 ? 0 : fmax(0, centre - half), k == n ? 1 : fmin(1, centre + half)};
+}
+
+struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, Z95); }
+
+struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, Z95 * M_SQRT2); }
+
+struct prof_interval stats_again(struct prof_interval i)
+{
+    return (struct prof_interval){i.value, fmax(0, i.value - M_SQRT2 * (i.value - i.low)),
+                                  i.value + M_SQRT2 * (i.high - i.value)};
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -56,23 +67,40 @@ static double student(size_t freedom)
 }
 
 /* Few runs say little of how much runs differ, so what is usual on a machine with other work counts as PRIOR_FREEDOM
- * degrees of freedom beside theirs: the posterior of a scaled inverse chi-squared prior, a Student's t too. One run
- * then has 5 % either way. Without a prior two runs would span 12.7 times half of their distance. */
+ * degrees of freedom beside theirs: the posterior of a scaled inverse chi-squared prior, a Student's t too. Without a
+ * prior two runs would span 12.7 times half of their distance. */
 #define PRIOR_FREEDOM 2
-#define PRIOR_SPREAD 0.0116 /* standard deviation of a run, as a fraction */
+#define PRIOR_SPREAD 0.04 /* standard deviation of a run, as a fraction: see doc/design/ideal.md */
+#define GUISE_SPREAD 0.03 /* by so much runs differ for being counted or sampled */
 
-struct prof_interval stats_centre(const double *x, size_t n)
+static double mean_of(const double *x, size_t n, const double *more, size_t more_count)
 {
-    double mean = 0, squares = 0, m = stats_median(x, n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    for (size_t i = 0; i < more_count; i++)
+        sum += more[i];
+    return sum / (double)(n + more_count);
+}
+
+/* Beyond what is for another cause anyway. */
+static double squares_beyond(const double *x, size_t n, double mean, double anyway)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += fmax(0, (x[i] - mean) * (x[i] - mean) - anyway * anyway);
+    return sum;
+}
+
+struct prof_interval stats_centre(const double *x, size_t n, const double *guises, size_t guise_count)
+{
     if (n == 0)
         return stats_unknown();
-    for (size_t i = 0; i < n; i++)
-        mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
+    double m = stats_median(x, n), mean = mean_of(x, n, guises, guise_count);
+    double squares = squares_beyond(x, n, mean, 0) + squares_beyond(guises, guise_count, mean, GUISE_SPREAD * m);
     squares += PRIOR_FREEDOM * (PRIOR_SPREAD * m) * (PRIOR_SPREAD * m);
-    size_t freedom = PRIOR_FREEDOM + n - 1;
-    double half = student(freedom) * sqrt(squares / (double)freedom / (double)n);
+    size_t freedom = PRIOR_FREEDOM + n + guise_count - 1;
+    double half = student(freedom) * sqrt(squares / (double)freedom * 2 / (double)n);
     return (struct prof_interval){m, fmax(0, m - half), m + half};
 }
 
@@ -90,6 +118,13 @@ struct prof_interval stats_difference(struct prof_interval a, struct prof_interv
     double v = a.value - b.value;
     return (struct prof_interval){v, v - hypot(a.value - a.low, b.high - b.value),
                                   v + hypot(a.high - a.value, b.value - b.low)};
+}
+
+struct prof_interval stats_change(struct prof_interval a, struct prof_interval b)
+{
+    struct prof_interval d = stats_difference(a, b);
+    return (struct prof_interval){d.value, d.value - M_SQRT1_2 * (d.value - d.low),
+                                  d.value + M_SQRT1_2 * (d.high - d.value)};
 }
 
 struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b)

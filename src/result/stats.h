@@ -17,13 +17,20 @@ struct prof_interval gate_loss(const struct prof_result *r, double replayed_shar
 struct prof_interval stats_unknown(void);
 /* Share k/n with its 95 % interval (Wilson 1927). n 0: unknown. */
 struct prof_interval stats_wilson(uint64_t k, uint64_t n);
+/* The same, with the interval of what another n would say. */
+struct prof_interval stats_wilson_again(uint64_t k, uint64_t n);
 double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
 double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
-/* Median with a 95 % interval of the true centre, from the values' spread and the one that is usual of runs. One value:
- * 5 % either way. */
-struct prof_interval stats_centre(const double *x, size_t n);
-struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);        /* independent, both >= 0 */
-struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b);     /* a - b, independent */
+/* Median of the times of n runs, with a 95 % interval of what n runs of another job would say: from the values' spread,
+ * that of the job's runs in another guise (sampled, counted), and the one that is usual of runs. One value: 24 % either
+ * way. */
+struct prof_interval stats_centre(const double *x, size_t n, const double *guises, size_t guise_count);
+/* A figure's interval, from its own of the truth: of what another job would say. */
+struct prof_interval stats_again(struct prof_interval i);
+struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);    /* independent, both >= 0 */
+struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b); /* a - b, independent */
+/* a - b of two jobs, whose intervals are each of what another one would say. */
+struct prof_interval stats_change(struct prof_interval a, struct prof_interval b);
 struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b);            /* a + b, independent */
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
 

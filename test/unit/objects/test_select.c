@@ -443,7 +443,7 @@ static void test_chains(void **state)
     assert_true(fabs(o->memory_ops_all - (2 + 0.898 * (double)r->coverage.memory_ops)) < 0.001 * o->memory_ops_all);
     assert_int_equal(o->samples, 880);
     assert_true(fabs(o->sampled_s.value - 0.88) < 1e-9);
-    assert_true(o->sampled_s.high > 0.9 && o->sampled_s.high < 0.98); /* the cut chains may be its own */
+    assert_true(o->sampled_s.high > 0.9 && o->sampled_s.high < 1.2); /* the cut chains may be its own */
     assert_true(fabs(o->system_s.value - 0.15) < 1e-9 && o->uncounted_s == 0);
     prof_result_free(r);
     toy_fini(&t);
