@@ -336,6 +336,7 @@ struct ticks {
     struct wire_bursts *b;
     struct wire_windows *steps; /* NULL: none are wanted */
     struct originals *originals;
+    const struct launch_burst_options *opt;
     pid_t pid;
     uint32_t taken;
     double began_s;

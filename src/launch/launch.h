@@ -148,18 +148,20 @@ struct launch_burst_counts {
 struct launch_burst_options {
     uint64_t window_bytes; /* of records, at most; less once `take` has said how many are enough */
     uint32_t window_max;
-    double interval_s;   /* mean processor time between snapshots */
+    double interval_s;   /* mean processor time between snapshots; 0, LAUNCH_COUNT: by the time that it has used */
     double system_share; /* the program's own system time beside a second of its user time; 0: not known */
     uint64_t seed;       /* of the intervals; 0: always the same one */
     bool may_fail;       /* where there can be none the result says so, instead of an error */
     bool threads;        /* it may make threads: of all of them, not just of the first; see launch_may_make_threads */
     uint32_t steps,
-        stepped_max; /* windows of so many instructions are taken step by step too, at most so many; 0: none */
-    uint32_t
-        steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at work */
-    launch_plan plan; /* of those, in a thread of its own; NULL: no slices are replayed */
+        stepped_max;      /* windows of so many instructions are taken step by step too, at most so many; 0: none */
+    uint32_t steps_apart; /* 0: one where each burst begins; else at one in so many moments, while nothing else is at
+                             work (LAUNCH_COUNT: where one in so many bursts begins) */
+    launch_plan plan;     /* of those, in a thread of its own; NULL: no slices are replayed */
     double steps_limit_s,
-        expected_s; /* that the program may wait for them, spread over so much processor time; 0: no limit */
+        expected_s;    /* that the program may wait for them, spread over so much processor time; 0: no limit */
+    double after_s;    /* LAUNCH_COUNT: that replays may go on when it has ended; 0: as long as is bearable */
+    double cost_share; /* LAUNCH_COUNT: of the processor time, that snapshots may cost; 0: a tenth */
     void *ctx;
     void (*begin)(void *ctx, const struct wire_bursts *file); /* it was made; nothing runs yet */
     void (*answer)(void *ctx, struct wire_bursts *file);      /* a snapshot's request */
@@ -245,8 +247,7 @@ struct launch_options {
     bool follow;            /* LAUNCH_COUNT: also count the programs that it executes */
     launch_each_process each;                  /* with follow */
     void *ctx;                                 /* for each */
-    const struct launch_burst_options *bursts; /* LAUNCH_BURSTS; LAUNCH_COUNT with sample_hz: or NULL, takes them in
-                                                  that run, at intervals of its own */
+    const struct launch_burst_options *bursts; /* LAUNCH_BURSTS; LAUNCH_COUNT: or NULL, takes them in that run */
     const char *progress;                      /* what that is, NULL: as for every run of its kind */
     bool mute;        /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer; /* use the fallback sampler even where perf_event works, for tests */

@@ -111,11 +111,12 @@ static int begin_bursts(struct bursts **b, struct launch_program *p, const struc
                         const struct counters *c, struct start *s, struct launch_result *r)
 {
     bool failed = false;
-    if (s->watch == WATCH_SAMPLES && c->header && p->modules[0].copy)
+    bool may_tick = !opt->force_timer && perf_is_allowed(PERF_SAMPLE);
+    if (may_tick && c->header && p->modules[0].copy)
         *b = bursts_start(p, opt, c, s, r, &failed);
     else
-        r->windows_note = s->watch == WATCH_SAMPLES ? "the program itself cannot be rewritten"
-                                                    : "in the only run that needs perf_event, which is refused here";
+        r->windows_note = may_tick ? "the program itself cannot be rewritten"
+                                   : "in a counted run that needs perf_event, which is refused here";
     return failed ? -1 : 0;
 }
 

@@ -202,8 +202,9 @@ static void wait_for_grant(void)
 static void be_nice(void)
 {
     enum { NONE = 20 }; /* what the kernel tells of no niceness */
-    if (sys(SYS_getpriority, 0, 0, 0, 0, 0, 0) > NONE - WIRE_NICE)
-        sys(SYS_setpriority, 0, 0, WIRE_NICE, 0, 0, 0);
+    uint32_t nice = WINDOWS->bursts->nice;
+    if (sys(SYS_getpriority, 0, 0, 0, 0, 0, 0) > NONE - (int64_t)nice)
+        sys(SYS_setpriority, 0, 0, nice, 0, 0, 0);
 }
 
 /* The checkpoint is made first, so that the burst's end is what the host waits for. */

@@ -72,7 +72,6 @@ enum wire_burst_end { WIRE_BURST_FULL, WIRE_BURST_CALL, WIRE_BURST_FAULT, WIRE_B
  * becomes places in originals. */
 enum wire_want { WIRE_WANT_NOTHING, WIRE_WANT_BURST, WIRE_WANT_BOTH /* and a window that is taken step by step */ };
 #define WIRE_BURST_PIDS 4096u
-#define WIRE_NICE 10 /* by how much bursts beside the program are nicer, and what mtool does with them */
 struct wire_place {
     uint32_t module;    /* its place in the counter file's header */
     uint32_t is_return; /* a return address, else where the program stands, between two instructions of its own */
@@ -110,6 +109,7 @@ struct wire_bursts {
                               at which nothing is at work */
     uint32_t by_host;      /* 1: `wanted` tells what the next tick is for, there is no timer */
     char originals_path[256]; /* by_host: struct wire_originals */
+    uint32_t nice; /* by_host: by how much bursts beside the program are nicer, and what mtool does with them */
     /* by the program */
     int32_t program;   /* by_host: its pid */
     uint32_t given_up; /* by_host: 1: it wants the signal for itself */

@@ -37,7 +37,7 @@ static void check_copy(const struct rewrite_stats *s)
 {
     struct image *img;
     struct image_unwind u;
-    FUZZ_CHECK(image_open(copy, &img) == 0);
+    FUZZ_CHECK(image_open_copy(copy, &img) == 0);
     FUZZ_CHECK(image_unwind_read(img, &u) == 0);
     FUZZ_CHECK(s->funcs_moved <= s->funcs && s->file_bytes_new <= img->len_bytes);
     image_close(img);

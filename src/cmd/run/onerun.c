@@ -34,11 +34,11 @@ int one_run_check(const struct cmd_args *a)
 void one_run_announce(const struct profile *p, bool windows)
 {
     const struct cmd_args *a = p->args;
-    uint64_t others = 2 + (windows ? 1 : 0) + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
+    uint64_t others = 2 + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
              min = others + (a->runs   ? a->runs
                              : windows ? 0
                                        : BUDGET_RUNS),
-             max = others + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
+             max = others + windows + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
     if (one_run_is(p))
         return;
     if (min == max)
@@ -100,13 +100,6 @@ static void take_off_windows(struct one_run *one)
     one->user_s -= taken ? fmin(one->user_s / 2, b->copied_s / 2) : 0;
 }
 
-/* The last phase is the run, in which the program did not run all the time. */
-static void note_after(struct profile *p, double after_s)
-{
-    p->phases.data[p->phases.len - 1].wall_s -= after_s;
-    VEC_PUSH(&p->phases, ((struct prof_phase){"windows", after_s}));
-}
-
 int one_run_make(struct profile *p, struct one_run *one)
 {
     const struct cmd_args *a = p->args;
@@ -118,7 +111,7 @@ int one_run_make(struct profile *p, struct one_run *one)
     if (rc || (rc = profile_run(p, &o, true, &one->run)))
         return rc;
     if (o.bursts && !one->run->windows_note)
-        note_after(p, one->run->bursts.after_s);
+        profile_note_after(p, one->run);
     launch_remember_modules(p->program);
     launch_keep_sampled(p->program, one->run);
     profile_warn_left(one->run);

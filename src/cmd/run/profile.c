@@ -178,6 +178,12 @@ static int judge_second_run(struct profile *p, enum launch_how how, const struct
     return how == LAUNCH_PLAIN || is_input_gone(p, run) ? refuse_second_run(p, run) : try_plain_run(p);
 }
 
+void profile_note_after(struct profile *p, const struct launch_result *run)
+{
+    p->phases.data[p->phases.len - 1].wall_s -= run->bursts.after_s;
+    VEC_PUSH(&p->phases, ((struct prof_phase){"windows", run->bursts.after_s}));
+}
+
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
 {
     static const char *const names[] = {[LAUNCH_PLAIN] = "plain",

@@ -35,6 +35,8 @@ int profile_begin(struct profile *p, const struct cmd_args *a);
 void profile_note_phase(struct profile *p, const char *name, double since_s);
 /* Rewrites all modules (from the cache where possible). 0, or an exit status. */
 int profile_copies(struct profile *p);
+/* The last phase is a run, counted and with windows, whose replays went on when the program had ended. */
+void profile_note_after(struct profile *p, const struct launch_result *run);
 void profile_copies_ahead(struct profile *p); /* begins with that, to go on during the run that comes next */
 /* One run. Only the first has the user's standard output and error; later ones write nowhere, and a standard input that
  * can be rewound is. 0, or an exit status. */

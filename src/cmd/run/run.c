@@ -18,8 +18,9 @@ static const double PATIENCE = 5;           /* while all runs together take less
 struct times {
     double user[PLAIN_MAX], system[PLAIN_MAX];
     size_t n, planned;
+    double guises[2]; /* user times of the sampled and the counted run, where these are not in `user` */
+    size_t guise_count;
     double began, shortest;  /* when the first run began; wall time of the shortest plain run */
-    double windows_s;        /* that the program may wait for windows */
     double counting_s;       /* what counters took in the only run, taken off; NAN not known */
     double windows_system_s; /* likewise windows */
     double clocks[PLAIN_MAX], shares[PLAIN_MAX];
@@ -64,6 +65,8 @@ static void take_times(const struct machine *m, const struct launch_result *run,
     t->shortest = t->n == 1 || run->wall_s < t->shortest ? run->wall_s : t->shortest;
 }
 
+static void take_guise(const struct launch_result *run, struct times *t) { t->guises[t->guise_count++] = run->user_s; }
+
 static int run_plain(struct profile *p, const struct machine *m, struct times *t)
 {
     struct launch_options opt = {.how = LAUNCH_PLAIN, .progress = run_text(p, t)};
@@ -101,20 +104,6 @@ static void take_clock(struct profile *p, const struct machine *m, const struct 
     p->result->machine.tsc_hz = c.hz;
 }
 
-static void plan_plain_runs(const struct cmd_args *a, const struct machine *m, const struct launch_result *sampled,
-                            struct times *t)
-{
-    struct budget b = {.first_s = sampled->wall_s,
-                       .first_user_s = sampled->user_s,
-                       .spent_s = time_now_s() - t->began,
-                       .windows = windows_wanted(a, m),
-                       .probes = !a->no_probes};
-    t->planned = a->runs ? (size_t)a->runs : budget_plain_runs(&b);
-    t->planned = t->planned > PLAIN_MAX ? PLAIN_MAX : t->planned;
-    if (!t->planned)
-        take_times(m, sampled, t);
-}
-
 static uint64_t counters_of(const struct launch_program *p)
 {
     uint64_t n = 0;
@@ -123,46 +112,126 @@ static uint64_t counters_of(const struct launch_program *p)
     return n;
 }
 
-/* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
-static int make_runs(struct profile *p, const struct cmd_args *a, const struct machine *m, struct times *t,
-                     struct launch_result **sampled, struct launch_result **counted)
+/* What the runs gave, and the join works on. */
+struct runs {
+    struct times times;
+    struct launch_result *sampled, *counted, *windows; /* of one run: only `counted` */
+    struct taken_windows taken;
+    bool has_windows; /* taken in the counted run */
+};
+
+static struct budget budget_now(const struct profile *p, const struct machine *m, const struct runs *r)
 {
+    return (struct budget){.first_s = r->sampled->wall_s,
+                           .first_user_s = r->sampled->user_s,
+                           .spent_s = time_now_s() - r->times.began,
+                           .counters = counters_of(p->program),
+                           .windows = windows_wanted(p->args, m),
+                           .probes = !p->args->no_probes};
+}
+
+static void plan_plain_runs(struct profile *p, const struct machine *m, struct runs *r)
+{
+    const struct cmd_args *a = p->args;
+    struct times *t = &r->times;
+    struct budget b = budget_now(p, m, r);
+    t->planned = a->runs ? (size_t)a->runs : budget_plain_runs(&b);
+    t->planned = t->planned > PLAIN_MAX ? PLAIN_MAX : t->planned;
+    if (!t->planned)
+        take_times(m, r->sampled, t);
+    else
+        take_guise(r->sampled, t);
+}
+
+static int run_sampled(struct profile *p, struct runs *r)
+{
+    const struct cmd_args *a = p->args;
     struct launch_options sample = {.how = LAUNCH_SAMPLED, .mode = p->mode, .sample_hz = a->hz};
-    struct launch_options count = profile_counted_options(p);
-    machine_clock_read_rate(t->readings);
-    profile_copies_ahead(p);
-    t->began = time_now_s();
-    int rc = profile_run(p, &sample, true, sampled);
+    int rc = profile_run(p, &sample, true, &r->sampled);
     if (rc)
         return rc;
     launch_remember_modules(p->program);
-    launch_keep_sampled(p->program, *sampled); /* before there are copies: what they need to know */
-    if ((rc = one_run_refuse_others(p, *sampled)))
+    launch_keep_sampled(p->program, r->sampled); /* before there are copies: what they need to know */
+    if ((rc = one_run_refuse_others(p, r->sampled)))
         return rc;
-    profile_warn_left(*sampled);
+    profile_warn_left(r->sampled);
     if (!a->follow)
-        profile_warn_executed(*sampled);
-    if ((rc = profile_copies(p)))
+        profile_warn_executed(r->sampled);
+    return 0;
+}
+
+static struct windows_room room_for(const struct runs *r, double limit_s)
+{
+    diag_debug(1, "run: %.2f s for windows", limit_s);
+    return (struct windows_room){.user_s = r->sampled->user_s, .system_s = r->sampled->system_s, .limit_s = limit_s};
+}
+
+/* Where there are none, the run of their own is made after all. */
+static void take_counted_windows(struct profile *p, struct runs *r)
+{
+    if (r->counted->windows_note) {
+        diag_debug(1, "windows: none in the counted run: %s", r->counted->windows_note);
+        windows_fini(&r->taken);
+        return;
+    }
+    profile_note_after(p, r->counted);
+    windows_note(r->counted, &r->taken);
+    r->has_windows = true;
+}
+
+/* With windows where a run of their own would be beyond the budget, and is not asked for. */
+static int run_counted(struct profile *p, const struct machine *m, struct runs *r)
+{
+    struct launch_options count = profile_counted_options(p);
+    struct launch_burst_options windows;
+    struct budget b = budget_now(p, m, r);
+    if (b.windows && !p->args->windows && !budget_has_windows_run(&b)) {
+        const struct windows_room room = room_for(r, budget_after_s(&b));
+        windows = windows_counted(p, &room, &r->taken);
+        count.bursts = &windows;
+    }
+    int rc = profile_run(p, &count, false, &r->counted);
+    if (rc)
         return rc;
-    plan_plain_runs(a, m, *sampled, t);
+    if (p->args->follow)
+        profile_take_processes(p, r->counted);
+    if (!count.bursts)
+        take_guise(r->counted, &r->times);
+    else
+        take_counted_windows(p, r);
+    return 0;
+}
+
+static int run_windows(struct profile *p, const struct machine *m, struct runs *r)
+{
+    struct budget b = budget_now(p, m, r);
+    if (!b.windows || r->has_windows)
+        return 0;
+    const struct windows_room room = room_for(r, budget_windows_s(&b));
+    return windows_take(p, &room, &r->taken, &r->windows);
+}
+
+/* Plain runs on both sides of the counted one, so that a drift of the machine's speed falls on all alike. */
+static int make_runs(struct profile *p, const struct machine *m, struct runs *r)
+{
+    struct times *t = &r->times;
+    machine_clock_read_rate(t->readings);
+    profile_copies_ahead(p);
+    t->began = time_now_s();
+    int rc = run_sampled(p, r);
+    if (rc || (rc = profile_copies(p)))
+        return rc;
+    plan_plain_runs(p, m, r);
     while (t->n < (t->planned + 1) / 2)
         if ((rc = run_plain(p, m, t)))
             return rc;
-    if ((rc = profile_run(p, &count, false, counted)))
+    if ((rc = run_counted(p, m, r)))
         return rc;
-    if (a->follow)
-        profile_take_processes(p, *counted);
-    while (t->n < t->planned || (!a->runs && !windows_wanted(a, m) && needs_another(t)))
+    while (t->n < t->planned || (!p->args->runs && !windows_wanted(p->args, m) && needs_another(t)))
         if ((rc = run_plain(p, m, t)))
             return rc;
     take_clock(p, m, t);
-    t->windows_s = budget_windows_s(&(struct budget){.first_s = (*sampled)->wall_s,
-                                                     .spent_s = time_now_s() - t->began,
-                                                     .counters = counters_of(p->program),
-                                                     .windows = true,
-                                                     .probes = !a->no_probes});
-    diag_debug(1, "run: %.2f s for windows", t->windows_s);
-    return profile_counts_are_exact(*counted) ? 0 : CMD_SELF_FAILED;
+    return profile_counts_are_exact(r->counted) ? run_windows(p, m, r) : CMD_SELF_FAILED;
 }
 
 /* All in one run: how long it will take is not known, so windows come at moments of their own (ticks.c). */
@@ -204,6 +273,8 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
                             .windows_s = t->windows_system_s,
                             .plain_system_s = t->system,
                             .plain_runs = t->n,
+                            .guise_user_s = t->guises,
+                            .guise_runs = t->guise_count,
                             .machine = m,
                             .core_per_tsc = mean(t->clocks, t->looks),
                             .core_share = mean(t->shares, t->looks),
@@ -231,13 +302,6 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
 
-/* What the runs gave, and the join works on. */
-struct runs {
-    struct times times;
-    struct launch_result *sampled, *counted, *windows; /* of one run: only `counted` */
-    struct taken_windows taken;
-};
-
 static void free_runs(struct runs *r)
 {
     launch_result_free(r->sampled);
@@ -253,10 +317,7 @@ static int make_all_runs(struct profile *p, const struct cmd_args *a, const stru
     one_run_announce(p, windows_wanted(a, m));
     if (one_run_is(p))
         return make_one_run(p, m, &r->times, &r->taken, &r->counted);
-    int rc = make_runs(p, a, m, &r->times, &r->sampled, &r->counted);
-    const struct times *t = &r->times;
-    const struct windows_room room = {.user_s = t->user[0], .system_s = t->system[0], .limit_s = t->windows_s};
-    return rc || !windows_wanted(a, m) ? rc : windows_take(p, &room, &r->taken, &r->windows);
+    return make_runs(p, m, r);
 }
 
 /* Ends by freeing all that the probes do not need: the copies with probes are made by processes that begin with what

@@ -85,9 +85,11 @@ static double plan_bursts(double limit_s)
     return BURSTS_MIN + (BURSTS_PLANNED - BURSTS_MIN) * fmin(1, limit_s / BUDGET_WINDOWS_MAX_S);
 }
 
+static double plan_windows(double s) { return fmin(STEPS_MAX, fmax(STEPS_MIN, s * STEPS_A_SECOND)) / WINDOW_STEPS; }
+
 static struct moments plan_moments(double s, double bursts)
 {
-    double steps = fmin(STEPS_MAX, fmax(STEPS_MIN, s * STEPS_A_SECOND)), windows = steps / WINDOW_STEPS;
+    double windows = plan_windows(s);
     double all = fmin(bursts + windows, s / INTERVAL_MIN_S);
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
@@ -128,6 +130,18 @@ void windows_note(const struct launch_result *r, struct taken_windows *to)
         return;
     to->windows.len = to->kept.len = 0;
     diag_warn("no-windows", "no window of the instruction stream was taken: %s", r->windows_note);
+}
+
+struct launch_burst_options windows_counted(const struct profile *p, const struct windows_room *room,
+                                            struct taken_windows *to)
+{
+    double s = room->user_s + room->system_s, bursts = fmin(BURSTS_PLANNED, s / INTERVAL_MIN_S);
+    struct launch_burst_options o = windows_options(p, to);
+    o.interval_s = s / (bursts + 1);
+    o.steps_apart = (uint32_t)fmax(1, bursts / plan_windows(s));
+    o.after_s = room->limit_s;
+    o.cost_share = BUDGET_SNAPSHOTS_SHARE;
+    return o;
 }
 
 int windows_take(struct profile *p, const struct windows_room *room, struct taken_windows *to,

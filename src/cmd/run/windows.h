@@ -23,8 +23,11 @@ bool windows_wanted(const struct cmd_args *a, const struct machine *m);
 
 struct windows_room {        /* the time of the program among which windows are spread */
     double user_s, system_s; /* of a run without them */
-    double limit_s;          /* that the program may wait for windows */
+    double limit_s; /* that the program may wait for windows; in a counted run mtool for replays when that has ended */
 };
+/* For the counted run. */
+struct launch_burst_options windows_counted(const struct profile *p, const struct windows_room *room,
+                                            struct taken_windows *to);
 /* A run of its own; 0, or an exit status. The caller frees out, and windows_fini what was taken. */
 int windows_take(struct profile *p, const struct windows_room *room, struct taken_windows *to,
                  struct launch_result **out);

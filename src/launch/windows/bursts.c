@@ -19,6 +19,7 @@
 #include "launch/impl.h"
 
 enum { PART_BYTES = 1 << 20, PARTS_MIN = 24, PARTS_USUAL = 192, ADDRESSES_MAX = 64 << 10, WAIT_NS = 20000000 };
+enum { NICE = 10 };
 enum { END_POLLS = 4000, END_POLL_NS = 1000000, TICKS_FOLLOW_TIME_SINCE = 604 /* Linux 6.4 */ };
 
 struct bursts {
@@ -170,8 +171,8 @@ static double thread_time_s(void)
 /* Beside the only run: the program goes first. */
 static void be_nice(const struct bursts *s)
 {
-    if (s->b->by_host)
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), getpriority(PRIO_PROCESS, 0) + WIRE_NICE);
+    if (s->b->nice)
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), getpriority(PRIO_PROCESS, 0) + (int)s->b->nice);
 }
 
 static void *take(void *arg)
@@ -473,9 +474,10 @@ static bool open_for_counted(struct bursts *s, const struct launch_program *p, c
     if (open_steps(s) < 0 || !(s->originals = originals_open(p, c, &path)))
         return false;
     snprintf(s->b->originals_path, sizeof s->b->originals_path, "%s", path);
-    s->b->by_host = s->b->by_process = 1; /* who has ticks the host decides, thread by thread */
+    s->b->by_host = s->b->by_process = 1;           /* who has ticks the host decides, thread by thread */
+    s->b->nice = s->opt->interval_s > 0 ? 0 : NICE; /* a further run may take as long as it does */
     s->b->host = getpid();
-    s->ticks = (struct ticks){.b = s->b, .steps = s->steps.w, .originals = s->originals};
+    s->ticks = (struct ticks){.b = s->b, .steps = s->steps.w, .originals = s->originals, .opt = s->opt};
     return true;
 }
 

@@ -19,7 +19,7 @@
 #include "launch/impl.h"
 
 enum { THREADS_MAX = 64, FAILURES_MAX = 50, SNAPSHOT_MS_MAX = 2000, CHECKPOINTS_MAX = 24, MEMORY_SHARE = 4 };
-static const double INTERVAL_MIN_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10, COST_FREE_S = 0.03,
+static const double INTERVAL_MIN_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10 /* usually */, COST_FREE_S = 0.03,
                     FAULT_S = 2e-6;
 static const double LOOK_MIN_S = 0.01, LOOK_MAX_S = 0.5; /* at threads */
 static const double AFTER_S = 3, AFTER_MAX_S = 20; /* that replays go on when the program has ended: so long, and as
@@ -134,10 +134,13 @@ static double earliest_s(struct ticks *t)
     t->cost_s += cost;
     t->pages = procfs_private_kb(t->pid) / PAGE_KB;
     double next = t->taken ? cost : 2 * FAULT_S * (double)t->pages;
-    return (t->cost_s + next - COST_FREE_S) / COST_SHARE;
+    return (t->cost_s + next - COST_FREE_S) / (t->opt->cost_share > 0 ? t->opt->cost_share : COST_SHARE);
 }
 
-static double interval_s(const struct ticks *t) { return fmax(INTERVAL_MIN_S, OF_TIME * used_s(t)); }
+static double interval_s(const struct ticks *t)
+{
+    return t->opt->interval_s > 0 ? t->opt->interval_s : fmax(INTERVAL_MIN_S, OF_TIME * used_s(t));
+}
 
 static bool goes_on(const struct ticks *t)
 {
@@ -188,9 +191,14 @@ static size_t room_for_checkpoints(const struct ticks *t)
     return all ? (size_t)fmin(CHECKPOINTS_MAX, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : CHECKPOINTS_MAX;
 }
 
+static double after_s(const struct ticks *t)
+{
+    return t->opt->after_s > 0 ? t->opt->after_s : fmin(AFTER_MAX_S, AFTER_S + (time_now_s() - t->began_s));
+}
+
 static void finish_checkpoints(struct ticks *t)
 {
-    double until = time_now_s() + fmin(AFTER_MAX_S, AFTER_S + (time_now_s() - t->began_s));
+    double until = time_now_s() + after_s(t);
     while (t->waiting.len && !t->steps->enough && !atomic_load(&t->is_over) && time_now_s() < until)
         run_checkpoint(t);
     diag_debug(1, "windows: %zu checkpoints were ended", t->waiting.len);
@@ -217,7 +225,8 @@ static void wait_for_snapshot(struct ticks *t)
 
 static enum wire_want next_want(const struct ticks *t)
 {
-    return t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_max
+    bool is_due = !t->opt->steps_apart || t->taken % t->opt->steps_apart == 0;
+    return is_due && t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_max
                ? WIRE_WANT_BOTH
                : WIRE_WANT_BURST;
 }
@@ -257,6 +266,7 @@ static void *run(void *arg)
 {
     struct ticks *t = arg;
     originals_fill(t->originals);
+    diag_debug(1, "windows: the originals took %.3f s", time_now_s() - t->began_s);
     while (!atomic_load(&t->ends) && !__atomic_load_n(&t->b->started, __ATOMIC_ACQUIRE))
         nap();
     t->pid = t->b->program;

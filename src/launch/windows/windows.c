@@ -27,7 +27,8 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
     w->slices = opt->plan != NULL;
     w->limit_ns = (uint64_t)(1e9 * opt->steps_limit_s);
     w->expected_ns = (uint64_t)(1e9 * opt->expected_s);
-    w->wait_left_ns = w->limit_ns ? min_u64(WAIT_NS, w->limit_ns / 2) : WAIT_NS;
+    uint64_t limit_ns = opt->after_s > 0 ? (uint64_t)(1e9 * opt->after_s) : w->limit_ns;
+    w->wait_left_ns = limit_ns ? min_u64(WAIT_NS, limit_ns / 2) : WAIT_NS;
     return 0;
 }
 

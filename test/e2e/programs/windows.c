@@ -5,6 +5,7 @@
  * pushed jumps     leaves signal handlers by siglongjmp handlers  forks in signal handlers traps     handles SIGTRAP
  * itself blocked   runs with all signals blocked trapped   ends by an int3 random    branches that nobody can predict
  *   filled    the same, after longer in the system: memory is got and given back
+ *   patient   the same, after some seconds of waiting
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
  *   threads   waits for two threads that work
@@ -158,6 +159,13 @@ static void filled(void)
     random_branches();
 }
 
+static void patient(void)
+{
+    struct timespec some = {7, 0};
+    wrong += nanosleep(&some, NULL) != 0;
+    random_branches();
+}
+
 static void shared(void)
 {
     enum { TURNS = 60000000 };
@@ -285,21 +293,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"flags", flags},
-               {"jumps", jumps},
-               {"handlers", handlers},
-               {"traps", traps},
-               {"blocked", blocked},
-               {"trapped", trapped},
-               {"random", random_branches},
-               {"filled", filled},
-               {"shared", shared},
-               {"childless", childless},
-               {"threads", threads},
-               {"deaf", deaf},
-               {"clocked", clocked},
-               {"undisturbed", undisturbed},
-               {"last", last}};
+    } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},       {"traps", traps},
+               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches},  {"filled", filled},
+               {"patient", patient}, {"shared", shared},   {"childless", childless},     {"threads", threads},
+               {"deaf", deaf},       {"clocked", clocked}, {"undisturbed", undisturbed}, {"last", last}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;

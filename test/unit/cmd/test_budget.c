@@ -57,6 +57,23 @@ static void windows_take_what_is_left(void **state)
     assert_true(budget_windows_s(&large) < windows_s(2, 4, true) - 0.5);
 }
 
+/* Sampled, counted, windows, probed: more than four times a long one; or the estimate takes what is left. */
+static void long_ones_have_windows_in_the_counted_run(void **state)
+{
+    (void)state;
+    struct budget b = {.first_s = 2, .spent_s = 2.1, .windows = true, .probes = true};
+    assert_true(budget_has_windows_run(&b));
+    b.counters = 1300000;
+    assert_false(budget_has_windows_run(&b));
+    for (double s = 6; s < 100; s *= 1.1) {
+        b = (struct budget){.first_s = s, .spent_s = s, .windows = true, .probes = true};
+        assert_false(budget_has_windows_run(&b));
+        assert_true(s + 1.2 * s + budget_after_s(&b) + 2.5 + 1.05 * s < 4 * s + 5);
+        b.probes = false; /* in place of which there is one for windows */
+        assert_true(budget_has_windows_run(&b));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -64,6 +81,7 @@ int main(void)
         cmocka_unit_test(no_run_goes_beyond_the_budget),
         cmocka_unit_test(without_windows_there_are_two),
         cmocka_unit_test(windows_take_what_is_left),
+        cmocka_unit_test(long_ones_have_windows_in_the_counted_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
