@@ -30,7 +30,8 @@ struct report_options {
         REPORT_BY_CELL,
         REPORT_BY_FIELD,
         REPORT_BY_SHARING,
-        REPORT_BY_CURVE
+        REPORT_BY_CURVE,
+        REPORT_BY_ADVICE
     } by;
     enum {
         REPORT_SORT_MEMORY,

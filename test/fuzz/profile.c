@@ -31,7 +31,7 @@ static void make_seed(size_t k)
 static void paint(const struct prof_result *r)
 {
     struct strbuf out = {0};
-    for (int by = REPORT_BY_OBJECT; by <= REPORT_BY_CURVE; by++) {
+    for (int by = REPORT_BY_OBJECT; by <= REPORT_BY_ADVICE; by++) {
         struct report_options o = {.all = true, .by = by, .columns = 60u + 20u * (unsigned)by};
         report_summary(r, &o, &out);
         report_table(r, &o, &out);

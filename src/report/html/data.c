@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { CELLS = 60, PROCEDURES = 40, SHARING = 40, EVICTORS = 1 };
+enum { CELLS = 60, PROCEDURES = 40, SHARING = 40, ADVICE = 20, EVICTORS = 1 };
 
 /* ---- tables by level ---- */
 
@@ -287,6 +287,46 @@ static void put_sharing(struct html_page *p, const struct html_data *d)
     html_more(p, p->r->data_sharing_count, SHARING, "--by sharing --all");
 }
 
+/* ---- what to do ---- */
+
+const char *html_data_gain(struct html_page *p, const struct html_data *d, const struct prof_data_advice *x)
+{
+    const char *share = figure_percent(p->a, x->gain_share);
+    if (isnan(x->gain_share))
+        return "not known";
+    if (!isfinite(x->gain_s.value))
+        return arena_printf(p->a, "%s of the stall", share);
+    return arena_printf(p->a, "%s of the stall, %s s (%s)", share, figure_real(p->a, x->gain_s.value, d->decimals),
+                        figure_interval(p->a, &x->gain_s, d->decimals));
+}
+
+static void put_advice(struct html_page *p, const struct html_data *d)
+{
+    static const struct html_column columns[] = {
+        {"", "advice"}, {"", "data object"}, {"n", "gain at best"}, {"", "where"}, {"", "evidence"}};
+    if (!p->r->data_advice_count)
+        return;
+    html_puts(p, "<h3>What would make them cost less</h3>\n");
+    html_table(p, "table of advice", columns, ARRAY_LEN(columns));
+    for (size_t i = 0; i < p->r->data_advice_count && i < ADVICE; i++) {
+        const struct prof_data_advice *x = &p->r->data_advice[i];
+        html_puts(p, "<tr>");
+        html_cell(p, "strong", x->advice);
+        html_puts(p, "<td>");
+        html_data_link(p, d, x->object);
+        html_puts(p, "</td>");
+        html_cell(p, "n", html_data_gain(p, d, x));
+        html_cell(p, "",
+                  x->function ? arena_printf(p->a, "%s %s", data_function(x->function, NULL, p->a),
+                                             data_place(x->file, x->line, p->a))
+                              : "");
+        html_cell(p, "", x->evidence ? x->evidence : "");
+        html_puts(p, "</tr>\n");
+    }
+    html_table_end(p);
+    html_more(p, p->r->data_advice_count, ADVICE, "--by advice --all");
+}
+
 /* ---- the section ---- */
 
 static struct html_data prepare(const struct html_page *p)
@@ -316,6 +356,7 @@ void html_data(struct html_page *p)
     if (d.shown)
         put_bars(p, &d);
     html_data_details(p, &d);
+    put_advice(p, &d);
     if (data_is_all(p->r))
         put_procedures(p);
     put_cells(p, &d);

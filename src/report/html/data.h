@@ -27,6 +27,7 @@ void html_data_levels(struct html_page *p, enum prof_data_owner owner, uint32_t 
 void html_data_bar(struct html_page *p, enum prof_data_owner owner, uint32_t id, double share, double max);
 const char *html_data_cause_term(enum data_cause c); /* of the glossary; NULL: it has no word of its own */
 void html_data_link(struct html_page *p, const struct html_data *d, uint32_t id);
+const char *html_data_gain(struct html_page *p, const struct html_data *d, const struct prof_data_advice *x);
 void html_data_sites(struct html_page *p, uint32_t sharing);
 
 /* data_detail.c: an article an object */

@@ -44,6 +44,22 @@ static void put_facts(struct html_page *p, const struct html_data *d, uint32_t i
     html_puts(p, "</dl>\n");
 }
 
+static void put_advice(struct html_page *p, const struct html_data *d, uint32_t id)
+{
+    for (size_t i = 0; i < p->r->data_advice_count; i++) {
+        const struct prof_data_advice *x = &p->r->data_advice[i];
+        if (x->object != id)
+            continue;
+        html_puts(p, "<p class=\"note\"><b>");
+        html_text(p, x->advice);
+        html_puts(p, "</b>: ");
+        html_text(p, x->evidence ? x->evidence : "");
+        html_puts(p, " (gain at best: ");
+        html_text(p, html_data_gain(p, d, x));
+        html_puts(p, ")</p>\n");
+    }
+}
+
 static void put_site(struct html_page *p, uint32_t id)
 {
     struct data_range range = DATA_RANGE(p->r->data_frames, p->r->data_frame_count, object, id);
@@ -210,6 +226,7 @@ static void put_article(struct html_page *p, const struct html_data *d, uint32_t
     html_text(p, data_name(p->r, id, p->a));
     str_printf(p->out, " <small>%s</small></h3>\n", prof_data_kind_name[p->r->data[id].kind]);
     put_facts(p, d, id);
+    put_advice(p, d, id);
     html_data_levels(p, PROF_OWNER_OBJECT, id);
     put_site(p, id);
     put_evictors(p, d, id);

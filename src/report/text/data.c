@@ -327,6 +327,8 @@ static void put_overview(const struct prof_result *r, const struct report_option
         put_simulated(r, o, FEW, a, out);
     str_puts(out, "\n");
     put_cells(r, o, FEW, a, out);
+    str_puts(out, r->data_advice_count ? "\n" : "");
+    data_put_advice(r, o, FEW, a, out);
     cell_put_wrapped(out,
                      "More with --by data (all objects), cell, field, line, sharing (what threads take from each "
                      "other) and curve (other sizes of caches).",
@@ -347,6 +349,10 @@ void data_put(const struct prof_result *r, const struct report_options *o, struc
         data_put_lines(r, o, a, out);
     else if (o->by == REPORT_BY_SHARING)
         data_put_sharing(r, o, a, out);
+    else if (o->by == REPORT_BY_ADVICE && !r->data_advice_count)
+        str_puts(out, "There is no advice: no rule holds for a data object with a part of the stall worth it.\n");
+    else if (o->by == REPORT_BY_ADVICE)
+        data_put_advice(r, o, REPORT_TOP, a, out);
     else if (o->by == REPORT_BY_CURVE)
         data_put_curves(r, o, a, out);
     else

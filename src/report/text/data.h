@@ -40,6 +40,9 @@ void data_put_caches(const struct prof_result *r, const struct report_options *o
 void data_put_fields(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 void data_put_lines(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 void data_put_sharing(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+/* At most `few` unless it was said; nothing if there is none. */
+void data_put_advice(const struct prof_result *r, const struct report_options *o, size_t few, struct arena *a,
+                     struct strbuf *out);
 void data_put_curves(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 
 #endif

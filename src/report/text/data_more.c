@@ -125,6 +125,46 @@ void data_put_sharing(const struct prof_result *r, const struct report_options *
     data_put_rest(shown, r->data_sharing_count, "--all", out);
 }
 
+/* ---- what to do ---- */
+
+void data_put_advice(const struct prof_result *r, const struct report_options *o, size_t few, struct arena *a,
+                     struct strbuf *out)
+{
+    struct data_table t = {0};
+    size_t shown = data_limit(o, r->data_advice_count, few);
+    double max_s = 0;
+    for (size_t i = 0; i < r->data_advice_count; i++)
+        max_s = fmax(max_s, r->data_advice[i].gain_s.value);
+    if (!r->data_advice_count)
+        return;
+    str_puts(out, "What would make data objects cost less, and the gain if it did all that it can:\n");
+    data_table_column(&t, "of the", "stall", NULL, false);
+    if (max_s > 0) {
+        data_table_column(&t, "", "gain s", NULL, false);
+        data_table_column(&t, "95%", "interval", NULL, false);
+    }
+    data_table_column(&t, "", "advice", NULL, true);
+    data_table_column(&t, "", "data object", shorten_middle, true);
+    data_table_column(&t, "", "function", shorten_middle, true);
+    data_table_column(&t, "", "line", shorten_place, true);
+    data_table_begin(&t, o, a);
+    for (size_t i = 0; i < shown; i++) {
+        const struct prof_data_advice *x = &r->data_advice[i];
+        data_table_cell(&t, figure_percent(a, x->gain_share));
+        if (max_s > 0) {
+            data_table_cell(&t, figure_real(a, x->gain_s.value, figure_decimals(max_s)));
+            data_table_cell(&t, figure_interval(a, &x->gain_s, figure_decimals(max_s)));
+        }
+        data_table_cell(&t, x->advice ? cell_safe(a, x->advice) : "?");
+        data_table_cell(&t, data_name(r, x->object, a));
+        data_table_cell(&t, x->function ? data_function(x->function, NULL, a) : "");
+        data_table_cell(&t, data_place(x->file, x->line, a));
+        data_table_row(&t, x->evidence ? cell_safe(a, x->evidence) : NULL);
+    }
+    grid_put(&t.grid, out);
+    data_put_rest(shown, r->data_advice_count, o->by == REPORT_BY_ADVICE ? "--all" : "--by advice --all", out);
+}
+
 /* ---- other sizes of caches ---- */
 
 /* Two digits behind the point: most are small. */

@@ -11,7 +11,7 @@
 #include "fixture.h"
 #include "report/report.h"
 
-static const char *const results[] = {"typical", "nasty", "nothing", "counts", "empty"};
+static const char *const results[] = {"typical", "nasty", "nothing", "counts", "empty", "spied", "nasty-spied"};
 
 static struct strbuf export(const char *name, enum report_export format)
 {
@@ -28,16 +28,17 @@ static struct strbuf export(const char *name, enum report_export format)
 static void test_golden(void **state)
 {
     (void)state;
-    static const enum report_export formats[] = {REPORT_EXPORT_callgrind, REPORT_EXPORT_folded,
-                                                 REPORT_EXPORT_csv,       REPORT_EXPORT_github,
-                                                 REPORT_EXPORT_sarif,     REPORT_EXPORT_speedscope};
+    static const enum report_export formats[] = {
+        REPORT_EXPORT_callgrind, REPORT_EXPORT_folded,     REPORT_EXPORT_csv,     REPORT_EXPORT_github,
+        REPORT_EXPORT_sarif,     REPORT_EXPORT_speedscope, REPORT_EXPORT_data_csv};
     const char *path = getenv("GOLDEN");
     struct strbuf now = {0};
     str_puts(&now,
              "What mtool export writes of results made by test/unit/store/fixture.c. REBASE=1 writes this anew.\n");
     for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
-        struct strbuf out = export("typical", formats[i]);
-        str_printf(&now, "$ %s typical\n", report_export_formats[formats[i]].name);
+        const char *name = formats[i] == REPORT_EXPORT_data_csv ? "only-spied" : "typical";
+        struct strbuf out = export(name, formats[i]);
+        str_printf(&now, "$ %s %s\n", report_export_formats[formats[i]].name, name);
         for (const char *s = out.data; *s; s++)
             if (*s != '\r')
                 str_put(&now, s, 1);
@@ -66,7 +67,9 @@ static void test_no_control_characters(void **state)
             struct strbuf out = export(results[i], (enum report_export)f);
             for (size_t k = 0; f != REPORT_EXPORT_pprof && k < out.len; k++) {
                 uint8_t c = (uint8_t)out.data[k];
-                if ((c < 0x20 && c != '\n' && !(c == '\r' && f == REPORT_EXPORT_csv)) || c == 0x7f)
+                if ((c < 0x20 && c != '\n' &&
+                     !(c == '\r' && (f == REPORT_EXPORT_csv || f == REPORT_EXPORT_data_csv))) ||
+                    c == 0x7f)
                     fail_msg("%s of %s: byte %02x at %zu", report_export_formats[f].name, results[i], c, k);
             }
             str_free(&out);
@@ -99,19 +102,25 @@ static int cells_of_row(const char **at)
     }
 }
 
+static void check_rows(const char *csv, size_t wanted)
+{
+    int columns = cells_of_row(&csv);
+    size_t rows = 0;
+    assert_true(columns > 20);
+    for (; *csv; rows++)
+        assert_int_equal(cells_of_row(&csv), columns);
+    assert_int_equal(rows, wanted);
+}
+
 static void test_csv_is_csv(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(results); i++) {
         struct prof_result *r = fixture_result(results[i]);
-        struct strbuf out = export(results[i], REPORT_EXPORT_csv);
-        const char *s = out.data;
-        int columns = cells_of_row(&s);
-        size_t rows = 0;
-        assert_true(columns > 30);
-        for (; *s; rows++)
-            assert_int_equal(cells_of_row(&s), columns);
-        assert_int_equal(rows, r->object_count);
+        struct strbuf out = export(results[i], REPORT_EXPORT_csv), data = export(results[i], REPORT_EXPORT_data_csv);
+        check_rows(out.data, r->object_count);
+        check_rows(data.data, r->data_count * r->cache_count);
+        str_free(&data);
         str_free(&out);
         prof_result_free(r);
     }
