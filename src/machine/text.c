@@ -410,6 +410,9 @@ static int read_cache(struct reader *r)
         if (rc < 0)
             return -1;
     }
+    if (!c.size_bytes || !c.line_bytes)
+        return wrong(r, "a cache needs size and line",
+                     "write: cache NAME KIND size BYTES line BYTES ways N latency CYCLES");
     if (r->m->cache_count == MACHINE_CACHE_MAX)
         return wrong(r, "more than 8 caches", "leave the outermost away");
     r->m->caches[r->m->cache_count++] = c;

@@ -186,6 +186,7 @@ static void mistakes_have_line_and_column(void **state)
         {"mtool-machine 1\nunit a multiplicity 99\nend\n", "f:2:21: number out of range: \"99\""},
         {"mtool-machine 1\nunit a\nclass int result-latency 1 on b\nend\n", "f:3:31: unknown unit or group in \"b\""},
         {"mtool-machine 1\nunit a\nclass int result-latency 1\nend\n", "f:3:27: a class needs result-latency and on"},
+        {"mtool-machine 1\ncache L1 data size 32K ways 8 latency 5\nend\n", "f:2:40: a cache needs size and line"},
         {"mtool-machine 1\nunit a\nform \"add r64,r64\" int\nend\n", "f:3:20: unknown class \"int\""},
         {"mtool-machine 1\nprocessor arm 8 1\nend\n", "f:2:11: unknown vendor \"arm\""},
         {"mtool-machine 1\nprocessor amd 25 9-4\nend\n", "f:2:18: no models of processors: \"9-4\""},
