@@ -13,7 +13,7 @@ static const double OBJECT_MIN = 0.02; /* of the stall: what is below is not wor
 static const double CAUSE_MIN = 0.3;   /* of the object's stall */
 static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
 static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
-enum { BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50 };
+enum { BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
 
 struct subject { /* an object that is looked at */
     struct spied *s;
@@ -118,18 +118,48 @@ static void add_to(struct walk *w, const struct spied *s, uint32_t cell, double 
 
 static bool is_regular(const struct spy_cell *c) { return (double)c->strided > REGULAR * (double)c->references; }
 
-/* Those that jump whole lines; what unit stride would leave of their misses is not counted. */
+/* Of the misses of such jumps what unit stride would leave. */
+static double gain_of(const struct subject *u, uint32_t cell)
+{
+    const struct spied *s = u->s;
+    double used = spy_site(s->in->spy, s->cells[cell].site)->bytes, line = (double)u->line_bytes;
+    return used < line ? s->stall[cell] * (1 - used / line) : 0;
+}
+
+/* Cells that jump whole lines, by more than `above` bytes and not more than `most`. */
+static struct walk jumps_of(const struct subject *u, uint64_t above, uint64_t most)
+{
+    struct walk w = {.cell = ID_NONE};
+    for (size_t i = 0; i < u->g->count; i++) {
+        const struct spy_cell *c = &u->s->cells[u->g->cells[i]];
+        uint64_t jump = (uint64_t)llabs(c->stride);
+        if (is_regular(c) && jump > above && jump <= most)
+            add_to(&w, u->s, u->g->cells[i], gain_of(u, u->g->cells[i]));
+    }
+    return w;
+}
+
+/* From record to record. */
+static void advise_split(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    struct walk w = jumps_of(u, u->line_bytes, RECORD_MAX);
+    if (w.stall < CAUSE_MIN * u->g->stall || w.stall == 0)
+        return;
+    const struct spy_cell *c = &s->cells[w.cell];
+    add_advice(
+        u, "split", w.cell, w.stall,
+        arena_printf(s->j->r->arena,
+                     "it goes from one record of %lld bytes to the next and uses %u of them there; keep what is used "
+                     "together in an array of its own",
+                     llabs(c->stride), spy_site(s->in->spy, c->site)->bytes));
+}
+
 static void advise_interchange(const struct subject *u)
 {
     const struct spied *s = u->s;
-    struct walk w = {.cell = ID_NONE};
-    for (size_t i = 0; i < u->g->count; i++) {
-        const struct spy_cell *c = &s->cells[u->g->cells[i]];
-        uint64_t jump = (uint64_t)llabs(c->stride), bytes = spy_site(s->in->spy, c->site)->bytes;
-        if (is_regular(c) && jump > u->line_bytes && bytes < u->line_bytes)
-            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]] * (1 - (double)bytes / (double)u->line_bytes));
-    }
-    if (w.stall < CAUSE_MIN * u->g->stall)
+    struct walk w = jumps_of(u, max_u64(RECORD_MAX, u->line_bytes), UINT64_MAX);
+    if (w.stall < CAUSE_MIN * u->g->stall || w.stall == 0)
         return;
     const struct spy_cell *c = &s->cells[w.cell];
     add_advice(
@@ -206,6 +236,7 @@ static void advise(const struct subject *u)
 {
     advise_separate(u);
     advise_pad(u);
+    advise_split(u);
     advise_interchange(u);
     advise_block(u);
     advise_huge_pages(u);
@@ -225,7 +256,7 @@ static int by_gain(const void *x, const void *y)
 
 void spied_advice(struct spied *s)
 {
-    enum { KINDS = 7 };
+    enum { KINDS = 8 };
     struct prof_result *r = s->j->r;
     r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, KINDS * r->data_count + 1);
     for (size_t i = 0; i < s->group_count; i++) {
