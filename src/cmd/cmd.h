@@ -87,7 +87,7 @@ struct cmd_args {
     bool windows, quick, one_run, blocks, follow, no_probes, yes;
     const char *probe, *unprobed; /* objects that are to be probed, or not, with commas between */
     bool what_if;
-    bool force, poison, all_blocks, all_probes, by_thread, plan_count, plan_none, plan_trace;
+    bool force, poison, all_blocks, all_probes, by_thread, plan_count, plan_none, plan_trace, plan_references;
     bool help, quiet, json, all;
     unsigned verbose;
     uint64_t top, columns;
@@ -96,6 +96,7 @@ struct cmd_args {
     bool check, heads;
     const char *trace; /* of spy */
     struct cmd_texts caches;
+    unsigned form;                              /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */
     unsigned value;                             /* that of struct export_options */
     const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */

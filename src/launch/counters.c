@@ -23,7 +23,7 @@ static bool has_key(const struct wire_header *h, const uint8_t *key)
 static uint64_t used_bytes(const struct wire_header *h)
 {
     const struct wire_module *last = h->module_count ? &h->modules[h->module_count - 1] : NULL;
-    return last ? last->offset + last->bytes : 0;
+    return last ? last->offset + last->bytes : h->streams.bytes;
 }
 
 /* false: no room. */
@@ -67,16 +67,17 @@ static uint32_t place_modules(struct counters *c, const struct launch_program *p
     return left_out;
 }
 
-int counters_open(struct counters *c, const struct launch_program *p, bool grows)
+int counters_open(struct counters *c, const struct launch_program *p, bool grows, bool has_streams)
 {
     struct wire_header *plan = xmalloc(sizeof *plan);
     *c = (struct counters){.file.fd = -1, .plan = plan};
+    plan->streams.bytes = has_streams ? WIRE_STREAM_BYTES : 0;
     uint32_t left_out = place_modules(c, p, plan);
     if (left_out)
         diag_warn("too-many-modules", "%u modules beyond the first %d are not counted", left_out, WIRE_MODULES_MAX);
     int rc = 0;
     uint64_t used = used_bytes(plan);
-    plan->area_bytes = used + (grows ? ROOM_TO_GROW : 0);
+    plan->area_bytes = plan->module_count || grows ? used + (grows ? ROOM_TO_GROW : 0) : 0;
     plan->follows = grows;
     if (plan->area_bytes) {
         rc = scratch_open(&c->file, &(struct scratch_size){WIRE_HEADER_BYTES, plan->area_bytes, WIRE_AREAS_MAX,

@@ -286,7 +286,7 @@ struct counters {
     uint32_t module_of[WIRE_MODULES_MAX]; /* place in the header -> program.modules */
 };
 /* With room for modules to come if `grows`. 0, or -1 after one line. */
-int counters_open(struct counters *c, const struct launch_program *p, bool grows);
+int counters_open(struct counters *c, const struct launch_program *p, bool grows, bool has_streams);
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
 void counters_of_threads(const struct counters *c, struct launch_result *r); /* after counters_sum */
 void counters_close(struct counters *c);
@@ -301,6 +301,28 @@ struct counters_area { /* who counted into it */
 size_t counters_areas(const struct counters *c, struct counters_area *out, size_t max);
 /* Adds one area's counters to sums[module][] (made in `a` where NULL), of modules that it counted. */
 void counters_sum_area(const struct counters *c, size_t area, struct arena *a, uint64_t **sums);
+
+/* ---- references.c ---- */
+
+struct references_area {
+    struct wire_stream *stream; /* NULL: cannot be read */
+    uint64_t taken;             /* chunks */
+};
+struct references {
+    const struct counters *counters;
+    const struct launch_reference_options *opt;
+    struct launch_tags *tags;
+    struct references_area *areas; /* [WIRE_AREAS_MAX] */
+    uint32_t area_count;
+    uint64_t lost;
+    bool is_broken, is_running;
+    pthread_t thread;
+    atomic_bool ends;
+};
+/* 0, or -1 after one line. references_end in either case. */
+int references_begin(struct references *s, const struct launch_program *p, const struct counters *c,
+                     const struct launch_reference_options *opt);
+void references_end(struct references *s, struct launch_result *r); /* the program has ended, or was not run */
 
 /* ---- follow.c ---- */
 

@@ -107,7 +107,7 @@ extern const char *const launch_mode_text[LAUNCH_MODE_COUNT]; /* one line each: 
 /* Tries the whole sequence in a child, about 2 ms; MTOOL_LAUNCH=root-ns|user-ns|path forces one. */
 enum launch_mode launch_mode_probe(void);
 
-enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED };
+enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED, LAUNCH_REFERENCES };
 
 /* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and
  * w->slice_count. Those before it have been replayed. Sets w->enough once they are all that is needed. */
@@ -173,6 +173,27 @@ struct launch_burst_options {
     void (*finish)(void *ctx, launch_place_of place, struct spaces *spaces);
 };
 
+/* References of one thread, in order (wire/stream.h); other threads' come in between. */
+struct launch_chunk {
+    uint32_t area;            /* of the counter file: of one thread at a time */
+    uint32_t process, thread; /* process: the area of its first thread; thread: 0 the first, else the so-many-th made */
+    uint64_t begin, end;      /* time stamps; they were made between */
+    const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
+    size_t count;
+};
+/* What entries call modules, as places in launch_program.modules. */
+enum { LAUNCH_TAG_BITS = 12, LAUNCH_TAGS = 1 << LAUNCH_TAG_BITS };
+struct launch_tags {
+    uint32_t tag[LAUNCH_TAGS], module[LAUNCH_TAGS]; /* by hash; module 0: none, else 1 more */
+};
+uint32_t launch_tag_module(const struct launch_tags *t, uint32_t tag); /* ID_NONE: of none */
+struct launch_reference_options {
+    void (*begin)(void *ctx, const struct launch_tags *tags); /* nothing runs yet; tags stay until launch_run returns */
+    /* In a thread of its own, beside the program, which waits if it is slow; within a second. */
+    void (*take)(void *ctx, const struct launch_chunk *c);
+    void *ctx;
+};
+
 enum launch_sampler { LAUNCH_SAMPLER_NONE, LAUNCH_SAMPLER_PERF, LAUNCH_SAMPLER_TIMER };
 extern const char *const launch_sampler_text[];
 
@@ -232,6 +253,9 @@ struct launch_result {
     /* LAUNCH_PROBED, after launch_copies_make with REWRITE_PROBE */
     struct observed_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
+    /* LAUNCH_REFERENCES, after launch_copies_make with REWRITE_REFERENCES and `threads` */
+    uint64_t references_lost; /* entries that were thrown away, since nobody took them in time, or before the start */
+    bool references_broken;   /* an area was, by a program that writes where it has no business */
     /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
     const char *windows_note; /* why there are none, nor bursts, else NULL; */
     bool was_not_run;         /* then perhaps nor was the program */
@@ -248,7 +272,8 @@ struct launch_options {
     launch_each_process each;                  /* with follow */
     void *ctx;                                 /* for each */
     const struct launch_burst_options *bursts; /* LAUNCH_BURSTS; LAUNCH_COUNT: or NULL, takes them in that run */
-    const char *progress;                      /* what that is, NULL: as for every run of its kind */
+    const struct launch_reference_options *references; /* LAUNCH_REFERENCES */
+    const char *progress;                              /* what that is, NULL: as for every run of its kind */
     bool mute;        /* a further run: the program's output goes nowhere, and a terminal sees progress instead */
     bool force_timer; /* use the fallback sampler even where perf_event works, for tests */
 };

@@ -19,7 +19,7 @@ const char *const launch_sampler_text[] = {
 static const char *const how_text[] = {
     [LAUNCH_PLAIN] = "running the program as it is",     [LAUNCH_COUNT] = "running the program counted",
     [LAUNCH_SAMPLED] = "running the program sampled",    [LAUNCH_BURSTS] = "taking windows of the program",
-    [LAUNCH_PROBED] = "running the program with probes",
+    [LAUNCH_PROBED] = "running the program with probes", [LAUNCH_REFERENCES] = "following the program's references",
 };
 
 /* What a terminal is told meanwhile; NULL: nothing, it is the program's. */
@@ -132,7 +132,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     s.watch = opt->sample_hz > 0 && !opt->force_timer && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
     s.hertz = opt->sample_hz;
     s.threads = opt->threads ? threads_new(launch_may_make_threads(p)) : NULL;
-    if (counters_open(&c, p, follows) < 0)
+    if (counters_open(&c, p, follows, opt->how == LAUNCH_REFERENCES) < 0)
         return -1;
     if (c.header) {
         snprintf(env, sizeof env, "%s=%s", WIRE_ENV, c.file.path);
@@ -151,8 +151,13 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     if (opt->may_sample_itself && s.watch != WATCH_SAMPLES && p->modules[0].copy)
         begin_timer(&timer, &s);
     struct bursts *bursts = NULL;
+    struct references references = {.is_running = false};
     int rc = opt->bursts ? begin_bursts(&bursts, p, opt, &c, &s, r) : 0;
+    if (opt->how == LAUNCH_REFERENCES)
+        rc = references_begin(&references, p, &c, opt->references);
     rc = rc == 0 ? process_run(&s, r) : rc;
+    if (opt->how == LAUNCH_REFERENCES)
+        references_end(&references, r);
     if (bursts)
         bursts_stop(bursts, rc == 0, r);
     end_timer(&timer, &s, rc == 0 ? r : NULL);
@@ -185,6 +190,7 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
         break;
     case LAUNCH_COUNT:
     case LAUNCH_PROBED:
+    case LAUNCH_REFERENCES:
         rc = run_counted(p, opt, r);
         break;
     case LAUNCH_SAMPLED:

@@ -130,8 +130,9 @@ struct rw {
     struct rw_step *step;          /* place: [blocks] */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
-    struct rw_probes *probes;       /* plan, with REWRITE_PROBE */
-    struct rw_fragments *fragments; /* fragments: [fragment_lists] of ranges of functions */
+    struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
+    struct rw_references *references; /* place, with REWRITE_REFERENCES */
+    struct rw_fragments *fragments;   /* fragments: [fragment_lists] of ranges of functions */
     size_t fragment_lists;
     struct rw_label *label;          /* fragments: [blocks] */
     uint32_t *edge_stub;             /* fragments: [edges] as a label, in the function that it leaves; ID_NONE: none */
@@ -275,6 +276,9 @@ struct rw_probe_call {
  * rsp,[rsp+128]. Returns its end. */
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n);
 
+/* references.c */
+extern const struct rw_instrument rw_reference_sites;
+
 /* induction.c */
 unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */
 unsigned rw_step_leave_bytes(const struct rw_step *s);
@@ -292,6 +296,7 @@ uint64_t rw_blob_before_clone(const struct rw *w);
 uint64_t rw_blob_after_clone(const struct rw *w);
 uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_catch(const struct rw *w);
+uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_fault_return(const struct rw *w); /* the byte before it is of the same frame */
 uint64_t rw_blob_register(const struct rw *w);
 uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs);
@@ -299,6 +304,7 @@ struct rw_blob_probes { /* the code that sites call */
     uint64_t addr, bytes;
 };
 struct rw_blob_probes rw_blob_probes(const struct rw *w);
+struct image_moved_func rw_blob_frames(const struct rw *w, struct rw_frames *out); /* of that code */
 /* Its unwind states in order: from *addr on *pushed bytes are above the return address. False: it ended before. */
 bool rw_blob_state(const struct rw *w, unsigned i, uint64_t *addr, uint32_t *pushed);
 const uint8_t *rw_blob_bytes_of(size_t *len, unsigned *config); /* to be tried in place; where its configuration is */

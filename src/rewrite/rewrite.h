@@ -121,9 +121,25 @@ struct rewrite_map {
     uint64_t text_new_lo, text_new_hi;
     bool owns_gs;  /* the module uses gs itself: nothing in its process may be rewritten with `threads` */
     char *in_path; /* the original */
+    struct rewrite_site *sites;
+    uint32_t site_count;
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
+
+/* What entries of the stream of references are about (wire/stream.h): [site] of the module, with REWRITE_REFERENCES. */
+enum rewrite_site_flag {
+    REWRITE_SITE_LOAD = 1,
+    REWRITE_SITE_STORE = 2, /* with LOAD: both, at once */
+    REWRITE_SITE_PREFETCH = 4,
+    REWRITE_SITE_RANGE = 8,  /* of a string instruction that repeats: comes as WIRE_EVENT_RANGE */
+    REWRITE_SITE_UNTOLD = 16 /* an instruction whose references are not told, and so no entry is about */
+};
+struct rewrite_site {
+    uint64_t addr;  /* of the instruction, in the original */
+    uint16_t bytes; /* 1 to 64; of one element */
+    uint8_t flags;
+};
 
 /* ---- reverse_map.c: from a copy back to its original ---- */
 

@@ -125,11 +125,14 @@ static int same_key(const uint8_t *a, const uint8_t *b)
     return 1;
 }
 
-/* Finds the module's place in the file. */
-static void resolve(struct rt_module *m)
+void rt_resolve(struct rt_module *m)
 {
     const struct wire_header *h = PCB->header;
     m->offset = NOWHERE;
+    if (!m->config) {
+        m->offset = h->streams.bytes == m->bytes ? 0 : NOWHERE;
+        return;
+    }
     for (uint32_t i = 0; i < h->module_count && i < WIRE_MODULES_MAX; i++) {
         if (!same_key(h->modules[i].key, m->config->key))
             continue;
@@ -182,8 +185,10 @@ static int open_header(char **envp)
     PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp);
     PCB->area = rt_take_area();
     for (uint32_t i = 0; i < PCB->module_count; i++)
-        if (PCB->modules[i].bytes)
-            resolve(&PCB->modules[i]);
+        if (PCB->modules[i].bytes && PCB->modules[i].config)
+            rt_resolve(&PCB->modules[i]);
+        else if (PCB->modules[i].bytes)
+            rt_stream_open(&PCB->modules[i]);
     return 1;
 }
 
@@ -200,9 +205,7 @@ int rt_is_alive(const struct rt_module *m)
     return ((const struct rt_data *)m->data)->self == m->data;
 }
 
-/* Puts the file's counters of the present area over a module's; what it has counted so far is added if `keep`, else
- * lost on purpose (a child's copy of its parent's counts). If it cannot, counts go to private memory. */
-static void map_counters(struct rt_module *m, int keep)
+int rt_map_counters(struct rt_module *m, int keep)
 {
     uint64_t at = m->data + PAGE, *old = (uint64_t *)at, n = m->bytes / 8;
     uint64_t where = WIRE_HEADER_BYTES + PCB->area * PCB->header->area_bytes + m->offset;
@@ -223,14 +226,15 @@ static void map_counters(struct rt_module *m, int keep)
         sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
     }
     if (!failed(now))
-        return;
+        return 1;
     rt_flag(WIRE_LOST);
     if (!keep)
         sys(SYS_mmap, at, m->bytes, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, (uint64_t)-1, 0);
+    return 0;
 }
 
 /* A place in the list; what lay where the new module lies now is gone. */
-static struct rt_module *free_entry(uint64_t lo, uint64_t hi)
+struct rt_module *rt_free_entry(uint64_t lo, uint64_t hi)
 {
     struct rt_module *free = 0;
     for (uint32_t i = 0; i < PCB->module_count; i++) {
@@ -264,8 +268,8 @@ static struct rt_module *enter_module(void)
         return find_own();
     struct rt_module mine = {data, rt_config.bytes, NOWHERE, 0, 0, &rt_config, (uint64_t)rt_config.data_rel};
     if (PCB->header)
-        resolve(&mine);
-    struct rt_module *m = free_entry(data, data + PAGE + mine.bytes);
+        rt_resolve(&mine);
+    struct rt_module *m = rt_free_entry(data, data + PAGE + mine.bytes);
     if (m) {
         *m = mine;
         d->self = data;
@@ -282,7 +286,7 @@ static void start_module(struct rt_module *m)
     if (!m || m->offset == NOWHERE) {
         rt_flag(WIRE_LOST);
     } else if (!m->is_mapped) {
-        map_counters(m, 1);
+        rt_map_counters(m, 1);
         if (!h->modules[m->wire].addr)
             h->modules[m->wire].addr = m->data + PAGE;
         __atomic_fetch_add(&h->modules[m->wire].loaded, 1, __ATOMIC_RELAXED);
@@ -298,6 +302,7 @@ uint64_t rt_register(void)
     if (!rt_config.bytes || (!has_pcb() && !make_pcb()))
         return 0;
     rt_lock(&mask);
+    rt_stream_enter();
     struct rt_module *m = enter_module();
     if (PCB->header)
         start_module(m);
@@ -315,6 +320,9 @@ void rt_start(char **envp)
     }
     if (!rt_config.bytes || is_counting() || (!has_pcb() && !make_pcb()))
         return;
+    rt_lock(&mask);
+    rt_stream_enter();
+    rt_unlock(&mask);
     if (!PCB->header && !open_header(envp)) {
         drop_pcb();
         return;
@@ -335,6 +343,7 @@ void rt_new_process(void)
     __atomic_fetch_add(&PCB->header->forks, 1, __ATOMIC_RELAXED);
     PCB->area = rt_take_area();
     for (uint32_t i = 0; i < PCB->module_count; i++)
-        if (rt_is_alive(&PCB->modules[i]) && PCB->modules[i].offset != NOWHERE)
-            map_counters(&PCB->modules[i], 0);
+        if (PCB->modules[i].config && rt_is_alive(&PCB->modules[i]) && PCB->modules[i].offset != NOWHERE)
+            rt_map_counters(&PCB->modules[i], 0);
+    rt_stream_forked();
 }

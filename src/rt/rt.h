@@ -64,7 +64,14 @@ enum {
 enum { PROT_RW = PROT_READ | PROT_WRITE, O_RDWR_CLOEXEC = O_RDWR | O_CLOEXEC };
 enum { PAGE = 4096, PATH_BYTES = 512, SLOTS_MAX = 512 };
 
-enum { CONFIG_SAMPLER = 1, CONFIG_STATIC = 2, CONFIG_GS = 4, CONFIG_PROBES = 8, CONFIG_FAULTS = 16 };
+enum {
+    CONFIG_SAMPLER = 1,
+    CONFIG_STATIC = 2,
+    CONFIG_GS = 4,
+    CONFIG_PROBES = 8,
+    CONFIG_FAULTS = 16,
+    CONFIG_STREAM = 32
+};
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
     uint64_t bytes;   /* of the counters, a multiple of PAGE */
@@ -85,7 +92,7 @@ struct rt_module {
     uint64_t offset; /* of its counters inside an area; NOWHERE: the file has no place for it */
     uint32_t wire;   /* its place in the header */
     uint32_t is_mapped;
-    const struct rt_config *config; /* valid while the module is loaded */
+    const struct rt_config *config; /* valid while the module is loaded; 0: it is the stream of references */
     uint64_t text_bytes;            /* new code begins so far in front of data */
 };
 #define NOWHERE UINT64_MAX
@@ -165,6 +172,11 @@ void rt_flag(uint32_t bits); /* WIRE_* in the file's header */
 uint64_t rt_take_area(void); /* UINT64_MAX: none left */
 int rt_take_env(char **envp, const char *name, char *path);
 int rt_is_alive(const struct rt_module *m);
+void rt_resolve(struct rt_module *m); /* finds its place in the file */
+/* Puts the file's counters of the present area over a module's; what it has counted so far is added if `keep`, else
+ * lost on purpose (a child's copy of its parent's counts). 0: it cannot, counts go to private memory. */
+int rt_map_counters(struct rt_module *m, int keep);
+struct rt_module *rt_free_entry(uint64_t lo, uint64_t hi);
 void *memcpy(void *to, const void *from, size_t n);
 void *memset(void *to, int c, size_t n);
 
@@ -184,6 +196,14 @@ void rt_unlock(const struct rt_mask *m);
 /* probes.c */
 void rt_probes_landed(uint64_t stack);
 void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
+
+/* stream.c; all but the last two with the lock held, or before there are threads */
+void rt_stream_enter(void);                          /* makes it, if it is not there yet */
+void rt_stream_open(struct rt_module *m);            /* the counter file is known now */
+void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
+void rt_stream_forked(void);
+void rt_stream_append(const struct wire_entry *entries, uint32_t count); /* in one piece, in the calling thread */
+void rt_stream_full(void); /* the thread's chunk is; with signals blocked */
 
 /* faults.c */
 int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes);

@@ -24,14 +24,15 @@ rt_blob:
     .quad rt_probe_start_framed_gs - rt_blob /* 96 */
     .quad rt_probe_stop_framed_gs - rt_blob  /* 104 */
     .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 136 bytes up */
-    .quad rt_probe_read_clock_end - rt_probe_code /* 120: bytes of code that rt_states describes */
+    .quad rt_described_end - rt_probe_code /* 120: bytes of code that rt_states describes */
     .globl rt_config
     .hidden rt_config
 rt_config:                              /* 128: see struct rt_config */
     .skip 64
     .quad rt_catch - rt_blob            /* 192: in the stead of the system call rt_sigaction */
     .quad rt_fault_return - rt_blob     /* 200: where handlers of faults return to */
-rt_states:                              /* 208: see STATE */
+    .quad rt_chunk_full - rt_blob       /* 208: the thread's chunk of references is full */
+rt_states:                              /* 216: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -263,7 +264,84 @@ rt_probe_read_clock:
     pop rcx
     STATE 0
     ret
-rt_probe_read_clock_end:
+
+/* As SAVED, with all signals blocked inside: those that wait come where the stack is described, and rbp, which frames
+ * are found by, is the program's. */
+    .set MASK_BEFORE, 0
+    .set MASK_ALL, 8
+    .set SIG_SETMASK, 2
+    .set SYS_rt_sigprocmask, 14
+rt_chunk_full:
+    STATE 0
+    pushfq
+    STATE 8
+    push rax
+    STATE 16
+    push rcx
+    STATE 24
+    push rdx
+    STATE 32
+    push rsi
+    STATE 40
+    push rdi
+    STATE 48
+    push r8
+    STATE 56
+    push r9
+    STATE 64
+    push r10
+    STATE 72
+    push r11
+    STATE 80
+    push rbp
+    STATE 88
+    sub rsp, 16
+    STATE 104
+    mov qword ptr [rsp + MASK_ALL], -1
+    mov edi, SIG_SETMASK
+    lea rsi, [rsp + MASK_ALL]
+    lea rdx, [rsp + MASK_BEFORE]
+    mov r10d, 8
+    mov eax, SYS_rt_sigprocmask
+    syscall
+    mov rbp, rsp
+    and rsp, -16
+    cld
+    call rt_stream_full
+    mov rsp, rbp
+    mov rbp, [rsp + 16]
+    mov edi, SIG_SETMASK
+    lea rsi, [rsp + MASK_BEFORE]
+    xor edx, edx
+    mov r10d, 8
+    mov eax, SYS_rt_sigprocmask
+    syscall
+    add rsp, 16
+    STATE 88
+    pop rbp
+    STATE 80
+    pop r11
+    STATE 72
+    pop r10
+    STATE 64
+    pop r9
+    STATE 56
+    pop r8
+    STATE 48
+    pop rdi
+    STATE 40
+    pop rsi
+    STATE 32
+    pop rdx
+    STATE 24
+    pop rcx
+    STATE 16
+    pop rax
+    STATE 8
+    popfq
+    STATE 0
+    ret
+rt_described_end:
     STATE 0
 
 /* As the system call rt_sigaction: rcx, r11 and rax change, nothing else. */

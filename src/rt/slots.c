@@ -159,6 +159,8 @@ static struct rt_slot *new_slot(void)
     int ok = s->area != NOWHERE && find_distance(s, fd);
     sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
     PCB->slot_count += (uint32_t)ok;
+    if (ok)
+        rt_stream_thread(s->delta, 0);
     return ok ? s : 0;
 }
 
@@ -172,6 +174,8 @@ static int renew(struct rt_slot *s)
     if (area != NOWHERE) {
         s->area = area;
         s->is_stale = !map_all(s, fd, MAP_FIXED);
+        if (!s->is_stale)
+            rt_stream_thread(s->delta, 0);
     }
     if (fd >= 0)
         sys(SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
@@ -266,6 +270,7 @@ static void give_slot(uint32_t nth)
         s->tid = SLOT_PENDING;
         PCB->header->areas[s->area].threads++;
         PCB->header->areas[s->area].thread = nth;
+        rt_stream_thread(s->delta, nth);
         return;
     }
     if (PCB->slot_count && renew(&PCB->slots[0]))

@@ -15,8 +15,8 @@
  *   an event      0  bit 63 is set; bits 16 to 23 say which (enum wire_event_kind), bits 0 to 15 how many entries
  * behind it belong to it 8  site          12  module                              16  ... as drawn at the kinds
  *
- * Where a signal comes between the reservation of an entry and its making, and its handler fills the chunk, an entry is
- * what it was when the chunk was used last. The reader must take any bytes.
+ * Where a signal comes between the reservation of an entry and its making, and its handler fills the chunk, the entry
+ * is lost: zeros, which the reader leaves. It must take any bytes all the same.
  */
 #ifndef MTOOL_WIRE_STREAM_H
 #define MTOOL_WIRE_STREAM_H
@@ -91,9 +91,11 @@ struct wire_stream {
     uint64_t limit;           /* who has written there or further up ends the chunk */
     uint64_t start, begin;    /* of this chunk: its first entry; its time stamp */
     uint32_t thread, process; /* process: the area of its first thread */
+    uint64_t self;            /* its own address, with the thread's gs base */
     uint64_t drops;           /* 1: nobody reads, entries are thrown away */
     uint64_t lost;            /* bytes of entries that were */
     uint64_t filled;          /* chunks so far; the next one is filled % WIRE_CHUNKS */
+    uint32_t waits;           /* 1: the thread waits for `emptied` */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to
@@ -106,7 +108,7 @@ _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins 
 
 /* In the counter file's header. */
 struct wire_streams {
-    uint64_t offset;    /* of the stream in each area; 0: there is none */
+    uint64_t bytes;     /* of each area, from its start: WIRE_STREAM_BYTES; 0: there is none */
     uint64_t heartbeat; /* grows while the host reads */
     uint32_t filled;    /* grows with each chunk of any area; futex */
     uint32_t waits;     /* 1: the host waits for that */

@@ -18,6 +18,8 @@
 #ifndef MTOOL_WIRE_H
 #define MTOOL_WIRE_H
 
+#include "wire/stream.h"
+
 #include <stdint.h>
 
 #define WIRE_ENV "MTOOL_COUNTERS" /* value: absolute path of the counter file */
@@ -80,6 +82,7 @@ struct wire_header {
     uint32_t execs;        /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
+    struct wire_streams streams;
     struct wire_module modules[WIRE_MODULES_MAX];
     struct wire_area areas[WIRE_AREAS_MAX];
     struct wire_side_exit

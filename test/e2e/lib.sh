@@ -54,6 +54,12 @@ run_counted() {
     counted_status=$?
 }
 
+# The same with every reference told to mtool, which only counts them; and poison.
+run_referred() {
+    "$MTOOL" trace --form count --poison -- "$@" <"${INPUT:-/dev/null}" >counted.out 2>counted.err
+    counted_status=$?
+}
+
 # What the program itself wrote to stderr: mtool speaks only after the program has ended, in lines that say who speaks.
 program_part() { head -c "$(stat -c %s plain.err)" <(grep -v '^mtool: ' counted.err); }
 
@@ -135,18 +141,20 @@ run_moved() {
 }
 
 # every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned,
-# with probes around every procedure and loop (and poison), and only moved: always the same stdout, stderr and status;
+# with probes around every procedure and loop (and poison), with a site at every reference (and poison), and only moved:
+# always the same stdout, stderr and status;
 # and whatever it expects of its counts holds in the counted runs. WAYS may name fewer of them.
 every_way() {
     local name=$1 way why said
     shift
     run_plain "$@"
-    for way in ${WAYS:-count all-blocks poison probes moved}; do
+    for way in ${WAYS:-count all-blocks poison probes references moved}; do
         why=
         case $way in
         count) run_counted "$@" ;;
         moved) run_moved "$@" ;;
         probes) COUNT_OPTION='--all-probes --poison' run_counted "$@" ;;
+        references) run_referred "$@" ;;
         *) COUNT_OPTION=--$way run_counted "$@" ;;
         esac
         if [ $way = moved ]; then
@@ -158,7 +166,7 @@ every_way() {
             [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
             cmp -s plain.out counted.out || why+="stdout differs; "
             cmp -s plain.err <(program_part) || why+="stderr differs; "
-            if [ $way != probes ] && grep -q '^expect ' counted.out; then
+            if [ $way != probes ] && [ $way != references ] && grep -q '^expect ' counted.out; then
                 said=$(counts_hold "$1") || why+="counts: $said; "
             fi
             said=$(diff plain.out counted.out | head -n 12; head -n 8 counted.err)

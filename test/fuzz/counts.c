@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct launch_result r = {.arena = arena_new()};
     struct counters c;
     fuzz_begin();
-    FUZZ_CHECK(counters_open(&c, &p, false) == 0);
+    FUZZ_CHECK(counters_open(&c, &p, false, false) == 0);
     for (size_t at = 0; at + 12 <= len; at += 12) {
         uint32_t where;
         memcpy(&where, bytes + at, 4);

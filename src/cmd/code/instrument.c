@@ -18,8 +18,9 @@ static void say(const struct rewrite_stats *s, const char *out)
 
 int cmd_instrument(const struct cmd_args *a)
 {
-    if (a->plan_count + a->plan_none + a->plan_trace + a->all_probes > 1)
-        return diag_error("instrument: --count, --trace, --none and --all-probes exclude each other; give one"),
+    if (a->plan_count + a->plan_none + a->plan_trace + a->all_probes + a->plan_references > 1)
+        return diag_error("instrument: --count, --trace, --references, --none and --all-probes exclude each other; "
+                          "give one"),
                CMD_UNUSABLE;
     const char *in = a->rest[0];
     const char *out = a->output
@@ -29,13 +30,14 @@ int cmd_instrument(const struct cmd_args *a)
         return diag_error("%s: exists already; choose another name with -o, or --force to replace it", out),
                CMD_UNUSABLE;
     static const struct rewrite_objects every = {.all = true};
-    struct rewrite_options opt = {.plan = a->plan_none    ? REWRITE_NONE
-                                          : a->plan_trace ? REWRITE_SAMPLE
-                                          : a->all_probes ? REWRITE_PROBE
-                                                          : REWRITE_COUNT,
+    struct rewrite_options opt = {.plan = a->plan_none         ? REWRITE_NONE
+                                          : a->plan_trace      ? REWRITE_SAMPLE
+                                          : a->plan_references ? REWRITE_REFERENCES
+                                          : a->all_probes      ? REWRITE_PROBE
+                                                               : REWRITE_COUNT,
                                   .poison = a->poison,
                                   .all_blocks = a->all_blocks,
-                                  .threads = a->by_thread,
+                                  .threads = a->by_thread || a->plan_references,
                                   .objects = a->all_probes ? &every : NULL};
     struct rewrite_stats stats;
     if (rewrite_file(in, &opt, out, arena_printf(a->arena, "%s.map", out), &stats) < 0)

@@ -16,7 +16,7 @@ enum {
     BLOB_LANDED = 112,
     BLOB_PROBE_BYTES = 120
 };
-enum { BLOB_CONFIG = 128, BLOB_CATCH = 192, BLOB_FAULT_RETURN = 200, BLOB_STATES = 208 };
+enum { BLOB_CONFIG = 128, BLOB_CATCH = 192, BLOB_FAULT_RETURN = 200, BLOB_CHUNK_FULL = 208, BLOB_STATES = 216 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -34,6 +34,7 @@ uint64_t rw_blob_after_clone(const struct rw *w) { return entrance(w, BLOB_AFTER
 uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER); }
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
+uint64_t rw_blob_chunk_full(const struct rw *w) { return entrance(w, BLOB_CHUNK_FULL); }
 uint64_t rw_blob_fault_return(const struct rw *w) { return entrance(w, BLOB_FAULT_RETURN); }
 
 unsigned rw_blob_probe_slot(enum rw_probe what)
@@ -86,4 +87,14 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     memcpy(at + BLOB_CONFIG + sizeof config, w->key, sizeof w->key);
     uint64_t image_rel = w->img->vaddr_lo - w->text_vaddr;
     memcpy(at + BLOB_CONFIG + sizeof config + sizeof w->key, &image_rel, sizeof image_rel);
+}
+
+struct image_moved_func rw_blob_frames(const struct rw *w, struct rw_frames *out)
+{
+    struct rw_blob_probes code = rw_blob_probes(w);
+    uint64_t addr;
+    uint32_t pushed;
+    for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
+        rw_frame(out, (uint32_t)(addr - code.addr), pushed);
+    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, out->data, out->len};
 }

@@ -180,6 +180,18 @@ static void list_hooks(struct list *l, const struct cfg_block *blk)
     }
 }
 
+static void list_cold(struct list *l, uint32_t b)
+{
+    const struct cfg_block *blk = &l->w->cfg->blocks.data[b];
+    uint32_t end = blk->insn_first + blk->insn_count;
+    for (uint32_t at = next_inserted(l->w, b, blk->insn_first); at < end; at = next_inserted(l->w, b, at + 1)) {
+        add(l, RW_STUB, at, 0);
+        insert(l, RW_BEHIND_CODE, b, at);
+        if (l->all.data[l->all.len - 1].kind == RW_STUB)
+            l->all.len--;
+    }
+}
+
 static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint32_t b)
 {
     const struct cfg *c = l->w->cfg;
@@ -194,6 +206,7 @@ static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint3
             l->w->edge_stub[e] =
                 list_stub(l, RW_ON_EDGE, e, blk->insn_first + blk->insn_count - 1, c->edges.data[e].to);
     list_hooks(l, blk);
+    list_cold(l, b);
 }
 
 static void list_stubs_of_groups(struct list *l, uint32_t f)

@@ -53,7 +53,8 @@ enum rw_where {
     RW_ON_GROUP,    /* where it takes group edge `at`: from a table that several jumps share */
     RW_BEFORE_LOOP, /* on every way into loop header `at` but the edge from itself */
     RW_BEHIND_LOOP, /* where it falls out of the end of such a block: in front of what is on that edge */
-    RW_BEFORE_INSN  /* in front of `insn` of block `at` */
+    RW_BEFORE_INSN, /* in front of `insn` of block `at` */
+    RW_BEHIND_CODE  /* what belongs to that, and is seldom executed: behind the function, and ends in a jump */
 };
 struct rw_point {
     enum rw_where where;
@@ -76,7 +77,8 @@ enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
                   RW_RUNTIME_STATIC = 2,
                   RW_RUNTIME_GS = 4,
                   RW_RUNTIME_PROBES = 8,
-                  RW_RUNTIME_FAULTS = 16
+                  RW_RUNTIME_FAULTS = 16,
+                  RW_RUNTIME_STREAM = 32
 };
 
 /* All functions may be NULL: nothing. Those that take a const struct rw are called for several functions at once. */

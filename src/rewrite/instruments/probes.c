@@ -134,6 +134,7 @@ static uint32_t site_at(const struct rw_probes *x, struct rw_point point)
     case RW_ON_GROUP:
     case RW_BEFORE_LOOP:
     case RW_BEHIND_LOOP:
+    case RW_BEHIND_CODE:
         return ID_NONE;
     }
     return ID_NONE;
@@ -156,17 +157,6 @@ static uint32_t runtime(const struct rw *w)
 {
     (void)w;
     return RW_RUNTIME_PROBES;
-}
-
-/* Of the code that sites call. */
-static struct image_moved_func runtime_frames(const struct rw *w, struct rw_frames *out)
-{
-    struct rw_blob_probes code = rw_blob_probes(w);
-    uint64_t addr;
-    uint32_t pushed;
-    for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
-        rw_frame(out, (uint32_t)(addr - code.addr), pushed);
-    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, out->data, out->len};
 }
 
 /* ---- sites ---- */
@@ -575,5 +565,5 @@ const struct rw_instrument rw_probes = {
     .put = put,
     .frames = frames,
     .runtime = runtime,
-    .runtime_frames = runtime_frames,
+    .runtime_frames = rw_blob_frames,
 };

@@ -5,28 +5,30 @@
  *
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg
- *   88  1: the module uses gs itself     96 path, cfg
+ *   88  1: the module uses gs itself     96 sites        104 path, cfg
  *
  * Columns: block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks] block_addr_new[blocks];
  * step[blocks] pending[blocks] register[blocks] gs[blocks] done[blocks] of counted loops; mark[blocks] (rw_mark);
- * group[group edges] to[group edges] counter[group edges]. An entry is a LEB128 number: 0 and another number: so many
- * entries are nothing (ID_NONE, or the value 0 of what is no id); else 1 more than the zigzag difference from the last
- * entry that was something. Of a block with a step, the counter is step times the count.
+ * group[group edges] to[group edges] counter[group edges]; address[sites] bytes[sites] flags[sites]. An entry is a
+ * LEB128 number: 0 and another number: so many entries are nothing (ID_NONE, or the value 0 of what is no id); else 1
+ * more than the zigzag difference from the last entry that was something. Of a block with a step, the counter is step
+ * times the count.
  */
 #include "rewrite/map/map.h"
+#include "rewrite/instruments/references.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "wire/wire.h"
 
-enum { MAP_VERSION = 5, MAP_HEADER_BYTES = 96 };
+enum { MAP_VERSION = 6, MAP_HEADER_BYTES = 104 };
 
 struct map_header {
     char magic[8];
     uint32_t version, counters, blocks, edges, group_edges, groups;
     uint8_t key[16];
-    uint64_t counters_vaddr, text_new_lo, text_new_hi, path_len, cfg_len, owns_gs;
+    uint64_t counters_vaddr, text_new_lo, text_new_hi, path_len, cfg_len, owns_gs, sites;
 };
 _Static_assert(sizeof(struct map_header) == MAP_HEADER_BYTES, "the map's header is drawn above");
 
@@ -104,6 +106,19 @@ static void pack_marks(struct packer *p, const uint16_t *mark, size_t n)
     pack_end(p);
 }
 
+static void pack_sites(struct packer *p, const struct rw_references *r)
+{
+    for (uint32_t i = 0; i < r->site_count; i++)
+        pack(p, r->sites[i].addr, true);
+    pack_end(p);
+    for (uint32_t i = 0; i < r->site_count; i++)
+        pack(p, r->sites[i].access.bytes, r->sites[i].access.bytes != 0);
+    pack_end(p);
+    for (uint32_t i = 0; i < r->site_count; i++)
+        pack(p, r->sites[i].flags, true);
+    pack_end(p);
+}
+
 static void pack_all(const struct rw *w, struct strbuf *out)
 {
     const struct cfg *c = w->cfg;
@@ -128,6 +143,8 @@ static void pack_all(const struct rw *w, struct strbuf *out)
     for (size_t g = 0; g < w->group_edges.len; g++)
         pack(&p, w->group_edges.data[g].counter, w->group_edges.data[g].counter != ID_NONE);
     pack_end(&p);
+    if (w->references)
+        pack_sites(&p, w->references);
 }
 
 void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
@@ -145,7 +162,8 @@ void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
                            .text_new_lo = w->text_vaddr,
                            .text_new_hi = w->text_vaddr + w->text_bytes,
                            .path_len = strlen(real) + 1,
-                           .owns_gs = w->stats->owns_gs};
+                           .owns_gs = w->stats->owns_gs,
+                           .sites = w->references ? w->references->site_count : 0};
     memcpy(h.key, w->key, sizeof h.key);
     str_put(&s, &h, sizeof h);
     str_put(&s, real, h.path_len);
@@ -271,6 +289,20 @@ static void unpack_group_edges(struct reader *r, struct map_full *m, const struc
     unpack_end(r);
 }
 
+static void unpack_sites(struct reader *r, struct rewrite_map *m)
+{
+    struct rewrite_site *s = m->sites = xmalloc((m->site_count + 1ull) * sizeof *s);
+    for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
+        s[i].addr = unpack_below(r, UINT64_MAX);
+    unpack_end(r);
+    for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
+        s[i].bytes = (uint16_t)unpack_below(r, 65);
+    unpack_end(r);
+    for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
+        s[i].flags = (uint8_t)unpack_below(r, UINT8_MAX);
+    unpack_end(r);
+}
+
 static void unpack_all(struct reader *r, struct map_full *m, const struct map_header *h)
 {
     struct rewrite_map *p = &m->pub;
@@ -289,6 +321,8 @@ static void unpack_all(struct reader *r, struct map_full *m, const struct map_he
         m->mark[b] = (uint16_t)unpack_below(r, UINT16_MAX + 1u);
     unpack_end(r);
     unpack_group_edges(r, m, h);
+    if (p->site_count)
+        unpack_sites(r, p);
 }
 
 struct loading { /* the two large parts, at the same time */
@@ -335,10 +369,13 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     p->text_new_lo = h.text_new_lo;
     p->text_new_hi = h.text_new_hi;
     p->owns_gs = h.owns_gs != 0;
+    p->site_count = (uint32_t)h.sites;
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
     uint64_t left = len - sizeof h;
     if (h.counters > most_counters(&h) || h.groups > h.blocks)
+        return false;
+    if (h.sites > len) /* each has a byte at least */
         return false;
     if (!h.path_len || h.path_len > left || h.cfg_len > left - h.path_len || h.group_edges > left)
         return false;
@@ -380,6 +417,7 @@ void rewrite_map_close(struct rewrite_map *p)
     free(p->enter_counter);
     free(p->block_addr_new);
     free(p->in_path);
+    free(p->sites);
     free(m->block_group);
     free(m->group_edges);
     free(m->step);

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool trace: the references that a program makes, written while it runs in a form that other tools read, or only
+ * counted. */
+#include "cmd/cmd.h"
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT };
+enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48 };
+
+struct module {
+    struct rewrite_map *map; /* NULL: it has no copy */
+    uint64_t *count;         /* [map->site_count] entries; of ranges, elements */
+};
+struct trace {
+    const struct cmd_args *args;
+    enum form form;
+    struct launch_program *program;
+    struct module *modules; /* [module_count of the program as it began] */
+    size_t module_count;
+    const struct launch_tags *tags;
+    uint32_t tag, module; /* of the last entry */
+    uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown;
+    FILE *out; /* NULL: nothing is written while it runs */
+    int error;
+    char *buffer;
+    size_t used;
+};
+
+/* ---- writing ---- */
+
+static void flush(struct trace *t)
+{
+    if (t->out && !t->error && fwrite(t->buffer, 1, t->used, t->out) != t->used)
+        t->error = errno ? errno : EIO;
+    t->used = 0;
+}
+
+static void put(struct trace *t, const char *lead, uint64_t address)
+{
+    static const char digits[] = "0123456789abcdef";
+    while (*lead)
+        t->buffer[t->used++] = *lead++;
+    int shift = 28;
+    while (shift < 60 && address >> (shift + 4))
+        shift += 4;
+    for (; shift >= 0; shift -= 4)
+        t->buffer[t->used++] = digits[address >> shift & 15];
+}
+
+static void put_lackey(struct trace *t, uint64_t address, const struct rewrite_site *s)
+{
+    static const char *const leads[] = {
+        [REWRITE_SITE_LOAD] = " L ", [REWRITE_SITE_STORE] = " S ", [REWRITE_SITE_LOAD | REWRITE_SITE_STORE] = " M "};
+    put(t, leads[s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE)], address);
+    t->buffer[t->used++] = ',';
+    if (s->bytes >= 10)
+        t->buffer[t->used++] = (char)('0' + s->bytes / 10);
+    t->buffer[t->used++] = (char)('0' + s->bytes % 10);
+    t->buffer[t->used++] = '\n';
+}
+
+static void put_din(struct trace *t, uint64_t address, const struct rewrite_site *s)
+{
+    for (unsigned writes = 0; writes < 2; writes++) {
+        if (!(s->flags & (writes ? REWRITE_SITE_STORE : REWRITE_SITE_LOAD)))
+            continue;
+        put(t, writes ? "1 " : "0 ", address);
+        t->buffer[t->used++] = '\n';
+    }
+}
+
+static void write_reference(struct trace *t, uint64_t address, const struct rewrite_site *s)
+{
+    if (t->used > BUFFER_BYTES - 2 * LINE_BYTES_MAX)
+        flush(t);
+    if (t->form == FORM_LACKEY)
+        put_lackey(t, address, s);
+    else if (t->form == FORM_DIN)
+        put_din(t, address, s);
+}
+
+/* ---- the stream ---- */
+
+/* NULL: no entry that can be believed. */
+static const struct rewrite_site *site_of(struct trace *t, const struct wire_entry *e)
+{
+    if (e->module != t->tag || t->module == ID_NONE) {
+        t->tag = e->module;
+        t->module = launch_tag_module(t->tags, e->module);
+    }
+    const struct rewrite_map *m = t->module < t->module_count ? t->modules[t->module].map : NULL;
+    const struct rewrite_site *s = m && e->site < m->site_count ? &m->sites[e->site] : NULL;
+    if (s && s->bytes && s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE))
+        return s;
+    t->unknown++;
+    return NULL;
+}
+
+static void note(struct trace *t, uint32_t site, uint64_t times)
+{
+    const struct rewrite_site *s = &t->modules[t->module].map->sites[site];
+    t->references[s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE)] += times;
+    t->modules[t->module].count[site] += times;
+}
+
+static void take_reference(struct trace *t, const struct wire_entry *e)
+{
+    const struct rewrite_site *s = site_of(t, e);
+    if (!s)
+        return;
+    note(t, e->site, 1);
+    if (t->out && !(s->flags & REWRITE_SITE_PREFETCH))
+        write_reference(t, e->address, s);
+}
+
+struct string { /* what one instruction did, by one or two ranges */
+    const struct rewrite_site *site[2];
+    struct wire_range range[2];
+    unsigned count;
+};
+
+/* Element by element, as it was executed. */
+static void write_string(struct trace *t, const struct string *s)
+{
+    for (uint64_t i = 0; i < s->range[0].elements; i++)
+        for (unsigned k = 0; k < s->count; k++) {
+            uint64_t off = i * s->site[k]->bytes;
+            write_reference(t, s->range[k].address + (s->range[k].flags & WIRE_FLAG_DOWN ? -off : off), s->site[k]);
+        }
+}
+
+/* Returns how many entries it took, 0: the rest cannot be read. */
+static size_t take_event(struct trace *t, const struct wire_entry *e, size_t left)
+{
+    enum { ENTRIES = 1 + sizeof(struct wire_range) / sizeof *e };
+    struct string s = {.count = 0};
+    size_t at = 0;
+    if (wire_event_kind(e) != WIRE_EVENT_RANGE)
+        return 1 + wire_event_entries(e);
+    for (; s.count < 2 && left - at >= ENTRIES && wire_is_event(&e[at]) && wire_event_kind(&e[at]) == WIRE_EVENT_RANGE;
+         at += ENTRIES) {
+        const struct rewrite_site *site = site_of(t, &e[at]);
+        if (!site || (s.count && site->addr != s.site[0]->addr))
+            break;
+        if (s.count && site <= s.site[0]) /* the next one of the same */
+            break;
+        memcpy(&s.range[s.count], &e[at + 1], sizeof *s.range);
+        s.site[s.count++] = site;
+        note(t, e[at].site, s.range[0].elements);
+    }
+    if (t->out)
+        write_string(t, &s);
+    return at ? at : ENTRIES;
+}
+
+static void take(void *ctx, const struct launch_chunk *c)
+{
+    struct trace *t = ctx;
+    for (size_t i = 0; i < c->count;) {
+        if (wire_is_event(&c->entries[i])) {
+            i += take_event(t, &c->entries[i], c->count - i);
+        } else {
+            take_reference(t, &c->entries[i]);
+            i++;
+        }
+    }
+}
+
+static void begin(void *ctx, const struct launch_tags *tags)
+{
+    struct trace *t = ctx;
+    t->tags = tags;
+    t->module = ID_NONE;
+}
+
+/* ---- the job ---- */
+
+static int open_maps(struct trace *t)
+{
+    const struct launch_program *p = t->program;
+    t->modules = ARENA_ARRAY(t->args->arena, struct module, p->module_count);
+    t->module_count = p->module_count;
+    for (size_t i = 0; i < p->module_count; i++) {
+        if (!p->modules[i].copy)
+            continue;
+        if (rewrite_map_open(p->modules[i].map, &t->modules[i].map) < 0)
+            return -1;
+        t->modules[i].count = xmalloc_sparse((t->modules[i].map->site_count + 1ull) * sizeof(uint64_t));
+    }
+    return 0;
+}
+
+static int make_copies(struct trace *t, enum launch_mode mode)
+{
+    struct launch_program *p = t->program;
+    struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
+                                  .threads = true,
+                                  .poison = t->args->poison,
+                                  .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
+    if (launch_copies_make(p, &opt) < 0)
+        return -1;
+    if (!p->modules[0].copy)
+        diag_warn("not-counted", "%s itself cannot be rewritten (%s): only what its libraries refer to is told",
+                  p->modules[0].path, p->modules[0].refused ? p->modules[0].refused : "unknown reason");
+    return 0;
+}
+
+static int write_sites(struct trace *t)
+{
+    for (size_t i = 0; i < t->module_count; i++)
+        for (uint32_t k = 0; t->modules[i].map && k < t->modules[i].map->site_count; k++) {
+            const struct rewrite_site *s = &t->modules[i].map->sites[k];
+            static const char *const kinds[] = {"untold", "load", "store", "modify"};
+            if (t->modules[i].count[k] || s->flags & REWRITE_SITE_UNTOLD)
+                fprintf(t->out, "%s 0x%llx %s%s%s %u %llu\n", t->program->modules[i].path, (unsigned long long)s->addr,
+                        s->flags & REWRITE_SITE_RANGE ? "range-" : "", kinds[s->flags & 3],
+                        s->flags & REWRITE_SITE_PREFETCH ? "-prefetch" : "", s->bytes,
+                        (unsigned long long)t->modules[i].count[k]);
+        }
+    return ferror(t->out) ? -1 : 0;
+}
+
+static int end_output(struct trace *t, const char *path)
+{
+    flush(t);
+    if (t->form == FORM_SITES && !t->error && write_sites(t) < 0)
+        t->error = EIO;
+    if (t->out && fclose(t->out) != 0 && !t->error)
+        t->error = errno;
+    t->out = NULL;
+    return t->error ? diag_error("trace: %s: cannot be written: %s", path, strerror(t->error)) : 0;
+}
+
+static int run(struct trace *t, int *status)
+{
+    struct launch_reference_options references = {.begin = begin, .take = take, .ctx = t};
+    struct launch_options opt = {.how = LAUNCH_REFERENCES, .mode = launch_mode_probe(), .references = &references};
+    struct launch_result *r = NULL;
+    if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0 || launch_run(t->program, &opt, &r) < 0)
+        return -1;
+    *status = r->status;
+    int rc = 0;
+    if (r->references_lost || r->references_broken || (r->flags & WIRE_LOST))
+        rc = diag_error("trace: %llu references or more were lost, the trace is not whole: %s",
+                        (unsigned long long)r->references_lost,
+                        r->references_broken ? "the program wrote over mtool's memory" : "there was not enough memory");
+    launch_remember_modules(t->program);
+    launch_result_free(r);
+    return rc;
+}
+
+static void say(const struct trace *t)
+{
+    const uint64_t *n = t->references;
+    uint64_t all = n[REWRITE_SITE_LOAD] + n[REWRITE_SITE_STORE] + n[REWRITE_SITE_LOAD | REWRITE_SITE_STORE];
+    diag_note("%llu references: %llu loads, %llu stores, %llu both", (unsigned long long)all,
+              (unsigned long long)n[REWRITE_SITE_LOAD], (unsigned long long)n[REWRITE_SITE_STORE],
+              (unsigned long long)n[REWRITE_SITE_LOAD | REWRITE_SITE_STORE]);
+}
+
+/* Of a run that failed nothing stays. */
+static void drop_output(const struct trace *t, const char *path)
+{
+    struct stat st;
+    if (t->form != FORM_COUNT && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(path);
+}
+
+static int open_output(struct trace *t, const char *path)
+{
+    t->buffer = xmalloc(BUFFER_BYTES);
+    if (t->form == FORM_COUNT)
+        return 0;
+    if (cmd_place_check("trace", path, t->program->path, t->args->force) < 0)
+        return -1;
+    t->out = fopen(path, "we");
+    return t->out ? 0 : diag_error("trace: %s: cannot be written: %s", path, strerror(errno));
+}
+
+static void fini(struct trace *t)
+{
+    for (size_t i = 0; i < t->module_count; i++) {
+        rewrite_map_close(t->modules[i].map);
+        free(t->modules[i].count);
+    }
+    free(t->buffer);
+    launch_program_free(t->program);
+}
+
+int cmd_trace(const struct cmd_args *a)
+{
+    struct trace t = {.args = a, .form = (enum form)a->form};
+    int status = 0, rc = CMD_UNUSABLE;
+    if (launch_program_find(a->rest, &t.program) < 0)
+        return CMD_UNUSABLE;
+    const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
+    if (open_output(&t, path) == 0) {
+        rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
+        if (end_output(&t, path) < 0)
+            rc = CMD_SELF_FAILED;
+        if (rc)
+            drop_output(&t, path);
+    }
+    if (rc == 0)
+        say(&t);
+    fini(&t);
+    if (rc == 0)
+        launch_exit_like(status);
+    return rc;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stream of references (wire/stream.h), by the host's side: one thread goes round all areas of the counter file,
+ * hands each chunk that is full to the caller, and gives it back; after the program's end what is left in chunks that
+ * were begun. What is in an area the program may have written by mistake: it is believed only as far as it can be so.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/impl.h"
+
+enum { NAP_NS = 50000000 };
+
+static long futex(const void *at, int op, uint32_t value, const struct timespec *limit)
+{
+    return syscall(SYS_futex, at, op, value, limit, NULL, 0);
+}
+
+/* ---- modules by what entries call them ---- */
+
+static uint32_t first_slot(uint32_t tag) { return tag * 2654435761u >> (32 - LAUNCH_TAG_BITS); }
+
+/* Two files with the same content are one: the first. */
+static int add_tag(struct launch_tags *t, const struct launch_program *p, uint32_t module)
+{
+    const uint8_t *key = p->modules[module].wire_key;
+    uint32_t tag = wire_stream_module(key), k = first_slot(tag);
+    for (; t->module[k]; k = (k + 1) % LAUNCH_TAGS)
+        if (t->tag[k] == tag)
+            return memcmp(p->modules[t->module[k] - 1].wire_key, key, WIRE_KEY_BYTES) ? -1 : 0;
+    t->tag[k] = tag;
+    t->module[k] = module + 1;
+    return 0;
+}
+
+static int make_tags(struct launch_tags *t, const struct launch_program *p)
+{
+    memset(t, 0, sizeof *t);
+    if (p->module_count > LAUNCH_TAGS / 2)
+        return diag_error("%s: loads %zu files; references are told of %d at most", p->path, p->module_count,
+                          LAUNCH_TAGS / 2);
+    for (size_t i = 0; i < p->module_count; i++)
+        if (p->modules[i].copy && add_tag(t, p, (uint32_t)i) < 0)
+            return diag_error("%s: its references could not be told from those of another file; this happens to one "
+                              "pair of files in 4000 million",
+                              p->modules[i].path);
+    return 0;
+}
+
+uint32_t launch_tag_module(const struct launch_tags *t, uint32_t tag)
+{
+    uint32_t k = first_slot(tag);
+    for (unsigned n = 0; t->module[k] && n < LAUNCH_TAGS; n++, k = (k + 1) % LAUNCH_TAGS)
+        if (t->tag[k] == tag)
+            return t->module[k] - 1;
+    return ID_NONE;
+}
+
+/* ---- areas ---- */
+
+static struct wire_stream *map_area(const struct references *s, uint32_t area)
+{
+    uint64_t at = WIRE_HEADER_BYTES + area * s->counters->plan->area_bytes;
+    void *m = mmap(NULL, WIRE_STREAM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s->counters->file.fd, (off_t)at);
+    return m == MAP_FAILED ? NULL : m;
+}
+
+static void see_areas(struct references *s)
+{
+    uint64_t taken = __atomic_load_n(&s->counters->header->area_next, __ATOMIC_ACQUIRE);
+    for (uint64_t n = min_u64(taken, s->counters->plan->area_max); s->area_count < n; s->area_count++) {
+        s->areas[s->area_count] = (struct references_area){.stream = map_area(s, s->area_count)};
+        s->is_broken |= !s->areas[s->area_count].stream;
+    }
+}
+
+/* Leaves zeros, so that an entry that a signal kept from being made says nothing when its place comes again. */
+static void hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t at, uint64_t bytes)
+{
+    struct wire_stream *w = s->areas[area].stream;
+    struct wire_entry *entries = (struct wire_entry *)(void *)((char *)w + at);
+    struct launch_chunk chunk = {.area = area,
+                                 .process = w->process,
+                                 .thread = c->thread,
+                                 .begin = c->begin,
+                                 .end = c->end,
+                                 .entries = entries,
+                                 .count = min_u64(bytes, WIRE_CHUNK_BYTES) / sizeof(struct wire_entry)};
+    s->counters->header->streams.heartbeat++;
+    if (chunk.count)
+        s->opt->take(s->opt->ctx, &chunk);
+    memset(entries, 0, chunk.count * sizeof *entries);
+}
+
+static uint64_t chunk_at(uint64_t number)
+{
+    return WIRE_STREAM_RING + number % WIRE_CHUNKS * (uint64_t)WIRE_CHUNK_BYTES;
+}
+
+/* One full chunk; false: it has none. */
+static bool take_chunk(struct references *s, uint32_t area)
+{
+    struct references_area *a = &s->areas[area];
+    struct wire_stream *w = a->stream;
+    uint64_t filled = w ? __atomic_load_n(&w->filled, __ATOMIC_ACQUIRE) : 0;
+    if (!w || filled == a->taken)
+        return false;
+    if (filled - a->taken > WIRE_CHUNKS) {
+        s->is_broken = true;
+        a->stream = NULL;
+        return false;
+    }
+    struct wire_chunk c = w->chunks[a->taken % WIRE_CHUNKS];
+    hand_over(s, area, &c, chunk_at(a->taken), c.bytes);
+    __atomic_store_n(&w->emptied, ++a->taken, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&w->waits, __ATOMIC_SEQ_CST))
+        futex(&w->emptied, FUTEX_WAKE, INT_MAX, NULL);
+    return true;
+}
+
+/* The chunk that was begun last. */
+static void take_rest(struct references *s, uint32_t area)
+{
+    const struct wire_stream *w = s->areas[area].stream;
+    uint64_t at = chunk_at(s->areas[area].taken);
+    if (!w)
+        return;
+    s->lost += (w->lost + (w->drops ? w->put - w->start : 0)) / sizeof(struct wire_entry);
+    if (!w->drops && w->start == WIRE_STREAM_VADDR + at && w->put > w->start)
+        hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread}, at, w->put - w->start);
+}
+
+/* ---- the thread ---- */
+
+/* In turn, so that no area waits long. */
+static bool go_round(struct references *s)
+{
+    bool any = false;
+    see_areas(s);
+    for (uint32_t area = 0; area < s->area_count; area++)
+        any |= take_chunk(s, area);
+    s->counters->header->streams.heartbeat++;
+    return any;
+}
+
+static void wait_for_chunks(struct references *s)
+{
+    struct wire_streams *h = &s->counters->header->streams;
+    uint32_t seen = __atomic_load_n(&h->filled, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&h->waits, 1, __ATOMIC_SEQ_CST);
+    if (!go_round(s) && !atomic_load(&s->ends))
+        futex(&h->filled, FUTEX_WAIT, seen, &(struct timespec){0, NAP_NS});
+    __atomic_store_n(&h->waits, 0, __ATOMIC_SEQ_CST);
+}
+
+static void *drain(void *arg)
+{
+    struct references *s = arg;
+    while (!atomic_load(&s->ends))
+        if (!go_round(s))
+            wait_for_chunks(s);
+    while (go_round(s))
+        continue;
+    for (uint32_t area = 0; area < s->area_count; area++)
+        take_rest(s, area);
+    return NULL;
+}
+
+/* ---- begin and end ---- */
+
+int references_begin(struct references *s, const struct launch_program *p, const struct counters *c,
+                     const struct launch_reference_options *opt)
+{
+    *s = (struct references){.counters = c, .opt = opt};
+    if (!p->counts_by_thread)
+        return diag_error("%s: it, or a library of its, uses the processor's register gs for itself, which references "
+                          "are told by; only 'mtool run' and 'mtool count' do without",
+                          p->path);
+    if (!c->header)
+        return 0; /* nothing of it has a copy */
+    s->tags = xmalloc(sizeof *s->tags);
+    if (make_tags(s->tags, p) < 0)
+        return -1;
+    s->areas = xmalloc_sparse(WIRE_AREAS_MAX * sizeof *s->areas);
+    if (opt->begin)
+        opt->begin(opt->ctx, s->tags);
+    s->is_running = signals_thread(&s->thread, drain, s);
+    return s->is_running ? 0 : diag_error("cannot make a thread: %s", strerror(errno));
+}
+
+void references_end(struct references *s, struct launch_result *r)
+{
+    atomic_store(&s->ends, true);
+    if (s->is_running) {
+        futex(&s->counters->header->streams.filled, FUTEX_WAKE, 1, NULL);
+        pthread_join(s->thread, NULL);
+    }
+    for (uint32_t area = 0; area < s->area_count; area++)
+        if (s->areas[area].stream)
+            munmap(s->areas[area].stream, WIRE_STREAM_BYTES);
+    free(s->areas);
+    free(s->tags);
+    r->references_lost = s->lost;
+    r->references_broken = s->is_broken;
+}

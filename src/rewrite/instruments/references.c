@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The instrumentation that tells every reference to memory, in order (wire/stream.h): in front of each instruction that
+ * reaches memory a site, which makes an entry for each of its accesses. Which instructions, and which registers a site
+ * may use; its code is in reference_code.c.
+ *
+ * Not told, but numbered among the sites and marked: gathers, scatters, xsave and its like, string instructions that
+ * compare, operands of other address sizes. Functions that may run before the runtime knows the module have no sites.
+ *
+ * needs: funcs. fills: references.
+ */
+#include "rewrite/instruments/references.h"
+
+#include <stdlib.h>
+
+/* ---- which ---- */
+
+struct range { /* of functions, looked at alone */
+    VEC(struct rw_reference) references;
+    VEC(struct rw_site) sites;
+};
+struct finder {
+    struct rw *w;
+    struct range *ranges;
+};
+
+static bool has_name(const struct x86_insn *in, const char *begins)
+{
+    return strncmp(x86_mnemonic_name(in->mnemonic), begins, strlen(begins)) == 0;
+}
+
+static bool compares_strings(const struct x86_insn *in) { return has_name(in, "scas") || has_name(in, "cmps"); }
+
+/* Can code of a site compute it? */
+static bool is_computable(const struct x86_access *a)
+{
+    bool has_registers = a->base != X86_REG_NONE || a->index != X86_REG_NONE || a->segment != X86_SEGMENT_NONE;
+    bool is_far = has_registers && (a->disp < INT32_MIN || a->disp > INT32_MAX - 4096);
+    return !is_far && a->segment != X86_SEGMENT_GS && !(a->segment == X86_SEGMENT_FS && a->base == X86_RSP);
+}
+
+static bool is_told(const struct x86_detail *d)
+{
+    if (d->access_count < 0 || ((d->insn.props & X86_PROP_REP) && compares_strings(&d->insn)))
+        return false;
+    for (int k = 0; k < d->access_count; k++)
+        if (!is_computable(&d->access[k]))
+            return false;
+    return true;
+}
+
+static uint8_t flags_of(const struct x86_detail *d, const struct x86_access *a)
+{
+    bool is_prefetch = a->is_load && has_name(&d->insn, "prefetch");
+    return (uint8_t)((a->is_load ? REWRITE_SITE_LOAD : 0) | (a->is_store ? REWRITE_SITE_STORE : 0) |
+                     (is_prefetch ? REWRITE_SITE_PREFETCH : 0) |
+                     (d->insn.props & X86_PROP_REP ? REWRITE_SITE_RANGE : 0));
+}
+
+/* What is read comes before what is written. */
+static void add_sites(struct range *out, const struct x86_detail *d, bool stores)
+{
+    for (int k = 0; k < d->access_count; k++) {
+        const struct x86_access *a = &d->access[k];
+        bool is_only_store = a->is_store && !a->is_load;
+        if (is_only_store == stores)
+            VEC_PUSH(&out->sites, ((struct rw_site){d->insn.addr, *a, flags_of(d, a)}));
+    }
+}
+
+/* ---- registers ---- */
+
+/* Unwinders of a signal that comes inside of a site need rbp, which frames are found by even where its value is dead
+ * (before pop rbp); and if they go on to a caller, its registers that callees keep. */
+enum {
+    FRAME_REGISTERS = 1u << X86_RSP | 1u << X86_RBP,
+    MAY_BE_SAVED = 1u << X86_RAX | 1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 0xfu << X86_R8
+};
+
+static uint16_t bit_of(uint8_t reg) { return reg < X86_GPR_COUNT ? (uint16_t)(1u << reg) : 0; }
+
+static uint16_t address_registers(const struct x86_detail *d)
+{
+    uint16_t used = FRAME_REGISTERS;
+    for (int k = 0; k < d->access_count; k++)
+        used |= bit_of(d->access[k].base) | bit_of(d->access[k].index);
+    return d->insn.props & X86_PROP_REP ? used | 1u << X86_RCX : used;
+}
+
+/* One that is free, else one that is saved. */
+static uint8_t take_register(struct rw_reference *r, uint16_t *free, uint16_t *others)
+{
+    uint16_t from = *free ? *free : *others;
+    uint8_t reg = (uint8_t)__builtin_ctz(from);
+    if (!*free)
+        r->saved[r->saves++] = reg;
+    *free &= (uint16_t) ~(1u << reg);
+    *others &= (uint16_t) ~(1u << reg);
+    return reg;
+}
+
+static void take_registers(struct rw_reference *r, struct cfg_live live, uint16_t used)
+{
+    r->saves_flags = live.flags != 0;
+    uint16_t dead = live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0);
+    uint16_t free = dead & (uint16_t)~used, others = MAY_BE_SAVED & (uint16_t) ~(used | dead);
+    r->entry = take_register(r, &free, &others);
+    r->address = take_register(r, &free, &others);
+}
+
+/* ---- all instructions ---- */
+
+static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live)
+{
+    struct x86_detail d;
+    uint64_t addr = cfg_insn_addr(c, i);
+    const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
+    if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
+        return;
+    if (!is_told(&d)) {
+        VEC_PUSH(&out->sites, ((struct rw_site){.addr = addr, .flags = REWRITE_SITE_UNTOLD}));
+        return;
+    }
+    struct rw_reference r = {
+        .addr = addr, .insn = i, .first = (uint32_t)out->sites.len, .count = (uint8_t)d.access_count};
+    r.is_range = (d.insn.props & X86_PROP_REP) != 0;
+    r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
+    take_registers(&r, live, address_registers(&d));
+    add_sites(out, &d, false);
+    add_sites(out, &d, true);
+    VEC_PUSH(&out->references, r);
+}
+
+static void find_in_func(struct range *out, const struct rw *w, uint32_t f, struct cfg_liveness *l)
+{
+    const struct cfg *c = w->cfg;
+    struct cfg_live live[CFG_BLOCK_INSNS_MAX];
+    cfg_liveness_build(c, f, l);
+    cfg_for_each_block(&c->funcs.data[f], b) {
+        const struct cfg_block *blk = &c->blocks.data[b];
+        cfg_live_inside(l, b, live, CFG_BLOCK_INSNS_MAX);
+        cfg_for_each_insn(blk, i) {
+            const struct x86_insn *in = cfg_shape(c, i);
+            if (in->loads || in->stores)
+                add_instruction(out, c, i, live[i - blk->insn_first]);
+        }
+    }
+}
+
+static void find_in_range(void *ctx, size_t first, size_t end)
+{
+    const struct finder *finder = ctx;
+    struct cfg_liveness l = {0};
+    for (size_t f = first; f < end; f++)
+        if (finder->w->funcs[f].gs)
+            find_in_func(&finder->ranges[first / RW_FUNCS_A_RANGE], finder->w, (uint32_t)f, &l);
+    cfg_liveness_fini(&l);
+}
+
+/* Numbers them in the order of ranges. */
+static void join_ranges(struct rw_references *all, const struct finder *finder, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        const struct range *range = &finder->ranges[k];
+        for (size_t i = 0; i < range->references.len; i++) {
+            struct rw_reference r = range->references.data[i];
+            r.first += all->site_count;
+            all->of_insn[r.insn] = all->count;
+            all->data[all->count++] = r;
+        }
+        if (range->sites.len)
+            memcpy(all->sites + all->site_count, range->sites.data, range->sites.len * sizeof *all->sites);
+        all->site_count += (uint32_t)range->sites.len;
+    }
+}
+
+static void place(struct rw *w)
+{
+    size_t n = w->cfg->funcs.len / RW_FUNCS_A_RANGE + 1, references = 0, sites = 0;
+    struct finder finder = {w, xmalloc(n * sizeof *finder.ranges)};
+    struct rw_references *all = w->references = ARENA_NEW(w->arena, struct rw_references);
+    parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, find_in_range, &finder);
+    for (size_t k = 0; k < n; k++) {
+        references += finder.ranges[k].references.len;
+        sites += finder.ranges[k].sites.len;
+    }
+    all->of_insn = ARENA_ARRAY(w->arena, uint32_t, w->cfg->insns.len + 1);
+    memset(all->of_insn, 0xff, (w->cfg->insns.len + 1) * sizeof *all->of_insn);
+    all->data = ARENA_ARRAY(w->arena, struct rw_reference, references + 1);
+    all->sites = ARENA_ARRAY(w->arena, struct rw_site, sites + 1);
+    join_ranges(all, &finder, n);
+    for (size_t k = 0; k < n; k++) {
+        VEC_FREE(&finder.ranges[k].references);
+        VEC_FREE(&finder.ranges[k].sites);
+    }
+    free(finder.ranges);
+}
+
+/* ---- where they stand ---- */
+
+/* The runtime registers only modules that have words. */
+static void plan(struct rw *w) { w->counter_count = 1; }
+
+static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
+{
+    const struct cfg_block *blk = &w->cfg->blocks.data[block];
+    for (uint32_t i = insn; i < blk->insn_first + blk->insn_count; i++)
+        if (w->references->of_insn[i] != ID_NONE)
+            return i;
+    return ID_NONE;
+}
+
+static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
+{
+    bool is_cold = point.where == RW_BEHIND_CODE;
+    if (point.where != RW_BEFORE_INSN && !is_cold)
+        return;
+    uint32_t id = w->references->of_insn[point.insn];
+    const struct rw_reference *r = &w->references->data[id];
+    rw_fragment_add(out, (struct rw_fragment){.id = id,
+                                              .bytes = (uint16_t)rw_reference_bytes(w, r, is_cold),
+                                              .kind = RW_INSERTED,
+                                              .how = rw_reference_how(r, is_cold)});
+}
+
+static void describe(struct rw *w, uint32_t func)
+{
+    const struct rw_func *fn = &w->funcs[func];
+    for (uint32_t i = 0; i < fn->fragment_count; i++) {
+        const struct rw_fragment *f = &fn->fragments[i];
+        if (f->kind == RW_INSERTED && (f->how & RW_REFERENCE_COLD))
+            w->references->data[f->id].cold = f->off;
+        else if (f->kind == RW_INSERTED)
+            w->references->data[f->id].hot = f->off;
+    }
+}
+
+static uint32_t runtime(const struct rw *w)
+{
+    (void)w;
+    return RW_RUNTIME_STREAM;
+}
+
+const struct rw_instrument rw_reference_sites = {
+    .moves = true,
+    .has_runtime = true,
+    .has_words = true,
+    .plan = plan,
+    .place = place,
+    .next = next,
+    .insert = insert,
+    .put = rw_put_reference,
+    .frames = rw_reference_frames,
+    .describe = describe,
+    .runtime = runtime,
+    .runtime_frames = rw_blob_frames,
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What references.c, which finds them, and reference_code.c, which writes the code of their sites, share. */
+#ifndef MTOOL_REWRITE_INSTRUMENTS_REFERENCES_H
+#define MTOOL_REWRITE_INSTRUMENTS_REFERENCES_H
+
+#include "rewrite/impl.h"
+
+enum { RW_REFERENCE_SLOTS = 7, RW_REFERENCE_RANGE = 64, RW_REFERENCE_COLD = 128 }; /* of a fragment: how */
+
+struct rw_site { /* an access of an instruction; its number is its place among all of the module */
+    uint64_t addr;
+    struct x86_access access;
+    uint8_t flags; /* enum rewrite_site_flag */
+};
+struct rw_reference {        /* an instruction whose accesses are told */
+    uint64_t addr;           /* in the original */
+    uint32_t insn, first;    /* first: of its sites */
+    uint32_t hot, cold;      /* describe: offsets in its function's copy of what stands before it, and far behind */
+    uint8_t count;           /* of sites */
+    uint8_t entry, address;  /* registers */
+    uint8_t saved[2], saves; /* those of the two that are alive, and how many */
+    bool saves_flags;        /* they are alive */
+    bool is_range;           /* a string instruction that repeats */
+    bool is_rip;             /* its first access is relative to its own address */
+};
+struct rw_references {
+    struct rw_reference *data;
+    struct rw_site *sites;
+    uint32_t count, site_count;
+    uint32_t *of_insn; /* ID_NONE: none */
+};
+
+/* reference_code.c: what stands in front of the instruction, and behind the function for a chunk that is full. A byte
+ * says what unwinders must know. */
+uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
+unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
+void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
+void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+
+#endif

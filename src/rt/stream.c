@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stream of references (wire/stream.h), by the program's side: the area that inserted code writes to, and the
+ * change from a chunk that is full to the next. It is entered among the modules, as one that has no code, so that
+ * threads and forked processes get their own as they get counters. It must be there before any inserted code runs, and
+ * stay: where nobody reads, chunks are thrown away.
+ *
+ * The host is waited for while it lives, which its heartbeat says; without it the program goes on alone.
+ */
+#include "rt/rt.h"
+
+#include <linux/futex.h>
+
+enum {
+    LOOK_NS = 100000000,
+    PATIENCE = 20,  /* looks at a heartbeat that stands still */
+    LOOKS_MAX = 300 /* at a ring that stays full */
+};
+
+#define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
+
+static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
+
+static struct wire_stream *own_stream(void)
+{
+    struct wire_stream *s;
+    __asm__ volatile("mov %%gs:%c1, %0"
+                     : "=r"(s)
+                     : "i"(WIRE_STREAM_VADDR + __builtin_offsetof(struct wire_stream, self)));
+    return s;
+}
+
+static uint64_t stamp(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+    return (uint64_t)hi << 32 | lo;
+}
+
+static uint64_t block_signals(void)
+{
+    uint64_t all = UINT64_MAX, before = 0;
+    sys(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&all, (uint64_t)&before, 8, 0, 0);
+    return before;
+}
+
+static void restore_signals(uint64_t before) { sys(SYS_rt_sigprocmask, SIG_SETMASK, (uint64_t)&before, 0, 8, 0, 0); }
+
+/* ---- chunks ---- */
+
+/* Code writes into it as soon as `put` says so. */
+static void start_chunk(struct wire_stream *s)
+{
+    s->start = WIRE_STREAM_VADDR + WIRE_STREAM_RING + s->filled % WIRE_CHUNKS * WIRE_CHUNK_BYTES;
+    s->begin = stamp();
+    s->limit = s->start + WIRE_CHUNK_BYTES - WIRE_CHUNK_SPARE;
+    __atomic_store_n(&s->put, s->start, __ATOMIC_RELEASE);
+}
+
+static uint64_t used_bytes(const struct wire_stream *s)
+{
+    uint64_t used = s->put - s->start;
+    return used < WIRE_CHUNK_BYTES ? used : WIRE_CHUNK_BYTES;
+}
+
+static void wake_host(struct wire_streams *h)
+{
+    __atomic_fetch_add(&h->filled, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&h->waits, __ATOMIC_SEQ_CST))
+        sys(SYS_futex, (uint64_t)&h->filled, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static int is_ring_full(const struct wire_stream *s)
+{
+    return s->filled - __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST) >= WIRE_CHUNKS;
+}
+
+/* Until the host has emptied a chunk. 0: there is none any more. */
+static int wait_for_host(struct wire_stream *s, const volatile struct wire_streams *h)
+{
+    uint64_t wait[2] = {0, LOOK_NS}, heartbeat = 0;
+    int looks = 0;
+    for (int still = 0; is_ring_full(s) && still < PATIENCE && looks < LOOKS_MAX;) {
+        uint64_t seen = __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST), now = h->heartbeat;
+        __atomic_store_n(&s->waits, 1, __ATOMIC_SEQ_CST);
+        if (is_ring_full(s) &&
+            sys(SYS_futex, (uint64_t)&s->emptied, FUTEX_WAIT, (uint32_t)seen, (uint64_t)wait, 0, 0) == -ETIMEDOUT) {
+            still = now == heartbeat ? still + 1 : 0;
+            looks++;
+        }
+        heartbeat = now;
+    }
+    s->waits = 0;
+    return !is_ring_full(s);
+}
+
+static void end_chunk(struct wire_stream *s)
+{
+    struct wire_streams *h = s->drops ? 0 : &PCB->header->streams;
+    if (h && !is_ring_full(s)) {
+        s->chunks[s->filled % WIRE_CHUNKS] = (struct wire_chunk){s->begin, stamp(), (uint32_t)used_bytes(s), s->thread};
+        __atomic_store_n(&s->filled, s->filled + 1, __ATOMIC_RELEASE);
+        wake_host(h);
+        s->drops = !wait_for_host(s, h);
+    } else {
+        s->lost += used_bytes(s);
+    }
+    start_chunk(s);
+}
+
+void rt_stream_full(void)
+{
+    struct wire_stream *s = own_stream();
+    if (s->put >= s->limit) /* a signal's handler may have done it */
+        end_chunk(s);
+}
+
+void rt_stream_append(const struct wire_entry *entries, uint32_t count)
+{
+    struct wire_stream *s = own_stream();
+    uint64_t signals = block_signals();
+    if (s->put >= s->limit)
+        end_chunk(s);
+    uint64_t at = __atomic_fetch_add(&s->put, (uint64_t)count * sizeof *entries, __ATOMIC_RELAXED);
+    if (at + (uint64_t)count * sizeof *entries <= s->start + WIRE_CHUNK_BYTES)
+        memcpy((void *)(at + (s->self - WIRE_STREAM_VADDR)), entries, (uint64_t)count * sizeof *entries);
+    if (s->put >= s->limit)
+        end_chunk(s);
+    restore_signals(signals);
+}
+
+/* ---- the area ---- */
+
+/* drops: it is nobody's, so far. */
+static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
+{
+    s->self = (uint64_t)s;
+    s->thread = thread;
+    s->process = (uint32_t)PCB->area;
+    s->drops = drops;
+    start_chunk(s);
+}
+
+static struct rt_module *find_stream(void)
+{
+    for (uint32_t i = 0; i < PCB->module_count; i++)
+        if (PCB->modules[i].data == STREAM_DATA && PCB->modules[i].bytes)
+            return &PCB->modules[i];
+    return 0;
+}
+
+void rt_stream_thread(uint64_t delta, uint32_t nth)
+{
+    struct wire_stream *s = stream_at(delta);
+    const struct rt_module *m = rt_config.flags & CONFIG_STREAM ? find_stream() : 0;
+    if (!m)
+        return;
+    if (s->put > s->start) /* of the thread that had it before */
+        end_chunk(s);
+    begin(s, nth, m->offset == NOWHERE);
+}
+
+/* No inserted code may run between the new mapping and its begin. */
+void rt_stream_forked(void)
+{
+    struct rt_module *m = rt_config.flags & CONFIG_STREAM ? find_stream() : 0;
+    if (!m || m->offset == NOWHERE)
+        return;
+    uint64_t signals = block_signals();
+    int ok = rt_map_counters(m, 0);
+    begin(stream_at(0), 0, !ok);
+    restore_signals(signals);
+}
+
+void rt_stream_open(struct rt_module *m)
+{
+    rt_resolve(m);
+    if (m->offset != NOWHERE && rt_map_counters(m, 1)) {
+        stream_at(0)->process = (uint32_t)PCB->area;
+        stream_at(0)->drops = 0;
+    }
+}
+
+/* It may be there although nothing knows of it, in a process that is not counted. */
+static int make_stream(void)
+{
+    struct rt_data *d = (struct rt_data *)STREAM_DATA;
+    int64_t at = sys(SYS_mmap, STREAM_DATA, PAGE + WIRE_STREAM_BYTES, PROT_RW,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0);
+    if (at != STREAM_DATA)
+        return at == -EEXIST;
+    d->self = STREAM_DATA;
+    begin(stream_at(0), 0, 1);
+    return 1;
+}
+
+void rt_stream_enter(void)
+{
+    if (!(rt_config.flags & CONFIG_STREAM) || find_stream() || !make_stream())
+        return;
+    struct rt_module *m = rt_free_entry(STREAM_DATA, STREAM_DATA + PAGE + WIRE_STREAM_BYTES);
+    if (!m)
+        return;
+    *m = (struct rt_module){STREAM_DATA, WIRE_STREAM_BYTES, NOWHERE, 0, 0, 0, 0};
+    if (PCB->header)
+        rt_stream_open(m);
+    rt_slots_add(m);
+    for (uint32_t i = 0; i < PCB->slot_count; i++)
+        begin(stream_at(PCB->slots[i].delta), 0, m->offset == NOWHERE);
+}
