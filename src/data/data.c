@@ -26,6 +26,7 @@ static void free_modules(struct data_tables *t)
 {
     for (size_t i = 0; i < t->modules.len; i++) {
         struct data_loaded *m = &t->modules.data[i];
+        variables_free(m->variables);
         scope_cache_free(m->scopes);
         lines_close(m->lines);
         image_close(m->img);
@@ -52,6 +53,7 @@ void data_free(struct data *d)
     map_fini(&t->by_frames);
     map_fini(&t->by_name);
     map_fini(&t->frames);
+    map_fini(&t->fields);
     arena_free(t->arena);
     free(t);
     free(d);

@@ -18,6 +18,7 @@
 #define MTOOL_DATA_H
 
 #include "base/base.h"
+#include "debug/debug.h"
 #include "image/image.h"
 
 /* ---- objects ---- */
@@ -238,5 +239,18 @@ struct data_frame {       /* of a return address */
 const struct data_frame *data_frame(struct data *d, uint64_t return_address); /* until data_free */
 /* "xs", ".bss of libc.so.6", "main.c:42 build_tree <- main.c:99 main": of one line. Until data_free. */
 const char *data_name(struct data *d, uint32_t object);
+
+/* ---- fields.c: what an object is made of, by debug information ---- */
+
+struct data_fields {
+    const char *type;                 /* "struct patient[40]" */
+    uint64_t element_bytes;           /* of an array one element, else all: fields repeat after so many */
+    const struct layout_part *fields; /* of an element, by offset (debug/debug.h); they may overlap, and leave gaps */
+    size_t count;                     /* of fields; 0: it is no structure */
+};
+/* Of a variable; NULL: not known, and of what is allocated. Until data_free. */
+const struct data_fields *data_fields(struct data *d, uint32_t object);
+/* "time_left" of the byte at an offset from the begin of the block; NULL: not known. *part: which of the fields. */
+const char *data_field(struct data *d, uint32_t object, uint64_t offset, size_t *part);
 
 #endif

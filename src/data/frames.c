@@ -45,8 +45,9 @@ bool data_is_wrapper(struct data *d, uint64_t return_address) { return frame_of(
 
 /* ---- by debug information ---- */
 
-static bool open_debug(struct data *d, struct data_loaded *m)
+bool data_open_debug(struct data *d, uint32_t module)
 {
+    struct data_loaded *m = &d->own->modules.data[module];
     if (!m->is_debug_tried) {
         m->is_debug_tried = true;
         m->lines = lines_open(m->path, "/usr/lib/debug", &d->own->files);
@@ -88,7 +89,7 @@ const struct data_frame *data_frame(struct data *d, uint64_t return_address)
     if (f->is_named)
         return &f->f;
     f->is_named = true;
-    if (f->f.module != ID_NONE && open_debug(d, &d->own->modules.data[f->f.module]))
+    if (f->f.module != ID_NONE && data_open_debug(d, f->f.module))
         name_by_debug(d, &f->f);
     if (!f->f.function)
         f->f.function = f->symbol;

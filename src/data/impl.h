@@ -4,7 +4,6 @@
 #define MTOOL_DATA_IMPL_H
 
 #include "data/data.h"
-#include "debug/debug.h"
 
 struct data_loaded { /* a module */
     const char *path;
@@ -13,7 +12,8 @@ struct data_loaded { /* a module */
     bool is_debug_tried;
     struct lines *lines; /* NULL: no debug information */
     struct scope_cache *scopes;
-    VEC(uint32_t) threads; /* objects of its thread-local variables, for data_thread_block */
+    struct variables *variables; /* NULL: not asked for yet */
+    VEC(uint32_t) threads;       /* objects of its thread-local variables, for data_thread_block */
 };
 
 struct data_tables {
@@ -30,6 +30,7 @@ struct data_tables {
     VEC(struct data_loaded) modules;
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
+    struct map fields;                      /* object -> data_fields, 0 none */
     struct file_names files;
     struct data_lost lost;
 };
@@ -56,6 +57,7 @@ bool data_begins_at(const struct data *d, unsigned layer, uint64_t address); /* 
 int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t *module); /* where its first page is */
 
 /* frames.c */
+bool data_open_debug(struct data *d, uint32_t module);         /* false: it has no debug information */
 bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */
 
 /* blocks.c */

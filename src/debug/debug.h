@@ -49,6 +49,27 @@ uint32_t lines_file_id(struct lines *l, uint32_t unit, const char *path);
 /* The unit whose code holds ADDR: its die (of a split unit the one with the functions too). False if none. */
 bool lines_unit_at(struct lines *l, uint64_t addr, uint32_t *unit, Dwarf_Die *line_die, Dwarf_Die *code_die);
 
+bool lines_unit(struct lines *l, uint32_t unit, Dwarf_Die *code_die); /* by number from 0; false: there are no more */
+
+/* ---- variables.c: variables with an address, and what they are made of ---- */
+
+struct layout_part { /* a member of a structure, of one that lies in it "outer.inner" */
+    const char *name;
+    uint64_t offset, bytes;
+};
+struct layout {
+    const char *name;                /* of the type: "struct patient[40]" */
+    uint64_t bytes;                  /* 0 unknown */
+    uint64_t element_bytes;          /* of an array one element, else all; 0 unknown */
+    const struct layout_part *parts; /* of an element, by offset; of what is no structure none */
+    size_t part_count;
+};
+struct variables;                                 /* opaque */
+struct variables *variables_new(struct lines *l); /* of all units. Borrows l */
+void variables_free(struct variables *v);         /* with all layouts */
+/* Of the variable that begins there; of thread-local ones the address is the offset in the module's. False: none. */
+bool variables_layout(struct variables *v, uint64_t addr, bool is_thread_local, struct layout *out);
+
 /* ---- scopes.c: functions and what was inlined into them ---- */
 
 struct scope {

@@ -123,6 +123,14 @@ bool lines_unit_at(struct lines *l, uint64_t addr, uint32_t *unit, Dwarf_Die *li
     return true;
 }
 
+bool lines_unit(struct lines *l, uint32_t unit, Dwarf_Die *code_die)
+{
+    if (unit >= l->units.len)
+        return false;
+    *code_die = l->units.data[unit].code_die;
+    return true;
+}
+
 static uint64_t row_addr(const struct unit *u, size_t i)
 {
     Dwarf_Addr addr = 0;

@@ -106,7 +106,7 @@ static void stacks_are_paths(void **state)
     leave(&b, STACK, HEAP);
     assert_int_equal(at(&b, HEAP + 99)->live_bytes, 100);
     assert_int_equal(at(&b, HEAP)->path_len, 2);
-    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:23 build <- named.c:31 main");
+    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
     end(&b);
 }
 
@@ -127,7 +127,7 @@ static void paths_of_copies_are_the_originals(void **state)
     b.words[2] = first_return(&b, "main");
     enter(&b, "malloc", STACK, 100, 0);
     leave(&b, STACK, HEAP);
-    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:23 build <- named.c:31 main");
+    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
     end(&b);
 }
 

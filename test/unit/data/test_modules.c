@@ -114,7 +114,62 @@ static void places_have_lines(void **state)
         if (code[i] == 0xe8)
             path[0] = build + i + 5;
     data_allocate(d, DATA_LAYER_HEAP, 0x7f0000000000, 8, path, 1);
-    assert_string_equal(data_name(d, data_object_at(d, 0x7f0000000000)), "named.c:23 build");
+    assert_string_equal(data_name(d, data_object_at(d, 0x7f0000000000)), "named.c:35 build");
+    data_free(d);
+}
+
+static uint32_t object_named(const struct data *d, const char *name)
+{
+    for (uint32_t i = 0; i < data_object_count(d); i++)
+        if (data_object(d, i)->name && strcmp(data_object(d, i)->name, name) == 0)
+            return i;
+    fail_msg("no object %s", name);
+    return 0;
+}
+
+static void expect_field(struct data *d, const char *object, uint64_t offset, const char *name)
+{
+    size_t part;
+    const char *got = data_field(d, object_named(d, object), offset, &part);
+    if (!name)
+        assert_null(got);
+    else
+        assert_string_equal(got, name);
+}
+
+static void variables_have_fields(void **state)
+{
+    (void)state;
+    uint32_t m;
+    struct data *d = with(named, &m);
+    const struct data_fields *ward = data_fields(d, object_named(d, "ward"));
+    assert_string_equal(ward->type, "struct patient[40]");
+    assert_int_equal(ward->element_bytes, 16);
+    assert_int_equal(ward->count, 3);
+    assert_int_equal(ward->fields[1].offset, 4);
+    assert_int_equal(ward->fields[1].bytes, 4);
+    expect_field(d, "ward", 16 * 7 + 5, "time_left");
+    expect_field(d, "ward", 16 * 7 + 8, "next");
+    expect_field(d, "place", 8, "at.y");
+    expect_field(d, "place", 17, "high");
+    expect_field(d, "place", 24, "union");
+    expect_field(d, "place", 47, "nearest");
+    expect_field(d, "grid", 8, NULL);
+    assert_string_equal(data_fields(d, object_named(d, "grid"))->type, "long unsigned int[3][5]");
+    assert_int_equal(data_fields(d, object_named(d, "grid"))->element_bytes, 8);
+    assert_string_equal(data_fields(d, object_named(d, "factors"))->type, "const double[8]");
+    assert_string_equal(data_fields(d, object_named(d, "small_three"))->type, "char");
+    assert_string_equal(data_fields(d, object_named(d, "total"))->type, "long int[4]");
+    assert_null(data_fields(d, object_named(d, "named .rodata")));
+    data_free(d);
+}
+
+static void bare_files_have_no_fields(void **state)
+{
+    (void)state;
+    uint32_t m;
+    struct data *d = with(bare, &m);
+    assert_null(data_fields(d, object_named(d, "bare .bss")));
     data_free(d);
 }
 
@@ -127,6 +182,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(threads_have_their_own),
         cmocka_unit_test(files_that_cannot_be_read_are_refused),
         cmocka_unit_test(places_have_lines),
+        cmocka_unit_test(variables_have_fields),
+        cmocka_unit_test(bare_files_have_no_fields),
     };
     assert_true(argc > 2);
     named = argv[1];
