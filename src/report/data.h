@@ -54,4 +54,10 @@ const char *data_how(const struct prof_result *r, struct arena *a);
 size_t data_levels(const struct prof_result *r, uint32_t *levels, size_t max);
 uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, uint32_t cache);
 
+/* ---- text/data_diff.c ---- */
+
+const char *data_misses_text(double misses, struct arena *a);               /* "12.3k" */
+const char *data_change_text(const struct diff_figure *f, struct arena *a); /* "+12.3k (-5%)" */
+const char *data_diff_name(const struct prof_diff *d, const struct diff_data *x, struct arena *a);
+
 #endif

@@ -136,6 +136,8 @@ void threads_put(const struct prof_result *r, const struct report_options *o, st
 /* ---- data.c: what mtool spy found, by o->by; all of it in short ---- */
 
 void data_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+/* data_diff.c: nothing unless both sides have some. */
+void data_put_diff(const struct prof_diff *d, const struct report_options *o, struct arena *a, struct strbuf *out);
 
 /* ---- rows.c: which objects the table shows, in its order ---- */
 

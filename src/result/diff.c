@@ -13,7 +13,7 @@ const struct diff_field_about diff_field_about[DIFF_FIELD_COUNT] = {
     {#member, term, word, offsetof(struct diff_object, member)},
 #include "result/diff.def"
 #undef COMPARED
-    {"overhead", "overhead", "overhead %", 0}};
+    {"overhead", "overhead", "overhead %", 0}, {"misses", "miss", "misses", 0}};
 
 static const struct prof_interval unknown = {NAN, NAN, NAN};
 
@@ -149,6 +149,7 @@ struct prof_diff *prof_diff_new(const struct prof_result *old, const struct prof
     for (size_t i = 0; i < d->object_count; i++)
         d->objects[i] = compare_objects(d, &pairs[i]);
     qsort(d->objects, d->object_count, sizeof *d->objects, compare);
+    diff_data_fill(d);
     return d;
 }
 

@@ -20,12 +20,19 @@ struct diff_object {
 #include "result/diff.def"
 #undef COMPARED
 };
+struct diff_data {
+    const struct prof_data *old, *now; /* one of them may be NULL */
+    struct diff_figure memory_s, misses;
+    bool is_worth; /* a row: its seconds changed by more than noise, or its misses by a hundredth of the program's */
+};
 enum diff_field {
 #define COMPARED(id, member, whole, is_modelled, is_again, term, word) DIFF_##id,
 #include "result/diff.def"
 #undef COMPARED
     DIFF_OVERHEAD,
-    DIFF_FIELD_COUNT
+    DIFF_MISSES, /* known where mtool spy followed the references of both, through caches alike */
+    DIFF_FIELD_COUNT,
+    DIFF_TIMED_COUNT = DIFF_MISSES /* those before are times */
 };
 struct diff_field_about {
     const char *name;        /* "memory_s", ..., "overhead" */
@@ -39,6 +46,10 @@ struct prof_diff {
     struct diff_figure whole[DIFF_FIELD_COUNT]; /* user time of the program; overhead is a fraction */
     struct diff_object *objects; /* what changed beyond noise first; each in order of the change's size */
     size_t object_count;
+    bool is_of_data;        /* mtool spy followed the references of both */
+    uint32_t levels[2];     /* of misses: cache.id of either side; ID_NONE: the caches are not alike */
+    struct diff_data *data; /* what changed worth a row first */
+    size_t data_count;
     struct arena *arena;
 };
 
@@ -67,5 +78,8 @@ struct diff_pair {
 /* Every object of both sides is in exactly one pair. *count of them, in `a`. */
 struct diff_pair *diff_match(const struct prof_result *old, const struct prof_result *now, struct arena *a,
                              size_t *count);
+
+/* diff_data.c: what of a difference is of data. */
+void diff_data_fill(struct prof_diff *d);
 
 #endif

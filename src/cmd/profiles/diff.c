@@ -55,6 +55,8 @@ static int parse_condition(const char *text, struct diff_condition *c)
     c->is_percent = *s == '%';
     if (!is_good || !isfinite(c->limit) || (*s != '%' && *s != 's') || *skip_blanks(s + 1))
         return diag_error("diff: --fail-if '%s' is not FIELD>+N%% or FIELD>+Ns, for example memory_s>+5%%", text);
+    if (c->field == DIFF_MISSES && !c->is_percent)
+        return diag_error("diff: --fail-if '%s': misses are not seconds; say per cent, for example misses>+5%%", text);
     if (c->field == DIFF_OVERHEAD && !c->is_percent)
         return diag_error(
             "diff: --fail-if '%s': overhead has no seconds; say percentage points, for example overhead>+5%%", text);
@@ -92,9 +94,14 @@ static void warn_unlike(const struct prof_result *old, const struct prof_result 
         diag_warn("other-command", "the programs were given different arguments");
 }
 
-static int check_times(const struct prof_result *r, const char *path)
+/* Of two without times the misses of data objects can be compared, as text. */
+static int check_times(const struct cmd_args *a, const struct prof_result *const sides[2])
 {
-    return isfinite(r->actual_user_s.value) ? 0 : diag_error("diff: %s holds no times, which mtool run takes", path);
+    bool is_of_data = sides[0]->spy_count && sides[1]->spy_count && !a->html;
+    for (int i = 0; i < 2; i++)
+        if (!isfinite(sides[i]->actual_user_s.value) && !is_of_data)
+            return diag_error("diff: %s holds no times, which mtool run takes", a->rest[i]);
+    return 0;
 }
 
 static int check_known(const struct prof_diff *d, const struct conditions *c)
@@ -180,7 +187,7 @@ int cmd_diff(const struct cmd_args *a)
         return CMD_UNUSABLE;
     }
     int status = CMD_UNUSABLE;
-    if (check_times(old, a->rest[0]) == 0 && check_times(now, a->rest[1]) == 0)
+    if (check_times(a, (const struct prof_result *const[]){old, now}) == 0)
         status = compare(a, &c, old, now);
     prof_result_free(old);
     prof_result_free(now);

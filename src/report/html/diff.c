@@ -3,6 +3,7 @@
  * sides, and the source of those that changed by more than noise. */
 #include <math.h>
 
+#include "report/data.h"
 #include "report/html/html.h"
 
 enum { ROWS_MAX = 200, UNCHANGED_ROWS_MAX = 20, SECTIONS_MAX = 60 };
@@ -76,7 +77,7 @@ static void put_overview(struct diff_page *x, const struct report_diff_html_opti
                  "<th scope=\"col\" class=\"n\">");
     html_term(p, "interval", "95&#160;% interval");
     html_puts(p, "</th><td></td></tr></thead><tbody>\n");
-    for (unsigned i = 0; i < DIFF_FIELD_COUNT; i++)
+    for (unsigned i = 0; i < DIFF_TIMED_COUNT; i++)
         put_whole_row(p, &x->d->whole[i], i);
     html_puts(p, "</tbody></table>\n");
     put_conditions(x, o->conditions, o->condition_count);
@@ -197,6 +198,42 @@ static void put_sections(struct diff_page *x)
     html_puts(&x->now, x->sections ? "</section>\n" : "<p>Nothing was timed.</p></section>\n");
 }
 
+/* ---- what mtool spy found ---- */
+
+enum { DATA_ROWS_MAX = 60 };
+
+static void put_misses(struct html_page *p, const struct diff_figure *f)
+{
+    html_cell(p, "n", data_misses_text(f->old.value, p->a));
+    html_cell(p, "n", data_misses_text(f->now.value, p->a));
+    html_cell(p, "n strong", data_change_text(f, p->a));
+}
+
+static void put_data(struct diff_page *x)
+{
+    static const struct html_column columns[] = {
+        {"", "data object"}, {"n", "misses, old"}, {"n", "new"}, {"n", "change"}, {"n", "change of memory&#160;s"}};
+    struct html_page *p = &x->now;
+    if (!x->d->is_of_data)
+        return;
+    html_section(p, "data", "Data objects", "Data objects");
+    html_table(p, "table of data objects", columns, ARRAY_LEN(columns));
+    html_puts(p, "<tr><td>the whole program</td>");
+    put_misses(p, &x->d->whole[DIFF_MISSES]);
+    html_puts(p, "<td></td></tr>\n");
+    for (size_t i = 0; i < x->d->data_count && i < DATA_ROWS_MAX; i++) {
+        const struct diff_data *y = &x->d->data[i];
+        const char *s = tour_interval(&p->tour, &y->memory_s.change);
+        html_puts(p, y->is_worth ? "<tr>" : "<tr class=\"dim\">");
+        html_cell(p, "", data_diff_name(x->d, y, p->a));
+        put_misses(p, &y->misses);
+        html_cell(p, "n", s ? s : "");
+        html_puts(p, "</tr>\n");
+    }
+    html_table_end(p);
+    html_puts(p, "</section>\n");
+}
+
 /* ---- the page ---- */
 
 static void init(struct html_page *p, const struct prof_result *r, const struct report_html_options *o,
@@ -238,6 +275,7 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
     put_overview(&x, o);
     put_rows(&x);
     put_sections(&x);
+    put_data(&x);
     html_glossary(&x.now);
     html_put_page(&x.now, title(&x.now), banner_sentence(diff_doubtful(d), a), out);
     tour_fini(&x.old.tour);

@@ -54,10 +54,10 @@ const char *diff_verdict(const struct diff_figure *f)
 static void put_whole(const struct prof_diff *d, struct arena *a, struct strbuf *out)
 {
     double max = 0;
-    for (size_t i = 0; i < DIFF_FIELD_COUNT - 1; i++)
+    for (size_t i = 0; i < DIFF_OVERHEAD; i++)
         max = fmax(max, fmax(d->whole[i].old.value, d->whole[i].now.value));
     str_printf(out, "%-12s %9s %9s %9s  %s\n", "", "old", "new", "change", "95% interval");
-    for (size_t i = 0; i < DIFF_FIELD_COUNT; i++) {
+    for (size_t i = 0; i < DIFF_TIMED_COUNT; i++) {
         struct diff_figure f = d->whole[i];
         int decimals = i == DIFF_OVERHEAD ? 1 : figure_decimals(max);
         double unit = i == DIFF_OVERHEAD ? 100 : 1;
@@ -143,8 +143,11 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
     put_side(out, "old", paths[0], d->old, width, a);
     put_side(out, "new", paths[1], d->now, width, a);
     str_puts(out, "\n");
-    put_whole(d, a, out);
-    put_table(d, o, a, out);
+    if (isfinite(d->now->actual_user_s.value))
+        put_whole(d, a, out);
+    if (isfinite(d->now->actual_user_s.value))
+        put_table(d, o, a, out);
+    data_put_diff(d, o, a, out);
     arena_free(a);
 }
 
@@ -207,6 +210,25 @@ static void put_json_object(struct json *j, const struct diff_object *x, struct 
     json_object_end(j);
 }
 
+static void put_json_data(struct json *j, const struct prof_diff *d)
+{
+    json_array(j, "data");
+    for (size_t i = 0; i < d->data_count; i++) {
+        const struct diff_data *x = &d->data[i];
+        const struct prof_data *o = x->now ? x->now : x->old;
+        json_object(j, NULL);
+        json_str(j, "in", !x->old ? "new" : !x->now ? "old" : "both");
+        member_id(j, "old_id", x->old ? (uint32_t)(x->old - d->old->data) : ID_NONE);
+        member_id(j, "new_id", x->now ? (uint32_t)(x->now - d->now->data) : ID_NONE);
+        json_str(j, "kind", prof_data_kind_name[o->kind]);
+        json_str(j, "name", o->name);
+        put_figure(j, "memory_s", &x->memory_s);
+        put_figure(j, "misses", &x->misses);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 void report_diff_json(const struct prof_diff *d, const char *const paths[2], const struct diff_condition *conditions,
                       size_t count, struct strbuf *out)
 {
@@ -218,7 +240,7 @@ void report_diff_json(const struct prof_diff *d, const char *const paths[2], con
     put_json_side(&j, "old", paths[0], d->old);
     put_json_side(&j, "new", paths[1], d->now);
     json_object(&j, "whole");
-    for (size_t i = 0; i < DIFF_FIELD_COUNT; i++)
+    for (size_t i = 0; i < (d->is_of_data ? DIFF_FIELD_COUNT : DIFF_TIMED_COUNT); i++)
         put_figure(&j, diff_field_about[i].name, &d->whole[i]);
     json_object_end(&j);
     json_array(&j, "fail_if");
@@ -233,6 +255,8 @@ void report_diff_json(const struct prof_diff *d, const char *const paths[2], con
     for (size_t i = 0; i < d->object_count; i++)
         put_json_object(&j, &d->objects[i], a);
     json_array_end(&j);
+    if (d->is_of_data)
+        put_json_data(&j, d);
     json_object_end(&j);
     arena_free(a);
 }

@@ -513,6 +513,13 @@ static void make_nasty_spied(struct prof_result *r)
     fixture_spoil_spied(r);
 }
 
+static void make_slower_spied(struct prof_result *r)
+{
+    make_slower(r);
+    fixture_add_spied(r);
+    fixture_worsen_spied(r);
+}
+
 static void make_empty(struct prof_result *r) { (void)r; }
 
 struct prof_result *fixture_result(const char *name)
@@ -520,11 +527,17 @@ struct prof_result *fixture_result(const char *name)
     static const struct {
         const char *name;
         void (*make)(struct prof_result *);
-    } makers[] = {{"typical", make_typical},       {"nasty", make_nasty},
-                  {"nothing", make_nothing},       {"doubtful", make_doubtful},
-                  {"counts", make_counts},         {"slower", make_slower},
-                  {"empty", make_empty},           {"spied", make_spied},
-                  {"only-spied", make_only_spied}, {"nasty-spied", make_nasty_spied}};
+    } makers[] = {{"typical", make_typical},
+                  {"nasty", make_nasty},
+                  {"nothing", make_nothing},
+                  {"doubtful", make_doubtful},
+                  {"counts", make_counts},
+                  {"slower", make_slower},
+                  {"empty", make_empty},
+                  {"spied", make_spied},
+                  {"only-spied", make_only_spied},
+                  {"nasty-spied", make_nasty_spied},
+                  {"slower-spied", make_slower_spied}};
     for (size_t i = 0; i < ARRAY_LEN(makers); i++) {
         if (strcmp(makers[i].name, name) == 0) {
             struct prof_result *r = prof_result_new();

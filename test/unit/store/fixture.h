@@ -12,6 +12,7 @@
  * that failed its self-test. "counts": counts only, no times. "slower":
  * another build of "typical", in which a loop lost more, a function is gone and one is new. "empty": prof_result_new.
  * "spied", "nasty-spied": "typical" and "nasty" with what mtool spy found. "only-spied": nothing was timed.
+ * "slower-spied": "slower" with objects that miss more, and one that is another.
  * NULL if there is no such name. */
 struct prof_result *fixture_result(const char *name);
 /* "typical" with that many blocks and as many edges. */

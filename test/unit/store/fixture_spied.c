@@ -231,6 +231,20 @@ void fixture_untime_spied(struct prof_result *r)
         r->data_advice[i].gain_s = (struct prof_interval){NAN, NAN, NAN};
 }
 
+void fixture_worsen_spied(struct prof_result *r)
+{
+    for (size_t i = 0; i < r->data_miss_count; i++) {
+        struct prof_data_miss *m = &r->data_misses[i];
+        uint64_t more = m->owner == PROF_OWNER_OBJECT && m->owner_id == GRID ? m->misses
+                        : m->owner == PROF_OWNER_PROGRAM && m->cache == L2   ? 20000000
+                                                                             : 0;
+        m->misses += more, m->misses_low += more, m->misses_high += more;
+    }
+    r->data[GRID].memory_s = (struct prof_interval){0.5, 0.45, 0.55};
+    r->data[QUEUE].name = "ring in list::push";
+    r->data[STACK].name = NULL;
+}
+
 void fixture_spoil_spied(struct prof_result *r)
 {
     r->data[0].name = "evil\033[2J\n<script>&\"'\xff";
