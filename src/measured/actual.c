@@ -124,7 +124,7 @@ void actual_whole(struct join *j)
     r->samples = j->samples_all;
     r->samples_lost = in->samples_lost;
     double width = r->actual_user_s.high - r->actual_user_s.low;
-    if (in->plain_runs > 1 && r->actual_user_s.value >= 0.1 && width > 0.2 * r->actual_user_s.value)
+    if (in->plain_runs > 1 && r->actual_user_s.value >= 0.1 && width > 0.3 * r->actual_user_s.value)
         prof_warn(r, PROF_WARN_NOISY_RUNS, "user time of the plain runs is known only between %.3g and %.3g s",
                   r->actual_user_s.low, r->actual_user_s.high);
     if (j->samples_all == 0) {
