@@ -7,6 +7,7 @@ static const char *const lines[VIEW_PAGE_COUNT] = {
     [VIEW_SOURCE] = "n next  p previous  i info  d instructions  / search  ? help  q back",
     [VIEW_INFO] = "n next  p previous  Enter source  arrows move  / search  ? help  q back",
     [VIEW_SHARES] = "arrows move  / search  ? help  q back",
+    [VIEW_DATA] = "arrows move  / search  ? help  q back",
     [VIEW_HELP] = "q back",
 };
 
@@ -23,6 +24,7 @@ static const struct {
      "the next and the previous one, in the order of the histogram: the source page shows one bottleneck at a time"},
     {"i", "INFO: all that is known of it, then the warnings and what was not counted"},
     {"t", "what each rank of a merged profile and each thread did with its time, and where they waited for each other"},
+    {"o", "data objects, where mtool spy followed the references: what of the memory stall is theirs, and why"},
     {"d", "instructions in place of source, and back; without source they are shown at once"},
     {"s", "order by memory, actual or ideal time, overhead, instructions"},
     {"a", "all loops and procedures, or only those with some time or memory overhead"},

@@ -65,14 +65,16 @@ static const char *coverage(struct view *v)
 static const char *beside(struct view *v)
 {
     const struct prof_result *r = v->tour.r;
-    const char *shares = "", *warnings = "";
+    const char *shares = "", *data = "", *warnings = "";
     if (r->rank_row_count || r->thread_count > 1)
         shares = arena_printf(v->frame, "%s (t)  ",
                               r->rank_row_count ? several(v, r->rank_row_count, "rank")
                                                 : several(v, r->thread_count, "thread"));
+    if (r->data_count)
+        data = arena_printf(v->frame, "%s (o)  ", several(v, r->data_count, "data object"));
     if (r->warning_count)
         warnings = arena_printf(v->frame, "%s (i)", several(v, r->warning_count, "warning"));
-    return arena_printf(v->frame, "%s%s", shares, warnings);
+    return arena_printf(v->frame, "%s%s%s", shares, data, warnings);
 }
 
 static void paint_legend(struct view *v, unsigned row)

@@ -2,6 +2,7 @@
  * A profile as a full-screen journey, the paper's views in a terminal: histogram, source of one bottleneck after the
  * other, INFO. Keys to pages; what the pages hold is in their own files. */
 #include "report/view/view.h"
+#include "report/data.h"
 
 #include <math.h>
 
@@ -82,8 +83,11 @@ static void keep_in_sight(struct view *v)
 
 static void build(struct view *v)
 {
-    static void (*const builders[VIEW_PAGE_COUNT])(struct view *) = {
-        [VIEW_SOURCE] = source_build, [VIEW_INFO] = info_build, [VIEW_SHARES] = shares_build, [VIEW_HELP] = help_build};
+    static void (*const builders[VIEW_PAGE_COUNT])(struct view *) = {[VIEW_SOURCE] = source_build,
+                                                                     [VIEW_INFO] = info_build,
+                                                                     [VIEW_SHARES] = shares_build,
+                                                                     [VIEW_DATA] = data_build,
+                                                                     [VIEW_HELP] = help_build};
     arena_free(v->page_texts);
     v->page_texts = arena_new();
     v->lines.len = 0;
@@ -143,7 +147,10 @@ static void paint_line(struct view *v, unsigned row, const struct view_line *l)
 static void paint_title(struct view *v)
 {
     const struct prof_object *o = view_object(v);
-    const char *title = v->page == VIEW_HELP ? "Keys" : v->page == VIEW_SHARES ? shares_title(v) : "INFO";
+    const char *title = v->page == VIEW_HELP     ? "Keys"
+                        : v->page == VIEW_DATA   ? "Data objects"
+                        : v->page == VIEW_SHARES ? shares_title(v)
+                                                 : "INFO";
     if (v->page == VIEW_INFO && o)
         title = arena_printf(v->frame, "INFO %zu of %zu  %s  %s %s", v->at + 1, view_rows(v), tour_name(&v->tour, o),
                              prof_kind_name[o->kind], tour_place(&v->tour, o));
@@ -344,6 +351,9 @@ static bool obey(struct view *v, int key)
     case 't':
         turn(v, VIEW_SHARES);
         break;
+    case 'o':
+        turn(v, VIEW_DATA);
+        break;
     case '?':
         turn(v, VIEW_HELP);
         break;
@@ -382,6 +392,8 @@ bool report_view(const struct prof_result *r, const struct report_view_options *
         v.sort = o->sort == REPORT_SORT_MEMORY && !timed ? REPORT_SORT_IDEAL : o->sort;
         tour_sort(&v.tour, v.sort, 0);
         tour_turn_to_objects(&v.tour);
+        if (data_is_all(r))
+            open_page(&v, VIEW_DATA);
         view_loop(&v);
         tour_fini(&v.tour);
         screen_close(v.screen);

@@ -8,7 +8,7 @@
 
 #include "report/tour.h"
 
-enum view_page { VIEW_HISTOGRAM, VIEW_SOURCE, VIEW_INFO, VIEW_SHARES, VIEW_HELP, VIEW_PAGE_COUNT };
+enum view_page { VIEW_HISTOGRAM, VIEW_SOURCE, VIEW_INFO, VIEW_SHARES, VIEW_DATA, VIEW_HELP, VIEW_PAGE_COUNT };
 
 enum view_style { /* each can be told without colours too: by attributes, or by what is written */
                   STYLE_PLAIN,
@@ -100,6 +100,7 @@ void source_paint_top(struct view *v);
 void info_build(struct view *v);   /* info.c */
 void shares_build(struct view *v); /* shares.c */
 const char *shares_title(const struct view *v);
+void data_build(struct view *v);             /* data.c */
 void help_build(struct view *v);             /* help.c */
 const char *help_line(const struct view *v); /* for the bottom, as much as fits */
 
