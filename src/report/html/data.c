@@ -329,9 +329,19 @@ static void put_advice(struct html_page *p, const struct html_data *d)
 
 /* ---- the section ---- */
 
+/* Those with a thousandth of the stall, and some more where these are few. */
+static size_t worth_a_row(const struct prof_result *r)
+{
+    const double share = 0.001;
+    size_t n = 0;
+    while (n < r->data_count && n < HTML_DATA && (n < HTML_DATA_LEAST || r->data[n].stall_share.value >= share))
+        n++;
+    return n;
+}
+
 static struct html_data prepare(const struct html_page *p)
 {
-    struct html_data d = {.shown = min_u64(p->r->data_count, HTML_DATA)};
+    struct html_data d = {.shown = worth_a_row(p->r)};
     double max_s = 0;
     d.level_count = data_levels(p->r, d.levels, ARRAY_LEN(d.levels));
     for (uint32_t i = 0; i < d.shown; i++) {

@@ -8,7 +8,7 @@
 #include "report/data.h"
 #include "report/html/html.h"
 
-enum { HTML_DATA = 60, HTML_DATA_LEVELS = 6 }; /* objects and levels that are shown */
+enum { HTML_DATA = 60, HTML_DATA_LEAST = 10, HTML_DATA_LEVELS = 6 }; /* objects and levels that are shown */
 
 struct html_data {
     size_t shown; /* objects that have a bar and an article, #d0 and on */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What data objects miss, before and after a change, as text. */
+#include <assert.h>
 #include <math.h>
 
 #include "report/text/data.h"
@@ -18,6 +19,12 @@ const char *data_change_text(const struct diff_figure *f, struct arena *a)
     return f->old.value > 0 ? arena_printf(a, "%s%s (%s%s)", sign, n, change > 0 ? "+" : "",
                                            figure_percent(a, change / f->old.value))
                             : arena_printf(a, "%s%s", sign, n);
+}
+
+static const struct prof_data *any_of(const struct diff_data *x)
+{
+    assert(x->now || x->old); /* else there is nothing to tell */
+    return x->now ? x->now : x->old;
 }
 
 const char *data_diff_name(const struct prof_diff *d, const struct diff_data *x, struct arena *a)
@@ -52,7 +59,7 @@ static void put_row(struct data_table *t, const struct prof_diff *d, const struc
         data_table_cell(t, figure_real(a, x->memory_s.change.value, decimals));
         data_table_cell(t, figure_interval(a, &x->memory_s.change, decimals));
     }
-    data_table_cell(t, prof_data_kind_name[(x->now ? x->now : x->old)->kind]);
+    data_table_cell(t, prof_data_kind_name[any_of(x)->kind]);
     data_table_cell(t, data_diff_name(d, x, a));
     data_table_row(t, NULL);
 }
