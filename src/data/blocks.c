@@ -87,7 +87,7 @@ static uint32_t uncovered_at(struct data *d, uint64_t address, unsigned layer)
     }
 }
 
-bool data_place(struct data *d, const struct data_object *of, uint64_t address, uint64_t bytes)
+bool data_lay_block(struct data *d, const struct data_object *of, uint64_t address, uint64_t bytes)
 {
     struct data_object *o = d->own->objects.data[of->id];
     if (!bytes)
@@ -110,7 +110,7 @@ bool data_place(struct data *d, const struct data_object *of, uint64_t address, 
 void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path, size_t depth)
 {
     struct data_object *o = data_object_of_path(d, layer, path, depth);
-    if (data_place(d, o, address, bytes))
+    if (data_lay_block(d, o, address, bytes))
         data_count_block(o, bytes);
 }
 
@@ -154,7 +154,7 @@ void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t addr
     struct data_object *o = object_of(d, block);
     uint64_t was = d->blocks[block].bytes;
     erase(d, block);
-    if (data_place(d, o, address, bytes)) {
+    if (data_lay_block(d, o, address, bytes)) {
         o->bytes += bytes > was ? bytes - was : 0;
         o->largest = max_u64(o->largest, bytes);
     }
@@ -163,7 +163,7 @@ void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t addr
 void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name)
 {
     struct data_object *o = data_object_named(d, DATA_HEAP, DATA_LAYER_NAMED, ID_NONE, name);
-    if (data_place(d, o, address, bytes))
+    if (data_lay_block(d, o, address, bytes))
         data_count_block(o, bytes);
 }
 
@@ -217,7 +217,7 @@ void data_map(struct data *d, const struct data_map *m)
                    d->blocks[before].start + d->blocks[before].bytes == m->address;
     if (goes_on && m->bytes <= ADDRESSES - m->address)
         extend(d, before, m->bytes);
-    else if (m->bytes && data_place(d, o, m->address, m->bytes))
+    else if (m->bytes && data_lay_block(d, o, m->address, m->bytes))
         data_count_block(o, m->bytes);
 }
 
@@ -239,6 +239,6 @@ void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes)
     struct data_object *o = object_of(d, block);
     data_unmap(d, b.start, b.bytes);
     data_unmap(d, address, bytes);
-    if (data_place(d, o, address, bytes))
+    if (data_lay_block(d, o, address, bytes))
         o->bytes += bytes > b.bytes ? bytes - b.bytes : 0;
 }

@@ -9,7 +9,7 @@
  *     data_module(d, "/usr/bin/sqlite3", load, NULL);
  *     data_allocate(d, DATA_LAYER_HEAP, address, bytes, path, depth);
  *     const struct data_block *b = data_block_at(d, reference);
- *     data_name(d, b->object)...
+ *     data_object_name(d, b->object)...
  *
  * Of one process, and of one thread of the caller's at a time. Addresses are those of the process, in its originals: of
  * code that a copy executes, those of the original.
@@ -54,7 +54,7 @@ struct data_object {
     enum data_kind kind;
     uint8_t layer;
     uint32_t module;      /* ID_NONE: of none */
-    const char *name;     /* of the variable, the file...; NULL: see data_name */
+    const char *name;     /* of the variable, the file...; NULL: see data_object_name */
     const uint64_t *path; /* of what is allocated: return addresses, the innermost first, wrappers left out */
     uint32_t path_len;
     uint64_t offset;                        /* of a symbol its address in the file; of what is allocated where */
@@ -238,7 +238,7 @@ struct data_frame {       /* of a return address */
 };
 const struct data_frame *data_frame(struct data *d, uint64_t return_address); /* until data_free */
 /* "xs", ".bss of libc.so.6", "main.c:42 build_tree <- main.c:99 main": of one line. Until data_free. */
-const char *data_name(struct data *d, uint32_t object);
+const char *data_object_name(struct data *d, uint32_t object);
 
 /* ---- fields.c: what an object is made of, by debug information ---- */
 

@@ -122,7 +122,7 @@ static const char *name_of_path(struct data *d, const struct data_object *o)
     return name;
 }
 
-const char *data_name(struct data *d, uint32_t object)
+const char *data_object_name(struct data *d, uint32_t object)
 {
     struct data_object *o = d->own->objects.data[object];
     if (!o->name)

@@ -61,7 +61,8 @@ bool data_open_debug(struct data *d, uint32_t module);         /* false: it has 
 bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */
 
 /* blocks.c */
-bool data_place(struct data *d, const struct data_object *o, uint64_t address, uint64_t bytes); /* false: cannot be */
+bool data_lay_block(struct data *d, const struct data_object *o, uint64_t address,
+                    uint64_t bytes);                          /* false: cannot be */
 void data_count_block(struct data_object *o, uint64_t bytes); /* one more, of so many bytes */
 
 #endif

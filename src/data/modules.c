@@ -21,7 +21,7 @@ static const struct image_segment *segment_of_type(const struct image *img, uint
 
 static void place(struct data *d, struct data_object *o, uint64_t address, uint64_t bytes)
 {
-    if (bytes && data_place(d, o, address, bytes))
+    if (bytes && data_lay_block(d, o, address, bytes))
         data_count_block(o, bytes);
 }
 

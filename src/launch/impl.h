@@ -241,6 +241,7 @@ struct start {
     struct spaces **keep_spaces;         /* if not NULL, takes what was watched; the caller frees it */
     struct threads *threads;             /* if not NULL, hears what the threads do; the caller frees it */
     const struct wire_bursts *snapshots; /* if not NULL, whose snapshots are none of the program's processes */
+    const struct launch_reference_options *references; /* if not NULL, is told when the process is there */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);

@@ -189,6 +189,8 @@ struct launch_tags {
 uint32_t launch_tag_module(const struct launch_tags *t, uint32_t tag); /* ID_NONE: of none */
 struct launch_reference_options {
     void (*begin)(void *ctx, const struct launch_tags *tags); /* nothing runs yet; tags stay until launch_run returns */
+    /* The program's process is there, and waits; NULL: not called. */
+    void (*started)(void *ctx, int pid);
     /* In a thread of its own, beside the program, which waits if it is slow; within a second. */
     void (*take)(void *ctx, const struct launch_chunk *c);
     void *ctx;

@@ -166,6 +166,8 @@ static int start_child(struct running *r)
 static void attach(struct running *r)
 {
     const struct start *s = r->start;
+    if (s->references && s->references->started)
+        s->references->started(s->references->ctx, r->pid);
     if (s->watch == WATCH_NOTHING)
         return;
     r->spaces = spaces_new(s->p, r->pid);

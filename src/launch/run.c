@@ -131,6 +131,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     s.mode = opt->mode;
     s.watch = opt->sample_hz > 0 && !opt->force_timer && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
     s.hertz = opt->sample_hz;
+    s.references = opt->references;
     s.threads = opt->threads ? threads_new(launch_may_make_threads(p)) : NULL;
     if (counters_open(&c, p, follows, opt->how == LAUNCH_REFERENCES) < 0)
         return -1;

@@ -15,7 +15,10 @@ static const double SHARE_MIN = 0.005; /* of evictions: smaller ones are not wor
 
 bool data_is_all(const struct prof_result *r)
 {
-    return r->spy_count && !r->object_count && r->coverage.instructions_counted == PROF_UNKNOWN;
+    bool is_timed = false;
+    for (size_t i = 0; i < r->object_count && !is_timed; i++)
+        is_timed = !isnan(r->objects[i].actual_s.value) || !isnan(r->objects[i].ideal_s.value);
+    return r->spy_count && !is_timed;
 }
 
 /* ---- causes ---- */

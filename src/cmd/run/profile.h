@@ -59,7 +59,9 @@ int profile_join(struct prof_result *r, const struct prof_input *in);    /* 0, o
 const struct rewrite_map *profile_map(struct profile *p, size_t module); /* NULL if it has none that can be read */
 void profile_close_maps(struct profile *p); /* once they are not needed any more; they are large */
 int profile_finish(struct profile *p);      /* stores; 0 or an exit status */
-void profile_end(struct profile *p);        /* frees all; removes a profile that was not finished */
+/* show.c: on stderr, since standard output is the program's. */
+void profile_show(const struct profile *p, const struct cmd_args *a);
+void profile_end(struct profile *p); /* frees all; removes a profile that was not finished */
 
 /* baseline.c: two more runs with fewer threads, and the extra work beside them; after the join, whose input is `like`.
  * 0, or an exit status. */

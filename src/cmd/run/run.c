@@ -5,10 +5,8 @@
 #include "cmd/run/onerun.h"
 #include "cmd/run/probe.h"
 #include "cmd/run/windows.h"
-#include "report/report.h"
 
 #include <math.h>
-#include <unistd.h>
 
 enum { PLAIN_MAX = 12, PLAIN_UNLIKE = 4 };
 static const double UNLIKE = 0.02; /* plain runs that differ by more are joined by others, up to PLAIN_UNLIKE, */
@@ -360,33 +358,13 @@ static int run(struct profile *p, const struct cmd_args *a)
     return rc;
 }
 
-/* On stderr: standard output is the program's. */
-static void show(const struct profile *p, const struct cmd_args *a)
-{
-    struct report_options o = {
-        .top = a->top ? a->top : 10, .is_terminal = cmd_has_colour(STDERR_FILENO), .columns = cmd_columns(a, 2)};
-    struct strbuf out = {0};
-    report_summary(p->result, &o, &out);
-    report_table(p->result, &o, &out);
-    str_printf(&out, "\nProfile: %s    To see more: mtool report %s\n", store_path(p->store), store_path(p->store));
-    const char *s = out.data;
-    for (size_t left = out.len; left;) {
-        ssize_t n = write(2, s, left);
-        if (n <= 0)
-            break;
-        s += n;
-        left -= (size_t)n;
-    }
-    str_free(&out);
-}
-
 int cmd_run(const struct cmd_args *a)
 {
     struct profile p = {.status = -1};
     int rc = run(&p, a);
     int status = p.status;
     if (rc == 0 && !a->quiet)
-        show(&p, a);
+        profile_show(&p, a);
     profile_end(&p);
     if (rc == 0 || rc == PROFILE_INTERRUPTED)
         launch_exit_like(status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which caches are simulated: those of --cache, of --machine, else this machine's. */
 #include "cmd/run/profile.h"
-#include "cmd/spy/spy.h"
+#include "cmd/spy/traced.h"
 
 struct choice {
     struct arena *arena;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool spy found, as JSON: schema mtool-spy-1 (doc/spy.md). */
-#include "cmd/spy/spy.h"
+#include "cmd/spy/traced.h"
 
 static void put_kinds(struct json *j, const char *key, const uint64_t n[CACHE_KIND_COUNT])
 {

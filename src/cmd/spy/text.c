@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool spy found, for people: tables of at most 80 columns unless figures are huge. */
-#include "cmd/spy/spy.h"
+#include "cmd/spy/traced.h"
 
 #include <math.h>
 

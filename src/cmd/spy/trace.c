@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A trace of references through simulated caches. */
-#include "cmd/spy/spy.h"
+#include "cmd/spy/traced.h"
 
 #include <stdlib.h>
 

@@ -118,12 +118,21 @@ static void add_to(struct walk *w, const struct spied *s, uint32_t cell, double 
 
 static bool is_regular(const struct spy_cell *c) { return (double)c->strided > REGULAR * (double)c->references; }
 
-/* Of the misses of such jumps what unit stride would leave. */
+static double conflicts_of(const struct spied *s, uint32_t cell)
+{
+    double cycles = 0;
+    for (uint32_t k = 0; k < s->level_count; k++)
+        if (s->levels[k].config == 0 && cell < s->levels[k].cell_count)
+            cycles += s->levels[k].miss_cycles * (double)s->levels[k].cell[cell].causes[CACHE_CONFLICT];
+    return cycles;
+}
+
+/* Of the misses of such jumps what unit stride would leave; lines that only conflict would be there again. */
 static double gain_of(const struct subject *u, uint32_t cell)
 {
     const struct spied *s = u->s;
     double used = spy_site(s->in->spy, s->cells[cell].site)->bytes, line = (double)u->line_bytes;
-    return used < line ? s->stall[cell] * (1 - used / line) : 0;
+    return used < line ? (s->stall[cell] - conflicts_of(s, cell)) * (1 - used / line) : 0;
 }
 
 /* Cells that jump whole lines, by more than `above` bytes and not more than `most`. */

@@ -40,7 +40,7 @@ static void blocks_of_a_path_are_one_object(void **state)
     assert_int_equal(o->live_bytes, 150);
     assert_int_equal(o->smallest, 50);
     assert_int_equal(o->largest, 100);
-    assert_string_equal(data_name(d, a), "0x401000 <- 0x402000");
+    assert_string_equal(data_object_name(d, a), "0x401000 <- 0x402000");
     data_free(d);
 }
 
@@ -116,7 +116,7 @@ static void what_lies_upon_a_block_goes_with_it(void **state)
     assert_int_not_equal(piece, pool);
     assert_int_equal(data_object_at(d, BASE + 47), piece);
     assert_int_equal(data_object_at(d, BASE + 48), pool);
-    assert_string_equal(data_name(d, data_object_at(d, BASE + 100)), "counts");
+    assert_string_equal(data_object_name(d, data_object_at(d, BASE + 100)), "counts");
     data_release(d, DATA_LAYER_CUSTOM, BASE);
     assert_int_equal(data_object_at(d, BASE + 23), pool);
     assert_int_equal(data_object_at(d, BASE + 24), piece);
@@ -163,7 +163,7 @@ static void large_blocks_are_cheap(void **state)
     (void)state;
     struct data *d = data_new();
     data_map(d, &(struct data_map){0x10000000000, 1ull << 44, DATA_MAPPING, "reserved", NULL, 0});
-    assert_string_equal(data_name(d, data_object_at(d, 0x10000000000 + (1ull << 43) + 12345)), "reserved");
+    assert_string_equal(data_object_name(d, data_object_at(d, 0x10000000000 + (1ull << 43) + 12345)), "reserved");
     put(d, 0x10000000000 + 123, (1ull << 40) + 55, path_a);
     assert_int_not_equal(data_object_at(d, 0x10000000000 + 123), data_object_at(d, 0x10000000000 + 122));
     data_unmap(d, 0x10000000000, 1ull << 44);
@@ -185,7 +185,7 @@ static void mappings_move_and_shrink(void **state)
     assert_int_equal(data_object_at(d, BASE + 0x1000), 0);
     assert_int_equal(data_object_at(d, BASE + 0x107fff), a);
     data_map(d, &(struct data_map){BASE + 0x102000, 0x1000, DATA_MAPPING, "/tmp/file", NULL, 0}); /* over it */
-    assert_string_equal(data_name(d, data_object_at(d, BASE + 0x102000)), "/tmp/file");
+    assert_string_equal(data_object_name(d, data_object_at(d, BASE + 0x102000)), "/tmp/file");
     assert_int_equal(data_object_at(d, BASE + 0x103000), a);
     data_free(d);
 }

@@ -106,7 +106,7 @@ static void stacks_are_paths(void **state)
     leave(&b, STACK, HEAP);
     assert_int_equal(at(&b, HEAP + 99)->live_bytes, 100);
     assert_int_equal(at(&b, HEAP)->path_len, 2);
-    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
+    assert_string_equal(data_object_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
     end(&b);
 }
 
@@ -127,7 +127,7 @@ static void paths_of_copies_are_the_originals(void **state)
     b.words[2] = first_return(&b, "main");
     enter(&b, "malloc", STACK, 100, 0);
     leave(&b, STACK, HEAP);
-    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
+    assert_string_equal(data_object_name(b.d, at(&b, HEAP)->id), "named.c:35 build <- named.c:43 main");
     end(&b);
 }
 
@@ -230,7 +230,7 @@ static void mappings_of_allocators_are_theirs(void **state)
     leave(&b, STACK - 200, HEAP);
     leave(&b, STACK, HEAP + 16);
     assert_int_equal(at(&b, HEAP)->kind, DATA_MAPPING);
-    assert_string_equal(data_name(b.d, at(&b, HEAP)->id), "allocator");
+    assert_string_equal(data_object_name(b.d, at(&b, HEAP)->id), "allocator");
     assert_int_equal(at(&b, HEAP + 16)->bytes, 1 << 20);
     enter(&b, "mmap", STACK, 0, 5000); /* the program's own */
     leave(&b, STACK, HEAP + (8 << 20));
@@ -262,10 +262,10 @@ static void the_kernel_says_what_is_mapped(void **state)
                          real_named, real_named) > 0);
     for (int i = 0; i < 2; i++) { /* the second time all is known */
         see(d, text);
-        assert_string_equal(data_name(d, data_object_at(d, ward)), "ward");
-        assert_string_equal(data_name(d, data_object_at(d, 0x1234000)), "break");
-        assert_string_equal(data_name(d, data_object_at(d, HEAP)), "anonymous");
-        assert_string_equal(data_name(d, data_object_at(d, HEAP + 0x200000)), "/dev/shm/ring buffer (deleted)");
+        assert_string_equal(data_object_name(d, data_object_at(d, ward)), "ward");
+        assert_string_equal(data_object_name(d, data_object_at(d, 0x1234000)), "break");
+        assert_string_equal(data_object_name(d, data_object_at(d, HEAP)), "anonymous");
+        assert_string_equal(data_object_name(d, data_object_at(d, HEAP + 0x200000)), "/dev/shm/ring buffer (deleted)");
         assert_int_equal(data_object(d, data_object_at(d, 0x7ffd00000000 - 4096))->kind, DATA_STACK);
         assert_int_equal(data_object_at(d, 0x7ffd00021000), 0);
     }

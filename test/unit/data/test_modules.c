@@ -29,7 +29,7 @@ static struct data *with(const char *path, uint32_t *module)
 static void expect(struct data *d, uint64_t address, enum data_kind kind, const char *name)
 {
     uint32_t o = data_object_at(d, address);
-    assert_string_equal(data_name(d, o), name);
+    assert_string_equal(data_object_name(d, o), name);
     assert_int_equal(data_object(d, o)->kind, kind);
 }
 
@@ -58,7 +58,8 @@ static void sections_hold_the_rest(void **state)
     const struct image *img = data_module_image(d, m);
     expect(d, address_of(img, "main"), DATA_CODE, "named .text");
     expect(d, image_section_named(img, ".rodata")->addr + 4, DATA_GLOBAL, "named .rodata");
-    assert_string_equal(file_base_name(data_name(d, data_object_at(d, img->vaddr_lo))), "named"); /* the header */
+    assert_string_equal(file_base_name(data_object_name(d, data_object_at(d, img->vaddr_lo))),
+                        "named"); /* the header */
     assert_int_equal(data_object_at(d, ALIGN_UP(img->vaddr_hi, 4096)), 0);
     data_free(d);
 }
@@ -114,7 +115,7 @@ static void places_have_lines(void **state)
         if (code[i] == 0xe8)
             path[0] = build + i + 5;
     data_allocate(d, DATA_LAYER_HEAP, 0x7f0000000000, 8, path, 1);
-    assert_string_equal(data_name(d, data_object_at(d, 0x7f0000000000)), "named.c:35 build");
+    assert_string_equal(data_object_name(d, data_object_at(d, 0x7f0000000000)), "named.c:35 build");
     data_free(d);
 }
 

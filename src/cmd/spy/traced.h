@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool spy found of a trace, between the job and its two painters; and of a program (program.c). */
-#ifndef MTOOL_CMD_SPY_H
-#define MTOOL_CMD_SPY_H
+#ifndef MTOOL_CMD_SPY_TRACED_H
+#define MTOOL_CMD_SPY_TRACED_H
 
 #include "cache/cache.h"
 #include "cmd/cmd.h"

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What was found, as the join wants it. */
+#include "cmd/spy/program.h"
+
+static enum prof_data_kind kind_of(enum data_kind k)
+{
+    static const enum prof_data_kind kinds[DATA_KIND_COUNT] = {
+        [DATA_HEAP] = PROF_DATA_HEAP,   [DATA_GLOBAL] = PROF_DATA_GLOBAL,   [DATA_THREAD] = PROF_DATA_THREAD,
+        [DATA_STACK] = PROF_DATA_STACK, [DATA_MAPPING] = PROF_DATA_MAPPING, [DATA_CODE] = PROF_DATA_CODE,
+        [DATA_OTHER] = PROF_DATA_OTHER};
+    return kinds[k];
+}
+
+static const char *path_of(const struct spied_program *s, uint32_t module)
+{
+    const struct image *img = module == ID_NONE ? NULL : data_module_image(s->data, module);
+    return img ? arena_strdup(s->profile->result->arena, img->path) : NULL;
+}
+
+static const char *keep(struct arena *a, const char *text) { return text ? arena_strdup(a, text) : NULL; }
+
+static void put_frames(const struct spied_program *s, const struct data_object *o, struct prof_input_datum *d)
+{
+    struct arena *a = s->profile->result->arena;
+    struct prof_data_frame *frames = ARENA_ARRAY(a, struct prof_data_frame, o->path_len + 1);
+    for (uint32_t i = 0; i < o->path_len; i++) {
+        const struct data_frame *f = data_frame(s->data, o->path[i]);
+        frames[i] = (struct prof_data_frame){.depth = i,
+                                             .function = keep(a, f->function),
+                                             .module = path_of(s, f->module),
+                                             .file = keep(a, f->file),
+                                             .line = f->line};
+    }
+    d->frames = frames;
+    d->frame_count = o->path_len;
+}
+
+static struct prof_input_datum datum_of(const struct spied_program *s, uint32_t id)
+{
+    const struct data_object *o = data_object(s->data, id);
+    struct prof_input_datum d = {.name = keep(s->profile->result->arena, data_object_name(s->data, id)),
+                                 .kind = kind_of(o->kind),
+                                 .module = path_of(s, o->module),
+                                 .bytes = o->kind == DATA_STACK ? PROF_UNKNOWN : o->peak_bytes,
+                                 .blocks = o->kind == DATA_HEAP || o->kind == DATA_MAPPING ? o->blocks : PROF_UNKNOWN};
+    put_frames(s, o, &d);
+    return d;
+}
+
+static const struct prof_input_caches *caches_of(const struct spied_program *s)
+{
+    struct prof_input_caches *out = ARENA_ARRAY(s->arena, struct prof_input_caches, s->cache_count + 1);
+    for (size_t i = 0; i < s->cache_count; i++) {
+        const struct spy_caches *c = &s->caches[i];
+        out[i] = (struct prof_input_caches){.name = c->name, .config = c->config, .is_tlb = c->is_tlb};
+        memcpy(out[i].miss_cycles, c->miss_cycles, sizeof out[i].miss_cycles);
+    }
+    return out;
+}
+
+static uint64_t allocations(const struct spied_program *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < data_object_count(s->data); i++)
+        n += data_object(s->data, i)->kind == DATA_HEAP ? data_object(s->data, i)->blocks : 0;
+    return n;
+}
+
+/* Those that references reached: names of others would be asked for in vain. */
+static void fill_reached(const struct spied_program *s, struct prof_input_datum *data)
+{
+    size_t cells;
+    const struct spy_cell *cell = spy_cells(s->spy, &cells);
+    for (size_t i = 0; i < cells; i++)
+        if (!data[cell[i].object].name)
+            data[cell[i].object] = datum_of(s, cell[i].object);
+}
+
+static uint64_t block_begin(void *ctx, uint64_t address)
+{
+    const struct spied_program *s = ctx;
+    return data_block_at(s->data, address)->start;
+}
+
+struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
+{
+    struct prof_input_spied *f = ARENA_NEW(s->arena, struct prof_input_spied);
+    uint32_t count = data_object_count(s->data);
+    struct prof_input_datum *data = ARENA_ARRAY(s->arena, struct prof_input_datum, count + 1);
+    fill_reached(s, data);
+    *f = (struct prof_input_spied){.spy = s->spy,
+                                   .caches = caches_of(s),
+                                   .caches_count = s->cache_count,
+                                   .data = data,
+                                   .data_count = count,
+                                   .is_filtered = s->is_filtered,
+                                   .references = s->is_filtered ? PROF_UNKNOWN : s->references,
+                                   .dropped = run->references_lost,
+                                   .unlogged = PROF_UNKNOWN,
+                                   .allocations = allocations(s),
+                                   .threads = s->threads,
+                                   .spied_s = run->wall_s,
+                                   .block_begin = block_begin,
+                                   .ctx = s,
+                                   .curve_min = SPY_CURVE_MIN,
+                                   .curve_max = SPY_CURVE_MAX};
+    return f;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program's references through simulated caches while it runs. The counted run comes first: of it are the exact
+ * counts, and the functions and loops that misses are told of.
+ */
+#include "cmd/spy/program.h"
+
+#include <stdlib.h>
+
+/* ---- which object ---- */
+
+static uint32_t frames_of_function(struct spied_program *s, const struct spy_site *site)
+{
+    const struct spied_module *m = &s->modules[site->module];
+    uint32_t func = cfg_func_at(m->map->cfg, site->address);
+    const char *name = func == ID_NONE ? NULL : image_symbol_name(m->img, m->map->cfg->funcs.data[func].addr, NULL);
+    return name ? data_stack_of(s->data, ID_NONE, arena_printf(s->arena, "stack of %s", name)) : s->stack_object;
+}
+
+/* Frames are told by the procedure that reaches them. */
+static uint32_t frames_of(struct spied_program *s, const struct spy_site *site)
+{
+    uint32_t *known = &s->stack_of[site - spy_site(s->spy, 0)];
+    if (!*known)
+        *known = frames_of_function(s, site);
+    return *known;
+}
+
+static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+{
+    struct spied_program *s = ctx;
+    uint32_t object = data_object_at(s->data, address);
+    if (!object) {
+        spied_read_maps(s);
+        object = data_object_at(s->data, address);
+    }
+    return object && object == s->stack_object ? frames_of(s, site) : object;
+}
+
+/* ---- sites ---- */
+
+static struct spy_site site_of(uint32_t module, const struct rewrite_site *from)
+{
+    unsigned both = REWRITE_SITE_LOAD | REWRITE_SITE_STORE;
+    enum cache_kind kind = (from->flags & both) == both       ? CACHE_MODIFY
+                           : from->flags & REWRITE_SITE_STORE ? CACHE_WRITE
+                                                              : CACHE_READ;
+    return (struct spy_site){
+        .address = from->addr, .module = module, .bytes = from->bytes ? from->bytes : 1, .kind = (uint8_t)kind};
+}
+
+static int add_module(struct spied_program *s, uint32_t number, const struct launch_module *from)
+{
+    struct spied_module *m = &s->modules[number];
+    if (!from->copy)
+        return 0;
+    if (rewrite_map_open(from->map, &m->map) < 0 || image_open(from->path, &m->img) < 0)
+        return -1;
+    struct spy_site *sites = xmalloc((m->map->site_count + 1) * sizeof *sites);
+    for (uint32_t i = 0; i < m->map->site_count; i++)
+        sites[i] = site_of(number, &m->map->sites[i]);
+    m->first_site = number ? m[-1].first_site + m[-1].site_count : 0;
+    m->site_count = m->map->site_count;
+    spy_add_sites(s->spy, sites, m->site_count);
+    free(sites);
+    return 0;
+}
+
+static int add_modules(struct spied_program *s)
+{
+    const struct launch_program *p = s->profile->program;
+    uint32_t sites = 0;
+    s->module_count = p->module_count;
+    s->modules = ARENA_ARRAY(s->arena, struct spied_module, s->module_count + 1);
+    for (uint32_t i = 0; i < s->module_count; i++) {
+        s->modules[i].first_site = sites;
+        if (add_module(s, i, &p->modules[i]) < 0)
+            return -1;
+        sites += s->modules[i].site_count;
+    }
+    s->stack_of = ARENA_ARRAY(s->arena, uint32_t, sites + 1);
+    return 0;
+}
+
+static void begin(void *ctx, const struct launch_tags *tags)
+{
+    struct spied_program *s = ctx;
+    s->tags = tags;
+}
+
+static void started(void *ctx, int pid)
+{
+    struct spied_program *s = ctx;
+    s->pid = pid;
+}
+
+/* ---- the run ---- */
+
+static void make_spy(struct spied_program *s)
+{
+    struct cache_config *configs = ARENA_ARRAY(s->arena, struct cache_config, s->cache_count + 1);
+    for (size_t i = 0; i < s->cache_count; i++)
+        configs[i] = s->caches[i].config;
+    s->spy = spy_new(&(struct spy_options){.configs = configs,
+                                           .config_count = s->cache_count,
+                                           .curve_line = spy_curve_line(&s->caches[0].config),
+                                           .curve_bytes = SPY_CURVE_MAX,
+                                           .object_of = object_of,
+                                           .ctx = s});
+}
+
+struct spied_program *spied_new(struct profile *p)
+{
+    struct spied_program *s = xmalloc(sizeof *s);
+    s->profile = p;
+    s->arena = arena_new();
+    s->process = ID_NONE;
+    s->last_tag = s->last_module = ID_NONE;
+    if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0)
+        return s;
+    spied_free(s);
+    return NULL;
+}
+
+void spied_free(struct spied_program *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->module_count; i++) {
+        rewrite_map_close(s->modules[i].map);
+        image_close(s->modules[i].img);
+    }
+    spy_free(s->spy);
+    data_free(s->data);
+    arena_free(s->arena);
+    free(s);
+}
+
+static int make_copies(struct spied_program *s)
+{
+    struct profile *p = s->profile;
+    struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
+                                  .threads = true,
+
+                                  .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
+    double since = time_now_s();
+    if (launch_copies_make(p->program, &opt) < 0)
+        return CMD_SELF_FAILED;
+    profile_note_phase(p, "rewriting for references", since);
+    return 0;
+}
+
+int spied_run(struct spied_program *s, struct prof_input *in)
+{
+    struct launch_reference_options references = {.begin = begin, .started = started, .take = spied_take, .ctx = s};
+    struct launch_options opt = {
+        .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
+    struct launch_result *run = NULL;
+    int rc = make_copies(s);
+    if (rc)
+        return rc;
+    make_spy(s);
+    s->data = data_new();
+    s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
+    if (add_modules(s) < 0)
+        return CMD_SELF_FAILED;
+    rc = profile_run(s->profile, &opt, false, &run);
+    if (rc)
+        return rc;
+    spy_end(s->spy);
+    in->spied = spied_found(s, run);
+    launch_result_free(run);
+    return 0;
+}
+
+/* ---- mtool spy -- PROGRAM ---- */
+
+static int join(struct profile *p, struct spied_program *s, const struct launch_result *counted)
+{
+    struct prof_input in = {.want_blocks = false};
+    int rc = profile_inputs(p, counted, NULL, &in);
+    if (rc)
+        return rc;
+    profile_keep_feedback(p, &in);
+    rc = spied_run(s, &in);
+    return rc ? rc : profile_join(p->result, &in);
+}
+
+static int spy(struct profile *p, const struct cmd_args *a, struct spied_program **s)
+{
+    int rc = profile_begin(p, a);
+    if (rc)
+        return rc;
+    *s = spied_new(p);
+    if (!*s)
+        return CMD_UNUSABLE;
+    if ((rc = profile_copies(p)))
+        return rc;
+    struct launch_options opt = profile_counted_options(p);
+    struct launch_result *counted = NULL;
+    if ((rc = profile_run(p, &opt, true, &counted)))
+        return rc;
+    launch_remember_modules(p->program);
+    profile_warn_left(counted);
+    profile_warn_executed(counted);
+    rc = profile_counts_are_exact(counted) ? join(p, *s, counted) : CMD_SELF_FAILED;
+    launch_result_free(counted);
+    return rc ? rc : profile_finish(p);
+}
+
+int spy_program(const struct cmd_args *a)
+{
+    struct profile p = {.status = -1};
+    struct spied_program *s = NULL;
+    int rc = spy(&p, a, &s), status = p.status;
+    spied_free(s);
+    if (rc == 0 && !a->quiet)
+        profile_show(&p, a);
+    profile_end(&p);
+    if (rc == 0 || rc == PROFILE_INTERRUPTED)
+        launch_exit_like(status);
+    return rc;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A program's references while it runs: what program.c, stream.c, maps.c and found.c share. */
+#ifndef MTOOL_CMD_SPY_PROGRAM_H
+#define MTOOL_CMD_SPY_PROGRAM_H
+
+#include "cmd/run/profile.h"
+#include "cmd/spy/traced.h"
+#include "data/data.h"
+#include "spy/spy.h"
+
+struct spied_module { /* by place in launch_program.modules */
+    uint32_t first_site, site_count;
+    struct rewrite_map *map; /* NULL: it has no copy */
+    struct image *img;       /* NULL likewise */
+};
+
+struct spied_program {
+    struct profile *profile;
+    struct arena *arena;
+    struct spy_caches *caches;
+    size_t cache_count;
+    bool is_filtered;
+    struct spy *spy;
+    struct data *data;
+    const struct launch_tags *tags;
+    struct spied_module *modules; /* [module_count] */
+    size_t module_count;
+    uint32_t last_tag, last_module;
+    uint32_t *stack_of; /* by site: the object of its procedure's frames; 0 not asked for yet */
+    /* maps.c */
+    int pid;               /* of the process that is followed; 0 not known yet */
+    uint32_t stack_object; /* of all frames */
+    double read_at;        /* when its mappings were read last */
+    /* stream.c */
+    uint32_t thread;     /* of the chunk that is taken */
+    uint32_t process;    /* as chunks name it; ID_NONE: none has come */
+    uint64_t references; /* that came */
+    uint64_t of_others;  /* of other processes */
+    uint32_t threads;    /* the highest number that came, and one */
+};
+
+void spied_take(void *ctx, const struct launch_chunk *c); /* stream.c */
+void spied_read_maps(struct spied_program *s);            /* maps.c: what is not known yet of its mappings */
+/* found.c: what the join wants; lives in the arena and in s. */
+struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run);
+
+/* program.c, for mtool run too: one more run of the program, whose references are simulated. After the counted run,
+ * whose maps are open. 0, or an exit status. */
+struct spied_program *spied_new(struct profile *p);
+int spied_run(struct spied_program *s, struct prof_input *in);
+void spied_free(struct spied_program *s);
+
+#endif
