@@ -353,6 +353,13 @@ static void name_missing(struct merge *m)
     str_free(&names);
 }
 
+static void warn_of_data(const struct merge_input *in, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (in[i].result->spy_count)
+            return diag_warn("data-not-merged", "what mtool spy found is not merged: see %s", in[i].path);
+}
+
 #define KEEP(list, n, from, type)                                                                                      \
     do {                                                                                                               \
         (list) = ARENA_ARRAY(m->out->arena, type, (from).len + 1);                                                     \
@@ -433,6 +440,7 @@ int prof_merge(struct prof_result *out, const struct merge_input *in, size_t cou
         free(moved);
     }
     name_missing(&m);
+    warn_of_data(in, count);
     finish(&m);
     return 0;
 }

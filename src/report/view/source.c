@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The paper's text view: the whole source file of the chosen bottleneck, its lines marked, what was counted and
  * sampled on each line beside them; where there is none, and on request, its instructions. Above it what it loses. */
+#include "report/data.h"
 #include "report/view/view.h"
 
 enum { MAX = 100000 }; /* lines */
 
 struct widths { /* columns of figures */
     size_t samples, instructions, memory_ops, line;
+    size_t misses; /* 0: mtool spy found none */
+};
+struct figures { /* of a line, as text */
+    const char *samples, *instructions, *memory_ops, *line, *misses;
 };
 
 static const char *samples_of(struct view *v, const struct prof_line *l)
@@ -24,7 +29,8 @@ enum { FIGURES_FROM = 50, INSTRUCTIONS_FROM = 100 }; /* columns of the screen */
 
 static struct widths widths_of(struct view *v, const char *file, uint32_t last)
 {
-    struct widths w = {strlen("samp"), strlen("instr"), strlen("mem ops"), strlen("line")};
+    struct widths w = {strlen("samp"), strlen("instr"), strlen("mem ops"), strlen("line"),
+                       v->tour.r->data_line_count ? strlen("misses") : 0};
     for (size_t i = 0; i < v->tour.r->line_count; i++) {
         const struct prof_line *l = v->tour.lines[i];
         if (!l->file || strcmp(l->file, file) != 0 || l->line > last)
@@ -36,18 +42,19 @@ static struct widths widths_of(struct view *v, const char *file, uint32_t last)
     return w;
 }
 
-static const char *head_of(struct view *v, const struct widths *w, const char *samples, const char *instructions,
-                           const char *memory_ops, const char *line, char mark)
+static const char *head_of(struct view *v, const struct widths *w, const struct figures *f, char mark)
 {
     unsigned columns = screen_columns(v->screen);
     const char *head = "";
     if (columns >= FIGURES_FROM)
-        head = arena_printf(v->page_texts, "%*s ", (int)w->samples, samples);
+        head = arena_printf(v->page_texts, "%*s ", (int)w->samples, f->samples);
     if (columns >= INSTRUCTIONS_FROM)
-        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->instructions, instructions);
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->instructions, f->instructions);
     if (columns >= FIGURES_FROM)
-        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->memory_ops, memory_ops);
-    return arena_printf(v->page_texts, "%s%*s %c", head, (int)w->line, line, mark);
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->memory_ops, f->memory_ops);
+    if (columns >= FIGURES_FROM && w->misses)
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->misses, f->misses);
+    return arena_printf(v->page_texts, "%s%*s %c", head, (int)w->line, f->line, mark);
 }
 
 static const char marks[] = {[EXCERPT_OUTSIDE] = ' ', [EXCERPT_INNER] = ':', [EXCERPT_OWN] = '>'};
@@ -58,8 +65,11 @@ static void add_line(struct view *v, const struct excerpt *x, const struct width
 {
     const struct prof_line *l = tour_line(&v->tour, x->object->file, line);
     enum excerpt_line b = excerpt_belongs(x, line);
-    const char *head = head_of(v, w, samples_of(v, l), count_of(v, l ? l->instructions : 0),
-                               count_of(v, l ? l->memory_ops : 0), arena_printf(v->page_texts, "%u", line), marks[b]);
+    uint64_t misses = tour_misses(&v->tour, x->object->file, line, NULL);
+    const struct figures f = {samples_of(v, l), count_of(v, l ? l->instructions : 0),
+                              count_of(v, l ? l->memory_ops : 0), arena_printf(v->page_texts, "%u", line),
+                              misses && misses != PROF_UNKNOWN ? figure_brief(v->page_texts, misses) : ""};
+    const char *head = head_of(v, w, &f, marks[b]);
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
         v->first_own = v->lines.len;
     view_add(v, marked_styles[b], head, source_line(v->page_texts, x->source, line));
@@ -69,7 +79,7 @@ static void add_source(struct view *v, const struct excerpt *x)
 {
     uint32_t last = (uint32_t)min_u64(x->source->line_count, MAX);
     struct widths w = widths_of(v, x->object->file, last);
-    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "instr", "mem ops", "line", ' '),
+    view_add(v, STYLE_HEAD, head_of(v, &w, &(struct figures){"samp", "instr", "mem ops", "line", "misses"}, ' '),
              cell_safe(v->page_texts, x->source->path));
     for (uint32_t line = 1; line <= last; line++)
         add_line(v, x, &w, line);
@@ -92,9 +102,10 @@ static void add_insn(struct view *v, const struct listing *l, const struct width
         insn->memory_ops && insn->count < PROF_UNKNOWN / insn->memory_ops ? insn->count * insn->memory_ops : 0;
     double share = (double)insn->samples / (double)v->tour.r->samples;
     bool has_samples = insn->samples && insn->samples != PROF_UNKNOWN && v->tour.r->samples != PROF_UNKNOWN;
-    const char *head = head_of(v, w, has_samples ? figure_percent(v->page_texts, share) : "", count_of(v, insn->count),
-                               count_of(v, memory_ops),
-                               arena_printf(v->page_texts, "%llx", (unsigned long long)insn->address), marks[b]);
+    const struct figures f = {has_samples ? figure_percent(v->page_texts, share) : "", count_of(v, insn->count),
+                              count_of(v, memory_ops),
+                              arena_printf(v->page_texts, "%llx", (unsigned long long)insn->address), ""};
+    const char *head = head_of(v, w, &f, marks[b]);
     if (listing_has_gap(l, i))
         view_add(v, STYLE_DIM, "", "...");
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
@@ -105,7 +116,7 @@ static void add_insn(struct view *v, const struct listing *l, const struct width
 static void add_listing(struct view *v, const struct prof_object *o)
 {
     struct listing l;
-    struct widths w = {strlen("samp"), strlen("executed"), strlen("mem ops"), strlen("address")};
+    struct widths w = {strlen("samp"), strlen("executed"), strlen("mem ops"), strlen("address"), 0};
     listing_open(&v->tour, o, &l);
     if (!l.count)
         return;
@@ -113,7 +124,8 @@ static void add_listing(struct view *v, const struct prof_object *o)
         w.instructions = max_u64(w.instructions, strlen(count_of(v, l.insns[i]->count)));
         w.memory_ops = max_u64(w.memory_ops, strlen(count_of(v, 2 * l.insns[i]->count)));
     }
-    view_add(v, STYLE_HEAD, head_of(v, &w, "samp", "executed", "mem ops", "address", ' '), "Instructions");
+    view_add(v, STYLE_HEAD, head_of(v, &w, &(struct figures){"samp", "executed", "mem ops", "address", ""}, ' '),
+             "Instructions");
     for (size_t i = 0; i < l.count; i++)
         add_insn(v, &l, &w, i);
 }
