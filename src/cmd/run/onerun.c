@@ -19,11 +19,8 @@ int one_run_check(const struct cmd_args *a)
     const struct {
         bool given;
         const char *name;
-    } excluded[] = {{a->runs, "runs"},
-                    {a->probe, "probe"},
-                    {a->unprobed, "unprobed"},
-                    {a->no_probes, "no-probes"},
-                    {a->baseline_threads, "baseline-threads"}};
+    } excluded[] = {{a->runs, "runs"},           {a->probe, "probe"}, {a->unprobed, "unprobed"},
+                    {a->no_probes, "no-probes"}, {a->spy, "spy"},     {a->baseline_threads, "baseline-threads"}};
     for (size_t i = 0; a->one_run && i < ARRAY_LEN(excluded); i++)
         if (excluded[i].given)
             return diag_error("run: --one-run excludes --%s, which is about further runs", excluded[i].name),
@@ -34,7 +31,7 @@ int one_run_check(const struct cmd_args *a)
 void one_run_announce(const struct profile *p, bool windows)
 {
     const struct cmd_args *a = p->args;
-    uint64_t others = 2 + (a->baseline_threads ? 2 : 0), probed = a->no_probes ? 0 : 1,
+    uint64_t others = 2 + (a->baseline_threads ? 2 : 0) + (a->spy ? 1 : 0), probed = a->no_probes ? 0 : 1,
              min = others + (a->runs   ? a->runs
                              : windows ? 0
                                        : BUDGET_RUNS),

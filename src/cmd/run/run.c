@@ -5,6 +5,7 @@
 #include "cmd/run/onerun.h"
 #include "cmd/run/probe.h"
 #include "cmd/run/windows.h"
+#include "cmd/spy/program.h"
 
 #include <math.h>
 
@@ -261,6 +262,20 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
     return 0;
 }
 
+/* The join, with one more run before it whose references are simulated, if that is wanted. */
+static int join_spied(struct profile *p, const struct cmd_args *a, struct prof_input *in)
+{
+    struct spied_program *spied = a->spy ? spied_new(p) : NULL;
+    int rc = !a->spy ? 0 : spied ? spied_run(spied, in) : CMD_UNUSABLE;
+    double since = time_now_s();
+    if (rc == 0)
+        rc = profile_join(p->result, in);
+    spied_free(spied);
+    if (rc == 0)
+        profile_note_phase(p, "estimating", since);
+    return rc;
+}
+
 static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
                 const char *where, const struct launch_result *sampled, const struct launch_result *counted,
                 struct taken_windows *taken, const struct probe_plan *plan)
@@ -292,11 +307,9 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     if (sampled->sampler == LAUNCH_SAMPLER_NONE)
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
-    double since = time_now_s();
     profile_keep_feedback(p, &in);
-    if ((rc = profile_join(r, &in)))
+    if ((rc = join_spied(p, a, &in)))
         return rc;
-    profile_note_phase(p, "estimating", since);
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
 
