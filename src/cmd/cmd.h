@@ -97,6 +97,7 @@ struct cmd_args {
     const char *trace; /* of spy */
     struct cmd_texts caches;
     unsigned form;                              /* of trace */
+    uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */
     unsigned value;                             /* that of struct export_options */
     const char *export_to[REPORT_EXPORT_COUNT]; /* NULL: not wanted */

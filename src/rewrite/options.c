@@ -24,6 +24,8 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     rewrite_sampled_id(opt->sampled, sampled);
     if (opt->feedback && !rewrite_feedback_id(opt->feedback, feedback, &instructions))
         feedback[0] = 0;
+    if (opt->filter_shift)
+        str_printf(out, "filter %u ", opt->filter_shift);
     str_printf(out, "plan %d poison %d all %d threads %d lesson %s seen %s probes ", (int)opt->plan, opt->poison,
                opt->all_blocks, opt->threads, feedback, sampled);
     if (opt->objects && opt->objects->all)

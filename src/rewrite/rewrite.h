@@ -45,6 +45,9 @@ struct rewrite_options {
     bool poison;          /* test only: fill the old bytes of fully resolved functions with int3 */
     bool all_blocks;      /* a counter in every block instead of the spanning tree: for tests */
     bool threads;         /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
+    uint8_t filter_shift; /* REWRITE_REFERENCES: 0 all are told; else no prefetches, nor references that change nothing
+                             in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
+                             keep the order of use (or turn away from what was used last), and allocate on writes */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */

@@ -32,7 +32,8 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_catch - rt_blob            /* 192: in the stead of the system call rt_sigaction */
     .quad rt_fault_return - rt_blob     /* 200: where handlers of faults return to */
     .quad rt_chunk_full - rt_blob       /* 208: the thread's chunk of references is full */
-rt_states:                              /* 216: see STATE */
+    .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
+rt_states:                              /* 224: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -339,6 +340,20 @@ rt_chunk_full:
     pop rax
     STATE 8
     popfq
+    STATE 0
+    ret
+
+    .set TABLES, 0x7f000000 + 192 /* WIRE_STREAM_VADDR + offset of touched and written */
+    .set TABLE_WORDS, 2 * 64
+rt_forget_lines:
+    STATE 0
+    push rax
+    STATE 8
+    mov eax, TABLE_WORDS
+1:  mov qword ptr gs:[TABLES - 8 + rax * 8], 0
+    dec eax
+    jnz 1b
+    pop rax
     STATE 0
     ret
 rt_described_end:

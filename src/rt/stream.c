@@ -19,6 +19,10 @@ enum {
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
+_Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
+                   __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS,
+               "rt_entry.S clears them");
+
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
 static struct wire_stream *own_stream(void)
@@ -134,6 +138,8 @@ void rt_stream_append(const struct wire_entry *entries, uint32_t count)
 /* drops: it is nobody's, so far. */
 static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
 {
+    memset(s->touched, 0, sizeof s->touched);
+    memset(s->written, 0, sizeof s->written);
     s->self = (uint64_t)s;
     s->thread = thread;
     s->process = (uint32_t)PCB->area;

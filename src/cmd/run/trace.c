@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT };
-enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48 };
+enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096 };
 
 struct module {
     struct rewrite_map *map; /* NULL: it has no copy */
@@ -195,12 +195,15 @@ static int open_maps(struct trace *t)
     return 0;
 }
 
+static uint8_t filter_shift(uint64_t line_bytes) { return line_bytes ? (uint8_t)__builtin_ctzll(line_bytes) : 0; }
+
 static int make_copies(struct trace *t, enum launch_mode mode)
 {
     struct launch_program *p = t->program;
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
                                   .poison = t->args->poison,
+                                  .filter_shift = filter_shift(t->args->filter),
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
     if (launch_copies_make(p, &opt) < 0)
         return -1;
@@ -296,6 +299,10 @@ int cmd_trace(const struct cmd_args *a)
 {
     struct trace t = {.args = a, .form = (enum form)a->form};
     int status = 0, rc = CMD_UNUSABLE;
+    if (a->filter && (a->filter & (a->filter - 1) || a->filter < FILTER_MIN || a->filter > FILTER_MAX))
+        return diag_error("trace: --filter %llu: give the bytes of a line, a power of two from %d to %d",
+                          (unsigned long long)a->filter, FILTER_MIN, FILTER_MAX),
+               CMD_UNUSABLE;
     if (launch_program_find(a->rest, &t.program) < 0)
         return CMD_UNUSABLE;
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));

@@ -16,7 +16,14 @@ enum {
     BLOB_LANDED = 112,
     BLOB_PROBE_BYTES = 120
 };
-enum { BLOB_CONFIG = 128, BLOB_CATCH = 192, BLOB_FAULT_RETURN = 200, BLOB_CHUNK_FULL = 208, BLOB_STATES = 216 };
+enum {
+    BLOB_CONFIG = 128,
+    BLOB_CATCH = 192,
+    BLOB_FAULT_RETURN = 200,
+    BLOB_CHUNK_FULL = 208,
+    BLOB_FORGET_LINES = 216,
+    BLOB_STATES = 224
+};
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
 
@@ -34,6 +41,7 @@ uint64_t rw_blob_after_clone(const struct rw *w) { return entrance(w, BLOB_AFTER
 uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER); }
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
+uint64_t rw_blob_forget_lines(const struct rw *w) { return entrance(w, BLOB_FORGET_LINES); }
 uint64_t rw_blob_chunk_full(const struct rw *w) { return entrance(w, BLOB_CHUNK_FULL); }
 uint64_t rw_blob_fault_return(const struct rw *w) { return entrance(w, BLOB_FAULT_RETURN); }
 

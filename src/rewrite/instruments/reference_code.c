@@ -11,6 +11,13 @@
  *
  *     cold, behind the function: call the runtime; jmp back
  *
+ * With the filter only what changes something is told: an access to the line that was the last one with the same low
+ * bits, and that was written to since if this one writes, changes nothing in a cache of at least so many sets that
+ * keeps the order of use. The entry is made in the cold part:
+ *
+ *     lea address,[operand]; test address,size-1; jne odd
+ *     shr address,6; mov entry,address; and entry,63; cmp address,gs:[table+entry*8]; jne miss
+ *
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
@@ -79,6 +86,7 @@ static uint8_t *put_insn(uint8_t *p, uint32_t code, unsigned reg, struct operand
 }
 
 enum { LEA = 0x8d, LOAD = 0x8b, STORE = 0x89, STORE_NUMBER = 0xc7, COMPARE = 0x3b, XADD = 0x0fc1 };
+enum { BELOW = 2, NOT_BELOW = 3, NOT_EQUAL = 5 }; /* conditions */
 
 static uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
 {
@@ -139,113 +147,290 @@ static uint8_t *put_restore(uint8_t *p, const struct rw_reference *r)
     return put_move_stack(p, stack_bytes(slots(r)));
 }
 
-/* ---- the body ---- */
+/* ---- a piece of code ---- */
 
-/* In two steps what is of three registers and a number. */
-static uint8_t *put_segment_address(uint8_t *p, unsigned reg, struct operand m)
+struct code {
+    const struct rw *w;
+    const struct rw_reference *r;
+    uint8_t *first, *p;
+    uint64_t addr; /* of first */
+};
+
+enum { ACCESSES_MAX = X86_ACCESSES_MAX };
+struct labels { /* where one piece goes on in the other, from its begin */
+    unsigned odd[ACCESSES_MAX],
+        miss[ACCESSES_MAX];      /* cold: of an access that is not aligned, or not to the last line */
+    unsigned full;               /* cold: the chunk is full */
+    unsigned back[ACCESSES_MAX]; /* hot */
+};
+
+static uint64_t here(const struct code *c) { return c->addr + (uint64_t)(c->p - c->first); }
+static unsigned offset(const struct code *c) { return (unsigned)(c->p - c->first); }
+
+static void insn(struct code *c, uint32_t code, unsigned reg, struct operand m) { c->p = put_insn(c->p, code, reg, m); }
+
+static void jump_if(struct code *c, uint8_t condition, uint64_t to)
 {
-    p = put_insn(p, LOAD, reg, (struct operand){FS, X86_REG_NONE, X86_REG_NONE, 0, 0});
+    *c->p++ = 0x0f;
+    *c->p++ = (uint8_t)(0x80 | condition);
+    c->p = rw_put32(c->p, to - (here(c) + 4));
+}
+
+static void jump(struct code *c, uint64_t to)
+{
+    rw_put_jmp(c->p, here(c), to);
+    c->p += CALL_BYTES;
+}
+
+static void call(struct code *c, uint64_t to)
+{
+    rw_put_call(c->p, here(c), to);
+    c->p += CALL_BYTES;
+}
+
+static const struct rw_site *site_of(const struct code *c, unsigned k)
+{
+    return &c->w->references->sites[c->r->first + k];
+}
+
+/* ---- addresses ---- */
+
+/* In steps what is of three registers and a number. */
+static void put_segment_address(struct code *c, struct operand m)
+{
+    unsigned reg = c->r->address;
+    insn(c, LOAD, reg, (struct operand){FS, X86_REG_NONE, X86_REG_NONE, 0, 0});
     if (m.base != X86_REG_NONE)
-        p = put_insn(p, LEA, reg, (struct operand){0, (uint8_t)reg, m.base, 1, 0});
-    return put_insn(p, LEA, reg, (struct operand){0, (uint8_t)reg, m.index, m.scale, m.disp});
+        insn(c, LEA, reg, (struct operand){0, (uint8_t)reg, m.base, 1, 0});
+    insn(c, LEA, reg, (struct operand){0, (uint8_t)reg, m.index, m.scale, m.disp});
 }
 
-/* `addr` is that of the bytes at p. */
-static uint8_t *put_address(uint8_t *p, uint64_t addr, const struct rw_reference *r, const struct x86_access *a)
+static bool is_number(const struct x86_access *a)
 {
-    struct operand m = {0, a->base, a->index, a->scale, a->disp};
-    bool is_number = a->base == X86_REG_NONE && a->index == X86_REG_NONE && a->segment == X86_SEGMENT_NONE;
+    return a->base == X86_REG_NONE && a->index == X86_REG_NONE && a->segment == X86_SEGMENT_NONE;
+}
+
+/* Of the access's byte number `plus`. */
+static void put_address(struct code *c, unsigned k, unsigned plus)
+{
+    const struct x86_access *a = &site_of(c, k)->access;
+    struct operand m = {0, a->base, a->index, a->scale, a->disp + plus};
+    unsigned reg = c->r->address;
     if (m.base == X86_RSP)
-        m.disp += stack_bytes(slots(r));
-    if (a->segment == X86_SEGMENT_FS)
-        return put_segment_address(p, r->address, m);
-    if (!is_number)
-        return put_insn(p, LEA, r->address, m);
-    if (!r->is_rip)
-        return put_number(p, r->address, (uint64_t)a->disp);
-    *p++ = (uint8_t)(0x48 | r->address >> 3 << 2);
-    *p++ = LEA;
-    *p++ = (uint8_t)(0x05 | (r->address & 7) << 3);
-    return rw_put32(p, (uint64_t)a->disp - (addr + 7));
-}
-
-static uint8_t *put_site(uint8_t *p, const struct rw *w, const struct rw_reference *r, unsigned k, int64_t at)
-{
-    uint64_t site = r->first + k, module = wire_stream_module(w->key);
-    p = put_number(p, r->address, site | module << 32);
-    return put_insn(p, STORE, r->address, in_entry(r->entry, at + 8));
-}
-
-static uint8_t *put_range(uint8_t *p, const struct rw_reference *r, int64_t at)
-{
-    p = put_insn(p, STORE_NUMBER, 0, in_entry(r->entry, at));
-    p = rw_put32(p, (uint32_t)WIRE_EVENT(WIRE_EVENT_RANGE, RANGE_ENTRIES - 1));
-    p = put_insn(p, STORE, X86_RCX, in_entry(r->entry, at + ENTRY_BYTES + 8));
-    p = put_insn(p, LOAD, r->address, on_stack(0));
-    return put_insn(p, STORE, r->address, in_entry(r->entry, at + 2 * ENTRY_BYTES));
-}
-
-static uint8_t *put_entries(uint8_t *at, uint64_t addr, const struct rw *w, const struct rw_reference *r)
-{
-    unsigned bytes = ENTRY_BYTES * (r->is_range ? RANGE_ENTRIES : 1);
-    uint8_t *p = put_short_number(at, r->entry, bytes * r->count);
-    p = put_insn(p, XADD, r->entry, in_stream(offsetof(struct wire_stream, put)));
-    for (unsigned k = 0; k < r->count; k++) {
-        int64_t entry = (int64_t)bytes * k;
-        p = put_address(p, addr + (uint64_t)(p - at), r, &w->references->sites[r->first + k].access);
-        p = put_insn(p, STORE, r->address, in_entry(r->entry, entry + (r->is_range ? ENTRY_BYTES : 0)));
-        p = put_site(p, w, r, k, entry);
-        if (r->is_range)
-            p = put_range(p, r, entry);
+        m.disp += stack_bytes(slots(c->r));
+    if (a->segment == X86_SEGMENT_FS) {
+        put_segment_address(c, m);
+    } else if (!is_number(a)) {
+        insn(c, LEA, reg, m);
+    } else if (!c->r->is_rip) {
+        c->p = put_number(c->p, reg, (uint64_t)m.disp);
+    } else {
+        *c->p++ = (uint8_t)(0x48 | reg >> 3 << 2);
+        *c->p++ = LEA;
+        *c->p++ = (uint8_t)(0x05 | (reg & 7) << 3);
+        c->p = rw_put32(c->p, (uint64_t)m.disp - (here(c) + 4));
     }
-    return put_insn(p, COMPARE, r->entry, in_stream(offsetof(struct wire_stream, limit)));
 }
 
-/* Returns where the cold part comes back to; *end: of all. cold: its address. */
-static uint8_t *put_hot(uint8_t *at, uint64_t addr, const struct rw *w, const struct rw_reference *r, uint64_t cold,
-                        uint8_t **end)
+/* ---- entries ---- */
+
+static void put_reserve(struct code *c, unsigned bytes)
 {
-    uint8_t *p = moves_stack(r) ? put_save(at, r) : at;
-    p = put_entries(p, addr + (uint64_t)(p - at), w, r);
-    p = rw_put_bytes(p, "\x0f\x83", 2); /* jae */
-    p = rw_put32(p, cold - (addr + (uint64_t)(p - at) + 4));
-    *end = moves_stack(r) ? put_restore(p, r) : p;
-    return p;
+    c->p = put_short_number(c->p, c->r->entry, bytes);
+    insn(c, XADD, c->r->entry, in_stream(offsetof(struct wire_stream, put)));
 }
 
-/* lea rsp,[rsp-128]; call; lea rsp,[rsp+128]; jmp; or if the stack pointer is there already call; jmp */
-static uint8_t *put_cold(uint8_t *at, uint64_t addr, const struct rw *w, const struct rw_reference *r, uint64_t back)
+static void put_site(struct code *c, unsigned k, int64_t at)
 {
-    uint8_t *p = moves_stack(r) ? at : put_move_stack(at, -RED_ZONE);
-    rw_put_call(p, addr + (uint64_t)(p - at), rw_blob_chunk_full(w));
-    p += CALL_BYTES;
-    if (!moves_stack(r))
-        p = put_move_stack(p, RED_ZONE);
-    rw_put_jmp(p, addr + (uint64_t)(p - at), back);
-    return p + CALL_BYTES;
+    uint64_t site = c->r->first + k, module = wire_stream_module(c->w->key);
+    c->p = put_number(c->p, c->r->address, site | module << 32);
+    insn(c, STORE, c->r->address, in_entry(c->r->entry, at + 8));
 }
 
-enum { SITE_BYTES_MAX = 1024 };
+static void put_range(struct code *c, int64_t at)
+{
+    insn(c, STORE_NUMBER, 0, in_entry(c->r->entry, at));
+    c->p = rw_put32(c->p, (uint32_t)WIRE_EVENT(WIRE_EVENT_RANGE, RANGE_ENTRIES - 1));
+    insn(c, STORE, X86_RCX, in_entry(c->r->entry, at + ENTRY_BYTES + 8));
+    insn(c, LOAD, c->r->address, on_stack(0));
+    insn(c, STORE, c->r->address, in_entry(c->r->entry, at + 2 * ENTRY_BYTES));
+}
+
+/* Of accesses from k on, so many. */
+static void put_entries(struct code *c, unsigned k, unsigned count)
+{
+    const struct rw_reference *r = c->r;
+    unsigned bytes = ENTRY_BYTES * (r->is_range ? RANGE_ENTRIES : 1);
+    put_reserve(c, bytes * count);
+    for (unsigned i = 0; i < count; i++) {
+        int64_t at = (int64_t)bytes * i;
+        put_address(c, k + i, 0);
+        insn(c, STORE, r->address, in_entry(r->entry, at + (r->is_range ? ENTRY_BYTES : 0)));
+        put_site(c, k + i, at);
+        if (r->is_range)
+            put_range(c, at);
+    }
+    insn(c, COMPARE, r->entry, in_stream(offsetof(struct wire_stream, limit)));
+}
+
+/* lea rsp,[rsp-128]; call; lea rsp,[rsp+128]; or if the stack pointer is there already call. Then jmp. */
+static void put_full(struct code *c, uint64_t back)
+{
+    if (!moves_stack(c->r))
+        c->p = put_move_stack(c->p, -RED_ZONE);
+    call(c, rw_blob_chunk_full(c->w));
+    if (!moves_stack(c->r))
+        c->p = put_move_stack(c->p, RED_ZONE);
+    jump(c, back);
+}
+
+/* ---- the filter: two tables of lines by their low bits ---- */
+
+static struct operand in_table(size_t table, unsigned slot)
+{
+    return (struct operand){GS, X86_REG_NONE, (uint8_t)slot, 8, (int64_t)(WIRE_STREAM_VADDR + table)};
+}
+
+static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
+
+/* From an address to its line's number and, in `entry`, its place in the tables. */
+static void put_line(struct code *c)
+{
+    const struct rw_reference *r = c->r;
+    *c->p++ = (uint8_t)(0x48 | r->address >> 3); /* shr address,n */
+    *c->p++ = 0xc1;
+    *c->p++ = (uint8_t)(0xe8 | (r->address & 7));
+    *c->p++ = c->w->opt->filter_shift;
+    *c->p++ = (uint8_t)(0x48 | r->address >> 3 << 2 | r->entry >> 3); /* mov entry,address */
+    *c->p++ = STORE;
+    *c->p++ = (uint8_t)(0xc0 | (r->address & 7) << 3 | (r->entry & 7));
+    if (r->entry >> 3)
+        *c->p++ = 0x41;
+    *c->p++ = 0x83; /* and entry,63 */
+    *c->p++ = (uint8_t)(0xe0 | (r->entry & 7));
+    *c->p++ = WIRE_FILTER_SLOTS - 1;
+}
+
+/* That line is the last one now; what was written to the line before is no longer known. */
+static void put_mark(struct code *c, bool is_store)
+{
+    insn(c, STORE, c->r->address, in_table(touched, c->r->entry));
+    if (is_store) {
+        insn(c, STORE, c->r->address, in_table(written, c->r->entry));
+        return;
+    }
+    insn(c, STORE_NUMBER, 0, in_table(written, c->r->entry));
+    c->p = rw_put32(c->p, 0);
+}
+
+/* The bits of an address that must be 0, else the access may reach into a second line; 0: it cannot. The stack pointer
+ * is a multiple of 8 by the ABI. */
+static uint8_t odd_bits(const struct code *c, unsigned k)
+{
+    const struct x86_access *a = &site_of(c, k)->access;
+    unsigned bits = 0, line = 1u << c->w->opt->filter_shift;
+    while (bits + 1 < a->bytes)
+        bits = bits << 1 | 1;
+    bool is_known = is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
+    if (is_number(a) && ((uint64_t)a->disp & (line - 1)) + a->bytes <= line)
+        return 0;
+    return is_known && !((uint64_t)a->disp & bits) ? 0 : (uint8_t)bits;
+}
+
+static void put_check(struct code *c, unsigned k, const struct labels *l, uint64_t cold)
+{
+    const struct rw_reference *r = c->r;
+    uint8_t bits = odd_bits(c, k);
+    put_address(c, k, 0);
+    if (bits) { /* test address,bits */
+        *c->p++ = (uint8_t)(0x40 | r->address >> 3);
+        *c->p++ = 0xf6;
+        *c->p++ = (uint8_t)(0xc0 | (r->address & 7));
+        *c->p++ = bits;
+        jump_if(c, NOT_EQUAL, cold + l->odd[k]);
+    }
+    put_line(c);
+    insn(c, COMPARE, r->address, in_table(site_of(c, k)->access.is_store ? written : touched, r->entry));
+    jump_if(c, NOT_EQUAL, cold + l->miss[k]);
+}
+
+/* An access that is not aligned may be to two lines, and is told always. */
+static void put_odd(struct code *c, unsigned k)
+{
+    const struct x86_access *a = &site_of(c, k)->access;
+    put_line(c);
+    put_mark(c, a->is_store);
+    put_address(c, k, a->bytes - 1u);
+    put_line(c);
+}
+
+/* ---- the two pieces ---- */
+
+static bool is_filtered(const struct code *c) { return c->w->opt->filter_shift != 0 && !c->r->is_range; }
+
+static void put_hot(struct code *c, struct labels *l, uint64_t cold)
+{
+    const struct rw_reference *r = c->r;
+    if (moves_stack(r))
+        c->p = put_save(c->p, r);
+    for (unsigned k = 0; is_filtered(c) && k < r->count; k++) {
+        put_check(c, k, l, cold);
+        l->back[k] = offset(c);
+    }
+    if (!is_filtered(c)) {
+        put_entries(c, 0, r->count);
+        jump_if(c, NOT_BELOW, cold + l->full);
+        l->back[0] = offset(c);
+    }
+    if (r->is_range && c->w->opt->filter_shift)
+        call(c, rw_blob_forget_lines(c->w));
+    if (moves_stack(r))
+        c->p = put_restore(c->p, r);
+}
+
+static void put_cold(struct code *c, struct labels *l, uint64_t hot)
+{
+    const struct rw_reference *r = c->r;
+    for (unsigned k = 0; is_filtered(c) && k < r->count; k++) {
+        l->odd[k] = offset(c);
+        if (odd_bits(c, k))
+            put_odd(c, k);
+        l->miss[k] = offset(c);
+        put_mark(c, site_of(c, k)->access.is_store);
+        put_entries(c, k, 1);
+        jump_if(c, BELOW, hot + l->back[k]);
+        put_full(c, hot + l->back[k]);
+    }
+    l->full = offset(c);
+    if (!is_filtered(c))
+        put_full(c, hot + l->back[0]);
+}
+
+enum { SITE_BYTES_MAX = 2048 };
 
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold)
 {
-    uint8_t code[SITE_BYTES_MAX], *end;
-    if (is_cold)
-        end = put_cold(code, 0, w, r, 0);
-    else
-        put_hot(code, 0, w, r, 0, &end);
-    return (unsigned)(end - code);
+    uint8_t code[SITE_BYTES_MAX];
+    struct code c = {w, r, code, code, 0};
+    struct labels l = {.full = 0};
+    is_cold ? put_cold(&c, &l, 0) : put_hot(&c, &l, 0);
+    return offset(&c);
 }
 
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
     const struct rw_reference *r = &w->references->data[f->id];
-    uint8_t code[SITE_BYTES_MAX], *end;
+    uint8_t code[SITE_BYTES_MAX];
     uint64_t func = addr - f->off;
-    if (f->how & RW_REFERENCE_COLD)
-        put_cold(at, addr, w, r, func + r->hot + (uint64_t)(put_hot(code, 0, w, r, 0, &end) - code));
-    else
-        put_hot(at, addr, w, r, func + r->cold, &end);
+    struct code other = {w, r, code, code, 0}, c = {w, r, at, at, addr};
+    struct labels l = {.full = 0};
+    if (f->how & RW_REFERENCE_COLD) {
+        put_hot(&other, &l, 0);
+        put_cold(&c, &l, func + r->hot);
+    } else {
+        put_cold(&other, &l, 0);
+        put_hot(&c, &l, func + r->cold);
+    }
 }
 
 /* ---- frames ---- */
@@ -259,9 +444,10 @@ void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out)
 {
     uint32_t pushed = (uint32_t)stack_bytes(f->how & RW_REFERENCE_SLOTS);
     if (f->how & RW_REFERENCE_COLD) {
-        rw_frame(out, f->off + (pushed ? 0 : LEA_RSP_BYTES), pushed ? pushed : RED_ZONE);
+        uint32_t end = f->off + f->bytes - CALL_BYTES; /* of the last move of the stack pointer */
+        rw_frame(out, pushed ? f->off : end - LEA_RSP_BYTES - CALL_BYTES, pushed ? pushed : RED_ZONE);
         if (!pushed)
-            rw_frame(out, f->off + 2 * LEA_RSP_BYTES + CALL_BYTES, 0);
+            rw_frame(out, end, 0);
         return;
     }
     if (!pushed)

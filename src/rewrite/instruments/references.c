@@ -110,14 +110,15 @@ static void take_registers(struct rw_reference *r, struct cfg_live live, uint16_
 
 /* ---- all instructions ---- */
 
-static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live)
+static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live, bool filters)
 {
     struct x86_detail d;
     uint64_t addr = cfg_insn_addr(c, i);
     const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
     if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
         return;
-    if (!is_told(&d)) {
+    bool is_prefetch = has_name(&d.insn, "prefetch");
+    if (!is_told(&d) || (filters && is_prefetch)) {
         VEC_PUSH(&out->sites, ((struct rw_site){.addr = addr, .flags = REWRITE_SITE_UNTOLD}));
         return;
     }
@@ -126,6 +127,9 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
     r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
     take_registers(&r, live, address_registers(&d));
+    if (filters && r.count > 1 &&
+        !r.saves) /* several calls in the cold part, of which each must find the stack moved */
+        r.saved[r.saves++] = r.entry;
     add_sites(out, &d, false);
     add_sites(out, &d, true);
     VEC_PUSH(&out->references, r);
@@ -142,7 +146,7 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
             if (in->loads || in->stores)
-                add_instruction(out, c, i, live[i - blk->insn_first]);
+                add_instruction(out, c, i, live[i - blk->insn_first], w->opt->filter_shift != 0);
         }
     }
 }
