@@ -5,12 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-const struct data_cause_about data_causes[DATA_CAUSE_COUNT] = {
-#define CAUSE(id, member, word, brief) {#member, word, brief, offsetof(struct prof_data_miss, member)},
-#include "report/data_causes.def"
-#undef CAUSE
-};
-
 static const double SHARE_MIN = 0.005; /* of evictions: smaller ones are not worth a word */
 
 bool data_is_all(const struct prof_result *r)
@@ -23,35 +17,19 @@ bool data_is_all(const struct prof_result *r)
 
 /* ---- causes ---- */
 
-uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c)
-{
-    uint64_t n = PROF_UNKNOWN;
-    if (m)
-        memcpy(&n, (const char *)m + data_causes[c].offset, sizeof n);
-    return n;
-}
-
-double data_cause_share(const struct prof_data_miss *m, enum data_cause c)
-{
-    uint64_t n = data_cause_count(m, c);
-    return n == PROF_UNKNOWN || !m->misses || m->misses == PROF_UNKNOWN ? NAN : (double)n / (double)m->misses;
-}
-
 const char *data_cause_text(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, bool is_brief,
                             struct arena *a)
 {
     const struct prof_data_miss *m = data_miss(r, owner, id, data_primary(r));
-    double most = -1;
-    unsigned cause = 0;
-    for (unsigned c = 0; c < DATA_CAUSE_COUNT; c++) {
-        double share = data_cause_share(m, (enum data_cause)c);
-        if (share > most)
-            most = share, cause = c;
-    }
-    if (most < 0)
+    double shares[DATA_STALL_COUNT];
+    unsigned most = 0;
+    data_stall_causes(r, owner, id, shares);
+    if (isnan(shares[0]))
         return m && m->misses == 0 ? "-" : "?";
-    return arena_printf(a, "%s %s", is_brief ? data_causes[cause].brief : data_causes[cause].word,
-                        figure_percent(a, most));
+    for (unsigned c = 1; c < DATA_STALL_COUNT; c++)
+        most = shares[c] > shares[most] ? c : most;
+    return arena_printf(a, "%s %s", is_brief ? data_causes[most].brief : data_causes[most].word,
+                        figure_percent(a, shares[most]));
 }
 
 /* ---- figures ---- */
@@ -149,12 +127,12 @@ const char *data_site(const struct prof_result *r, uint32_t object, size_t frame
 const char *data_evictors(const struct prof_result *r, uint32_t object, size_t max, struct arena *a)
 {
     struct data_range range = DATA_RANGE(r->data_evictors, r->data_evictor_count, object, object);
-    uint32_t primary = data_primary(r);
+    uint32_t level = data_evictor_level(r, object);
     const char *text = NULL;
     size_t shown = 0;
     for (size_t i = range.first; i < range.end && shown < max; i++) {
         const struct prof_data_evictor *e = &r->data_evictors[i];
-        if (e->cache != primary || (text && e->share < SHARE_MIN))
+        if (e->cache != level || (text && e->share < SHARE_MIN))
             continue;
         text = arena_printf(a, "%s%s%s %s", text ? text : "", text ? ", " : "",
                             e->by == object ? "itself" : data_name(r, e->by, a), figure_percent(a, e->share));
@@ -173,12 +151,12 @@ static int compare_evictors(const void *x, const void *y)
 const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a)
 {
     const struct prof_data_evictor **list = ARENA_ARRAY(a, const struct prof_data_evictor *, r->data_evictor_count + 1);
-    uint32_t primary = data_primary(r);
     size_t n = 0;
     const char *text = NULL;
     for (size_t i = 0; i < r->data_evictor_count; i++) {
         const struct prof_data_evictor *e = &r->data_evictors[i];
-        if (e->by == object && e->object != object && e->cache == primary && e->misses != PROF_UNKNOWN)
+        if (e->by == object && e->object != object && e->cache == data_evictor_level(r, e->object) &&
+            e->misses != PROF_UNKNOWN)
             list[n++] = e;
     }
     if (n)

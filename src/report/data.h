@@ -6,28 +6,12 @@
 #define MTOOL_REPORT_DATA_H
 
 #include "report/impl.h"
-#include "result/data.h"
+#include "result/data/data.h"
 
 /* The profile has neither times nor counts, but what mtool spy found. */
 bool data_is_all(const struct prof_result *r);
 
-enum data_cause { /* as the painters tell them: inclusion and around together are rare, and stand for themselves */
-#define CAUSE(id, member, word, short_word) DATA_CAUSE_##id,
-#include "report/data_causes.def"
-#undef CAUSE
-                  DATA_CAUSE_COUNT
-};
-struct data_cause_about {
-    const char *member, *word, *brief; /* in JSON; "false sharing"; at most five letters */
-    size_t offset;                     /* of the count in struct prof_data_miss */
-};
-extern const struct data_cause_about data_causes[DATA_CAUSE_COUNT];
-
-/* Of a row of misses; PROF_UNKNOWN if it is NULL. */
-uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c);
-/* Fractions of the misses that are NAN where no cause is known, or nothing missed. */
-double data_cause_share(const struct prof_data_miss *m, enum data_cause c);
-/* "capacity 75%", "cap. 75%": the cause of most misses of the primary level; "?" unknown, "-" without misses. */
+/* "capacity 75%", "cap. 75%": the cause of most of the stall; "?" unknown, "-" without misses. */
 const char *data_cause_text(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, bool is_brief,
                             struct arena *a);
 
@@ -40,9 +24,9 @@ const char *data_place(const char *file, uint32_t line, struct arena *a); /* "ga
 const char *data_level(const struct prof_cache *c, struct arena *a);      /* "L1 32K/64/8" */
 /* "make_grid (gather.c:22) < main (gather.c:61)", at most so many frames; NULL: not known. */
 const char *data_site(const struct prof_result *r, uint32_t object, size_t frames, struct arena *a);
-/* "queue 65%, itself 35%": of the primary level; NULL: nothing is known. */
+/* "queue 65%, itself 35%": of the level where evictions cost it most; NULL: nothing is known. */
 const char *data_evictors(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
-/* "queue 12.3M": what it evicted, most first. */
+/* "queue 12.3M": what it evicted, most first, at the level where that costs the other most. */
 const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
 /* "thread 0 writes hits in gather (gather.c:14)" */
 const char *data_site_text(const struct prof_data_site *s, struct arena *a);

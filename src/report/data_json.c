@@ -42,6 +42,16 @@ static void put_causes_by_level(struct data_json *d, enum prof_data_owner owner,
     json_array_end(d->rows.json);
 }
 
+static void put_stall_causes(struct data_json *d, enum prof_data_owner owner, uint32_t id)
+{
+    double shares[DATA_STALL_COUNT];
+    data_stall_causes(d->r, owner, id, shares);
+    json_object(d->rows.json, "stall_causes");
+    for (unsigned c = 0; c < DATA_STALL_COUNT; c++)
+        json_real(d->rows.json, data_causes[c].member, shares[c]);
+    json_object_end(d->rows.json);
+}
+
 static void put_misses(struct data_json *d, enum prof_data_owner owner, uint32_t id)
 {
 #define BY_LEVEL(member) put_counts(d, #member, owner, id, offsetof(struct prof_data_miss, member))
@@ -52,6 +62,8 @@ static void put_misses(struct data_json *d, enum prof_data_owner owner, uint32_t
     put_causes(d, "causes", data_miss(d->r, owner, id, data_primary(d->r)));
     if (owner <= PROF_OWNER_OBJECT)
         put_causes_by_level(d, owner, id);
+    if (owner <= PROF_OWNER_CELL)
+        put_stall_causes(d, owner, id);
     member_count(d->rows.json, "tlb_misses", data_walks(d->r, owner, id));
 }
 
@@ -88,15 +100,21 @@ static void put_fields(struct data_json *d, uint32_t object)
     json_array_end(d->rows.json);
 }
 
+/* Of the level where evictions cost it most. */
 static void put_evictors(struct data_json *d, uint32_t object)
 {
     const struct prof_result *r = d->r;
     struct data_range range = DATA_RANGE(r->data_evictors, r->data_evictor_count, object, object);
-    uint32_t primary = data_primary(r);
+    uint32_t level = data_evictor_level(r, object);
     json_array(d->rows.json, "evicted_by");
-    for (size_t i = range.first; i < range.end; i++)
-        if (r->data_evictors[i].cache == primary)
-            rows_put_object(&d->rows, PROF_ROW_DATA_EVICTOR, &r->data_evictors[i], i);
+    for (size_t i = range.first; i < range.end; i++) {
+        if (r->data_evictors[i].cache != level)
+            continue;
+        json_object(d->rows.json, NULL);
+        rows_put_members(&d->rows, PROF_ROW_DATA_EVICTOR, &r->data_evictors[i], i);
+        json_str(d->rows.json, "level", r->caches[level].name);
+        json_object_end(d->rows.json);
+    }
     json_array_end(d->rows.json);
 }
 

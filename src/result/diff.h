@@ -79,7 +79,7 @@ struct diff_pair {
 struct diff_pair *diff_match(const struct prof_result *old, const struct prof_result *now, struct arena *a,
                              size_t *count);
 
-/* diff_data.c: what of a difference is of data. */
+/* data/diff.c: what of a difference is of data. */
 void diff_data_fill(struct prof_diff *d);
 
 #endif

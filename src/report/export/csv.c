@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "report/export/export.h"
-#include "result/data.h"
+#include "result/data/data.h"
 
 static void put_csv_text(struct strbuf *out, struct arena *a, const char *text)
 {

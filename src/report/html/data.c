@@ -37,6 +37,10 @@ void html_level_cells(struct html_page *p, const struct html_data *d, enum prof_
 static bool is_shown(const struct html_page *p, enum data_cause c)
 {
     bool is_any = c <= DATA_CAUSE_FALSE_SHARING;
+    double shares[DATA_STALL_COUNT];
+    data_stall_causes(p->r, PROF_OWNER_PROGRAM, 0, shares);
+    if (c == DATA_WALKS)
+        return shares[DATA_WALKS] > 0;
     for (uint32_t i = 0; i < p->r->cache_count && !is_any; i++) {
         uint64_t n = data_cause_count(data_miss(p->r, PROF_OWNER_PROGRAM, 0, i), c);
         is_any = n && n != PROF_UNKNOWN;
@@ -92,11 +96,12 @@ void html_data_levels(struct html_page *p, enum prof_data_owner owner, uint32_t 
 
 const char *html_data_cause_term(enum data_cause c)
 {
-    static const char *const ids[DATA_CAUSE_COUNT] = {[DATA_CAUSE_COLD] = "cold",
+    static const char *const ids[DATA_STALL_COUNT] = {[DATA_CAUSE_COLD] = "cold",
                                                       [DATA_CAUSE_CAPACITY] = "capacity",
                                                       [DATA_CAUSE_CONFLICT] = "conflict",
                                                       [DATA_CAUSE_TRUE_SHARING] = "true-sharing",
-                                                      [DATA_CAUSE_FALSE_SHARING] = "false-sharing"};
+                                                      [DATA_CAUSE_FALSE_SHARING] = "false-sharing",
+                                                      [DATA_WALKS] = "tlb-walk"};
     return ids[c];
 }
 
@@ -106,24 +111,23 @@ static void put_rect(struct html_page *p, const char *class, double x, double wi
         str_printf(p->out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"/>", class, x, width);
 }
 
-/* The share on a scale that ends at `max`, parted as the misses of the primary level are. */
+/* The share on a scale that ends at `max`, parted by causes. */
 void html_data_bar(struct html_page *p, enum prof_data_owner owner, uint32_t id, double share, double max)
 {
-    const struct prof_data_miss *m = data_miss(p->r, owner, id, data_primary(p->r));
-    double width = max > 0 && share > 0 ? 1000 * fmin(1, share / max) : 0, at = 0;
+    double width = max > 0 && share > 0 ? 1000 * fmin(1, share / max) : 0, at = 0, shares[DATA_STALL_COUNT];
+    data_stall_causes(p->r, owner, id, shares);
     html_puts(p, "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\"");
     html_attribute(p, "aria-label",
                    arena_printf(p->a, "%s of the stall, mostly %s", figure_percent(p->a, share),
                                 data_cause_text(p->r, owner, id, false, p->a)));
     html_puts(p, ">");
-    for (unsigned c = 0; c < DATA_CAUSE_COUNT; c++) {
-        double part = fmin(data_cause_share(m, (enum data_cause)c), 1 - at);
+    for (unsigned c = 0; c < DATA_STALL_COUNT; c++) {
         char class[8];
         snprintf(class, sizeof class, "c%u", c);
-        if (!(part > 0))
+        if (!(shares[c] > 0))
             continue;
-        put_rect(p, class, width * at, width * part);
-        at += part;
+        put_rect(p, class, width * at, width * shares[c]);
+        at += shares[c];
     }
     put_rect(p, "r", width * at, at < 0.999 ? width * (1 - at) : 0);
     html_puts(p, "</svg>");
@@ -132,7 +136,7 @@ void html_data_bar(struct html_page *p, enum prof_data_owner owner, uint32_t id,
 static void put_legend(struct html_page *p)
 {
     html_puts(p, "<p class=\"legend\">");
-    for (unsigned c = 0; c < DATA_CAUSE_COUNT; c++) {
+    for (unsigned c = 0; c < DATA_STALL_COUNT; c++) {
         if (!is_shown(p, (enum data_cause)c))
             continue;
         str_printf(p->out, "<span class=\"key c%u\"></span>", c);
@@ -177,7 +181,7 @@ static void put_row(struct html_page *p, const struct html_data *d, uint32_t id)
 static void put_bars(struct html_page *p, const struct html_data *d)
 {
     html_puts(p, "<p class=\"hint\">Choose a data object to see who allocates, reaches and evicts it. The bar is its "
-                 "part of the memory stall, in the colours of the causes of its misses.</p>\n");
+                 "part of the memory stall, in the colours of their causes.</p>\n");
     put_legend(p);
     html_puts(p, "<table class=\"bars\"><caption class=\"vh\">Data objects, in order of their part of the memory "
                  "stall</caption><thead><tr><th scope=\"col\">");
@@ -201,7 +205,7 @@ static void put_bars(struct html_page *p, const struct html_data *d)
 static void put_procedures(struct html_page *p)
 {
     static const struct html_column columns[] = {
-        {"n", "stall"}, {"n", "references"}, {"n", "misses"}, {"n", "rate"}, {"", "procedure"}};
+        {"n", "stall"}, {"n", "references"}, {"n", "misses in the nearest level"}, {"n", "rate"}, {"", "procedure"}};
     size_t count;
     const struct data_procedure *list = data_procedures(p->r, p->a, &count);
     html_puts(p, "<h3>Procedures, and their part of the memory stall</h3>\n");

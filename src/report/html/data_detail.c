@@ -82,14 +82,16 @@ static void put_evictors(struct html_page *p, const struct html_data *d, uint32_
     static const struct html_column columns[] = {{"", "data object"}, {"n", "misses"}, {"n", "share"}};
     struct data_range range = DATA_RANGE(p->r->data_evictors, p->r->data_evictor_count, object, id);
     const char *evicted = data_evicted(p->r, id, EVICTORS, p->a);
-    uint32_t primary = data_primary(p->r);
+    uint32_t level = data_evictor_level(p->r, id);
     size_t shown = 0;
     for (size_t i = range.first; i < range.end && shown < EVICTORS; i++) {
         const struct prof_data_evictor *e = &p->r->data_evictors[i];
-        if (e->cache != primary)
+        if (e->cache != level)
             continue;
         if (!shown++) {
-            html_puts(p, "<h4>Evicted by</h4>\n");
+            html_puts(p, "<h4>Evicted from ");
+            html_text(p, p->r->caches[level].name);
+            html_puts(p, " by</h4>\n");
             html_table(p, "table of evictors", columns, ARRAY_LEN(columns));
         }
         html_puts(p, "<tr><td>");

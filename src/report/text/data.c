@@ -6,7 +6,7 @@
 
 #include "report/text/data.h"
 
-enum { LEVELS = 4, LEVELS_NARROW = 2, FEW = 5, BAR = 20, FRAMES = 3, EVICTORS = 3 };
+enum { LEVELS = 3, LEVELS_NARROW = 2, FEW = 5, BAR = 20, FRAMES = 3, EVICTORS = 3 };
 
 /* ---- tables whose columns depend on what is known ---- */
 
@@ -70,12 +70,24 @@ static int decimals_of(const struct prof_result *r)
     return figure_decimals(max);
 }
 
+/* Those of sharing only where there is any. */
+static unsigned causes_of(const struct prof_result *r)
+{
+    for (uint32_t i = 0; i < r->cache_count; i++) {
+        const struct prof_data_miss *m = data_miss(r, PROF_OWNER_PROGRAM, 0, i);
+        if (m && m->true_sharing != PROF_UNKNOWN && m->true_sharing + m->false_sharing)
+            return DATA_CAUSE_FALSE_SHARING + 1;
+    }
+    return DATA_CAUSE_CONFLICT + 1;
+}
+
 /* ---- columns that several tables have ---- */
 
 void data_levels_columns(struct data_table *t, const struct prof_result *r, const struct report_options *o,
                          struct arena *a)
 {
-    t->level_count = data_levels(r, t->levels, report_width(o) < REPORT_WIDE ? LEVELS_NARROW : LEVELS);
+    size_t room = report_width(o) < REPORT_WIDE ? LEVELS_NARROW : LEVELS;
+    t->level_count = data_levels(r, t->levels, t->level_max ? t->level_max : room);
     for (size_t i = 0; i < t->level_count; i++) {
         const char *name = r->caches[t->levels[i]].name;
         struct strbuf head = {0};
@@ -110,7 +122,7 @@ static void put_level(struct data_table *t, const struct prof_result *r, uint32_
 
 void data_put_caches(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
-    struct data_table t = {.cause_count = DATA_CAUSE_FALSE_SHARING + 1};
+    struct data_table t = {.cause_count = causes_of(r)};
     cell_put_wrapped(out, data_how(r, a), report_width(o), 0);
     data_table_column(&t, "", "level", shorten_middle, true);
     data_table_column(&t, "refe-", "rences", NULL, false);
@@ -238,6 +250,12 @@ static void put_measured(const struct prof_result *r, const struct report_option
     data_put_rest(shown, rows.count, "--by function --all", out);
 }
 
+static const char *nearest_name(const struct prof_result *r, struct arena *a)
+{
+    uint32_t level = data_nearest(r);
+    return level == ID_NONE || !r->caches[level].name ? "" : cell_safe(a, r->caches[level].name);
+}
+
 /* Nothing was measured: what of the stall is each one's. */
 static void put_simulated(const struct prof_result *r, const struct report_options *o, size_t few, struct arena *a,
                           struct strbuf *out)
@@ -249,7 +267,7 @@ static void put_simulated(const struct prof_result *r, const struct report_optio
     str_puts(out, "\nProcedures, and their part of the memory stall (no time was measured):\n");
     data_table_column(&t, "", "stall", NULL, false);
     data_table_column(&t, "", "references", NULL, false);
-    data_table_column(&t, "", "misses", NULL, false);
+    data_table_column(&t, nearest_name(r, a), "misses", NULL, false);
     data_table_column(&t, "", "rate", NULL, false);
     data_table_column(&t, "", "procedure", shorten_middle, true);
     data_table_begin(&t, o, a);
@@ -272,15 +290,14 @@ static void put_simulated(const struct prof_result *r, const struct report_optio
 static void put_cell_row(struct data_table *t, const struct prof_result *r, uint32_t id, int decimals, struct arena *a)
 {
     const struct prof_data_cell *c = &r->data_cells[id];
-    const struct prof_data_miss *m = data_miss(r, PROF_OWNER_CELL, id, data_primary(r));
+    double shares[DATA_STALL_COUNT];
     data_table_cell(t, data_stall(&c->stall_share, a));
     if (t->is_timed)
         data_table_cell(t, figure_real(a, c->memory_s.value, decimals));
-    data_table_cell(t, figure_brief(a, m ? m->misses : PROF_UNKNOWN));
-    for (unsigned k = 0; k < t->cause_count; k++) {
-        double share = data_cause_share(m, (enum data_cause)k);
-        data_table_cell(t, share == 0 ? "-" : figure_percent(a, share));
-    }
+    data_levels_cells(t, r, PROF_OWNER_CELL, id, a);
+    data_stall_causes(r, PROF_OWNER_CELL, id, shares);
+    for (unsigned k = 0; k < t->cause_count; k++)
+        data_table_cell(t, shares[k] == 0 ? "-" : figure_percent(a, shares[k]));
     data_table_cell(t, data_function(c->function, c->module, a));
     data_table_cell(t, data_name(r, c->object, a));
     data_table_row(t, NULL);
@@ -289,19 +306,16 @@ static void put_cell_row(struct data_table *t, const struct prof_result *r, uint
 static void put_cells(const struct prof_result *r, const struct report_options *o, size_t few, struct arena *a,
                       struct strbuf *out)
 {
-    struct data_table t = {.is_timed = is_any_timed(r), .cause_count = DATA_CAUSE_FALSE_SHARING + 1};
+    struct data_table t = {.is_timed = is_any_timed(r), .cause_count = causes_of(r)};
     size_t shown = data_limit(o, r->data_cell_count, few);
-    uint32_t primary = data_primary(r);
     if (!r->data_cell_count)
         return;
-    const char *level = primary == ID_NONE || !r->caches[primary].name ? "?" : r->caches[primary].name;
-    cell_put_wrapped(
-        out, arena_printf(a, "Procedures and data objects: misses of %s, and their causes:", cell_safe(a, level)),
-        report_width(o), 0);
+    t.level_max = t.is_timed && t.cause_count > DATA_CAUSE_CONFLICT + 1 && report_width(o) < REPORT_WIDE;
+    str_puts(out, "Procedures and data objects: misses, and which causes their stall has:\n");
     data_table_column(&t, "", "stall", NULL, false);
     if (t.is_timed)
         data_table_column(&t, "memory", "s", NULL, false);
-    data_table_column(&t, "", "misses", NULL, false);
+    data_levels_columns(&t, r, o, a);
     for (unsigned c = 0; c < t.cause_count; c++)
         data_table_column(&t, c > DATA_CAUSE_CONFLICT ? data_causes[c].brief : "",
                           c > DATA_CAUSE_CONFLICT ? "shar." : data_causes[c].brief, NULL, false);

@@ -7,15 +7,16 @@
 
 #include "report/data.h"
 
-enum { DATA_COLUMNS = 12 };
-struct data_table { /* columns first, then begin, then cells row by row */
+enum { DATA_COLUMNS = 12 }; /* as a grid has at most */
+struct data_table {         /* columns first, then begin, then cells row by row */
     struct grid grid;
     struct grid_column columns[DATA_COLUMNS];
     const char *cells[DATA_COLUMNS];
     size_t count, at;
     uint32_t levels[DATA_COLUMNS];
     size_t level_count;
-    unsigned cause_count;
+    size_t level_max;     /* 0: as many as the width has room for */
+    unsigned cause_count; /* the first of causes; those of sharing only where there is any */
     bool is_timed, is_inexact;
 };
 void data_table_column(struct data_table *t, const char *above, const char *below, shorten_fn *shorten, bool is_left);

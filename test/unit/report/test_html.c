@@ -297,7 +297,7 @@ static void test_data(void **state)
     (void)state;
     static const char *const texts[] = {
         "<a class=\"pick d\" href=\"#d0\">grid in make_grid</a><small>heap double</small>",
-        "aria-label=\"62% of the stall, mostly capacity 75%\"><rect class=\"c0\"",
+        "aria-label=\"62% of the stall, mostly capacity 78%\"><rect class=\"c0\"",
         "<article class=\"obj d\" id=\"d1\" aria-labelledby=\"dt1\">",
         "of the stall</a></dt><dd>62% (58.0..66.0 %)</dd>",
         "memory</a></dt><dd>0.211 s (0.180..0.240)</dd>",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What mtool spy found, by what it belongs to. */
-#include "result/data.h"
+#include "result/data/data.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -66,12 +67,57 @@ static void test_ranges(void **state)
     check_range(NULL, 0, 0, 0, 0);
 }
 
+/* By what a miss of each level costs; other configurations do not count. Without costs the primary level decides. */
+static void test_stall(void **state)
+{
+    (void)state;
+    struct prof_cache levels[] = {{.miss_cycles = 10},
+                                  {.miss_cycles = 50, .is_primary = true},
+                                  {.miss_cycles = 20, .is_tlb = true},
+                                  {.miss_cycles = 1000, .configuration = 1}};
+    struct prof_data_miss rows[] = {{.owner = PROF_OWNER_OBJECT, .cache = 0, .misses = 30, .cold = 10, .conflict = 20},
+                                    {.owner = PROF_OWNER_OBJECT, .cache = 1, .misses = 4, .cold = 4},
+                                    {.owner = PROF_OWNER_OBJECT, .cache = 2, .misses = 5},
+                                    {.owner = PROF_OWNER_OBJECT, .cache = 3, .misses = 9, .capacity = 9}};
+    struct prof_result r = {
+        .caches = levels, .cache_count = ARRAY_LEN(levels), .data_misses = rows, .data_miss_count = ARRAY_LEN(rows)};
+    double shares[DATA_STALL_COUNT];
+    data_stall_causes(&r, PROF_OWNER_OBJECT, 0, shares);
+    assert_true(fabs(shares[DATA_CAUSE_COLD] - 0.5) < 1e-12 && fabs(shares[DATA_CAUSE_CONFLICT] - 1.0 / 3) < 1e-12);
+    assert_true(fabs(shares[DATA_WALKS] - 1.0 / 6) < 1e-12 && shares[DATA_CAUSE_CAPACITY] == 0);
+    for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+        levels[i].miss_cycles = NAN;
+    data_stall_causes(&r, PROF_OWNER_OBJECT, 0, shares);
+    assert_true(shares[DATA_CAUSE_COLD] == 1 && shares[DATA_WALKS] == 0);
+    data_stall_causes(&r, PROF_OWNER_LINE, 0, shares);
+    assert_true(isnan(shares[DATA_CAUSE_COLD]));
+    data_stall_causes(&(const struct prof_result){0}, PROF_OWNER_OBJECT, 0, shares);
+    assert_true(isnan(shares[DATA_CAUSE_COLD]));
+}
+
+static void test_evictor_level(void **state)
+{
+    (void)state;
+    struct prof_cache levels[] = {{.miss_cycles = 10}, {.miss_cycles = 50}, {.miss_cycles = 500, .is_primary = true}};
+    struct prof_data_evictor rows[] = {{.object = 1, .cache = 0, .misses = 20},
+                                       {.object = 1, .cache = 0, .misses = 5},
+                                       {.object = 1, .cache = 1, .misses = 4},
+                                       {.object = 1, .cache = 1, .misses = 2},
+                                       {.object = 2, .cache = 0, .misses = 1}};
+    struct prof_result r = {.caches = levels,
+                            .cache_count = ARRAY_LEN(levels),
+                            .data_evictors = rows,
+                            .data_evictor_count = ARRAY_LEN(rows)};
+    assert_int_equal(data_evictor_level(&r, 1), 1);
+    assert_int_equal(data_evictor_level(&r, 2), 0);
+    assert_int_equal(data_evictor_level(&r, 0), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_misses),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_misses), cmocka_unit_test(test_levels),        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_stall),  cmocka_unit_test(test_evictor_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

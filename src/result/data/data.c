@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * data: rows of what mtool spy found, by what they belong to. */
-#include "result/data.h"
+#include "result/data/data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,6 +65,14 @@ uint32_t data_primary(const struct prof_result *r)
     return r->cache_count ? 0 : ID_NONE;
 }
 
+uint32_t data_nearest(const struct prof_result *r)
+{
+    uint32_t primary = data_primary(r), i = 0;
+    while (i < primary && (r->caches[i].is_tlb || r->caches[i].configuration != r->caches[primary].configuration))
+        i++;
+    return primary == ID_NONE ? ID_NONE : i;
+}
+
 uint64_t data_walks(const struct prof_result *r, enum prof_data_owner owner, uint32_t id)
 {
     uint32_t primary = data_primary(r), last = ID_NONE;
@@ -73,6 +81,71 @@ uint64_t data_walks(const struct prof_result *r, enum prof_data_owner owner, uin
             last = (uint32_t)i;
     const struct prof_data_miss *m = last == ID_NONE ? NULL : data_miss(r, owner, id, last);
     return m ? m->misses : PROF_UNKNOWN;
+}
+
+/* ---- causes ---- */
+
+const struct data_cause_about data_causes[DATA_STALL_COUNT] = {
+#define CAUSE(id, member, word, brief) {#member, word, brief, offsetof(struct prof_data_miss, member)},
+#include "result/data/causes.def"
+#undef CAUSE
+    [DATA_WALKS] = {"tlb", "page walks", "TLB", 0}};
+
+uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c)
+{
+    uint64_t n = PROF_UNKNOWN;
+    if (m)
+        memcpy(&n, (const char *)m + data_causes[c].offset, sizeof n);
+    return n;
+}
+
+static double known_or_0(uint64_t n) { return n == PROF_UNKNOWN ? 0 : (double)n; }
+
+static void add_stall(const struct prof_data_miss *m, bool is_tlb, double cycles, double sum[DATA_STALL_COUNT])
+{
+    if (is_tlb)
+        sum[DATA_WALKS] += m ? cycles * known_or_0(m->misses) : 0;
+    for (unsigned c = 0; c < DATA_CAUSE_COUNT && !is_tlb; c++)
+        sum[c] += cycles * known_or_0(data_cause_count(m, (enum data_cause)c));
+}
+
+/* NAN and below: it does not count. */
+static double cycles_of(const struct prof_cache *c) { return c->miss_cycles > 0 ? c->miss_cycles : 0; }
+
+void data_stall_causes(const struct prof_result *r, enum prof_data_owner owner, uint32_t id,
+                       double out[DATA_STALL_COUNT])
+{
+    uint32_t primary = data_primary(r);
+    double all = 0;
+    memset(out, 0, DATA_STALL_COUNT * sizeof *out);
+    for (uint32_t i = 0; i < r->cache_count; i++)
+        if (r->caches[i].configuration == r->caches[primary].configuration && cycles_of(&r->caches[i]) > 0)
+            add_stall(data_miss(r, owner, id, i), r->caches[i].is_tlb, cycles_of(&r->caches[i]), out);
+    for (unsigned c = 0; c < DATA_STALL_COUNT; c++)
+        all += out[c];
+    if (!(all > 0) && primary != ID_NONE)
+        add_stall(data_miss(r, owner, id, primary), false, 1, out);
+    for (unsigned c = 0; c < DATA_STALL_COUNT && !(all > 0); c++)
+        all += out[c];
+    for (unsigned c = 0; c < DATA_STALL_COUNT; c++)
+        out[c] = all > 0 ? out[c] / all : NAN;
+}
+
+uint32_t data_evictor_level(const struct prof_result *r, uint32_t object)
+{
+    struct data_range range = DATA_RANGE(r->data_evictors, r->data_evictor_count, object, object);
+    uint32_t best = data_primary(r);
+    double most = 0, sum = 0;
+    for (size_t i = range.first; i < range.end; i++) {
+        const struct prof_data_evictor *e = &r->data_evictors[i];
+        sum = i > range.first && e[-1].cache == e->cache ? sum : 0; /* they stand level by level */
+        sum += cycles_of(&r->caches[e->cache]) * known_or_0(e->misses);
+        if (sum > most) {
+            most = sum;
+            best = e->cache;
+        }
+    }
+    return best;
 }
 
 /* ---- procedures: sums over cells ---- */
@@ -100,7 +173,7 @@ static int compare_procedures(const void *x, const void *y)
 
 static void add_cell(const struct prof_result *r, struct data_procedure *p, const struct prof_data_cell *c)
 {
-    const struct prof_data_miss *m = data_miss(r, PROF_OWNER_CELL, (uint32_t)(c - r->data_cells), data_primary(r));
+    const struct prof_data_miss *m = data_miss(r, PROF_OWNER_CELL, (uint32_t)(c - r->data_cells), data_nearest(r));
     p->references = prof_sum_counts(p->references, c->references);
     p->misses = prof_sum_counts(p->misses, m ? m->misses : PROF_UNKNOWN);
     p->stall_share = prof_sum(p->stall_share, c->stall_share.value);

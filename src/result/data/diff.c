@@ -2,8 +2,8 @@
  * The change of what each data object misses. Objects of two profiles are one by kind and name, and where several have
  * these by who allocated them, at last by their order. Misses are compared at the level that figures of the new side
  * are said of, if the old side has one alike. */
-#include "result/data.h"
 #include "result/diff.h"
+#include "result/data/data.h"
 #include "result/stats.h"
 
 #include <math.h>
