@@ -33,7 +33,7 @@ static void grow(struct map *m)
     free(old.used);
 }
 
-void map_put(struct map *m, uint64_t key, uint64_t val)
+uint64_t *map_place(struct map *m, uint64_t key)
 {
     if (m->len * 8 >= m->cap * 5)
         grow(m);
@@ -41,8 +41,10 @@ void map_put(struct map *m, uint64_t key, uint64_t val)
     m->len += !m->used[s];
     m->used[s] = 1;
     m->keys[s] = key;
-    m->vals[s] = val;
+    return &m->vals[s];
 }
+
+void map_put(struct map *m, uint64_t key, uint64_t val) { *map_place(m, key) = val; }
 
 bool map_get(const struct map *m, uint64_t key, uint64_t *val)
 {

@@ -23,7 +23,8 @@ enum {
     CACHE_LINE_MAX = 1 << 30,
     CACHE_LINES_MAX = 1 << 27, /* of a level: 8 GB of lines of 64 bytes */
     CACHE_PAGE_MIN = 4096,     /* lines as long are pages: what others write takes none away */
-    CACHE_THREADS_MAX = 64
+    CACHE_THREADS_MAX = 64,
+    CACHE_CELLS_MAX = 1 << 29
 };
 
 /* The order of the words in `cache_policy_name`. */
@@ -78,7 +79,8 @@ const char *cache_kind_name(enum cache_kind k); /* "fetches", "reads", "writes" 
 
 struct cache_ref {
     uint64_t address;
-    uint32_t cell;  /* whose reference it is: any number of the caller's; tables are as long as the largest */
+    uint32_t cell;  /* whose reference it is: a number of the caller's below CACHE_CELLS_MAX; tables are as long as the
+                       largest */
     uint16_t bytes; /* 1 or more; address + bytes does not pass 2^64 */
     uint8_t kind;   /* enum cache_kind; CACHE_MODIFY: a load and a store of the same bytes, counted as one read */
     uint8_t thread; /* below CACHE_THREADS_MAX: the private levels that it goes through */

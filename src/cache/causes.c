@@ -2,12 +2,16 @@
  * Misses of one level into causes, cells and evictors. */
 #include "cache/causes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-struct causes *causes_new(uint64_t lines)
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, AHEAD = 8 };
+
+struct causes *causes_new(struct lines *of)
 {
     struct causes *k = xmalloc(sizeof *k);
-    lines_init(&k->shadow, 1, (uint32_t)lines, CACHE_LRU, 0);
+    k->lines = of;
+    k->room = of->sets * of->ways;
     return k;
 }
 
@@ -15,35 +19,199 @@ void causes_free(struct causes *k)
 {
     if (!k)
         return;
-    lines_fini(&k->shadow);
-    map_fini(&k->history);
+    book_fini(&k->book);
+    VEC_FREE(&k->queue);
+    VEC_FREE(&k->spare);
+    VEC_FREE(&k->outside);
     free(k);
 }
 
-bool causes_use(struct causes *k, uint64_t line, bool enters)
+/* ---- the shadow ---- */
+
+static uint32_t time_of(struct causes *k, uint64_t line)
 {
-    bool is_there = lines_use(&k->shadow, line, 0);
-    if (!is_there && enters)
-        lines_add(&k->shadow, line, 0);
-    return is_there;
+    uint32_t at = lines_find(k->lines, line);
+    return at != LINES_NONE ? k->lines->times[at] : book_note(&k->book, line)->time;
 }
 
-enum cache_cause causes_of_miss(const struct causes *k, uint64_t line, bool in_shadow, uint32_t *by)
+/* One pass of a radix sort, by the digit at `shift`. */
+static void sort_digit(const struct causes_use *from, struct causes_use *to, size_t count, unsigned shift)
 {
-    uint64_t how;
-    if (!map_get(&k->history, line, &how))
+    size_t begin[DIGITS] = {0}, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        begin[from[i].time >> shift & (DIGITS - 1)]++;
+    for (size_t d = 0; d < DIGITS; d++) {
+        size_t n = begin[d];
+        begin[d] = sum;
+        sum += n;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[begin[from[i].time >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct causes_use *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+static void sort_queue(struct causes *k)
+{
+    size_t count = k->queue.len;
+    uint32_t differ = k->clock ^ k->frontier; /* times lie between */
+    if (count < DIGITS / 16) {
+        qsort(k->queue.data, count, sizeof *k->queue.data, by_time);
+        return;
+    }
+    VEC_RESERVE(&k->spare, count);
+    for (unsigned shift = 0; shift < 32 && differ >> shift; shift += DIGIT_BITS) {
+        __typeof__(k->queue) sorted;
+        sort_digit(k->queue.data, k->spare.data, count, shift);
+        memcpy(&sorted, &k->spare, sizeof sorted);
+        memcpy(&k->spare, &k->queue, sizeof k->spare);
+        memcpy(&k->queue, &sorted, sizeof k->queue);
+        k->queue.len = count;
+    }
+}
+
+/* Of the uses of lines outside the level those that are still their last, and in the shadow. */
+static void keep_outside(struct causes *k)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < k->outside.len; i++) {
+        struct causes_use u = k->outside.data[i];
+        if (i + AHEAD < k->outside.len)
+            book_prefetch(&k->book, k->outside.data[i + AHEAD].line);
+        if (causes_holds(k, u.time) && book_note(&k->book, u.line)->time == u.time)
+            k->outside.data[kept++] = u;
+    }
+    k->outside.len = kept;
+}
+
+static void make_queue(struct causes *k)
+{
+    const struct lines *l = k->lines;
+    keep_outside(k);
+    k->queue.len = k->next = 0;
+    VEC_RESERVE(&k->queue, k->held);
+    for (uint64_t i = 0; i < k->room; i++)
+        if (l->entries[i] && causes_holds(k, l->times[i]))
+            VEC_PUSH(&k->queue, ((struct causes_use){lines_line_of(l->entries[i]), l->times[i]}));
+    for (size_t i = 0; i < k->outside.len; i++)
+        VEC_PUSH(&k->queue, k->outside.data[i]);
+    sort_queue(k);
+}
+
+static void add_outside(struct causes *k, uint64_t line, uint32_t time)
+{
+    if (k->outside.len >= 2 * k->room + 64)
+        keep_outside(k);
+    VEC_PUSH(&k->outside, ((struct causes_use){line, time}));
+}
+
+/* For what comes to be dropped after this. Inline, as everything that does nothing but fetch: gcc takes a call for one
+ * without effect, and leaves it out. */
+__attribute__((always_inline)) static inline void look_ahead(const struct causes *k)
+{
+    if (k->next + AHEAD >= k->queue.len)
+        return;
+    lines_prefetch(k->lines, k->queue.data[k->next + AHEAD].line);
+    book_prefetch(&k->book, k->queue.data[k->next + AHEAD].line);
+    book_prefetch_note(&k->book, k->queue.data[k->next + AHEAD / 2].line);
+}
+
+static void drop_oldest(struct causes *k)
+{
+    for (;;) {
+        if (k->next == k->queue.len)
+            make_queue(k);
+        assert(k->queue.len && "the shadow holds more than it can");
+        struct causes_use u = k->queue.data[k->next++];
+        look_ahead(k);
+        if (time_of(k, u.line) != u.time)
+            continue; /* used again since, or taken out */
+        k->frontier = u.time;
+        k->held--;
+        return;
+    }
+}
+
+void causes_enter(struct causes *k)
+{
+    if (++k->held > k->room)
+        drop_oldest(k);
+}
+
+/* Times begin at one again, in the same order. */
+void causes_restart_clock(struct causes *k)
+{
+    make_queue(k);
+    k->outside.len = 0;
+    memset(k->lines->times, 0, k->room * sizeof *k->lines->times);
+    book_forget_times(&k->book);
+    for (size_t i = 0; i < k->queue.len; i++) {
+        struct causes_use *u = &k->queue.data[i];
+        uint32_t at = lines_find(k->lines, u->line);
+        u->time = (uint32_t)i + 1;
+        if (at != LINES_NONE) {
+            k->lines->times[at] = u->time;
+        } else {
+            book_note(&k->book, u->line)->time = u->time;
+            VEC_PUSH(&k->outside, *u);
+        }
+    }
+    k->frontier = 0;
+    k->clock = (uint32_t)k->queue.len;
+}
+
+/* ---- lines ---- */
+
+bool causes_miss(struct causes *k, struct note *n, uint64_t line, bool enters)
+{
+    uint32_t now = causes_now(k);
+    bool was_there = causes_holds(k, n->time);
+    if (!was_there && !enters)
+        return false;
+    n->time = now;
+    if (!enters)
+        add_outside(k, line, now);
+    if (!was_there)
+        causes_enter(k);
+    return was_there;
+}
+
+void causes_note_left(struct causes *k, uint64_t line, uint32_t time, uint32_t cell, enum note_how how)
+{
+    struct note *n = book_note(&k->book, line);
+    n->left = cell << NOTE_HOW_BITS | how;
+    if (how == NOTE_AROUND)
+        return;
+    n->time = time;
+    if (causes_holds(k, time))
+        add_outside(k, line, time);
+}
+
+bool causes_drop(struct causes *k, uint64_t line, uint32_t time)
+{
+    struct note *n = time ? NULL : book_peek(&k->book, line);
+    bool was_there = causes_holds(k, n ? n->time : time);
+    k->held -= was_there;
+    if (n)
+        n->time = 0;
+    return was_there;
+}
+
+enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *by)
+{
+    enum note_how how = n->left & ((1u << NOTE_HOW_BITS) - 1);
+    if (how == NOTE_NEVER)
         return CACHE_COLD;
-    if (how >> 32 == CAUSES_AROUND)
+    if (how == NOTE_AROUND)
         return CACHE_AROUND;
-    *by = (uint32_t)how;
-    if (how >> 32 == CAUSES_TAKEN)
+    *by = n->left >> NOTE_HOW_BITS;
+    if (how == NOTE_TAKEN)
         return CACHE_FALSE_SHARING;
-    return !in_shadow ? CACHE_CAPACITY : how >> 32 == CAUSES_INVALIDATED ? CACHE_INCLUSION : CACHE_CONFLICT;
-}
-
-void causes_note_left(struct causes *k, uint64_t line, uint32_t cell, enum causes_left how)
-{
-    map_put(&k->history, line, (uint64_t)how << 32 | cell);
+    return !in_shadow ? CACHE_CAPACITY : how == NOTE_INVALIDATED ? CACHE_INCLUSION : CACHE_CONFLICT;
 }
 
 /* ---- by cell ---- */
@@ -53,22 +221,23 @@ void tally_fini(struct tally *t)
     map_fini(&t->evictors);
     map_fini(&t->true_sharers);
     map_fini(&t->false_sharers);
+    VEC_FREE(&t->references);
     VEC_FREE(&t->cells);
 }
 
-struct cache_cell *tally_cell(struct tally *t, uint32_t cell)
+/* Both, so that they are as long as each other. */
+void tally_grow(struct tally *t, uint32_t cell)
 {
-    if (cell >= t->cells.len) {
-        VEC_RESERVE(&t->cells, (size_t)cell + 1);
-        memset(t->cells.data + t->cells.len, 0, (cell + 1 - t->cells.len) * sizeof *t->cells.data);
-        t->cells.len = (size_t)cell + 1;
-    }
-    return &t->cells.data[cell];
+    size_t len = (size_t)cell + 1;
+    assert(cell < CACHE_CELLS_MAX);
+    VEC_RESERVE(&t->references, len);
+    VEC_RESERVE(&t->cells, len);
+    memset(t->references.data + t->references.len, 0, (len - t->references.len) * sizeof *t->references.data);
+    memset(t->cells.data + t->cells.len, 0, (len - t->cells.len) * sizeof *t->cells.data);
+    t->references.len = t->cells.len = len;
 }
 
 void tally_add_pair(struct map *pairs, uint32_t cell, uint32_t by, int64_t misses)
 {
-    uint64_t key = (uint64_t)cell << 32 | by, before = 0;
-    map_get(pairs, key, &before);
-    map_put(pairs, key, before + (uint64_t)misses);
+    *map_place(pairs, (uint64_t)cell << 32 | by) += (uint64_t)misses;
 }

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SIDES_MAX = 8, FILTER_BITS = 1 << 16 };
+enum { SIDES_MAX = 8 };
 #define NONE UINT32_MAX
 
 struct pending { /* a miss that is false sharing so far; it is decided until the line leaves the level */
@@ -33,11 +33,11 @@ struct block { /* that some thread lost */
 };
 
 struct coherence {
+    struct coherence_filter filter;
     unsigned shift, piece_shift; /* of an address, to its block; of a byte in it, to its bit */
     int outer;                   /* the nearest level of data that is not coherent */
     struct map owners;           /* block -> threads that may have it in a coherent level, a bit each */
-    struct map numbers;          /* block -> number in `blocks`; the filter tells of most that it is in none */
-    uint64_t filter[FILTER_BITS / 64];
+    struct map numbers;          /* block -> number in `blocks` */
     VEC(struct block) blocks;
     VEC(struct loss) losses;
     VEC(struct side) sides;
@@ -47,12 +47,10 @@ struct coherence {
 
 /* ---- blocks, and what was lost of them ---- */
 
-static uint64_t hash_of(uint64_t block) { return (block * 0x9e3779b97f4a7c15u) >> 40 & (FILTER_BITS - 1); }
-
 static struct block *block_of(struct coherence *k, uint64_t number)
 {
-    uint64_t h = hash_of(number), at;
-    if (!(k->filter[h / 64] >> h % 64 & 1) || !map_get(&k->numbers, number, &at))
+    uint64_t at;
+    if (!coherence_watches(k, number << k->shift) || !map_get(&k->numbers, number, &at))
         return NULL;
     return &k->blocks.data[at];
 }
@@ -62,8 +60,8 @@ static struct block *add_block(struct coherence *k, uint64_t number)
     struct block *b = block_of(k, number), fresh = {.number = number, .loss = NONE, .side = NONE};
     if (b)
         return b;
-    uint64_t h = hash_of(number);
-    k->filter[h / 64] |= 1ull << h % 64;
+    uint64_t h = coherence_hash(number);
+    k->filter.bits[h / 64] |= 1ull << h % 64;
     map_put(&k->numbers, number, k->blocks.len);
     VEC_PUSH(&k->blocks, fresh);
     return &k->blocks.data[k->blocks.len - 1];
@@ -232,15 +230,16 @@ static bool take_line(struct cache *c, int at, unsigned thread, uint64_t line, b
 {
     struct level *l = &c->levels[at];
     struct bank *b = l->banks[thread];
-    lines_entry e = lines_remove(&b->lines, line);
+    uint32_t time = 0;
+    lines_entry e = lines_remove(&b->lines, line, &time);
     l->counts.write_backs += e & LINES_DIRTY;
     *dirty |= e & LINES_DIRTY;
     if (!b->causes)
         return false;
-    bool in_shadow = lines_remove(&b->causes->shadow, line);
+    bool in_shadow = causes_drop(b->causes, line, time);
     if (!e && !in_shadow && !is_lost_above)
         return false;
-    causes_note_left(b->causes, line, by, CAUSES_TAKEN);
+    causes_note_left(b->causes, line, 0, by, NOTE_TAKEN);
     if (l->next != NO_LEVEL && c->levels[l->next].is_coherent && c->levels[l->next].config.inclusion == CACHE_EXCLUSIVE)
         take_line(c, l->next, thread, line, true, by, dirty);
     return true;
@@ -356,16 +355,7 @@ void coherence_use(struct cache *c, const struct visit *v)
 
 /* ---- made ---- */
 
-static void own_all(struct coherence *k, const struct lines *of, unsigned shift, uint64_t thread)
-{
-    for (uint64_t i = 0; i < of->sets * of->ways; i++) {
-        uint64_t owners = 0, block = of->entries[i] ? lines_line_of(of->entries[i]) >> (k->shift - shift) : 0;
-        if (!of->entries[i])
-            continue;
-        map_get(&k->owners, block, &owners);
-        map_put(&k->owners, block, owners | thread);
-    }
-}
+static void own(struct coherence *k, uint64_t block, uint64_t thread) { *map_place(&k->owners, block) |= thread; }
 
 /* What the first thread has is found where it lies: before there is a second, nothing is kept of it. */
 static void own_first(struct coherence *k, const struct cache *c)
@@ -375,9 +365,11 @@ static void own_first(struct coherence *k, const struct cache *c)
         if (!l->is_coherent)
             continue;
         const struct bank *b = l->banks[__builtin_ctzll(c->threads)];
-        own_all(k, &b->lines, l->shift, c->threads);
-        if (b->causes)
-            own_all(k, &b->causes->shadow, l->shift, c->threads);
+        for (uint64_t i = 0; i < b->lines.sets * b->lines.ways; i++)
+            if (b->lines.entries[i])
+                own(k, lines_line_of(b->lines.entries[i]) >> (k->shift - l->shift), c->threads);
+        for (size_t i = 0; b->causes && i < b->causes->outside.len; i++)
+            own(k, b->causes->outside.data[i].line >> (k->shift - l->shift), c->threads);
     }
 }
 
@@ -391,6 +383,7 @@ struct coherence *coherence_new(const struct cache *c)
         free(k);
         return NULL;
     }
+    k->filter.shift = k->shift;
     k->piece_shift = k->shift > 6 ? k->shift - 6 : 0;
     k->free_pending = NONE;
     k->outer = c->nearest_data;

@@ -16,8 +16,27 @@
 
 #define CACHE_NOBODY UINT32_MAX
 
-struct coherence; /* opaque */
+enum { COHERENCE_FILTER_BITS = 1 << 16 };
+
+struct coherence_filter { /* of most blocks it tells that nothing is known of them */
+    unsigned shift;       /* of an address, to its block */
+    uint64_t bits[COHERENCE_FILTER_BITS / 64];
+};
+struct coherence; /* begins with the filter */
 struct visit;
+
+static inline uint64_t coherence_hash(uint64_t block)
+{
+    return (block * 0x9e3779b97f4a7c15u) >> 40 & (COHERENCE_FILTER_BITS - 1);
+}
+/* Whether some thread may have lost the block of this address. */
+static inline bool coherence_watches(const struct coherence *k, uint64_t address)
+{
+    const struct coherence_filter *f = (const struct coherence_filter *)k;
+    uint64_t h = coherence_hash(address >> f->shift);
+    return f->bits[h / 64] >> h % 64 & 1;
+}
+
 /* NULL if no level is coherent. Of a cache through which one thread went so far. */
 struct coherence *coherence_new(const struct cache *c);
 void coherence_free(struct coherence *k);

@@ -7,6 +7,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum {
+    PART = 4096,   /* references, after each of which it is asked whether they reach far */
+    FAR_SHARE = 7, /* one in so many misses the second level */
+};
+
+/* For what is to be made once for each constant that it is called with. */
+#define INLINED __attribute__((always_inline)) static inline
+
 static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores, struct visit *v);
 
 static struct bank *bank_of(const struct level *l, const struct visit *v) { return l->banks[v->thread]; }
@@ -20,14 +28,14 @@ static void count_reference(struct cache *c, struct level *l, int at, struct vis
     v->reached |= 1u << at;
     l->counts.references[v->kind]++;
     if (c->with_causes)
-        tally_cell(&l->tally, v->cell)->references++;
+        tally_count_reference(&l->tally, v->cell);
 }
 
 static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, const struct visit *v)
 {
     struct level *l = &c->levels[at];
     uint32_t by = CACHE_NOBODY;
-    enum cache_cause cause = causes_of_miss(bank_of(l, v)->causes, line, in_shadow, &by);
+    enum cache_cause cause = causes_of_miss(book_note(&bank_of(l, v)->causes->book, line), in_shadow, &by);
     if (cause == CACHE_FALSE_SHARING)
         cause = coherence_judge(c, at, line, v);
     else if (by != CACHE_NOBODY)
@@ -50,14 +58,15 @@ static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, s
 
 /* ---- lines that leave ---- */
 
-static void evict(struct cache *c, int at, lines_entry e, const struct visit *v);
+static void evict(struct cache *c, int at, lines_entry e, uint32_t time, const struct visit *v);
 
-static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, enum causes_left how, uint32_t cell)
+static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t time, enum note_how how,
+                      uint32_t cell)
 {
     struct level *l = &c->levels[at];
     if (!c->with_causes)
         return;
-    causes_note_left(l->banks[thread]->causes, line, cell, how);
+    causes_note_left(l->banks[thread]->causes, line, time, cell, how);
     if (c->coherence && l->is_coherent)
         coherence_forget(c, at, thread, line);
 }
@@ -68,8 +77,9 @@ static lines_entry invalidate(struct cache *c, int at, unsigned thread, int from
     struct level *l = &c->levels[at];
     unsigned more = c->levels[from].shift - l->shift;
     lines_entry dirty = 0, e;
-    while ((e = lines_remove_any(&l->banks[thread]->lines, line << more, 1ull << more))) {
-        note_left(c, at, thread, lines_line_of(e), CAUSES_INVALIDATED, cell);
+    uint32_t time;
+    while ((e = lines_remove_any(&l->banks[thread]->lines, line << more, 1ull << more, &time))) {
+        note_left(c, at, thread, lines_line_of(e), time, NOTE_INVALIDATED, cell);
         l->counts.write_backs += e & LINES_DIRTY;
         dirty |= e & LINES_DIRTY;
     }
@@ -92,14 +102,34 @@ static lines_entry invalidate_above(struct cache *c, int from, uint64_t line, co
     return dirty;
 }
 
+/* Into the level, which lacks it; what has to go for it goes down. */
+static void bring_in(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
+{
+    struct bank *b = bank_of(&c->levels[at], v);
+    uint32_t time = 0;
+    if (b->causes) {
+        struct note *n = book_note(&b->causes->book, line);
+        time = n->time;
+        n->time = 0;
+    }
+    lines_entry gone = lines_add(&b->lines, line, dirty, &time);
+    if (gone)
+        evict(c, at, gone, time, v);
+}
+
 /* An exclusive level takes what the one above evicted. */
 static void move_down(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
 {
     struct bank *b = bank_of(&c->levels[at], v);
+    uint32_t place = lines_use(&b->lines, line, dirty);
+    if (place != LINES_NONE) {
+        if (b->causes)
+            causes_hit(b->causes, place, true);
+        return;
+    }
     if (b->causes)
-        causes_use(b->causes, line, true);
-    if (!lines_use(&b->lines, line, dirty))
-        evict(c, at, lines_add(&b->lines, line, dirty), v);
+        causes_miss(b->causes, book_note(&b->causes->book, line), line, true);
+    bring_in(c, at, line, dirty, v);
 }
 
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread)
@@ -113,14 +143,12 @@ void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned th
     }
 }
 
-static void evict(struct cache *c, int at, lines_entry e, const struct visit *v)
+static void evict(struct cache *c, int at, lines_entry e, uint32_t time, const struct visit *v)
 {
     struct level *l = &c->levels[at];
-    if (!e)
-        return;
     uint64_t line = lines_line_of(e);
     lines_entry dirty = e & LINES_DIRTY;
-    note_left(c, at, v->thread, line, CAUSES_EVICTED, v->cell);
+    note_left(c, at, v->thread, line, time, NOTE_EVICTED, v->cell);
     if (l->config.inclusion == CACHE_INCLUSIVE)
         dirty |= invalidate_above(c, at, line, v);
     l->counts.write_backs += dirty;
@@ -157,8 +185,9 @@ static lines_entry reach_exclusive(struct cache *c, int at, uint64_t address, st
     struct level *l = &c->levels[at];
     struct bank *b = bank_of(l, v);
     uint64_t line = address >> l->shift;
-    bool in_shadow = b->causes && lines_remove(&b->causes->shadow, line);
-    lines_entry e = lines_remove(&b->lines, line);
+    uint32_t time = 0;
+    lines_entry e = lines_remove(&b->lines, line, &time);
+    bool in_shadow = b->causes && causes_drop(b->causes, line, time);
     if (e)
         return e & LINES_DIRTY;
     count_miss(c, at, line, in_shadow, v);
@@ -175,25 +204,28 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
     count_reference(c, l, at, v);
     if (l->config.inclusion == CACHE_EXCLUSIVE)
         return reach_exclusive(c, at, address, v);
-    bool in_shadow = b->causes && causes_use(b->causes, line, enters);
-    if (lines_use(&b->lines, line, stores && !through)) {
+    uint32_t place = lines_use(&b->lines, line, stores && !through);
+    if (place != LINES_NONE) {
+        if (b->causes)
+            causes_hit(b->causes, place, enters);
         if (through || v->handed >> at & 1)
             hand_on(c, at, address, through, v);
         return 0;
     }
+    bool in_shadow = b->causes && causes_miss(b->causes, book_note(&b->causes->book, line), line, enters);
     count_miss(c, at, line, in_shadow, v);
     lines_entry dirty = fetch_below(c, at, address, enters ? through : stores, v);
     if (enters)
-        evict(c, at, lines_add(&b->lines, line, dirty | (stores && !through)), v);
+        bring_in(c, at, line, dirty | (stores && !through), v);
     else
-        note_left(c, at, v->thread, line, CAUSES_AROUND, v->cell);
+        note_left(c, at, v->thread, line, 0, NOTE_AROUND, v->cell);
     return 0;
 }
 
 static bool lacks_part(const struct level *l, uint64_t first, uint64_t last, unsigned thread)
 {
     for (uint64_t line = first >> l->shift; line <= last >> l->shift; line++)
-        if (!lines_has(&l->banks[thread]->lines, line))
+        if (lines_find(&l->banks[thread]->lines, line) == LINES_NONE)
             return true;
     return false;
 }
@@ -219,19 +251,33 @@ static void reach_all(struct cache *c, int at, const struct cache_ref *r, struct
         reach(c, at, line << shift, v->stores, v);
 }
 
-/* Most references go to the line of their set that was used last: nothing changes but that it may become dirty. Among
- * several threads a line that is dirty is no other's. */
-static bool is_repeated(const struct cache *c, struct level *l, const struct cache_ref *r, bool stores)
+/* Among several threads: whether a hit of it in the first level may concern another one. A dirty line is no other's. */
+static bool concerns_others(const struct cache *c, const struct level *l, const struct cache_ref *r,
+                            bool is_clean_write)
+{
+    return is_clean_write || !l->is_coherent || (c->with_causes && coherence_watches(c->coherence, r->address));
+}
+
+/* Most references hit the first level, and most of those the line of their set that was used last. */
+INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r, bool stores, bool causes, bool threads)
 {
     uint64_t line = r->address >> l->shift;
-    struct lines *lines = &l->banks[r->thread]->lines;
-    if (!lines->is_ordered || c->with_causes || (r->address + r->bytes - 1) >> l->shift != line ||
-        (stores && l->config.write_through))
+    struct bank *b = l->banks[r->thread];
+    struct lines *lines = &b->lines;
+    if (!l->is_quick[stores] || (r->address + r->bytes - 1) >> l->shift != line)
         return false;
-    lines_entry *e = lines_recent(lines, line);
-    if (!lines_is(*e, lines_entry_of(line)) || (stores && c->coherence && !(l->is_coherent && *e & LINES_DIRTY)))
+    uint64_t first = lines_set(lines, line) * lines->ways;
+    lines_entry *set = &lines->entries[first], key = lines_entry_of(line);
+    uint32_t way = lines_is(set[0], key) ? 0 : lines_way(lines, set, key);
+    if (way == LINES_NONE || (threads && c->coherence && concerns_others(c, l, r, stores && !(set[way] & LINES_DIRTY))))
         return false;
-    *e |= stores;
+    if (way)
+        lines_bring_forward(lines, first, way, set[way], causes ? lines->times[first + way] : 0);
+    set[0] |= stores;
+    if (causes) {
+        causes_hit(b->causes, (uint32_t)first, true);
+        tally_count_reference(&l->tally, r->cell);
+    }
     return true;
 }
 
@@ -249,20 +295,83 @@ static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cac
 
 static void add_thread(struct cache *c, unsigned thread);
 
+/* What the references are run with is told once, so that the loop over most does not ask it of each. */
+INLINED void run_ref(struct cache *c, const struct cache_ref *r, bool causes, bool threads)
+{
+    int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data;
+    bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
+    enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
+    if (at == NO_LEVEL)
+        return;
+    if (is_hit(c, &c->levels[at], r, stores, causes, threads))
+        c->levels[at].counts.references[kind]++;
+    else
+        run_one(c, at, r, kind, stores);
+}
+
+/* How many there are before the first of a new thread. */
+static size_t run_known(struct cache *c, const struct cache_ref *refs, size_t count)
+{
+    size_t known = 0;
+    while (known < count && c->threads >> refs[known].thread & 1)
+        known++;
+    return known;
+}
+
+static void run_near(struct cache *c, const struct cache_ref *refs, size_t count)
+{
+    bool threads = c->coherence;
+    if (threads)
+        for (size_t i = 0; i < count; i++)
+            run_ref(c, &refs[i], c->with_causes, true);
+    else if (c->with_causes)
+        for (size_t i = 0; i < count; i++)
+            run_ref(c, &refs[i], true, false);
+    else
+        for (size_t i = 0; i < count; i++)
+            run_ref(c, &refs[i], false, false);
+}
+
+/* Blocks of references, of which one runs while for the next three is fetched what they need. */
+static void run_far(struct cache *c, const struct cache_ref *refs, size_t count)
+{
+    struct ahead ring[AHEAD_STEPS + 1] = {{.count = 0}};
+    size_t blocks = (count + AHEAD_BLOCK - 1) / AHEAD_BLOCK;
+    for (size_t block = 0; block < blocks + AHEAD_STEPS; block++) {
+        const struct cache_ref *r = refs + block * AHEAD_BLOCK, *old = r - AHEAD_STEPS * AHEAD_BLOCK;
+        ring[block % ARRAY_LEN(ring)].count = 0;
+        if (block < blocks)
+            ahead_look(c, r, min_u64(count - block * AHEAD_BLOCK, AHEAD_BLOCK), &ring[block % ARRAY_LEN(ring)]);
+        for (unsigned step = 0; step < AHEAD_STEPS && step <= block; step++)
+            ahead_step(c, &ring[(block - step) % ARRAY_LEN(ring)], step);
+        for (size_t i = 0; block >= AHEAD_STEPS && i < AHEAD_BLOCK && old + i < refs + count; i++)
+            run_ref(c, old + i, c->with_causes, true);
+    }
+}
+
+static uint64_t data_misses(const struct cache *c)
+{
+    int first = c->nearest_data,
+        at = first == NO_LEVEL || c->levels[first].next == NO_LEVEL ? first : c->levels[first].next;
+    return at == NO_LEVEL ? 0 : c->levels[at].counts.misses[CACHE_READ] + c->levels[at].counts.misses[CACHE_WRITE];
+}
+
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
 {
-    for (const struct cache_ref *r = refs; r < refs + count; r++) {
-        int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data;
-        bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
-        enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
-        if (at == NO_LEVEL)
+    while (count) {
+        size_t now = run_known(c, refs, min_u64(count, PART));
+        uint64_t before = data_misses(c);
+        if (!now) {
+            add_thread(c, refs->thread);
             continue;
-        if (!c->levels[at].banks[r->thread])
-            add_thread(c, r->thread);
-        if (is_repeated(c, &c->levels[at], r, stores))
-            c->levels[at].counts.references[kind]++;
+        }
+        if (c->is_far)
+            run_far(c, refs, now);
         else
-            run_one(c, at, r, kind, stores);
+            run_near(c, refs, now);
+        c->is_far = c->with_causes && (data_misses(c) - before) * FAR_SHARE > now;
+        refs += now;
+        count -= now;
     }
 }
 
@@ -281,9 +390,9 @@ static struct bank *bank_new(const struct cache_level *k, bool with_causes)
     struct bank *b = xmalloc(sizeof *b);
     uint64_t lines = k->size_bytes / k->line_bytes;
     assert(lines && lines % k->ways == 0 && "cache_check was asked");
-    lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed);
+    lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed, with_causes);
     if (with_causes)
-        b->causes = causes_new(lines);
+        b->causes = causes_new(&b->lines);
     return b;
 }
 
@@ -321,6 +430,8 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
         const struct cache_level *k = &config->levels[i];
         c->levels[i] = (struct level){.config = *k, .shift = (unsigned)__builtin_ctz(k->line_bytes)};
         c->levels[i].next = next_of(config, i, k->side);
+        c->levels[i].is_quick[0] = lines_are_ordered(k->policy, k->ways);
+        c->levels[i].is_quick[1] = c->levels[i].is_quick[0] && !k->write_through && !k->no_allocate;
         c->levels[i].is_coherent = !k->is_shared && k->line_bytes < CACHE_PAGE_MIN;
         c->has_whole |= k->whole;
     }

@@ -22,6 +22,7 @@ struct level {
     struct tally tally;
     unsigned shift;   /* of an address, to its line */
     int next;         /* the level below */
+    bool is_quick[2]; /* a read, a write that hits changes nothing but the order of its set, and may make it dirty */
     bool is_coherent; /* private, and of lines that other threads' writes take away */
     struct cache_counts counts;
 };
@@ -31,7 +32,8 @@ struct cache {
     int count;
     int nearest_data, nearest_code;
     bool has_whole, with_causes;
-    uint64_t threads;            /* seen so far, a bit each */
+    bool is_far;      /* what the last references needed lies far off: that of the next ones is fetched before */
+    uint64_t threads; /* seen so far, a bit each */
     struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
 };
 
@@ -47,5 +49,18 @@ struct visit { /* of one reference */
 
 /* A dirty line goes to the nearest level from `at` on that has it. */
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);
+
+/* ---- ahead.c: fetches what references that will miss need, some time before ---- */
+
+enum { AHEAD_BLOCK = 16, AHEAD_STEPS = 3 };
+
+struct ahead {
+    const struct cache_ref *misses[AHEAD_BLOCK];
+    size_t count;
+};
+/* The references that will most likely miss the first level. */
+void ahead_look(const struct cache *c, const struct cache_ref *refs, size_t count, struct ahead *out);
+/* Steps 0 to AHEAD_STEPS - 1, between which time must pass. */
+void ahead_step(const struct cache *c, const struct ahead *a, unsigned step);
 
 #endif

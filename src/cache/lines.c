@@ -8,48 +8,34 @@ enum {
     ORDERED_MAX = 64,  /* ways that are kept in their order of use */
     SEARCHED_MAX = 16, /* ways of a set of slots that are searched one by one */
 };
-#define NONE UINT32_MAX
-
-static uint64_t set_of(const struct lines *l, uint64_t line)
-{
-    return l->mask || l->sets == 1 ? line & l->mask : line % l->sets;
-}
+#define NONE LINES_NONE
 
 /* ---- sets in their order of use ---- */
 
-static uint32_t way_of(const struct lines *l, const lines_entry *set, lines_entry key)
+static uint32_t use_ordered(struct lines *l, uint64_t first, lines_entry key, lines_entry dirty)
 {
-    for (uint32_t w = 0; w < l->ways; w++)
-        if (lines_is(set[w], key))
-            return w;
-    return NONE;
-}
-
-static void bring_forward(lines_entry *set, uint32_t way, lines_entry e)
-{
-    for (uint32_t w = way; w > 0; w--)
-        set[w] = set[w - 1];
-    set[0] = e;
-}
-
-static bool use_ordered(struct lines *l, lines_entry *set, lines_entry key, lines_entry dirty)
-{
-    uint32_t way = way_of(l, set, key);
+    uint32_t way = lines_way(l, &l->entries[first], key);
     if (way == NONE)
-        return false;
-    bring_forward(set, way, set[way] | dirty);
-    return true;
+        return NONE;
+    lines_bring_forward(l, first, way, l->entries[first + way] | dirty, l->times ? l->times[first + way] : 0);
+    return (uint32_t)first;
 }
 
-static lines_entry remove_ordered(struct lines *l, lines_entry *set, lines_entry key)
+static lines_entry remove_ordered(struct lines *l, uint64_t first, lines_entry key, uint32_t *time)
 {
-    uint32_t way = way_of(l, set, key);
+    lines_entry *set = &l->entries[first];
+    uint32_t way = lines_way(l, set, key), last = l->ways - 1;
     if (way == NONE)
         return 0;
     lines_entry e = set[way];
-    for (uint32_t w = way; w + 1 < l->ways; w++)
-        set[w] = set[w + 1];
-    set[l->ways - 1] = 0;
+    memmove(set + way, set + way + 1, (last - way) * sizeof *set);
+    set[last] = 0;
+    if (l->times) {
+        uint32_t *times = &l->times[first];
+        *time = times[way];
+        memmove(times + way, times + way + 1, (last - way) * sizeof *times);
+        times[last] = 0;
+    }
     return e;
 }
 
@@ -88,7 +74,7 @@ static uint32_t slot_of(const struct lines *l, uint64_t set, uint64_t line)
 {
     lines_entry key = lines_entry_of(line);
     if (!l->index) {
-        uint32_t way = way_of(l, &l->entries[set * l->ways], key);
+        uint32_t way = lines_way(l, &l->entries[set * l->ways], key);
         return way == NONE ? NONE : (uint32_t)(set * l->ways) + way;
     }
     for (uint64_t at = place_of(l, line); l->index[at]; at = (at + 1) & l->index_mask)
@@ -172,7 +158,16 @@ static uint32_t free_slot(struct lines *l, uint64_t set)
     return slot;
 }
 
-static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_entry dirty)
+static void swap_time(struct lines *l, uint32_t slot, uint32_t *time)
+{
+    if (!l->times)
+        return;
+    uint32_t old = l->times[slot];
+    l->times[slot] = *time;
+    *time = old;
+}
+
+static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_entry dirty, uint32_t *time)
 {
     lines_entry gone = 0;
     uint32_t slot;
@@ -188,6 +183,7 @@ static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_
             unlink_slot(l, set, slot);
     }
     l->entries[slot] = lines_entry_of(line) | dirty;
+    swap_time(l, slot, time);
     if (l->index)
         index_put(l, line, slot);
     if (l->links)
@@ -197,7 +193,7 @@ static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_
     return gone;
 }
 
-static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line)
+static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line, uint32_t *time)
 {
     uint32_t slot = slot_of(l, set, line);
     if (slot == NONE)
@@ -208,6 +204,10 @@ static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line)
     if (l->links)
         unlink_slot(l, set, slot);
     l->entries[slot] = 0;
+    if (l->times) {
+        *time = l->times[slot];
+        l->times[slot] = 0;
+    }
     l->fill[set].used--;
     if (slot < l->fill[set].free_from)
         l->fill[set].free_from = slot;
@@ -243,12 +243,15 @@ static void init_slots(struct lines *l, uint64_t count)
     }
 }
 
-void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy policy, uint64_t seed)
+bool lines_are_ordered(enum cache_policy policy, uint32_t ways) { return policy == CACHE_LRU && ways <= ORDERED_MAX; }
+
+void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy policy, uint64_t seed, bool with_times)
 {
     *l = (struct lines){.sets = sets, .ways = ways, .policy = policy, .random = seed ? seed : 1};
     l->mask = sets & (sets - 1) ? 0 : sets - 1;
-    l->entries = xmalloc_sparse(sets * ways * sizeof *l->entries);
-    l->is_ordered = policy == CACHE_LRU && ways <= ORDERED_MAX;
+    l->entries = xmalloc(sets * ways * sizeof *l->entries);
+    l->times = with_times ? xmalloc(sets * ways * sizeof *l->times) : NULL;
+    l->is_ordered = lines_are_ordered(policy, ways);
     if (!l->is_ordered)
         init_slots(l, sets * ways);
 }
@@ -256,6 +259,7 @@ void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy
 void lines_fini(struct lines *l)
 {
     free(l->entries);
+    free(l->times);
     free(l->fill);
     free(l->links);
     free(l->newest);
@@ -265,77 +269,72 @@ void lines_fini(struct lines *l)
     memset(l, 0, sizeof *l);
 }
 
-bool lines_has(const struct lines *l, uint64_t line)
+uint32_t lines_find(const struct lines *l, uint64_t line)
 {
-    uint64_t set = set_of(l, line);
-    return l->is_ordered ? way_of(l, &l->entries[set * l->ways], lines_entry_of(line)) != NONE
-                         : slot_of(l, set, line) != NONE;
+    uint64_t set = lines_set(l, line);
+    if (!l->is_ordered)
+        return slot_of(l, set, line);
+    uint32_t way = lines_way(l, &l->entries[set * l->ways], lines_entry_of(line));
+    return way == NONE ? NONE : (uint32_t)(set * l->ways) + way;
 }
 
-bool lines_use(struct lines *l, uint64_t line, lines_entry dirty)
+uint32_t lines_use(struct lines *l, uint64_t line, lines_entry dirty)
 {
-    uint64_t set = set_of(l, line);
+    uint64_t set = lines_set(l, line);
     if (l->is_ordered)
-        return use_ordered(l, &l->entries[set * l->ways], lines_entry_of(line), dirty);
+        return use_ordered(l, set * l->ways, lines_entry_of(line), dirty);
     uint32_t slot = slot_of(l, set, line);
     if (slot == NONE)
-        return false;
+        return NONE;
     l->entries[slot] |= dirty;
     note_use(l, set, slot);
-    return true;
+    return slot;
 }
 
-lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty)
+lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty, uint32_t *time)
 {
-    uint64_t set = set_of(l, line);
+    uint64_t set = lines_set(l, line), last = (set + 1) * l->ways - 1;
     if (!l->is_ordered)
-        return add_slot(l, set, line, dirty);
-    lines_entry *first = &l->entries[set * l->ways], gone = first[l->ways - 1];
-    bring_forward(first, l->ways - 1, lines_entry_of(line) | dirty);
+        return add_slot(l, set, line, dirty, time);
+    lines_entry gone = l->entries[last];
+    uint32_t its_time = l->times ? l->times[last] : 0;
+    lines_bring_forward(l, set * l->ways, l->ways - 1, lines_entry_of(line) | dirty, *time);
+    *time = its_time;
     return gone;
 }
 
-lines_entry lines_remove(struct lines *l, uint64_t line)
+lines_entry lines_remove(struct lines *l, uint64_t line, uint32_t *time)
 {
-    uint64_t set = set_of(l, line);
-    return l->is_ordered ? remove_ordered(l, &l->entries[set * l->ways], lines_entry_of(line))
-                         : remove_slot(l, set, line);
+    uint64_t set = lines_set(l, line);
+    return l->is_ordered ? remove_ordered(l, set * l->ways, lines_entry_of(line), time)
+                         : remove_slot(l, set, line, time);
 }
 
-lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count)
+lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count, uint32_t *time)
 {
     uint64_t slots = l->sets * l->ways;
     lines_entry e = 0;
     for (uint64_t i = 0; count <= slots && i < count && !e; i++)
-        e = lines_remove(l, first + i);
+        e = lines_remove(l, first + i, time);
     for (uint64_t i = 0; count > slots && i < slots && !e; i++)
         if (l->entries[i] && lines_line_of(l->entries[i]) - first < count)
-            e = lines_remove(l, lines_line_of(l->entries[i]));
+            e = lines_remove(l, lines_line_of(l->entries[i]), time);
     return e;
-}
-
-/* Where the line is; NULL: it is not there. */
-static lines_entry *entry_of(const struct lines *l, uint64_t line)
-{
-    uint64_t set = set_of(l, line);
-    lines_entry *first = &l->entries[set * l->ways];
-    uint32_t at = l->is_ordered ? way_of(l, first, lines_entry_of(line)) : slot_of(l, set, line);
-    return at == NONE ? NULL : l->is_ordered ? &first[at] : &l->entries[at];
 }
 
 bool lines_soil(struct lines *l, uint64_t line)
 {
-    lines_entry *e = entry_of(l, line);
-    if (e)
-        *e |= LINES_DIRTY;
-    return e;
+    uint32_t at = lines_find(l, line);
+    if (at != NONE)
+        l->entries[at] |= LINES_DIRTY;
+    return at != NONE;
 }
 
 bool lines_clean(struct lines *l, uint64_t line)
 {
-    lines_entry *e = entry_of(l, line);
-    bool was_dirty = e && *e & LINES_DIRTY;
-    if (was_dirty)
-        *e &= ~LINES_DIRTY;
-    return was_dirty;
+    uint32_t at = lines_find(l, line);
+    if (at == NONE || !(l->entries[at] & LINES_DIRTY))
+        return false;
+    l->entries[at] &= ~LINES_DIRTY;
+    return true;
 }

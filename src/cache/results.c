@@ -13,8 +13,11 @@ const struct cache_counts *cache_counts(const struct cache *c, unsigned level) {
 
 const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size_t *count)
 {
-    *count = c->levels[level].tally.cells.len;
-    return c->levels[level].tally.cells.data;
+    const struct tally *t = &c->levels[level].tally;
+    *count = t->cells.len;
+    for (size_t i = 0; i < t->cells.len; i++)
+        t->cells.data[i].references = t->references.data[i]; /* which are counted apart: most cells never miss */
+    return t->cells.data;
 }
 
 static int by_cell_and_misses(const void *a, const void *b)

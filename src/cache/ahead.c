@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tables of a large cache and a large program do not stay in the caches of this machine: what a reference will need
+ * of them is fetched some references before, in three steps, since each tells where to look for the next. Changes
+ * nothing that is counted. All that fetches is inline: gcc takes a call of it for one without effect. */
+#include "cache/hierarchy.h"
+
+void ahead_look(const struct cache *c, const struct cache_ref *refs, size_t count, struct ahead *out)
+{
+    uint64_t before = UINT64_MAX;
+    out->count = 0;
+    for (const struct cache_ref *r = refs; r < refs + count; r++) {
+        int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data;
+        const struct bank *b = at == NO_LEVEL ? NULL : c->levels[at].banks[r->thread];
+        uint64_t line = b ? r->address >> c->levels[at].shift : 0;
+        if (!b || line == before || lines_find(&b->lines, line) != LINES_NONE)
+            continue;
+        before = line;
+        out->misses[out->count++] = r;
+    }
+}
+
+/* The sets of all levels, and where the notes of the line are. */
+__attribute__((always_inline)) static inline void fetch_sets(const struct bank *b, uint64_t line)
+{
+    lines_prefetch(&b->lines, line);
+    if (b->causes)
+        book_prefetch(&b->causes->book, line);
+}
+
+/* The notes, and where those of the lines are that will go for it. */
+__attribute__((always_inline)) static inline void fetch_notes(const struct bank *b, uint64_t line)
+{
+    lines_entry out = b->causes ? lines_next_out(&b->lines, line) : 0;
+    if (b->causes)
+        book_prefetch_note(&b->causes->book, line);
+    if (out)
+        book_prefetch(&b->causes->book, lines_line_of(out));
+}
+
+__attribute__((always_inline)) static inline void fetch_victims(const struct bank *b, uint64_t line)
+{
+    lines_entry out = b->causes ? lines_next_out(&b->lines, line) : 0;
+    if (out)
+        book_prefetch_note(&b->causes->book, lines_line_of(out));
+}
+
+void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct cache_ref *r = a->misses[i];
+        for (int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data; at != NO_LEVEL;
+             at = c->levels[at].next) {
+            const struct bank *b = c->levels[at].banks[r->thread];
+            uint64_t line = r->address >> c->levels[at].shift;
+            if (step == 0)
+                fetch_sets(b, line);
+            else if (step == 1)
+                fetch_notes(b, line);
+            else
+                fetch_victims(b, line);
+        }
+    }
+}
