@@ -247,7 +247,7 @@ static void set_errors(struct tally *t, double drawn, const struct join_replay *
     t->tlb = r->knows_tlb ? t->simulated * r->tlb : 0;
     t->tlb_known = r->knows_tlb ? t->cycles : 0;
     t->replayed = r->is_replayed ? t->cycles : 0;
-    t->replayed_off = t->replayed * r->error;
+    t->replayed_off = t->cycles * r->error;
     t->replayed_apart = t->replayed * r->apart;
 }
 

@@ -21,7 +21,7 @@ struct tally { /* sums over blocks */
     double cycles_var;     /* variance of `cycles` that comes from the random walks drawn */
     double simulated;      /* what the model alone says of `cycles` */
     double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
-    double replayed, replayed_off; /* of `cycles`: in code validated by replays, and how far that may be off */
+    double replayed, replayed_off; /* of `cycles`: in code validated by replays; how far these say that it may be off */
     double
         replayed_apart; /* what the model would have more of it: how owners share what was measured of them together */
 };
@@ -29,7 +29,7 @@ struct tally { /* sums over blocks */
 struct join_replay {      /* what warm replays say of a loop's or function's own code */
     double factor;        /* measured over simulated cycles; 0: nothing is known of them */
     bool is_replayed;     /* measured of this code; else only as slices take it against the model on the whole */
-    double error;         /* of the replayed cycles, as a fraction; */
+    double error;         /* of the cycles, as a fraction; of the model's, if not replayed, beyond that of kernels; */
     double apart;         /* what they would be more if the model told how owners share them, as a fraction */
     double untrained_max; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
     double refuted;       /* so much less than by the model, likewise; replays show that the processor predicts it */

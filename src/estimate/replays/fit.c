@@ -20,6 +20,8 @@ static const double RIDGE = 0.02;          /* what is known beforehand weighs, i
 static const double ENOUGH = 0.25;         /* sum of squared shares from which on an owner may be replayed; */
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
+static const double SLICES_USUAL = 0.25, USUAL = 2; /* slices of one owner differ by so much, as if so many told it */
+static const double Z95 = 1.96;
 static const double MOSTLY = 0.5;
 static const double TOLD_WELL = 0.3; /* single slices by the model, off in the root of the mean square */
 static const double UNLIKE = 1.5;    /* the two fits of an owner */
@@ -34,6 +36,7 @@ struct owner {
     double other;              /* cycles an instruction, by the fit that does not count */
     double sum, squares;       /* of its shares in the slices' cycles, by weight */
     double rest;               /* squared, as a fraction of the slice, weighted by squared share */
+    double slices, windows;    /* that it is in */
     double untrained, refuted; /* as fractions, likewise; */
     double untrained_max;      /* the most of slices that are mostly of the owner */
 };
@@ -263,18 +266,39 @@ static void sum_shares(struct solver *s)
     }
 }
 
+/* Slices of one window have met the same data: windows are the sample, and few of them tell little of the program. */
+static void count_windows(struct solver *s)
+{
+    for (size_t i = 0; i < s->in->shares.len; i++) {
+        const struct entry *e = &s->entries[i];
+        struct owner *h = &s->owners[e->owner];
+        bool is_first = i == 0 || e[-1].owner != e->owner || slice_of(s, &e[-1])->window != slice_of(s, e)->window;
+        h->slices++;
+        h->windows += is_first;
+    }
+}
+
+/* rest: squared, by which slices are off. */
+static double sampling_error_of(const struct owner *h, double rest)
+{
+    double spread = sqrt((h->slices * rest + USUAL * SLICES_USUAL * SLICES_USUAL) / (h->slices + USUAL));
+    return Z95 * spread / sqrt(fmax(1, h->windows));
+}
+
 /* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */
 static double error_of(const struct owner *h, double model_error)
 {
-    return hypot(REPLAY_ERROR, sqrt((h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE)));
+    double rest = (h->rest + RIDGE * model_error * model_error) / (h->squares + RIDGE);
+    return hypot(hypot(REPLAY_ERROR, sqrt(rest)), sampling_error_of(h, rest));
 }
 
+/* error: of single slices by the model; beyond: so much more than of kernels. */
 static struct join_replay measured_of(const struct solver *s, const struct owner *drawn, const struct owner *h,
-                                      double modelled, double error)
+                                      double modelled, double error, double beyond)
 {
     bool is_enough = h->squares >= ENOUGH || (s->in->slices.len >= MANY && h->sum >= ENOUGH_OF_MANY);
     if (!is_enough)
-        return (struct join_replay){.factor = drawn->cpi / modelled, .untrained_max = NAN};
+        return (struct join_replay){.factor = drawn->cpi / modelled, .error = beyond, .untrained_max = NAN};
     return (struct join_replay){.factor = h->cpi / modelled,
                                 .is_replayed = true,
                                 .error = error_of(h, error),
@@ -302,10 +326,12 @@ void fit_owners(const struct fit *f, const struct fit_known *known, struct join_
     if (scale.error <= TOLD_WELL)
         hold_unlike(&free_of_it);
     sum_shares(&free_of_it);
+    count_windows(&free_of_it);
+    double beyond = fmax(0, scale.error - known->model_error);
     for (size_t h = 0; h < f->owner_count; h++)
-        out[h] = modelled[h] > 0 && f->slices.len
-                     ? measured_of(&free_of_it, &drawn.owners[h], &free_of_it.owners[h], modelled[h], scale.error)
-                     : (struct join_replay){.untrained_max = NAN};
+        out[h] = modelled[h] > 0 && f->slices.len ? measured_of(&free_of_it, &drawn.owners[h], &free_of_it.owners[h],
+                                                                modelled[h], scale.error, beyond)
+                                                  : (struct join_replay){.untrained_max = NAN};
     close_solver(&drawn);
     close_solver(&free_of_it);
 }

@@ -20,6 +20,7 @@ struct fit_slice {
     double untrained;    /* what branches cost at most, in cycles */
     double refuted;      /* what the model's predictor gets wrong and the processor's not, likewise */
     bool may_train;      /* goes round by more branches than a processor surely remembers */
+    uint32_t window;     /* that it is of, by number; slices are in the order of these */
     size_t first, count; /* in shares; their parts add up to 1 */
 };
 struct fit {

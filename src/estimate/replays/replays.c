@@ -30,12 +30,14 @@ struct slice {
     double untrained; /* what branches cost at most that nobody trained */
     double spread;    /* of repeated replays, as a fraction */
     size_t first_step, steps;
+    uint32_t window;
     bool is_wide;   /* reaches more pages than the first-level TLB holds */
     bool may_train; /* fit.h */
 };
 struct replays {
     VEC(struct slice) slices;
     VEC(struct step) steps;
+    uint32_t windows;                /* so far */
     VEC(double) widths;              /* of all batches */
     VEC(double) edges[REPLAY_EXITS]; /* of slices that show them */
     struct replay_quiet quiet;
@@ -214,10 +216,11 @@ static bool without_replay_mispredicts(const struct window_player *p, const stru
 void replays_add(struct replays *r, const struct window_player *p, const struct prof_input_window *w)
 {
     r->table = p->table;
+    r->windows++;
     for (uint32_t i = 0; i < w->slice_count; i++) {
         const struct wire_slice *from = &w->slices[i];
         struct replay_time t;
-        struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide};
+        struct slice s = {.first_step = r->steps.len, .is_wide = from->is_wide, .window = r->windows};
         if (!measure(r, from, &t))
             continue;
         if (!window_steps(p, w->window, t.first, from->last, note_step, r)) {
@@ -255,7 +258,8 @@ static void share_out(const struct replays *r, const struct slice *s, const stru
                            .spread = s->spread,
                            .untrained = s->untrained,
                            .refuted = s->refuted,
-                           .may_train = s->may_train};
+                           .may_train = s->may_train,
+                           .window = s->window};
     for (size_t i = s->first_step; i < s->first_step + s->steps; i++) {
         const struct sim_cost *c = &costs[r->steps.data[i].index];
         double cycles = c->count ? c->cycles / (double)c->count : 0;
@@ -293,7 +297,7 @@ void replays_tell(struct replays *r, const struct sim_core *core, const struct f
     training_drop_unfinished(&wide);
     fit_owners(&narrow, known, out);
     for (size_t h = 0; h < owner_count; h++)
-        out[h].error += r->quiet.shared - 1;
+        out[h].error += out[h].is_replayed ? r->quiet.shared - 1 : 0;
     tlb_of_owners(&narrow, &wide, out);
     fit_free(&narrow);
     fit_free(&wide);
