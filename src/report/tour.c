@@ -67,20 +67,18 @@ static size_t first_data_line(const struct tour *t, const char *file, uint32_t l
     return low;
 }
 
-uint64_t tour_misses(const struct tour *t, const char *file, uint32_t line, const char **objects)
+double tour_stall(const struct tour *t, const char *file, uint32_t line, const char **objects)
 {
-    uint64_t sum = PROF_UNKNOWN;
-    uint32_t primary = data_primary(t->r);
     const char *text = NULL;
+    double sum = NAN;
     for (size_t i = file ? first_data_line(t, file, line) : SIZE_MAX; i < t->r->data_line_count; i++) {
         const struct prof_data_line *l = t->data_lines[i];
         if (l->line != line || !l->file || strcmp(l->file, file) != 0)
             break;
-        uint64_t n = data_misses_at(t->r, PROF_OWNER_LINE, (uint32_t)(l - t->r->data_lines), primary);
-        sum = prof_sum_counts(sum, n);
+        sum = prof_sum(sum, l->stall_share.value);
         if (objects)
             text = arena_printf(t->texts, "%s%s%s %s", text ? text : "", text ? ", " : "",
-                                data_name(t->r, l->object, t->texts), figure_brief(t->texts, n));
+                                data_name(t->r, l->object, t->texts), figure_percent(t->texts, l->stall_share.value));
     }
     if (objects)
         *objects = text;

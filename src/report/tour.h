@@ -98,9 +98,9 @@ enum excerpt_line excerpt_belongs(const struct excerpt *x, uint32_t line);
 const char *excerpt_problem(struct tour *t, const struct excerpt *x); /* a sentence, not yet safe; NULL: none */
 const struct prof_line *tour_line(const struct tour *t, const char *file, uint32_t line); /* NULL: no figure is known */
 
-/* Misses of the line in the primary level, of all data objects; PROF_UNKNOWN: none is known. *objects: "grid 60.0M,
- * queue 1.2k", safe, in t->texts; may be NULL. */
-uint64_t tour_misses(const struct tour *t, const char *file, uint32_t line, const char **objects);
+/* The line's part of the stall, of all data objects; NAN: mtool spy found nothing there. *objects: "grid 62%, queue
+ * 13%", safe, in t->texts; may be NULL. */
+double tour_stall(const struct tour *t, const char *file, uint32_t line, const char **objects);
 
 /* ---- listing.c: instructions around an object ---- */
 

@@ -2,8 +2,9 @@
  * The source around an object, read when the page is written: its procedure if that is short, else some lines around
  * it; lines of its own are marked, those of objects inside of it less so, each with what was counted and sampled there.
  * Where the file is not found the page says where it was looked for. */
-#include "report/data.h"
 #include "report/html/html.h"
+
+#include <math.h>
 
 static void put_count(struct html_page *p, const char *class, uint64_t n)
 {
@@ -21,27 +22,29 @@ void html_heat(struct html_page *p, uint64_t samples, uint64_t all)
                figure_count(p->a, samples), figure_count(p->a, all), figure_percent(p->a, share));
 }
 
-/* What the line misses in the primary level, and of which data objects; no cell without anything of that kind. */
-static void put_misses(struct html_page *p, const char *file, uint32_t line)
+/* The line's part of the stall, and whose it is; no cell without anything of that kind. */
+static void put_stall(struct html_page *p, const char *file, uint32_t line)
 {
     const char *objects;
-    if (!p->r->data_line_count || !p->r->cache_count)
+    if (!p->r->data_line_count)
         return;
-    uint64_t n = tour_misses(&p->tour, file, line, &objects);
-    html_puts(p, "<td class=\"n\"");
-    if (objects)
-        html_attribute(p, "title", objects);
-    str_printf(p->out, ">%s</td>", n == PROF_UNKNOWN || !n ? "" : figure_brief(p->a, n));
+    double share = tour_stall(&p->tour, file, line, &objects);
+    if (!(share > 0)) {
+        html_puts(p, "<td class=\"n\"></td>");
+        return;
+    }
+    str_printf(p->out, "<td class=\"n heat\" style=\"--h:%.0f%%\"", 100 * fmin(share, 1));
+    html_attribute(p, "title", objects ? objects : "");
+    str_printf(p->out, ">%s</td>", figure_percent(p->a, share));
 }
 
-static void put_misses_head(struct html_page *p)
+static void put_stall_head(struct html_page *p)
 {
-    uint32_t primary = data_primary(p->r);
-    if (!p->r->data_line_count || !p->r->cache_count)
+    if (!p->r->data_line_count)
         return;
     html_puts(p, "<th scope=\"col\" class=\"n\">");
-    html_text(p, p->r->caches[primary].name ? p->r->caches[primary].name : "?");
-    html_puts(p, " misses</th>");
+    html_term(p, "stall", "stall");
+    html_puts(p, "</th>");
 }
 
 /* ---- lines ---- */
@@ -68,7 +71,7 @@ static void put_line(struct html_page *p, const struct excerpt *x, uint32_t line
     html_heat(p, l ? l->samples : 0, p->tour.samples);
     put_count(p, "n wide", l ? l->instructions : 0);
     put_count(p, "n wide", l ? l->memory_ops : 0);
-    put_misses(p, x->object->file, line);
+    put_stall(p, x->object->file, line);
     html_puts(p, b == EXCERPT_OUTSIDE ? "<td><code>" : "<td><mark><code>");
     html_text(p, line_text(p, x->source, line));
     html_puts(p, b == EXCERPT_OUTSIDE ? "</code></td></tr>\n" : "</code></mark></td></tr>\n");
@@ -94,7 +97,7 @@ static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
     html_puts(p,
               "</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\" class=\"n\">samples</th>"
               "<th scope=\"col\" class=\"n wide\">instructions</th><th scope=\"col\" class=\"n wide\">memory ops</th>");
-    put_misses_head(p);
+    put_stall_head(p);
     html_puts(p, "<th scope=\"col\">source</th></tr></thead><tbody>\n");
     for (uint32_t line = x->first; line <= x->last; line++)
         put_line(p, x, line);

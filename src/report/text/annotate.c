@@ -5,14 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/data.h"
 #include "report/export/export.h"
 #include "report/tour.h"
 
 enum { AROUND = 2, LINES_MAX = 2000 }; /* lines before and behind an object; shown of one object */
 
-enum column { SAMPLES, INSTRUCTIONS, MEMORY_OPS, MISSES, LINE, COLUMN_COUNT };
-static const char *const heads[COLUMN_COUNT] = {"samp", "instr", "mem ops", "misses", "line"};
+enum column { SAMPLES, INSTRUCTIONS, MEMORY_OPS, STALL, LINE, COLUMN_COUNT };
+static const char *const heads[COLUMN_COUNT] = {"samp", "instr", "mem ops", "stall", "line"};
 
 struct view {
     const struct prof_result *r;
@@ -87,12 +86,12 @@ static const char *loss(const struct view *v, const struct prof_object *o)
     return o->bound_by ? arena_printf(v->a, "%s, bound by %s", text, cell_safe(v->a, o->bound_by)) : text;
 }
 
-/* Misses only where mtool spy found any. */
-static bool has_column(const struct view *v, unsigned c) { return c != MISSES || v->r->data_line_count; }
+/* A stall only where mtool spy found one. */
+static bool has_column(const struct view *v, unsigned c) { return c != STALL || v->r->data_line_count; }
 
 static const char *cell(const struct view *v, const char *file, const struct prof_line *l, enum column c, uint32_t line)
 {
-    uint64_t misses = c == MISSES ? tour_misses(&v->tour, file, line, NULL) : PROF_UNKNOWN;
+    double stall = c == STALL ? tour_stall(&v->tour, file, line, NULL) : NAN;
     bool has_samples = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
     switch (c) {
     case SAMPLES:
@@ -101,8 +100,8 @@ static const char *cell(const struct view *v, const char *file, const struct pro
         return l && l->instructions ? figure_count(v->a, l->instructions) : "";
     case MEMORY_OPS:
         return l && l->memory_ops ? figure_count(v->a, l->memory_ops) : "";
-    case MISSES:
-        return misses == PROF_UNKNOWN || !misses ? "" : figure_brief(v->a, misses);
+    case STALL:
+        return stall > 0 ? figure_percent(v->a, stall) : "";
     default:
         return arena_printf(v->a, "%u", line);
     }
@@ -136,7 +135,7 @@ static void put_line(struct view *v, const char *file, const struct source *s, u
 {
     const struct prof_line *l = tour_line(&v->tour, file, line);
     bool has_source = s->path && line <= s->line_count;
-    if (!put_objects(v, file, line) && !has_source && !l && !*cell(v, file, l, MISSES, line))
+    if (!put_objects(v, file, line) && !has_source && !l && !*cell(v, file, l, STALL, line))
         return;
     size_t taken = 0;
     for (unsigned c = 0; c < COLUMN_COUNT; c++) {

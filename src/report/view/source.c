@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The paper's text view: the whole source file of the chosen bottleneck, its lines marked, what was counted and
  * sampled on each line beside them; where there is none, and on request, its instructions. Above it what it loses. */
-#include "report/data.h"
 #include "report/view/view.h"
 
 enum { MAX = 100000 }; /* lines */
 
 struct widths { /* columns of figures */
     size_t samples, instructions, memory_ops, line;
-    size_t misses; /* 0: mtool spy found none */
+    size_t stall; /* 0: mtool spy found none */
 };
 struct figures { /* of a line, as text */
-    const char *samples, *instructions, *memory_ops, *line, *misses;
+    const char *samples, *instructions, *memory_ops, *line, *stall;
 };
 
 static const char *samples_of(struct view *v, const struct prof_line *l)
@@ -30,7 +29,7 @@ enum { FIGURES_FROM = 50, INSTRUCTIONS_FROM = 100 }; /* columns of the screen */
 static struct widths widths_of(struct view *v, const char *file, uint32_t last)
 {
     struct widths w = {strlen("samp"), strlen("instr"), strlen("mem ops"), strlen("line"),
-                       v->tour.r->data_line_count ? strlen("misses") : 0};
+                       v->tour.r->data_line_count ? strlen("stall") : 0};
     for (size_t i = 0; i < v->tour.r->line_count; i++) {
         const struct prof_line *l = v->tour.lines[i];
         if (!l->file || strcmp(l->file, file) != 0 || l->line > last)
@@ -52,8 +51,8 @@ static const char *head_of(struct view *v, const struct widths *w, const struct 
         head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->instructions, f->instructions);
     if (columns >= FIGURES_FROM)
         head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->memory_ops, f->memory_ops);
-    if (columns >= FIGURES_FROM && w->misses)
-        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->misses, f->misses);
+    if (columns >= FIGURES_FROM && w->stall)
+        head = arena_printf(v->page_texts, "%s%*s ", head, (int)w->stall, f->stall);
     return arena_printf(v->page_texts, "%s%*s %c", head, (int)w->line, f->line, mark);
 }
 
@@ -65,10 +64,10 @@ static void add_line(struct view *v, const struct excerpt *x, const struct width
 {
     const struct prof_line *l = tour_line(&v->tour, x->object->file, line);
     enum excerpt_line b = excerpt_belongs(x, line);
-    uint64_t misses = tour_misses(&v->tour, x->object->file, line, NULL);
+    double stall = tour_stall(&v->tour, x->object->file, line, NULL);
     const struct figures f = {samples_of(v, l), count_of(v, l ? l->instructions : 0),
                               count_of(v, l ? l->memory_ops : 0), arena_printf(v->page_texts, "%u", line),
-                              misses && misses != PROF_UNKNOWN ? figure_brief(v->page_texts, misses) : ""};
+                              stall > 0 ? figure_percent(v->page_texts, stall) : ""};
     const char *head = head_of(v, w, &f, marks[b]);
     if (b == EXCERPT_OWN && v->first_own == SIZE_MAX)
         v->first_own = v->lines.len;
@@ -79,7 +78,7 @@ static void add_source(struct view *v, const struct excerpt *x)
 {
     uint32_t last = (uint32_t)min_u64(x->source->line_count, MAX);
     struct widths w = widths_of(v, x->object->file, last);
-    view_add(v, STYLE_HEAD, head_of(v, &w, &(struct figures){"samp", "instr", "mem ops", "line", "misses"}, ' '),
+    view_add(v, STYLE_HEAD, head_of(v, &w, &(struct figures){"samp", "instr", "mem ops", "line", "stall"}, ' '),
              cell_safe(v->page_texts, x->source->path));
     for (uint32_t line = 1; line <= last; line++)
         add_line(v, x, &w, line);

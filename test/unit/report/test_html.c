@@ -343,8 +343,8 @@ static void drop_source(struct folder *f)
     rmdir(f->path);
 }
 
-/* The misses of all data objects that a line reaches. */
-static void test_source_misses(void **state)
+/* The stall of all data objects that a line reaches. */
+static void test_source_stall(void **state)
 {
     (void)state;
     struct strbuf text = {0};
@@ -355,8 +355,8 @@ static void test_source_misses(void **state)
     struct prof_result *r = fixture_result("spied");
     char *page = page_of(r, f.path);
     check_page(page);
-    check_has(page, "<th scope=\"col\" class=\"n\">L2 misses</th><th scope=\"col\">source</th>");
-    check_has(page, "<td class=\"n\" title=\"grid in make_grid 20.0M, counters ?\">20.0M</td><td><mark><code>line 14<");
+    check_has(page, "<a class=\"term\" href=\"#g-stall\">stall</a></th><th scope=\"col\">source</th>");
+    check_has(page, "title=\"grid in make_grid 62%, counters 13%\">75%</td><td><mark><code>line 14<");
     check_has(page, "<td class=\"n\"></td><td><mark><code>line 13<");
     check_has(page, "gather.c:14 <code>line 14</code></td>"); /* of the data object */
     free(page);
@@ -551,7 +551,7 @@ int main(void)
         cmocka_unit_test(test_failed_model),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_data),
-        cmocka_unit_test(test_source_misses),
+        cmocka_unit_test(test_source_stall),
         cmocka_unit_test(test_source),
         cmocka_unit_test(test_source_too_short),
         cmocka_unit_test(test_source_upwards),
