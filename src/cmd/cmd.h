@@ -84,7 +84,7 @@ struct cmd_args {
     uint64_t runs;
     double hz;
     uint64_t baseline_threads;
-    bool windows, quick, one_run, spy, blocks, follow, no_probes, yes;
+    bool windows, quick, one_run, spy, unfiltered, blocks, follow, no_probes, yes;
     const char *probe, *unprobed; /* objects that are to be probed, or not, with commas between */
     bool what_if;
     bool force, poison, all_blocks, all_probes, by_thread, plan_count, plan_none, plan_trace, plan_references;

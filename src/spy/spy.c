@@ -106,6 +106,8 @@ const struct spy_cell *spy_cells(const struct spy *s, size_t *count)
 
 const struct spy_site *spy_site(const struct spy *s, uint32_t site) { return &s->sites.data[site]; }
 
+uint32_t spy_site_count(const struct spy *s) { return (uint32_t)s->sites.len; }
+
 const struct cache *spy_cache(const struct spy *s, size_t config) { return s->caches.data[config]; }
 
 const struct cache_curve *spy_curve(const struct spy *s) { return s->curve; }

@@ -57,6 +57,7 @@ struct spy_cell { /* its number is that of the caches' cells */
 /* After spy_end. */
 const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
 const struct spy_site *spy_site(const struct spy *s, uint32_t site);
+uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
 const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
 uint64_t spy_strays(const struct spy *s);                 /* references that were passed over */

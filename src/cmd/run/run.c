@@ -263,10 +263,11 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
 }
 
 /* The join, with one more run before it whose references are simulated, if that is wanted. */
-static int join_spied(struct profile *p, const struct cmd_args *a, struct prof_input *in)
+static int join_spied(struct profile *p, const struct cmd_args *a, const struct launch_result *counted,
+                      struct prof_input *in)
 {
     struct spied_program *spied = a->spy ? spied_new(p) : NULL;
-    int rc = !a->spy ? 0 : spied ? spied_run(spied, in) : CMD_UNUSABLE;
+    int rc = !a->spy ? 0 : spied ? spied_run(spied, counted->flags & WIRE_THREADS, in) : CMD_UNUSABLE;
     double since = time_now_s();
     if (rc == 0)
         rc = profile_join(p->result, in);
@@ -308,7 +309,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
     profile_keep_feedback(p, &in);
-    if ((rc = join_spied(p, a, &in)))
+    if ((rc = join_spied(p, a, counted, &in)))
         return rc;
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }

@@ -94,6 +94,63 @@ static void started(void *ctx, int pid)
     s->pid = pid;
 }
 
+/* ---- the filter ---- */
+
+static bool is_data_first(const struct cache_config *c, unsigned level)
+{
+    for (unsigned i = 0; i < level; i++)
+        if (c->levels[i].side & CACHE_DATA)
+            return false;
+    return c->levels[level].side & CACHE_DATA;
+}
+
+/* Does a reference to the line used last in its slot of the filter change nothing in there? */
+static bool suits(const struct cache_config *c, uint64_t line_bytes)
+{
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct cache_level *l = &c->levels[i];
+        if (l->inclusion == CACHE_INCLUSIVE || l->no_allocate)
+            return false;
+        if (is_data_first(c, i) && (l->line_bytes < line_bytes || l->line_bytes >= CACHE_PAGE_MIN ||
+                                    l->size_bytes / l->ways % (WIRE_FILTER_SLOTS * line_bytes) != 0))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t shortest_line(const struct spied_program *s)
+{
+    uint64_t line = CACHE_LINE_MAX;
+    for (size_t i = 0; i < s->cache_count; i++)
+        for (unsigned k = 0; k < s->caches[i].config.count; k++)
+            line = min_u64(line, s->caches[i].config.levels[k].line_bytes);
+    return line;
+}
+
+/* TLBs that nobody asked for are left out where they alone would need each reference. */
+static void leave_out_tlbs(struct spied_program *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->cache_count; i++)
+        if (!s->caches[i].is_tlb)
+            s->caches[kept++] = s->caches[i];
+    s->cache_count = kept;
+}
+
+/* Threads take lines from each other, which a filter does not see. */
+static void choose_filter(struct spied_program *s, bool has_threads)
+{
+    if (s->profile->args->unfiltered || has_threads)
+        return;
+    uint64_t line = shortest_line(s);
+    for (size_t i = 0; i < s->cache_count; i++)
+        if (!s->caches[i].is_tlb && !suits(&s->caches[i].config, line))
+            return;
+    leave_out_tlbs(s);
+    s->filter_shift = (uint8_t)__builtin_ctzll(line);
+    s->is_filtered = true;
+}
+
 /* ---- the run ---- */
 
 static void make_spy(struct spied_program *s)
@@ -141,6 +198,7 @@ static int make_copies(struct spied_program *s)
     struct profile *p = s->profile;
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
+                                  .filter_shift = s->filter_shift,
 
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
@@ -150,12 +208,13 @@ static int make_copies(struct spied_program *s)
     return 0;
 }
 
-int spied_run(struct spied_program *s, struct prof_input *in)
+int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
 {
     struct launch_reference_options references = {.begin = begin, .started = started, .take = spied_take, .ctx = s};
     struct launch_options opt = {
         .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
     struct launch_result *run = NULL;
+    choose_filter(s, has_threads);
     int rc = make_copies(s);
     if (rc)
         return rc;
@@ -182,7 +241,7 @@ static int join(struct profile *p, struct spied_program *s, const struct launch_
     if (rc)
         return rc;
     profile_keep_feedback(p, &in);
-    rc = spied_run(s, &in);
+    rc = spied_run(s, counted->flags & WIRE_THREADS, &in);
     return rc ? rc : profile_join(p->result, &in);
 }
 

@@ -19,7 +19,8 @@ struct spied_program {
     struct arena *arena;
     struct spy_caches *caches;
     size_t cache_count;
-    bool is_filtered;
+    bool is_filtered; /* references that are known to hit the nearest level are not told */
+    uint8_t filter_shift;
     struct spy *spy;
     struct data *data;
     const struct launch_tags *tags;
@@ -47,7 +48,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
 /* program.c, for mtool run too: one more run of the program, whose references are simulated. After the counted run,
  * whose maps are open. 0, or an exit status. */
 struct spied_program *spied_new(struct profile *p);
-int spied_run(struct spied_program *s, struct prof_input *in);
+int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in);
 void spied_free(struct spied_program *s);
 
 #endif

@@ -44,7 +44,10 @@ static size_t sort_cells(const struct spied *s, spied_key key, struct keyed *out
 static void add_cell(const struct spied *s, struct spied_group *g, uint32_t cell)
 {
     g->count++;
-    g->references += s->cells[cell].references;
+    if (g->references == PROF_UNKNOWN || s->cell_references[cell] == PROF_UNKNOWN)
+        g->references = PROF_UNKNOWN;
+    else
+        g->references += s->cell_references[cell];
     g->stall += s->stall[cell];
     if (!s->memory_s)
         return;
@@ -105,8 +108,8 @@ void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, 
             if (g->cells[i] < s->levels[k].cell_count)
                 add_counts(&row, &s->levels[k].cell[g->cells[i]]);
         row.misses_low = row.misses_high = row.misses;
-        if (s->levels[k].level == 0)
-            row.references = spied_known_references(s, row.references);
+        if (s->levels[k].level == 0 && s->in->is_filtered)
+            row.references = g->references;
         spied_add_miss(s, &row);
     }
 }
@@ -115,9 +118,4 @@ struct prof_interval spied_share(const struct spied *s, double stall)
 {
     double share = s->stall_all > 0 ? stall / s->stall_all : NAN;
     return (struct prof_interval){share, share, share};
-}
-
-uint64_t spied_known_references(const struct spied *s, uint64_t count)
-{
-    return s->in->is_filtered ? PROF_UNKNOWN : count;
 }

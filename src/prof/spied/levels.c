@@ -102,6 +102,8 @@ void spied_levels(struct spied *s)
         r->caches[r->cache_count] = row_of(s, l);
         r->caches[r->cache_count++].is_primary = i == s->primary;
         row.cache = i;
+        if (l->level == 0 && s->in->is_filtered)
+            row.references = s->references;
         spied_add_miss(s, &row);
     }
 }
@@ -116,5 +118,5 @@ void spied_curve(struct spied *s)
     r->data_curves = ARENA_ARRAY(r->arena, struct prof_data_curve, n + 1);
     for (uint64_t bytes = s->in->curve_min; r->data_curve_count < n; bytes *= 2)
         r->data_curves[r->data_curve_count++] = (struct prof_data_curve){
-            .object = ID_NONE, .bytes = bytes, .references = s->in->references, .misses = cache_curve_misses(k, bytes)};
+            .object = ID_NONE, .bytes = bytes, .references = s->references, .misses = cache_curve_misses(k, bytes)};
 }

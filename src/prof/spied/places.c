@@ -2,7 +2,7 @@
  * Where the sites of the cells are: function, line, and the m-object whose own code they are. */
 #include "prof/spied/spied.h"
 
-static const struct spied_place NOWHERE = {ID_NONE, ID_NONE, ID_NONE, ID_NONE, 0};
+static const struct spied_place NOWHERE = {ID_NONE, ID_NONE, ID_NONE, ID_NONE, ID_NONE, 0};
 
 static void find_line(const struct join_module *m, uint64_t address, struct spied_place *p)
 {
@@ -25,6 +25,7 @@ static struct spied_place place_of(struct spied *s, const struct spy_site *site)
         return p;
     const struct cfg_block *b = &m->cfg->blocks.data[block];
     p.func = m->func_base + b->func;
+    p.block = m->block_base + block;
     p.owner = objects_owner(s->j, m, b->func, b->loop);
     find_line(m, site->address, &p);
     return p;
@@ -42,9 +43,14 @@ static double stall_of(const struct spied *s, size_t cell)
 void spied_places(struct spied *s)
 {
     s->place = ARENA_ARRAY(s->j->scratch, struct spied_place, s->cell_count + 1);
+    for (size_t i = 0; i < s->cell_count; i++)
+        s->place[i] = place_of(s, spy_site(s->in->spy, s->cells[i].site));
+}
+
+void spied_stall(struct spied *s)
+{
     s->stall = ARENA_ARRAY(s->j->scratch, double, s->cell_count + 1);
     for (size_t i = 0; i < s->cell_count; i++) {
-        s->place[i] = place_of(s, spy_site(s->in->spy, s->cells[i].site));
         s->stall[i] = stall_of(s, i);
         s->stall_all += s->stall[i];
     }

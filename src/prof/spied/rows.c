@@ -28,7 +28,7 @@ static void add_object(struct spied *s, const struct spied_group *g)
                                                   .type = d->type,
                                                   .bytes = d->bytes,
                                                   .blocks = d->blocks,
-                                                  .references = spied_known_references(s, g->references),
+                                                  .references = g->references,
                                                   .stall_share = spied_share(s, g->stall),
                                                   .memory_s = g->memory_s};
     add_frames(r, row, d);
@@ -84,7 +84,7 @@ void spied_cells(struct spied *s)
             (struct prof_data_cell){.function = join_func_name(s->j, m, func - m->func_base),
                                     .module = m->path,
                                     .object = (uint32_t)g[i].key,
-                                    .references = spied_known_references(s, g[i].references),
+                                    .references = g[i].references,
                                     .stall_share = spied_share(s, g[i].stall),
                                     .memory_s = g[i].memory_s};
     }
@@ -116,7 +116,7 @@ void spied_lines(struct spied *s)
             (struct prof_data_line){.file = join_file_name(s->j, (uint32_t)(g[i].key >> (LINE_BITS + OBJECT_BITS))),
                                     .line = (uint32_t)(g[i].key >> OBJECT_BITS) & ((1u << LINE_BITS) - 1),
                                     .object = (uint32_t)g[i].key & ((1u << OBJECT_BITS) - 1),
-                                    .references = spied_known_references(s, g[i].references),
+                                    .references = g[i].references,
                                     .stall_share = spied_share(s, g[i].stall)};
     }
 }

@@ -13,8 +13,8 @@ static void put_run(const struct spied *s)
     *r->spy = (struct prof_spy){.stream = "all",
                                 .ratio = 1,
                                 .samples = PROF_UNKNOWN,
-                                .references = in->references,
-                                .seen = in->references,
+                                .references = s->references,
+                                .seen = s->references,
                                 .unknown = 0,
                                 .dropped = in->dropped,
                                 .unlogged = in->unlogged,
@@ -39,10 +39,12 @@ void spied_build(struct join *j)
     if (!s.in)
         return;
     s.cells = spy_cells(s.in->spy, &s.cell_count);
+    spied_places(&s);
+    spied_references(&s);
     put_run(&s);
     spied_levels(&s);
+    spied_stall(&s);
     spied_curve(&s);
-    spied_places(&s);
     spied_seconds(&s);
     spied_objects(&s);
     spied_cells(&s);

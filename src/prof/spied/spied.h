@@ -23,6 +23,7 @@ struct spied_place { /* of a cell's site */
     uint32_t module; /* of j->modules; ID_NONE: not known */
     uint32_t func;   /* numbered through; ID_NONE: not known */
     uint32_t owner;  /* the m-object whose own code it is; ID_NONE: none */
+    uint32_t block;  /* numbered through; ID_NONE: not known */
     uint32_t file;   /* id of its name */
     uint32_t line;   /* 0 not known */
 };
@@ -34,6 +35,8 @@ struct spied {
     uint32_t level_count, primary;
     const struct spy_cell *cells;
     size_t cell_count;
+    uint64_t references;       /* of the program; PROF_UNKNOWN */
+    uint64_t *cell_references; /* [cell_count]; PROF_UNKNOWN */
     struct spied_place *place; /* [cell_count] */
     double *stall;             /* [cell_count] cycles */
     double stall_all;
@@ -50,16 +53,18 @@ struct spied_group {
     uint64_t key;
     const uint32_t *cells; /* [count] */
     size_t count;
-    uint64_t references;
+    uint64_t references; /* PROF_UNKNOWN */
     double stall;
     struct prof_interval memory_s;
 };
 
-void spied_levels(struct spied *s);  /* levels.c: rows of caches, and the program's misses */
-void spied_curve(struct spied *s);   /* levels.c */
-void spied_places(struct spied *s);  /* places.c */
-void spied_seconds(struct spied *s); /* seconds.c */
-void spied_objects(struct spied *s); /* rows.c; the next three need it */
+void spied_levels(struct spied *s);     /* levels.c: rows of caches, and the program's misses */
+void spied_curve(struct spied *s);      /* levels.c */
+void spied_places(struct spied *s);     /* places.c */
+void spied_stall(struct spied *s);      /* places.c; needs the levels */
+void spied_references(struct spied *s); /* references.c */
+void spied_seconds(struct spied *s);    /* seconds.c */
+void spied_objects(struct spied *s);    /* rows.c; the next three need it */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_evictors(struct spied *s); /* evictors.c */
@@ -73,6 +78,5 @@ struct spied_group *spied_groups(struct spied *s, spied_key key, size_t *count);
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
 void spied_add_miss(struct spied *s, const struct prof_data_miss *row);
 struct prof_interval spied_share(const struct spied *s, double stall);
-uint64_t spied_known_references(const struct spied *s, uint64_t count); /* PROF_UNKNOWN where a filter left some out */
 
 #endif

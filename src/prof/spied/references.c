@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How many references there were. Behind a filter the exact counts of blocks say how often each site was executed;
+ * which object it went to is known of sites that went to one.
+ */
+#include "prof/spied/spied.h"
+
+static uint64_t executed(const struct spied *s, uint32_t site)
+{
+    const struct spy_site *of = spy_site(s->in->spy, site);
+    const struct join_module *m = of->module < s->j->module_count ? &s->j->modules[of->module] : NULL;
+    uint32_t block = m && m->cfg ? cfg_block_at(m->cfg, of->address) : ID_NONE;
+    return block == ID_NONE ? 0 : s->j->counts[m->block_base + block];
+}
+
+static uint64_t executed_all(const struct spied *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < spy_site_count(s->in->spy); i++)
+        sum += executed(s, i);
+    return sum;
+}
+
+static uint32_t *objects_by_site(const struct spied *s)
+{
+    uint32_t *n = ARENA_ARRAY(s->j->scratch, uint32_t, spy_site_count(s->in->spy) + 1ull);
+    for (size_t i = 0; i < s->cell_count; i++)
+        n[s->cells[i].site]++;
+    return n;
+}
+
+static uint64_t of_cell(const struct spied *s, const uint32_t *objects, size_t cell)
+{
+    if (!s->in->is_filtered)
+        return s->cells[cell].references;
+    bool is_only = objects[s->cells[cell].site] == 1 && s->place[cell].block != ID_NONE;
+    return is_only ? s->j->counts[s->place[cell].block] : PROF_UNKNOWN;
+}
+
+void spied_references(struct spied *s)
+{
+    const uint32_t *objects = objects_by_site(s);
+    s->references = s->in->is_filtered ? executed_all(s) : s->in->references;
+    s->cell_references = ARENA_ARRAY(s->j->scratch, uint64_t, s->cell_count + 1);
+    for (size_t i = 0; i < s->cell_count; i++)
+        s->cell_references[i] = of_cell(s, objects, i);
+}
