@@ -197,6 +197,8 @@ int references_begin(struct references *s, const struct launch_program *p, const
 void references_end(struct references *s, struct launch_result *r)
 {
     atomic_store(&s->ends, true);
+    if (s->counters->header)
+        s->counters->header->streams.ends = 1;
     if (s->is_running) {
         futex(&s->counters->header->streams.filled, FUTEX_WAKE, 1, NULL);
         pthread_join(s->thread, NULL);

@@ -5,7 +5,8 @@
  * threads and forked processes get their own as they get counters. It must be there before any inserted code runs, and
  * stay: where nobody reads, chunks are thrown away.
  *
- * The host is waited for while it lives, which its heartbeat says; without it the program goes on alone.
+ * The host is waited for while it lives, which its heartbeat says; without it the program goes on alone. So it is with
+ * the first chunk of a process, which ends early: what is mapped where must be looked at while the process is there.
  */
 #include "rt/rt.h"
 
@@ -13,8 +14,8 @@
 
 enum {
     LOOK_NS = 100000000,
-    PATIENCE = 20,  /* looks at a heartbeat that stands still */
-    LOOKS_MAX = 300 /* at a ring that stays full */
+    PATIENCE = 600,   /* looks at a heartbeat that stands still: a machine may be that busy */
+    FIRST_BYTES = 256 /* of a process */
 };
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
@@ -79,23 +80,26 @@ static int is_ring_full(const struct wire_stream *s)
     return s->filled - __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST) >= WIRE_CHUNKS;
 }
 
+static int must_wait(const struct wire_stream *s)
+{
+    int is_first_out = s->filled == 1 && s->thread == 0 && __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST) == 0;
+    return is_first_out || is_ring_full(s);
+}
+
 /* Until the host has emptied a chunk. 0: there is none any more. */
 static int wait_for_host(struct wire_stream *s, const volatile struct wire_streams *h)
 {
     uint64_t wait[2] = {0, LOOK_NS}, heartbeat = 0;
-    int looks = 0;
-    for (int still = 0; is_ring_full(s) && still < PATIENCE && looks < LOOKS_MAX;) {
+    for (int still = 0; must_wait(s) && still < PATIENCE && !h->ends;) {
         uint64_t seen = __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST), now = h->heartbeat;
         __atomic_store_n(&s->waits, 1, __ATOMIC_SEQ_CST);
-        if (is_ring_full(s) &&
-            sys(SYS_futex, (uint64_t)&s->emptied, FUTEX_WAIT, (uint32_t)seen, (uint64_t)wait, 0, 0) == -ETIMEDOUT) {
+        if (must_wait(s) &&
+            sys(SYS_futex, (uint64_t)&s->emptied, FUTEX_WAIT, (uint32_t)seen, (uint64_t)wait, 0, 0) == -ETIMEDOUT)
             still = now == heartbeat ? still + 1 : 0;
-            looks++;
-        }
         heartbeat = now;
     }
     s->waits = 0;
-    return !is_ring_full(s);
+    return !must_wait(s);
 }
 
 static void end_chunk(struct wire_stream *s)
@@ -147,6 +151,12 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     start_chunk(s);
 }
 
+static void end_first_early(struct wire_stream *s)
+{
+    if (s->filled == 0 && s->put + FIRST_BYTES < s->limit)
+        s->limit = s->put + FIRST_BYTES;
+}
+
 static struct rt_module *find_stream(void)
 {
     for (uint32_t i = 0; i < PCB->module_count; i++)
@@ -175,6 +185,7 @@ void rt_stream_forked(void)
     uint64_t signals = block_signals();
     int ok = rt_map_counters(m, 0);
     begin(stream_at(0), 0, !ok);
+    end_first_early(stream_at(0));
     restore_signals(signals);
 }
 
@@ -184,6 +195,7 @@ void rt_stream_open(struct rt_module *m)
     if (m->offset != NOWHERE && rt_map_counters(m, 1)) {
         stream_at(0)->process = (uint32_t)PCB->area;
         stream_at(0)->drops = 0;
+        end_first_early(stream_at(0));
     }
 }
 

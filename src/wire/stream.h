@@ -110,6 +110,7 @@ _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins 
 struct wire_streams {
     uint64_t bytes;     /* of each area, from its start: WIRE_STREAM_BYTES; 0: there is none */
     uint64_t heartbeat; /* grows while the host reads */
+    uint32_t ends;      /* 1: it reads no more */
     uint32_t filled;    /* grows with each chunk of any area; futex */
     uint32_t waits;     /* 1: the host waits for that */
 };

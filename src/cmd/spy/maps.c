@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const double APART = 0.02; /* seconds from one look to the next: a program may map all the time */
+static const double APART = 0.002; /* seconds from one look to the next: a program may map all the time */
 
 /* A copy is bound over its original, or stands in its place. */
 static const char *original_of(void *ctx, const char *path)
