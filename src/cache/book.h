@@ -10,8 +10,9 @@
 
 enum { BOOK_GROUP_SHIFT = 4 }; /* lines of a group, as a power of two */
 
+/* While the line is in the level, in a window: when it came and whose reference brought it; else 0, and as it was. */
 struct note {
-    uint32_t time; /* of its last use, while the line is not in the level; 0: none that matters, or it is there */
+    uint32_t time; /* of its last use, while the line is not in the level; 0: none that matters */
     uint32_t left; /* cell << NOTE_HOW_BITS | enum note_how */
 };
 

@@ -156,6 +156,29 @@ struct cache_shared_line {
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
 uint32_t cache_shared_bytes(const struct cache *c); /* of such a line: the longest of a private level */
 
+/* ---- sample.c: estimates from windows of the stream ---- */
+
+/* What runs between begin and end is a window; nothing is known of the caches at its begin. `weight`: how many times
+ * its own references it stands for. Only with causes. Counts, cells and tables above are those of the windows
+ * themselves, unweighted, and `cold` is what was not in that window before. */
+void cache_window_begin(struct cache *c);
+void cache_window_end(struct cache *c, double weight);
+
+struct cache_estimate {    /* of all that the windows stand for */
+    double references;     /* to the level */
+    double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
+    double misses;         /* known + mu * unknown; with 0.5 for mu where generations are below 1 */
+    double low, high; /* known to known + unknown, widened by t times the standard error between windows (95 %), and
+                         for what was met in few windows by what they may all have passed by */
+    double error;     /* that error, of known + unknown */
+    double mu;        /* share of its time in the level that a line is of no more use: of unknown ones that miss; NAN */
+    double mu_own;    /* the same of lines that this cell brought in */
+    double generations; /* lines that came and went for known misses, for each line of the level and each window */
+    uint64_t windows;   /* in which it missed, or may have */
+};
+struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
+struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);
+
 /* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
 
 struct cache_curve; /* opaque */

@@ -193,8 +193,8 @@ void causes_note_left(struct causes *k, uint64_t line, uint32_t time, uint32_t c
 
 bool causes_drop(struct causes *k, uint64_t line, uint32_t time)
 {
-    struct note *n = time ? NULL : book_peek(&k->book, line);
-    bool was_there = causes_holds(k, n ? n->time : time);
+    struct note *n = book_peek(&k->book, line);
+    bool was_there = causes_holds(k, time || !n ? time : n->time);
     k->held -= was_there;
     if (n)
         n->time = 0;

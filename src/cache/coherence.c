@@ -393,6 +393,15 @@ struct coherence *coherence_new(const struct cache *c)
     return k;
 }
 
+void coherence_empty(struct coherence *k)
+{
+    map_fini(&k->owners);
+    k->losses.len = k->pending.len = 0;
+    k->free_pending = NONE;
+    for (size_t i = 0; i < k->blocks.len; i++)
+        k->blocks.data[i].loss = NONE;
+}
+
 void coherence_free(struct coherence *k)
 {
     if (!k)

@@ -40,6 +40,7 @@ static inline bool coherence_watches(const struct coherence *k, uint64_t address
 /* NULL if no level is coherent. Of a cache through which one thread went so far. */
 struct coherence *coherence_new(const struct cache *c);
 void coherence_free(struct coherence *k);
+void coherence_empty(struct coherence *k); /* nothing is in any cache, nothing was lost; what was counted stays */
 void coherence_write(struct cache *c, const struct visit *v); /* before a write reaches the first level */
 /* A miss leaves the coherent levels. */
 void coherence_fetch(struct cache *c, uint64_t address, const struct visit *v);

@@ -31,7 +31,7 @@ static void count_reference(struct cache *c, struct level *l, int at, struct vis
         tally_count_reference(&l->tally, v->cell);
 }
 
-static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, const struct visit *v)
+static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, struct visit *v)
 {
     struct level *l = &c->levels[at];
     uint32_t by = CACHE_NOBODY;
@@ -44,6 +44,11 @@ static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, 
     cell->misses++;
     cell->causes[cause]++;
     l->counts.causes[v->kind][cause]++;
+    if (!c->in_window)
+        return;
+    bool is_taken = cause == CACHE_TRUE_SHARING || cause == CACHE_FALSE_SHARING;
+    v->is_unknown |= !is_taken && !lines_set_is_full(&bank_of(l, v)->lines, line);
+    sample_count_miss(&l->sample, v->cell, !v->is_unknown);
 }
 
 static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, struct visit *v)
@@ -60,12 +65,22 @@ static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, s
 
 static void evict(struct cache *c, int at, lines_entry e, uint32_t time, const struct visit *v);
 
+/* In a window the note of a line that is there tells when it came for a known miss, and for whose. */
+static void count_generation(struct level *l, struct causes *k, uint64_t line, uint32_t time)
+{
+    const struct note *n = book_note(&k->book, line);
+    if (n->time)
+        sample_count_generation(&l->sample, n->left >> NOTE_HOW_BITS, time - n->time, k->clock - time);
+}
+
 static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t time, enum note_how how,
                       uint32_t cell)
 {
     struct level *l = &c->levels[at];
     if (!c->with_causes)
         return;
+    if (c->in_window && how == NOTE_EVICTED)
+        count_generation(l, l->banks[thread]->causes, line, time);
     causes_note_left(l->banks[thread]->causes, line, time, cell, how);
     if (c->coherence && l->is_coherent)
         coherence_forget(c, at, thread, line);
@@ -110,7 +125,10 @@ static void bring_in(struct cache *c, int at, uint64_t line, lines_entry dirty, 
     if (b->causes) {
         struct note *n = book_note(&b->causes->book, line);
         time = n->time;
-        n->time = 0;
+        if (!c->in_window || !lines_set_is_full(&b->lines, line))
+            n->time = 0;
+        else if (c->levels[at].config.inclusion != CACHE_EXCLUSIVE)
+            n->left = v->cell << NOTE_HOW_BITS | NOTE_NEVER;
     }
     lines_entry gone = lines_add(&b->lines, line, dirty, &time);
     if (gone)
@@ -358,6 +376,7 @@ static uint64_t data_misses(const struct cache *c)
 
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
 {
+    c->windows.references += count;
     while (count) {
         size_t now = run_known(c, refs, min_u64(count, PART));
         uint64_t before = data_misses(c);
@@ -414,7 +433,7 @@ static void add_thread(struct cache *c, unsigned thread)
         l->banks[thread] = shared ? shared : bank_new(&l->config, c->with_causes);
     }
     bool is_second = c->threads && !(c->threads & (c->threads - 1));
-    if (is_second)
+    if (is_second && !c->coherence)
         c->coherence = coherence_new(c);
     c->threads |= 1ull << thread;
 }
@@ -438,16 +457,33 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
     return c;
 }
 
-void cache_free(struct cache *c)
+static void free_banks(struct cache *c)
 {
-    if (!c)
-        return;
     for (int i = 0; i < c->count; i++) {
         struct level *l = &c->levels[i];
         for (unsigned t = 0; t < CACHE_THREADS_MAX; t++)
             if (!l->config.is_shared || t == (unsigned)__builtin_ctzll(c->threads | 1ull << 63))
                 bank_free(l->banks[t]);
-        tally_fini(&l->tally);
+        memset(l->banks, 0, sizeof l->banks);
+    }
+}
+
+void hierarchy_empty(struct cache *c)
+{
+    free_banks(c);
+    c->threads = 0;
+    if (c->coherence)
+        coherence_empty(c->coherence);
+}
+
+void cache_free(struct cache *c)
+{
+    if (!c)
+        return;
+    free_banks(c);
+    for (int i = 0; i < c->count; i++) {
+        tally_fini(&c->levels[i].tally);
+        sample_fini(&c->levels[i].sample);
     }
     coherence_free(c->coherence);
     free(c);

@@ -8,6 +8,7 @@
 
 #include "cache/causes.h"
 #include "cache/coherence.h"
+#include "cache/sample.h"
 
 #define NO_LEVEL (-1)
 
@@ -20,11 +21,17 @@ struct level {
     struct cache_level config;
     struct bank *banks[CACHE_THREADS_MAX]; /* NULL before the first reference of the thread; shared: all are the same */
     struct tally tally;
+    struct sample sample;
     unsigned shift;   /* of an address, to its line */
     int next;         /* the level below */
     bool is_quick[2]; /* a read, a write that hits changes nothing but the order of its set, and may make it dirty */
     bool is_coherent; /* private, and of lines that other threads' writes take away */
     struct cache_counts counts;
+};
+
+struct cache_windows { /* that ended, but for `references`: of the one that runs */
+    uint64_t references, count;
+    double seen, stands_for, all2; /* references; all2: the sum of the squares of what each stands for */
 };
 
 struct cache {
@@ -34,6 +41,8 @@ struct cache {
     bool has_whole, with_causes;
     bool is_far;      /* what the last references needed lies far off: that of the next ones is fetched before */
     uint64_t threads; /* seen so far, a bit each */
+    bool in_window;
+    struct cache_windows windows;
     struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
 };
 
@@ -44,11 +53,14 @@ struct visit { /* of one reference */
     uint32_t cell;
     unsigned thread;
     unsigned reached, missed; /* levels, a bit each */
+    bool is_unknown;          /* in a window: it may have hit in the nearer levels */
     unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
 };
 
 /* A dirty line goes to the nearest level from `at` on that has it. */
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);
+
+void hierarchy_empty(struct cache *c); /* all caches, as if nothing had been; what was counted stays */
 
 /* ---- ahead.c: fetches what references that will miss need, some time before ---- */
 

@@ -71,6 +71,12 @@ __attribute__((always_inline)) static inline void lines_prefetch(const struct li
     if (l->times)
         __builtin_prefetch(&l->times[lines_set(l, line) * l->ways], 1);
 }
+static inline bool lines_set_is_full(const struct lines *l, uint64_t line)
+{
+    uint64_t set = lines_set(l, line);
+    return l->is_ordered ? l->entries[(set + 1) * l->ways - 1] != 0 : l->fill[set].used == l->ways;
+}
+
 /* Which way of a set has it; LINES_NONE: none. */
 static inline uint32_t lines_way(const struct lines *l, const lines_entry *set, lines_entry key)
 {

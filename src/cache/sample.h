@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows of a stream: what a level misses in them for certain and perhaps, summed with the weight of each window, and
+ * with its square, for what lies between windows; and how long lines are of use, which tells of the misses that are
+ * not certain.
+ */
+#ifndef MTOOL_CACHE_SAMPLE_H
+#define MTOOL_CACHE_SAMPLE_H
+
+#include "cache/cache.h"
+
+struct sample_now { /* of a cell, in the window that runs */
+    uint64_t references_before;
+    uint32_t known, unknown;
+};
+
+struct sample_sums {
+    double references, known, unknown; /* weighted */
+    double known2, known_all, most2,
+        most_all;                  /* by squares of weights; most: known + unknown; all: references in all */
+    double dead, live;             /* of generations, in references to the level */
+    uint64_t generations, windows; /* windows: in which it missed */
+};
+
+struct sample {
+    struct sample_sums all;
+    VEC(struct sample_sums) cells;
+    VEC(struct sample_now) now;
+};
+
+void sample_fini(struct sample *s);
+/* A miss: known, or unknown since the level had room left for its line, or a nearer one had. */
+void sample_count_miss(struct sample *s, uint32_t cell, bool is_known);
+/* A line that a reference of `cell` brought in was of use for `live` references, and not for `dead` more. */
+void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uint32_t dead);
+
+#endif

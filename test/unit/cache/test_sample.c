@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Windows against the full simulation of the same stream: what is certain, and whether intervals hold the truth. */
+#include "cache/cache.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { COUNT = 2000000, CELLS = 6, LEVELS = 3 };
+static const char spec[] = "4K/64/4+32K/64/8+256K/64/16";
+static struct cache_ref refs[COUNT];
+static uint64_t state;
+
+static uint64_t chance(uint64_t below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+}
+
+/* Five ways to use memory, by turns of random lengths, among references that always hit; phases favour one or other. */
+static void make_stream(uint64_t seed)
+{
+    uint64_t at[CELLS] = {0}, cell = 0, left = 0, favoured = 0;
+    state = seed;
+    for (size_t i = 0; i < COUNT; i++) {
+        if (chance(COUNT / 20) == 0)
+            favoured = chance(CELLS);
+        if (!left--) {
+            cell = chance(2) ? favoured : chance(CELLS);
+            left = chance(400);
+        }
+        uint64_t size = cell == 1   ? 200 << 10
+                        : cell == 2 ? 24 << 10
+                        : cell == 3 ? 1 << 20
+                        : cell == 4 ? 64 << 10
+                                    : 1 << 10;
+        at[cell] = cell == 1 || cell == 4 ? (at[cell] + (cell == 1 ? 8 : 256)) % size : chance(size);
+        refs[i] =
+            (struct cache_ref){(cell << 24) + at[cell], (uint32_t)cell, 4, chance(4) ? CACHE_READ : CACHE_WRITE, 0};
+    }
+}
+
+static struct cache *cache_of(void)
+{
+    struct cache_config k;
+    assert_int_equal(cache_parse(spec, &k), 0);
+    return cache_new(&k, true);
+}
+
+/* A window at a random place of each period. */
+static struct cache *run_windows(size_t period, size_t length)
+{
+    struct cache *c = cache_of();
+    for (size_t begin = 0; begin + period <= COUNT; begin += period) {
+        size_t offset = period > length ? chance(period - length) : 0;
+        cache_window_begin(c);
+        cache_run(c, refs + begin + offset, length);
+        cache_window_end(c, (double)period / (double)length);
+    }
+    return c;
+}
+
+static uint64_t truth_of(const struct cache *full, unsigned level, uint32_t cell)
+{
+    size_t count;
+    const struct cache_cell *cells = cache_cells(full, level, &count);
+    return cell < count ? cells[cell].misses : 0;
+}
+
+/* One window over everything: all is certain but the first line of each place. */
+static void test_whole(void **unused)
+{
+    (void)unused;
+    make_stream(1);
+    struct cache *full = cache_of(), *c = run_windows(COUNT, COUNT);
+    cache_run(full, refs, COUNT);
+    for (unsigned l = 0; l < LEVELS; l++) {
+        const struct cache_counts *n = cache_counts(full, l);
+        struct cache_estimate e = cache_estimate(c, l);
+        double misses = (double)(n->misses[CACHE_READ] + n->misses[CACHE_WRITE]);
+        assert_true(e.known + e.unknown == misses);
+        assert_true(e.unknown > 0 && e.unknown <= (double)((4096 << 3 * l) / 64) * (l + 1));
+        assert_true(e.low == e.known && e.high == misses && e.error == 0);
+        double sum = 0;
+        for (uint32_t x = 0; x < CELLS; x++)
+            sum += cache_estimate_cell(c, l, x).known;
+        assert_true(sum == e.known);
+        assert_true(e.mu > 0 && e.mu < 1);
+    }
+    cache_free(full);
+    cache_free(c);
+}
+
+/* Generations by hand: a direct-mapped set whose line is used for 10 references and idle for 30. */
+static void test_generations(void **unused)
+{
+    (void)unused;
+    struct cache_config k;
+    assert_int_equal(cache_parse("128/64/1", &k), 0);
+    struct cache *c = cache_new(&k, true);
+    cache_window_begin(c);
+    for (unsigned round = 0; round < 100; round++) {
+        for (unsigned i = 0; i < 10; i++)
+            cache_run(c, &(struct cache_ref){round * 128, 7, 4, CACHE_READ, 0}, 1);
+        for (unsigned i = 0; i < 30; i++)
+            cache_run(c, &(struct cache_ref){64, 8, 4, CACHE_READ, 0}, 1);
+    }
+    cache_window_end(c, 3);
+    struct cache_estimate e = cache_estimate_cell(c, 0, 7);
+    assert_true(e.references == 3000 && e.known == 3 * 99 && e.unknown == 3);
+    assert_true(fabs(e.mu_own - 31.0 / 40) < 1e-9); /* used at 1 to 10 of 40 */
+    assert_true(fabs(e.generations - 98.0 / 2) < 1e-9);
+    assert_true(cache_estimate_cell(c, 0, 8).unknown == 3);
+    assert_true(isnan(cache_estimate_cell(c, 0, 8).mu_own));
+    assert_true(fabs(e.misses - (3 * 99 + 3 * 31.0 / 40)) < 1e-9);
+    cache_free(c);
+}
+
+/* What a line held before the window is not known, and what a nearer level may have hit, a further one may not see. */
+static void test_unknown(void **unused)
+{
+    (void)unused;
+    struct cache_config k;
+    assert_int_equal(cache_parse("128/64/2+128/64/2", &k), 0);
+    struct cache *c = cache_new(&k, true);
+    cache_window_begin(c);
+    for (uint64_t i = 0; i < 4; i++)
+        cache_run(c, &(struct cache_ref){i * 64, 0, 4, CACHE_READ, 0}, 1);
+    cache_window_end(c, 1);
+    for (unsigned l = 0; l < 2; l++) {
+        struct cache_estimate e = cache_estimate(c, l);
+        assert_true(e.known == 2 && e.unknown == 2);
+    }
+    cache_window_begin(c); /* nothing of the first is left */
+    cache_run(c, &(struct cache_ref){192, 0, 4, CACHE_READ, 0}, 1);
+    cache_window_end(c, 1);
+    assert_true(cache_estimate(c, 0).unknown == 3);
+    cache_free(c);
+}
+
+struct rows {
+    unsigned all, held;
+};
+
+static void count_row(struct rows *r, double truth, struct cache_estimate e, double enough)
+{
+    if (truth < enough)
+        return;
+    r->all++;
+    r->held += e.low <= truth && truth <= e.high;
+}
+
+static void test_intervals(void **unused)
+{
+    (void)unused;
+    struct rows r = {0};
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        make_stream(seed);
+        struct cache *full = cache_of();
+        cache_run(full, refs, COUNT);
+        for (size_t length = 2000; length <= 20000; length *= 10) {
+            struct cache *c = run_windows(10 * length, length);
+            for (unsigned l = 0; l < LEVELS; l++) {
+                const struct cache_counts *n = cache_counts(full, l);
+                double all = (double)(n->misses[CACHE_READ] + n->misses[CACHE_WRITE]);
+                count_row(&r, all, cache_estimate(c, l), 1);
+                for (uint32_t x = 0; x < CELLS; x++)
+                    count_row(&r, (double)truth_of(full, l, x), cache_estimate_cell(c, l, x), all / 100);
+            }
+            cache_free(c);
+        }
+        cache_free(full);
+    }
+    print_message("%u of %u intervals hold the truth\n", r.held, r.all);
+    assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_unknown), cmocka_unit_test(test_intervals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
