@@ -261,6 +261,7 @@ struct launch_result {
     /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
     const char *windows_note; /* why there are none, nor bursts, else NULL; */
     bool was_not_run;         /* then perhaps nor was the program */
+    bool tried_windows;       /* LAUNCH_COUNT: there could have been some, for all that mtool and the kernel do */
     struct launch_burst_counts bursts;
     struct arena *arena;
 };

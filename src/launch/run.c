@@ -159,6 +159,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     rc = rc == 0 ? process_run(&s, r) : rc;
     if (opt->how == LAUNCH_REFERENCES)
         references_end(&references, r);
+    r->tried_windows = bursts != NULL;
     if (bursts)
         bursts_stop(bursts, rc == 0, r);
     end_timer(&timer, &s, rc == 0 ? r : NULL);

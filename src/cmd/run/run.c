@@ -165,10 +165,11 @@ static struct windows_room room_for(const struct runs *r, double limit_s)
     return (struct windows_room){.user_s = r->sampled->user_s, .system_s = r->sampled->system_s, .limit_s = limit_s};
 }
 
-/* Where there are none, the run of their own is made after all. */
+/* Where there could be none, the run of their own is made after all; what a program does against them it does there
+ * too. */
 static void take_counted_windows(struct profile *p, struct runs *r)
 {
-    if (r->counted->windows_note) {
+    if (r->counted->windows_note && !r->counted->tried_windows) {
         diag_debug(1, "windows: none in the counted run: %s", r->counted->windows_note);
         windows_fini(&r->taken);
         return;

@@ -6,6 +6,7 @@
  * itself blocked   runs with all signals blocked trapped   ends by an int3 random    branches that nobody can predict
  *   filled    the same, after longer in the system: memory is got and given back
  *   patient   the same, after some seconds of waiting
+ *   resigned  waits likewise, and then runs with all signals blocked
  *   shared    counts in memory that it shares
  *   childless has no child that it could wait for
  *   threads   waits for two threads that work
@@ -159,11 +160,22 @@ static void filled(void)
     random_branches();
 }
 
-static void patient(void)
+static void wait_long(void)
 {
     struct timespec some = {7, 0};
     wrong += nanosleep(&some, NULL) != 0;
+}
+
+static void patient(void)
+{
+    wait_long();
     random_branches();
+}
+
+static void resigned(void)
+{
+    wait_long();
+    blocked();
 }
 
 static void shared(void)
@@ -293,10 +305,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"flags", flags},     {"jumps", jumps},     {"handlers", handlers},       {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped}, {"random", random_branches},  {"filled", filled},
-               {"patient", patient}, {"shared", shared},   {"childless", childless},     {"threads", threads},
-               {"deaf", deaf},       {"clocked", clocked}, {"undisturbed", undisturbed}, {"last", last}};
+    } all[] = {{"flags", flags},     {"jumps", jumps},       {"handlers", handlers},      {"traps", traps},
+               {"blocked", blocked}, {"trapped", trapped},   {"random", random_branches}, {"filled", filled},
+               {"patient", patient}, {"resigned", resigned}, {"shared", shared},          {"childless", childless},
+               {"threads", threads}, {"deaf", deaf},         {"clocked", clocked},        {"undisturbed", undisturbed},
+               {"last", last}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;
