@@ -61,6 +61,8 @@ void limits_restore(uint64_t more_bytes)
 uint64_t limits_more_bytes(const struct launch_program *p)
 {
     uint64_t more = COUNTING_BYTES;
+    if (p->copied_with.plan == REWRITE_REFERENCES)
+        more += THREADS_THOUGHT_OF * (uint64_t)WIRE_STREAM_BYTES;
     for (size_t i = 0; i < p->module_count; i++) {
         const struct launch_module *m = &p->modules[i];
         struct stat copy;

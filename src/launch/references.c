@@ -15,7 +15,7 @@
 
 #include "launch/impl.h"
 
-enum { NAP_NS = 50000000 };
+enum { NAP_NS = 50000000, SHORT_NAP_NS = 500000 };
 
 static long futex(const void *at, int op, uint32_t value, const struct timespec *limit)
 {
@@ -155,7 +155,7 @@ static void wait_for_chunks(struct references *s)
     uint32_t seen = __atomic_load_n(&h->filled, __ATOMIC_SEQ_CST);
     __atomic_store_n(&h->waits, 1, __ATOMIC_SEQ_CST);
     if (!go_round(s) && !atomic_load(&s->ends))
-        futex(&h->filled, FUTEX_WAIT, seen, &(struct timespec){0, NAP_NS});
+        futex(&h->filled, FUTEX_WAIT, seen, &(struct timespec){0, h->unwoken ? SHORT_NAP_NS : NAP_NS});
     __atomic_store_n(&h->waits, 0, __ATOMIC_SEQ_CST);
 }
 

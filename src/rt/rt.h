@@ -119,8 +119,9 @@ struct rt_pcb {
     uint32_t module_count, slot_count, slot_hint;
     uint32_t is_serialized; /* threads are serialized on the processor `serial_cpu` */
     uint32_t serial_cpu, no_slots, no_wipe, has_fsgsbase;
-    int32_t windows_pid; /* of the process whose ticks come from the host; 0 none */
-    int32_t lock;        /* tid */
+    uint32_t is_confined; /* it may have forbidden itself system calls */
+    int32_t windows_pid;  /* of the process whose ticks come from the host; 0 none */
+    int32_t lock;         /* tid */
     int64_t slot_next, slot_step;
     char path[PATH_BYTES];
     struct rt_module modules[WIRE_MODULES_MAX];
@@ -203,7 +204,9 @@ void rt_stream_open(struct rt_module *m);            /* the counter file is know
 void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
 void rt_stream_forked(void);
 void rt_stream_append(const struct wire_entry *entries, uint32_t count); /* in one piece, in the calling thread */
-void rt_stream_full(void); /* the thread's chunk is; with signals blocked */
+void rt_stream_confine(void);       /* the program is going to forbid itself system calls */
+void rt_stream_full_confined(void); /* without one, and with signals as they are */
+void rt_stream_full(void);          /* the thread's chunk is; with signals blocked */
 
 /* faults.c */
 int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes);

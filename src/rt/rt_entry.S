@@ -272,6 +272,7 @@ rt_probe_read_clock:
     .set MASK_ALL, 8
     .set SIG_SETMASK, 2
     .set SYS_rt_sigprocmask, 14
+    .set STREAM_IS_CONFINED, 0x7f000000 + 76 /* WIRE_STREAM_VADDR + offset of is_confined */
 rt_chunk_full:
     STATE 0
     pushfq
@@ -298,6 +299,9 @@ rt_chunk_full:
     STATE 88
     sub rsp, 16
     STATE 104
+    cld
+    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
+    jne 3f
     mov qword ptr [rsp + MASK_ALL], -1
     mov edi, SIG_SETMASK
     lea rsi, [rsp + MASK_ALL]
@@ -307,7 +311,6 @@ rt_chunk_full:
     syscall
     mov rbp, rsp
     and rsp, -16
-    cld
     call rt_stream_full
     mov rsp, rbp
     mov rbp, [rsp + 16]
@@ -317,7 +320,7 @@ rt_chunk_full:
     mov r10d, 8
     mov eax, SYS_rt_sigprocmask
     syscall
-    add rsp, 16
+2:  add rsp, 16
     STATE 88
     pop rbp
     STATE 80
@@ -342,6 +345,13 @@ rt_chunk_full:
     popfq
     STATE 0
     ret
+    STATE 104 /* what follows is reached from further up */
+3:  mov rbp, rsp
+    and rsp, -16
+    call rt_stream_full_confined
+    mov rsp, rbp
+    mov rbp, [rsp + 16]
+    jmp 2b
 
     .set TABLES, 0x7f000000 + 192 /* WIRE_STREAM_VADDR + offset of touched and written */
     .set TABLE_WORDS, 2 * 64

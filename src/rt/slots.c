@@ -278,10 +278,13 @@ static void give_slot(uint32_t nth)
     serialize();
 }
 
-/* From now on a system call may end the program: no snapshots any more. */
+/* From now on a system call may end the program: no snapshots any more, and none to change chunks. */
 static void note_filter(uint64_t nr, uint64_t a0)
 {
-    if (is_counting() && PCB->windows_pid && (nr == __NR_seccomp || a0 == PR_SET_SECCOMP))
+    if (!is_counting() || (nr == __NR_prctl && a0 != PR_SET_SECCOMP))
+        return;
+    rt_stream_confine();
+    if (PCB->windows_pid)
         rt_give_up_windows();
 }
 

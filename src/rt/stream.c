@@ -14,12 +14,14 @@
 
 enum {
     LOOK_NS = 100000000,
-    PATIENCE = 600,   /* looks at a heartbeat that stands still: a machine may be that busy */
-    FIRST_BYTES = 256 /* of a process */
+    PATIENCE = 600,     /* looks at a heartbeat that stands still: a machine may be that busy */
+    FIRST_BYTES = 256,  /* of a process */
+    SPINS_MAX = 1 << 30 /* as long, about */
 };
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
+_Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76, "rt_entry.S reads it");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS,
                "rt_entry.S clears them");
@@ -35,9 +37,12 @@ static struct wire_stream *own_stream(void)
     return s;
 }
 
-static uint64_t stamp(void)
+/* A program that has forbidden itself system calls may not read the counter either. */
+static uint64_t stamp(const struct wire_stream *s)
 {
     uint32_t lo, hi;
+    if (s->is_confined)
+        return s->begin;
     __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
     return (uint64_t)hi << 32 | lo;
 }
@@ -57,7 +62,7 @@ static void restore_signals(uint64_t before) { sys(SYS_rt_sigprocmask, SIG_SETMA
 static void start_chunk(struct wire_stream *s)
 {
     s->start = WIRE_STREAM_VADDR + WIRE_STREAM_RING + s->filled % WIRE_CHUNKS * WIRE_CHUNK_BYTES;
-    s->begin = stamp();
+    s->begin = stamp(s);
     s->limit = s->start + WIRE_CHUNK_BYTES - WIRE_CHUNK_SPARE;
     __atomic_store_n(&s->put, s->start, __ATOMIC_RELEASE);
 }
@@ -68,10 +73,12 @@ static uint64_t used_bytes(const struct wire_stream *s)
     return used < WIRE_CHUNK_BYTES ? used : WIRE_CHUNK_BYTES;
 }
 
-static void wake_host(struct wire_streams *h)
+static void wake_host(struct wire_streams *h, uint32_t is_confined)
 {
     __atomic_fetch_add(&h->filled, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&h->waits, __ATOMIC_SEQ_CST))
+    if (is_confined)
+        h->unwoken = 1;
+    else if (__atomic_load_n(&h->waits, __ATOMIC_SEQ_CST))
         sys(SYS_futex, (uint64_t)&h->filled, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
@@ -102,18 +109,46 @@ static int wait_for_host(struct wire_stream *s, const volatile struct wire_strea
     return !must_wait(s);
 }
 
+/* Until the host, which looks by itself, has emptied a chunk. 0: it has not for seconds. */
+static int spin_for_host(const struct wire_stream *s, const volatile struct wire_streams *h)
+{
+    uint64_t heartbeat = h->heartbeat;
+    for (uint32_t still = 0; must_wait(s) && still < SPINS_MAX && !h->ends; still++) {
+        __asm__ volatile("pause");
+        if (h->heartbeat != heartbeat)
+            still = 0;
+        heartbeat = h->heartbeat;
+    }
+    return !must_wait(s);
+}
+
 static void end_chunk(struct wire_stream *s)
 {
     struct wire_streams *h = s->drops ? 0 : &PCB->header->streams;
     if (h && !is_ring_full(s)) {
-        s->chunks[s->filled % WIRE_CHUNKS] = (struct wire_chunk){s->begin, stamp(), (uint32_t)used_bytes(s), s->thread};
+        s->chunks[s->filled % WIRE_CHUNKS] =
+            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread};
         __atomic_store_n(&s->filled, s->filled + 1, __ATOMIC_RELEASE);
-        wake_host(h);
-        s->drops = !wait_for_host(s, h);
+        wake_host(h, s->is_confined);
+        s->drops = s->is_confined ? !spin_for_host(s, h) : !wait_for_host(s, h);
     } else {
         s->lost += used_bytes(s);
     }
     start_chunk(s);
+}
+
+/* Without a system call, and so with signals: the handler of one that comes inside loses its entries. */
+void rt_stream_full_confined(void)
+{
+    struct wire_stream *s = own_stream();
+    if (__atomic_exchange_n(&s->is_busy, 1, __ATOMIC_RELAXED)) {
+        s->lost += used_bytes(s);
+        s->put = s->start;
+        return;
+    }
+    if (s->put >= s->limit)
+        end_chunk(s);
+    s->is_busy = 0;
 }
 
 void rt_stream_full(void)
@@ -148,6 +183,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     s->thread = thread;
     s->process = (uint32_t)PCB->area;
     s->drops = drops;
+    s->is_confined = PCB->is_confined;
     start_chunk(s);
 }
 
@@ -174,6 +210,16 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
     if (s->put > s->start) /* of the thread that had it before */
         end_chunk(s);
     begin(s, nth, m->offset == NOWHERE);
+}
+
+void rt_stream_confine(void)
+{
+    if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())
+        return;
+    PCB->is_confined = 1;
+    stream_at(0)->is_confined = 1;
+    for (uint32_t i = 0; i < PCB->slot_count; i++)
+        stream_at(PCB->slots[i].delta)->is_confined = 1;
 }
 
 /* No inserted code may run between the new mapping and its begin. */

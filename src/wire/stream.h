@@ -96,6 +96,8 @@ struct wire_stream {
     uint64_t lost;            /* bytes of entries that were */
     uint64_t filled;          /* chunks so far; the next one is filled % WIRE_CHUNKS */
     uint32_t waits;           /* 1: the thread waits for `emptied` */
+    uint32_t is_confined;     /* 1: the program has forbidden itself system calls */
+    uint32_t is_busy;         /* then, instead of signals that are blocked: 1: a chunk is being ended */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to
@@ -113,6 +115,7 @@ struct wire_streams {
     uint32_t ends;      /* 1: it reads no more */
     uint32_t filled;    /* grows with each chunk of any area; futex */
     uint32_t waits;     /* 1: the host waits for that */
+    uint32_t unwoken;   /* 1: somebody fills chunks who must not wake it */
 };
 
 #endif

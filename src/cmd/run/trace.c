@@ -247,6 +247,8 @@ static int run(struct trace *t, int *status)
     if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0 || launch_run(t->program, &opt, &r) < 0)
         return -1;
     *status = r->status;
+    diag_debug(1, "the program took %.3f s, of the kernel %.3f s, until its end %.3f s", r->user_s, r->system_s,
+               r->wall_s);
     int rc = 0;
     if (r->references_lost || r->references_broken || (r->flags & WIRE_LOST))
         rc = diag_error("trace: %llu references or more were lost, the trace is not whole: %s",
