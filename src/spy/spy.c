@@ -2,6 +2,7 @@
  * References into cells, and through the caches. */
 #include "spy/cells.h"
 #include "spy/feed.h"
+#include "spy/picture.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ struct spy {
     struct cache_curve *curve;
     VEC(struct spy_site) sites;
     struct cells cells;
+    struct pictures pictures;
     struct feed *feed;
     uint64_t strays;
 };
@@ -55,6 +57,7 @@ void spy_free(struct spy *s)
     VEC_FREE(&s->caches);
     VEC_FREE(&s->sites);
     cells_fini(&s->cells);
+    pictures_fini(&s->pictures);
     free(s);
 }
 
@@ -72,12 +75,18 @@ static void put(struct spy *s, const struct spy_site *site, uint32_t cell, uint6
         .address = address, .cell = cell, .bytes = (uint16_t)bytes, .kind = site->kind, .thread = s->thread};
 }
 
+static uint32_t cell_of(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address)
+{
+    uint32_t object = s->opt.object_of(s->opt.ctx, site, address), cell = cells_of(&s->cells, number, object, address);
+    pictures_see(&s->pictures, object, cell, address);
+    return cell;
+}
+
 static void put_range(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address, uint64_t length)
 {
     for (uint64_t end = address + length, next; address < end; address = next) {
         next = min_u64(end, (address | (PIECE - 1)) + 1);
-        put(s, site, cells_of(&s->cells, number, s->opt.object_of(s->opt.ctx, site, address), address), address,
-            next - address);
+        put(s, site, cell_of(s, site, number, address), address, next - address);
     }
 }
 
@@ -92,8 +101,7 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
     if (length > of->bytes)
         put_range(s, of, site, address, length);
     else
-        put(s, of, cells_of(&s->cells, site, s->opt.object_of(s->opt.ctx, of, address), address), address,
-            length ? length : of->bytes);
+        put(s, of, cell_of(s, of, site, address), address, length ? length : of->bytes);
 }
 
 void spy_end(struct spy *s) { feed_end(s->feed); }
@@ -113,3 +121,11 @@ const struct cache *spy_cache(const struct spy *s, size_t config) { return s->ca
 const struct cache_curve *spy_curve(const struct spy *s) { return s->curve; }
 
 uint64_t spy_strays(const struct spy *s) { return s->strays; }
+
+const struct spy_picture *spy_pictures(const struct spy *s, size_t *count)
+{
+    *count = s->pictures.all.len;
+    return s->pictures.all.data;
+}
+
+unsigned spy_picture_sample(void) { return PICTURE_SAMPLE; }

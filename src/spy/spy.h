@@ -60,6 +60,23 @@ const struct spy_site *spy_site(const struct spy *s, uint32_t site);
 uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
 const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
-uint64_t spy_strays(const struct spy *s);                 /* references that were passed over */
+
+/* Which part of an object was reached when: one reference in spy_picture_sample() of those that came is in it. Of
+ * objects that had some ten thousand of them, at most 64. The last times may be empty: the run ended before. */
+enum { SPY_PICTURE_TIMES = 64, SPY_PICTURE_PARTS = 64 };
+struct spy_picture_cell {
+    uint32_t count;
+    uint32_t cell, votes; /* of spy_cells: the one that has most, if one has more than half; votes 0: none has */
+};
+struct spy_picture {
+    uint32_t object;
+    uint64_t begin;                 /* address of part 0 */
+    unsigned part_shift;            /* a part has 1 << part_shift bytes */
+    struct spy_picture_cell *cells; /* [SPY_PICTURE_TIMES][SPY_PICTURE_PARTS] */
+};
+const struct spy_picture *spy_pictures(const struct spy *s, size_t *count);
+unsigned spy_picture_sample(void);
+
+uint64_t spy_strays(const struct spy *s); /* references that were passed over */
 
 #endif

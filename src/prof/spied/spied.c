@@ -52,5 +52,6 @@ void spied_build(struct join *j)
     keep_misses(&s);
     spied_evictors(&s);
     spied_sharing(&s);
+    spied_pictures(&s);
     spied_advice(&s);
 }

@@ -69,6 +69,7 @@ void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_evictors(struct spied *s); /* evictors.c */
 void spied_sharing(struct spied *s);  /* sharing.c */
+void spied_pictures(struct spied *s); /* pictures.c */
 void spied_advice(struct spied *s);   /* advice.c */
 
 /* groups.c: cells by key, those with most of the stall first; UINT64_MAX: in no group. */

@@ -298,6 +298,33 @@ static void test_sharing(void **state)
     tear_down(&b);
 }
 
+/* BIG from its first to its last byte, all the time, by chain; in the order that rows must have. */
+static void test_pictures(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, false, false);
+    const struct prof_result *r = b.r;
+    uint64_t sum = 0, first = UINT64_MAX, last = 0, before = 0;
+    assert_true(r->data_picture_count >= 1);
+    assert_int_equal(r->data_pictures[0].object, 0);
+    assert_true(r->data_pictures[0].parts * r->data_pictures[0].part_bytes >= 1 << 20);
+    for (size_t i = 0; i < r->data_touched_count && r->data_touched[i].object == 0; i++) {
+        const struct prof_data_touched *t = &r->data_touched[i];
+        uint64_t at = (uint64_t)t->time << 32 | t->part;
+        assert_true(i == 0 || at > before);
+        assert_true(t->time < r->data_pictures[0].times && t->part < r->data_pictures[0].parts);
+        assert_string_equal(t->function, "chain");
+        before = at;
+        sum += t->references;
+        first = t->time < first ? t->time : first;
+        last = t->time > last ? t->time : last;
+    }
+    assert_true(sum > 20 * (1 << 14) * 0.9 && sum <= 20 * (1 << 14));
+    assert_true(first <= 4 && last + 3 >= r->data_pictures[0].times);
+    tear_down(&b);
+}
+
 /* Behind a filter exact counts tell how many references there were, where a site goes to one object. */
 static void test_filtered(void **state)
 {
@@ -317,6 +344,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),
                                        cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),
                                        cmocka_unit_test(test_advice),   cmocka_unit_test(test_sharing),
-                                       cmocka_unit_test(test_filtered)};
+                                       cmocka_unit_test(test_filtered), cmocka_unit_test(test_pictures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,6 +122,62 @@ static void test_strides(void **state)
     spy_free(s);
 }
 
+/* Of `object`, looked up by the order in which objects came to have one. */
+static const struct spy_picture *picture_of(const struct spy *s, uint32_t object)
+{
+    size_t count;
+    const struct spy_picture *list = spy_pictures(s, &count);
+    for (size_t i = 0; i < count; i++)
+        if (list[i].object == object)
+            return &list[i];
+    fail_msg("no picture of %u", object);
+    return NULL;
+}
+
+static uint64_t count_all(const struct spy_picture *x)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < SPY_PICTURE_TIMES * SPY_PICTURE_PARTS; i++)
+        sum += x->cells[i].count;
+    return sum;
+}
+
+/* One object is walked through upwards, then another downwards, as often: each is seen in its half of the run, later
+ * parts later, by the site that did it. Then a far address of the first: the parts become longer, nothing is lost. */
+static void test_pictures(void **state)
+{
+    (void)state;
+    struct cache_config config;
+    assert_int_equal(cache_parse("1M/64/16", &config), 0);
+    struct spy *s = make(&config, 1);
+    for (uint32_t i = 0; i < REFERENCES; i++)
+        spy_reference(s, 0, 3, (uint64_t)i * (REGION / 2) / REFERENCES, 0);
+    for (uint32_t i = 0; i < REFERENCES; i++)
+        spy_reference(s, 0, 4, 2 * REGION - 1 - (uint64_t)i * (REGION / 2) / REFERENCES, 0);
+    const struct spy_picture *up = picture_of(s, 0), *down = picture_of(s, 1);
+    uint64_t seen = count_all(up);
+    assert_true(seen * spy_picture_sample() > REFERENCES * 0.9 && seen * spy_picture_sample() <= REFERENCES);
+    for (unsigned t = 0; t < SPY_PICTURE_TIMES; t++) {
+        for (unsigned p = 0; p < SPY_PICTURE_PARTS; p++) {
+            const struct spy_picture_cell *u = &up->cells[t * SPY_PICTURE_PARTS + p],
+                                          *d = &down->cells[t * SPY_PICTURE_PARTS + p];
+            assert_false(u->count && d->count && u->votes && d->votes && u->cell == d->cell);
+            for (unsigned later = t + 2; u->count && later < SPY_PICTURE_TIMES; later++)
+                for (unsigned q = 0; q < p; q++)
+                    assert_int_equal(up->cells[later * SPY_PICTURE_PARTS + q].count, 0);
+            for (unsigned later = t + 2; d->count && later < SPY_PICTURE_TIMES; later++)
+                for (unsigned q = p + 1; q < SPY_PICTURE_PARTS; q++)
+                    assert_int_equal(down->cells[later * SPY_PICTURE_PARTS + q].count, 0);
+        }
+    }
+    for (unsigned i = 0; i < spy_picture_sample(); i++)
+        spy_reference(s, 0, 3, REGION - 64, 0);
+    assert_int_equal(count_all(picture_of(s, 0)), seen + 1);
+    assert_true((uint64_t)SPY_PICTURE_PARTS << picture_of(s, 0)->part_shift >= REGION);
+    spy_end(s);
+    spy_free(s);
+}
+
 /* What a stream that was written over may hold. */
 static void test_strays(void **state)
 {
@@ -143,6 +199,7 @@ static void test_strays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
-                                       cmocka_unit_test(test_strides), cmocka_unit_test(test_strays)};
+                                       cmocka_unit_test(test_strides), cmocka_unit_test(test_pictures),
+                                       cmocka_unit_test(test_strays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
