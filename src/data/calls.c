@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * calls: entrances and returns of allocators, as the threads' streams tell them, to allocations. An entrance and its
- * return have the same stack pointer; what is called in between of the same layer is the allocator's own business
- * (operator new calls malloc), of a lower one is told too (malloc maps memory). Memory is given at the return, and
- * taken back at the entrance: in between another thread may already have it.
+ * return have the same stack pointer; where one only hands on what another one gave (operator new calls malloc), it is
+ * the same block, told once. Memory is given at the return, and taken back at the entrance: in between another thread
+ * may already have it.
  *
  * An entrance without a return (it left by a way that is not watched, by an exception) is forgotten once the stack
- * pointer is above it.
+ * pointer is above it, or its return address is no longer where it was.
  */
 #include "data/calls.h"
 
@@ -38,13 +38,18 @@ static const struct {
 
 size_t data_watched_count(void) { return ARRAY_LEN(known); }
 const char *data_watched_name(size_t nth) { return known[nth].name; }
+bool data_watched_returns(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != UNMAPS; }
+bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
 
 enum { PENDING_MAX = 32 };
 struct pending { /* a call that has not returned */
     struct data_call call;
     enum effect effect;
     uint8_t layer;
-    bool is_inner; /* of another of its layer */
+    bool is_inner;  /* of an allocator's call */
+    uint64_t given; /* what a call of the same layer that it made returned */
+    bool jumps;     /* to code that goes on in its stead */
+    uint64_t return_address;
     uint32_t depth;
     uint64_t path[DATA_PATH_MAX];
 };
@@ -230,18 +235,32 @@ static void do_at_entrance(struct data_calls *c, struct thread *t, const struct 
 
 /* ---- entrances and returns ---- */
 
-static void forget_left(struct data_calls *c, struct thread *t, uint64_t stack)
+/* Is the call still under way, of which another one further down the stack tells? The allocators of libraries call
+ * each other directly; who of the program's own does what in between is not known. */
+static bool is_under_way(const struct pending *p, const struct data_call *now)
 {
-    while (t->count && t->pending[t->count - 1].call.stack < stack) {
+    struct walk_stack s = {now->stack, now->copy, now->copy_bytes};
+    uint64_t return_address;
+    if (walk_word(&s, p->call.stack, &return_address))
+        return return_address == p->return_address;
+    return p->layer >= DATA_LAYER_CUSTOM || !now->copy_bytes;
+}
+
+static void forget_left(struct data_calls *c, struct thread *t, const struct data_call *now)
+{
+    while (t->count) {
+        const struct pending *p = &t->pending[t->count - 1];
+        if (p->call.stack >= now->stack && is_under_way(p, now))
+            return;
         c->lost.unmatched++;
         t->count--;
     }
 }
 
-static bool is_inner(const struct thread *t, uint8_t layer)
+static bool is_inner(const struct thread *t)
 {
     for (uint32_t i = 0; i < t->count; i++)
-        if (t->pending[i].layer == layer || (layer == DATA_LAYER_MAPPING && t->pending[i].layer))
+        if (t->pending[i].layer != DATA_LAYER_MAPPING)
             return true;
     return false;
 }
@@ -252,35 +271,68 @@ static void see_stack(struct data_calls *c, struct thread *t, uint64_t stack)
         t->has_stack = data_see_stack(c->d, stack);
 }
 
+static struct pending *innermost_at(struct thread *t, uint64_t stack)
+{
+    return t->count && t->pending[t->count - 1].call.stack == stack ? &t->pending[t->count - 1] : NULL;
+}
+
 void data_entered(struct data_calls *c, const struct data_call *call)
 {
     struct thread *t = thread_of(c, call->thread);
-    struct pending p = {.call = *call};
+    struct pending p = {.call = *call}, *same;
     struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
     data_set_time(c->d, call->time);
     see_stack(c, t, call->stack);
-    forget_left(c, t, call->stack);
+    forget_left(c, t, call);
     if (!effect_of(c, call->function, &p.effect, &p.layer))
         return;
-    bool is_same_call = t->count && t->pending[t->count - 1].call.stack == call->stack; /* by a jump */
-    p.is_inner = is_inner(t, p.layer);
+    if ((same = innermost_at(t, call->stack)) && !same->jumps) { /* which has returned unseen: the next call there */
+        c->lost.unmatched++;
+        t->count--;
+        same = NULL;
+    }
+    p.is_inner = is_inner(t);
     if (p.effect == TAKES_0 || p.effect == UNMAPS) {
-        if (p.effect == UNMAPS || !p.is_inner)
-            do_at_entrance(c, t, &p);
+        do_at_entrance(c, t, &p);
         return;
     }
-    if (is_same_call || t->count == PENDING_MAX || (p.is_inner && p.layer != DATA_LAYER_MAPPING))
+    if (same || t->count == PENDING_MAX)
         return;
     p.depth = (uint32_t)walk_path(c->walk, &s, call->frame, p.path, DATA_PATH_MAX);
+    walk_word(&s, call->stack, &p.return_address);
     t->pending[t->count++] = p;
+}
+
+/* The innermost call is over. */
+static void end_call(struct data_calls *c, struct thread *t, const struct data_call *left)
+{
+    struct pending *p = &t->pending[--t->count];
+    struct pending *outer = t->count ? p - 1 : NULL;
+    uint64_t value = left->arguments[0];
+    data_set_time(c->d, left->time);
+    if (!value || value != p->given)
+        do_at_return(c, p, left);
+    if (outer && outer->layer == p->layer)
+        outer->given = value;
+}
+
+/* calloc ends in a jump to memset, which gets the block as its first argument and returns it. */
+void data_jumps(struct data_calls *c, const struct data_call *call)
+{
+    struct thread *t = thread_of(c, call->thread);
+    forget_left(c, t, call);
+    struct pending *p = innermost_at(t, call->stack);
+    if (!p)
+        return;
+    p->jumps = true;
+    if (p->effect == GIVES_0_TIMES_1)
+        end_call(c, t, call);
 }
 
 void data_left(struct data_calls *c, const struct data_call *call)
 {
     struct thread *t = thread_of(c, call->thread);
-    data_set_time(c->d, call->time);
-    forget_left(c, t, call->stack);
-    if (!t->count || t->pending[t->count - 1].call.stack != call->stack)
-        return;
-    do_at_return(c, &t->pending[--t->count], call);
+    forget_left(c, t, call);
+    if (innermost_at(t, call->stack))
+        end_call(c, t, call);
 }

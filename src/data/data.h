@@ -182,6 +182,8 @@ struct data_watched {
 enum { DATA_NO_SIZE = 6 };
 size_t data_watched_count(void);           /* of those that are known */
 const char *data_watched_name(size_t nth); /* one of them */
+bool data_watched_returns(size_t nth);     /* its return says something */
+bool data_watched_gives(size_t nth);       /* it is one of those that give memory of a heap */
 
 struct data_code {                                     /* code that runs in copies */
     uint64_t (*original)(void *ctx, uint64_t address); /* where an address of a copy is in the original; 0: is none of a
@@ -202,6 +204,8 @@ struct data_calls *data_calls_new(struct data *d, const struct data_code *code, 
                                   size_t own_count);
 void data_calls_free(struct data_calls *c);
 void data_entered(struct data_calls *c, const struct data_call *call);
+/* The function goes on by a jump to code that may not tell when it returns. */
+void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);
 struct data_calls_lost {
     uint64_t unmatched; /* entrances whose return was not seen: what they gave is not known */
@@ -223,6 +227,8 @@ void data_see_maps(struct data *d, const char *text, size_t len, data_file_of fi
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module);
 /* The thread-local variables of a module in the memory that a thread has for them. */
 void data_thread_block(struct data *d, uint32_t module, uint64_t address);
+uint32_t data_module_count(const struct data *d);
+uint64_t data_module_load(const struct data *d, uint32_t module);
 const struct image *data_module_image(const struct data *d, uint32_t module);
 /* Where an address lies in a module; false: in none. */
 bool data_locate(const struct data *d, uint64_t address, uint32_t *module, uint64_t *vaddr);

@@ -205,6 +205,9 @@ int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t 
     return 0;
 }
 
+uint32_t data_module_count(const struct data *d) { return (uint32_t)d->own->modules.len; }
+uint64_t data_module_load(const struct data *d, uint32_t module) { return d->own->modules.data[module].load; }
+
 const struct image *data_module_image(const struct data *d, uint32_t module)
 {
     return d->own->modules.data[module].img;

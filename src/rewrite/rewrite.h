@@ -40,6 +40,11 @@ struct rewrite_objects {
     bool all; /* in place of a list, for tests: every procedure and every loop */
 };
 
+struct rewrite_watched { /* a function by its symbol */
+    const char *name;
+    bool returns; /* its returns are told too */
+};
+
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;          /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -52,6 +57,8 @@ struct rewrite_options {
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */
     const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
+    const struct rewrite_watched *watched; /* with REWRITE_REFERENCES: told by their place in this list */
+    size_t watched_count;
     const char *sampled; /* file of rewrite_sampled_write about the same file, NULL none: lets more of it be counted */
 };
 
@@ -135,12 +142,13 @@ enum rewrite_site_flag {
     REWRITE_SITE_LOAD = 1,
     REWRITE_SITE_STORE = 2, /* with LOAD: both, at once */
     REWRITE_SITE_PREFETCH = 4,
-    REWRITE_SITE_RANGE = 8,  /* of a string instruction that repeats: comes as WIRE_EVENT_RANGE */
-    REWRITE_SITE_UNTOLD = 16 /* an instruction whose references are not told, and so no entry is about */
+    REWRITE_SITE_RANGE = 8,   /* of a string instruction that repeats: comes as WIRE_EVENT_RANGE */
+    REWRITE_SITE_UNTOLD = 16, /* an instruction whose references are not told, and so no entry is about */
+    REWRITE_SITE_WATCHED = 32 /* a function whose entrances are told, as events */
 };
 struct rewrite_site {
-    uint64_t addr;  /* of the instruction, in the original */
-    uint16_t bytes; /* 1 to 64; of one element */
+    uint64_t addr;  /* of the instruction, in the original; of the function */
+    uint16_t bytes; /* 1 to 64; of one element; of a function its number among the watched */
     uint8_t flags;
 };
 
@@ -161,6 +169,14 @@ void rewrite_reverse_map_free(struct rewrite_reverse_map *b);
 bool rewrite_reverse_map_find(const struct rewrite_reverse_map *b, uint64_t addr, struct rewrite_place *out);
 /* Of an address to which a call in the copy returns: that of the original's call. False if no such call ends there. */
 bool rewrite_reverse_map_return(const struct rewrite_reverse_map *b, uint64_t addr, uint64_t *original);
+
+/* ---- returns.c ---- */
+
+struct rewrite_returns; /* opaque; of a map, which must last */
+struct rewrite_returns *rewrite_returns_new(const struct rewrite_map *map);
+void rewrite_returns_free(struct rewrite_returns *r);
+/* The same by the map alone, of any copy; both addresses as in the files. */
+bool rewrite_returns_find(const struct rewrite_returns *r, uint64_t address, uint64_t *original);
 
 /* ---- take_back.c: what was seen in copies, as if it had been seen in their originals ---- */
 

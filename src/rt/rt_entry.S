@@ -33,7 +33,8 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_fault_return - rt_blob     /* 200: where handlers of faults return to */
     .quad rt_chunk_full - rt_blob       /* 208: the thread's chunk of references is full */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
-rt_states:                              /* 224: see STATE */
+    .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
+rt_states:                              /* 232: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -364,6 +365,138 @@ rt_forget_lines:
     dec eax
     jnz 1b
     pop rax
+    STATE 0
+    ret
+
+/* A watched function is entered, or (bit 31) left: eax is its number, rax what it was before is pushed, above the red
+ * zone. Makes an event of the thread's stream (wire/stream.h, struct wire_call) without a system call, but where the
+ * copy of the stack goes on in the next page: that may be none, which a set of signals there tells that cannot be
+ * taken. Everything stays but rax; rbp is the program's. */
+    .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
+    .set STREAM_PUT, 0
+    .set STREAM_LIMIT, 8
+    .set STREAM_START, 16
+    .set STREAM_SELF, 40
+    .set CHUNK_BYTES, 65536
+    .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
+    .set WATCH_R8, 3 * 8
+    .set WATCH_RDI, 4 * 8
+    .set WATCH_RSI, 5 * 8
+    .set WATCH_RDX, 6 * 8
+    .set WATCH_RCX, 7 * 8
+    .set WATCH_RAX, 10 * 8
+    .set WATCH_STACK, 512 /* WIRE_CALL_STACK */
+    .set WATCH_HEAD, 16 + 64
+    .set CONFIG_KEY, 32
+    .set EFAULT, 14
+rt_watched:
+    STATE 0
+    pushfq
+    STATE 8
+    push rcx
+    STATE 16
+    push rdx
+    STATE 24
+    push rsi
+    STATE 32
+    push rdi
+    STATE 40
+    push r8
+    STATE 48
+    push r9
+    STATE 56
+    push r10
+    STATE 64
+    push r11
+    STATE 72
+    cld
+    mov r8d, eax
+    lea r9, [rsp + WATCH_PUSHED]
+    mov eax, r9d
+    and eax, 4095
+    cmp eax, 4096 - WATCH_STACK
+    mov ecx, WATCH_STACK
+    jbe 1f
+    mov rdi, -1
+    lea rsi, [r9 + WATCH_STACK]
+    and rsi, -4096
+    xor edx, edx
+    mov r10d, 8
+    mov eax, SYS_rt_sigprocmask
+    syscall
+    mov ecx, WATCH_STACK
+    cmp eax, -EFAULT
+    jne 1f
+    mov ecx, r9d
+    neg ecx
+    and ecx, 4080
+1:  rdtsc
+    shl rdx, 32
+    lea r10, [rdx + rax]
+    lea edx, [rcx + WATCH_HEAD]
+    mov rax, rdx
+    xadd gs:[STREAM + STREAM_PUT], rax
+    add rdx, rax
+    mov rdi, gs:[STREAM + STREAM_START]
+    add rdi, CHUNK_BYTES
+    cmp rdx, rdi
+    ja 2f
+    mov rdi, gs:[STREAM + STREAM_SELF]
+    lea rdi, [rdi + rax - STREAM]
+    mov [rdi + 16 + 56], r10
+    mov [rdi + 16 + 48], r9
+    mov [rdi + 16 + 40], rbp
+    mov rax, [rsp + WATCH_R8]
+    mov [rdi + 16 + 32], rax
+    mov rax, [rsp + WATCH_RCX]
+    mov [rdi + 16 + 24], rax
+    mov rax, [rsp + WATCH_RDX]
+    mov [rdi + 16 + 16], rax
+    mov rax, [rsp + WATCH_RSI]
+    mov [rdi + 16 + 8], rax
+    mov rax, [rsp + WATCH_RDI]
+    test r8d, r8d
+    cmovs rax, [rsp + WATCH_RAX]
+    mov [rdi + 16], rax
+    mov eax, [rip + rt_config + CONFIG_KEY]
+    mov [rdi + 12], eax
+    mov eax, r8d
+    and eax, 0x7fffffff
+    mov [rdi + 8], eax
+    shr r8d, 31
+    inc r8d /* WIRE_EVENT_ENTER, WIRE_EVENT_LEAVE */
+    shl r8d, 16
+    mov eax, ecx
+    shr eax, 4
+    lea eax, [rax + r8 + 4]
+    or eax, 0x80000000
+    cdqe
+    mov [rdi], rax
+    add rdi, WATCH_HEAD
+    mov rsi, r9
+    shr ecx, 3
+    rep movsq
+2:  mov rax, gs:[STREAM + STREAM_PUT]
+    cmp rax, gs:[STREAM + STREAM_LIMIT]
+    jb 3f
+    call rt_chunk_full
+3:  pop r11
+    STATE 64
+    pop r10
+    STATE 56
+    pop r9
+    STATE 48
+    pop r8
+    STATE 40
+    pop rdi
+    STATE 32
+    pop rsi
+    STATE 24
+    pop rdx
+    STATE 16
+    pop rcx
+    STATE 8
+    popfq
     STATE 0
     ret
 rt_described_end:

@@ -19,6 +19,15 @@ enum {
     SPINS_MAX = 1 << 30 /* as long, about */
 };
 
+/* As rt_entry.S has them. */
+_Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_offsetof(struct wire_stream, limit) == 8 &&
+                   __builtin_offsetof(struct wire_stream, start) == 16 &&
+                   __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
+               "the places of struct wire_stream");
+_Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 64 &&
+                   WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
+               "an event of a call");
+
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
 _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76, "rt_entry.S reads it");

@@ -57,12 +57,14 @@ struct wire_range {    /* 2 entries */
 };
 #define WIRE_FLAG_DOWN 0x400u
 
-struct wire_call {         /* 4 entries, then the copy of the stack in whole entries */
-    uint64_t arguments[6]; /* rdi rsi rdx rcx r8 r9 */
-    uint64_t stack;        /* the stack pointer: at the return address */
-    uint64_t stack_bytes;  /* that were copied from there on */
+struct wire_call {         /* 4 entries, then the copy of the stack, in whole entries */
+    uint64_t arguments[5]; /* rdi rsi rdx rcx r8; at the return [0] is rax */
+    uint64_t frame, stack; /* rbp and rsp: where the return address is; the copy begins there */
+    uint64_t time;         /* time stamp */
 };
-#define WIRE_CALL_STACK_MAX 1024u
+#define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
+#define WIRE_CALL_STACK 512u        /* bytes of the copy; less where the stack ends */
+#define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 
 /* The word that begins an event: what an instruction can store as a number of 32 bits that is extended by its sign. */
 #define WIRE_EVENT(kind, entries) ((int32_t)(0x80000000u | (uint32_t)(kind) << 16 | (entries)))

@@ -156,7 +156,7 @@ every_way() {
         moved) run_moved "$@" ;;
         probes) COUNT_OPTION='--all-probes --poison' run_counted "$@" ;;
         references) run_referred "$@" ;;
-        filtered) TRACE_OPTION='--filter 64' run_referred "$@" ;;
+        filtered) TRACE_OPTION='--filter 64 --form allocations --force -o places' run_referred "$@" ;;
         *) COUNT_OPTION=--$way run_counted "$@" ;;
         esac
         if [ $way = moved ]; then

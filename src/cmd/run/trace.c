@@ -2,6 +2,7 @@
  * mtool trace: the references that a program makes, written while it runs in a form that other tools read, or only
  * counted. */
 #include "cmd/cmd.h"
+#include "cmd/run/allocations.h"
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT };
+enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT, FORM_ALLOCATIONS };
 enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096 };
 
 struct module {
@@ -25,7 +26,12 @@ struct trace {
     const struct launch_tags *tags;
     uint32_t tag, module; /* of the last entry */
     uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown;
-    FILE *out; /* NULL: nothing is written while it runs */
+    struct data *data; /* FORM_ALLOCATIONS */
+    struct allocations *allocations;
+    int pid;
+    uint32_t process; /* that is told of, as chunks name it; ID_NONE: none has come */
+    double looked_at; /* what it has mapped */
+    FILE *out;        /* NULL: nothing is written while it runs */
     int error;
     char *buffer;
     size_t used;
@@ -178,6 +184,83 @@ static void begin(void *ctx, const struct launch_tags *tags)
     t->module = ID_NONE;
 }
 
+/* ---- allocations ---- */
+
+static const double APART = 0.002; /* seconds from one look to the next */
+
+static void look(void *ctx)
+{
+    struct trace *t = ctx;
+    double now = time_now_s();
+    if (now - t->looked_at < APART)
+        return;
+    allocations_read_maps(t->program, t->pid, t->data);
+    t->looked_at = time_now_s();
+}
+
+static const struct rewrite_map *map_of(void *ctx, size_t module)
+{
+    const struct trace *t = ctx;
+    return t->modules[module].map;
+}
+
+static void started(void *ctx, int pid)
+{
+    struct trace *t = ctx;
+    t->pid = pid;
+}
+
+static void take_allocations(void *ctx, const struct launch_chunk *c)
+{
+    struct trace *t = ctx;
+    if (t->process == ID_NONE) {
+        t->process = c->process;
+        look(t);
+    }
+    for (size_t i = 0; i < c->count && c->process == t->process;)
+        i +=
+            wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c->area, &c->entries[i], c->count - i) : 1;
+}
+
+static void begin_allocations(struct trace *t)
+{
+    t->data = data_new();
+    t->allocations = allocations_new(
+        t->data, &(struct allocations_options){.program = t->program, .map_of = map_of, .look = look, .ctx = t});
+    t->process = ID_NONE;
+}
+
+static bool is_told(const struct data_object *o)
+{
+    return o->kind == DATA_HEAP && o->layer != DATA_LAYER_MAPPING && o->blocks;
+}
+
+/* How many blocks and bytes each place allocated, and how many bytes of them were there at a time. */
+static void write_allocations(struct trace *t)
+{
+    for (uint32_t i = 0; i < data_object_count(t->data); i++) {
+        const struct data_object *o = data_object(t->data, i);
+        if (is_told(o))
+            fprintf(t->out, "%llu %llu %llu %s\n", (unsigned long long)o->blocks, (unsigned long long)o->bytes,
+                    (unsigned long long)o->peak_bytes, data_object_name(t->data, i));
+    }
+}
+
+static void say_allocations(const struct trace *t)
+{
+    uint64_t blocks = 0, bytes = 0, lost = allocations_lost(t->allocations)->unmatched;
+    for (uint32_t i = 0; i < data_object_count(t->data); i++) {
+        const struct data_object *o = data_object(t->data, i);
+        blocks += is_told(o) ? o->blocks : 0;
+        bytes += is_told(o) ? o->bytes : 0;
+    }
+    if (!allocations_are_told(t->allocations))
+        diag_warn("no-allocators", "%s: no function that allocates is known by its name in it or its libraries",
+                  t->program->path);
+    diag_note("%llu allocations of %llu bytes%s", (unsigned long long)blocks, (unsigned long long)bytes,
+              lost ? ", and some whose end was not seen" : "");
+}
+
 /* ---- the job ---- */
 
 static int open_maps(struct trace *t)
@@ -205,6 +288,8 @@ static int make_copies(struct trace *t, enum launch_mode mode)
                                   .poison = t->args->poison,
                                   .filter_shift = filter_shift(t->args->filter),
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
+    if (t->form == FORM_ALLOCATIONS)
+        allocations_watch(t->args->arena, NULL, 0, &opt);
     if (launch_copies_make(p, &opt) < 0)
         return -1;
     if (!p->modules[0].copy)
@@ -231,6 +316,8 @@ static int write_sites(struct trace *t)
 static int end_output(struct trace *t, const char *path)
 {
     flush(t);
+    if (t->form == FORM_ALLOCATIONS && t->out && t->data)
+        write_allocations(t);
     if (t->form == FORM_SITES && !t->error && write_sites(t) < 0)
         t->error = EIO;
     if (t->out && fclose(t->out) != 0 && !t->error)
@@ -241,7 +328,8 @@ static int end_output(struct trace *t, const char *path)
 
 static int run(struct trace *t, int *status)
 {
-    struct launch_reference_options references = {.begin = begin, .take = take, .ctx = t};
+    struct launch_reference_options references = {
+        .begin = begin, .started = started, .take = t->data ? take_allocations : take, .ctx = t};
     struct launch_options opt = {.how = LAUNCH_REFERENCES, .mode = launch_mode_probe(), .references = &references};
     struct launch_result *r = NULL;
     if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0 || launch_run(t->program, &opt, &r) < 0)
@@ -293,6 +381,8 @@ static void fini(struct trace *t)
         rewrite_map_close(t->modules[i].map);
         free(t->modules[i].count);
     }
+    allocations_free(t->allocations);
+    data_free(t->data);
     free(t->buffer);
     launch_program_free(t->program);
 }
@@ -309,13 +399,17 @@ int cmd_trace(const struct cmd_args *a)
         return CMD_UNUSABLE;
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
     if (open_output(&t, path) == 0) {
+        if (t.form == FORM_ALLOCATIONS)
+            begin_allocations(&t);
         rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
         if (end_output(&t, path) < 0)
             rc = CMD_SELF_FAILED;
         if (rc)
             drop_output(&t, path);
     }
-    if (rc == 0)
+    if (rc == 0 && t.data)
+        say_allocations(&t);
+    else if (rc == 0)
         say(&t);
     fini(&t);
     if (rc == 0)

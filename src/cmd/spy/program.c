@@ -94,6 +94,13 @@ static void started(void *ctx, int pid)
     s->pid = pid;
 }
 
+static const struct rewrite_map *map_of(void *ctx, size_t module)
+{
+    const struct spied_program *s = ctx;
+    return s->modules[module].map;
+}
+
+static void look(void *ctx) { spied_read_maps(ctx); }
 /* ---- the filter ---- */
 
 static bool is_data_first(const struct cache_config *c, unsigned level)
@@ -188,6 +195,7 @@ void spied_free(struct spied_program *s)
         image_close(s->modules[i].img);
     }
     spy_free(s->spy);
+    allocations_free(s->allocations);
     data_free(s->data);
     arena_free(s->arena);
     free(s);
@@ -202,6 +210,7 @@ static int make_copies(struct spied_program *s)
 
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
+    allocations_watch(s->arena, NULL, 0, &opt);
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;
     profile_note_phase(p, "rewriting for references", since);
@@ -220,6 +229,9 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
         return rc;
     make_spy(s);
     s->data = data_new();
+    s->allocations = allocations_new(
+        s->data,
+        &(struct allocations_options){.program = s->profile->program, .map_of = map_of, .look = look, .ctx = s});
     s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;

@@ -3,6 +3,7 @@
 #ifndef MTOOL_CMD_SPY_PROGRAM_H
 #define MTOOL_CMD_SPY_PROGRAM_H
 
+#include "cmd/run/allocations.h"
 #include "cmd/run/profile.h"
 #include "cmd/spy/traced.h"
 #include "data/data.h"
@@ -23,6 +24,7 @@ struct spied_program {
     uint8_t filter_shift;
     struct spy *spy;
     struct data *data;
+    struct allocations *allocations;
     const struct launch_tags *tags;
     struct spied_module *modules; /* [module_count] */
     size_t module_count;
@@ -34,6 +36,7 @@ struct spied_program {
     double read_at;        /* when its mappings were read last */
     /* stream.c */
     uint32_t thread;     /* of the chunk that is taken */
+    uint32_t area;       /* likewise */
     uint32_t process;    /* as chunks name it; ID_NONE: none has come */
     uint64_t references; /* that came */
     uint64_t of_others;  /* of other processes */

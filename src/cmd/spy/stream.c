@@ -39,6 +39,10 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         if (wire_event_entries(e) * sizeof *e >= sizeof(struct wire_range))
             take_range(s, e);
         return;
+    case WIRE_EVENT_ENTER:
+    case WIRE_EVENT_LEAVE:
+        allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
+        return;
     default:
         return;
     }
@@ -69,6 +73,7 @@ void spied_take(void *ctx, const struct launch_chunk *c)
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->references += c->count;
     s->thread = c->thread;
+    s->area = c->area;
     for (size_t i = 0; i < c->count; i++) {
         const struct wire_entry *e = &c->entries[i];
         if (!wire_is_event(e)) {

@@ -22,7 +22,8 @@ enum {
     BLOB_FAULT_RETURN = 200,
     BLOB_CHUNK_FULL = 208,
     BLOB_FORGET_LINES = 216,
-    BLOB_STATES = 224
+    BLOB_WATCHED = 224,
+    BLOB_STATES = 232
 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
@@ -43,6 +44,7 @@ uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
 uint64_t rw_blob_forget_lines(const struct rw *w) { return entrance(w, BLOB_FORGET_LINES); }
 uint64_t rw_blob_chunk_full(const struct rw *w) { return entrance(w, BLOB_CHUNK_FULL); }
+uint64_t rw_blob_watched(const struct rw *w) { return entrance(w, BLOB_WATCHED); }
 uint64_t rw_blob_fault_return(const struct rw *w) { return entrance(w, BLOB_FAULT_RETURN); }
 
 unsigned rw_blob_probe_slot(enum rw_probe what)

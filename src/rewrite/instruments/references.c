@@ -184,6 +184,7 @@ static void place(struct rw *w)
     struct finder finder = {w, xmalloc(n * sizeof *finder.ranges)};
     struct rw_references *all = w->references = ARENA_NEW(w->arena, struct rw_references);
     parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, find_in_range, &finder);
+    rw_watch_find(w, &all->watch);
     for (size_t k = 0; k < n; k++) {
         references += finder.ranges[k].references.len;
         sites += finder.ranges[k].sites.len;
@@ -191,8 +192,10 @@ static void place(struct rw *w)
     all->of_insn = ARENA_ARRAY(w->arena, uint32_t, w->cfg->insns.len + 1);
     memset(all->of_insn, 0xff, (w->cfg->insns.len + 1) * sizeof *all->of_insn);
     all->data = ARENA_ARRAY(w->arena, struct rw_reference, references + 1);
-    all->sites = ARENA_ARRAY(w->arena, struct rw_site, sites + 1);
+    all->sites = ARENA_ARRAY(w->arena, struct rw_site, sites + all->watch.sites.len + 1);
     join_ranges(all, &finder, n);
+    for (size_t k = 0; k < all->watch.sites.len; k++)
+        all->sites[all->site_count++] = all->watch.sites.data[k];
     for (size_t k = 0; k < n; k++) {
         VEC_FREE(&finder.ranges[k].references);
         VEC_FREE(&finder.ranges[k].sites);
@@ -208,10 +211,11 @@ static void plan(struct rw *w) { w->counter_count = 1; }
 static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
 {
     const struct cfg_block *blk = &w->cfg->blocks.data[block];
-    for (uint32_t i = insn; i < blk->insn_first + blk->insn_count; i++)
+    uint32_t end = blk->insn_first + blk->insn_count, watched = rw_watch_next(&w->references->watch, insn);
+    for (uint32_t i = insn; i < end && i < watched; i++)
         if (w->references->of_insn[i] != ID_NONE)
             return i;
-    return ID_NONE;
+    return watched < end ? watched : ID_NONE;
 }
 
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
@@ -219,7 +223,11 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
     bool is_cold = point.where == RW_BEHIND_CODE;
     if (point.where != RW_BEFORE_INSN && !is_cold)
         return;
+    if (!is_cold)
+        rw_watch_insert(&w->references->watch, point.insn, out);
     uint32_t id = w->references->of_insn[point.insn];
+    if (id == ID_NONE)
+        return;
     const struct rw_reference *r = &w->references->data[id];
     rw_fragment_add(out, (struct rw_fragment){.id = id,
                                               .bytes = (uint16_t)rw_reference_bytes(w, r, is_cold),
@@ -232,11 +240,29 @@ static void describe(struct rw *w, uint32_t func)
     const struct rw_func *fn = &w->funcs[func];
     for (uint32_t i = 0; i < fn->fragment_count; i++) {
         const struct rw_fragment *f = &fn->fragments[i];
-        if (f->kind == RW_INSERTED && (f->how & RW_REFERENCE_COLD))
+        if (f->kind != RW_INSERTED || f->how & RW_REFERENCE_WATCH)
+            continue;
+        if (f->how & RW_REFERENCE_COLD)
             w->references->data[f->id].cold = f->off;
-        else if (f->kind == RW_INSERTED)
+        else
             w->references->data[f->id].hot = f->off;
     }
+}
+
+static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
+{
+    (f->how & RW_REFERENCE_WATCH ? rw_put_watch : rw_put_reference)(w, f, at, addr);
+}
+
+static void frames(const struct rw_fragment *f, struct rw_frames *out)
+{
+    (f->how & RW_REFERENCE_WATCH ? rw_watch_frames : rw_reference_frames)(f, out);
+}
+
+static void forget(struct rw *w)
+{
+    if (w->references)
+        rw_watch_fini(&w->references->watch);
 }
 
 static uint32_t runtime(const struct rw *w)
@@ -251,10 +277,11 @@ const struct rw_instrument rw_reference_sites = {
     .has_words = true,
     .plan = plan,
     .place = place,
+    .forget = forget,
     .next = next,
     .insert = insert,
-    .put = rw_put_reference,
-    .frames = rw_reference_frames,
+    .put = put,
+    .frames = frames,
     .describe = describe,
     .runtime = runtime,
     .runtime_frames = rw_blob_frames,

@@ -6,7 +6,12 @@
 
 #include "rewrite/impl.h"
 
-enum { RW_REFERENCE_SLOTS = 7, RW_REFERENCE_RANGE = 64, RW_REFERENCE_COLD = 128 }; /* of a fragment: how */
+enum { /* of a fragment: how */
+       RW_REFERENCE_SLOTS = 7,
+       RW_REFERENCE_WATCH = 32,
+       RW_REFERENCE_RANGE = 64,
+       RW_REFERENCE_COLD = 128
+};
 
 struct rw_site { /* an access of an instruction; its number is its place among all of the module */
     uint64_t addr;
@@ -24,11 +29,21 @@ struct rw_reference {        /* an instruction whose accesses are told */
     bool is_range;           /* a string instruction that repeats */
     bool is_rip;             /* its first access is relative to its own address */
 };
+struct rw_watch_point { /* in front of an instruction */
+    uint32_t insn;
+    uint32_t what; /* number of a watched function; RW_WATCH_RETURN: it returns there; WIRE_CALL_JUMPS: it leaves */
+};
+#define RW_WATCH_RETURN 0x80000000u
+struct rw_watch {
+    VEC(struct rw_watch_point) points; /* by instruction */
+    VEC(struct rw_site) sites;         /* the functions that are watched, as sites of no reference */
+};
 struct rw_references {
     struct rw_reference *data;
     struct rw_site *sites;
     uint32_t count, site_count;
     uint32_t *of_insn; /* ID_NONE: none */
+    struct rw_watch watch;
 };
 
 /* reference_code.c: what stands in front of the instruction, and behind the function for a chunk that is full. A byte
@@ -37,5 +52,14 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
 void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+
+/* watch.c: entrances and returns of the functions whose names the options list. */
+void rw_watch_find(struct rw *w, struct rw_watch *out);
+void rw_watch_fini(struct rw_watch *watch);
+/* The first instruction from `insn` on that has one in front; ID_NONE if none has. */
+uint32_t rw_watch_next(const struct rw_watch *watch, uint32_t insn);
+void rw_watch_insert(const struct rw_watch *watch, uint32_t insn, struct rw_fragments *out);
+void rw_put_watch(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
+void rw_watch_frames(const struct rw_fragment *f, struct rw_frames *out);
 
 #endif

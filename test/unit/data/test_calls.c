@@ -63,6 +63,12 @@ static void enter(struct bench *b, const char *name, uint64_t stack, uint64_t a0
     data_entered(b->calls, &c);
 }
 
+static void jump(struct bench *b, uint64_t stack, uint64_t a0)
+{
+    struct data_call c = call_at(b, 0, stack, a0, 0);
+    data_jumps(b->calls, &c);
+}
+
 static void leave(struct bench *b, uint64_t stack, uint64_t value)
 {
     struct data_call c = call_at(b, 0, stack, value, 0);
@@ -172,7 +178,7 @@ static void what_is_stored_is_read_from_the_stack(void **state)
     end(&b);
 }
 
-static void the_outermost_counts(void **state)
+static void what_is_handed_on_is_one_block(void **state)
 {
     (void)state;
     struct bench b = start(NULL, 0);
@@ -182,7 +188,8 @@ static void the_outermost_counts(void **state)
     leave(&b, STACK, HEAP);
     assert_int_equal(at(&b, HEAP)->blocks, 1);
     enter(&b, "_Znwm", STACK, 40, 0);
-    enter(&b, "malloc", STACK, 40, 0); /* by a jump: one return */
+    jump(&b, STACK, 40);
+    enter(&b, "malloc", STACK, 40, 0); /* one return */
     leave(&b, STACK, HEAP + 64);
     assert_int_equal(at(&b, HEAP + 64)->blocks, 2);
     enter(&b, "_ZdlPv", STACK, HEAP, 0);
@@ -196,11 +203,46 @@ static void calls_that_do_not_return_are_forgotten(void **state)
 {
     (void)state;
     struct bench b = start(NULL, 0);
+    enter(&b, "_Znwm", STACK - 64, 1ull << 60, 0); /* allocates the exception */
+    b.words[8] = b.words[0];
+    enter(&b, "malloc", STACK - 128, 136, 0);
+    leave(&b, STACK - 128, HEAP + 4096);
+    assert_int_equal(at(&b, HEAP + 4096)->bytes, 136);
+    enter(&b, "malloc", STACK, 8, 0);
+    leave(&b, STACK, HEAP + 8192);
+    assert_int_equal(data_calls_lost(b.calls)->unmatched, 1);
+    end(&b);
+    b = start(NULL, 0);
     enter(&b, "_Znwm", STACK - 64, 40, 0); /* throws */
     enter(&b, "malloc", STACK, 8, 0);
     leave(&b, STACK, HEAP);
     assert_int_equal(at(&b, HEAP)->bytes, 8);
     assert_int_equal(data_calls_lost(b.calls)->unmatched, 1);
+    end(&b);
+}
+
+static void cleared_memory_is_handed_on(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    enter(&b, "calloc", STACK, 4, 25);
+    jump(&b, STACK, HEAP); /* to memset */
+    assert_int_equal(at(&b, HEAP)->bytes, 100);
+    enter(&b, "malloc", STACK, 8, 0); /* the next one of the same function */
+    leave(&b, STACK, HEAP + 112);
+    assert_int_equal(at(&b, HEAP + 112)->smallest, 8);
+    enter(&b, "malloc", STACK, 9, 0); /* whose return is not seen */
+    enter(&b, "malloc", STACK, 10, 0);
+    leave(&b, STACK, HEAP + 128);
+    assert_int_equal(at(&b, HEAP + 128)->bytes, 118);
+    enter(&b, "malloc", STACK, 11, 0); /* nor of this one; its caller returns, */
+    b.words[20] = 1;                   /* and another one calls from further down */
+    struct data_call deep = call_at(&b, number_of("malloc"), STACK - 80, 12, 0);
+    b.words[10] = 2; /* where the return address was */
+    data_entered(b.calls, &deep);
+    leave(&b, STACK - 80, HEAP + 144);
+    assert_int_equal(at(&b, HEAP + 144)->bytes, 130);
+    assert_int_equal(data_calls_lost(b.calls)->unmatched, 2);
     end(&b);
 }
 
@@ -302,8 +344,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(paths_of_copies_are_the_originals),
         cmocka_unit_test(functions_give_and_take),
         cmocka_unit_test(what_is_stored_is_read_from_the_stack),
-        cmocka_unit_test(the_outermost_counts),
+        cmocka_unit_test(what_is_handed_on_is_one_block),
         cmocka_unit_test(calls_that_do_not_return_are_forgotten),
+        cmocka_unit_test(cleared_memory_is_handed_on),
         cmocka_unit_test(allocators_of_the_program_lie_upon_malloc),
         cmocka_unit_test(mappings_of_allocators_are_theirs),
         cmocka_unit_test(the_kernel_says_what_is_mapped),

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Events of the stream to calls of allocators, whose return addresses are those of the originals. */
+#include "cmd/run/allocations.h"
+
+#include <stdlib.h>
+
+struct copy { /* a module that was loaded */
+    uint64_t load;
+    struct rewrite_returns *returns; /* NULL: it has no copy */
+    const struct rewrite_map *map;
+};
+struct allocations {
+    struct allocations_options opt;
+    struct data *data;
+    struct data_calls *calls;
+    VEC(struct copy) copies; /* by data's number of the module */
+};
+
+void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out)
+{
+    size_t n = data_watched_count();
+    struct rewrite_watched *all = ARENA_ARRAY(a, struct rewrite_watched, n + own_count);
+    for (size_t i = 0; i < n; i++)
+        all[i] = (struct rewrite_watched){data_watched_name(i), data_watched_returns(i)};
+    for (size_t i = 0; i < own_count; i++)
+        all[n + i] = (struct rewrite_watched){own[i].name, own[i].size_argument != DATA_NO_SIZE};
+    out->watched = all;
+    out->watched_count = n + own_count;
+}
+
+/* ---- places in copies ---- */
+
+static size_t module_of(const struct allocations *a, const char *path)
+{
+    const struct launch_program *p = a->opt.program;
+    size_t i = 0;
+    while (i < p->module_count && strcmp(p->modules[i].path, path) != 0)
+        i++;
+    return i;
+}
+
+static void add_copies(struct allocations *a)
+{
+    for (uint32_t i = (uint32_t)a->copies.len; i < data_module_count(a->data); i++) {
+        size_t module = module_of(a, data_module_image(a->data, i)->path);
+        bool is_known = module < a->opt.program->module_count;
+        const struct rewrite_map *map = is_known ? a->opt.map_of(a->opt.ctx, module) : NULL;
+        VEC_PUSH(&a->copies, ((struct copy){data_module_load(a->data, i), map ? rewrite_returns_new(map) : NULL, map}));
+    }
+}
+
+static bool find(struct allocations *a, uint64_t address, uint64_t *original)
+{
+    add_copies(a);
+    for (size_t i = a->copies.len; i-- > 0;) {
+        const struct copy *c = &a->copies.data[i];
+        uint64_t vaddr = 0;
+        if (!c->returns || !rewrite_returns_find(c->returns, address - c->load, &vaddr))
+            continue;
+        *original = c->load + vaddr;
+        return true;
+    }
+    return false;
+}
+
+static uint64_t original_of(void *ctx, uint64_t address)
+{
+    struct allocations *a = ctx;
+    uint64_t original = 0;
+    if (find(a, address, &original) || data_object_at(a->data, address))
+        return original;
+    if (a->opt.look)
+        a->opt.look(a->opt.ctx);
+    return find(a, address, &original) ? original : 0;
+}
+
+struct allocations *allocations_new(struct data *d, const struct allocations_options *opt)
+{
+    struct allocations *a = xmalloc(sizeof *a);
+    a->opt = *opt;
+    a->data = d;
+    a->calls = data_calls_new(d, &(struct data_code){original_of, a}, opt->own, opt->own_count);
+    return a;
+}
+
+void allocations_free(struct allocations *a)
+{
+    if (!a)
+        return;
+    data_calls_free(a->calls);
+    for (size_t i = 0; i < a->copies.len; i++)
+        rewrite_returns_free(a->copies.data[i].returns);
+    VEC_FREE(&a->copies);
+    free(a);
+}
+
+const struct data_calls_lost *allocations_lost(const struct allocations *a) { return data_calls_lost(a->calls); }
+
+static bool gives_memory(const struct rewrite_site *s)
+{
+    return s->flags & REWRITE_SITE_WATCHED && (s->bytes >= data_watched_count() || data_watched_gives(s->bytes));
+}
+
+bool allocations_are_told(const struct allocations *a)
+{
+    for (size_t i = 0; i < a->opt.program->module_count; i++) {
+        const struct rewrite_map *map = a->opt.map_of(a->opt.ctx, i);
+        for (uint32_t k = map ? map->site_count : 0; k-- > 0 && map->sites[k].flags & REWRITE_SITE_WATCHED;)
+            if (gives_memory(&map->sites[k]))
+                return true;
+    }
+    return false;
+}
+
+/* ---- what is mapped ---- */
+
+/* A copy is bound over its original, or stands in its place. */
+static const char *original_file(void *ctx, const char *path)
+{
+    const struct launch_program *p = ctx;
+    for (size_t i = 0; i < p->module_count; i++)
+        if (p->modules[i].copy && strcmp(p->modules[i].copy, path) == 0)
+            return p->modules[i].path;
+    return path;
+}
+
+void allocations_read_maps(const struct launch_program *p, int pid, struct data *d)
+{
+    char path[40], piece[4096];
+    struct strbuf text = {0};
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *f = fopen(path, "re");
+    for (size_t n; f && (n = fread(piece, 1, sizeof piece, f)) > 0;)
+        str_put(&text, piece, n);
+    if (f)
+        fclose(f);
+    data_see_maps(d, text.data, text.len, original_file, (void *)(uintptr_t)p);
+    str_free(&text);
+}
+
+/* ---- events ---- */
+
+size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_entry *e, size_t left)
+{
+    struct wire_call call;
+    size_t entries = wire_event_entries(e);
+    if (entries < WIRE_CALL_ENTRIES || entries >= left)
+        return 1 + min_u64(entries, left - 1);
+    memcpy(&call, e + 1, sizeof call);
+    struct data_call c = {.thread = area,
+                          .function = e->site & ~WIRE_CALL_JUMPS,
+                          .frame = call.frame,
+                          .stack = call.stack,
+                          .time = call.time,
+                          .copy = (const uint8_t *)(e + 1 + WIRE_CALL_ENTRIES),
+                          .copy_bytes = (entries - WIRE_CALL_ENTRIES) * sizeof *e};
+    memcpy(c.arguments, call.arguments, sizeof c.arguments);
+    if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS)
+        data_jumps(a->calls, &c);
+    else if (wire_event_kind(e) == WIRE_EVENT_ENTER)
+        data_entered(a->calls, &c);
+    else if (wire_event_kind(e) == WIRE_EVENT_LEAVE)
+        data_left(a->calls, &c);
+    return 1 + entries;
+}
