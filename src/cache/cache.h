@@ -156,7 +156,7 @@ struct cache_shared_line {
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
 uint32_t cache_shared_bytes(const struct cache *c); /* of such a line: the longest of a private level */
 
-/* ---- sample.c: estimates from windows of the stream ---- */
+/* ---- sample.c: estimates from windows of the stream, or from some sets ---- */
 
 /* What runs between begin and end is a window; nothing is known of the caches at its begin. `weight`: how many times
  * its own references it stands for. Only with causes. Counts, cells and tables above are those of the windows
@@ -164,7 +164,12 @@ uint32_t cache_shared_bytes(const struct cache *c); /* of such a line: the longe
 void cache_window_begin(struct cache *c);
 void cache_window_end(struct cache *c, double weight);
 
-struct cache_estimate {    /* of all that the windows stand for */
+/* The other way to do less: of the levels behind the nearest ones, only one set in `one_in`, chosen by a hash with
+ * `seed`, is simulated, and that exactly. Counts, cells and tables of those levels are of these sets alone. Before the
+ * first reference, and not together with windows. 0, or -1 after one line: inclusive levels, and too few sets. */
+int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed);
+
+struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double references;     /* to the level */
     double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
     double misses;         /* known + mu * unknown; with 0.5 for mu where generations are below 1 */
@@ -174,7 +179,7 @@ struct cache_estimate {    /* of all that the windows stand for */
     double mu;        /* share of its time in the level that a line is of no more use: of unknown ones that miss; NAN */
     double mu_own;    /* the same of lines that this cell brought in */
     double generations; /* lines that came and went for known misses, for each line of the level and each window */
-    uint64_t windows;   /* in which it missed, or may have */
+    uint64_t windows;   /* in which it missed, or may have; of sets: of their 16 groups */
 };
 struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);

@@ -25,6 +25,7 @@ struct level {
     unsigned shift;   /* of an address, to its line */
     int next;         /* the level below */
     bool is_quick[2]; /* a read, a write that hits changes nothing but the order of its set, and may make it dirty */
+    bool is_sampled;  /* some sets alone are simulated */
     bool is_coherent; /* private, and of lines that other threads' writes take away */
     struct cache_counts counts;
 };
@@ -32,6 +33,12 @@ struct level {
 struct cache_windows { /* that ended, but for `references`: of the one that runs */
     uint64_t references, count;
     double seen, stands_for, all2; /* references; all2: the sum of the squares of what each stands for */
+};
+
+struct cache_sets { /* of which alone the sampled levels are simulated */
+    unsigned shift; /* of an address, to the bits that tell */
+    uint64_t mask, taken;
+    uint8_t *groups; /* [mask + 1] 0: not taken; else the group and 1; NULL: all are simulated */
 };
 
 struct cache {
@@ -43,6 +50,7 @@ struct cache {
     uint64_t threads; /* seen so far, a bit each */
     bool in_window;
     struct cache_windows windows;
+    struct cache_sets sets;
     struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
 };
 
@@ -56,6 +64,12 @@ struct visit { /* of one reference */
     bool is_unknown;          /* in a window: it may have hit in the nearer levels */
     unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
 };
+
+/* The group of the set of an address in sampled levels, and 1; 0: it is none of those that are simulated. */
+static inline unsigned group_of(const struct cache *c, uint64_t address)
+{
+    return c->sets.groups[address >> c->sets.shift & c->sets.mask];
+}
 
 /* A dirty line goes to the nearest level from `at` on that has it. */
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Estimates from windows (Martonosi, Gupta and Anderson 1993; Wood, Hill and Kessler 1991). */
+ * Estimates from windows (Martonosi, Gupta and Anderson 1993; Wood, Hill and Kessler 1991), and from sets. */
 #include "cache/sample.h"
 #include "cache/hierarchy.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,8 +44,23 @@ void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uin
     add_generation(&s->cells.data[cell], live, dead);
 }
 
+void sample_count_group(struct sample *s, uint32_t cell, unsigned group, bool by_cell)
+{
+    size_t len = (size_t)cell + 1;
+    s->all_groups.misses[group]++;
+    if (!by_cell)
+        return;
+    if (len > s->groups.len) {
+        VEC_RESERVE(&s->groups, len);
+        memset(s->groups.data + s->groups.len, 0, (len - s->groups.len) * sizeof *s->groups.data);
+        s->groups.len = len;
+    }
+    s->groups.data[cell].misses[group]++;
+}
+
 void sample_fini(struct sample *s)
 {
+    VEC_FREE(&s->groups);
     VEC_FREE(&s->cells);
     VEC_FREE(&s->now);
 }
@@ -53,6 +69,7 @@ void sample_fini(struct sample *s)
 
 void cache_window_begin(struct cache *c)
 {
+    assert(!c->sets.groups && "either windows or sets");
     hierarchy_empty(c);
     for (int at = 0; at < c->count; at++) {
         struct level *l = &c->levels[at];
@@ -110,6 +127,77 @@ void cache_window_end(struct cache *c, double weight)
     c->in_window = false;
 }
 
+/* ---- which sets ---- */
+
+/* Of the bits of an address those that are part of the number of its set in all levels that are sampled: so a set is
+ * taken as a whole, with all sets of the nearer levels that its lines go through. */
+static unsigned common_bits(struct cache *c)
+{
+    unsigned end = 64;
+    c->sets.shift = 0;
+    for (int at = 0; at < c->count; at++) {
+        const struct level *l = &c->levels[at];
+        uint64_t sets = l->config.size_bytes / l->config.line_bytes / l->config.ways;
+        if (!l->is_sampled)
+            continue;
+        c->sets.shift = l->shift > c->sets.shift ? l->shift : c->sets.shift;
+        end = (unsigned)min_u64(end, l->shift + (unsigned)__builtin_ctzll(sets));
+    }
+    return end > c->sets.shift && end < 64 ? end - c->sets.shift : 0;
+}
+
+static uint64_t hash_of(uint64_t key, uint64_t seed)
+{
+    uint64_t h = (key + 1) * 0x9e3779b97f4a7c15u ^ seed * 0xd6e8feb86659fd93u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    return h ^ h >> 32;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (x[0] > y[0]) - (x[0] < y[0]);
+}
+
+/* The keys with the smallest hashes, dealt out to the groups in that order. */
+static void choose(struct cache_sets *s, uint64_t keys, uint64_t seed)
+{
+    uint64_t(*order)[2] = xmalloc(keys * sizeof *order);
+    for (uint64_t i = 0; i < keys; i++) {
+        order[i][0] = hash_of(i, seed);
+        order[i][1] = i;
+    }
+    qsort(order, keys, sizeof *order, by_hash);
+    s->groups = xmalloc(keys);
+    for (uint64_t i = 0; i < s->taken; i++)
+        s->groups[order[i][1]] = (uint8_t)(1 + i % SAMPLE_GROUPS);
+    free(order);
+}
+
+int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed)
+{
+    bool has_inclusive = false, is_any = false;
+    for (int at = 0; at < c->count; at++) {
+        struct level *l = &c->levels[at];
+        l->is_sampled = at != c->nearest_data && at != c->nearest_code;
+        is_any |= l->is_sampled;
+        has_inclusive |= l->config.inclusion == CACHE_INCLUSIVE;
+    }
+    uint64_t keys = is_any ? 1ull << common_bits(c) : 0;
+    if (has_inclusive)
+        return diag_error("one set in %u: an inclusive level takes lines out of nearer ones, so all its sets count",
+                          one_in);
+    if (!is_any)
+        return diag_error("one set in %u: there is no level behind the nearest one", one_in);
+    if (!one_in || keys / one_in < SAMPLE_GROUPS)
+        return diag_error("one set in %u: the levels have %llu kinds of sets in common, and 16 must be taken at least",
+                          one_in, (unsigned long long)keys);
+    c->sets.mask = keys - 1;
+    c->sets.taken = keys / one_in;
+    choose(&c->sets, keys, seed);
+    return 0;
+}
+
 /* ---- estimates ---- */
 
 /* Student's t, both sides 95 %, within 4 % of the tables from two degrees of freedom on. */
@@ -155,14 +243,50 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     return e;
 }
 
+static struct cache_estimate estimate_of_sets(const struct cache *c, const struct level *l,
+                                              const struct sample_groups *g, uint64_t references)
+{
+    double part = (double)c->sets.taken / (double)(c->sets.mask + 1), sum = 0, squares = 0, level = 0;
+    struct cache_estimate e = {.references = (double)references / part, .mu = NAN, .mu_own = NAN};
+    for (unsigned i = 0; i < SAMPLE_GROUPS; i++) {
+        double n = (double)g->misses[i];
+        e.windows += n > 0;
+        sum += n;
+        squares += n * n;
+        level += (double)l->sample.all_groups.misses[i];
+    }
+    double spread = squares - sum * sum / SAMPLE_GROUPS, t = student_t(SAMPLE_GROUPS - 1);
+    double few = e.windows < MANY_WINDOWS ? 3 / (double)c->sets.taken * level / part * (1 - part) : 0;
+    e.known = e.misses = sum / part;
+    e.error = sqrt(fmax(spread, 0) * (1 - part) * SAMPLE_GROUPS / (SAMPLE_GROUPS - 1)) / part;
+    e.low = fmax(e.misses - t * e.error, sum);
+    e.high = e.misses + fmax(t * e.error, few);
+    return e;
+}
+
+static uint64_t references_of(const struct level *l)
+{
+    uint64_t sum = 0;
+    for (unsigned k = 0; k < CACHE_KIND_COUNT; k++)
+        sum += l->counts.references[k];
+    return sum;
+}
+
 struct cache_estimate cache_estimate(const struct cache *c, unsigned level)
 {
+    if (c->levels[level].is_sampled)
+        return estimate_of_sets(c, &c->levels[level], &c->levels[level].sample.all_groups,
+                                references_of(&c->levels[level]));
     return estimate(c, &c->levels[level], &c->levels[level].sample.all);
 }
 
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell)
 {
     static const struct sample_sums none;
+    static const struct sample_groups no_groups;
     const struct level *l = &c->levels[level];
+    if (l->is_sampled)
+        return estimate_of_sets(c, l, cell < l->sample.groups.len ? &l->sample.groups.data[cell] : &no_groups,
+                                cell < l->tally.references.len ? l->tally.references.data[cell] : 0);
     return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none);
 }

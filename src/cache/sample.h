@@ -22,7 +22,14 @@ struct sample_sums {
     uint64_t generations, windows; /* windows: in which it missed */
 };
 
+enum { SAMPLE_GROUPS = 16 };
+struct sample_groups { /* misses by group of the sets that are simulated */
+    uint64_t misses[SAMPLE_GROUPS];
+};
+
 struct sample {
+    struct sample_groups all_groups;
+    VEC(struct sample_groups) groups; /* by cell */
     struct sample_sums all;
     VEC(struct sample_sums) cells;
     VEC(struct sample_now) now;
@@ -31,6 +38,7 @@ struct sample {
 void sample_fini(struct sample *s);
 /* A miss: known, or unknown since the level had room left for its line, or a nearer one had. */
 void sample_count_miss(struct sample *s, uint32_t cell, bool is_known);
+void sample_count_group(struct sample *s, uint32_t cell, unsigned group, bool by_cell);
 /* A line that a reference of `cell` brought in was of use for `live` references, and not for `dead` more. */
 void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uint32_t dead);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Windows against the full simulation of the same stream: what is certain, and whether intervals hold the truth. */
+ * Windows and some sets against the full simulation of the same stream: what is certain, and whether intervals hold the
+ * truth. */
 #include "cache/cache.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@ static uint64_t chance(uint64_t below)
     return (state >> 33) % below;
 }
 
-/* Five ways to use memory, by turns of random lengths, among references that always hit; phases favour one or other. */
+/* Five ways to use memory, in words that straddle no line, by turns of random lengths, among references that always
+ * hit; phases favour one or other. */
 static void make_stream(uint64_t seed)
 {
     uint64_t at[CELLS] = {0}, cell = 0, left = 0, favoured = 0;
@@ -38,8 +40,8 @@ static void make_stream(uint64_t seed)
                         : cell == 4 ? 64 << 10
                                     : 1 << 10;
         at[cell] = cell == 1 || cell == 4 ? (at[cell] + (cell == 1 ? 8 : 256)) % size : chance(size);
-        refs[i] =
-            (struct cache_ref){(cell << 24) + at[cell], (uint32_t)cell, 4, chance(4) ? CACHE_READ : CACHE_WRITE, 0};
+        refs[i] = (struct cache_ref){(cell << 24) + (at[cell] & ~3ull), (uint32_t)cell, 4,
+                                     chance(4) ? CACHE_READ : CACHE_WRITE, 0};
     }
 }
 
@@ -178,9 +180,102 @@ static void test_intervals(void **unused)
     assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
 }
 
+/* ---- sets ---- */
+
+/* Cells are the numbers of the 512 sets of the nearer sampled level: each has all of its misses in both, or none. */
+static void test_sets_are_exact(void **unused)
+{
+    (void)unused;
+    enum { SETS = 512 };
+    static const char *const specs[] = {"4K/64/4+64K/64/2+1M/64/4", "4K/64/4+64K/64/2:exclusive+1M/64/4:plru"};
+    make_stream(3);
+    for (size_t i = 0; i < COUNT; i++)
+        refs[i].cell = refs[i].address / 64 % SETS;
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        struct cache_config k;
+        assert_int_equal(cache_parse(specs[i], &k), 0);
+        struct cache *full = cache_new(&k, true), *c = cache_new(&k, true);
+        assert_int_equal(cache_sample_sets(c, 8, 1), 0);
+        cache_run(full, refs, COUNT);
+        cache_run(c, refs, COUNT);
+        assert_memory_equal(cache_counts(full, 0)->causes, cache_counts(c, 0)->causes,
+                            sizeof cache_counts(c, 0)->causes);
+        for (unsigned l = 1; l < 3; l++) {
+            size_t count, taken = 0;
+            cache_cells(c, l, &count);
+            for (uint32_t x = 0; x < count; x++) {
+                uint64_t misses = cache_cells(c, l, &count)[x].misses;
+                taken += misses > 0;
+                assert_true(!misses || misses == truth_of(full, l, x));
+            }
+            assert_int_equal(taken, SETS / 8);
+        }
+        cache_free(full);
+        cache_free(c);
+    }
+}
+
+static void test_intervals_of_sets(void **unused)
+{
+    (void)unused;
+    struct rows r = {0};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        make_stream(seed);
+        struct cache_config k;
+        assert_int_equal(cache_parse("4K/64/4+64K/64/2+512K/64/4", &k), 0);
+        struct cache *full = cache_new(&k, true), *c = cache_new(&k, true);
+        assert_int_equal(cache_sample_sets(c, 8, seed), 0);
+        cache_run(full, refs, COUNT / 2);
+        cache_run(c, refs, COUNT / 2);
+        for (unsigned l = 1; l < 3; l++) {
+            const struct cache_counts *n = cache_counts(full, l);
+            double all = (double)(n->misses[CACHE_READ] + n->misses[CACHE_WRITE]);
+            count_row(&r, all, cache_estimate(c, l), 1);
+            for (uint32_t x = 0; x < CELLS; x++)
+                count_row(&r, (double)truth_of(full, l, x), cache_estimate_cell(c, l, x), all / 100);
+        }
+        cache_free(full);
+        cache_free(c);
+    }
+    print_message("%u of %u intervals of sets hold the truth\n", r.held, r.all);
+    assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
+}
+
+static void test_sets_refused(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *spec;
+        unsigned one_in;
+        const char *said;
+    } cases[] = {
+        {"4K/64/4", 2, "one set in 2: there is no level behind the nearest one"},
+        {"4K/64/4+64K/64/2:inclusive", 2,
+         "one set in 2: an inclusive level takes lines out of nearer ones, so all its sets count"},
+        {"4K/64/4+4K/64/4+1M/64/4", 2,
+         "one set in 2: the levels have 16 kinds of sets in common, and 16 must be taken at least"},
+        {"4K/64/4+1M/64/full", 2,
+         "one set in 2: the levels have 1 kinds of sets in common, and 16 must be taken at least"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct cache_config k;
+        struct strbuf said = {0};
+        assert_int_equal(cache_parse(cases[i].spec, &k), 0);
+        struct cache *c = cache_new(&k, true);
+        diag_hold(&said);
+        assert_int_equal(cache_sample_sets(c, cases[i].one_in, 1), -1);
+        diag_hold(NULL);
+        assert_string_equal(said.data, cases[i].said);
+        str_free(&said);
+        cache_free(c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_generations),
-                                       cmocka_unit_test(test_unknown), cmocka_unit_test(test_intervals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),          cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_unknown),        cmocka_unit_test(test_intervals),
+                                       cmocka_unit_test(test_sets_are_exact), cmocka_unit_test(test_intervals_of_sets),
+                                       cmocka_unit_test(test_sets_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
