@@ -80,13 +80,39 @@ uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner,
 
 /* ---- names ---- */
 
+/* Of blocks the innermost place that allocated them: "a.c:12 make <- a.c:30 main" without what called it, which is told
+ * beside. */
+static size_t name_length(const char *name)
+{
+    const char *end = strstr(name, " <- ");
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
+static bool has_name(const struct prof_data *d, const char *name, size_t len)
+{
+    return d->name && name_length(d->name) == len && memcmp(d->name, name, len) == 0;
+}
+
+/* Objects before it that are called the same. */
+static unsigned namesakes(const struct prof_result *r, uint32_t object, const char *name, size_t len)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < object; i++)
+        n += has_name(&r->data[i], name, len);
+    return n;
+}
+
 const char *data_name(const struct prof_result *r, uint32_t object, struct arena *a)
 {
     if (object == ID_NONE)
         return "others";
     const struct prof_data *d = &r->data[object];
-    return d->name ? cell_safe(a, name_brief(a, name_plain(a, d->name)))
-                   : arena_printf(a, "%s %u", prof_data_kind_name[d->kind], object);
+    if (!d->name)
+        return arena_printf(a, "%s %u", prof_data_kind_name[d->kind], object);
+    size_t len = name_length(d->name);
+    unsigned before = namesakes(r, object, d->name, len);
+    const char *name = cell_safe(a, name_brief(a, name_plain(a, arena_strndup(a, d->name, len))));
+    return before ? arena_printf(a, "%s (%u)", name, before + 1) : name;
 }
 
 const char *data_function(const char *function, const char *module, struct arena *a)

@@ -18,6 +18,7 @@ const char *data_cause_text(const struct prof_result *r, enum prof_data_owner ow
 const char *figure_brief(struct arena *a, uint64_t n);     /* "999", "12.3k", "60.0M" */
 const char *figure_bytes(struct arena *a, uint64_t bytes); /* "128", "32K", "7.6M" */
 
+/* Brief, another for each object: "make", "make (2)". */
 const char *data_name(const struct prof_result *r, uint32_t object, struct arena *a); /* ID_NONE: "others" */
 const char *data_function(const char *function, const char *module, struct arena *a);
 const char *data_place(const char *file, uint32_t line, struct arena *a); /* "gather.c:12"; "" unknown */

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
-#include "report/impl.h"
+#include "report/data.h"
 
 /* ---- golden files ---- */
 
@@ -539,6 +539,53 @@ static void test_names(void **state)
     arena_free(a);
 }
 
+/* Without the callers, which stand elsewhere; those that are called the same then have a number. */
+static void test_data_names(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"a.c:6 make <- a.c:9 main", "a.c:6 make"},
+                                           {"a.c:6 make <- a.c:10 main", "a.c:6 make (2)"},
+                                           {"a.c:6 make", "a.c:6 make (3)"},
+                                           {"a.c:6 makes", "a.c:6 makes"},
+                                           {NULL, "stack 4"},
+                                           {"a.h:1 _ZN4list4walkERKSt6vectorIiSaIiEE <- a.h:2 x", "a.h:1 list::walk"},
+                                           {"", ""}};
+    struct prof_data data[ARRAY_LEN(names)] = {{0}};
+    struct prof_result r = {.data = data, .data_count = ARRAY_LEN(data)};
+    struct arena *a = arena_new();
+    data[4].kind = PROF_DATA_STACK;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        data[i].name = names[i][0];
+    for (uint32_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_string_equal(data_name(&r, i, a), names[i][1]);
+    assert_string_equal(data_name(&r, ID_NONE, a), "others");
+    arena_free(a);
+}
+
+static void test_data_figures(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n;
+        const char *count, *bytes;
+    } rows[] = {{0, "0", "0"},
+                {999, "999", "999"},
+                {1000, "1.0k", "1.0K"},
+                {1024, "1.0k", "1K"},
+                {32768, "32.8k", "32K"},
+                {999499, "999k", "976K"},
+                {999500, "1.0M", "976K"},
+                {8000000, "8.0M", "7.6M"},
+                {PROF_UNKNOWN, "?", "?"},
+                {PROF_UNKNOWN - 1, "18447P", "16384P"}};
+    struct arena *a = arena_new();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_string_equal(figure_brief(a, rows[i].n), rows[i].count);
+        assert_string_equal(figure_bytes(a, rows[i].n), rows[i].bytes);
+    }
+    arena_free(a);
+}
+
 static void test_figures(void **state)
 {
     (void)state;
@@ -575,6 +622,8 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_name_that_grows),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_data_names),
+        cmocka_unit_test(test_data_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
