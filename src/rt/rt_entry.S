@@ -371,11 +371,13 @@ rt_forget_lines:
 /* A watched function is entered, or (bit 31) left: eax is its number, rax what it was before is pushed, above the red
  * zone. Makes an event of the thread's stream (wire/stream.h, struct wire_call) without a system call, but where the
  * copy of the stack goes on in the next page: that may be none, which a set of signals there tells that cannot be
- * taken. Everything stays but rax; rbp is the program's. */
+ * taken; a program that forbids itself system calls has none, and no time stamp. Everything stays but rax; rbp is the
+ * program's. */
     .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8
     .set STREAM_START, 16
+    .set STREAM_BEGIN, 24
     .set STREAM_SELF, 40
     .set CHUNK_BYTES, 65536
     .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
@@ -417,6 +419,8 @@ rt_watched:
     cmp eax, 4096 - WATCH_STACK
     mov ecx, WATCH_STACK
     jbe 1f
+    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
+    jne 4f
     mov rdi, -1
     lea rsi, [r9 + WATCH_STACK]
     and rsi, -4096
@@ -427,13 +431,16 @@ rt_watched:
     mov ecx, WATCH_STACK
     cmp eax, -EFAULT
     jne 1f
-    mov ecx, r9d
+4:  mov ecx, r9d
     neg ecx
     and ecx, 4080
-1:  rdtsc
+1:  mov r10, gs:[STREAM + STREAM_BEGIN]
+    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
+    jne 5f
+    rdtsc
     shl rdx, 32
     lea r10, [rdx + rax]
-    lea edx, [rcx + WATCH_HEAD]
+5:  lea edx, [rcx + WATCH_HEAD]
     mov rax, rdx
     xadd gs:[STREAM + STREAM_PUT], rax
     add rdx, rax

@@ -22,6 +22,7 @@ enum {
 /* As rt_entry.S has them. */
 _Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_offsetof(struct wire_stream, limit) == 8 &&
                    __builtin_offsetof(struct wire_stream, start) == 16 &&
+                   __builtin_offsetof(struct wire_stream, begin) == 24 &&
                    __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
                "the places of struct wire_stream");
 _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 64 &&

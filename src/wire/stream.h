@@ -41,7 +41,8 @@ struct wire_entry {
 #define WIRE_EVENTS(X)                                                                                                 \
     X(RANGE, "struct wire_range: a string instruction of known length")                                                \
     X(ENTER, "struct wire_call: a watched function is entered; site: its number among them")                           \
-    X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")
+    X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")                                             \
+    X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)

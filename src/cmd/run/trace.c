@@ -25,7 +25,7 @@ struct trace {
     size_t module_count;
     const struct launch_tags *tags;
     uint32_t tag, module; /* of the last entry */
-    uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown;
+    uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown, untold;
     struct data *data; /* FORM_ALLOCATIONS */
     struct allocations *allocations;
     int pid;
@@ -93,14 +93,19 @@ static void write_reference(struct trace *t, uint64_t address, const struct rewr
 /* ---- the stream ---- */
 
 /* NULL: no entry that can be believed. */
-static const struct rewrite_site *site_of(struct trace *t, const struct wire_entry *e)
+static const struct rewrite_site *any_site_of(struct trace *t, const struct wire_entry *e)
 {
     if (e->module != t->tag || t->module == ID_NONE) {
         t->tag = e->module;
         t->module = launch_tag_module(t->tags, e->module);
     }
     const struct rewrite_map *m = t->module < t->module_count ? t->modules[t->module].map : NULL;
-    const struct rewrite_site *s = m && e->site < m->site_count ? &m->sites[e->site] : NULL;
+    return m && e->site < m->site_count ? &m->sites[e->site] : NULL;
+}
+
+static const struct rewrite_site *site_of(struct trace *t, const struct wire_entry *e)
+{
+    const struct rewrite_site *s = any_site_of(t, e);
     if (s && s->bytes && s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE))
         return s;
     t->unknown++;
@@ -140,12 +145,22 @@ static void write_string(struct trace *t, const struct string *s)
         }
 }
 
+static void take_untold(struct trace *t, const struct wire_entry *e)
+{
+    if (!any_site_of(t, e))
+        return;
+    t->untold++;
+    t->modules[t->module].count[e->site]++;
+}
+
 /* Returns how many entries it took, 0: the rest cannot be read. */
 static size_t take_event(struct trace *t, const struct wire_entry *e, size_t left)
 {
     enum { ENTRIES = 1 + sizeof(struct wire_range) / sizeof *e };
     struct string s = {.count = 0};
     size_t at = 0;
+    if (wire_event_kind(e) == WIRE_EVENT_UNTOLD)
+        take_untold(t, e);
     if (wire_event_kind(e) != WIRE_EVENT_RANGE)
         return 1 + wire_event_entries(e);
     for (; s.count < 2 && left - at >= ENTRIES && wire_is_event(&e[at]) && wire_event_kind(&e[at]) == WIRE_EVENT_RANGE;
@@ -304,7 +319,7 @@ static int write_sites(struct trace *t)
         for (uint32_t k = 0; t->modules[i].map && k < t->modules[i].map->site_count; k++) {
             const struct rewrite_site *s = &t->modules[i].map->sites[k];
             static const char *const kinds[] = {"untold", "load", "store", "modify"};
-            if (t->modules[i].count[k] || s->flags & REWRITE_SITE_UNTOLD)
+            if (t->modules[i].count[k])
                 fprintf(t->out, "%s 0x%llx %s%s%s %u %llu\n", t->program->modules[i].path, (unsigned long long)s->addr,
                         s->flags & REWRITE_SITE_RANGE ? "range-" : "", kinds[s->flags & 3],
                         s->flags & REWRITE_SITE_PREFETCH ? "-prefetch" : "", s->bytes,
@@ -354,6 +369,9 @@ static void say(const struct trace *t)
     diag_note("%llu references: %llu loads, %llu stores, %llu both", (unsigned long long)all,
               (unsigned long long)n[REWRITE_SITE_LOAD], (unsigned long long)n[REWRITE_SITE_STORE],
               (unsigned long long)n[REWRITE_SITE_LOAD | REWRITE_SITE_STORE]);
+    if (t->untold)
+        diag_note("%llu times an instruction was executed whose references are not told",
+                  (unsigned long long)t->untold);
 }
 
 /* Of a run that failed nothing stays. */

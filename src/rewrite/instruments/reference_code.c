@@ -273,6 +273,15 @@ static void put_entries(struct code *c, unsigned k, unsigned count)
     insn(c, COMPARE, r->entry, in_stream(offsetof(struct wire_stream, limit)));
 }
 
+static void put_untold(struct code *c)
+{
+    put_reserve(c, ENTRY_BYTES);
+    insn(c, STORE_NUMBER, 0, in_entry(c->r->entry, 0));
+    c->p = rw_put32(c->p, (uint32_t)WIRE_EVENT(WIRE_EVENT_UNTOLD, 0));
+    put_site(c, 0, 0);
+    insn(c, COMPARE, c->r->entry, in_stream(offsetof(struct wire_stream, limit)));
+}
+
 /* lea rsp,[rsp-128]; call; lea rsp,[rsp+128]; or if the stack pointer is there already call. Then jmp. */
 static void put_full(struct code *c, uint64_t back)
 {
@@ -366,7 +375,10 @@ static void put_odd(struct code *c, unsigned k)
 
 /* ---- the two pieces ---- */
 
-static bool is_filtered(const struct code *c) { return c->w->opt->filter_shift != 0 && !c->r->is_range; }
+static bool is_filtered(const struct code *c)
+{
+    return c->w->opt->filter_shift != 0 && !c->r->is_range && !c->r->is_untold;
+}
 
 static void put_hot(struct code *c, struct labels *l, uint64_t cold)
 {
@@ -378,7 +390,7 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         l->back[k] = offset(c);
     }
     if (!is_filtered(c)) {
-        put_entries(c, 0, r->count);
+        r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
         jump_if(c, NOT_BELOW, cold + l->full);
         l->back[0] = offset(c);
     }

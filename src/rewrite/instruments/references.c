@@ -4,7 +4,7 @@
  * reaches memory a site, which makes an entry for each of its accesses. Which instructions, and which registers a site
  * may use; its code is in reference_code.c.
  *
- * Not told, but numbered among the sites and marked: gathers, scatters, xsave and its like, string instructions that
+ * Of some only that they were executed: gathers, scatters, xsave and its like, repeated string instructions that
  * compare, operands of other address sizes. Functions that may run before the runtime knows the module have no sites.
  *
  * needs: funcs. fills: references.
@@ -39,9 +39,16 @@ static bool is_computable(const struct x86_access *a)
     return !is_far && a->segment != X86_SEGMENT_GS && !(a->segment == X86_SEGMENT_FS && a->base == X86_RSP);
 }
 
+/* The place depends on more than the registers that its operand names: on al alone, or on a number of bits. */
+static bool computes_more(const struct x86_insn *in)
+{
+    return has_name(in, "xlat") || (has_name(in, "bt") && !in->imm_len);
+}
+
 static bool is_told(const struct x86_detail *d)
 {
-    if (d->access_count < 0 || ((d->insn.props & X86_PROP_REP) && compares_strings(&d->insn)))
+    if (d->access_count < 0 || ((d->insn.props & X86_PROP_REP) && compares_strings(&d->insn)) ||
+        computes_more(&d->insn))
         return false;
     for (int k = 0; k < d->access_count; k++)
         if (!is_computable(&d->access[k]))
@@ -110,6 +117,17 @@ static void take_registers(struct rw_reference *r, struct cfg_live live, uint16_
 
 /* ---- all instructions ---- */
 
+/* Only how often it was executed; not of prefetches. */
+static void add_untold(struct range *out, const struct x86_detail *d, uint32_t i, struct cfg_live live)
+{
+    struct rw_reference r = {.addr = d->insn.addr, .insn = i, .first = (uint32_t)out->sites.len, .is_untold = true};
+    VEC_PUSH(&out->sites, ((struct rw_site){.addr = d->insn.addr, .flags = REWRITE_SITE_UNTOLD}));
+    if (has_name(&d->insn, "prefetch"))
+        return;
+    take_registers(&r, live, FRAME_REGISTERS);
+    VEC_PUSH(&out->references, r);
+}
+
 static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live, bool filters)
 {
     struct x86_detail d;
@@ -117,9 +135,8 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
     if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
         return;
-    bool is_prefetch = has_name(&d.insn, "prefetch");
-    if (!is_told(&d) || (filters && is_prefetch)) {
-        VEC_PUSH(&out->sites, ((struct rw_site){.addr = addr, .flags = REWRITE_SITE_UNTOLD}));
+    if (!is_told(&d) || (filters && has_name(&d.insn, "prefetch"))) {
+        add_untold(out, &d, i, live);
         return;
     }
     struct rw_reference r = {

@@ -27,6 +27,7 @@ struct rw_reference {        /* an instruction whose accesses are told */
     uint8_t saved[2], saves; /* those of the two that are alive, and how many */
     bool saves_flags;        /* they are alive */
     bool is_range;           /* a string instruction that repeats */
+    bool is_untold;          /* only that it was executed; count 0 */
     bool is_rip;             /* its first access is relative to its own address */
 };
 struct rw_watch_point { /* in front of an instruction */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forbids itself all system calls but read, write and exit, then refers to memory often.
+ * Forbids itself all system calls but read, write and exit, then refers to memory often, and allocates what needs none.
  */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,9 +12,16 @@
 int main(void)
 {
     static volatile long cells[64];
+    static void *volatile block;
+    block = malloc(100);
+    free(block);
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
     for (long i = 0; i < 400000; i++)
         cells[i % 64] += i;
+    for (long i = 0; i < 200; i++) {
+        block = malloc(100);
+        free(block);
+    }
     if (write(1, "done\n", 5) != 5)
         return 1;
     syscall(SYS_exit, 7);

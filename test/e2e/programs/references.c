@@ -71,6 +71,17 @@ static __attribute__((noinline)) void odd(void)
         own[i] += i;
 }
 
+/* Whose places are not told. */
+static __attribute__((noinline)) long compare(void)
+{
+    void *to = data.to, *from = data.from;
+    long count = 20, bit = 100;
+    __asm__ volatile("repe cmpsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory", "cc");
+    __asm__ volatile("repne scasb" : "+D"(to), "+c"(count) : "a"(77) : "memory", "cc");
+    __asm__ volatile("bts %0, %1" : "+r"(bit), "+m"(data.index[1]) : : "memory", "cc");
+    return count;
+}
+
 static uint64_t work(void)
 {
     copies();
@@ -113,6 +124,7 @@ int main(int argc, char **argv)
     first = 1;
     uint64_t s = work();
     last = 1;
+    s += (uint64_t)compare();
     printf("%llx\n", (unsigned long long)s);
     if (argc > 1)
         by_threads();
