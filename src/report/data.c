@@ -34,6 +34,13 @@ const char *data_cause_text(const struct prof_result *r, enum prof_data_owner ow
 
 /* ---- figures ---- */
 
+/* A string instruction is one reference of the program, and at a cache as many as it reaches lines. */
+double data_rate(uint64_t misses, uint64_t references)
+{
+    bool is_known = misses != PROF_UNKNOWN && references != PROF_UNKNOWN && references && misses <= references;
+    return is_known ? (double)misses / (double)references : NAN;
+}
+
 /* Three digits, and a letter for each step. */
 static const char *scaled(struct arena *a, double x, double step, const char *letters)
 {

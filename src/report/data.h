@@ -15,6 +15,8 @@ bool data_is_all(const struct prof_result *r);
 const char *data_cause_text(const struct prof_result *r, enum prof_data_owner owner, uint32_t id, bool is_brief,
                             struct arena *a);
 
+/* Misses of a reference; NAN unknown, or if one reference reaches more lines than there are references. */
+double data_rate(uint64_t misses, uint64_t references);
 const char *figure_brief(struct arena *a, uint64_t n);     /* "999", "12.3k", "60.0M" */
 const char *figure_bytes(struct arena *a, uint64_t bytes); /* "128", "32K", "7.6M" */
 

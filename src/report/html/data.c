@@ -211,12 +211,11 @@ static void put_procedures(struct html_page *p)
     html_puts(p, "<h3>Procedures, and their part of the memory stall</h3>\n");
     html_table(p, "table of procedures", columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < count && i < PROCEDURES; i++) {
-        bool has_rate = list[i].misses != PROF_UNKNOWN && list[i].references && list[i].references != PROF_UNKNOWN;
         html_puts(p, "<tr>");
         html_cell(p, "n strong", figure_percent(p->a, list[i].stall_share));
         html_cell(p, "n", figure_count(p->a, list[i].references));
         html_cell(p, "n", figure_count(p->a, list[i].misses));
-        html_cell(p, "n", figure_percent(p->a, has_rate ? (double)list[i].misses / (double)list[i].references : NAN));
+        html_cell(p, "n", figure_percent(p->a, data_rate(list[i].misses, list[i].references)));
         html_cell(p, "", data_function(list[i].function, list[i].module, p->a));
         html_puts(p, "</tr>\n");
     }

@@ -273,11 +273,10 @@ static void put_simulated(const struct prof_result *r, const struct report_optio
     data_table_begin(&t, o, a);
     for (size_t i = 0; i < shown; i++) {
         const struct data_procedure *p = &list[i];
-        bool has_rate = p->misses != PROF_UNKNOWN && p->references != PROF_UNKNOWN && p->references;
         data_table_cell(&t, figure_percent(a, p->stall_share));
         data_table_cell(&t, figure_brief(a, p->references));
         data_table_cell(&t, figure_brief(a, p->misses));
-        data_table_cell(&t, figure_percent(a, has_rate ? (double)p->misses / (double)p->references : NAN));
+        data_table_cell(&t, figure_percent(a, data_rate(p->misses, p->references)));
         data_table_cell(&t, data_function(p->function, p->module, a));
         data_table_row(&t, NULL);
     }
