@@ -47,6 +47,7 @@ struct cache_level {
     bool write_through, no_allocate; /* a write that misses does not bring the line in */
     bool whole;                      /* is asked for all lines of a reference of which the level above lacks one */
     bool is_shared;                  /* by all threads; else each has one of its own */
+    bool has_streams;                /* of its misses it is told which a prefetcher would have caught */
     uint64_t seed;                   /* of CACHE_RANDOM, above 0 */
 };
 
@@ -108,6 +109,7 @@ const char *cache_cause_name(enum cache_cause c); /* "cold", "capacity", ..., "t
 struct cache_counts { /* of one level, of all threads; a reference counts once, however many lines it reaches */
     uint64_t references[CACHE_KIND_COUNT], misses[CACHE_KIND_COUNT];
     uint64_t causes[CACHE_KIND_COUNT][CACHE_CAUSE_COUNT]; /* of misses; zeros unless causes are wanted */
+    uint64_t streamed[CACHE_KIND_COUNT];                  /* of misses, if a level has_streams and causes are wanted */
     uint64_t write_backs;                                 /* dirty lines that left it */
     uint64_t write_throughs;                              /* writes that it handed on */
 };
@@ -124,6 +126,7 @@ const struct cache_counts *cache_counts(const struct cache *c, unsigned level);
 
 struct cache_cell {
     uint64_t references, misses, causes[CACHE_CAUSE_COUNT]; /* of a level; misses are the sum of causes */
+    uint64_t streamed;                                      /* of misses; as in cache_counts */
 };
 struct cache_evictor {
     uint32_t cell, by; /* a reference of `by` evicted what a reference of `cell` missed later */

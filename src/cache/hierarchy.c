@@ -44,6 +44,9 @@ static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, 
     cell->misses++;
     cell->causes[cause]++;
     l->counts.causes[v->kind][cause]++;
+    bool is_streamed = l->config.has_streams && streams_foresee(&bank_of(l, v)->streams, line, v->cell);
+    cell->streamed += is_streamed;
+    l->counts.streamed[v->kind] += is_streamed;
     if (!c->in_window)
         return;
     bool is_taken = cause == CACHE_TRUE_SHARING || cause == CACHE_FALSE_SHARING;
@@ -439,6 +442,7 @@ static void bank_free(struct bank *b)
         return;
     lines_fini(&b->lines);
     causes_free(b->causes);
+    streams_fini(&b->streams);
     free(b);
 }
 

@@ -9,12 +9,14 @@
 #include "cache/causes.h"
 #include "cache/coherence.h"
 #include "cache/sample.h"
+#include "cache/streams.h"
 
 #define NO_LEVEL (-1)
 
 struct bank { /* what a thread has of a level */
     struct lines lines;
     struct causes *causes; /* NULL: not wanted */
+    struct streams streams;
 };
 
 struct level {

@@ -228,13 +228,13 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
 {
     const struct cache_windows *w = &c->windows;
     struct cache_estimate e = {.references = s->references, .known = s->known, .unknown = s->unknown};
-    double lines = (double)(l->config.size_bytes / l->config.line_bytes);
+    uint64_t lines = l->config.size_bytes / l->config.line_bytes;
     if (!w->count)
         return e;
     double t = w->count > 1 ? student_t((double)w->count - 1) : 0;
     e.mu = mu_of(&l->sample.all);
     e.mu_own = mu_of(s);
-    e.generations = (double)l->sample.all.generations / (lines * (double)w->count);
+    e.generations = (double)l->sample.all.generations / ((double)lines * (double)w->count);
     e.error = error_of(w, s->known + s->unknown, s->most2, s->most_all);
     e.low = fmax(s->known - t * error_of(w, s->known, s->known2, s->known_all), 0);
     e.high = s->known + s->unknown + fmax(t * e.error, unmet(w, l, s));

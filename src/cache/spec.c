@@ -34,6 +34,7 @@ WORD(exclusive, l->inclusion = CACHE_EXCLUSIVE, l->inclusion == CACHE_EXCLUSIVE)
 WORD(through, l->write_through = true, l->write_through)
 WORD(around, l->no_allocate = true, l->no_allocate)
 WORD(whole, l->whole = true, l->whole)
+WORD(streams, l->has_streams = true, l->has_streams)
 WORD(shared, l->is_shared = true, l->is_shared)
 WORD(private, l->is_shared = false, !l->is_shared)
 #undef WORD
@@ -48,6 +49,7 @@ static const struct word words[] = {
     {"write-through", set_through, is_through},
     {"no-write-allocate", set_around, is_around},
     {"whole", set_whole, is_whole},
+    {"streams", set_streams, is_streams},
     {"shared", set_shared, is_shared},
     {"private", set_private, is_private},
 };
@@ -153,7 +155,7 @@ static int take_word(struct parser *p, struct cache_level *l, struct said *said)
     if (len < chance || memcmp(p->at, "random", chance) != 0 || (len > chance && p->at[chance] != '='))
         return wrong_piece(p, len,
                            "no word for a level: lru, plru, random, random=SEED, data, code, both, inclusive, "
-                           "exclusive, write-through, no-write-allocate, whole, shared, private");
+                           "exclusive, write-through, no-write-allocate, whole, streams, shared, private");
     int rc = take_random(p, len, l);
     p->at += len;
     return rc;

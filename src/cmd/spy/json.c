@@ -35,6 +35,7 @@ static void put_instruction(struct json *j, const struct spy_traced *s, const st
     json_u64(j, "references", i->counts->references);
     json_u64(j, "misses", i->counts->misses);
     put_causes(j, "causes", i->counts->causes);
+    json_u64(j, "streamed", i->counts->streamed);
     json_array(j, "evicted_by");
     for (size_t e = 0; e < i->evictor_count; e++) {
         json_object(j, NULL);
@@ -87,6 +88,10 @@ static void put_level(struct json *j, const struct spy_traced *s, const struct s
     for (unsigned k = 0; k < CACHE_KIND_COUNT; k++)
         put_causes(j, cache_kind_name(k), n->causes[k]);
     json_object_end(j);
+    if (c->config.levels[level].has_streams)
+        put_kinds(j, "streamed", n->streamed);
+    else
+        json_null(j, "streamed");
     json_u64(j, "write_backs", n->write_backs);
     json_u64(j, "write_throughs", n->write_throughs);
     put_instructions(j, s, c, level);

@@ -87,6 +87,8 @@ static void put_level(struct strbuf *out, const struct spy_caches *c, unsigned l
     put_more(out, "misses of lines that writes went around", causes[CACHE_AROUND]);
     put_more(out, "misses of what another thread wrote", causes[CACHE_TRUE_SHARING]);
     put_more(out, "misses of lines that another thread took without need", causes[CACHE_FALSE_SHARING]);
+    put_more(out, "misses that a prefetcher would have foreseen",
+             n->streamed[CACHE_FETCH] + n->streamed[CACHE_READ] + n->streamed[CACHE_WRITE]);
     put_more(out, "dirty lines written back", n->write_backs);
     put_more(out, "writes handed on", n->write_throughs);
     str_free(&title);

@@ -277,6 +277,34 @@ static void test_strides(void **unused)
     expect(run_strides("1K/64/1+16K/64/4", 64, 32, 10), 1, 32, 32, 0, 0);
 }
 
+static uint64_t streamed(struct cache *c)
+{
+    uint64_t n = cache_counts(c, 0)->streamed[CACHE_READ];
+    cache_free(c);
+    return n;
+}
+
+/* From the third line of a run on, either way; at any stride; and of chances nearly none. */
+static void test_streams(void **unused)
+{
+    (void)unused;
+    struct cache_config k;
+    assert_int_equal(streamed(run_strides("16K/64/4:streams", 64, 100, 1)), 98);
+    assert_int_equal(streamed(run_strides("16K/64/4:streams", (uint64_t)-64, 64, 1)), 62);
+    assert_int_equal(streamed(run_strides("16K/64/4:streams", 4096, 100, 1)), 98);
+    assert_int_equal(streamed(run_strides("16K/64/4", 64, 100, 1)), 0);
+    assert_int_equal(cache_parse("16K/64/4:streams", &k), 0);
+    struct cache *c = cache_new(&k, true);
+    for (uint64_t i = 0; i < 300; i++) /* three runs of one cell, in turn */
+        cache_run(c, &(struct cache_ref){(i % 3 << 30) + i / 3 * 64, 0, 4, CACHE_READ, 0}, 1);
+    assert_int_equal(streamed(c), 296); /* the third run begins where the first two point */
+    c = cache_new(&k, true);
+    state = 1;
+    for (uint64_t i = 0; i < 1000; i++)
+        cache_run(c, &(struct cache_ref){chance(1 << 30), 0, 4, CACHE_READ, 0}, 1);
+    assert_true(streamed(c) < 3);
+}
+
 static void test_tree(void **unused)
 {
     (void)unused;
@@ -442,15 +470,11 @@ static void test_use_before_it_leaves(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive),
-        cmocka_unit_test(test_many_ways),
-        cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_random_repeats),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_false_sharing),
-        cmocka_unit_test(test_true_sharing),
-        cmocka_unit_test(test_use_before_it_leaves),
+        cmocka_unit_test(test_as_naive),     cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_strides),      cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tree),         cmocka_unit_test(test_random_repeats),
+        cmocka_unit_test(test_ends),         cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing), cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ static void test_written_back(void **unused)
         "288K/4K/full+12M/4K/24",
         "1000/4/125:random",
         "32K/64/8:shared+1M/64/16",
+        "32K/64/8:streams+1M/64/16:whole:streams",
         "32K/64/8+1M/64/16:shared",
         "32K/64/8+1M/64/16+32M/64/16:private",
         "32K/64/8+1M/64/16:shared+32M/64/16",
@@ -122,7 +123,7 @@ static void test_wrong(void **unused)
         {"48K/64/12:plru", "the cache '48K/64/12:plru': L1: tree-PLRU of 12 ways; they must be a power of two"},
         {"32K/64/8:mru",
          "the cache '32K/64/8:mru': 'mru' is no word for a level: lru, plru, random, random=SEED, data, "
-         "code, both, inclusive, exclusive, write-through, no-write-allocate, whole, shared, private"},
+         "code, both, inclusive, exclusive, write-through, no-write-allocate, whole, streams, shared, private"},
         {"32K/64/8:random=x", "the cache '32K/64/8:random=x': 'random=x' is no seed: a number above 0"},
         {"32K/64/8+1M/32/16",
          "the cache '32K/64/8+1M/32/16': L2: lines of 32 bytes behind a level of 64; they cannot be smaller"},
