@@ -10,12 +10,13 @@
 
 enum { LOOK_MAX = 40 }; /* instructions of a block looked at */
 
+/* Never by rbp: before pop rbp its value is dead, but unwinders of a signal find the frame by it. */
 static uint8_t how_at(struct cfg_live live, bool gs)
 {
     if (!(live.flags & ~X86_CF))
         return rw_how(RW_FORM_INC, 0, gs);
     for (unsigned r = 0; r < 16; r++)
-        if (r != X86_RSP && r != X86_R12 && (live.gpr_dead >> r & 1))
+        if (r != X86_RSP && r != X86_RBP && r != X86_R12 && (live.gpr_dead >> r & 1))
             return rw_how(RW_FORM_REG, r, gs);
     return rw_how(RW_FORM_PUSH, 0, gs);
 }
