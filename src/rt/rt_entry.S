@@ -377,7 +377,6 @@ rt_forget_lines:
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8
     .set STREAM_START, 16
-    .set STREAM_BEGIN, 24
     .set STREAM_SELF, 40
     .set CHUNK_BYTES, 65536
     .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
@@ -434,7 +433,7 @@ rt_watched:
 4:  mov ecx, r9d
     neg ecx
     and ecx, 4080
-1:  mov r10, gs:[STREAM + STREAM_BEGIN]
+1:  mov r10, -1
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
     jne 5f
     rdtsc

@@ -61,7 +61,7 @@ struct wire_range {    /* 2 entries */
 struct wire_call {         /* 4 entries, then the copy of the stack, in whole entries */
     uint64_t arguments[5]; /* rdi rsi rdx rcx r8; at the return [0] is rax */
     uint64_t frame, stack; /* rbp and rsp: where the return address is; the copy begins there */
-    uint64_t time;         /* time stamp */
+    uint64_t time;         /* time stamp; of a program that has forbidden itself system calls the greatest number */
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_STACK 512u        /* bytes of the copy; less where the stack ends */
