@@ -88,6 +88,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
     uint32_t count = data_object_count(s->data);
     struct prof_input_datum *data = ARENA_ARRAY(s->arena, struct prof_input_datum, count + 1);
     fill_reached(s, data);
+    spied_name(s->profile->result->arena, data, count);
     *f = (struct prof_input_spied){.spy = s->spy,
                                    .caches = caches_of(s),
                                    .caches_count = s->cache_count,

@@ -194,6 +194,7 @@ void spied_free(struct spied_program *s)
         rewrite_map_close(s->modules[i].map);
         image_close(s->modules[i].img);
     }
+    merge_free(s->merge);
     spy_free(s->spy);
     allocations_free(s->allocations);
     data_free(s->data);
@@ -229,6 +230,7 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
         return rc;
     make_spy(s);
     s->data = data_new();
+    s->merge = merge_new(spied_take_piece, s);
     s->allocations = allocations_new(
         s->data,
         &(struct allocations_options){.program = s->profile->program, .map_of = map_of, .look = look, .ctx = s});
@@ -238,6 +240,7 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
     rc = profile_run(s->profile, &opt, false, &run);
     if (rc)
         return rc;
+    merge_end(s->merge);
     spy_end(s->spy);
     in->spied = spied_found(s, run);
     launch_result_free(run);

@@ -5,6 +5,7 @@
 
 #include "cmd/run/allocations.h"
 #include "cmd/run/profile.h"
+#include "cmd/spy/merge.h"
 #include "cmd/spy/traced.h"
 #include "data/data.h"
 #include "spy/spy.h"
@@ -35,6 +36,7 @@ struct spied_program {
     uint32_t stack_object; /* of all frames */
     double read_at;        /* when its mappings were read last */
     /* stream.c */
+    struct merge *merge; /* of threads */
     uint32_t thread;     /* of the chunk that is taken */
     uint32_t area;       /* likewise */
     uint32_t process;    /* as chunks name it; ID_NONE: none has come */
@@ -43,8 +45,11 @@ struct spied_program {
     uint32_t threads;    /* the highest number that came, and one */
 };
 
-void spied_take(void *ctx, const struct launch_chunk *c); /* stream.c */
-void spied_read_maps(struct spied_program *s);            /* maps.c: what is not known yet of its mappings */
+void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
+void spied_take_piece(void *ctx, const struct launch_chunk *c); /* and in the order in which it is simulated */
+void spied_read_maps(struct spied_program *s);                  /* maps.c: what is not known yet of its mappings */
+/* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
+void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 /* found.c: what the join wants; lives in the arena and in s. */
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run);
 

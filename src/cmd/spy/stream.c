@@ -68,8 +68,13 @@ static bool is_followed(struct spied_program *s, const struct launch_chunk *c)
 void spied_take(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
-    if (!is_followed(s, c))
-        return;
+    if (is_followed(s, c))
+        merge_add(s->merge, c);
+}
+
+void spied_take_piece(void *ctx, const struct launch_chunk *c)
+{
+    struct spied_program *s = ctx;
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->references += c->count;
     s->thread = c->thread;

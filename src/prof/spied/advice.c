@@ -13,7 +13,7 @@ static const double OBJECT_MIN = 0.02; /* of the stall: what is below is not wor
 static const double CAUSE_MIN = 0.3;   /* of the object's stall */
 static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
 static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
-enum { BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
+enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
 
 struct subject { /* an object that is looked at */
     struct spied *s;
@@ -116,7 +116,10 @@ static void add_to(struct walk *w, const struct spied *s, uint32_t cell, double 
     w->stall += stall;
 }
 
-static bool is_regular(const struct spy_cell *c) { return (double)c->strided > REGULAR * (double)c->references; }
+static bool is_regular(const struct spy_cell *c)
+{
+    return c->strided >= STRIDES_MIN && (double)c->strided > REGULAR * (double)c->references;
+}
 
 static double conflicts_of(const struct spied *s, uint32_t cell)
 {

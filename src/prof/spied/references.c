@@ -34,7 +34,7 @@ static uint64_t of_cell(const struct spied *s, const uint32_t *objects, size_t c
     if (!s->in->is_filtered)
         return s->cells[cell].references;
     bool is_only = objects[s->cells[cell].site] == 1 && s->place[cell].block != ID_NONE;
-    return is_only ? s->j->counts[s->place[cell].block] : PROF_UNKNOWN;
+    return is_only ? max_u64(s->j->counts[s->place[cell].block], s->cells[cell].references) : PROF_UNKNOWN;
 }
 
 void spied_references(struct spied *s)

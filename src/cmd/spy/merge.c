@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A queue for each area; the entry that is earliest among the heads comes next. */
+#include "cmd/spy/merge.h"
+
+#include <stdlib.h>
+
+enum { HELD_MAX = 64, GONE_MAX = 1024 }; /* chunks */
+
+struct held {
+    struct launch_chunk chunk;
+    struct wire_entry *entries;
+    size_t next; /* entry */
+};
+struct queue { /* of an area */
+    VEC(struct held) held;
+    size_t first;
+};
+
+struct merge {
+    merge_take take;
+    void *ctx;
+    VEC(struct queue) queues; /* by area */
+    size_t held;
+    uint32_t only; /* the area that all came from so far; ID_NONE: of several, or of none */
+    bool is_several;
+};
+
+struct merge *merge_new(merge_take take, void *ctx)
+{
+    struct merge *m = xmalloc(sizeof *m);
+    *m = (struct merge){.take = take, .ctx = ctx, .only = ID_NONE};
+    return m;
+}
+
+static struct held *head_of(struct queue *q) { return q->first < q->held.len ? &q->held.data[q->first] : NULL; }
+
+static uint64_t time_at(const struct held *h)
+{
+    const struct launch_chunk *c = &h->chunk;
+    double part = c->count ? (double)h->next / (double)c->count : 0;
+    return c->begin + (c->end > c->begin ? (uint64_t)(part * (double)(c->end - c->begin)) : 0);
+}
+
+static void drop_head(struct merge *m, struct queue *q)
+{
+    free(q->held.data[q->first++].entries);
+    m->held--;
+    if (q->first < q->held.len && q->first < GONE_MAX)
+        return;
+    q->held.len -= q->first;
+    memmove(q->held.data, q->held.data + q->first, q->held.len * sizeof *q->held.data);
+    q->first = 0;
+}
+
+/* What belongs together stays so. */
+static size_t after(const struct held *h, size_t at)
+{
+    const struct wire_entry *e = &h->entries[at];
+    return at + 1 + (wire_is_event(e) ? min_u64(wire_event_entries(e), h->chunk.count - at - 1) : 0);
+}
+
+/* Its entries up to that moment, one at least. */
+static void hand_over(struct merge *m, struct queue *q, uint64_t until)
+{
+    struct held *h = head_of(q);
+    size_t from = h->next;
+    do
+        h->next = after(h, h->next);
+    while (h->next < h->chunk.count && time_at(h) < until);
+    struct launch_chunk piece = h->chunk;
+    piece.entries = h->entries + from;
+    piece.count = h->next - from;
+    m->take(m->ctx, &piece);
+    if (h->next >= h->chunk.count)
+        drop_head(m, q);
+}
+
+/* The queue with the earliest head, and when the next one's is. */
+static struct queue *earliest(struct merge *m, uint64_t *other)
+{
+    struct queue *best = NULL;
+    uint64_t at = UINT64_MAX;
+    *other = UINT64_MAX;
+    for (size_t i = 0; i < m->queues.len; i++) {
+        struct held *h = head_of(&m->queues.data[i]);
+        uint64_t t = h ? time_at(h) : UINT64_MAX;
+        if (!h || (best && t >= at)) {
+            *other = min_u64(*other, t);
+            continue;
+        }
+        *other = min_u64(*other, best ? at : UINT64_MAX);
+        best = &m->queues.data[i];
+        at = t;
+    }
+    return best;
+}
+
+static void release(struct merge *m, size_t max)
+{
+    while (m->held > max) {
+        uint64_t other;
+        struct queue *q = earliest(m, &other);
+        hand_over(m, q, other);
+    }
+}
+
+static void hold(struct merge *m, const struct launch_chunk *c)
+{
+    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries)};
+    memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
+    while (m->queues.len <= c->area)
+        VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
+    VEC_PUSH(&m->queues.data[c->area].held, h);
+    m->held++;
+}
+
+void merge_add(struct merge *m, const struct launch_chunk *c)
+{
+    if (!c->count || c->area >= WIRE_AREAS_MAX)
+        return;
+    m->is_several |= m->only != ID_NONE && m->only != c->area;
+    m->only = c->area;
+    if (!m->is_several) {
+        m->take(m->ctx, c);
+        return;
+    }
+    hold(m, c);
+    release(m, HELD_MAX);
+}
+
+void merge_end(struct merge *m) { release(m, 0); }
+
+void merge_free(struct merge *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->queues.len; i++) {
+        struct queue *q = &m->queues.data[i];
+        for (size_t k = q->first; k < q->held.len; k++)
+            free(q->held.data[k].entries);
+        VEC_FREE(&q->held);
+    }
+    VEC_FREE(&m->queues);
+    free(m);
+}

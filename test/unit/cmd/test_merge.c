@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Chunks of several threads in one order: by time, each thread's entries in their own, nothing cut that belongs
+ * together, nothing lost. */
+#include "cmd/spy/merge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h> /* needs the ones above it */
+
+enum { THREADS = 3, CHUNKS = 300, ENTRIES = 20, TICKS = 1000 };
+
+struct seen {
+    uint64_t next[THREADS]; /* number of its next entry */
+    uint64_t last;          /* when the last entry was made */
+    uint64_t entries, late, payload;
+};
+
+/* Entry k of a thread is made at k * TICKS / ENTRIES; its address is k, its site the thread. */
+static void take(void *ctx, const struct launch_chunk *piece)
+{
+    struct seen *s = ctx;
+    for (size_t i = 0; i < piece->count; i++) {
+        const struct wire_entry *e = &piece->entries[i];
+        assert_int_equal(e->site, piece->thread);
+        if (wire_is_event(e)) {
+            assert_true(wire_event_entries(e) < piece->count - i);
+            s->payload += wire_event_entries(e);
+            for (uint32_t k = 0; k < wire_event_entries(e); k++)
+                assert_int_equal(piece->entries[i + 1 + k].address, 77);
+            s->next[e->site] += 1 + wire_event_entries(e);
+            s->entries += 1 + wire_event_entries(e);
+            i += wire_event_entries(e);
+            continue;
+        }
+        assert_int_equal(e->address, s->next[e->site]++);
+        uint64_t at = e->address * TICKS / ENTRIES;
+        s->late += at + 4 * TICKS / ENTRIES < s->last;
+        s->last = max_u64(s->last, at);
+        s->entries++;
+    }
+}
+
+static void add(struct merge *m, uint32_t thread, uint64_t chunk)
+{
+    struct wire_entry entries[ENTRIES];
+    for (uint64_t i = 0; i < ENTRIES; i++)
+        entries[i] = (struct wire_entry){.address = chunk * ENTRIES + i, .site = thread};
+    if (chunk % 7 == 3) { /* an event of three entries */
+        entries[5].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_ENTER, 2);
+        entries[6].address = entries[7].address = 77;
+    }
+    merge_add(m, &(struct launch_chunk){.area = thread,
+                                        .thread = thread,
+                                        .begin = chunk * TICKS,
+                                        .end = (chunk + 1) * TICKS,
+                                        .entries = entries,
+                                        .count = ENTRIES});
+}
+
+/* Threads hand over chunks at different moments, none later than the others by more than a few. */
+static void test_order(void **state)
+{
+    (void)state;
+    struct seen s = {.last = 0};
+    struct merge *m = merge_new(take, &s);
+    for (uint32_t t = 0; t < THREADS; t++)
+        add(m, t, 0);
+    for (uint64_t c = 1; c < CHUNKS; c++)
+        for (uint32_t t = 0; t < THREADS; t++) {
+            uint64_t lag = t * 3; /* chunks */
+            if (c > lag)
+                add(m, t, c - lag);
+        }
+    for (uint32_t t = 0; t < THREADS; t++)
+        for (uint64_t c = CHUNKS - t * 3; c < CHUNKS; c++)
+            add(m, t, c);
+    merge_end(m);
+    assert_int_equal(s.entries, THREADS * CHUNKS * ENTRIES);
+    assert_int_equal(s.payload, 2 * THREADS * ((CHUNKS + 3) / 7));
+    assert_true(s.late <= THREADS * ENTRIES); /* the chunk that came before there was a second thread */
+    for (uint32_t t = 0; t < THREADS; t++)
+        assert_int_equal(s.next[t], CHUNKS * ENTRIES);
+    merge_free(m);
+}
+
+/* Of one thread nothing is held back. */
+static void test_alone(void **state)
+{
+    (void)state;
+    struct seen s = {.last = 0};
+    struct merge *m = merge_new(take, &s);
+    add(m, 1, 0);
+    assert_int_equal(s.entries, ENTRIES);
+    merge_free(m);
+}
+
+/* A thread that says nothing any more holds up nobody; what is held is freed. */
+static void test_silent(void **state)
+{
+    (void)state;
+    struct seen s = {.last = 0};
+    struct merge *m = merge_new(take, &s);
+    add(m, 0, 0);
+    for (uint64_t c = 0; c < CHUNKS; c++)
+        add(m, 1, c);
+    assert_true(s.entries > (CHUNKS - 100) * ENTRIES);
+    merge_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_silent)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
