@@ -203,7 +203,6 @@ void rt_stream_enter(void);                          /* makes it, if it is not t
 void rt_stream_open(struct rt_module *m);            /* the counter file is known now */
 void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
 void rt_stream_forked(void);
-void rt_stream_append(const struct wire_entry *entries, uint32_t count); /* in one piece, in the calling thread */
 void rt_stream_confine(void);       /* the program is going to forbid itself system calls */
 void rt_stream_full_confined(void); /* without one, and with signals as they are */
 void rt_stream_full(void);          /* the thread's chunk is; with signals blocked */

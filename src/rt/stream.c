@@ -168,20 +168,6 @@ void rt_stream_full(void)
         end_chunk(s);
 }
 
-void rt_stream_append(const struct wire_entry *entries, uint32_t count)
-{
-    struct wire_stream *s = own_stream();
-    uint64_t signals = block_signals();
-    if (s->put >= s->limit)
-        end_chunk(s);
-    uint64_t at = __atomic_fetch_add(&s->put, (uint64_t)count * sizeof *entries, __ATOMIC_RELAXED);
-    if (at + (uint64_t)count * sizeof *entries <= s->start + WIRE_CHUNK_BYTES)
-        memcpy((void *)(at + (s->self - WIRE_STREAM_VADDR)), entries, (uint64_t)count * sizeof *entries);
-    if (s->put >= s->limit)
-        end_chunk(s);
-    restore_signals(signals);
-}
-
 /* ---- the area ---- */
 
 /* drops: it is nobody's, so far. */

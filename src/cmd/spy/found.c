@@ -97,7 +97,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .is_filtered = s->is_filtered,
                                    .references = s->is_filtered ? PROF_UNKNOWN : s->references,
                                    .dropped = run->references_lost,
-                                   .unlogged = PROF_UNKNOWN,
+                                   .unlogged = s->untold,
                                    .allocations = allocations(s),
                                    .threads = s->threads,
                                    .spied_s = run->wall_s,

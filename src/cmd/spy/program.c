@@ -241,6 +241,11 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
     if (rc)
         return rc;
     merge_end(s->merge);
+    if (s->of_others)
+        diag_warn("processes-not-simulated",
+                  "the program made processes, whose references (%llu were told) are not simulated; give what they "
+                  "execute to mtool spy itself",
+                  (unsigned long long)s->of_others);
     spy_end(s->spy);
     in->spied = spied_found(s, run);
     launch_result_free(run);

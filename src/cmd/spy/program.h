@@ -42,6 +42,7 @@ struct spied_program {
     uint32_t process;    /* as chunks name it; ID_NONE: none has come */
     uint64_t references; /* that came */
     uint64_t of_others;  /* of other processes */
+    uint64_t untold;     /* executions of instructions whose references are not told */
     uint32_t threads;    /* the highest number that came, and one */
 };
 

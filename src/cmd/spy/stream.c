@@ -39,6 +39,9 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         if (wire_event_entries(e) * sizeof *e >= sizeof(struct wire_range))
             take_range(s, e);
         return;
+    case WIRE_EVENT_UNTOLD:
+        s->untold++;
+        return;
     case WIRE_EVENT_ENTER:
     case WIRE_EVENT_LEAVE:
         allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
