@@ -204,7 +204,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     profile_note_phase(p, names[opt->how], since);
     diag_debug(1, "%s run: %.4f s of user time, %.4f in the kernel", names[opt->how], (*out)->user_s, (*out)->system_s);
     int end = (*out)->status;
-    bool is_only = is_first && opt->how == LAUNCH_COUNT; /* then its counts are worth keeping */
+    /* Then its counts are worth keeping. */
+    bool is_only = is_first && opt->how == LAUNCH_COUNT && p->args->command->id != CMD_ID_spy;
     if (!is_only && was_interrupted(*out)) {
         p->status = p->status == -1 || WIFSIGNALED(end) ? end : p->status;
         diag_note(
