@@ -8,13 +8,13 @@ static struct prof_data_site site_of(const struct spied *s, uint32_t sharing, co
 {
     const struct spied_place *at = &s->place[p->cell];
     struct join_module *m = at->module == ID_NONE ? NULL : &s->j->modules[at->module];
-    return (struct prof_data_site){.sharing = sharing,
-                                   .thread = p->thread,
-                                   .function =
-                                       at->func == ID_NONE ? NULL : join_func_name(s->j, m, at->func - m->func_base),
-                                   .file = at->line ? join_file_name(s->j, at->file) : NULL,
-                                   .line = at->line,
-                                   .writes = p->written != 0};
+    return (struct prof_data_site){
+        .sharing = sharing,
+        .thread = p->thread,
+        .function = m && at->func != ID_NONE ? join_func_name(s->j, m, at->func - m->func_base) : NULL,
+        .file = at->line ? join_file_name(s->j, at->file) : NULL,
+        .line = at->line,
+        .writes = p->written != 0};
 }
 
 static void put_line(struct spied *s, const struct cache_shared_line *l)

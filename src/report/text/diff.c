@@ -16,6 +16,12 @@ static const struct prof_object *any_of(const struct diff_object *x)
     return x->now ? x->now : x->old;
 }
 
+static const struct prof_data *any_data_of(const struct diff_data *x)
+{
+    assert(x->now || x->old); /* likewise */
+    return x->now ? x->now : x->old;
+}
+
 /* ---- text ---- */
 
 static void put_side(struct strbuf *out, const char *what, const char *path, const struct prof_result *r,
@@ -215,7 +221,7 @@ static void put_json_data(struct json *j, const struct prof_diff *d)
     json_array(j, "data");
     for (size_t i = 0; i < d->data_count; i++) {
         const struct diff_data *x = &d->data[i];
-        const struct prof_data *o = x->now ? x->now : x->old;
+        const struct prof_data *o = any_data_of(x);
         json_object(j, NULL);
         json_str(j, "in", !x->old ? "new" : !x->now ? "old" : "both");
         member_id(j, "old_id", x->old ? (uint32_t)(x->old - d->old->data) : ID_NONE);
