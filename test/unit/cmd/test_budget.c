@@ -65,6 +65,8 @@ static void long_ones_have_windows_in_the_counted_run(void **state)
     assert_true(budget_has_windows_run(&b));
     b.counters = 1300000;
     assert_false(budget_has_windows_run(&b));
+    b = (struct budget){.first_s = 0.9, .spent_s = 2.5, .windows = true, .probes = true}; /* after a plain run */
+    assert_true(budget_has_windows_run(&b));
     for (double s = 6; s < 100; s *= 1.1) {
         b = (struct budget){.first_s = s, .spent_s = s, .windows = true, .probes = true};
         assert_false(budget_has_windows_run(&b));
