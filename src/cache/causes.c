@@ -60,7 +60,8 @@ static void sort_queue(struct causes *k)
     size_t count = k->queue.len;
     uint32_t differ = k->clock ^ k->frontier; /* times lie between */
     if (count < DIGITS / 16) {
-        qsort(k->queue.data, count, sizeof *k->queue.data, by_time);
+        if (count)
+            qsort(k->queue.data, count, sizeof *k->queue.data, by_time);
         return;
     }
     VEC_RESERVE(&k->spare, count);

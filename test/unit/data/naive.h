@@ -42,7 +42,8 @@ static inline void naive_clear(struct naive *n, uint64_t lo, uint64_t hi, unsign
         else if (b.hi > hi)
             n->blocks.data[kept++] = (struct naive_block){b.layer, hi, b.hi, b.object};
     }
-    memmove(n->blocks.data + kept, n->blocks.data + len, (n->blocks.len - len) * sizeof *n->blocks.data);
+    if (n->blocks.len > len)
+        memmove(n->blocks.data + kept, n->blocks.data + len, (n->blocks.len - len) * sizeof *n->blocks.data);
     n->blocks.len = kept + n->blocks.len - len;
 }
 

@@ -320,7 +320,7 @@ static void test_pictures(void **state)
         first = t->time < first ? t->time : first;
         last = t->time > last ? t->time : last;
     }
-    assert_true(sum > 20 * (1 << 14) * 0.9 && sum <= 20 * (1 << 14));
+    assert_true(sum > 20 * (1 << 14) / 10 * 9 && sum <= 20 * (1 << 14));
     assert_true(first <= 4 && last + 3 >= r->data_pictures[0].times);
     tear_down(&b);
 }

@@ -156,7 +156,7 @@ static void test_pictures(void **state)
         spy_reference(s, 0, 4, 2 * REGION - 1 - (uint64_t)i * (REGION / 2) / REFERENCES, 0);
     const struct spy_picture *up = picture_of(s, 0), *down = picture_of(s, 1);
     uint64_t seen = count_all(up);
-    assert_true(seen * spy_picture_sample() > REFERENCES * 0.9 && seen * spy_picture_sample() <= REFERENCES);
+    assert_true(seen * spy_picture_sample() > REFERENCES / 10 * 9 && seen * spy_picture_sample() <= REFERENCES);
     for (unsigned t = 0; t < SPY_PICTURE_TIMES; t++) {
         for (unsigned p = 0; p < SPY_PICTURE_PARTS; p++) {
             const struct spy_picture_cell *u = &up->cells[t * SPY_PICTURE_PARTS + p],

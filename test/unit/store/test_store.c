@@ -453,6 +453,7 @@ static void test_older(void **state)
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
     assert_non_null(strstr(text.data, "schema 20\n"));
     assert_non_null(strstr(text.data, "data_object 0 rows\n"));
+    prof_result_free(back);
     run_sql("p.mtool", "PRAGMA user_version=19");
     assert_int_equal(store_read("p.mtool", &back), -1);
     str_free(&text);
