@@ -129,21 +129,23 @@ void cache_window_end(struct cache *c, double weight)
 
 /* ---- which sets ---- */
 
+static bool is_behind(const struct cache *c, int at) { return at != c->nearest_data && at != c->nearest_code; }
+
 /* Of the bits of an address those that are part of the number of its set in all levels that are sampled: so a set is
  * taken as a whole, with all sets of the nearer levels that its lines go through. */
-static unsigned common_bits(struct cache *c)
+static unsigned common_bits(const struct cache *c, unsigned *shift)
 {
     unsigned end = 64;
-    c->sets.shift = 0;
+    *shift = 0;
     for (int at = 0; at < c->count; at++) {
         const struct level *l = &c->levels[at];
         uint64_t sets = l->config.size_bytes / l->config.line_bytes / l->config.ways;
-        if (!l->is_sampled)
+        if (!is_behind(c, at))
             continue;
-        c->sets.shift = l->shift > c->sets.shift ? l->shift : c->sets.shift;
+        *shift = l->shift > *shift ? l->shift : *shift;
         end = (unsigned)min_u64(end, l->shift + (unsigned)__builtin_ctzll(sets));
     }
-    return end > c->sets.shift && end < 64 ? end - c->sets.shift : 0;
+    return end > *shift && end < 64 ? end - *shift : 0;
 }
 
 static uint64_t hash_of(uint64_t key, uint64_t seed)
@@ -174,24 +176,36 @@ static void choose(struct cache_sets *s, uint64_t keys, uint64_t seed)
     free(order);
 }
 
-int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed)
+/* Can the sets of the further levels be sampled? 0, with how many kinds they have in common and by which bits of an
+ * address; or -1 after one line. */
+static int check_sampling(const struct cache *c, unsigned one_in, uint64_t *keys, unsigned *shift)
 {
     bool has_inclusive = false, is_any = false;
     for (int at = 0; at < c->count; at++) {
-        struct level *l = &c->levels[at];
-        l->is_sampled = at != c->nearest_data && at != c->nearest_code;
-        is_any |= l->is_sampled;
-        has_inclusive |= l->config.inclusion == CACHE_INCLUSIVE;
+        is_any |= is_behind(c, at);
+        has_inclusive |= c->levels[at].config.inclusion == CACHE_INCLUSIVE;
     }
-    uint64_t keys = is_any ? 1ull << common_bits(c) : 0;
     if (has_inclusive)
         return diag_error("one set in %u: an inclusive level takes lines out of nearer ones, so all its sets count",
                           one_in);
     if (!is_any)
         return diag_error("one set in %u: there is no level behind the nearest one", one_in);
-    if (!one_in || keys / one_in < SAMPLE_GROUPS)
+    *keys = 1ull << common_bits(c, shift);
+    if (!one_in || *keys / one_in < SAMPLE_GROUPS)
         return diag_error("one set in %u: the levels have %llu kinds of sets in common, and 16 must be taken at least",
-                          one_in, (unsigned long long)keys);
+                          one_in, (unsigned long long)*keys);
+    return 0;
+}
+
+int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed)
+{
+    uint64_t keys = 0;
+    unsigned shift = 0;
+    if (check_sampling(c, one_in, &keys, &shift) < 0)
+        return -1;
+    for (int at = 0; at < c->count; at++)
+        c->levels[at].is_sampled = is_behind(c, at);
+    c->sets.shift = shift;
     c->sets.mask = keys - 1;
     c->sets.taken = keys / one_in;
     choose(&c->sets, keys, seed);

@@ -109,7 +109,7 @@ static inline uint32_t data_entry_at(const struct data *d, uint64_t address)
 static inline const struct data_block *data_block_at(const struct data *d, uint64_t address)
 {
     const struct data_block *b = &d->blocks[data_entry_at(d, address)];
-    for (int i = 0; address - b->start >= b->bytes; i++)
+    for (int i = 0; b != d->blocks && address - b->start >= b->bytes; i++)
         b = &d->blocks[i < DATA_DEPTH_MAX ? b->under : 0];
     return b;
 }

@@ -17,7 +17,10 @@ struct prof_input_caches { /* a configuration that was simulated */
 struct prof_input_datum { /* a data object; texts live with the result */
     const char *name, *module, *type;
     enum prof_data_kind kind;
-    uint64_t bytes, blocks;
+    uint64_t bytes, blocks;               /* bytes: when most were there */
+    uint64_t allocated;                   /* bytes of all blocks together; PROF_UNKNOWN */
+    const struct prof_data_field *fields; /* [field_count] by offset, as cells number them from 1; of object 0 */
+    size_t field_count;
     const struct prof_data_frame *frames; /* [frame_count] where it was allocated, innermost first; of object 0 */
     size_t frame_count;
 };
@@ -32,8 +35,9 @@ struct prof_input_spied {  /* what mtool spy found */
     uint64_t dropped, unlogged, allocations;
     uint32_t threads;
     double spied_s;
-    uint64_t curve_min, curve_max;                        /* bytes */
-    uint64_t (*block_begin)(void *ctx, uint64_t address); /* of the object's block that holds it */
+    uint64_t curve_min, curve_max; /* bytes */
+    /* Where the object's block begins that holds the address; PROF_UNKNOWN: none does any more. */
+    uint64_t (*block_begin)(void *ctx, uint32_t object, uint64_t address);
     void *ctx;
 };
 /* Fills r (objects, coverage, times, refused, lines, blocks...) from the inputs; what the caller set (program, command,

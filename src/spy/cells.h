@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pairs of a site and an object, numbered as they come. */
+ * Pairs of a site and an object, or a field of it, numbered as they come. */
 #ifndef MTOOL_SPY_CELLS_H
 #define MTOOL_SPY_CELLS_H
 
 #include "spy/spy.h"
 
 struct cells_last { /* of a site: most of its references follow others to the same object */
-    uint32_t object, cell;
+    struct spy_whose whose;
+    uint32_t cell;
 };
 struct cells_track { /* of a cell: the majority among distances (Boyer and Moore 1981) */
     uint64_t at;     /* the last reference */
@@ -20,7 +21,7 @@ struct cells {
 };
 void cells_add_sites(struct cells *c, size_t count);
 void cells_fini(struct cells *c);
-uint32_t cells_make(struct cells *c, uint32_t site, uint32_t object);
+uint32_t cells_make(struct cells *c, uint32_t site, struct spy_whose whose);
 
 static inline void cells_follow(struct spy_cell *cell, struct cells_track *t, uint64_t address)
 {
@@ -38,10 +39,11 @@ static inline void cells_follow(struct spy_cell *cell, struct cells_track *t, ui
     }
 }
 
-static inline uint32_t cells_of(struct cells *c, uint32_t site, uint32_t object, uint64_t address)
+static inline uint32_t cells_of(struct cells *c, uint32_t site, struct spy_whose whose, uint64_t address)
 {
     const struct cells_last *last = &c->last.data[site];
-    uint32_t cell = last->object == object ? last->cell : cells_make(c, site, object);
+    bool is_last = last->whose.object == whose.object && last->whose.field == whose.field;
+    uint32_t cell = is_last ? last->cell : cells_make(c, site, whose);
     cells_follow(&c->all.data[cell], &c->tracks.data[cell], address);
     return cell;
 }

@@ -77,8 +77,11 @@ static void put(struct spy *s, const struct spy_site *site, uint32_t cell, uint6
 
 static uint32_t cell_of(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address)
 {
-    uint32_t object = s->opt.object_of(s->opt.ctx, site, address), cell = cells_of(&s->cells, number, object, address);
-    pictures_see(&s->pictures, object, cell, address);
+    struct spy_whose whose = s->opt.object_of(s->opt.ctx, site, address);
+    if (whose.object >= SPY_OBJECTS_MAX || whose.field >= SPY_FIELDS_MAX)
+        whose = (struct spy_whose){0, 0};
+    uint32_t cell = cells_of(&s->cells, number, whose, address);
+    pictures_see(&s->pictures, whose.object, cell, address);
     return cell;
 }
 
@@ -97,6 +100,10 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
         return;
     }
     const struct spy_site *of = &s->sites.data[site];
+    if (!of->bytes) {
+        s->strays++;
+        return;
+    }
     s->thread = (uint8_t)(thread % CACHE_THREADS_MAX);
     if (length > of->bytes)
         put_range(s, of, site, address, length);

@@ -19,12 +19,17 @@
 struct spy_site {
     uint64_t address; /* of the instruction, as in its file */
     uint32_t module;  /* a number of the caller's */
-    uint16_t bytes;   /* of an access, 1 or more */
+    uint16_t bytes;   /* of an access; 0: it makes none that are told */
     uint8_t kind;     /* enum cache_kind, CACHE_MODIFY too */
 };
 
-/* The object that an address belongs to at this moment: a number, small ones best. */
-typedef uint32_t (*spy_object_of)(void *ctx, const struct spy_site *site, uint64_t address);
+/* What an address belongs to at this moment. */
+struct spy_whose {
+    uint32_t object; /* below SPY_OBJECTS_MAX, small ones best */
+    uint32_t field;  /* of it, below SPY_FIELDS_MAX; 0: of none */
+};
+enum { SPY_OBJECTS_MAX = 1 << 25, SPY_FIELDS_MAX = 1 << 10 };
+typedef struct spy_whose (*spy_object_of)(void *ctx, const struct spy_site *site, uint64_t address);
 
 struct spy_options {
     const struct cache_config *configs; /* [config_count], each simulated by itself */
@@ -48,7 +53,7 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
 void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
 
 struct spy_cell { /* its number is that of the caches' cells */
-    uint32_t site, object;
+    uint32_t site, object, field;
     uint64_t references; /* that came */
     /* The distance from one to the next that most of them have, if any has the majority, and about how many have it. */
     int64_t stride;

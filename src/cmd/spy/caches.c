@@ -65,6 +65,15 @@ static void put_costs(const struct machine *m, struct spy_caches *c)
     }
 }
 
+/* The description says of each TLB what a miss in it costs more. */
+static void put_walks(const struct machine *m, struct spy_caches *c)
+{
+    unsigned nth = 0;
+    for (size_t i = 0; i < m->cache_count && nth < c->config.count; i++)
+        if (m->caches[i].kind == MACHINE_CACHE_TLB)
+            c->miss_cycles[nth++] = m->caches[i].latency;
+}
+
 /* ---- all ---- */
 
 static int add_machines(struct choice *s, const struct machine *m)
@@ -73,8 +82,12 @@ static int add_machines(struct choice *s, const struct machine *m)
     for (int tlbs = 0; tlbs < 2 && rc == 0; tlbs++) {
         struct cache_config config;
         rc = cache_of_machine(m, tlbs, &config);
-        if (rc == 0 && config.count)
-            add(s, arena_printf(s->arena, "%s of %s", tlbs ? "TLBs" : "caches", m->name), &config)->is_tlb = tlbs;
+        if (rc < 0 || !config.count)
+            continue;
+        struct spy_caches *c = add(s, arena_printf(s->arena, "%s of %s", tlbs ? "TLBs" : "caches", m->name), &config);
+        c->is_tlb = tlbs;
+        if (tlbs)
+            put_walks(m, c);
     }
     if (rc == 0 && !s->count)
         rc = diag_error("spy: the description of %s names no cache; give some by --cache", m->name);

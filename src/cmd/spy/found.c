@@ -35,6 +35,22 @@ static void put_frames(const struct spied_program *s, const struct data_object *
     d->frame_count = o->path_len;
 }
 
+static void put_fields(const struct spied_program *s, uint32_t id, struct prof_input_datum *d)
+{
+    struct arena *a = s->profile->result->arena;
+    enum data_kind kind = data_object(s->data, id)->kind;
+    const struct data_fields *f = kind == DATA_GLOBAL || kind == DATA_THREAD ? data_fields(s->data, id) : NULL;
+    if (!f)
+        return;
+    struct prof_data_field *fields = ARENA_ARRAY(a, struct prof_data_field, f->count + 1);
+    for (size_t i = 0; i < f->count; i++)
+        fields[i] = (struct prof_data_field){
+            .name = keep(a, f->fields[i].name), .offset = f->fields[i].offset, .bytes = f->fields[i].bytes};
+    d->type = keep(a, f->type);
+    d->fields = fields;
+    d->field_count = f->count;
+}
+
 static struct prof_input_datum datum_of(const struct spied_program *s, uint32_t id)
 {
     const struct data_object *o = data_object(s->data, id);
@@ -42,8 +58,10 @@ static struct prof_input_datum datum_of(const struct spied_program *s, uint32_t 
                                  .kind = kind_of(o->kind),
                                  .module = path_of(s, o->module),
                                  .bytes = o->kind == DATA_STACK ? PROF_UNKNOWN : o->peak_bytes,
-                                 .blocks = o->kind == DATA_HEAP || o->kind == DATA_MAPPING ? o->blocks : PROF_UNKNOWN};
+                                 .blocks = o->kind == DATA_HEAP || o->kind == DATA_MAPPING ? o->blocks : PROF_UNKNOWN,
+                                 .allocated = o->bytes};
     put_frames(s, o, &d);
+    put_fields(s, id, &d);
     return d;
 }
 
@@ -76,10 +94,11 @@ static void fill_reached(const struct spied_program *s, struct prof_input_datum 
             data[cell[i].object] = datum_of(s, cell[i].object);
 }
 
-static uint64_t block_begin(void *ctx, uint64_t address)
+static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
 {
     const struct spied_program *s = ctx;
-    return data_block_at(s->data, address)->start;
+    const struct data_block *b = data_block_at(s->data, address);
+    return b->object == object ? b->start : PROF_UNKNOWN;
 }
 
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
@@ -103,7 +122,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .spied_s = run->wall_s,
                                    .block_begin = block_begin,
                                    .ctx = s,
-                                   .curve_min = SPY_CURVE_MIN,
+                                   .curve_min = s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN,
                                    .curve_max = SPY_CURVE_MAX};
     return f;
 }

@@ -16,11 +16,9 @@ static const char *name_of(struct arena *a, const struct prof_input_datum *d, un
         const struct prof_data_frame *f = &d->frames[i];
         if (!f->function)
             continue;
-        str_printf(&text, "%s%s", text.len ? " < " : "", f->function);
-        if (f->file && f->line && !strstr(text.data, " < ")) {
-            const char *base = strrchr(f->file, '/');
-            str_printf(&text, " (%s:%u)", base ? base + 1 : f->file, f->line);
-        }
+        str_printf(&text, "%s%s", text.len ? " <- " : "", f->function);
+        if (f->file && f->line && !strstr(text.data, " <- "))
+            str_printf(&text, " (%s:%u)", file_base_name(f->file), f->line);
         depth--;
     }
     const char *name = text.len ? arena_strdup(a, text.data) : d->name;

@@ -26,15 +26,38 @@ static uint32_t frames_of(struct spied_program *s, const struct spy_site *site)
     return *known;
 }
 
-static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static struct spied_layout layout_of(struct spied_program *s, uint32_t object)
+{
+    while (s->layouts.len <= object)
+        VEC_PUSH(&s->layouts, ((struct spied_layout){.is_known = false}));
+    struct spied_layout *l = &s->layouts.data[object];
+    if (!l->is_known)
+        *l = (struct spied_layout){true, data_fields(s->data, object)};
+    return *l;
+}
+
+/* Of variables that debug information describes; by its place among the fields, from 1. */
+static uint32_t field_of(struct spied_program *s, const struct data_block *b, uint64_t address)
+{
+    size_t part;
+    const struct data_object *o = data_object(s->data, b->object);
+    if ((o->kind != DATA_GLOBAL && o->kind != DATA_THREAD) || !layout_of(s, b->object).fields)
+        return 0;
+    bool is_known = data_field(s->data, b->object, address - b->start, &part) && part + 1 < SPY_FIELDS_MAX;
+    return is_known ? (uint32_t)part + 1 : 0;
+}
+
+static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
 {
     struct spied_program *s = ctx;
-    uint32_t object = data_object_at(s->data, address);
-    if (!object) {
+    const struct data_block *b = data_block_at(s->data, address);
+    if (!b->object) {
         spied_read_maps(s);
-        object = data_object_at(s->data, address);
+        b = data_block_at(s->data, address);
     }
-    return object && object == s->stack_object ? frames_of(s, site) : object;
+    if (b->object && b->object == s->stack_object)
+        return (struct spy_whose){.object = frames_of(s, site)};
+    return (struct spy_whose){b->object, field_of(s, b, address)};
 }
 
 /* ---- sites ---- */
@@ -45,8 +68,9 @@ static struct spy_site site_of(uint32_t module, const struct rewrite_site *from)
     enum cache_kind kind = (from->flags & both) == both       ? CACHE_MODIFY
                            : from->flags & REWRITE_SITE_STORE ? CACHE_WRITE
                                                               : CACHE_READ;
+    uint16_t bytes = from->bytes ? from->bytes : 1;
     return (struct spy_site){
-        .address = from->addr, .module = module, .bytes = from->bytes ? from->bytes : 1, .kind = (uint8_t)kind};
+        .address = from->addr, .module = module, .bytes = from->flags & both ? bytes : 0, .kind = (uint8_t)kind};
 }
 
 static int add_module(struct spied_program *s, uint32_t number, const struct launch_module *from)
@@ -116,7 +140,7 @@ static bool suits(const struct cache_config *c, uint64_t line_bytes)
 {
     for (unsigned i = 0; i < c->count; i++) {
         const struct cache_level *l = &c->levels[i];
-        if (l->inclusion == CACHE_INCLUSIVE || l->no_allocate)
+        if (l->inclusion == CACHE_INCLUSIVE || l->no_allocate || l->write_through)
             return false;
         if (is_data_first(c, i) && (l->line_bytes < line_bytes || l->line_bytes >= CACHE_PAGE_MIN ||
                                     l->size_bytes / l->ways % (WIRE_FILTER_SLOTS * line_bytes) != 0))
@@ -134,7 +158,7 @@ static uint64_t shortest_line(const struct spied_program *s)
     return line;
 }
 
-/* TLBs that nobody asked for are left out where they alone would need each reference. */
+/* TLBs that nobody asked for are left out: they alone would need each reference. */
 static void leave_out_tlbs(struct spied_program *s)
 {
     size_t kept = 0;
@@ -147,7 +171,9 @@ static void leave_out_tlbs(struct spied_program *s)
 /* Threads take lines from each other, which a filter does not see. */
 static void choose_filter(struct spied_program *s, bool has_threads)
 {
-    if (s->profile->args->unfiltered || has_threads)
+    const struct cmd_args *a = s->profile->args;
+    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy;
+    if (a->unfiltered || wants_tlbs || has_threads)
         return;
     uint64_t line = shortest_line(s);
     for (size_t i = 0; i < s->cache_count; i++)
@@ -197,6 +223,7 @@ void spied_free(struct spied_program *s)
     merge_free(s->merge);
     spy_free(s->spy);
     allocations_free(s->allocations);
+    VEC_FREE(&s->layouts);
     data_free(s->data);
     arena_free(s->arena);
     free(s);

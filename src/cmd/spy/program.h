@@ -16,6 +16,11 @@ struct spied_module { /* by place in launch_program.modules */
     struct image *img;       /* NULL likewise */
 };
 
+struct spied_layout { /* of a data object */
+    bool is_known;
+    const struct data_fields *fields; /* NULL: it has none */
+};
+
 struct spied_program {
     struct profile *profile;
     struct arena *arena;
@@ -30,7 +35,8 @@ struct spied_program {
     struct spied_module *modules; /* [module_count] */
     size_t module_count;
     uint32_t last_tag, last_module;
-    uint32_t *stack_of; /* by site: the object of its procedure's frames; 0 not asked for yet */
+    VEC(struct spied_layout) layouts; /* by object */
+    uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
     /* maps.c */
     int pid;               /* of the process that is followed; 0 not known yet */
     uint32_t stack_object; /* of all frames */

@@ -29,6 +29,7 @@ static void take_range(struct spied_program *s, const struct wire_entry *e)
         return;
     uint64_t element = spy_site(s->spy, site)->bytes, bytes = element * range.elements;
     uint64_t first = range.flags & WIRE_FLAG_DOWN ? range.address - bytes + element : range.address;
+    s->references += range.elements;
     spy_reference(s->spy, s->thread, site, first, bytes);
 }
 
@@ -54,8 +55,10 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
 static void take_reference(struct spied_program *s, const struct wire_entry *e)
 {
     uint32_t site = site_of(s, e);
-    if (site != ID_NONE)
-        spy_reference(s->spy, s->thread, site, e->address, 0);
+    if (site == ID_NONE)
+        return;
+    s->references++;
+    spy_reference(s->spy, s->thread, site, e->address, 0);
 }
 
 static bool is_followed(struct spied_program *s, const struct launch_chunk *c)
@@ -79,7 +82,6 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
-    s->references += c->count;
     s->thread = c->thread;
     s->area = c->area;
     for (size_t i = 0; i < c->count; i++) {

@@ -21,20 +21,29 @@ struct subject { /* an object that is looked at */
     uint32_t row;
     uint64_t line_bytes;
     double by_cause[CACHE_CAUSE_COUNT]; /* cycles of stall */
-    double walks;                       /* cycles of TLB misses */
-    uint64_t misses;                    /* of the primary level */
+    double walks, walks_all;            /* cycles of TLB misses: its own, and of the program */
 };
 
-static void add_advice(const struct subject *u, const char *advice, uint32_t cell, double cycles, const char *evidence)
+struct gain { /* as fractions */
+    double of_program, of_object;
+};
+
+static struct gain stall_gain(const struct subject *u, double cycles)
+{
+    return (struct gain){cycles / u->s->stall_all, cycles / u->g->stall};
+}
+
+static void add_advice(const struct subject *u, const char *advice, uint32_t cell, struct gain gain,
+                       const char *evidence)
 {
     struct spied *s = u->s;
     struct prof_result *r = s->j->r;
     struct prof_interval memory = r->data[u->row].memory_s;
-    double share = s->stall_all > 0 ? cycles / s->stall_all : NAN, part = u->g->stall > 0 ? cycles / u->g->stall : NAN;
+    double part = gain.of_object;
     struct prof_data_advice *a = &r->data_advice[r->data_advice_count++];
     *a = (struct prof_data_advice){.object = u->row,
                                    .advice = advice,
-                                   .gain_share = share,
+                                   .gain_share = gain.of_program,
                                    .gain_s = {part * memory.value, part * memory.low, part * memory.high},
                                    .evidence = evidence};
     const struct spied_place *at = cell == ID_NONE ? NULL : &s->place[cell];
@@ -56,7 +65,7 @@ static void advise_pad(const struct subject *u)
     if (conflict < CAUSE_MIN * u->g->stall)
         return;
     add_advice(
-        u, "pad", ID_NONE, conflict,
+        u, "pad", ID_NONE, stall_gain(u, conflict),
         arena_printf(u->s->j->r->arena,
                      "%.0f %% of its stall are conflicts: a fully associative cache of the size would hit; pad its "
                      "rows, or move it against what evicts it, so that they fall into other sets",
@@ -69,7 +78,7 @@ static void advise_separate(const struct subject *u)
     if (shared < CAUSE_MIN * u->g->stall)
         return;
     add_advice(
-        u, "separate", ID_NONE, shared,
+        u, "separate", ID_NONE, stall_gain(u, shared),
         arena_printf(u->s->j->r->arena,
                      "%.0f %% of its stall are false sharing: threads write different bytes of the same line; align "
                      "what each thread writes to lines of %llu bytes of its own",
@@ -80,39 +89,49 @@ static void advise_huge_pages(const struct subject *u)
 {
     if (u->walks < TLB_MIN * (u->walks + u->g->stall))
         return;
-    add_advice(u, "huge-pages", ID_NONE, u->walks,
+    struct gain gain = {u->walks / (u->s->stall_all + u->walks_all), u->walks / (u->g->stall + u->walks)};
+    add_advice(u, "huge-pages", ID_NONE, gain,
                arena_printf(u->s->j->r->arena,
                             "misses of the TLB cost it %.0f %% of what misses of caches do; keep it in huge pages "
                             "(madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
                             percent(u->walks, u->g->stall)));
 }
 
+/* Blocks that come and go, of which one would fit and all that are there together do not. */
+static bool is_renewed(const struct subject *u)
+{
+    const struct prof_data *d = &u->s->j->r->data[u->row];
+    uint64_t allocated = u->s->in->data[u->g->key].allocated, room = u->s->j->r->caches[u->s->primary].bytes;
+    return d->kind == PROF_DATA_HEAP && d->blocks != PROF_UNKNOWN && d->blocks >= REUSES_MIN &&
+           allocated >= 2 * d->bytes && d->bytes > room && allocated / d->blocks <= room / 2;
+}
+
 static void advise_reuse(const struct subject *u)
 {
     const struct prof_data *d = &u->s->j->r->data[u->row];
-    double cold = u->by_cause[CACHE_COLD];
-    if (d->kind != PROF_DATA_HEAP || d->blocks == PROF_UNKNOWN || d->blocks < REUSES_MIN ||
-        cold < CAUSE_MIN * u->g->stall || u->misses * u->line_bytes < 2 * d->bytes)
+    double renewed = u->by_cause[CACHE_COLD] + u->by_cause[CACHE_CAPACITY];
+    if (!is_renewed(u) || renewed < CAUSE_MIN * u->g->stall)
         return;
-    add_advice(
-        u, "reuse", ID_NONE, cold,
-        arena_printf(u->s->j->r->arena,
-                     "%.0f %% of its stall are first touches of %llu blocks that never are there together; keep one "
-                     "buffer and use it again",
-                     percent(cold, u->g->stall), (unsigned long long)d->blocks));
+    add_advice(u, "reuse", ID_NONE, stall_gain(u, renewed),
+               arena_printf(u->s->j->r->arena,
+                            "%llu blocks come and go, each small enough for the cache; %.0f %% of its stall is that "
+                            "another one is used each time: keep one, and use it again",
+                            (unsigned long long)d->blocks, percent(renewed, u->g->stall)));
 }
 
 /* ---- by stride ---- */
 
-struct walk { /* cells of one kind of stride, and the one with most of them */
-    double stall;
+struct walk { /* cells of one kind of stride, and the one that has most of what is added up */
+    double stall, most;
     uint32_t cell;
 };
 
-static void add_to(struct walk *w, const struct spied *s, uint32_t cell, double stall)
+static void add_to(struct walk *w, uint32_t cell, double stall)
 {
-    if (w->stall == 0 || stall > s->stall[w->cell])
+    if (w->cell == ID_NONE || stall > w->most) {
         w->cell = cell;
+        w->most = stall;
+    }
     w->stall += stall;
 }
 
@@ -146,7 +165,7 @@ static struct walk jumps_of(const struct subject *u, uint64_t above, uint64_t mo
         const struct spy_cell *c = &u->s->cells[u->g->cells[i]];
         uint64_t jump = (uint64_t)llabs(c->stride);
         if (is_regular(c) && jump > above && jump <= most)
-            add_to(&w, u->s, u->g->cells[i], gain_of(u, u->g->cells[i]));
+            add_to(&w, u->g->cells[i], gain_of(u, u->g->cells[i]));
     }
     return w;
 }
@@ -160,7 +179,7 @@ static void advise_split(const struct subject *u)
         return;
     const struct spy_cell *c = &s->cells[w.cell];
     add_advice(
-        u, "split", w.cell, w.stall,
+        u, "split", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
                      "it goes from one record of %lld bytes to the next and uses %u of them there; keep what is used "
                      "together in an array of its own",
@@ -175,7 +194,7 @@ static void advise_interchange(const struct subject *u)
         return;
     const struct spy_cell *c = &s->cells[w.cell];
     add_advice(
-        u, "interchange", w.cell, w.stall,
+        u, "interchange", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
                      "it goes through it in steps of %lld bytes and uses %u of each line of %llu; interchange the "
                      "loops, or store it the other way round",
@@ -190,13 +209,13 @@ static void advise_block(const struct subject *u)
     for (size_t i = 0; i < u->g->count; i++) {
         const struct spy_cell *c = &s->cells[u->g->cells[i]];
         if (is_regular(c) && (uint64_t)llabs(c->stride) <= u->line_bytes)
-            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]]);
+            add_to(&w, u->g->cells[i], s->stall[u->g->cells[i]]);
     }
     double again = fmin(w.stall, u->by_cause[CACHE_CAPACITY]);
-    if (again < CAUSE_MIN * u->g->stall)
+    if (is_renewed(u) || again < CAUSE_MIN * u->g->stall)
         return;
     add_advice(
-        u, "block", w.cell, again,
+        u, "block", w.cell, stall_gain(u, again),
         arena_printf(s->j->r->arena,
                      "it goes through it from end to end, again and again, and it does not fit: %.0f %% of its stall "
                      "are lines that were there before; do all work on a part while it is in the cache",
@@ -214,11 +233,11 @@ static void advise_pool(const struct subject *u)
         return;
     for (size_t i = 0; i < u->g->count; i++)
         if (!is_regular(&s->cells[u->g->cells[i]]))
-            add_to(&w, s, u->g->cells[i], s->stall[u->g->cells[i]]);
+            add_to(&w, u->g->cells[i], s->stall[u->g->cells[i]]);
     if (w.stall < CAUSE_MIN * u->g->stall)
         return;
     add_advice(
-        u, "pool", w.cell, NAN,
+        u, "pool", w.cell, (struct gain){NAN, NAN},
         arena_printf(s->j->r->arena,
                      "%llu blocks of some %llu bytes are reached in no order; allocate them one behind the other in "
                      "the order of use, put hot fields together, or prefetch the next one",
@@ -236,7 +255,6 @@ static void sum_causes(struct subject *u)
             if (u->g->cells[i] >= l->cell_count)
                 continue;
             const struct cache_cell *c = &l->cell[u->g->cells[i]];
-            u->misses += k == s->primary ? c->misses : 0;
             u->walks += l->caches->is_tlb ? l->miss_cycles * (double)c->misses : 0;
             for (int cause = 0; l->config == 0 && cause < CACHE_CAUSE_COUNT; cause++)
                 u->by_cause[cause] += l->miss_cycles * (double)c->causes[cause];
@@ -266,15 +284,28 @@ static int by_gain(const void *x, const void *y)
     return a->object != b->object ? (a->object > b->object ? 1 : -1) : strcmp(a->advice, b->advice);
 }
 
+static double walks_of_program(const struct spied *s)
+{
+    double cycles = 0;
+    for (uint32_t k = 0; k < s->level_count; k++)
+        for (size_t i = 0; s->levels[k].caches->is_tlb && i < s->levels[k].cell_count; i++)
+            cycles += s->levels[k].miss_cycles * (double)s->levels[k].cell[i].misses;
+    return cycles;
+}
+
 void spied_advice(struct spied *s)
 {
     enum { KINDS = 8 };
     struct prof_result *r = s->j->r;
+    double walks_all = walks_of_program(s);
     r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, KINDS * r->data_count + 1);
     for (size_t i = 0; i < s->group_count; i++) {
-        struct subject u = {
-            .s = s, .g = &s->groups[i], .row = (uint32_t)i, .line_bytes = r->caches[s->primary].line_bytes};
-        if (s->groups[i].stall < OBJECT_MIN * s->stall_all)
+        struct subject u = {.s = s,
+                            .g = &s->groups[i],
+                            .row = (uint32_t)i,
+                            .line_bytes = r->caches[s->primary].line_bytes,
+                            .walks_all = walks_all};
+        if (!(u.g->stall > 0) || u.g->stall < OBJECT_MIN * s->stall_all)
             break;
         sum_causes(&u);
         advise(&u);

@@ -51,9 +51,9 @@ static void add_cell(const struct spied *s, struct spied_group *g, uint32_t cell
     g->stall += s->stall[cell];
     if (!s->memory_s)
         return;
-    g->memory_s.value += s->memory_s[cell].value;
-    g->memory_s.low += s->memory_s[cell].low;
-    g->memory_s.high += s->memory_s[cell].high;
+    g->memory_s.value = prof_sum(g->memory_s.value, s->memory_s[cell].value);
+    g->memory_s.low = prof_sum(g->memory_s.low, s->memory_s[cell].low);
+    g->memory_s.high = prof_sum(g->memory_s.high, s->memory_s[cell].high);
 }
 
 struct spied_group *spied_groups(struct spied *s, spied_key key, size_t *count)
@@ -64,9 +64,7 @@ struct spied_group *spied_groups(struct spied *s, spied_key key, size_t *count)
     struct spied_group *out = ARENA_ARRAY(s->j->scratch, struct spied_group, n + 1), *g = out - 1;
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || sorted[i].key != sorted[i - 1].key) {
-            *++g = (struct spied_group){.key = sorted[i].key, .cells = cells + i};
-            if (!s->memory_s)
-                g->memory_s = stats_unknown();
+            *++g = (struct spied_group){.key = sorted[i].key, .cells = cells + i, .memory_s = stats_unknown()};
         }
         cells[i] = sorted[i].cell;
         add_cell(s, g, sorted[i].cell);
@@ -108,7 +106,7 @@ void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, 
             if (g->cells[i] < s->levels[k].cell_count)
                 add_counts(&row, &s->levels[k].cell[g->cells[i]]);
         row.misses_low = row.misses_high = row.misses;
-        if (s->levels[k].level == 0 && s->in->is_filtered)
+        if (s->in->is_filtered && spied_is_nearest(&s->levels[k]))
             row.references = g->references;
         spied_add_miss(s, &row);
     }

@@ -43,9 +43,8 @@ static struct prof_cache row_of(const struct spied *s, const struct spied_level 
                                .miss_cycles = l->miss_cycles};
 }
 
-static struct prof_data_miss misses_of(const struct spied_level *l, const struct cache_counts *c)
+static struct prof_data_miss misses_of(const struct cache_counts *c)
 {
-    (void)l;
     uint64_t misses = sum(c->misses);
     return (struct prof_data_miss){.owner = PROF_OWNER_PROGRAM,
                                    .references = sum(c->references),
@@ -61,10 +60,22 @@ static struct prof_data_miss misses_of(const struct spied_level *l, const struct
                                    .false_sharing = sum_of_cause(c, CACHE_FALSE_SHARING)};
 }
 
+bool spied_is_nearest(const struct spied_level *l)
+{
+    const struct cache_level *all = l->caches->config.levels;
+    for (unsigned i = 0; i < l->level; i++)
+        if (all[i].side & CACHE_DATA)
+            return false;
+    return all[l->level].side & CACHE_DATA;
+}
+
+/* Fetches are not told, so levels of code alone have nothing to say. */
 static void add_levels(struct spied *s, size_t config)
 {
     const struct prof_input_caches *of = &s->in->caches[config];
     for (unsigned k = 0; k < of->config.count; k++) {
+        if (!(of->config.levels[k].side & CACHE_DATA))
+            continue;
         struct spied_level *l = &s->levels[s->level_count++];
         *l = (struct spied_level){.caches = of, .config = config, .level = k, .miss_cycles = of->miss_cycles[k]};
         l->cell = cache_cells(spy_cache(s->in->spy, config), k, &l->cell_count);
@@ -78,7 +89,7 @@ static void choose_primary(struct spied *s)
     for (uint32_t i = 0; i < s->level_count; i++) {
         const struct spied_level *l = &s->levels[i];
         double cycles = l->miss_cycles * (double)sum(cache_counts(spy_cache(s->in->spy, l->config), l->level)->misses);
-        if (cycles > most) {
+        if (l->config == 0 && cycles > most) {
             most = cycles;
             s->primary = i;
         }
@@ -98,11 +109,11 @@ void spied_levels(struct spied *s)
     r->caches = ARENA_ARRAY(r->arena, struct prof_cache, s->level_count + 1);
     for (uint32_t i = 0; i < s->level_count; i++) {
         const struct spied_level *l = &s->levels[i];
-        struct prof_data_miss row = misses_of(l, cache_counts(spy_cache(s->in->spy, l->config), l->level));
+        struct prof_data_miss row = misses_of(cache_counts(spy_cache(s->in->spy, l->config), l->level));
         r->caches[r->cache_count] = row_of(s, l);
         r->caches[r->cache_count++].is_primary = i == s->primary;
         row.cache = i;
-        if (l->level == 0 && s->in->is_filtered)
+        if (s->in->is_filtered && spied_is_nearest(l))
             row.references = s->references;
         spied_add_miss(s, &row);
     }

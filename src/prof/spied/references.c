@@ -8,6 +8,8 @@
 static uint64_t executed(const struct spied *s, uint32_t site)
 {
     const struct spy_site *of = spy_site(s->in->spy, site);
+    if (!of->bytes)
+        return 0; /* such an instruction's references are not told */
     const struct join_module *m = of->module < s->j->module_count ? &s->j->modules[of->module] : NULL;
     uint32_t block = m && m->cfg ? cfg_block_at(m->cfg, of->address) : ID_NONE;
     return block == ID_NONE ? 0 : s->j->counts[m->block_base + block];

@@ -61,14 +61,6 @@ static uint64_t cell_key(const struct spied *s, uint32_t cell)
     return func == ID_NONE || object == ID_NONE ? UINT64_MAX : (uint64_t)func << 32 | object;
 }
 
-static struct join_module *module_of_func(const struct join *j, uint32_t func)
-{
-    struct join_module *m = &j->modules[0];
-    while (!m->cfg || func - m->func_base >= m->cfg->funcs.len)
-        m++;
-    return m;
-}
-
 void spied_cells(struct spied *s)
 {
     struct prof_result *r = s->j->r;
@@ -78,7 +70,7 @@ void spied_cells(struct spied *s)
     r->data_cells = ARENA_ARRAY(r->arena, struct prof_data_cell, count + 1);
     for (size_t i = 0; i < count; i++) {
         uint32_t func = (uint32_t)(g[i].key >> 32);
-        struct join_module *m = module_of_func(s->j, func);
+        struct join_module *m = &s->j->modules[s->place[g[i].cells[0]].module];
         spied_put_misses(s, PROF_OWNER_CELL, (uint32_t)i, &g[i]);
         r->data_cells[r->data_cell_count++] =
             (struct prof_data_cell){.function = join_func_name(s->j, m, func - m->func_base),

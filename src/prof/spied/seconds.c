@@ -2,9 +2,11 @@
  *
  * Measured seconds by simulated shares. Latencies overlap on a core that goes on past a miss, so misses times latency
  * is no time; what an m-object's own code loses to memory was measured, and the cells of that code share it by their
- * part of its stall. An object whose overhead may as well be none accuses no data.
+ * part of its stall. An object whose overhead may as well be none accuses no data; what code costs of which nothing is
+ * known is not known.
  */
 #include "prof/spied/spied.h"
+#include "result/stats.h"
 
 #include <math.h>
 
@@ -40,7 +42,9 @@ void spied_seconds(struct spied *s)
     s->memory_s = ARENA_ARRAY(s->j->scratch, struct prof_interval, s->cell_count + 1);
     for (size_t i = 0; i < s->cell_count; i++) {
         uint32_t owner = s->place[i].owner;
-        if (owner != ID_NONE && all[owner] > 0 && r->objects[owner].is_significant)
+        if (s->stall[i] > 0 && (owner == ID_NONE || isnan(r->objects[owner].memory_s.value)))
+            s->memory_s[i] = stats_unknown();
+        else if (s->stall[i] > 0 && r->objects[owner].is_significant)
             s->memory_s[i] = part_of(&r->objects[owner], s->stall[i] / all[owner]);
     }
 }

@@ -7,27 +7,37 @@ enum { LINES_MAX = 200, SIDES_MAX = 8 };
 static struct prof_data_site site_of(const struct spied *s, uint32_t sharing, const struct cache_party *p)
 {
     const struct spied_place *at = &s->place[p->cell];
+    const struct prof_data_field *field = spied_field_of(s, p->cell);
     struct join_module *m = at->module == ID_NONE ? NULL : &s->j->modules[at->module];
-    return (struct prof_data_site){
-        .sharing = sharing,
-        .thread = p->thread,
-        .function = m && at->func != ID_NONE ? join_func_name(s->j, m, at->func - m->func_base) : NULL,
-        .file = at->line ? join_file_name(s->j, at->file) : NULL,
-        .line = at->line,
-        .writes = p->written != 0};
+    struct prof_data_site site = {.sharing = sharing,
+                                  .thread = p->thread,
+                                  .file = at->line ? join_file_name(s->j, at->file) : NULL,
+                                  .line = at->line,
+                                  .field = field ? field->name : NULL,
+                                  .writes = p->written != 0};
+    if (m && at->func != ID_NONE)
+        site.function = join_func_name(s->j, m, at->func - m->func_base);
+    return site;
+}
+
+static uint64_t offset_of(const struct spied *s, uint32_t object, uint64_t address)
+{
+    uint64_t begin = s->in->block_begin(s->in->ctx, object, address);
+    if (begin == PROF_UNKNOWN)
+        return PROF_UNKNOWN;
+    return address > begin ? address - begin : 0;
 }
 
 static void put_line(struct spied *s, const struct cache_shared_line *l)
 {
     struct prof_result *r = s->j->r;
-    uint32_t row = (uint32_t)r->data_sharing_count, object = s->object[s->cells[l->sides[0].cell].object];
-    uint64_t begin = s->in->block_begin(s->in->ctx, l->address);
-    if (object == ID_NONE)
+    uint32_t row = (uint32_t)r->data_sharing_count, object = s->cells[l->sides[0].cell].object;
+    if (s->object[object] == ID_NONE)
         return;
     r->data_sharing[r->data_sharing_count++] =
-        (struct prof_data_sharing){.object = object,
+        (struct prof_data_sharing){.object = s->object[object],
                                    .kind = l->true_misses >= l->false_misses ? "true" : "false",
-                                   .line_offset = l->address > begin ? l->address - begin : 0,
+                                   .line_offset = offset_of(s, object, l->address),
                                    .misses = l->true_misses + l->false_misses};
     for (size_t i = 0; i < l->side_count && i < SIDES_MAX; i++)
         r->data_sites[r->data_site_count++] = site_of(s, row, &l->sides[i]);

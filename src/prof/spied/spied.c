@@ -2,25 +2,35 @@
  * The passes over what mtool spy found. */
 #include "prof/spied/spied.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* What was lost on the way, and what could not be a reference. */
+static uint64_t seen_of(const struct spied *s)
+{
+    uint64_t lost = (s->in->dropped == PROF_UNKNOWN ? 0 : s->in->dropped) + spy_strays(s->in->spy);
+    return s->references == PROF_UNKNOWN ? PROF_UNKNOWN : s->references - min_u64(lost, s->references);
+}
 
 static void put_run(const struct spied *s)
 {
     struct prof_result *r = s->j->r;
     const struct prof_input_spied *in = s->in;
+    uint64_t seen = seen_of(s);
     r->spy = ARENA_NEW(r->arena, struct prof_spy);
     r->spy_count = 1;
-    *r->spy = (struct prof_spy){.stream = "all",
-                                .ratio = 1,
-                                .samples = PROF_UNKNOWN,
-                                .references = s->references,
-                                .seen = s->references,
-                                .unknown = 0,
-                                .dropped = in->dropped,
-                                .unlogged = in->unlogged,
-                                .allocations = in->allocations,
-                                .threads = in->threads,
-                                .spied_s = in->spied_s};
+    *r->spy =
+        (struct prof_spy){.stream = "all",
+                          .ratio = s->references && seen != PROF_UNKNOWN ? (double)seen / (double)s->references : NAN,
+                          .samples = PROF_UNKNOWN,
+                          .references = s->references,
+                          .seen = seen,
+                          .unknown = 0,
+                          .dropped = in->dropped,
+                          .unlogged = in->unlogged,
+                          .allocations = in->allocations,
+                          .threads = in->threads,
+                          .spied_s = in->spied_s};
 }
 
 /* Each owner's rows were made together; the program's first. */
@@ -49,6 +59,7 @@ void spied_build(struct join *j)
     spied_objects(&s);
     spied_cells(&s);
     spied_lines(&s);
+    spied_fields(&s);
     keep_misses(&s);
     spied_evictors(&s);
     spied_sharing(&s);

@@ -67,6 +67,7 @@ void spied_seconds(struct spied *s);    /* seconds.c */
 void spied_objects(struct spied *s);    /* rows.c; the next three need it */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
+void spied_fields(struct spied *s);   /* fields.c */
 void spied_evictors(struct spied *s); /* evictors.c */
 void spied_sharing(struct spied *s);  /* sharing.c */
 void spied_pictures(struct spied *s); /* pictures.c */
@@ -75,6 +76,9 @@ void spied_advice(struct spied *s);   /* advice.c */
 /* groups.c: cells by key, those with most of the stall first; UINT64_MAX: in no group. */
 typedef uint64_t (*spied_key)(const struct spied *s, uint32_t cell);
 struct spied_group *spied_groups(struct spied *s, spied_key key, size_t *count);
+/* Does it serve the data that come from the core? Of the filter only these know that something was left out. */
+bool spied_is_nearest(const struct spied_level *l);                                 /* levels.c */
+const struct prof_data_field *spied_field_of(const struct spied *s, uint32_t cell); /* fields.c; NULL: of none */
 /* The rows of a group's misses. */
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
 void spied_add_miss(struct spied *s, const struct prof_data_miss *row);

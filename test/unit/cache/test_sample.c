@@ -264,6 +264,8 @@ static void test_sets_refused(void **unused)
         struct cache *c = cache_new(&k, true);
         diag_hold(&said);
         assert_int_equal(cache_sample_sets(c, cases[i].one_in, 1), -1);
+        cache_run(c, &(struct cache_ref){.address = 4096, .bytes = 8, .kind = CACHE_READ}, 1); /* as if not asked */
+        assert_int_equal(cache_counts(c, k.count - 1)->misses[CACHE_READ], 1);
         diag_hold(NULL);
         assert_string_equal(said.data, cases[i].said);
         str_free(&said);

@@ -379,6 +379,9 @@ static void nonsense_does_no_harm(void **state)
 {
     (void)state;
     struct stream s = {.d = data_new(), .random = 77};
+    data_release(s.d, DATA_LAYER_HEAP, UINT64_MAX); /* free((void *)-1) */
+    data_reallocate(s.d, DATA_LAYER_HEAP, UINT64_MAX, 0, 10, NULL, 0);
+    data_map(s.d, &(struct data_map){0, 4096, DATA_MAPPING, "m", NULL, 0});
     for (int i = 0; i < 30000; i++) {
         uint64_t at = BASE + pick(&s, 1 << 16), other = BASE + pick(&s, 1 << 16), bytes = pick(&s, 3000);
         uint64_t path[] = {pick(&s, 50)};
@@ -401,6 +404,7 @@ static void nonsense_does_no_harm(void **state)
             data_map(s.d, &(struct data_map){at, bytes, DATA_MAPPING, "m", NULL, 0});
         }
         assert_true(data_object_at(s.d, other) < data_object_count(s.d));
+        assert_int_equal(data_object_at(s.d, UINT64_MAX), 0);
         const struct data_block *b = data_block_at(s.d, at);
         assert_true(at - b->start < b->bytes);
     }

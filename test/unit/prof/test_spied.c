@@ -16,16 +16,17 @@ enum { BIG, SMALL, IDLE, OBJECTS };
 enum { CHAIN_BIG, CHAIN_SMALL, CALLER_SMALL, SITES };
 #define REGION (1u << 24)
 
-static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
 {
     (void)ctx;
     (void)site;
-    return (uint32_t)(address / REGION);
+    return (struct spy_whose){.object = (uint32_t)(address / REGION)};
 }
 
-static uint64_t block_begin(void *ctx, uint64_t address)
+static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
 {
     (void)ctx;
+    assert_int_equal(object, address / REGION);
     return address / REGION * REGION;
 }
 

@@ -17,11 +17,11 @@ static uint64_t random_next(uint64_t *state)
     return *state >> 24;
 }
 
-static uint32_t object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
 {
     (void)ctx;
     (void)site;
-    return (uint32_t)(address / REGION);
+    return (struct spy_whose){.object = (uint32_t)(address / REGION)};
 }
 
 static struct spy *make(const struct cache_config *configs, size_t count)
