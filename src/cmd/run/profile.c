@@ -186,11 +186,9 @@ void profile_note_after(struct profile *p, const struct launch_result *run)
 
 int profile_run(struct profile *p, const struct launch_options *opt, bool is_first, struct launch_result **out)
 {
-    static const char *const names[] = {[LAUNCH_PLAIN] = "plain",
-                                        [LAUNCH_SAMPLED] = "sampled",
-                                        [LAUNCH_COUNT] = "counted",
-                                        [LAUNCH_BURSTS] = "windows",
-                                        [LAUNCH_PROBED] = "probed"};
+    static const char *const names[] = {
+        [LAUNCH_PLAIN] = "plain",    [LAUNCH_SAMPLED] = "sampled", [LAUNCH_COUNT] = "counted",
+        [LAUNCH_BURSTS] = "windows", [LAUNCH_PROBED] = "probed",   [LAUNCH_REFERENCES] = "references"};
     struct launch_options o = *opt;
     double since = time_now_s();
     rewind_input(is_first);
