@@ -12,6 +12,7 @@
 
 enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT, FORM_ALLOCATIONS };
 enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096 };
+enum { ELEMENTS_BITS = 40 }; /* no program executes a string instruction for more elements */
 
 struct module {
     struct rewrite_map *map; /* NULL: it has no copy */
@@ -106,10 +107,7 @@ static const struct rewrite_site *any_site_of(struct trace *t, const struct wire
 static const struct rewrite_site *site_of(struct trace *t, const struct wire_entry *e)
 {
     const struct rewrite_site *s = any_site_of(t, e);
-    if (s && s->bytes && s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE))
-        return s;
-    t->unknown++;
-    return NULL;
+    return s && s->bytes && s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE) ? s : NULL;
 }
 
 static void note(struct trace *t, uint32_t site, uint64_t times)
@@ -122,8 +120,10 @@ static void note(struct trace *t, uint32_t site, uint64_t times)
 static void take_reference(struct trace *t, const struct wire_entry *e)
 {
     const struct rewrite_site *s = site_of(t, e);
-    if (!s)
+    if (!s) {
+        t->unknown++;
         return;
+    }
     note(t, e->site, 1);
     if (t->out && !(s->flags & REWRITE_SITE_PREFETCH))
         write_reference(t, e->address, s);
@@ -153,7 +153,23 @@ static void take_untold(struct trace *t, const struct wire_entry *e)
     t->modules[t->module].count[e->site]++;
 }
 
-/* Returns how many entries it took, 0: the rest cannot be read. */
+/* The next range of the same instruction; false: it is not, or cannot be believed. */
+static bool add_range(struct trace *t, struct string *s, const struct wire_entry *e)
+{
+    struct wire_range range;
+    const struct rewrite_site *site = site_of(t, e);
+    memcpy(&range, e + 1, sizeof range);
+    if (!site || range.elements >> ELEMENTS_BITS)
+        return false;
+    if (s->count && (site->addr != s->site[0]->addr || site <= s->site[0])) /* the latter: executed once more */
+        return false;
+    s->site[s->count] = site;
+    s->range[s->count++] = range;
+    note(t, e->site, s->range[0].elements);
+    return true;
+}
+
+/* Returns how many entries it took. */
 static size_t take_event(struct trace *t, const struct wire_entry *e, size_t left)
 {
     enum { ENTRIES = 1 + sizeof(struct wire_range) / sizeof *e };
@@ -163,17 +179,10 @@ static size_t take_event(struct trace *t, const struct wire_entry *e, size_t lef
         take_untold(t, e);
     if (wire_event_kind(e) != WIRE_EVENT_RANGE)
         return 1 + wire_event_entries(e);
-    for (; s.count < 2 && left - at >= ENTRIES && wire_is_event(&e[at]) && wire_event_kind(&e[at]) == WIRE_EVENT_RANGE;
-         at += ENTRIES) {
-        const struct rewrite_site *site = site_of(t, &e[at]);
-        if (!site || (s.count && site->addr != s.site[0]->addr))
-            break;
-        if (s.count && site <= s.site[0]) /* the next one of the same */
-            break;
-        memcpy(&s.range[s.count], &e[at + 1], sizeof *s.range);
-        s.site[s.count++] = site;
-        note(t, e[at].site, s.range[0].elements);
-    }
+    while (s.count < 2 && left - at >= ENTRIES && wire_is_event(&e[at]) &&
+           wire_event_kind(&e[at]) == WIRE_EVENT_RANGE && add_range(t, &s, &e[at]))
+        at += ENTRIES;
+    t->unknown += !at;
     if (t->out)
         write_string(t, &s);
     return at ? at : ENTRIES;
@@ -372,6 +381,8 @@ static void say(const struct trace *t)
     if (t->untold)
         diag_note("%llu times an instruction was executed whose references are not told",
                   (unsigned long long)t->untold);
+    if (t->unknown)
+        diag_note("%llu entries told of no reference that is known: they are left out", (unsigned long long)t->unknown);
 }
 
 /* Of a run that failed nothing stays. */
@@ -413,6 +424,8 @@ int cmd_trace(const struct cmd_args *a)
         return diag_error("trace: --filter %llu: give the bytes of a line, a power of two from %d to %d",
                           (unsigned long long)a->filter, FILTER_MIN, FILTER_MAX),
                CMD_UNUSABLE;
+    if (t.form == FORM_COUNT && a->output)
+        return diag_error("trace: --form count writes no file, so it excludes --output"), CMD_UNUSABLE;
     if (launch_program_find(a->rest, &t.program) < 0)
         return CMD_UNUSABLE;
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
