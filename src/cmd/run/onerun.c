@@ -31,11 +31,13 @@ int one_run_check(const struct cmd_args *a)
 void one_run_announce(const struct profile *p, bool windows)
 {
     const struct cmd_args *a = p->args;
-    uint64_t others = 2 + (a->baseline_threads ? 2 : 0) + (a->spy ? 1 : 0), probed = a->no_probes ? 0 : 1,
+    bool always_windows = windows && a->windows; /* in a run of their own */
+    uint64_t others = 2 + always_windows + (a->baseline_threads ? 2 : 0) + (a->spy ? 1 : 0),
+             probed = a->no_probes ? 0 : 1,
              min = others + (a->runs   ? a->runs
                              : windows ? 0
                                        : BUDGET_RUNS),
-             max = others + windows + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
+             max = others + (windows && !always_windows) + probed + (a->runs ? a->runs : BUDGET_RUNS_SHORT);
     if (one_run_is(p))
         return;
     if (min == max)
