@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The change of what each data object misses. Objects of two profiles are one by kind and name, and where several have
- * these by who allocated them, at last by their order. Misses are compared at the level that figures of the new side
- * are said of, if the old side has one alike. */
+ * The change of what each data object misses. Objects of two profiles are one by who allocated them, whatever line that
+ * stands in by now (their names hold it), several of one place in order of lines; what nobody allocated, and what is
+ * left, by kind and name, at last by order. Misses are compared at the level that figures of the new side are said of,
+ * if the old side has one alike. */
 #include "result/diff.h"
 #include "result/data/data.h"
 #include "result/stats.h"
@@ -9,13 +10,35 @@
 #include <math.h>
 #include <stdlib.h>
 
+struct object {
+    const struct prof_result *r;
+    uint32_t id;
+    bool has_as_many; /* of an old one: as many of the new side come from where it does */
+};
+
 struct pairing {
     const struct prof_result *old, *now;
-    uint32_t *to;  /* by old object: the new one */
-    bool *is_used; /* by new object */
+    uint32_t *to;              /* by old object: the new one */
+    bool *is_used;             /* by new object */
+    struct object *by_line[2]; /* of either side, all of its objects */
 };
 
 static bool is_same(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* ---- who allocated it ---- */
+
+static struct data_range site_of(struct object o)
+{
+    return DATA_RANGE(o.r->data_frames, o.r->data_frame_count, object, o.id);
+}
+
+static bool has_site(struct object o)
+{
+    struct data_range s = site_of(o);
+    while (s.first < s.end && !o.r->data_frames[s.first].function)
+        s.first++;
+    return s.first < s.end;
+}
 
 static bool is_same_frame(const struct prof_data_frame *a, const struct prof_data_frame *b)
 {
@@ -23,31 +46,99 @@ static bool is_same_frame(const struct prof_data_frame *a, const struct prof_dat
 }
 
 /* Lines may have moved, so they do not count. */
-static bool is_same_site(const struct pairing *p, uint32_t old, uint32_t now)
+static bool is_same_site(struct object x, struct object y)
 {
-    struct data_range a = DATA_RANGE(p->old->data_frames, p->old->data_frame_count, object, old),
-                      b = DATA_RANGE(p->now->data_frames, p->now->data_frame_count, object, now);
-    if (a.end - a.first != b.end - b.first)
+    struct data_range a = site_of(x), b = site_of(y);
+    if (x.r->data[x.id].kind != y.r->data[y.id].kind || a.end - a.first != b.end - b.first)
         return false;
     for (size_t i = 0; i < a.end - a.first; i++)
-        if (!is_same_frame(&p->old->data_frames[a.first + i], &p->now->data_frames[b.first + i]))
+        if (!is_same_frame(&x.r->data_frames[a.first + i], &y.r->data_frames[b.first + i]))
             return false;
     return true;
 }
 
-static void pair_up(struct pairing *p, bool needs_site)
+static size_t count_at_site(struct object o, const struct prof_result *r)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->data_count; i++)
+        n += is_same_site(o, (struct object){.r = r, .id = i});
+    return n;
+}
+
+static int compare_lines(const void *x, const void *y)
+{
+    struct object p = *(const struct object *)x, q = *(const struct object *)y;
+    struct data_range a = site_of(p), b = site_of(q);
+    for (; a.first < a.end && b.first < b.end; a.first++, b.first++) {
+        uint32_t m = p.r->data_frames[a.first].line, n = q.r->data_frames[b.first].line;
+        if (m != n)
+            return m < n ? -1 : 1;
+    }
+    return (p.id > q.id) - (p.id < q.id);
+}
+
+static struct object *order_by_line(const struct prof_result *r, struct arena *a)
+{
+    struct object *all = ARENA_ARRAY(a, struct object, r->data_count + 1);
+    for (uint32_t i = 0; i < r->data_count; i++)
+        all[i] = (struct object){.r = r, .id = i};
+    if (r->data_count)
+        qsort(all, r->data_count, sizeof *all, compare_lines);
+    return all;
+}
+
+/* ---- pairs ---- */
+
+typedef bool same_fn(struct object old, struct object now);
+
+static bool is_one_by_name(struct object old, struct object now)
+{
+    const struct prof_data *a = &old.r->data[old.id], *b = &now.r->data[now.id];
+    return a->kind == b->kind && is_same(a->name, b->name);
+}
+
+static bool is_one_by_both(struct object old, struct object now)
+{
+    return is_one_by_name(old, now) && is_same_site(old, now);
+}
+
+static bool is_one_by_site(struct object old, struct object now) { return has_site(old) && is_same_site(old, now); }
+
+/* As many as before came from there: their order of lines tells which is which. */
+static bool is_one_of_as_many(struct object old, struct object now)
+{
+    return old.has_as_many && is_one_by_site(old, now);
+}
+
+static void pair_up(struct pairing *p, same_fn *is_one)
 {
     for (uint32_t i = 0; i < p->old->data_count; i++) {
-        const struct prof_data *a = &p->old->data[i];
-        for (uint32_t k = 0; k < p->now->data_count && p->to[i] == ID_NONE; k++) {
-            const struct prof_data *b = &p->now->data[k];
-            if (p->is_used[k] || a->kind != b->kind || !is_same(a->name, b->name) ||
-                (needs_site && !is_same_site(p, i, k)))
+        struct object old = p->by_line[0][i];
+        for (uint32_t k = 0; k < p->now->data_count && p->to[old.id] == ID_NONE; k++) {
+            struct object now = p->by_line[1][k];
+            if (p->is_used[now.id] || !is_one(old, now))
                 continue;
-            p->to[i] = k;
-            p->is_used[k] = true;
+            p->to[old.id] = now.id;
+            p->is_used[now.id] = true;
         }
     }
+}
+
+static struct pairing pair_all(const struct prof_diff *d)
+{
+    struct pairing p = {.old = d->old,
+                        .now = d->now,
+                        .to = ARENA_ARRAY(d->arena, uint32_t, d->old->data_count + 1),
+                        .is_used = ARENA_ARRAY(d->arena, bool, d->now->data_count + 1),
+                        .by_line = {order_by_line(d->old, d->arena), order_by_line(d->now, d->arena)}};
+    memset(p.to, 0xff, (d->old->data_count + 1) * sizeof *p.to);
+    for (size_t i = 0; i < d->old->data_count; i++)
+        p.by_line[0][i].has_as_many = count_at_site(p.by_line[0][i], d->old) == count_at_site(p.by_line[0][i], d->now);
+    pair_up(&p, is_one_of_as_many);
+    pair_up(&p, is_one_by_both);
+    pair_up(&p, is_one_by_site);
+    pair_up(&p, is_one_by_name);
+    return p;
 }
 
 /* ---- figures ---- */
@@ -135,13 +226,7 @@ void diff_data_fill(struct prof_diff *d)
                                    misses_of(d->now, PROF_OWNER_PROGRAM, 0, d->levels[1]));
     if (!d->is_of_data)
         return;
-    struct pairing p = {.old = d->old,
-                        .now = d->now,
-                        .to = ARENA_ARRAY(d->arena, uint32_t, old_count + 1),
-                        .is_used = ARENA_ARRAY(d->arena, bool, now_count + 1)};
-    memset(p.to, 0xff, (old_count + 1) * sizeof *p.to);
-    pair_up(&p, true);
-    pair_up(&p, false);
+    struct pairing p = pair_all(d);
     d->data = ARENA_ARRAY(d->arena, struct diff_data, old_count + now_count + 1);
     for (uint32_t i = 0; i < old_count; i++)
         d->data[d->data_count++] = compare(d, i, p.to[i]);

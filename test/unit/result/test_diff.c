@@ -281,6 +281,93 @@ static void test_every_object_once(void **state)
     }
 }
 
+/* ---- data objects ---- */
+
+struct place {
+    const char *function; /* NULL: nobody allocated it */
+    uint32_t line;
+    const char *caller;
+};
+
+/* Named as mtool spy names them. */
+static void add_data(struct prof_result *r, const struct place *places, size_t count)
+{
+    static struct prof_spy spy;
+    r->spy = &spy;
+    r->spy_count = 1;
+    r->data = ARENA_ARRAY(r->arena, struct prof_data, count);
+    r->data_frames = ARENA_ARRAY(r->arena, struct prof_data_frame, 2 * count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct place *p = &places[i];
+        struct prof_data *d = &r->data[r->data_count++];
+        *d = (struct prof_data){.kind = p->function ? PROF_DATA_HEAP : PROF_DATA_GLOBAL, .name = p->caller};
+        if (!p->function)
+            continue;
+        d->name = arena_printf(r->arena, "%s (a.c:%u) <- %s", p->function, p->line, p->caller);
+        r->data_frames[r->data_frame_count++] =
+            (struct prof_data_frame){.object = i, .function = p->function, .file = "/s/a.c", .line = p->line};
+        r->data_frames[r->data_frame_count++] =
+            (struct prof_data_frame){.object = i, .depth = 1, .function = p->caller, .file = "/s/a.c", .line = 90};
+    }
+}
+
+static uint32_t data_partner(const struct prof_diff *d, uint32_t i)
+{
+    for (size_t k = 0; k < d->data_count; k++)
+        if (d->data[k].old == &d->old->data[i])
+            return d->data[k].now ? (uint32_t)(d->data[k].now - d->now->data) : ID_NONE;
+    fail_msg("data object %u is in no pair", i);
+    return ID_NONE;
+}
+
+/* PAIRS: by old object, the new one. */
+static void check_data(const struct place *old, size_t old_count, const struct place *now, size_t now_count,
+                       const uint32_t *pairs)
+{
+    struct prof_result *a = result(), *b = rebuilt();
+    add_data(a, old, old_count);
+    add_data(b, now, now_count);
+    struct prof_diff *d = prof_diff_new(a, b);
+    assert_true(d->is_of_data);
+    for (uint32_t i = 0; i < old_count; i++)
+        assert_int_equal(data_partner(d, i), pairs[i]);
+    done(d);
+}
+
+/* Four lines more above: one block now comes from the line that another one came from. Ids are by stall, and say
+ * nothing. */
+static void test_data_moved(void **state)
+{
+    (void)state;
+    static const struct place old[] = {
+        {"make", 10, "main"}, {"make", 14, "main"}, {"make", 10, "load"}, {NULL, 0, "xs"}, {"gone", 3, "main"}};
+    static const struct place now[] = {
+        {NULL, 0, "xs"}, {"make", 14, "load"}, {"make", 18, "main"}, {"made", 3, "main"}, {"make", 14, "main"}};
+    check_data(old, ARRAY_LEN(old), now, ARRAY_LEN(now), (const uint32_t[]){4, 2, 1, 0, ID_NONE});
+}
+
+/* One of three blocks of a place is gone: those whose lines did not move are what they were. */
+static void test_data_gone(void **state)
+{
+    (void)state;
+    static const struct place old[] = {{"make", 10, "main"}, {"make", 14, "main"}, {"make", 20, "main"}};
+    static const struct place now[] = {{"make", 20, "main"}, {"make", 14, "main"}};
+    check_data(old, ARRAY_LEN(old), now, ARRAY_LEN(now), (const uint32_t[]){ID_NONE, 1, 0});
+}
+
+/* Who allocated it is called otherwise now, and the name says the same. */
+static void test_data_by_name(void **state)
+{
+    (void)state;
+    struct prof_result *a = result(), *b = rebuilt();
+    add_data(a, (const struct place[]){{"make", 10, "main"}}, 1);
+    add_data(b, (const struct place[]){{"make", 10, "main"}}, 1);
+    b->data_frames[1].function = "run";
+    struct prof_diff *d = prof_diff_new(a, b);
+    assert_int_equal(data_partner(d, 0), 0);
+    done(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +381,9 @@ int main(void)
         cmocka_unit_test(test_gone_or_not_counted),
         cmocka_unit_test(test_conditions),
         cmocka_unit_test(test_every_object_once),
+        cmocka_unit_test(test_data_moved),
+        cmocka_unit_test(test_data_gone),
+        cmocka_unit_test(test_data_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,6 +242,7 @@ void fixture_worsen_spied(struct prof_result *r)
     }
     r->data[GRID].memory_s = (struct prof_interval){0.5, 0.45, 0.55};
     r->data[QUEUE].name = "ring in list::push";
+    r->data_frames[2].function = "_ZN4ring4pushEv"; /* who allocated it, so it is another */
     r->data[STACK].name = NULL;
 }
 
