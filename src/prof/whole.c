@@ -85,7 +85,7 @@ static void fill_overhead(struct join *j)
     struct prof_interval rest = actual_of(j, uncounted);
     if (uncounted && !isnan(rest.value))
         add_to(&r->predicted_user_s, (struct prof_interval){rest.value, rest.value, rest.value});
-    r->overhead = gate_loss(r, r->replayed_share, stats_ratio_less_one(r->actual_user_s, r->predicted_user_s));
+    r->overhead = gate_loss(r, r->replayed_share, stats_ratio_less_one(r->actual_user_s, stats_predicted_again(r)));
     if (j->samples_all && isnan(branch.value))
         prof_warn(r, PROF_WARN_BRANCH_NOT_SEPARATED, "memory seconds include mispredicted branches");
 }

@@ -51,7 +51,7 @@ static void compare_whole(struct prof_diff *d)
         figure_told(is_validated || !(is_modelled), is_again, whole_##member(d->old), whole_##member(d->now));
 #include "result/diff.def"
 #undef COMPARED
-    d->whole[DIFF_OVERHEAD] = figure_told(is_validated, false, d->old->overhead, d->now->overhead);
+    d->whole[DIFF_OVERHEAD] = figure_told(is_validated, true, d->old->overhead, d->now->overhead);
 }
 
 double diff_rise(const struct prof_diff *d, const struct diff_condition *c)

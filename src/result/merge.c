@@ -369,6 +369,17 @@ static void warn_of_data(const struct merge_input *in, size_t count)
         VEC_FREE(&(from));                                                                                             \
     } while (0)
 
+/* Errors of ranks go together, so they add up. */
+static void fill_overhead(struct prof_result *r)
+{
+    struct prof_interval actual = r->actual_user_s, predicted = stats_predicted_again(r);
+    if (!(predicted.value > 0))
+        return;
+    r->overhead = gate_loss(r, r->replayed_share,
+                            (struct prof_interval){actual.value / predicted.value - 1, actual.low / predicted.high - 1,
+                                                   predicted.low > 0 ? actual.high / predicted.low - 1 : NAN});
+}
+
 static void finish(struct merge *m)
 {
     struct prof_result *r = m->out;
@@ -379,11 +390,7 @@ static void finish(struct merge *m)
         qsort(m->waits.data, m->waits.len, sizeof *m->waits.data, compare_waits);
     spread(m);
     sum_lines(m);
-    if (r->predicted_user_s.value > 0)
-        r->overhead = gate_loss(r, r->replayed_share,
-                                (struct prof_interval){r->actual_user_s.value / r->predicted_user_s.value - 1,
-                                                       r->actual_user_s.low / r->predicted_user_s.high - 1,
-                                                       r->actual_user_s.high / r->predicted_user_s.low - 1});
+    fill_overhead(r);
     KEEP(r->objects, r->object_count, m->objects, struct prof_object);
     whatif_fill(r);
     KEEP(r->rank_objects, r->rank_object_count, m->shares, struct prof_rank_object);

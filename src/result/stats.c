@@ -35,6 +35,18 @@ struct prof_interval stats_again(struct prof_interval i)
                                   i.value + M_SQRT2 * (i.high - i.value)};
 }
 
+/* Half-widths of sums add up here, and what is not counted enters as it was measured: what branches do not have of the
+ * predicted interval is the ideal times'. That of branches is a bound of the model's, alike in every job. */
+struct prof_interval stats_predicted_again(const struct prof_result *r)
+{
+    struct prof_interval p = r->predicted_user_s, b = r->branch_user_s;
+    if (isnan(b.value))
+        return stats_again(p);
+    double low = p.value - p.low - (b.value - b.low), high = p.high - p.value - (b.high - b.value);
+    return (struct prof_interval){p.value, fmax(0, p.low - (M_SQRT2 - 1) * fmax(0, low)),
+                                  p.high + (M_SQRT2 - 1) * fmax(0, high)};
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

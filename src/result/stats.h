@@ -27,6 +27,9 @@ double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
 struct prof_interval stats_centre(const double *x, size_t n, const double *guises, size_t guise_count);
 /* A figure's interval, from its own of the truth: of what another job would say. */
 struct prof_interval stats_again(struct prof_interval i);
+/* The same of the predicted time of the whole program, for its loss: as in losses of objects ideal times are widened,
+ * mispredicted branches not. */
+struct prof_interval stats_predicted_again(const struct prof_result *r);
 struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);    /* independent, both >= 0 */
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b); /* a - b, independent */
 /* a - b of two jobs, whose intervals are each of what another one would say. */

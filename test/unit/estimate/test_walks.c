@@ -183,6 +183,10 @@ static void test_chain(void **state)
     assert_true(o->is_significant && o->id == 0);
     assert_near(r->predicted_user_s.value, 3e-3, 0.1e-3);
     assert_near(r->overhead.value, 1 / r->predicted_user_s.value - 1, 1e-6);
+    /* of what another job would say: both widened, as in a loss of an object */
+    double actual = log(r->actual_user_s.value / r->actual_user_s.low),
+           predicted = log(1 + M_SQRT2 * (r->predicted_user_s.high / r->predicted_user_s.value - 1));
+    assert_near(log((r->overhead.value + 1) / (r->overhead.low + 1)), hypot(actual, predicted), 1e-9);
     assert_true(isnan(r->coverage.unexplained_overhead.value)); /* without probes nobody knows */
     assert_true(r->objects[0].ideal_s.value == again->objects[0].ideal_s.value);
     prof_result_free(r);

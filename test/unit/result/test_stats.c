@@ -103,6 +103,21 @@ static void test_again(void **state)
     assert_true(centre_within > 0.92 * JOBS && centre_within < 0.99 * JOBS);
 }
 
+/* Of the predicted time what is ideal is widened, what is branches not. */
+static void test_predicted_again(void **state)
+{
+    (void)state;
+    struct prof_result r = {.predicted_user_s = {2, 1.7, 2.6}, .branch_user_s = {0.2, 0.1, 0.3}};
+    struct prof_interval all = stats_predicted_again(&r);
+    assert_near(all.value, 2, 0);
+    assert_near(all.low, 2 - 0.1 - M_SQRT2 * 0.2, 1e-9);
+    assert_near(all.high, 2 + 0.1 + M_SQRT2 * 0.5, 1e-9);
+    r.branch_user_s = stats_unknown();
+    all = stats_predicted_again(&r);
+    assert_near(all.low, 2 - M_SQRT2 * 0.3, 1e-9);
+    assert_near(all.high, 2 + M_SQRT2 * 0.6, 1e-9);
+}
+
 /* Of many values the prior is nothing: their own standard error is left. */
 static void test_centre_of_many(void **state)
 {
@@ -153,9 +168,9 @@ static void test_generator(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson),        cmocka_unit_test(test_centre),
-                                       cmocka_unit_test(test_centre_of_two), cmocka_unit_test(test_centre_of_guises),
-                                       cmocka_unit_test(test_again),         cmocka_unit_test(test_centre_of_many),
-                                       cmocka_unit_test(test_combine),       cmocka_unit_test(test_generator)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wilson),           cmocka_unit_test(test_centre),  cmocka_unit_test(test_centre_of_two),
+        cmocka_unit_test(test_centre_of_guises), cmocka_unit_test(test_again),   cmocka_unit_test(test_predicted_again),
+        cmocka_unit_test(test_centre_of_many),   cmocka_unit_test(test_combine), cmocka_unit_test(test_generator)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
