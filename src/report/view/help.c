@@ -48,5 +48,6 @@ void help_build(struct view *v)
     view_add_wrapped(v, STYLE_PLAIN, "",
                      "A bar is the time of the object alone: ideal (every access hits the first-level cache), "
                      "mispredicted branches, and what memory costs beyond. Called functions and inner loops "
-                     "have rows of their own. Intervals hold the true figure in 95 of 100 cases.");
+                     "have rows of their own. Intervals hold the figure in 95 of 100 cases: of a measured one, "
+                     "and of a loss, what another job would say.");
 }
