@@ -87,25 +87,53 @@ uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner,
 
 /* ---- names ---- */
 
-/* Of blocks the innermost place that allocated them: "a.c:12 make <- a.c:30 main" without what called it, which is told
- * beside. */
+/* Of blocks the innermost place that allocated them: "make (a.c:12) <- load <- main" without what called it, which is
+ * told beside. */
 static size_t name_length(const char *name)
 {
     const char *end = strstr(name, " <- ");
     return end ? (size_t)(end - name) : strlen(name);
 }
 
-static bool has_name(const struct prof_data *d, const char *name, size_t len)
+/* " (a.c:12)" at its end; its length if there is none. */
+static size_t place_at(const char *name, size_t len)
 {
-    return d->name && name_length(d->name) == len && memcmp(d->name, name, len) == 0;
+    size_t at = len;
+    if (!len || name[len - 1] != ')')
+        return len;
+    while (at && name[at - 1] != '(')
+        at--;
+    bool is_place = at > 1 && name[at - 2] == ' ' && memchr(name + at, ':', len - at);
+    return is_place ? at - 2 : len;
+}
+
+static const char *brief_name(const char *name, struct arena *a)
+{
+    size_t len = name_length(name), at = place_at(name, len);
+    const char *function = name_brief(a, name_plain(a, arena_strndup(a, name, at)));
+    return arena_printf(a, "%s%.*s", function, (int)(len - at), name + at);
+}
+
+/* Of names that compilers made other ones may read the same: overloads, and functions of one template. */
+static bool reads_the_same(const char *x, const char *y)
+{
+    size_t m = name_length(x), n = name_length(y), at = place_at(x, m), to = place_at(y, n);
+    if (m == n && memcmp(x, y, n) == 0)
+        return true;
+    if (x[0] != '_' || y[0] != '_' || m - at != n - to || memcmp(x + at, y + to, n - to) != 0)
+        return false;
+    struct arena *a = arena_new();
+    bool is_same = strcmp(brief_name(x, a), brief_name(y, a)) == 0;
+    arena_free(a);
+    return is_same;
 }
 
 /* Objects before it that are called the same. */
-static unsigned namesakes(const struct prof_result *r, uint32_t object, const char *name, size_t len)
+static unsigned namesakes(const struct prof_result *r, uint32_t object, const char *name)
 {
     unsigned n = 0;
     for (uint32_t i = 0; i < object; i++)
-        n += has_name(&r->data[i], name, len);
+        n += r->data[i].name && reads_the_same(r->data[i].name, name);
     return n;
 }
 
@@ -116,9 +144,8 @@ const char *data_name(const struct prof_result *r, uint32_t object, struct arena
     const struct prof_data *d = &r->data[object];
     if (!d->name)
         return arena_printf(a, "%s %u", prof_data_kind_name[d->kind], object);
-    size_t len = name_length(d->name);
-    unsigned before = namesakes(r, object, d->name, len);
-    const char *name = cell_safe(a, name_brief(a, name_plain(a, arena_strndup(a, d->name, len))));
+    unsigned before = namesakes(r, object, d->name);
+    const char *name = cell_safe(a, brief_name(d->name, a));
     return before ? arena_printf(a, "%s (%u)", name, before + 1) : name;
 }
 

@@ -543,17 +543,25 @@ static void test_names(void **state)
 static void test_data_names(void **state)
 {
     (void)state;
-    static const char *const names[][2] = {{"a.c:6 make <- a.c:9 main", "a.c:6 make"},
-                                           {"a.c:6 make <- a.c:10 main", "a.c:6 make (2)"},
-                                           {"a.c:6 make", "a.c:6 make (3)"},
-                                           {"a.c:6 makes", "a.c:6 makes"},
-                                           {NULL, "stack 4"},
-                                           {"a.h:1 _ZN4list4walkERKSt6vectorIiSaIiEE <- a.h:2 x", "a.h:1 list::walk"},
-                                           {"", ""}};
+    static const char *const names[][2] = {
+        {"make (a.c:6) <- load <- main", "make (a.c:6)"},
+        {"make (a.c:6) <- main", "make (a.c:6) (2)"},
+        {"make (a.c:6)", "make (a.c:6) (3)"},
+        {"make (a.c:16) <- main", "make (a.c:16)"},
+        {"make <- main", "make"},
+        {NULL, "stack 5"},
+        {"_ZN4list4walkERKSt6vectorIiSaIiEE (a.h:1) <- x", "list::walk (a.h:1)"},
+        {"_ZN4poolIiE3getEv (a.h:2) <- main", "pool<..>::get (a.h:2)"},
+        {"_ZN4poolIdE3getEv (a.h:2) <- main", "pool<..>::get (a.h:2) (2)"}, /* of another type */
+        {"_ZN4poolIdE3getEv (a.h:3)", "pool<..>::get (a.h:3)"},
+        {"_Z4growi", "grow"},
+        {"_Z4growd", "grow (2)"},
+        {"xs", "xs"},
+        {"", ""}};
     struct prof_data data[ARRAY_LEN(names)] = {{0}};
     struct prof_result r = {.data = data, .data_count = ARRAY_LEN(data)};
     struct arena *a = arena_new();
-    data[4].kind = PROF_DATA_STACK;
+    data[5].kind = PROF_DATA_STACK;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         data[i].name = names[i][0];
     for (uint32_t i = 0; i < ARRAY_LEN(names); i++)
