@@ -345,8 +345,8 @@ static void test_json_is_explained(void **state)
     assert_int_equal(file_map(getenv("PAGE"), &file), 0);
     char *page = xmalloc(file.len + 1);
     memcpy(page, file.data, file.len);
+    paint("json typical", &out);
     paint("json spied", &out);
-    paint("counts-json typical", &out);
     paint("counts-json typical", &out);
     check_explained(out.data, page);
     check_fields_explained(page);
