@@ -45,6 +45,8 @@ uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner,
 
 const char *data_misses_text(double misses, struct arena *a);               /* "12.3k" */
 const char *data_change_text(const struct diff_figure *f, struct arena *a); /* "+12.3k (-5%)" */
+/* Of the new side if it is there. */
+const struct prof_data *data_diff_any(const struct diff_data *x);
 const char *data_diff_name(const struct prof_diff *d, const struct diff_data *x, struct arena *a);
 
 #endif

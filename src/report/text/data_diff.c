@@ -21,7 +21,7 @@ const char *data_change_text(const struct diff_figure *f, struct arena *a)
                             : arena_printf(a, "%s%s", sign, n);
 }
 
-static const struct prof_data *any_of(const struct diff_data *x)
+const struct prof_data *data_diff_any(const struct diff_data *x)
 {
     assert(x->now || x->old); /* else there is nothing to tell */
     return x->now ? x->now : x->old;
@@ -59,7 +59,7 @@ static void put_row(struct data_table *t, const struct prof_diff *d, const struc
         data_table_cell(t, figure_real(a, x->memory_s.change.value, decimals));
         data_table_cell(t, figure_interval(a, &x->memory_s.change, decimals));
     }
-    data_table_cell(t, prof_data_kind_name[any_of(x)->kind]);
+    data_table_cell(t, prof_data_kind_name[data_diff_any(x)->kind]);
     data_table_cell(t, data_diff_name(d, x, a));
     data_table_row(t, NULL);
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "report/data.h"
 #include "report/impl.h"
 
 static bool is_changed(const struct diff_object *x)
@@ -13,12 +14,6 @@ static bool is_changed(const struct diff_object *x)
 static const struct prof_object *any_of(const struct diff_object *x)
 {
     assert(x->now || x->old); /* else there is nothing to tell */
-    return x->now ? x->now : x->old;
-}
-
-static const struct prof_data *any_data_of(const struct diff_data *x)
-{
-    assert(x->now || x->old); /* likewise */
     return x->now ? x->now : x->old;
 }
 
@@ -149,10 +144,10 @@ void report_diff(const struct prof_diff *d, const char *const paths[2], const st
     put_side(out, "old", paths[0], d->old, width, a);
     put_side(out, "new", paths[1], d->now, width, a);
     str_puts(out, "\n");
-    if (isfinite(d->now->actual_user_s.value))
+    if (isfinite(d->now->actual_user_s.value)) {
         put_whole(d, a, out);
-    if (isfinite(d->now->actual_user_s.value))
         put_table(d, o, a, out);
+    }
     data_put_diff(d, o, a, out);
     arena_free(a);
 }
@@ -221,7 +216,7 @@ static void put_json_data(struct json *j, const struct prof_diff *d)
     json_array(j, "data");
     for (size_t i = 0; i < d->data_count; i++) {
         const struct diff_data *x = &d->data[i];
-        const struct prof_data *o = any_data_of(x);
+        const struct prof_data *o = data_diff_any(x);
         json_object(j, NULL);
         json_str(j, "in", !x->old ? "new" : !x->now ? "old" : "both");
         member_id(j, "old_id", x->old ? (uint32_t)(x->old - d->old->data) : ID_NONE);
