@@ -37,7 +37,7 @@ void data_put_fields(const struct prof_result *r, const struct report_options *o
     struct data_table t = {0};
     size_t shown = data_limit(o, r->data_field_count, REPORT_TOP);
     if (!r->data_field_count) {
-        str_puts(out, "No field is known: the types of the data are not (compile with -g).\n");
+        str_puts(out, "No field is known: fields are told of variables with debug information.\n");
         return;
     }
     str_puts(out, "Fields of data objects, and their part of the object's misses:\n");
