@@ -34,12 +34,13 @@ static int check_header(const char *path, const uint8_t *head, size_t len)
         return diag_error("%s is not a profile of mtool; mtool run makes one", path);
     uint32_t version = big_endian(head + HEADER_USER_VERSION);
     if (version > STORE_SCHEMA_VERSION)
-        return diag_error("%s was written by a newer mtool (schema %u, this one reads %u); read it with that one", path,
-                          version, STORE_SCHEMA_VERSION);
+        return diag_error(
+            "%s was written by a newer mtool (schema %u, this one reads %u and %u); read it with that one", path,
+            version, STORE_SCHEMA_OLDEST, STORE_SCHEMA_VERSION);
     if (version < STORE_SCHEMA_OLDEST)
         return diag_error(
-            "%s was written by an older mtool (schema %u, this one reads %u); make it again with mtool run", path,
-            version, STORE_SCHEMA_VERSION);
+            "%s was written by an older mtool (schema %u, this one reads %u and %u); make it again with mtool run",
+            path, version, STORE_SCHEMA_OLDEST, STORE_SCHEMA_VERSION);
     return 0;
 }
 
