@@ -4,16 +4,25 @@
 
 #include <stdlib.h>
 
+static const double APART = 0.002; /* seconds from one look to the next: a program may map all the time */
+
+struct file { /* a module of the program as it began */
+    const char *path, *copy;
+    const struct rewrite_map *map; /* NULL: it has no copy */
+};
 struct copy { /* a module that was loaded */
     uint64_t load;
     struct rewrite_returns *returns; /* NULL: it has no copy */
-    const struct rewrite_map *map;
 };
 struct allocations {
-    struct allocations_options opt;
     struct data *data;
     struct data_calls *calls;
+    const char *program; /* its path */
+    struct file *files;
+    size_t file_count;
     VEC(struct copy) copies; /* by data's number of the module */
+    int pid;                 /* 0: nothing runs yet */
+    double looked_at;        /* what it has mapped */
 };
 
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out)
@@ -30,22 +39,19 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
 
 /* ---- places in copies ---- */
 
-static size_t module_of(const struct allocations *a, const char *path)
+static const struct rewrite_map *map_of(const struct allocations *a, const char *path)
 {
-    const struct launch_program *p = a->opt.program;
-    size_t i = 0;
-    while (i < p->module_count && strcmp(p->modules[i].path, path) != 0)
-        i++;
-    return i;
+    for (size_t i = 0; i < a->file_count; i++)
+        if (strcmp(a->files[i].path, path) == 0)
+            return a->files[i].map;
+    return NULL;
 }
 
 static void add_copies(struct allocations *a)
 {
     for (uint32_t i = (uint32_t)a->copies.len; i < data_module_count(a->data); i++) {
-        size_t module = module_of(a, data_module_image(a->data, i)->path);
-        bool is_known = module < a->opt.program->module_count;
-        const struct rewrite_map *map = is_known ? a->opt.map_of(a->opt.ctx, module) : NULL;
-        VEC_PUSH(&a->copies, ((struct copy){data_module_load(a->data, i), map ? rewrite_returns_new(map) : NULL, map}));
+        const struct rewrite_map *map = map_of(a, data_module_image(a->data, i)->path);
+        VEC_PUSH(&a->copies, ((struct copy){data_module_load(a->data, i), map ? rewrite_returns_new(map) : NULL}));
     }
 }
 
@@ -69,16 +75,25 @@ static uint64_t original_of(void *ctx, uint64_t address)
     uint64_t original = 0;
     if (find(a, address, &original) || data_object_at(a->data, address))
         return original;
-    if (a->opt.look)
-        a->opt.look(a->opt.ctx);
+    allocations_read_maps(a);
     return find(a, address, &original) ? original : 0;
+}
+
+static void copy_files(struct allocations *a, const struct allocations_options *opt)
+{
+    const struct launch_program *p = opt->program;
+    a->files = xmalloc((p->module_count + 1) * sizeof *a->files);
+    a->file_count = p->module_count;
+    for (size_t i = 0; i < a->file_count; i++)
+        a->files[i] = (struct file){p->modules[i].path, p->modules[i].copy, opt->map_of(opt->ctx, i)};
 }
 
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt)
 {
     struct allocations *a = xmalloc(sizeof *a);
-    a->opt = *opt;
     a->data = d;
+    a->program = opt->program->path;
+    copy_files(a, opt);
     a->calls = data_calls_new(d, &(struct data_code){original_of, a}, opt->own, opt->own_count);
     return a;
 }
@@ -91,6 +106,7 @@ void allocations_free(struct allocations *a)
     for (size_t i = 0; i < a->copies.len; i++)
         rewrite_returns_free(a->copies.data[i].returns);
     VEC_FREE(&a->copies);
+    free(a->files);
     free(a);
 }
 
@@ -101,10 +117,10 @@ static bool gives_memory(const struct rewrite_site *s)
     return s->flags & REWRITE_SITE_WATCHED && (s->bytes >= data_watched_count() || data_watched_gives(s->bytes));
 }
 
-bool allocations_are_told(const struct allocations *a)
+static bool are_told(const struct allocations *a)
 {
-    for (size_t i = 0; i < a->opt.program->module_count; i++) {
-        const struct rewrite_map *map = a->opt.map_of(a->opt.ctx, i);
+    for (size_t i = 0; i < a->file_count; i++) {
+        const struct rewrite_map *map = a->files[i].map;
         for (uint32_t k = map ? map->site_count : 0; k-- > 0 && map->sites[k].flags & REWRITE_SITE_WATCHED;)
             if (gives_memory(&map->sites[k]))
                 return true;
@@ -112,30 +128,47 @@ bool allocations_are_told(const struct allocations *a)
     return false;
 }
 
+void allocations_warn_of_none(const struct allocations *a)
+{
+    if (!are_told(a))
+        diag_warn("no-allocators", "%s: no function that allocates is known by its name in it or its libraries",
+                  a->program);
+}
+
 /* ---- what is mapped ---- */
 
 /* A copy is bound over its original, or stands in its place. */
 static const char *original_file(void *ctx, const char *path)
 {
-    const struct launch_program *p = ctx;
-    for (size_t i = 0; i < p->module_count; i++)
-        if (p->modules[i].copy && strcmp(p->modules[i].copy, path) == 0)
-            return p->modules[i].path;
+    const struct allocations *a = ctx;
+    for (size_t i = 0; i < a->file_count; i++)
+        if (a->files[i].copy && strcmp(a->files[i].copy, path) == 0)
+            return a->files[i].path;
     return path;
 }
 
-void allocations_read_maps(const struct launch_program *p, int pid, struct data *d)
+static void read_maps(struct allocations *a)
 {
     char path[40], piece[4096];
     struct strbuf text = {0};
-    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    snprintf(path, sizeof path, "/proc/%d/maps", a->pid);
     FILE *f = fopen(path, "re");
     for (size_t n; f && (n = fread(piece, 1, sizeof piece, f)) > 0;)
         str_put(&text, piece, n);
     if (f)
         fclose(f);
-    data_see_maps(d, text.data, text.len, original_file, (void *)(uintptr_t)p);
+    data_see_maps(a->data, text.data, text.len, original_file, a);
     str_free(&text);
+}
+
+void allocations_started(struct allocations *a, int pid) { a->pid = pid; }
+
+void allocations_read_maps(struct allocations *a)
+{
+    if (!a->pid || time_now_s() - a->looked_at < APART)
+        return;
+    read_maps(a);
+    a->looked_at = time_now_s();
 }
 
 /* ---- events ---- */

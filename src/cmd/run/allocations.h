@@ -10,22 +10,23 @@
 
 struct allocations; /* opaque */
 struct allocations_options {
-    const struct launch_program *program;
+    const struct launch_program *program; /* with its copies; looked at by allocations_new only, see there */
     const struct rewrite_map *(*map_of)(void *ctx, size_t module); /* of its modules; NULL: it has no copy */
-    void (*look)(void *ctx); /* asks for data_see_maps: code runs that `data` knows nothing of. NULL: nobody can */
-    void *ctx;
-    const struct data_watched *own; /* allocators of the program's own; they must last */
+    void *ctx;                                                     /* of map_of, called by allocations_new only */
+    const struct data_watched *own;                                /* allocators of the program's own; they must last */
     size_t own_count;
 };
 /* Adds to the options of copies which functions are watched. In the arena. */
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out);
+/* Before the run, which adds to the program's modules while allocations are taken in another thread. Maps must last. */
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt);
 void allocations_free(struct allocations *a);
 /* An event of the stream, `left` entries from there on being in the chunk. How many it took. */
 size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_entry *e, size_t left);
-/* What the process has mapped now, as far as nothing is known of it yet. */
-void allocations_read_maps(const struct launch_program *p, int pid, struct data *d);
-bool allocations_are_told(const struct allocations *a); /* one function that gives memory is watched at least */
+void allocations_started(struct allocations *a, int pid); /* the process is there; before that nothing is mapped */
+/* What it has mapped now, as far as nothing is known of it yet; not if that was read a moment ago. */
+void allocations_read_maps(struct allocations *a);
+void allocations_warn_of_none(const struct allocations *a); /* if no function that gives memory is watched */
 const struct data_calls_lost *allocations_lost(const struct allocations *a);
 
 #endif

@@ -29,9 +29,7 @@ struct trace {
     uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown, untold;
     struct data *data; /* FORM_ALLOCATIONS */
     struct allocations *allocations;
-    int pid;
     uint32_t process; /* that is told of, as chunks name it; ID_NONE: none has come */
-    double looked_at; /* what it has mapped */
     FILE *out;        /* NULL: nothing is written while it runs */
     int error;
     char *buffer;
@@ -210,28 +208,17 @@ static void begin(void *ctx, const struct launch_tags *tags)
 
 /* ---- allocations ---- */
 
-static const double APART = 0.002; /* seconds from one look to the next */
-
-static void look(void *ctx)
-{
-    struct trace *t = ctx;
-    double now = time_now_s();
-    if (now - t->looked_at < APART)
-        return;
-    allocations_read_maps(t->program, t->pid, t->data);
-    t->looked_at = time_now_s();
-}
-
 static const struct rewrite_map *map_of(void *ctx, size_t module)
 {
     const struct trace *t = ctx;
-    return t->modules[module].map;
+    return module < t->module_count ? t->modules[module].map : NULL;
 }
 
 static void started(void *ctx, int pid)
 {
-    struct trace *t = ctx;
-    t->pid = pid;
+    const struct trace *t = ctx;
+    if (t->allocations)
+        allocations_started(t->allocations, pid);
 }
 
 static void take_allocations(void *ctx, const struct launch_chunk *c)
@@ -239,7 +226,7 @@ static void take_allocations(void *ctx, const struct launch_chunk *c)
     struct trace *t = ctx;
     if (t->process == ID_NONE) {
         t->process = c->process;
-        look(t);
+        allocations_read_maps(t->allocations);
     }
     for (size_t i = 0; i < c->count && c->process == t->process;)
         i +=
@@ -249,8 +236,8 @@ static void take_allocations(void *ctx, const struct launch_chunk *c)
 static void begin_allocations(struct trace *t)
 {
     t->data = data_new();
-    t->allocations = allocations_new(
-        t->data, &(struct allocations_options){.program = t->program, .map_of = map_of, .look = look, .ctx = t});
+    t->allocations =
+        allocations_new(t->data, &(struct allocations_options){.program = t->program, .map_of = map_of, .ctx = t});
     t->process = ID_NONE;
 }
 
@@ -278,9 +265,7 @@ static void say_allocations(const struct trace *t)
         blocks += is_told(o) ? o->blocks : 0;
         bytes += is_told(o) ? o->bytes : 0;
     }
-    if (!allocations_are_told(t->allocations))
-        diag_warn("no-allocators", "%s: no function that allocates is known by its name in it or its libraries",
-                  t->program->path);
+    allocations_warn_of_none(t->allocations);
     diag_note("%llu allocations of %llu bytes%s", (unsigned long long)blocks, (unsigned long long)bytes,
               lost ? ", and some whose end was not seen" : "");
 }
@@ -352,11 +337,16 @@ static int end_output(struct trace *t, const char *path)
 
 static int run(struct trace *t, int *status)
 {
+    bool is_of_allocations = t->form == FORM_ALLOCATIONS;
     struct launch_reference_options references = {
-        .begin = begin, .started = started, .take = t->data ? take_allocations : take, .ctx = t};
+        .begin = begin, .started = started, .take = is_of_allocations ? take_allocations : take, .ctx = t};
     struct launch_options opt = {.how = LAUNCH_REFERENCES, .mode = launch_mode_probe(), .references = &references};
     struct launch_result *r = NULL;
-    if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0 || launch_run(t->program, &opt, &r) < 0)
+    if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0)
+        return -1;
+    if (is_of_allocations)
+        begin_allocations(t);
+    if (launch_run(t->program, &opt, &r) < 0)
         return -1;
     *status = r->status;
     diag_debug(1, "the program took %.3f s, of the kernel %.3f s, until its end %.3f s", r->user_s, r->system_s,
@@ -430,8 +420,6 @@ int cmd_trace(const struct cmd_args *a)
         return CMD_UNUSABLE;
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
     if (open_output(&t, path) == 0) {
-        if (t.form == FORM_ALLOCATIONS)
-            begin_allocations(&t);
         rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
         if (end_output(&t, path) < 0)
             rc = CMD_SELF_FAILED;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+void spied_read_maps(struct spied_program *s) { allocations_read_maps(s->allocations); }
+
 /* ---- which object ---- */
 
 static uint32_t frames_of_function(struct spied_program *s, const struct spy_site *site)
@@ -114,17 +116,16 @@ static void begin(void *ctx, const struct launch_tags *tags)
 
 static void started(void *ctx, int pid)
 {
-    struct spied_program *s = ctx;
-    s->pid = pid;
+    const struct spied_program *s = ctx;
+    allocations_started(s->allocations, pid);
 }
 
 static const struct rewrite_map *map_of(void *ctx, size_t module)
 {
     const struct spied_program *s = ctx;
-    return s->modules[module].map;
+    return module < s->module_count ? s->modules[module].map : NULL;
 }
 
-static void look(void *ctx) { spied_read_maps(ctx); }
 /* ---- the filter ---- */
 
 static bool is_data_first(const struct cache_config *c, unsigned level)
@@ -258,12 +259,11 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
     make_spy(s);
     s->data = data_new();
     s->merge = merge_new(spied_take_piece, s);
-    s->allocations = allocations_new(
-        s->data,
-        &(struct allocations_options){.program = s->profile->program, .map_of = map_of, .look = look, .ctx = s});
     s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;
+    s->allocations = allocations_new(
+        s->data, &(struct allocations_options){.program = s->profile->program, .map_of = map_of, .ctx = s});
     rc = profile_run(s->profile, &opt, false, &run);
     if (rc)
         return rc;

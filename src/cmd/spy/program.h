@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A program's references while it runs: what program.c, stream.c, maps.c and found.c share. */
+ * A program's references while it runs: what program.c, stream.c and found.c share. */
 #ifndef MTOOL_CMD_SPY_PROGRAM_H
 #define MTOOL_CMD_SPY_PROGRAM_H
 
@@ -37,10 +37,7 @@ struct spied_program {
     uint32_t last_tag, last_module;
     VEC(struct spied_layout) layouts; /* by object */
     uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
-    /* maps.c */
-    int pid;               /* of the process that is followed; 0 not known yet */
     uint32_t stack_object; /* of all frames */
-    double read_at;        /* when its mappings were read last */
     /* stream.c */
     struct merge *merge; /* of threads */
     uint32_t thread;     /* of the chunk that is taken */
@@ -54,7 +51,7 @@ struct spied_program {
 
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
 void spied_take_piece(void *ctx, const struct launch_chunk *c); /* and in the order in which it is simulated */
-void spied_read_maps(struct spied_program *s);                  /* maps.c: what is not known yet of its mappings */
+void spied_read_maps(struct spied_program *s);                  /* program.c: what is not known yet of its mappings */
 /* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
 void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 /* found.c: what the join wants; lives in the arena and in s. */
