@@ -95,7 +95,7 @@ struct cmd_args {
     double interval;
     bool check, heads;
     const char *trace; /* of spy */
-    struct cmd_texts caches;
+    struct cmd_texts caches, allocators;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

@@ -18,6 +18,8 @@ struct allocations {
     struct data *data;
     struct data_calls *calls;
     const char *program; /* its path */
+    const struct data_watched *own;
+    size_t own_count;
     struct file *files;
     size_t file_count;
     VEC(struct copy) copies; /* by data's number of the module */
@@ -93,6 +95,8 @@ struct allocations *allocations_new(struct data *d, const struct allocations_opt
     struct allocations *a = xmalloc(sizeof *a);
     a->data = d;
     a->program = opt->program->path;
+    a->own = opt->own;
+    a->own_count = opt->own_count;
     copy_files(a, opt);
     a->calls = data_calls_new(d, &(struct data_code){original_of, a}, opt->own, opt->own_count);
     return a;
@@ -126,6 +130,27 @@ static bool are_told(const struct allocations *a)
                 return true;
     }
     return false;
+}
+
+static bool is_in(const struct rewrite_map *m, size_t number)
+{
+    for (uint32_t i = 0; i < m->site_count; i++)
+        if (m->sites[i].flags == REWRITE_SITE_WATCHED && m->sites[i].bytes == number)
+            return true;
+    return false;
+}
+
+int allocations_have_own(const struct allocations *a)
+{
+    for (size_t k = 0; k < a->own_count; k++) {
+        bool is_found = false;
+        for (size_t i = 0; i < a->file_count && !is_found; i++)
+            is_found = a->files[i].map && is_in(a->files[i].map, data_watched_count() + k);
+        if (!is_found)
+            return diag_error("--allocator %s: no such function is in %s or its libraries, by its symbols",
+                              a->own[k].name, a->program);
+    }
+    return 0;
 }
 
 void allocations_warn_of_none(const struct allocations *a)

@@ -4,6 +4,7 @@
 #ifndef MTOOL_CMD_RUN_ALLOCATIONS_H
 #define MTOOL_CMD_RUN_ALLOCATIONS_H
 
+#include "cmd/cmd.h"
 #include "data/data.h"
 #include "launch/launch.h"
 #include "rewrite/rewrite.h"
@@ -16,6 +17,8 @@ struct allocations_options {
     const struct data_watched *own;                                /* allocators of the program's own; they must last */
     size_t own_count;
 };
+/* allocators.c: those that --allocator names, in the arena. 0, or -1 after one line. */
+int allocators_choose(struct arena *a, const struct cmd_texts *texts, struct data_watched **out);
 /* Adds to the options of copies which functions are watched. In the arena. */
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out);
 /* Before the run, which adds to the program's modules while allocations are taken in another thread. Maps must last. */
@@ -26,6 +29,8 @@ size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_
 void allocations_started(struct allocations *a, int pid); /* the process is there; before that nothing is mapped */
 /* What it has mapped now, as far as nothing is known of it yet; not if that was read a moment ago. */
 void allocations_read_maps(struct allocations *a);
+/* Is each of the program's own in one of its files? -1 after one line: it is not. */
+int allocations_have_own(const struct allocations *a);
 void allocations_warn_of_none(const struct allocations *a); /* if no function that gives memory is watched */
 const struct data_calls_lost *allocations_lost(const struct allocations *a);
 

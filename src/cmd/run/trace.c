@@ -27,7 +27,8 @@ struct trace {
     const struct launch_tags *tags;
     uint32_t tag, module; /* of the last entry */
     uint64_t references[REWRITE_SITE_LOAD + REWRITE_SITE_STORE + 1], unknown, untold;
-    struct data *data; /* FORM_ALLOCATIONS */
+    struct data *data;        /* FORM_ALLOCATIONS */
+    struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
     uint32_t process; /* that is told of, as chunks name it; ID_NONE: none has come */
     FILE *out;        /* NULL: nothing is written while it runs */
@@ -236,8 +237,10 @@ static void take_allocations(void *ctx, const struct launch_chunk *c)
 static void begin_allocations(struct trace *t)
 {
     t->data = data_new();
-    t->allocations =
-        allocations_new(t->data, &(struct allocations_options){.program = t->program, .map_of = map_of, .ctx = t});
+    t->allocations = allocations_new(
+        t->data,
+        &(struct allocations_options){
+            .program = t->program, .map_of = map_of, .ctx = t, .own = t->own, .own_count = t->args->allocators.count});
     t->process = ID_NONE;
 }
 
@@ -298,7 +301,7 @@ static int make_copies(struct trace *t, enum launch_mode mode)
                                   .filter_shift = filter_shift(t->args->filter),
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
     if (t->form == FORM_ALLOCATIONS)
-        allocations_watch(t->args->arena, NULL, 0, &opt);
+        allocations_watch(t->args->arena, t->own, t->args->allocators.count, &opt);
     if (launch_copies_make(p, &opt) < 0)
         return -1;
     if (!p->modules[0].copy)
@@ -346,6 +349,8 @@ static int run(struct trace *t, int *status)
         return -1;
     if (is_of_allocations)
         begin_allocations(t);
+    if (is_of_allocations && allocations_have_own(t->allocations) < 0)
+        return -1;
     if (launch_run(t->program, &opt, &r) < 0)
         return -1;
     *status = r->status;
@@ -416,7 +421,9 @@ int cmd_trace(const struct cmd_args *a)
                CMD_UNUSABLE;
     if (t.form == FORM_COUNT && a->output)
         return diag_error("trace: --form count writes no file, so it excludes --output"), CMD_UNUSABLE;
-    if (launch_program_find(a->rest, &t.program) < 0)
+    if (a->allocators.count && t.form != FORM_ALLOCATIONS)
+        return diag_error("trace: --allocator goes with --form allocations"), CMD_UNUSABLE;
+    if (allocators_choose(a->arena, &a->allocators, &t.own) < 0 || launch_program_find(a->rest, &t.program) < 0)
         return CMD_UNUSABLE;
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
     if (open_output(&t, path) == 0) {

@@ -207,7 +207,8 @@ struct spied_program *spied_new(struct profile *p)
     s->arena = arena_new();
     s->process = ID_NONE;
     s->last_tag = s->last_module = ID_NONE;
-    if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0)
+    if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0 &&
+        allocators_choose(s->arena, &p->args->allocators, &s->own) == 0)
         return s;
     spied_free(s);
     return NULL;
@@ -239,7 +240,7 @@ static int make_copies(struct spied_program *s)
 
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
-    allocations_watch(s->arena, NULL, 0, &opt);
+    allocations_watch(s->arena, s->own, p->args->allocators.count, &opt);
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;
     profile_note_phase(p, "rewriting for references", since);
@@ -252,6 +253,7 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
     struct launch_options opt = {
         .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
     struct launch_result *run = NULL;
+    size_t allocators = s->profile->args->allocators.count;
     choose_filter(s, has_threads);
     int rc = make_copies(s);
     if (rc)
@@ -263,7 +265,11 @@ int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;
     s->allocations = allocations_new(
-        s->data, &(struct allocations_options){.program = s->profile->program, .map_of = map_of, .ctx = s});
+        s->data,
+        &(struct allocations_options){
+            .program = s->profile->program, .map_of = map_of, .ctx = s, .own = s->own, .own_count = allocators});
+    if (allocations_have_own(s->allocations) < 0)
+        return CMD_UNUSABLE;
     rc = profile_run(s->profile, &opt, false, &run);
     if (rc)
         return rc;

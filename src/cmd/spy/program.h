@@ -30,6 +30,7 @@ struct spied_program {
     uint8_t filter_shift;
     struct spy *spy;
     struct data *data;
+    struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
     const struct launch_tags *tags;
     struct spied_module *modules; /* [module_count] */
@@ -37,7 +38,7 @@ struct spied_program {
     uint32_t last_tag, last_module;
     VEC(struct spied_layout) layouts; /* by object */
     uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
-    uint32_t stack_object; /* of all frames */
+    uint32_t stack_object;            /* of all frames */
     /* stream.c */
     struct merge *merge; /* of threads */
     uint32_t thread;     /* of the chunk that is taken */
