@@ -5,7 +5,7 @@
 
 #include "cmd/run/profile.h"
 
-/* Do the options go together? 0, or an exit status after one line. */
+/* Do the options go with --one-run, if that is given? 0, or an exit status after one line. */
 int one_run_check(const struct cmd_args *a);
 /* Says how often the program will be run; with windows? */
 void one_run_announce(const struct profile *p, bool windows);

@@ -345,15 +345,31 @@ static int join_runs(struct profile *p, const struct cmd_args *a, struct machine
     return rc;
 }
 
+/* Options of --spy. 0, or an exit status after one line. */
+static int spy_check(const struct cmd_args *a)
+{
+    if (!a->spy && (a->caches.count || a->unfiltered))
+        return diag_error("run: --%s is about caches that are simulated; give --spy too",
+                          a->caches.count ? "cache" : "unfiltered"),
+               CMD_UNUSABLE;
+    return a->spy ? spied_check_rank("run: --spy") : 0;
+}
+
+static int check(const struct cmd_args *a)
+{
+    int rc = one_run_check(a);
+    if (rc || (rc = spy_check(a)))
+        return rc;
+    return a->quick && a->windows ? (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE) : 0;
+}
+
 static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
     struct runs runs = {.times = {.counting_s = NAN, .windows_system_s = NAN}};
     struct probe_plan plan;
     const char *where = NULL;
-    int rc = one_run_check(a);
-    if (!rc && a->quick && a->windows)
-        rc = (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE);
+    int rc = check(a);
     if (!rc)
         rc = profile_begin(p, a);
     if (!rc)

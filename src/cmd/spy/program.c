@@ -200,6 +200,17 @@ static void make_spy(struct spied_program *s)
                                            .ctx = s});
 }
 
+int spied_check_rank(const char *what)
+{
+    struct cmd_rank r = cmd_rank_of_job();
+    if (r.rank == ID_NONE)
+        return 0;
+    return diag_error("%s: the program would be run more than once, but a process can join its parallel job only once "
+                      "(this is rank %u)",
+                      what, r.rank),
+           CMD_UNUSABLE;
+}
+
 struct spied_program *spied_new(struct profile *p)
 {
     struct spied_program *s = xmalloc(sizeof *s);
@@ -324,7 +335,11 @@ int spy_program(const struct cmd_args *a)
 {
     struct profile p = {.status = -1};
     struct spied_program *s = NULL;
-    int rc = spy(&p, a, &s), status = p.status;
+    int rc = spied_check_rank("spy");
+    if (rc)
+        return rc;
+    rc = spy(&p, a, &s);
+    int status = p.status;
     spied_free(s);
     if (rc == 0 && !a->quiet)
         profile_show(&p, a);
