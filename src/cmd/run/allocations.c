@@ -147,8 +147,9 @@ int allocations_have_own(const struct allocations *a)
         for (size_t i = 0; i < a->file_count && !is_found; i++)
             is_found = a->files[i].map && is_in(a->files[i].map, data_watched_count() + k);
         if (!is_found)
-            return diag_error("--allocator %s: no such function is in %s or its libraries, by its symbols",
-                              a->own[k].name, a->program);
+            return diag_error(
+                "--allocator %s: no such function is in %s or its libraries by its symbols, or it cannot be watched",
+                a->own[k].name, a->program);
     }
     return 0;
 }
