@@ -116,7 +116,8 @@ struct runs {
     struct times times;
     struct launch_result *sampled, *counted, *windows; /* of one run: only `counted` */
     struct taken_windows taken;
-    bool has_windows; /* taken in the counted run */
+    bool has_windows;            /* taken in the counted run */
+    struct spied_program *spied; /* of --spy, its caches chosen */
 };
 
 static struct budget budget_now(const struct profile *p, const struct machine *m, const struct runs *r)
@@ -264,24 +265,24 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
 }
 
 /* The join, with one more run before it whose references are simulated, if that is wanted. */
-static int join_spied(struct profile *p, const struct cmd_args *a, const struct launch_result *counted,
-                      struct prof_input *in)
+static int join_spied(struct profile *p, struct runs *r, struct prof_input *in)
 {
-    struct spied_program *spied = a->spy ? spied_new(p) : NULL;
-    int rc = !a->spy ? 0 : spied ? spied_run(spied, counted->flags & WIRE_THREADS, in) : CMD_UNUSABLE;
+    int rc = r->spied ? spied_run(r->spied, r->counted->flags & WIRE_THREADS, in) : 0;
     double since = time_now_s();
     if (rc == 0)
         rc = profile_join(p->result, in);
-    spied_free(spied);
+    spied_free(r->spied);
+    r->spied = NULL;
     if (rc == 0)
         profile_note_phase(p, "estimating", since);
     return rc;
 }
 
-static int join(struct profile *p, const struct cmd_args *a, const struct times *t, struct machine *m,
-                const char *where, const struct launch_result *sampled, const struct launch_result *counted,
-                struct taken_windows *taken, const struct probe_plan *plan)
+static int join(struct profile *p, const struct cmd_args *a, struct machine *m, const char *where,
+                const struct probe_plan *plan, struct runs *runs)
 {
+    const struct times *t = &runs->times;
+    const struct launch_result *counted = runs->counted, *sampled = one_run_is(p) ? counted : runs->sampled;
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),
                             .counting_s = t->counting_s,
@@ -301,7 +302,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
     struct cmd_form_timing form_timing;
     cmd_machine_time_forms(a, m, where, &form_timing, &in);
     probe_ask(plan, &in);
-    windows_put(taken, &in);
+    windows_put(&runs->taken, &in);
     struct prof_result *r = p->result;
     r->sampler = launch_sampler_text[sampled->sampler];
     r->processes = sampled->processes;
@@ -310,7 +311,7 @@ static int join(struct profile *p, const struct cmd_args *a, const struct times 
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
     profile_keep_feedback(p, &in);
-    if ((rc = join_spied(p, a, counted, &in)))
+    if ((rc = join_spied(p, runs, &in)))
         return rc;
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
 }
@@ -321,6 +322,7 @@ static void free_runs(struct runs *r)
     launch_result_free(r->counted);
     launch_result_free(r->windows);
     windows_fini(&r->taken);
+    spied_free(r->spied);
     *r = (struct runs){.sampled = NULL};
 }
 
@@ -338,8 +340,7 @@ static int make_all_runs(struct profile *p, const struct cmd_args *a, const stru
 static int join_runs(struct profile *p, const struct cmd_args *a, struct machine *m, const char *where,
                      const struct probe_plan *plan, struct runs *r)
 {
-    const struct launch_result *sampled = one_run_is(p) ? r->counted : r->sampled;
-    int rc = join(p, a, &r->times, m, where, sampled, r->counted, &r->taken, plan);
+    int rc = join(p, a, m, where, plan, r);
     free_runs(r);
     profile_close_maps(p);
     return rc;
@@ -376,6 +377,8 @@ static int run(struct profile *p, const struct cmd_args *a)
         rc = probe_begin(a, p->result->arena, &plan);
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
         p->result->machine.description = where ? arena_strdup(p->result->arena, where) : NULL;
+    if (!rc && a->spy) /* behind the calibration, whose caches they may be, and before all runs */
+        rc = (runs.spied = spied_new(p)) ? 0 : CMD_UNUSABLE;
     if (!rc)
         rc = make_all_runs(p, a, m, &runs);
     if (!rc)

@@ -85,7 +85,6 @@ static int add_module(struct spied_program *s, uint32_t number, const struct lau
     struct spy_site *sites = xmalloc((m->map->site_count + 1) * sizeof *sites);
     for (uint32_t i = 0; i < m->map->site_count; i++)
         sites[i] = site_of(number, &m->map->sites[i]);
-    m->first_site = number ? m[-1].first_site + m[-1].site_count : 0;
     m->site_count = m->map->site_count;
     spy_add_sites(s->spy, sites, m->site_count);
     free(sites);
@@ -248,7 +247,6 @@ static int make_copies(struct spied_program *s)
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
                                   .filter_shift = s->filter_shift,
-
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
     allocations_watch(s->arena, s->own, p->args->allocators.count, &opt);
@@ -258,42 +256,92 @@ static int make_copies(struct spied_program *s)
     return 0;
 }
 
-int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
+/* What keeps its references from being told; NULL: nothing. */
+static const char *cannot_follow(const struct launch_program *p)
 {
-    struct launch_reference_options references = {.begin = begin, .started = started, .take = spied_take, .ctx = s};
-    struct launch_options opt = {
-        .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
-    struct launch_result *run = NULL;
-    size_t allocators = s->profile->args->allocators.count;
-    choose_filter(s, has_threads);
-    int rc = make_copies(s);
-    if (rc)
-        return rc;
+    if (!p->counts_by_thread)
+        return "it, or a library of its, uses the processor's register gs for itself, which references are told by";
+    for (size_t i = 0; i < p->module_count; i++)
+        if (p->modules[i].copy)
+            return NULL;
+    return "neither it nor a library of its can be rewritten";
+}
+
+static int begin_simulation(struct spied_program *s)
+{
     make_spy(s);
     s->data = data_new();
     s->merge = merge_new(spied_take_piece, s);
     s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;
-    s->allocations = allocations_new(
-        s->data,
-        &(struct allocations_options){
-            .program = s->profile->program, .map_of = map_of, .ctx = s, .own = s->own, .own_count = allocators});
-    if (allocations_have_own(s->allocations) < 0)
-        return CMD_UNUSABLE;
-    rc = profile_run(s->profile, &opt, false, &run);
-    if (rc)
-        return rc;
+    struct allocations_options opt = {.program = s->profile->program,
+                                      .map_of = map_of,
+                                      .ctx = s,
+                                      .own = s->own,
+                                      .own_count = s->profile->args->allocators.count};
+    s->allocations = allocations_new(s->data, &opt);
+    return allocations_have_own(s->allocations) < 0 ? CMD_UNUSABLE : 0;
+}
+
+/* Looks at what came of it. */
+static int end_simulation(struct spied_program *s, const struct launch_result *run)
+{
+    if (run->references_broken) {
+        s->failed = "it wrote over mtool's memory";
+        return CMD_SELF_FAILED;
+    }
     merge_end(s->merge);
+    spy_end(s->spy);
+    if (run->references_lost || run->flags & WIRE_LOST)
+        diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
+                  (unsigned long long)run->references_lost);
     if (s->of_others)
         diag_warn("processes-not-simulated",
                   "the program made processes, whose references (%llu were told) are not simulated; give what they "
                   "execute to mtool spy itself",
                   (unsigned long long)s->of_others);
-    spy_end(s->spy);
-    in->spied = spied_found(s, run);
-    launch_result_free(run);
+    allocations_warn_of_none(s->allocations);
     return 0;
+}
+
+static int follow(struct spied_program *s, bool has_threads, struct launch_result **run)
+{
+    struct launch_reference_options references = {.begin = begin, .started = started, .take = spied_take, .ctx = s};
+    struct launch_options opt = {
+        .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
+    choose_filter(s, has_threads);
+    int rc = make_copies(s);
+    s->failed = rc ? NULL : cannot_follow(s->profile->program);
+    if (s->failed)
+        return CMD_SELF_FAILED;
+    if (rc || (rc = begin_simulation(s)) || (rc = profile_run(s->profile, &opt, false, run)))
+        return rc;
+    return end_simulation(s, *run);
+}
+
+/* Of mtool run it loses the data only, not all that was measured before. */
+static int go_without(const struct spied_program *s, int rc)
+{
+    const char *program = s->profile->program->path;
+    bool is_all = s->profile->args->command->id == CMD_ID_spy;
+    if (is_all && s->failed)
+        diag_error("%s: its references cannot be followed: %s", program, s->failed);
+    if (is_all)
+        return rc;
+    diag_warn("references-not-followed", "%s: its references were not followed, so its data are not in the profile: %s",
+              program, s->failed ? s->failed : "the error was said");
+    return 0;
+}
+
+int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
+{
+    struct launch_result *run = NULL;
+    int rc = follow(s, has_threads, &run);
+    if (rc == 0)
+        in->spied = spied_found(s, run);
+    launch_result_free(run);
+    return rc == CMD_SELF_FAILED || rc == CMD_UNUSABLE ? go_without(s, rc) : rc;
 }
 
 /* ---- mtool spy -- PROGRAM ---- */
@@ -309,6 +357,14 @@ static int join(struct profile *p, struct spied_program *s, const struct launch_
     return rc ? rc : profile_join(p->result, &in);
 }
 
+static int take_counted(struct profile *p, struct spied_program *s, const struct launch_result *counted)
+{
+    launch_remember_modules(p->program);
+    profile_warn_left(counted);
+    profile_warn_executed(counted);
+    return profile_counts_are_exact(counted) ? join(p, s, counted) : CMD_SELF_FAILED;
+}
+
 static int spy(struct profile *p, const struct cmd_args *a, struct spied_program **s)
 {
     int rc = profile_begin(p, a);
@@ -321,12 +377,9 @@ static int spy(struct profile *p, const struct cmd_args *a, struct spied_program
         return rc;
     struct launch_options opt = profile_counted_options(p);
     struct launch_result *counted = NULL;
-    if ((rc = profile_run(p, &opt, true, &counted)))
-        return rc;
-    launch_remember_modules(p->program);
-    profile_warn_left(counted);
-    profile_warn_executed(counted);
-    rc = profile_counts_are_exact(counted) ? join(p, *s, counted) : CMD_SELF_FAILED;
+    rc = profile_run(p, &opt, true, &counted);
+    if (!rc)
+        rc = take_counted(p, *s, counted);
     launch_result_free(counted);
     return rc ? rc : profile_finish(p);
 }

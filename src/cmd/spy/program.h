@@ -35,6 +35,7 @@ struct spied_program {
     const struct launch_tags *tags;
     struct spied_module *modules; /* [module_count] */
     size_t module_count;
+    const char *failed; /* why its references cannot be told; NULL: they can, or it was said */
     uint32_t last_tag, last_module;
     VEC(struct spied_layout) layouts; /* by object */
     uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
@@ -59,7 +60,8 @@ void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run);
 
 /* program.c, for mtool run too: one more run of the program, whose references are simulated. After the counted run,
- * whose maps are open. 0, or an exit status. */
+ * whose maps are open. 0, or an exit status. Where the program cannot be followed, mtool run gets a
+ * warning and 0, and nothing is put into *in. */
 int spied_check_rank(const char *what); /* 0, or an exit status after one line: it cannot be done in a parallel job */
 struct spied_program *spied_new(struct profile *p);
 int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in);
