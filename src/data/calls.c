@@ -107,6 +107,8 @@ static struct thread *thread_of(struct data_calls *c, uint64_t number)
 
 /* ---- what a function does ---- */
 
+static uint8_t own_layer(size_t nth) { return (uint8_t)min_u64(DATA_LAYER_CUSTOM + nth, DATA_LAYER_NAMED - 1); }
+
 static bool effect_of(const struct data_calls *c, uint32_t function, enum effect *effect, uint8_t *layer)
 {
     if (function < ARRAY_LEN(known)) {
@@ -117,8 +119,8 @@ static bool effect_of(const struct data_calls *c, uint32_t function, enum effect
     size_t own = function - ARRAY_LEN(known);
     if (own >= c->own_count)
         return false;
-    *effect = c->own[own].size_argument < 5 ? GIVES_OWN : TAKES_0;
-    *layer = (uint8_t)min_u64(DATA_LAYER_CUSTOM + own, DATA_LAYER_NAMED - 1);
+    *effect = c->own[own].size_argument < DATA_NO_SIZE ? GIVES_OWN : TAKES_0;
+    *layer = own_layer(own);
     return true;
 }
 
@@ -222,13 +224,23 @@ static void do_at_return(struct data_calls *c, const struct pending *p, const st
     }
 }
 
+/* Whose block begins there: of the program's own allocators the one that is farthest from the system. */
+static unsigned layer_taken(const struct data_calls *c, unsigned layer, uint64_t address)
+{
+    for (size_t i = layer >= DATA_LAYER_CUSTOM ? c->own_count : 0; i-- > 0;)
+        if (data_begins_at(c->d, own_layer(i), address))
+            return own_layer(i);
+    return layer;
+}
+
 static void do_at_entrance(struct data_calls *c, struct thread *t, const struct pending *p)
 {
     uint64_t address = p->call.arguments[0];
+    unsigned layer = layer_taken(c, p->layer, address);
     if (p->effect == UNMAPS) {
         data_unmap(c->d, ALIGN_DOWN(address, 4096), ALIGN_UP(p->call.arguments[1], 4096));
-    } else if (address != t->taken || data_begins_at(c->d, p->layer, address)) { /* operator delete calls free */
-        data_release(c->d, p->layer, address);
+    } else if (address != t->taken || data_begins_at(c->d, layer, address)) { /* operator delete calls free */
+        data_release(c->d, layer, address);
         t->taken = address;
     }
 }

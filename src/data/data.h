@@ -179,7 +179,7 @@ struct data_watched {
     unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
                                says which */
 };
-enum { DATA_NO_SIZE = 6 };
+enum { DATA_NO_SIZE = 5 };                 /* the stream tells five arguments */
 size_t data_watched_count(void);           /* of those that are known */
 const char *data_watched_name(size_t nth); /* one of them */
 bool data_watched_returns(size_t nth);     /* its return says something */

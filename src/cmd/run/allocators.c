@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { OWN_MAX = 16, ARGUMENTS = 6 };
+enum { OWN_MAX = 16, ARGUMENTS = 5 };
 
 /* FUNCTION, FUNCTION:N or FUNCTION:free. */
 static int parse(struct arena *a, const char *text, struct data_watched *out)

@@ -260,6 +260,10 @@ static void allocators_of_the_program_lie_upon_malloc(void **state)
     assert_int_equal(at(&b, HEAP)->bytes, 4096);
     assert_int_equal(at(&b, HEAP + 16)->bytes, 24);
     assert_int_equal(at(&b, HEAP + 40)->bytes, 4096);
+    c = call_at(&b, pool_get + 1, STACK, HEAP + 16, 0); /* what one gave another one takes */
+    data_entered(b.calls, &c);
+    assert_int_equal(at(&b, HEAP + 16)->bytes, 4096);
+    assert_int_equal(data_lost(b.d)->frees, 0);
     end(&b);
 }
 
