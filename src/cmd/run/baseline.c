@@ -60,8 +60,10 @@ int baseline_run(struct profile *p, const struct prof_input *like)
     struct launch_result *plain = NULL, *counted = NULL;
     struct prof_result *base = prof_result_new();
     uint64_t threads = p->args->baseline_threads;
+    int rc = profile_copies_again(p);
     struct environment e = set_threads(threads);
-    int rc = profile_run(p, &plain_options, false, &plain);
+    if (!rc)
+        rc = profile_run(p, &plain_options, false, &plain);
     if (!rc)
         rc = profile_run(p, &counted_options, false, &counted);
     restore(&e);

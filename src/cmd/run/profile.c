@@ -84,7 +84,7 @@ void profile_copies_ahead(struct profile *p)
     launch_copies_ahead(p->program, &opt);
 }
 
-int profile_copies(struct profile *p)
+static int make_copies(struct profile *p)
 {
     static const struct rewrite_objects all = {.all = true};
     struct rewrite_options opt = copy_options(p);
@@ -96,11 +96,17 @@ int profile_copies(struct profile *p)
     if (launch_copies_make(p->program, &opt) < 0)
         return CMD_SELF_FAILED;
     profile_note_phase(p, "rewriting", since);
+    return 0;
+}
+
+int profile_copies(struct profile *p)
+{
+    int rc = make_copies(p);
     const struct launch_module *exe = &p->program->modules[0];
-    if (!exe->copy)
+    if (!rc && !exe->copy)
         diag_warn("not-counted", "%s itself cannot be rewritten (%s): only its libraries are counted", exe->path,
                   exe->refused ? exe->refused : "unknown reason");
-    return 0;
+    return rc;
 }
 
 /* Standard input that can be rewound is read by every run from where it stood at the first. */
@@ -427,6 +433,14 @@ int profile_finish(struct profile *p)
     p->result->phases = p->phases.data;
     p->result->phase_count = p->phases.len;
     return store_commit(p->store, p->result) < 0 ? CMD_SELF_FAILED : 0;
+}
+
+int profile_copies_again(struct profile *p)
+{
+    if (p->program->copied_with.plan != REWRITE_REFERENCES)
+        return 0;
+    profile_close_maps(p);
+    return make_copies(p);
 }
 
 void profile_close_maps(struct profile *p)

@@ -35,6 +35,9 @@ int profile_begin(struct profile *p, const struct cmd_args *a);
 void profile_note_phase(struct profile *p, const char *name, double since_s);
 /* Rewrites all modules (from the cache where possible). 0, or an exit status. */
 int profile_copies(struct profile *p);
+/* The same after runs that needed others (--spy), if there were such. Feedback may change copies: maps are closed, and
+ * nothing of the former ones may be held. 0, or an exit status. */
+int profile_copies_again(struct profile *p);
 /* The last phase is a run, counted and with windows, whose replays went on when the program had ended. */
 void profile_note_after(struct profile *p, const struct launch_result *run);
 void profile_copies_ahead(struct profile *p); /* begins with that, to go on during the run that comes next */
