@@ -137,13 +137,6 @@ const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size
 /* All pairs of a level, by cell, of each those with most misses first. In the arena. */
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count);
 
-struct cache_sharer { /* a write of `by` took away what a reference of `cell` in another thread missed later */
-    uint32_t cell, by;
-    uint64_t true_misses, false_misses;
-};
-/* All pairs of a level, by cell, of each those with most misses first. In the arena. */
-const struct cache_sharer *cache_sharers(const struct cache *c, unsigned level, struct arena *a, size_t *count);
-
 struct cache_party { /* of a line that threads take from each other: what one cell's references do to it in one thread
                       */
     uint32_t cell, thread;
@@ -155,9 +148,8 @@ struct cache_shared_line {
     const struct cache_party *sides;             /* most misses and takings first */
     size_t side_count, unlisted;                 /* references of more sides than are kept */
 };
-/* Those with most misses first, `max` at most, and the bytes of each. In the arena. */
+/* Those with most misses first, `max` at most; as long as the longest line of a private level. In the arena. */
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
-uint32_t cache_shared_bytes(const struct cache *c); /* of such a line: the longest of a private level */
 
 /* ---- sample.c: estimates from windows of the stream, or from some sets ---- */
 
@@ -215,7 +207,6 @@ ptrdiff_t cache_reader_next(struct cache_reader *r, struct cache_ref *out, size_
 enum cache_form cache_reader_form(const struct cache_reader *r);
 /* The address of an instruction by its number; cell 0 is of references before the first instruction. */
 uint64_t cache_reader_place(const struct cache_reader *r, uint32_t cell);
-uint64_t cache_reader_line(const struct cache_reader *r);                                  /* lines read so far */
 void cache_reader_progress(const struct cache_reader *r, uint64_t *done, uint64_t *total); /* bytes; total 0: unknown */
 
 #endif

@@ -220,8 +220,6 @@ enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *
 void tally_fini(struct tally *t)
 {
     map_fini(&t->evictors);
-    map_fini(&t->true_sharers);
-    map_fini(&t->false_sharers);
     VEC_FREE(&t->references);
     VEC_FREE(&t->cells);
 }

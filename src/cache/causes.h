@@ -74,8 +74,7 @@ enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *
 struct tally {
     VEC(uint64_t) references; /* by cell */
     VEC(struct cache_cell) cells;
-    struct map evictors;                    /* cell << 32 | evicting cell -> misses */
-    struct map true_sharers, false_sharers; /* cell << 32 | cell of the write -> misses */
+    struct map evictors; /* cell << 32 | evicting cell -> misses */
 };
 
 void tally_fini(struct tally *t);

@@ -159,7 +159,7 @@ static void drop_pending(struct coherence *k, uint32_t *link)
     k->free_pending = at;
 }
 
-static void prove_true(struct cache *c, const struct pending *p, uint32_t by)
+static void prove_true(struct cache *c, const struct pending *p)
 {
     struct level *l = &c->levels[p->level];
     struct cache_cell *cell = tally_cell(&l->tally, p->cell);
@@ -167,8 +167,6 @@ static void prove_true(struct cache *c, const struct pending *p, uint32_t by)
     l->counts.causes[p->kind][CACHE_TRUE_SHARING]++;
     cell->causes[CACHE_FALSE_SHARING]--;
     cell->causes[CACHE_TRUE_SHARING]++;
-    tally_add_pair(&l->tally.false_sharers, p->cell, by, -1);
-    tally_add_pair(&l->tally.true_sharers, p->cell, by, 1);
 }
 
 static void prove_all(struct cache *c, struct block *b, struct loss *lost)
@@ -180,7 +178,7 @@ static void prove_all(struct cache *c, struct block *b, struct loss *lost)
         b->true_misses++;
     }
     while (lost->pending != NONE) {
-        prove_true(c, &k->pending.data[lost->pending], lost->by);
+        prove_true(c, &k->pending.data[lost->pending]);
         drop_pending(k, &lost->pending);
     }
 }
@@ -194,7 +192,6 @@ enum cache_cause coherence_judge(struct cache *c, int at, uint64_t line, const s
     struct loss *lost = b ? loss_of(k, b, v->thread) : NULL;
     assert(lost && "its line was noted as taken when the loss was");
     bool is_true = lost->fresh & part_of(k, v->ref, number);
-    tally_add_pair(is_true ? &l->tally.true_sharers : &l->tally.false_sharers, v->cell, lost->by, 1);
     if (!lost->is_missed) {
         lost->is_missed = true;
         lost->is_true = is_true;
@@ -464,5 +461,3 @@ const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct
         give_line(k, all[i], a, &out[i]);
     return out;
 }
-
-uint32_t cache_shared_bytes(const struct cache *c) { return c->coherence ? 1u << c->coherence->shift : 0; }

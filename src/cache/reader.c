@@ -318,7 +318,6 @@ void cache_reader_close(struct cache_reader *r)
 
 enum cache_form cache_reader_form(const struct cache_reader *r) { return r->form; }
 uint64_t cache_reader_place(const struct cache_reader *r, uint32_t cell) { return r->places.data[cell]; }
-uint64_t cache_reader_line(const struct cache_reader *r) { return r->line; }
 
 void cache_reader_progress(const struct cache_reader *r, uint64_t *done, uint64_t *total)
 {

@@ -47,36 +47,3 @@ const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level
     qsort(out, *count, sizeof *out, by_cell_and_misses);
     return out;
 }
-
-static int by_cell_and_sharing(const void *a, const void *b)
-{
-    const struct cache_sharer *x = a, *y = b;
-    uint64_t m = x->true_misses + x->false_misses, n = y->true_misses + y->false_misses;
-    if (x->cell != y->cell)
-        return x->cell < y->cell ? -1 : 1;
-    if (m != n)
-        return m > n ? -1 : 1;
-    return (x->by > y->by) - (x->by < y->by);
-}
-
-const struct cache_sharer *cache_sharers(const struct cache *c, unsigned level, struct arena *a, size_t *count)
-{
-    const struct tally *t = &c->levels[level].tally;
-    size_t trues, falses;
-    const struct cache_evictor *x = pairs_of(&t->true_sharers, a, &trues), *y = pairs_of(&t->false_sharers, a, &falses);
-    struct cache_sharer *out = ARENA_ARRAY(a, struct cache_sharer, trues + falses + 1);
-    *count = 0;
-    for (size_t i = 0; i < trues; i++) {
-        struct cache_sharer s = {x[i].cell, x[i].by, x[i].misses, 0};
-        map_get(&t->false_sharers, (uint64_t)s.cell << 32 | s.by, &s.false_misses);
-        out[(*count)++] = s;
-    }
-    for (size_t i = 0; i < falses; i++) {
-        uint64_t also = 0;
-        map_get(&t->true_sharers, (uint64_t)y[i].cell << 32 | y[i].by, &also);
-        if (!also)
-            out[(*count)++] = (struct cache_sharer){y[i].cell, y[i].by, 0, y[i].misses};
-    }
-    qsort(out, *count, sizeof *out, by_cell_and_sharing);
-    return out;
-}

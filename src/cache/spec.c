@@ -80,13 +80,12 @@ static uint64_t number_of(const char *text, size_t len)
     uint64_t n = 0;
     for (size_t i = 0; i < len; i++) {
         const char *unit = strchr(units, text[i] & ~0x20);
-        if (unit && *unit && i > 0 && i + 1 == len)
-            n <<= 10 * (unit - units + 1);
-        else if (text[i] >= '0' && text[i] <= '9')
+        long shift = unit && *unit ? 10 * (unit - units + 1) : 0;
+        if (shift && i > 0 && i + 1 == len && !(n >> (60 - shift)))
+            n <<= shift;
+        else if (text[i] >= '0' && text[i] <= '9' && !(n >> 56))
             n = 10 * n + (uint64_t)(text[i] - '0');
         else
-            return 0;
-        if (n >> 60 || (n >> 30 && i + 2 < len && n >> 50))
             return 0;
     }
     return n;

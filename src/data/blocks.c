@@ -128,29 +128,34 @@ bool data_begins_at(const struct data *d, unsigned layer, uint64_t address)
     return beginning_at(d, layer, address) != 0;
 }
 
-void data_release(struct data *d, unsigned layer, uint64_t address)
+/* What a call takes back that began when the clock said `asked`; 0: none, or another one's. */
+static uint32_t block_given_back(struct data *d, unsigned layer, uint64_t asked, uint64_t address)
 {
     uint32_t block = beginning_at(d, layer, address);
-    if (!address)
-        return;
-    if (!block || d->own->now < d->blocks[block].since)
-        d->own->lost.frees++;
-    else
+    bool is_another = block && asked < d->blocks[block].since;
+    d->own->lost.frees += address && (!block || is_another);
+    return is_another ? 0 : block;
+}
+
+void data_release(struct data *d, unsigned layer, uint64_t address)
+{
+    uint32_t block = block_given_back(d, layer, d->own->now, address);
+    if (block)
         erase(d, block);
 }
 
-void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t address, uint64_t bytes,
+void data_reallocate(struct data *d, unsigned layer, uint64_t asked, uint64_t old, uint64_t address, uint64_t bytes,
                      const uint64_t *path, size_t depth)
 {
-    uint32_t block = beginning_at(d, layer, old);
     if (!address && bytes)
         return; /* refused: all is as it was */
-    if (!block || !address) {
-        data_release(d, layer, old);
-        if (address)
-            data_allocate(d, layer, address, bytes, path, depth);
+    uint32_t block = block_given_back(d, layer, asked, old);
+    if (!block && address)
+        data_allocate(d, layer, address, bytes, path, depth);
+    if (block && !address)
+        erase(d, block);
+    if (!block || !address)
         return;
-    }
     struct data_object *o = object_of(d, block);
     uint64_t was = d->blocks[block].bytes;
     erase(d, block);

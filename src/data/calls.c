@@ -11,7 +11,6 @@
 #include "data/calls.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum effect {
     GIVES_0,
@@ -203,7 +202,7 @@ static void do_at_return(struct data_calls *c, const struct pending *p, const st
     switch (p->effect) {
     case MOVES_0_TO_1:
     case MOVES_0_TO_1_TIMES_2:
-        data_reallocate(c->d, p->layer, p->call.arguments[0], value, bytes_of(c, p), p->path, p->depth);
+        data_reallocate(c->d, p->layer, p->call.time, p->call.arguments[0], value, bytes_of(c, p), p->path, p->depth);
         break;
     case STORES_2:
         allocate_stored(c, p, left);

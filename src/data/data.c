@@ -6,11 +6,6 @@
 
 enum { OBJECTS_MAX = 1 << 20 };
 
-static const char *const kinds[] = {"heap", "global", "thread", "stack", "mapping", "code", "other"};
-_Static_assert(ARRAY_LEN(kinds) == DATA_KIND_COUNT, "a word for each kind");
-
-const char *data_kind_name(enum data_kind k) { return kinds[k]; }
-
 struct data *data_new(void)
 {
     struct data *d = xmalloc(sizeof *d);

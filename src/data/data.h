@@ -5,11 +5,12 @@
  * address into the block that holds it. Knows no simulator: whoever has references asks.
  *
  *     struct data *d = data_new();
- *     data_map(d, &(struct data_map){lo, bytes, DATA_STACK, "stack"});
- *     data_module(d, "/usr/bin/sqlite3", load, NULL);
+ *     data_map(d, &(struct data_map){lo, bytes, DATA_STACK, "stack", NULL, 0});
+ *     data_module(d, "/usr/bin/sqlite3", load, &module);
  *     data_allocate(d, DATA_LAYER_HEAP, address, bytes, path, depth);
  *     const struct data_block *b = data_block_at(d, reference);
- *     data_object_name(d, b->object)...
+ *     puts(data_object_name(d, b->object));
+ *     data_free(d);
  *
  * Of one process, and of one thread of the caller's at a time. Addresses are those of the process, in its originals: of
  * code that a copy executes, those of the original.
@@ -33,7 +34,6 @@ enum data_kind {
     DATA_OTHER,   /* the rest */
     DATA_KIND_COUNT
 };
-const char *data_kind_name(enum data_kind k); /* "heap", "global", ... */
 
 /* What lies upon what: of two blocks that hold an address the one of the higher layer is told. Allocators that get
  * their memory of others have the numbers from DATA_LAYER_CUSTOM on, those that are farther from the system the higher
@@ -149,8 +149,9 @@ void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t by
                    size_t depth);
 /* The block is no more, nor what lies upon it; its object and figures stay. NULL is no address. */
 void data_release(struct data *d, unsigned layer, uint64_t address);
-/* The block stays of its object, wherever it moved; if none began at `old` it is allocated (by path). */
-void data_reallocate(struct data *d, unsigned layer, uint64_t old, uint64_t address, uint64_t bytes,
+/* The block stays of its object, wherever it moved; if none began at `old` it is allocated (by path). `asked`: the time
+ * of the call; what began at `old` since then is another's. */
+void data_reallocate(struct data *d, unsigned layer, uint64_t asked, uint64_t old, uint64_t address, uint64_t bytes,
                      const uint64_t *path, size_t depth);
 /* Memory that the program named: MTOOL_OBJECT. All blocks of the same name are one object. */
 void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name);
@@ -243,7 +244,7 @@ struct data_frame {       /* of a return address */
     uint64_t vaddr;       /* in the file, within the call; the address itself if the module is not known */
 };
 const struct data_frame *data_frame(struct data *d, uint64_t return_address); /* until data_free */
-/* "xs", ".bss of libc.so.6", "main.c:42 build_tree <- main.c:99 main": of one line. Until data_free. */
+/* "xs", "libc.so.6 .bss", "main.c:42 build_tree <- main.c:99 main": of one line. Until data_free. */
 const char *data_object_name(struct data *d, uint32_t object);
 
 /* ---- fields.c: what an object is made of, by debug information ---- */

@@ -52,25 +52,22 @@ static bool holds(const struct spy_picture *x, uint64_t address)
     return address >= x->begin && address - x->begin < (uint64_t)SPY_PICTURE_PARTS << x->part_shift;
 }
 
-/* Parts twice as long, beginning where the lower of both begins. */
+/* Parts twice as long. The room that this makes is where the address lies: below, or above. */
 static void halve_parts(struct spy_picture *x, uint64_t address)
 {
     struct spy_picture_cell *cells = cells_new();
-    unsigned shift = x->part_shift + 1;
-    uint64_t lowest = min_u64(x->begin, address), begin = lowest >> shift << shift;
-    uint64_t end = x->begin + ((uint64_t)SPY_PICTURE_PARTS << x->part_shift);
-    while (end - begin > (uint64_t)SPY_PICTURE_PARTS << shift) {
-        shift++;
-        begin = lowest >> shift << shift;
-    }
+    uint64_t part = 2ull << x->part_shift, all = SPY_PICTURE_PARTS * part;
+    uint64_t end = ALIGN_UP(x->begin + all / 2, part), begin = ALIGN_DOWN(x->begin, part);
+    if (address < x->begin)
+        begin = end > all ? end - all : 0;
     for (unsigned t = 0; t < SPY_PICTURE_TIMES; t++)
         for (unsigned p = 0; p < SPY_PICTURE_PARTS; p++) {
             uint64_t at = x->begin + ((uint64_t)p << x->part_shift);
-            merge(&cells[t * SPY_PICTURE_PARTS + (unsigned)((at - begin) >> shift)], cell_at(x, t, p));
+            merge(&cells[t * SPY_PICTURE_PARTS + (unsigned)((at - begin) / part)], cell_at(x, t, p));
         }
     replace(x, cells);
     x->begin = begin;
-    x->part_shift = shift;
+    x->part_shift++;
 }
 
 static struct spy_picture *make(struct pictures *p, uint32_t object, uint64_t address)

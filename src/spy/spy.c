@@ -63,6 +63,8 @@ void spy_free(struct spy *s)
 
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
 {
+    if (!count)
+        return;
     VEC_RESERVE(&s->sites, s->sites.len + count);
     memcpy(s->sites.data + s->sites.len, sites, count * sizeof *sites);
     s->sites.len += count;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+enum { LOST_PART = 1000 };         /* of which it is said if more than one is not known */
 static const double APART = 0.002; /* seconds from one look to the next: a program may map all the time */
 
 struct file { /* a module of the program as it began */
@@ -114,8 +115,6 @@ void allocations_free(struct allocations *a)
     free(a);
 }
 
-const struct data_calls_lost *allocations_lost(const struct allocations *a) { return data_calls_lost(a->calls); }
-
 static bool gives_memory(const struct rewrite_site *s)
 {
     return s->flags & REWRITE_SITE_WATCHED && (s->bytes >= data_watched_count() || data_watched_gives(s->bytes));
@@ -159,6 +158,27 @@ void allocations_warn_of_none(const struct allocations *a)
     if (!are_told(a))
         diag_warn("no-allocators", "%s: no function that allocates is known by its name in it or its libraries",
                   a->program);
+}
+
+static uint64_t blocks_of_heap(const struct data *d)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < data_object_count(d); i++)
+        n += data_object(d, i)->kind == DATA_HEAP ? data_object(d, i)->blocks : 0;
+    return n;
+}
+
+void allocations_warn_of_lost(const struct allocations *a)
+{
+    const struct data_calls_lost *calls = data_calls_lost(a->calls);
+    const struct data_lost *blocks = data_lost(a->data);
+    uint64_t unseen = calls->unmatched + calls->unread, odd = blocks->frees + blocks->overlaps + blocks->impossible;
+    if ((unseen + odd) * LOST_PART > blocks_of_heap(a->data) || blocks->beyond)
+        diag_warn(
+            "allocations-lost",
+            "%s: the ends of %llu allocations were not seen, %llu allocations and frees contradict others, and the "
+            "paths of %llu were cut: some heap blocks may be told under the name of others",
+            a->program, (unsigned long long)unseen, (unsigned long long)odd, (unsigned long long)blocks->beyond);
 }
 
 /* ---- what is mapped ---- */

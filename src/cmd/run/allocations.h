@@ -32,6 +32,6 @@ void allocations_read_maps(struct allocations *a);
 /* Is each of the program's own in one of its files? -1 after one line: it is not. */
 int allocations_have_own(const struct allocations *a);
 void allocations_warn_of_none(const struct allocations *a); /* if no function that gives memory is watched */
-const struct data_calls_lost *allocations_lost(const struct allocations *a);
+void allocations_warn_of_lost(const struct allocations *a); /* if more than a thousandth does not fit together */
 
 #endif

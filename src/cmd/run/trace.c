@@ -262,15 +262,15 @@ static void write_allocations(struct trace *t)
 
 static void say_allocations(const struct trace *t)
 {
-    uint64_t blocks = 0, bytes = 0, lost = allocations_lost(t->allocations)->unmatched;
+    uint64_t blocks = 0, bytes = 0;
     for (uint32_t i = 0; i < data_object_count(t->data); i++) {
         const struct data_object *o = data_object(t->data, i);
         blocks += is_told(o) ? o->blocks : 0;
         bytes += is_told(o) ? o->bytes : 0;
     }
     allocations_warn_of_none(t->allocations);
-    diag_note("%llu allocations of %llu bytes%s", (unsigned long long)blocks, (unsigned long long)bytes,
-              lost ? ", and some whose end was not seen" : "");
+    allocations_warn_of_lost(t->allocations);
+    diag_note("%llu allocations of %llu bytes", (unsigned long long)blocks, (unsigned long long)bytes);
 }
 
 /* ---- the job ---- */

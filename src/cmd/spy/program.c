@@ -302,6 +302,7 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
                   "execute to mtool spy itself",
                   (unsigned long long)s->of_others);
     allocations_warn_of_none(s->allocations);
+    allocations_warn_of_lost(s->allocations);
     return 0;
 }
 

@@ -85,17 +85,22 @@ void spied_add_miss(struct spied *s, const struct prof_data_miss *row)
     s->misses[s->miss_count++] = *row;
 }
 
+void spied_add_causes(struct prof_data_miss *row, const uint64_t causes[CACHE_CAUSE_COUNT])
+{
+    row->cold += causes[CACHE_COLD];
+    row->capacity += causes[CACHE_CAPACITY];
+    row->conflict += causes[CACHE_CONFLICT];
+    row->inclusion += causes[CACHE_INCLUSION];
+    row->around += causes[CACHE_AROUND];
+    row->true_sharing += causes[CACHE_TRUE_SHARING];
+    row->false_sharing += causes[CACHE_FALSE_SHARING];
+}
+
 static void add_counts(struct prof_data_miss *row, const struct cache_cell *c)
 {
     row->references += c->references;
     row->misses += c->misses;
-    row->cold += c->causes[CACHE_COLD];
-    row->capacity += c->causes[CACHE_CAPACITY];
-    row->conflict += c->causes[CACHE_CONFLICT];
-    row->inclusion += c->causes[CACHE_INCLUSION];
-    row->around += c->causes[CACHE_AROUND];
-    row->true_sharing += c->causes[CACHE_TRUE_SHARING];
-    row->false_sharing += c->causes[CACHE_FALSE_SHARING];
+    spied_add_causes(row, c->causes);
 }
 
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g)

@@ -4,14 +4,6 @@
 
 static uint64_t sum(const uint64_t of[CACHE_KIND_COUNT]) { return of[CACHE_READ] + of[CACHE_WRITE] + of[CACHE_FETCH]; }
 
-static uint64_t sum_of_cause(const struct cache_counts *c, enum cache_cause cause)
-{
-    uint64_t n = 0;
-    for (int k = 0; k < CACHE_KIND_COUNT; k++)
-        n += c->causes[k][cause];
-    return n;
-}
-
 /* TLBs are those of the caches in front of them. */
 static uint32_t configuration_of(const struct spied *s, size_t config)
 {
@@ -46,18 +38,14 @@ static struct prof_cache row_of(const struct spied *s, const struct spied_level 
 static struct prof_data_miss misses_of(const struct cache_counts *c)
 {
     uint64_t misses = sum(c->misses);
-    return (struct prof_data_miss){.owner = PROF_OWNER_PROGRAM,
-                                   .references = sum(c->references),
-                                   .misses = misses,
-                                   .misses_low = misses,
-                                   .misses_high = misses,
-                                   .cold = sum_of_cause(c, CACHE_COLD),
-                                   .capacity = sum_of_cause(c, CACHE_CAPACITY),
-                                   .conflict = sum_of_cause(c, CACHE_CONFLICT),
-                                   .inclusion = sum_of_cause(c, CACHE_INCLUSION),
-                                   .around = sum_of_cause(c, CACHE_AROUND),
-                                   .true_sharing = sum_of_cause(c, CACHE_TRUE_SHARING),
-                                   .false_sharing = sum_of_cause(c, CACHE_FALSE_SHARING)};
+    struct prof_data_miss row = {.owner = PROF_OWNER_PROGRAM,
+                                 .references = sum(c->references),
+                                 .misses = misses,
+                                 .misses_low = misses,
+                                 .misses_high = misses};
+    for (int k = 0; k < CACHE_KIND_COUNT; k++)
+        spied_add_causes(&row, c->causes[k]);
+    return row;
 }
 
 bool spied_is_nearest(const struct spied_level *l)

@@ -82,6 +82,7 @@ const struct prof_data_field *spied_field_of(const struct spied *s, uint32_t cel
 /* The rows of a group's misses. */
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
 void spied_add_miss(struct spied *s, const struct prof_data_miss *row);
+void spied_add_causes(struct prof_data_miss *row, const uint64_t causes[CACHE_CAUSE_COUNT]); /* groups.c */
 struct prof_interval spied_share(const struct spied *s, double stall);
 
 #endif

@@ -39,7 +39,7 @@ struct naive {
     struct stage *stages[THREADS][CACHE_LEVELS_MAX];
     struct cache_level k[CACHE_LEVELS_MAX];
     struct cache_counts counts[CACHE_LEVELS_MAX];
-    uint64_t evictions[CACHE_LEVELS_MAX][CELLS][CELLS], sharing[CACHE_LEVELS_MAX][CELLS][CELLS][2];
+    uint64_t evictions[CACHE_LEVELS_MAX][CELLS][CELLS], sharing[CACHE_LEVELS_MAX][CELLS][2];
     VEC(struct lost) lost;
     int count;
     uint64_t now, block_bytes;
@@ -225,7 +225,6 @@ static void take(struct naive *n, unsigned thread, uint64_t block, const struct 
         VEC_PUSH(&n->lost, fresh);
         x = &n->lost.data[n->lost.len - 1];
     }
-    x->by = r->cell;
     x->doubts.len = 0;
 }
 
@@ -261,8 +260,8 @@ static void use_fresh(struct naive *n, const struct cache_ref *r)
             const struct doubt *y = &x->doubts.data[d];
             n->counts[y->at].causes[y->kind][CACHE_FALSE_SHARING]--;
             n->counts[y->at].causes[y->kind][CACHE_TRUE_SHARING]++;
-            n->sharing[y->at][y->cell][x->by][1]--;
-            n->sharing[y->at][y->cell][x->by][0]++;
+            n->sharing[y->at][y->cell][1]--;
+            n->sharing[y->at][y->cell][0]++;
         }
         x->doubts.len = 0;
         memset(x->fresh, 0, sizeof x->fresh);
@@ -298,7 +297,7 @@ static enum cache_cause sharing_of(struct naive *n, int at, uint64_t line, unsig
     struct lost *x = lost_of(n, r->thread, line * n->k[at].line_bytes / n->block_bytes);
     bool is_true = uses_fresh(n, x, r);
     struct doubt doubt = {at, line, kind, r->cell};
-    n->sharing[at][r->cell][x->by][!is_true]++;
+    n->sharing[at][r->cell][!is_true]++;
     if (!is_true)
         VEC_PUSH(&x->doubts, doubt);
     return is_true ? CACHE_TRUE_SHARING : CACHE_FALSE_SHARING;
@@ -516,7 +515,7 @@ uint64_t naive_evictions(const struct naive *n, unsigned level, uint32_t cell, u
     return n->evictions[level][cell][by];
 }
 
-uint64_t naive_sharing(const struct naive *n, unsigned level, uint32_t cell, uint32_t by, bool is_true)
+uint64_t naive_sharing(const struct naive *n, unsigned level, uint32_t cell, bool is_true)
 {
-    return n->sharing[level][cell][by][!is_true];
+    return n->sharing[level][cell][!is_true];
 }

@@ -16,7 +16,7 @@ void naive_reach(struct naive *n, const struct cache_ref *r);
 const struct cache_counts *naive_counts(const struct naive *n, unsigned level);
 /* Misses of `cell` at a level whose lines references of `by` had evicted. */
 uint64_t naive_evictions(const struct naive *n, unsigned level, uint32_t cell, uint32_t by);
-/* Misses of `cell` at a level whose lines writes of `by` in another thread had taken away. Threads 0 to 3. */
-uint64_t naive_sharing(const struct naive *n, unsigned level, uint32_t cell, uint32_t by, bool is_true);
+/* Misses of `cell` at a level whose lines writes of another thread had taken away. Threads 0 to 3. */
+uint64_t naive_sharing(const struct naive *n, unsigned level, uint32_t cell, bool is_true);
 
 #endif

@@ -113,6 +113,7 @@ static void test_wrong(void **unused)
         {"99999999999G/64/8", "the cache '99999999999G/64/8': '99999999999G' is no number of bytes, as 32K or 1M"},
         {"32K/64/all",
          "the cache '32K/64/all': 'all' is no number of ways: 1 is direct-mapped, 'full' fully associative"},
+        {"17179869185G/64/8", "the cache '17179869185G/64/8': '17179869185G' is no number of bytes, as 32K or 1M"},
         {"32K/60/8", "the cache '32K/60/8': L1: a line of 60 bytes; it is a power of two from 4 to 1G"},
         {"32K/2/8", "the cache '32K/2/8': L1: a line of 2 bytes; it is a power of two from 4 to 1G"},
         {"100/64/1", "the cache '100/64/1': L1: 100 bytes are no whole number of lines of 64 bytes"},

@@ -71,19 +71,43 @@ static void moved_blocks_stay_of_their_object(void **state)
     struct data *d = data_new();
     put(d, BASE, 100, path_a);
     uint32_t a = data_object_at(d, BASE);
-    data_reallocate(d, DATA_LAYER_HEAP, BASE, BASE + 0x5000, 300, path_b, 2);
+    data_reallocate(d, DATA_LAYER_HEAP, 0, BASE, BASE + 0x5000, 300, path_b, 2);
     assert_int_equal(data_object_at(d, BASE), 0);
     assert_int_equal(data_object_at(d, BASE + 0x5000 + 299), a);
     assert_int_equal(data_object(d, a)->blocks, 1);
     assert_int_equal(data_object(d, a)->bytes, 300);
-    data_reallocate(d, DATA_LAYER_HEAP, BASE + 0x5000, BASE + 0x5000, 50, path_b, 2);
+    data_reallocate(d, DATA_LAYER_HEAP, 0, BASE + 0x5000, BASE + 0x5000, 50, path_b, 2);
     assert_int_equal(data_object_at(d, BASE + 0x5000 + 49), a);
     assert_int_equal(data_object_at(d, BASE + 0x5000 + 50), 0);
-    data_reallocate(d, DATA_LAYER_HEAP, BASE + 0x5000, 0, 1 << 20, path_b, 2); /* refused */
+    data_reallocate(d, DATA_LAYER_HEAP, 0, BASE + 0x5000, 0, 1 << 20, path_b, 2); /* refused */
     assert_int_equal(data_object_at(d, BASE + 0x5000), a);
-    data_reallocate(d, DATA_LAYER_HEAP, 0, BASE, 8, path_b, 2);
+    data_reallocate(d, DATA_LAYER_HEAP, 0, 0, BASE, 8, path_b, 2);
     assert_int_not_equal(data_object_at(d, BASE), a);
-    data_reallocate(d, DATA_LAYER_HEAP, BASE, 0, 0, path_b, 2); /* is free */
+    data_reallocate(d, DATA_LAYER_HEAP, 0, BASE, 0, 0, path_b, 2); /* is free */
+    assert_int_equal(data_object_at(d, BASE), 0);
+    data_free(d);
+}
+
+/* realloc is told as it returns: by then another thread may have got the old address. */
+static void late_moves_take_no_other_block(void **state)
+{
+    (void)state;
+    struct data *d = data_new();
+    data_set_time(d, 10);
+    put(d, BASE, 100, path_a);
+    uint32_t a = data_object_at(d, BASE);
+    data_set_time(d, 30);
+    put(d, BASE, 100, path_b);
+    uint32_t b = data_object_at(d, BASE);
+    data_set_time(d, 40);
+    data_reallocate(d, DATA_LAYER_HEAP, 20, BASE, BASE + 0x5000, 300, path_a, 2);
+    assert_int_equal(data_object_at(d, BASE), b);
+    assert_int_equal(data_object_at(d, BASE + 0x5000 + 299), a);
+    assert_int_equal(data_object(d, b)->bytes, 100);
+    data_reallocate(d, DATA_LAYER_HEAP, 20, BASE, 0, 0, path_a, 2);
+    assert_int_equal(data_object_at(d, BASE), b);
+    assert_int_equal(data_lost(d)->frees, 2);
+    data_reallocate(d, DATA_LAYER_HEAP, 35, BASE, 0, 0, path_a, 2);
     assert_int_equal(data_object_at(d, BASE), 0);
     data_free(d);
 }
@@ -308,7 +332,7 @@ static void reallocate(struct stream *s)
         return;
     }
     VEC_FREE(&before.blocks);
-    data_reallocate(s->d, b.layer, b.lo, at, bytes, NULL, 0);
+    data_reallocate(s->d, b.layer, 0, b.lo, at, bytes, NULL, 0);
     naive_put(&s->n, b.layer, at, bytes, b.object);
 }
 
@@ -380,7 +404,7 @@ static void nonsense_does_no_harm(void **state)
     (void)state;
     struct stream s = {.d = data_new(), .random = 77};
     data_release(s.d, DATA_LAYER_HEAP, UINT64_MAX); /* free((void *)-1) */
-    data_reallocate(s.d, DATA_LAYER_HEAP, UINT64_MAX, 0, 10, NULL, 0);
+    data_reallocate(s.d, DATA_LAYER_HEAP, 0, UINT64_MAX, 0, 10, NULL, 0);
     data_map(s.d, &(struct data_map){0, 4096, DATA_MAPPING, "m", NULL, 0});
     for (int i = 0; i < 30000; i++) {
         uint64_t at = BASE + pick(&s, 1 << 16), other = BASE + pick(&s, 1 << 16), bytes = pick(&s, 3000);
@@ -395,7 +419,7 @@ static void nonsense_does_no_harm(void **state)
             data_release(s.d, layer, at);
             break;
         case 3:
-            data_reallocate(s.d, layer, at, other, bytes, path, 1);
+            data_reallocate(s.d, layer, 0, at, other, bytes, path, 1);
             break;
         case 4:
             data_unmap(s.d, at, bytes);
@@ -422,6 +446,7 @@ int main(void)
         cmocka_unit_test(blocks_of_a_path_are_one_object),
         cmocka_unit_test(freed_blocks_leave_figures),
         cmocka_unit_test(moved_blocks_stay_of_their_object),
+        cmocka_unit_test(late_moves_take_no_other_block),
         cmocka_unit_test(blocks_without_bytes_have_an_address),
         cmocka_unit_test(what_lies_upon_a_block_goes_with_it),
         cmocka_unit_test(what_is_told_last_is_true),

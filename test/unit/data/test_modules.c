@@ -8,7 +8,7 @@
 
 #include "data/data.h"
 
-static const char *named, *bare;
+static const char *named, *bare, *plain;
 
 static uint64_t address_of(const struct image *img, const char *name)
 {
@@ -165,12 +165,16 @@ static void variables_have_fields(void **state)
     data_free(d);
 }
 
-static void bare_files_have_no_fields(void **state)
+/* The same variable has fields in the file that has debug information: variables_have_fields. */
+static void plain_files_have_no_fields(void **state)
 {
     (void)state;
     uint32_t m;
-    struct data *d = with(bare, &m);
-    assert_null(data_fields(d, object_named(d, "bare .bss")));
+    size_t part;
+    struct data *d = with(plain, &m);
+    uint32_t ward = object_named(d, "ward");
+    assert_null(data_fields(d, ward));
+    assert_null(data_field(d, ward, 4, &part));
     data_free(d);
 }
 
@@ -184,10 +188,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(files_that_cannot_be_read_are_refused),
         cmocka_unit_test(places_have_lines),
         cmocka_unit_test(variables_have_fields),
-        cmocka_unit_test(bare_files_have_no_fields),
+        cmocka_unit_test(plain_files_have_no_fields),
     };
-    assert_true(argc > 2);
+    assert_true(argc > 3);
     named = argv[1];
     bare = argv[2];
+    plain = argv[3];
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
