@@ -189,6 +189,11 @@ void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t
 uint64_t cache_curve_references(const struct cache_curve *k);
 uint64_t cache_curve_lines(const struct cache_curve *k);                  /* that were reached at all */
 uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of a cache of so many bytes */
+/* By cell too: of caches of `least_bytes`, a power of two, and of powers of two from there to `max_bytes`. Before the
+ * first reference. The misses of all cells add up to those above, which leave nothing out. */
+enum { CACHE_CURVE_SIZES_MAX = 20 };
+void cache_curve_by_cell(struct cache_curve *k, uint64_t least_bytes);
+uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uint64_t bytes);
 
 /* ---- reader.c: references as text ---- */
 

@@ -2,12 +2,17 @@
  * Stack distances (Mattson et al. 1970): how many other lines were used since a line was used last. A fully associative
  * LRU cache of n lines misses where that is n or more. The lines used last stand in a list of their own; all others in
  * the order in which they fell out of it, each at a place in a row; a tree of partial sums (Fenwick 1994) tells how
- * many places behind one are taken. When the row is full, the taken places move together. */
+ * many places behind one are taken. When the row is full, the taken places move together. By cell only sizes that are
+ * powers of two are told, and cells of which all references hit in the smallest have no counts. */
 #include "cache/cache.h"
 
 #include <stdlib.h>
 
 enum { RECENT_MAX = 64, ROW_FIRST = 1 << 16 };
+
+struct cell_counts { /* of misses: [i]: that hit in the next larger size than the i-th; of the last size, of all */
+    uint64_t at[CACHE_CURVE_SIZES_MAX];
+};
 
 struct cache_curve {
     unsigned shift;
@@ -19,6 +24,10 @@ struct cache_curve {
     size_t row_len, row_cap, taken;
     uint64_t *distances; /* [max_lines] how often each was met */
     uint64_t max_lines, farther, cold, references;
+    uint64_t least;          /* by cell: bytes of the smallest size; 0: not wanted */
+    unsigned sizes;          /* by cell */
+    VEC(uint32_t) counts_of; /* by cell: which of `counts`, plus 1; 0: none */
+    VEC(struct cell_counts) counts;
 };
 
 /* ---- the row ---- */
@@ -119,12 +128,39 @@ static uint64_t distance_of(struct cache_curve *k, uint64_t line)
     return distance;
 }
 
+/* ---- by cell ---- */
+
+static struct cell_counts *counts_of(struct cache_curve *k, uint32_t cell)
+{
+    while (k->counts_of.len <= cell)
+        VEC_PUSH(&k->counts_of, 0);
+    uint32_t *number = &k->counts_of.data[cell];
+    if (!*number) {
+        VEC_PUSH(&k->counts, ((struct cell_counts){{0}}));
+        *number = (uint32_t)k->counts.len;
+    }
+    return &k->counts.data[*number - 1];
+}
+
+static unsigned power_below(uint64_t n) { return 63 - (unsigned)__builtin_clzll(n | 1); }
+
+/* A size that is a power of two hits if it is larger than all bytes of the lines used since, and of this one, but one;
+ * so too where it is less than a line. */
+static void count_of_cell(struct cache_curve *k, uint32_t cell, uint64_t distance)
+{
+    uint64_t bytes = distance < k->max_lines ? ((distance + 1) << k->shift) - 1 : UINT64_MAX;
+    if (bytes >= k->least)
+        counts_of(k, cell)->at[min_u64(power_below(bytes / k->least), k->sizes - 1)]++;
+}
+
 static void run_one(struct cache_curve *k, const struct cache_ref *r)
 {
     uint64_t farthest = 0, last = (r->address + r->bytes - 1) >> k->shift;
     for (uint64_t line = r->address >> k->shift; line <= last; line++)
         farthest = max_u64(farthest, distance_of(k, line));
     k->references++;
+    if (k->least)
+        count_of_cell(k, r->cell, farthest);
     if (farthest == COLD)
         k->cold++;
     else if (farthest < k->max_lines)
@@ -162,6 +198,8 @@ void cache_curve_free(struct cache_curve *k)
     free(k->row);
     free(k->sums);
     free(k->distances);
+    VEC_FREE(&k->counts_of);
+    VEC_FREE(&k->counts);
     free(k);
 }
 
@@ -173,5 +211,22 @@ uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes)
     uint64_t lines = bytes >> k->shift, misses = k->cold + k->farther;
     for (uint64_t d = min_u64(lines, k->max_lines); d < k->max_lines; d++)
         misses += k->distances[d];
+    return misses;
+}
+
+void cache_curve_by_cell(struct cache_curve *k, uint64_t least_bytes)
+{
+    k->least = least_bytes;
+    while (k->sizes < CACHE_CURVE_SIZES_MAX && least_bytes << k->sizes <= k->max_lines << k->shift)
+        k->sizes++;
+    k->sizes = k->sizes ? k->sizes : 1;
+}
+
+uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uint64_t bytes)
+{
+    uint32_t number = cell < k->counts_of.len ? k->counts_of.data[cell] : 0;
+    uint64_t misses = 0;
+    for (unsigned i = power_below(bytes / k->least); number && i < k->sizes; i++)
+        misses += k->counts.data[number - 1].at[i];
     return misses;
 }

@@ -41,6 +41,14 @@ double data_rate(uint64_t misses, uint64_t references)
     return is_known ? (double)misses / (double)references : NAN;
 }
 
+double data_curve_ratio(const struct prof_result *r, const struct prof_data_curve *row)
+{
+    struct data_range program = DATA_RANGE(r->data_curves, r->data_curve_count, object, ID_NONE);
+    uint64_t references = program.first < program.end ? r->data_curves[program.first].references : PROF_UNKNOWN;
+    bool is_known = references && references != PROF_UNKNOWN && row->misses != PROF_UNKNOWN;
+    return is_known ? (double)row->misses / (double)references : NAN;
+}
+
 /* Three digits, and a letter for each step. */
 static const char *scaled(struct arena *a, double x, double step, const char *letters)
 {

@@ -17,6 +17,8 @@ const char *data_cause_text(const struct prof_result *r, enum prof_data_owner ow
 
 /* Misses of a reference; NAN unknown, or if one reference reaches more lines than there are references. */
 double data_rate(uint64_t misses, uint64_t references);
+/* Misses at a row of a curve, of each reference of the program, so that objects' add up to the program's; NAN. */
+double data_curve_ratio(const struct prof_result *r, const struct prof_data_curve *row);
 const char *figure_brief(struct arena *a, uint64_t n);     /* "999", "12.3k", "60.0M" */
 const char *figure_bytes(struct arena *a, uint64_t bytes); /* "128", "32K", "7.6M" */
 

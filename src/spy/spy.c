@@ -41,6 +41,8 @@ struct spy *spy_new(const struct spy_options *options)
     }
     if (options->curve_line) {
         s->curve = cache_curve_new(options->curve_line, options->curve_bytes);
+        if (options->curve_least)
+            cache_curve_by_cell(s->curve, options->curve_least);
         feed_add(s->feed, to_curve, s->curve);
     }
     return s;

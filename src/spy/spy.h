@@ -35,6 +35,7 @@ struct spy_options {
     const struct cache_config *configs; /* [config_count], each simulated by itself */
     size_t config_count;
     uint32_t curve_line;  /* bytes of a line of the miss-ratio curve; 0: none is wanted */
+    uint64_t curve_least; /* the smallest cache that it tells of by cell, a power of two; 0: of none by cell */
     uint64_t curve_bytes; /* the largest cache that it tells of */
     spy_object_of object_of;
     void *ctx;

@@ -194,6 +194,7 @@ static void make_spy(struct spied_program *s)
     s->spy = spy_new(&(struct spy_options){.configs = configs,
                                            .config_count = s->cache_count,
                                            .curve_line = spy_curve_line(&s->caches[0].config),
+                                           .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .object_of = object_of,
                                            .ctx = s});

@@ -106,16 +106,3 @@ void spied_levels(struct spied *s)
         spied_add_miss(s, &row);
     }
 }
-
-void spied_curve(struct spied *s)
-{
-    struct prof_result *r = s->j->r;
-    const struct cache_curve *k = spy_curve(s->in->spy);
-    size_t n = 0;
-    for (uint64_t bytes = s->in->curve_min; k && bytes <= s->in->curve_max; bytes *= 2)
-        n++;
-    r->data_curves = ARENA_ARRAY(r->arena, struct prof_data_curve, n + 1);
-    for (uint64_t bytes = s->in->curve_min; r->data_curve_count < n; bytes *= 2)
-        r->data_curves[r->data_curve_count++] = (struct prof_data_curve){
-            .object = ID_NONE, .bytes = bytes, .references = s->references, .misses = cache_curve_misses(k, bytes)};
-}

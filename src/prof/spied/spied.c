@@ -54,9 +54,9 @@ void spied_build(struct join *j)
     put_run(&s);
     spied_levels(&s);
     spied_stall(&s);
-    spied_curve(&s);
     spied_seconds(&s);
     spied_objects(&s);
+    spied_curves(&s);
     spied_cells(&s);
     spied_lines(&s);
     spied_fields(&s);

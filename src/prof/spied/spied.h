@@ -59,12 +59,12 @@ struct spied_group {
 };
 
 void spied_levels(struct spied *s);     /* levels.c: rows of caches, and the program's misses */
-void spied_curve(struct spied *s);      /* levels.c */
 void spied_places(struct spied *s);     /* places.c */
 void spied_stall(struct spied *s);      /* places.c; needs the levels */
 void spied_references(struct spied *s); /* references.c */
 void spied_seconds(struct spied *s);    /* seconds.c */
-void spied_objects(struct spied *s);    /* rows.c; the next three need it */
+void spied_objects(struct spied *s);    /* rows.c; those below need it */
+void spied_curves(struct spied *s);     /* curves.c */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_fields(struct spied *s);   /* fields.c */

@@ -374,6 +374,6 @@ void html_data(struct html_page *p)
         put_procedures(p);
     put_cells(p, &d);
     put_sharing(p, &d);
-    html_data_curve(p, ID_NONE, "Misses in caches of other sizes, of the whole program");
+    html_data_curve(p, ID_NONE, "Misses in caches of other sizes, in all and of the first objects");
     html_puts(p, "</section>\n");
 }

@@ -236,7 +236,7 @@ static void put_article(struct html_page *p, const struct html_data *d, uint32_t
     put_lines(p, d, id);
     put_fields(p, d, id);
     put_sharing(p, id);
-    html_data_curve(p, id, "Misses in caches of other sizes");
+    html_data_curve(p, id, "Misses in caches of other sizes, of all references of the program");
     html_data_picture(p, id);
     html_puts(p, "</article>\n");
 }

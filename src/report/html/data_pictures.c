@@ -7,18 +7,12 @@
 
 /* ---- the curve ---- */
 
-enum { LEFT = 48, TOP = 10, WIDTH = 520, HEIGHT = 150, BOTTOM = 24 };
+enum { LEFT = 48, TOP = 10, WIDTH = 520, HEIGHT = 150, BOTTOM = 24, LINES_MAX = 5 };
 
 struct curve {
     double first, last; /* logarithms of the sizes */
     double max;         /* ratio */
 };
-
-static double ratio_of(const struct prof_data_curve *c)
-{
-    bool is_known = c->references && c->references != PROF_UNKNOWN && c->misses != PROF_UNKNOWN;
-    return is_known ? (double)c->misses / (double)c->references : NAN;
-}
 
 static double x_of(const struct curve *k, double bytes)
 {
@@ -59,44 +53,78 @@ static void put_axes(struct html_page *p, const struct curve *k, const struct pr
         put_word(p, x_of(k, (double)rows[i].bytes), TOP + HEIGHT + 16, "middle", figure_bytes(p->a, rows[i].bytes));
 }
 
-static void put_line(struct html_page *p, const struct curve *k, const struct prof_data_curve *rows, size_t count)
+static struct data_range range_of(const struct html_page *p, uint32_t object)
 {
+    return DATA_RANGE(p->r->data_curves, p->r->data_curve_count, object, object);
+}
+
+static void put_line(struct html_page *p, const struct curve *k, uint32_t object, size_t colour)
+{
+    struct data_range range = range_of(p, object);
     const char *command = "M";
-    html_puts(p, "<path class=\"curve\" d=\"");
-    for (size_t i = 0; i < count; i++) {
-        double ratio = ratio_of(&rows[i]);
+    str_printf(p->out, "<path class=\"curve p%zu\" d=\"", colour);
+    for (size_t i = range.first; i < range.end; i++) {
+        double ratio = data_curve_ratio(p->r, &p->r->data_curves[i]);
         if (isnan(ratio))
             continue;
-        str_printf(p->out, "%s%.1f %.1f", command, x_of(k, (double)rows[i].bytes), y_of(k, ratio));
+        str_printf(p->out, "%s%.1f %.1f", command, x_of(k, (double)p->r->data_curves[i].bytes), y_of(k, ratio));
         command = "L";
     }
     html_puts(p, "\"/>");
 }
 
+static void put_lines(struct html_page *p, const struct curve *k, const uint32_t *objects, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put_line(p, k, objects[i], i);
+    html_puts(p, "</svg>\n");
+    if (count == 1)
+        return;
+    html_puts(p, "<p class=\"legend\">");
+    for (size_t i = 0; i < count; i++) {
+        str_printf(p->out, "<span class=\"key p%zu\"></span>", i);
+        html_text(p, objects[i] == ID_NONE ? "the program" : data_name(p->r, objects[i], p->a));
+        html_puts(p, i + 1 < count ? " " : "</p>\n");
+    }
+}
+
+/* The program's has those of the first objects beside it. */
+static size_t choose_lines(const struct html_page *p, uint32_t object, uint32_t out[LINES_MAX])
+{
+    size_t n = 1;
+    out[0] = object;
+    for (uint32_t i = 0; object == ID_NONE && i < p->r->data_count && n < LINES_MAX; i++)
+        if (range_of(p, i).first < range_of(p, i).end)
+            out[n++] = i;
+    return n;
+}
+
 void html_data_curve(struct html_page *p, uint32_t object, const char *title)
 {
-    struct data_range range = DATA_RANGE(p->r->data_curves, p->r->data_curve_count, object, object);
+    struct data_range range = range_of(p, object);
     const struct prof_data_curve *rows = &p->r->data_curves[range.first];
     size_t count = range.end - range.first;
+    uint32_t objects[LINES_MAX];
     struct curve k = {.max = 0};
     for (size_t i = 0; i < count; i++)
-        k.max = fmax(k.max, ratio_of(&rows[i]));
+        k.max = fmax(k.max, data_curve_ratio(p->r, &rows[i]));
     if (count < 2 || !rows[0].bytes || !(k.max > 0))
         return;
-    k.first = log2((double)rows[0].bytes), k.last = log2((double)rows[count - 1].bytes);
+    k.first = log2((double)rows[0].bytes);
+    k.last = log2((double)rows[count - 1].bytes);
     str_printf(p->out, "<h4>%s</h4>\n<svg class=\"drawing\" viewBox=\"0 0 %d %d\" role=\"img\"", title,
                LEFT + WIDTH + 24, TOP + HEIGHT + BOTTOM);
     html_attribute(p, "aria-label",
                    arena_printf(p->a,
-                                "misses of a reference by size of a fully associative LRU cache: %.2f %% at %s, "
-                                "%.2f %% at %s",
-                                100 * ratio_of(&rows[0]), figure_bytes(p->a, rows[0].bytes),
-                                100 * ratio_of(&rows[count - 1]), figure_bytes(p->a, rows[count - 1].bytes)));
+                                "misses, of the program's references, by size of a fully associative LRU cache: "
+                                "%.2f %% at %s, %.2f %% at %s",
+                                100 * data_curve_ratio(p->r, &rows[0]), figure_bytes(p->a, rows[0].bytes),
+                                100 * data_curve_ratio(p->r, &rows[count - 1]),
+                                figure_bytes(p->a, rows[count - 1].bytes)));
     html_puts(p, ">");
     put_axes(p, &k, rows, count);
     put_marks(p, &k);
-    put_line(p, &k, rows, count);
-    html_puts(p, "</svg>\n");
+    put_lines(p, &k, objects, choose_lines(p, object, objects));
 }
 
 /* ---- the picture ---- */

@@ -173,9 +173,9 @@ static const char *ratio_text(const struct prof_result *r, uint32_t object, uint
     struct data_range range = DATA_RANGE(r->data_curves, r->data_curve_count, object, object);
     for (size_t i = range.first; i < range.end; i++) {
         const struct prof_data_curve *c = &r->data_curves[i];
-        bool is_known = c->references && c->references != PROF_UNKNOWN && c->misses != PROF_UNKNOWN;
+        double ratio = data_curve_ratio(r, c);
         if (c->bytes == bytes)
-            return is_known ? arena_printf(a, "%.2f%%", 100 * (double)c->misses / (double)c->references) : "?";
+            return isnan(ratio) ? "?" : arena_printf(a, "%.2f%%", 100 * ratio);
     }
     return "?";
 }
@@ -207,8 +207,10 @@ void data_put_curves(const struct prof_result *r, const struct report_options *o
         str_puts(out, "No miss-ratio curve is in this profile.\n");
         return;
     }
-    cell_put_wrapped(out, "Misses of each reference in fully associative LRU caches of other sizes:", report_width(o),
-                     0);
+    cell_put_wrapped(out,
+                     "Misses of each reference of the program in fully associative LRU caches of other sizes, in all "
+                     "and of the first objects:",
+                     report_width(o), 0);
     data_table_column(&t, "", "bytes", NULL, false);
     for (size_t k = 0; k < n; k++)
         add_curve_column(&t, r, list[k], a);

@@ -77,6 +77,54 @@ static void test_rounds(void **unused)
     }
 }
 
+/* Cells' misses are the program's, and each cell's by itself what a simulation of the size says of it. */
+static void test_by_cell(void **unused)
+{
+    (void)unused;
+    enum { CELLS = 7, LEAST = 1024 };
+    static struct cache_ref refs[STREAM];
+    make(refs, STREAM);
+    for (size_t i = 0; i < STREAM; i++)
+        refs[i].cell = (uint32_t)(refs[i].address >> 8) % CELLS;
+    for (uint32_t line = 16; line <= 4096; line *= 4) {
+        struct cache_curve *k = cache_curve_new(line, MAX);
+        cache_curve_by_cell(k, LEAST);
+        cache_curve_run(k, refs, STREAM);
+        for (uint64_t bytes = LEAST; bytes <= MAX; bytes *= 2) {
+            uint64_t sum = 0;
+            for (uint32_t cell = 0; cell < CELLS; cell++)
+                sum += cache_curve_cell_misses(k, cell, bytes);
+            assert_int_equal(sum, cache_curve_misses(k, bytes));
+        }
+        assert_int_equal(cache_curve_cell_misses(k, CELLS, LEAST), 0);
+        cache_curve_free(k);
+    }
+}
+
+/* An array of 64 KB, walked again and again, misses wholly in less and never again in as much; a larger one beside it,
+ * walked after it, is another matter: it takes what both have. */
+static void test_two_arrays(void **unused)
+{
+    (void)unused;
+    enum { ROUNDS = 9, FIRST = 64 << 10, SECOND = 192 << 10, FAR = 1 << 28, LINE = 64 };
+    for (int both = 0; both < 2; both++) {
+        struct cache_curve *k = cache_curve_new(LINE, 1 << 20);
+        cache_curve_by_cell(k, 4096);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            for (uint64_t at = 0; at < FIRST; at += 8)
+                cache_curve_run(k, &(struct cache_ref){at, 0, 8, CACHE_READ, 0}, 1);
+            for (uint64_t at = 0; both && at < SECOND; at += 8)
+                cache_curve_run(k, &(struct cache_ref){FAR + at, 1, 8, CACHE_WRITE, 0}, 1);
+        }
+        for (uint64_t bytes = 4096, need = both ? FIRST + SECOND : FIRST; bytes <= 1 << 20; bytes *= 2) {
+            uint64_t rounds = bytes < need ? ROUNDS : 1;
+            assert_int_equal(cache_curve_cell_misses(k, 0, bytes), rounds * FIRST / LINE);
+            assert_int_equal(cache_curve_cell_misses(k, 1, bytes), both ? rounds * SECOND / LINE : 0);
+        }
+        cache_curve_free(k);
+    }
+}
+
 /* What is farther than the curve is long misses in all of it. */
 static void test_end_of_curve(void **unused)
 {
@@ -92,6 +140,7 @@ static void test_end_of_curve(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_simulated), cmocka_unit_test(test_rounds),
-                                       cmocka_unit_test(test_end_of_curve)};
+                                       cmocka_unit_test(test_end_of_curve), cmocka_unit_test(test_by_cell),
+                                       cmocka_unit_test(test_two_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,8 +137,12 @@ static void set_up(struct bench *b, bool is_measured, bool is_filtered)
     assert_int_equal(cache_parse("4K/64/4+64K/64/8", &b->caches[0].config), 0);
     assert_int_equal(cache_parse("16K/64/1", &b->caches[1].config), 0);
     const struct cache_config configs[] = {b->caches[0].config, b->caches[1].config};
-    b->spy = spy_new(&(struct spy_options){
-        .configs = configs, .config_count = 2, .curve_line = 64, .curve_bytes = 1 << 21, .object_of = object_of});
+    b->spy = spy_new(&(struct spy_options){.configs = configs,
+                                           .config_count = 2,
+                                           .curve_line = 64,
+                                           .curve_least = 4096,
+                                           .curve_bytes = 1 << 21,
+                                           .object_of = object_of});
     set_sites(b);
     make_references(b);
     join_it(b, is_measured, is_filtered);
@@ -203,8 +207,37 @@ static void test_objects(void **state)
     assert_string_equal(r->data_cells[0].function, "chain");
     assert_int_equal(r->data_cells[0].object, 0);
     assert_true(r->caches[1].is_primary); /* a miss there costs ten times as much */
-    assert_int_equal(r->data_curve_count, 10);
     tear_down(&b);
+}
+
+static uint64_t curve_at(const struct prof_result *r, uint32_t object, uint64_t bytes)
+{
+    for (size_t i = 0; i < r->data_curve_count; i++)
+        if (r->data_curves[i].object == object && r->data_curves[i].bytes == bytes)
+            return r->data_curves[i].misses;
+    fail_msg("no row of a curve");
+    return 0;
+}
+
+/* BIG's rounds need 1 MB and what SMALL is reached by between them; SMALL's first 2 KB are reached twice a round. Both
+ * are all of the program's. */
+static void test_curves(void **state)
+{
+    (void)state;
+    for (int is_filtered = 0; is_filtered < 2; is_filtered++) {
+        struct bench b;
+        set_up(&b, false, is_filtered);
+        assert_int_equal(b.r->data_curve_count, 3 * 10);
+        for (uint64_t bytes = 4096; bytes <= 1 << 21; bytes *= 2) {
+            assert_int_equal(curve_at(b.r, 0, bytes), (bytes > 1 << 20 ? 1 : 20) << 14);
+            assert_int_equal(curve_at(b.r, 1, bytes), bytes > 1 << 20 ? 128 : 20 * 128);
+            assert_int_equal(curve_at(b.r, 0, bytes) + curve_at(b.r, 1, bytes), curve_at(b.r, ID_NONE, bytes));
+        }
+        for (size_t i = 0; i < b.r->data_curve_count; i++)
+            assert_true(b.r->data_curves[i].object != ID_NONE ||
+                        b.r->data_curves[i].references == b.r->spy->references);
+        tear_down(&b);
+    }
 }
 
 /* BIG goes through all; what it evicts of SMALL, SMALL misses by it alone, but for the four lines a set of its own. */
@@ -342,9 +375,9 @@ static void test_filtered(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),
-                                       cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),
-                                       cmocka_unit_test(test_advice),   cmocka_unit_test(test_sharing),
-                                       cmocka_unit_test(test_filtered), cmocka_unit_test(test_pictures)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),  cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),  cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_sharing),  cmocka_unit_test(test_filtered), cmocka_unit_test(test_pictures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

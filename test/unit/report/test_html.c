@@ -307,7 +307,7 @@ static void test_data(void **state)
         "<td class=\"strong\">time_left</td><td class=\"n\">34,567,890</td>",
         "<li>thread 0 writes hits in gather (gather.c:14)</li>",
         "at 4K, 0.02 % at 256M\">",
-        "<path class=\"curve\" d=\"M48.0 ",
+        "<path class=\"curve p0\" d=\"M48.0 ",
         "<svg class=\"picture\" viewBox=\"0 0 24 16\"",
         "<path class=\"p0 s2\" d=\"M0 15h1v1h-1z",
         "<dt id=\"g-false-sharing\">false sharing</dt>",
