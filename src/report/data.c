@@ -235,12 +235,26 @@ const char *data_evicted(const struct prof_result *r, uint32_t object, size_t ma
     return text;
 }
 
-const char *data_site_text(const struct prof_data_site *s, struct arena *a)
+const char *data_site_text(const struct prof_result *r, const struct prof_data_site *s, struct arena *a)
 {
     const char *place = data_place(s->file, s->line, a), *function = data_function(s->function, NULL, a);
-    return arena_printf(a, "thread %u %s%s%s in %s%s%s%s", s->thread, s->writes ? "writes" : "reads",
-                        s->field ? " " : "", s->field ? cell_safe(a, s->field) : "", function, *place ? " (" : "",
-                        place, *place ? ")" : "");
+    bool is_other = s->object != ID_NONE && s->object != r->data_sharing[s->sharing].object;
+    return arena_printf(a, "thread %u %s%s%s%s%s in %s%s%s%s", s->thread, s->writes ? "writes" : "reads",
+                        s->field ? " " : "", s->field ? cell_safe(a, s->field) : "",
+                        !is_other  ? ""
+                        : s->field ? " of "
+                                   : " ",
+                        is_other ? data_name(r, s->object, a) : "", function, *place ? " (" : "", place,
+                        *place ? ")" : "");
+}
+
+bool data_is_shared(const struct prof_result *r, uint32_t sharing, uint32_t object)
+{
+    struct data_range range = DATA_RANGE(r->data_sites, r->data_site_count, sharing, sharing);
+    for (size_t i = range.first; i < range.end; i++)
+        if (r->data_sites[i].object == object)
+            return true;
+    return r->data_sharing[sharing].object == object;
 }
 
 const char *data_how(const struct prof_result *r, struct arena *a)

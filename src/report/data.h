@@ -34,7 +34,8 @@ const char *data_evictors(const struct prof_result *r, uint32_t object, size_t m
 /* "queue 12.3M": what it evicted, most first, at the level where that costs the other most. */
 const char *data_evicted(const struct prof_result *r, uint32_t object, size_t max, struct arena *a);
 /* "thread 0 writes hits in gather (gather.c:14)" */
-const char *data_site_text(const struct prof_data_site *s, struct arena *a);
+const char *data_site_text(const struct prof_result *r, const struct prof_data_site *s, struct arena *a);
+bool data_is_shared(const struct prof_result *r, uint32_t sharing, uint32_t object); /* is that line's, in part */
 /* How the references were followed, in a sentence. */
 const char *data_how(const struct prof_result *r, struct arena *a);
 

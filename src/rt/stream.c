@@ -208,6 +208,16 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
     begin(s, nth, m->offset == NOWHERE);
 }
 
+/* What a thread has told so far goes out: what it tells later must not be held for earlier. */
+void rt_stream_hand_out(uint64_t delta)
+{
+    if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())
+        return;
+    struct wire_stream *s = stream_at(delta);
+    if (s->put > s->start && !s->is_confined)
+        end_chunk(s);
+}
+
 void rt_stream_confine(void)
 {
     if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())

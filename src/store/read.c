@@ -301,7 +301,9 @@ static int check_data_rows(const struct reader *r, const struct prof_result *x)
     EACH(data_evictors, data_evictor_count,
          x->data_evictors[i].cache < x->cache_count &&
              (x->data_evictors[i].by == ID_NONE || is_data(x, x->data_evictors[i].by)))
-    EACH(data_sites, data_site_count, x->data_sites[i].sharing < x->data_sharing_count)
+    EACH(data_sites, data_site_count,
+         x->data_sites[i].sharing < x->data_sharing_count &&
+             (x->data_sites[i].object == ID_NONE || is_data(x, x->data_sites[i].object)))
     EACH(data_curves, data_curve_count, x->data_curves[i].object == ID_NONE || is_data(x, x->data_curves[i].object))
 #undef OBJECT
 #undef EACH

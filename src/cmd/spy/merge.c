@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A queue for each area; the entry that is earliest among the heads comes next. */
+ * A queue for each area; the entry that is earliest among the heads comes next. When an entry was made is known of
+ * calls of watched functions; between two such, and the chunk's begin and end, it is taken for evenly spread. */
 #include "cmd/spy/merge.h"
 
 #include <stdlib.h>
@@ -9,7 +10,9 @@ enum { HELD_MAX = 64, GONE_MAX = 1024 }; /* chunks */
 struct held {
     struct launch_chunk chunk;
     struct wire_entry *entries;
-    size_t next; /* entry */
+    size_t next;           /* entry */
+    size_t from, to;       /* entries of known time around it; `to` may be their number, for the chunk's end */
+    uint64_t since, until; /* these times */
 };
 struct queue { /* of an area */
     VEC(struct held) held;
@@ -34,11 +37,50 @@ struct merge *merge_new(merge_take take, void *ctx)
 
 static struct held *head_of(struct queue *q) { return q->first < q->held.len ? &q->held.data[q->first] : NULL; }
 
+/* What belongs together stays so. */
+static size_t after(const struct held *h, size_t at)
+{
+    const struct wire_entry *e = &h->entries[at];
+    return at + 1 + (wire_is_event(e) ? min_u64(wire_event_entries(e), h->chunk.count - at - 1) : 0);
+}
+
+/* Of a call that was watched; 0: the entry has no time of its own. */
+static uint64_t stamp_of(const struct held *h, size_t at)
+{
+    const struct wire_entry *e = &h->entries[at];
+    struct wire_call call;
+    bool is_call =
+        wire_is_event(e) && (wire_event_kind(e) == WIRE_EVENT_ENTER || wire_event_kind(e) == WIRE_EVENT_LEAVE);
+    if (!is_call || (after(h, at) - at - 1) * sizeof *e < sizeof call)
+        return 0;
+    memcpy(&call, e + 1, sizeof call);
+    return call.time;
+}
+
+/* Up to the next entry of known time behind `from`; times that cannot be are passed over. */
+static void look_ahead(struct held *h)
+{
+    h->from = h->to;
+    h->since = h->until;
+    for (h->to = after(h, h->from); h->to < h->chunk.count; h->to = after(h, h->to)) {
+        h->until = stamp_of(h, h->to);
+        if (h->until && h->until >= h->since && h->until <= h->chunk.end)
+            return;
+    }
+    h->until = max_u64(h->chunk.end, h->since);
+}
+
 static uint64_t time_at(const struct held *h)
 {
-    const struct launch_chunk *c = &h->chunk;
-    double part = c->count ? (double)h->next / (double)c->count : 0;
-    return c->begin + (c->end > c->begin ? (uint64_t)(part * (double)(c->end - c->begin)) : 0);
+    double part = (double)(h->next - h->from) / (double)(h->to - h->from);
+    return h->since + (uint64_t)(part * (double)(h->until - h->since));
+}
+
+static void advance(struct held *h)
+{
+    h->next = after(h, h->next);
+    if (h->next >= h->to && h->next < h->chunk.count)
+        look_ahead(h);
 }
 
 static void drop_head(struct merge *m, struct queue *q)
@@ -52,20 +94,13 @@ static void drop_head(struct merge *m, struct queue *q)
     q->first = 0;
 }
 
-/* What belongs together stays so. */
-static size_t after(const struct held *h, size_t at)
-{
-    const struct wire_entry *e = &h->entries[at];
-    return at + 1 + (wire_is_event(e) ? min_u64(wire_event_entries(e), h->chunk.count - at - 1) : 0);
-}
-
 /* Its entries up to that moment, one at least. */
 static void hand_over(struct merge *m, struct queue *q, uint64_t until)
 {
     struct held *h = head_of(q);
     size_t from = h->next;
     do
-        h->next = after(h, h->next);
+        advance(h);
     while (h->next < h->chunk.count && time_at(h) < until);
     struct launch_chunk piece = h->chunk;
     piece.entries = h->entries + from;
@@ -106,8 +141,9 @@ static void release(struct merge *m, size_t max)
 
 static void hold(struct merge *m, const struct launch_chunk *c)
 {
-    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries)};
+    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .until = c->begin};
     memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
+    look_ahead(&h);
     while (m->queues.len <= c->area)
         VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
     VEC_PUSH(&m->queues.data[c->area].held, h);

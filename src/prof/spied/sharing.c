@@ -13,6 +13,7 @@ static struct prof_data_site site_of(const struct spied *s, uint32_t sharing, co
                                   .thread = p->thread,
                                   .file = at->line ? join_file_name(s->j, at->file) : NULL,
                                   .line = at->line,
+                                  .object = s->object[s->cells[p->cell].object],
                                   .field = field ? field->name : NULL,
                                   .writes = p->written != 0};
     if (m && at->func != ID_NONE)

@@ -260,7 +260,7 @@ void html_data_sites(struct html_page *p, uint32_t sharing)
     html_puts(p, "<ul>");
     for (size_t i = range.first; i < range.end; i++) {
         html_puts(p, "<li>");
-        html_text(p, data_site_text(&p->r->data_sites[i], p->a));
+        html_text(p, data_site_text(p->r, &p->r->data_sites[i], p->a));
         html_puts(p, "</li>");
     }
     html_puts(p, "</ul>");

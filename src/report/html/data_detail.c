@@ -207,7 +207,7 @@ static void put_sharing(struct html_page *p, uint32_t id)
     bool is_any = false;
     for (uint32_t i = 0; i < p->r->data_sharing_count; i++) {
         const struct prof_data_sharing *s = &p->r->data_sharing[i];
-        if (s->object != id)
+        if (!data_is_shared(p->r, i, id))
             continue;
         html_puts(p, is_any ? "" : "<h4>Shared by threads</h4>\n");
         is_any = true;

@@ -94,7 +94,7 @@ static const char *sites_text(const struct prof_result *r, uint32_t sharing, str
     struct data_range range = DATA_RANGE(r->data_sites, r->data_site_count, sharing, sharing);
     const char *text = NULL;
     for (size_t i = range.first; i < range.end; i++)
-        text = arena_printf(a, "%s%s%s", text ? text : "", text ? "; " : "", data_site_text(&r->data_sites[i], a));
+        text = arena_printf(a, "%s%s%s", text ? text : "", text ? "; " : "", data_site_text(r, &r->data_sites[i], a));
     return text;
 }
 

@@ -110,9 +110,43 @@ static void test_silent(void **state)
     merge_free(m);
 }
 
+/* Thread 0 calls a watched function early and then waits; what it told before comes before what others do later. */
+static void take_call(void *ctx, const struct launch_chunk *piece)
+{
+    uint64_t *of_others = ctx;
+    for (size_t i = 0; i < piece->count; i++)
+        if (piece->thread) {
+            of_others[0]++;
+        } else if (wire_is_event(&piece->entries[i])) {
+            of_others[1] = of_others[0];
+            i += wire_event_entries(&piece->entries[i]);
+        }
+}
+
+static void test_known_time(void **state)
+{
+    (void)state;
+    uint64_t of_others[2] = {0, UINT64_MAX};
+    struct wire_entry calls[ENTRIES] = {0}, plain[ENTRIES] = {0};
+    struct wire_call call = {.time = 2 * TICKS / ENTRIES};
+    calls[ENTRIES - 5].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_LEAVE, WIRE_CALL_ENTRIES);
+    memcpy(&calls[ENTRIES - 4], &call, sizeof call);
+    struct launch_chunk c = {.end = TICKS, .entries = plain, .count = 1};
+    struct merge *m = merge_new(take_call, of_others);
+    merge_add(m, &c); /* what comes before there is a second thread is not held */
+    c = (struct launch_chunk){.area = 1, .thread = 1, .end = TICKS, .entries = plain, .count = ENTRIES};
+    merge_add(m, &c);
+    c = (struct launch_chunk){.end = TICKS, .entries = calls, .count = ENTRIES};
+    merge_add(m, &c);
+    merge_end(m);
+    assert_int_equal(of_others[0], ENTRIES);
+    assert_in_range(of_others[1], 1, 4);
+    merge_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_silent)};
+                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_known_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

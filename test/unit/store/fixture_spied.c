@@ -155,10 +155,10 @@ static void set_conflicts(struct prof_result *r)
     };
     static const struct prof_data_sharing sharing[] = {{TABLE, "false", 0, 8000000}, {TABLE, "true", 64, 1700000}};
     static const struct prof_data_site sites[] = {
-        {0, 0, "gather", "/home/u/gather.c", 14, "hits", true},
-        {0, 1, "main", "/home/u/gather.c", 31, "misses", false},
-        {1, 0, "gather", "/home/u/gather.c", 15, NULL, true},
-        {1, 1, NULL, NULL, 0, NULL, true},
+        {0, 0, "gather", "/home/u/gather.c", 14, TABLE, "hits", true},
+        {0, 1, "main", "/home/u/gather.c", 31, TABLE, "misses", false},
+        {1, 0, "gather", "/home/u/gather.c", 15, TABLE, NULL, true},
+        {1, 1, NULL, NULL, 0, QUEUE, NULL, true},
     };
     SET(data_evictors, data_evictor_count, evictors);
     SET(data_sharing, data_sharing_count, sharing);
