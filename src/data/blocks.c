@@ -167,7 +167,13 @@ void data_reallocate(struct data *d, unsigned layer, uint64_t asked, uint64_t ol
 
 void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name)
 {
-    struct data_object *o = data_object_named(d, DATA_HEAP, DATA_LAYER_NAMED, ID_NONE, name);
+    uint32_t named = beginning_at(d, DATA_LAYER_NAMED, address);
+    if (named)
+        erase(d, named);
+    if (!bytes || !address)
+        return;
+    enum data_kind kind = object_of(d, block_id_at(d, address))->kind;
+    struct data_object *o = data_object_named(d, kind, DATA_LAYER_NAMED, ID_NONE, name);
     if (data_lay_block(d, o, address, bytes))
         data_count_block(o, bytes);
 }

@@ -153,7 +153,8 @@ void data_release(struct data *d, unsigned layer, uint64_t address);
  * of the call; what began at `old` since then is another's. */
 void data_reallocate(struct data *d, unsigned layer, uint64_t asked, uint64_t old, uint64_t address, uint64_t bytes,
                      const uint64_t *path, size_t depth);
-/* Memory that the program named: MTOOL_OBJECT. All blocks of the same name are one object. */
+/* Memory that the program names, or, of 0 bytes, no longer names: MTOOL_OBJECT. All blocks of the same name, in memory
+ * of the same kind, are one object. */
 void data_name_block(struct data *d, uint64_t address, uint64_t bytes, const char *name);
 
 struct data_map {

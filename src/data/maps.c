@@ -71,6 +71,27 @@ static void see_stack(struct data *d, const struct line *l, uint64_t below)
     data_map(d, &(struct data_map){lo, l->hi - lo, DATA_STACK, "stack", NULL, 0});
 }
 
+static uint64_t step_from(const struct data *d, uint64_t address)
+{
+    bool is_whole = !(d->root[address >> DATA_CHUNK] & 1);
+    return ALIGN_UP(address + 1, is_whole ? 1ull << DATA_CHUNK : 1ull << DATA_PAGE);
+}
+
+/* Pages of which nothing is known. What is allocated, or has a name, stays: mappings that adjoin are one for the
+ * kernel.
+ */
+static void see_unknown(struct data *d, const struct line *l, const char *name)
+{
+    for (uint64_t lo = l->lo, hi; lo < l->hi && !(l->hi >> 47); lo = hi) {
+        bool is_known = data_object_at(d, lo) != 0;
+        for (hi = step_from(d, lo); hi < l->hi && (data_object_at(d, hi) != 0) == is_known;)
+            hi = step_from(d, hi);
+        hi = min_u64(hi, l->hi);
+        if (!is_known)
+            data_map(d, &(struct data_map){lo, hi - lo, DATA_MAPPING, name, NULL, 0});
+    }
+}
+
 static void see_line(struct data *d, const struct line *l, uint64_t below, data_file_of file_of, void *ctx)
 {
     bool is_known = data_object_at(d, l->lo) != 0;
@@ -86,8 +107,7 @@ static void see_line(struct data *d, const struct line *l, uint64_t below, data_
             data_map(d, &(struct data_map){l->lo, l->hi - l->lo, DATA_MAPPING, "break", NULL, 0});
         d->own->break_end = l->hi;
     } else if (!is_known && strcmp(l->name, "[vsyscall]") != 0) {
-        data_map(d,
-                 &(struct data_map){l->lo, l->hi - l->lo, DATA_MAPPING, l->name[0] ? l->name : "anonymous", NULL, 0});
+        see_unknown(d, l, l->name[0] ? l->name : "anonymous");
     }
 }
 

@@ -51,6 +51,10 @@ struct image_marker { /* a note of include/mtool.h: at this address a region beg
     const char *name;
     bool is_end;
 };
+struct image_naming { /* likewise: the memory at rdi, of rsi bytes, gets a name */
+    uint64_t addr;
+    const char *name;
+};
 
 struct image {
     const char *path;
@@ -80,6 +84,8 @@ struct image {
     bool has_ibt_property;
     struct image_marker *markers; /* by address */
     size_t marker_count;
+    struct image_naming *namings; /* by address */
+    size_t naming_count;
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */

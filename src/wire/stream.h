@@ -64,7 +64,10 @@ struct wire_call {         /* 4 entries, then the copy of the stack, in whole en
     uint64_t time;         /* time stamp; of a program that has forbidden itself system calls the greatest number */
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
-#define WIRE_CALL_STACK 512u        /* bytes of the copy; less where the stack ends */
+#define WIRE_CALL_NAMES                                                                                                \
+    0x20000000u              /* likewise: it is no function, but the so-many-th place of its file that names memory:   \
+                                arguments[1] bytes at arguments[0] */
+#define WIRE_CALL_STACK 512u /* bytes of the copy; less where the stack ends */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 
 /* The word that begins an event: what an instruction can store as a number of 32 bits that is extended by its sign. */

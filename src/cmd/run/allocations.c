@@ -209,12 +209,18 @@ static void read_maps(struct allocations *a)
 
 void allocations_started(struct allocations *a, int pid) { a->pid = pid; }
 
-void allocations_read_maps(struct allocations *a)
+void allocations_read_maps_now(struct allocations *a)
 {
-    if (!a->pid || time_now_s() - a->looked_at < APART)
+    if (!a->pid)
         return;
     read_maps(a);
     a->looked_at = time_now_s();
+}
+
+void allocations_read_maps(struct allocations *a)
+{
+    if (time_now_s() - a->looked_at >= APART)
+        allocations_read_maps_now(a);
 }
 
 /* ---- events ---- */

@@ -29,6 +29,7 @@ size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_
 void allocations_started(struct allocations *a, int pid); /* the process is there; before that nothing is mapped */
 /* What it has mapped now, as far as nothing is known of it yet; not if that was read a moment ago. */
 void allocations_read_maps(struct allocations *a);
+void allocations_read_maps_now(struct allocations *a); /* even then */
 /* Is each of the program's own in one of its files? -1 after one line: it is not. */
 int allocations_have_own(const struct allocations *a);
 void allocations_warn_of_none(const struct allocations *a); /* if no function that gives memory is watched */

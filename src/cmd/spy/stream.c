@@ -33,6 +33,20 @@ static void take_range(struct spied_program *s, const struct wire_entry *e)
     spy_reference(s->spy, s->thread, site, first, bytes);
 }
 
+static void take_naming(struct spied_program *s, const struct wire_entry *e)
+{
+    struct wire_call call;
+    uint32_t module = module_of(s, e->module), number = e->site & ~WIRE_CALL_NAMES;
+    const struct image *img = module < s->module_count ? s->modules[module].img : NULL;
+    if (!img || number >= img->naming_count || wire_event_entries(e) < WIRE_CALL_ENTRIES)
+        return;
+    memcpy(&call, e + 1, sizeof call);
+    if (!data_object_at(s->data, call.arguments[0]))
+        allocations_read_maps_now(s->allocations);
+    data_set_time(s->data, call.time);
+    data_name_block(s->data, call.arguments[0], call.arguments[1], img->namings[number].name);
+}
+
 static void take_event(struct spied_program *s, const struct wire_entry *e)
 {
     switch ((enum wire_event_kind)wire_event_kind(e)) {
@@ -44,6 +58,12 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         s->untold++;
         return;
     case WIRE_EVENT_ENTER:
+        if (e->site & WIRE_CALL_NAMES) {
+            take_naming(s, e);
+            return;
+        }
+        allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
+        return;
     case WIRE_EVENT_LEAVE:
         allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
         return;

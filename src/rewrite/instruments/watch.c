@@ -4,7 +4,8 @@
  * stream. A function that ends in a jump to another one returns where that one does, so its returns are told too: the
  * reader knows by the stack pointer whose they are. Where the other one is in another file, or reached by a pointer,
  * the return is not told, but that there was a jump, and with which arguments. A function that begins with the head of
- * a loop would be told as entered at each turn, and is not watched.
+ * a loop would be told as entered at each turn, and is not watched. Places that name memory (MTOOL_OBJECT) are told in
+ * the same way.
  *
  *     lea rsp,[rsp-128]; push rax; mov eax,WHAT; call; pop rax; lea rsp,[rsp+128]
  */
@@ -110,6 +111,15 @@ static int by_insn(const void *a, const void *b)
     return x->what < y->what ? -1 : x->what > y->what; /* an entrance comes first */
 }
 
+static void watch_naming(struct finder *f, uint32_t number)
+{
+    const struct cfg *c = f->w->cfg;
+    uint64_t addr = f->w->img->namings[number].addr;
+    uint32_t insn = cfg_insn_at(c, addr), func = cfg_func_at(c, addr);
+    if (insn != ID_NONE && func != ID_NONE && can_be_told(f->w, func) && cfg_shape(c, insn)->props & X86_PROP_NOP)
+        VEC_PUSH(&f->out->points, ((struct rw_watch_point){insn, number | WIRE_CALL_NAMES}));
+}
+
 /* A function of several names is watched by the first that the list has. */
 void rw_watch_find(struct rw *w, struct rw_watch *out)
 {
@@ -125,6 +135,8 @@ void rw_watch_find(struct rw *w, struct rw_watch *out)
     for (uint32_t func = 0; func < w->cfg->funcs.len; func++)
         if (number[func] != ID_NONE)
             watch(&f, func, number[func]);
+    for (uint32_t i = 0; i < w->img->naming_count && i < WIRE_CALL_NAMES; i++)
+        watch_naming(&f, i);
     if (out->points.len)
         qsort(out->points.data, out->points.len, sizeof *out->points.data, by_insn);
     free(number);

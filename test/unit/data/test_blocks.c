@@ -127,6 +127,62 @@ static void blocks_without_bytes_have_an_address(void **state)
     data_free(d);
 }
 
+static void expect_named(const struct data *d, uint64_t address, enum data_kind kind, const char *name)
+{
+    const struct data_object *o = data_object(d, data_object_at(d, address));
+    assert_string_equal(o->name ? o->name : "", name);
+    assert_int_equal(o->kind, kind);
+}
+
+static void names_lie_upon_all(void **state)
+{
+    (void)state;
+    struct data *d = data_new();
+    data_map(d, &(struct data_map){BASE + 0x100000, 0x10000, DATA_MAPPING, "/dev/shm/x", NULL, 0});
+    put(d, BASE, 0x1000, path_a);
+    data_name_block(d, BASE + 0x100, 0x100, "nodes");
+    data_name_block(d, BASE + 0x400, 0x100, "nodes");
+    data_name_block(d, BASE + 0x100000, 0x100, "nodes");
+    expect_named(d, BASE + 0x4ff, DATA_HEAP, "nodes");
+    expect_named(d, BASE + 0x100, DATA_HEAP, "nodes");
+    expect_named(d, BASE + 0x100000, DATA_MAPPING, "nodes");
+    assert_int_equal(data_object(d, data_object_at(d, BASE + 0x100))->bytes, 0x200);
+    data_name_block(d, BASE + 0x100, 0x10, "first"); /* instead */
+    expect_named(d, BASE + 0x10f, DATA_HEAP, "first");
+    expect_named(d, BASE + 0x110, DATA_HEAP, "");
+    data_name_block(d, BASE + 0x100, 0, "any");
+    data_name_block(d, BASE + 0x800, 0, "no such");
+    data_name_block(d, 0, 0x1000, "nowhere");
+    data_name_block(d, 1ull << 62, 0x1000, "nowhere");
+    expect_named(d, BASE + 0x100, DATA_HEAP, "");
+    data_release(d, DATA_LAYER_HEAP, BASE);
+    expect_named(d, BASE + 0x400, DATA_OTHER, "other");
+    assert_int_equal(data_lost(d)->frees + data_lost(d)->overlaps, 0);
+    data_free(d);
+}
+
+/* The kernel says that two mappings are one where they adjoin. */
+static void what_is_known_of_a_mapping_stays(void **state)
+{
+    (void)state;
+    static const char text[] = "10000000-10a00000 rw-p 00000000 00:00 0 \n"
+                               "7fffffff0000-ffffffffffff0000 rw-p 00000000 00:00 0 \n";
+    struct data *d = data_new();
+    put(d, 0x10004000, 0x1000, path_a);
+    put(d, 0x10600000, 0x300000, path_b);
+    uint32_t a = data_object_at(d, 0x10004000), b = data_object_at(d, 0x10600000);
+    data_see_maps(d, text, sizeof text - 1, NULL, NULL);
+    expect_named(d, 0x10000000, DATA_MAPPING, "anonymous");
+    expect_named(d, 0x10003fff, DATA_MAPPING, "anonymous");
+    assert_int_equal(data_object_at(d, 0x10004000), a);
+    expect_named(d, 0x10005000, DATA_MAPPING, "anonymous");
+    expect_named(d, 0x105fffff, DATA_MAPPING, "anonymous");
+    assert_int_equal(data_object_at(d, 0x108fffff), b);
+    expect_named(d, 0x109fffff, DATA_MAPPING, "anonymous");
+    assert_int_equal(data_object_at(d, 0x10a00000), 0);
+    data_free(d);
+}
+
 static void what_lies_upon_a_block_goes_with_it(void **state)
 {
     (void)state;
@@ -447,6 +503,8 @@ int main(void)
         cmocka_unit_test(freed_blocks_leave_figures),
         cmocka_unit_test(moved_blocks_stay_of_their_object),
         cmocka_unit_test(late_moves_take_no_other_block),
+        cmocka_unit_test(names_lie_upon_all),
+        cmocka_unit_test(what_is_known_of_a_mapping_stays),
         cmocka_unit_test(blocks_without_bytes_have_an_address),
         cmocka_unit_test(what_lies_upon_a_block_goes_with_it),
         cmocka_unit_test(what_is_told_last_is_true),
