@@ -93,7 +93,9 @@ static void put_range(struct spy *s, const struct spy_site *site, uint32_t numbe
 {
     for (uint64_t end = address + length, next; address < end; address = next) {
         next = min_u64(end, (address | (PIECE - 1)) + 1);
-        put(s, site, cell_of(s, site, number, address), address, next - address);
+        uint32_t cell = cell_of(s, site, number, address);
+        s->cells.all.data[cell].range_bytes += next - address - site->bytes;
+        put(s, site, cell, address, next - address);
     }
 }
 

@@ -55,7 +55,8 @@ void spy_end(struct spy *s); /* waits until all are simulated; there are no more
 
 struct spy_cell { /* its number is that of the caches' cells */
     uint32_t site, object, field;
-    uint64_t references; /* that came */
+    uint64_t references;  /* that came */
+    uint64_t range_bytes; /* of those that were pieces of ranges, beyond the site's bytes for each */
     /* The distance from one to the next that most of them have, if any has the majority, and about how many have it. */
     int64_t stride;
     uint64_t strided;

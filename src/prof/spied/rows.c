@@ -2,7 +2,7 @@
  * Rows by data object, by function and object, by line and object. */
 #include "prof/spied/spied.h"
 
-enum { OBJECTS_MAX = 1000, CELLS_MAX = 3000, LINES_MAX = 3000 };
+enum { OBJECTS_MAX = 4000, CELLS_MAX = 3000, LINES_MAX = 3000 };
 
 /* ---- data objects ---- */
 
@@ -14,6 +14,21 @@ static void add_frames(struct prof_result *r, uint32_t row, const struct prof_in
         r->data_frames[r->data_frame_count] = d->frames[i];
         r->data_frames[r->data_frame_count++].object = row;
     }
+}
+
+/* Unknown where a filter left some out. */
+static uint64_t bytes_of(const struct spied *s, const struct spied_group *g, bool is_written)
+{
+    uint64_t sum = 0;
+    if (s->in->is_filtered)
+        return PROF_UNKNOWN;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct spy_cell *c = &s->cells[g->cells[i]];
+        const struct spy_site *site = spy_site(s->in->spy, c->site);
+        if (site->kind == CACHE_MODIFY || (site->kind == CACHE_WRITE) == is_written)
+            sum += c->references * site->bytes + c->range_bytes;
+    }
+    return sum;
 }
 
 static void add_object(struct spied *s, const struct spied_group *g)
@@ -30,7 +45,9 @@ static void add_object(struct spied *s, const struct spied_group *g)
                                                   .blocks = d->blocks,
                                                   .references = g->references,
                                                   .stall_share = spied_share(s, g->stall),
-                                                  .memory_s = g->memory_s};
+                                                  .memory_s = g->memory_s,
+                                                  .read_bytes = bytes_of(s, g, false),
+                                                  .written_bytes = bytes_of(s, g, true)};
     add_frames(r, row, d);
     spied_put_misses(s, PROF_OWNER_OBJECT, row, g);
 }
