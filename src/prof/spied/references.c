@@ -5,22 +5,35 @@
  */
 #include "prof/spied/spied.h"
 
-static uint64_t executed(const struct spied *s, uint32_t site)
+/* Adds to those of the function whose site it is. */
+static uint64_t executed(struct spied *s, uint32_t site)
 {
     const struct spy_site *of = spy_site(s->in->spy, site);
     if (!of->bytes)
         return 0; /* such an instruction's references are not told */
     const struct join_module *m = of->module < s->j->module_count ? &s->j->modules[of->module] : NULL;
     uint32_t block = m && m->cfg ? cfg_block_at(m->cfg, of->address) : ID_NONE;
-    return block == ID_NONE ? 0 : s->j->counts[m->block_base + block];
+    if (block == ID_NONE)
+        return 0;
+    uint64_t count = s->j->counts[m->block_base + block];
+    s->function_references[m->func_base + m->cfg->blocks.data[block].func] += count;
+    return count;
 }
 
-static uint64_t executed_all(const struct spied *s)
+static uint64_t executed_all(struct spied *s)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < spy_site_count(s->in->spy); i++)
         sum += executed(s, i);
     return sum;
+}
+
+static uint64_t told_all(struct spied *s)
+{
+    for (size_t i = 0; i < s->cell_count; i++)
+        if (s->place[i].func != ID_NONE)
+            s->function_references[s->place[i].func] += s->cells[i].references;
+    return s->in->references;
 }
 
 static uint32_t *objects_by_site(const struct spied *s)
@@ -42,7 +55,8 @@ static uint64_t of_cell(const struct spied *s, const uint32_t *objects, size_t c
 void spied_references(struct spied *s)
 {
     const uint32_t *objects = objects_by_site(s);
-    s->references = s->in->is_filtered ? executed_all(s) : s->in->references;
+    s->function_references = ARENA_ARRAY(s->j->scratch, uint64_t, s->j->func_count + 1);
+    s->references = s->in->is_filtered ? executed_all(s) : told_all(s);
     s->cell_references = ARENA_ARRAY(s->j->scratch, uint64_t, s->cell_count + 1);
     for (size_t i = 0; i < s->cell_count; i++)
         s->cell_references[i] = of_cell(s, objects, i);

@@ -94,6 +94,7 @@ void spied_cells(struct spied *s)
                                     .module = m->path,
                                     .object = (uint32_t)g[i].key,
                                     .references = g[i].references,
+                                    .function_references = s->function_references[func],
                                     .stall_share = spied_share(s, g[i].stall),
                                     .memory_s = g[i].memory_s};
     }

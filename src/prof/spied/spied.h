@@ -35,10 +35,11 @@ struct spied {
     uint32_t level_count, primary;
     const struct spy_cell *cells;
     size_t cell_count;
-    uint64_t references;       /* of the program; PROF_UNKNOWN */
-    uint64_t *cell_references; /* [cell_count]; PROF_UNKNOWN */
-    struct spied_place *place; /* [cell_count] */
-    double *stall;             /* [cell_count] cycles */
+    uint64_t references;           /* of the program; PROF_UNKNOWN */
+    uint64_t *cell_references;     /* [cell_count]; PROF_UNKNOWN */
+    uint64_t *function_references; /* by number; whatever they reach */
+    struct spied_place *place;     /* [cell_count] */
+    double *stall;                 /* [cell_count] cycles */
     double stall_all;
     struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
     const struct spied_group *groups; /* [group_count] of the rows of objects */

@@ -174,7 +174,6 @@ static int compare_procedures(const void *x, const void *y)
 static void add_cell(const struct prof_result *r, struct data_procedure *p, const struct prof_data_cell *c)
 {
     const struct prof_data_miss *m = data_miss(r, PROF_OWNER_CELL, (uint32_t)(c - r->data_cells), data_nearest(r));
-    p->references = prof_sum_counts(p->references, c->references);
     p->misses = prof_sum_counts(p->misses, m ? m->misses : PROF_UNKNOWN);
     p->stall_share = prof_sum(p->stall_share, c->stall_share.value);
     p->memory_s = prof_sum(p->memory_s, c->memory_s.value);
@@ -193,7 +192,7 @@ struct data_procedure *data_procedures(const struct prof_result *r, struct arena
         if (!n || compare_texts(out[n - 1].module, c->module) || compare_texts(out[n - 1].function, c->function))
             out[n++] = (struct data_procedure){.function = c->function,
                                                .module = c->module,
-                                               .references = PROF_UNKNOWN,
+                                               .references = c->function_references,
                                                .misses = PROF_UNKNOWN,
                                                .stall_share = NAN,
                                                .memory_s = NAN,

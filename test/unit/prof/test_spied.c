@@ -370,6 +370,10 @@ static void test_filtered(void **state)
         bool is_big = strcmp(b.r->data[i].name, "big") == 0;
         assert_int_equal(b.r->data[i].references, is_big ? 1000000 : 2 * 1000000);
     }
+    for (size_t i = 0; i < b.r->data_cell_count; i++) { /* chain has a site for each object */
+        const struct prof_data_cell *c = &b.r->data_cells[i];
+        assert_int_equal(c->function_references, strcmp(c->function, "chain") == 0 ? 2 * 1000000 : 1000000);
+    }
     tear_down(&b);
 }
 

@@ -96,15 +96,16 @@ static void set_objects(struct prof_result *r)
 static void set_code(struct prof_result *r)
 {
     static const struct prof_data_cell cells[] = {
-        {"gather", "/home/u/gather", GRID, 600000000, {0.62, 0.58, 0.66}, {0.211, 0.18, 0.24}},
+        {"gather", "/home/u/gather", GRID, 600000000, 900000000, {0.62, 0.58, 0.66}, {0.211, 0.18, 0.24}},
         {"_ZN4list4walkERKSt6vectorIiSaIiEE",
          "/home/u/gather",
          QUEUE,
          234567890,
+         234567890,
          {0.25, 0.25, 0.25},
          {0.085, 0.07, 0.1}},
-        {"gather", "/home/u/gather", TABLE, 300000000, {0.13, 0.1, 0.15}, {0.044, 0.03, 0.06}},
-        {NULL, "/usr/lib/x86_64-linux-gnu/libc.so.6", STACK, 100000000, {0, 0, 0}, {NAN, NAN, NAN}},
+        {"gather", "/home/u/gather", TABLE, 300000000, 900000000, {0.13, 0.1, 0.15}, {0.044, 0.03, 0.06}},
+        {NULL, "/usr/lib/x86_64-linux-gnu/libc.so.6", STACK, 100000000, 100000000, {0, 0, 0}, {NAN, NAN, NAN}},
     };
     static const struct prof_data_line lines[] = {
         {"/home/u/gather.c", 14, GRID, 600000000, {0.62, 0.58, 0.66}},
