@@ -3,6 +3,7 @@
 #include "spy/cells.h"
 #include "spy/feed.h"
 #include "spy/picture.h"
+#include "spy/witness.h"
 
 #include <stdlib.h>
 
@@ -12,7 +13,6 @@ enum { PIECE = 64 };
 
 struct spy {
     struct spy_options opt;
-    uint8_t thread; /* whose references these are */
     VEC(struct cache *) caches;
     struct cache_curve *curve;
     VEC(struct spy_site) sites;
@@ -20,6 +20,7 @@ struct spy {
     struct pictures pictures;
     struct feed *feed;
     uint64_t strays;
+    struct witness *second; /* NULL: none */
 };
 
 static void to_cache(void *simulator, const struct cache_ref *refs, size_t count) { cache_run(simulator, refs, count); }
@@ -27,6 +28,18 @@ static void to_cache(void *simulator, const struct cache_ref *refs, size_t count
 static void to_curve(void *simulator, const struct cache_ref *refs, size_t count)
 {
     cache_curve_run(simulator, refs, count);
+}
+
+/* The longest line of a private level of data: what threads take from each other; 0: there is none. */
+static uint32_t shared_line(const struct cache_config *c)
+{
+    uint32_t longest = 0;
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct cache_level *l = &c->levels[i];
+        if (l->side & CACHE_DATA && !l->is_shared && l->line_bytes < CACHE_PAGE_MIN && l->line_bytes > longest)
+            longest = l->line_bytes;
+    }
+    return longest;
 }
 
 struct spy *spy_new(const struct spy_options *options)
@@ -45,6 +58,8 @@ struct spy *spy_new(const struct spy_options *options)
             cache_curve_by_cell(s->curve, options->curve_least);
         feed_add(s->feed, to_curve, s->curve);
     }
+    if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
+        s->second = witness_new(shared_line(&options->configs[0]));
     return s;
 }
 
@@ -53,6 +68,7 @@ void spy_free(struct spy *s)
     if (!s)
         return;
     feed_free(s->feed);
+    witness_free(s->second);
     for (size_t i = 0; i < s->caches.len; i++)
         cache_free(s->caches.data[i]);
     cache_curve_free(s->curve);
@@ -73,10 +89,14 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
     cells_add_sites(&s->cells, count);
 }
 
-static void put(struct spy *s, const struct spy_site *site, uint32_t cell, uint64_t address, uint64_t bytes)
+static void put(struct spy *s, uint32_t thread, const struct spy_site *site, uint32_t cell, uint64_t address,
+                uint64_t bytes)
 {
-    *feed_next(s->feed) = (struct cache_ref){
-        .address = address, .cell = cell, .bytes = (uint16_t)bytes, .kind = site->kind, .thread = s->thread};
+    *feed_next(s->feed) = (struct cache_ref){.address = address,
+                                             .cell = cell,
+                                             .bytes = (uint16_t)bytes,
+                                             .kind = site->kind,
+                                             .thread = (uint8_t)(thread % CACHE_THREADS_MAX)};
 }
 
 static uint32_t cell_of(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address)
@@ -89,32 +109,46 @@ static uint32_t cell_of(struct spy *s, const struct spy_site *site, uint32_t num
     return cell;
 }
 
-static void put_range(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address, uint64_t length)
+static uint64_t piece_end(uint64_t address, uint64_t end) { return min_u64(end, (address | (PIECE - 1)) + 1); }
+
+static void put_range(struct spy *s, uint32_t thread, uint32_t number, uint64_t address, uint64_t length)
 {
+    const struct spy_site *site = &s->sites.data[number];
     for (uint64_t end = address + length, next; address < end; address = next) {
-        next = min_u64(end, (address | (PIECE - 1)) + 1);
+        next = piece_end(address, end);
         uint32_t cell = cell_of(s, site, number, address);
         s->cells.all.data[cell].range_bytes += next - address - site->bytes;
-        put(s, site, cell, address, next - address);
+        put(s, thread, site, cell, address, next - address);
     }
+}
+
+/* NULL: it cannot be. */
+static const struct spy_site *site_of(const struct spy *s, uint32_t site, uint64_t address, uint64_t length)
+{
+    if (site >= s->sites.len || address >= ADDRESSES || length >= ADDRESSES || !s->sites.data[site].bytes)
+        return NULL;
+    return &s->sites.data[site];
 }
 
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    if (site >= s->sites.len || address >= ADDRESSES || length >= ADDRESSES) {
+    const struct spy_site *of = site_of(s, site, address, length);
+    if (!of)
         s->strays++;
-        return;
-    }
-    const struct spy_site *of = &s->sites.data[site];
-    if (!of->bytes) {
-        s->strays++;
-        return;
-    }
-    s->thread = (uint8_t)(thread % CACHE_THREADS_MAX);
-    if (length > of->bytes)
-        put_range(s, of, site, address, length);
+    else if (length > of->bytes)
+        put_range(s, thread, site, address, length);
     else
-        put(s, of, cell_of(s, of, site, address), address, length ? length : of->bytes);
+        put(s, thread, of, cell_of(s, of, site, address), address, length ? length : of->bytes);
+}
+
+void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
+{
+    const struct spy_site *of = s->second ? site_of(s, site, address, length) : NULL;
+    if (!of)
+        return;
+    uint64_t line = 1ull << s->second->shift, end = address + (length ? length : of->bytes);
+    for (uint64_t at = address; at < end; at = (at & -line) + line)
+        witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
 
 void spy_end(struct spy *s) { feed_end(s->feed); }
@@ -130,6 +164,11 @@ const struct spy_site *spy_site(const struct spy *s, uint32_t site) { return &s-
 uint32_t spy_site_count(const struct spy *s) { return (uint32_t)s->sites.len; }
 
 const struct cache *spy_cache(const struct spy *s, size_t config) { return s->caches.data[config]; }
+
+uint64_t spy_second_misses(const struct spy *s, uint64_t address)
+{
+    return s->second ? witness_misses(s->second, address) : UINT64_MAX;
+}
 
 const struct cache_curve *spy_curve(const struct spy *s) { return s->curve; }
 

@@ -37,6 +37,7 @@ struct spy_options {
     uint32_t curve_line;  /* bytes of a line of the miss-ratio curve; 0: none is wanted */
     uint64_t curve_least; /* the smallest cache that it tells of by cell, a power of two; 0: of none by cell */
     uint64_t curve_bytes; /* the largest cache that it tells of */
+    bool has_threads;     /* there may be several: what they take from each other is looked at in a second order too */
     spy_object_of object_of;
     void *ctx;
 };
@@ -51,6 +52,8 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
  * CACHE_THREADS_MAX several share their private levels. */
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
+/* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
+void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
 
 struct spy_cell { /* its number is that of the caches' cells */
@@ -66,6 +69,9 @@ const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
 const struct spy_site *spy_site(const struct spy *s, uint32_t site);
 uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
+/* Of the line at that address, as cache_shared_lines has them of the first configuration: how often a thread came back
+ * to it after another one had written it, in the second order; as often as can be without threads. */
+uint64_t spy_second_misses(const struct spy *s, uint64_t address);
 const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
 
 /* Which part of an object was reached when: one reference in spy_picture_sample() of those that came is in it. Of

@@ -3,9 +3,11 @@
  * calls of watched functions; between two such, and the chunk's begin and end, it is taken for evenly spread. */
 #include "cmd/spy/merge.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { HELD_MAX = 64, GONE_MAX = 1024 }; /* chunks */
+enum { PACE_ENTRIES = 1024 };            /* shorter chunks tell no pace */
 
 struct held {
     struct launch_chunk chunk;
@@ -13,13 +15,16 @@ struct held {
     size_t next;           /* entry */
     size_t from, to;       /* entries of known time around it; `to` may be their number, for the chunk's end */
     uint64_t since, until; /* these times */
+    double pace;           /* ticks from entry to entry at most */
 };
 struct queue { /* of an area */
     VEC(struct held) held;
     size_t first;
+    double pace; /* that its chunks usually have; 0: not known yet */
 };
 
 struct merge {
+    enum merge_order order;
     merge_take take;
     void *ctx;
     VEC(struct queue) queues; /* by area */
@@ -28,10 +33,10 @@ struct merge {
     bool is_several;
 };
 
-struct merge *merge_new(merge_take take, void *ctx)
+struct merge *merge_new(enum merge_order order, merge_take take, void *ctx)
 {
     struct merge *m = xmalloc(sizeof *m);
-    *m = (struct merge){.take = take, .ctx = ctx, .only = ID_NONE};
+    *m = (struct merge){.order = order, .take = take, .ctx = ctx, .only = ID_NONE};
     return m;
 }
 
@@ -72,8 +77,8 @@ static void look_ahead(struct held *h)
 
 static uint64_t time_at(const struct held *h)
 {
-    double part = (double)(h->next - h->from) / (double)(h->to - h->from);
-    return h->since + (uint64_t)(part * (double)(h->until - h->since));
+    double pace = fmin(h->pace, (double)(h->until - h->since) / (double)(h->to - h->from));
+    return h->since + (uint64_t)((double)(h->next - h->from) * pace);
 }
 
 static void advance(struct held *h)
@@ -139,13 +144,20 @@ static void release(struct merge *m, size_t max)
     }
 }
 
-static void hold(struct merge *m, const struct launch_chunk *c)
+/* What is usual; chunks far from that change it a little, so that one which waits does not set it. */
+static double pace_of(const struct merge *m, struct queue *q, const struct launch_chunk *c)
 {
-    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .until = c->begin};
+    double own = c->end > c->begin ? (double)(c->end - c->begin) / (double)c->count : 0, usual = q->pace;
+    if (own > 0 && c->count >= PACE_ENTRIES)
+        q->pace = usual == 0 ? own : usual + (fmin(own, 2 * usual) - usual) / 4;
+    return m->order == MERGE_EARLY && usual > 0 ? usual : INFINITY;
+}
+
+static void hold(struct merge *m, const struct launch_chunk *c, double pace)
+{
+    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .until = c->begin, .pace = pace};
     memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
     look_ahead(&h);
-    while (m->queues.len <= c->area)
-        VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
     VEC_PUSH(&m->queues.data[c->area].held, h);
     m->held++;
 }
@@ -154,13 +166,16 @@ void merge_add(struct merge *m, const struct launch_chunk *c)
 {
     if (!c->count || c->area >= WIRE_AREAS_MAX)
         return;
+    while (m->queues.len <= c->area)
+        VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
+    double pace = pace_of(m, &m->queues.data[c->area], c);
     m->is_several |= m->only != ID_NONE && m->only != c->area;
     m->only = c->area;
     if (!m->is_several) {
         m->take(m->ctx, c);
         return;
     }
-    hold(m, c);
+    hold(m, c, pace);
     release(m, HELD_MAX);
 }
 

@@ -186,7 +186,7 @@ static void choose_filter(struct spied_program *s, bool has_threads)
 
 /* ---- the run ---- */
 
-static void make_spy(struct spied_program *s)
+static void make_spy(struct spied_program *s, bool has_threads)
 {
     struct cache_config *configs = ARENA_ARRAY(s->arena, struct cache_config, s->cache_count + 1);
     for (size_t i = 0; i < s->cache_count; i++)
@@ -196,6 +196,7 @@ static void make_spy(struct spied_program *s)
                                            .curve_line = spy_curve_line(&s->caches[0].config),
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
+                                           .has_threads = has_threads,
                                            .object_of = object_of,
                                            .ctx = s});
 }
@@ -234,6 +235,7 @@ void spied_free(struct spied_program *s)
         image_close(s->modules[i].img);
     }
     merge_free(s->merge);
+    merge_free(s->second_merge);
     spy_free(s->spy);
     allocations_free(s->allocations);
     VEC_FREE(&s->layouts);
@@ -268,11 +270,13 @@ static const char *cannot_follow(const struct launch_program *p)
     return "neither it nor a library of its can be rewritten";
 }
 
-static int begin_simulation(struct spied_program *s)
+static int begin_simulation(struct spied_program *s, bool has_threads)
 {
-    make_spy(s);
+    make_spy(s, has_threads);
     s->data = data_new();
-    s->merge = merge_new(spied_take_piece, s);
+    s->merge = merge_new(MERGE_SPREAD, spied_take_piece, s);
+    if (has_threads)
+        s->second_merge = merge_new(MERGE_EARLY, spied_take_again, s);
     s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;
@@ -293,6 +297,8 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
         return CMD_SELF_FAILED;
     }
     merge_end(s->merge);
+    if (s->second_merge)
+        merge_end(s->second_merge);
     spy_end(s->spy);
     if (run->references_lost || run->flags & WIRE_LOST)
         diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
@@ -317,7 +323,7 @@ static int follow(struct spied_program *s, bool has_threads, struct launch_resul
     s->failed = rc ? NULL : cannot_follow(s->profile->program);
     if (s->failed)
         return CMD_SELF_FAILED;
-    if (rc || (rc = begin_simulation(s)) || (rc = profile_run(s->profile, &opt, false, run)))
+    if (rc || (rc = begin_simulation(s, has_threads)) || (rc = profile_run(s->profile, &opt, false, run)))
         return rc;
     return end_simulation(s, *run);
 }

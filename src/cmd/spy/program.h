@@ -41,18 +41,20 @@ struct spied_program {
     uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
     uint32_t stack_object;            /* of all frames */
     /* stream.c */
-    struct merge *merge; /* of threads */
-    uint32_t thread;     /* of the chunk that is taken */
-    uint32_t area;       /* likewise */
-    uint32_t process;    /* as chunks name it; ID_NONE: none has come */
-    uint64_t references; /* that came */
-    uint64_t of_others;  /* of other processes */
-    uint64_t untold;     /* executions of instructions whose references are not told */
-    uint32_t threads;    /* the highest number that came, and one */
+    struct merge *merge;        /* of threads */
+    struct merge *second_merge; /* the same in another order; NULL: there are no threads */
+    uint32_t thread;            /* of the chunk that is taken */
+    uint32_t area;              /* likewise */
+    uint32_t process;           /* as chunks name it; ID_NONE: none has come */
+    uint64_t references;        /* that came */
+    uint64_t of_others;         /* of other processes */
+    uint64_t untold;            /* executions of instructions whose references are not told */
+    uint32_t threads;           /* the highest number that came, and one */
 };
 
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
-void spied_take_piece(void *ctx, const struct launch_chunk *c); /* and in the order in which it is simulated */
+void spied_take_piece(void *ctx, const struct launch_chunk *c); /* in the order in which it is simulated, */
+void spied_take_again(void *ctx, const struct launch_chunk *c); /* and in the second one */
 void spied_read_maps(struct spied_program *s);                  /* program.c: what is not known yet of its mappings */
 /* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
 void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);

@@ -20,16 +20,28 @@ static uint32_t site_of(struct spied_program *s, const struct wire_entry *e)
     return s->modules[module].first_site + e->site;
 }
 
-static void take_range(struct spied_program *s, const struct wire_entry *e)
+/* The bytes that a range reaches, from *first on; 0: it cannot be. */
+static uint64_t range_of(const struct spied_program *s, const struct wire_entry *e, uint32_t site, uint64_t *first)
 {
     struct wire_range range;
+    if (wire_event_entries(e) * sizeof *e < sizeof range || site == ID_NONE)
+        return 0;
     memcpy(&range, e + 1, sizeof range);
-    uint32_t site = site_of(s, e);
-    if (site == ID_NONE || !range.elements || range.elements >> 40)
-        return;
+    if (!range.elements || range.elements >> 40)
+        return 0;
     uint64_t element = spy_site(s->spy, site)->bytes, bytes = element * range.elements;
-    uint64_t first = range.flags & WIRE_FLAG_DOWN ? range.address - bytes + element : range.address;
-    s->references += range.elements;
+    *first = range.flags & WIRE_FLAG_DOWN ? range.address - bytes + element : range.address;
+    return bytes;
+}
+
+static void take_range(struct spied_program *s, const struct wire_entry *e)
+{
+    uint64_t first;
+    uint32_t site = site_of(s, e);
+    uint64_t bytes = range_of(s, e, site, &first);
+    if (!bytes)
+        return;
+    s->references += bytes / spy_site(s->spy, site)->bytes;
     spy_reference(s->spy, s->thread, site, first, bytes);
 }
 
@@ -51,8 +63,7 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
 {
     switch ((enum wire_event_kind)wire_event_kind(e)) {
     case WIRE_EVENT_RANGE:
-        if (wire_event_entries(e) * sizeof *e >= sizeof(struct wire_range))
-            take_range(s, e);
+        take_range(s, e);
         return;
     case WIRE_EVENT_UNTOLD:
         s->untold++;
@@ -94,25 +105,50 @@ static bool is_followed(struct spied_program *s, const struct launch_chunk *c)
 void spied_take(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
-    if (is_followed(s, c))
-        merge_add(s->merge, c);
+    if (!is_followed(s, c))
+        return;
+    merge_add(s->merge, c);
+    if (s->second_merge)
+        merge_add(s->second_merge, c);
+}
+
+/* NULL: the piece is torn there. *next: behind the entry and what belongs to it. */
+static const struct wire_entry *entry_at(const struct launch_chunk *c, size_t at, size_t *next)
+{
+    const struct wire_entry *e = &c->entries[at];
+    uint64_t more = wire_is_event(e) ? wire_event_entries(e) : 0;
+    *next = at + 1 + more;
+    return more < c->count - at ? e : NULL;
 }
 
 void spied_take_piece(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
+    const struct wire_entry *e;
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->thread = c->thread;
     s->area = c->area;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct wire_entry *e = &c->entries[i];
-        if (!wire_is_event(e)) {
+    for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
+        if (wire_is_event(e))
+            take_event(s, e);
+        else
             take_reference(s, e);
-            continue;
-        }
-        if (wire_event_entries(e) >= c->count - i)
-            break; /* torn */
-        take_event(s, e);
-        i += wire_event_entries(e);
-    }
+}
+
+static void take_again(struct spied_program *s, uint32_t thread, const struct wire_entry *e)
+{
+    uint64_t first = e->address, bytes = 0;
+    if (wire_is_event(e) && wire_event_kind(e) != WIRE_EVENT_RANGE)
+        return;
+    uint32_t site = site_of(s, e);
+    if (site == ID_NONE || (wire_is_event(e) && !(bytes = range_of(s, e, site, &first))))
+        return;
+    spy_reference_again(s->spy, thread, site, first, bytes);
+}
+
+void spied_take_again(void *ctx, const struct launch_chunk *c)
+{
+    const struct wire_entry *e;
+    for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
+        take_again(ctx, c->thread, e);
 }

@@ -11,6 +11,7 @@
 
 static const double OBJECT_MIN = 0.02; /* of the stall: what is below is not worth a word */
 static const double CAUSE_MIN = 0.3;   /* of the object's stall */
+static const double HELD_MIN = 0.1;    /* of its false sharing: there is as much in another order too */
 static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
 static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
 enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
@@ -72,10 +73,12 @@ static void advise_pad(const struct subject *u)
                      percent(conflict, u->g->stall)));
 }
 
+/* If it holds under both orders. */
 static void advise_separate(const struct subject *u)
 {
+    uint64_t misses = u->s->false_misses[u->row], held = u->s->false_held[u->row];
     double shared = u->by_cause[CACHE_FALSE_SHARING];
-    if (shared < CAUSE_MIN * u->g->stall)
+    if (shared < CAUSE_MIN * u->g->stall || (double)held < HELD_MIN * (double)misses)
         return;
     add_advice(
         u, "separate", ID_NONE, stall_gain(u, shared),

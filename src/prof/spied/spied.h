@@ -44,8 +44,9 @@ struct spied {
     struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
     const struct spied_group *groups; /* [group_count] of the rows of objects */
     size_t group_count;
-    uint32_t *object;              /* by number of the caller's: its row; ID_NONE: it has none */
-    struct prof_data_miss *misses; /* grows as rows are made */
+    uint32_t *object;                    /* by number of the caller's: its row; ID_NONE: it has none */
+    uint64_t *false_misses, *false_held; /* by row of objects, of its lines: of false sharing; what both orders have */
+    struct prof_data_miss *misses;       /* grows as rows are made */
     size_t miss_count, miss_cap;
 };
 

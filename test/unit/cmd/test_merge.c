@@ -65,7 +65,7 @@ static void test_order(void **state)
 {
     (void)state;
     struct seen s = {.last = 0};
-    struct merge *m = merge_new(take, &s);
+    struct merge *m = merge_new(MERGE_SPREAD, take, &s);
     for (uint32_t t = 0; t < THREADS; t++)
         add(m, t, 0);
     for (uint64_t c = 1; c < CHUNKS; c++)
@@ -91,7 +91,7 @@ static void test_alone(void **state)
 {
     (void)state;
     struct seen s = {.last = 0};
-    struct merge *m = merge_new(take, &s);
+    struct merge *m = merge_new(MERGE_SPREAD, take, &s);
     add(m, 1, 0);
     assert_int_equal(s.entries, ENTRIES);
     merge_free(m);
@@ -102,7 +102,7 @@ static void test_silent(void **state)
 {
     (void)state;
     struct seen s = {.last = 0};
-    struct merge *m = merge_new(take, &s);
+    struct merge *m = merge_new(MERGE_SPREAD, take, &s);
     add(m, 0, 0);
     for (uint64_t c = 0; c < CHUNKS; c++)
         add(m, 1, c);
@@ -132,7 +132,7 @@ static void test_known_time(void **state)
     calls[ENTRIES - 5].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_LEAVE, WIRE_CALL_ENTRIES);
     memcpy(&calls[ENTRIES - 4], &call, sizeof call);
     struct launch_chunk c = {.end = TICKS, .entries = plain, .count = 1};
-    struct merge *m = merge_new(take_call, of_others);
+    struct merge *m = merge_new(MERGE_SPREAD, take_call, of_others);
     merge_add(m, &c); /* what comes before there is a second thread is not held */
     c = (struct launch_chunk){.area = 1, .thread = 1, .end = TICKS, .entries = plain, .count = ENTRIES};
     merge_add(m, &c);
@@ -144,9 +144,72 @@ static void test_known_time(void **state)
     merge_free(m);
 }
 
+/* ---- the second order ---- */
+
+enum { FULL = 2000 };
+
+struct order {
+    uint64_t now, last[2]; /* entries seen; of each thread its last of a phase: site 1 */
+    uint64_t first[2];
+};
+
+static void note(void *ctx, const struct launch_chunk *piece)
+{
+    struct order *o = ctx;
+    for (size_t i = 0; i < piece->count; i++) {
+        o->now++;
+        if (piece->entries[i].site != 1)
+            continue;
+        o->last[piece->thread] = o->now;
+        if (!o->first[piece->thread])
+            o->first[piece->thread] = o->now;
+    }
+}
+
+static void add_full(struct merge *m, uint32_t thread, uint64_t begin, uint64_t end, size_t marked)
+{
+    static struct wire_entry entries[FULL];
+    for (size_t i = 0; i < FULL; i++)
+        entries[i] = (struct wire_entry){.address = 64, .site = i < marked};
+    merge_add(m, &(struct launch_chunk){
+                     .area = thread, .thread = thread, .begin = begin, .end = end, .entries = entries, .count = FULL});
+}
+
+/* Thread 0 usually takes a tick for an entry; of one chunk it does half, and then waits as long as thread 1 works. By
+ * stamps alone the halves mix; early, thread 0's marked entries are all before thread 1's. What both do at the same
+ * time is mixed in either order. */
+static struct order orders_of(enum merge_order order, bool waits)
+{
+    struct order o = {.now = 0};
+    struct merge *m = merge_new(order, note, &o);
+    uint64_t length = waits ? 100 * FULL : FULL;
+    for (uint64_t k = 0; k < 10; k++)
+        for (uint32_t t = 0; t < 2; t++)
+            add_full(m, t, k * FULL, (k + 1) * FULL, 0);
+    add_full(m, 0, 10 * FULL, 10 * FULL + length, FULL / 2);
+    add_full(m, 1, waits ? 50 * FULL : 10 * FULL, waits ? 51 * FULL : 11 * FULL, FULL / 2);
+    merge_end(m);
+    merge_free(m);
+    assert_int_equal(o.now, 22 * FULL);
+    return o;
+}
+
+static void test_second_order(void **state)
+{
+    (void)state;
+    struct order spread = orders_of(MERGE_SPREAD, true), early = orders_of(MERGE_EARLY, true);
+    assert_true(spread.first[1] < spread.last[0]);
+    assert_true(early.first[1] > early.last[0]);
+    for (int order = MERGE_SPREAD; order <= MERGE_EARLY; order++) {
+        struct order o = orders_of((enum merge_order)order, false);
+        assert_true(o.first[1] < o.first[0] + 10 && o.first[1] < o.last[0] && o.first[0] < o.last[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_known_time)};
+                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_known_time),
+                                       cmocka_unit_test(test_second_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What threads take from each other, in an order of its own, with caches that never evict: the second opinion on what
+ * a simulation of one order says. Of a line that one thread alone has reached one number is kept.
+ */
+#ifndef MTOOL_SPY_WITNESS_H
+#define MTOOL_SPY_WITNESS_H
+
+#include "base/base.h"
+
+enum { WITNESS_LINES = 64, WITNESS_SLOTS = 64, WITNESS_THREADS = 64 };
+
+struct witness_slot {
+    uint64_t group; /* + 1 */
+    /* [WITNESS_LINES] 0: reached by none; thread + 1: by this one alone; above WITNESS_THREADS: by several, its place
+     * among `lines` and as much more */
+    uint32_t *lines;
+};
+struct witness_line { /* a bit for each thread */
+    uint64_t holders, lost, misses;
+};
+struct witness {
+    unsigned shift; /* of an address, to its line */
+    struct arena *arena;
+    struct map groups;              /* of lines -> what slots have of them, as a number */
+    VEC(struct witness_line) lines; /* that several threads have reached */
+    struct witness_slot recent[WITNESS_THREADS][WITNESS_SLOTS];
+};
+
+struct witness *witness_new(uint32_t line_bytes);
+void witness_free(struct witness *w);
+void witness_share(struct witness *w, uint32_t *state, unsigned thread, bool writes);
+uint32_t *witness_find(struct witness *w, unsigned thread, uint64_t group);
+/* Times that a thread came back to the line after another had written it. */
+uint64_t witness_misses(const struct witness *w, uint64_t address);
+
+static inline void witness_see(struct witness *w, unsigned thread, uint64_t address, bool writes)
+{
+    uint64_t line = address >> w->shift, group = line / WITNESS_LINES;
+    const struct witness_slot *slot = &w->recent[thread][group % WITNESS_SLOTS];
+    uint32_t *lines = slot->group == group + 1 ? slot->lines : witness_find(w, thread, group);
+    if (lines[line % WITNESS_LINES] != thread + 1)
+        witness_share(w, &lines[line % WITNESS_LINES], thread, writes);
+}
+
+#endif
