@@ -134,8 +134,12 @@ struct cache_evictor {
 };
 /* Of a level, by the number of the cell; *count: how many. Valid until the next cache_run. */
 const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size_t *count);
-/* All pairs of a level, by cell, of each those with most misses first. In the arena. */
+#define CACHE_OTHERS UINT32_MAX
+/* The pairs of a level, by cell, of each those with most misses first; last, by CACHE_OTHERS, what other pairs had that
+ * are not kept. In the arena. */
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count);
+/* At most so many pairs of a level are kept, those with most misses; 262,144 unless it is said. */
+void cache_keep_evictors(struct cache *c, size_t max);
 
 struct cache_party { /* of a line that threads take from each other: what one cell's references do to it in one thread
                       */

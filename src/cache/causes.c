@@ -220,6 +220,7 @@ enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *
 void tally_fini(struct tally *t)
 {
     map_fini(&t->evictors);
+    map_fini(&t->others);
     VEC_FREE(&t->references);
     VEC_FREE(&t->cells);
 }
@@ -236,7 +237,38 @@ void tally_grow(struct tally *t, uint32_t cell)
     t->references.len = t->cells.len = len;
 }
 
-void tally_add_pair(struct map *pairs, uint32_t cell, uint32_t by, int64_t misses)
+static unsigned bits_of(uint64_t n) { return n ? 64 - (unsigned)__builtin_clzll(n) : 0; }
+
+/* The half of the pairs that has fewest misses becomes others. Pairs that come again begin anew. */
+static void forget_rare(struct tally *t)
 {
-    *map_place(pairs, (uint64_t)cell << 32 | by) += (uint64_t)misses;
+    const struct map *all = &t->evictors;
+    size_t of_bits[65] = {0}, too_many = all->len / 2 + 1;
+    unsigned bits = 0;
+    struct map kept = {0};
+    for (size_t i = 0; i < all->cap; i++)
+        of_bits[all->used[i] ? bits_of(all->vals[i]) : 0]++;
+    for (of_bits[0] = 0; of_bits[bits] < too_many; bits++)
+        too_many -= of_bits[bits];
+    for (size_t i = 0; i < all->cap; i++) {
+        if (!all->used[i])
+            continue;
+        unsigned own = bits_of(all->vals[i]);
+        bool stays = own > bits || (own == bits && !too_many);
+        too_many -= own == bits && !stays;
+        if (stays)
+            map_put(&kept, all->keys[i], all->vals[i]);
+        else
+            *map_place(&t->others, all->keys[i] >> 32) += all->vals[i];
+    }
+    map_fini(&t->evictors);
+    t->evictors = kept;
+}
+
+void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by)
+{
+    uint64_t pair = (uint64_t)cell << 32 | by;
+    if (t->evictors.len >= t->evictors_max && !map_has(&t->evictors, pair))
+        forget_rare(t);
+    ++*map_place(&t->evictors, pair);
 }

@@ -74,12 +74,14 @@ enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *
 struct tally {
     VEC(uint64_t) references; /* by cell */
     VEC(struct cache_cell) cells;
-    struct map evictors; /* cell << 32 | evicting cell -> misses */
+    struct map evictors; /* cell << 32 | evicting cell -> misses, the pairs that have most; at most so many: */
+    size_t evictors_max;
+    struct map others; /* cell -> misses of pairs that are no longer kept */
 };
 
 void tally_fini(struct tally *t);
 void tally_grow(struct tally *t, uint32_t cell);
-void tally_add_pair(struct map *pairs, uint32_t cell, uint32_t by, int64_t misses);
+void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by);
 
 static inline void tally_count_reference(struct tally *t, uint32_t cell)
 {

@@ -10,6 +10,7 @@
 enum {
     PART = 4096,   /* references, after each of which it is asked whether they reach far */
     FAR_SHARE = 7, /* one in so many misses the second level */
+    EVICTORS_MAX = 1 << 18
 };
 
 /* For what is to be made once for each constant that it is called with. */
@@ -39,7 +40,7 @@ static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, 
     if (cause == CACHE_FALSE_SHARING)
         cause = coherence_judge(c, at, line, v);
     else if (by != CACHE_NOBODY)
-        tally_add_pair(&l->tally.evictors, v->cell, by, 1);
+        tally_add_evictor(&l->tally, v->cell, by);
     struct cache_cell *cell = tally_cell(&l->tally, v->cell);
     cell->misses++;
     cell->causes[cause]++;
@@ -475,8 +476,15 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
         c->levels[i].is_quick[1] = c->levels[i].is_quick[0] && !k->write_through && !k->no_allocate;
         c->levels[i].is_coherent = !k->is_shared && k->line_bytes < CACHE_PAGE_MIN;
         c->has_whole |= k->whole;
+        c->levels[i].tally.evictors_max = EVICTORS_MAX;
     }
     return c;
+}
+
+void cache_keep_evictors(struct cache *c, size_t max)
+{
+    for (int i = 0; i < c->count; i++)
+        c->levels[i].tally.evictors_max = max_u64(max, 1);
 }
 
 static void free_banks(struct cache *c)

@@ -25,25 +25,23 @@ static int by_cell_and_misses(const void *a, const void *b)
     const struct cache_evictor *x = a, *y = b;
     if (x->cell != y->cell)
         return x->cell < y->cell ? -1 : 1;
-    if (x->misses != y->misses)
+    if (x->misses != y->misses && x->by != CACHE_OTHERS && y->by != CACHE_OTHERS)
         return x->misses > y->misses ? -1 : 1;
     return (x->by > y->by) - (x->by < y->by);
 }
 
-/* The pairs of a table. */
-static struct cache_evictor *pairs_of(const struct map *m, struct arena *a, size_t *count)
-{
-    struct cache_evictor *out = ARENA_ARRAY(a, struct cache_evictor, m->len + 1);
-    *count = 0;
-    for (size_t i = 0; i < m->cap; i++)
-        if (m->used[i] && m->vals[i])
-            out[(*count)++] = (struct cache_evictor){(uint32_t)(m->keys[i] >> 32), (uint32_t)m->keys[i], m->vals[i]};
-    return out;
-}
-
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count)
 {
-    struct cache_evictor *out = pairs_of(&c->levels[level].tally.evictors, a, count);
+    const struct tally *t = &c->levels[level].tally;
+    const struct map *m = &t->evictors, *others = &t->others;
+    struct cache_evictor *out = ARENA_ARRAY(a, struct cache_evictor, m->len + others->len + 1);
+    *count = 0;
+    for (size_t i = 0; i < m->cap; i++)
+        if (m->used[i])
+            out[(*count)++] = (struct cache_evictor){(uint32_t)(m->keys[i] >> 32), (uint32_t)m->keys[i], m->vals[i]};
+    for (size_t i = 0; i < others->cap; i++)
+        if (others->used[i])
+            out[(*count)++] = (struct cache_evictor){(uint32_t)others->keys[i], CACHE_OTHERS, others->vals[i]};
     qsort(out, *count, sizeof *out, by_cell_and_misses);
     return out;
 }

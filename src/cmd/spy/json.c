@@ -22,7 +22,7 @@ static void put_causes(struct json *j, const char *key, const uint64_t n[CACHE_C
 
 static void put_place(struct json *j, const char *key, const struct spy_traced *s, uint32_t cell)
 {
-    if (cell)
+    if (cell && cell != CACHE_OTHERS)
         json_hex(j, key, cache_reader_place(s->reader, cell));
     else
         json_null(j, key);

@@ -98,8 +98,8 @@ static void put_level(struct strbuf *out, const struct spy_caches *c, unsigned l
 
 static const char *place_of(const struct spy_traced *s, uint32_t cell, char out[FIGURE])
 {
-    if (!cell)
-        return "unknown";
+    if (!cell || cell == CACHE_OTHERS)
+        return cell ? "others" : "unknown";
     snprintf(out, FIGURE, "0x%llx", (unsigned long long)cache_reader_place(s->reader, cell));
     return out;
 }

@@ -30,6 +30,11 @@ static int by_misses(const void *x, const void *y)
     return (a->by > b->by) - (a->by < b->by);
 }
 
+static uint32_t row_of(const struct spied *s, uint32_t cell)
+{
+    return cell == CACHE_OTHERS ? ID_NONE : s->object[s->cells[cell].object];
+}
+
 /* Pairs of cells into pairs of rows, each once. */
 static size_t read_pairs(const struct spied *s, const struct cache_evictor *e, size_t count, struct pair *out)
 {
@@ -37,7 +42,7 @@ static size_t read_pairs(const struct spied *s, const struct cache_evictor *e, s
     for (size_t i = 0; i < count; i++) {
         uint32_t object = s->object[s->cells[e[i].cell].object];
         if (object != ID_NONE)
-            out[n++] = (struct pair){object, s->object[s->cells[e[i].by].object], e[i].misses};
+            out[n++] = (struct pair){object, row_of(s, e[i].by), e[i].misses};
     }
     qsort(out, n, sizeof *out, by_objects);
     for (size_t i = 0; i < n; i++)

@@ -105,6 +105,50 @@ static void same_evictors(const struct cache *c, const struct naive *n, unsigned
     arena_free(a);
 }
 
+/* With few pairs kept: as many misses as are in all by each cell; a pair that is kept has no more than all of its own,
+ * and what evicts most of all still comes first. */
+static void test_few_evictors(void **unused)
+{
+    (void)unused;
+    enum { SOME = 300000, MANY = 400, KEPT = 64, LINES = 3000 };
+    struct cache_config config;
+    struct arena *a = arena_new();
+    assert_int_equal(cache_parse("8K/64/2", &config), 0);
+    struct cache *all = cache_new(&config, true), *few = cache_new(&config, true);
+    cache_keep_evictors(few, KEPT);
+    for (int i = 0; i < SOME; i++) {
+        uint64_t line = chance(LINES);
+        uint32_t cell = i % 2 ? (uint32_t)(line % 3) : (uint32_t)(line % MANY);
+        struct cache_ref r = {.address = line * 64, .cell = cell, .bytes = 8, .kind = CACHE_READ};
+        cache_run(all, &r, 1);
+        cache_run(few, &r, 1);
+    }
+    size_t count, kept, pairs = 0, at = 0;
+    const struct cache_evictor *x = cache_evictors(all, 0, a, &count), *y = cache_evictors(few, 0, a, &kept);
+    uint64_t *lacking = ARENA_ARRAY(a, uint64_t, MANY);
+    for (size_t i = 0; i < count; i++)
+        lacking[x[i].cell] += x[i].misses;
+    for (size_t i = 0; i < kept; i++) {
+        lacking[y[i].cell] -= y[i].misses;
+        assert_true(i == 0 || y[i].cell >= y[i - 1].cell);
+        if (y[i].by == CACHE_OTHERS) {
+            assert_true(i + 1 == kept || y[i + 1].cell != y[i].cell); /* the last of its cell */
+            continue;
+        }
+        pairs++;
+        while (x[at].cell != y[i].cell || x[at].by != y[i].by)
+            at = (at + 1) % count;
+        assert_true(y[i].misses <= x[at].misses);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(lacking[i], 0);
+    assert_true(count > 10 * KEPT && pairs <= KEPT);
+    assert_true(x[0].cell == y[0].cell && x[0].by < 3 && y[0].by < 3 && y[0].misses > x[0].misses / 2);
+    cache_free(all);
+    cache_free(few);
+    arena_free(a);
+}
+
 static uint64_t shared_true, shared_false; /* of all compared so far */
 
 static void same_sharing(const struct cache *c, const struct naive *n, unsigned level)
@@ -460,11 +504,17 @@ static void test_use_before_it_leaves(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive),     cmocka_unit_test(test_many_ways),
-        cmocka_unit_test(test_strides),      cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tree),         cmocka_unit_test(test_random_repeats),
-        cmocka_unit_test(test_ends),         cmocka_unit_test(test_false_sharing),
-        cmocka_unit_test(test_true_sharing), cmocka_unit_test(test_use_before_it_leaves),
+        cmocka_unit_test(test_as_naive),
+        cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_few_evictors),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_random_repeats),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing),
+        cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
