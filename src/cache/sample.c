@@ -228,12 +228,19 @@ static double error_of(const struct cache_windows *w, double sum, double squares
     return w->count > 1 && spread > 0 && left > 0 ? sqrt(spread * left * (double)w->count / (double)(w->count - 1)) : 0;
 }
 
+/* A part of the run that is 3 / n of it is passed by just as often; that much more or less is possible whatever the
+ * windows have in common. It is taken to miss between nothing and twice what the rest does. */
+static double passed_by(const struct cache_windows *w)
+{
+    return fmin(3 / (double)w->count, 1) * (1 - w->seen / w->stands_for);
+}
+
 /* What windows may have passed by altogether: misses that fall into a share of the time that is 3 / n are not met by n
  * windows once in twenty times, and may be all that the level has there. Of what was met in many the error tells. */
 static double unmet(const struct cache_windows *w, const struct level *l, const struct sample_sums *s)
 {
     double level = l->sample.all.known + l->sample.all.unknown;
-    return s->windows < MANY_WINDOWS ? fmin(3 / (double)w->count, 1) * level * (1 - w->seen / w->stands_for) : 0;
+    return s->windows < MANY_WINDOWS ? passed_by(w) * level : 0;
 }
 
 static double mu_of(const struct sample_sums *s) { return s->generations ? s->dead / (s->dead + s->live) : NAN; }
@@ -250,8 +257,10 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     e.mu_own = mu_of(s);
     e.generations = (double)l->sample.all.generations / ((double)lines * (double)w->count);
     e.error = error_of(w, s->known + s->unknown, s->most2, s->most_all);
-    e.low = fmax(s->known - t * error_of(w, s->known, s->known2, s->known_all), 0);
-    e.high = s->known + s->unknown + fmax(t * e.error, unmet(w, l, s));
+    double less = fmax(t * error_of(w, s->known, s->known2, s->known_all), passed_by(w) * s->known);
+    double more = fmax(t * e.error, passed_by(w) * (s->known + s->unknown));
+    e.low = fmax(s->known - less, 0);
+    e.high = s->known + s->unknown + fmax(more, unmet(w, l, s));
     e.windows = s->windows;
     e.misses = s->known + s->unknown * (e.generations >= 1 ? e.mu : 0.5);
     return e;

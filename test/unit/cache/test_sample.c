@@ -273,11 +273,35 @@ static void test_sets_refused(void **unused)
     }
 }
 
+/* Windows that are all alike, of a run whose first tenth, which none of them meets, misses more or less. */
+static void test_passed_by(void **unused)
+{
+    (void)unused;
+    enum { LENGTH = COUNT / 200, WINDOWS = 18 };
+    for (unsigned often = 4; often <= 16; often += 12) { /* one in so many of the first tenth misses; else one in 8 */
+        for (size_t i = 0; i < COUNT; i++)
+            refs[i] = (struct cache_ref){i % (i < COUNT / 10 ? often : 8) ? 64 : i * 64, 0, 4, CACHE_READ, 0};
+        struct cache *full = cache_of(), *c = cache_of();
+        cache_run(full, refs, COUNT);
+        for (size_t k = 0; k < WINDOWS; k++) {
+            cache_window_begin(c);
+            cache_run(c, refs + COUNT / 10 + k * (COUNT / 20), LENGTH);
+            cache_window_end(c, COUNT / (double)(WINDOWS * LENGTH));
+        }
+        struct cache_estimate e = cache_estimate(c, 0);
+        double truth = (double)cache_counts(full, 0)->misses[CACHE_READ];
+        assert_true(e.low <= truth && truth <= e.high);
+        assert_true(e.high < 1.4 * e.low);
+        cache_free(full);
+        cache_free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),          cmocka_unit_test(test_generations),
                                        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_intervals),
                                        cmocka_unit_test(test_sets_are_exact), cmocka_unit_test(test_intervals_of_sets),
-                                       cmocka_unit_test(test_sets_refused)};
+                                       cmocka_unit_test(test_sets_refused),   cmocka_unit_test(test_passed_by)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
