@@ -171,7 +171,7 @@ int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed);
 struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double references;     /* to the level */
     double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
-    double misses;         /* known + mu * unknown; with 0.5 for mu where generations are below 1 */
+    double misses;         /* known + mu * unknown; with 0.5 for mu where generations are below 1/4 */
     double low, high; /* known to known + unknown, widened by t times the standard error between windows (95 %), or by
                          what they may all have passed by: 3 / n of the run, and more of what was met in few windows */
     double error;     /* that error, of known + unknown */
