@@ -168,6 +168,26 @@ void cache_window_end(struct cache *c, double weight);
  * first reference, and not together with windows. 0, or -1 after one line: inclusive levels, and too few sets. */
 int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed);
 
+/* A part of the sets of all levels: lines of 1 << shift bytes whose number times CACHE_PART_FACTOR has `value` under
+ * `mask`. They share no set of any level with other lines, so what is simulated of them alone is exact. */
+struct cache_part {
+    unsigned one_in, shift, key_bits; /* key_bits: of a line's number, which say whether it is taken */
+    uint32_t mask, value;
+};
+#define CACHE_PART_FACTOR 0x2545f491u
+enum { CACHE_PART_KEYS_MIN = 2, CACHE_GROUPS = 16 };
+static inline bool cache_is_taken(const struct cache_part *p, uint64_t address)
+{
+    return (((address >> p->shift) * CACHE_PART_FACTOR) & p->mask) == p->value;
+}
+/* One of `one_in` parts (a power of two), the `which`-th. Of several configurations, each simulated by itself; levels
+ * of code alone do not count. 0, or -1 after one line. */
+int cache_choose_part(const struct cache_config *configs, size_t count, unsigned one_in, unsigned which,
+                      struct cache_part *out);
+/* It is given references to that part alone. Counts, cells and tables are of these; shadows are as much smaller, so
+ * that causes are as of all. Before the first reference, and not together with the other ways. */
+void cache_take_part(struct cache *c, const struct cache_part *part);
+
 struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double references;     /* to the level */
     double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
@@ -178,10 +198,16 @@ struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double mu;        /* share of its time in the level that a line is of no more use: of unknown ones that miss; NAN */
     double mu_own;    /* the same of lines that this cell brought in */
     double generations; /* lines that came and went for known misses, for each line of the level and each window */
-    uint64_t windows;   /* in which it missed, or may have; of sets: of their 16 groups */
+    uint64_t windows;   /* in which it missed, or may have; of sets: of their groups, 16 at most */
 };
 struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);
+/* Of several cells together. */
+struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
+/* Half the width of the 95 % interval of what all sets have together, of which a figure for each group is known. */
+double cache_groups_error(const struct cache *c, const double *of_groups, unsigned count);
+/* Misses by group of the sets that are simulated, [*count] of them; NULL: it has none. */
+const uint64_t *cache_cell_groups(const struct cache *c, unsigned level, uint32_t cell, unsigned *count);
 
 /* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
 

@@ -7,11 +7,11 @@
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, AHEAD = 8 };
 
-struct causes *causes_new(struct lines *of)
+struct causes *causes_new(struct lines *of, uint64_t room)
 {
     struct causes *k = xmalloc(sizeof *k);
     k->lines = of;
-    k->room = of->sets * of->ways;
+    k->room = room;
     return k;
 }
 
@@ -95,7 +95,7 @@ static void make_queue(struct causes *k)
     keep_outside(k);
     k->queue.len = k->next = 0;
     VEC_RESERVE(&k->queue, k->held);
-    for (uint64_t i = 0; i < k->room; i++)
+    for (uint64_t i = 0; i < l->sets * l->ways; i++)
         if (l->entries[i] && causes_holds(k, l->times[i]))
             VEC_PUSH(&k->queue, ((struct causes_use){lines_line_of(l->entries[i]), l->times[i]}));
     for (size_t i = 0; i < k->outside.len; i++)
@@ -148,7 +148,7 @@ void causes_restart_clock(struct causes *k)
 {
     make_queue(k);
     k->outside.len = 0;
-    memset(k->lines->times, 0, k->room * sizeof *k->lines->times);
+    memset(k->lines->times, 0, k->lines->sets * k->lines->ways * sizeof *k->lines->times);
     book_forget_times(&k->book);
     for (size_t i = 0; i < k->queue.len; i++) {
         struct causes_use *u = &k->queue.data[i];

@@ -38,7 +38,7 @@ struct causes {
     size_t next;                                  /* of the queue */
 };
 
-struct causes *causes_new(struct lines *of);
+struct causes *causes_new(struct lines *of, uint64_t room);
 void causes_free(struct causes *k);
 
 void causes_enter(struct causes *k); /* a line was used now that was not in the shadow */

@@ -426,14 +426,15 @@ static int next_of(const struct cache_config *k, int at, unsigned side)
     return NO_LEVEL;
 }
 
-static struct bank *bank_new(const struct cache_level *k, bool with_causes)
+/* part: one line in so many comes. */
+static struct bank *bank_new(const struct cache_level *k, bool with_causes, unsigned part)
 {
     struct bank *b = xmalloc(sizeof *b);
     uint64_t lines = k->size_bytes / k->line_bytes;
     assert(lines && lines % k->ways == 0 && "cache_check was asked");
     lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed, with_causes);
     if (with_causes)
-        b->causes = causes_new(&b->lines);
+        b->causes = causes_new(&b->lines, max_u64(lines / part, 1));
     return b;
 }
 
@@ -453,7 +454,7 @@ static void add_thread(struct cache *c, unsigned thread)
     for (int i = 0; i < c->count; i++) {
         struct level *l = &c->levels[i];
         struct bank *shared = l->config.is_shared && c->threads ? l->banks[__builtin_ctzll(c->threads)] : NULL;
-        l->banks[thread] = shared ? shared : bank_new(&l->config, c->with_causes);
+        l->banks[thread] = shared ? shared : bank_new(&l->config, c->with_causes, c->sets.one_in ? c->sets.one_in : 1);
     }
     bool is_second = c->threads && !(c->threads & (c->threads - 1));
     if (is_second && !c->coherence)

@@ -41,6 +41,8 @@ struct cache_sets { /* of which alone the sampled levels are simulated */
     unsigned shift; /* of an address, to the bits that tell */
     uint64_t mask, taken;
     uint8_t *groups; /* [mask + 1] 0: not taken; else the group and 1; NULL: all are simulated */
+    unsigned group_count;
+    unsigned one_in; /* 0, or of all levels one line in so many comes */
 };
 
 struct cache {

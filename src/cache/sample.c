@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MANY_WINDOWS = 10 };
+enum { MANY_WINDOWS = 10, PART_BITS_MAX = 20 };
 
 /* Generations from which on mu is taken. Of four rows of bench/spy-accuracy with 0.3 to 0.7 two were much nearer to the
  * truth by it than by a half (0.99 for 0.99, 0.80 for 0.87), two a little farther (0.56 for 0.17, 0.57 for 0.24); below
@@ -213,8 +213,75 @@ int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed)
     c->sets.shift = shift;
     c->sets.mask = keys - 1;
     c->sets.taken = keys / one_in;
+    c->sets.group_count = SAMPLE_GROUPS;
     choose(&c->sets, keys, seed);
     return 0;
+}
+
+/* ---- a part of all levels ---- */
+
+/* How many bits of a line's number all levels that data reach have among those that choose a set. */
+static unsigned part_bits(const struct cache_config *configs, size_t count, unsigned *shift)
+{
+    unsigned end = 64;
+    *shift = 0;
+    for (size_t i = 0; i < count; i++)
+        for (unsigned k = 0; k < configs[i].count; k++) {
+            const struct cache_level *l = &configs[i].levels[k];
+            uint64_t sets = l->size_bytes / l->line_bytes / l->ways;
+            unsigned line = (unsigned)__builtin_ctz(l->line_bytes);
+            if (!(l->side & CACHE_DATA))
+                continue;
+            *shift = line > *shift ? line : *shift;
+            end = (unsigned)min_u64(end, line + (unsigned)__builtin_ctzll(sets));
+        }
+    return end > *shift ? (unsigned)min_u64(end - *shift, PART_BITS_MAX) : 0;
+}
+
+static bool has_streams(const struct cache_config *configs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (unsigned k = 0; k < configs[i].count; k++)
+            if (configs[i].levels[k].has_streams)
+                return true;
+    return false;
+}
+
+int cache_choose_part(const struct cache_config *configs, size_t count, unsigned one_in, unsigned which,
+                      struct cache_part *out)
+{
+    unsigned shift = 0, bits = part_bits(configs, count, &shift), skip = (unsigned)__builtin_ctz(one_in);
+    assert(one_in && !(one_in & (one_in - 1)));
+    *out = (struct cache_part){.one_in = one_in, .shift = shift, .key_bits = bits};
+    if (one_in == 1)
+        return 0;
+    if (has_streams(configs, count))
+        return diag_error("one set in %u: what a prefetcher would foresee shows in the misses of neighbouring lines, "
+                          "which are of other sets",
+                          one_in);
+    if (bits < skip + 1)
+        return diag_error("one set in %u: the levels have %llu kinds of sets in common, of which %d must be taken at "
+                          "least",
+                          one_in, 1ull << bits, CACHE_PART_KEYS_MIN);
+    out->mask = (one_in - 1) << (bits - skip);
+    out->value = (which % one_in) << (bits - skip);
+    return 0;
+}
+
+void cache_take_part(struct cache *c, const struct cache_part *part)
+{
+    struct cache_sets *s = &c->sets;
+    uint64_t keys = 1ull << part->key_bits, taken = 0;
+    if (part->one_in == 1)
+        return;
+    *s = (struct cache_sets){.shift = part->shift, .mask = keys - 1, .one_in = part->one_in};
+    s->taken = keys / part->one_in;
+    s->group_count = (unsigned)min_u64(s->taken, SAMPLE_GROUPS);
+    s->groups = xmalloc(keys);
+    for (uint64_t key = 0; key < keys; key++)
+        s->groups[key] = cache_is_taken(part, key << part->shift) ? (uint8_t)(1 + taken++ % s->group_count) : 0;
+    for (int at = 0; at < c->count; at++)
+        c->levels[at].is_sampled = true;
 }
 
 /* ---- estimates ---- */
@@ -274,22 +341,36 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
 static struct cache_estimate estimate_of_sets(const struct cache *c, const struct level *l,
                                               const struct sample_groups *g, uint64_t references)
 {
-    double part = (double)c->sets.taken / (double)(c->sets.mask + 1), sum = 0, squares = 0, level = 0;
+    double part = (double)c->sets.taken / (double)(c->sets.mask + 1), sum = 0, level = 0;
+    double of_groups[SAMPLE_GROUPS] = {0};
+    unsigned groups = c->sets.group_count;
     struct cache_estimate e = {.references = (double)references / part, .mu = NAN, .mu_own = NAN};
-    for (unsigned i = 0; i < SAMPLE_GROUPS; i++) {
+    for (unsigned i = 0; i < groups; i++) {
         double n = (double)g->misses[i];
         e.windows += n > 0;
+        of_groups[i] = n;
         sum += n;
-        squares += n * n;
         level += (double)l->sample.all_groups.misses[i];
     }
-    double spread = squares - sum * sum / SAMPLE_GROUPS, t = student_t(SAMPLE_GROUPS - 1);
-    double few = e.windows < MANY_WINDOWS ? 3 / (double)c->sets.taken * level / part * (1 - part) : 0;
+    double wide = cache_groups_error(c, of_groups, groups);
+    bool is_rare = e.windows < min_u64(MANY_WINDOWS, groups);
+    double few = is_rare ? fmin(3 / (double)c->sets.taken, 1) * level / part * (1 - part) : 0;
     e.known = e.misses = sum / part;
-    e.error = sqrt(fmax(spread, 0) * (1 - part) * SAMPLE_GROUPS / (SAMPLE_GROUPS - 1)) / part;
-    e.low = fmax(e.misses - t * e.error, sum);
-    e.high = e.misses + fmax(t * e.error, few);
+    e.error = wide / student_t(groups - 1.0);
+    e.low = fmax(e.misses - wide, sum);
+    e.high = e.misses + fmax(wide, few);
     return e;
+}
+
+double cache_groups_error(const struct cache *c, const double *of_groups, unsigned count)
+{
+    double part = (double)c->sets.taken / (double)(c->sets.mask + 1), sum = 0, squares = 0;
+    for (unsigned i = 0; i < count; i++) {
+        sum += of_groups[i];
+        squares += of_groups[i] * of_groups[i];
+    }
+    double spread = fmax(squares - sum * sum / count, 0);
+    return student_t(count - 1.0) * sqrt(spread * (1 - part) * count / (count - 1.0)) / part;
 }
 
 static uint64_t references_of(const struct level *l)
@@ -317,4 +398,25 @@ struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level,
         return estimate_of_sets(c, l, cell < l->sample.groups.len ? &l->sample.groups.data[cell] : &no_groups,
                                 cell < l->tally.references.len ? l->tally.references.data[cell] : 0);
     return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none);
+}
+
+struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count)
+{
+    const struct level *l = &c->levels[level];
+    struct sample_groups sum = {{0}};
+    uint64_t references = 0;
+    assert(l->is_sampled);
+    for (size_t i = 0; i < count; i++) {
+        references += cells[i] < l->tally.references.len ? l->tally.references.data[cells[i]] : 0;
+        for (unsigned g = 0; cells[i] < l->sample.groups.len && g < SAMPLE_GROUPS; g++)
+            sum.misses[g] += l->sample.groups.data[cells[i]].misses[g];
+    }
+    return estimate_of_sets(c, l, &sum, references);
+}
+
+const uint64_t *cache_cell_groups(const struct cache *c, unsigned level, uint32_t cell, unsigned *count)
+{
+    const struct level *l = &c->levels[level];
+    *count = c->sets.group_count;
+    return l->is_sampled && cell < l->sample.groups.len ? l->sample.groups.data[cell].misses : NULL;
 }

@@ -22,7 +22,7 @@ struct sample_sums {
     uint64_t generations, windows; /* windows: in which it missed */
 };
 
-enum { SAMPLE_GROUPS = 16 };
+enum { SAMPLE_GROUPS = CACHE_GROUPS };
 struct sample_groups { /* misses by group of the sets that are simulated */
     uint64_t misses[SAMPLE_GROUPS];
 };

@@ -44,7 +44,7 @@ struct cmd_group { /* a row of groups.def */
 extern const struct cmd_group cmd_groups[];
 extern const size_t cmd_group_count;
 
-enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_TEXTS, CMD_NUMBER, CMD_REAL, CMD_CHOICE };
+enum cmd_kind { CMD_FLAG, CMD_MORE, CMD_TEXT, CMD_TEXTS, CMD_NUMBER, CMD_REAL, CMD_PART, CMD_CHOICE };
 
 struct cmd_texts { /* of an option that may be given several times, in their order */
     const char *const *all;
@@ -95,6 +95,7 @@ struct cmd_args {
     double interval;
     bool check, heads;
     const char *trace; /* of spy */
+    uint64_t sets;     /* of spy and run: the N of 1/N */
     struct cmd_texts caches, allocators;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */

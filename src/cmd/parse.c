@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { PART_MAX = 1 << 20 };
+
 struct parser {
     struct cmd_args *out;
     const char *const *words; /* what is still unread, NULL-terminated */
@@ -156,6 +158,17 @@ static int set_real(const struct parser *p, const struct cmd_option *o, const ch
     return 0;
 }
 
+static int set_part(const struct parser *p, const struct cmd_option *o, const char *value, uint64_t *field)
+{
+    bool is_part = strncmp(value, "1/", 2) == 0 && value[2] >= '1' && value[2] <= '9';
+    char *end = NULL;
+    unsigned long n = is_part ? strtoul(value + 2, &end, 10) : 0;
+    if (!is_part || *end || n > PART_MAX)
+        return diag_error("%s--%s needs one part of so many, as 1/16, not '%s'", p->who, o->name, value);
+    *field = n;
+    return 0;
+}
+
 static void add_text(struct arena *a, struct cmd_texts *to, const char *value)
 {
     const char **all = ARENA_ARRAY(a, const char *, to->count + 1);
@@ -185,6 +198,8 @@ static int set_option(const struct parser *p, const struct cmd_option *o, const 
         return set_number(p, o, value, field);
     case CMD_REAL:
         return set_real(p, o, value, field);
+    case CMD_PART:
+        return set_part(p, o, value, field);
     case CMD_CHOICE:
         return set_choice(p, o, value, field);
     }

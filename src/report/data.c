@@ -262,12 +262,15 @@ const char *data_how(const struct prof_result *r, struct arena *a)
     const struct prof_spy *s = r->spy;
     const char *of = figure_brief(a, s->references);
     bool is_whole = s->ratio >= 1;
-    const char *text = is_whole
-                           ? arena_printf(a, "Every one of %s references was followed through simulated caches", of)
-                           : arena_printf(a, "%s of %s references were followed through simulated caches",
-                                          figure_percent(a, s->ratio), of);
-    if (s->samples != PROF_UNKNOWN)
-        text = arena_printf(a, "%s, in %s samples", text, figure_count(a, s->samples));
+    bool is_of_sets = s->stream && strcmp(s->stream, "sets") == 0;
+    const char *text =
+        is_of_sets ? arena_printf(a,
+                                  "Of %s references those to one set in %.0f of the simulated caches were "
+                                  "followed; what they missed stands for all",
+                                  of, 1 / s->ratio)
+        : is_whole ? arena_printf(a, "Every one of %s references was followed through simulated caches", of)
+                   : arena_printf(a, "%s of %s references were followed through simulated caches",
+                                  figure_percent(a, s->ratio), of);
     if (s->dropped && s->dropped != PROF_UNKNOWN)
         text = arena_printf(a, "%s; %s were lost on the way", text, figure_count(a, s->dropped));
     if (s->unlogged && s->unlogged != PROF_UNKNOWN)

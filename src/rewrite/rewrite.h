@@ -45,6 +45,13 @@ struct rewrite_watched { /* a function by its symbol */
     bool returns; /* its returns are told too */
 };
 
+/* With REWRITE_REFERENCES: of lines of 2^shift bytes those whose number times `factor` has `value` under `mask`; of
+ * references to others nothing is told, but for those that may reach two lines, and ranges. */
+struct rewrite_sets {
+    uint8_t shift;
+    uint32_t factor, mask, value; /* below 2^31; mask 0: all are told */
+};
+
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;          /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -53,6 +60,7 @@ struct rewrite_options {
     uint8_t filter_shift; /* REWRITE_REFERENCES: 0 all are told; else no prefetches, nor references that change nothing
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
                              keep the order of use (or turn away from what was used last), and allocate on writes */
+    struct rewrite_sets sets;
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */

@@ -46,16 +46,19 @@ struct spy *spy_new(const struct spy_options *options)
 {
     struct spy *s = xmalloc(sizeof *s);
     s->opt = *options;
+    s->opt.part.one_in = s->opt.part.one_in ? s->opt.part.one_in : 1;
     s->feed = feed_new();
     for (size_t i = 0; i < options->config_count; i++) {
         struct cache *c = cache_new(&options->configs[i], true);
+        cache_take_part(c, &s->opt.part);
         VEC_PUSH(&s->caches, c);
         feed_add(s->feed, to_cache, c);
     }
     if (options->curve_line) {
-        s->curve = cache_curve_new(options->curve_line, options->curve_bytes);
-        if (options->curve_least)
-            cache_curve_by_cell(s->curve, options->curve_least);
+        unsigned one_in = s->opt.part.one_in;
+        s->curve = cache_curve_new(options->curve_line, options->curve_bytes / one_in);
+        if (options->curve_least >= one_in)
+            cache_curve_by_cell(s->curve, options->curve_least / one_in);
         feed_add(s->feed, to_curve, s->curve);
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
@@ -130,15 +133,32 @@ static const struct spy_site *site_of(const struct spy *s, uint32_t site, uint64
     return &s->sites.data[site];
 }
 
+static void put_all(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
+{
+    const struct spy_site *of = &s->sites.data[site];
+    if (length > of->bytes)
+        put_range(s, thread, site, address, length);
+    else
+        put(s, thread, of, cell_of(s, of, site, address), address, length);
+}
+
+static void put_part(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
+{
+    uint64_t line = 1ull << s->opt.part.shift;
+    for (uint64_t end = address + length, next; address < end; address = next) {
+        next = min_u64(end, (address | (line - 1)) + 1);
+        if (cache_is_taken(&s->opt.part, address))
+            put_all(s, thread, site, address, next - address);
+    }
+}
+
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
     const struct spy_site *of = site_of(s, site, address, length);
     if (!of)
         s->strays++;
-    else if (length > of->bytes)
-        put_range(s, thread, site, address, length);
     else
-        put(s, thread, of, cell_of(s, of, site, address), address, length ? length : of->bytes);
+        (s->opt.part.mask ? put_part : put_all)(s, thread, site, address, length ? length : of->bytes);
 }
 
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
@@ -148,7 +168,8 @@ void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t
         return;
     uint64_t line = 1ull << s->second->shift, end = address + (length ? length : of->bytes);
     for (uint64_t at = address; at < end; at = (at & -line) + line)
-        witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
+        if (cache_is_taken(&s->opt.part, at))
+            witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
 
 void spy_end(struct spy *s) { feed_end(s->feed); }
@@ -179,5 +200,7 @@ const struct spy_picture *spy_pictures(const struct spy *s, size_t *count)
     *count = s->pictures.all.len;
     return s->pictures.all.data;
 }
+
+unsigned spy_one_in(const struct spy *s) { return s->opt.part.one_in; }
 
 unsigned spy_picture_sample(void) { return PICTURE_SAMPLE; }

@@ -34,10 +34,11 @@ typedef struct spy_whose (*spy_object_of)(void *ctx, const struct spy_site *site
 struct spy_options {
     const struct cache_config *configs; /* [config_count], each simulated by itself */
     size_t config_count;
-    uint32_t curve_line;  /* bytes of a line of the miss-ratio curve; 0: none is wanted */
-    uint64_t curve_least; /* the smallest cache that it tells of by cell, a power of two; 0: of none by cell */
-    uint64_t curve_bytes; /* the largest cache that it tells of */
-    bool has_threads;     /* there may be several: what they take from each other is looked at in a second order too */
+    uint32_t curve_line;    /* bytes of a line of the miss-ratio curve; 0: none is wanted */
+    uint64_t curve_least;   /* the smallest cache that it tells of by cell, a power of two; 0: of none by cell */
+    uint64_t curve_bytes;   /* the largest cache that it tells of */
+    struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
+    bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
     spy_object_of object_of;
     void *ctx;
 };
@@ -50,7 +51,8 @@ void spy_free(struct spy *s);
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
 /* An access to [address, address + length); length 0: as many bytes as the site says. Simulated later, in this order,
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
- * CACHE_THREADS_MAX several share their private levels. */
+ * CACHE_THREADS_MAX several share their private levels. Lines that are not in the part are passed over, and count
+ * nowhere. */
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 /* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
@@ -73,6 +75,7 @@ const struct cache *spy_cache(const struct spy *s, size_t config);
  * to it after another one had written it, in the second order; as often as can be without threads. */
 uint64_t spy_second_misses(const struct spy *s, uint64_t address);
 const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
+unsigned spy_one_in(const struct spy *s);                 /* of the part */
 
 /* Which part of an object was reached when: one reference in spy_picture_sample() of those that came is in it. Of
  * objects that had some ten thousand of them, at most 64. The last times may be empty: the run ended before. */

@@ -349,12 +349,13 @@ static int join_runs(struct profile *p, const struct cmd_args *a, struct machine
 /* Options of --spy. 0, or an exit status after one line. */
 static int spy_check(const struct cmd_args *a)
 {
-    if (!a->spy && (a->caches.count || a->unfiltered || a->allocators.count))
-        return diag_error("run: --%s is about caches that are simulated; give --spy too", a->caches.count ? "cache"
-                                                                                          : a->unfiltered
-                                                                                              ? "unfiltered"
-                                                                                              : "allocator"),
-               CMD_UNUSABLE;
+    const char *without = a->caches.count       ? "cache"
+                          : a->unfiltered       ? "unfiltered"
+                          : a->sets             ? "sets"
+                          : a->allocators.count ? "allocator"
+                                                : NULL;
+    if (!a->spy && without)
+        return diag_error("run: --%s is about caches that are simulated; give --spy too", without), CMD_UNUSABLE;
     return a->spy ? spied_check_rank("run: --spy") : 0;
 }
 

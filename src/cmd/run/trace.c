@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool trace: the references that a program makes, written while it runs in a form that other tools read, or only
  * counted. */
+#include "cache/cache.h"
 #include "cmd/cmd.h"
 #include "cmd/run/allocations.h"
 #include "launch/launch.h"
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT, FORM_ALLOCATIONS };
-enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096 };
+enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096, LINE = 64, SETS_MAX = 32 };
 enum { ELEMENTS_BITS = 40 }; /* no program executes a string instruction for more elements */
 
 struct module {
@@ -292,6 +293,17 @@ static int open_maps(struct trace *t)
 
 static uint8_t filter_shift(uint64_t line_bytes) { return line_bytes ? (uint8_t)__builtin_ctzll(line_bytes) : 0; }
 
+/* Of caches of 64 sets, as the filter has. */
+static struct rewrite_sets sets_of(const struct cmd_args *a)
+{
+    uint32_t line = a->filter ? (uint32_t)a->filter : LINE;
+    struct cache_config one = {{{.size_bytes = 64ull * line, .line_bytes = line, .ways = 1, .side = CACHE_DATA}}, 1};
+    struct cache_part part;
+    if (cache_choose_part(&one, 1, a->sets ? (unsigned)a->sets : 1, 0, &part) < 0)
+        part = (struct cache_part){.one_in = 0};
+    return (struct rewrite_sets){(uint8_t)part.shift, CACHE_PART_FACTOR, part.mask, part.value};
+}
+
 static int make_copies(struct trace *t, enum launch_mode mode)
 {
     struct launch_program *p = t->program;
@@ -299,6 +311,7 @@ static int make_copies(struct trace *t, enum launch_mode mode)
                                   .threads = true,
                                   .poison = t->args->poison,
                                   .filter_shift = filter_shift(t->args->filter),
+                                  .sets = sets_of(t->args),
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
     if (t->form == FORM_ALLOCATIONS)
         allocations_watch(t->args->arena, t->own, t->args->allocators.count, &opt);
@@ -418,6 +431,10 @@ int cmd_trace(const struct cmd_args *a)
     if (a->filter && (a->filter & (a->filter - 1) || a->filter < FILTER_MIN || a->filter > FILTER_MAX))
         return diag_error("trace: --filter %llu: give the bytes of a line, a power of two from %d to %d",
                           (unsigned long long)a->filter, FILTER_MIN, FILTER_MAX),
+               CMD_UNUSABLE;
+    if (a->sets & (a->sets - 1) || a->sets > SETS_MAX)
+        return diag_error("trace: --sets 1/%llu: N must be a power of two, %d at most", (unsigned long long)a->sets,
+                          SETS_MAX),
                CMD_UNUSABLE;
     if (t.form == FORM_COUNT && a->output)
         return diag_error("trace: --form count writes no file, so it excludes --output"), CMD_UNUSABLE;

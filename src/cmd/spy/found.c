@@ -101,6 +101,15 @@ static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
     return b->object == object ? b->start : PROF_UNKNOWN;
 }
 
+/* Of some sets so many lines must be in the smallest cache that chance does not tell of it. */
+static uint64_t curve_min(const struct spied_program *s)
+{
+    enum { LINES_MIN = 16, LINE = 64 };
+    return max_u64(s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN, LINES_MIN * LINE * (uint64_t)s->part.one_in);
+}
+
+static bool comes_whole(const struct spied_program *s) { return !s->is_filtered && s->part.one_in == 1; }
+
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
 {
     struct prof_input_spied *f = ARENA_NEW(s->arena, struct prof_input_spied);
@@ -113,8 +122,8 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .caches_count = s->cache_count,
                                    .data = data,
                                    .data_count = count,
-                                   .is_filtered = s->is_filtered,
-                                   .references = s->is_filtered ? PROF_UNKNOWN : s->references,
+                                   .is_filtered = !comes_whole(s),
+                                   .references = comes_whole(s) ? s->references : PROF_UNKNOWN,
                                    .dropped = run->references_lost,
                                    .unlogged = s->untold,
                                    .allocations = allocations(s),
@@ -122,7 +131,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .spied_s = run->wall_s,
                                    .block_begin = block_begin,
                                    .ctx = s,
-                                   .curve_min = s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN,
+                                   .curve_min = curve_min(s),
                                    .curve_max = SPY_CURVE_MAX};
     return f;
 }

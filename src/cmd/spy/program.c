@@ -172,7 +172,7 @@ static void leave_out_tlbs(struct spied_program *s)
 static void choose_filter(struct spied_program *s, bool has_threads)
 {
     const struct cmd_args *a = s->profile->args;
-    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy;
+    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy && s->part.one_in == 1;
     if (a->unfiltered || wants_tlbs || has_threads)
         return;
     uint64_t line = shortest_line(s);
@@ -184,19 +184,42 @@ static void choose_filter(struct spied_program *s, bool has_threads)
     s->is_filtered = true;
 }
 
-/* ---- the run ---- */
+/* ---- some sets ---- */
 
-static void make_spy(struct spied_program *s, bool has_threads)
+static struct cache_config *configs_of(const struct spied_program *s)
 {
     struct cache_config *configs = ARENA_ARRAY(s->arena, struct cache_config, s->cache_count + 1);
     for (size_t i = 0; i < s->cache_count; i++)
         configs[i] = s->caches[i].config;
+    return configs;
+}
+
+/* The same each time, and not that of the first lines of pages. */
+static unsigned which_part(unsigned one_in) { return one_in / 2 + one_in / 8; }
+
+/* Sets of TLBs are of pages: they have none in common with caches. */
+static int choose_part(struct spied_program *s)
+{
+    uint64_t n = max_u64(s->profile->args->sets, 1);
+    if (n & (n - 1))
+        return diag_error("--sets 1/%llu: N must be a power of two, as the sets of caches are", (unsigned long long)n);
+    if (n > 1)
+        leave_out_tlbs(s);
+    return cache_choose_part(configs_of(s), s->cache_count, (unsigned)n, which_part((unsigned)n), &s->part);
+}
+
+/* ---- the run ---- */
+
+static void make_spy(struct spied_program *s, bool has_threads)
+{
+    const struct cache_config *configs = configs_of(s);
     s->spy = spy_new(&(struct spy_options){.configs = configs,
                                            .config_count = s->cache_count,
                                            .curve_line = spy_curve_line(&s->caches[0].config),
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .has_threads = has_threads,
+                                           .part = s->part,
                                            .object_of = object_of,
                                            .ctx = s});
 }
@@ -219,7 +242,7 @@ struct spied_program *spied_new(struct profile *p)
     s->arena = arena_new();
     s->process = ID_NONE;
     s->last_tag = s->last_module = ID_NONE;
-    if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0 &&
+    if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0 && choose_part(s) == 0 &&
         allocators_choose(s->arena, &p->args->allocators, &s->own) == 0)
         return s;
     spied_free(s);
@@ -250,6 +273,7 @@ static int make_copies(struct spied_program *s)
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
                                   .filter_shift = s->filter_shift,
+                                  .sets = {(uint8_t)s->part.shift, CACHE_PART_FACTOR, s->part.mask, s->part.value},
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
     allocations_watch(s->arena, s->own, p->args->allocators.count, &opt);

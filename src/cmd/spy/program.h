@@ -28,6 +28,7 @@ struct spied_program {
     size_t cache_count;
     bool is_filtered; /* references that are known to hit the nearest level are not told */
     uint8_t filter_shift;
+    struct cache_part part; /* of the sets, that is simulated */
     struct spy *spy;
     struct data *data;
     struct data_watched *own; /* allocators that the options name */

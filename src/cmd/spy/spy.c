@@ -8,8 +8,11 @@ static int check_options(const struct cmd_args *a)
     const struct {
         bool given;
         const char *name;
-    } of_program[] = {
-        {a->output, "output"}, {a->force, "force"}, {a->unfiltered, "unfiltered"}, {a->allocators.count, "allocator"}};
+    } of_program[] = {{a->output, "output"},
+                      {a->force, "force"},
+                      {a->unfiltered, "unfiltered"},
+                      {a->allocators.count, "allocator"},
+                      {a->sets, "sets"}};
     if (!a->trace && a->json)
         return diag_error("spy: --json is about --trace; of a program 'mtool report --json' prints the profile"),
                CMD_UNUSABLE;

@@ -7,8 +7,11 @@ enum { CURVES_MAX = 16 };
 static void put_program(struct spied *s, const struct cache_curve *k, uint64_t bytes)
 {
     struct prof_result *r = s->j->r;
-    r->data_curves[r->data_curve_count++] = (struct prof_data_curve){
-        .object = ID_NONE, .bytes = bytes, .references = s->references, .misses = cache_curve_misses(k, bytes)};
+    r->data_curves[r->data_curve_count++] =
+        (struct prof_data_curve){.object = ID_NONE,
+                                 .bytes = bytes,
+                                 .references = s->references,
+                                 .misses = s->one_in * cache_curve_misses(k, bytes / s->one_in)};
 }
 
 static void put_object(struct spied *s, const struct cache_curve *k, uint32_t row, uint64_t bytes)
@@ -17,7 +20,7 @@ static void put_object(struct spied *s, const struct cache_curve *k, uint32_t ro
     const struct spied_group *g = &s->groups[row];
     uint64_t misses = 0;
     for (size_t i = 0; i < g->count; i++)
-        misses += cache_curve_cell_misses(k, g->cells[i], bytes);
+        misses += s->one_in * cache_curve_cell_misses(k, g->cells[i], bytes / s->one_in);
     r->data_curves[r->data_curve_count++] =
         (struct prof_data_curve){.object = row, .bytes = bytes, .references = g->references, .misses = misses};
 }

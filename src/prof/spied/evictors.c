@@ -42,7 +42,7 @@ static size_t read_pairs(const struct spied *s, const struct cache_evictor *e, s
     for (size_t i = 0; i < count; i++) {
         uint32_t object = s->object[s->cells[e[i].cell].object];
         if (object != ID_NONE)
-            out[n++] = (struct pair){object, row_of(s, e[i].by), e[i].misses};
+            out[n++] = (struct pair){object, row_of(s, e[i].by), s->one_in * e[i].misses};
     }
     qsort(out, n, sizeof *out, by_objects);
     for (size_t i = 0; i < n; i++)

@@ -110,15 +110,15 @@ void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, 
         for (size_t i = 0; i < g->count; i++)
             if (g->cells[i] < s->levels[k].cell_count)
                 add_counts(&row, &s->levels[k].cell[g->cells[i]]);
-        row.misses_low = row.misses_high = row.misses;
+        spied_estimate(s, k, g->cells, g->count, &row);
         if (s->in->is_filtered && spied_is_nearest(&s->levels[k]))
             row.references = g->references;
         spied_add_miss(s, &row);
     }
 }
 
-struct prof_interval spied_share(const struct spied *s, double stall)
+struct prof_interval spied_share(const struct spied *s, const struct spied_group *g)
 {
-    double share = s->stall_all > 0 ? stall / s->stall_all : NAN;
-    return (struct prof_interval){share, share, share};
+    double share = s->stall_all > 0 ? g->stall / s->stall_all : NAN, error = spied_error(s, g);
+    return (struct prof_interval){share, fmax(share - error, 0), fmin(share + error, 1)};
 }

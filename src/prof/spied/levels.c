@@ -37,12 +37,8 @@ static struct prof_cache row_of(const struct spied *s, const struct spied_level 
 
 static struct prof_data_miss misses_of(const struct cache_counts *c)
 {
-    uint64_t misses = sum(c->misses);
-    struct prof_data_miss row = {.owner = PROF_OWNER_PROGRAM,
-                                 .references = sum(c->references),
-                                 .misses = misses,
-                                 .misses_low = misses,
-                                 .misses_high = misses};
+    struct prof_data_miss row = {
+        .owner = PROF_OWNER_PROGRAM, .references = sum(c->references), .misses = sum(c->misses)};
     for (int k = 0; k < CACHE_KIND_COUNT; k++)
         spied_add_causes(&row, c->causes[k]);
     return row;
@@ -67,6 +63,7 @@ static void add_levels(struct spied *s, size_t config)
         struct spied_level *l = &s->levels[s->level_count++];
         *l = (struct spied_level){.caches = of, .config = config, .level = k, .miss_cycles = of->miss_cycles[k]};
         l->cell = cache_cells(spy_cache(s->in->spy, config), k, &l->cell_count);
+        l->cell = spied_scaled(s, l->cell, l->cell_count);
     }
 }
 
@@ -101,6 +98,8 @@ void spied_levels(struct spied *s)
         r->caches[r->cache_count] = row_of(s, l);
         r->caches[r->cache_count++].is_primary = i == s->primary;
         row.cache = i;
+        spied_scale_row(s, &row);
+        spied_estimate(s, i, NULL, 0, &row);
         if (s->in->is_filtered && spied_is_nearest(l))
             row.references = s->references;
         spied_add_miss(s, &row);

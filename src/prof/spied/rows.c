@@ -44,8 +44,8 @@ static void add_object(struct spied *s, const struct spied_group *g)
                                                   .bytes = d->bytes,
                                                   .blocks = d->blocks,
                                                   .references = g->references,
-                                                  .stall_share = spied_share(s, g->stall),
-                                                  .memory_s = g->memory_s,
+                                                  .stall_share = spied_share(s, g),
+                                                  .memory_s = spied_memory(s, g),
                                                   .read_bytes = bytes_of(s, g, false),
                                                   .written_bytes = bytes_of(s, g, true)};
     add_frames(r, row, d);
@@ -95,8 +95,8 @@ void spied_cells(struct spied *s)
                                     .object = (uint32_t)g[i].key,
                                     .references = g[i].references,
                                     .function_references = s->function_references[func],
-                                    .stall_share = spied_share(s, g[i].stall),
-                                    .memory_s = g[i].memory_s};
+                                    .stall_share = spied_share(s, &g[i]),
+                                    .memory_s = spied_memory(s, &g[i])};
     }
 }
 
@@ -127,6 +127,6 @@ void spied_lines(struct spied *s)
                                     .line = (uint32_t)(g[i].key >> OBJECT_BITS) & ((1u << LINE_BITS) - 1),
                                     .object = (uint32_t)g[i].key & ((1u << OBJECT_BITS) - 1),
                                     .references = g[i].references,
-                                    .stall_share = spied_share(s, g[i].stall)};
+                                    .stall_share = spied_share(s, &g[i])};
     }
 }

@@ -9,7 +9,14 @@
 static uint64_t seen_of(const struct spied *s)
 {
     uint64_t lost = (s->in->dropped == PROF_UNKNOWN ? 0 : s->in->dropped) + spy_strays(s->in->spy);
-    return s->references == PROF_UNKNOWN ? PROF_UNKNOWN : s->references - min_u64(lost, s->references);
+    return s->one_in > 1 || s->references == PROF_UNKNOWN ? PROF_UNKNOWN : s->references - min_u64(lost, s->references);
+}
+
+static double ratio_of(const struct spied *s, uint64_t seen)
+{
+    if (s->one_in > 1)
+        return 1.0 / s->one_in;
+    return s->references && seen != PROF_UNKNOWN ? (double)seen / (double)s->references : NAN;
 }
 
 static void put_run(const struct spied *s)
@@ -19,18 +26,15 @@ static void put_run(const struct spied *s)
     uint64_t seen = seen_of(s);
     r->spy = ARENA_NEW(r->arena, struct prof_spy);
     r->spy_count = 1;
-    *r->spy =
-        (struct prof_spy){.stream = "all",
-                          .ratio = s->references && seen != PROF_UNKNOWN ? (double)seen / (double)s->references : NAN,
-                          .samples = PROF_UNKNOWN,
-                          .references = s->references,
-                          .seen = seen,
-                          .unknown = 0,
-                          .dropped = in->dropped,
-                          .unlogged = in->unlogged,
-                          .allocations = in->allocations,
-                          .threads = in->threads,
-                          .spied_s = in->spied_s};
+    *r->spy = (struct prof_spy){.stream = s->one_in > 1 ? "sets" : "all",
+                                .ratio = ratio_of(s, seen),
+                                .references = s->references,
+                                .seen = seen,
+                                .dropped = in->dropped,
+                                .unlogged = in->unlogged,
+                                .allocations = in->allocations,
+                                .threads = in->threads,
+                                .spied_s = in->spied_s};
 }
 
 /* Each owner's rows were made together; the program's first. */
@@ -49,6 +53,7 @@ void spied_build(struct join *j)
     if (!s.in)
         return;
     s.cells = spy_cells(s.in->spy, &s.cell_count);
+    s.one_in = spy_one_in(s.in->spy);
     spied_places(&s);
     spied_references(&s);
     put_run(&s);

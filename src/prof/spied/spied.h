@@ -15,7 +15,7 @@ struct spied_level { /* of all configurations, in the order of their rows */
     size_t config;
     unsigned level;
     double miss_cycles;            /* what a miss counts for; only those of the first configuration are the stall */
-    const struct cache_cell *cell; /* [cell_count] */
+    const struct cache_cell *cell; /* [cell_count], of all sets, as estimated */
     size_t cell_count;
 };
 
@@ -41,8 +41,10 @@ struct spied {
     struct spied_place *place;     /* [cell_count] */
     double *stall;                 /* [cell_count] cycles */
     double stall_all;
-    struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
-    const struct spied_group *groups; /* [group_count] of the rows of objects */
+    unsigned one_in;                   /* of the sets one in so many was simulated */
+    double stall_groups[CACHE_GROUPS]; /* cycles of those simulated, by their groups */
+    struct prof_interval *memory_s;    /* [cell_count]; NULL: nothing was measured */
+    const struct spied_group *groups;  /* [group_count] of the rows of objects */
     size_t group_count;
     uint32_t *object;                    /* by number of the caller's: its row; ID_NONE: it has none */
     uint64_t *false_misses, *false_held; /* by row of objects, of its lines: of false sharing; what both orders have */
@@ -85,6 +87,14 @@ const struct prof_data_field *spied_field_of(const struct spied *s, uint32_t cel
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
 void spied_add_miss(struct spied *s, const struct prof_data_miss *row);
 void spied_add_causes(struct prof_data_miss *row, const uint64_t causes[CACHE_CAUSE_COUNT]); /* groups.c */
-struct prof_interval spied_share(const struct spied *s, double stall);
+struct prof_interval spied_share(const struct spied *s, const struct spied_group *g);
+/* sampled.c: what was found of some sets, for all */
+const struct cache_cell *spied_scaled(struct spied *s, const struct cache_cell *cells, size_t count);
+void spied_scale_row(const struct spied *s, struct prof_data_miss *row);
+void spied_estimate(const struct spied *s, uint32_t level, const uint32_t *cells, size_t count,
+                    struct prof_data_miss *row);                        /* its interval; of no cells: of the program */
+void spied_sum_groups(struct spied *s);                                 /* of the stall; needs the levels */
+double spied_error(const struct spied *s, const struct spied_group *g); /* of its share of the stall */
+struct prof_interval spied_memory(const struct spied *s, const struct spied_group *g);
 
 #endif

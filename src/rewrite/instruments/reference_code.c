@@ -18,6 +18,11 @@
  *     lea address,[operand]; test address,size-1; jne odd
  *     shr address,6; mov entry,address; and entry,63; cmp address,gs:[table+entry*8]; jne miss
  *
+ * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these:
+ *
+ *     lea address,[operand]; test address,size-1; jne odd
+ *     shr address,6; imul entry,address,factor; and entry,mask; cmp entry,value; je taken
+ *
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
@@ -86,7 +91,7 @@ static uint8_t *put_insn(uint8_t *p, uint32_t code, unsigned reg, struct operand
 }
 
 enum { LEA = 0x8d, LOAD = 0x8b, STORE = 0x89, STORE_NUMBER = 0xc7, COMPARE = 0x3b, XADD = 0x0fc1 };
-enum { BELOW = 2, NOT_BELOW = 3, NOT_EQUAL = 5 }; /* conditions */
+enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5 }; /* conditions */
 
 static uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
 {
@@ -158,8 +163,8 @@ struct code {
 
 enum { ACCESSES_MAX = X86_ACCESSES_MAX };
 struct labels { /* where one piece goes on in the other, from its begin */
-    unsigned odd[ACCESSES_MAX],
-        miss[ACCESSES_MAX];      /* cold: of an access that is not aligned, or not to the last line */
+    unsigned taken[ACCESSES_MAX], odd[ACCESSES_MAX],
+        miss[ACCESSES_MAX];      /* cold: of an access to a set that is taken, not aligned, not to the last line */
     unsigned full;               /* cold: the chunk is full */
     unsigned back[ACCESSES_MAX]; /* hot */
 };
@@ -302,14 +307,19 @@ static struct operand in_table(size_t table, unsigned slot)
 
 static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
 
+static void put_shift(struct code *c, uint8_t by)
+{
+    *c->p++ = (uint8_t)(0x48 | c->r->address >> 3); /* shr address,by */
+    *c->p++ = 0xc1;
+    *c->p++ = (uint8_t)(0xe8 | (c->r->address & 7));
+    *c->p++ = by;
+}
+
 /* From an address to its line's number and, in `entry`, its place in the tables. */
 static void put_line(struct code *c)
 {
     const struct rw_reference *r = c->r;
-    *c->p++ = (uint8_t)(0x48 | r->address >> 3); /* shr address,n */
-    *c->p++ = 0xc1;
-    *c->p++ = (uint8_t)(0xe8 | (r->address & 7));
-    *c->p++ = c->w->opt->filter_shift;
+    put_shift(c, c->w->opt->filter_shift);
     *c->p++ = (uint8_t)(0x48 | r->address >> 3 << 2 | r->entry >> 3); /* mov entry,address */
     *c->p++ = STORE;
     *c->p++ = (uint8_t)(0xc0 | (r->address & 7) << 3 | (r->entry & 7));
@@ -332,18 +342,46 @@ static void put_mark(struct code *c, bool is_store)
     c->p = rw_put32(c->p, 0);
 }
 
+/* From an address to whether its set is taken: the condition EQUAL. */
+static void put_set(struct code *c)
+{
+    const struct rw_reference *r = c->r;
+    const struct rewrite_sets *sets = &c->w->opt->sets;
+    put_shift(c, sets->shift);
+    *c->p++ = (uint8_t)(0x48 | r->entry >> 3 << 2 | r->address >> 3); /* imul entry,address,factor */
+    *c->p++ = 0x69;
+    *c->p++ = (uint8_t)(0xc0 | (r->entry & 7) << 3 | (r->address & 7));
+    c->p = rw_put32(c->p, sets->factor);
+    for (unsigned k = 0; k < 2; k++) { /* and entry,mask; cmp entry,value */
+        *c->p++ = (uint8_t)(0x48 | r->entry >> 3);
+        *c->p++ = 0x81;
+        *c->p++ = (uint8_t)((k ? 0xf8 : 0xe0) | (r->entry & 7));
+        c->p = rw_put32(c->p, k ? sets->value : sets->mask);
+    }
+}
+
+static bool has_sets(const struct code *c) { return c->w->opt->sets.mask != 0; }
+
 /* The bits of an address that must be 0, else the access may reach into a second line; 0: it cannot. The stack pointer
  * is a multiple of 8 by the ABI. */
 static uint8_t odd_bits(const struct code *c, unsigned k)
 {
     const struct x86_access *a = &site_of(c, k)->access;
-    unsigned bits = 0, line = 1u << c->w->opt->filter_shift;
+    uint8_t shift = c->w->opt->filter_shift ? c->w->opt->filter_shift : c->w->opt->sets.shift;
+    unsigned bits = 0, line = 1u << shift;
     while (bits + 1 < a->bytes)
         bits = bits << 1 | 1;
     bool is_known = is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
     if (is_number(a) && ((uint64_t)a->disp & (line - 1)) + a->bytes <= line)
         return 0;
     return is_known && !((uint64_t)a->disp & bits) ? 0 : (uint8_t)bits;
+}
+
+static void put_compare(struct code *c, unsigned k)
+{
+    const struct rw_reference *r = c->r;
+    put_line(c);
+    insn(c, COMPARE, r->address, in_table(site_of(c, k)->access.is_store ? written : touched, r->entry));
 }
 
 static void put_check(struct code *c, unsigned k, const struct labels *l, uint64_t cold)
@@ -358,9 +396,21 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
         *c->p++ = bits;
         jump_if(c, NOT_EQUAL, cold + l->odd[k]);
     }
-    put_line(c);
-    insn(c, COMPARE, r->address, in_table(site_of(c, k)->access.is_store ? written : touched, r->entry));
+    if (has_sets(c)) {
+        put_set(c);
+        jump_if(c, EQUAL, cold + l->taken[k]);
+        return;
+    }
+    put_compare(c, k);
     jump_if(c, NOT_EQUAL, cold + l->miss[k]);
+}
+
+/* Of an access to a set that is taken: to the last line? */
+static void put_taken(struct code *c, unsigned k, uint64_t back)
+{
+    put_address(c, k, 0);
+    put_compare(c, k);
+    jump_if(c, EQUAL, back);
 }
 
 /* An access that is not aligned may be to two lines, and is told always. */
@@ -375,9 +425,9 @@ static void put_odd(struct code *c, unsigned k)
 
 /* ---- the two pieces ---- */
 
-static bool is_filtered(const struct code *c)
+static bool is_checked(const struct code *c)
 {
-    return c->w->opt->filter_shift != 0 && !c->r->is_range && !c->r->is_untold;
+    return (c->w->opt->filter_shift || has_sets(c)) && !c->r->is_range && !c->r->is_untold;
 }
 
 static void put_hot(struct code *c, struct labels *l, uint64_t cold)
@@ -385,11 +435,11 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     const struct rw_reference *r = c->r;
     if (moves_stack(r))
         c->p = put_save(c->p, r);
-    for (unsigned k = 0; is_filtered(c) && k < r->count; k++) {
+    for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
     }
-    if (!is_filtered(c)) {
+    if (!is_checked(c)) {
         r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
         jump_if(c, NOT_BELOW, cold + l->full);
         l->back[0] = offset(c);
@@ -400,21 +450,38 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         c->p = put_restore(c->p, r);
 }
 
+/* The filter's part: what comes to `odd` and to `taken` goes on to the mark. */
+static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
+{
+    l->taken[k] = offset(c);
+    unsigned skip = 0;
+    if (has_sets(c)) {
+        put_taken(c, k, back);
+        skip = offset(c);
+        c->p += CALL_BYTES;
+    }
+    l->odd[k] = offset(c);
+    if (odd_bits(c, k))
+        put_odd(c, k);
+    if (has_sets(c))
+        rw_put_jmp(c->first + skip, skip, offset(c));
+    l->miss[k] = offset(c);
+    put_mark(c, site_of(c, k)->access.is_store);
+}
+
 static void put_cold(struct code *c, struct labels *l, uint64_t hot)
 {
     const struct rw_reference *r = c->r;
-    for (unsigned k = 0; is_filtered(c) && k < r->count; k++) {
-        l->odd[k] = offset(c);
-        if (odd_bits(c, k))
-            put_odd(c, k);
-        l->miss[k] = offset(c);
-        put_mark(c, site_of(c, k)->access.is_store);
+    for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
+        l->taken[k] = l->odd[k] = offset(c);
+        if (c->w->opt->filter_shift)
+            put_filter(c, k, l, hot + l->back[k]);
         put_entries(c, k, 1);
         jump_if(c, BELOW, hot + l->back[k]);
         put_full(c, hot + l->back[k]);
     }
     l->full = offset(c);
-    if (!is_filtered(c))
+    if (!is_checked(c))
         put_full(c, hot + l->back[0]);
 }
 

@@ -128,14 +128,15 @@ static void add_untold(struct range *out, const struct x86_detail *d, uint32_t i
     VEC_PUSH(&out->references, r);
 }
 
-static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live, bool filters)
+static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live,
+                            const struct rewrite_options *opt)
 {
     struct x86_detail d;
     uint64_t addr = cfg_insn_addr(c, i);
     const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
     if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
         return;
-    if (!is_told(&d) || (filters && has_name(&d.insn, "prefetch"))) {
+    if (!is_told(&d) || (opt->filter_shift && has_name(&d.insn, "prefetch"))) {
         add_untold(out, &d, i, live);
         return;
     }
@@ -144,7 +145,7 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
     r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
     take_registers(&r, live, address_registers(&d));
-    if (filters && r.count > 1 &&
+    if ((opt->filter_shift || opt->sets.mask) && r.count > 1 &&
         !r.saves) /* several calls in the cold part, of which each must find the stack moved */
         r.saved[r.saves++] = r.entry;
     add_sites(out, &d, false);
@@ -163,7 +164,7 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
             if (in->loads || in->stores)
-                add_instruction(out, c, i, live[i - blk->insn_first], w->opt->filter_shift != 0);
+                add_instruction(out, c, i, live[i - blk->insn_first], w->opt);
         }
     }
 }

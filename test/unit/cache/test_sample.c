@@ -297,11 +297,141 @@ static void test_passed_by(void **unused)
     }
 }
 
+/* ---- a part of all levels ---- */
+
+static struct cache *run_part(const struct cache_config *k, const struct cache_part *part, size_t count)
+{
+    struct cache *c = cache_new(k, true);
+    cache_take_part(c, part);
+    for (size_t i = 0; i < count; i++)
+        if (cache_is_taken(part, refs[i].address))
+            cache_run(c, &refs[i], 1);
+    return c;
+}
+
+static void add_counts(struct cache_counts *to, const struct cache_counts *from)
+{
+    for (int k = 0; k < CACHE_KIND_COUNT; k++) {
+        to->references[k] += from->references[k];
+        to->misses[k] += from->misses[k];
+        to->causes[k][CACHE_COLD] += from->causes[k][CACHE_COLD];
+    }
+    to->write_backs += from->write_backs;
+}
+
+/* What all parts miss together is what all sets miss. */
+static void test_parts_are_exact(void **unused)
+{
+    (void)unused;
+    static const char *const specs[] = {"4K/64/4+64K/64/2+1M/64/4", "4K/32/2+64K/64/2:inclusive",
+                                        "4K/64/4+64K/64/2:exclusive:plru"};
+    enum { PARTS = 8 };
+    make_stream(5);
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        struct cache_config k;
+        struct cache_part part;
+        struct cache_counts sum[3] = {{.write_backs = 0}};
+        assert_int_equal(cache_parse(specs[i], &k), 0);
+        for (unsigned which = 0; which < PARTS; which++) {
+            assert_int_equal(cache_choose_part(&k, 1, PARTS, which, &part), 0);
+            struct cache *c = run_part(&k, &part, COUNT / 2);
+            for (unsigned l = 0; l < k.count; l++)
+                add_counts(&sum[l], cache_counts(c, l));
+            cache_free(c);
+        }
+        assert_int_equal(cache_choose_part(&k, 1, 1, 0, &part), 0);
+        struct cache *full = run_part(&k, &part, COUNT / 2);
+        for (unsigned l = 0; l < k.count; l++) {
+            const struct cache_counts *n = cache_counts(full, l);
+            assert_true(n->misses[CACHE_READ] > 1000);
+            assert_memory_equal(sum[l].references, n->references, sizeof n->references);
+            assert_memory_equal(sum[l].misses, n->misses, sizeof n->misses);
+            assert_int_equal(sum[l].causes[CACHE_READ][CACHE_COLD], n->causes[CACHE_READ][CACHE_COLD]);
+            assert_int_equal(sum[l].write_backs, n->write_backs);
+        }
+        cache_free(full);
+    }
+}
+
+static double conflicts_of(const struct cache *c, unsigned level)
+{
+    const struct cache_counts *n = cache_counts(c, level);
+    return (double)(n->causes[CACHE_READ][CACHE_CONFLICT] + n->causes[CACHE_WRITE][CACHE_CONFLICT]);
+}
+
+/* Conflicts are told from capacity by a shadow that is as much smaller. */
+static void test_intervals_of_parts(void **unused)
+{
+    (void)unused;
+    enum { PARTS = 4 };
+    struct rows r = {0};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cache_config k;
+        struct cache_part part;
+        make_stream(seed);
+        assert_int_equal(cache_parse("8K/64/1+64K/64/2+512K/64/4", &k), 0);
+        assert_int_equal(cache_choose_part(&k, 1, 1, 0, &part), 0);
+        struct cache *full = run_part(&k, &part, COUNT / 2);
+        assert_int_equal(cache_choose_part(&k, 1, PARTS, (unsigned)seed, &part), 0);
+        struct cache *c = run_part(&k, &part, COUNT / 2);
+        assert_true(fabs(PARTS * conflicts_of(c, 0) - conflicts_of(full, 0)) < conflicts_of(full, 0) / 5);
+        for (unsigned l = 0; l < k.count; l++) {
+            const struct cache_counts *n = cache_counts(full, l);
+            double all = (double)(n->misses[CACHE_READ] + n->misses[CACHE_WRITE]);
+            count_row(&r, all, cache_estimate(c, l), 1);
+            for (uint32_t x = 0; x < CELLS; x++) {
+                struct cache_estimate one = cache_estimate_cell(c, l, x), same = cache_estimate_cells(c, l, &x, 1);
+                assert_true(one.misses == same.misses && one.low == same.low && one.high == same.high);
+                count_row(&r, (double)truth_of(full, l, x), one, all / 100);
+            }
+        }
+        cache_free(full);
+        cache_free(c);
+    }
+    print_message("%u of %u intervals of parts hold the truth\n", r.held, r.all);
+    assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
+}
+
+static void test_parts_refused(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *spec;
+        unsigned one_in;
+        const char *said;
+    } cases[] = {
+        {"4K/64/4", 16, "one set in 16: the levels have 16 kinds of sets in common, of which 2 must be taken at least"},
+        {"4K/64/4+1M/64/full", 2,
+         "one set in 2: the levels have 1 kinds of sets in common, of which 2 must be taken at least"},
+        {"4K/64/4:streams", 2,
+         "one set in 2: what a prefetcher would foresee shows in the misses of neighbouring lines, which are of other "
+         "sets"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct cache_config k;
+        struct cache_part part;
+        struct strbuf said = {0};
+        assert_int_equal(cache_parse(cases[i].spec, &k), 0);
+        diag_hold(&said);
+        assert_int_equal(cache_choose_part(&k, 1, cases[i].one_in, 0, &part), -1);
+        diag_hold(NULL);
+        assert_string_equal(said.data, cases[i].said);
+        str_free(&said);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),          cmocka_unit_test(test_generations),
-                                       cmocka_unit_test(test_unknown),        cmocka_unit_test(test_intervals),
-                                       cmocka_unit_test(test_sets_are_exact), cmocka_unit_test(test_intervals_of_sets),
-                                       cmocka_unit_test(test_sets_refused),   cmocka_unit_test(test_passed_by)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),
+                                       cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_intervals),
+                                       cmocka_unit_test(test_sets_are_exact),
+                                       cmocka_unit_test(test_intervals_of_sets),
+                                       cmocka_unit_test(test_sets_refused),
+                                       cmocka_unit_test(test_parts_are_exact),
+                                       cmocka_unit_test(test_intervals_of_parts),
+                                       cmocka_unit_test(test_parts_refused),
+                                       cmocka_unit_test(test_passed_by)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,10 +24,14 @@ static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64
     return (struct spy_whose){.object = (uint32_t)(address / REGION)};
 }
 
-static struct spy *make(const struct cache_config *configs, size_t count)
+static struct spy *make_part(const struct cache_config *configs, size_t count, struct cache_part part)
 {
-    struct spy *s = spy_new(&(struct spy_options){
-        .configs = configs, .config_count = count, .curve_line = 64, .curve_bytes = 1 << 20, .object_of = object_of});
+    struct spy *s = spy_new(&(struct spy_options){.configs = configs,
+                                                  .config_count = count,
+                                                  .curve_line = 64,
+                                                  .curve_bytes = 1 << 20,
+                                                  .part = part,
+                                                  .object_of = object_of});
     struct spy_site sites[SITES];
     for (uint32_t i = 0; i < SITES; i++)
         sites[i] = (struct spy_site){
@@ -35,6 +39,11 @@ static struct spy *make(const struct cache_config *configs, size_t count)
     spy_add_sites(s, sites, SITES / 2);
     spy_add_sites(s, sites + SITES / 2, SITES - SITES / 2);
     return s;
+}
+
+static struct spy *make(const struct cache_config *configs, size_t count)
+{
+    return make_part(configs, count, (struct cache_part){.one_in = 1});
 }
 
 /* The misses are those of a cache that is run here, reference by reference; no cell is lost on the way. */
@@ -215,10 +224,47 @@ static void test_strays(void **state)
     spy_free(s);
 }
 
+static uint64_t misses_of(const struct cache_config *config, struct cache_part part, uint64_t *references)
+{
+    struct spy *s = make_part(config, 1, part);
+    uint64_t seed = 3;
+    for (int i = 0; i < REFERENCES / 3; i++) {
+        uint32_t site = (uint32_t)(random_next(&seed) % SITES);
+        uint64_t address = random_next(&seed) % (OBJECTS * (uint64_t)REGION);
+        uint64_t length = i % 100 ? 0 : random_next(&seed) % 3000;
+        spy_reference(s, 0, site, address, length);
+    }
+    spy_end(s);
+    const struct cache_counts *n = cache_counts(spy_cache(s, 0), 0);
+    uint64_t misses = n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
+    *references += n->references[CACHE_READ] + n->references[CACHE_WRITE];
+    spy_free(s);
+    return misses;
+}
+
+/* References of all sizes, that straddle lines, and ranges: parts have each line's part of them, in a level without
+ * ways where every line of them misses alone. */
+static void test_parts(void **state)
+{
+    (void)state;
+    struct cache_config config;
+    struct cache_part part;
+    uint64_t sum = 0, whole = 0, in_parts = 0;
+    assert_int_equal(cache_parse("64K/64/2", &config), 0);
+    uint64_t all = misses_of(&config, (struct cache_part){.one_in = 1}, &whole);
+    for (unsigned which = 0; which < 4; which++) {
+        assert_int_equal(cache_choose_part(&config, 1, 4, which, &part), 0);
+        sum += misses_of(&config, part, &in_parts);
+    }
+    /* One that straddles counts once in all, but twice if its lines are of two parts. */
+    assert_true(sum >= all && sum - all <= in_parts - whole);
+    assert_true(in_parts > whole && in_parts - whole < whole / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
-                                       cmocka_unit_test(test_strides), cmocka_unit_test(test_pictures),
-                                       cmocka_unit_test(test_strays)};
+                                       cmocka_unit_test(test_strides),       cmocka_unit_test(test_pictures),
+                                       cmocka_unit_test(test_strays),        cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
