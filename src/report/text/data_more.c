@@ -18,11 +18,8 @@ static const char *offset_text(uint64_t offset, struct arena *a)
 static void put_field(struct data_table *t, const struct prof_result *r, uint32_t id, struct arena *a)
 {
     const struct prof_data_field *f = &r->data_fields[id];
-    uint32_t primary = data_primary(r);
-    uint64_t mine = primary == ID_NONE ? PROF_UNKNOWN : data_misses_at(r, PROF_OWNER_FIELD, id, primary),
-             all = primary == ID_NONE ? PROF_UNKNOWN : data_misses_at(r, PROF_OWNER_OBJECT, f->object, primary);
-    bool is_known = mine != PROF_UNKNOWN && all != PROF_UNKNOWN && all;
-    data_table_cell(t, figure_percent(a, is_known ? (double)mine / (double)all : NAN));
+    double of = data_stall_cycles(r, PROF_OWNER_OBJECT, f->object);
+    data_table_cell(t, figure_percent(a, of > 0 ? data_stall_cycles(r, PROF_OWNER_FIELD, id) / of : NAN));
     data_table_cell(t, figure_brief(a, f->references));
     data_levels_cells(t, r, PROF_OWNER_FIELD, id, a);
     data_table_cell(t, offset_text(f->offset, a));
@@ -40,8 +37,8 @@ void data_put_fields(const struct prof_result *r, const struct report_options *o
         str_puts(out, "No field is known: fields are told of variables with debug information.\n");
         return;
     }
-    str_puts(out, "Fields of data objects, and their part of the object's misses:\n");
-    data_table_column(&t, "of its", "misses", NULL, false);
+    str_puts(out, "Fields of data objects, and their part of the object's memory stall:\n");
+    data_table_column(&t, "of its", "stall", NULL, false);
     data_table_column(&t, "refe-", "rences", NULL, false);
     data_levels_columns(&t, r, o, a);
     data_table_column(&t, "", "offset", NULL, false);

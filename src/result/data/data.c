@@ -131,6 +131,23 @@ void data_stall_causes(const struct prof_result *r, enum prof_data_owner owner, 
         out[c] = all > 0 ? out[c] / all : NAN;
 }
 
+double data_stall_cycles(const struct prof_result *r, enum prof_data_owner owner, uint32_t id)
+{
+    uint32_t primary = data_primary(r);
+    const struct prof_data_miss *nearest = primary == ID_NONE ? NULL : data_miss(r, owner, id, primary);
+    double cycles = 0, all = 0;
+    for (uint32_t i = 0; i < r->cache_count; i++) {
+        const struct prof_data_miss *m = data_miss(r, owner, id, i);
+        if (r->caches[i].configuration != r->caches[primary].configuration)
+            continue;
+        cycles += cycles_of(&r->caches[i]);
+        all += m ? cycles_of(&r->caches[i]) * known_or_0(m->misses) : 0;
+    }
+    if (!nearest || nearest->misses == PROF_UNKNOWN)
+        return NAN;
+    return cycles > 0 ? all : (double)nearest->misses;
+}
+
 uint32_t data_evictor_level(const struct prof_result *r, uint32_t object)
 {
     struct data_range range = DATA_RANGE(r->data_evictors, r->data_evictor_count, object, object);

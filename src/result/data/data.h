@@ -45,6 +45,9 @@ uint64_t data_cause_count(const struct prof_data_miss *m, enum data_cause c);
  * miss_cycles; without these, of the primary level alone. Fractions, that add up to 1; all NAN where none is known. */
 void data_stall_causes(const struct prof_result *r, enum prof_data_owner owner, uint32_t id,
                        double out[DATA_STALL_COUNT]);
+/* Cycles: misses of all levels of the primary configuration, each by its miss_cycles; without these misses of the
+ * primary level. NAN not known. */
+double data_stall_cycles(const struct prof_result *r, enum prof_data_owner owner, uint32_t id);
 /* Of the levels in which an object misses what was evicted, the one where that costs most; the primary one if none
  * does. */
 uint32_t data_evictor_level(const struct prof_result *r, uint32_t object);
