@@ -227,8 +227,14 @@ void data_see_maps(struct data *d, const char *text, size_t len, data_file_of fi
 /* The file at `path`, loaded so that its address 0 is at `load`: a block for each symbol of data, and of each section
  * for what has no symbol. *module: its number, for data_object.module. 0, or -1 after one line. */
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module);
-/* The thread-local variables of a module in the memory that a thread has for them. */
+/* The thread-local variables of a module in the memory that a thread has for them; once. */
 void data_thread_block(struct data *d, uint32_t module, uint64_t address);
+/* Where glibc puts the thread-local memory of the modules that a program begins with, in the order in which they are
+ * loaded (all zeros first): so many bytes below the thread's base (ABI: variant II; elf/dl-tls.c). 0: it has none. */
+struct data_thread_layout {
+    uint64_t used, hole_begin, hole_end;
+};
+uint64_t data_thread_offset(struct data_thread_layout *l, const struct image *img);
 uint32_t data_module_count(const struct data *d);
 uint64_t data_module_load(const struct data *d, uint32_t module);
 const struct image *data_module_image(const struct data *d, uint32_t module);

@@ -153,7 +153,7 @@ void data_thread_block(struct data *d, uint32_t module, uint64_t address)
 {
     const struct data_loaded *m = &d->own->modules.data[module];
     const struct image_segment *tls = segment_of_type(m->img, PT_TLS);
-    if (!tls)
+    if (!tls || data_begins_at(d, DATA_LAYER_SECTION, address))
         return;
     const char *rest = arena_printf(d->own->arena, "%s thread-local", file_base_name(m->path));
     place(d, data_object_named(d, DATA_THREAD, DATA_LAYER_SECTION, module, rest), address, tls->memsz);
@@ -161,6 +161,25 @@ void data_thread_block(struct data *d, uint32_t module, uint64_t address)
         struct data_object *o = d->own->objects.data[m->threads.data[i]];
         place(d, o, address + o->offset, o->largest);
     }
+}
+
+/* Holes that an alignment left are used for what fits there; the first is the executable's, and the linker's too. */
+uint64_t data_thread_offset(struct data_thread_layout *l, const struct image *img)
+{
+    const struct image_segment *tls = segment_of_type(img, PT_TLS);
+    uint64_t bytes = tls ? tls->memsz : 0, align = tls ? max_u64(tls->align, 1) : 1;
+    if (!bytes || bytes >> 40 || align >> 40 || align & (align - 1))
+        return 0;
+    uint64_t first = -tls->vaddr & (align - 1);
+    uint64_t in_hole = ALIGN_UP(l->hole_begin + bytes - first, align) + first;
+    if (l->hole_end - l->hole_begin >= bytes && in_hole <= l->hole_end)
+        return l->hole_begin = in_hole;
+    uint64_t offset = ALIGN_UP(l->used + bytes - first, align) + first;
+    if (offset > l->used + bytes + (l->hole_end - l->hole_begin)) {
+        l->hole_begin = l->used;
+        l->hole_end = offset - bytes;
+    }
+    return l->used = offset;
 }
 
 /* ---- modules ---- */

@@ -178,6 +178,7 @@ struct launch_chunk {
     uint32_t area;            /* of the counter file: of one thread at a time */
     uint32_t process, thread; /* process: the area of its first thread; thread: 0 the first, else the so-many-th made */
     uint64_t begin, end;      /* time stamps; they were made between */
+    uint64_t fs;              /* base of the thread's thread-local memory; 0: not known. Any number */
     const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
     size_t count;
 };

@@ -90,6 +90,7 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
                                  .thread = c->thread,
                                  .begin = c->begin,
                                  .end = c->end,
+                                 .fs = c->fs,
                                  .entries = entries,
                                  .count = min_u64(bytes, WIRE_CHUNK_BYTES) / sizeof(struct wire_entry)};
     s->counters->header->streams.heartbeat++;
@@ -133,7 +134,8 @@ static void take_rest(struct references *s, uint32_t area)
         return;
     s->lost += (w->lost + (w->drops ? w->put - w->start : 0)) / sizeof(struct wire_entry);
     if (!w->drops && w->start == WIRE_STREAM_VADDR + at && w->put > w->start)
-        hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread}, at, w->put - w->start);
+        hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread, w->fs}, at,
+                  w->put - w->start);
 }
 
 /* ---- the thread ---- */

@@ -10,12 +10,13 @@
  */
 #include "rt/rt.h"
 
+#include <asm/prctl.h>
 #include <linux/futex.h>
 
 enum {
     LOOK_NS = 100000000,
     PATIENCE = 600,     /* looks at a heartbeat that stands still: a machine may be that busy */
-    FIRST_BYTES = 256,  /* of a process */
+    FIRST_BYTES = 256,  /* of a process, and of each thread */
     SPINS_MAX = 1 << 30 /* as long, about */
 };
 
@@ -137,7 +138,7 @@ static void end_chunk(struct wire_stream *s)
     struct wire_streams *h = s->drops ? 0 : &PCB->header->streams;
     if (h && !is_ring_full(s)) {
         s->chunks[s->filled % WIRE_CHUNKS] =
-            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread};
+            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread, s->fs};
         __atomic_store_n(&s->filled, s->filled + 1, __ATOMIC_RELEASE);
         wake_host(h, s->is_confined);
         s->drops = s->is_confined ? !spin_for_host(s, h) : !wait_for_host(s, h);
@@ -145,6 +146,16 @@ static void end_chunk(struct wire_stream *s)
         s->lost += used_bytes(s);
     }
     start_chunk(s);
+}
+
+/* By the thread itself: another one may end its chunk later. */
+static void end_own_chunk(struct wire_stream *s)
+{
+    if (PCB->has_fsgsbase)
+        __asm__ volatile("rdfsbase %0" : "=r"(s->fs));
+    else if (!s->is_confined)
+        sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&s->fs, 0, 0, 0, 0);
+    end_chunk(s);
 }
 
 /* Without a system call, and so with signals: the handler of one that comes inside loses its entries. */
@@ -157,7 +168,7 @@ void rt_stream_full_confined(void)
         return;
     }
     if (s->put >= s->limit)
-        end_chunk(s);
+        end_own_chunk(s);
     s->is_busy = 0;
 }
 
@@ -165,7 +176,7 @@ void rt_stream_full(void)
 {
     struct wire_stream *s = own_stream();
     if (s->put >= s->limit) /* a signal's handler may have done it */
-        end_chunk(s);
+        end_own_chunk(s);
 }
 
 /* ---- the area ---- */
@@ -177,6 +188,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->written, 0, sizeof s->written);
     s->self = (uint64_t)s;
     s->thread = thread;
+    s->fs = 0;
     s->process = (uint32_t)PCB->area;
     s->drops = drops;
     s->is_confined = PCB->is_confined;
@@ -206,6 +218,8 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
     if (s->put > s->start) /* of the thread that had it before */
         end_chunk(s);
     begin(s, nth, m->offset == NOWHERE);
+    if (nth)
+        s->limit = s->put + FIRST_BYTES; /* so that its base is soon known */
 }
 
 /* What a thread has told so far goes out: what it tells later must not be held for earlier. */
@@ -215,7 +229,7 @@ void rt_stream_hand_out(uint64_t delta)
         return;
     struct wire_stream *s = stream_at(delta);
     if (s->put > s->start && !s->is_confined)
-        end_chunk(s);
+        end_own_chunk(s);
 }
 
 void rt_stream_confine(void)

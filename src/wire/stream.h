@@ -89,6 +89,7 @@ struct wire_chunk {
     uint64_t begin, end; /* time stamps */
     uint32_t bytes;
     uint32_t thread; /* of its process: 0 the first, else it is the so-many-th that was created */
+    uint64_t fs;     /* base of the thread's thread-local memory, at the chunk's end; 0: not known, or it has none */
 };
 
 struct wire_stream {
@@ -104,6 +105,7 @@ struct wire_stream {
     uint32_t waits;           /* 1: the thread waits for `emptied` */
     uint32_t is_confined;     /* 1: the program has forbidden itself system calls */
     uint32_t is_busy;         /* then, instead of signals that are blocked: 1: a chunk is being ended */
+    uint64_t fs;              /* base, when its last chunk ended */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to

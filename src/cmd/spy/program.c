@@ -110,12 +110,15 @@ static int add_modules(struct spied_program *s)
 static void begin(void *ctx, const struct launch_tags *tags)
 {
     struct spied_program *s = ctx;
-    s->tags = tags;
+    struct launch_tags *kept = ARENA_NEW(s->arena, struct launch_tags);
+    *kept = *tags; /* what the merge holds comes when the run is over */
+    s->tags = kept;
 }
 
 static void started(void *ctx, int pid)
 {
-    const struct spied_program *s = ctx;
+    struct spied_program *s = ctx;
+    s->pid = pid;
     allocations_started(s->allocations, pid);
 }
 
@@ -260,6 +263,7 @@ void spied_free(struct spied_program *s)
     merge_free(s->merge);
     merge_free(s->second_merge);
     spy_free(s->spy);
+    locals_free(s->locals);
     allocations_free(s->allocations);
     VEC_FREE(&s->layouts);
     data_free(s->data);
@@ -310,6 +314,7 @@ static int begin_simulation(struct spied_program *s, bool has_threads)
                                       .own = s->own,
                                       .own_count = s->profile->args->allocators.count};
     s->allocations = allocations_new(s->data, &opt);
+    s->locals = locals_new();
     return allocations_have_own(s->allocations) < 0 ? CMD_UNUSABLE : 0;
 }
 

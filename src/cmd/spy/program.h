@@ -21,6 +21,7 @@ struct spied_layout { /* of a data object */
     const struct data_fields *fields; /* NULL: it has none */
 };
 
+struct locals; /* opaque */
 struct spied_program {
     struct profile *profile;
     struct arena *arena;
@@ -33,6 +34,8 @@ struct spied_program {
     struct data *data;
     struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
+    struct locals *locals;
+    int pid; /* 0: nothing runs yet */
     const struct launch_tags *tags;
     struct spied_module *modules; /* [module_count] */
     size_t module_count;
@@ -57,6 +60,10 @@ void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: wha
 void spied_take_piece(void *ctx, const struct launch_chunk *c); /* in the order in which it is simulated, */
 void spied_take_again(void *ctx, const struct launch_chunk *c); /* and in the second one */
 void spied_read_maps(struct spied_program *s);                  /* program.c: what is not known yet of its mappings */
+/* locals.c: thread-local variables, of each thread when its first chunk comes */
+struct locals *locals_new(void);
+void locals_free(struct locals *l);
+void locals_see(struct locals *l, const struct spied_program *s, const struct launch_chunk *c);
 /* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
 void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 /* found.c: what the join wants; lives in the arena and in s. */

@@ -128,6 +128,7 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->thread = c->thread;
     s->area = c->area;
+    locals_see(s->locals, s, c);
     for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
         if (wire_is_event(e))
             take_event(s, e);

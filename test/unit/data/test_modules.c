@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a file brings with it, by its symbols, and without them. */
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -87,6 +88,24 @@ static void threads_have_their_own(void **state)
     assert_int_equal(data_object_at(d, 0x7f0000000000 + total), data_object_at(d, 0x7f0000100000 + total + 31));
     assert_int_equal(data_object(d, data_object_at(d, 0x7f0000000000 + total))->live_blocks, 2);
     data_free(d);
+}
+
+/* As elf/dl-tls.c of glibc does; the second leaves a hole that the third fits into. */
+static void thread_locals_lie_below_the_base(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t vaddr, bytes, align, offset;
+    } files[] = {{0x3000, 100, 8, 104}, {0x5000, 300, 256, 512}, {0x7010, 0x60, 8, 200},     {0x9018, 40, 32, 552},
+                 {0, 0, 8, 0},          {0x1000, 16, 3, 0},      {0x1000, 1ull << 50, 8, 0}, {0x2000, 8, 1, 208}};
+    struct data_thread_layout l = {0};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        struct image_segment tls = {
+            .type = PT_TLS, .vaddr = files[i].vaddr, .memsz = files[i].bytes, .align = files[i].align};
+        struct image img = {.segments = &tls, .segment_count = 1};
+        assert_int_equal(data_thread_offset(&l, &img), files[i].offset);
+    }
+    assert_int_equal(data_thread_offset(&l, &(struct image){.segment_count = 0}), 0);
 }
 
 static void files_that_cannot_be_read_are_refused(void **state)
@@ -185,6 +204,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sections_hold_the_rest),
         cmocka_unit_test(stripped_files_have_sections),
         cmocka_unit_test(threads_have_their_own),
+        cmocka_unit_test(thread_locals_lie_below_the_base),
         cmocka_unit_test(files_that_cannot_be_read_are_refused),
         cmocka_unit_test(places_have_lines),
         cmocka_unit_test(variables_have_fields),

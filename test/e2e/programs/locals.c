@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * locals: thread-local arrays of 64 KB that the first thread and two others go through ten times each, of the program
+ * and, made of this same file with -DLIBRARY, of a library; and one variable of a thread that another one writes too.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+enum { BYTES = 1 << 16, ROUNDS = 10 };
+
+#ifdef LIBRARY
+__thread char of_library[BYTES] = {1};
+static __thread _Alignas(256) char aligned[300] = {1};
+
+__attribute__((noinline)) long walk_library(void)
+{
+    for (int r = 0; r < ROUNDS; r++)
+        for (int i = 0; i < BYTES; i += 64)
+            of_library[i]++;
+    for (int r = 0; r < 1000; r++)
+        aligned[r % 300]++;
+    return of_library[0] + aligned[0];
+}
+#else
+static __thread char early[100] = {1};
+static __thread _Alignas(64) char own[BYTES];
+static __thread _Alignas(64) long turns[2];
+
+#ifdef WITH_LIBRARY
+long walk_library(void);
+#else
+static long walk_library(void) { return 0; }
+#endif
+
+__attribute__((noinline)) static long walk(void)
+{
+    for (int r = 0; r < ROUNDS; r++)
+        for (int i = 0; i < BYTES; i += 64)
+            own[i]++;
+    early[own[0]]++;
+    return own[0] + walk_library();
+}
+
+static void count(volatile long *at)
+{
+    for (int i = 0; i < 200000; i++)
+        ++*at;
+}
+
+static void *other(void *of)
+{
+    count((volatile long *)of + 1);
+    return (void *)walk();
+}
+
+int main(void)
+{
+    pthread_t threads[2];
+    long sum = walk();
+    void *got = NULL;
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&threads[i], NULL, other, turns))
+            return 1;
+    count(turns);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &got);
+        sum += (long)got;
+    }
+    printf("%ld %ld\n", sum, turns[0]);
+    return 4;
+}
+#endif
