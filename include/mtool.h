@@ -34,32 +34,21 @@
 #if defined __x86_64__ && defined __ELF__
 /* A note (gABI chapter 5) of the owner "mtool", of type 1 (begin) or 2 (end): the address of the nop, 8 bytes, and the
  * name. */
-#define MTOOL_REGION_NOTE_(type, name)                                                                                 \
-    __asm__ volatile("990: nop\n"                                                                                      \
-                     ".pushsection .note.mtool,\"?\",\"note\"\n"                                                       \
-                     ".balign 4\n"                                                                                     \
-                     ".4byte 992f-991f, 994f-993f, " type "\n"                                                         \
-                     "991: .asciz \"mtool\"\n"                                                                         \
-                     "992: .balign 4\n"                                                                                \
-                     "993: .8byte 990b\n"                                                                              \
-                     ".asciz \"" name "\"\n"                                                                           \
-                     "994: .balign 4\n"                                                                                \
-                     ".popsection"                                                                                     \
-                     :                                                                                                 \
-                     :                                                                                                 \
-                     : "memory")
+#define MTOOL_NOTE_(type, name)                                                                                        \
+    "990: nop\n"                                                                                                       \
+    ".pushsection .note.mtool,\"?\",\"note\"\n"                                                                        \
+    ".balign 4\n"                                                                                                      \
+    ".4byte 992f-991f, 994f-993f, " type "\n"                                                                          \
+    "991: .asciz \"mtool\"\n"                                                                                          \
+    "992: .balign 4\n"                                                                                                 \
+    "993: .8byte 990b\n"                                                                                               \
+    ".asciz \"" name "\"\n"                                                                                            \
+    "994: .balign 4\n"                                                                                                 \
+    ".popsection"
+#define MTOOL_REGION_NOTE_(type, name) __asm__ volatile(MTOOL_NOTE_(type, name) : : : "memory")
 /* Of type 3: the nop where the memory at rdi, of rsi bytes, gets the name. */
 #define MTOOL_OBJECT(pointer, bytes, name)                                                                             \
-    __asm__ volatile("990: nop\n"                                                                                      \
-                     ".pushsection .note.mtool,\"?\",\"note\"\n"                                                       \
-                     ".balign 4\n"                                                                                     \
-                     ".4byte 992f-991f, 994f-993f, 3\n"                                                                \
-                     "991: .asciz \"mtool\"\n"                                                                         \
-                     "992: .balign 4\n"                                                                                \
-                     "993: .8byte 990b\n"                                                                              \
-                     ".asciz \"" name "\"\n"                                                                           \
-                     "994: .balign 4\n"                                                                                \
-                     ".popsection"                                                                                     \
+    __asm__ volatile(MTOOL_NOTE_("3", name)                                                                            \
                      :                                                                                                 \
                      : "D"((const volatile void *)(pointer)), "S"((unsigned long)(bytes))                              \
                      : "memory")

@@ -155,7 +155,7 @@ struct cache_shared_line {
 /* Those with most misses first, `max` at most; as long as the longest line of a private level. In the arena. */
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
 
-/* ---- sample.c: estimates from windows of the stream, or from some sets ---- */
+/* ---- sample.c: estimates from windows of the stream ---- */
 
 /* What runs between begin and end is a window; nothing is known of the caches at its begin. `weight`: how many times
  * its own references it stands for. Only with causes. Counts, cells and tables above are those of the windows
@@ -163,10 +163,7 @@ const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct
 void cache_window_begin(struct cache *c);
 void cache_window_end(struct cache *c, double weight);
 
-/* The other way to do less: of the levels behind the nearest ones, only one set in `one_in`, chosen by a hash with
- * `seed`, is simulated, and that exactly. Counts, cells and tables of those levels are of these sets alone. Before the
- * first reference, and not together with windows. 0, or -1 after one line: inclusive levels, and too few sets. */
-int cache_sample_sets(struct cache *c, unsigned one_in, uint64_t seed);
+/* ---- sets.c: the other way to do less ---- */
 
 /* A part of the sets of all levels: lines of 1 << shift bytes whose number times CACHE_PART_FACTOR has `value` under
  * `mask`. They share no set of any level with other lines, so what is simulated of them alone is exact. */
@@ -185,7 +182,7 @@ static inline bool cache_is_taken(const struct cache_part *p, uint64_t address)
 int cache_choose_part(const struct cache_config *configs, size_t count, unsigned one_in, unsigned which,
                       struct cache_part *out);
 /* It is given references to that part alone. Counts, cells and tables are of these; shadows are as much smaller, so
- * that causes are as of all. Before the first reference, and not together with the other ways. */
+ * that causes are as of all. Before the first reference, and not together with windows. */
 void cache_take_part(struct cache *c, const struct cache_part *part);
 
 struct cache_estimate {    /* of all that the windows, or the sets, stand for */

@@ -61,9 +61,8 @@ static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, s
         return;
     v->missed |= 1u << at;
     c->levels[at].counts.misses[v->kind]++;
-    if (c->levels[at].is_sampled)
-        sample_count_group(&c->levels[at].sample, v->cell, group_of(c, line << c->levels[at].shift) - 1,
-                           c->with_causes);
+    if (c->sets.groups)
+        sets_count_miss(&c->levels[at].sample, v->cell, group_of(c, line << c->levels[at].shift) - 1, c->with_causes);
     if (c->with_causes)
         count_cause(c, at, line, in_shadow, v);
 }
@@ -142,18 +141,10 @@ static void bring_in(struct cache *c, int at, uint64_t line, lines_entry dirty, 
         evict(c, at, gone, time, v);
 }
 
-/* Of a sampled level the sets that are not simulated: what goes there, goes nowhere. */
-static bool is_left_out(const struct cache *c, int at, uint64_t address)
-{
-    return c->levels[at].is_sampled && !group_of(c, address);
-}
-
 /* An exclusive level takes what the one above evicted. */
 static void move_down(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
 {
     struct bank *b = bank_of(&c->levels[at], v);
-    if (is_left_out(c, at, line << c->levels[at].shift))
-        return;
     uint32_t place = lines_use(&b->lines, line, dirty);
     if (place != LINES_NONE) {
         if (b->causes)
@@ -169,8 +160,6 @@ void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned th
 {
     for (; at != NO_LEVEL; at = c->levels[at].next) {
         struct level *l = &c->levels[at];
-        if (is_left_out(c, at, address))
-            return;
         if (l->config.write_through)
             l->counts.write_throughs++;
         else if (lines_soil(&l->banks[thread]->lines, address >> l->shift))
@@ -236,11 +225,6 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
     struct bank *b = bank_of(l, v);
     uint64_t line = address >> l->shift;
     bool through = stores && l->config.write_through, enters = !stores || v->is_modify || !l->config.no_allocate;
-    if (is_left_out(c, at, address)) {
-        if (c->coherence && l->is_coherent)
-            coherence_fetch(c, address, v);
-        return 0;
-    }
     count_reference(c, l, at, v);
     if (l->config.inclusion == CACHE_EXCLUSIVE)
         return reach_exclusive(c, at, address, v);

@@ -27,7 +27,6 @@ struct level {
     unsigned shift;   /* of an address, to its line */
     int next;         /* the level below */
     bool is_quick[2]; /* a read, a write that hits changes nothing but the order of its set, and may make it dirty */
-    bool is_sampled;  /* some sets alone are simulated */
     bool is_coherent; /* private, and of lines that other threads' writes take away */
     struct cache_counts counts;
 };
@@ -37,7 +36,7 @@ struct cache_windows { /* that ended, but for `references`: of the one that runs
     double seen, stands_for, all2; /* references; all2: the sum of the squares of what each stands for */
 };
 
-struct cache_sets { /* of which alone the sampled levels are simulated */
+struct cache_sets { /* that alone are simulated */
     unsigned shift; /* of an address, to the bits that tell */
     uint64_t mask, taken;
     uint8_t *groups; /* [mask + 1] 0: not taken; else the group and 1; NULL: all are simulated */
@@ -69,7 +68,7 @@ struct visit { /* of one reference */
     unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
 };
 
-/* The group of the set of an address in sampled levels, and 1; 0: it is none of those that are simulated. */
+/* The group of the sets that an address goes through, and 1, where some sets alone are simulated. */
 static inline unsigned group_of(const struct cache *c, uint64_t address)
 {
     return c->sets.groups[address >> c->sets.shift & c->sets.mask];

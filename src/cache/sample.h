@@ -2,7 +2,7 @@
  *
  * Windows of a stream: what a level misses in them for certain and perhaps, summed with the weight of each window, and
  * with its square, for what lies between windows; and how long lines are of use, which tells of the misses that are
- * not certain.
+ * not certain. And groups of sets, where some alone are simulated.
  */
 #ifndef MTOOL_CACHE_SAMPLE_H
 #define MTOOL_CACHE_SAMPLE_H
@@ -38,8 +38,13 @@ struct sample {
 void sample_fini(struct sample *s);
 /* A miss: known, or unknown since the level had room left for its line, or a nearer one had. */
 void sample_count_miss(struct sample *s, uint32_t cell, bool is_known);
-void sample_count_group(struct sample *s, uint32_t cell, unsigned group, bool by_cell);
 /* A line that a reference of `cell` brought in was of use for `live` references, and not for `dead` more. */
 void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uint32_t dead);
+/* Student's t, both sides 95 %, within 4 % of the tables from two degrees of freedom on. */
+double sample_student_t(double freedom);
+
+/* sets.c: a miss in one of the sets that are simulated, of a group of them. */
+void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell);
+struct cache_estimate sets_estimate(const struct cache *c, unsigned level);
 
 #endif

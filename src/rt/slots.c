@@ -261,10 +261,9 @@ uint64_t rt_own_delta(void) { return PCB->slot_count ? get_gs() : 0; }
 /* `nth`: the thread is the so-many-th that is created. */
 static void give_slot(uint32_t nth)
 {
-    uint64_t before = PCB->slot_count ? get_gs() : 0;
-    rt_stream_hand_out(before);
+    rt_stream_hand_out(rt_own_delta());
     struct rt_slot *s = rt_config.flags & CONFIG_GS ? take_slot() : 0;
-    before = PCB->slot_count ? get_gs() : 0;
+    uint64_t before = rt_own_delta();
     if (s && set_gs(s->delta)) {
         rt_probes_forget(s->delta);
         s->parent_gs = before;

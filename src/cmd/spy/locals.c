@@ -97,10 +97,10 @@ static void list(struct locals *l, const struct spied_program *s, uint64_t base)
     char path[40];
     uint32_t exe = module_of(d, s->profile->program->path);
     snprintf(path, sizeof path, "/proc/%d/mem", s->pid);
-    int memory = open(path, O_RDONLY | O_CLOEXEC);
     add(l, d, exe, &layout);
     size_t own = l->files.len;
-    if (memory < 0 || exe == ID_NONE)
+    int memory = exe == ID_NONE ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (memory < 0)
         return;
     uint64_t file = word_at(memory, first_file(memory, d, exe) + 24), vector = word_at(memory, base + 8);
     for (int n = 0; file && n < FILES_MAX; n++, file = word_at(memory, file + 24))

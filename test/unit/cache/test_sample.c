@@ -176,101 +176,8 @@ static void test_intervals(void **unused)
         }
         cache_free(full);
     }
-    print_message("%u of %u intervals hold the truth\n", r.held, r.all);
+    print_message("# %u of %u intervals hold the truth\n", r.held, r.all);
     assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
-}
-
-/* ---- sets ---- */
-
-/* Cells are the numbers of the 512 sets of the nearer sampled level: each has all of its misses in both, or none. */
-static void test_sets_are_exact(void **unused)
-{
-    (void)unused;
-    enum { SETS = 512 };
-    static const char *const specs[] = {"4K/64/4+64K/64/2+1M/64/4", "4K/64/4+64K/64/2:exclusive+1M/64/4:plru"};
-    make_stream(3);
-    for (size_t i = 0; i < COUNT; i++)
-        refs[i].cell = refs[i].address / 64 % SETS;
-    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
-        struct cache_config k;
-        assert_int_equal(cache_parse(specs[i], &k), 0);
-        struct cache *full = cache_new(&k, true), *c = cache_new(&k, true);
-        assert_int_equal(cache_sample_sets(c, 8, 1), 0);
-        cache_run(full, refs, COUNT);
-        cache_run(c, refs, COUNT);
-        assert_memory_equal(cache_counts(full, 0)->causes, cache_counts(c, 0)->causes,
-                            sizeof cache_counts(c, 0)->causes);
-        for (unsigned l = 1; l < 3; l++) {
-            size_t count, taken = 0;
-            cache_cells(c, l, &count);
-            for (uint32_t x = 0; x < count; x++) {
-                uint64_t misses = cache_cells(c, l, &count)[x].misses;
-                taken += misses > 0;
-                assert_true(!misses || misses == truth_of(full, l, x));
-            }
-            assert_int_equal(taken, SETS / 8);
-        }
-        cache_free(full);
-        cache_free(c);
-    }
-}
-
-static void test_intervals_of_sets(void **unused)
-{
-    (void)unused;
-    struct rows r = {0};
-    for (uint64_t seed = 1; seed <= 20; seed++) {
-        make_stream(seed);
-        struct cache_config k;
-        assert_int_equal(cache_parse("4K/64/4+64K/64/2+512K/64/4", &k), 0);
-        struct cache *full = cache_new(&k, true), *c = cache_new(&k, true);
-        assert_int_equal(cache_sample_sets(c, 8, seed), 0);
-        cache_run(full, refs, COUNT / 2);
-        cache_run(c, refs, COUNT / 2);
-        for (unsigned l = 1; l < 3; l++) {
-            const struct cache_counts *n = cache_counts(full, l);
-            double all = (double)(n->misses[CACHE_READ] + n->misses[CACHE_WRITE]);
-            count_row(&r, all, cache_estimate(c, l), 1);
-            for (uint32_t x = 0; x < CELLS; x++)
-                count_row(&r, (double)truth_of(full, l, x), cache_estimate_cell(c, l, x), all / 100);
-        }
-        cache_free(full);
-        cache_free(c);
-    }
-    print_message("%u of %u intervals of sets hold the truth\n", r.held, r.all);
-    assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
-}
-
-static void test_sets_refused(void **unused)
-{
-    (void)unused;
-    static const struct {
-        const char *spec;
-        unsigned one_in;
-        const char *said;
-    } cases[] = {
-        {"4K/64/4", 2, "one set in 2: there is no level behind the nearest one"},
-        {"4K/64/4+64K/64/2:inclusive", 2,
-         "one set in 2: an inclusive level takes lines out of nearer ones, so all its sets count"},
-        {"4K/64/4+4K/64/4+1M/64/4", 2,
-         "one set in 2: the levels have 16 kinds of sets in common, and 16 must be taken at least"},
-        {"4K/64/4+1M/64/full", 2,
-         "one set in 2: the levels have 1 kinds of sets in common, and 16 must be taken at least"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct cache_config k;
-        struct strbuf said = {0};
-        assert_int_equal(cache_parse(cases[i].spec, &k), 0);
-        struct cache *c = cache_new(&k, true);
-        diag_hold(&said);
-        assert_int_equal(cache_sample_sets(c, cases[i].one_in, 1), -1);
-        cache_run(c, &(struct cache_ref){.address = 4096, .bytes = 8, .kind = CACHE_READ}, 1); /* as if not asked */
-        assert_int_equal(cache_counts(c, k.count - 1)->misses[CACHE_READ], 1);
-        diag_hold(NULL);
-        assert_string_equal(said.data, cases[i].said);
-        str_free(&said);
-        cache_free(c);
-    }
 }
 
 /* Windows that are all alike, of a run whose first tenth, which none of them meets, misses more or less. */
@@ -388,7 +295,7 @@ static void test_intervals_of_parts(void **unused)
         cache_free(full);
         cache_free(c);
     }
-    print_message("%u of %u intervals of parts hold the truth\n", r.held, r.all);
+    print_message("# %u of %u intervals of parts hold the truth\n", r.held, r.all);
     assert_true(r.all > 100 && r.held * 10 >= r.all * 9);
 }
 
@@ -422,16 +329,10 @@ static void test_parts_refused(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),
-                                       cmocka_unit_test(test_generations),
-                                       cmocka_unit_test(test_unknown),
-                                       cmocka_unit_test(test_intervals),
-                                       cmocka_unit_test(test_sets_are_exact),
-                                       cmocka_unit_test(test_intervals_of_sets),
-                                       cmocka_unit_test(test_sets_refused),
-                                       cmocka_unit_test(test_parts_are_exact),
-                                       cmocka_unit_test(test_intervals_of_parts),
-                                       cmocka_unit_test(test_parts_refused),
-                                       cmocka_unit_test(test_passed_by)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),           cmocka_unit_test(test_generations),
+        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_parts_are_exact), cmocka_unit_test(test_intervals_of_parts),
+        cmocka_unit_test(test_parts_refused),   cmocka_unit_test(test_passed_by)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
