@@ -44,7 +44,7 @@ static double seconds_of_curve(const struct stream *s)
 {
     double best = 1e9;
     for (int i = 0; i < ROUNDS; i++) {
-        struct cache_curve *k = cache_curve_new(64, 256 << 20);
+        struct cache_curve *k = cache_curve_new(64, 4 << 10, 256 << 20);
         double begin = now_s();
         cache_curve_run(k, s->refs, s->count);
         double took = now_s() - begin;

@@ -206,20 +206,20 @@ double cache_groups_error(const struct cache *c, const double *of_groups, unsign
 /* Misses by group of the sets that are simulated, [*count] of them; NULL: it has none. */
 const uint64_t *cache_cell_groups(const struct cache *c, unsigned level, uint32_t cell, unsigned *count);
 
-/* ---- curve.c: the misses of a fully associative LRU cache of every size, in one pass ---- */
+/* ---- curve.c: the misses of fully associative LRU caches of many sizes, in one pass ---- */
 
 struct cache_curve; /* opaque */
-/* Of lines of that size, a power of two; of the reads and writes among the references. Exact up to `max_bytes`. */
-struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t max_bytes);
+enum { CACHE_CURVE_SIZES_MAX = 20 };
+/* Of lines of that size, a power of two; of the reads and writes among the references. Of caches of `least_bytes`, a
+ * power of two, and of powers of two from there to `max_bytes`, so many at most. */
+struct cache_curve *cache_curve_new(uint32_t line_bytes, uint64_t least_bytes, uint64_t max_bytes);
 void cache_curve_free(struct cache_curve *k);
 void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t count);
 uint64_t cache_curve_references(const struct cache_curve *k);
 uint64_t cache_curve_lines(const struct cache_curve *k);                  /* that were reached at all */
-uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of a cache of so many bytes */
-/* By cell too: of caches of `least_bytes`, a power of two, and of powers of two from there to `max_bytes`. Before the
- * first reference. The misses of all cells add up to those above, which leave nothing out. */
-enum { CACHE_CURVE_SIZES_MAX = 20 };
-void cache_curve_by_cell(struct cache_curve *k, uint64_t least_bytes);
+uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of a cache of one of these sizes */
+/* By cell too. Before the first reference. The misses of all cells add up to those above, which leave nothing out. */
+void cache_curve_by_cell(struct cache_curve *k);
 uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uint64_t bytes);
 
 /* ---- reader.c: references as text ---- */

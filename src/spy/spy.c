@@ -56,9 +56,9 @@ struct spy *spy_new(const struct spy_options *options)
     }
     if (options->curve_line) {
         unsigned one_in = s->opt.part.one_in;
-        s->curve = cache_curve_new(options->curve_line, options->curve_bytes / one_in);
-        if (options->curve_least >= one_in)
-            cache_curve_by_cell(s->curve, options->curve_least / one_in);
+        uint64_t least = max_u64(options->curve_least / one_in, PIECE);
+        s->curve = cache_curve_new(options->curve_line, least, options->curve_bytes / one_in);
+        cache_curve_by_cell(s->curve);
         feed_add(s->feed, to_curve, s->curve);
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))

@@ -35,8 +35,8 @@ struct spy_options {
     const struct cache_config *configs; /* [config_count], each simulated by itself */
     size_t config_count;
     uint32_t curve_line;    /* bytes of a line of the miss-ratio curve; 0: none is wanted */
-    uint64_t curve_least;   /* the smallest cache that it tells of by cell, a power of two; 0: of none by cell */
-    uint64_t curve_bytes;   /* the largest cache that it tells of */
+    uint64_t curve_least;   /* the smallest cache that it tells of, a power of two */
+    uint64_t curve_bytes;   /* the largest; of powers of two between */
     struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
     bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
     spy_object_of object_of;

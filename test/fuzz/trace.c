@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     fuzz_begin();
     FUZZ_CHECK(cache_parse("64/16/1:code+128/16/2:data+256/32/full:inclusive", &config) == 0);
     struct cache *c = cache_new(&config, true);
-    struct cache_curve *k = cache_curve_new(16, 1024);
+    struct cache_curve *k = cache_curve_new(16, 16, 1024);
     struct cache_reader *r = cache_reader_of("input", (const char *)bytes, len);
     while ((count = cache_reader_next(r, refs, BATCH)) > 0) {
         check_refs(r, refs, count);

@@ -22,7 +22,7 @@ static int run_trace(struct spy_traced *s)
     struct cache_ref *refs = ARENA_ARRAY(s->arena, struct cache_ref, BATCH);
     ptrdiff_t count;
     s->curve_line = spy_curve_line(&s->caches[0].config);
-    s->curve = cache_curve_new(s->curve_line, SPY_CURVE_MAX);
+    s->curve = cache_curve_new(s->curve_line, SPY_CURVE_MIN, SPY_CURVE_MAX);
     for (size_t c = 0; c < s->count; c++)
         s->caches[c].cache = cache_new(&s->caches[c].config, true);
     while ((count = cache_reader_next(s->reader, refs, BATCH)) > 0) {
