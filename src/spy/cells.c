@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cells by site, object and field. */
+ * Cells by site, object and field: open addressing, at most half full. */
 #include "spy/cells.h"
+
+#include <stdlib.h>
+
+enum { INDEX_FIRST = 1 << 10 };
 
 void cells_add_sites(struct cells *c, size_t count)
 {
@@ -9,18 +13,42 @@ void cells_add_sites(struct cells *c, size_t count)
         c->last.data[c->last.len++] = (struct cells_last){{ID_NONE, ID_NONE}, ID_NONE};
 }
 
-enum { FIELD_BITS = 10, OBJECT_BITS = 25, SITE_BITS = 64 - FIELD_BITS - OBJECT_BITS };
-_Static_assert(SPY_FIELDS_MAX == 1 << FIELD_BITS && SPY_OBJECTS_MAX == 1 << OBJECT_BITS, "a key of 64 bits");
+static uint64_t place_of(const struct cells *c, uint32_t site, struct spy_whose whose)
+{
+    uint64_t key = (uint64_t)site << 32 | whose.object;
+    return ((key * 0x9e3779b97f4a7c15u + whose.field) * 0xff51afd7ed558ccdu) >> 32 & (c->index_cap - 1);
+}
+
+static bool is_of(const struct spy_cell *cell, uint32_t site, struct spy_whose whose)
+{
+    return cell->site == site && cell->object == whose.object && cell->field == whose.field;
+}
+
+static void grow(struct cells *c)
+{
+    free(c->index);
+    c->index_cap = c->index_cap ? 2 * c->index_cap : INDEX_FIRST;
+    c->index = xmalloc(c->index_cap * sizeof *c->index);
+    for (size_t i = 0; i < c->all.len; i++) {
+        const struct spy_cell *cell = &c->all.data[i];
+        uint64_t at = place_of(c, cell->site, (struct spy_whose){cell->object, cell->field});
+        while (c->index[at])
+            at = (at + 1) & (c->index_cap - 1);
+        c->index[at] = (uint32_t)i + 1;
+    }
+}
 
 static uint32_t number_of(struct cells *c, uint32_t site, struct spy_whose whose)
 {
-    uint64_t key = ((uint64_t)site << OBJECT_BITS | whose.object) << FIELD_BITS | whose.field, number;
-    if (map_get(&c->numbers, key, &number))
-        return (uint32_t)number;
-    map_put(&c->numbers, key, c->all.len);
+    if (2 * c->all.len >= c->index_cap)
+        grow(c);
+    uint64_t at = place_of(c, site, whose);
+    for (; c->index[at]; at = (at + 1) & (c->index_cap - 1))
+        if (is_of(&c->all.data[c->index[at] - 1], site, whose))
+            return c->index[at] - 1;
     VEC_PUSH(&c->all, ((struct spy_cell){.site = site, .object = whose.object, .field = whose.field}));
-    VEC_PUSH(&c->tracks, ((struct cells_track){.at = 0}));
-    return (uint32_t)(c->all.len - 1);
+    c->index[at] = (uint32_t)c->all.len;
+    return (uint32_t)c->all.len - 1;
 }
 
 uint32_t cells_make(struct cells *c, uint32_t site, struct spy_whose whose)
@@ -32,8 +60,7 @@ uint32_t cells_make(struct cells *c, uint32_t site, struct spy_whose whose)
 
 void cells_fini(struct cells *c)
 {
-    map_fini(&c->numbers);
+    free(c->index);
     VEC_FREE(&c->all);
-    VEC_FREE(&c->tracks);
     VEC_FREE(&c->last);
 }

@@ -9,33 +9,30 @@ struct cells_last { /* of a site: most of its references follow others to the sa
     struct spy_whose whose;
     uint32_t cell;
 };
-struct cells_track { /* of a cell: the majority among distances (Boyer and Moore 1981) */
-    uint64_t at;     /* the last reference */
-    uint32_t votes;
-};
 struct cells {
-    struct map numbers;
+    uint32_t *index; /* [index_cap] number + 1 by hash, 0: none */
+    size_t index_cap;
     VEC(struct spy_cell) all;
-    VEC(struct cells_track) tracks; /* by cell */
-    VEC(struct cells_last) last;    /* by site */
+    VEC(struct cells_last) last; /* by site */
 };
 void cells_add_sites(struct cells *c, size_t count);
 void cells_fini(struct cells *c);
 uint32_t cells_make(struct cells *c, uint32_t site, struct spy_whose whose);
 
-static inline void cells_follow(struct spy_cell *cell, struct cells_track *t, uint64_t address)
+/* The majority among distances (Boyer and Moore 1981). */
+static inline void cells_follow(struct spy_cell *cell, uint64_t address)
 {
-    int64_t stride = (int64_t)(address - t->at);
-    t->at = address;
+    int64_t stride = (int64_t)(address - cell->last);
+    cell->last = address;
     cell->references++;
     if (stride == cell->stride) {
-        t->votes++;
+        cell->votes++;
         cell->strided++;
-    } else if (t->votes) {
-        t->votes--;
+    } else if (cell->votes) {
+        cell->votes--;
     } else {
         cell->stride = stride;
-        cell->strided = t->votes = 1;
+        cell->strided = cell->votes = 1;
     }
 }
 
@@ -44,7 +41,7 @@ static inline uint32_t cells_of(struct cells *c, uint32_t site, struct spy_whose
     const struct cells_last *last = &c->last.data[site];
     bool is_last = last->whose.object == whose.object && last->whose.field == whose.field;
     uint32_t cell = is_last ? last->cell : cells_make(c, site, whose);
-    cells_follow(&c->all.data[cell], &c->tracks.data[cell], address);
+    cells_follow(&c->all.data[cell], address);
     return cell;
 }
 

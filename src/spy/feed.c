@@ -115,15 +115,16 @@ static void hand_over(struct feed *f)
     f->batches[f->filled % BATCHES].count = 0;
 }
 
-struct cache_ref *feed_next(struct feed *f)
+struct cache_ref *feed_room(struct feed *f, size_t *room)
 {
-    struct batch *b = &f->batches[f->filled % BATCHES];
-    if (b->count == REFS) {
+    if (f->batches[f->filled % BATCHES].count == REFS)
         hand_over(f);
-        b = &f->batches[f->filled % BATCHES];
-    }
-    return &b->refs[b->count++];
+    struct batch *b = &f->batches[f->filled % BATCHES];
+    *room = REFS - b->count;
+    return &b->refs[b->count];
 }
+
+void feed_put(struct feed *f, size_t count) { f->batches[f->filled % BATCHES].count += count; }
 
 void feed_end(struct feed *f)
 {

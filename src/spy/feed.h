@@ -10,8 +10,10 @@ typedef void (*feed_to)(void *simulator, const struct cache_ref *refs, size_t co
 struct feed; /* opaque */
 struct feed *feed_new(void);
 void feed_add(struct feed *f, feed_to to, void *simulator); /* before the first reference */
-/* Room for one more reference; what is put there is simulated sooner or later. */
-struct cache_ref *feed_next(struct feed *f);
+/* Room for more references, [*room]; those that are put there are simulated sooner or later, when it was said how many.
+ */
+struct cache_ref *feed_room(struct feed *f, size_t *room);
+void feed_put(struct feed *f, size_t count);
 void feed_end(struct feed *f); /* returns when all are simulated */
 void feed_free(struct feed *f);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* A long range goes in pieces of so many bytes, which end where lines do. */
-enum { PIECE = 64 };
+enum { PIECE = 64, PENDING = 512 };
 #define ADDRESSES (1ull << 47)
 
 struct spy {
@@ -19,6 +19,8 @@ struct spy {
     struct cells cells;
     struct pictures pictures;
     struct feed *feed;
+    struct spy_access pending[PENDING]; /* whose cells are not known yet */
+    size_t pending_count;
     uint64_t strays;
     struct witness *second; /* NULL: none */
 };
@@ -92,36 +94,55 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
     cells_add_sites(&s->cells, count);
 }
 
-static void put(struct spy *s, uint32_t thread, const struct spy_site *site, uint32_t cell, uint64_t address,
-                uint64_t bytes)
+static struct cache_ref ref_of(struct spy *s, const struct spy_access *a)
 {
-    *feed_next(s->feed) = (struct cache_ref){.address = address,
-                                             .cell = cell,
-                                             .bytes = (uint16_t)bytes,
-                                             .kind = site->kind,
-                                             .thread = (uint8_t)(thread % CACHE_THREADS_MAX)};
-}
-
-static uint32_t cell_of(struct spy *s, const struct spy_site *site, uint32_t number, uint64_t address)
-{
-    struct spy_whose whose = s->opt.object_of(s->opt.ctx, site, address);
+    const struct spy_site *site = &s->sites.data[a->site];
+    struct spy_whose whose = a->whose;
     if (whose.object >= SPY_OBJECTS_MAX || whose.field >= SPY_FIELDS_MAX)
         whose = (struct spy_whose){0, 0};
-    uint32_t cell = cells_of(&s->cells, number, whose, address);
-    pictures_see(&s->pictures, whose.object, cell, address);
-    return cell;
+    uint32_t cell = cells_of(&s->cells, a->site, whose, a->address);
+    if (a->is_piece)
+        s->cells.all.data[cell].range_bytes += (uint64_t)a->bytes - site->bytes;
+    pictures_see(&s->pictures, whose.object, cell, a->address);
+    return (struct cache_ref){
+        .address = a->address, .cell = cell, .bytes = a->bytes, .kind = site->kind, .thread = a->thread};
+}
+
+void spy_settle(struct spy *s)
+{
+    const struct spy_access *a = s->pending, *end = a + s->pending_count;
+    if (a == end)
+        return;
+    s->opt.find_whose(s->opt.ctx, s->pending, s->pending_count);
+    s->pending_count = 0;
+    while (a < end) {
+        size_t room;
+        struct cache_ref *to = feed_room(s->feed, &room);
+        size_t count = min_u64(room, (size_t)(end - a));
+        for (size_t i = 0; i < count; i++)
+            to[i] = ref_of(s, a++);
+        feed_put(s->feed, count);
+    }
+}
+
+static void put(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t bytes, bool is_piece)
+{
+    s->pending[s->pending_count++] = (struct spy_access){.address = address,
+                                                         .site = site,
+                                                         .bytes = (uint16_t)bytes,
+                                                         .thread = (uint8_t)(thread % CACHE_THREADS_MAX),
+                                                         .is_piece = is_piece};
+    if (s->pending_count == PENDING)
+        spy_settle(s);
 }
 
 static uint64_t piece_end(uint64_t address, uint64_t end) { return min_u64(end, (address | (PIECE - 1)) + 1); }
 
-static void put_range(struct spy *s, uint32_t thread, uint32_t number, uint64_t address, uint64_t length)
+static void put_range(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    const struct spy_site *site = &s->sites.data[number];
     for (uint64_t end = address + length, next; address < end; address = next) {
         next = piece_end(address, end);
-        uint32_t cell = cell_of(s, site, number, address);
-        s->cells.all.data[cell].range_bytes += next - address - site->bytes;
-        put(s, thread, site, cell, address, next - address);
+        put(s, thread, site, address, next - address, true);
     }
 }
 
@@ -135,11 +156,10 @@ static const struct spy_site *site_of(const struct spy *s, uint32_t site, uint64
 
 static void put_all(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    const struct spy_site *of = &s->sites.data[site];
-    if (length > of->bytes)
+    if (length > s->sites.data[site].bytes)
         put_range(s, thread, site, address, length);
     else
-        put(s, thread, of, cell_of(s, of, site, address), address, length);
+        put(s, thread, site, address, length, false);
 }
 
 static void put_part(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
@@ -172,7 +192,11 @@ void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
 
-void spy_end(struct spy *s) { feed_end(s->feed); }
+void spy_end(struct spy *s)
+{
+    spy_settle(s);
+    feed_end(s->feed);
+}
 
 const struct spy_cell *spy_cells(const struct spy *s, size_t *count)
 {

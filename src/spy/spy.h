@@ -29,7 +29,16 @@ struct spy_whose {
     uint32_t field;  /* of it, below SPY_FIELDS_MAX; 0: of none */
 };
 enum { SPY_OBJECTS_MAX = 1 << 25, SPY_FIELDS_MAX = 1 << 10 };
-typedef struct spy_whose (*spy_object_of)(void *ctx, const struct spy_site *site, uint64_t address);
+struct spy_access { /* of one piece of memory */
+    uint64_t address;
+    uint32_t site;
+    uint16_t bytes;
+    uint8_t thread;
+    uint8_t is_piece; /* of a range */
+    struct spy_whose whose;
+};
+/* Fills in whose they are, which are in order. */
+typedef void (*spy_find_whose)(void *ctx, struct spy_access *accesses, size_t count);
 
 struct spy_options {
     const struct cache_config *configs; /* [config_count], each simulated by itself */
@@ -39,7 +48,7 @@ struct spy_options {
     uint64_t curve_bytes;   /* the largest; of powers of two between */
     struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
     bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
-    spy_object_of object_of;
+    spy_find_whose find_whose;
     void *ctx;
 };
 
@@ -49,22 +58,25 @@ void spy_free(struct spy *s);
 
 /* More sites, numbered on from those before. */
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
-/* An access to [address, address + length); length 0: as many bytes as the site says. Simulated later, in this order,
+/* An access to [address, address + length); length 0: as many bytes as the site says. Whose it is is asked later, for
+ * many at a time; who changes what objects are where says so before (spy_settle). Simulated later still, in this order,
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
  * CACHE_THREADS_MAX several share their private levels. Lines that are not in the part are passed over, and count
  * nowhere. */
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
+void spy_settle(struct spy *s); /* asks whose all are that came so far */
 /* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
 
 struct spy_cell { /* its number is that of the caches' cells */
     uint32_t site, object, field;
+    uint32_t votes;       /* spy's own, as `last` */
     uint64_t references;  /* that came */
     uint64_t range_bytes; /* of those that were pieces of ranges, beyond the site's bytes for each */
     /* The distance from one to the next that most of them have, if any has the majority, and about how many have it. */
     int64_t stride;
-    uint64_t strided;
+    uint64_t strided, last;
 };
 /* After spy_end. */
 const struct spy_cell *spy_cells(const struct spy *s, size_t *count);

@@ -120,6 +120,7 @@ void locals_see(struct locals *l, const struct spied_program *s, const struct la
     if (!c->fs || c->fs == l->base.data[c->area] || c->fs >> 47)
         return;
     l->base.data[c->area] = c->fs;
+    spy_settle(s->spy);
     allocations_read_maps_now(s->allocations);
     if (!l->is_listed)
         list(l, s, c->fs);

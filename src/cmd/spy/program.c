@@ -11,8 +11,9 @@ void spied_read_maps(struct spied_program *s) { allocations_read_maps(s->allocat
 
 /* ---- which object ---- */
 
-static uint32_t frames_of_function(struct spied_program *s, const struct spy_site *site)
+static uint32_t frames_of_function(struct spied_program *s, uint32_t number)
 {
+    const struct spy_site *site = spy_site(s->spy, number);
     const struct spied_module *m = &s->modules[site->module];
     uint32_t func = cfg_func_at(m->map->cfg, site->address);
     const char *name = func == ID_NONE ? NULL : image_symbol_name(m->img, m->map->cfg->funcs.data[func].addr, NULL);
@@ -20,46 +21,56 @@ static uint32_t frames_of_function(struct spied_program *s, const struct spy_sit
 }
 
 /* Frames are told by the procedure that reaches them. */
-static uint32_t frames_of(struct spied_program *s, const struct spy_site *site)
+static uint32_t frames_of(struct spied_program *s, uint32_t site)
 {
-    uint32_t *known = &s->stack_of[site - spy_site(s->spy, 0)];
+    uint32_t *known = &s->stack_of[site];
     if (!*known)
         *known = frames_of_function(s, site);
     return *known;
 }
 
-static struct spied_layout layout_of(struct spied_program *s, uint32_t object)
+static void find_layout(struct spied_program *s, uint32_t object)
 {
+    const struct data_object *o = data_object(s->data, object);
     while (s->layouts.len <= object)
-        VEC_PUSH(&s->layouts, ((struct spied_layout){.is_known = false}));
-    struct spied_layout *l = &s->layouts.data[object];
-    if (!l->is_known)
-        *l = (struct spied_layout){true, data_fields(s->data, object)};
-    return *l;
+        VEC_PUSH(&s->layouts, SPIED_UNKNOWN);
+    bool is_variable = o->kind == DATA_GLOBAL || o->kind == DATA_THREAD;
+    s->layouts.data[object] = is_variable && data_fields(s->data, object) ? SPIED_FIELDS : SPIED_PLAIN;
+}
+
+static bool has_fields(struct spied_program *s, uint32_t object)
+{
+    if (object >= s->layouts.len || s->layouts.data[object] == SPIED_UNKNOWN)
+        find_layout(s, object);
+    return s->layouts.data[object] == SPIED_FIELDS;
 }
 
 /* Of variables that debug information describes; by its place among the fields, from 1. */
 static uint32_t field_of(struct spied_program *s, const struct data_block *b, uint64_t address)
 {
     size_t part;
-    const struct data_object *o = data_object(s->data, b->object);
-    if ((o->kind != DATA_GLOBAL && o->kind != DATA_THREAD) || !layout_of(s, b->object).fields)
+    if (!has_fields(s, b->object))
         return 0;
     bool is_known = data_field(s->data, b->object, address - b->start, &part) && part + 1 < SPY_FIELDS_MAX;
     return is_known ? (uint32_t)part + 1 : 0;
 }
 
-static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static struct spy_whose whose_is(struct spied_program *s, const struct spy_access *a)
 {
-    struct spied_program *s = ctx;
-    const struct data_block *b = data_block_at(s->data, address);
+    const struct data_block *b = data_block_at(s->data, a->address);
     if (!b->object) {
         spied_read_maps(s);
-        b = data_block_at(s->data, address);
+        b = data_block_at(s->data, a->address);
     }
     if (b->object && b->object == s->stack_object)
-        return (struct spy_whose){.object = frames_of(s, site)};
-    return (struct spy_whose){b->object, field_of(s, b, address)};
+        return (struct spy_whose){.object = frames_of(s, a->site)};
+    return (struct spy_whose){b->object, field_of(s, b, a->address)};
+}
+
+static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        accesses[i].whose = whose_is(ctx, &accesses[i]);
 }
 
 /* ---- sites ---- */
@@ -223,7 +234,7 @@ static void make_spy(struct spied_program *s, bool has_threads)
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .has_threads = has_threads,
                                            .part = s->part,
-                                           .object_of = object_of,
+                                           .find_whose = find_whose,
                                            .ctx = s});
 }
 

@@ -16,10 +16,7 @@ struct spied_module { /* by place in launch_program.modules */
     struct image *img;       /* NULL likewise */
 };
 
-struct spied_layout { /* of a data object */
-    bool is_known;
-    const struct data_fields *fields; /* NULL: it has none */
-};
+enum spied_layout { SPIED_UNKNOWN, SPIED_PLAIN, SPIED_FIELDS }; /* of a data object: whether it has fields */
 
 struct locals; /* opaque */
 struct spied_program {
@@ -41,9 +38,9 @@ struct spied_program {
     size_t module_count;
     const char *failed; /* why its references cannot be told; NULL: they can, or it was said */
     uint32_t last_tag, last_module;
-    VEC(struct spied_layout) layouts; /* by object */
-    uint32_t *stack_of;               /* by site: the object of its procedure's frames; 0 not asked for yet */
-    uint32_t stack_object;            /* of all frames */
+    VEC(uint8_t) layouts;  /* by object: enum spied_layout */
+    uint32_t *stack_of;    /* by site: the object of its procedure's frames; 0 not asked for yet */
+    uint32_t stack_object; /* of all frames */
     /* stream.c */
     struct merge *merge;        /* of threads */
     struct merge *second_merge; /* the same in another order; NULL: there are no threads */

@@ -69,6 +69,7 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         s->untold++;
         return;
     case WIRE_EVENT_ENTER:
+        spy_settle(s->spy);
         if (e->site & WIRE_CALL_NAMES) {
             take_naming(s, e);
             return;
@@ -76,6 +77,7 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
         return;
     case WIRE_EVENT_LEAVE:
+        spy_settle(s->spy);
         allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
         return;
     default:

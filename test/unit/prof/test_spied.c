@@ -16,11 +16,11 @@ enum { BIG, SMALL, IDLE, OBJECTS };
 enum { CHAIN_BIG, CHAIN_SMALL, CALLER_SMALL, SITES };
 #define REGION (1u << 24)
 
-static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
 {
     (void)ctx;
-    (void)site;
-    return (struct spy_whose){.object = (uint32_t)(address / REGION)};
+    for (size_t i = 0; i < count; i++)
+        accesses[i].whose = (struct spy_whose){.object = (uint32_t)(accesses[i].address / REGION)};
 }
 
 static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
@@ -142,7 +142,7 @@ static void set_up(struct bench *b, bool is_measured, bool is_filtered)
                                            .curve_line = 64,
                                            .curve_least = 4096,
                                            .curve_bytes = 1 << 21,
-                                           .object_of = object_of});
+                                           .find_whose = find_whose});
     set_sites(b);
     make_references(b);
     join_it(b, is_measured, is_filtered);
@@ -310,7 +310,7 @@ static void share(struct bench *b, bool has_second, unsigned mixed)
     const struct cache_config configs[] = {b->caches[0].config, b->caches[0].config};
     b->caches[1].config = configs[1];
     b->spy = spy_new(&(struct spy_options){
-        .configs = configs, .config_count = 2, .has_threads = has_second, .object_of = object_of});
+        .configs = configs, .config_count = 2, .has_threads = has_second, .find_whose = find_whose});
     set_sites(b);
     for (int i = 0; i < TIMES; i++) {
         spy_reference(b->spy, 0, CALLER_SMALL, REGION + 0, 0);

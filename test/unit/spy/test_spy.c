@@ -17,11 +17,11 @@ static uint64_t random_next(uint64_t *state)
     return *state >> 24;
 }
 
-static struct spy_whose object_of(void *ctx, const struct spy_site *site, uint64_t address)
+static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
 {
     (void)ctx;
-    (void)site;
-    return (struct spy_whose){.object = (uint32_t)(address / REGION)};
+    for (size_t i = 0; i < count; i++)
+        accesses[i].whose = (struct spy_whose){.object = (uint32_t)(accesses[i].address / REGION)};
 }
 
 static struct spy *make_part(const struct cache_config *configs, size_t count, struct cache_part part)
@@ -31,7 +31,7 @@ static struct spy *make_part(const struct cache_config *configs, size_t count, s
                                                   .curve_line = 64,
                                                   .curve_bytes = 1 << 20,
                                                   .part = part,
-                                                  .object_of = object_of});
+                                                  .find_whose = find_whose});
     struct spy_site sites[SITES];
     for (uint32_t i = 0; i < SITES; i++)
         sites[i] = (struct spy_site){
@@ -188,6 +188,7 @@ static void test_pictures(void **state)
         spy_reference(s, 0, 3, (uint64_t)i * (REGION / 2) / REFERENCES, 0);
     for (uint32_t i = 0; i < REFERENCES; i++)
         spy_reference(s, 0, 4, 2 * REGION - 1 - (uint64_t)i * (REGION / 2) / REFERENCES, 0);
+    spy_settle(s);
     const struct spy_picture *up = picture_of(s, 0), *down = picture_of(s, 1);
     uint64_t seen = count_all(up);
     assert_in_range(seen * spy_picture_sample(), REFERENCES / 10 * 9, REFERENCES);
@@ -200,6 +201,7 @@ static void test_pictures(void **state)
     expect_walk(s, down, 4, (int[]){end / 2, end}, (int64_t[]){2 * REGION, 2 * REGION - REGION / 2});
     for (unsigned i = 0; i < spy_picture_sample(); i++)
         spy_reference(s, 0, 3, REGION - 64, 0);
+    spy_settle(s);
     assert_int_equal(count_all(picture_of(s, 0)), seen + 1);
     assert_true((uint64_t)SPY_PICTURE_PARTS << picture_of(s, 0)->part_shift >= REGION);
     spy_end(s);
