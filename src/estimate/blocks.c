@@ -53,6 +53,22 @@ static double branch_rate(const struct average *owner, const struct average *who
     return a->cycles / a->insns;
 }
 
+static double *owner_branch_error(const struct walks *w, uint32_t owner)
+{
+    uint32_t loops = w->j->loop_count;
+    return owner < loops ? &w->j->loops[owner].branch_err : &w->j->funcs[owner - loops].branch_err;
+}
+
+/* What windows met once or never is off by all that is told of it, as far as they know. */
+static void set_branch_errors(struct walks *w, const struct average *owners, const struct average *whole)
+{
+    for (uint32_t h = 0; h < w->j->loop_count + w->j->func_count; h++) {
+        double drawn = walk_branch_error(&w->owners[h]);
+        *owner_branch_error(w, h) =
+            isinf(drawn) ? fmax(branch_rate(&owners[h], whole), branch_rate(whole, whole)) : drawn;
+    }
+}
+
 /* Blocks that no window met get the average of their surroundings. */
 static void take_branches(struct walks *w)
 {
@@ -79,8 +95,10 @@ static void take_branches(struct walks *w)
             out[block] =
                 (float)(branch_rate(&owners[walk_owner_of(w, block)], &whole) * walk_block(w->j, block)->insn_count);
     }
-    if (whole.insns >= BRANCHES_COVERED * (whole.insns + whole.unseen_insns))
+    if (whole.insns >= BRANCHES_COVERED * (whole.insns + whole.unseen_insns)) {
         w->j->branch_cycles = out;
+        set_branch_errors(w, owners, &whole);
+    }
     free(owners);
 }
 
@@ -134,10 +152,19 @@ static struct branches_owner *branches_of_owners(const struct walks *w, const st
     return owners;
 }
 
+static void add_branch_error(const struct walks *w, uint32_t owner, double cycles)
+{
+    double *error = owner_branch_error(w, owner), insns = (double)walk_owner_self(w, owner)->instructions;
+    if (insns > 0)
+        *error = hypot(*error, cycles / insns);
+}
+
 static void take_judged_branches(struct walks *w, const struct join_replay *measured, uint32_t count)
 {
     struct branches_owner *owners = branches_of_owners(w, measured, count);
     branches_judge(w->j, owners, count);
+    for (uint32_t h = 0; h < count; h++)
+        add_branch_error(w, h, owners[h].error);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         w->j->branch_cycles[block] *= (float)owners[walk_owner_of(w, block)].part;

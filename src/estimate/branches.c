@@ -12,7 +12,8 @@
 
 #include <math.h>
 
-static const double SAID = 0.05; /* of the program's time */
+static const double SAID = 0.05;        /* of the program's time */
+static const double WINDOWS_OF_ALL = 4; /* weigh all owners beside one's own windows */
 
 static double not_refuted(const struct branches_owner *owners, size_t count)
 {
@@ -24,10 +25,38 @@ static double not_refuted(const struct branches_owner *owners, size_t count)
     return all > 0 ? fmax(0, 1 - refuted / all) : 1;
 }
 
-static double by_replays(const struct branches_owner *h, double left)
+static bool is_bounded(const struct branches_owner *h) { return h->branch > 0 && h->replay.untrained_max >= 0; }
+
+/* By replays of the owner itself: so much of its branch part. */
+static double by_itself(const struct branches_owner *h, double left)
 {
-    bool is_bounded = h->branch > 0 && h->replay.untrained_max >= 0;
-    return is_bounded ? fmin(left, h->replay.untrained_max * h->cycles / h->branch) : left;
+    return is_bounded(h) ? fmin(left, h->replay.untrained_max * h->cycles / h->branch) : left;
+}
+
+/* The same of all owners that replays bound. */
+static double by_all(const struct branches_owner *owners, size_t count, double left)
+{
+    double branch = 0, bounded = 0;
+    for (size_t h = 0; h < count; h++)
+        if (is_bounded(&owners[h])) {
+            branch += owners[h].branch;
+            bounded += owners[h].branch * by_itself(&owners[h], left);
+        }
+    return branch > 0 ? bounded / branch : left;
+}
+
+/* What few windows met may have fewer mispredictions than the program has there on average: as far as windows are few,
+ * the owner is as all are. */
+static double by_replays(const struct branches_owner *h, double left, double all)
+{
+    return is_bounded(h)
+               ? (h->replay.windows * by_itself(h, left) + WINDOWS_OF_ALL * all) / (h->replay.windows + WINDOWS_OF_ALL)
+               : left;
+}
+
+static double error_of_bound(const struct branches_owner *h, double taken_off)
+{
+    return fabs(taken_off) / sqrt(fmax(1, h->replay.windows));
 }
 
 /* Cycles: as many as the measured time has room for, if there are more. */
@@ -40,9 +69,10 @@ static double by_time(const struct join *j, const struct branches_owner *h, doub
 
 void branches_judge(struct join *j, struct branches_owner *owners, size_t count)
 {
-    double left = not_refuted(owners, count), too_much = 0;
+    double left = not_refuted(owners, count), all = by_all(owners, count, left), too_much = 0;
     for (size_t h = 0; h < count; h++) {
-        double branch = owners[h].branch * by_replays(&owners[h], left), measured = by_time(j, &owners[h], branch);
+        double branch = owners[h].branch * by_replays(&owners[h], left, all), measured = by_time(j, &owners[h], branch);
+        owners[h].error = is_bounded(&owners[h]) ? error_of_bound(&owners[h], left * owners[h].branch - branch) : 0;
         owners[h].part = owners[h].branch > 0 ? measured / owners[h].branch : 1;
         too_much += branch - measured;
     }

@@ -12,7 +12,8 @@ struct branches_owner { /* a loop's or function's own code */
     double cycles;      /* the others, as they are told */
     uint64_t samples;
     struct join_replay replay;
-    double part; /* out: of `branch`, what is told: 0 ... 1 */
+    double part;  /* out: of `branch`, what is told: 0 ... 1 */
+    double error; /* out: standard error of what replays of few windows took off, in cycles */
 };
 void branches_judge(struct join *j, struct branches_owner *owners, size_t count);
 

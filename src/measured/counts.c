@@ -208,6 +208,7 @@ void tally_add(struct tally *to, const struct tally *t)
     to->cycles += t->cycles;
     to->branch_cycles += t->branch_cycles;
     to->cycles_var += t->cycles_var;
+    to->branch_var += t->branch_var;
     to->simulated += t->simulated;
     to->tlb += t->tlb;
     to->tlb_known += t->tlb_known;
@@ -240,8 +241,10 @@ struct tally tally_of_block(const struct join *j, const struct cfg_block *b, uin
     return t;
 }
 
-static void set_errors(struct tally *t, double drawn, const struct join_replay *r)
+static void set_errors(struct tally *t, double drawn, double branch, const struct join_replay *r)
 {
+    double branch_cycles = branch * (double)t->instructions;
+    t->branch_var = branch_cycles * branch_cycles;
     t->cycles_var = t->cycles * drawn * t->cycles * drawn;
     t->simulated = r->factor > 0 ? t->cycles / r->factor : t->cycles;
     t->tlb = r->knows_tlb ? t->simulated * r->tlb : 0;
@@ -258,14 +261,14 @@ static void sum_upwards(struct join *j, const struct join_module *m)
         struct join_loop *loop = &j->loops[m->loop_base + l];
         if (loop->self.instructions == 0 && loop->self.samples == 0)
             continue;
-        set_errors(&loop->self, loop->cycles_err, &loop->replay);
+        set_errors(&loop->self, loop->cycles_err, loop->branch_err, &loop->replay);
         for (uint32_t up = l; up != ID_NONE; up = c->loops.data[up].parent)
             tally_add(&j->loops[m->loop_base + up].incl, &loop->self);
         tally_add(&j->funcs[m->func_base + c->loops.data[l].func].incl, &loop->self);
     }
     for (uint32_t f = 0; f < c->funcs.len; f++) {
         struct join_func *func = &j->funcs[m->func_base + f];
-        set_errors(&func->self, func->cycles_err, &func->replay);
+        set_errors(&func->self, func->cycles_err, func->branch_err, &func->replay);
         tally_add(&func->incl, &func->self);
     }
 }

@@ -19,6 +19,7 @@ struct tally { /* sums over blocks */
     double cycles;         /* ideal */
     double branch_cycles;  /* more, for mispredicted branches */
     double cycles_var;     /* variance of `cycles` that comes from the random walks drawn */
+    double branch_var;     /* likewise of `branch_cycles`, of windows */
     double simulated;      /* what the model alone says of `cycles` */
     double tlb, tlb_known; /* cycles more for misses of the first-level TLB; those of `cycles` of which that is known */
     double replayed, replayed_off; /* of `cycles`: in code validated by replays; how far these say that it may be off */
@@ -32,6 +33,7 @@ struct join_replay {      /* what warm replays say of a loop's or function's own
     double error;         /* of the cycles, as a fraction; of the model's, if not replayed, beyond that of kernels; */
     double apart;         /* what they would be more if the model told how owners share them, as a fraction */
     double untrained_max; /* branches cost at most so much, as a fraction of the replayed cycles; NAN: not known */
+    double windows;       /* that these two, and the factor, are of */
     double refuted;       /* so much less than by the model, likewise; replays show that the processor predicts it */
     bool knows_tlb;       /* what misses of the first-level TLB add: */
     double tlb;           /* as a fraction of the simulated cycles */
@@ -41,6 +43,7 @@ struct join_loop {
     struct tally self, incl; /* self: blocks whose innermost loop this is */
     uint64_t entries, iterations;
     double cycles_err; /* of self.cycles by the random walks drawn: standard error as a fraction */
+    double branch_err; /* of self.branch_cycles by windows: standard error, cycles an instruction */
     struct join_replay replay;
     uint32_t object; /* its own, or ID_NONE */
 };
@@ -48,7 +51,7 @@ struct join_loop {
 struct join_func {
     struct tally self, incl; /* self: blocks in no loop */
     uint64_t calls;
-    double cycles_err;
+    double cycles_err, branch_err;
     struct join_replay replay;
     const char *name; /* NULL until asked for */
     uint32_t object;

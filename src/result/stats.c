@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define Z95 1.959963984540054
-
 struct prof_interval stats_unknown(void) { return (struct prof_interval){NAN, NAN, NAN}; }
 
 static struct prof_interval wilson(uint64_t k, uint64_t n, double z)
@@ -25,9 +23,9 @@ static struct prof_interval wilson(uint64_t k, uint64_t n, double z)
     return (struct prof_interval){p, k == 0 ? 0 : fmax(0, centre - half), k == n ? 1 : fmin(1, centre + half)};
 }
 
-struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, Z95); }
+struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, STATS_Z95); }
 
-struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, Z95 * M_SQRT2); }
+struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, STATS_Z95 * M_SQRT2); }
 
 struct prof_interval stats_again(struct prof_interval i)
 {
@@ -71,11 +69,10 @@ double stats_nth(double *x, size_t n, size_t nth)
     return x[nth];
 }
 
-/* Student's t, 97.5 %, by degrees of freedom. */
-static double student(size_t freedom)
+double stats_student(size_t freedom)
 {
     static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-    return freedom < ARRAY_LEN(t) ? t[freedom] : Z95 + 2.6 / (double)freedom;
+    return freedom < ARRAY_LEN(t) ? t[freedom] : STATS_Z95 + 2.6 / (double)freedom;
 }
 
 /* Few runs say little of how much runs differ, so what is usual on a machine with other work counts as PRIOR_FREEDOM
@@ -112,7 +109,7 @@ struct prof_interval stats_centre(const double *x, size_t n, const double *guise
     double squares = squares_beyond(x, n, mean, 0) + squares_beyond(guises, guise_count, mean, GUISE_SPREAD * m);
     squares += PRIOR_FREEDOM * (PRIOR_SPREAD * m) * (PRIOR_SPREAD * m);
     size_t freedom = PRIOR_FREEDOM + n + guise_count - 1;
-    double half = student(freedom) * sqrt(squares / (double)freedom * 2 / (double)n);
+    double half = stats_student(freedom) * sqrt(squares / (double)freedom * 2 / (double)n);
     return (struct prof_interval){m, fmax(0, m - half), m + half};
 }
 

@@ -7,6 +7,9 @@
 
 #include "result/result.h"
 
+#define STATS_Z95 1.959963984540054   /* 97.5 % quantile of the normal distribution, ... */
+double stats_student(size_t freedom); /* ... and of Student's t */
+
 /* ---- gate.c ---- */
 /* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
 struct prof_interval gate_opened(struct prof_interval loss);

@@ -105,7 +105,7 @@ static uint32_t draw_in_owner(struct walks *w, const struct join_module *m, uint
 static void walk_owner(struct walks *w, const struct join_module *m, uint32_t func, uint32_t loop, uint32_t owner)
 {
     uint64_t all = walk_owner_self(w, owner)->instructions;
-    double lacks = OWNER_MIN - w->owners[owner].insns;
+    double lacks = OWNER_MIN - w->owners[owner].core.last_insns;
     if (all == 0 || walk_owner_share(w, owner) < OWNER_SHARE || lacks <= 0)
         return;
     for (int i = 0; i < OWNER_WALKS && w->spent < w->spent_max * 4 / 5; i++)

@@ -88,8 +88,10 @@ void walk_windows(struct walks *w)
     w->targets = ARENA_ARRAY(w->j->scratch, struct targets, 1);
     p.mispredicting = w->mispredicting = sim_feed_new(sim_core_new(w->m, w->table, w->max, NULL));
     p.core_of_slice = sim_core_new(w->m, w->table, w->max, NULL);
+    w->is_branchy = true;
     walk_bursts(w, &p);
     p.branches_known = w->j->in->burst_count > 0;
+    w->is_branchy = !p.branches_known;
     if (p.branches_known)
         remember_predicted(w);
     p.predictor = sim_predictor_new();
@@ -105,6 +107,7 @@ void walk_windows(struct walks *w)
     }
     if (!p.branches_known)
         remember_predicted(w);
+    w->is_branchy = false;
     targets_share(w->j, w->paths.outside, w->targets);
     w->j->targets = w->targets;
     VEC_FREE(&known.index_of);

@@ -14,9 +14,16 @@
 
 enum { INSN_RET, INSN_JUMP, INSN_FIRST }; /* a return and a jump where code is not known; then the program's own */
 
-struct owner { /* a loop's or function's own code: sums over batches */
+struct played { /* of an owner, by a core: since the last batch, and before */
     double cycles, insns, last_cycles, last_insns;
-    double cycles2, insns2, cross;
+};
+struct spread { /* sums over batches: for the ratio of cycles and instructions */
+    double cycles, insns, cycles2, insns2, cross;
+    uint32_t batches;
+};
+struct owner { /* a loop's or function's own code */
+    struct played core, mispredicting;
+    struct spread ideal, branch; /* with every branch predicted; more for those that are not, in windows */
     bool is_met;
 };
 
@@ -28,6 +35,7 @@ struct walks {
     struct sim_shapes *shapes;
     struct sim_feed *core,
         *mispredicting; /* branchy: with mispredicted branches, in windows of the real stream; or NULL */
+    bool is_branchy;    /* it plays too, for now */
     float *predicted;   /* by block: cycles in what `branchy` played, with every branch predicted */
     uint32_t *first;    /* by block: its first instruction in the table; 0: not made ready */
     uint32_t used, max, batches;
@@ -57,8 +65,10 @@ void walk_prepare_opaque(struct walks *w);
 /* ---- batches.c ---- */
 void walk_end_batch(struct walks *w);
 double walk_owner_error(const struct walks *w, const struct owner *h); /* standard error, as a fraction */
-double walk_owner_share(const struct walks *w, uint32_t owner);        /* of all instructions */
-bool walk_has_converged(const struct walks *w);                        /* more batches would tell nothing */
+/* Cycles for mispredicted branches of an instruction, standard error; INFINITY: less than two batches met it. */
+double walk_branch_error(const struct owner *h);
+double walk_owner_share(const struct walks *w, uint32_t owner); /* of all instructions */
+bool walk_has_converged(const struct walks *w);                 /* more batches would tell nothing */
 
 /* ---- random_walks.c ---- */
 void walk_program(struct walks *w);

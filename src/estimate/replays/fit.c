@@ -21,7 +21,6 @@ static const double ENOUGH = 0.25;         /* sum of squared shares from which o
 static const double ENOUGH_OF_MANY = 0.05; /* with many slices, the sum of shares */
 static const double REPLAY_ERROR = 0.08;   /* of replays themselves: the code's place, the data that they met */
 static const double SLICES_USUAL = 0.25, USUAL = 2; /* slices of one owner differ by so much, as if so many told it */
-static const double Z95 = 1.96;
 static const double MOSTLY = 0.5;
 static const double TOLD_WELL = 0.3; /* single slices by the model, off in the root of the mean square */
 static const double UNLIKE = 1.5;    /* the two fits of an owner */
@@ -282,7 +281,7 @@ static void count_windows(struct solver *s)
 static double sampling_error_of(const struct owner *h, double rest)
 {
     double spread = sqrt((h->slices * rest + USUAL * SLICES_USUAL * SLICES_USUAL) / (h->slices + USUAL));
-    return Z95 * spread / sqrt(fmax(1, h->windows));
+    return STATS_Z95 * spread / sqrt(fmax(1, h->windows));
 }
 
 /* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */
@@ -304,6 +303,7 @@ static struct join_replay measured_of(const struct solver *s, const struct owner
                                 .error = error_of(h, error),
                                 .apart = h->other / h->cpi - 1,
                                 .untrained_max = fmax(h->untrained_max, h->untrained / h->squares),
+                                .windows = h->windows,
                                 .refuted = h->refuted / h->squares};
 }
 

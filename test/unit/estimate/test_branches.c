@@ -23,8 +23,8 @@ static void set_up(struct bench *b, double cycles, double branch, uint64_t sampl
     b->j.r->actual_user_s = (struct prof_interval){10, 10, 10};
     b->j.samples_all = SAMPLES;
     b->j.core_hz = HZ;
-    b->owners[0] = (struct branches_owner){branch, cycles, samples, {.untrained_max = NAN}, 0};
-    b->owners[1] = (struct branches_owner){100, 100, SAMPLES / 10, {.untrained_max = NAN}, 0};
+    b->owners[0] = (struct branches_owner){branch, cycles, samples, {.untrained_max = NAN}, 0, 0};
+    b->owners[1] = (struct branches_owner){100, 100, SAMPLES / 10, {.untrained_max = NAN}, 0, 0};
 }
 
 static double measured(struct bench *b)
@@ -83,6 +83,7 @@ static void without_times_replays_alone_tell(void **state)
     set_up(&b, 2000, 5000, 3000);
     b.j.samples_all = 0;
     b.owners[0].replay.untrained_max = 0.25;
+    b.owners[0].replay.windows = 20;
     assert_true(fabs(measured(&b) - 500) < 1e-6);
     set_up(&b, 2000, 900, SAMPLES);
     b.owners[0].replay.refuted = 0.25; /* of 2000: half of all 1000 that the model has */
@@ -90,13 +91,33 @@ static void without_times_replays_alone_tell(void **state)
     assert_true(fabs(b.owners[1].part - 0.5) < 1e-6); /* of all alike */
 }
 
+/* Two owners of 1000 cycles and 500 of mispredictions: replays leave nothing of one, all of the other. */
+static void few_windows_say_what_all_say(void **state)
+{
+    (void)state;
+    struct bench b;
+    set_up(&b, 1000, 500, 3000);
+    b.j.samples_all = 0;
+    b.owners[1] = b.owners[0];
+    b.owners[0].replay = (struct join_replay){.untrained_max = 0, .windows = 1};
+    b.owners[1].replay = (struct join_replay){.untrained_max = 1, .windows = 1e9};
+    branches_judge(&b.j, b.owners, 2);
+    assert_true(fabs(b.owners[0].part - 0.4) < 1e-6);  /* one window of nothing, four of a half */
+    assert_true(fabs(b.owners[0].error - 300) < 1e-6); /* all that was taken off */
+    assert_true(fabs(b.owners[1].part - 1) < 1e-6 && b.owners[1].error < 1e-6);
+    b.owners[0].replay.windows = 1e6;
+    branches_judge(&b.j, b.owners, 2);
+    assert_true(b.owners[0].part < 1e-5);
+    assert_true(fabs(b.owners[0].error - 0.5) < 1e-3); /* 500 by the root of a million */
+    prof_result_free(b.j.r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_room_stays),
-        cmocka_unit_test(no_more_than_measured_time_has_room_for),
-        cmocka_unit_test(it_is_said_where_it_matters),
-        cmocka_unit_test(without_times_replays_alone_tell),
+        cmocka_unit_test(what_has_room_stays),          cmocka_unit_test(no_more_than_measured_time_has_room_for),
+        cmocka_unit_test(it_is_said_where_it_matters),  cmocka_unit_test(without_times_replays_alone_tell),
+        cmocka_unit_test(few_windows_say_what_all_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
