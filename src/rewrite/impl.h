@@ -299,6 +299,7 @@ uint64_t rw_blob_catch(const struct rw *w);
 uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_forget_lines(const struct rw *w);
 uint64_t rw_blob_watched(const struct rw *w);
+uint64_t rw_blob_told(const struct rw *w);
 uint64_t rw_blob_fault_return(const struct rw *w); /* the byte before it is of the same frame */
 uint64_t rw_blob_register(const struct rw *w);
 uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs);

@@ -150,14 +150,16 @@ enum rewrite_site_flag {
     REWRITE_SITE_LOAD = 1,
     REWRITE_SITE_STORE = 2, /* with LOAD: both, at once */
     REWRITE_SITE_PREFETCH = 4,
-    REWRITE_SITE_RANGE = 8,   /* of a string instruction that repeats: comes as WIRE_EVENT_RANGE */
-    REWRITE_SITE_UNTOLD = 16, /* an instruction whose references are not told, and so no entry is about */
-    REWRITE_SITE_WATCHED = 32 /* a function whose entrances are told, as events */
+    REWRITE_SITE_RANGE = 8,     /* of a string instruction that repeats: comes as WIRE_EVENT_RANGE */
+    REWRITE_SITE_UNTOLD = 16,   /* an instruction whose references are not told, and so no entry is about */
+    REWRITE_SITE_WATCHED = 32,  /* a function whose entrances are told, as events */
+    REWRITE_SITE_ELEMENTS = 64, /* of a gather or scatter: an entry for each element that its mask asks for */
+    REWRITE_SITE_REACH = 128,   /* comes as WIRE_EVENT_REACH: what a mask or the processor's state says */
 };
 struct rewrite_site {
     uint64_t addr;  /* of the instruction, in the original; of the function */
     uint16_t bytes; /* 1 to 64; of one element; of a function its number among the watched */
-    uint8_t flags;
+    uint16_t flags;
 };
 
 /* ---- reverse_map.c: from a copy back to its original ---- */

@@ -198,7 +198,7 @@ void rt_unlock(const struct rt_mask *m);
 void rt_probes_landed(uint64_t stack);
 void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
 
-/* stream.c; all but the last two with the lock held, or before there are threads */
+/* stream.c; all but the last three with the lock held, or before there are threads */
 void rt_stream_enter(void);                          /* makes it, if it is not there yet */
 void rt_stream_open(struct rt_module *m);            /* the counter file is known now */
 void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
@@ -207,6 +207,11 @@ void rt_stream_forked(void);
 void rt_stream_confine(void);       /* the program is going to forbid itself system calls */
 void rt_stream_full_confined(void); /* without one, and with signals as they are */
 void rt_stream_full(void);          /* the thread's chunk is; with signals blocked */
+struct wire_stream *rt_own_stream(void);
+
+/* told.c: by rt_told.S */
+struct told;
+void rt_stream_told(const struct told *t, uint64_t site, uint32_t word);
 
 /* faults.c */
 int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes);

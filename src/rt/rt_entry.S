@@ -4,6 +4,8 @@
  * Entrances keep every register and the flags (except where noted), and leave the red zone alone where they are called
  * from inserted code (the caller has moved the stack pointer).
  */
+#include "rt/rt_state.S"
+
     .intel_syntax noprefix
     .section .text.head, "ax"
     .globl rt_blob
@@ -24,7 +26,7 @@ rt_blob:
     .quad rt_probe_start_framed_gs - rt_blob /* 96 */
     .quad rt_probe_stop_framed_gs - rt_blob  /* 104 */
     .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 136 bytes up */
-    .quad rt_described_end - rt_probe_code /* 120: bytes of code that rt_states describes */
+    .quad rt_described_end - rt_blob    /* 120: end of the code that rt_states describes, from rt_probe_start on */
     .globl rt_config
     .hidden rt_config
 rt_config:                              /* 128: see struct rt_config */
@@ -34,7 +36,8 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_chunk_full - rt_blob       /* 208: the thread's chunk of references is full */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
     .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
-rt_states:                              /* 232: see STATE */
+    .quad rt_told - rt_blob             /* 232: an instruction whose operands do not say where it reaches */
+rt_states:                              /* 240: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -125,15 +128,6 @@ rt_forked: SAVED rt_new_process
     .set PROBE_CUT, 64
     .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
     .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
-
-/* From here on so many bytes are on the stack above the return address: two words for the unwind tables (a signal can
- * come anywhere), behind the configuration, in order of address; the last pair has the end. */
-    .macro STATE pushed
-991:
-    .pushsection .text.head
-    .long 991b - rt_blob, \pushed
-    .popsection
-    .endm
 
     .macro PROBE_ENTER
     STATE 0
@@ -228,7 +222,7 @@ rt_probe_stop\name:
     jmp 9b
     .endm
 
-rt_probe_code:
+    .section .text.sites, "ax"
     PROBES "", ""
     PROBES "gs:", _gs
     PROBES "", _framed, framed
@@ -274,6 +268,8 @@ rt_probe_read_clock:
     .set SIG_SETMASK, 2
     .set SYS_rt_sigprocmask, 14
     .set STREAM_IS_CONFINED, 0x7f000000 + 76 /* WIRE_STREAM_VADDR + offset of is_confined */
+    .globl rt_chunk_full, rt_forget_lines
+    .hidden rt_chunk_full, rt_forget_lines
 rt_chunk_full:
     STATE 0
     pushfq
@@ -505,8 +501,8 @@ rt_watched:
     popfq
     STATE 0
     ret
-rt_described_end:
-    STATE 0
+
+    .text
 
 /* As the system call rt_sigaction: rcx, r11 and rax change, nothing else. */
 rt_catch:

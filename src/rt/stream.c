@@ -39,7 +39,7 @@ _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
-static struct wire_stream *own_stream(void)
+struct wire_stream *rt_own_stream(void)
 {
     struct wire_stream *s;
     __asm__ volatile("mov %%gs:%c1, %0"
@@ -148,10 +148,12 @@ static void end_chunk(struct wire_stream *s)
     start_chunk(s);
 }
 
-/* By the thread itself: another one may end its chunk later. */
+/* By the thread itself: another one may end its chunk later. A process that is not counted has no control page. */
 static void end_own_chunk(struct wire_stream *s)
 {
-    if (PCB->has_fsgsbase)
+    if (s->drops)
+        s->fs = 0;
+    else if (PCB->has_fsgsbase)
         __asm__ volatile("rdfsbase %0" : "=r"(s->fs));
     else if (!s->is_confined)
         sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&s->fs, 0, 0, 0, 0);
@@ -161,7 +163,7 @@ static void end_own_chunk(struct wire_stream *s)
 /* Without a system call, and so with signals: the handler of one that comes inside loses its entries. */
 void rt_stream_full_confined(void)
 {
-    struct wire_stream *s = own_stream();
+    struct wire_stream *s = rt_own_stream();
     if (__atomic_exchange_n(&s->is_busy, 1, __ATOMIC_RELAXED)) {
         s->lost += used_bytes(s);
         s->put = s->start;
@@ -174,7 +176,7 @@ void rt_stream_full_confined(void)
 
 void rt_stream_full(void)
 {
-    struct wire_stream *s = own_stream();
+    struct wire_stream *s = rt_own_stream();
     if (s->put >= s->limit) /* a signal's handler may have done it */
         end_own_chunk(s);
 }

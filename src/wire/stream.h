@@ -42,7 +42,8 @@ struct wire_entry {
     X(RANGE, "struct wire_range: a string instruction of known length")                                                \
     X(ENTER, "struct wire_call: a watched function is entered; site: its number among them")                           \
     X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")                                             \
-    X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")
+    X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
+    X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -57,6 +58,10 @@ struct wire_range {    /* 2 entries */
     uint64_t unused;
 };
 #define WIRE_FLAG_DOWN 0x400u
+
+struct wire_reach { /* 1 entry; counts as one reference for each of the site's bytes that it has, or begins */
+    uint64_t address, bytes;
+};
 
 struct wire_call {         /* 4 entries, then the copy of the stack, in whole entries */
     uint64_t arguments[5]; /* rdi rsi rdx rcx r8; at the return [0] is rax */
@@ -76,6 +81,34 @@ static inline int wire_is_event(const struct wire_entry *e) { return (int64_t)e-
 static inline uint32_t wire_event_kind(const struct wire_entry *e) { return e->address >> 16 & 0xff; }
 static inline uint32_t wire_event_entries(const struct wire_entry *e) { return e->address & 0xffff; }
 
+/* What a site that calls the runtime says in rcx, beside its number in the lower half; rax is the address, rdx the mask
+ * or a number, and the stack has WIRE_TOLD_ROOM bytes, at the lower end of which are indices, below the program's. */
+#define WIRE_TOLD_KINDS(X)                                                                                             \
+    X(ELEMENTS, "a gather or scatter: an entry for each element that is asked for")                                    \
+    X(MASKED, "REACH from the first element that is asked for to the last")                                            \
+    X(FIXED, "REACH of so many bytes as rdx says")                                                                     \
+    X(BIT, "an entry: the element that has bit number rdx")                                                            \
+    X(COMPARED, "RANGE of what a repeated string instruction compared, when it has ended")                             \
+    X(STATE, "REACH of what xsave and its like reach by edx:eax; the element's field is X86_STATE_*")
+enum wire_told_kind {
+#define X(name, what) WIRE_TOLD_##name,
+    WIRE_TOLD_KINDS(X)
+#undef X
+        WIRE_TOLD_COUNT
+};
+enum {                         /* where it says what */
+       WIRE_TOLD_ELEMENT = 32, /* log2 of the bytes; with IS_WHOLE of all */
+       WIRE_TOLD_SCALE = 35,   /* log2 of what indices are multiplied by */
+       WIRE_TOLD_STORES = 37,
+       WIRE_TOLD_INDEX_8 = 38, /* indices have 8 bytes, else 4 */
+       WIRE_TOLD_PACKED = 39,  /* the elements asked for come one behind another; COMPARED: it has two operands */
+       WIRE_TOLD_ELEMENTS_MAX = 40,
+       WIRE_TOLD_WHOLE = 47,  /* all bytes, if any bit is set */
+       WIRE_TOLD_FILTER = 48, /* log2 of the filter's lines; 0: there is none */
+       WIRE_TOLD_KIND = 52,
+       WIRE_TOLD_ROOM = 192
+};
+
 /* What entries call a module by; the host refuses two that have the same. */
 static inline uint32_t wire_stream_module(const uint8_t *key)
 {
@@ -84,6 +117,13 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 
 /* The exact filter: a reference to a line that is the last one referred to with the same low bits changes nothing. */
 #define WIRE_FILTER_SLOTS 64u
+
+/* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
+ * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
+#define WIRE_BEFORE_SLOTS 32u
+struct wire_before {
+    uint64_t stack, value;
+};
 
 struct wire_chunk {
     uint64_t begin, end; /* time stamps */
@@ -112,6 +152,7 @@ struct wire_stream {
      * since it came there. */
     uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
     uint64_t written[WIRE_FILTER_SLOTS];
+    struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

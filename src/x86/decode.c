@@ -281,6 +281,7 @@ int x86_decode_detail(const uint8_t *bytes, size_t avail, uint64_t addr, struct 
     put_place(&out->insn, a.shape.rule, value_of(bytes + a.value_off, a.value_len), bytes, addr);
     x86_put_operands(&z, out);
     x86_put_accesses(&z, addr, out);
+    x86_put_reach(&z, addr, out);
     x86_put_compare(&z, &out->compare);
     return out->insn.len;
 }

@@ -2,9 +2,9 @@
  *
  * x86: facts about x86-64 instructions. The only folder that sees Zydis. One record, made of the bytes by decode.c:
  * x86_insn, the summary, which is cheap, and which x86_detail holds together with what the core model, the tracer and
- * the planner of replays need (detail.c: operands; access.c: where it reaches memory; compare.c: what jumps decide
- * upon). x86_short is the summary in 8 bytes, which the rewriter keeps for every instruction. form.c takes the text of
- * a form apart, and encode.c makes bytes of it.
+ * the planner of replays need (detail.c: operands; access.c, reach.c: where it reaches memory; compare.c: what jumps
+ * decide upon). x86_short is the summary in 8 bytes, which the rewriter keeps for every instruction. form.c takes the
+ * text of a form apart, and encode.c makes bytes of it.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -216,6 +216,34 @@ struct x86_access {
 /* With the registers before it; bases of fs and gs. */
 uint64_t x86_access_address(const struct x86_access *a, const uint64_t regs[16], uint64_t fs, uint64_t gs);
 
+/* ---- reach.c: where else it reaches memory ---- */
+
+enum x86_reach_kind {
+    X86_REACH_NONE,     /* x86_detail.access says all */
+    X86_REACH_ELEMENTS, /* gathers and scatters: `access` plus scale times each of `index` */
+    X86_REACH_MASKED,   /* some elements of a vector, in a row */
+    X86_REACH_STATE,    /* xsave and its like: what edx:eax says */
+    X86_REACH_FIXED,    /* fixed_bytes */
+    X86_REACH_BIT,      /* the bit, from `access` on, whose number `index` holds */
+    X86_REACH_TABLE,    /* plus al */
+};
+enum { X86_STATE_STANDARD, X86_STATE_COMPACT, X86_STATE_AS_IT_SAYS };
+struct x86_reach {
+    uint8_t kind;               /* enum x86_reach_kind */
+    uint8_t mask;               /* an element is reached if its bit of a mask register, or its sign in a vector, is 1 */
+    uint8_t index, index_bytes; /* vector register, of each in it; BIT: general register */
+    uint8_t element_bytes, count; /* in memory; count: of bits or signs */
+    uint8_t format;               /* STATE: X86_STATE_* */
+    uint16_t vector_bytes;        /* of the mask, if that is a vector; ELEMENTS: of the data */
+    uint16_t fixed_bytes;
+    bool is_evex;             /* ELEMENTS */
+    bool is_packed;           /* MASKED: those asked for come one behind another */
+    bool is_whole;            /* MASKED: all bytes, if any bit is set */
+    bool is_mmx;              /* MASKED: the mask is a register of MMX */
+    bool is_narrow;           /* addresses have 32 bits */
+    struct x86_access access; /* what general registers and numbers make of the address */
+};
+
 /* ---- compare.c: what a conditional jump decides upon ---- */
 
 enum x86_term_kind { X86_TERM_REGISTER, X86_TERM_NUMBER, X86_TERM_MEMORY };
@@ -279,9 +307,11 @@ struct x86_detail { /* everything */
     uint16_t op_bits; /* operand width of the main operation, or that of the widest vector register */
     uint8_t fuse;     /* enum x86_fuse */
     uint8_t effect, effect_dst, effect_src; /* enum x86_effect; GPR numbers or X86_REG_NONE */
-    int8_t access_count; /* -1: it does not say where it reaches (gather, scatter, xsave and its like) */
+    int8_t access_count; /* -1: it does not say where it reaches (gather, scatter, xsave and its like): see
+                            reach */
     struct x86_access access[X86_ACCESSES_MAX]; /* of one element if it repeats; prefetches count as loads */
     struct x86_compare compare;
+    struct x86_reach reach;
 };
 /* Its length, or 0: the bytes are no instruction. Many times as slow as x86_decode. */
 int x86_decode_detail(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_detail *out);

@@ -59,15 +59,15 @@ static void put(struct trace *t, const char *lead, uint64_t address)
         t->buffer[t->used++] = digits[address >> shift & 15];
 }
 
-static void put_lackey(struct trace *t, uint64_t address, const struct rewrite_site *s)
+static void put_lackey(struct trace *t, uint64_t address, uint64_t bytes, const struct rewrite_site *s)
 {
     static const char *const leads[] = {
         [REWRITE_SITE_LOAD] = " L ", [REWRITE_SITE_STORE] = " S ", [REWRITE_SITE_LOAD | REWRITE_SITE_STORE] = " M "};
     put(t, leads[s->flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE)], address);
     t->buffer[t->used++] = ',';
-    if (s->bytes >= 10)
-        t->buffer[t->used++] = (char)('0' + s->bytes / 10);
-    t->buffer[t->used++] = (char)('0' + s->bytes % 10);
+    if (bytes >= 10)
+        t->buffer[t->used++] = (char)('0' + bytes / 10);
+    t->buffer[t->used++] = (char)('0' + bytes % 10);
     t->buffer[t->used++] = '\n';
 }
 
@@ -81,14 +81,19 @@ static void put_din(struct trace *t, uint64_t address, const struct rewrite_site
     }
 }
 
-static void write_reference(struct trace *t, uint64_t address, const struct rewrite_site *s)
+static void write_piece(struct trace *t, uint64_t address, uint64_t bytes, const struct rewrite_site *s)
 {
     if (t->used > BUFFER_BYTES - 2 * LINE_BYTES_MAX)
         flush(t);
     if (t->form == FORM_LACKEY)
-        put_lackey(t, address, s);
+        put_lackey(t, address, bytes, s);
     else if (t->form == FORM_DIN)
         put_din(t, address, s);
+}
+
+static void write_reference(struct trace *t, uint64_t address, const struct rewrite_site *s)
+{
+    write_piece(t, address, s->bytes, s);
 }
 
 /* ---- the stream ---- */
@@ -153,6 +158,20 @@ static void take_untold(struct trace *t, const struct wire_entry *e)
     t->modules[t->module].count[e->site]++;
 }
 
+static void take_reach(struct trace *t, const struct wire_entry *e)
+{
+    struct wire_reach reach;
+    const struct rewrite_site *s = site_of(t, e);
+    memcpy(&reach, e + 1, sizeof reach);
+    if (!s || reach.bytes >> ELEMENTS_BITS) {
+        t->unknown++;
+        return;
+    }
+    note(t, e->site, (reach.bytes + s->bytes - 1) / s->bytes);
+    for (uint64_t n = 0; t->out && n < reach.bytes; n += s->bytes)
+        write_piece(t, reach.address + n, min_u64(s->bytes, reach.bytes - n), s);
+}
+
 /* The next range of the same instruction; false: it is not, or cannot be believed. */
 static bool add_range(struct trace *t, struct string *s, const struct wire_entry *e)
 {
@@ -177,6 +196,8 @@ static size_t take_event(struct trace *t, const struct wire_entry *e, size_t lef
     size_t at = 0;
     if (wire_event_kind(e) == WIRE_EVENT_UNTOLD)
         take_untold(t, e);
+    if (wire_event_kind(e) == WIRE_EVENT_REACH && left > 1)
+        take_reach(t, e);
     if (wire_event_kind(e) != WIRE_EVENT_RANGE)
         return 1 + wire_event_entries(e);
     while (s.count < 2 && left - at >= ENTRIES && wire_is_event(&e[at]) &&
@@ -323,6 +344,15 @@ static int make_copies(struct trace *t, enum launch_mode mode)
     return 0;
 }
 
+/* Of references whose number is not that of executions. */
+static const char *how_of(const struct rewrite_site *s)
+{
+    return s->flags & REWRITE_SITE_RANGE      ? "range-"
+           : s->flags & REWRITE_SITE_ELEMENTS ? "elements-"
+           : s->flags & REWRITE_SITE_REACH    ? "reach-"
+                                              : "";
+}
+
 static int write_sites(struct trace *t)
 {
     for (size_t i = 0; i < t->module_count; i++)
@@ -331,8 +361,7 @@ static int write_sites(struct trace *t)
             static const char *const kinds[] = {"untold", "load", "store", "modify"};
             if (t->modules[i].count[k])
                 fprintf(t->out, "%s 0x%llx %s%s%s %u %llu\n", t->program->modules[i].path, (unsigned long long)s->addr,
-                        s->flags & REWRITE_SITE_RANGE ? "range-" : "", kinds[s->flags & 3],
-                        s->flags & REWRITE_SITE_PREFETCH ? "-prefetch" : "", s->bytes,
+                        how_of(s), kinds[s->flags & 3], s->flags & REWRITE_SITE_PREFETCH ? "-prefetch" : "", s->bytes,
                         (unsigned long long)t->modules[i].count[k]);
         }
     return ferror(t->out) ? -1 : 0;

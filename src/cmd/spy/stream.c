@@ -45,6 +45,29 @@ static void take_range(struct spied_program *s, const struct wire_entry *e)
     spy_reference(s->spy, s->thread, site, first, bytes);
 }
 
+/* The bytes that a piece has, from *first on; 0: it cannot be. */
+static uint64_t reach_of(const struct spied_program *s, const struct wire_entry *e, uint32_t site, uint64_t *first)
+{
+    struct wire_reach reach;
+    if (wire_event_entries(e) * sizeof *e < sizeof reach || site == ID_NONE || !spy_site(s->spy, site)->bytes)
+        return 0;
+    memcpy(&reach, e + 1, sizeof reach);
+    *first = reach.address;
+    return reach.bytes >> 40 ? 0 : reach.bytes;
+}
+
+static void take_reach(struct spied_program *s, const struct wire_entry *e)
+{
+    uint64_t first;
+    uint32_t site = site_of(s, e);
+    uint64_t bytes = reach_of(s, e, site, &first);
+    if (!bytes)
+        return;
+    uint64_t each = spy_site(s->spy, site)->bytes;
+    s->references += (bytes + each - 1) / each;
+    spy_reference(s->spy, s->thread, site, first, bytes);
+}
+
 static void take_naming(struct spied_program *s, const struct wire_entry *e)
 {
     struct wire_call call;
@@ -64,6 +87,9 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
     switch ((enum wire_event_kind)wire_event_kind(e)) {
     case WIRE_EVENT_RANGE:
         take_range(s, e);
+        return;
+    case WIRE_EVENT_REACH:
+        take_reach(s, e);
         return;
     case WIRE_EVENT_UNTOLD:
         s->untold++;
@@ -141,10 +167,13 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
 static void take_again(struct spied_program *s, uint32_t thread, const struct wire_entry *e)
 {
     uint64_t first = e->address, bytes = 0;
-    if (wire_is_event(e) && wire_event_kind(e) != WIRE_EVENT_RANGE)
+    bool is_reach = wire_is_event(e) && wire_event_kind(e) == WIRE_EVENT_REACH;
+    if (wire_is_event(e) && wire_event_kind(e) != WIRE_EVENT_RANGE && !is_reach)
         return;
     uint32_t site = site_of(s, e);
-    if (site == ID_NONE || (wire_is_event(e) && !(bytes = range_of(s, e, site, &first))))
+    if (wire_is_event(e))
+        bytes = (is_reach ? reach_of : range_of)(s, e, site, &first);
+    if (site == ID_NONE || (wire_is_event(e) && !bytes))
         return;
     spy_reference_again(s->spy, thread, site, first, bytes);
 }

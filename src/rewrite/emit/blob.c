@@ -14,7 +14,7 @@ enum {
     BLOB_REGISTER = 40,
     BLOB_PROBES = 48,
     BLOB_LANDED = 112,
-    BLOB_PROBE_BYTES = 120
+    BLOB_DESCRIBED_END = 120
 };
 enum {
     BLOB_CONFIG = 128,
@@ -23,7 +23,8 @@ enum {
     BLOB_CHUNK_FULL = 208,
     BLOB_FORGET_LINES = 216,
     BLOB_WATCHED = 224,
-    BLOB_STATES = 232
+    BLOB_TOLD = 232,
+    BLOB_STATES = 240
 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
@@ -45,6 +46,7 @@ uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
 uint64_t rw_blob_forget_lines(const struct rw *w) { return entrance(w, BLOB_FORGET_LINES); }
 uint64_t rw_blob_chunk_full(const struct rw *w) { return entrance(w, BLOB_CHUNK_FULL); }
 uint64_t rw_blob_watched(const struct rw *w) { return entrance(w, BLOB_WATCHED); }
+uint64_t rw_blob_told(const struct rw *w) { return entrance(w, BLOB_TOLD); }
 uint64_t rw_blob_fault_return(const struct rw *w) { return entrance(w, BLOB_FAULT_RETURN); }
 
 unsigned rw_blob_probe_slot(enum rw_probe what)
@@ -60,9 +62,8 @@ uint64_t rw_blob_probe(const struct rw *w, const struct rw_action *a, bool gs)
 
 struct rw_blob_probes rw_blob_probes(const struct rw *w)
 {
-    uint64_t bytes;
-    memcpy(&bytes, rt_blob + BLOB_PROBE_BYTES, 8);
-    return (struct rw_blob_probes){entrance(w, rw_blob_probe_slot(RW_PROBE_START)), bytes};
+    uint64_t addr = entrance(w, rw_blob_probe_slot(RW_PROBE_START));
+    return (struct rw_blob_probes){addr, entrance(w, BLOB_DESCRIBED_END) - addr};
 }
 
 bool rw_blob_state(const struct rw *w, unsigned i, uint64_t *addr, uint32_t *pushed)

@@ -93,6 +93,10 @@ static void list_body(struct list *l, uint32_t b)
         list_insns(l, b, i, at);
         insert(l, RW_BEFORE_INSN, b, at);
         i = at;
+        if (l->w->instrument->has_behind && l->w->instrument->has_behind(l->w, at)) {
+            list_insns(l, b, at, ++i);
+            insert(l, RW_BEHIND_INSN, b, at);
+        }
     }
     list_insns(l, b, i, end);
 }

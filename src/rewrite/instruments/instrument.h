@@ -54,6 +54,7 @@ enum rw_where {
     RW_BEFORE_LOOP, /* on every way into loop header `at` but the edge from itself */
     RW_BEHIND_LOOP, /* where it falls out of the end of such a block: in front of what is on that edge */
     RW_BEFORE_INSN, /* in front of `insn` of block `at` */
+    RW_BEHIND_INSN, /* behind it, before control goes anywhere: of instructions that has_behind says */
     RW_BEHIND_CODE  /* what belongs to that, and is seldom executed: behind the function, and ends in a jump */
 };
 struct rw_point {
@@ -93,6 +94,7 @@ struct rw_instrument {
 
     /* The first of block's instructions from insn on that something is inserted in front of, or ID_NONE. */
     uint32_t (*next)(const struct rw *w, uint32_t block, uint32_t insn);
+    bool (*has_behind)(const struct rw *w, uint32_t insn); /* of those that next gives; NULL: none */
     /* Adds what stands at a point: fragments RW_INSERTED, whose bytes are final. */
     void (*insert)(const struct rw *w, struct rw_point point, struct rw_fragments *out);
     void (*put)(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr); /* writes it */

@@ -134,6 +134,7 @@ static uint32_t site_at(const struct rw_probes *x, struct rw_point point)
     case RW_ON_GROUP:
     case RW_BEFORE_LOOP:
     case RW_BEHIND_LOOP:
+    case RW_BEHIND_INSN:
     case RW_BEHIND_CODE:
         return ID_NONE;
     }

@@ -26,93 +26,10 @@
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
+#include "rewrite/instruments/operand.h"
 #include "rewrite/instruments/references.h"
-#include "wire/wire.h"
 
-enum { GS = 0x65, FS = 0x64, RED_ZONE = 128, ENTRY_BYTES = 16, RANGE_ENTRIES = 3, CALL_BYTES = 5, LEA_RSP_BYTES = 8 };
-
-struct operand {
-    uint8_t prefix, base, index, scale;
-    int64_t disp;
-};
-
-static struct operand in_stream(size_t offset)
-{
-    return (struct operand){GS, X86_REG_NONE, X86_REG_NONE, 0, (int64_t)(WIRE_STREAM_VADDR + offset)};
-}
-static struct operand in_entry(unsigned reg, int64_t offset)
-{
-    return (struct operand){GS, (uint8_t)reg, X86_REG_NONE, 0, offset};
-}
-static struct operand on_stack(unsigned slot)
-{
-    return (struct operand){0, X86_RSP, X86_REG_NONE, 0, 8 * (int64_t)slot};
-}
-
-/* ---- bytes of one instruction ---- */
-
-static uint8_t *put_displacement(uint8_t *p, unsigned mod, int64_t disp)
-{
-    if (mod == 1)
-        *p++ = (uint8_t)disp;
-    return mod == 2 ? rw_put32(p, (uint64_t)disp) : p;
-}
-
-/* Mod, rm, SIB and displacement; reg is the other operand, or part of the code. */
-static uint8_t *put_operand(uint8_t *p, unsigned reg, struct operand m)
-{
-    static const uint8_t scale_bits[9] = {[2] = 1, [4] = 2, [8] = 3};
-    bool has_index = m.index != X86_REG_NONE;
-    unsigned sib_index = (unsigned)(scale_bits[has_index ? m.scale : 0] << 6 | (has_index ? m.index & 7 : 4) << 3);
-    if (m.base == X86_REG_NONE) {
-        *p++ = (uint8_t)((reg & 7) << 3 | 4);
-        *p++ = (uint8_t)(sib_index | 5);
-        return rw_put32(p, (uint64_t)m.disp);
-    }
-    unsigned mod = !m.disp && (m.base & 7) != X86_RBP ? 0 : m.disp == (int8_t)m.disp ? 1 : 2;
-    bool has_sib = has_index || (m.base & 7) == X86_RSP;
-    *p++ = (uint8_t)(mod << 6 | (reg & 7) << 3 | (has_sib ? 4u : m.base & 7u));
-    if (has_sib)
-        *p++ = (uint8_t)(sib_index | (m.base & 7));
-    return put_displacement(p, mod, m.disp);
-}
-
-/* With operands of 64 bits. */
-static uint8_t *put_insn(uint8_t *p, uint32_t code, unsigned reg, struct operand m)
-{
-    unsigned base = m.base == X86_REG_NONE ? 0 : m.base >> 3, index = m.index == X86_REG_NONE ? 0 : m.index >> 3;
-    if (m.prefix)
-        *p++ = m.prefix;
-    *p++ = (uint8_t)(0x48 | (reg >> 3) << 2 | index << 1 | base);
-    if (code > 0xff)
-        *p++ = (uint8_t)(code >> 8);
-    *p++ = (uint8_t)code;
-    return put_operand(p, reg, m);
-}
-
-enum { LEA = 0x8d, LOAD = 0x8b, STORE = 0x89, STORE_NUMBER = 0xc7, COMPARE = 0x3b, XADD = 0x0fc1 };
-enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5 }; /* conditions */
-
-static uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
-{
-    *p++ = (uint8_t)(0x48 | reg >> 3);
-    *p++ = (uint8_t)(0xb8 | (reg & 7));
-    memcpy(p, &v, 8);
-    return p + 8;
-}
-
-static uint8_t *put_short_number(uint8_t *p, unsigned reg, uint32_t v)
-{
-    if (reg >> 3)
-        *p++ = 0x41;
-    *p++ = (uint8_t)(0xb8 | (reg & 7));
-    return rw_put32(p, v);
-}
-
-static uint8_t *put_move_stack(uint8_t *p, int32_t by)
-{
-    return rw_put32(rw_put_bytes(p, "\x48\x8d\xa4\x24", 4), (uint32_t)by);
-}
+enum { RED_ZONE = 128, ENTRY_BYTES = 16, RANGE_ENTRIES = 3, CALL_BYTES = 5, LEA_RSP_BYTES = 8 };
 
 /* ---- the stack: its slots are, from the stack pointer up, the flags of a range; rax and the flags; registers ---- */
 

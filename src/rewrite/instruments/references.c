@@ -4,8 +4,9 @@
  * reaches memory a site, which makes an entry for each of its accesses. Which instructions, and which registers a site
  * may use; its code is in reference_code.c.
  *
- * Of some only that they were executed: gathers, scatters, xsave and its like, repeated string instructions that
- * compare, operands of other address sizes. Functions that may run before the runtime knows the module have no sites.
+ * Where operands do not say what an instruction reaches, the site calls the runtime (reference_calls.c). Of what nobody
+ * can tell only that it was executed: enter, pop to a place by rsp, prefetches of gathers, gs. Functions that may run
+ * before the runtime knows the module have no sites.
  *
  * needs: funcs. fills: references.
  */
@@ -29,8 +30,6 @@ static bool has_name(const struct x86_insn *in, const char *begins)
     return strncmp(x86_mnemonic_name(in->mnemonic), begins, strlen(begins)) == 0;
 }
 
-static bool compares_strings(const struct x86_insn *in) { return has_name(in, "scas") || has_name(in, "cmps"); }
-
 /* Can code of a site compute it? */
 static bool is_computable(const struct x86_access *a)
 {
@@ -39,22 +38,18 @@ static bool is_computable(const struct x86_access *a)
     return !is_far && a->segment != X86_SEGMENT_GS && !(a->segment == X86_SEGMENT_FS && a->base == X86_RSP);
 }
 
-/* The place depends on more than the registers that its operand names: on al alone, or on a number of bits. */
-static bool computes_more(const struct x86_insn *in)
-{
-    return has_name(in, "xlat") || (has_name(in, "bt") && !in->imm_len);
-}
-
 static bool is_told(const struct x86_detail *d)
 {
-    if (d->access_count < 0 || ((d->insn.props & X86_PROP_REP) && compares_strings(&d->insn)) ||
-        computes_more(&d->insn))
+    if (d->access_count < 0)
         return false;
     for (int k = 0; k < d->access_count; k++)
         if (!is_computable(&d->access[k]))
             return false;
     return true;
 }
+
+/* Its operands do not say where it reaches, or more than it reaches. */
+static bool needs_call(const struct x86_detail *d) { return d->reach.kind != X86_REACH_NONE || rw_call_is_behind(d); }
 
 static uint8_t flags_of(const struct x86_detail *d, const struct x86_access *a)
 {
@@ -128,6 +123,23 @@ static void add_untold(struct range *out, const struct x86_detail *d, uint32_t i
     VEC_PUSH(&out->references, r);
 }
 
+static void add_call(struct range *out, const struct x86_detail *d, uint32_t i, struct cfg_live live)
+{
+    struct rw_reference r = {.addr = d->insn.addr, .insn = i, .first = (uint32_t)out->sites.len};
+    struct rw_site sites[RW_CALL_SITES_MAX];
+    if (!rw_call_can_tell(d)) {
+        add_untold(out, d, i, live);
+        return;
+    }
+    r.count = (uint8_t)rw_call_sites(d, sites);
+    for (unsigned k = 0; k < r.count; k++)
+        VEC_PUSH(&out->sites, sites[k]);
+    r.call = rw_call_how(d);
+    r.is_behind = rw_call_is_behind(d);
+    r.is_rip = (d->insn.props & X86_PROP_RIPREL) != 0;
+    VEC_PUSH(&out->references, r);
+}
+
 static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live,
                             const struct rewrite_options *opt)
 {
@@ -136,6 +148,10 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
     if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
         return;
+    if (needs_call(&d)) {
+        add_call(out, &d, i, live);
+        return;
+    }
     if (!is_told(&d) || (opt->filter_shift && has_name(&d.insn, "prefetch"))) {
         add_untold(out, &d, i, live);
         return;
@@ -223,6 +239,8 @@ static void place(struct rw *w)
 
 /* ---- where they stand ---- */
 
+enum { CALLS = RW_REFERENCE_CALL | RW_REFERENCE_NOTE };
+
 /* The runtime registers only modules that have words. */
 static void plan(struct rw *w) { w->counter_count = 1; }
 
@@ -236,17 +254,37 @@ static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
     return watched < end ? watched : ID_NONE;
 }
 
+static bool has_behind(const struct rw *w, uint32_t insn)
+{
+    uint32_t id = w->references->of_insn[insn];
+    return id != ID_NONE && w->references->data[id].is_behind;
+}
+
+static void insert_call(const struct rw *w, struct rw_point point, uint32_t id, struct rw_fragments *out)
+{
+    const struct rw_reference *r = &w->references->data[id];
+    if (point.where == RW_BEHIND_CODE)
+        return;
+    uint8_t how = r->is_behind && point.where == RW_BEFORE_INSN ? RW_REFERENCE_NOTE : r->call;
+    rw_fragment_add(out, (struct rw_fragment){
+                             .id = id, .bytes = (uint16_t)rw_call_bytes(w, r, how), .kind = RW_INSERTED, .how = how});
+}
+
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
 {
     bool is_cold = point.where == RW_BEHIND_CODE;
-    if (point.where != RW_BEFORE_INSN && !is_cold)
+    if (point.where != RW_BEFORE_INSN && point.where != RW_BEHIND_INSN && !is_cold)
         return;
-    if (!is_cold)
+    if (point.where == RW_BEFORE_INSN)
         rw_watch_insert(&w->references->watch, point.insn, out);
     uint32_t id = w->references->of_insn[point.insn];
     if (id == ID_NONE)
         return;
     const struct rw_reference *r = &w->references->data[id];
+    if (r->call) {
+        insert_call(w, point, id, out);
+        return;
+    }
     rw_fragment_add(out, (struct rw_fragment){.id = id,
                                               .bytes = (uint16_t)rw_reference_bytes(w, r, is_cold),
                                               .kind = RW_INSERTED,
@@ -258,7 +296,7 @@ static void describe(struct rw *w, uint32_t func)
     const struct rw_func *fn = &w->funcs[func];
     for (uint32_t i = 0; i < fn->fragment_count; i++) {
         const struct rw_fragment *f = &fn->fragments[i];
-        if (f->kind != RW_INSERTED || f->how & RW_REFERENCE_WATCH)
+        if (f->kind != RW_INSERTED || f->how & (RW_REFERENCE_WATCH | CALLS))
             continue;
         if (f->how & RW_REFERENCE_COLD)
             w->references->data[f->id].cold = f->off;
@@ -269,12 +307,18 @@ static void describe(struct rw *w, uint32_t func)
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    (f->how & RW_REFERENCE_WATCH ? rw_put_watch : rw_put_reference)(w, f, at, addr);
+    if (f->how & RW_REFERENCE_WATCH)
+        rw_put_watch(w, f, at, addr);
+    else
+        (f->how & CALLS ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
 }
 
 static void frames(const struct rw_fragment *f, struct rw_frames *out)
 {
-    (f->how & RW_REFERENCE_WATCH ? rw_watch_frames : rw_reference_frames)(f, out);
+    if (f->how & RW_REFERENCE_WATCH)
+        rw_watch_frames(f, out);
+    else
+        (f->how & CALLS ? rw_call_frames : rw_reference_frames)(f, out);
 }
 
 static void forget(struct rw *w)
@@ -297,6 +341,7 @@ const struct rw_instrument rw_reference_sites = {
     .place = place,
     .forget = forget,
     .next = next,
+    .has_behind = has_behind,
     .insert = insert,
     .put = put,
     .frames = frames,

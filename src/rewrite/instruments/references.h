@@ -8,6 +8,8 @@
 
 enum { /* of a fragment: how */
        RW_REFERENCE_SLOTS = 7,
+       RW_REFERENCE_NOTE = 8,  /* keeps a register for what stands behind the instruction; moves no stack pointer */
+       RW_REFERENCE_CALL = 16, /* calls the runtime; the slots are the bytes that store a vector */
        RW_REFERENCE_WATCH = 32,
        RW_REFERENCE_RANGE = 64,
        RW_REFERENCE_COLD = 128
@@ -16,7 +18,7 @@ enum { /* of a fragment: how */
 struct rw_site { /* an access of an instruction; its number is its place among all of the module */
     uint64_t addr;
     struct x86_access access;
-    uint8_t flags; /* enum rewrite_site_flag */
+    uint16_t flags; /* enum rewrite_site_flag */
 };
 struct rw_reference {        /* an instruction whose accesses are told */
     uint64_t addr;           /* in the original */
@@ -29,6 +31,8 @@ struct rw_reference {        /* an instruction whose accesses are told */
     bool is_range;           /* a string instruction that repeats */
     bool is_untold;          /* only that it was executed; count 0 */
     bool is_rip;             /* its first access is relative to its own address */
+    bool is_behind;          /* what it reaches is known when it is done */
+    uint8_t call; /* its operands do not say where it reaches, the runtime does: how its fragment is; else 0 */
 };
 struct rw_watch_point { /* in front of an instruction */
     uint32_t insn;
@@ -54,6 +58,17 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
 void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+
+/* reference_calls.c: of instructions whose operands do not say where they reach. False: of this one nobody can. */
+bool rw_call_can_tell(const struct x86_detail *d);
+bool rw_call_is_behind(const struct x86_detail *d);
+enum { RW_CALL_SITES_MAX = 2 };
+unsigned rw_call_sites(const struct x86_detail *d, struct rw_site out[RW_CALL_SITES_MAX]); /* how many */
+uint8_t rw_call_how(const struct x86_detail *d);
+/* With how RW_REFERENCE_CALL, in front of it or behind; with RW_REFERENCE_NOTE what stands in front, if not that. */
+unsigned rw_call_bytes(const struct rw *w, const struct rw_reference *r, uint8_t how);
+void rw_put_call_site(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
+void rw_call_frames(const struct rw_fragment *f, struct rw_frames *out);
 
 /* watch.c: entrances and returns of the functions whose names the options list. */
 void rw_watch_find(struct rw *w, struct rw_watch *out);

@@ -299,7 +299,7 @@ static void unpack_sites(struct reader *r, struct rewrite_map *m)
         s[i].bytes = (uint16_t)unpack_below(r, 65);
     unpack_end(r);
     for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
-        s[i].flags = (uint8_t)unpack_below(r, UINT8_MAX);
+        s[i].flags = (uint16_t)unpack_below(r, UINT16_MAX);
     unpack_end(r);
 }
 

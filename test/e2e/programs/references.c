@@ -71,21 +71,31 @@ static __attribute__((noinline)) void odd(void)
         own[i] += i;
 }
 
-/* Whose places are not told. */
 static __attribute__((noinline)) long compare(void)
 {
     void *to = data.to, *from = data.from;
-    long count = 20, bit = 100;
+    long count = 20;
     __asm__ volatile("repe cmpsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory", "cc");
     __asm__ volatile("repne scasb" : "+D"(to), "+c"(count) : "a"(77) : "memory", "cc");
-    __asm__ volatile("bts %0, %1" : "+r"(bit), "+m"(data.index[1]) : : "memory", "cc");
+    to = data.to + 200, from = data.from + 200, count = 10;
+    __asm__ volatile("std; repe cmpsw; cld" : "+D"(to), "+S"(from), "+c"(count) : : "memory", "cc");
     return count;
+}
+
+/* Another word than the operand's; and an instruction whose places are not told. */
+static __attribute__((noinline)) long others(void)
+{
+    long bit = 100;
+    __asm__ volatile("bts %0, %1" : "+r"(bit), "+m"(data.index[1]) : : "memory", "cc");
+    __asm__ volatile("sub $128, %%rsp\n enter $16, $0\n leave\n add $128, %%rsp" : : : "memory", "cc");
+    return bit;
 }
 
 static uint64_t work(void)
 {
     copies();
     odd();
+    compare();
     return sum(data.words, 30) + (uint64_t)carries() + (uint64_t)reals() + (uint64_t)own[3];
 }
 
@@ -124,7 +134,7 @@ int main(int argc, char **argv)
     first = 1;
     uint64_t s = work();
     last = 1;
-    s += (uint64_t)compare();
+    s += (uint64_t)others();
     printf("%llx\n", (unsigned long long)s);
     if (argc > 1)
         by_threads();

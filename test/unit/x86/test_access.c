@@ -120,10 +120,64 @@ static void comparisons(void **state)
     assert_false(has_compare("\x80\xfc\x01", 3, &c)); /* cmp ah,1 */
 }
 
+enum { NONE, ELEMENTS, MASKED, STATE, FIXED, BIT, TABLE };
+enum { PACKED = 1, WHOLE = 2 };
+#define V(n) (X86_REG_VEC0 + (n))
+#define K(n) (X86_REG_MASK0 + (n))
+
+static void reaches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t len;
+        unsigned kind, mask, index, index_bytes, element_bytes, count, how;
+    } all[] = {
+        {X("\xc4\xe2\xe9\x92\x04\xc8"), ELEMENTS, V(2), 1, 4, 8, 2, 0},      /* vgatherdpd xmm0,[rax+xmm1*8],xmm2 */
+        {X("\xc4\x22\x2d\x93\x44\x8b\xf0"), ELEMENTS, V(10), 9, 8, 4, 4, 0}, /* vgatherqps xmm8,[rbx+ymm9*4-16],xmm10 */
+        {X("\x62\xf2\x7d\x42\x91\x1c\xa6"), ELEMENTS, K(2), 20, 8, 4, 8, 0}, /* vpgatherqd ymm3{k2},[rsi+zmm20*4] */
+        {X("\x62\xe2\xfd\x41\xa0\x04\xcf"), ELEMENTS, K(1), 17, 4, 8, 8, 0}, /* vpscatterdq [rdi+ymm17*8]{k1},zmm16 */
+        {X("\xc4\xe2\x35\x2d\x09"), MASKED, V(9), 0, 0, 8, 4, 0},            /* vmaskmovpd ymm1,ymm9,[rcx] */
+        {X("\xc4\xe2\x61\x8e\x61\x08"), MASKED, V(3), 0, 0, 4, 4, 0},        /* vpmaskmovd [rcx+8],xmm3,xmm4 */
+        {X("\x66\x41\x0f\xf7\xcc"), MASKED, V(12), 0, 0, 1, 16, 0},          /* maskmovdqu xmm1,xmm12 */
+        {X("\x0f\xf7\xca"), MASKED, V(2), 0, 0, 1, 8, 0},                    /* maskmovq mm1,mm2 */
+        {X("\x62\xf1\x7f\x4b\x6f\x0a"), MASKED, K(3), 0, 0, 1, 64, 0},       /* vmovdqu8 zmm1{k3},[rdx] */
+        {X("\x62\xf3\x75\x21\x3e\x16\x06"), MASKED, K(1), 0, 0, 1, 32, 0},   /* vpcmpub k2{k1},ymm17,[rsi],6 */
+        {X("\x62\xf2\xfd\x4d\x8b\x17"), MASKED, K(5), 0, 0, 8, 8, PACKED},   /* vpcompressq [rdi]{k5},zmm2 */
+        {X("\x62\xf1\x6c\x59\x58\x08"), MASKED, K(1), 0, 0, 4, 16, WHOLE},   /* vaddps zmm1{k1},zmm2,[rax]{1to16} */
+        {X("\x62\xf1\x7c\x49\x5a\x08"), MASKED, K(1), 0, 0, 4, 8, 0},        /* vcvtps2pd zmm1{k1},[rax] */
+        {X("\x62\xf1\x7e\x09\x10\x08"), MASKED, K(1), 0, 0, 4, 1, 0},        /* vmovss xmm1{k1},[rax] */
+        {X("\x62\xf2\x7d\x49\x5a\x08"), MASKED, K(1), 0, 0, 4, 16, WHOLE},   /* vbroadcasti32x4 zmm1{k1},[rax] */
+        {X("\x62\xf2\x6d\x49\x36\x08"), NONE, X86_REG_NONE, 0, 0, 0, 0, 0},  /* vpermd zmm1{k1},zmm2,[rax]: all of it */
+        {X("\x62\xf2\x7e\x49\x32\x18"), MASKED, K(1), 0, 0, 1, 8, 0},        /* vpmovqb [rax]{k1},zmm3 */
+        {X("\x62\xf1\x7e\x48\x6f\x08"), NONE, X86_REG_NONE, 0, 0, 0, 0, 0},  /* vmovdqu32 zmm1,[rax] */
+        {X("\x0f\xc7\x21"), STATE, X86_REG_NONE, 0, 0, 0, 0, 0},             /* xsavec [rcx] */
+        {X("\x48\x0f\xae\x01"), FIXED, X86_REG_NONE, 0, 0, 0, 0, 0},         /* fxsave64 [rcx] */
+        {X("\x48\x0f\xab\x08"), BIT, X86_REG_NONE, 1, 0, 8, 0, 0},           /* bts [rax],rcx */
+        {X("\x66\x0f\xa3\x10"), BIT, X86_REG_NONE, 2, 0, 2, 0, 0},           /* bt word [rax],dx */
+        {X("\x0f\xba\x20\x05"), NONE, X86_REG_NONE, 0, 0, 0, 0, 0},          /* bt [rax],5 */
+        {X("\xd7"), TABLE, X86_REG_NONE, 0, 0, 1, 0, 0},                     /* xlatb */
+        {X("\x67\x8b\x47\x04"), FIXED, X86_REG_NONE, 0, 0, 0, 0, 0},         /* mov eax,[edi+4] */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct x86_detail d;
+        assert_int_equal(x86_decode_detail((const uint8_t *)all[i].text, all[i].len, 0x400000, &d), all[i].len);
+        const struct x86_reach *r = &d.reach;
+        unsigned index = r->index == X86_REG_NONE ? 0 : r->kind == BIT ? r->index : r->index - X86_REG_VEC0;
+        unsigned how = (r->is_packed ? PACKED : 0u) | (r->is_whole ? WHOLE : 0u);
+        if (r->kind != all[i].kind || r->mask != all[i].mask || index != all[i].index ||
+            r->index_bytes != all[i].index_bytes || r->element_bytes != all[i].element_bytes ||
+            r->count != all[i].count || how != all[i].how)
+            fail_msg("case %zu: kind %d, mask %d, index %d of %d, %d elements of %d, how %d", i, r->kind, r->mask,
+                     index, r->index_bytes, r->count, r->element_bytes, how);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accesses),
+        cmocka_unit_test(reaches),
         cmocka_unit_test(jumps),
         cmocka_unit_test(comparisons),
     };

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What instructions reach whose operands alone do not say it (wire/stream.h, enum wire_told_kind). A site has moved the
+ * stack pointer past the red zone, left room there (WIRE_TOLD_ROOM) with a vector of indices in it, pushed rax, rcx and
+ * rdx, and put the address, what kind it is and a mask into these. All registers and flags stay; a signal may come
+ * anywhere. What needs more than a few steps is done by told.c, with signals blocked.
+ */
+#include "rt/rt_state.S"
+
+    .intel_syntax noprefix
+    .section .text.sites, "ax"
+
+    .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
+    .set PUT, 0
+    .set LIMIT, 8
+    .set IS_CONFINED, 76
+    .set TOUCHED, 192
+    .set WRITTEN, 192 + 8 * 64
+    .set BEFORE, WRITTEN + 8 * 64
+    .set CONFIG_KEY, 32
+    .set EVENT_RANGE, 0x80000002 - 0x100000000 /* WIRE_EVENT(...) */
+    .set EVENT_UNTOLD, 0x80030000 - 0x100000000
+    .set EVENT_REACH, 0x80040001 - 0x100000000
+    .set ENTRY_BYTES, 16
+    .set RANGE_BYTES, 48
+    .set REACH_BYTES, 32
+
+    /* upper half of the word: WIRE_TOLD_* less 32 */
+    .set ELEMENT_BITS, 7
+    .set SCALE_SHIFT, 3
+    .set STORES, 1 << 5
+    .set INDEX_8, 1 << 6
+    .set IS_PACKED, 1 << 7
+    .set COUNT_SHIFT, 8
+    .set IS_WHOLE, 1 << 15
+    .set FILTER_SHIFT, 16
+    .set KIND_SHIFT, 20
+    .set KIND_ELEMENTS, 0
+    .set KIND_MASKED, 1
+    .set KIND_FIXED, 2
+    .set KIND_BIT, 3
+    .set KIND_COMPARED, 4
+
+    .set ROOM, 192 /* WIRE_TOLD_ROOM */
+    .set PUSHED, 7 * 8
+    .set SAVED_RDI, 32
+    .set SAVED_RSI, 40
+    .set SAVED_FLAGS, 48
+    .set SAVED_RCX, PUSHED + 16
+    .set INDICES, PUSHED + 32
+    .set STACK_BEFORE, PUSHED + 32 + ROOM
+    .set DIRECTION, 0x400
+
+/* r9d: the word's upper half; r8: what entries call the site by. */
+    .globl rt_told
+    .hidden rt_told
+rt_told:
+    STATE 0
+    pushfq
+    STATE 8
+    push rsi
+    STATE 16
+    push rdi
+    STATE 24
+    push r8
+    STATE 32
+    push r9
+    STATE 40
+    push r10
+    STATE 48
+    push r11
+    STATE 56
+    mov r8d, [rip + rt_config + CONFIG_KEY]
+    shl r8, 32
+    mov r9d, ecx
+    or r8, r9
+    shr rcx, 32
+    mov r9d, ecx
+    shr ecx, KIND_SHIFT
+    cmp ecx, KIND_MASKED
+    jb elements
+    je masked
+    cmp ecx, KIND_BIT
+    jb fixed
+    je bits
+    cmp ecx, KIND_COMPARED
+    je compared
+    jmp apart
+out:
+    pop r11
+    STATE 48
+    pop r10
+    STATE 40
+    pop r9
+    STATE 32
+    pop r8
+    STATE 24
+    pop rdi
+    STATE 16
+    pop rsi
+    STATE 8
+    popfq
+    STATE 0
+    ret
+    STATE 56 /* what follows is reached from further up */
+
+/* A gather or scatter: an entry for each element that is asked for. */
+elements:
+    xor r10d, r10d
+1:  bt rdx, r10
+    jnc 4f
+    test r9d, INDEX_8
+    jnz 2f
+    movsxd rdi, dword ptr [rsp + INDICES + r10 * 4]
+    jmp 3f
+2:  mov rdi, [rsp + INDICES + r10 * 8]
+3:  mov ecx, r9d
+    shr ecx, SCALE_SHIFT
+    and ecx, 3
+    shl rdi, cl
+    add rdi, rax
+    call tell_element
+4:  inc r10d
+    call count
+    cmp r10d, ecx
+    jb 1b
+    jmp out
+
+/* From the first element that is asked for to the last. */
+masked:
+    call count
+    cmp ecx, 64
+    je 1f
+    mov rsi, -1
+    shl rsi, cl
+    not rsi
+    and rdx, rsi
+1:  test rdx, rdx
+    jz out
+    mov ecx, r9d
+    and ecx, ELEMENT_BITS
+    mov rdi, rax
+    mov esi, 1
+    test r9d, IS_WHOLE
+    jnz 3f
+    test r9d, IS_PACKED
+    jz 2f
+    popcnt rsi, rdx
+    jmp 3f
+2:  bsf r10, rdx
+    bsr rsi, rdx
+    sub rsi, r10
+    inc rsi
+    shl r10, cl
+    add rdi, r10
+3:  shl rsi, cl
+    call tell_reach
+    jmp out
+
+fixed:
+    mov rdi, rax
+    mov rsi, rdx
+    call tell_reach
+    jmp out
+
+/* The word that has bit number rdx. */
+bits:
+    mov ecx, r9d
+    and ecx, ELEMENT_BITS
+    add ecx, 3
+    sar rdx, cl
+    sub ecx, 3
+    shl rdx, cl
+    lea rdi, [rax + rdx]
+    call tell_element
+    jmp out
+
+/* A string instruction that compares, when it has ended: as far as rcx went down. The place of what it was before says
+ * whose that is. */
+compared:
+    mov ecx, r8d
+    and ecx, 31
+    shl ecx, 4
+    lea r10, [rsp + STACK_BEFORE]
+    cmp r10, gs:[STREAM + BEFORE + rcx]
+    jne 3f
+    mov r10, gs:[STREAM + BEFORE + rcx + 8]
+    sub r10, [rsp + SAVED_RCX]
+    jz out
+    mov ecx, r9d
+    and ecx, ELEMENT_BITS
+    mov rdx, r10
+    shl rdx, cl
+    test dword ptr [rsp + SAVED_FLAGS], DIRECTION
+    jz 1f
+    neg rdx
+1:  mov rdi, [rsp + SAVED_RDI]
+    sub rdi, rdx
+    call tell_range
+    test r9d, IS_PACKED
+    jz 2f
+    inc r8
+    mov rdi, [rsp + SAVED_RSI]
+    sub rdi, rdx
+    call tell_range
+2:  test r9d, 15 << FILTER_SHIFT
+    jz out
+    call rt_forget_lines
+    jmp out
+3:  call tell_nothing
+    jmp out
+
+count:
+    STATE 0
+    mov ecx, r9d
+    shr ecx, COUNT_SHIFT
+    and ecx, 127
+    ret
+
+    .macro FLUSH
+    mov rcx, gs:[STREAM + PUT]
+    cmp rcx, gs:[STREAM + LIMIT]
+    jb 9f
+    call rt_chunk_full
+9:  ret
+    .endm
+
+/* rdi: its address */
+tell_element:
+    STATE 0
+    mov ecx, r9d
+    and ecx, ELEMENT_BITS
+    mov esi, 1
+    shl esi, cl
+    call passes
+    jz 1f
+    ret
+1:  mov r11d, ENTRY_BYTES
+    xadd gs:[STREAM + PUT], r11
+    mov gs:[r11], rdi
+    mov gs:[r11 + 8], r8
+    FLUSH
+
+/* rdi, rsi: address and bytes */
+tell_reach:
+    STATE 0
+    call passes
+    jz 1f
+    ret
+1:  mov r11d, REACH_BYTES
+    xadd gs:[STREAM + PUT], r11
+    mov qword ptr gs:[r11], EVENT_REACH
+    mov gs:[r11 + 8], r8
+    mov gs:[r11 + 16], rdi
+    mov gs:[r11 + 24], rsi
+    FLUSH
+
+/* rdi, r10: address of the first element, their number */
+tell_range:
+    STATE 0
+    mov r11d, RANGE_BYTES
+    xadd gs:[STREAM + PUT], r11
+    mov qword ptr gs:[r11], EVENT_RANGE
+    mov gs:[r11 + 8], r8
+    mov gs:[r11 + 16], rdi
+    mov gs:[r11 + 24], r10
+    mov rcx, [rsp + SAVED_FLAGS + 8]
+    mov gs:[r11 + 32], rcx
+    FLUSH
+
+tell_nothing:
+    STATE 0
+    mov r11d, ENTRY_BYTES
+    xadd gs:[STREAM + PUT], r11
+    mov qword ptr gs:[r11], EVENT_UNTOLD
+    mov gs:[r11 + 8], r8
+    FLUSH
+
+/* The filter of these bytes: not zero, if they are of the line that was the last one in its place. Else that is so from
+ * now on. */
+passes:
+    STATE 0
+    mov ecx, r9d
+    shr ecx, FILTER_SHIFT
+    and ecx, 15
+    jnz 1f
+    ret
+1:  lea r11, [rdi + rsi - 1]
+    shr r11, cl
+    push rdi
+    STATE 8
+    shr rdi, cl
+    mov ecx, edi
+    and ecx, 63
+    cmp rdi, r11
+    jne 3f
+    test r9d, STORES
+    jnz 2f
+    cmp rdi, gs:[STREAM + TOUCHED + rcx * 8]
+    je 6f
+    jmp 4f
+2:  cmp rdi, gs:[STREAM + WRITTEN + rcx * 8]
+    je 6f
+    jmp 4f
+3:  call mark
+    inc rdi
+    cmp rdi, r11
+    jne 5f
+    mov ecx, edi
+    and ecx, 63
+4:  call mark
+    jmp 7f
+5:  call rt_forget_lines
+7:  xor ecx, ecx
+    pop rdi
+    STATE 0
+    ret
+    STATE 8
+6:  or ecx, 64
+    pop rdi
+    STATE 0
+    ret
+
+mark:
+    mov gs:[STREAM + TOUCHED + rcx * 8], rdi
+    test r9d, STORES
+    jz 1f
+    mov gs:[STREAM + WRITTEN + rcx * 8], rdi
+    ret
+1:  mov qword ptr gs:[STREAM + WRITTEN + rcx * 8], 0
+    ret
+
+/* By told.c: as rt_chunk_full, with all signals blocked; a program that has forbidden itself system calls without. */
+    .set MASK_BEFORE, 0
+    .set MASK_ALL, 8
+    .set ADDRESS, 16
+    .set SAVED_RBP, 24
+    .set SIG_SETMASK, 2
+    .set SYS_rt_sigprocmask, 14
+    STATE 56
+apart:
+    push rbp
+    STATE 64
+    sub rsp, 24
+    STATE 88
+    cld
+    mov [rsp + ADDRESS], rax
+    cmp dword ptr gs:[STREAM + IS_CONFINED], 0
+    jne 1f
+    mov qword ptr [rsp + MASK_ALL], -1
+    mov edi, SIG_SETMASK
+    lea rsi, [rsp + MASK_ALL]
+    lea rdx, [rsp + MASK_BEFORE]
+    mov r10d, 8
+    mov eax, SYS_rt_sigprocmask
+    syscall
+1:  mov rbp, rsp
+    and rsp, -16
+    mov rdi, rbp
+    mov rsi, r8
+    mov edx, r9d
+    call rt_stream_told
+    mov rsp, rbp
+    mov rbp, [rsp + SAVED_RBP]
+    cmp dword ptr gs:[STREAM + IS_CONFINED], 0
+    jne 2f
+    mov edi, SIG_SETMASK
+    lea rsi, [rsp + MASK_BEFORE]
+    xor edx, edx
+    mov r10d, 8
+    mov eax, SYS_rt_sigprocmask
+    syscall
+2:  add rsp, 24
+    STATE 64
+    pop rbp
+    STATE 56
+    jmp out
+
+    .globl rt_described_end
+    .hidden rt_described_end
+rt_described_end:
+    STATE 0
+
+    .section .note.GNU-stack, "", @progbits
