@@ -162,6 +162,12 @@ const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct
  * themselves, unweighted, and `cold` is what was not in that window before. */
 void cache_window_begin(struct cache *c);
 void cache_window_end(struct cache *c, double weight);
+/* The same, of a window in which there were so many references, most of which were not run since they are known to hit
+ * the nearest level. */
+void cache_window_end_of(struct cache *c, uint64_t references, double weight);
+/* After the last one: so that all windows together stand for so many references, and what a cell missed counts
+ * factor[cell] times, as often as windows have too little of its code; of those from `count` on once. */
+void cache_windows_stand_for(struct cache *c, double references, const double *factor, size_t count);
 
 /* ---- sets.c: the other way to do less ---- */
 
@@ -201,6 +207,13 @@ struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);
 /* Of several cells together. */
 struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
+/* Adds `factor` times what the cell missed in each window of all that these stand for, with mu of what is unknown. */
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows);
+size_t cache_window_count(const struct cache *c);
+/* Half the width of the 95 % interval of the sum of such figures, whose mean is 0. */
+double cache_windows_error(const struct cache *c, const double *of_windows);
+/* The part of all that may lie between the windows: as much may be missing of any figure, or be told too often. */
+double cache_windows_passed_by(const struct cache *c);
 /* Half the width of the 95 % interval of what all sets have together, of which a figure for each group is known. */
 double cache_groups_error(const struct cache *c, const double *of_groups, unsigned count);
 /* Misses by group of the sets that are simulated, [*count] of them; NULL: it has none. */

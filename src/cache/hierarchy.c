@@ -501,6 +501,8 @@ void cache_free(struct cache *c)
         sample_fini(&c->levels[i].sample);
     }
     coherence_free(c->coherence);
+    VEC_FREE(&c->windows.each);
+    VEC_FREE(&c->windows.factor);
     free(c->sets.groups);
     free(c);
 }

@@ -31,9 +31,14 @@ struct level {
     struct cache_counts counts;
 };
 
+struct cache_window {
+    double references, weight;
+};
 struct cache_windows { /* that ended, but for `references`: of the one that runs */
     uint64_t references, count;
     double seen, stands_for, all2; /* references; all2: the sum of the squares of what each stands for */
+    VEC(struct cache_window) each;
+    VEC(double) factor; /* by cell; of those behind 1 */
 };
 
 struct cache_sets { /* that alone are simulated */

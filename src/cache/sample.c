@@ -51,6 +51,7 @@ void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uin
 
 void sample_fini(struct sample *s)
 {
+    VEC_FREE(&s->missed);
     VEC_FREE(&s->groups);
     VEC_FREE(&s->cells);
     VEC_FREE(&s->now);
@@ -87,7 +88,14 @@ static void add_window(struct sample_sums *s, double references, double known, d
     s->windows += most > 0;
 }
 
-static void end_level(struct level *l, double all, double weight)
+static void keep_missed(struct sample *s, uint32_t cell, uint32_t window)
+{
+    const struct sample_now *n = &s->now.data[cell];
+    if (n->known || n->unknown)
+        VEC_PUSH(&s->missed, ((struct sample_missed){cell, window, n->known, n->unknown}));
+}
+
+static void end_level(struct level *l, uint32_t window, double all, double weight)
 {
     struct sample *s = &l->sample;
     uint64_t references = 0, known = 0, unknown = 0;
@@ -100,22 +108,120 @@ static void end_level(struct level *l, double all, double weight)
         references += own;
         known += n->known;
         unknown += n->unknown;
+        keep_missed(s, (uint32_t)i, window);
         *n = (struct sample_now){0};
     }
     add_window(&s->all, (double)references, (double)known, (double)unknown, all, weight);
 }
 
-void cache_window_end(struct cache *c, double weight)
+void cache_window_end(struct cache *c, double weight) { cache_window_end_of(c, c->windows.references, weight); }
+
+void cache_window_end_of(struct cache *c, uint64_t references, double weight)
 {
     struct cache_windows *w = &c->windows;
-    double all = (double)w->references;
+    double all = (double)references;
     for (int at = 0; at < c->count; at++)
-        end_level(&c->levels[at], all, weight);
+        end_level(&c->levels[at], (uint32_t)w->each.len, all, weight);
+    VEC_PUSH(&w->each, ((struct cache_window){all, weight}));
     w->count++;
     w->seen += all;
     w->stands_for += weight * all;
     w->all2 += weight * weight * all * all;
     c->in_window = false;
+}
+
+/* ---- what they stand for ---- */
+
+static int by_cell(const void *x, const void *y)
+{
+    const struct sample_missed *a = x, *b = y;
+    if (a->cell != b->cell)
+        return a->cell > b->cell ? 1 : -1;
+    return (a->window > b->window) - (a->window < b->window);
+}
+
+/* So that those of a cell are found. */
+static void sort_missed(struct cache *c)
+{
+    for (int at = 0; at < c->count; at++) {
+        struct sample *s = &c->levels[at].sample;
+        if (s->missed.len)
+            qsort(s->missed.data, s->missed.len, sizeof *s->missed.data, by_cell);
+    }
+}
+
+static double factor_of(const struct cache_windows *w, uint32_t cell)
+{
+    return cell < w->factor.len ? w->factor.data[cell] : 1;
+}
+
+struct per_window { /* [windows] */
+    double *known, *unknown;
+};
+
+static void add_missed(const struct cache_windows *w, const struct sample_missed *m, struct per_window *to)
+{
+    to->known[m->window] += factor_of(w, m->cell) * m->known;
+    to->unknown[m->window] += factor_of(w, m->cell) * m->unknown;
+}
+
+static struct per_window per_window_new(const struct cache_windows *w)
+{
+    return (struct per_window){xmalloc((w->each.len + 1) * sizeof(double)),
+                               xmalloc((w->each.len + 1) * sizeof(double))};
+}
+
+static void per_window_free(struct per_window *p)
+{
+    free(p->known);
+    free(p->unknown);
+}
+
+/* Misses alone, by window; references stay. */
+static void sum_windows(const struct cache_windows *w, const struct per_window *p, struct sample_sums *out)
+{
+    for (size_t i = 0; i < w->each.len; i++)
+        if (p->known[i] + p->unknown[i] > 0)
+            add_window(out, 0, p->known[i], p->unknown[i], w->each.data[i].references, w->each.data[i].weight);
+}
+
+static void forget_misses(struct sample_sums *s, double by)
+{
+    *s = (struct sample_sums){
+        .references = s->references * by, .dead = s->dead, .live = s->live, .generations = s->generations};
+}
+
+/* Again, with the weights as they are now. */
+static void sum_level(struct sample *s, const struct cache_windows *w, double by)
+{
+    struct per_window all = per_window_new(w);
+    forget_misses(&s->all, by);
+    for (uint32_t i = 0; i < s->cells.len; i++)
+        forget_misses(&s->cells.data[i], by * factor_of(w, i));
+    for (size_t i = 0; i < s->missed.len; i++) {
+        const struct sample_missed *m = &s->missed.data[i];
+        double factor = factor_of(w, m->cell);
+        add_missed(w, m, &all);
+        add_window(&s->cells.data[m->cell], 0, factor * m->known, factor * m->unknown,
+                   w->each.data[m->window].references, w->each.data[m->window].weight);
+    }
+    sum_windows(w, &all, &s->all);
+    per_window_free(&all);
+}
+
+void cache_windows_stand_for(struct cache *c, double references, const double *factor, size_t count)
+{
+    struct cache_windows *w = &c->windows;
+    double by = w->stands_for > 0 ? references / w->stands_for : 1;
+    for (size_t i = 0; i < count; i++)
+        VEC_PUSH(&w->factor, factor[i]);
+    for (size_t i = 0; i < w->each.len; i++)
+        w->each.data[i].weight *= by;
+    w->stands_for *= by;
+    w->all2 *= by * by;
+    sort_missed(c);
+    for (int at = 0; at < c->count; at++)
+        sum_level(&c->levels[at].sample, w, by);
 }
 
 /* ---- estimates ---- */
@@ -150,6 +256,14 @@ static double unmet(const struct cache_windows *w, const struct level *l, const 
 
 static double mu_of(const struct sample_sums *s) { return s->generations ? s->dead / (s->dead + s->live) : NAN; }
 
+/* Of an unknown miss how much counts. */
+static double part_of_unknown(const struct cache *c, const struct level *l)
+{
+    uint64_t lines = l->config.size_bytes / l->config.line_bytes;
+    double generations = (double)l->sample.all.generations / ((double)lines * (double)c->windows.count);
+    return generations >= GENERATIONS_MIN ? mu_of(&l->sample.all) : 0.5;
+}
+
 static struct cache_estimate estimate(const struct cache *c, const struct level *l, const struct sample_sums *s)
 {
     const struct cache_windows *w = &c->windows;
@@ -167,7 +281,7 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     e.low = fmax(s->known - less, 0);
     e.high = s->known + s->unknown + fmax(more, unmet(w, l, s));
     e.windows = s->windows;
-    e.misses = s->known + s->unknown * (e.generations >= GENERATIONS_MIN ? e.mu : 0.5);
+    e.misses = s->known + s->unknown * part_of_unknown(c, l);
     return e;
 }
 
@@ -184,4 +298,52 @@ struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level,
     if (c->sets.groups)
         return cache_estimate_cells(c, level, &cell, 1);
     return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none);
+}
+
+/* ---- several cells, window by window ---- */
+
+static size_t first_missed(const struct sample *s, uint32_t cell)
+{
+    return PARTITION_POINT(i, 0, s->missed.len, s->missed.data[i].cell < cell);
+}
+
+struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count)
+{
+    const struct level *l = &c->levels[level];
+    const struct sample *s = &l->sample;
+    struct sample_sums sums = {0};
+    struct per_window all = per_window_new(&c->windows);
+    for (size_t k = 0; k < count; k++) {
+        sums.references += cells[k] < s->cells.len ? s->cells.data[cells[k]].references : 0;
+        for (size_t i = first_missed(s, cells[k]); i < s->missed.len && s->missed.data[i].cell == cells[k]; i++)
+            add_missed(&c->windows, &s->missed.data[i], &all);
+    }
+    sum_windows(&c->windows, &all, &sums);
+    per_window_free(&all);
+    return estimate(c, l, &sums);
+}
+
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows)
+{
+    const struct level *l = &c->levels[level];
+    const struct sample *s = &l->sample;
+    double part = part_of_unknown(c, l);
+    factor *= factor_of(&c->windows, cell);
+    for (size_t i = first_missed(s, cell); i < s->missed.len && s->missed.data[i].cell == cell; i++) {
+        const struct sample_missed *m = &s->missed.data[i];
+        of_windows[m->window] += factor * c->windows.each.data[m->window].weight * (m->known + part * m->unknown);
+    }
+}
+
+size_t cache_window_count(const struct cache *c) { return c->windows.each.len; }
+
+double cache_windows_passed_by(const struct cache *c) { return c->windows.count ? passed_by(&c->windows) : 1; }
+
+double cache_windows_error(const struct cache *c, const double *of_windows)
+{
+    const struct cache_windows *w = &c->windows;
+    double n = (double)w->count, left = fmax(1 - w->seen / w->stands_for, 0), squares = 0;
+    for (size_t i = 0; i < w->each.len; i++)
+        squares += of_windows[i] * of_windows[i];
+    return w->count > 1 ? sample_student_t(n - 1) * sqrt(squares * left * n / (n - 1)) : 0;
 }

@@ -27,7 +27,12 @@ struct sample_groups { /* misses by group of the sets that are simulated */
     uint64_t misses[SAMPLE_GROUPS];
 };
 
+struct sample_missed { /* by a cell in a window */
+    uint32_t cell, window, known, unknown;
+};
+
 struct sample {
+    VEC(struct sample_missed) missed; /* by window */
     struct sample_groups all_groups;
     VEC(struct sample_groups) groups; /* by cell */
     struct sample_sums all;
@@ -45,6 +50,8 @@ double sample_student_t(double freedom);
 
 /* sets.c: a miss in one of the sets that are simulated, of a group of them. */
 void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell);
+/* Of windows, which cache_windows_stand_for was told of. */
+struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
 struct cache_estimate sets_estimate(const struct cache *c, unsigned level);
 
 #endif

@@ -146,7 +146,8 @@ struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level
     const struct level *l = &c->levels[level];
     struct sample_groups sum = {{0}};
     uint64_t references = 0;
-    assert(c->sets.groups);
+    if (!c->sets.groups)
+        return sample_estimate_cells(c, level, cells, count);
     for (size_t i = 0; i < count; i++) {
         references += cells[i] < l->tally.references.len ? l->tally.references.data[cells[i]] : 0;
         for (unsigned g = 0; cells[i] < l->sample.groups.len && g < SAMPLE_GROUPS; g++)

@@ -96,6 +96,9 @@ struct cmd_args {
     bool check, heads;
     const char *trace; /* of spy */
     uint64_t sets;     /* of spy and run: the N of 1/N */
+    uint64_t sample;   /* likewise; 1: all; 0: not said */
+    uint64_t sample_length;
+    bool sample_evenly;
     struct cmd_texts caches, allocators;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */

@@ -163,8 +163,14 @@ static int set_part(const struct parser *p, const struct cmd_option *o, const ch
     bool is_part = strncmp(value, "1/", 2) == 0 && value[2] >= '1' && value[2] <= '9';
     char *end = NULL;
     unsigned long n = is_part ? strtoul(value + 2, &end, 10) : 0;
+    const char * or = strchr(o->value, '|');
+    if (or &&strcmp(value, or +1) == 0) {
+        *field = 1;
+        return 0;
+    }
     if (!is_part || *end || n > PART_MAX)
-        return diag_error("%s--%s needs one part of so many, as 1/16, not '%s'", p->who, o->name, value);
+        return diag_error("%s--%s needs one part of so many, as 1/16%s%s, not '%s'", p->who, o->name, or ? ", or " : "",
+                          or ? or +1 : "", value);
     *field = n;
     return 0;
 }

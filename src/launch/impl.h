@@ -242,6 +242,7 @@ struct start {
     struct threads *threads;             /* if not NULL, hears what the threads do; the caller frees it */
     const struct wire_bursts *snapshots; /* if not NULL, whose snapshots are none of the program's processes */
     const struct launch_reference_options *references; /* if not NULL, is told when the process is there */
+    atomic_int *references_pid;                        /* likewise, gets its number */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);
@@ -305,10 +306,23 @@ void counters_sum_area(const struct counters *c, size_t area, struct arena *a, u
 
 /* ---- references.c ---- */
 
-struct references_area {
-    struct wire_stream *stream; /* NULL: cannot be read */
-    uint64_t taken;             /* chunks */
+struct references_cut { /* of an area: where a sample begins or ends */
+    uint64_t chunk, bytes, time;
+    bool begins;
 };
+struct references_area {
+    struct wire_stream *stream;    /* NULL: cannot be read */
+    uint64_t taken;                /* chunks */
+    uint64_t taken_bytes;          /* of the next one */
+    uint64_t since;                /* samples: what comes next was made later than that */
+    bool is_in;                    /* a sample: what comes next */
+    struct references_cut cuts[2]; /* what comes later, in order */
+    unsigned cut_count;
+    int64_t given; /* references of the sample that runs; 0: it has not begun here */
+    uint64_t told; /* in those before */
+};
+struct reference_samples; /* reference_samples.c */
+struct reference_queue;   /* reference_queue.c */
 struct references {
     const struct counters *counters;
     const struct launch_reference_options *opt;
@@ -319,11 +333,33 @@ struct references {
     bool is_broken, is_running;
     pthread_t thread;
     atomic_bool ends;
+    atomic_int pid;                    /* of the program's process; 0: not there yet */
+    struct reference_samples *samples; /* NULL: all references are told */
+    struct reference_queue *queue;     /* likewise */
 };
 /* 0, or -1 after one line. references_end in either case. */
 int references_begin(struct references *s, const struct launch_program *p, const struct counters *c,
                      const struct launch_reference_options *opt);
 void references_end(struct references *s, struct launch_result *r); /* the program has ended, or was not run */
+/* What an area's next chunk has up to that place, of what was not handed over yet. */
+void references_hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t to_bytes);
+bool references_go_round(struct references *s); /* hands over chunks that are full; false: there was none */
+
+/* reference_samples.c: when samples begin and end. In the thread that reads. */
+struct reference_samples *reference_samples_new(const struct launch_samples *opt);
+void reference_samples_free(struct reference_samples *m);
+/* Begins or ends one if it is time for that. Nanoseconds until it may be so again. */
+uint64_t reference_samples_step(struct references *s);
+void reference_samples_end(struct references *s); /* the program has ended, and all was handed over */
+
+/* reference_queue.c: what was read, to the caller's functions in a thread of its own, so that the program need not wait
+ * for them as long as there is room. */
+struct reference_queue *reference_queue_new(const struct launch_reference_options *opt);
+void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c);
+void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references);
+bool reference_queue_is_long(struct reference_queue *q); /* so that no further sample should begin */
+void reference_queue_wait(struct reference_queue *q);    /* until all of it was taken */
+void reference_queue_free(struct reference_queue *q);    /* likewise */
 
 /* ---- follow.c ---- */
 

@@ -181,6 +181,15 @@ struct launch_chunk {
     uint64_t fs;              /* base of the thread's thread-local memory; 0: not known. Any number */
     const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
     size_t count;
+    bool is_between; /* samples: references in it are what a thread made before it saw that one had ended */
+};
+/* Some samples of the references, of copies that were made for it (rewrite_options.samples). */
+struct launch_samples {
+    uint64_t length; /* references of one; somewhat more where there are several threads */
+    double period_s; /* of the program's processor time, in which one sample begins, that of samples left out */
+    double part;     /* of a period that a sample would take if nothing were told */
+    bool is_even;    /* one begins at the end of each period; else at a random place of it */
+    uint64_t seed;   /* of these */
 };
 /* What entries call modules, as places in launch_program.modules. */
 enum { LAUNCH_TAG_BITS = 12, LAUNCH_TAGS = 1 << LAUNCH_TAG_BITS };
@@ -194,6 +203,10 @@ struct launch_reference_options {
     void (*started)(void *ctx, int pid);
     /* In a thread of its own, beside the program, which waits if it is slow; within a second. */
     void (*take)(void *ctx, const struct launch_chunk *c);
+    const struct launch_samples *samples; /* NULL: all references are told */
+    /* Of samples: one begins; or all of it was taken, so many references, those left out by the filter too. In the
+     * thread that `take` is called in. */
+    void (*sample)(void *ctx, bool begins, uint64_t references);
     void *ctx;
 };
 

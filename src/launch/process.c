@@ -168,6 +168,8 @@ static void attach(struct running *r)
     const struct start *s = r->start;
     if (s->references && s->references->started)
         s->references->started(s->references->ctx, r->pid);
+    if (s->references_pid)
+        atomic_store(s->references_pid, r->pid);
     if (s->watch == WATCH_NOTHING)
         return;
     r->spaces = spaces_new(s->p, r->pid);

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,18 +84,21 @@ static void see_areas(struct references *s)
 /* Leaves zeros, so that an entry that a signal kept from being made says nothing when its place comes again. */
 static void hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t at, uint64_t bytes)
 {
-    struct wire_stream *w = s->areas[area].stream;
-    struct wire_entry *entries = (struct wire_entry *)(void *)((char *)w + at);
+    struct references_area *a = &s->areas[area];
+    struct wire_entry *entries = (struct wire_entry *)(void *)((char *)a->stream + at);
     struct launch_chunk chunk = {.area = area,
-                                 .process = w->process,
+                                 .process = a->stream->process,
                                  .thread = c->thread,
-                                 .begin = c->begin,
+                                 .begin = max_u64(c->begin, a->since),
                                  .end = c->end,
                                  .fs = c->fs,
                                  .entries = entries,
-                                 .count = min_u64(bytes, WIRE_CHUNK_BYTES) / sizeof(struct wire_entry)};
+                                 .count = bytes / sizeof(struct wire_entry),
+                                 .is_between = s->samples && !a->is_in};
     s->counters->header->streams.heartbeat++;
-    if (chunk.count)
+    if (chunk.count && s->queue)
+        reference_queue_take(s->queue, &chunk);
+    else if (chunk.count)
         s->opt->take(s->opt->ctx, &chunk);
     memset(entries, 0, chunk.count * sizeof *entries);
 }
@@ -102,6 +106,39 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
 static uint64_t chunk_at(uint64_t number)
 {
     return WIRE_STREAM_RING + number % WIRE_CHUNKS * (uint64_t)WIRE_CHUNK_BYTES;
+}
+
+static void hand_over_up_to(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t to)
+{
+    struct references_area *a = &s->areas[area];
+    if (to > a->taken_bytes)
+        hand_over(s, area, c, chunk_at(a->taken) + a->taken_bytes, to - a->taken_bytes);
+    a->taken_bytes = max_u64(a->taken_bytes, to);
+}
+
+/* The first cut of the area, if it lies there or further up. */
+static const struct references_cut *cut_before(const struct references_area *a, uint64_t to)
+{
+    const struct references_cut *cut = &a->cuts[0];
+    bool has_come = a->cut_count && (cut->chunk < a->taken || (cut->chunk == a->taken && cut->bytes <= to));
+    return has_come ? cut : NULL;
+}
+
+void references_hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t to_bytes)
+{
+    struct references_area *a = &s->areas[area];
+    uint64_t to = min_u64(to_bytes, WIRE_CHUNK_BYTES);
+    for (const struct references_cut *cut; (cut = cut_before(a, to));) {
+        struct wire_chunk part = *c;
+        part.end = min_u64(c->end, cut->time);
+        if (cut->chunk == a->taken)
+            hand_over_up_to(s, area, &part, cut->bytes);
+        a->is_in = cut->begins;
+        a->since = cut->time;
+        a->cuts[0] = a->cuts[1];
+        a->cut_count--;
+    }
+    hand_over_up_to(s, area, c, to);
 }
 
 /* One full chunk; false: it has none. */
@@ -118,7 +155,10 @@ static bool take_chunk(struct references *s, uint32_t area)
         return false;
     }
     struct wire_chunk c = w->chunks[a->taken % WIRE_CHUNKS];
-    hand_over(s, area, &c, chunk_at(a->taken), c.bytes);
+    references_hand_over(s, area, &c, c.bytes);
+    if (s->queue && a->taken == 0)
+        reference_queue_wait(s->queue); /* what is mapped is looked at while the process is there */
+    a->taken_bytes = 0;
     __atomic_store_n(&w->emptied, ++a->taken, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&w->waits, __ATOMIC_SEQ_CST))
         futex(&w->emptied, FUTEX_WAKE, INT_MAX, NULL);
@@ -134,14 +174,14 @@ static void take_rest(struct references *s, uint32_t area)
         return;
     s->lost += (w->lost + (w->drops ? w->put - w->start : 0)) / sizeof(struct wire_entry);
     if (!w->drops && w->start == WIRE_STREAM_VADDR + at && w->put > w->start)
-        hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread, w->fs}, at,
-                  w->put - w->start);
+        references_hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread, w->fs},
+                             w->put - w->start);
 }
 
 /* ---- the thread ---- */
 
 /* In turn, so that no area waits long. */
-static bool go_round(struct references *s)
+bool references_go_round(struct references *s)
 {
     bool any = false;
     see_areas(s);
@@ -151,26 +191,33 @@ static bool go_round(struct references *s)
     return any;
 }
 
-static void wait_for_chunks(struct references *s)
+static void wait_for_chunks(struct references *s, uint64_t nap_ns)
 {
     struct wire_streams *h = &s->counters->header->streams;
     uint32_t seen = __atomic_load_n(&h->filled, __ATOMIC_SEQ_CST);
     __atomic_store_n(&h->waits, 1, __ATOMIC_SEQ_CST);
-    if (!go_round(s) && !atomic_load(&s->ends))
-        futex(&h->filled, FUTEX_WAIT, seen, &(struct timespec){0, h->unwoken ? SHORT_NAP_NS : NAP_NS});
+    if (h->unwoken)
+        nap_ns = min_u64(nap_ns, SHORT_NAP_NS);
+    if (!references_go_round(s) && !atomic_load(&s->ends))
+        futex(&h->filled, FUTEX_WAIT, seen, &(struct timespec){0, (long)nap_ns});
     __atomic_store_n(&h->waits, 0, __ATOMIC_SEQ_CST);
 }
 
 static void *drain(void *arg)
 {
     struct references *s = arg;
-    while (!atomic_load(&s->ends))
-        if (!go_round(s))
-            wait_for_chunks(s);
-    while (go_round(s))
+    prctl(PR_SET_TIMERSLACK, 1ul); /* samples end in time */
+    while (!atomic_load(&s->ends)) {
+        uint64_t nap_ns = s->samples ? min_u64(reference_samples_step(s), NAP_NS) : NAP_NS;
+        if (!references_go_round(s))
+            wait_for_chunks(s, nap_ns);
+    }
+    while (references_go_round(s))
         continue;
     for (uint32_t area = 0; area < s->area_count; area++)
         take_rest(s, area);
+    if (s->samples)
+        reference_samples_end(s);
     return NULL;
 }
 
@@ -192,6 +239,10 @@ int references_begin(struct references *s, const struct launch_program *p, const
     s->areas = xmalloc_sparse(WIRE_AREAS_MAX * sizeof *s->areas);
     if (opt->begin)
         opt->begin(opt->ctx, s->tags);
+    if (opt->samples) {
+        s->samples = reference_samples_new(opt->samples);
+        s->queue = reference_queue_new(opt);
+    }
     s->is_running = signals_thread(&s->thread, drain, s);
     return s->is_running ? 0 : diag_error("cannot make a thread: %s", strerror(errno));
 }
@@ -208,6 +259,8 @@ void references_end(struct references *s, struct launch_result *r)
     for (uint32_t area = 0; area < s->area_count; area++)
         if (s->areas[area].stream)
             munmap(s->areas[area].stream, WIRE_STREAM_BYTES);
+    reference_queue_free(s->queue);
+    reference_samples_free(s->samples);
     free(s->areas);
     free(s->tags);
     r->references_lost = s->lost;

@@ -156,6 +156,7 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     int rc = opt->bursts ? begin_bursts(&bursts, p, opt, &c, &s, r) : 0;
     if (opt->how == LAUNCH_REFERENCES)
         rc = references_begin(&references, p, &c, opt->references);
+    s.references_pid = opt->how == LAUNCH_REFERENCES ? &references.pid : NULL;
     rc = rc == 0 ? process_run(&s, r) : rc;
     if (opt->how == LAUNCH_REFERENCES)
         references_end(&references, r);

@@ -30,7 +30,8 @@ struct prof_input_spied {  /* what mtool spy found */
     size_t caches_count;
     const struct prof_input_datum *data;
     size_t data_count;
-    bool is_filtered;    /* references that are known to hit did not come, nor those to sets that are not taken */
+    bool is_filtered;    /* references that are known to hit did not come, nor those to sets, or of times, that are not
+                            taken */
     uint64_t references; /* of the program; PROF_UNKNOWN */
     uint64_t dropped, unlogged, allocations;
     uint32_t threads;

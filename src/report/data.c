@@ -263,14 +263,20 @@ const char *data_how(const struct prof_result *r, struct arena *a)
     const char *of = figure_brief(a, s->references);
     bool is_whole = s->ratio >= 1;
     bool is_of_sets = s->stream && strcmp(s->stream, "sets") == 0;
+    bool is_of_samples = s->stream && strcmp(s->stream, "samples") == 0;
     const char *text =
-        is_of_sets ? arena_printf(a,
-                                  "Of %s references those to one set in %.0f of the simulated caches were "
-                                  "followed; what they missed stands for all",
-                                  of, 1 / s->ratio)
-        : is_whole ? arena_printf(a, "Every one of %s references was followed through simulated caches", of)
-                   : arena_printf(a, "%s of %s references were followed through simulated caches",
-                                  figure_percent(a, s->ratio), of);
+        is_of_samples
+            ? arena_printf(a,
+                           "Of %s references those in %s samples, %s of all, were followed through simulated caches; "
+                           "what they missed stands for all",
+                           of, figure_count(a, s->samples), figure_percent(a, s->ratio))
+        : is_of_sets ? arena_printf(a,
+                                    "Of %s references those to one set in %.0f of the simulated caches were "
+                                    "followed; what they missed stands for all",
+                                    of, 1 / s->ratio)
+        : is_whole   ? arena_printf(a, "Every one of %s references was followed through simulated caches", of)
+                     : arena_printf(a, "%s of %s references were followed through simulated caches",
+                                    figure_percent(a, s->ratio), of);
     if (s->dropped && s->dropped != PROF_UNKNOWN)
         text = arena_printf(a, "%s; %s were lost on the way", text, figure_count(a, s->dropped));
     if (s->unlogged && s->unlogged != PROF_UNKNOWN)

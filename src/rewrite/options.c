@@ -28,6 +28,8 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
         str_printf(out, "filter %u ", opt->filter_shift);
     if (opt->sets.mask)
         str_printf(out, "sets %u %x %x %x ", opt->sets.shift, opt->sets.factor, opt->sets.mask, opt->sets.value);
+    if (opt->samples)
+        str_puts(out, "samples ");
     str_printf(out, "plan %d poison %d all %d threads %d lesson %s seen %s probes ", (int)opt->plan, opt->poison,
                opt->all_blocks, opt->threads, feedback, sampled);
     if (opt->objects && opt->objects->all)

@@ -61,6 +61,7 @@ struct rewrite_options {
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
                              keep the order of use (or turn away from what was used last), and allocate on writes */
     struct rewrite_sets sets;
+    bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */

@@ -126,12 +126,17 @@ struct cache_ref *feed_room(struct feed *f, size_t *room)
 
 void feed_put(struct feed *f, size_t count) { f->batches[f->filled % BATCHES].count += count; }
 
+void feed_wait(struct feed *f)
+{
+    hand_over(f);
+    wait_for(f, 0);
+}
+
 void feed_end(struct feed *f)
 {
     if (f->ends)
         return;
-    hand_over(f);
-    wait_for(f, 0);
+    feed_wait(f);
     pthread_mutex_lock(&f->lock);
     f->ends = true;
     pthread_cond_broadcast(&f->moved);

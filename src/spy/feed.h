@@ -14,7 +14,8 @@ void feed_add(struct feed *f, feed_to to, void *simulator); /* before the first 
  */
 struct cache_ref *feed_room(struct feed *f, size_t *room);
 void feed_put(struct feed *f, size_t count);
-void feed_end(struct feed *f); /* returns when all are simulated */
+void feed_wait(struct feed *f); /* returns when all that was put there is simulated */
+void feed_end(struct feed *f);  /* returns when all are simulated */
 void feed_free(struct feed *f);
 
 #endif

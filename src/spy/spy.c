@@ -22,6 +22,7 @@ struct spy {
     struct spy_access pending[PENDING]; /* whose cells are not known yet */
     size_t pending_count;
     uint64_t strays;
+    uint64_t window_count, in_windows;
     struct witness *second; /* NULL: none */
 };
 
@@ -190,6 +191,40 @@ void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t
     for (uint64_t at = address; at < end; at = (at & -line) + line)
         if (cache_is_taken(&s->opt.part, at))
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
+}
+
+void spy_window_begin(struct spy *s)
+{
+    spy_settle(s);
+    feed_wait(s->feed);
+    for (size_t i = 0; i < s->caches.len; i++)
+        cache_window_begin(s->caches.data[i]);
+}
+
+void spy_window_end(struct spy *s, uint64_t references, double weight)
+{
+    spy_settle(s);
+    feed_wait(s->feed);
+    s->window_count++;
+    s->in_windows += references;
+    for (size_t i = 0; i < s->caches.len; i++)
+        cache_window_end_of(s->caches.data[i], references, weight);
+}
+
+void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site)
+{
+    double *factor = xmalloc((s->cells.all.len + 1) * sizeof *factor);
+    for (size_t i = 0; i < s->cells.all.len; i++)
+        factor[i] = factor_of_site[s->cells.all.data[i].site];
+    for (size_t i = 0; i < s->caches.len; i++)
+        cache_windows_stand_for(s->caches.data[i], references, factor, s->cells.all.len);
+    free(factor);
+}
+
+uint64_t spy_window_count(const struct spy *s, uint64_t *references)
+{
+    *references = s->in_windows;
+    return s->window_count;
 }
 
 void spy_end(struct spy *s)

@@ -67,6 +67,10 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
 void spy_settle(struct spy *s); /* asks whose all are that came so far */
 /* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
+/* Samples: what is referenced between is one window (cache_window_begin) of all configurations. There must be no curve.
+ */
+void spy_window_begin(struct spy *s);
+void spy_window_end(struct spy *s, uint64_t references, double weight);
 void spy_end(struct spy *s); /* waits until all are simulated; there are no more */
 
 struct spy_cell { /* its number is that of the caches' cells */
@@ -83,6 +87,9 @@ const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
 const struct spy_site *spy_site(const struct spy *s, uint32_t site);
 uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
+/* Of windows, after spy_end: as cache_windows_stand_for; factors of the cells of each site. */
+void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site);
+uint64_t spy_window_count(const struct spy *s, uint64_t *references); /* and how many there were in them */
 /* Of the line at that address, as cache_shared_lines has them of the first configuration: how often a thread came back
  * to it after another one had written it, in the second order; as often as can be without threads. */
 uint64_t spy_second_misses(const struct spy *s, uint64_t address);

@@ -146,6 +146,9 @@ struct wire_stream {
     uint32_t is_confined;     /* 1: the program has forbidden itself system calls */
     uint32_t is_busy;         /* then, instead of signals that are blocked: 1: a chunk is being ended */
     uint64_t fs;              /* base, when its last chunk ended */
+    int64_t left;             /* references of a sample that are still to be told, where code takes samples: each block
+                                 takes its own from it, those that a filter leaves out too, and tells nothing when it
+                                 is not above 0. Set by the host */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to

@@ -151,7 +151,7 @@ every_way() {
     local name=$1 way why said
     shift
     run_plain "$@"
-    for way in ${WAYS:-count all-blocks poison probes references filtered sets moved}; do
+    for way in ${WAYS:-count all-blocks poison probes references filtered sets samples moved}; do
         why=
         case $way in
         count) run_counted "$@" ;;
@@ -159,6 +159,7 @@ every_way() {
         probes) COUNT_OPTION='--all-probes --poison' run_counted "$@" ;;
         references) run_referred "$@" ;;
         filtered) TRACE_OPTION='--filter 64 --form allocations --force -o places' run_referred "$@" ;;
+        samples) TRACE_OPTION='--filter 64 --sample-length 500' run_referred "$@" ;;
         sets) TRACE_OPTION='--filter 64 --sets 1/4' run_referred "$@" ;;
         *) COUNT_OPTION=--$way run_counted "$@" ;;
         esac
@@ -171,7 +172,7 @@ every_way() {
             [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
             cmp -s plain.out counted.out || why+="stdout differs; "
             cmp -s plain.err <(program_part) || why+="stderr differs; "
-            if [[ $way != @(probes|references|filtered|sets) ]] && grep -q '^expect ' counted.out; then
+            if [[ $way != @(probes|references|filtered|sets|samples) ]] && grep -q '^expect ' counted.out; then
                 said=$(counts_hold "$1") || why+="counts: $said; "
             fi
             said=$(diff plain.out counted.out | head -n 12; head -n 8 counted.err)

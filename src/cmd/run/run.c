@@ -267,7 +267,7 @@ static int make_one_run(struct profile *p, const struct machine *m, struct times
 /* The join, with one more run before it whose references are simulated, if that is wanted. */
 static int join_spied(struct profile *p, struct runs *r, struct prof_input *in)
 {
-    int rc = r->spied ? spied_run(r->spied, r->counted->flags & WIRE_THREADS, in) : 0;
+    int rc = r->spied ? spied_run(r->spied, r->counted, in) : 0;
     double since = time_now_s();
     if (rc == 0)
         rc = profile_join(p->result, in);
@@ -352,11 +352,15 @@ static int spy_check(const struct cmd_args *a)
     const char *without = a->caches.count       ? "cache"
                           : a->unfiltered       ? "unfiltered"
                           : a->sets             ? "sets"
+                          : a->sample           ? "sample"
+                          : a->sample_length    ? "sample-length"
+                          : a->sample_evenly    ? "sample-evenly"
                           : a->allocators.count ? "allocator"
                                                 : NULL;
     if (!a->spy && without)
         return diag_error("run: --%s is about caches that are simulated; give --spy too", without), CMD_UNUSABLE;
-    return a->spy ? spied_check_rank("run: --spy") : 0;
+    int rc = a->spy ? spied_check_rank("run: --spy") : 0;
+    return rc ? rc : spied_check_samples(a);
 }
 
 static int check(const struct cmd_args *a)

@@ -333,6 +333,7 @@ static int make_copies(struct trace *t, enum launch_mode mode)
                                   .poison = t->args->poison,
                                   .filter_shift = filter_shift(t->args->filter),
                                   .sets = sets_of(t->args),
+                                  .samples = t->args->sample_length != 0,
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
     if (t->form == FORM_ALLOCATIONS)
         allocations_watch(t->args->arena, t->own, t->args->allocators.count, &opt);
@@ -380,11 +381,18 @@ static int end_output(struct trace *t, const char *path)
     return t->error ? diag_error("trace: %s: cannot be written: %s", path, strerror(t->error)) : 0;
 }
 
+static void pass_sample(void *ctx, bool begins, uint64_t references) { (void)ctx, (void)begins, (void)references; }
+
 static int run(struct trace *t, int *status)
 {
+    struct launch_samples samples = {.length = t->args->sample_length, .period_s = 0.001, .part = 0.1, .seed = 1};
     bool is_of_allocations = t->form == FORM_ALLOCATIONS;
     struct launch_reference_options references = {
         .begin = begin, .started = started, .take = is_of_allocations ? take_allocations : take, .ctx = t};
+    if (samples.length) {
+        references.samples = &samples;
+        references.sample = pass_sample;
+    }
     struct launch_options opt = {.how = LAUNCH_REFERENCES, .mode = launch_mode_probe(), .references = &references};
     struct launch_result *r = NULL;
     if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0)

@@ -108,7 +108,10 @@ static uint64_t curve_min(const struct spied_program *s)
     return max_u64(s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN, LINES_MIN * LINE * (uint64_t)s->part.one_in);
 }
 
-static bool comes_whole(const struct spied_program *s) { return !s->is_filtered && s->part.one_in == 1; }
+static bool comes_whole(const struct spied_program *s)
+{
+    return !s->is_filtered && s->part.one_in == 1 && !s->samples.length;
+}
 
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
 {

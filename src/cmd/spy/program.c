@@ -186,7 +186,7 @@ static void leave_out_tlbs(struct spied_program *s)
 static void choose_filter(struct spied_program *s, bool has_threads)
 {
     const struct cmd_args *a = s->profile->args;
-    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy && s->part.one_in == 1;
+    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy && s->part.one_in == 1 && !s->samples.length;
     if (a->unfiltered || wants_tlbs || has_threads)
         return;
     uint64_t line = shortest_line(s);
@@ -229,7 +229,7 @@ static void make_spy(struct spied_program *s, bool has_threads)
     const struct cache_config *configs = configs_of(s);
     s->spy = spy_new(&(struct spy_options){.configs = configs,
                                            .config_count = s->cache_count,
-                                           .curve_line = spy_curve_line(&s->caches[0].config),
+                                           .curve_line = s->samples.length ? 0 : spy_curve_line(&s->caches[0].config),
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .has_threads = has_threads,
@@ -288,6 +288,7 @@ static int make_copies(struct spied_program *s)
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
                                   .filter_shift = s->filter_shift,
+                                  .samples = s->samples.length != 0,
                                   .sets = {(uint8_t)s->part.shift, CACHE_PART_FACTOR, s->part.mask, s->part.value},
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
     double since = time_now_s();
@@ -336,10 +337,7 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
         s->failed = "it wrote over mtool's memory";
         return CMD_SELF_FAILED;
     }
-    merge_end(s->merge);
-    if (s->second_merge)
-        merge_end(s->second_merge);
-    spy_end(s->spy);
+    spied_end_samples(s, run);
     if (run->references_lost || run->flags & WIRE_LOST)
         diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
                   (unsigned long long)run->references_lost);
@@ -355,7 +353,12 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
 
 static int follow(struct spied_program *s, bool has_threads, struct launch_result **run)
 {
-    struct launch_reference_options references = {.begin = begin, .started = started, .take = spied_take, .ctx = s};
+    struct launch_reference_options references = {.begin = begin,
+                                                  .started = started,
+                                                  .take = spied_take,
+                                                  .samples = s->samples.length ? &s->samples : NULL,
+                                                  .sample = spied_sample,
+                                                  .ctx = s};
     struct launch_options opt = {
         .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
     choose_filter(s, has_threads);
@@ -382,10 +385,12 @@ static int go_without(const struct spied_program *s, int rc)
     return 0;
 }
 
-int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in)
+int spied_run(struct spied_program *s, const struct launch_result *counted, struct prof_input *in)
 {
     struct launch_result *run = NULL;
-    int rc = follow(s, has_threads, &run);
+    s->counted = in;
+    spied_plan_samples(s, counted);
+    int rc = follow(s, counted->flags & WIRE_THREADS, &run);
     if (rc == 0)
         in->spied = spied_found(s, run);
     launch_result_free(run);
@@ -401,7 +406,7 @@ static int join(struct profile *p, struct spied_program *s, const struct launch_
     if (rc)
         return rc;
     profile_keep_feedback(p, &in);
-    rc = spied_run(s, counted->flags & WIRE_THREADS, &in);
+    rc = spied_run(s, counted, &in);
     return rc ? rc : profile_join(p->result, &in);
 }
 
@@ -437,7 +442,7 @@ int spy_program(const struct cmd_args *a)
     struct profile p = {.status = -1};
     struct spied_program *s = NULL;
     int rc = spied_check_rank("spy");
-    if (rc)
+    if (rc || (rc = spied_check_samples(a)))
         return rc;
     rc = spy(&p, a, &s);
     int status = p.status;

@@ -26,7 +26,9 @@ struct spied_program {
     size_t cache_count;
     bool is_filtered; /* references that are known to hit the nearest level are not told */
     uint8_t filter_shift;
-    struct cache_part part; /* of the sets, that is simulated */
+    struct cache_part part;           /* of the sets, that is simulated */
+    struct launch_samples samples;    /* length 0: all references are simulated */
+    const struct prof_input *counted; /* what the counted run gave */
     struct spy *spy;
     struct data *data;
     struct data_watched *own; /* allocators that the options name */
@@ -46,6 +48,7 @@ struct spied_program {
     struct merge *second_merge; /* the same in another order; NULL: there are no threads */
     uint32_t thread;            /* of the chunk that is taken */
     uint32_t area;              /* likewise */
+    bool is_between;            /* likewise */
     uint32_t process;           /* as chunks name it; ID_NONE: none has come */
     uint64_t references;        /* that came */
     uint64_t of_others;         /* of other processes */
@@ -56,7 +59,12 @@ struct spied_program {
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
 void spied_take_piece(void *ctx, const struct launch_chunk *c); /* in the order in which it is simulated, */
 void spied_take_again(void *ctx, const struct launch_chunk *c); /* and in the second one */
-void spied_read_maps(struct spied_program *s);                  /* program.c: what is not known yet of its mappings */
+/* samples.c. Options: 0, or an exit status after one line. */
+int spied_check_samples(const struct cmd_args *a);
+void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
+void spied_sample(void *ctx, bool begins, uint64_t references); /* as launch_reference_options has it */
+void spied_end_samples(struct spied_program *s, const struct launch_result *run); /* all was handed over */
+void spied_read_maps(struct spied_program *s); /* program.c: what is not known yet of its mappings */
 /* locals.c: thread-local variables, of each thread when its first chunk comes */
 struct locals *locals_new(void);
 void locals_free(struct locals *l);
@@ -71,7 +79,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
  * warning and 0, and nothing is put into *in. */
 int spied_check_rank(const char *what); /* 0, or an exit status after one line: it cannot be done in a parallel job */
 struct spied_program *spied_new(struct profile *p);
-int spied_run(struct spied_program *s, bool has_threads, struct prof_input *in);
+int spied_run(struct spied_program *s, const struct launch_result *counted, struct prof_input *in);
 void spied_free(struct spied_program *s);
 
 #endif

@@ -12,7 +12,10 @@ static int check_options(const struct cmd_args *a)
                       {a->force, "force"},
                       {a->unfiltered, "unfiltered"},
                       {a->allocators.count, "allocator"},
-                      {a->sets, "sets"}};
+                      {a->sets, "sets"},
+                      {a->sample, "sample"},
+                      {a->sample_length, "sample-length"},
+                      {a->sample_evenly, "sample-evenly"}};
     if (!a->trace && a->json)
         return diag_error("spy: --json is about --trace; of a program 'mtool report --json' prints the profile"),
                CMD_UNUSABLE;

@@ -37,6 +37,8 @@ static uint64_t range_of(const struct spied_program *s, const struct wire_entry 
 static void take_range(struct spied_program *s, const struct wire_entry *e)
 {
     uint64_t first;
+    if (s->is_between)
+        return;
     uint32_t site = site_of(s, e);
     uint64_t bytes = range_of(s, e, site, &first);
     if (!bytes)
@@ -59,6 +61,8 @@ static uint64_t reach_of(const struct spied_program *s, const struct wire_entry 
 static void take_reach(struct spied_program *s, const struct wire_entry *e)
 {
     uint64_t first;
+    if (s->is_between)
+        return;
     uint32_t site = site_of(s, e);
     uint64_t bytes = reach_of(s, e, site, &first);
     if (!bytes)
@@ -113,6 +117,8 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
 
 static void take_reference(struct spied_program *s, const struct wire_entry *e)
 {
+    if (s->is_between)
+        return;
     uint32_t site = site_of(s, e);
     if (site == ID_NONE)
         return;
@@ -156,6 +162,7 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->thread = c->thread;
     s->area = c->area;
+    s->is_between = c->is_between;
     locals_see(s->locals, s, c);
     for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
         if (wire_is_event(e))
@@ -181,6 +188,8 @@ static void take_again(struct spied_program *s, uint32_t thread, const struct wi
 void spied_take_again(void *ctx, const struct launch_chunk *c)
 {
     const struct wire_entry *e;
+    if (c->is_between)
+        return;
     for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
         take_again(ctx, c->thread, e);
 }

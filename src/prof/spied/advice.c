@@ -271,8 +271,8 @@ static void advise(const struct subject *u)
     advise_pad(u);
     advise_huge_pages(u);
     advise_reuse(u);
-    if (u->s->one_in > 1)
-        return; /* what comes of some sets has no strides */
+    if (spied_is_part(u->s))
+        return; /* what comes of some sets, or some of the time, has no strides */
     advise_split(u);
     advise_interchange(u);
     advise_block(u);

@@ -2,6 +2,7 @@
  * Whose references evicted what a data object then missed. */
 #include "prof/spied/spied.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { EVICTORS_MAX = 6 }; /* of an object in a level; the others are told together */
@@ -42,7 +43,8 @@ static size_t read_pairs(const struct spied *s, const struct cache_evictor *e, s
     for (size_t i = 0; i < count; i++) {
         uint32_t object = s->object[s->cells[e[i].cell].object];
         if (object != ID_NONE)
-            out[n++] = (struct pair){object, row_of(s, e[i].by), s->one_in * e[i].misses};
+            out[n++] =
+                (struct pair){object, row_of(s, e[i].by), (uint64_t)llround(spied_scale(s) * (double)e[i].misses)};
     }
     qsort(out, n, sizeof *out, by_objects);
     for (size_t i = 0; i < n; i++)

@@ -116,9 +116,3 @@ void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, 
         spied_add_miss(s, &row);
     }
 }
-
-struct prof_interval spied_share(const struct spied *s, const struct spied_group *g)
-{
-    double share = s->stall_all > 0 ? g->stall / s->stall_all : NAN, error = spied_error(s, g);
-    return (struct prof_interval){share, fmax(share - error, 0), fmin(share + error, 1)};
-}

@@ -63,7 +63,7 @@ static void add_levels(struct spied *s, size_t config)
         struct spied_level *l = &s->levels[s->level_count++];
         *l = (struct spied_level){.caches = of, .config = config, .level = k, .miss_cycles = of->miss_cycles[k]};
         l->cell = cache_cells(spy_cache(s->in->spy, config), k, &l->cell_count);
-        l->cell = spied_scaled(s, l->cell, l->cell_count);
+        l->cell = spied_scaled(s, l);
     }
 }
 

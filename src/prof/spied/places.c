@@ -54,5 +54,5 @@ void spied_stall(struct spied *s)
         s->stall[i] = stall_of(s, i);
         s->stall_all += s->stall[i];
     }
-    spied_sum_groups(s);
+    spied_sum_parts(s);
 }

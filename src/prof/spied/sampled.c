@@ -1,92 +1,185 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of some sets for all: what one set in N missed, N times, with an interval by how much the groups of these sets differ
- * (cache_estimate). Where all sets were simulated nothing changes, and figures are exact.
+ * Of some sets for all: what one set in N missed, N times, with an interval by how much the groups of these sets
+ * differ. Of some samples of the run for all of it: what they are estimated to miss, with an interval that holds also
+ * what they do not know of the caches at their begin, and what lies between them (cache_estimate). Where everything was
+ * simulated nothing changes, and figures are exact.
  */
 #include "prof/spied/spied.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-static void scale_cell(struct cache_cell *c, unsigned by)
+static const struct cache *cache_of(const struct spied *s, const struct spied_level *l)
 {
-    c->references *= by;
-    c->misses *= by;
-    c->streamed *= by;
-    for (int k = 0; k < CACHE_CAUSE_COUNT; k++)
-        c->causes[k] *= by;
+    return spy_cache(s->in->spy, l->config);
 }
 
-const struct cache_cell *spied_scaled(struct spied *s, const struct cache_cell *cells, size_t count)
+double spied_scale(const struct spied *s)
 {
-    if (s->one_in == 1 || !count)
-        return cells;
-    struct cache_cell *out = ARENA_ARRAY(s->j->scratch, struct cache_cell, count);
-    memcpy(out, cells, count * sizeof *out);
-    for (size_t i = 0; i < count; i++)
-        scale_cell(&out[i], s->one_in);
+    if (!s->windows)
+        return s->one_in;
+    return s->in_windows ? (double)s->references / (double)s->in_windows : 1;
+}
+
+/* ---- misses ---- */
+
+static uint64_t times(uint64_t n, double by) { return (uint64_t)llround((double)n * by); }
+
+/* Causes but for cold ones as in what was simulated; what a sample had not met before may be anything but these. */
+static void scale_cell(struct cache_cell *c, double misses, double references)
+{
+    double by = c->misses ? misses / (double)c->misses : 0;
+    uint64_t others = 0;
+    c->references = (uint64_t)llround(references);
+    c->streamed = times(c->streamed, by);
+    for (int k = 0; k < CACHE_CAUSE_COUNT; k++)
+        others += k == CACHE_COLD ? 0 : (c->causes[k] = times(c->causes[k], by));
+    c->misses = max_u64((uint64_t)llround(misses), others);
+    c->causes[CACHE_COLD] = c->misses - others;
+}
+
+const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level *l)
+{
+    if (!spied_is_part(s) || !l->cell_count)
+        return l->cell;
+    struct cache_cell *out = ARENA_ARRAY(s->j->scratch, struct cache_cell, l->cell_count);
+    memcpy(out, l->cell, l->cell_count * sizeof *out);
+    for (uint32_t i = 0; i < l->cell_count; i++) {
+        struct cache_estimate e = cache_estimate_cell(cache_of(s, l), l->level, i);
+        scale_cell(&out[i], e.misses, e.references);
+    }
     return out;
 }
 
 void spied_scale_row(const struct spied *s, struct prof_data_miss *row)
 {
-    uint64_t *const fields[] = {&row->references, &row->misses, &row->cold,         &row->capacity,     &row->conflict,
-                                &row->inclusion,  &row->around, &row->true_sharing, &row->false_sharing};
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        *fields[i] *= s->one_in;
+    const struct spied_level *l = &s->levels[row->cache];
+    if (!spied_is_part(s))
+        return;
+    struct cache_estimate e = cache_estimate(cache_of(s, l), l->level);
+    struct cache_cell c = {.misses = row->misses,
+                           .causes = {[CACHE_CAPACITY] = row->capacity,
+                                      [CACHE_CONFLICT] = row->conflict,
+                                      [CACHE_INCLUSION] = row->inclusion,
+                                      [CACHE_AROUND] = row->around,
+                                      [CACHE_TRUE_SHARING] = row->true_sharing,
+                                      [CACHE_FALSE_SHARING] = row->false_sharing}};
+    scale_cell(&c, e.misses, e.references);
+    row->references = c.references;
+    row->misses = c.misses;
+    row->cold = row->capacity = row->conflict = row->inclusion = row->around = 0;
+    row->true_sharing = row->false_sharing = 0;
+    spied_add_causes(row, c.causes);
 }
 
 void spied_estimate(const struct spied *s, uint32_t level, const uint32_t *cells, size_t count,
                     struct prof_data_miss *row)
 {
     const struct spied_level *l = &s->levels[level];
-    const struct cache *c = spy_cache(s->in->spy, l->config);
+    const struct cache *c = cache_of(s, l);
     row->misses_low = row->misses_high = row->misses;
-    if (s->one_in == 1)
+    if (!spied_is_part(s))
         return;
     struct cache_estimate e = cells ? cache_estimate_cells(c, l->level, cells, count) : cache_estimate(c, l->level);
-    row->misses_low = (uint64_t)ceil(e.low);
-    row->misses_high = (uint64_t)floor(e.high);
+    row->misses_low = min_u64((uint64_t)ceil(e.low), row->misses);
+    row->misses_high = max_u64((uint64_t)floor(e.high), row->misses);
 }
 
 /* ---- shares of the stall ---- */
+
+static void add_groups(const struct cache *c, const struct spied_level *l, uint32_t cell, double *to)
+{
+    unsigned groups;
+    const uint64_t *of = cache_cell_groups(c, l->level, cell, &groups);
+    for (unsigned i = 0; of && i < groups; i++)
+        to[i] += l->miss_cycles * (double)of[i];
+}
 
 static void add_cell(const struct spied *s, uint32_t cell, double *to)
 {
     for (uint32_t k = 0; k < s->level_count; k++) {
         const struct spied_level *l = &s->levels[k];
-        unsigned groups;
-        const uint64_t *of = cache_cell_groups(spy_cache(s->in->spy, l->config), l->level, cell, &groups);
-        for (unsigned i = 0; of && l->config == 0 && i < groups; i++)
-            to[i] += l->miss_cycles * (double)of[i];
+        if (l->config != 0)
+            continue;
+        if (s->windows)
+            cache_windows_add(cache_of(s, l), l->level, cell, l->miss_cycles, to);
+        else
+            add_groups(cache_of(s, l), l, cell, to);
     }
 }
 
-void spied_sum_groups(struct spied *s)
+static size_t count_parts(const struct spied *s)
 {
-    for (uint32_t i = 0; s->one_in > 1 && i < s->cell_count; i++)
-        add_cell(s, i, s->stall_groups);
+    unsigned groups = 0;
+    if (s->windows)
+        return cache_window_count(spy_cache(s->in->spy, 0));
+    cache_cell_groups(spy_cache(s->in->spy, 0), s->levels[0].level, 0, &groups);
+    return s->one_in > 1 ? groups : 0;
 }
 
-/* A ratio's: of what each group has more or less than the share of its own stall. */
-double spied_error(const struct spied *s, const struct spied_group *g)
+void spied_sum_parts(struct spied *s)
 {
-    double groups[CACHE_GROUPS] = {0}, share = g->stall / s->stall_all;
+    s->part_count = s->level_count ? count_parts(s) : 0;
+    s->stall_parts = ARENA_ARRAY(s->j->scratch, double, s->part_count + 1);
+    for (uint32_t i = 0; s->part_count && i < s->cell_count; i++)
+        add_cell(s, i, s->stall_parts);
+}
+
+/* Half the interval of a share: of what each part has more or less than that share of its own stall. */
+static double error_of(const struct spied *s, const struct spied_group *g, double share)
+{
     const struct cache *c = spy_cache(s->in->spy, 0);
-    unsigned count;
-    cache_cell_groups(c, s->levels[0].level, 0, &count);
-    if (s->one_in == 1 || !(s->stall_all > 0))
-        return 0;
+    double *parts = xmalloc((s->part_count + 1) * sizeof *parts);
     for (size_t i = 0; i < g->count; i++)
-        add_cell(s, g->cells[i], groups);
-    for (unsigned i = 0; i < count; i++)
-        groups[i] -= share * s->stall_groups[i];
-    return cache_groups_error(c, groups, count) / s->stall_all;
+        add_cell(s, g->cells[i], parts);
+    for (size_t i = 0; i < s->part_count; i++)
+        parts[i] -= share * s->stall_parts[i];
+    double error = s->windows ? cache_windows_error(c, parts) : cache_groups_error(c, parts, (unsigned)s->part_count);
+    free(parts);
+    return error / s->stall_all;
+}
+
+/* What may be more or less of a group's stall since samples do not know what caches held before. */
+static struct prof_interval unknown_of(const struct spied *s, const struct spied_group *g)
+{
+    struct prof_interval sum = {0, 0, 0};
+    for (uint32_t k = 0; k < s->level_count; k++) {
+        const struct spied_level *l = &s->levels[k];
+        for (size_t i = 0; l->config == 0 && i < g->count; i++) {
+            struct cache_estimate e = cache_estimate_cell(cache_of(s, l), l->level, g->cells[i]);
+            sum.low += l->miss_cycles * (e.misses - e.known);
+            sum.high += l->miss_cycles * (e.known + e.unknown - e.misses);
+        }
+    }
+    return sum;
+}
+
+/* The others' stall stays as it is estimated: if theirs is more too, the share changes less. */
+static struct prof_interval widen(const struct spied *s, const struct spied_group *g, double share, double error)
+{
+    struct prof_interval unknown = unknown_of(s, g);
+    double low = fmax(g->stall - unknown.low, 0), high = g->stall + unknown.high, others = s->stall_all - g->stall;
+    double wide = fmax(error, share * cache_windows_passed_by(spy_cache(s->in->spy, 0)));
+    return (struct prof_interval){share, fmax((low + others > 0 ? low / (low + others) : 0) - wide, 0),
+                                  fmin((high + others > 0 ? high / (high + others) : 0) + wide, 1)};
+}
+
+struct prof_interval spied_share(const struct spied *s, const struct spied_group *g)
+{
+    double share = s->stall_all > 0 ? g->stall / s->stall_all : NAN;
+    double error = s->part_count && s->stall_all > 0 ? error_of(s, g, share) : 0;
+    if (s->windows && s->stall_all > 0)
+        return widen(s, g, share, error);
+    return (struct prof_interval){share, fmax(share - error, 0), fmin(share + error, 1)};
 }
 
 /* As uncertain as its measured seconds, and as its share of them. */
 struct prof_interval spied_memory(const struct spied *s, const struct spied_group *g)
 {
-    double error = g->stall > 0 ? spied_error(s, g) * s->stall_all / g->stall : 0;
-    return (struct prof_interval){g->memory_s.value, g->memory_s.low * fmax(1 - error, 0),
-                                  g->memory_s.high * (1 + error)};
+    struct prof_interval share = spied_share(s, g);
+    if (!(g->stall > 0) || !s->part_count)
+        return g->memory_s;
+    return (struct prof_interval){g->memory_s.value, g->memory_s.low * share.low / share.value,
+                                  g->memory_s.high * share.high / share.value};
 }

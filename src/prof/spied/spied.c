@@ -8,13 +8,15 @@
 /* What was lost on the way, and what could not be a reference. */
 static uint64_t seen_of(const struct spied *s)
 {
+    if (s->windows)
+        return s->in_windows;
     uint64_t lost = (s->in->dropped == PROF_UNKNOWN ? 0 : s->in->dropped) + spy_strays(s->in->spy);
     return s->one_in > 1 || s->references == PROF_UNKNOWN ? PROF_UNKNOWN : s->references - min_u64(lost, s->references);
 }
 
 static double ratio_of(const struct spied *s, uint64_t seen)
 {
-    if (s->one_in > 1)
+    if (s->one_in > 1 && !s->windows)
         return 1.0 / s->one_in;
     return s->references && seen != PROF_UNKNOWN ? (double)seen / (double)s->references : NAN;
 }
@@ -26,10 +28,13 @@ static void put_run(const struct spied *s)
     uint64_t seen = seen_of(s);
     r->spy = ARENA_NEW(r->arena, struct prof_spy);
     r->spy_count = 1;
-    *r->spy = (struct prof_spy){.stream = s->one_in > 1 ? "sets" : "all",
+    *r->spy = (struct prof_spy){.stream = s->windows      ? "samples"
+                                          : s->one_in > 1 ? "sets"
+                                                          : "all",
                                 .ratio = ratio_of(s, seen),
                                 .references = s->references,
                                 .seen = seen,
+                                .samples = s->windows ? s->windows : PROF_UNKNOWN,
                                 .dropped = in->dropped,
                                 .unlogged = in->unlogged,
                                 .allocations = in->allocations,
@@ -54,6 +59,7 @@ void spied_build(struct join *j)
         return;
     s.cells = spy_cells(s.in->spy, &s.cell_count);
     s.one_in = spy_one_in(s.in->spy);
+    s.windows = spy_window_count(s.in->spy, &s.in_windows);
     spied_places(&s);
     spied_references(&s);
     put_run(&s);

@@ -41,10 +41,12 @@ struct spied {
     struct spied_place *place;     /* [cell_count] */
     double *stall;                 /* [cell_count] cycles */
     double stall_all;
-    unsigned one_in;                   /* of the sets one in so many was simulated */
-    double stall_groups[CACHE_GROUPS]; /* cycles of those simulated, by their groups */
-    struct prof_interval *memory_s;    /* [cell_count]; NULL: nothing was measured */
-    const struct spied_group *groups;  /* [group_count] of the rows of objects */
+    unsigned one_in;                  /* of the sets one in so many was simulated */
+    uint64_t windows, in_windows;     /* samples of the run, and the references in them; 0: all of it was simulated */
+    size_t part_count;                /* groups of sets, or samples; 0: neither */
+    double *stall_parts;              /* [part_count] cycles of these */
+    struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
+    const struct spied_group *groups; /* [group_count] of the rows of objects */
     size_t group_count;
     uint32_t *object;                    /* by number of the caller's: its row; ID_NONE: it has none */
     uint64_t *false_misses, *false_held; /* by row of objects, of its lines: of false sharing; what both orders have */
@@ -87,14 +89,15 @@ const struct prof_data_field *spied_field_of(const struct spied *s, uint32_t cel
 void spied_put_misses(struct spied *s, enum prof_data_owner owner, uint32_t id, const struct spied_group *g);
 void spied_add_miss(struct spied *s, const struct prof_data_miss *row);
 void spied_add_causes(struct prof_data_miss *row, const uint64_t causes[CACHE_CAUSE_COUNT]); /* groups.c */
-struct prof_interval spied_share(const struct spied *s, const struct spied_group *g);
-/* sampled.c: what was found of some sets, for all */
-const struct cache_cell *spied_scaled(struct spied *s, const struct cache_cell *cells, size_t count);
-void spied_scale_row(const struct spied *s, struct prof_data_miss *row);
+struct prof_interval spied_share(const struct spied *s, const struct spied_group *g);        /* sampled.c */
+/* sampled.c: what was found of some sets, or of some samples, for all */
+static inline bool spied_is_part(const struct spied *s) { return s->one_in > 1 || s->windows; }
+double spied_scale(const struct spied *s); /* all for what was simulated */
+const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level *l);
+void spied_scale_row(const struct spied *s, struct prof_data_miss *row); /* the program's */
 void spied_estimate(const struct spied *s, uint32_t level, const uint32_t *cells, size_t count,
-                    struct prof_data_miss *row);                        /* its interval; of no cells: of the program */
-void spied_sum_groups(struct spied *s);                                 /* of the stall; needs the levels */
-double spied_error(const struct spied *s, const struct spied_group *g); /* of its share of the stall */
+                    struct prof_data_miss *row); /* its interval; of no cells: of the program */
+void spied_sum_parts(struct spied *s);           /* of the stall; needs the levels */
 struct prof_interval spied_memory(const struct spied *s, const struct spied_group *g);
 
 #endif

@@ -73,9 +73,11 @@ enum {
     LOAD_SIGNED_16 = 0x0fbf,
     STORE_NUMBER = 0xc7,
     COMPARE = 0x3b,
-    XADD = 0x0fc1
+    XADD = 0x0fc1,
+    WITH_BYTE = 0x83
 };
-enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5 }; /* conditions */
+enum { ADD = 0, CMP = 7 };                                                   /* what WITH_BYTE does */
+enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14 }; /* conditions */
 
 static inline uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
 {

@@ -347,11 +347,31 @@ static bool is_checked(const struct code *c)
     return (c->w->opt->filter_shift || has_sets(c)) && !c->r->is_range && !c->r->is_untold;
 }
 
+/* cmp gs:[left],0; jle: to the end, which is not known yet. Returns where the distance stands. */
+static uint8_t *put_is_on(struct code *c)
+{
+    insn(c, WITH_BYTE, CMP, in_stream(offsetof(struct wire_stream, left)));
+    *c->p++ = 0;
+    jump_if(c, NOT_ABOVE, 0);
+    return c->p - 4;
+}
+
+static void put_told(struct code *c)
+{
+    insn(c, WITH_BYTE, ADD, in_stream(offsetof(struct wire_stream, left)));
+    *c->p++ = (uint8_t)-c->r->told;
+    uint64_t addr = here(c);
+    c->p = rw_put_access(c->p, &addr, true, 0xff, 0, c->w->counters_vaddr + 8ull * c->r->counter); /* inc */
+}
+
 static void put_hot(struct code *c, struct labels *l, uint64_t cold)
 {
     const struct rw_reference *r = c->r;
     if (moves_stack(r))
         c->p = put_save(c->p, r);
+    uint8_t *off = c->w->opt->samples ? put_is_on(c) : NULL;
+    if (r->told)
+        put_told(c);
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
@@ -363,6 +383,8 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     }
     if (r->is_range && c->w->opt->filter_shift)
         call(c, rw_blob_forget_lines(c->w));
+    if (off)
+        rw_put32(off, (uint64_t)(c->p - (off + 4)));
     if (moves_stack(r))
         c->p = put_restore(c->p, r);
 }

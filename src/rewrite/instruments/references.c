@@ -169,6 +169,21 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     VEC_PUSH(&out->references, r);
 }
 
+/* References of the block that are told one by one, or as one range; as the join counts them (prof/spied). */
+static void count_block(struct range *out, uint32_t block, size_t first_reference, size_t first_site)
+{
+    unsigned n = 0;
+    for (size_t i = first_site; i < out->sites.len; i++)
+        n += (out->sites.data[i].flags & (REWRITE_SITE_LOAD | REWRITE_SITE_STORE)) != 0;
+    size_t first = first_reference;
+    while (first < out->references.len && out->references.data[first].call)
+        first++; /* those tell always */
+    if (first == out->references.len)
+        return;
+    out->references.data[first].told = (uint8_t)min_u64(n, INT8_MAX);
+    out->references.data[first].block = block;
+}
+
 static void find_in_func(struct range *out, const struct rw *w, uint32_t f, struct cfg_liveness *l)
 {
     const struct cfg *c = w->cfg;
@@ -176,12 +191,15 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
     cfg_liveness_build(c, f, l);
     cfg_for_each_block(&c->funcs.data[f], b) {
         const struct cfg_block *blk = &c->blocks.data[b];
+        size_t references = out->references.len, sites = out->sites.len;
         cfg_live_inside(l, b, live, CFG_BLOCK_INSNS_MAX);
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
             if (in->loads || in->stores)
                 add_instruction(out, c, i, live[i - blk->insn_first], w->opt);
         }
+        if (w->opt->samples)
+            count_block(out, b, references, sites);
     }
 }
 
@@ -196,13 +214,15 @@ static void find_in_range(void *ctx, size_t first, size_t end)
 }
 
 /* Numbers them in the order of ranges. */
-static void join_ranges(struct rw_references *all, const struct finder *finder, size_t n)
+static void join_ranges(struct rw *w, struct rw_references *all, const struct finder *finder, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         const struct range *range = &finder->ranges[k];
         for (size_t i = 0; i < range->references.len; i++) {
             struct rw_reference r = range->references.data[i];
             r.first += all->site_count;
+            if (r.told)
+                w->block_counter[r.block] = r.counter = (uint32_t)w->counter_count++;
             all->of_insn[r.insn] = all->count;
             all->data[all->count++] = r;
         }
@@ -227,7 +247,7 @@ static void place(struct rw *w)
     memset(all->of_insn, 0xff, (w->cfg->insns.len + 1) * sizeof *all->of_insn);
     all->data = ARENA_ARRAY(w->arena, struct rw_reference, references + 1);
     all->sites = ARENA_ARRAY(w->arena, struct rw_site, sites + all->watch.sites.len + 1);
-    join_ranges(all, &finder, n);
+    join_ranges(w, all, &finder, n);
     for (size_t k = 0; k < all->watch.sites.len; k++)
         all->sites[all->site_count++] = all->watch.sites.data[k];
     for (size_t k = 0; k < n; k++) {

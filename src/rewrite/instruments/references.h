@@ -25,6 +25,8 @@ struct rw_reference {        /* an instruction whose accesses are told */
     uint32_t insn, first;    /* first: of its sites */
     uint32_t hot, cold;      /* describe: offsets in its function's copy of what stands before it, and far behind */
     uint8_t count;           /* of sites */
+    uint8_t told;            /* with samples: of its block's first: references of the block, at most 127; else 0 */
+    uint32_t block, counter; /* of such: how often the block was executed in samples */
     uint8_t entry, address;  /* registers */
     uint8_t saved[2], saves; /* those of the two that are alive, and how many */
     bool saves_flags;        /* they are alive */

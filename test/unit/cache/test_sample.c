@@ -327,12 +327,79 @@ static void test_parts_refused(void **unused)
     }
 }
 
+static bool is_near(double a, double b) { return fabs(a - b) <= 1e-9 * (1 + fabs(a)); }
+
+/* Windows of weight 1 that are told afterwards what they stand for are as windows of that weight; all cells together
+ * are the level. */
+static void test_stand_for(void **unused)
+{
+    (void)unused;
+    enum { PERIOD = 20000, LENGTH = 2000 };
+    static const uint32_t all[CELLS] = {0, 1, 2, 3, 4, 5};
+    make_stream(5);
+    uint64_t here = state;
+    struct cache *weighted = run_windows(PERIOD, LENGTH), *c = cache_of();
+    state = here;
+    for (size_t begin = 0; begin + PERIOD <= COUNT; begin += PERIOD) {
+        size_t offset = chance(PERIOD - LENGTH);
+        cache_window_begin(c);
+        cache_run(c, refs + begin + offset, LENGTH);
+        cache_window_end_of(c, LENGTH, 1);
+    }
+    cache_windows_stand_for(c, COUNT, NULL, 0);
+    assert_int_equal(cache_window_count(c), COUNT / PERIOD);
+    for (unsigned l = 0; l < LEVELS; l++) {
+        struct cache_estimate a = cache_estimate(weighted, l), b = cache_estimate(c, l);
+        struct cache_estimate together = cache_estimate_cells(c, l, all, CELLS);
+        assert_true(is_near(a.misses, b.misses) && is_near(a.low, b.low) && is_near(a.high, b.high));
+        assert_true(is_near(together.misses, b.misses) && is_near(together.low, b.low) &&
+                    is_near(together.high, b.high));
+        for (uint32_t x = 0; x < CELLS; x++) {
+            a = cache_estimate_cell(weighted, l, x);
+            b = cache_estimate_cell(c, l, x);
+            together = cache_estimate_cells(c, l, &x, 1);
+            assert_true(is_near(a.misses, b.misses) && is_near(a.high, b.high) && a.windows == b.windows);
+            assert_true(is_near(together.misses, b.misses) && is_near(together.low, b.low));
+        }
+    }
+    cache_free(weighted);
+    cache_free(c);
+}
+
+/* A cell of whose code windows have half as much as they should counts twice, in its level too. */
+static void test_factors(void **unused)
+{
+    (void)unused;
+    static const double factor[3] = {1, 2, 1};
+    struct cache_config k;
+    assert_int_equal(cache_parse("128/64/1", &k), 0);
+    struct cache *c = cache_new(&k, true);
+    for (unsigned window = 0; window < 2; window++) {
+        cache_window_begin(c);
+        for (uint64_t i = 0; i < 101; i++) {
+            cache_run(c, &(struct cache_ref){i * 128, 1, 4, CACHE_READ, 0}, 1);
+            cache_run(c, &(struct cache_ref){i * 128 + 64, 2, 4, CACHE_READ, 0}, 1);
+        }
+        cache_window_end_of(c, 1000, 1); /* the others hit, and were left out */
+    }
+    cache_windows_stand_for(c, 20000, factor, 3);
+    assert_true(cache_estimate_cell(c, 0, 1).known == 4000 && cache_estimate_cell(c, 0, 2).known == 2000);
+    assert_true(cache_estimate_cell(c, 0, 1).unknown == 40 && cache_estimate_cell(c, 0, 2).unknown == 20);
+    assert_true(cache_estimate(c, 0).known == 6000 && cache_estimate(c, 0).unknown == 60);
+    double of_windows[2] = {0, 0};
+    cache_windows_add(c, 0, 1, 3, of_windows);
+    assert_true(is_near(of_windows[0] + of_windows[1], 3 * cache_estimate_cell(c, 0, 1).misses));
+    assert_true(is_near(of_windows[0], of_windows[1]) && cache_windows_passed_by(c) == 0.9);
+    cache_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole),           cmocka_unit_test(test_generations),
         cmocka_unit_test(test_unknown),         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_parts_are_exact), cmocka_unit_test(test_intervals_of_parts),
-        cmocka_unit_test(test_parts_refused),   cmocka_unit_test(test_passed_by)};
+        cmocka_unit_test(test_parts_refused),   cmocka_unit_test(test_passed_by),
+        cmocka_unit_test(test_stand_for),       cmocka_unit_test(test_factors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static const uint64_t unknown = PROF_UNKNOWN;
 
 static void set_run(struct prof_result *r)
 {
-    static const struct prof_spy spy[] = {{"all", 1, 1234567890, 1234567890, 0, 12, 4100, 2, 4.25}};
+    static const struct prof_spy spy[] = {{"all", 1, PROF_UNKNOWN, 1234567890, 1234567890, 0, 12, 4100, 2, 4.25}};
     static const struct prof_cache caches[] = {
         {0, "L1", false, false, 32768, 64, 8, "LRU", "neither", 12},
         {0, "L2", false, true, 1048576, 64, 16, "LRU", "neither", 60},

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What samples tell, copied: simulating a sample takes longer than making it, and goes on while the program runs at its
+ * own speed between samples. A program that is too far ahead waits. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "launch/impl.h"
+
+enum { HELD_BYTES_MAX = 128 << 20, LONG_BYTES = 64 << 20 };
+
+struct item {
+    struct item *next;
+    struct launch_chunk chunk; /* entries NULL: a sample begins or ends */
+    bool begins;
+    uint64_t references;
+    struct wire_entry entries[];
+};
+
+struct reference_queue {
+    const struct launch_reference_options *opt;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    struct item *first, **last;
+    size_t held_bytes; /* the item that is being taken too */
+    bool is_apart, ends;
+};
+
+static size_t bytes_of(const struct item *i) { return sizeof *i + i->chunk.count * sizeof *i->entries; }
+
+static void play(const struct reference_queue *q, const struct item *i)
+{
+    if (i->chunk.entries)
+        q->opt->take(q->opt->ctx, &i->chunk);
+    else
+        q->opt->sample(q->opt->ctx, i->begins, i->references);
+}
+
+static void *work(void *arg)
+{
+    struct reference_queue *q = arg;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (!q->first && !q->ends)
+            pthread_cond_wait(&q->moved, &q->lock);
+        struct item *i = q->first;
+        if (!i)
+            break;
+        q->first = i->next;
+        if (!q->first)
+            q->last = &q->first;
+        pthread_mutex_unlock(&q->lock);
+        play(q, i);
+        pthread_mutex_lock(&q->lock);
+        q->held_bytes -= bytes_of(i);
+        free(i);
+        pthread_cond_broadcast(&q->moved);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+struct reference_queue *reference_queue_new(const struct launch_reference_options *opt)
+{
+    struct reference_queue *q = xmalloc(sizeof *q);
+    q->opt = opt;
+    q->last = &q->first;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->moved, NULL);
+    q->is_apart = signals_thread(&q->thread, work, q);
+    return q;
+}
+
+static void wait_for(struct reference_queue *q, size_t bytes)
+{
+    while (q->held_bytes > bytes)
+        pthread_cond_wait(&q->moved, &q->lock);
+}
+
+static void put(struct reference_queue *q, struct item *i)
+{
+    if (!q->is_apart) { /* no thread can be made */
+        play(q, i);
+        free(i);
+        return;
+    }
+    pthread_mutex_lock(&q->lock);
+    wait_for(q, HELD_BYTES_MAX);
+    *q->last = i;
+    q->last = &i->next;
+    q->held_bytes += bytes_of(i);
+    pthread_cond_broadcast(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c)
+{
+    struct item *i = xmalloc(sizeof *i + c->count * sizeof *i->entries);
+    i->chunk = *c;
+    i->chunk.entries = i->entries;
+    memcpy(i->entries, c->entries, c->count * sizeof *i->entries);
+    put(q, i);
+}
+
+void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references)
+{
+    struct item *i = xmalloc(sizeof *i);
+    i->begins = begins;
+    i->references = references;
+    put(q, i);
+}
+
+bool reference_queue_is_long(struct reference_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    bool is_long = q->held_bytes > LONG_BYTES;
+    pthread_mutex_unlock(&q->lock);
+    return is_long;
+}
+
+void reference_queue_wait(struct reference_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    wait_for(q, 0);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void reference_queue_free(struct reference_queue *q)
+{
+    if (!q)
+        return;
+    pthread_mutex_lock(&q->lock);
+    q->ends = true;
+    pthread_cond_broadcast(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+    if (q->is_apart)
+        pthread_join(q->thread, NULL);
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->moved);
+    free(q);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When references are told, where only samples of them are. All threads of the program begin and end together, by the
+ * word `left` of each area, which their code looks at; a single thread ends by itself. A sample begins at a place of
+ * each period of the program's processor time, from which what samples themselves take is left out; it ends when the
+ * program has made so many references. Where an area stood at that moment is kept as a cut, so that each entry is known
+ * to be of a sample or not.
+ *
+ * Before a sample begins all of the one before is handed over, so its entries come together whatever threads do later.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "launch/impl.h"
+
+enum { LOOK_NS = 50000 };
+
+struct reference_samples {
+    struct launch_samples opt;
+    bool is_on;
+    uint64_t begun;            /* so many */
+    uint64_t period, next;     /* whose sample began last, and begins next */
+    uint64_t told, told_begin; /* references, when the last one ended and began */
+    double on_s, on_since;     /* processor time in samples before; when this one began */
+    double next_s;             /* when the next one begins, by the time without samples */
+    uint64_t random;
+};
+
+static double random_next(struct reference_samples *m)
+{
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return (double)(m->random >> 11) / (double)(1ull << 53);
+}
+
+static void plan(struct reference_samples *m, uint64_t period)
+{
+    double u = m->opt.is_even ? 1 : random_next(m);
+    m->next = period;
+    m->next_s = m->opt.period_s * ((double)period + u * (1 - m->opt.part));
+}
+
+struct reference_samples *reference_samples_new(const struct launch_samples *opt)
+{
+    struct reference_samples *m = xmalloc(sizeof *m);
+    *m = (struct reference_samples){.opt = *opt, .random = opt->seed * 0x9e3779b97f4a7c15u | 1};
+    for (int i = 0; i < 8; i++) /* the first ones are near to each other for seeds that are */
+        random_next(m);
+    plan(m, 0);
+    return m;
+}
+
+void reference_samples_free(struct reference_samples *m) { free(m); }
+
+/* Of the program's process, all threads; negative: it is not there. */
+static double processor_time(struct references *s)
+{
+    clockid_t clock;
+    struct timespec t;
+    int pid = atomic_load(&s->pid);
+    if (!pid || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+        return -1;
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t told_by(const struct references_area *a)
+{
+    int64_t left = a->given ? __atomic_load_n(&a->stream->left, __ATOMIC_RELAXED) : 0;
+    return a->told + (a->given > left ? (uint64_t)(a->given - left) : 0);
+}
+
+/* Of the first process. */
+static uint64_t told(const struct references *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->area_count; i++) {
+        const struct wire_stream *w = s->areas[i].stream;
+        if (w && s->areas[0].stream && w->process == s->areas[0].stream->process)
+            sum += told_by(&s->areas[i]);
+    }
+    return sum;
+}
+
+/* Where the area's next entry goes. Of a thread that waits for the host, behind the chunk that it has ended. */
+static struct references_cut next_entry(const struct wire_stream *w)
+{
+    struct references_cut cut = {.begins = false};
+    uint64_t start, put;
+    do {
+        cut.chunk = __atomic_load_n(&w->filled, __ATOMIC_ACQUIRE);
+        start = WIRE_STREAM_VADDR + WIRE_STREAM_RING + cut.chunk % WIRE_CHUNKS * WIRE_CHUNK_BYTES;
+        put = __atomic_load_n(&w->put, __ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&w->filled, __ATOMIC_ACQUIRE) != cut.chunk);
+    bool is_in = put >= start && put - start <= WIRE_CHUNK_BYTES;
+    cut.bytes = is_in ? put - start : 0;
+    return cut;
+}
+
+static void cut_area(struct references_area *a, bool begins)
+{
+    struct references_cut cut = next_entry(a->stream);
+    cut.begins = begins;
+    cut.time = __builtin_ia32_rdtsc();
+    if (a->cut_count < ARRAY_LEN(a->cuts))
+        a->cuts[a->cut_count++] = cut;
+}
+
+/* The filter must not know lines from the last sample: the simulated caches do not. */
+static void switch_on(struct references_area *a, uint64_t length)
+{
+    if (!a->stream)
+        return;
+    memset(a->stream->touched, 0, sizeof a->stream->touched);
+    memset(a->stream->written, 0, sizeof a->stream->written);
+    cut_area(a, true);
+    a->given = (int64_t)length;
+    __atomic_store_n(&a->stream->left, a->given, __ATOMIC_SEQ_CST);
+}
+
+static void switch_off(struct references_area *a)
+{
+    if (!a->stream || !a->given)
+        return;
+    a->told = told_by(a);
+    a->given = 0;
+    __atomic_store_n(&a->stream->left, 0, __ATOMIC_SEQ_CST);
+    cut_area(a, false);
+}
+
+/* Up to where the last sample ended: nothing is written there any more. */
+static void hand_over_rest(struct references *s, uint32_t area)
+{
+    struct references_area *a = &s->areas[area];
+    const struct wire_stream *w = a->stream;
+    const struct references_cut *last = &a->cuts[a->cut_count ? a->cut_count - 1 : 0];
+    if (!w || !a->cut_count || last->begins || last->chunk != a->taken)
+        return;
+    struct wire_chunk c = {w->begin, last->time, 0, w->thread, w->fs};
+    references_hand_over(s, area, &c, last->bytes);
+}
+
+static void hand_over_last(struct references *s)
+{
+    const struct reference_samples *m = s->samples;
+    while (references_go_round(s))
+        continue;
+    for (uint32_t i = 0; i < s->area_count; i++)
+        hand_over_rest(s, i);
+    if (m->begun)
+        reference_queue_sample(s->queue, false, m->told - m->told_begin);
+}
+
+static void begin(struct references *s, double now)
+{
+    struct reference_samples *m = s->samples;
+    hand_over_last(s);
+    m->told_begin = told(s);
+    reference_queue_sample(s->queue, true, 0);
+    m->begun++;
+    m->period = m->next;
+    m->is_on = true;
+    m->on_since = now;
+    for (uint32_t i = 0; i < s->area_count; i++)
+        switch_on(&s->areas[i], m->opt.length);
+}
+
+static void end(struct references *s)
+{
+    struct reference_samples *m = s->samples;
+    for (uint32_t i = 0; i < s->area_count; i++)
+        switch_off(&s->areas[i]);
+    m->told = told(s);
+    m->is_on = false;
+    m->on_s += processor_time(s) - m->on_since;
+    plan(m, m->period + 1);
+    diag_debug(1, "sample %llu: %llu references, %.6f s; on %.6f s of %.6f", (unsigned long long)m->period,
+               (unsigned long long)(m->told - m->told_begin), m->on_s, m->on_since, processor_time(s));
+}
+
+/* Threads that were made since the sample began. */
+static void switch_new(struct references *s)
+{
+    for (uint32_t i = s->area_count; i-- > 0 && !s->areas[i].given;)
+        switch_on(&s->areas[i], s->samples->opt.length);
+}
+
+static void look_on(struct references *s)
+{
+    switch_new(s);
+    if (told(s) - s->samples->told_begin >= s->samples->opt.length)
+        end(s);
+}
+
+/* What waits to be simulated may be so much that this period must go without. */
+static void begin_or_pass(struct references *s, double now, double plain)
+{
+    struct reference_samples *m = s->samples;
+    if (!reference_queue_is_long(s->queue))
+        begin(s, now);
+    else if (plain >= m->opt.period_s * (double)(m->next + 1))
+        plan(m, m->next + 1);
+}
+
+uint64_t reference_samples_step(struct references *s)
+{
+    struct reference_samples *m = s->samples;
+    double now = processor_time(s), plain = now - m->on_s + m->opt.part * m->opt.period_s * (double)m->begun;
+    if (m->is_on) {
+        look_on(s);
+        return LOOK_NS;
+    }
+    if (now < 0 || !s->area_count || !s->areas[0].stream)
+        return LOOK_NS;
+    if (plain >= m->next_s)
+        begin_or_pass(s, now, plain);
+    double rest_ns = (m->next_s - plain) * 1e9 / 2;
+    return m->is_on || rest_ns < LOOK_NS ? LOOK_NS : rest_ns > 1e9 ? 1000000000 : (uint64_t)rest_ns;
+}
+
+void reference_samples_end(struct references *s)
+{
+    struct reference_samples *m = s->samples;
+    if (m->is_on)
+        m->told = told(s);
+    if (m->begun)
+        reference_queue_sample(s->queue, false, m->told - m->told_begin);
+}
