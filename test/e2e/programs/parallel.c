@@ -294,9 +294,10 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "signals")) {
         signals();
     } else if (!strcmp(how, "affinity")) {
-        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        cpu_set_t allowed;
+        sched_getaffinity(0, sizeof allowed, &allowed);
         crowd(8, mover, 50000);
-        expect_work(8 * (unsigned long)cpus, 50000);
+        expect_work(8 * (unsigned long)CPU_COUNT(&allowed), 50000);
     } else if (!strcmp(how, "clone")) {
         clones();
     } else if (!strcmp(how, "many")) {
