@@ -303,4 +303,13 @@ struct machine_speed {
 /* Looks for some milliseconds at the processor that it runs on; all unknown if m describes another. */
 struct machine_speed machine_speed_now(const struct machine *m);
 
+/* ---- pages.c ---- */
+
+struct machine_huge_pages { /* what part of the cost of misses in the TLB they take away here; NAN: it cannot be told */
+    double waiting;         /* where each reference waits for the one before */
+    double overlapping;     /* where many are under way */
+};
+/* Tries it out, for some tens of milliseconds, beyond that reach of small pages. */
+struct machine_huge_pages machine_try_huge_pages(uint64_t reach_bytes);
+
 #endif

@@ -5,6 +5,7 @@
 #ifndef MTOOL_PROF_H
 #define MTOOL_PROF_H
 
+#include "machine/machine.h"
 #include "measured/input.h"
 #include "spy/spy.h"
 
@@ -13,6 +14,7 @@ struct prof_input_caches { /* a configuration that was simulated */
     struct cache_config config;
     bool is_tlb;
     double miss_cycles[CACHE_LEVELS_MAX]; /* by level: what a miss counts for beyond those of nearer levels */
+    struct machine_huge_pages huge_pages; /* of TLBs */
 };
 struct prof_input_datum { /* a data object; texts live with the result */
     const char *name, *module, *type;

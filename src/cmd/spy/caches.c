@@ -11,7 +11,7 @@ struct choice {
 
 static struct spy_caches *add(struct choice *c, const char *name, const struct cache_config *config)
 {
-    c->all[c->count] = (struct spy_caches){.name = name, .config = *config};
+    c->all[c->count] = (struct spy_caches){.name = name, .config = *config, .huge_pages = {1, 1}};
     return &c->all[c->count++];
 }
 
@@ -86,8 +86,11 @@ static int add_machines(struct choice *s, const struct machine *m)
             continue;
         struct spy_caches *c = add(s, arena_printf(s->arena, "%s of %s", tlbs ? "TLBs" : "caches", m->name), &config);
         c->is_tlb = tlbs;
-        if (tlbs)
-            put_walks(m, c);
+        if (!tlbs)
+            continue;
+        put_walks(m, c);
+        if (machine_is_this(m))
+            c->reach_bytes = config.levels[config.count - 1].size_bytes;
     }
     if (rc == 0 && !s->count)
         rc = diag_error("spy: the description of %s names no cache; give some by --cache", m->name);
@@ -119,6 +122,13 @@ int spy_choose_caches(const struct cmd_args *a, struct arena *arena, struct spy_
     *out = s.all;
     *count = s.count;
     return rc;
+}
+
+void spy_try_huge_pages(struct spy_caches *caches, size_t count)
+{
+    for (struct spy_caches *c = caches; c < caches + count; c++)
+        if (c->reach_bytes)
+            c->huge_pages = machine_try_huge_pages(c->reach_bytes);
 }
 
 uint32_t spy_curve_line(const struct cache_config *c)

@@ -70,7 +70,8 @@ static const struct prof_input_caches *caches_of(const struct spied_program *s)
     struct prof_input_caches *out = ARENA_ARRAY(s->arena, struct prof_input_caches, s->cache_count + 1);
     for (size_t i = 0; i < s->cache_count; i++) {
         const struct spy_caches *c = &s->caches[i];
-        out[i] = (struct prof_input_caches){.name = c->name, .config = c->config, .is_tlb = c->is_tlb};
+        out[i] = (struct prof_input_caches){
+            .name = c->name, .config = c->config, .is_tlb = c->is_tlb, .huge_pages = c->huge_pages};
         memcpy(out[i].miss_cycles, c->miss_cycles, sizeof out[i].miss_cycles);
     }
     return out;

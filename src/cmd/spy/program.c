@@ -257,8 +257,10 @@ struct spied_program *spied_new(struct profile *p)
     s->process = ID_NONE;
     s->last_tag = s->last_module = ID_NONE;
     if (spy_choose_caches(p->args, s->arena, &s->caches, &s->cache_count) == 0 && choose_part(s) == 0 &&
-        allocators_choose(s->arena, &p->args->allocators, &s->own) == 0)
+        allocators_choose(s->arena, &p->args->allocators, &s->own) == 0) {
+        spy_try_huge_pages(s->caches, s->cache_count);
         return s;
+    }
     spied_free(s);
     return NULL;
 }

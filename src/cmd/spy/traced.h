@@ -5,6 +5,7 @@
 
 #include "cache/cache.h"
 #include "cmd/cmd.h"
+#include "machine/machine.h"
 
 /* Of the curve: sizes that are powers of two. */
 enum { SPY_CURVE_MIN = 4 << 10, SPY_CURVE_MAX = 256 << 20 };
@@ -15,9 +16,13 @@ struct spy_caches {   /* a configuration, simulated */
     struct cache *cache;
     bool is_tlb;
     double miss_cycles[CACHE_LEVELS_MAX]; /* what a miss counts for, beyond those of nearer levels */
+    uint64_t reach_bytes;                 /* of TLBs of this machine, small pages; else 0 */
+    struct machine_huge_pages huge_pages; /* what they gain here; 1 of machines that are described alone */
 };
 /* caches.c: those that the options ask for, one at least, in the arena. 0, or -1 after one line. */
 int spy_choose_caches(const struct cmd_args *a, struct arena *arena, struct spy_caches **out, size_t *count);
+/* Of those that are this machine's TLBs. */
+void spy_try_huge_pages(struct spy_caches *caches, size_t count);
 uint32_t spy_curve_line(const struct cache_config *c); /* bytes of a line of the nearest cache of data */
 
 struct spy_traced {

@@ -14,6 +14,7 @@ static const double CAUSE_MIN = 0.3;   /* of the object's stall */
 static const double HELD_MIN = 0.1;    /* of its false sharing: there is as much in another order too */
 static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
 static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
+static const double HUGE_MIN = 0.1;    /* of the walks: that huge pages gain */
 enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
 
 struct subject { /* an object that is looked at */
@@ -24,6 +25,15 @@ struct subject { /* an object that is looked at */
     double by_cause[CACHE_CAUSE_COUNT]; /* cycles of stall */
     double walks, walks_all;            /* cycles of TLB misses: its own, and of the program */
 };
+
+static double cycles_of(const struct subject *u, const struct spied_level *l, enum cache_cause cause)
+{
+    double cycles = 0;
+    for (size_t i = 0; i < u->g->count; i++)
+        if (u->g->cells[i] < l->cell_count)
+            cycles += l->miss_cycles * (double)l->cell[u->g->cells[i]].causes[cause];
+    return cycles;
+}
 
 struct gain { /* as fractions */
     double of_program, of_object;
@@ -88,16 +98,42 @@ static void advise_separate(const struct subject *u)
                      percent(shared, u->g->stall), (unsigned long long)u->line_bytes));
 }
 
+/* How much of their latency its references had to wait; 1: all, or it was not measured. */
+static double waited(const struct subject *u)
+{
+    const struct prof_result *r = u->s->j->r;
+    double cycles = r->data[u->row].memory_s.value * r->machine.tsc_hz * r->machine.cycles_per_tsc;
+    double part = cycles / (u->g->stall + u->walks);
+    return part >= 0 && part < 1 ? part : 1;
+}
+
+static double huge_part(const struct subject *u)
+{
+    for (uint32_t k = 0; k < u->s->level_count; k++)
+        if (u->s->levels[k].caches->is_tlb) {
+            struct machine_huge_pages here = u->s->levels[k].caches->huge_pages;
+            double most = isnan(here.waiting) ? 1 : here.waiting;
+            double part = isnan(here.overlapping) ? most : here.overlapping;
+            return part + waited(u) * (most - part);
+        }
+    return 0;
+}
+
 static void advise_huge_pages(const struct subject *u)
 {
-    if (u->walks < TLB_MIN * (u->walks + u->g->stall))
+    double part = huge_part(u), all = u->walks + u->g->stall;
+    if (u->walks < TLB_MIN * all || part < HUGE_MIN)
         return;
-    struct gain gain = {u->walks / (u->s->stall_all + u->walks_all), u->walks / (u->g->stall + u->walks)};
+    struct gain gain = {part * u->walks / (u->s->stall_all + u->walks_all), part * u->walks / all};
     add_advice(u, "huge-pages", ID_NONE, gain,
                arena_printf(u->s->j->r->arena,
                             "misses of the TLB cost it %.0f %% of what misses of caches do; keep it in huge pages "
-                            "(madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
-                            percent(u->walks, u->g->stall)));
+                            "(madvise MADV_HUGEPAGE, or GLIBC_TUNABLES=glibc.malloc.hugetlb=1)%s",
+                            percent(u->walks, u->g->stall),
+                            part < 1
+                                ? arena_printf(u->s->j->r->arena,
+                                               ", which take away %.0f %% of that here, as was tried out", 100 * part)
+                                : ""));
 }
 
 /* Blocks that come and go, of which one would fit and all that are there together do not. */
@@ -109,11 +145,25 @@ static bool is_renewed(const struct subject *u)
            allocated >= 2 * d->bytes && d->bytes > room && allocated / d->blocks <= room / 2;
 }
 
+/* A level that does not hold one block misses it again, whichever it is. */
+static double cycles_renewed(const struct subject *u)
+{
+    const struct prof_data *d = &u->s->j->r->data[u->row];
+    uint64_t block = u->s->in->data[u->g->key].allocated / d->blocks;
+    double cycles = 0;
+    for (uint32_t k = 0; k < u->s->level_count; k++) {
+        const struct spied_level *l = &u->s->levels[k];
+        if (l->config == 0 && block <= l->caches->config.levels[l->level].size_bytes / 2)
+            cycles += cycles_of(u, l, CACHE_COLD) + cycles_of(u, l, CACHE_CAPACITY);
+    }
+    return cycles;
+}
+
 static void advise_reuse(const struct subject *u)
 {
     const struct prof_data *d = &u->s->j->r->data[u->row];
-    double renewed = u->by_cause[CACHE_COLD] + u->by_cause[CACHE_CAPACITY];
-    if (!is_renewed(u) || renewed < CAUSE_MIN * u->g->stall)
+    double renewed = is_renewed(u) ? cycles_renewed(u) : 0;
+    if (renewed == 0 || renewed < CAUSE_MIN * u->g->stall)
         return;
     add_advice(u, "reuse", ID_NONE, stall_gain(u, renewed),
                arena_printf(u->s->j->r->arena,
@@ -204,16 +254,21 @@ static void advise_interchange(const struct subject *u)
                      (long long)c->stride, spy_site(s->in->spy, c->site)->bytes, (unsigned long long)u->line_bytes));
 }
 
-/* Those that go through it line by line, and come again when it has been evicted. */
+/* From record to record it is better to split them. */
+static bool is_blockable(const struct subject *u, const struct spy_cell *c)
+{
+    uint64_t jump = (uint64_t)llabs(c->stride);
+    return is_regular(c) && (jump <= u->line_bytes || jump > RECORD_MAX);
+}
+
+/* Those that go through it in equal steps, and come again when it has been evicted. */
 static void advise_block(const struct subject *u)
 {
     const struct spied *s = u->s;
     struct walk w = {.cell = ID_NONE};
-    for (size_t i = 0; i < u->g->count; i++) {
-        const struct spy_cell *c = &s->cells[u->g->cells[i]];
-        if (is_regular(c) && (uint64_t)llabs(c->stride) <= u->line_bytes)
+    for (size_t i = 0; i < u->g->count; i++)
+        if (is_blockable(u, &s->cells[u->g->cells[i]]))
             add_to(&w, u->g->cells[i], s->stall[u->g->cells[i]]);
-    }
     double again = fmin(w.stall, u->by_cause[CACHE_CAPACITY]);
     if (is_renewed(u) || again < CAUSE_MIN * u->g->stall)
         return;
@@ -231,8 +286,9 @@ static void advise_pool(const struct subject *u)
     const struct spied *s = u->s;
     const struct prof_data *d = &s->j->r->data[u->row];
     struct walk w = {.cell = ID_NONE};
+    uint64_t allocated = s->in->data[u->g->key].allocated;
     if (d->kind != PROF_DATA_HEAP || d->blocks == PROF_UNKNOWN || d->blocks < BLOCKS_MANY ||
-        d->bytes > d->blocks * BLOCK_SMALL)
+        allocated > d->blocks * BLOCK_SMALL)
         return;
     for (size_t i = 0; i < u->g->count; i++)
         if (!is_regular(&s->cells[u->g->cells[i]]))
@@ -244,7 +300,7 @@ static void advise_pool(const struct subject *u)
         arena_printf(s->j->r->arena,
                      "%llu blocks of some %llu bytes are reached in no order; allocate them one behind the other in "
                      "the order of use, put hot fields together, or prefetch the next one",
-                     (unsigned long long)d->blocks, (unsigned long long)(d->bytes / d->blocks)));
+                     (unsigned long long)d->blocks, (unsigned long long)(allocated / d->blocks)));
 }
 
 /* ---- all ---- */
