@@ -156,6 +156,7 @@ enum rewrite_site_flag {
     REWRITE_SITE_WATCHED = 32,  /* a function whose entrances are told, as events */
     REWRITE_SITE_ELEMENTS = 64, /* of a gather or scatter: an entry for each element that its mask asks for */
     REWRITE_SITE_REACH = 128,   /* comes as WIRE_EVENT_REACH: what a mask or the processor's state says */
+    REWRITE_SITE_KERNEL = 256,  /* likewise: what the kernel does for a system call; the one that loads comes first */
 };
 struct rewrite_site {
     uint64_t addr;  /* of the instruction, in the original; of the function */

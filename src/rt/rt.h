@@ -211,6 +211,8 @@ struct wire_stream *rt_own_stream(void);
 
 /* told.c: by rt_told.S */
 struct told;
+enum { RT_CALLS_MAX = 512 };
+extern const uint8_t rt_calls_known[RT_CALLS_MAX]; /* by number: 1: calls.def has it */
 void rt_stream_told(const struct told *t, uint64_t site, uint32_t word);
 
 /* faults.c */

@@ -17,6 +17,8 @@
     .set TOUCHED, 192
     .set WRITTEN, 192 + 8 * 64
     .set BEFORE, WRITTEN + 8 * 64
+    .set CALLS, BEFORE + 16 * 32
+    .set CALLS_MAX, 512
     .set CONFIG_KEY, 32
     .set EVENT_RANGE, 0x80000002 - 0x100000000 /* WIRE_EVENT(...) */
     .set EVENT_UNTOLD, 0x80030000 - 0x100000000
@@ -40,6 +42,7 @@
     .set KIND_FIXED, 2
     .set KIND_BIT, 3
     .set KIND_COMPARED, 4
+    .set KIND_CALLED, 5
 
     .set ROOM, 192 /* WIRE_TOLD_ROOM */
     .set PUSHED, 7 * 8
@@ -85,7 +88,20 @@ rt_told:
     je bits
     cmp ecx, KIND_COMPARED
     je compared
-    jmp apart
+    cmp ecx, KIND_CALLED
+    jne apart
+
+/* A system call, when it has returned; its number was kept as rcx is for comparisons. */
+    lea r10, [rsp + STACK_BEFORE]
+    movzx ecx, r10b
+    cmp r10, gs:[STREAM + CALLS + rcx * 2]
+    jne out /* it is a new thread's; or a handler of a signal has been there */
+    mov rcx, gs:[STREAM + CALLS + rcx * 2 + 8]
+    cmp rcx, CALLS_MAX
+    jae out
+    lea r10, [rip + rt_calls_known]
+    cmp byte ptr [r10 + rcx], 0
+    jne apart
 out:
     pop r11
     STATE 48

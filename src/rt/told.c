@@ -13,12 +13,15 @@ struct told { /* on the stack */
 
 /* As rt_told.S has them. */
 _Static_assert(__builtin_offsetof(struct wire_stream, before) == 192 + 2 * 8 * WIRE_FILTER_SLOTS, "rt_told.S reads it");
+_Static_assert(__builtin_offsetof(struct wire_stream, calls) ==
+                   __builtin_offsetof(struct wire_stream, before) + 16 * WIRE_BEFORE_SLOTS,
+               "rt_told.S reads it");
 _Static_assert(WIRE_EVENT(WIRE_EVENT_RANGE, 2) == (int32_t)0x80000002 &&
                    WIRE_EVENT(WIRE_EVENT_UNTOLD, 0) == (int32_t)0x80030000 &&
                    WIRE_EVENT(WIRE_EVENT_REACH, 1) == (int32_t)0x80040001 && sizeof(struct wire_range) == 32,
                "rt_told.S makes them");
 _Static_assert(WIRE_TOLD_ELEMENTS == 0 && WIRE_TOLD_MASKED == 1 && WIRE_TOLD_FIXED == 2 && WIRE_TOLD_BIT == 3 &&
-                   WIRE_TOLD_COMPARED == 4 && WIRE_TOLD_ROOM == 192,
+                   WIRE_TOLD_COMPARED == 4 && WIRE_TOLD_CALLED == 5 && WIRE_TOLD_ROOM == 192,
                "the kinds that rt_told.S has");
 
 /* ---- entries ---- */
@@ -100,6 +103,138 @@ static uint64_t state_bytes(const struct told *t, unsigned format)
     return end;
 }
 
+/* ---- system calls ---- */
+
+enum { BY_NOTHING, BY_RESULT, BY_FIXED, BY_TIMES, BY_TIMES_RESULT, BY_TEXT, BY_VECTORS, BY_MESSAGE };
+enum { PARTS_MAX = 2, ARGUMENTS = 6, VECTORS_AT = 2, VECTOR_COUNT_AT = 3 };
+
+struct size {
+    uint8_t by, argument;
+    uint16_t bytes;
+};
+struct part {
+    uint8_t stores, at; /* at: argument */
+    struct size size;
+};
+struct vector {
+    uint64_t base, bytes;
+};
+
+#define RESULT                                                                                                         \
+    {                                                                                                                  \
+        BY_RESULT, 0, 1                                                                                                \
+    }
+#define FIXED(bytes)                                                                                                   \
+    {                                                                                                                  \
+        BY_FIXED, 0, bytes                                                                                             \
+    }
+#define TIMES(argument, bytes)                                                                                         \
+    {                                                                                                                  \
+        BY_TIMES, argument, bytes                                                                                      \
+    }
+#define TIMES_RESULT(bytes)                                                                                            \
+    {                                                                                                                  \
+        BY_TIMES_RESULT, 0, bytes                                                                                      \
+    }
+#define TEXT                                                                                                           \
+    {                                                                                                                  \
+        BY_TEXT, 0, 1                                                                                                  \
+    }
+#define VECTORS(argument)                                                                                              \
+    {                                                                                                                  \
+        BY_VECTORS, argument, 1                                                                                        \
+    }
+#define MESSAGE                                                                                                        \
+    {                                                                                                                  \
+        BY_MESSAGE, 0, 1                                                                                               \
+    }
+#define READS(at, ...)                                                                                                 \
+    {                                                                                                                  \
+        0, at, __VA_ARGS__                                                                                             \
+    }
+#define WRITES(at, ...)                                                                                                \
+    {                                                                                                                  \
+        1, at, __VA_ARGS__                                                                                             \
+    }
+static const struct part calls[RT_CALLS_MAX][PARTS_MAX] = {
+#define CALL(name, ...) [__NR_##name] = {__VA_ARGS__},
+#include "rt/calls.def"
+#undef CALL
+};
+const uint8_t rt_calls_known[RT_CALLS_MAX] = {
+#define CALL(name, ...) [__NR_##name] = 1,
+#include "rt/calls.def"
+#undef CALL
+};
+
+static void tell_text(const struct teller *t, const char *text)
+{
+    uint64_t n = 0;
+    while (text[n++])
+        continue;
+    tell(t, (uint64_t)text, n);
+}
+
+static void tell_vectors(const struct teller *t, const struct vector *v, uint64_t count, uint64_t left)
+{
+    for (uint64_t i = 0; i < count && left; i++) {
+        uint64_t n = v[i].bytes < left ? v[i].bytes : left;
+        if (n)
+            tell(t, v[i].base, n);
+        left -= n;
+    }
+}
+
+static void tell_message(const struct teller *t, const uint64_t *message, uint64_t bytes)
+{
+    const struct vector *v = (const struct vector *)message[VECTORS_AT];
+    tell_vectors(t, v, message[VECTOR_COUNT_AT], bytes);
+}
+
+static void tell_part(const struct teller *t, const struct part *p, const uint64_t a[ARGUMENTS], uint64_t result)
+{
+    uint64_t at = a[p->at], bytes = p->size.bytes;
+    if (!at)
+        return;
+    switch (p->size.by) {
+    case BY_TEXT:
+        tell_text(t, (const char *)at);
+        return;
+    case BY_VECTORS:
+        tell_vectors(t, (const struct vector *)at, a[p->size.argument], result);
+        return;
+    case BY_MESSAGE:
+        tell_message(t, (const uint64_t *)at, result);
+        return;
+    case BY_TIMES:
+        bytes *= a[p->size.argument];
+        break;
+    case BY_RESULT:
+    case BY_TIMES_RESULT:
+        bytes *= result;
+        break;
+    default:
+        break;
+    }
+    if (bytes)
+        tell(t, at, bytes);
+}
+
+/* rt_told.S has seen that the number is that of this call. */
+static void tell_call(const struct teller *t, const struct told *at)
+{
+    uint64_t stack = (uint64_t)(at->room + WIRE_TOLD_ROOM), result = at->rax;
+    uint64_t number = t->stream->calls[(stack & 0xff) / 8].value;
+    const uint64_t a[ARGUMENTS] = {at->rdi, at->rsi, at->rdx, at->r10, at->r8, at->r9};
+    if (failed((int64_t)result))
+        return;
+    for (unsigned k = 0; k < PARTS_MAX; k++) {
+        const struct part *p = &calls[number][k];
+        if (p->size.by)
+            tell_part(&(struct teller){t->stream, t->site + p->stores}, p, a, result);
+    }
+}
+
 /* ---- all ---- */
 
 void rt_stream_told(const struct told *t, uint64_t site, uint32_t word)
@@ -108,5 +243,7 @@ void rt_stream_told(const struct told *t, uint64_t site, uint32_t word)
     enum wire_told_kind kind = (enum wire_told_kind)(word >> (WIRE_TOLD_KIND - 32));
     if (kind == WIRE_TOLD_STATE)
         tell(&teller, t->address, state_bytes(t, word & 7));
+    else
+        tell_call(&teller, t);
     forget_lines(teller.stream);
 }

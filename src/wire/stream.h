@@ -89,6 +89,7 @@ static inline uint32_t wire_event_entries(const struct wire_entry *e) { return e
     X(FIXED, "REACH of so many bytes as rdx says")                                                                     \
     X(BIT, "an entry: the element that has bit number rdx")                                                            \
     X(COMPARED, "RANGE of what a repeated string instruction compared, when it has ended")                             \
+    X(CALLED, "REACH of what a system call read, and with the next site of what it wrote, when it has returned")       \
     X(STATE, "REACH of what xsave and its like reach by edx:eax; the element's field is X86_STATE_*")
 enum wire_told_kind {
 #define X(name, what) WIRE_TOLD_##name,
@@ -156,6 +157,7 @@ struct wire_stream {
     uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
     uint64_t written[WIRE_FILTER_SLOTS];
     struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
+    struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

@@ -21,7 +21,7 @@ for (sort { $a->[0] <=> $b->[0] } map { my @f = split; $f[0] eq $module ? [hex $
     $k++ while $k + 1 < @blocks && $blocks[$k + 1][0] <= $at;
     my $executed = $blocks[$k][2];
     $seen{$k}++;
-    next if $kind =~ /^untold|^range|^elements|^reach/;
+    next if $kind =~ /^untold|^range|^elements|^reach|^kernel/;
     $all += $count;
     $same++ if $count == $executed;
     push @wrong, sprintf('%#x: %s of %s, told %s times, executed %s times', $at, $kind, $bytes, $count, $executed)

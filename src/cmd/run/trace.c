@@ -348,7 +348,8 @@ static int make_copies(struct trace *t, enum launch_mode mode)
 /* Of references whose number is not that of executions. */
 static const char *how_of(const struct rewrite_site *s)
 {
-    return s->flags & REWRITE_SITE_RANGE      ? "range-"
+    return s->flags & REWRITE_SITE_KERNEL     ? "kernel-"
+           : s->flags & REWRITE_SITE_RANGE    ? "range-"
            : s->flags & REWRITE_SITE_ELEMENTS ? "elements-"
            : s->flags & REWRITE_SITE_REACH    ? "reach-"
                                               : "";

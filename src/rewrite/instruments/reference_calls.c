@@ -42,11 +42,15 @@ static bool is_far(const struct x86_access *a)
     return has_registers && (a->disp < INT32_MIN || a->disp > INT32_MAX - 4096);
 }
 
-bool rw_call_is_behind(const struct x86_detail *d) { return compares_strings(&d->insn); }
+static bool is_system_call(const struct x86_detail *d) { return d->insn.kind == X86_SYSCALL; }
+
+bool rw_call_is_behind(const struct x86_detail *d) { return compares_strings(&d->insn) || is_system_call(d); }
 
 bool rw_call_can_tell(const struct x86_detail *d)
 {
     const struct x86_reach *r = &d->reach;
+    if (is_system_call(d))
+        return true;
     if (compares_strings(&d->insn))
         return has_plain_accesses(d);
     if (r->kind == X86_REACH_NONE || r->access.segment == X86_SEGMENT_GS || is_far(&r->access))
@@ -94,9 +98,21 @@ static unsigned sites_of_strings(const struct x86_detail *d, struct rw_site out[
     return n;
 }
 
+static unsigned sites_of_kernel(const struct x86_detail *d, struct rw_site out[RW_CALL_SITES_MAX])
+{
+    struct x86_access a = {.base = X86_REG_NONE, .index = X86_REG_NONE, .bytes = LINE};
+    for (unsigned k = 0; k < 2; k++)
+        out[k] = (struct rw_site){
+            d->insn.addr, a,
+            (uint16_t)((k ? REWRITE_SITE_STORE : REWRITE_SITE_LOAD) | REWRITE_SITE_REACH | REWRITE_SITE_KERNEL)};
+    return 2;
+}
+
 unsigned rw_call_sites(const struct x86_detail *d, struct rw_site out[RW_CALL_SITES_MAX])
 {
     const struct x86_reach *r = &d->reach;
+    if (is_system_call(d))
+        return sites_of_kernel(d, out);
     if (compares_strings(&d->insn))
         return sites_of_strings(d, out);
     uint16_t how = r->kind == X86_REACH_ELEMENTS ? REWRITE_SITE_ELEMENTS
@@ -116,7 +132,9 @@ static uint64_t kind_of(const struct x86_detail *d)
     static const uint8_t kinds[] = {[X86_REACH_ELEMENTS] = WIRE_TOLD_ELEMENTS, [X86_REACH_MASKED] = WIRE_TOLD_MASKED,
                                     [X86_REACH_STATE] = WIRE_TOLD_STATE,       [X86_REACH_FIXED] = WIRE_TOLD_FIXED,
                                     [X86_REACH_BIT] = WIRE_TOLD_BIT,           [X86_REACH_TABLE] = WIRE_TOLD_FIXED};
-    return compares_strings(&d->insn) ? WIRE_TOLD_COMPARED : kinds[d->reach.kind];
+    return is_system_call(d)            ? WIRE_TOLD_CALLED
+           : compares_strings(&d->insn) ? WIRE_TOLD_COMPARED
+                                        : kinds[d->reach.kind];
 }
 
 static uint64_t element_field(const struct x86_detail *d)
@@ -297,8 +315,21 @@ static struct operand in_slot(const struct rw_reference *r, size_t field)
     return (struct operand){GS, X86_REG_NONE, X86_REG_NONE, 0, (int64_t)(WIRE_STREAM_VADDR + slot + field)};
 }
 
+/* movzx ecx,spl; mov gs:[calls+rcx*2],rsp; mov gs:[calls+rcx*2+8],rax: rcx is the kernel's to change */
+static void put_number_note(struct code *c)
+{
+    int64_t at = (int64_t)(WIRE_STREAM_VADDR + offsetof(struct wire_stream, calls));
+    c->p = rw_put_bytes(c->p, "\x40\x0f\xb6\xcc", 4);
+    c->p = put_insn(c->p, STORE, X86_RSP, (struct operand){GS, X86_REG_NONE, X86_RCX, 2, at});
+    c->p = put_insn(c->p, STORE, X86_RAX, (struct operand){GS, X86_REG_NONE, X86_RCX, 2, at + 8});
+}
+
 static void put_note(struct code *c)
 {
+    if (is_system_call(&c->d)) {
+        put_number_note(c);
+        return;
+    }
     c->p = put_insn(c->p, STORE, X86_RSP, in_slot(c->r, offsetof(struct wire_before, stack)));
     c->p = put_insn(c->p, STORE, X86_RCX, in_slot(c->r, offsetof(struct wire_before, value)));
 }

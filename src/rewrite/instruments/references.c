@@ -146,7 +146,7 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     struct x86_detail d;
     uint64_t addr = cfg_insn_addr(c, i);
     const uint8_t *bytes = image_at(c->img, addr, cfg_len(c, i));
-    if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || !d.access_count)
+    if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || (!d.access_count && d.insn.kind != X86_SYSCALL))
         return;
     if (needs_call(&d)) {
         add_call(out, &d, i, live);
@@ -195,7 +195,7 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
         cfg_live_inside(l, b, live, CFG_BLOCK_INSNS_MAX);
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
-            if (in->loads || in->stores)
+            if (in->loads || in->stores || in->kind == X86_SYSCALL)
                 add_instruction(out, c, i, live[i - blk->insn_first], w->opt);
         }
         if (w->opt->samples)
