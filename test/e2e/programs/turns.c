@@ -20,8 +20,9 @@ struct counter {
 #endif
         volatile long count;
 };
-static struct counter counters[2];
-static volatile long *left, *right;
+static _Alignas(LINE) struct counter counters[2];
+static _Alignas(LINE) volatile long *left;
+static _Alignas(LINE) volatile long *right;
 static _Alignas(LINE) atomic_long turn;
 
 #define NOINLINE __attribute__((noinline, noclone))
