@@ -98,11 +98,13 @@ static int by_object_then_level(const void *x, const void *y)
     return a->misses != b->misses ? (a->misses < b->misses ? 1 : -1) : (a->by > b->by) - (a->by < b->by);
 }
 
-/* Of the levels of the first configuration. */
+/* Of the levels of the first configuration, but for those of code alone. */
 void spied_evictors(struct spied *s)
 {
     struct prof_result *r = s->j->r;
-    uint32_t levels = (uint32_t)s->in->caches[0].config.count;
+    uint32_t levels = 0;
+    while (levels < s->level_count && s->levels[levels].config == 0)
+        levels++;
     r->data_evictors = ARENA_ARRAY(r->arena, struct prof_data_evictor, r->data_count * levels * (EVICTORS_MAX + 1) + 1);
     for (uint32_t k = 0; k < levels; k++)
         put_level(s, k);
