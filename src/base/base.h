@@ -106,6 +106,7 @@ void map_put(struct map *m, uint64_t key, uint64_t val); /* replaces */
 uint64_t *map_place(struct map *m, uint64_t key);        /* its value, 0 if it is new; until the next one is put */
 bool map_get(const struct map *m, uint64_t key, uint64_t *val);
 bool map_has(const struct map *m, uint64_t key);
+struct map map_copy(const struct map *m);
 void map_fini(struct map *m);
 
 /* ---- parallel.c ---- */

@@ -63,6 +63,25 @@ bool map_has(const struct map *m, uint64_t key)
     return map_get(m, key, &ignored);
 }
 
+static void *copy_of(const void *bytes, size_t len)
+{
+    void *to = xmalloc(len);
+    if (len)
+        memcpy(to, bytes, len);
+    return to;
+}
+
+struct map map_copy(const struct map *m)
+{
+    if (!m->cap)
+        return (struct map){0};
+    return (struct map){.keys = copy_of(m->keys, m->cap * sizeof *m->keys),
+                        .vals = copy_of(m->vals, m->cap * sizeof *m->vals),
+                        .used = copy_of(m->used, m->cap * sizeof *m->used),
+                        .len = m->len,
+                        .cap = m->cap};
+}
+
 void map_fini(struct map *m)
 {
     free(m->keys);

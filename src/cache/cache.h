@@ -138,6 +138,9 @@ const struct cache_cell *cache_cells(const struct cache *c, unsigned level, size
 /* The pairs of a level, by cell, of each those with most misses first; last, by CACHE_OTHERS, what other pairs had that
  * are not kept. In the arena. */
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count);
+/* absorb.c: what another one counted counts here too, each of its cells as cells[cell]; both of the same configuration,
+ * with causes, and the other through with all its references. Without the lines that threads share. */
+void cache_absorb(struct cache *c, const struct cache *from, const uint32_t *cells);
 /* At most so many pairs of a level are kept, those with most misses; 262,144 unless it is said. */
 void cache_keep_evictors(struct cache *c, size_t max);
 
@@ -234,6 +237,7 @@ uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of 
 /* By cell too. Before the first reference. The misses of all cells add up to those above, which leave nothing out. */
 void cache_curve_by_cell(struct cache_curve *k);
 uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uint64_t bytes);
+void cache_curve_absorb(struct cache_curve *k, const struct cache_curve *from, const uint32_t *cells); /* as above */
 
 /* ---- reader.c: references as text ---- */
 

@@ -265,10 +265,10 @@ static void forget_rare(struct tally *t)
     t->evictors = kept;
 }
 
-void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by)
+void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by, uint64_t misses)
 {
     uint64_t pair = (uint64_t)cell << 32 | by;
     if (t->evictors.len >= t->evictors_max && !map_has(&t->evictors, pair))
         forget_rare(t);
-    ++*map_place(&t->evictors, pair);
+    *map_place(&t->evictors, pair) += misses;
 }

@@ -81,7 +81,7 @@ struct tally {
 
 void tally_fini(struct tally *t);
 void tally_grow(struct tally *t, uint32_t cell);
-void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by);
+void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by, uint64_t misses);
 
 static inline void tally_count_reference(struct tally *t, uint32_t cell)
 {

@@ -118,3 +118,14 @@ uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uin
         misses += i ? k->counts.data[(number - 1ull) * k->stack.sizes + i - 1] : 0;
     return misses;
 }
+
+void cache_curve_absorb(struct cache_curve *k, const struct cache_curve *from, const uint32_t *cells)
+{
+    unsigned sizes = k->stack.sizes;
+    assert(sizes == from->stack.sizes);
+    for (unsigned i = 0; i <= sizes; i++)
+        k->met[i] += from->met[i];
+    for (uint32_t i = 0; i < from->counts_of.len; i++)
+        for (unsigned n = 0; from->counts_of.data[i] && n < sizes; n++)
+            counts_of(k, cells[i])[n] += from->counts.data[(from->counts_of.data[i] - 1ull) * sizes + n];
+}

@@ -40,7 +40,7 @@ static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, 
     if (cause == CACHE_FALSE_SHARING)
         cause = coherence_judge(c, at, line, v);
     else if (by != CACHE_NOBODY)
-        tally_add_evictor(&l->tally, v->cell, by);
+        tally_add_evictor(&l->tally, v->cell, by, 1);
     struct cache_cell *cell = tally_cell(&l->tally, v->cell);
     cell->misses++;
     cell->causes[cause]++;

@@ -50,6 +50,7 @@ double sample_student_t(double freedom);
 
 /* sets.c: a miss in one of the sets that are simulated, of a group of them. */
 void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell);
+struct sample_groups *sets_group_of(struct sample *s, uint32_t cell);
 /* Of windows, which cache_windows_stand_for was told of. */
 struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
 struct cache_estimate sets_estimate(const struct cache *c, unsigned level);

@@ -75,19 +75,23 @@ void cache_take_part(struct cache *c, const struct cache_part *part)
 
 /* ---- while they are simulated ---- */
 
-void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell)
+struct sample_groups *sets_group_of(struct sample *s, uint32_t cell)
 {
     size_t len = (size_t)cell + 1;
-    assert(group < SAMPLE_GROUPS && "a reference to none of them");
-    s->all_groups.misses[group]++;
-    if (!by_cell)
-        return;
     if (len > s->groups.len) {
         VEC_RESERVE(&s->groups, len);
         memset(s->groups.data + s->groups.len, 0, (len - s->groups.len) * sizeof *s->groups.data);
         s->groups.len = len;
     }
-    s->groups.data[cell].misses[group]++;
+    return &s->groups.data[cell];
+}
+
+void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell)
+{
+    assert(group < SAMPLE_GROUPS && "a reference to none of them");
+    s->all_groups.misses[group]++;
+    if (by_cell)
+        sets_group_of(s, cell)->misses[group]++;
 }
 
 /* ---- estimates ---- */

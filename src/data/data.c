@@ -11,23 +11,19 @@ struct data *data_new(void)
     struct data *d = xmalloc(sizeof *d);
     d->own = xmalloc(sizeof *d->own);
     d->own->arena = arena_new();
-    d->own->files.arena = d->own->arena;
+    d->own->files = data_files_new();
     data_shadow_new(d);
     data_object_new(d, DATA_OTHER, DATA_LAYER_MAPPING)->name = "other";
     return d;
 }
 
-static void free_modules(struct data_tables *t)
+struct data *data_new_beside(const struct data *other)
 {
-    for (size_t i = 0; i < t->modules.len; i++) {
-        struct data_loaded *m = &t->modules.data[i];
-        variables_free(m->variables);
-        scope_cache_free(m->scopes);
-        lines_close(m->lines);
-        image_close(m->img);
-        VEC_FREE(&m->threads);
-    }
-    VEC_FREE(&t->modules);
+    struct data *d = data_new();
+    data_files_free(d->own->files);
+    d->own->files = other->own->files;
+    d->own->files->users++;
+    return d;
 }
 
 void data_free(struct data *d)
@@ -36,8 +32,10 @@ void data_free(struct data *d)
         return;
     struct data_tables *t = d->own;
     data_shadow_free(d);
-    free_modules(t);
-    file_names_fini(&t->files);
+    for (size_t i = 0; i < t->modules.len; i++)
+        VEC_FREE(&t->modules.data[i].threads);
+    VEC_FREE(&t->modules);
+    data_files_free(t->files);
     VEC_FREE(&t->objects);
     VEC_FREE(&t->blocks);
     VEC_FREE(&t->unused);

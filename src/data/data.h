@@ -122,7 +122,12 @@ static inline uint32_t data_object_at(const struct data *d, uint64_t address)
 /* ---- data.c ---- */
 
 struct data *data_new(void);
+/* Of another process; what both load is open once. Of the same thread of the caller's. */
+struct data *data_new_beside(const struct data *other);
 void data_free(struct data *d);
+/* clone.c: likewise, what the child of a fork begins with. Objects keep their numbers and what they have now; what was
+ * allocated before counts for the other alone. */
+struct data *data_clone(const struct data *d);
 uint32_t data_object_count(const struct data *d);
 const struct data_object *data_object(const struct data *d, uint32_t id);
 /* Frames of a procedure that the caller knows: which one reaches memory of the kind DATA_STACK, only the reference's

@@ -7,7 +7,7 @@ static const struct data_fields *find(struct data *d, const struct data_object *
     struct layout l;
     if (o->layer != DATA_LAYER_SYMBOL || !data_open_debug(d, o->module))
         return NULL;
-    struct data_loaded *m = &d->own->modules.data[o->module];
+    struct data_file *m = d->own->modules.data[o->module].file;
     if (!m->variables)
         m->variables = variables_new(m->lines);
     if (!variables_layout(m->variables, o->offset, o->kind == DATA_THREAD, &l) || !l.element_bytes)

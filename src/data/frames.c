@@ -45,17 +45,6 @@ bool data_is_wrapper(struct data *d, uint64_t return_address) { return frame_of(
 
 /* ---- by debug information ---- */
 
-bool data_open_debug(struct data *d, uint32_t module)
-{
-    struct data_loaded *m = &d->own->modules.data[module];
-    if (!m->is_debug_tried) {
-        m->is_debug_tried = true;
-        m->lines = lines_open(m->path, "/usr/lib/debug", &d->own->files);
-        m->scopes = m->lines ? scope_cache_new(m->lines) : NULL;
-    }
-    return m->lines != NULL;
-}
-
 static bool is_of_library(const char *name) /* of the language's, inlined where it is used */
 {
     return strncmp(name, "_ZNSt", 5) == 0 || strncmp(name, "_ZNKSt", 6) == 0 || strncmp(name, "_ZSt", 4) == 0 ||
@@ -64,7 +53,7 @@ static bool is_of_library(const char *name) /* of the language's, inlined where 
 
 static void name_by_debug(struct data *d, struct data_frame *f)
 {
-    struct data_loaded *m = &d->own->modules.data[f->module];
+    const struct data_file *m = d->own->modules.data[f->module].file;
     struct line_row row;
     uint32_t file = ID_NONE;
     if (lines_at(m->lines, f->vaddr, &row)) {
@@ -80,7 +69,7 @@ static void name_by_debug(struct data *d, struct data_frame *f)
         file = c->call_file;
         f->line = c->call_line;
     }
-    f->file = file == ID_NONE ? NULL : d->own->files.texts.data[file];
+    f->file = file == ID_NONE ? NULL : d->own->files->names.texts.data[file];
 }
 
 const struct data_frame *data_frame(struct data *d, uint64_t return_address)

@@ -5,15 +5,30 @@
 
 #include "data/data.h"
 
-struct data_loaded { /* a module */
+struct data_file {
     const char *path;
+    uint64_t inode;
+    int64_t changed_s, changed_ns;
     struct image *img;
-    uint64_t load;
-    bool is_debug_tried;
+    bool is_debug_tried, is_unwind_tried, has_unwind;
     struct lines *lines; /* NULL: no debug information */
     struct scope_cache *scopes;
     struct variables *variables; /* NULL: not asked for yet */
-    VEC(uint32_t) threads;       /* objects of its thread-local variables, for data_thread_block */
+    struct image_unwind unwind;
+};
+struct data_files {
+    unsigned users;
+    struct arena *arena;
+    struct file_names names; /* of source files */
+    VEC(struct data_file *) all;
+};
+
+struct data_loaded { /* a module */
+    const char *path;
+    struct image *img;
+    struct data_file *file; /* whose these are */
+    uint64_t load;
+    VEC(uint32_t) threads; /* objects of its thread-local variables, for data_thread_block */
 };
 
 struct data_tables {
@@ -31,9 +46,15 @@ struct data_tables {
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
     struct map fields;                      /* object -> data_fields, 0 none */
-    struct file_names files;
+    struct data_files *files;
     struct data_lost lost;
 };
+
+/* files.c */
+struct data_files *data_files_new(void);
+void data_files_free(struct data_files *f);                              /* once by each user */
+struct data_file *data_file_open(struct data *d, const char *path);      /* NULL after one line */
+const struct image_unwind *data_unwind(struct data *d, uint32_t module); /* NULL: it has none */
 
 /* shadow.c */
 uint32_t data_block_new(struct data *d, uint64_t start, uint64_t bytes, uint32_t object, uint32_t under);

@@ -198,29 +198,29 @@ static void place_module(struct data *d, uint32_t module)
     list_thread_locals(d, module);
 }
 
-static void add_module(struct data *d, const char *path, struct image *img, uint64_t load, uint32_t *module)
+static void add_module(struct data *d, struct data_file *file, uint64_t load, uint32_t *module)
 {
     *module = (uint32_t)d->own->modules.len;
     VEC_PUSH(&d->own->modules,
-             ((struct data_loaded){.path = arena_strdup(d->own->arena, path), .img = img, .load = load}));
+             ((struct data_loaded){.path = file->path, .img = file->img, .file = file, .load = load}));
     place_module(d, *module);
 }
 
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module)
 {
-    struct image *img;
-    if (image_open(path, &img) < 0)
+    struct data_file *file = data_file_open(d, path);
+    if (!file)
         return -1;
-    add_module(d, path, img, load, module);
+    add_module(d, file, load, module);
     return 0;
 }
 
 int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t *module)
 {
-    struct image *img;
-    if (image_open(path, &img) < 0)
+    struct data_file *file = data_file_open(d, path);
+    if (!file)
         return -1;
-    add_module(d, path, img, address - ALIGN_DOWN(img->vaddr_lo, PAGE_BYTES), module);
+    add_module(d, file, address - ALIGN_DOWN(file->img->vaddr_lo, PAGE_BYTES), module);
     return 0;
 }
 

@@ -16,16 +16,11 @@ struct rule {       /* of a return address: how the frame that it returns to is 
     int32_t cfa;    /* from rsp or rbp */
     int32_t rbp_at; /* from the CFA: where the caller's is */
 };
-struct tables { /* of a module */
-    bool is_tried, is_there;
-    struct image_unwind unwind;
-};
 struct walk {
     struct data *d;
     struct data_code code;
     struct arena *arena;
-    struct map rules;          /* return address, as it stands on the stack -> rule */
-    VEC(struct tables) tables; /* [module] */
+    struct map rules; /* return address, as it stands on the stack -> rule */
 };
 
 struct walk *walk_new(struct data *d, const struct data_code *code)
@@ -42,26 +37,8 @@ void walk_free(struct walk *w)
     if (!w)
         return;
     map_fini(&w->rules);
-    VEC_FREE(&w->tables);
     arena_free(w->arena);
     free(w);
-}
-
-/* A file whose table cannot be read only ends the walk. */
-static const struct image_unwind *unwind_of(struct walk *w, uint32_t module)
-{
-    struct strbuf said = {0};
-    while (w->tables.len <= module)
-        VEC_PUSH(&w->tables, (struct tables){0});
-    struct tables *t = &w->tables.data[module];
-    if (!t->is_tried) {
-        t->is_tried = true;
-        diag_hold(&said);
-        t->is_there = image_unwind_read(data_module_image(w->d, module), &t->unwind) == 0;
-        diag_hold(NULL);
-        str_free(&said);
-    }
-    return t->is_there ? &t->unwind : NULL;
 }
 
 /* ---- what a table says ---- */
@@ -103,7 +80,7 @@ static void learn(struct walk *w, struct rule *r)
     r->kind = RULE_END;
     if (!data_locate(w->d, r->place - 1, &module, &vaddr))
         return;
-    const struct image_unwind *u = unwind_of(w, module);
+    const struct image_unwind *u = data_unwind(w->d, module);
     if (u && image_unwind_step(data_module_image(w->d, module), u, vaddr, &f, tell_address, NULL) == IMAGE_STEP_CALLER)
         r->kind = take_step(&f, r) ? RULE_STEP : RULE_END;
 }

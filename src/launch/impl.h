@@ -311,7 +311,8 @@ struct references_cut { /* of an area: where a sample begins or ends */
     bool begins;
 };
 struct references_area {
-    struct wire_stream *stream;    /* NULL: cannot be read */
+    struct wire_stream *stream;    /* NULL: cannot be read, or its process is over */
+    bool is_known;                 /* of a process's first thread, whose number is that in mtool's own namespace */
     uint64_t taken;                /* chunks */
     uint64_t taken_bytes;          /* of the next one */
     uint64_t since;                /* samples: what comes next was made later than that */
@@ -331,12 +332,18 @@ struct references {
     uint32_t area_count;
     uint64_t lost;
     bool is_broken, is_running;
+    double looked_s; /* for processes that are over */
     pthread_t thread;
     atomic_bool ends;
     atomic_int pid;                    /* of the program's process; 0: not there yet */
     struct reference_samples *samples; /* NULL: all references are told */
     struct reference_queue *queue;     /* likewise */
 };
+bool references_take_chunk(struct references *s, uint32_t area); /* one that is full; false: it has none */
+void references_take_rest(struct references *s, uint32_t area);  /* the chunk that was begun last; no more comes */
+/* ended.c, of processes that are followed: */
+void references_see_begin(struct references *s, uint32_t area); /* the area's first chunk is full: its thread waits */
+void references_see_ends(struct references *s);                 /* some times a second */
 /* 0, or -1 after one line. references_end in either case. */
 int references_begin(struct references *s, const struct launch_program *p, const struct counters *c,
                      const struct launch_reference_options *opt);

@@ -179,6 +179,12 @@ struct launch_chunk {
     uint32_t process, thread; /* process: the area of its first thread; thread: 0 the first, else the so-many-th made */
     uint64_t begin, end;      /* time stamps; they were made between */
     uint64_t fs;              /* base of the thread's thread-local memory; 0: not known. Any number */
+    uint32_t pid;             /* of the process, with `follow`; else 0 */
+    bool forks;               /* then the thread makes a process by fork; there may be no entries */
+    uint64_t number;          /* of the area: 1 the first */
+    /* Of a process that was made by fork: behind which chunk of which area, that was handed over before; ID_NONE. */
+    uint32_t parent;
+    uint64_t parent_number;
     const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
     size_t count;
     bool is_between; /* samples: references in it are what a thread made before it saw that one had ended */
@@ -207,6 +213,9 @@ struct launch_reference_options {
     /* Of samples: one begins; or all of it was taken, so many references, those left out by the filter too. In the
      * thread that `take` is called in. */
     void (*sample)(void *ctx, bool begins, uint64_t references);
+    /* In that thread: the process is over, or is another program now; nothing more comes of it. With `follow`; of those
+     * that go on when the run ends it is not called. NULL: not called. */
+    void (*ended)(void *ctx, uint32_t process);
     void *ctx;
 };
 

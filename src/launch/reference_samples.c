@@ -136,7 +136,7 @@ static void hand_over_rest(struct references *s, uint32_t area)
     const struct references_cut *last = &a->cuts[a->cut_count ? a->cut_count - 1 : 0];
     if (!w || !a->cut_count || last->begins || last->chunk != a->taken)
         return;
-    struct wire_chunk c = {w->begin, last->time, 0, w->thread, w->fs};
+    struct wire_chunk c = {w->begin, last->time, 0, w->thread, w->fs, 0};
     references_hand_over(s, area, &c, last->bytes);
 }
 

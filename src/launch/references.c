@@ -85,9 +85,16 @@ static void see_areas(struct references *s)
 static void hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t at, uint64_t bytes)
 {
     struct references_area *a = &s->areas[area];
+    const struct wire_stream *w = a->stream;
+    const struct wire_header *h = s->counters->header;
     struct wire_entry *entries = (struct wire_entry *)(void *)((char *)a->stream + at);
     struct launch_chunk chunk = {.area = area,
-                                 .process = a->stream->process,
+                                 .pid = s->counters->plan->follows ? h->areas[area].pid : 0,
+                                 .forks = c->forks,
+                                 .number = a->taken + 1,
+                                 .parent = w->parent && w->parent <= area ? (uint32_t)w->parent - 1 : ID_NONE,
+                                 .parent_number = w->parent_filled,
+                                 .process = w->process,
                                  .thread = c->thread,
                                  .begin = max_u64(c->begin, a->since),
                                  .end = c->end,
@@ -98,7 +105,7 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
     s->counters->header->streams.heartbeat++;
     if (chunk.count && s->queue)
         reference_queue_take(s->queue, &chunk);
-    else if (chunk.count)
+    else if (chunk.count || chunk.forks)
         s->opt->take(s->opt->ctx, &chunk);
     memset(entries, 0, chunk.count * sizeof *entries);
 }
@@ -138,11 +145,23 @@ void references_hand_over(struct references *s, uint32_t area, const struct wire
         a->cuts[0] = a->cuts[1];
         a->cut_count--;
     }
+    if (!to && c->forks)
+        hand_over(s, area, c, chunk_at(a->taken), 0);
     hand_over_up_to(s, area, c, to);
 }
 
-/* One full chunk; false: it has none. */
-static bool take_chunk(struct references *s, uint32_t area)
+/* What its parent told before the fork comes first. */
+static void take_parent(struct references *s, uint32_t area)
+{
+    const struct wire_stream *w = s->areas[area].stream;
+    if (s->areas[area].taken || !w->parent || w->parent > area)
+        return;
+    uint32_t parent = (uint32_t)w->parent - 1;
+    for (uint64_t to = w->parent_filled; s->areas[parent].taken < to && references_take_chunk(s, parent);)
+        continue;
+}
+
+bool references_take_chunk(struct references *s, uint32_t area)
 {
     struct references_area *a = &s->areas[area];
     struct wire_stream *w = a->stream;
@@ -153,6 +172,10 @@ static bool take_chunk(struct references *s, uint32_t area)
         s->is_broken = true;
         a->stream = NULL;
         return false;
+    }
+    if (!a->taken) {
+        take_parent(s, area);
+        references_see_begin(s, area);
     }
     struct wire_chunk c = w->chunks[a->taken % WIRE_CHUNKS];
     references_hand_over(s, area, &c, c.bytes);
@@ -165,17 +188,18 @@ static bool take_chunk(struct references *s, uint32_t area)
     return true;
 }
 
-/* The chunk that was begun last. */
-static void take_rest(struct references *s, uint32_t area)
+void references_take_rest(struct references *s, uint32_t area)
 {
     const struct wire_stream *w = s->areas[area].stream;
     uint64_t at = chunk_at(s->areas[area].taken);
     if (!w)
         return;
     s->lost += (w->lost + (w->drops ? w->put - w->start : 0)) / sizeof(struct wire_entry);
-    if (!w->drops && w->start == WIRE_STREAM_VADDR + at && w->put > w->start)
-        references_hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread, w->fs},
-                             w->put - w->start);
+    if (w->drops || w->start != WIRE_STREAM_VADDR + at || w->put <= w->start)
+        return;
+    take_parent(s, area);
+    references_hand_over(s, area, &(struct wire_chunk){w->begin, __builtin_ia32_rdtsc(), 0, w->thread, w->fs, 0},
+                         w->put - w->start);
 }
 
 /* ---- the thread ---- */
@@ -186,7 +210,8 @@ bool references_go_round(struct references *s)
     bool any = false;
     see_areas(s);
     for (uint32_t area = 0; area < s->area_count; area++)
-        any |= take_chunk(s, area);
+        any |= references_take_chunk(s, area);
+    references_see_ends(s);
     s->counters->header->streams.heartbeat++;
     return any;
 }
@@ -212,10 +237,10 @@ static void *drain(void *arg)
         if (!references_go_round(s))
             wait_for_chunks(s, nap_ns);
     }
-    while (references_go_round(s))
+    for (uint32_t n = 0; n < WIRE_CHUNKS && references_go_round(s); n++) /* who goes on in the background fills more */
         continue;
     for (uint32_t area = 0; area < s->area_count; area++)
-        take_rest(s, area);
+        references_take_rest(s, area);
     if (s->samples)
         reference_samples_end(s);
     return NULL;

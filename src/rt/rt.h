@@ -123,6 +123,7 @@ struct rt_pcb {
     int32_t windows_pid;  /* of the process whose ticks come from the host; 0 none */
     int32_t lock;         /* tid */
     int64_t slot_next, slot_step;
+    uint64_t fork_area, fork_filled; /* of the last fork, as wire_stream.parent */
     char path[PATH_BYTES];
     struct rt_module modules[WIRE_MODULES_MAX];
     struct rt_slot slots[SLOTS_MAX];
@@ -203,6 +204,7 @@ void rt_stream_enter(void);                          /* makes it, if it is not t
 void rt_stream_open(struct rt_module *m);            /* the counter file is known now */
 void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
 void rt_stream_hand_out(uint64_t delta);             /* who has this gs base makes a thread; with signals blocked */
+void rt_stream_forks(void);                          /* the thread makes a process */
 void rt_stream_forked(void);
 void rt_stream_confine(void);       /* the program is going to forbid itself system calls */
 void rt_stream_full_confined(void); /* without one, and with signals as they are */

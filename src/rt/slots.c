@@ -302,6 +302,7 @@ void rt_note_clone(uint64_t nr, uint64_t a0, uint64_t a1)
     if (!(flags & CLONE_VM)) {
         if (PCB->no_wipe)
             rt_flag(WIRE_LOST);
+        rt_stream_forks();
     } else if (!(flags & CLONE_VFORK)) {
         struct rt_mask mask;
         rt_flag(WIRE_THREADS);

@@ -133,12 +133,12 @@ static int spin_for_host(const struct wire_stream *s, const volatile struct wire
     return !must_wait(s);
 }
 
-static void end_chunk(struct wire_stream *s)
+static void end_chunk(struct wire_stream *s, uint32_t forks)
 {
     struct wire_streams *h = s->drops ? 0 : &PCB->header->streams;
     if (h && !is_ring_full(s)) {
         s->chunks[s->filled % WIRE_CHUNKS] =
-            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread, s->fs};
+            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread, s->fs, forks};
         __atomic_store_n(&s->filled, s->filled + 1, __ATOMIC_RELEASE);
         wake_host(h, s->is_confined);
         s->drops = s->is_confined ? !spin_for_host(s, h) : !wait_for_host(s, h);
@@ -149,7 +149,7 @@ static void end_chunk(struct wire_stream *s)
 }
 
 /* By the thread itself: another one may end its chunk later. A process that is not counted has no control page. */
-static void end_own_chunk(struct wire_stream *s)
+static void end_own_chunk(struct wire_stream *s, uint32_t forks)
 {
     if (s->drops)
         s->fs = 0;
@@ -157,7 +157,7 @@ static void end_own_chunk(struct wire_stream *s)
         __asm__ volatile("rdfsbase %0" : "=r"(s->fs));
     else if (!s->is_confined)
         sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&s->fs, 0, 0, 0, 0);
-    end_chunk(s);
+    end_chunk(s, forks);
 }
 
 /* Without a system call, and so with signals: the handler of one that comes inside loses its entries. */
@@ -170,7 +170,7 @@ void rt_stream_full_confined(void)
         return;
     }
     if (s->put >= s->limit)
-        end_own_chunk(s);
+        end_own_chunk(s, 0);
     s->is_busy = 0;
 }
 
@@ -178,7 +178,7 @@ void rt_stream_full(void)
 {
     struct wire_stream *s = rt_own_stream();
     if (s->put >= s->limit) /* a signal's handler may have done it */
-        end_own_chunk(s);
+        end_own_chunk(s, 0);
 }
 
 /* ---- the area ---- */
@@ -218,7 +218,7 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
     if (!m)
         return;
     if (s->put > s->start) /* of the thread that had it before */
-        end_chunk(s);
+        end_chunk(s, 0);
     begin(s, nth, m->offset == NOWHERE);
     if (nth)
         s->limit = s->put + FIRST_BYTES; /* so that its base is soon known */
@@ -231,7 +231,32 @@ void rt_stream_hand_out(uint64_t delta)
         return;
     struct wire_stream *s = stream_at(delta);
     if (s->put > s->start && !s->is_confined)
-        end_own_chunk(s);
+        end_own_chunk(s, 0);
+}
+
+/* The area of the calling thread. */
+static uint64_t own_area(uint64_t delta)
+{
+    for (uint32_t i = 0; delta && i < PCB->slot_count; i++)
+        if (PCB->slots[i].delta == delta)
+            return PCB->slots[i].area;
+    return PCB->area;
+}
+
+/* Before a fork: what the thread has told so far goes out, so that it is known what the child begins with. */
+void rt_stream_forks(void)
+{
+    if (!(rt_config.flags & CONFIG_STREAM) || !find_stream() || !PCB->header->follows)
+        return;
+    uint64_t signals = block_signals();
+    struct wire_stream *s = rt_own_stream();
+    PCB->fork_area = 0;
+    if (!s->drops && !s->is_confined) {
+        end_own_chunk(s, 1);
+        PCB->fork_area = own_area(rt_own_delta()) + 1;
+        PCB->fork_filled = s->filled;
+    }
+    restore_signals(signals);
 }
 
 void rt_stream_confine(void)
@@ -253,6 +278,8 @@ void rt_stream_forked(void)
     uint64_t signals = block_signals();
     int ok = rt_map_counters(m, 0);
     begin(stream_at(0), 0, !ok);
+    stream_at(0)->parent = PCB->fork_area;
+    stream_at(0)->parent_filled = PCB->fork_filled;
     end_first_early(stream_at(0));
     restore_signals(signals);
 }

@@ -110,6 +110,39 @@ void pictures_look(struct pictures *p, uint32_t object, uint32_t cell, uint64_t 
           &(struct spy_picture_cell){.count = 1, .cell = cell, .votes = 1});
 }
 
+static uint64_t seen_of(const struct spy_picture *x)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < SPY_PICTURE_TIMES * SPY_PICTURE_PARTS; i++)
+        sum += x->cells[i].count;
+    return sum;
+}
+
+/* NULL: there are as many as can be. */
+static struct spy_picture *empty_of(struct pictures *p, uint32_t object)
+{
+    uint64_t n;
+    if (map_get(&p->numbers, object, &n))
+        return &p->all.data[n];
+    return p->all.len == PICTURES_MAX ? NULL : make(p, object, 0);
+}
+
+void pictures_absorb(struct pictures *p, const struct pictures *from, const uint32_t *cells, const uint32_t *objects)
+{
+    for (size_t i = 0; i < from->all.len; i++) {
+        const struct spy_picture *f = &from->all.data[i];
+        struct spy_picture *to = empty_of(p, objects[f->object]);
+        if (!to || seen_of(to) >= seen_of(f))
+            continue;
+        to->begin = f->begin;
+        to->part_shift = f->part_shift;
+        memcpy(to->cells, f->cells, SPY_PICTURE_TIMES * SPY_PICTURE_PARTS * sizeof *f->cells);
+        for (unsigned k = 0; k < SPY_PICTURE_TIMES * SPY_PICTURE_PARTS; k++)
+            if (to->cells[k].votes)
+                to->cells[k].cell = cells[to->cells[k].cell];
+    }
+}
+
 void pictures_fini(struct pictures *p)
 {
     for (size_t i = 0; i < p->all.len; i++)

@@ -19,6 +19,8 @@ struct pictures {
 };
 void pictures_look(struct pictures *p, uint32_t object, uint32_t cell, uint64_t address);
 void pictures_fini(struct pictures *p);
+/* Of others: of each object the one of which more is known. Cells and objects are cells[cell] and objects[object]. */
+void pictures_absorb(struct pictures *p, const struct pictures *from, const uint32_t *cells, const uint32_t *objects);
 
 static inline void pictures_see(struct pictures *p, uint32_t object, uint32_t cell, uint64_t address)
 {

@@ -11,6 +11,14 @@
 enum { PIECE = 64, PENDING = 512 };
 #define ADDRESSES (1ull << 47)
 
+enum { ABSORBED_MAX = 2000, SIDES_MAX = 8 };
+#define ABSORBED (1ull << 63) /* in the stead of an address, with a number */
+
+struct absorbed { /* a line that threads of another process share */
+    struct cache_shared_line line;
+    struct cache_party sides[SIDES_MAX];
+    uint64_t second, offset; /* UINT64_MAX: not known */
+};
 struct spy {
     struct spy_options opt;
     VEC(struct cache *) caches;
@@ -24,6 +32,8 @@ struct spy {
     uint64_t strays;
     uint64_t window_count, in_windows;
     struct witness *second; /* NULL: none */
+    bool has_absorbed;
+    VEC(struct absorbed) absorbed; /* most misses first, but for those that came last */
 };
 
 static void to_cache(void *simulator, const struct cache_ref *refs, size_t count) { cache_run(simulator, refs, count); }
@@ -82,6 +92,7 @@ void spy_free(struct spy *s)
     VEC_FREE(&s->sites);
     cells_fini(&s->cells);
     pictures_fini(&s->pictures);
+    VEC_FREE(&s->absorbed);
     free(s);
 }
 
@@ -247,6 +258,8 @@ const struct cache *spy_cache(const struct spy *s, size_t config) { return s->ca
 
 uint64_t spy_second_misses(const struct spy *s, uint64_t address)
 {
+    if (s->has_absorbed)
+        return s->absorbed.data[address & ~ABSORBED].second;
     return s->second ? witness_misses(s->second, address) : UINT64_MAX;
 }
 
@@ -263,3 +276,98 @@ const struct spy_picture *spy_pictures(const struct spy *s, size_t *count)
 unsigned spy_one_in(const struct spy *s) { return s->opt.part.one_in; }
 
 unsigned spy_picture_sample(void) { return PICTURE_SAMPLE; }
+
+/* ---- several processes ---- */
+
+static void add_cell(struct spy_cell *to, const struct spy_cell *from)
+{
+    to->references += from->references;
+    to->range_bytes += from->range_bytes;
+    if (to->stride == from->stride) {
+        to->strided += from->strided;
+    } else if (from->strided > to->strided) {
+        to->stride = from->stride;
+        to->strided = from->strided;
+    }
+}
+
+static uint32_t *absorb_cells(struct spy *s, const struct spy *from, const struct spy_absorption *how)
+{
+    uint32_t *cells = xmalloc((from->cells.all.len + 1) * sizeof *cells);
+    for (size_t i = 0; i < from->cells.all.len; i++) {
+        const struct spy_cell *f = &from->cells.all.data[i];
+        cells[i] = cells_make(&s->cells, how->sites[f->site], (struct spy_whose){how->objects[f->object], f->field});
+        add_cell(&s->cells.all.data[cells[i]], f);
+    }
+    return cells;
+}
+
+static int by_misses(const void *a, const void *b)
+{
+    const struct cache_shared_line *x = &((const struct absorbed *)a)->line, *y = &((const struct absorbed *)b)->line;
+    uint64_t of_x = x->true_misses + x->false_misses, of_y = y->true_misses + y->false_misses;
+    return of_x != of_y ? (of_x < of_y ? 1 : -1) : (x->address > y->address) - (x->address < y->address);
+}
+
+static void absorb_line(struct spy *s, const struct spy *from, const struct cache_shared_line *l, const uint32_t *cells,
+                        const struct spy_absorption *how)
+{
+    struct absorbed a = {.line = *l, .second = spy_second_misses(from, l->address), .offset = UINT64_MAX};
+    if (!l->side_count)
+        return;
+    uint64_t begin = how->block_begin(how->ctx, from->cells.all.data[l->sides[0].cell].object, l->address);
+    if (begin != UINT64_MAX)
+        a.offset = l->address > begin ? l->address - begin : 0;
+    a.line.side_count = min_u64(l->side_count, SIDES_MAX);
+    for (size_t i = 0; i < a.line.side_count; i++) {
+        a.sides[i] = l->sides[i];
+        a.sides[i].cell = cells[l->sides[i].cell];
+    }
+    VEC_PUSH(&s->absorbed, a);
+}
+
+static void absorb_lines(struct spy *s, const struct spy *from, const uint32_t *cells, const struct spy_absorption *how)
+{
+    struct arena *a = arena_new();
+    size_t count;
+    const struct cache_shared_line *l = spy_shared_lines(from, a, ABSORBED_MAX, &count);
+    for (size_t i = 0; i < count; i++)
+        absorb_line(s, from, &l[i], cells, how);
+    if (s->absorbed.len)
+        qsort(s->absorbed.data, s->absorbed.len, sizeof *s->absorbed.data, by_misses);
+    s->absorbed.len = min_u64(s->absorbed.len, ABSORBED_MAX);
+    arena_free(a);
+}
+
+void spy_absorb(struct spy *s, const struct spy *from, const struct spy_absorption *how)
+{
+    uint32_t *cells = absorb_cells(s, from, how);
+    s->has_absorbed = true;
+    for (size_t i = 0; i < s->caches.len; i++)
+        cache_absorb(s->caches.data[i], from->caches.data[i], cells);
+    if (s->curve)
+        cache_curve_absorb(s->curve, from->curve, cells);
+    absorb_lines(s, from, cells, how);
+    pictures_absorb(&s->pictures, &from->pictures, cells, how->objects);
+    s->strays += from->strays;
+    free(cells);
+}
+
+const struct cache_shared_line *spy_shared_lines(const struct spy *s, struct arena *a, size_t max, size_t *count)
+{
+    if (!s->has_absorbed)
+        return cache_shared_lines(s->caches.data[0], a, max, count);
+    *count = min_u64(max, s->absorbed.len);
+    struct cache_shared_line *out = ARENA_ARRAY(a, struct cache_shared_line, *count + 1);
+    for (size_t i = 0; i < *count; i++) {
+        out[i] = s->absorbed.data[i].line;
+        out[i].address = ABSORBED | i;
+        out[i].sides = s->absorbed.data[i].sides;
+    }
+    return out;
+}
+
+uint64_t spy_absorbed_offset(const struct spy *s, uint64_t address)
+{
+    return s->absorbed.data[address & ~ABSORBED].offset;
+}

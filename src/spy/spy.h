@@ -93,6 +93,8 @@ uint64_t spy_window_count(const struct spy *s, uint64_t *references); /* and how
 /* Of the line at that address, as cache_shared_lines has them of the first configuration: how often a thread came back
  * to it after another one had written it, in the second order; as often as can be without threads. */
 uint64_t spy_second_misses(const struct spy *s, uint64_t address);
+/* Of the first configuration, as cache_shared_lines; where others were absorbed the addresses are of no memory. */
+const struct cache_shared_line *spy_shared_lines(const struct spy *s, struct arena *a, size_t max, size_t *count);
 const struct cache_curve *spy_curve(const struct spy *s); /* NULL: none was wanted */
 unsigned spy_one_in(const struct spy *s);                 /* of the part */
 
@@ -113,5 +115,19 @@ const struct spy_picture *spy_pictures(const struct spy *s, size_t *count);
 unsigned spy_picture_sample(void);
 
 uint64_t spy_strays(const struct spy *s); /* references that were passed over */
+
+/* ---- several processes ---- */
+
+struct spy_absorption {
+    const uint32_t *sites; /* what its sites and objects are here, by its numbers */
+    const uint32_t *objects;
+    /* The begin of the block of its object that holds the address; UINT64_MAX: not known. */
+    uint64_t (*block_begin)(void *ctx, uint32_t object, uint64_t address);
+    void *ctx;
+};
+/* What the other found is found here too. It has ended, of the same configurations; here no reference comes. */
+void spy_absorb(struct spy *s, const struct spy *from, const struct spy_absorption *how);
+/* Of a line of spy_shared_lines, where others were absorbed: how far behind the begin of its block; UINT64_MAX. */
+uint64_t spy_absorbed_offset(const struct spy *s, uint64_t address);
 
 #endif

@@ -131,6 +131,7 @@ struct wire_chunk {
     uint32_t bytes;
     uint32_t thread; /* of its process: 0 the first, else it is the so-many-th that was created */
     uint64_t fs;     /* base of the thread's thread-local memory, at the chunk's end; 0: not known, or it has none */
+    uint64_t forks;  /* 1: then the thread made a process by fork, if that did not fail */
 };
 
 struct wire_stream {
@@ -150,6 +151,9 @@ struct wire_stream {
     int64_t left;             /* references of a sample that are still to be told, where code takes samples: each block
                                  takes its own from it, those that a filter leaves out too, and tells nothing when it
                                  is not above 0. Set by the host */
+    /* Of the first thread of a process that was made by fork, where the header's areas say whose they are: the area of
+     * the thread that made it and 1, and how many chunks that one had filled then. Else 0. */
+    uint64_t parent, parent_filled;
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to

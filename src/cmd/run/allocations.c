@@ -9,11 +9,12 @@ static const double APART = 0.002; /* seconds from one look to the next: a progr
 
 struct file { /* a module of the program as it began */
     const char *path, *copy;
-    const struct rewrite_map *map; /* NULL: it has no copy */
+    const struct rewrite_map *map;   /* NULL: it has no copy */
+    struct rewrite_returns *returns; /* NULL: not asked for yet */
 };
 struct copy { /* a module that was loaded */
     uint64_t load;
-    struct rewrite_returns *returns; /* NULL: it has no copy */
+    const struct rewrite_returns *returns; /* NULL: it has no copy */
 };
 struct allocations {
     struct data *data;
@@ -23,6 +24,7 @@ struct allocations {
     size_t own_count;
     struct file *files;
     size_t file_count;
+    bool has_files_of_another;
     VEC(struct copy) copies; /* by data's number of the module */
     int pid;                 /* 0: nothing runs yet */
     double looked_at;        /* what it has mapped */
@@ -42,19 +44,24 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
 
 /* ---- places in copies ---- */
 
-static const struct rewrite_map *map_of(const struct allocations *a, const char *path)
+static const struct rewrite_returns *returns_of(const struct allocations *a, const char *path)
 {
-    for (size_t i = 0; i < a->file_count; i++)
-        if (strcmp(a->files[i].path, path) == 0)
-            return a->files[i].map;
+    for (size_t i = 0; i < a->file_count; i++) {
+        struct file *f = &a->files[i];
+        if (strcmp(f->path, path) != 0)
+            continue;
+        if (f->map && !f->returns)
+            f->returns = rewrite_returns_new(f->map);
+        return f->returns;
+    }
     return NULL;
 }
 
 static void add_copies(struct allocations *a)
 {
     for (uint32_t i = (uint32_t)a->copies.len; i < data_module_count(a->data); i++) {
-        const struct rewrite_map *map = map_of(a, data_module_image(a->data, i)->path);
-        VEC_PUSH(&a->copies, ((struct copy){data_module_load(a->data, i), map ? rewrite_returns_new(map) : NULL}));
+        const char *path = data_module_image(a->data, i)->path;
+        VEC_PUSH(&a->copies, ((struct copy){data_module_load(a->data, i), returns_of(a, path)}));
     }
 }
 
@@ -88,7 +95,7 @@ static void copy_files(struct allocations *a, const struct allocations_options *
     a->files = xmalloc((p->module_count + 1) * sizeof *a->files);
     a->file_count = p->module_count;
     for (size_t i = 0; i < a->file_count; i++)
-        a->files[i] = (struct file){p->modules[i].path, p->modules[i].copy, opt->map_of(opt->ctx, i)};
+        a->files[i] = (struct file){p->modules[i].path, p->modules[i].copy, opt->map_of(opt->ctx, i), NULL};
 }
 
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt)
@@ -103,15 +110,35 @@ struct allocations *allocations_new(struct data *d, const struct allocations_opt
     return a;
 }
 
+struct allocations *allocations_new_beside(const struct allocations *other, struct data *d)
+{
+    struct allocations *a = xmalloc(sizeof *a);
+    *a = (struct allocations){.data = d,
+                              .program = other->program,
+                              .own = other->own,
+                              .own_count = other->own_count,
+                              .files = other->files,
+                              .file_count = other->file_count,
+                              .has_files_of_another = true};
+    a->calls = data_calls_new(d, &(struct data_code){original_of, a}, a->own, a->own_count);
+    return a;
+}
+
+static void free_files(struct allocations *a)
+{
+    for (size_t i = 0; i < a->file_count; i++)
+        rewrite_returns_free(a->files[i].returns);
+    free(a->files);
+}
+
 void allocations_free(struct allocations *a)
 {
     if (!a)
         return;
     data_calls_free(a->calls);
-    for (size_t i = 0; i < a->copies.len; i++)
-        rewrite_returns_free(a->copies.data[i].returns);
     VEC_FREE(&a->copies);
-    free(a->files);
+    if (!a->has_files_of_another)
+        free_files(a);
     free(a);
 }
 
@@ -168,30 +195,38 @@ static uint64_t blocks_of_heap(const struct data *d)
     return n;
 }
 
-void allocations_warn_of_lost(const struct allocations *a)
+void allocations_add_lost(const struct allocations *a, struct allocations_lost *to)
 {
     const struct data_calls_lost *calls = data_calls_lost(a->calls);
     const struct data_lost *blocks = data_lost(a->data);
-    uint64_t unseen = calls->unmatched + calls->unread, odd = blocks->frees + blocks->overlaps + blocks->impossible;
-    if ((unseen + odd) * LOST_PART > blocks_of_heap(a->data) || blocks->beyond)
+    to->blocks += blocks_of_heap(a->data);
+    to->unseen += calls->unmatched + calls->unread;
+    to->odd += blocks->frees + blocks->overlaps + blocks->impossible;
+    to->beyond += blocks->beyond;
+}
+
+void allocations_warn_of_lost(const char *program, const struct allocations_lost *l)
+{
+    if ((l->unseen + l->odd) * LOST_PART > l->blocks || l->beyond)
         diag_warn(
             "allocations-lost",
             "%s: the ends of %llu allocations were not seen, %llu allocations and frees contradict others, and the "
             "paths of %llu were cut: some heap blocks may be told under the name of others",
-            a->program, (unsigned long long)unseen, (unsigned long long)odd, (unsigned long long)blocks->beyond);
+            program, (unsigned long long)l->unseen, (unsigned long long)l->odd, (unsigned long long)l->beyond);
 }
 
 /* ---- what is mapped ---- */
 
 /* A copy is bound over its original, or stands in its place. */
-static const char *original_file(void *ctx, const char *path)
+const char *allocations_original(const struct allocations *a, const char *path)
 {
-    const struct allocations *a = ctx;
     for (size_t i = 0; i < a->file_count; i++)
         if (a->files[i].copy && strcmp(a->files[i].copy, path) == 0)
             return a->files[i].path;
     return path;
 }
+
+static const char *original_file(void *ctx, const char *path) { return allocations_original(ctx, path); }
 
 static void read_maps(struct allocations *a)
 {

@@ -23,7 +23,11 @@ int allocators_choose(struct arena *a, const struct cmd_texts *texts, struct dat
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out);
 /* Before the run, which adds to the program's modules while allocations are taken in another thread. Maps must last. */
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt);
+/* Of another process with the same files. The other must last longer. */
+struct allocations *allocations_new_beside(const struct allocations *other, struct data *d);
 void allocations_free(struct allocations *a);
+/* The file of a path, of a copy that of the original. */
+const char *allocations_original(const struct allocations *a, const char *path);
 /* An event of the stream, `left` entries from there on being in the chunk. How many it took. */
 size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_entry *e, size_t left);
 void allocations_started(struct allocations *a, int pid); /* the process is there; before that nothing is mapped */
@@ -33,6 +37,11 @@ void allocations_read_maps_now(struct allocations *a); /* even then */
 /* Is each of the program's own in one of its files? -1 after one line: it is not. */
 int allocations_have_own(const struct allocations *a);
 void allocations_warn_of_none(const struct allocations *a); /* if no function that gives memory is watched */
-void allocations_warn_of_lost(const struct allocations *a); /* if more than a thousandth does not fit together */
+struct allocations_lost {                                   /* of one process, or of several together */
+    uint64_t blocks, unseen, odd, beyond;
+};
+void allocations_add_lost(const struct allocations *a, struct allocations_lost *to);
+/* If more than a thousandth does not fit together; `program`: its path. */
+void allocations_warn_of_lost(const char *program, const struct allocations_lost *l);
 
 #endif

@@ -271,6 +271,7 @@ struct launch_options profile_counted_options(struct profile *p)
 void profile_take_processes(struct profile *p, const struct launch_result *counted)
 {
     struct prof_result *r = p->result;
+    p->follows = !counted->not_followed;
     if (counted->not_followed)
         diag_warn("not-followed",
                   "programs that it executed were not counted: that needs a mount namespace, and seccomp");

@@ -23,6 +23,7 @@ struct profile {
     int status;       /* of the first run, as of waitpid; -1 none yet */
     double first_s;   /* its processor time */
     bool ran_again;   /* there was a further run */
+    bool follows;     /* the counted run followed what the program executes */
     bool was_drained; /* standard input had nothing for it: a pipe that was empty and closed */
 };
 

@@ -291,7 +291,9 @@ static void say_allocations(const struct trace *t)
         bytes += is_told(o) ? o->bytes : 0;
     }
     allocations_warn_of_none(t->allocations);
-    allocations_warn_of_lost(t->allocations);
+    struct allocations_lost lost = {0};
+    allocations_add_lost(t->allocations, &lost);
+    allocations_warn_of_lost(t->program->path, &lost);
     diag_note("%llu allocations of %llu bytes", (unsigned long long)blocks, (unsigned long long)bytes);
 }
 

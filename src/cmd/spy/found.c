@@ -51,15 +51,22 @@ static void put_fields(const struct spied_program *s, uint32_t id, struct prof_i
     d->field_count = f->count;
 }
 
-static struct prof_input_datum datum_of(const struct spied_program *s, uint32_t id)
+struct prof_input_datum spied_counts(const struct spied_program *s, uint32_t id)
 {
     const struct data_object *o = data_object(s->data, id);
-    struct prof_input_datum d = {.name = keep(s->profile->result->arena, data_object_name(s->data, id)),
-                                 .kind = kind_of(o->kind),
-                                 .module = path_of(s, o->module),
-                                 .bytes = o->kind == DATA_STACK ? PROF_UNKNOWN : o->peak_bytes,
-                                 .blocks = o->kind == DATA_HEAP || o->kind == DATA_MAPPING ? o->blocks : PROF_UNKNOWN,
-                                 .allocated = o->bytes};
+    return (struct prof_input_datum){.kind = kind_of(o->kind),
+                                     .bytes = o->kind == DATA_STACK ? PROF_UNKNOWN : o->peak_bytes,
+                                     .blocks =
+                                         o->kind == DATA_HEAP || o->kind == DATA_MAPPING ? o->blocks : PROF_UNKNOWN,
+                                     .allocated = o->bytes};
+}
+
+struct prof_input_datum spied_datum(const struct spied_program *s, uint32_t id)
+{
+    const struct data_object *o = data_object(s->data, id);
+    struct prof_input_datum d = spied_counts(s, id);
+    d.name = keep(s->profile->result->arena, data_object_name(s->data, id));
+    d.module = path_of(s, o->module);
     put_frames(s, o, &d);
     put_fields(s, id, &d);
     return d;
@@ -79,7 +86,7 @@ static const struct prof_input_caches *caches_of(const struct spied_program *s)
 
 static uint64_t allocations(const struct spied_program *s)
 {
-    uint64_t n = 0;
+    uint64_t n = s->family ? family_lost(s->family).blocks : 0;
     for (uint32_t i = 0; i < data_object_count(s->data); i++)
         n += data_object(s->data, i)->kind == DATA_HEAP ? data_object(s->data, i)->blocks : 0;
     return n;
@@ -92,7 +99,7 @@ static void fill_reached(const struct spied_program *s, struct prof_input_datum 
     const struct spy_cell *cell = spy_cells(s->spy, &cells);
     for (size_t i = 0; i < cells; i++)
         if (!data[cell[i].object].name)
-            data[cell[i].object] = datum_of(s, cell[i].object);
+            data[cell[i].object] = spied_datum(s, cell[i].object);
 }
 
 static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
@@ -114,12 +121,19 @@ static bool comes_whole(const struct spied_program *s)
     return !s->is_filtered && s->part.one_in == 1 && !s->samples.length;
 }
 
+static struct prof_input_datum *data_of(const struct spied_program *s, uint32_t *count)
+{
+    *count = data_object_count(s->data);
+    struct prof_input_datum *data = ARENA_ARRAY(s->arena, struct prof_input_datum, *count + 1ull);
+    fill_reached(s, data);
+    return data;
+}
+
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
 {
     struct prof_input_spied *f = ARENA_NEW(s->arena, struct prof_input_spied);
-    uint32_t count = data_object_count(s->data);
-    struct prof_input_datum *data = ARENA_ARRAY(s->arena, struct prof_input_datum, count + 1);
-    fill_reached(s, data);
+    uint32_t count;
+    struct prof_input_datum *data = s->family ? family_data(s->family, &count) : data_of(s, &count);
     spied_name(s->profile->result->arena, data, count);
     *f = (struct prof_input_spied){.spy = s->spy,
                                    .caches = caches_of(s),
@@ -133,7 +147,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .allocations = allocations(s),
                                    .threads = s->threads,
                                    .spied_s = run->wall_s,
-                                   .block_begin = block_begin,
+                                   .block_begin = s->family ? family_block_begin : block_begin,
                                    .ctx = s,
                                    .curve_min = curve_min(s),
                                    .curve_max = SPY_CURVE_MAX};

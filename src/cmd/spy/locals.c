@@ -95,7 +95,7 @@ static void list(struct locals *l, const struct spied_program *s, uint64_t base)
     const struct data *d = s->data;
     struct data_thread_layout layout = {0};
     char path[40];
-    uint32_t exe = module_of(d, s->profile->program->path);
+    uint32_t exe = module_of(d, s->executable);
     snprintf(path, sizeof path, "/proc/%d/mem", s->pid);
     add(l, d, exe, &layout);
     size_t own = l->files.len;

@@ -179,6 +179,13 @@ void merge_add(struct merge *m, const struct launch_chunk *c)
     release(m, HELD_MAX);
 }
 
+void merge_until(struct merge *m, uint64_t time)
+{
+    uint64_t other;
+    for (struct queue *q; (q = earliest(m, &other)) && time_at(head_of(q)) < time;)
+        hand_over(m, q, min_u64(other, time));
+}
+
 void merge_end(struct merge *m) { release(m, 0); }
 
 void merge_free(struct merge *m)

@@ -86,35 +86,48 @@ static struct spy_site site_of(uint32_t module, const struct rewrite_site *from)
         .address = from->addr, .module = module, .bytes = from->flags & both ? bytes : 0, .kind = (uint8_t)kind};
 }
 
+static void grow_stacks(struct spied_program *s)
+{
+    size_t count = spy_site_count(s->spy);
+    s->stack_of = xrealloc(s->stack_of, (count + 1) * sizeof *s->stack_of);
+    memset(s->stack_of + s->stack_count, 0, (count + 1 - s->stack_count) * sizeof *s->stack_of);
+    s->stack_count = count + 1;
+}
+
+void spied_add_sites(struct spied_program *s, uint32_t module)
+{
+    struct spied_module *m = &s->modules[module];
+    if (m->first_site != ID_NONE)
+        return;
+    struct spy_site *sites = xmalloc((m->site_count + 1ull) * sizeof *sites);
+    for (uint32_t i = 0; i < m->site_count; i++)
+        sites[i] = site_of(module, &m->map->sites[i]);
+    m->first_site = spy_site_count(s->spy);
+    spy_add_sites(s->spy, sites, m->site_count);
+    free(sites);
+    grow_stacks(s);
+}
+
 static int add_module(struct spied_program *s, uint32_t number, const struct launch_module *from)
 {
     struct spied_module *m = &s->modules[number];
-    if (!from->copy)
-        return 0;
-    if (rewrite_map_open(from->map, &m->map) < 0 || image_open(from->path, &m->img) < 0)
+    m->first_site = ID_NONE;
+    if (from->copy && (rewrite_map_open(from->map, &m->map) < 0 || image_open(from->path, &m->img) < 0))
         return -1;
-    struct spy_site *sites = xmalloc((m->map->site_count + 1) * sizeof *sites);
-    for (uint32_t i = 0; i < m->map->site_count; i++)
-        sites[i] = site_of(number, &m->map->sites[i]);
-    m->site_count = m->map->site_count;
-    spy_add_sites(s->spy, sites, m->site_count);
-    free(sites);
+    m->site_count = m->map ? m->map->site_count : 0;
     return 0;
 }
 
 static int add_modules(struct spied_program *s)
 {
     const struct launch_program *p = s->profile->program;
-    uint32_t sites = 0;
     s->module_count = p->module_count;
     s->modules = ARENA_ARRAY(s->arena, struct spied_module, s->module_count + 1);
-    for (uint32_t i = 0; i < s->module_count; i++) {
-        s->modules[i].first_site = sites;
+    for (uint32_t i = 0; i < s->module_count; i++)
         if (add_module(s, i, &p->modules[i]) < 0)
             return -1;
-        sites += s->modules[i].site_count;
-    }
-    s->stack_of = ARENA_ARRAY(s->arena, uint32_t, sites + 1);
+    for (uint32_t i = 0; i < s->module_count; i++)
+        spied_add_sites(s, i);
     return 0;
 }
 
@@ -224,7 +237,7 @@ static int choose_part(struct spied_program *s)
 
 /* ---- the run ---- */
 
-static void make_spy(struct spied_program *s, bool has_threads)
+static void make_spy(struct spied_program *s)
 {
     const struct cache_config *configs = configs_of(s);
     s->spy = spy_new(&(struct spy_options){.configs = configs,
@@ -232,7 +245,7 @@ static void make_spy(struct spied_program *s, bool has_threads)
                                            .curve_line = s->samples.length ? 0 : spy_curve_line(&s->caches[0].config),
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
-                                           .has_threads = has_threads,
+                                           .has_threads = s->has_threads,
                                            .part = s->part,
                                            .find_whose = find_whose,
                                            .ctx = s});
@@ -273,6 +286,12 @@ void spied_free(struct spied_program *s)
         rewrite_map_close(s->modules[i].map);
         image_close(s->modules[i].img);
     }
+    family_free(s->family);
+    spied_process_free(s);
+}
+
+void spied_process_free(struct spied_program *s)
+{
     merge_free(s->merge);
     merge_free(s->second_merge);
     spy_free(s->spy);
@@ -281,6 +300,7 @@ void spied_free(struct spied_program *s)
     VEC_FREE(&s->layouts);
     data_free(s->data);
     arena_free(s->arena);
+    free(s->stack_of);
     free(s);
 }
 
@@ -312,14 +332,45 @@ static const char *cannot_follow(const struct launch_program *p)
     return "neither it nor a library of its can be rewritten";
 }
 
-static int begin_simulation(struct spied_program *s, bool has_threads)
+/* Of `data`. */
+static void make_simulation(struct spied_program *s, struct data *data)
 {
-    make_spy(s, has_threads);
-    s->data = data_new();
+    make_spy(s);
+    s->data = data;
     s->merge = merge_new(MERGE_SPREAD, spied_take_piece, s);
-    if (has_threads)
+    if (s->has_threads)
         s->second_merge = merge_new(MERGE_EARLY, spied_take_again, s);
     s->stack_object = data_stack_of(s->data, ID_NONE, "stack");
+    s->locals = locals_new();
+}
+
+struct spied_program *spied_process_new(struct spied_program *all, struct data *data, const char *executable)
+{
+    struct spied_program *s = xmalloc(sizeof *s);
+    *s = (struct spied_program){.profile = all->profile,
+                                .has_threads = all->has_threads,
+                                .arena = arena_new(),
+                                .caches = all->caches,
+                                .cache_count = all->cache_count,
+                                .is_filtered = all->is_filtered,
+                                .part = all->part,
+                                .tags = all->tags,
+                                .module_count = all->module_count,
+                                .last_tag = ID_NONE,
+                                .last_module = ID_NONE};
+    s->executable = executable ? arena_strdup(s->arena, executable) : NULL;
+    s->modules = ARENA_ARRAY(s->arena, struct spied_module, s->module_count + 1);
+    memcpy(s->modules, all->modules, s->module_count * sizeof *s->modules);
+    for (size_t i = 0; i < s->module_count; i++)
+        s->modules[i].first_site = ID_NONE;
+    make_simulation(s, data ? data : data_new_beside(all->data));
+    s->allocations = allocations_new_beside(all->allocations, s->data);
+    return s;
+}
+
+static int begin_simulation(struct spied_program *s)
+{
+    make_simulation(s, data_new());
     if (add_modules(s) < 0)
         return CMD_SELF_FAILED;
     struct allocations_options opt = {.program = s->profile->program,
@@ -328,8 +379,31 @@ static int begin_simulation(struct spied_program *s, bool has_threads)
                                       .own = s->own,
                                       .own_count = s->profile->args->allocators.count};
     s->allocations = allocations_new(s->data, &opt);
-    s->locals = locals_new();
+    s->executable = s->profile->program->path;
+    if (s->profile->follows)
+        s->family = family_new(s);
     return allocations_have_own(s->allocations) < 0 ? CMD_UNUSABLE : 0;
+}
+
+static void warn_of_others(const struct spied_program *s)
+{
+    unsigned long long n = s->of_others;
+    if (n && s->family)
+        diag_warn("processes-not-simulated",
+                  "%llu references were of programs that the counted run did not execute, and are not simulated", n);
+    else if (n)
+        diag_warn("processes-not-simulated",
+                  "the program made processes, whose references (%llu were told) are not simulated; give --follow, or "
+                  "what they execute to mtool spy itself",
+                  n);
+}
+
+static void warn_of_allocations(const struct spied_program *s)
+{
+    struct allocations_lost lost = s->family ? family_lost(s->family) : (struct allocations_lost){0};
+    allocations_warn_of_none(s->allocations);
+    allocations_add_lost(s->allocations, &lost);
+    allocations_warn_of_lost(s->profile->program->path, &lost);
 }
 
 /* Looks at what came of it. */
@@ -339,18 +413,22 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
         s->failed = "it wrote over mtool's memory";
         return CMD_SELF_FAILED;
     }
+    if (s->family)
+        family_end(s->family);
     spied_end_samples(s, run);
     if (run->references_lost || run->flags & WIRE_LOST)
         diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
                   (unsigned long long)run->references_lost);
-    if (s->of_others)
-        diag_warn("processes-not-simulated",
-                  "the program made processes, whose references (%llu were told) are not simulated; give what they "
-                  "execute to mtool spy itself",
-                  (unsigned long long)s->of_others);
-    allocations_warn_of_none(s->allocations);
-    allocations_warn_of_lost(s->allocations);
+    warn_of_others(s);
+    warn_of_allocations(s);
     return 0;
+}
+
+static void ended(void *ctx, uint32_t process)
+{
+    const struct spied_program *s = ctx;
+    if (s->family)
+        family_ended(s->family, process);
 }
 
 static int follow(struct spied_program *s, bool has_threads, struct launch_result **run)
@@ -358,17 +436,22 @@ static int follow(struct spied_program *s, bool has_threads, struct launch_resul
     struct launch_reference_options references = {.begin = begin,
                                                   .started = started,
                                                   .take = spied_take,
+                                                  .ended = ended,
                                                   .samples = s->samples.length ? &s->samples : NULL,
                                                   .sample = spied_sample,
                                                   .ctx = s};
-    struct launch_options opt = {
-        .how = LAUNCH_REFERENCES, .mode = s->profile->mode, .references = &references, .progress = "simulating caches"};
+    struct launch_options opt = {.how = LAUNCH_REFERENCES,
+                                 .mode = s->profile->mode,
+                                 .follow = s->profile->follows,
+                                 .references = &references,
+                                 .progress = "simulating caches"};
+    s->has_threads = has_threads;
     choose_filter(s, has_threads);
     int rc = make_copies(s);
     s->failed = rc ? NULL : cannot_follow(s->profile->program);
     if (s->failed)
         return CMD_SELF_FAILED;
-    if (rc || (rc = begin_simulation(s, has_threads)) || (rc = profile_run(s->profile, &opt, false, run)))
+    if (rc || (rc = begin_simulation(s)) || (rc = profile_run(s->profile, &opt, false, run)))
         return rc;
     return end_simulation(s, *run);
 }
@@ -416,7 +499,10 @@ static int take_counted(struct profile *p, struct spied_program *s, const struct
 {
     launch_remember_modules(p->program);
     profile_warn_left(counted);
-    profile_warn_executed(counted);
+    if (p->args->follow)
+        profile_take_processes(p, counted);
+    else
+        profile_warn_executed(counted);
     return profile_counts_are_exact(counted) ? join(p, s, counted) : CMD_SELF_FAILED;
 }
 

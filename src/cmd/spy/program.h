@@ -19,8 +19,13 @@ struct spied_module { /* by place in launch_program.modules */
 enum spied_layout { SPIED_UNKNOWN, SPIED_PLAIN, SPIED_FIELDS }; /* of a data object: whether it has fields */
 
 struct locals; /* opaque */
+struct family; /* opaque */
 struct spied_program {
     struct profile *profile;
+    struct family *family; /* with --follow, of its processes; these are spied programs too, and what they found is
+                              here. NULL: the first process alone */
+    bool has_threads;
+    const char *executable; /* its path */
     struct arena *arena;
     struct spy_caches *caches;
     size_t cache_count;
@@ -40,8 +45,9 @@ struct spied_program {
     size_t module_count;
     const char *failed; /* why its references cannot be told; NULL: they can, or it was said */
     uint32_t last_tag, last_module;
-    VEC(uint8_t) layouts;  /* by object: enum spied_layout */
-    uint32_t *stack_of;    /* by site: the object of its procedure's frames; 0 not asked for yet */
+    VEC(uint8_t) layouts; /* by object: enum spied_layout */
+    uint32_t *stack_of;   /* by site: the object of its procedure's frames; 0 not asked for yet */
+    size_t stack_count;
     uint32_t stack_object; /* of all frames */
     /* stream.c */
     struct merge *merge;        /* of threads */
@@ -51,7 +57,7 @@ struct spied_program {
     bool is_between;            /* likewise */
     uint32_t process;           /* as chunks name it; ID_NONE: none has come */
     uint64_t references;        /* that came */
-    uint64_t of_others;         /* of other processes */
+    uint64_t of_others;         /* of other processes; with --follow, of code that the counted run did not execute */
     uint64_t untold;            /* executions of instructions whose references are not told */
     uint32_t threads;           /* the highest number that came, and one */
 };
@@ -65,6 +71,23 @@ void spied_plan_samples(struct spied_program *s, const struct launch_result *cou
 void spied_sample(void *ctx, bool begins, uint64_t references); /* as launch_reference_options has it */
 void spied_end_samples(struct spied_program *s, const struct launch_result *run); /* all was handed over */
 void spied_read_maps(struct spied_program *s); /* program.c: what is not known yet of its mappings */
+/* program.c, for a process of several: its simulation, without references yet. `data`: of what it was forked from;
+ * NULL: it has executed the program. */
+struct spied_program *spied_process_new(struct spied_program *all, struct data *data, const char *executable);
+void spied_process_free(struct spied_program *s);
+void spied_add_sites(struct spied_program *s, uint32_t module); /* of a file, as it is reached first */
+/* family.c: --follow. Each process is simulated by itself; what it found is added to that of all when it is over. */
+struct family *family_new(struct spied_program *all);
+void family_free(struct family *f);
+void family_take(struct family *f, const struct launch_chunk *c);
+void family_ended(struct family *f, uint32_t process);
+void family_end(struct family *f); /* those that go on too */
+struct allocations_lost family_lost(const struct family *f);
+/* What they reached; names are those of one process. Of as many as there are. */
+struct prof_input_datum *family_data(const struct family *f, uint32_t *count);
+uint64_t family_block_begin(void *ctx, uint32_t object, uint64_t address); /* ctx: the spied program of all */
+/* identity.c: what tells the objects of one process that are those of another, too. Appended. */
+void spied_identify(const struct spied_program *s, uint32_t object, struct strbuf *out);
 /* locals.c: thread-local variables, of each thread when its first chunk comes */
 struct locals *locals_new(void);
 void locals_free(struct locals *l);
@@ -72,6 +95,8 @@ void locals_see(struct locals *l, const struct spied_program *s, const struct la
 /* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
 void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 /* found.c: what the join wants; lives in the arena and in s. */
+struct prof_input_datum spied_datum(const struct spied_program *s, uint32_t object);
+struct prof_input_datum spied_counts(const struct spied_program *s, uint32_t object); /* the same without any name */
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run);
 
 /* program.c, for mtool run too: one more run of the program, whose references are simulated. After the counted run,

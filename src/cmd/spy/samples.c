@@ -27,6 +27,9 @@ int spied_check_samples(const struct cmd_args *a)
         return diag_error("--%s is about samples; give --sample 1/N too", alone), CMD_UNUSABLE;
     if (a->sample > 1 && a->sets > 1)
         return diag_error("--sample and --sets exclude each other"), CMD_UNUSABLE;
+    if (a->sample > 1 && a->follow)
+        return diag_error("--sample and --follow exclude each other: all references of each process are simulated"),
+               CMD_UNUSABLE;
     return 0;
 }
 

@@ -13,6 +13,7 @@ static int check_options(const struct cmd_args *a)
                       {a->unfiltered, "unfiltered"},
                       {a->allocators.count, "allocator"},
                       {a->sets, "sets"},
+                      {a->follow, "follow"},
                       {a->sample, "sample"},
                       {a->sample_length, "sample-length"},
                       {a->sample_evenly, "sample-evenly"}};

@@ -7,6 +7,8 @@ static uint32_t module_of(struct spied_program *s, uint32_t tag)
     if (tag != s->last_tag) {
         s->last_module = launch_tag_module(s->tags, tag);
         s->last_tag = tag;
+        if (s->last_module < s->module_count)
+            spied_add_sites(s, s->last_module);
     }
     return s->last_module;
 }
@@ -120,8 +122,10 @@ static void take_reference(struct spied_program *s, const struct wire_entry *e)
     if (s->is_between)
         return;
     uint32_t site = site_of(s, e);
-    if (site == ID_NONE)
+    if (site == ID_NONE) {
+        s->of_others += s->profile->follows && s->last_module == ID_NONE && e->address;
         return;
+    }
     s->references++;
     spy_reference(s->spy, s->thread, site, e->address, 0);
 }
@@ -139,6 +143,10 @@ static bool is_followed(struct spied_program *s, const struct launch_chunk *c)
 void spied_take(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
+    if (s->family) {
+        family_take(s->family, c);
+        return;
+    }
     if (!is_followed(s, c))
         return;
     merge_add(s->merge, c);

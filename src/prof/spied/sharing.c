@@ -63,8 +63,7 @@ static int by_misses(const void *a, const void *b)
 static struct shared *lines_of(struct spied *s, size_t *count)
 {
     size_t all;
-    const struct cache_shared_line *lines =
-        cache_shared_lines(spy_cache(s->in->spy, 0), s->j->scratch, CANDIDATES_MAX, &all);
+    const struct cache_shared_line *lines = spy_shared_lines(s->in->spy, s->j->scratch, CANDIDATES_MAX, &all);
     struct shared *out = ARENA_ARRAY(s->j->scratch, struct shared, all + 1);
     *count = 0;
     for (size_t i = 0; i < all; i++) {

@@ -496,6 +496,42 @@ static void nonsense_does_no_harm(void **state)
     data_free(s.d);
 }
 
+/* All that a clone is asked says what the original said then, whatever became of it since. */
+static void clones_stay_as_they_were(void **state)
+{
+    (void)state;
+    enum { BYTES = 5 << 20 };
+    struct data *d = data_new();
+    data_map(d, &(struct data_map){BASE, BYTES, DATA_MAPPING, "area", NULL, 0});
+    for (uint64_t i = 0; i < 1000; i++)
+        put(d, BASE + i * 4999, i % 3000 + 1, i % 2 ? path_a : path_b);
+    put(d, BASE + (8ull << 30), 10 << 20, path_a);
+    uint32_t *was = malloc(BYTES * sizeof *was), a = data_object_at(d, BASE + (8ull << 30));
+    for (uint64_t i = 0; i < BYTES; i++)
+        was[i] = data_object_at(d, BASE + i);
+    uint64_t live = data_object(d, a)->live_bytes;
+    struct data *child = data_clone(d);
+    data_unmap(d, BASE, BYTES);
+    put(d, BASE + 100, 50, path_a);
+    data_release(d, DATA_LAYER_HEAP, BASE + (8ull << 30));
+    for (uint64_t i = 0; i < BYTES; i++)
+        assert_int_equal(data_object_at(child, BASE + i), was[i]);
+    assert_int_equal(data_object_at(child, BASE + (8ull << 30) + (9 << 20)), a);
+    assert_int_equal(data_object(child, a)->blocks, 0); /* they are the other's */
+    assert_int_equal(data_object(child, a)->peak_bytes, live);
+    data_free(d);
+    put(child, BASE + (9ull << 30), 1, path_a);
+    assert_int_equal(data_object_at(child, BASE + (9ull << 30)), a);
+    assert_string_equal(data_object_name(child, a), "0x401000 <- 0x402000");
+    data_release(child, DATA_LAYER_HEAP, BASE + (8ull << 30));
+    assert_int_equal(data_object_at(child, BASE + (8ull << 30)), 0);
+    struct data *grandchild = data_clone(child);
+    data_free(child);
+    assert_int_equal(data_object_at(grandchild, BASE + 4999), was[4999]);
+    data_free(grandchild);
+    free(was);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +550,7 @@ int main(void)
         cmocka_unit_test(procedures_have_frames),
         cmocka_unit_test(streams_are_as_a_list_has_them),
         cmocka_unit_test(nonsense_does_no_harm),
+        cmocka_unit_test(clones_stay_as_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

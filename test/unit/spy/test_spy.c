@@ -29,6 +29,7 @@ static struct spy *make_part(const struct cache_config *configs, size_t count, s
     struct spy *s = spy_new(&(struct spy_options){.configs = configs,
                                                   .config_count = count,
                                                   .curve_line = 64,
+                                                  .curve_least = 4096,
                                                   .curve_bytes = 1 << 20,
                                                   .part = part,
                                                   .find_whose = find_whose});
@@ -263,10 +264,99 @@ static void test_parts(void **state)
     assert_true(in_parts > whole && in_parts - whole < whole / 2);
 }
 
+static uint64_t begin_of(void *ctx, uint32_t object, uint64_t address)
+{
+    (void)ctx;
+    (void)address;
+    return (uint64_t)object * REGION;
+}
+
+/* Two threads, so that lines are shared. */
+static struct spy *play(const struct cache_config *configs, uint64_t seed)
+{
+    struct spy *s = make(configs, 2);
+    for (int i = 0; i < REFERENCES / 3; i++) {
+        uint32_t site = (uint32_t)(random_next(&seed) % SITES);
+        spy_reference(s, (uint32_t)i % 2, site, random_next(&seed) % (OBJECTS * (uint64_t)REGION) & ~63ull, 0);
+    }
+    spy_end(s);
+    return s;
+}
+
+/* Sums of a level by site and object, whatever the numbers of cells are, and of the evictors. */
+static void add_up(const struct spy *s, size_t config, unsigned level, bool turned, uint64_t *sums)
+{
+    size_t count, cells, pairs;
+    struct arena *a = arena_new();
+    const struct cache_cell *c = cache_cells(spy_cache(s, config), level, &count);
+    const struct spy_cell *of = spy_cells(s, &cells);
+    const struct cache_evictor *e = cache_evictors(spy_cache(s, config), level, a, &pairs);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t site = turned ? SITES - 1 - of[i].site : of[i].site, object = turned ? of[i].object + 3 : of[i].object;
+        uint64_t *to = &sums[3 * (site * (OBJECTS + 3) + object)];
+        to[0] += of[i].references + c[i].references;
+        to[1] += c[i].misses + 7 * c[i].causes[CACHE_COLD] + 31 * c[i].causes[CACHE_FALSE_SHARING];
+        to[2] += spy_curve(s) ? cache_curve_cell_misses(spy_curve(s), (uint32_t)i, 1 << 18) : 0;
+    }
+    for (size_t i = 0; i < pairs; i++)
+        sums[3 * SITES * (OBJECTS + 3)] += e[i].misses;
+    arena_free(a);
+}
+
+/* What two found is, together, what each found, under other numbers of sites and objects. */
+static void test_absorb(void **state)
+{
+    (void)state;
+    enum { SUMS = 3 * SITES * (OBJECTS + 3) + 1 };
+    struct cache_config configs[2];
+    uint32_t sites[SITES], objects[OBJECTS];
+    assert_int_equal(cache_parse("4K/64/2+64K/64/8", &configs[0]), 0);
+    assert_int_equal(cache_parse("1K/32/1", &configs[1]), 0);
+    struct spy *sum = make(configs, 2), *one[2] = {play(configs, 1), play(configs, 2)};
+    for (uint32_t i = 0; i < SITES; i++)
+        sites[i] = SITES - 1 - i;
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        objects[i] = i + 3;
+    for (int i = 0; i < 2; i++)
+        spy_absorb(sum, one[i], &(struct spy_absorption){sites, objects, begin_of, NULL});
+    spy_end(sum);
+    for (size_t k = 0; k < 2; k++)
+        for (unsigned level = 0; level < configs[k].count; level++) {
+            uint64_t found[SUMS] = {0}, expected[SUMS] = {0}, misses = 0;
+            add_up(sum, k, level, false, found);
+            for (int i = 0; i < 2; i++) {
+                add_up(one[i], k, level, true, expected);
+                misses += cache_counts(spy_cache(one[i], k), level)->misses[CACHE_READ];
+            }
+            assert_memory_equal(found, expected, sizeof found);
+            assert_int_equal(cache_counts(spy_cache(sum, k), level)->misses[CACHE_READ], misses);
+        }
+    for (uint64_t bytes = 4096; bytes <= 1 << 20; bytes *= 2)
+        assert_int_equal(cache_curve_misses(spy_curve(sum), bytes),
+                         cache_curve_misses(spy_curve(one[0]), bytes) + cache_curve_misses(spy_curve(one[1]), bytes));
+    struct arena *a = arena_new();
+    size_t shared, of_one;
+    const struct cache_shared_line *line = spy_shared_lines(sum, a, 10, &shared),
+                                   *first = spy_shared_lines(one[0], a, 10, &of_one);
+    size_t cells;
+    const struct spy_cell *cell = spy_cells(sum, &cells);
+    assert_int_equal(shared, 10);
+    assert_true(line[0].true_misses + line[0].false_misses >= first[0].true_misses + first[0].false_misses);
+    for (size_t i = 0; i < shared; i++) {
+        assert_true(line[i].side_count && cell[line[i].sides[0].cell].object >= 3);
+        assert_true(spy_absorbed_offset(sum, line[i].address) < REGION);
+    }
+    arena_free(a);
+    spy_free(sum);
+    spy_free(one[0]);
+    spy_free(one[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
                                        cmocka_unit_test(test_strides),       cmocka_unit_test(test_pictures),
-                                       cmocka_unit_test(test_strays),        cmocka_unit_test(test_parts)};
+                                       cmocka_unit_test(test_strays),        cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_absorb)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
