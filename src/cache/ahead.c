@@ -19,29 +19,31 @@ void ahead_look(const struct cache *c, const struct cache_ref *refs, size_t coun
     }
 }
 
-/* The sets of all levels, and where the notes of the line are. */
+/* The sets of all levels, and where the number of the line is. */
 __attribute__((always_inline)) static inline void fetch_sets(const struct bank *b, uint64_t line)
 {
     lines_prefetch(&b->lines, line);
     if (b->causes)
-        book_prefetch(&b->causes->book, line);
+        numbers_prefetch(&b->causes->numbers, line);
 }
 
-/* The notes, and where those of the lines are that will go for it. */
-__attribute__((always_inline)) static inline void fetch_notes(const struct bank *b, uint64_t line)
+/* What is kept of the line, and of those that will go for it. */
+__attribute__((always_inline)) static inline void fetch_lines(const struct bank *b, uint64_t line)
 {
-    lines_entry out = b->causes ? lines_next_out(&b->lines, line) : 0;
-    if (b->causes)
-        book_prefetch_note(&b->causes->book, line);
-    if (out)
-        book_prefetch(&b->causes->book, lines_line_of(out));
+    if (!b->causes)
+        return;
+    __builtin_prefetch(&b->causes->of[numbers_peek(&b->causes->numbers, line)], 1);
+    __builtin_prefetch(&b->causes->of[lines_mark_next_out(&b->lines, line)], 1);
 }
 
-__attribute__((always_inline)) static inline void fetch_victims(const struct bank *b, uint64_t line)
+/* Its neighbours in the shadow. */
+__attribute__((always_inline)) static inline void fetch_neighbours(const struct bank *b, uint64_t line)
 {
-    lines_entry out = b->causes ? lines_next_out(&b->lines, line) : 0;
-    if (out)
-        book_prefetch_note(&b->causes->book, lines_line_of(out));
+    if (!b->causes)
+        return;
+    const struct causes_line *l = &b->causes->of[numbers_peek(&b->causes->numbers, line)];
+    __builtin_prefetch(&b->causes->of[l->newer], 1);
+    __builtin_prefetch(&b->causes->of[l->older], 1);
 }
 
 void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
@@ -55,9 +57,9 @@ void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
             if (step == 0)
                 fetch_sets(b, line);
             else if (step == 1)
-                fetch_notes(b, line);
+                fetch_lines(b, line);
             else
-                fetch_victims(b, line);
+                fetch_neighbours(b, line);
         }
     }
 }

@@ -4,16 +4,14 @@
  * same size and lines that is reached by the same references; and of each line that has left the level, how it left.
  * Each thread has its own of a private level; cells are counted for all threads together, in a tally.
  *
- * The shadow is no list of lines but a time: it holds what was used since its frontier, as many lines as there are. So
- * a use is a number stored beside the line (in the level, else in the book), and only a line that enters has to find
- * which one leaves: in a queue of all lines of the shadow in the order of their times, made anew when it is used up.
- * Of n lines each was used again or left since it was made: that pays for it.
+ * Each line that the level was ever asked for has a number, which stands beside it while it is in the level: so neither
+ * what hits nor what is evicted has to be looked for. The shadow is a list of such lines, the last used first.
  */
 #ifndef MTOOL_CACHE_CAUSES_H
 #define MTOOL_CACHE_CAUSES_H
 
-#include "cache/book.h"
-#include "cache/lines.h"
+#include "cache/cache.h"
+#include "cache/numbers.h"
 
 enum note_how {
     NOTE_NEVER, /* left the level */
@@ -24,52 +22,72 @@ enum note_how {
     NOTE_HOW_BITS = 3
 };
 
-struct causes_use {
-    uint64_t line;
-    uint32_t time;
+struct causes_line {       /* 0: the ends of the shadow's list */
+    uint32_t newer, older; /* itself: it is not in the shadow */
+    uint32_t left;         /* cell << NOTE_HOW_BITS | enum note_how; in a window, of a line that is there, whose
+                              reference brought it */
+};
+struct causes_stay { /* of a line, in a window: times of its last use, and of when it came for a known miss */
+    uint32_t used, came;
+    bool is_known;
 };
 
 struct causes {
-    struct lines *lines; /* the level; its times too */
-    struct book book;
-    uint64_t held, room;                          /* lines of the shadow: now, at most */
-    uint32_t clock, frontier;                     /* a use each; what was used after the frontier is in the shadow */
-    VEC(struct causes_use) queue, spare, outside; /* outside: uses of lines that are not in the level */
-    size_t next;                                  /* of the queue */
+    struct numbers numbers;
+    struct causes_line *of;    /* by number */
+    struct causes_stay *stays; /* likewise; NULL but for windows */
+    uint64_t count, cap;       /* of numbers, with 0 */
+    uint64_t held, room;       /* lines of the shadow: now, at most */
+    uint32_t clock;            /* a use each; only differences count */
 };
 
-struct causes *causes_new(struct lines *of, uint64_t room);
+struct causes *causes_new(uint64_t room, bool in_window);
 void causes_free(struct causes *k);
+uint32_t causes_new_number(struct causes *k);
 
-void causes_enter(struct causes *k); /* a line was used now that was not in the shadow */
-void causes_restart_clock(struct causes *k);
-static inline uint32_t causes_now(struct causes *k)
+/* Of a line that the level is asked for. */
+static inline uint32_t causes_number(struct causes *k, uint64_t line)
 {
-    if (k->clock == UINT32_MAX)
-        causes_restart_clock(k);
-    return ++k->clock;
-}
-static inline bool causes_holds(const struct causes *k, uint32_t time) { return time > k->frontier; }
-
-/* A use of the line at a place of the level; the shadow, if it lacks it, takes it in if `enters`. */
-static inline void causes_hit(struct causes *k, uint32_t at, bool enters)
-{
-    uint32_t now = causes_now(k), last = k->lines->times[at];
-    bool is_there = causes_holds(k, last);
-    if (is_there || enters)
-        k->lines->times[at] = now;
-    if (!is_there && enters)
-        causes_enter(k);
+    uint32_t *x = numbers_at(&k->numbers, line);
+    return *x ? *x : (*x = causes_new_number(k));
 }
 
-/* A use of a line that the level lacks; the shadow takes it in if `enters`. Whether it was in the shadow. */
-bool causes_miss(struct causes *k, struct note *n, uint64_t line, bool enters);
-/* Of a line that left the level; `time`: of its last use, where it was in the level. */
-void causes_note_left(struct causes *k, uint64_t line, uint32_t time, uint32_t cell, enum note_how how);
-/* Out of the shadow; `time` as above, 0: it was not in the level. Whether it was there. */
-bool causes_drop(struct causes *k, uint64_t line, uint32_t time);
+static inline bool causes_holds(const struct causes *k, uint32_t x) { return k->of[x].newer != x; }
+void causes_drop_oldest(struct causes *k);
+
+/* A use of a line; the shadow, if it lacks it, takes it in if `enters`. Whether it was in the shadow. */
+static inline bool causes_use(struct causes *k, uint32_t x, bool enters)
+{
+    struct causes_line *n = k->of, was = n[x];
+    bool was_there = was.newer != x;
+    k->clock++;
+    if (!was_there && !enters)
+        return false;
+    if (k->stays)
+        k->stays[x].used = k->clock;
+    uint32_t second = n[0].older;
+    if (second == x)
+        return true;
+    n[was.newer].older = was.older;
+    n[was.older].newer = was.newer;
+    n[x].newer = 0;
+    n[x].older = second;
+    n[second].newer = x;
+    n[0].older = x;
+    if (!was_there && ++k->held > k->room)
+        causes_drop_oldest(k);
+    return was_there;
+}
+
+static inline void causes_note_left(struct causes *k, uint32_t x, uint32_t cell, enum note_how how)
+{
+    k->of[x].left = cell << NOTE_HOW_BITS | how;
+}
+
+/* Out of the shadow. Whether it was there. */
+bool causes_drop(struct causes *k, uint32_t x);
 /* Why the level missed the line, and whose doing it is: *by is left alone if nobody's. CACHE_FALSE_SHARING: sharing. */
-enum cache_cause causes_of_miss(const struct note *n, bool in_shadow, uint32_t *by);
+enum cache_cause causes_of_miss(const struct causes *k, uint32_t x, bool in_shadow, uint32_t *by);
 
 struct tally {
     VEC(uint64_t) references; /* by cell */

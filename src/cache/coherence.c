@@ -227,16 +227,18 @@ static bool take_line(struct cache *c, int at, unsigned thread, uint64_t line, b
 {
     struct level *l = &c->levels[at];
     struct bank *b = l->banks[thread];
-    uint32_t time = 0;
-    lines_entry e = lines_remove(&b->lines, line, &time);
+    uint32_t number = 0;
+    lines_entry e = lines_remove(&b->lines, line, &number);
     l->counts.write_backs += e & LINES_DIRTY;
     *dirty |= e & LINES_DIRTY;
     if (!b->causes)
         return false;
-    bool in_shadow = causes_drop(b->causes, line, time);
+    if (!e)
+        number = causes_number(b->causes, line);
+    bool in_shadow = causes_drop(b->causes, number);
     if (!e && !in_shadow && !is_lost_above)
         return false;
-    causes_note_left(b->causes, line, 0, by, NOTE_TAKEN);
+    causes_note_left(b->causes, number, by, NOTE_TAKEN);
     if (l->next != NO_LEVEL && c->levels[l->next].is_coherent && c->levels[l->next].config.inclusion == CACHE_EXCLUSIVE)
         take_line(c, l->next, thread, line, true, by, dirty);
     return true;
@@ -354,6 +356,15 @@ void coherence_use(struct cache *c, const struct visit *v)
 
 static void own(struct coherence *k, uint64_t block, uint64_t thread) { *map_place(&k->owners, block) |= thread; }
 
+static void own_shadow(struct coherence *k, const struct causes *of, unsigned more, uint64_t thread)
+{
+    const struct numbers *n = &of->numbers;
+    for (uint64_t i = 0; i <= n->mask; i++)
+        for (uint64_t line = 0; n->slots[i].key && line < 1u << NUMBERS_PAGE_SHIFT; line++)
+            if (n->slots[i].of[line] && causes_holds(of, n->slots[i].of[line]))
+                own(k, ((n->slots[i].key - 1) << NUMBERS_PAGE_SHIFT | line) >> more, thread);
+}
+
 /* What the first thread has is found where it lies: before there is a second, nothing is kept of it. */
 static void own_first(struct coherence *k, const struct cache *c)
 {
@@ -365,8 +376,8 @@ static void own_first(struct coherence *k, const struct cache *c)
         for (uint64_t i = 0; i < b->lines.sets * b->lines.ways; i++)
             if (b->lines.entries[i])
                 own(k, lines_line_of(b->lines.entries[i]) >> (k->shift - l->shift), c->threads);
-        for (size_t i = 0; b->causes && i < b->causes->outside.len; i++)
-            own(k, b->causes->outside.data[i].line >> (k->shift - l->shift), c->threads);
+        if (b->causes)
+            own_shadow(k, b->causes, k->shift - l->shift, c->threads);
     }
 }
 

@@ -32,11 +32,11 @@ static void count_reference(struct cache *c, struct level *l, int at, struct vis
         tally_count_reference(&l->tally, v->cell);
 }
 
-static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, struct visit *v)
+static void count_cause(struct cache *c, int at, uint64_t line, uint32_t number, bool in_shadow, struct visit *v)
 {
     struct level *l = &c->levels[at];
     uint32_t by = CACHE_NOBODY;
-    enum cache_cause cause = causes_of_miss(book_note(&bank_of(l, v)->causes->book, line), in_shadow, &by);
+    enum cache_cause cause = causes_of_miss(bank_of(l, v)->causes, number, in_shadow, &by);
     if (cause == CACHE_FALSE_SHARING)
         cause = coherence_judge(c, at, line, v);
     else if (by != CACHE_NOBODY)
@@ -55,7 +55,8 @@ static void count_cause(struct cache *c, int at, uint64_t line, bool in_shadow, 
     sample_count_miss(&l->sample, v->cell, !v->is_unknown);
 }
 
-static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, struct visit *v)
+/* `number`: of the line among the causes, if there are any. */
+static void count_miss(struct cache *c, int at, uint64_t line, uint32_t number, bool in_shadow, struct visit *v)
 {
     if (v->missed >> at & 1)
         return;
@@ -64,30 +65,29 @@ static void count_miss(struct cache *c, int at, uint64_t line, bool in_shadow, s
     if (c->sets.groups)
         sets_count_miss(&c->levels[at].sample, v->cell, group_of(c, line << c->levels[at].shift) - 1, c->with_causes);
     if (c->with_causes)
-        count_cause(c, at, line, in_shadow, v);
+        count_cause(c, at, line, number, in_shadow, v);
 }
 
 /* ---- lines that leave ---- */
 
-static void evict(struct cache *c, int at, lines_entry e, uint32_t time, const struct visit *v);
+static void evict(struct cache *c, int at, lines_entry e, uint32_t number, const struct visit *v);
 
-/* In a window the note of a line that is there tells when it came for a known miss, and for whose. */
-static void count_generation(struct level *l, struct causes *k, uint64_t line, uint32_t time)
+static void count_generation(struct level *l, const struct causes *k, uint32_t number)
 {
-    const struct note *n = book_note(&k->book, line);
-    if (n->time)
-        sample_count_generation(&l->sample, n->left >> NOTE_HOW_BITS, time - n->time, k->clock - time);
+    const struct causes_stay *s = &k->stays[number];
+    if (s->is_known)
+        sample_count_generation(&l->sample, k->of[number].left >> NOTE_HOW_BITS, s->used - s->came, k->clock - s->used);
 }
 
-static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t time, enum note_how how,
+static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t number, enum note_how how,
                       uint32_t cell)
 {
     struct level *l = &c->levels[at];
     if (!c->with_causes)
         return;
     if (c->in_window && how == NOTE_EVICTED)
-        count_generation(l, l->banks[thread]->causes, line, time);
-    causes_note_left(l->banks[thread]->causes, line, time, cell, how);
+        count_generation(l, l->banks[thread]->causes, number);
+    causes_note_left(l->banks[thread]->causes, number, cell, how);
     if (c->coherence && l->is_coherent)
         coherence_forget(c, at, thread, line);
 }
@@ -98,9 +98,9 @@ static lines_entry invalidate(struct cache *c, int at, unsigned thread, int from
     struct level *l = &c->levels[at];
     unsigned more = c->levels[from].shift - l->shift;
     lines_entry dirty = 0, e;
-    uint32_t time;
-    while ((e = lines_remove_any(&l->banks[thread]->lines, line << more, 1ull << more, &time))) {
-        note_left(c, at, thread, lines_line_of(e), time, NOTE_INVALIDATED, cell);
+    uint32_t number;
+    while ((e = lines_remove_any(&l->banks[thread]->lines, line << more, 1ull << more, &number))) {
+        note_left(c, at, thread, lines_line_of(e), number, NOTE_INVALIDATED, cell);
         l->counts.write_backs += e & LINES_DIRTY;
         dirty |= e & LINES_DIRTY;
     }
@@ -123,37 +123,39 @@ static lines_entry invalidate_above(struct cache *c, int from, uint64_t line, co
     return dirty;
 }
 
+/* In a window it is known of a line that comes to a full set when it came, and for whose miss. */
+static void note_stay(struct cache *c, int at, uint64_t line, uint32_t number, const struct visit *v)
+{
+    const struct bank *b = bank_of(&c->levels[at], v);
+    struct causes_stay *s = &b->causes->stays[number];
+    s->is_known = lines_set_is_full(&b->lines, line);
+    s->came = s->used;
+    if (s->is_known && c->levels[at].config.inclusion != CACHE_EXCLUSIVE)
+        causes_note_left(b->causes, number, v->cell, NOTE_NEVER);
+}
+
 /* Into the level, which lacks it; what has to go for it goes down. */
-static void bring_in(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
+static void bring_in(struct cache *c, int at, uint64_t line, uint32_t number, lines_entry dirty, const struct visit *v)
 {
     struct bank *b = bank_of(&c->levels[at], v);
-    uint32_t time = 0;
-    if (b->causes) {
-        struct note *n = book_note(&b->causes->book, line);
-        time = n->time;
-        if (!c->in_window || !lines_set_is_full(&b->lines, line))
-            n->time = 0;
-        else if (c->levels[at].config.inclusion != CACHE_EXCLUSIVE)
-            n->left = v->cell << NOTE_HOW_BITS | NOTE_NEVER;
-    }
-    lines_entry gone = lines_add(&b->lines, line, dirty, &time);
+    if (b->causes && c->in_window)
+        note_stay(c, at, line, number, v);
+    lines_entry gone = lines_add(&b->lines, line, dirty, &number);
     if (gone)
-        evict(c, at, gone, time, v);
+        evict(c, at, gone, number, v);
 }
 
 /* An exclusive level takes what the one above evicted. */
 static void move_down(struct cache *c, int at, uint64_t line, lines_entry dirty, const struct visit *v)
 {
     struct bank *b = bank_of(&c->levels[at], v);
-    uint32_t place = lines_use(&b->lines, line, dirty);
-    if (place != LINES_NONE) {
-        if (b->causes)
-            causes_hit(b->causes, place, true);
-        return;
+    uint32_t place = lines_use(&b->lines, line, dirty), number = 0;
+    if (b->causes) {
+        number = place != LINES_NONE ? b->lines.marks[place] : causes_number(b->causes, line);
+        causes_use(b->causes, number, true);
     }
-    if (b->causes)
-        causes_miss(b->causes, book_note(&b->causes->book, line), line, true);
-    bring_in(c, at, line, dirty, v);
+    if (place == LINES_NONE)
+        bring_in(c, at, line, number, dirty, v);
 }
 
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread)
@@ -167,12 +169,12 @@ void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned th
     }
 }
 
-static void evict(struct cache *c, int at, lines_entry e, uint32_t time, const struct visit *v)
+static void evict(struct cache *c, int at, lines_entry e, uint32_t number, const struct visit *v)
 {
     struct level *l = &c->levels[at];
     uint64_t line = lines_line_of(e);
     lines_entry dirty = e & LINES_DIRTY;
-    note_left(c, at, v->thread, line, time, NOTE_EVICTED, v->cell);
+    note_left(c, at, v->thread, line, number, NOTE_EVICTED, v->cell);
     if (l->config.inclusion == CACHE_INCLUSIVE)
         dirty |= invalidate_above(c, at, line, v);
     l->counts.write_backs += dirty;
@@ -209,12 +211,14 @@ static lines_entry reach_exclusive(struct cache *c, int at, uint64_t address, st
     struct level *l = &c->levels[at];
     struct bank *b = bank_of(l, v);
     uint64_t line = address >> l->shift;
-    uint32_t time = 0;
-    lines_entry e = lines_remove(&b->lines, line, &time);
-    bool in_shadow = b->causes && causes_drop(b->causes, line, time);
+    uint32_t number = 0;
+    lines_entry e = lines_remove(&b->lines, line, &number);
+    if (b->causes && !e)
+        number = causes_number(b->causes, line);
+    bool in_shadow = b->causes && causes_drop(b->causes, number);
     if (e)
         return e & LINES_DIRTY;
-    count_miss(c, at, line, in_shadow, v);
+    count_miss(c, at, line, number, in_shadow, v);
     return fetch_below(c, at, address, false, v);
 }
 
@@ -231,18 +235,19 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
     uint32_t place = lines_use(&b->lines, line, stores && !through);
     if (place != LINES_NONE) {
         if (b->causes)
-            causes_hit(b->causes, place, enters);
+            causes_use(b->causes, b->lines.marks[place], enters);
         if (through || v->handed >> at & 1)
             hand_on(c, at, address, through, v);
         return 0;
     }
-    bool in_shadow = b->causes && causes_miss(b->causes, book_note(&b->causes->book, line), line, enters);
-    count_miss(c, at, line, in_shadow, v);
+    uint32_t number = b->causes ? causes_number(b->causes, line) : 0;
+    bool in_shadow = b->causes && causes_use(b->causes, number, enters);
+    count_miss(c, at, line, number, in_shadow, v);
     lines_entry dirty = fetch_below(c, at, address, enters ? through : stores, v);
     if (enters)
-        bring_in(c, at, line, dirty | (stores && !through), v);
+        bring_in(c, at, line, number, dirty | (stores && !through), v);
     else
-        note_left(c, at, v->thread, line, 0, NOTE_AROUND, v->cell);
+        note_left(c, at, v->thread, line, number, NOTE_AROUND, v->cell);
     return 0;
 }
 
@@ -296,10 +301,10 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
     if (way == LINES_NONE || (threads && c->coherence && concerns_others(c, l, r, stores && !(set[way] & LINES_DIRTY))))
         return false;
     if (way)
-        lines_bring_forward(lines, first, way, set[way], causes ? lines->times[first + way] : 0);
+        lines_bring_forward(lines, first, way, set[way], causes ? lines->marks[first + way] : 0);
     set[0] |= stores;
     if (causes) {
-        causes_hit(b->causes, (uint32_t)first, true);
+        causes_use(b->causes, lines->marks[first], true);
         tally_count_reference(&l->tally, r->cell);
     }
     return true;
@@ -411,14 +416,14 @@ static int next_of(const struct cache_config *k, int at, unsigned side)
 }
 
 /* part: one line in so many comes. */
-static struct bank *bank_new(const struct cache_level *k, bool with_causes, unsigned part)
+static struct bank *bank_new(const struct cache *c, const struct cache_level *k, unsigned part)
 {
     struct bank *b = xmalloc(sizeof *b);
     uint64_t lines = k->size_bytes / k->line_bytes;
     assert(lines && lines % k->ways == 0 && "cache_check was asked");
-    lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed, with_causes);
-    if (with_causes)
-        b->causes = causes_new(&b->lines, max_u64(lines / part, 1));
+    lines_init(&b->lines, lines / k->ways, k->ways, k->policy, k->seed, c->with_causes);
+    if (c->with_causes)
+        b->causes = causes_new(max_u64(lines / part, 1), c->in_window);
     return b;
 }
 
@@ -438,7 +443,7 @@ static void add_thread(struct cache *c, unsigned thread)
     for (int i = 0; i < c->count; i++) {
         struct level *l = &c->levels[i];
         struct bank *shared = l->config.is_shared && c->threads ? l->banks[__builtin_ctzll(c->threads)] : NULL;
-        l->banks[thread] = shared ? shared : bank_new(&l->config, c->with_causes, c->sets.one_in ? c->sets.one_in : 1);
+        l->banks[thread] = shared ? shared : bank_new(c, &l->config, c->sets.one_in ? c->sets.one_in : 1);
     }
     bool is_second = c->threads && !(c->threads & (c->threads - 1));
     if (is_second && !c->coherence)

@@ -8,6 +8,7 @@
 
 #include "cache/causes.h"
 #include "cache/coherence.h"
+#include "cache/lines.h"
 #include "cache/sample.h"
 #include "cache/streams.h"
 

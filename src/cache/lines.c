@@ -17,11 +17,11 @@ static uint32_t use_ordered(struct lines *l, uint64_t first, lines_entry key, li
     uint32_t way = lines_way(l, &l->entries[first], key);
     if (way == NONE)
         return NONE;
-    lines_bring_forward(l, first, way, l->entries[first + way] | dirty, l->times ? l->times[first + way] : 0);
+    lines_bring_forward(l, first, way, l->entries[first + way] | dirty, l->marks ? l->marks[first + way] : 0);
     return (uint32_t)first;
 }
 
-static lines_entry remove_ordered(struct lines *l, uint64_t first, lines_entry key, uint32_t *time)
+static lines_entry remove_ordered(struct lines *l, uint64_t first, lines_entry key, uint32_t *mark)
 {
     lines_entry *set = &l->entries[first];
     uint32_t way = lines_way(l, set, key), last = l->ways - 1;
@@ -30,11 +30,11 @@ static lines_entry remove_ordered(struct lines *l, uint64_t first, lines_entry k
     lines_entry e = set[way];
     memmove(set + way, set + way + 1, (last - way) * sizeof *set);
     set[last] = 0;
-    if (l->times) {
-        uint32_t *times = &l->times[first];
-        *time = times[way];
-        memmove(times + way, times + way + 1, (last - way) * sizeof *times);
-        times[last] = 0;
+    if (l->marks) {
+        uint32_t *marks = &l->marks[first];
+        *mark = marks[way];
+        memmove(marks + way, marks + way + 1, (last - way) * sizeof *marks);
+        marks[last] = 0;
     }
     return e;
 }
@@ -158,16 +158,16 @@ static uint32_t free_slot(struct lines *l, uint64_t set)
     return slot;
 }
 
-static void swap_time(struct lines *l, uint32_t slot, uint32_t *time)
+static void swap_mark(struct lines *l, uint32_t slot, uint32_t *mark)
 {
-    if (!l->times)
+    if (!l->marks)
         return;
-    uint32_t old = l->times[slot];
-    l->times[slot] = *time;
-    *time = old;
+    uint32_t old = l->marks[slot];
+    l->marks[slot] = *mark;
+    *mark = old;
 }
 
-static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_entry dirty, uint32_t *time)
+static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_entry dirty, uint32_t *mark)
 {
     lines_entry gone = 0;
     uint32_t slot;
@@ -183,7 +183,7 @@ static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_
             unlink_slot(l, set, slot);
     }
     l->entries[slot] = lines_entry_of(line) | dirty;
-    swap_time(l, slot, time);
+    swap_mark(l, slot, mark);
     if (l->index)
         index_put(l, line, slot);
     if (l->links)
@@ -193,7 +193,7 @@ static lines_entry add_slot(struct lines *l, uint64_t set, uint64_t line, lines_
     return gone;
 }
 
-static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line, uint32_t *time)
+static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line, uint32_t *mark)
 {
     uint32_t slot = slot_of(l, set, line);
     if (slot == NONE)
@@ -204,9 +204,9 @@ static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line, uin
     if (l->links)
         unlink_slot(l, set, slot);
     l->entries[slot] = 0;
-    if (l->times) {
-        *time = l->times[slot];
-        l->times[slot] = 0;
+    if (l->marks) {
+        *mark = l->marks[slot];
+        l->marks[slot] = 0;
     }
     l->fill[set].used--;
     if (slot < l->fill[set].free_from)
@@ -245,12 +245,12 @@ static void init_slots(struct lines *l, uint64_t count)
 
 bool lines_are_ordered(enum cache_policy policy, uint32_t ways) { return policy == CACHE_LRU && ways <= ORDERED_MAX; }
 
-void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy policy, uint64_t seed, bool with_times)
+void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy policy, uint64_t seed, bool with_marks)
 {
     *l = (struct lines){.sets = sets, .ways = ways, .policy = policy, .random = seed ? seed : 1};
     l->mask = sets & (sets - 1) ? 0 : sets - 1;
     l->entries = xmalloc(sets * ways * sizeof *l->entries);
-    l->times = with_times ? xmalloc(sets * ways * sizeof *l->times) : NULL;
+    l->marks = with_marks ? xmalloc(sets * ways * sizeof *l->marks) : NULL;
     l->is_ordered = lines_are_ordered(policy, ways);
     if (!l->is_ordered)
         init_slots(l, sets * ways);
@@ -259,7 +259,7 @@ void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy
 void lines_fini(struct lines *l)
 {
     free(l->entries);
-    free(l->times);
+    free(l->marks);
     free(l->fill);
     free(l->links);
     free(l->newest);
@@ -291,34 +291,34 @@ uint32_t lines_use(struct lines *l, uint64_t line, lines_entry dirty)
     return slot;
 }
 
-lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty, uint32_t *time)
+lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty, uint32_t *mark)
 {
     uint64_t set = lines_set(l, line), last = (set + 1) * l->ways - 1;
     if (!l->is_ordered)
-        return add_slot(l, set, line, dirty, time);
+        return add_slot(l, set, line, dirty, mark);
     lines_entry gone = l->entries[last];
-    uint32_t its_time = l->times ? l->times[last] : 0;
-    lines_bring_forward(l, set * l->ways, l->ways - 1, lines_entry_of(line) | dirty, *time);
-    *time = its_time;
+    uint32_t its_mark = l->marks ? l->marks[last] : 0;
+    lines_bring_forward(l, set * l->ways, l->ways - 1, lines_entry_of(line) | dirty, *mark);
+    *mark = its_mark;
     return gone;
 }
 
-lines_entry lines_remove(struct lines *l, uint64_t line, uint32_t *time)
+lines_entry lines_remove(struct lines *l, uint64_t line, uint32_t *mark)
 {
     uint64_t set = lines_set(l, line);
-    return l->is_ordered ? remove_ordered(l, set * l->ways, lines_entry_of(line), time)
-                         : remove_slot(l, set, line, time);
+    return l->is_ordered ? remove_ordered(l, set * l->ways, lines_entry_of(line), mark)
+                         : remove_slot(l, set, line, mark);
 }
 
-lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count, uint32_t *time)
+lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count, uint32_t *mark)
 {
     uint64_t slots = l->sets * l->ways;
     lines_entry e = 0;
     for (uint64_t i = 0; count <= slots && i < count && !e; i++)
-        e = lines_remove(l, first + i, time);
+        e = lines_remove(l, first + i, mark);
     for (uint64_t i = 0; count > slots && i < slots && !e; i++)
         if (l->entries[i] && lines_line_of(l->entries[i]) - first < count)
-            e = lines_remove(l, lines_line_of(l->entries[i]), time);
+            e = lines_remove(l, lines_line_of(l->entries[i]), mark);
     return e;
 }
 

@@ -28,7 +28,7 @@ struct lines_fill {           /* of a set */
 
 struct lines {
     lines_entry *entries; /* [sets * ways] */
-    uint32_t *times;      /* [sets * ways] the caller's, moved with the entries; NULL unless wanted */
+    uint32_t *marks;      /* [sets * ways] the caller's, moved with the entries; NULL unless wanted */
     uint64_t sets, mask;  /* mask: sets - 1 if that is a power of two, else 0 */
     uint32_t ways;
     enum cache_policy policy;
@@ -43,17 +43,17 @@ struct lines {
 
 bool lines_are_ordered(enum cache_policy policy, uint32_t ways); /* whether they take the first form */
 void lines_init(struct lines *l, uint64_t sets, uint32_t ways, enum cache_policy policy, uint64_t seed,
-                bool with_times);
+                bool with_marks);
 void lines_fini(struct lines *l);
-/* Places are those of entries and times, valid until the next call that changes something. */
+/* Places are those of entries and marks, valid until the next call that changes something. */
 uint32_t lines_find(const struct lines *l, uint64_t line);
 /* A reference: if the line is there, its place, and it counts as used now; `dirty` (0 or LINES_DIRTY) sticks to it. */
 uint32_t lines_use(struct lines *l, uint64_t line, lines_entry dirty);
-/* Brings in a line that is not there; what had to go for it, or 0. *time becomes that one's. */
-lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty, uint32_t *time);
-lines_entry lines_remove(struct lines *l, uint64_t line, uint32_t *time); /* what was there, or 0 */
+/* Brings in a line that is not there; what had to go for it, or 0. *mark becomes that one's. */
+lines_entry lines_add(struct lines *l, uint64_t line, lines_entry dirty, uint32_t *mark);
+lines_entry lines_remove(struct lines *l, uint64_t line, uint32_t *mark); /* what was there, or 0 */
 /* The same of any of these lines; 0 if none of them is there. */
-lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count, uint32_t *time);
+lines_entry lines_remove_any(struct lines *l, uint64_t first, uint64_t count, uint32_t *mark);
 bool lines_soil(struct lines *l, uint64_t line); /* dirty, if it is there; not used by that */
 
 bool lines_clean(struct lines *l, uint64_t line); /* the other way: whether it was there, and dirty */
@@ -68,8 +68,8 @@ __attribute__((always_inline)) static inline void lines_prefetch(const struct li
     __builtin_prefetch(set, 1);
     if (l->ways > 8)
         __builtin_prefetch(set + 8, 1);
-    if (l->times)
-        __builtin_prefetch(&l->times[lines_set(l, line) * l->ways], 1);
+    if (l->marks)
+        __builtin_prefetch(&l->marks[lines_set(l, line) * l->ways], 1);
 }
 static inline bool lines_set_is_full(const struct lines *l, uint64_t line)
 {
@@ -86,26 +86,26 @@ static inline uint32_t lines_way(const struct lines *l, const lines_entry *set, 
     return LINES_NONE;
 }
 
-/* Of an ordered set that begins at `first`: the entry comes first, those before the way move up, and so do their times.
+/* Of an ordered set that begins at `first`: the entry comes first, those before the way move up, and so do their marks.
  * What was at the way is lost. */
-static inline void lines_bring_forward(struct lines *l, uint64_t first, uint32_t way, lines_entry e, uint32_t time)
+static inline void lines_bring_forward(struct lines *l, uint64_t first, uint32_t way, lines_entry e, uint32_t mark)
 {
     lines_entry *set = &l->entries[first];
     for (uint32_t w = way; w > 0; w--)
         set[w] = set[w - 1];
     set[0] = e;
-    if (!l->times)
+    if (!l->marks)
         return;
-    uint32_t *times = &l->times[first];
+    uint32_t *marks = &l->marks[first];
     for (uint32_t w = way; w > 0; w--)
-        times[w] = times[w - 1];
-    times[0] = time;
+        marks[w] = marks[w - 1];
+    marks[0] = mark;
 }
 
-/* The line that goes next of the set of this one; 0: none is known. Of ordered ones alone. */
-static inline lines_entry lines_next_out(const struct lines *l, uint64_t line)
+/* The mark of the line that goes next of the set of this one; 0: none is known. Of ordered ones alone. */
+static inline uint32_t lines_mark_next_out(const struct lines *l, uint64_t line)
 {
-    return l->is_ordered ? l->entries[(lines_set(l, line) + 1) * l->ways - 1] : 0;
+    return l->is_ordered && l->marks ? l->marks[(lines_set(l, line) + 1) * l->ways - 1] : 0;
 }
 
 #endif

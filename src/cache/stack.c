@@ -19,24 +19,13 @@ void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
     k->cap = NODES_FIRST;
     k->nodes = xmalloc(k->cap * sizeof *k->nodes);
     k->count = 1;
-    k->arena = arena_new();
+    numbers_init(&k->numbers);
 }
 
 void stack_fini(struct stack *k)
 {
     free(k->nodes);
-    map_fini(&k->pages);
-    arena_free(k->arena);
-}
-
-uint32_t *stack_page(struct stack *k, uint64_t number)
-{
-    uint64_t *at = map_place(&k->pages, number);
-    if (!*at)
-        *at = (uint64_t)(uintptr_t)ARENA_ARRAY(k->arena, uint32_t, 1u << STACK_PAGE_SHIFT);
-    uint32_t *nodes = (uint32_t *)(uintptr_t)*at;
-    k->recent[number % STACK_RECENT] = (struct stack_page){number + 1, nodes};
-    return nodes;
+    numbers_fini(&k->numbers);
 }
 
 uint32_t stack_new_node(struct stack *k)

@@ -9,17 +9,13 @@
 #ifndef MTOOL_CACHE_STACK_H
 #define MTOOL_CACHE_STACK_H
 
-#include "base/base.h"
+#include "cache/numbers.h"
 
-enum { STACK_SIZES_MAX = 20, STACK_PAGE_SHIFT = 6, STACK_RECENT = 512 };
+enum { STACK_SIZES_MAX = 20 };
 
 struct stack_node {        /* of a line; 0: the list's ends */
     uint32_t newer, older; /* itself: it is not in the list */
     uint32_t group;
-};
-struct stack_page { /* of lines that were looked for lately, by the low bits of its number */
-    uint64_t key;   /* its number + 1 */
-    uint32_t *nodes;
 };
 
 struct stack {
@@ -28,15 +24,12 @@ struct stack {
     unsigned sizes, first;     /* those below `first` hold no line */
     uint64_t lines[STACK_SIZES_MAX];
     uint32_t last[STACK_SIZES_MAX]; /* the line that just fits; 0: there are fewer */
-    struct stack_page recent[STACK_RECENT];
-    struct map pages; /* line >> STACK_PAGE_SHIFT -> address of its lines' nodes */
-    struct arena *arena;
+    struct numbers numbers;
 };
 
 /* Lines that each size holds, ascending; of equal ones only 0. */
 void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes);
 void stack_fini(struct stack *k);
-uint32_t *stack_page(struct stack *k, uint64_t number);
 uint32_t stack_new_node(struct stack *k);
 /* x is out of sizes `first` to `group` - 1, and is the first of the list already. */
 void stack_push_out(struct stack *k, unsigned group, bool is_new);
@@ -44,10 +37,7 @@ void stack_push_out(struct stack *k, unsigned group, bool is_new);
 /* The line's place, for good. */
 static inline uint32_t stack_node(struct stack *k, uint64_t line)
 {
-    uint64_t page = line >> STACK_PAGE_SHIFT;
-    const struct stack_page *recent = &k->recent[page % STACK_RECENT];
-    uint32_t *nodes = recent->key == page + 1 ? recent->nodes : stack_page(k, page);
-    uint32_t *x = &nodes[line % (1u << STACK_PAGE_SHIFT)];
+    uint32_t *x = numbers_at(&k->numbers, line);
     return *x ? *x : (*x = stack_new_node(k));
 }
 

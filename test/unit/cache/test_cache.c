@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The simulation against the naive one, to the miss, on random streams through random configurations; closed forms. */
-#include "cache/hierarchy.h"
+#include "cache/cache.h"
 #include "naive.h"
 
 #include <setjmp.h>
@@ -187,15 +187,6 @@ static void cells_add_up(const struct cache *c, unsigned level)
     assert_memory_equal(&sum, &nothing, sizeof sum);
 }
 
-/* The clocks of all shadows stand short of their end, as after four thousand million references. */
-static void end_of_clock(struct cache *c)
-{
-    for (int l = 0; l < c->count; l++)
-        for (unsigned t = 0; t < THREADS; t++)
-            if (c->levels[l].banks[t])
-                c->levels[l].banks[t]->causes->clock = UINT32_MAX - 20;
-}
-
 static void compare(const struct cache_config *k, const struct cache_ref *refs, size_t count)
 {
     struct cache *with = cache_new(k, true), *without = cache_new(k, false);
@@ -203,8 +194,6 @@ static void compare(const struct cache_config *k, const struct cache_ref *refs, 
     for (size_t i = 0; i < count; i++)
         naive_reach(n, &refs[i]);
     cache_run(with, refs, count / 2);
-    if (count % 4 == 0)
-        end_of_clock(with);
     cache_run(with, refs + count / 2, count - count / 2);
     cache_run(without, refs, count / 3);
     cache_run(without, refs + count / 3, count - count / 3);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Pages of numbers: open addressing, at most half full. */
+#include "cache/numbers.h"
+
+#include <stdlib.h>
+
+enum { SLOTS_FIRST = 256 };
+
+void numbers_init(struct numbers *n)
+{
+    memset(n, 0, sizeof *n);
+    n->mask = SLOTS_FIRST - 1;
+    n->slots = xmalloc(SLOTS_FIRST * sizeof *n->slots);
+    n->arena = arena_new();
+}
+
+void numbers_fini(struct numbers *n)
+{
+    free(n->slots);
+    arena_free(n->arena);
+}
+
+static struct numbers_page *slot_of(const struct numbers *n, uint64_t page)
+{
+    uint64_t at = numbers_place(n, page);
+    while (n->slots[at].key && n->slots[at].key != page + 1)
+        at = (at + 1) & n->mask;
+    return &n->slots[at];
+}
+
+static void grow(struct numbers *n)
+{
+    struct numbers_page *old = n->slots;
+    uint64_t cap = n->mask + 1;
+    n->slots = xmalloc(2 * cap * sizeof *n->slots);
+    n->mask = 2 * cap - 1;
+    for (uint64_t i = 0; i < cap; i++)
+        if (old[i].key)
+            *slot_of(n, old[i].key - 1) = old[i];
+    free(old);
+}
+
+uint32_t *numbers_page(struct numbers *n, uint64_t page)
+{
+    if (2 * n->pages > n->mask)
+        grow(n);
+    struct numbers_page *slot = slot_of(n, page);
+    if (!slot->key) {
+        *slot = (struct numbers_page){page + 1, ARENA_ARRAY(n->arena, uint32_t, 1u << NUMBERS_PAGE_SHIFT)};
+        n->pages++;
+    }
+    n->recent[page % NUMBERS_RECENT] = *slot;
+    return slot->of;
+}
