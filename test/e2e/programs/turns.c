@@ -20,7 +20,7 @@ struct counter {
 #endif
         volatile long count;
 };
-static _Alignas(LINE) struct counter counters[2];
+static _Alignas(128) struct counter counters[2];
 static _Alignas(LINE) volatile long *left;
 static _Alignas(LINE) volatile long *right;
 static _Alignas(LINE) atomic_long turn;
