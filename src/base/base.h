@@ -109,6 +109,20 @@ bool map_has(const struct map *m, uint64_t key);
 struct map map_copy(const struct map *m);
 void map_fini(struct map *m);
 
+/* ---- student.c ---- */
+
+#define NORMAL_T 1.959963984540054 /* 97.5 % quantile of the normal distribution, ... */
+double student_t(size_t freedom);  /* ... and of Student's t */
+
+/* ---- rng.c ---- */
+
+struct rng {
+    uint64_t state; /* a seed, to begin with */
+};
+uint64_t rng_next(struct rng *g);
+uint64_t rng_below(struct rng *g, uint64_t n); /* 0..n-1, n > 0 */
+double rng_fraction(struct rng *g);            /* below 1 */
+
 /* ---- parallel.c ---- */
 
 typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);

@@ -226,11 +226,6 @@ void cache_windows_stand_for(struct cache *c, double references, const double *f
 
 /* ---- estimates ---- */
 
-double sample_student_t(double freedom)
-{
-    return 1.96 + 2.4 / freedom + 3.5 / (freedom * freedom) + 4.9 / (freedom * freedom * freedom);
-}
-
 /* Standard error of a sum over windows, taken in proportion to references: what one has more or less than its share. */
 static double error_of(const struct cache_windows *w, double sum, double squares, double products)
 {
@@ -271,7 +266,7 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     uint64_t lines = l->config.size_bytes / l->config.line_bytes;
     if (!w->count)
         return e;
-    double t = w->count > 1 ? sample_student_t((double)w->count - 1) : 0;
+    double t = w->count > 1 ? student_t(w->count - 1) : 0;
     e.mu = mu_of(&l->sample.all);
     e.mu_own = mu_of(s);
     e.generations = (double)l->sample.all.generations / ((double)lines * (double)w->count);
@@ -345,5 +340,5 @@ double cache_windows_error(const struct cache *c, const double *of_windows)
     double n = (double)w->count, left = fmax(1 - w->seen / w->stands_for, 0), squares = 0;
     for (size_t i = 0; i < w->each.len; i++)
         squares += of_windows[i] * of_windows[i];
-    return w->count > 1 ? sample_student_t(n - 1) * sqrt(squares * left * n / (n - 1)) : 0;
+    return w->count > 1 ? student_t(w->count - 1) * sqrt(squares * left * n / (n - 1)) : 0;
 }

@@ -45,8 +45,6 @@ void sample_fini(struct sample *s);
 void sample_count_miss(struct sample *s, uint32_t cell, bool is_known);
 /* A line that a reference of `cell` brought in was of use for `live` references, and not for `dead` more. */
 void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uint32_t dead);
-/* Student's t, both sides 95 %, within 4 % of the tables from two degrees of freedom on. */
-double sample_student_t(double freedom);
 
 /* sets.c: a miss in one of the sets that are simulated, of a group of them. */
 void sets_count_miss(struct sample *s, uint32_t cell, unsigned group, bool by_cell);

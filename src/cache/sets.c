@@ -104,7 +104,7 @@ double cache_groups_error(const struct cache *c, const double *of_groups, unsign
         squares += of_groups[i] * of_groups[i];
     }
     double spread = fmax(squares - sum * sum / count, 0);
-    return sample_student_t(count - 1.0) * sqrt(spread * (1 - part) * count / (count - 1.0)) / part;
+    return student_t(count - 1) * sqrt(spread * (1 - part) * count / (count - 1.0)) / part;
 }
 
 static struct cache_estimate estimate(const struct cache *c, const struct level *l, const struct sample_groups *g,
@@ -125,7 +125,7 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     bool is_rare = e.windows < min_u64(MANY_GROUPS, groups);
     double few = is_rare ? fmin(3 / (double)c->sets.taken, 1) * level / part * (1 - part) : 0;
     e.known = e.misses = sum / part;
-    e.error = wide / sample_student_t(groups - 1.0);
+    e.error = wide / student_t(groups - 1);
     e.low = fmax(e.misses - wide, sum);
     e.high = e.misses + fmax(wide, few);
     return e;

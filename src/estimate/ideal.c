@@ -93,7 +93,7 @@ struct prof_interval ideal_of(const struct join *j, const struct tally *t)
         return stats_unknown();
     if (!(t->cycles > 0))
         return (struct prof_interval){0, 0, 0};
-    double drawn = STATS_Z95 * sqrt(t->cycles_var) / t->cycles, modelled = 1 - t->replayed / t->cycles;
+    double drawn = NORMAL_T * sqrt(t->cycles_var) / t->cycles, modelled = 1 - t->replayed / t->cycles;
     double spread =
         around_bias(j, j->model_error.p90) * modelled + hypot(t->replayed_off, t->replayed_apart) / t->cycles;
     return with_error(j, t->cycles / j->core_hz, j->model_error.bias * modelled, hypot(spread, drawn));
@@ -135,7 +135,7 @@ struct prof_interval ideal_of_whole(const struct join *j)
                         around_bias(j, j->model_error.p90) * sqrt(w.modelled_squares));
     double apart = w.all.replayed_apart;
     double spread =
-        sqrt(model * model + w.replayed_squares + apart * apart + STATS_Z95 * STATS_Z95 * w.all.cycles_var) / cycles;
+        sqrt(model * model + w.replayed_squares + apart * apart + NORMAL_T * NORMAL_T * w.all.cycles_var) / cycles;
     j->r->simulated_user_s = w.all.simulated / j->core_hz;
     j->r->replayed_share = w.all.replayed / cycles;
     return with_error(j, cycles / j->core_hz, j->model_error.bias * w.modelled / cycles, spread);
@@ -147,7 +147,7 @@ struct prof_interval branch_of(const struct join *j, const struct tally *t)
 {
     if (!is_known(j) || !j->branch_cycles)
         return stats_unknown();
-    double s = t->branch_cycles / j->core_hz, drawn = STATS_Z95 * sqrt(2 * t->branch_var) / j->core_hz;
+    double s = t->branch_cycles / j->core_hz, drawn = NORMAL_T * sqrt(2 * t->branch_var) / j->core_hz;
     return (struct prof_interval){s, fmax(0, s - hypot(0.9 * s, drawn)), s + hypot(0.5 * s, drawn)};
 }
 

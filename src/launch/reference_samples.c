@@ -23,20 +23,12 @@ struct reference_samples {
     uint64_t told, told_begin; /* references, when the last one ended and began */
     double on_s, on_since;     /* processor time in samples before; when this one began */
     double next_s;             /* when the next one begins, by the time without samples */
-    uint64_t random;
+    struct rng rng;
 };
-
-static double random_next(struct reference_samples *m)
-{
-    m->random ^= m->random << 13;
-    m->random ^= m->random >> 7;
-    m->random ^= m->random << 17;
-    return (double)(m->random >> 11) / (double)(1ull << 53);
-}
 
 static void plan(struct reference_samples *m, uint64_t period)
 {
-    double u = m->opt.is_even ? 1 : random_next(m);
+    double u = m->opt.is_even ? 1 : rng_fraction(&m->rng);
     m->next = period;
     m->next_s = m->opt.period_s * ((double)period + u * (1 - m->opt.part));
 }
@@ -44,9 +36,7 @@ static void plan(struct reference_samples *m, uint64_t period)
 struct reference_samples *reference_samples_new(const struct launch_samples *opt)
 {
     struct reference_samples *m = xmalloc(sizeof *m);
-    *m = (struct reference_samples){.opt = *opt, .random = opt->seed * 0x9e3779b97f4a7c15u | 1};
-    for (int i = 0; i < 8; i++) /* the first ones are near to each other for seeds that are */
-        random_next(m);
+    *m = (struct reference_samples){.opt = *opt, .rng = {opt->seed}};
     plan(m, 0);
     return m;
 }

@@ -43,14 +43,11 @@ static bool map_pages(struct spread *s, size_t count, int advice)
 static uint32_t *random_order(size_t count)
 {
     uint32_t *order = xmalloc(count * sizeof *order);
-    uint64_t chance = 88172645463325252u;
+    struct rng rng = {1};
     for (size_t i = 0; i < count; i++)
         order[i] = (uint32_t)i;
     for (size_t i = count - 1; i > 0; i--) {
-        chance ^= chance << 13;
-        chance ^= chance >> 7;
-        chance ^= chance << 17;
-        size_t j = chance % i;
+        size_t j = rng_below(&rng, i);
         uint32_t keep = order[i];
         order[i] = order[j];
         order[j] = keep;

@@ -23,9 +23,9 @@ static struct prof_interval wilson(uint64_t k, uint64_t n, double z)
     return (struct prof_interval){p, k == 0 ? 0 : fmax(0, centre - half), k == n ? 1 : fmin(1, centre + half)};
 }
 
-struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, STATS_Z95); }
+struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, NORMAL_T); }
 
-struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, STATS_Z95 * M_SQRT2); }
+struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, NORMAL_T * M_SQRT2); }
 
 struct prof_interval stats_again(struct prof_interval i)
 {
@@ -69,12 +69,6 @@ double stats_nth(double *x, size_t n, size_t nth)
     return x[nth];
 }
 
-double stats_student(size_t freedom)
-{
-    static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-    return freedom < ARRAY_LEN(t) ? t[freedom] : STATS_Z95 + 2.6 / (double)freedom;
-}
-
 /* Few runs say little of how much runs differ, so what is usual on a machine with other work counts as PRIOR_FREEDOM
  * degrees of freedom beside theirs: the posterior of a scaled inverse chi-squared prior, a Student's t too. Without a
  * prior two runs would span 12.7 times half of their distance. */
@@ -109,7 +103,7 @@ struct prof_interval stats_centre(const double *x, size_t n, const double *guise
     double squares = squares_beyond(x, n, mean, 0) + squares_beyond(guises, guise_count, mean, GUISE_SPREAD * m);
     squares += PRIOR_FREEDOM * (PRIOR_SPREAD * m) * (PRIOR_SPREAD * m);
     size_t freedom = PRIOR_FREEDOM + n + guise_count - 1;
-    double half = stats_student(freedom) * sqrt(squares / (double)freedom * 2 / (double)n);
+    double half = student_t(freedom) * sqrt(squares / (double)freedom * 2 / (double)n);
     return (struct prof_interval){m, fmax(0, m - half), m + half};
 }
 
@@ -154,17 +148,6 @@ struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_in
     double high = hypot(log(a.high / a.value), log(b.value / b.low));
     return (struct prof_interval){r - 1, r * exp(-low) - 1, r * exp(high) - 1};
 }
-
-/* A counter stepped by an odd constant, then mixed: the family that Steele, Lea and Flood describe (2014). */
-uint64_t rng_next(struct rng *g)
-{
-    uint64_t z = g->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-uint64_t rng_below(struct rng *g, uint64_t n) { return (uint64_t)(((unsigned __int128)rng_next(g) * n) >> 64); }
 
 /* ---- sums ---- */
 

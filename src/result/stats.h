@@ -7,9 +7,6 @@
 
 #include "result/result.h"
 
-#define STATS_Z95 1.959963984540054   /* 97.5 % quantile of the normal distribution, ... */
-double stats_student(size_t freedom); /* ... and of Student's t */
-
 /* ---- gate.c ---- */
 /* Nothing can be said for sure of a figure whose zero is "no loss" (or "no change"): its interval reaches there. */
 struct prof_interval gate_opened(struct prof_interval loss);
@@ -39,12 +36,6 @@ struct prof_interval stats_difference(struct prof_interval a, struct prof_interv
 struct prof_interval stats_change(struct prof_interval a, struct prof_interval b);
 struct prof_interval stats_sum(struct prof_interval a, struct prof_interval b);            /* a + b, independent */
 struct prof_interval stats_ratio_less_one(struct prof_interval a, struct prof_interval b); /* a / b - 1 */
-
-struct rng {
-    uint64_t state;
-};
-uint64_t rng_next(struct rng *g);
-uint64_t rng_below(struct rng *g, uint64_t n); /* 0..n-1, n > 0 */
 
 /* ---- whatif.c ---- */
 void whatif_fill(struct prof_result *r); /* without_s of the objects */

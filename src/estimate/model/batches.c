@@ -77,8 +77,7 @@ double walk_branch_error(const struct owner *h)
 {
     if (h->branch.batches < 2)
         return INFINITY;
-    return ratio_error(&h->branch, h->branch.batches) / h->branch.insns * stats_student(h->branch.batches - 1) /
-           STATS_Z95;
+    return ratio_error(&h->branch, h->branch.batches) / h->branch.insns * student_t(h->branch.batches - 1) / NORMAL_T;
 }
 
 double walk_owner_share(const struct walks *w, uint32_t owner)

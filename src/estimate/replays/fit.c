@@ -281,7 +281,7 @@ static void count_windows(struct solver *s)
 static double sampling_error_of(const struct owner *h, double rest)
 {
     double spread = sqrt((h->slices * rest + USUAL * SLICES_USUAL * SLICES_USUAL) / (h->slices + USUAL));
-    return STATS_Z95 * spread / sqrt(fmax(1, h->windows));
+    return NORMAL_T * spread / sqrt(fmax(1, h->windows));
 }
 
 /* A single slice says nothing of how much slices differ: there is one more that is off by the model's error. */

@@ -152,25 +152,11 @@ static void test_combine(void **state)
     assert_true(isnan(stats_difference(a, stats_unknown()).low));
 }
 
-static void test_generator(void **state)
-{
-    (void)state;
-    struct rng a = {7}, b = {7};
-    unsigned hits[10] = {0};
-    for (int i = 0; i < 100000; i++) {
-        uint64_t x = rng_below(&a, 10);
-        assert_int_equal(x, rng_below(&b, 10));
-        hits[x]++;
-    }
-    for (int i = 0; i < 10; i++)
-        assert_near((double)hits[i], 10000, 500);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wilson),           cmocka_unit_test(test_centre),  cmocka_unit_test(test_centre_of_two),
-        cmocka_unit_test(test_centre_of_guises), cmocka_unit_test(test_again),   cmocka_unit_test(test_predicted_again),
-        cmocka_unit_test(test_centre_of_many),   cmocka_unit_test(test_combine), cmocka_unit_test(test_generator)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson),         cmocka_unit_test(test_centre),
+                                       cmocka_unit_test(test_centre_of_two),  cmocka_unit_test(test_centre_of_guises),
+                                       cmocka_unit_test(test_again),          cmocka_unit_test(test_predicted_again),
+                                       cmocka_unit_test(test_centre_of_many), cmocka_unit_test(test_combine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
