@@ -263,10 +263,6 @@ rt_probe_read_clock:
 
 /* As SAVED, with all signals blocked inside: those that wait come where the stack is described, and rbp, which frames
  * are found by, is the program's. */
-    .set MASK_BEFORE, 0
-    .set MASK_ALL, 8
-    .set SIG_SETMASK, 2
-    .set SYS_rt_sigprocmask, 14
     .set STREAM_IS_CONFINED, 0x7f000000 + 76 /* WIRE_STREAM_VADDR + offset of is_confined */
     .globl rt_chunk_full, rt_forget_lines
     .hidden rt_chunk_full, rt_forget_lines
@@ -299,24 +295,13 @@ rt_chunk_full:
     cld
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
     jne 3f
-    mov qword ptr [rsp + MASK_ALL], -1
-    mov edi, SIG_SETMASK
-    lea rsi, [rsp + MASK_ALL]
-    lea rdx, [rsp + MASK_BEFORE]
-    mov r10d, 8
-    mov eax, SYS_rt_sigprocmask
-    syscall
+    BLOCK_SIGNALS
     mov rbp, rsp
     and rsp, -16
     call rt_stream_full
     mov rsp, rbp
     mov rbp, [rsp + 16]
-    mov edi, SIG_SETMASK
-    lea rsi, [rsp + MASK_BEFORE]
-    xor edx, edx
-    mov r10d, 8
-    mov eax, SYS_rt_sigprocmask
-    syscall
+    RESTORE_SIGNALS
 2:  add rsp, 16
     STATE 88
     pop rbp

@@ -347,12 +347,8 @@ mark:
     ret
 
 /* By told.c: as rt_chunk_full, with all signals blocked; a program that has forbidden itself system calls without. */
-    .set MASK_BEFORE, 0
-    .set MASK_ALL, 8
     .set ADDRESS, 16
     .set SAVED_RBP, 24
-    .set SIG_SETMASK, 2
-    .set SYS_rt_sigprocmask, 14
     STATE 56
 apart:
     push rbp
@@ -363,13 +359,7 @@ apart:
     mov [rsp + ADDRESS], rax
     cmp dword ptr gs:[STREAM + IS_CONFINED], 0
     jne 1f
-    mov qword ptr [rsp + MASK_ALL], -1
-    mov edi, SIG_SETMASK
-    lea rsi, [rsp + MASK_ALL]
-    lea rdx, [rsp + MASK_BEFORE]
-    mov r10d, 8
-    mov eax, SYS_rt_sigprocmask
-    syscall
+    BLOCK_SIGNALS
 1:  mov rbp, rsp
     and rsp, -16
     mov rdi, rbp
@@ -380,12 +370,7 @@ apart:
     mov rbp, [rsp + SAVED_RBP]
     cmp dword ptr gs:[STREAM + IS_CONFINED], 0
     jne 2f
-    mov edi, SIG_SETMASK
-    lea rsi, [rsp + MASK_BEFORE]
-    xor edx, edx
-    mov r10d, 8
-    mov eax, SYS_rt_sigprocmask
-    syscall
+    RESTORE_SIGNALS
 2:  add rsp, 24
     STATE 64
     pop rbp
