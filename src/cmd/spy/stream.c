@@ -22,7 +22,9 @@ static uint32_t site_of(struct spied_program *s, const struct wire_entry *e)
     return s->modules[module].first_site + e->site;
 }
 
-/* The bytes that a range reaches, from *first on; 0: it cannot be. */
+/* How many bytes in a row an event has, from *first on; 0: it cannot be. */
+typedef uint64_t stretch_of(const struct spied_program *s, const struct wire_entry *e, uint32_t site, uint64_t *first);
+
 static uint64_t range_of(const struct spied_program *s, const struct wire_entry *e, uint32_t site, uint64_t *first)
 {
     struct wire_range range;
@@ -36,20 +38,6 @@ static uint64_t range_of(const struct spied_program *s, const struct wire_entry 
     return bytes;
 }
 
-static void take_range(struct spied_program *s, const struct wire_entry *e)
-{
-    uint64_t first;
-    if (s->is_between)
-        return;
-    uint32_t site = site_of(s, e);
-    uint64_t bytes = range_of(s, e, site, &first);
-    if (!bytes)
-        return;
-    s->references += bytes / spy_site(s->spy, site)->bytes;
-    spy_reference(s->spy, s->thread, site, first, bytes);
-}
-
-/* The bytes that a piece has, from *first on; 0: it cannot be. */
 static uint64_t reach_of(const struct spied_program *s, const struct wire_entry *e, uint32_t site, uint64_t *first)
 {
     struct wire_reach reach;
@@ -60,13 +48,14 @@ static uint64_t reach_of(const struct spied_program *s, const struct wire_entry 
     return reach.bytes >> 40 ? 0 : reach.bytes;
 }
 
-static void take_reach(struct spied_program *s, const struct wire_entry *e)
+/* As many references as it has, or begins, of the site's. */
+static void take_stretch(struct spied_program *s, const struct wire_entry *e, stretch_of *stretch)
 {
     uint64_t first;
     if (s->is_between)
         return;
     uint32_t site = site_of(s, e);
-    uint64_t bytes = reach_of(s, e, site, &first);
+    uint64_t bytes = stretch(s, e, site, &first);
     if (!bytes)
         return;
     uint64_t each = spy_site(s->spy, site)->bytes;
@@ -92,10 +81,10 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
 {
     switch ((enum wire_event_kind)wire_event_kind(e)) {
     case WIRE_EVENT_RANGE:
-        take_range(s, e);
+        take_stretch(s, e, range_of);
         return;
     case WIRE_EVENT_REACH:
-        take_reach(s, e);
+        take_stretch(s, e, reach_of);
         return;
     case WIRE_EVENT_UNTOLD:
         s->untold++;
