@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Data whose misses are known in closed form, for a simulated cache of 32 KB. Ends with status 7. */
+#include "stream.h"
 #include <stdio.h>
 
-enum { STREAM = 1 << 17, SMALL = 512, ROWS = 16, STRIDE = 4096 / 8, ROUNDS = 10, SMALL_ROUNDS = 1000 };
+enum { ROWS = 16, STRIDE = 4096 / 8, ROUNDS = 10, SMALL_ROUNDS = 1000 };
 
-static double stream[STREAM] __attribute__((aligned(4096)));
-static volatile long small[SMALL] __attribute__((aligned(4096)));
 static volatile double rows[ROWS * STRIDE] __attribute__((aligned(4096)));
-
-__attribute__((noinline)) static double sum_stream(volatile double *a)
-{
-    double s = 0;
-    for (long i = 0; i < STREAM; i++)
-        s += a[i];
-    return s;
-}
-
-__attribute__((noinline)) static void fill_small(void)
-{
-    for (long i = 0; i < SMALL; i++)
-        small[i] = small[i] + i;
-}
 
 __attribute__((noinline)) static double sum_rows(void)
 {

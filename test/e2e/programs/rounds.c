@@ -2,6 +2,7 @@
  * Rounds that are all alike, for samples of them: a stream through 1 MB, of which each line misses in a simulated cache
  * of 32 KB, and work in 4 KB, which misses once a round. The argument: fork in the middle, threads, or signals. Ends
  * with status 7. */
+#include "stream.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,25 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STREAM = 1 << 17, SMALL = 512, ROUNDS = 300, SMALL_ROUNDS = 50 };
+enum { ROUNDS = 300, SMALL_ROUNDS = 50 };
 
-static double stream[STREAM] __attribute__((aligned(4096)));
-static volatile long small[SMALL] __attribute__((aligned(4096)));
 static volatile long ticks;
-
-__attribute__((noinline)) static double sum_stream(volatile double *a)
-{
-    double s = 0;
-    for (long i = 0; i < STREAM; i++)
-        s += a[i];
-    return s;
-}
-
-__attribute__((noinline)) static void fill_small(void)
-{
-    for (long i = 0; i < SMALL; i++)
-        small[i] = small[i] + i;
-}
 
 static double make_rounds(int n)
 {
