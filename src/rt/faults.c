@@ -89,7 +89,7 @@ static uint64_t thunk_of(uint64_t handler)
 
 /* Can so much be read as an action has? An action for no signal: a call that the program may make (a sandbox could kill
  * for another), and that is refused after it was read. */
-static int is_readable(uint64_t at) { return sys(SYS_rt_sigaction, 0, at, 0, 8, 0, 0) != -EFAULT; }
+int rt_is_readable(uint64_t at) { return sys(SYS_rt_sigaction, 0, at, 0, 8, 0, 0) != -EFAULT; }
 
 /* Does the handler return to this module's own code, and does that nothing but end it? Then the thunk is there for as
  * long as that is, and may end it in its stead. */
@@ -97,7 +97,7 @@ static int ends_here(uint64_t restorer)
 {
     static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
     uint64_t image = (uint64_t)rt_blob + (uint64_t)rt_config.image_rel;
-    if (restorer < image || restorer >= (uint64_t)rt_blob || !is_readable(restorer))
+    if (restorer < image || restorer >= (uint64_t)rt_blob || !rt_is_readable(restorer))
         return 0;
     for (size_t i = 0; i < sizeof sigreturn; i++)
         if (((const uint8_t *)restorer)[i] != sigreturn[i])
@@ -123,7 +123,7 @@ static void catch_faults(uint64_t sig, const uint64_t *act)
  * there are no more ticks. */
 static int64_t action_of_ticks(const uint64_t *act, uint64_t *old, uint64_t bytes)
 {
-    int is_own = act && is_readable((uint64_t)act) && act[ACTION_HANDLER];
+    int is_own = act && rt_is_readable((uint64_t)act) && act[ACTION_HANDLER];
     if (is_own)
         rt_give_up_windows();
     int64_t rc = sys(SYS_rt_sigaction, WIRE_TICK, is_own ? (uint64_t)act : 0, (uint64_t)old, bytes, 0, 0);

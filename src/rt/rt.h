@@ -218,6 +218,7 @@ extern const uint8_t rt_calls_known[RT_CALLS_MAX]; /* by number: 1: calls.def ha
 void rt_stream_told(const struct told *t, uint64_t site, uint32_t word);
 
 /* faults.c */
+int rt_is_readable(uint64_t at); /* so much as an action has, 32 bytes; by a system call */
 int64_t rt_sigaction(uint64_t sig, const uint64_t *act, uint64_t *old, uint64_t bytes);
 uint64_t rt_fault_came(uint64_t thunk, uint64_t *frame);
 void rt_fault_returned(const uint64_t *context);

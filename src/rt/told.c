@@ -106,7 +106,8 @@ static uint64_t state_bytes(const struct told *t, unsigned format)
 /* ---- system calls ---- */
 
 enum { BY_NOTHING, BY_RESULT, BY_FIXED, BY_TIMES, BY_TIMES_RESULT, BY_TEXT, BY_VECTORS, BY_MESSAGE };
-enum { PARTS_MAX = 2, ARGUMENTS = 6, VECTORS_AT = 2, VECTOR_COUNT_AT = 3 };
+enum { PARTS_MAX = 2, ARGUMENTS = 6, VECTORS_AT = 2, VECTOR_COUNT_AT = 3, MESSAGE_BYTES = 56 };
+enum { TEXT_MAX = 4096, VECTORS_MAX = 1024 }; /* that the kernel takes */
 
 struct size {
     uint8_t by, argument;
@@ -167,16 +168,41 @@ const uint8_t rt_calls_known[RT_CALLS_MAX] = {
 #undef CALL
 };
 
+/* What the kernel has read the program may have overwritten since, or the call itself: nothing is believed. */
+static int is_there(const struct teller *t, const void *at, uint64_t bytes)
+{
+    uint64_t first = (uint64_t)at & -PAGE, end = (uint64_t)at + bytes;
+    if (t->stream->is_confined || bytes > VECTORS_MAX * sizeof(struct vector))
+        return 0;
+    for (uint64_t page = first; page < end; page += PAGE)
+        if (!rt_is_readable(page))
+            return 0;
+    return 1;
+}
+
+/* -1: it does not end. */
+static int64_t text_bytes(const struct teller *t, const char *text)
+{
+    for (int64_t n = 0; n < TEXT_MAX; n++) {
+        if ((n == 0 || (uint64_t)&text[n] % PAGE == 0) && !is_there(t, &text[n], 1))
+            return -1;
+        if (!text[n])
+            return n + 1;
+    }
+    return -1;
+}
+
 static void tell_text(const struct teller *t, const char *text)
 {
-    uint64_t n = 0;
-    while (text[n++])
-        continue;
-    tell(t, (uint64_t)text, n);
+    int64_t bytes = text_bytes(t, text);
+    if (bytes > 0)
+        tell(t, (uint64_t)text, (uint64_t)bytes);
 }
 
 static void tell_vectors(const struct teller *t, const struct vector *v, uint64_t count, uint64_t left)
 {
+    if (count > VECTORS_MAX || !is_there(t, v, count * sizeof *v))
+        return;
     for (uint64_t i = 0; i < count && left; i++) {
         uint64_t n = v[i].bytes < left ? v[i].bytes : left;
         if (n)
@@ -187,8 +213,8 @@ static void tell_vectors(const struct teller *t, const struct vector *v, uint64_
 
 static void tell_message(const struct teller *t, const uint64_t *message, uint64_t bytes)
 {
-    const struct vector *v = (const struct vector *)message[VECTORS_AT];
-    tell_vectors(t, v, message[VECTOR_COUNT_AT], bytes);
+    if (is_there(t, message, MESSAGE_BYTES))
+        tell_vectors(t, (const struct vector *)message[VECTORS_AT], message[VECTOR_COUNT_AT], bytes);
 }
 
 static void tell_part(const struct teller *t, const struct part *p, const uint64_t a[ARGUMENTS], uint64_t result)
@@ -209,7 +235,9 @@ static void tell_part(const struct teller *t, const struct part *p, const uint64
     case BY_TIMES:
         bytes *= a[p->size.argument];
         break;
-    case BY_RESULT:
+    case BY_RESULT: /* of what did not fit (MSG_TRUNC) too */
+        bytes = result < a[p->at + 1] ? result : a[p->at + 1];
+        break;
     case BY_TIMES_RESULT:
         bytes *= result;
         break;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,19 @@ char filled[1 << 20] KEPT, half[1 << 16] KEPT, written[1 << 15] KEPT, first[8192
     sent[4096] KEPT, got[4096] KEPT, dice[4096] KEPT;
 struct utsname name KEPT;
 struct stat about KEPT;
+
+/* The link's text takes the place of its name, up to a page that is not there: 1, if that went well. */
+static int read_over_itself(void)
+{
+    enum { PAGE = 4096, BYTES = 32 };
+    char text[BYTES + 1], *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *place = pages + PAGE - BYTES;
+    memset(text, 'x', BYTES);
+    text[BYTES] = 0;
+    strcpy(place, "kernel.link");
+    unlink(place);
+    return munmap(pages + PAGE, PAGE) == 0 && symlink(text, place) == 0 && readlink(place, place, BYTES) == BYTES;
+}
 
 int main(int argc, char **argv)
 {
@@ -31,6 +45,7 @@ int main(int argc, char **argv)
     n += read(-1, half, sizeof half);
     n += uname(&name) + fstat(in, &about) + (syscall(SYS_getrandom, dice, 640, 0) == 640);
     n += socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 ? sendmsg(pair[0], &send, 0) + recvmsg(pair[1], &take, 0) : 0;
+    n += read_over_itself();
     printf("%ld\n", n);
     return 0;
 }
