@@ -212,9 +212,8 @@ int profile_run(struct profile *p, const struct launch_options *opt, bool is_fir
     bool is_only = is_first && opt->how == LAUNCH_COUNT && p->args->command->id != CMD_ID_spy;
     if (!is_only && was_interrupted(*out)) {
         p->status = p->status == -1 || WIFSIGNALED(end) ? end : p->status;
-        diag_note(
-            "interrupted: no further run is made and no profile is written; --one-run makes one of a program that "
-            "has to be ended");
+        diag_note("interrupted: no further run is made and no profile is written%s",
+                  p->args->command->id == CMD_ID_run ? "; --one-run makes one of a program that has to be ended" : "");
         return PROFILE_INTERRUPTED;
     }
     if (p->status == -1) {
