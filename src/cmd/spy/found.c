@@ -129,12 +129,45 @@ static struct prof_input_datum *data_of(const struct spied_program *s, uint32_t 
     return data;
 }
 
+/* Of a site's module, as it is loaded. */
+static uint32_t loaded(const struct spied_program *s, uint32_t site)
+{
+    const struct image *img = s->modules[spy_site(s->spy, site)->module].img;
+    for (uint32_t i = 0; img && i < data_module_count(s->data); i++)
+        if (strcmp(data_module_image(s->data, i)->path, img->path) == 0)
+            return i;
+    return ID_NONE;
+}
+
+static uint32_t variable_at(struct spied_program *s, uint32_t site, uint64_t address, uint32_t *field)
+{
+    uint32_t module = loaded(s, site);
+    if (module == ID_NONE)
+        return ID_NONE;
+    struct spy_whose whose = spied_variable(s, data_module_load(s->data, module) + address);
+    *field = whose.field;
+    return whose.object ? whose.object : ID_NONE;
+}
+
+static uint32_t object_of(void *ctx, uint32_t site, uint64_t address, uint32_t *field)
+{
+    struct spied_program *s = ctx;
+    uint32_t object = address == PROF_UNKNOWN ? spied_frames(s, site) : variable_at(s, site, address, field);
+    if (object >= s->found_count)
+        return ID_NONE;
+    if (!s->found[object].name)
+        s->found[object] = spied_datum(s, object);
+    return object;
+}
+
 struct prof_input_spied *spied_found(struct spied_program *s, const struct launch_result *run)
 {
     struct prof_input_spied *f = ARENA_NEW(s->arena, struct prof_input_spied);
     uint32_t count;
     struct prof_input_datum *data = s->family ? family_data(s->family, &count) : data_of(s, &count);
     spied_name(s->profile->result->arena, data, count);
+    s->found = data;
+    s->found_count = count;
     *f = (struct prof_input_spied){.spy = s->spy,
                                    .caches = caches_of(s),
                                    .caches_count = s->cache_count,
@@ -148,6 +181,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .threads = s->threads,
                                    .spied_s = run->wall_s,
                                    .block_begin = s->family ? family_block_begin : block_begin,
+                                   .object_of = s->family ? NULL : object_of,
                                    .ctx = s,
                                    .curve_min = curve_min(s),
                                    .curve_max = SPY_CURVE_MAX};

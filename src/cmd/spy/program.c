@@ -21,7 +21,7 @@ static uint32_t frames_of_function(struct spied_program *s, uint32_t number)
 }
 
 /* Frames are told by the procedure that reaches them. */
-static uint32_t frames_of(struct spied_program *s, uint32_t site)
+uint32_t spied_frames(struct spied_program *s, uint32_t site)
 {
     uint32_t *known = &s->stack_of[site];
     if (!*known)
@@ -63,8 +63,15 @@ static struct spy_whose whose_is(struct spied_program *s, const struct spy_acces
         b = data_block_at(s->data, a->address);
     }
     if (b->object && b->object == s->stack_object)
-        return (struct spy_whose){.object = frames_of(s, a->site)};
+        return (struct spy_whose){.object = spied_frames(s, a->site)};
     return (struct spy_whose){b->object, field_of(s, b, a->address)};
+}
+
+struct spy_whose spied_variable(struct spied_program *s, uint64_t address)
+{
+    const struct data_block *b = data_block_at(s->data, address);
+    bool is_variable = data_object(s->data, b->object)->kind == DATA_GLOBAL;
+    return is_variable ? (struct spy_whose){b->object, field_of(s, b, address)} : (struct spy_whose){0, 0};
 }
 
 static void find_whose(void *ctx, struct spy_access *accesses, size_t count)

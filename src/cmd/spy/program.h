@@ -49,6 +49,8 @@ struct spied_program {
     uint32_t *stack_of;   /* by site: the object of its procedure's frames; 0 not asked for yet */
     size_t stack_count;
     uint32_t stack_object; /* of all frames */
+    struct prof_input_datum *found; /* [found_count] by object */
+    uint32_t found_count;
     /* stream.c */
     struct merge *merge;        /* of threads */
     struct merge *second_merge; /* the same in another order; NULL: there are no threads */
@@ -70,6 +72,9 @@ int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
 void spied_sample(void *ctx, bool begins, uint64_t references); /* as launch_reference_options has it */
 void spied_end_samples(struct spied_program *s, const struct launch_result *run); /* all was handed over */
+/* program.c: of the procedure that has the site; 0: not known. What a variable's address is of; object 0: of none. */
+uint32_t spied_frames(struct spied_program *s, uint32_t site);
+struct spy_whose spied_variable(struct spied_program *s, uint64_t address);
 void spied_read_maps(struct spied_program *s); /* program.c: what is not known yet of its mappings */
 /* program.c, for a process of several: its simulation, without references yet. `data`: of what it was forked from;
  * NULL: it has executed the program. */

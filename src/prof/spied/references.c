@@ -6,7 +6,7 @@
 #include "prof/spied/spied.h"
 
 /* Of ranges, and of what the kernel does, more come than instructions are executed. */
-static uint64_t *told_by_site(const struct spied *s)
+const uint64_t *spied_told_by_site(const struct spied *s)
 {
     uint64_t *told = ARENA_ARRAY(s->j->scratch, uint64_t, spy_site_count(s->in->spy) + 1ull);
     for (size_t i = 0; i < s->cell_count; i++)
@@ -32,7 +32,7 @@ static uint64_t executed(struct spied *s, uint32_t site, uint64_t told)
 static uint64_t executed_all(struct spied *s)
 {
     uint64_t sum = 0;
-    const uint64_t *told = told_by_site(s);
+    const uint64_t *told = spied_told_by_site(s);
     for (uint32_t i = 0; i < spy_site_count(s->in->spy); i++)
         sum += executed(s, i, told[i]);
     return sum;

@@ -60,6 +60,7 @@ void spied_build(struct join *j)
     s.cells = spy_cells(s.in->spy, &s.cell_count);
     s.one_in = spy_one_in(s.in->spy);
     s.windows = spy_window_count(s.in->spy, &s.in_windows);
+    spied_proofs(&s);
     spied_places(&s);
     spied_references(&s);
     put_run(&s);

@@ -65,9 +65,11 @@ struct spied_group {
 };
 
 void spied_levels(struct spied *s);     /* levels.c: rows of caches, and the program's misses */
+void spied_proofs(struct spied *s);     /* proofs.c: cells of what no reference came of; those below need them */
 void spied_places(struct spied *s);     /* places.c */
 void spied_stall(struct spied *s);      /* places.c; needs the levels */
 void spied_references(struct spied *s); /* references.c */
+const uint64_t *spied_told_by_site(const struct spied *s);
 void spied_seconds(struct spied *s);    /* seconds.c */
 void spied_objects(struct spied *s);    /* rows.c; those below need it */
 void spied_curves(struct spied *s);     /* curves.c */
