@@ -257,6 +257,15 @@ bool data_is_shared(const struct prof_result *r, uint32_t sharing, uint32_t obje
     return r->data_sharing[sharing].object == object;
 }
 
+/* References that are in no object's number. */
+static uint64_t unattributed(const struct prof_result *r)
+{
+    uint64_t known = 0;
+    for (size_t i = 0; i < r->data_count; i++)
+        known += r->data[i].references == PROF_UNKNOWN ? 0 : r->data[i].references;
+    return r->spy->references == PROF_UNKNOWN || known > r->spy->references ? 0 : r->spy->references - known;
+}
+
 const char *data_how(const struct prof_result *r, struct arena *a)
 {
     const struct prof_spy *s = r->spy;
@@ -281,5 +290,7 @@ const char *data_how(const struct prof_result *r, struct arena *a)
         text = arena_printf(a, "%s; %s were lost on the way", text, figure_count(a, s->dropped));
     if (s->unlogged && s->unlogged != PROF_UNKNOWN)
         text = arena_printf(a, "%s; those of %s executed instructions were not", text, figure_count(a, s->unlogged));
+    if (unattributed(r))
+        text = arena_printf(a, "%s; %s are not attributed to any one object", text, figure_brief(a, unattributed(r)));
     return arena_printf(a, "%s.", text);
 }

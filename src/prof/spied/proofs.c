@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sites of which nothing came, though the exact counts say that they were executed: behind a filter, those whose
- * references are all to the line that was used just before. Where the instructions prove which object that is they get a
- * cell of their own, without misses: an address that the file says, a frame's, or what another site of the same block
+ * references are all to the line that was used just before. Where the instructions prove which object that is they get
+ * a cell of their own, without misses: an address that the file says, a frame's, or what another site of the same block
  * reaches by the same registers within a line.
  */
 #include "prof/spied/spied.h"

@@ -13,7 +13,15 @@ __asm__(".text\n"
         ".globl caller\n.type caller, @function\ncaller:\n.cfi_startproc\n"
         "  mov %rdi, %rcx\n"
         "1: call leaf\n  dec %rcx\n  jnz 1b\n"
-        "  ret\n.cfi_endproc\n.size caller, .-caller\n");
+        "  ret\n.cfi_endproc\n.size caller, .-caller\n"
+        /* reach: n turns of loads by a register, near and far, by the same one changed, of the frame, of a variable */
+        ".globl reach\n.type reach, @function\nreach:\n.cfi_startproc\n"
+        "  mov %rsi, %rcx\n"
+        "1: mov 8(%rdi), %rax\n  mov 16(%rdi), %rdx\n  mov 256(%rdi), %rdx\n  add $8, %rdi\n"
+        "  mov 8(%rdi), %rdx\n  mov (%rsp), %rdx\n  mov reached(%rip), %rdx\n  dec %rcx\n  jnz 1b\n"
+        "  ret\n.cfi_endproc\n.size reach, .-reach\n");
+
+long reached = 1;
 
 long far_leaf(long x); /* in the library */
 long far_call(long x);

@@ -37,6 +37,7 @@ struct bench {
     struct spy *spy;
     struct prof_input_caches caches[2];
     struct prof_result *r;
+    uint32_t (*object_of)(void *ctx, uint32_t site, uint64_t address, uint32_t *field);
 };
 
 static uint64_t symbol(const struct image *img, const char *name)
@@ -109,6 +110,7 @@ static void join_it(struct bench *b, bool is_measured, bool is_filtered)
                                      .dropped = PROF_UNKNOWN,
                                      .unlogged = PROF_UNKNOWN,
                                      .block_begin = block_begin,
+                                     .object_of = b->object_of,
                                      .curve_min = 4096,
                                      .curve_max = 1 << 21};
     struct prof_input in = {.modules = &b->t.module,
@@ -423,12 +425,77 @@ static void test_filtered(void **state)
     tear_down(&b);
 }
 
+/* ---- sites of which nothing came ---- */
+
+enum { TOLD, NEAR, FAR, CHANGED, FRAME, VARIABLE, REACHES };
+
+static uint64_t reached; /* address of the variable */
+
+static uint32_t object_of(void *ctx, uint32_t site, uint64_t address, uint32_t *field)
+{
+    (void)ctx;
+    *field = 0;
+    assert_int_equal(site, address == PROF_UNKNOWN ? FRAME : VARIABLE);
+    assert_true(address == PROF_UNKNOWN || address == reached);
+    return address == PROF_UNKNOWN ? IDLE : BIG;
+}
+
+static void reach(struct bench *b, bool is_silent)
+{
+    static const uint8_t at[REACHES] = {3, 7, 11, 22, 26, 30};
+    *b = (struct bench){.machine = machine_default(), .object_of = object_of};
+    toy_read(&b->t, FIXTURE);
+    b->img = b->t.img;
+    b->caches[0] = b->caches[1] = (struct prof_input_caches){.name = "one", .miss_cycles = {10}};
+    assert_int_equal(cache_parse("4K/64/4", &b->caches[0].config), 0);
+    b->caches[1].config = b->caches[0].config;
+    const struct cache_config configs[] = {b->caches[0].config, b->caches[0].config};
+    b->spy = spy_new(&(struct spy_options){.configs = configs, .config_count = 2, .find_whose = find_whose});
+    struct spy_site sites[REACHES];
+    for (int i = 0; i < REACHES; i++)
+        sites[i] = (struct spy_site){.address = symbol(b->img, "reach") + at[i], .bytes = 8, .kind = CACHE_READ};
+    spy_add_sites(b->spy, sites, REACHES);
+    for (unsigned i = 0; i < 100; i++)
+        spy_reference(b->spy, 0, TOLD, REGION + 64ull * i, 0);
+    spy_reference(b->spy, 0, is_silent ? TOLD : NEAR, REGION, 0);
+    spy_end(b->spy);
+    reached = symbol(b->img, "reached");
+    toy_set(&b->t, cfg_block_start(b->t.map.cfg, symbol(b->img, "reach") + 3), 1000);
+    join_it(b, false, true);
+}
+
+static uint64_t references_of(const struct prof_result *r, const char *name)
+{
+    for (size_t i = 0; i < r->data_count; i++)
+        if (strcmp(r->data[i].name, name) == 0)
+            return r->data[i].references;
+    return 0;
+}
+
+/* A register that keeps its value, within a line; a frame; a variable. No object has what is far, or behind a register
+ * that was changed; and no miss is made of any. */
+static void test_proofs(void **state)
+{
+    (void)state;
+    for (int is_silent = 0; is_silent < 2; is_silent++) {
+        struct bench b;
+        reach(&b, is_silent);
+        assert_int_equal(b.r->spy->references, REACHES * 1000);
+        assert_int_equal(references_of(b.r, "small"), 2 * 1000);
+        assert_int_equal(references_of(b.r, "big"), 1000);
+        assert_int_equal(references_of(b.r, "idle"), 1000);
+        assert_int_equal(misses_of(b.r, PROF_OWNER_PROGRAM, 0, 0), 101);
+        assert_int_equal(misses_of(b.r, PROF_OWNER_OBJECT, 0, 0), 101);
+        tear_down(&b);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),
-                                       cmocka_unit_test(test_curves),   cmocka_unit_test(test_evictors),
-                                       cmocka_unit_test(test_seconds),  cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_sharing),  cmocka_unit_test(test_second_order),
-                                       cmocka_unit_test(test_filtered), cmocka_unit_test(test_pictures)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),      cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),      cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_sharing),  cmocka_unit_test(test_second_order), cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_pictures), cmocka_unit_test(test_proofs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
