@@ -41,8 +41,8 @@ struct prof_input_spied {  /* what mtool spy found */
     uint64_t curve_min, curve_max; /* bytes */
     /* Where the object's block begins that holds the address; PROF_UNKNOWN: none does any more. */
     uint64_t (*block_begin)(void *ctx, uint32_t object, uint64_t address);
-    /* What a site reaches at an address of its file, at the end of the run; PROF_UNKNOWN: in the frame of its procedure.
-     * ID_NONE: not known. NULL: nobody can say. */
+    /* What a site reaches at an address of its file, at the end of the run; PROF_UNKNOWN: in the frame of its
+     * procedure. ID_NONE: not known. NULL: nobody can say. */
     uint32_t (*object_of)(void *ctx, uint32_t site, uint64_t address, uint32_t *field);
     void *ctx;
 };

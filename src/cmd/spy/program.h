@@ -48,7 +48,7 @@ struct spied_program {
     VEC(uint8_t) layouts; /* by object: enum spied_layout */
     uint32_t *stack_of;   /* by site: the object of its procedure's frames; 0 not asked for yet */
     size_t stack_count;
-    uint32_t stack_object; /* of all frames */
+    uint32_t stack_object;          /* of all frames */
     struct prof_input_datum *found; /* [found_count] by object */
     uint32_t found_count;
     /* stream.c */

@@ -70,9 +70,9 @@ void spied_places(struct spied *s);     /* places.c */
 void spied_stall(struct spied *s);      /* places.c; needs the levels */
 void spied_references(struct spied *s); /* references.c */
 const uint64_t *spied_told_by_site(const struct spied *s);
-void spied_seconds(struct spied *s);    /* seconds.c */
-void spied_objects(struct spied *s);    /* rows.c; those below need it */
-void spied_curves(struct spied *s);     /* curves.c */
+void spied_seconds(struct spied *s); /* seconds.c */
+void spied_objects(struct spied *s); /* rows.c; those below need it */
+void spied_curves(struct spied *s);  /* curves.c */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_fields(struct spied *s);   /* fields.c */
