@@ -232,7 +232,7 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
     count_reference(c, l, at, v);
     if (l->config.inclusion == CACHE_EXCLUSIVE)
         return reach_exclusive(c, at, address, v);
-    uint32_t place = lines_use(&b->lines, line, stores && !through);
+    uint32_t place = v->lacks >> at & 1 ? LINES_NONE : lines_use(&b->lines, line, stores && !through);
     if (place != LINES_NONE) {
         if (b->causes)
             causes_use(b->causes, b->lines.marks[place], enters);
@@ -287,8 +287,10 @@ static bool concerns_others(const struct cache *c, const struct level *l, const 
     return is_clean_write || !l->is_coherent || (c->with_causes && coherence_watches(c->coherence, r->address));
 }
 
-/* Most references hit the first level, and most of those the line of their set that was used last. */
-INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r, bool stores, bool causes, bool threads)
+/* Most references hit the first level, and most of those the line of their set that was used last. *lacks: it was
+ * looked for, and is not there. */
+INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r, bool stores, bool causes, bool threads,
+                    bool *lacks)
 {
     uint64_t line = r->address >> l->shift;
     struct bank *b = l->banks[r->thread];
@@ -298,7 +300,8 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
     uint64_t first = lines_set(lines, line) * lines->ways;
     lines_entry *set = &lines->entries[first], key = lines_entry_of(line);
     uint32_t way = lines_is(set[0], key) ? 0 : lines_way(lines, set, key);
-    if (way == LINES_NONE || (threads && c->coherence && concerns_others(c, l, r, stores && !(set[way] & LINES_DIRTY))))
+    *lacks = way == LINES_NONE;
+    if (*lacks || (threads && c->coherence && concerns_others(c, l, r, stores && !(set[way] & LINES_DIRTY))))
         return false;
     if (way)
         lines_bring_forward(lines, first, way, set[way], causes ? lines->marks[first + way] : 0);
@@ -310,9 +313,11 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
     return true;
 }
 
-static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores)
+/* lacks: the level has not the only line that it reaches. */
+static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores, bool lacks)
 {
     struct visit v = {.ref = r, .kind = kind, .stores = stores, .is_modify = r->kind == CACHE_MODIFY};
+    v.lacks = (unsigned)lacks << at;
     v.cell = r->cell;
     v.thread = r->thread;
     if (c->coherence && stores)
@@ -328,14 +333,14 @@ static void add_thread(struct cache *c, unsigned thread);
 INLINED void run_ref(struct cache *c, const struct cache_ref *r, bool causes, bool threads)
 {
     int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data;
-    bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
+    bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify, lacks = false;
     enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
     if (at == NO_LEVEL)
         return;
-    if (is_hit(c, &c->levels[at], r, stores, causes, threads))
+    if (is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks))
         c->levels[at].counts.references[kind]++;
     else
-        run_one(c, at, r, kind, stores);
+        run_one(c, at, r, kind, stores, lacks);
 }
 
 /* How many there are before the first of a new thread. */

@@ -70,6 +70,7 @@ struct visit { /* of one reference */
     uint32_t cell;
     unsigned thread;
     unsigned reached, missed; /* levels, a bit each */
+    unsigned lacks;           /* levels that are known to lack the line */
     bool is_unknown;          /* in a window: it may have hit in the nearer levels */
     unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
 };
