@@ -56,10 +56,11 @@ struct rw_func {
 
 /* Where control arrives in the copy of a block: until layout the numbers of fragments in its function, then offsets. */
 struct rw_label {
-    uint32_t enter; /* entrances from outside */
-    uint32_t body;  /* edges inside */
-    uint32_t again; /* its own edge */
-    uint32_t first; /* always a fragment: the first of what stands for its first instruction, insertions included */
+    uint32_t enter;  /* entrances from outside */
+    uint32_t body;   /* edges inside */
+    uint32_t again;  /* its own edge */
+    uint32_t first;  /* always a fragment: the first of what stands for its first instruction, insertions included */
+    uint32_t second; /* of its second copy; ID_NONE: it has none */
 };
 
 struct rw_table { /* a new jump table, for one cfg_table or for several that share their address register */
@@ -132,7 +133,8 @@ struct rw {
 
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
-    struct rw_fragments *fragments;   /* fragments: [fragment_lists] of ranges of functions */
+    uint8_t *second; /* place: [blocks] how many instructions stand in a second copy, and flags; NULL: none have any */
+    struct rw_fragments *fragments; /* fragments: [fragment_lists] of ranges of functions */
     size_t fragment_lists;
     struct rw_label *label;          /* fragments: [blocks] */
     uint32_t *edge_stub;             /* fragments: [edges] as a label, in the function that it leaves; ID_NONE: none */
@@ -160,6 +162,20 @@ static inline uint64_t rw_body(const struct rw *w, uint32_t block)
 static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
     return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].enter;
+}
+/* Second copies, which begin as the block does. Control gets there from a check in the first, or from a second copy. */
+enum {
+    RW_SECOND_FLAGS = 64, /* until versions are chosen: flags are alive where the block begins */
+    RW_SECOND_CHECK = 128
+};
+static inline unsigned rw_second(const struct rw *w, uint32_t block)
+{
+    return w->second ? w->second[block] & (RW_SECOND_FLAGS - 1) : 0;
+}
+/* From a second copy to the next one: it has no check. */
+static inline bool rw_goes_on(const struct rw *w, uint32_t block)
+{
+    return rw_second(w, block) && !(w->second[block] & RW_SECOND_CHECK);
 }
 /* side_exits.c: one of rewrite_side_exits that is inside a block of the map, where all but its end has the original's
  * lengths */
@@ -227,8 +243,8 @@ void rw_fragments_free(struct rw *w);
 struct rw_arrival {
     uint32_t func, label;
 };
-/* Where the branch at the end of a block goes; false: to code that stays. */
-bool rw_branch_arrives(const struct rw *w, uint32_t block, struct rw_arrival *out);
+/* Where the branch at the end of a block goes, or that of its second copy; false: to code that stays. */
+bool rw_branch_arrives(const struct rw *w, uint32_t block, bool is_second, struct rw_arrival *out);
 /* The function's only one of that kind and id. */
 const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragment_kind kind, uint32_t id);
 /* Of instruction i of block b, what is inserted in front of it included. */

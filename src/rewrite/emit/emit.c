@@ -22,11 +22,11 @@ static uint64_t call_target(const struct rw *w, uint64_t target)
     return is_entered ? rw_enter(w, b) : target;
 }
 
-static uint64_t branch_target(const struct rw *w, uint32_t block)
+static uint64_t branch_target(const struct rw *w, uint32_t block, bool is_second)
 {
     const struct cfg_block *blk = &w->cfg->blocks.data[block];
     struct rw_arrival to;
-    if (rw_branch_arrives(w, block, &to))
+    if (rw_branch_arrives(w, block, is_second, &to))
         return w->funcs[to.func].addr_new + to.label;
     return cfg_insn_target(w->cfg, blk->insn_first + blk->insn_count - 1);
 }
@@ -69,7 +69,7 @@ static void put_branch(const struct rw *w, const struct rw_fragment *f, uint8_t 
     uint32_t i = blk->insn_first + blk->insn_count - 1;
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     const uint8_t *old = image_at(w->img, cfg_insn_addr(w->cfg, i), in->len);
-    uint64_t target = branch_target(w, f->id);
+    uint64_t target = branch_target(w, f->id, f->how);
     if (in->kind == X86_XBEGIN) {
         memcpy(at, old, in->len);
         rw_put32(at + in->disp_off, target - (addr + in->len));
@@ -130,6 +130,9 @@ static void put_fragment(const struct rw *w, const struct rw_func *fn, const str
         return;
     case RW_JUMP:
         rw_put_jmp(at, addr, rw_body(w, f->id));
+        return;
+    case RW_BACK:
+        rw_put_jmp(at, addr, fn->addr_new + rw_insn_off(w, cfg_block_of(w->cfg, f->id), f->id));
         return;
     case RW_SYSCALL:
         rw_put_syscall(at, addr, fn->addr_new + rw_fragment_of(fn, RW_HOOK, f->id)->off);

@@ -213,6 +213,48 @@ static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint3
     list_cold(l, b);
 }
 
+/* ---- second copies ---- */
+
+static void list_second_insns(struct list *l, uint32_t b, uint32_t i, uint32_t end)
+{
+    add(l, RW_STUB, i, 0);
+    insert(l, RW_IN_SECOND, b, i);
+    size_t copied = l->all.len;
+    list_insns(l, b, i, end);
+    for (size_t k = copied; k < l->all.len; k++)
+        l->all.data[k].how = 1;
+}
+
+static void list_second_end(struct list *l, const struct cfg_func *fn, uint32_t b, uint32_t end)
+{
+    const struct cfg *c = l->w->cfg;
+    const struct cfg_block *blk = &c->blocks.data[b];
+    if (end < blk->insn_first + blk->insn_count) {
+        add(l, RW_BACK, end, JUMP_BYTES);
+        return;
+    }
+    bool falls = false;
+    cfg_for_each_edge(blk, e)
+        falls |= c->edges.data[e].kind == CFG_EDGE_FALL;
+    bool is_next = b + 1 < fn->block_first + fn->block_count && rw_goes_on(l->w, b + 1);
+    if (falls && !is_next)
+        add(l, RW_JUMP, b + 1, JUMP_BYTES);
+}
+
+static void list_second(struct list *l, const struct cfg_func *fn, uint32_t b)
+{
+    uint32_t i = l->w->cfg->blocks.data[b].insn_first, end = i + rw_second(l->w, b);
+    l->w->label[b].second = i == end ? ID_NONE : here(l);
+    if (i == end)
+        return;
+    while (i < end) {
+        uint32_t to = (uint32_t)min_u64(end, next_inserted(l->w, b, i + 1));
+        list_second_insns(l, b, i, to);
+        i = to;
+    }
+    list_second_end(l, fn, b, end);
+}
+
 static void list_stubs_of_groups(struct list *l, uint32_t f)
 {
     for (uint32_t g = l->of->group_first[f]; g != ID_NONE; g = l->of->group_next[g]) {
@@ -234,6 +276,9 @@ static void list_func(struct list *l, uint32_t f)
     cfg_for_each_block(fn, b)
         list_stubs_of_block(l, fn, b);
     list_stubs_of_groups(l, f);
+    if (l->w->second)
+        cfg_for_each_block(fn, b)
+            list_second(l, fn, b);
     l->w->funcs[f].fragment_count = here(l);
 }
 
@@ -319,7 +364,17 @@ const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragm
     return f;
 }
 
-bool rw_branch_arrives(const struct rw *w, uint32_t block, struct rw_arrival *out)
+/* Where in its function an edge inside arrives. */
+static uint32_t arrival(const struct rw *w, const struct cfg_edge *e, bool is_second)
+{
+    const struct rw_label *label = &w->label[e->to];
+    bool is_same = w->cfg->blocks.data[e->to].func == w->cfg->blocks.data[e->from].func;
+    if (is_second && is_same && rw_goes_on(w, e->to))
+        return label->second;
+    return e->to == e->from ? label->again : label->body;
+}
+
+bool rw_branch_arrives(const struct rw *w, uint32_t block, bool is_second, struct rw_arrival *out)
 {
     const struct cfg *c = w->cfg;
     const struct cfg_block *blk = &c->blocks.data[block];
@@ -332,8 +387,7 @@ bool rw_branch_arrives(const struct rw *w, uint32_t block, struct rw_arrival *ou
             return true;
         if (!rw_edge_inside(w, ed))
             continue;
-        const struct rw_label *label = &w->label[ed->to];
-        *out = (struct rw_arrival){c->blocks.data[ed->to].func, ed->to == ed->from ? label->again : label->body};
+        *out = (struct rw_arrival){c->blocks.data[ed->to].func, arrival(w, ed, is_second)};
         return true;
     }
     return false;

@@ -51,7 +51,7 @@ static void list_branches(const struct rw *w, uint32_t func, struct branches *al
         struct rw_arrival to;
         if (f->kind != RW_BRANCH || f->bytes != SHORT_BYTES)
             continue;
-        bool is_inside = rw_branch_arrives(w, f->id, &to) && to.func == func;
+        bool is_inside = rw_branch_arrives(w, f->id, f->how, &to) && to.func == func;
         VEC_PUSH(all, ((struct branch){i, is_inside ? to.label : ID_NONE}));
     }
 }
@@ -94,6 +94,8 @@ static void resolve_labels(struct rw *w, uint32_t func)
         resolve(fn, &w->label[b].enter);
         resolve(fn, &w->label[b].body);
         resolve(fn, &w->label[b].again);
+        if (w->second)
+            resolve(fn, &w->label[b].second);
         const struct cfg_block *blk = &c->blocks.data[b];
         cfg_for_each_edge(blk, e)
             resolve(fn, &w->edge_stub[e]);

@@ -38,6 +38,17 @@ void rw_frame(struct rw_frames *frames, uint32_t off, uint32_t pushed)
     VEC_PUSH(frames, state);
 }
 
+/* Each instruction has the frame of the original's. */
+static void note_second(struct rw_frames *out, const struct rw *w, const struct cfg_func *fn,
+                        const struct rw_fragment *f)
+{
+    uint64_t from = cfg_insn_addr(w->cfg, f->id);
+    for (uint32_t i = f->id, off = 0; off < f->bytes; off += cfg_len(w->cfg, i++)) {
+        struct image_state state = {f->off + off, (uint32_t)(from + off - fn->addr), 0};
+        VEC_PUSH(out, state);
+    }
+}
+
 static void note_fragment(struct rw_frames *out, const struct rw *w, const struct cfg_func *fn,
                           const struct rw_fragment *f)
 {
@@ -55,10 +66,14 @@ static void note_fragment(struct rw_frames *out, const struct rw *w, const struc
         rw_syscall_stub_frames(f, out);
         return;
     case RW_INSNS:
+        if (f->how)
+            note_second(out, w, fn, f);
+        return;
     case RW_BRANCH:
     case RW_SYSCALL:
     case RW_PADDING:
     case RW_JUMP:
+    case RW_BACK:
         return;
     }
 }

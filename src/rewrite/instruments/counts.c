@@ -118,6 +118,7 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
         add_counter(out, w->block_counter[at], w->place[at].how);
         return;
     case RW_BEHIND_INSN:
+    case RW_IN_SECOND:
     case RW_BEHIND_CODE:
         return;
     }

@@ -25,6 +25,7 @@ enum rw_fragment_kind {
     RW_PADDING,  /* in front of block `id`, the head of an innermost loop */
     RW_STUB,     /* no bytes: a stub begins, where the frame is that of instruction `id` */
     RW_JUMP,     /* the end of a stub: to the body of block `id` */
+    RW_BACK,     /* the end of a second copy: to instruction `id` in the first, and what is inserted in front of it */
     RW_HOOK      /* of the system call `id` */
 };
 struct rw_fragment { /* small: there are millions */
@@ -32,7 +33,7 @@ struct rw_fragment { /* small: there are millions */
     uint32_t id;
     uint16_t bytes; /* of branches the least, which layout enlarges; of padding 0, which layout sizes */
     uint8_t kind;   /* enum rw_fragment_kind */
-    uint8_t how;    /* RW_INSERTED: its own business too */
+    uint8_t how;    /* RW_INSERTED: its own business too; else 1 in a second copy */
 };
 struct rw_fragments {
     struct rw_fragment *data;
@@ -55,6 +56,7 @@ enum rw_where {
     RW_BEHIND_LOOP, /* where it falls out of the end of such a block: in front of what is on that edge */
     RW_BEFORE_INSN, /* in front of `insn` of block `at` */
     RW_BEHIND_INSN, /* behind it, before control goes anywhere: of instructions that has_behind says */
+    RW_IN_SECOND,   /* in front of `insn` in the second copy of block `at` */
     RW_BEHIND_CODE  /* what belongs to that, and is seldom executed: behind the function, and ends in a jump */
 };
 struct rw_point {

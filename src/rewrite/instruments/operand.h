@@ -76,8 +76,8 @@ enum {
     XADD = 0x0fc1,
     WITH_BYTE = 0x83
 };
-enum { ADD = 0, CMP = 7 };                                                   /* what WITH_BYTE does */
-enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14 }; /* conditions */
+enum { ADD = 0, CMP = 7 };                                                               /* what WITH_BYTE does */
+enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14, ABOVE = 15 }; /* conditions */
 
 static inline uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
 {

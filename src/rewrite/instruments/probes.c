@@ -135,6 +135,7 @@ static uint32_t site_at(const struct rw_probes *x, struct rw_point point)
     case RW_BEFORE_LOOP:
     case RW_BEHIND_LOOP:
     case RW_BEHIND_INSN:
+    case RW_IN_SECOND:
     case RW_BEHIND_CODE:
         return ID_NONE;
     }

@@ -369,7 +369,7 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     const struct rw_reference *r = c->r;
     if (moves_stack(r))
         c->p = put_save(c->p, r);
-    uint8_t *off = c->w->opt->samples ? put_is_on(c) : NULL;
+    uint8_t *off = c->w->opt->samples && !r->is_second ? put_is_on(c) : NULL;
     if (r->told)
         put_told(c);
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
@@ -449,6 +449,15 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
         put_cold(&other, &l, 0);
         put_hot(&c, &l, func + r->cold);
     }
+}
+
+/* cmp gs:[left],0; jg */
+void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t second)
+{
+    struct code c = {w, NULL, at, at, addr};
+    insn(&c, WITH_BYTE, CMP, in_stream(offsetof(struct wire_stream, left)));
+    *c.p++ = 0;
+    jump_if(&c, ABOVE, second);
 }
 
 /* ---- frames ---- */

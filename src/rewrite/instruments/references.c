@@ -193,6 +193,8 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
         const struct cfg_block *blk = &c->blocks.data[b];
         size_t references = out->references.len, sites = out->sites.len;
         cfg_live_inside(l, b, live, CFG_BLOCK_INSNS_MAX);
+        if (w->second)
+            w->second[b] = live[0].flags ? RW_SECOND_FLAGS : 0;
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
             if (in->loads || in->stores || in->kind == X86_SYSCALL)
@@ -237,6 +239,7 @@ static void place(struct rw *w)
     size_t n = w->cfg->funcs.len / RW_FUNCS_A_RANGE + 1, references = 0, sites = 0;
     struct finder finder = {w, xmalloc(n * sizeof *finder.ranges)};
     struct rw_references *all = w->references = ARENA_NEW(w->arena, struct rw_references);
+    w->second = w->opt->samples ? ARENA_ARRAY(w->arena, uint8_t, w->cfg->blocks.len + 1) : NULL;
     parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, find_in_range, &finder);
     rw_watch_find(w, &all->watch);
     for (size_t k = 0; k < n; k++) {
@@ -255,6 +258,8 @@ static void place(struct rw *w)
         VEC_FREE(&finder.ranges[k].sites);
     }
     free(finder.ranges);
+    if (w->second)
+        rw_versions(w);
 }
 
 /* ---- where they stand ---- */
@@ -264,10 +269,14 @@ enum { CALLS = RW_REFERENCE_CALL | RW_REFERENCE_NOTE };
 /* The runtime registers only modules that have words. */
 static void plan(struct rw *w) { w->counter_count = 1; }
 
+static bool has_check(const struct rw *w, uint32_t block) { return w->second && w->second[block] & RW_SECOND_CHECK; }
+
 static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
 {
     const struct cfg_block *blk = &w->cfg->blocks.data[block];
     uint32_t end = blk->insn_first + blk->insn_count, watched = rw_watch_next(&w->references->watch, insn);
+    if (insn == blk->insn_first && has_check(w, block))
+        return insn;
     for (uint32_t i = insn; i < end && i < watched; i++)
         if (w->references->of_insn[i] != ID_NONE)
             return i;
@@ -290,17 +299,30 @@ static void insert_call(const struct rw *w, struct rw_point point, uint32_t id, 
                              .id = id, .bytes = (uint16_t)rw_call_bytes(w, r, how), .kind = RW_INSERTED, .how = how});
 }
 
+/* What is watched, and the check. */
+static void insert_in_first(const struct rw *w, struct rw_point point, struct rw_fragments *out)
+{
+    rw_watch_insert(&w->references->watch, point.insn, out);
+    if (point.insn == w->cfg->blocks.data[point.at].insn_first && has_check(w, point.at))
+        rw_fragment_add(out,
+                        (struct rw_fragment){
+                            .id = point.at, .bytes = RW_CHECK_BYTES, .kind = RW_INSERTED, .how = RW_REFERENCE_CHECK});
+}
+
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
 {
     bool is_cold = point.where == RW_BEHIND_CODE;
-    if (point.where != RW_BEFORE_INSN && point.where != RW_BEHIND_INSN && !is_cold)
+    bool is_before = point.where == RW_BEFORE_INSN, is_second = point.where == RW_IN_SECOND;
+    if (!is_before && !is_second && point.where != RW_BEHIND_INSN && !is_cold)
         return;
-    if (point.where == RW_BEFORE_INSN)
-        rw_watch_insert(&w->references->watch, point.insn, out);
+    if (is_before)
+        insert_in_first(w, point, out);
     uint32_t id = w->references->of_insn[point.insn];
     if (id == ID_NONE)
         return;
     const struct rw_reference *r = &w->references->data[id];
+    if (!is_cold && r->is_second != is_second)
+        return;
     if (r->call) {
         insert_call(w, point, id, out);
         return;
@@ -327,7 +349,9 @@ static void describe(struct rw *w, uint32_t func)
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    if (f->how & RW_REFERENCE_WATCH)
+    if (f->how == RW_REFERENCE_CHECK)
+        rw_put_check(w, at, addr, addr - f->off + w->label[f->id].second);
+    else if (f->how & RW_REFERENCE_WATCH)
         rw_put_watch(w, f, at, addr);
     else
         (f->how & CALLS ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
@@ -335,6 +359,8 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
 
 static void frames(const struct rw_fragment *f, struct rw_frames *out)
 {
+    if (f->how == RW_REFERENCE_CHECK)
+        return;
     if (f->how & RW_REFERENCE_WATCH)
         rw_watch_frames(f, out);
     else

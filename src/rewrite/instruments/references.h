@@ -12,7 +12,8 @@ enum { /* of a fragment: how */
        RW_REFERENCE_CALL = 16, /* calls the runtime; the slots are the bytes that store a vector */
        RW_REFERENCE_WATCH = 32,
        RW_REFERENCE_RANGE = 64,
-       RW_REFERENCE_COLD = 128
+       RW_REFERENCE_COLD = 128,
+       RW_REFERENCE_CHECK = RW_REFERENCE_WATCH | RW_REFERENCE_COLD /* of a block: to its second copy */
 };
 
 struct rw_site { /* an access of an instruction; its number is its place among all of the module */
@@ -34,6 +35,7 @@ struct rw_reference {        /* an instruction whose accesses are told */
     bool is_untold;          /* only that it was executed; count 0 */
     bool is_rip;             /* its first access is relative to its own address */
     bool is_behind;          /* what it reaches is known when it is done */
+    bool is_second;          /* it stands in its block's second copy only, and does not ask */
     uint8_t call; /* its operands do not say where it reaches, the runtime does: how its fragment is; else 0 */
 };
 struct rw_watch_point { /* in front of an instruction */
@@ -60,6 +62,13 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
 void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+
+/* With samples: where the second copy is left alone as long as none is taken. Flags must be dead there. */
+enum { RW_CHECK_BYTES = 16 };
+void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t second);
+
+/* reference_versions.c */
+void rw_versions(struct rw *w);
 
 /* reference_calls.c: of instructions whose operands do not say where they reach. False: of this one nobody can. */
 bool rw_call_can_tell(const struct x86_detail *d);
