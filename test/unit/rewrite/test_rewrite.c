@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rewrite/rewrite.h"
+#include "wire/stream.h"
 
 static char dir[] = "/tmp/mtool-rewrite-test.XXXXXX";
 static char copy[64], map[64];
@@ -68,6 +69,38 @@ static void test_plans(void **state)
     assert_int_equal(none.counters, 0);
     assert_true(count.counters < all.counters); /* the tree saves counters */
     assert_true(none.text_bytes_new < count.text_bytes_new && count.text_bytes_new < all.text_bytes_new);
+}
+
+/* Places in the copy that look whether a sample is taken, and jump on that condition. */
+static size_t asked(uint8_t condition)
+{
+    uint32_t left = WIRE_STREAM_VADDR + (uint32_t)offsetof(struct wire_stream, left);
+    uint8_t ask[] = {0x65, 0x48, 0x83, 0x3c, 0x25, 0, 0, 0, 0, 0, 0x0f, condition}; /* cmp gs:[left],0; jcc */
+    memcpy(ask + 5, &left, sizeof left);
+    struct file_bytes f;
+    assert_int_equal(file_map(copy, &f), 0);
+    size_t n = 0;
+    for (const uint8_t *p = f.data; (p = memmem(p, (size_t)(f.data + f.len - p), ask, sizeof ask)); p++)
+        n++;
+    file_unmap(&f);
+    return n;
+}
+
+/* With samples most sites stand in second copies of blocks, which are entered while one is taken; few ask one by one.
+ * Without there are neither. */
+static void test_versions(void **state)
+{
+    (void)state;
+    enum { JLE = 0x8e, JG = 0x8f };
+    struct rewrite_options opt = {.plan = REWRITE_REFERENCES, .threads = true};
+    struct rewrite_stats all, sampled;
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &all), 0);
+    assert_int_equal(asked(JG) + asked(JLE), 0);
+    opt.samples = true;
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, &sampled), 0);
+    assert_int_equal(sampled.funcs_moved, all.funcs_moved);
+    assert_true(asked(JG) > all.blocks / 8);
+    assert_true(asked(JLE) < all.blocks / 3);
 }
 
 /* A run that never came: every count is nothing, and every equation holds. */
@@ -361,7 +394,7 @@ int main(void)
         cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_feedback),
         cmocka_unit_test(test_missing_file),        cmocka_unit_test(test_back),
         cmocka_unit_test(test_back_tells_counters), cmocka_unit_test(test_back_of_nothing),
-        cmocka_unit_test(test_take_back),
+        cmocka_unit_test(test_take_back),           cmocka_unit_test(test_versions),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
