@@ -168,6 +168,7 @@ enum {
     RW_SECOND_FLAGS = 64, /* until versions are chosen: flags are alive where the block begins */
     RW_SECOND_CHECK = 128
 };
+_Static_assert(CFG_BLOCK_INSNS_MAX < RW_SECOND_FLAGS, "a block's number of instructions stands beside the flags");
 static inline unsigned rw_second(const struct rw *w, uint32_t block)
 {
     return w->second ? w->second[block] & (RW_SECOND_FLAGS - 1) : 0;
