@@ -3,13 +3,13 @@
  * Sites of which nothing came, though the exact counts say that they were executed: behind a filter, those whose
  * references are all to the line that was used just before. Where the instructions prove which object that is they get
  * a cell of their own, without misses: an address that the file says, a frame's, or what another site of the same block
- * reaches by the same registers within a line.
+ * reaches by the same registers less than 64 bytes away.
  */
 #include "prof/spied/spied.h"
 
 #include <stdlib.h>
 
-enum { LINE = 64 };
+enum { NEAR_BYTES = 64 }; /* accesses by the same registers that are less apart are taken to be of one object */
 
 struct access_at { /* of the block that is looked at */
     struct x86_access access;
@@ -143,7 +143,7 @@ static bool is_kept(const struct proofs *p, const struct access_at *a, const str
 static bool is_near(const struct x86_access *a, const struct x86_access *b)
 {
     uint64_t apart = (uint64_t)a->disp - (uint64_t)b->disp;
-    return apart + LINE - 1 <= 2 * (LINE - 1);
+    return apart + NEAR_BYTES - 1 <= 2 * (NEAR_BYTES - 1);
 }
 
 static uint32_t object_beside(const struct proofs *p, const struct access_at *a)
