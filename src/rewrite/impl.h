@@ -37,7 +37,9 @@ struct rw_place { /* where and how a block's own counter stands */
 
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
     int32_t step;     /* what the register gains each time round */
-    uint32_t pending; /* counter that holds the entry value while the loop is under way */
+    uint32_t pending; /* counter that holds the entry value while the loop is under way; of no use with turns */
+    uint32_t turns; /* of every entry that comes to its end: what is counted is how many do; 0: the code does not say */
+    int32_t first;  /* with turns: what the register holds at entry */
     uint8_t reg, gs;
     uint16_t done; /* bytes of the block up to the end of the instruction that changes the register */
 };
@@ -129,6 +131,7 @@ struct rw {
 
     struct rw_place *place;        /* place: [blocks] */
     struct rw_step *step;          /* place: [blocks] */
+    bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */

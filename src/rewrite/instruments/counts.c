@@ -107,7 +107,7 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
         add_counter(out, w->group_edges.data[at].counter, w->enter_how[w->group_edges.data[at].to]);
         return;
     case RW_BEFORE_LOOP:
-        if (w->step[at].step)
+        if (rw_step_enter_bytes(&w->step[at]))
             add(out, at, rw_step_enter_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_ENTER, 0, 0));
         return;
     case RW_BEHIND_LOOP:
@@ -144,7 +144,7 @@ static struct image_moved_func runtime_frames(const struct rw *w, struct rw_fram
 static uint16_t mark_of(const struct rw *w, uint32_t block)
 {
     const struct rw_label *label = &w->label[block];
-    if (w->block_counter[block] == ID_NONE)
+    if (w->block_counter[block] == ID_NONE || w->step[block].turns)
         return 0;
     if (label->again > label->body)
         return rw_mark(0, label->again - label->body);

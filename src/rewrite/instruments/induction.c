@@ -10,6 +10,11 @@
  * c is then step times the turns, in 64-bit arithmetic. p is the entry value while the loop is under way: if the
  * program is killed there, adding it back takes the unfinished entry out of the sum. An increment in a loop of a few
  * cycles would otherwise wait for its own store each time round.
+ *
+ * Where the code says how many turns every entry takes (the register is set to a constant in front of the loop, which
+ * ends when it equals another), only the ways out are counted, and nothing stands in front:
+ *
+ *     exit:       inc [c]
  */
 #include "rewrite/impl.h"
 
@@ -80,6 +85,93 @@ static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw
     return false;
 }
 
+/* ---- how many turns ---- */
+
+static const uint8_t *bytes_of_insn(const struct rw *w, uint32_t insn, unsigned *len)
+{
+    *len = cfg_len(w->cfg, insn);
+    return image_at(w->img, cfg_insn_addr(w->cfg, insn), *len);
+}
+
+/* The constant that a 64-bit comparison with a register has. */
+static bool compared_with(const uint8_t *p, unsigned len, unsigned reg, int32_t *out)
+{
+    bool is_short = len == 4 && p[1] == 0x83, is_long = len == 7 && p[1] == 0x81, is_rax = len == 6 && p[1] == 0x3d;
+    if (p[0] != (is_rax ? 0x48u : 0x48u | reg >> 3) || !(is_short || is_long || is_rax))
+        return false;
+    if (is_rax ? reg != X86_RAX : p[2] != (0xf8u | (reg & 7)))
+        return false;
+    if (is_short)
+        *out = (int8_t)p[3];
+    else
+        memcpy(out, p + len - 4, 4);
+    return true;
+}
+
+/* The constant that an instruction sets a whole register to: xor r,r; mov $c,r. */
+static bool set_to(const uint8_t *p, unsigned len, unsigned reg, int32_t *out)
+{
+    uint8_t rex = (p[0] & 0xf0) == 0x40 ? p[0] : 0, hi = (uint8_t)(reg >> 3), lo = (uint8_t)(reg & 7);
+    const uint8_t *op = p + (rex != 0);
+    unsigned rest = len - (rex != 0);
+    if (rest == 2 && (op[0] == 0x31 || op[0] == 0x33)) {
+        *out = 0;
+        return op[1] == (0xc0 | lo << 3 | lo) && (rex & 5) == (hi | hi << 2);
+    }
+    bool is_short = rest == 5 && op[0] == (0xb8 | lo), is_signed = rest == 6 && op[0] == 0xc7 && op[1] == (0xc0 | lo);
+    if (!(is_short || is_signed) || (rex & 1) != hi)
+        return false;
+    memcpy(out, p + len - 4, 4);
+    return *out >= 0 || (is_signed && rex & 8); /* what is not signed would be beyond 2^31 */
+}
+
+/* What the register holds when the loop is entered, which must be from the block before and from nowhere else. */
+static bool find_first(const struct rw *w, uint32_t b, unsigned reg, int32_t *out)
+{
+    const struct cfg *c = w->cfg;
+    const struct cfg_block *blk = &c->blocks.data[b], *before = blk - 1;
+    if (blk->flags & CFG_BLOCK_EXT_IN || w->is_joined[b] || b == c->funcs.data[blk->func].block_first ||
+        before->flags & CFG_BLOCK_SYSCALL)
+        return false;
+    for (uint32_t k = before->insn_count; k-- > 0;)
+        if (cfg_shape(c, before->insn_first + k)->gpr_written >> reg & 1) {
+            unsigned len;
+            const uint8_t *p = bytes_of_insn(w, before->insn_first + k, &len);
+            return set_to(p, len, reg, out);
+        }
+    return false;
+}
+
+/* The value of the register at which the loop ends: one that the last comparison names, or 0 where the jump decides
+ * upon the sum itself. */
+static bool find_last(const struct rw *w, const struct cfg_block *blk, const struct rw_step *s, int32_t *out)
+{
+    uint32_t jump = blk->insn_first + blk->insn_count - 1;
+    unsigned len;
+    const uint8_t *p = bytes_of_insn(w, jump, &len);
+    struct x86_insn in;
+    enum { NOT_EQUAL = 5 };
+    if (blk->insn_count < 2 || !x86_decode(p, len, cfg_insn_addr(w->cfg, jump), &in) || in.cond != NOT_EQUAL)
+        return false;
+    p = bytes_of_insn(w, jump - 1, &len);
+    *out = 0;
+    if (cfg_insn_addr(w->cfg, jump) == blk->addr + s->done)
+        return p[1] != 0x8d; /* lea sets no flags */
+    return compared_with(p, len, s->reg, out);
+}
+
+static void find_turns(const struct rw *w, uint32_t b, struct rw_step *s)
+{
+    int32_t first, last;
+    if (!find_last(w, &w->cfg->blocks.data[b], s, &last) || !find_first(w, b, s->reg, &first))
+        return;
+    int64_t way = (int64_t)last - first;
+    if (way % s->step || way / s->step <= 0 || way / s->step >= INT32_MAX)
+        return;
+    s->turns = (uint32_t)(way / s->step);
+    s->first = first;
+}
+
 /* Turns the block's counter into one at its loop's entry and exit, if that can be. Called with the flags known to be
  * dead at both places. */
 void rw_induction(struct rw *w, uint32_t b)
@@ -87,13 +179,19 @@ void rw_induction(struct rw *w, uint32_t b)
     struct rw_step s = {0};
     if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], &s))
         return;
+    find_turns(w, b, &s);
     s.gs = rw_gs_of(w->place[b].how);
     w->step[b] = s;
     w->place[b].how = rw_how(RW_FORM_NONE, 0, 0);
 }
 
-unsigned rw_step_enter_bytes(const struct rw_step *s) { return !s->step ? 0 : s->gs ? 16 : 14; }
-unsigned rw_step_leave_bytes(const struct rw_step *s) { return !s->step ? 0 : s->gs ? 20 : 18; }
+unsigned rw_step_enter_bytes(const struct rw_step *s) { return !s->step || s->turns ? 0 : s->gs ? 16 : 14; }
+
+unsigned rw_step_leave_bytes(const struct rw_step *s)
+{
+    unsigned bytes = s->turns ? 7 : 18;
+    return !s->step ? 0 : s->gs ? bytes + (s->turns ? 1 : 2) : bytes;
+}
 
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
@@ -105,6 +203,10 @@ void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t 
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
     const struct rw_step *s = &w->step[b];
+    if (s->turns) {
+        rw_put_access(at, &addr, s->gs, 0xff, 0, w->counters_vaddr + 8ull * w->block_counter[b]);
+        return;
+    }
     uint32_t rel = (uint32_t)(w->counters_vaddr + 8ull * s->pending - (addr + rw_step_leave_bytes(s)));
     at = rw_put_access(at, &addr, s->gs, 0x01, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
     if (s->gs)

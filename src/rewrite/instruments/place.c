@@ -77,13 +77,18 @@ static void place_range(void *ctx, size_t first, size_t end)
 
 #define EDGES_A_RANGE 65536
 
-/* As they are for edges into another function: nothing is known there. */
+/* Forms as they are for edges into another function: nothing is known there. And which blocks are entered from other
+ * blocks than the one before. */
 static void edges_of_range(void *ctx, size_t first, size_t end)
 {
     const struct rw *w = ctx;
     const struct cfg *c = w->cfg;
     for (size_t e = first; e < end; e++) {
-        w->edge_how[e] = rw_how(RW_FORM_PUSH, 0, w->funcs[c->blocks.data[c->edges.data[e].from].func].gs);
+        const struct cfg_edge *ed = &c->edges.data[e];
+        w->edge_how[e] = rw_how(RW_FORM_PUSH, 0, w->funcs[c->blocks.data[ed->from].func].gs);
+        bool is_expected = ed->to == ed->from || (ed->to == ed->from + 1 && ed->kind == CFG_EDGE_FALL);
+        if (ed->to != ID_NONE && !is_expected)
+            __atomic_store_n(&w->is_joined[ed->to], true, __ATOMIC_RELAXED);
     }
 }
 
@@ -95,11 +100,12 @@ void rw_place(struct rw *w)
     w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
     w->enter_how = ARENA_ARRAY(w->scratch, uint8_t, c->blocks.len + 1);
     w->edge_how = ARENA_ARRAY(w->scratch, uint8_t, c->edges.len + 1);
+    w->is_joined = ARENA_ARRAY(w->scratch, bool, c->blocks.len + 1);
     parallel_for(c->edges.len, EDGES_A_RANGE, edges_of_range, w);
     if (!w->counter_count)
         return;
     parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);
     for (uint32_t b = 0; b < c->blocks.len; b++)
-        if (w->step[b].step)
+        if (w->step[b].step && !w->step[b].turns)
             w->step[b].pending = w->counter_count++;
 }

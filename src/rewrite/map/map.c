@@ -22,7 +22,7 @@
 
 #include "wire/wire.h"
 
-enum { MAP_VERSION = 6, MAP_HEADER_BYTES = 104 };
+enum { MAP_VERSION = 7, MAP_HEADER_BYTES = 104 };
 
 struct map_header {
     char magic[8];
@@ -78,7 +78,7 @@ static void pack_nothing(struct packer *p, size_t n)
 
 static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
 {
-    for (int column = 0; column < 5 && !s; column++)
+    for (int column = 0; column < 7 && !s; column++)
         pack_nothing(p, n);
     if (!s)
         return;
@@ -96,6 +96,12 @@ static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
     pack_end(p);
     for (size_t i = 0; i < n; i++)
         pack(p, s[i].done, s[i].step != 0);
+    pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, s[i].turns, s[i].turns != 0);
+    pack_end(p);
+    for (size_t i = 0; i < n; i++)
+        pack(p, (uint64_t)(int64_t)s[i].first, s[i].first != 0);
     pack_end(p);
 }
 
@@ -270,6 +276,14 @@ static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t
     for (size_t i = 0; i < n && !r->bad; i++)
         if ((v = unpack_below(r, UINT16_MAX)))
             s[i].done = (uint16_t)v;
+    unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        if ((v = unpack_below(r, INT32_MAX)))
+            s[i].turns = (uint32_t)v;
+    unpack_end(r);
+    for (size_t i = 0; i < n && !r->bad; i++)
+        if (unpack(r, &v))
+            s[i].first = (int32_t)v;
     unpack_end(r);
     for (size_t i = 0; i < n; i++)
         r->bad |= s[i].step && s[i].pending >= counters;

@@ -63,7 +63,7 @@ bool *rw_functions_that_ran(const struct map_full *m, const uint64_t *counters, 
     bool *ran = xmalloc((c->funcs.len + 1) * sizeof *ran);
     for (uint32_t b = 0; b < c->blocks.len; b++)
         if (any_count(p->block_counter[b], counters) || any_count(p->enter_counter[b], counters) ||
-            (m->step[b].step && counters[m->step[b].pending]))
+            (m->step[b].step && !m->step[b].turns && counters[m->step[b].pending]))
             ran[root_of(up, c->blocks.data[b].func)] = true;
     for (uint32_t e = 0; e < c->edges.len; e++)
         if (any_count(p->edge_counter[e], counters))

@@ -55,17 +55,18 @@ static bool are_turns(const struct rw_step *step, uint64_t gained)
 /* Turns of a counted loop: what its register gained in all, by the step. Of each entry that ended in the middle of the
  * loop, what the register held there is what it was left with; the entry value of the last one is still there then, or
  * that of one that was under way at the program's end: which, tells what is more likely, no address of a program being
- * a number of turns. */
-static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t gained, uint64_t pending)
+ * a number of turns. Where the turns of an entry are known, what is counted are
+ * ways out, and the entry value is, too. */
+static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t counted, uint64_t pending)
 {
     const struct rw_step *step = &s->m->step[block];
-    uint64_t begun = 0;
+    uint64_t begun = 0, gained = step->turns ? counted * step->turns * (uint64_t)step->step : counted;
     bool is_left = false;
     for (size_t i = 0; i < s->side_exits_len; i++) {
         const struct rw_side_exit *l = &s->side_exits[i];
         if (l->block != block)
             continue;
-        gained += l->at->regs[step->reg];
+        gained += l->at->regs[step->reg] - (uint64_t)step->first * (uint64_t)l->at->count;
         begun += l->off < step->done ? (uint64_t)l->at->count : 0;
         is_left |= l->at->count != 0;
     }
@@ -84,7 +85,7 @@ static uint64_t counter_value(struct solver *s, const struct rw_arc *a, const ui
     if (a->kind != RW_ARC_BLOCK)
         return counters[n];
     const struct rw_step *step = &s->m->step[a->id];
-    return step->step ? turns_of(s, a->id, counters[n], counters[step->pending])
+    return step->step ? turns_of(s, a->id, counters[n], step->turns ? 0 : counters[step->pending])
                       : counters[n] + left_uncounted(s, a->id);
 }
 

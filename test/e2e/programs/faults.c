@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faults [trace]: blocks that are left in their middle: by the handler of a fault that jumps away (out of a loop of one
+ * faults [trace]: blocks that are left in their middle: by the handler of a fault that jumps away (out of loops of one
  * block, out of straight code, out of a division, out of the handler of another fault), and by one that goes on behind
  * the instruction that faulted. What is mended is left by nobody. With trace, handlers say how many frames they stand
  * on, and a child does the same in a sandbox that it makes before it sets them.
@@ -64,6 +64,24 @@ static __attribute__((noinline)) long sum_of(const int *at, long n)
     return sum;
 }
 
+/* Loops whose turns the code says, up and down, by comparisons of all lengths; the fourth may be entered elsewhere too,
+ * with another number of them. */
+static __attribute__((noinline)) long sums_of_many(const int *at, int fewer)
+{
+    long sum = 0, k, x;
+    __asm__ volatile("xor %k1, %k1\n1: movslq (%3, %1), %2\nadd %2, %0\nadd $4, %1\ncmp $96, %1\njne 1b\n"
+                     "mov $9, %k1\n1: movslq (%3, %1, 4), %2\nadd %2, %0\nsub $1, %1\njne 1b\n"
+                     "mov $-40, %1\n1: lea 8(%1), %1\nmovslq 40(%3, %1), %2\nadd %2, %0\ncmp $600, %1\njne 1b\n"
+                     "test %k4, %k4\njne 2f\nxor %k1, %k1\n1: add %1, %0\nadd $1, %1\ncmp $20, %1\njne 1b\njmp 3f\n"
+                     "2: mov $15, %k1\njmp 1b\n3:\n"
+                     "xor %k1, %k1\n1: inc %1\nadd %1, %0\ncmp $20, %1\njne 1b\n"
+                     "mov $30, %k1\nadd $1, %1\n1: dec %1\njne 1b\n"
+                     : "+r"(sum), "=&a"(k), "=&r"(x)
+                     : "r"(at), "r"(fewer)
+                     : "cc", "memory");
+    return sum;
+}
+
 /* Straight code: what is behind the second load is not executed if that faults. */
 static __attribute__((noinline)) long pick(const int *a, const int *b, int twice)
 {
@@ -97,6 +115,9 @@ static void leave(const int *end)
     for (volatile int i = 0; i < 20; i++)
         if (!sigsetjmp(back, 1))
             sum += sum_of(end - i, 3 + (i & 8));
+    for (volatile int i = 0; i < 40; i++)
+        if (!sigsetjmp(back, 1))
+            sum += sums_of_many(end - 8 * i, i & 1);
     for (volatile int i = 0; i < 20; i++)
         if (!sigsetjmp(back, 1))
             sum += pick(&good, i % 3 ? end : &good, i & 1);
