@@ -55,8 +55,8 @@ static bool are_turns(const struct rw_step *step, uint64_t gained)
 /* Turns of a counted loop: what its register gained in all, by the step. Of each entry that ended in the middle of the
  * loop, what the register held there is what it was left with; the entry value of the last one is still there then, or
  * that of one that was under way at the program's end: which, tells what is more likely, no address of a program being
- * a number of turns. Where the turns of an entry are known, what is counted are
- * ways out, and the entry value is, too. */
+ * a number of turns. Where the code says how many turns an entry takes, the ways out were counted, and the entry value
+ * is known. */
 static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t counted, uint64_t pending)
 {
     const struct rw_step *step = &s->m->step[block];

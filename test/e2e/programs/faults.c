@@ -69,6 +69,7 @@ static __attribute__((noinline)) long sum_of(const int *at, long n)
 static __attribute__((noinline)) long sums_of_many(const int *at, int fewer)
 {
     long sum = 0, k, x;
+    register long other __asm__("r9");
     __asm__ volatile("xor %k1, %k1\n1: movslq (%3, %1), %2\nadd %2, %0\nadd $4, %1\ncmp $96, %1\njne 1b\n"
                      "mov $9, %k1\n1: movslq (%3, %1, 4), %2\nadd %2, %0\nsub $1, %1\njne 1b\n"
                      "mov $-40, %1\n1: lea 8(%1), %1\nmovslq 40(%3, %1), %2\nadd %2, %0\ncmp $600, %1\njne 1b\n"
@@ -76,8 +77,10 @@ static __attribute__((noinline)) long sums_of_many(const int *at, int fewer)
                      "2: mov $15, %k1\njmp 1b\n3:\n"
                      "xor %k1, %k1\n1: inc %1\nadd %1, %0\ncmp $20, %1\njne 1b\n"
                      "mov $30, %k1\nadd $1, %1\n1: dec %1\njne 1b\n"
-                     : "+r"(sum), "=&a"(k), "=&r"(x)
-                     : "r"(at), "r"(fewer)
+                     "xor %k5, %k5\n1: movslq (%3, %5), %2\nadd %2, %0\nadd $4, %5\ncmp $400, %5\njne 1b\n"
+                     "mov $7, %k5\n1: add %5, %0\ndec %5\njne 1b\n"
+                     : "+r"(sum), "=&a"(k), "=&r"(x), "+r"(at), "+r"(fewer), "=&r"(other)
+                     :
                      : "cc", "memory");
     return sum;
 }
