@@ -145,6 +145,10 @@ struct prof_result {
     size_t block_count;
     struct prof_edge_row *edges; /* executed edges only */
     size_t edge_count;
+    struct prof_arc *arcs; /* with blocks; executed calls whose target is known */
+    size_t arc_count;
+    struct prof_pc_sample *pc_samples; /* with blocks */
+    size_t pc_sample_count;
     struct prof_warning *warnings;
     size_t warning_count;
     struct prof_spy *spy; /* one, or none: mtool spy followed no references, and all lists below are empty */

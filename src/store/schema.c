@@ -80,11 +80,13 @@ const struct store_table *store_table(unsigned id)
     return &tables[id];
 }
 
-/* Schema 21 brought those of mtool spy, from the first of them to the last list. */
+/* Schema 21 brought those of mtool spy, from the first of them to the last list, 22 arcs and samples. */
 bool store_has_table(int version, unsigned id)
 {
     bool is_of_spy = id >= STORE_LISTS + PROF_ROW_SPY - PROF_ROW_LISTS && id < STORE_FUNCTIONS;
-    return version > 20 || !is_of_spy;
+    bool is_of_arcs =
+        id == STORE_LISTS + PROF_ROW_ARC - PROF_ROW_LISTS || id == STORE_LISTS + PROF_ROW_PC_SAMPLE - PROF_ROW_LISTS;
+    return version > 21 || (!is_of_arcs && (version > 20 || !is_of_spy));
 }
 
 static const char *const views[] = {

@@ -8,8 +8,10 @@
 #include "base/base.h"
 #include "result/result.h"
 
-#define STORE_SCHEMA_VERSION 21
-#define STORE_SCHEMA_OLDEST 20 /* that is read too: it lacks the tables of mtool spy, which are empty then */
+#define STORE_SCHEMA_VERSION 22
+#define STORE_SCHEMA_OLDEST                                                                                            \
+    20 /* that is read too: it lacks the tables of mtool spy, and 21 those of arcs and pc samples, which are empty     \
+          then */
 
 /* ---- write.c ---- */
 

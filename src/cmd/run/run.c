@@ -294,7 +294,7 @@ static int join(struct profile *p, const struct cmd_args *a, struct machine *m, 
                             .machine = m,
                             .core_per_tsc = mean(t->clocks, t->looks),
                             .core_share = mean(t->shares, t->looks),
-                            .want_blocks = a->blocks,
+                            .want_blocks = a->blocks || a->export_to[REPORT_EXPORT_gprof],
                             .seed = 1};
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
@@ -368,7 +368,31 @@ static int check(const struct cmd_args *a)
     int rc = one_run_check(a);
     if (rc || (rc = spy_check(a)))
         return rc;
+    if (a->export_to[REPORT_EXPORT_gprof] &&
+        cmd_place_check("run", a->export_to[REPORT_EXPORT_gprof], "", a->force) < 0)
+        return CMD_UNUSABLE;
     return a->quick && a->windows ? (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE) : 0;
+}
+
+/* Ranks of a job would all write the same file. */
+static int check_gprof(const struct profile *p, const struct cmd_args *a)
+{
+    if (!a->export_to[REPORT_EXPORT_gprof] || p->rank.rank == ID_NONE)
+        return 0;
+    diag_error("run: --gprof cannot be had of ranks of a parallel job, which would write one file; give --blocks, then "
+               "'mtool export --gprof' for each profile");
+    return CMD_UNUSABLE;
+}
+
+static int write_gprof(const struct profile *p, const struct cmd_args *a)
+{
+    const char *path = a->export_to[REPORT_EXPORT_gprof];
+    struct strbuf out = {0};
+    if (!path)
+        return 0;
+    report_export(p->result, REPORT_EXPORT_gprof, &(struct export_options){.module = 0}, &out);
+    int rc = cmd_place_write("run", path, &out);
+    return rc == CMD_DONE ? 0 : CMD_SELF_FAILED;
 }
 
 static int run(struct profile *p, const struct cmd_args *a)
@@ -380,6 +404,8 @@ static int run(struct profile *p, const struct cmd_args *a)
     int rc = check(a);
     if (!rc)
         rc = profile_begin(p, a);
+    if (!rc)
+        rc = check_gprof(p, a);
     if (!rc)
         rc = probe_begin(a, p->result->arena, &plan);
     if (!rc && (rc = cmd_machine_get(a, &m, &where)) == 0)
@@ -394,6 +420,8 @@ static int run(struct profile *p, const struct cmd_args *a)
         rc = probe_objects(p, &plan);
     if (!rc)
         rc = profile_finish(p);
+    if (!rc)
+        rc = write_gprof(p, a);
     free_runs(&runs);
     machine_free(m);
     return rc;

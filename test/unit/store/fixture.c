@@ -161,6 +161,16 @@ static void set_counts(struct prof_result *r)
     r->block_count = ARRAY_LEN(blocks);
     r->edges = edges;
     r->edge_count = ARRAY_LEN(edges);
+    static struct prof_arc arcs[] = {{0, 0x11a4, 0, 0x1400, 20, true},
+                                     {0, 0x1183, 0, 0x1180, 5000000000, false},
+                                     {0, 0x1187, 1, 0x28490, 1, false},
+                                     {1, 0x28492, 1, 0x28490, 0, false}};
+    static struct prof_pc_sample samples[] = {
+        {0, 0x1183, 500}, {0, 0x1184, 70000}, {0, 0x2010, 3}, {1, 0x28490, 7}, {1, 0x28491, PROF_UNKNOWN}};
+    r->arcs = arcs;
+    r->arc_count = ARRAY_LEN(arcs);
+    r->pc_samples = samples;
+    r->pc_sample_count = ARRAY_LEN(samples);
 }
 
 static void set_refused(struct prof_result *r)
