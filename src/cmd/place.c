@@ -4,7 +4,9 @@
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool is_stdout(const char *path) { return strcmp(path, "-") == 0; }
 
@@ -12,6 +14,19 @@ static int refuse_existing(const char *command, const char *path, bool force)
 {
     return force ? 0
                  : diag_error("%s: %s exists already; choose another name, or --force to replace it", command, path);
+}
+
+/* Of a file that is not there yet: noticed before the work is done whose result it shall hold. */
+static int check_folder(const char *command, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = xstrdup(slash ? path : ".");
+    if (slash)
+        folder[slash == path ? 1 : slash - path] = 0;
+    int rc = access(folder, W_OK | X_OK);
+    int err = errno;
+    free(folder);
+    return rc == 0 ? 0 : diag_error("%s: cannot write %s: %s", command, path, strerror(err));
 }
 
 int cmd_place_check(const char *command, const char *path, const char *profile, bool force)
@@ -22,7 +37,7 @@ int cmd_place_check(const char *command, const char *path, const char *profile, 
     if (!path[0] || path[strlen(path) - 1] == '/')
         return diag_error("%s: cannot write to '%s': that is no file name", command, path);
     if (lstat(path, &st) < 0)
-        return 0;
+        return check_folder(command, path);
     if (stat(path, &st) < 0)
         return refuse_existing(command, path, force);
     if (S_ISDIR(st.st_mode))
