@@ -221,11 +221,11 @@ static void take_call(struct code *c, uint32_t object, uint32_t to, double calls
     VEC_PUSH(&c->targets, call);
 }
 
-/* Jumps inside of a function are no calls. */
-static bool is_call(const struct join *j, uint32_t block, uint32_t to)
+bool code_is_call(const struct join *j, uint32_t block, uint32_t to)
 {
     const struct cfg_block *b = walk_block(j, block);
-    return to != ID_NONE && (b->term == X86_CALL || b->term == X86_CALL_IND || walk_block(j, to)->func != b->func);
+    return to != ID_NONE && (b->term == X86_CALL || b->term == X86_CALL_IND || walk_block(j, to)->func != b->func ||
+                             walk_module(j, to) != walk_module(j, block));
 }
 
 static void merge_calls(struct code *c)
@@ -264,7 +264,7 @@ static void find_pointer_calls(struct code *c, const struct piece *p)
     uint32_t count;
     const struct target *targets = targets_of(c->j->targets, p->block, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (targets[i].calls >= 0.5 && is_call(c->j, p->block, targets[i].to))
+        if (targets[i].calls >= 0.5 && code_is_call(c->j, p->block, targets[i].to))
             take_call(c, p->object, targets[i].to, targets[i].calls, true);
 }
 
@@ -272,7 +272,7 @@ static void find_calls(struct code *c)
 {
     for (size_t i = 0; i < c->pieces.len; i++) {
         const struct piece *p = &c->pieces.data[i];
-        if (is_call(c->j, p->block, c->j->calls->to[p->block]))
+        if (code_is_call(c->j, p->block, c->j->calls->to[p->block]))
             take_call(c, p->object, c->j->calls->to[p->block], (double)p->count, false);
         find_pointer_calls(c, p);
     }

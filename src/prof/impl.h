@@ -49,6 +49,8 @@ void threads_build(struct join *j); /* needs the objects */
 
 /* ---- code.c ---- */
 void code_build(struct join *j); /* needs the objects; instructions and callees of those that matter */
+/* Does the end of a block that goes to another call it? Jumps inside of a function do not. to may be ID_NONE: no. */
+bool code_is_call(const struct join *j, uint32_t block, uint32_t to);
 
 /* ---- whole.c ---- */
 void whole_build(struct join *j); /* prediction and overhead of the whole, coverage, modules, refused */

@@ -94,14 +94,12 @@ static void put_arc(struct arcs *a, uint32_t block, uint32_t to, uint64_t calls,
                                          .is_estimated = is_estimated}));
 }
 
-static bool is_call(uint8_t term) { return term == X86_CALL || term == X86_CALL_IND; }
-
 static void put_pointer_calls(struct arcs *a, uint32_t block)
 {
     uint32_t count;
     const struct target *targets = targets_of(a->j->targets, block, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (is_call(walk_block(a->j, block)->term) || func_of(a->j, block) != func_of(a->j, targets[i].to))
+        if (code_is_call(a->j, block, targets[i].to))
             put_arc(a, block, targets[i].to, (uint64_t)(targets[i].calls + 0.5), true);
 }
 
@@ -112,7 +110,7 @@ static void put_calls(struct arcs *a, const struct join_module *m, uint32_t b)
     uint32_t block = m->block_base + b, to = a->j->calls->to[block];
     if (!a->j->counts[block])
         return;
-    if (to != ID_NONE && (is_call(c->blocks.data[b].term) || func_of(a->j, to) != func_of(a->j, block)))
+    if (code_is_call(a->j, block, to))
         put_arc(a, block, to, a->j->counts[block], false);
     else if (to == ID_NONE)
         put_pointer_calls(a, block);

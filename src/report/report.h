@@ -106,7 +106,7 @@ extern const struct report_export_format report_export_formats[REPORT_EXPORT_COU
 struct export_options {
     enum { EXPORT_VALUE_MEMORY, EXPORT_VALUE_ACTUAL } value; /* of stacks */
     size_t top;                                              /* remarks; 0: 10 */
-    uint32_t module;  /* of result's modules: that gmon.out is of; other formats have all */
+    uint32_t module;  /* of the result's modules, 0 the executable: that gmon.out is of; other formats have all */
     const char *root; /* remarks name the files below this folder relative to it; NULL: none */
 };
 void report_export(const struct prof_result *r, enum report_export format, const struct export_options *o,

@@ -9,9 +9,9 @@
 #include "result/result.h"
 
 #define STORE_SCHEMA_VERSION 22
-#define STORE_SCHEMA_OLDEST                                                                                            \
-    20 /* that is read too: it lacks the tables of mtool spy, and 21 those of arcs and pc samples, which are empty     \
-          then */
+/* The oldest that is read too: it lacks the tables of mtool spy, and all before 22 those of arcs and samples, which are
+ * empty then. */
+#define STORE_SCHEMA_OLDEST 20
 
 /* ---- write.c ---- */
 

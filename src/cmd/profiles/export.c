@@ -25,20 +25,21 @@ static int check_places(const struct cmd_args *a)
                      "export: say what to write, for example --callgrind OUT; 'mtool export --help' lists the formats");
 }
 
-/* The module that --gprof is of; ID_NONE after one line. */
+/* Which of the modules --gprof is of, the executable being the first; ID_NONE after one line. */
 static uint32_t module_of(const struct cmd_args *a, const struct prof_result *r)
 {
-    const char *wanted = a->module ? a->module : r->program;
     if (!r->arc_count && !r->pc_sample_count)
         return diag_error("export: %s holds neither calls nor samples of places, which gprof shows; make it with "
                           "'mtool run --blocks' (or --gprof)",
                           a->rest[0]),
                ID_NONE;
-    for (uint32_t i = 0; wanted && i < r->module_count; i++)
-        if (!strcmp(r->modules[i].path, wanted) || !strcmp(file_base_name(r->modules[i].path), wanted))
+    if (!a->module)
+        return 0;
+    for (uint32_t i = 0; i < r->module_count; i++)
+        if (!strcmp(r->modules[i].path, a->module) || !strcmp(file_base_name(r->modules[i].path), a->module))
             return i;
     return diag_error("export: %s is not among the files that %s is of; 'mtool report --by module %s' lists them",
-                      wanted ? wanted : "the executable", a->rest[0], a->rest[0]),
+                      a->module, a->rest[0], a->rest[0]),
            ID_NONE;
 }
 

@@ -368,32 +368,42 @@ static int check(const struct cmd_args *a)
     int rc = one_run_check(a);
     if (rc || (rc = spy_check(a)))
         return rc;
-    if (a->export_to[REPORT_EXPORT_gprof] &&
-        cmd_place_check("run", a->export_to[REPORT_EXPORT_gprof], "", a->force) < 0)
-        return CMD_UNUSABLE;
     return a->quick && a->windows ? (diag_error("run: --quick and --windows exclude each other"), CMD_UNUSABLE) : 0;
 }
 
-/* Ranks of a job would all write the same file. */
+/* ---- --gprof ---- */
+
+/* Before all runs. Ranks of a job would all write the same file, and standard output is the program's. */
 static int check_gprof(const struct profile *p, const struct cmd_args *a)
 {
-    if (!a->export_to[REPORT_EXPORT_gprof] || p->rank.rank == ID_NONE)
+    const char *path = a->export_to[REPORT_EXPORT_gprof];
+    if (!path)
         return 0;
-    diag_error("run: --gprof cannot be had of ranks of a parallel job, which would write one file; give --blocks, then "
-               "'mtool export --gprof' for each profile");
-    return CMD_UNUSABLE;
+    if (p->rank.rank != ID_NONE)
+        return diag_error("run: --gprof cannot be had of ranks of a parallel job, which would write one file; give "
+                          "--blocks, then 'mtool export --gprof' for each profile"),
+               CMD_UNUSABLE;
+    if (!strcmp(path, "-") || !strcmp(path, store_path(p->store)))
+        return diag_error("run: --gprof cannot write to %s, where %s stands; choose another name", path,
+                          strcmp(path, "-") ? "the profile" : "what the program says"),
+               CMD_UNUSABLE;
+    return cmd_place_check("run", path, store_path(p->store), a->force) < 0 ? CMD_UNUSABLE : 0;
 }
 
+/* Looked at once more: the program may have written a gmon.out of its own. */
 static int write_gprof(const struct profile *p, const struct cmd_args *a)
 {
     const char *path = a->export_to[REPORT_EXPORT_gprof];
     struct strbuf out = {0};
     if (!path)
         return 0;
+    if (cmd_place_check("run", path, store_path(p->store), a->force) < 0)
+        return CMD_SELF_FAILED;
     report_export(p->result, REPORT_EXPORT_gprof, &(struct export_options){.module = 0}, &out);
-    int rc = cmd_place_write("run", path, &out);
-    return rc == CMD_DONE ? 0 : CMD_SELF_FAILED;
+    return cmd_place_write("run", path, &out) == CMD_DONE ? 0 : CMD_SELF_FAILED;
 }
+
+/* ---- all ---- */
 
 static int run(struct profile *p, const struct cmd_args *a)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of every plain kind, in numbers that differ: from several places, to itself, in turns with another, through the
- * linkage table, back from a library; and work that takes about a second with argument 1. */
+ * linkage table, back from a library; and work that takes some tenths of a second with argument 1. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -77,6 +77,53 @@ static void test_no_control_characters(void **state)
     }
 }
 
+struct gmon {
+    size_t histograms, arcs;
+    uint64_t samples, calls;
+};
+
+/* As the GNU C library's gmon_out.h has it, version 1. */
+static struct gmon read_gmon(const struct strbuf *out)
+{
+    enum { HEAD = 20, HISTOGRAM = 8 + 8 + 4 + 4 + 15 + 1, ARC = 8 + 8 + 4 };
+    const uint8_t *p = (const uint8_t *)out->data, *end = p + out->len;
+    struct gmon g = {0};
+    assert_memory_equal(p, "gmon\1\0\0\0", 8);
+    for (p += HEAD; p < end;) {
+        uint32_t n;
+        if (*p++ == 1) {
+            memcpy(&n, p + 16, 4);
+            g.arcs++;
+            g.calls += n;
+            p += ARC;
+            continue;
+        }
+        memcpy(&n, p + 16, 4);
+        g.histograms++;
+        p += HISTOGRAM;
+        for (uint32_t i = 0; i < n; i++, p += 2)
+            g.samples += (uint64_t)p[0] | (uint64_t)p[1] << 8;
+    }
+    assert_ptr_equal(p, end);
+    return g;
+}
+
+/* What a record has no room for stands in several; a module has its own; what is unknown is none. */
+static void test_gprof(void **state)
+{
+    (void)state;
+    static const struct gmon wanted[] = {{3, 3, 500 + 70000 + 3, 20 + 5000000000}, {1, 0, 7, 0}, {1, 0, 0, 0}};
+    struct prof_result *r = fixture_result("typical");
+    for (uint32_t module = 0; module < ARRAY_LEN(wanted); module++) {
+        struct strbuf out = {0};
+        report_export(r, REPORT_EXPORT_gprof, &(struct export_options){.module = module}, &out);
+        struct gmon g = read_gmon(&out);
+        assert_memory_equal(&g, &wanted[module], sizeof g);
+        str_free(&out);
+    }
+    prof_result_free(r);
+}
+
 /* RFC 4180: the rows and the cells of each; -1 if it is none. */
 static int cells_of_row(const char **at)
 {
@@ -215,10 +262,15 @@ static void test_github_escapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),         cmocka_unit_test(test_no_control_characters),
-        cmocka_unit_test(test_csv_is_csv),     cmocka_unit_test(test_csv_has_no_formula),
-        cmocka_unit_test(test_callgrind_sums), cmocka_unit_test(test_callgrind_blocks),
-        cmocka_unit_test(test_sccs),           cmocka_unit_test(test_github_escapes),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_no_control_characters),
+        cmocka_unit_test(test_gprof),
+        cmocka_unit_test(test_csv_is_csv),
+        cmocka_unit_test(test_csv_has_no_formula),
+        cmocka_unit_test(test_callgrind_sums),
+        cmocka_unit_test(test_callgrind_blocks),
+        cmocka_unit_test(test_sccs),
+        cmocka_unit_test(test_github_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
