@@ -360,7 +360,7 @@ static int spy_check(const struct cmd_args *a)
     if (!a->spy && without)
         return diag_error("run: --%s is about caches that are simulated; give --spy too", without), CMD_UNUSABLE;
     int rc = a->spy ? spied_check_rank("run: --spy") : 0;
-    return rc ? rc : spied_check_samples(a);
+    return rc ? rc : spied_check(a);
 }
 
 static int check(const struct cmd_args *a)

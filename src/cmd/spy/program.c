@@ -269,6 +269,19 @@ int spied_check_rank(const char *what)
            CMD_UNUSABLE;
 }
 
+/* Caches that only a description of this machine has are not known yet. */
+int spied_check(const struct cmd_args *a)
+{
+    struct arena *arena = arena_new();
+    struct spy_caches *caches;
+    struct data_watched *own;
+    size_t count;
+    bool bad = (a->caches.count && spy_choose_caches(a, arena, &caches, &count) < 0) ||
+               allocators_choose(arena, &a->allocators, &own) < 0;
+    arena_free(arena);
+    return bad ? CMD_UNUSABLE : spied_check_samples(a);
+}
+
 struct spied_program *spied_new(struct profile *p)
 {
     struct spied_program *s = xmalloc(sizeof *s);
@@ -537,7 +550,7 @@ int spy_program(const struct cmd_args *a)
     struct profile p = {.status = -1};
     struct spied_program *s = NULL;
     int rc = spied_check_rank("spy");
-    if (rc || (rc = spied_check_samples(a)))
+    if (rc || (rc = spied_check(a)))
         return rc;
     rc = spy(&p, a, &s);
     int status = p.status;

@@ -107,6 +107,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
 /* program.c, for mtool run too: one more run of the program, whose references are simulated. After the counted run,
  * whose maps are open. 0, or an exit status. Where the program cannot be followed, mtool run gets a
  * warning and 0, and nothing is put into *in. */
+int spied_check(const struct cmd_args *a); /* its options, before anything is measured: as below */
 int spied_check_rank(const char *what); /* 0, or an exit status after one line: it cannot be done in a parallel job */
 struct spied_program *spied_new(struct profile *p);
 int spied_run(struct spied_program *s, const struct launch_result *counted, struct prof_input *in);
