@@ -29,7 +29,8 @@
     X(FAR, "out of reach of a 32-bit displacement")                                                                    \
     X(GETPC, "reads its own address by a call")                                                                        \
     X(RETURN, "a return address is computed with")                                                                     \
-    X(TEXT_RELOC, "its code is changed by the dynamic linker")
+    X(TEXT_RELOC, "its code is changed by the dynamic linker")                                                         \
+    X(SECTION, "in one section with code that must stay as it is")
 enum cfg_reason {
 #define X(id, text) CFG_REASON_##id,
     CFG_REASONS(X)

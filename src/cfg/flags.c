@@ -56,7 +56,8 @@ static uint8_t live_out_of(struct question *q, const struct cfg_block *b, uint8_
 {
     uint8_t out = b->edge_count ? 0 : open;
     for (uint32_t e = b->edge_first; e < b->edge_first + b->edge_count && out != open; e++)
-        out |= live_in(q, q->c->edges.data[e].to, open & (uint8_t)~out);
+        if (q->c->edges.data[e].to != ID_NONE || !cfg_is_elsewhere(q->c, b->call_target))
+            out |= live_in(q, q->c->edges.data[e].to, open & (uint8_t)~out);
     return out;
 }
 

@@ -150,6 +150,12 @@ void for_each_data_word(const struct build *b, uint64_t lo, uint64_t hi,
 void sort_u64(uint64_t *v, size_t n);          /* ascending */
 size_t sort_unique_u64(uint64_t *v, size_t n); /* returns how many are left */
 
+/* Is it a function of another file, to which a jump is a call that does not come back? */
+static inline bool cfg_is_elsewhere(const struct cfg *c, uint64_t addr)
+{
+    return addr >= c->img->functions_lo && addr < c->img->functions_hi;
+}
+
 /* noreturn.c */
 void build_noreturn(struct build *b);
 /* Can control go on to the next instruction? */

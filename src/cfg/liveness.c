@@ -75,6 +75,15 @@ static struct cfg_live_in elsewhere(const struct cfg *c, uint32_t block)
     return (struct cfg_live_in){before(&e, all).flags, 0xffff};
 }
 
+/* Functions keep to the calling convention, hand-written assembly that is not one need not. */
+static struct cfg_live_in behind_edge(const struct cfg *c, const struct cfg_block *b, const struct cfg_edge *e)
+{
+    struct cfg_live_in at_call = {0, 0xffff};
+    bool is_call = e->to == ID_NONE && (b->term == X86_JMP || b->term == X86_JCC) &&
+                   cfg_is_elsewhere(c, b->call_target) && !cfg_is_gap_func(&c->funcs.data[b->func]);
+    return is_call ? at_call : elsewhere(c, e->to);
+}
+
 /* After the function's block number k. Looks no further once all of `enough` is live. */
 static struct cfg_live_in after_block(const struct cfg_liveness *l, uint32_t k, struct cfg_live_in enough)
 {
@@ -87,7 +96,7 @@ static struct cfg_live_in after_block(const struct cfg_liveness *l, uint32_t k, 
             break;
         uint32_t to = c->edges.data[e].to;
         bool inside = cfg_func_has_block(f, to);
-        struct cfg_live_in t = inside ? l->before.data[to - f->block_first] : elsewhere(c, to);
+        struct cfg_live_in t = inside ? l->before.data[to - f->block_first] : behind_edge(c, b, &c->edges.data[e]);
         w.flags |= t.flags;
         w.regs |= t.regs;
     }

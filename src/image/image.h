@@ -86,7 +86,9 @@ struct image {
     size_t marker_count;
     struct image_naming *namings; /* by address */
     size_t naming_count;
-    const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
+    uint64_t functions_lo, functions_hi; /* set by who made the bytes: addresses here stand for functions of other
+                                            files; both 0 of a file */
+    const char *foreign_runtime;         /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */
 };
@@ -224,6 +226,16 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,
                       size_t *bad, bool *bad_each);
+/* The call frame instructions of one function, appended: for who writes the rest of its record. -1: bad. */
+int image_unwind_cfi_moved(const struct image *img, const struct image_unwind *u, const struct image_moved_func *m,
+                           image_addr_map map, void *ctx, struct strbuf *out);
+struct image_lsda_moved {
+    uint64_t at;                      /* of the table in `out` */
+    uint64_t kept, kept_len, kept_at; /* all behind the call sites, whose bytes are as they were: old address, offset */
+};
+/* Its exception table, appended. The caller sees to relocations. Landing pads must be in the function. -1: bad. */
+int image_unwind_lsda_moved(const struct image *img, const struct image_unwind *u, const struct image_moved_func *m,
+                            image_addr_map map, void *ctx, struct strbuf *out, struct image_lsda_moved *where);
 /* Can this function's CFI and LSDA be re-encoded at all (asked before it is moved)? False also for signal frames, which
  * the kernel returns to at their old address. If true, only addresses can make image_unwind_emit fail. */
 bool image_unwind_can_move(const struct image *img, const struct image_unwind *u, uint32_t fde);

@@ -696,6 +696,82 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     return rc;
 }
 
+/* ---- one function's, for who keeps the tables' own form ---- */
+
+static struct emitter emitter_of_one(const struct image *img, const struct image_unwind *u, image_addr_map map,
+                                     void *ctx, struct strbuf *out)
+{
+    return (struct emitter){.img = img, .u = u, .map = map, .ctx = ctx, .out = out};
+}
+
+int image_unwind_cfi_moved(const struct image *img, const struct image_unwind *u, const struct image_moved_func *m,
+                           image_addr_map map, void *ctx, struct strbuf *out)
+{
+    struct emitter e = emitter_of_one(img, u, map, ctx, out);
+    e.is_bad = u->cies[u->fdes[m->fde].cie].code_align != 1;
+    put_cfi(&e, m);
+    VEC_FREE(&e.past);
+    return e.is_bad ? -1 : 0;
+}
+
+/* Pads are in the function itself, and behind its start. */
+static void plan_own_sites(struct emitter *e, struct lsda_plan *p)
+{
+    struct strbuf *out = e->out;
+    e->out = &p->sites;
+    struct lsda l = p->old;
+    struct lsda_site s;
+    uint64_t last = p->m->addr_new;
+    while (lsda_next(&l, e->img, &s) && !e->is_bad) {
+        uint64_t start = map_inside(e, p->m, s.start), end = map_inside(e, p->m, s.end);
+        uint64_t pad = s.pad ? e->map(e->ctx, p->m->fde, s.pad, true) : 0;
+        e->is_bad |=
+            start < last || end < start || (pad && pad - p->m->addr_new >= p->m->len_new) || pad == p->m->addr_new;
+        last = start;
+        put_uleb(e, start - p->m->addr_new, 1);
+        put_uleb(e, end - start, 1);
+        put_uleb(e, pad ? pad - p->m->addr_new : 0, 1);
+        put_uleb(e, s.action, 1);
+    }
+    e->out = out;
+}
+
+/* Behind the sites all is as it was: actions, types, specifications, and what is between them. The length of the sites
+ * is written in as many bytes as keep the types aligned. */
+int image_unwind_lsda_moved(const struct image *img, const struct image_unwind *u, const struct image_moved_func *m,
+                            image_addr_map map, void *ctx, struct strbuf *out, struct image_lsda_moved *where)
+{
+    struct emitter e = emitter_of_one(img, u, map, ctx, out);
+    struct lsda_plan p = {.m = m};
+    const struct image_fde *f = &u->fdes[m->fde];
+    if (lsda_open(img, f, &p.old) < 0 || p.old.pad_base != f->addr)
+        return -1;
+    plan_own_sites(&e, &p);
+    uint64_t raw = p.old.sites.vaddr + (uint64_t)(p.old.actions - p.old.sites.start);
+    where->at = out->len;
+    where->kept = raw;
+    where->kept_len = p.old.types ? p.old.types + p.old.specs_len - raw : p.old.actions_len;
+    unsigned width = uleb_len(p.sites.len);
+    uint64_t to_types = p.old.types ? p.old.types - raw : 0, behind = 1 + p.sites.len + to_types;
+    unsigned offset_width = p.old.types ? uleb_len(behind + width + 3) : 0;
+    while (p.old.types && (out->len + 2 + offset_width + 1 + width + p.sites.len - raw) & 3)
+        width++;
+    put_u8(&e, DW_EH_PE_omit);
+    put_u8(&e, p.old.type_enc);
+    if (p.old.types)
+        put_uleb(&e, behind + width, offset_width);
+    put_u8(&e, DW_EH_PE_uleb128);
+    put_uleb(&e, p.sites.len, width);
+    put(&e, p.sites.data, p.sites.len);
+    where->kept_at = out->len;
+    const uint8_t *bytes = where->kept_len ? image_at(img, raw, where->kept_len) : NULL;
+    e.is_bad |= where->kept_len && !bytes;
+    if (bytes)
+        put(&e, bytes, where->kept_len);
+    str_free(&p.sites);
+    return e.is_bad ? -1 : 0;
+}
+
 bool image_unwind_can_move(const struct image *img, const struct image_unwind *u, uint32_t fde)
 {
     const struct image_fde *f = &u->fdes[fde];

@@ -181,7 +181,8 @@ static bool reads_own_address(const struct rw *w, const struct cfg_func *fn)
 {
     cfg_for_each_insn(fn, i) {
         if (cfg_kind(w->cfg, i) == X86_CALL &&
-            cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i))
+            cfg_insn_target(w->cfg, i) == cfg_insn_addr(w->cfg, i) + cfg_len(w->cfg, i) &&
+            cfg_insn_target(w->cfg, i) < fn->addr + fn->size) /* else it is the function behind */
             return true;
     }
     return false;
@@ -464,12 +465,17 @@ static void judge_range(void *ctx, size_t first, size_t end)
     }
 }
 
+void rw_judge(struct rw *w)
+{
+    w->funcs = ARENA_ARRAY(w->arena, struct rw_func, w->cfg->funcs.len + 1);
+    parallel_for(w->cfg->funcs.len, FUNCS_A_RANGE, judge_range, w);
+    refuse_return_edits(w);
+}
+
 void rw_decide(struct rw *w)
 {
     struct cfg *c = w->cfg;
-    w->funcs = ARENA_ARRAY(w->arena, struct rw_func, c->funcs.len + 1);
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, judge_range, w);
-    refuse_return_edits(w);
+    rw_judge(w);
     struct branch_targets l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
     l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
     l.is_propagated = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);

@@ -154,6 +154,10 @@ struct rw {
     uint64_t dynstr_vaddr, dynstr_bytes, interp_vaddr, rpath_off; /* data: 0 none; rpath_off: in the new dynstr */
     uint64_t rela_vaddr, rela_bytes;                              /* data: dynamic relocations with one more; 0 none */
     uint64_t rw_vaddr, counters_vaddr; /* layout of data: a page of the runtime's words, then counters */
+    /* Of a relocatable object, NULL else: where what was at an address of code is now, whose value a file would keep;
+     * and which instructions hold a number that only the linker knows. */
+    uint64_t (*moved_address)(const struct rw *w, uint64_t addr);
+    const bool *is_relocated; /* [insns] */
     struct rewrite_stats *stats;
 };
 
@@ -214,6 +218,7 @@ static inline bool rw_edge_inside(const struct rw *w, const struct cfg_edge *e)
 }
 
 int rw_build_cfg(struct rw *w); /* sampled_addresses.c: the cfg, with what runs were seen to execute. As cfg_build */
+void rw_judge(struct rw *w);    /* decide.c: what functions say of themselves: funcs' is_moved, reasons */
 void rw_decide(struct rw *w);
 bool rw_owns_gs(const struct rw *w); /* the module uses the register that counters would be found by */
 void rw_plan(struct rw *w);
@@ -226,17 +231,22 @@ uint16_t rw_weight(const struct rw_flow *f,
                    const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
 void rw_feedback(struct rw *w);             /* feedback.c */
 void rw_place(struct rw *w);
+void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);
+void rw_emit_functions(struct rw *w); /* into text, which is as large as text_bytes */
 int rw_emit(struct rw *w);
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
 int rw_unwind(struct rw *w);
+void rw_frames_of(const struct rw *w, uint32_t func, struct rw_frames *out); /* of what was inserted; unwind.c */
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
 void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
 int rw_write(struct rw *w, const char *out);
 /* sections.c: appends to `tail`, which will stand at tail_offset, and edits the header accordingly. */
 void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, Elf64_Ehdr *eh);
 void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* real: path of the original */
+/* map.c: of a map that is no file of its own; path is only a name. 0, or -1 after one line. */
+int rw_map_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct rewrite_map **out);
 /* names.c: for dladdr; the arguments are the original's dynamic tags. */
 void rw_names(struct rw *w, uint64_t symtab, uint64_t gnu_hash);
 

@@ -5,6 +5,7 @@
  *
  *   instruments/  what is inserted: counts, probes        emit/  fragments, their layout and bytes, the file
  *   map/          what copies are kept with: from counters and places of a copy back to the original's
+ *   relocatable/  the same instrumentations for relocatable objects, which are rewritten in place
  */
 #ifndef MTOOL_REWRITE_H
 #define MTOOL_REWRITE_H
@@ -54,9 +55,10 @@ struct rewrite_sets {
 
 struct rewrite_options {
     enum rewrite_plan plan;
-    bool poison;          /* test only: fill the old bytes of fully resolved functions with int3 */
-    bool all_blocks;      /* a counter in every block instead of the spanning tree: for tests */
-    bool threads;         /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
+    bool poison;     /* test only: fill the old bytes of fully resolved functions with int3 */
+    bool all_blocks; /* a counter in every block instead of the spanning tree: for tests */
+    bool threads;    /* counters are found through gs: each thread counts into an area of its own (see src/rt) */
+    bool locked;     /* counters are shared by threads and exact all the same: locked increments. Not with threads */
     uint8_t filter_shift; /* REWRITE_REFERENCES: 0 all are told; else no prefetches, nor references that change nothing
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
                              keep the order of use (or turn away from what was used last), and allocate on writes */
@@ -247,5 +249,88 @@ struct rewrite_unexecuted { /* what of a block was not executed, `count` times: 
 /* Fills out [left.len] and returns how many there are; none if the original is not there any more. */
 size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side_exits side_exits,
                                 struct rewrite_unexecuted *out);
+
+/* ---- relocatable/: relocatable objects (.o), rewritten in memory, to be linked as usual ---- */
+
+enum rewrite_relocatable_tool {
+    REWRITE_RELOCATABLE_NULL,  /* code moved, nothing inserted */
+    REWRITE_RELOCATABLE_COUNTS /* exact counts of blocks and edges */
+};
+struct rewrite_relocatable_options {
+    enum rewrite_relocatable_tool tool;
+    bool poison;     /* test only: every block begins with a nop, so that all code really moves, and what is between
+                        functions traps */
+    bool locked;     /* counters exact in programs with threads, by locked increments */
+    bool all_blocks; /* as in rewrite_options */
+};
+
+/* Why a section of code is taken over as it is. */
+#define REWRITE_RELOCATABLE_REASONS(X)                                                                                 \
+    X(FUNCTION, "holds a function that is not understood")                                                             \
+    X(NO_UNWIND, "holds code that no unwind table describes")                                                          \
+    X(RELOCATION, "is referred to in a way that is not understood")                                                    \
+    X(SYMBOL, "has a symbol where no instruction begins")                                                              \
+    X(PIECES, "is joined with pieces of other objects when it is linked")                                              \
+    X(FRAMES, "is in an object with unwind tables that cannot be written anew")
+enum rewrite_relocatable_reason {
+#define X(id, text) REWRITE_RELOCATABLE_##id,
+    REWRITE_RELOCATABLE_REASONS(X)
+#undef X
+        REWRITE_RELOCATABLE_REASON_COUNT
+};
+extern const char *const rewrite_relocatable_reason_text[REWRITE_RELOCATABLE_REASON_COUNT];
+
+struct rewrite_relocatable_whole { /* a section of code that was taken over as it is */
+    char *section;                 /* its name */
+    enum rewrite_relocatable_reason why;
+    enum cfg_reason func_why; /* with FUNCTION: the function's */
+    uint64_t at;              /* where in it */
+    uint64_t bytes;
+};
+struct rewrite_relocatable_stats {
+    uint32_t sections, sections_moved; /* of code, not empty */
+    uint32_t funcs, funcs_moved;
+    uint32_t refused[CFG_REASON_COUNT]; /* functions by reason */
+    uint64_t blocks, counters;
+    uint64_t code_bytes, code_bytes_new; /* of all sections of code */
+    struct rewrite_relocatable_whole *whole;
+    size_t whole_count;
+};
+/* From the SIZE bytes of an x86-64 relocatable object (ET_REL) to those of its rewritten one, appended to OUT, which is
+ * empty. NAME is only for messages and the map. What is not understood is taken over as it is, section by section, and
+ * listed in STATS (may be NULL); if that is all, OUT has the object's own bytes. Counters are in sections named
+ * mtool_counters (8 bytes each, no bytes in the file), so that a linker defines __start_mtool_counters and
+ * __stop_mtool_counters; what they mean in sections named .debug_mtool. 0, or -1 after one line (no object, cut off,
+ * corrupt). */
+#define REWRITE_RELOCATABLE_COUNTERS "mtool_counters"
+#define REWRITE_RELOCATABLE_MAP ".debug_mtool"
+int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,
+                        const struct rewrite_relocatable_options *opt, struct strbuf *out,
+                        struct rewrite_relocatable_stats *stats);
+void rewrite_relocatable_stats_free(struct rewrite_relocatable_stats *stats);
+
+/* What a linked file says of the counters that rewritten objects brought into it. */
+struct rewrite_relocatable_func {
+    uint64_t vaddr;       /* in the linked file, the same as its symbol's; 0: it was left out */
+    uint32_t first_block; /* bytes from there to the copy of its first block */
+    uint32_t bytes;       /* from there to its end */
+};
+struct rewrite_relocatable_unit { /* what was linked in, or left out, together: of one object, or one of its groups */
+    struct rewrite_map *map;      /* of the object: its addresses are no addresses of the linked file */
+    const char *name;             /* of the object; in the map */
+    uint64_t counters_vaddr;      /* in the linked file; map->counter_count words */
+    struct rewrite_relocatable_func *funcs; /* [map->cfg->funcs.len] */
+};
+struct rewrite_relocatable_linked {
+    struct rewrite_relocatable_unit *units;
+    size_t unit_count;
+    uint64_t counters_lo, counters_hi; /* the section mtool_counters of the linked file; both 0: there is none */
+};
+/* Of a linked executable or shared object. 0, or -1 after one line; no units if nothing in it was counted. With the
+ * words from a unit's counters_vaddr on, rewrite_counts_solve(unit->map, ...) gives the counts. A block's address in
+ * the linked file: funcs[func].vaddr + .first_block + map->block_addr_new[block] - map->block_addr_new[the first of
+ * func]. */
+int rewrite_relocatable_linked_open(const char *path, struct rewrite_relocatable_linked **out);
+void rewrite_relocatable_linked_close(struct rewrite_relocatable_linked *l);
 
 #endif

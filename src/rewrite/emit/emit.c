@@ -28,7 +28,8 @@ static uint64_t branch_target(const struct rw *w, uint32_t block, bool is_second
     struct rw_arrival to;
     if (rw_branch_arrives(w, block, is_second, &to))
         return w->funcs[to.func].addr_new + to.label;
-    return cfg_insn_target(w->cfg, blk->insn_first + blk->insn_count - 1);
+    uint64_t target = cfg_insn_target(w->cfg, blk->insn_first + blk->insn_count - 1);
+    return w->moved_address ? w->moved_address(w, target) : target;
 }
 
 static void put_jcc(uint8_t *at, uint64_t addr, const struct x86_insn *in, bool is_long, uint64_t target)
@@ -51,7 +52,9 @@ static void fix_operand(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t
     const struct x86_insn *in = cfg_shape(w->cfg, i);
     uint64_t t, target = cfg_insn(w->cfg, i).target;
     bool is_ref = map_get(&w->ref_table, i, &t);
-    if (is_ref)
+    if (w->moved_address)
+        target = w->moved_address(w, target);
+    else if (is_ref)
         target += w->tables.data[t].addr_new - w->tables.data[t].old->addr;
     if (in->props & X86_PROP_RIPREL)
         rw_put32(at + in->disp_off, target - (addr + in->len));
@@ -165,6 +168,12 @@ static void emit_range(void *ctx, size_t first, size_t end)
             emit_func(em, (uint32_t)f);
 }
 
+void rw_emit_functions(struct rw *w)
+{
+    struct emitter em = {w, (uint8_t *)w->text.data};
+    parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, emit_range, &em);
+}
+
 int rw_emit(struct rw *w)
 {
     if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
@@ -175,7 +184,7 @@ int rw_emit(struct rw *w)
     w->text.len = w->text_bytes;
     struct emitter em = {w, (uint8_t *)w->text.data};
     rw_blob_put(w, em.text);
-    parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, emit_range, &em);
+    rw_emit_functions(w);
     for (size_t h = 0; h < w->hooks.len; h++)
         rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);
     rw_emit_tables(w);

@@ -169,14 +169,20 @@ static struct rank *order_functions(const struct rw *w)
     return all;
 }
 
+void rw_layout_functions(struct rw *w)
+{
+    const struct cfg *c = w->cfg;
+    parallel_for(c->funcs.len, RW_FUNCS_A_RANGE, layout_range, w);
+    for (size_t g = 0; g < w->group_edges.len; g++)
+        resolve(&w->funcs[c->blocks.data[w->group_edges.data[g].to].func], &w->group_edges.data[g].stub);
+}
+
 void rw_layout(struct rw *w)
 {
     struct cfg *c = w->cfg;
     uint64_t bias = rw_file_bias(w->img); /* offsets follow addresses, so both must be beyond the original's */
     w->text_vaddr = ALIGN_UP(max_u64(w->img->vaddr_hi, w->img->len_bytes + bias), (uint64_t)4096) + 4096;
-    parallel_for(c->funcs.len, RW_FUNCS_A_RANGE, layout_range, w);
-    for (size_t g = 0; g < w->group_edges.len; g++)
-        resolve(&w->funcs[c->blocks.data[w->group_edges.data[g].to].func], &w->group_edges.data[g].stub);
+    rw_layout_functions(w);
     uint64_t at = w->text_vaddr + rw_blob_bytes();
     const struct rank *order = order_functions(w);
     for (uint32_t k = 0; k < c->funcs.len; k++) {

@@ -99,6 +99,8 @@ static void note_func(struct rw_frames *out, const struct rw *w, uint32_t f)
         note_fragment(out, w, old, &fn->fragments[i]);
 }
 
+void rw_frames_of(const struct rw *w, uint32_t func, struct rw_frames *out) { note_func(out, w, func); }
+
 static void note_range(void *ctx, size_t first, size_t end)
 {
     const struct noter *n = ctx;

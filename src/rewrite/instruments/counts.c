@@ -7,10 +7,14 @@
 
 /* ---- the code ---- */
 
-static unsigned bytes_of(uint8_t how)
+enum { LOCKED_BYTES = 8, LOCKED_PUSH_BYTES = 23, LOCK_PREFIX = 0xf0 };
+
+static unsigned bytes_of(uint8_t how, bool locked)
 {
     static const uint8_t bytes[RW_FORM_COUNT][2] = {
         [RW_FORM_INC] = {7, 8}, [RW_FORM_REG] = {18, 20}, [RW_FORM_PUSH] = {33, 35}};
+    if (locked)
+        return rw_form_of(how) == RW_FORM_INC ? LOCKED_BYTES : LOCKED_PUSH_BYTES;
     return bytes[rw_form_of(how)][rw_gs_of(how)];
 }
 
@@ -29,9 +33,26 @@ static uint8_t *put_mov_lea_mov(uint8_t *p, uint64_t addr, bool gs, unsigned r, 
 
 static uint64_t address_of(const struct rw *w, uint32_t counter) { return w->counters_vaddr + 8ull * counter; }
 
+/* lock inc qword [rip->c]; around it, where flags are alive: lea rsp,[rsp-128]; pushfq; ...; popfq; lea rsp,[rsp+128]
+ */
+static void put_locked(uint8_t *at, uint64_t addr, enum rw_form form, uint64_t c)
+{
+    uint64_t behind = addr + 1 + (form == RW_FORM_PUSH ? 6 : 0);
+    if (form == RW_FORM_PUSH)
+        at = rw_put_bytes(at, "\x48\x8d\x64\x24\x80\x9c", 6);
+    *at++ = LOCK_PREFIX;
+    at = rw_put_access(at, &behind, false, 0xff, 0, c);
+    if (form == RW_FORM_PUSH)
+        rw_put_bytes(at, "\x9d\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+}
+
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
     bool gs = rw_gs_of(f->how);
+    if (w->opt->locked) {
+        put_locked(at, addr, rw_form_of(f->how), address_of(w, f->id));
+        return;
+    }
     switch (rw_form_of(f->how)) {
     case RW_FORM_INC:
         rw_put_access(at, &addr, gs, 0xff, 0, address_of(w, f->id));
@@ -87,10 +108,10 @@ static void add(struct rw_fragments *out, uint32_t id, unsigned bytes, uint8_t h
     rw_fragment_add(out, (struct rw_fragment){.id = id, .bytes = (uint16_t)bytes, .kind = RW_INSERTED, .how = how});
 }
 
-static void add_counter(struct rw_fragments *out, uint32_t counter, uint8_t how)
+static void add_counter(const struct rw *w, struct rw_fragments *out, uint32_t counter, uint8_t how)
 {
     if (counter != ID_NONE)
-        add(out, counter, bytes_of(how), how);
+        add(out, counter, bytes_of(how, w->opt->locked), how);
 }
 
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
@@ -98,13 +119,13 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
     uint32_t at = point.at;
     switch (point.where) {
     case RW_ON_EDGE:
-        add_counter(out, w->edge_counter[at], w->edge_how[at]);
+        add_counter(w, out, w->edge_counter[at], w->edge_how[at]);
         return;
     case RW_ON_ENTRANCE:
-        add_counter(out, w->enter_counter[at], w->enter_how[at]);
+        add_counter(w, out, w->enter_counter[at], w->enter_how[at]);
         return;
     case RW_ON_GROUP:
-        add_counter(out, w->group_edges.data[at].counter, w->enter_how[w->group_edges.data[at].to]);
+        add_counter(w, out, w->group_edges.data[at].counter, w->enter_how[w->group_edges.data[at].to]);
         return;
     case RW_BEFORE_LOOP:
         if (rw_step_enter_bytes(&w->step[at]))
@@ -115,7 +136,7 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
             add(out, at, rw_step_leave_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_LEAVE, 0, 0));
         return;
     case RW_BEFORE_INSN:
-        add_counter(out, w->block_counter[at], w->place[at].how);
+        add_counter(w, out, w->block_counter[at], w->place[at].how);
         return;
     case RW_BEHIND_INSN:
     case RW_IN_SECOND:

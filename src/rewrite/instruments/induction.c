@@ -63,6 +63,9 @@ static bool is_self_loop(const struct cfg *c, uint32_t b)
            !(blk->flags & CFG_BLOCK_SYSCALL);
 }
 
+/* Is what the instruction says final? */
+static bool is_known(const struct rw *w, uint32_t insn) { return !w->is_relocated || !w->is_relocated[insn]; }
+
 /* A register of the block that one instruction changes by a constant and no other writes. */
 static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw_step *out)
 {
@@ -72,7 +75,7 @@ static bool find_step(const struct rw *w, const struct cfg_block *blk, struct rw
         const uint8_t *p = image_at(w->img, cfg_insn_addr(c, blk->insn_first + k), len);
         uint8_t reg;
         int64_t step = step_of(p, len, &reg);
-        bool only = step != 0 && reg != X86_RSP;
+        bool only = step != 0 && reg != X86_RSP && is_known(w, blk->insn_first + k);
         for (uint32_t j = 0; j < blk->insn_count && only; j++)
             only = j == k || !(cfg_shape(c, blk->insn_first + j)->gpr_written >> reg & 1);
         if (!only)
@@ -137,7 +140,7 @@ static bool find_first(const struct rw *w, uint32_t b, unsigned reg, int32_t *ou
         if (cfg_shape(c, before->insn_first + k)->gpr_written >> reg & 1) {
             unsigned len;
             const uint8_t *p = bytes_of_insn(w, before->insn_first + k, &len);
-            return set_to(p, len, reg, out);
+            return is_known(w, before->insn_first + k) && set_to(p, len, reg, out);
         }
     return false;
 }
@@ -157,7 +160,7 @@ static bool find_last(const struct rw *w, const struct cfg_block *blk, const str
     *out = 0;
     if (cfg_insn_addr(w->cfg, jump) == blk->addr + s->done)
         return p[1] != 0x8d; /* lea sets no flags */
-    return compared_with(p, len, s->reg, out);
+    return is_known(w, jump - 1) && compared_with(p, len, s->reg, out);
 }
 
 static void find_turns(const struct rw *w, uint32_t b, struct rw_step *s)

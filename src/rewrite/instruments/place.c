@@ -10,6 +10,12 @@
 
 enum { LOOK_MAX = 40 }; /* instructions of a block looked at */
 
+/* One instruction does it, and writes flags. */
+static uint8_t how_locked(struct cfg_live live)
+{
+    return rw_how(live.flags & ~X86_CF ? RW_FORM_PUSH : RW_FORM_INC, 0, 0);
+}
+
 /* Never by rbp: before pop rbp its value is dead, but unwinders of a signal find the frame by it. */
 static uint8_t how_at(struct cfg_live live, bool gs)
 {
@@ -22,7 +28,7 @@ static uint8_t how_at(struct cfg_live live, bool gs)
 }
 
 /* The first place with dead flags; else the first with a dead register; else the start. */
-static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, uint8_t at_start)
+static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, uint8_t at_start, bool locked)
 {
     const struct cfg_block *blk = &l->c->blocks.data[b];
     struct cfg_live live[LOOK_MAX];
@@ -33,7 +39,7 @@ static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, u
     for (uint32_t k = 1; k < blk->insn_count && k < LOOK_MAX && rw_form_of(best.how) != RW_FORM_INC; k++) {
         if (cfg_kind(l->c, blk->insn_first + k - 1) == X86_SYSCALL)
             break; /* may not come back */
-        uint8_t how = how_at(live[k], rw_gs_of(at_start));
+        uint8_t how = locked ? how_locked(live[k]) : how_at(live[k], rw_gs_of(at_start));
         if (rw_form_of(how) < rw_form_of(best.how))
             best = (struct rw_place){(uint16_t)k, how};
     }
@@ -44,21 +50,22 @@ static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
 {
     const struct cfg *c = w->cfg;
     const struct cfg_func *fn = &c->funcs.data[f];
+    bool locked = w->opt->locked, gs = w->funcs[f].gs;
     cfg_liveness_build(c, f, l);
     cfg_for_each_block(fn, b) {
         const struct cfg_block *blk = &c->blocks.data[b];
         struct cfg_live live = cfg_live_before(l, b);
-        w->enter_how[b] = how_at(live, w->funcs[f].gs);
+        w->enter_how[b] = locked ? how_locked(live) : how_at(live, gs);
         cfg_for_each_edge(blk, e) {
             uint32_t to = c->edges.data[e].to;
             if (w->edge_counter[e] != ID_NONE && c->blocks.data[to].func == f)
-                w->edge_how[e] = how_at(cfg_live_before(l, to), w->funcs[f].gs);
+                w->edge_how[e] = locked ? how_locked(cfg_live_before(l, to)) : how_at(cfg_live_before(l, to), gs);
         }
         if (w->block_counter[b] == ID_NONE)
             continue;
-        w->place[b] = best_in_block(l, b, w->enter_how[b]);
+        w->place[b] = best_in_block(l, b, w->enter_how[b], locked);
         bool has_next = b + 1 < fn->block_first + fn->block_count;
-        if (has_next && !live.flags && !cfg_live_before(l, b + 1).flags)
+        if (has_next && !locked && !live.flags && !cfg_live_before(l, b + 1).flags)
             rw_induction(w, b);
     }
 }

@@ -409,9 +409,15 @@ int rewrite_map_open(const char *path, struct rewrite_map **out)
     struct file_bytes f;
     if (file_map(path, &f) < 0)
         return diag_error("%s: %s", path, strerror(errno));
-    struct map_full *m = xmalloc(sizeof *m);
-    bool ok = parse(m, f.data, f.len);
+    int rc = rw_map_open_bytes(path, f.data, f.len, out);
     file_unmap(&f);
+    return rc;
+}
+
+int rw_map_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct rewrite_map **out)
+{
+    struct map_full *m = xmalloc(sizeof *m);
+    bool ok = parse(m, bytes, len);
     if (!ok) {
         rewrite_map_close(&m->pub);
         return diag_error("%s: damaged, or made by another version of mtool; delete it and run again", path);
