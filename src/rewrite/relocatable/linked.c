@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <zlib.h>
+
+#define PLAIN_BYTES_MAX (UINT64_C(1) << 32)
 
 struct linked {
     struct rewrite_relocatable_linked pub; /* first */
@@ -57,6 +60,27 @@ static int take_records(struct linked *l, const char *path, const uint8_t *p, ui
     return 0;
 }
 
+/* As a linker leaves it that was told to compress debug sections. */
+static int take_compressed(struct linked *l, const char *path, const uint8_t *p, uint64_t len)
+{
+    enum { RATIO_MAX = 1100 }; /* zlib makes nothing smaller than that */
+    Elf64_Chdr h;
+    if (len < sizeof h)
+        return refuse(path, "has a damaged map of counters");
+    memcpy(&h, p, sizeof h);
+    if (h.ch_type != ELFCOMPRESS_ZLIB)
+        return refuse(path, "has its map of counters compressed in another way than by zlib");
+    if (h.ch_size > PLAIN_BYTES_MAX || h.ch_size / RATIO_MAX > len)
+        return refuse(path, "has a damaged map of counters");
+    uint8_t *plain = xmalloc(h.ch_size + 1);
+    uLongf plain_len = h.ch_size;
+    int rc = uncompress(plain, &plain_len, p + sizeof h, len - sizeof h) == Z_OK && plain_len == h.ch_size
+                 ? take_records(l, path, plain, plain_len)
+                 : refuse(path, "has a damaged map of counters");
+    free(plain);
+    return rc;
+}
+
 int rewrite_relocatable_linked_open(const char *path, struct rewrite_relocatable_linked **out)
 {
     struct image *img;
@@ -72,7 +96,7 @@ int rewrite_relocatable_linked_open(const char *path, struct rewrite_relocatable
         l->pub.counters_hi = counters->addr + counters->size;
     }
     if (map && map->flags & SHF_COMPRESSED)
-        rc = refuse(path, "has its map of counters compressed; link it without --compress-debug-sections");
+        rc = take_compressed(l, path, img->bytes + map->offset, map->size);
     else if (map)
         rc = take_records(l, path, img->bytes + map->offset, map->size);
     image_close(img);

@@ -127,8 +127,9 @@ static int read_relas(struct rel_object *o, uint32_t i)
     bool is_sorted = true;
     for (uint64_t k = 0; k < count; k++) {
         const Elf64_Rela *a = &s->relas[k];
-        if (rel_sym(a) >= (o->sym_count ? o->sym_count : 1) || a->r_offset > s->h.sh_size ||
-            rel_width(rel_type(a)) > s->h.sh_size - a->r_offset)
+        if (rel_sym(a) >= (o->sym_count ? o->sym_count : 1) ||
+            (!(s->h.sh_flags & SHF_COMPRESSED) && /* offsets are those of the plain bytes: debug.c looks */
+             (a->r_offset > s->h.sh_size || rel_width(rel_type(a)) > s->h.sh_size - a->r_offset)))
             return refuse(o, "has a relocation of what does not exist");
         is_sorted &= k == 0 || a[-1].r_offset <= a->r_offset;
     }

@@ -29,7 +29,7 @@ enum place { CODE, READONLY, WRITABLE, NO_BYTES, PLACE_COUNT };
 
 static enum place place_of(const struct rel_section *s)
 {
-    if (!(s->h.sh_flags & SHF_ALLOC) || !s->h.sh_size || s->h.sh_type == SHT_NULL)
+    if (!(s->h.sh_flags & SHF_ALLOC) || (s->h.sh_flags & SHF_COMPRESSED) || !s->h.sh_size || s->h.sh_type == SHT_NULL)
         return PLACE_COUNT;
     if (s->h.sh_type == SHT_NOBITS)
         return NO_BYTES;
