@@ -95,6 +95,20 @@ const char *str_printable(struct arena *a, const char *text);
 /* Bytes to be changed, put in or left out to make one of the other (Levenshtein); of long texts the first 60. */
 unsigned str_distance(const char *a, const char *b);
 
+/* ---- cursor.c: bytes read in order; a step past the end makes it bad, and it stays so and yields zeros ---- */
+
+struct cursor {
+    const uint8_t *start, *p, *end;
+    uint64_t vaddr; /* of start */
+    bool is_bad;
+};
+static inline uint64_t cursor_vaddr(const struct cursor *c) { return c->vaddr + (uint64_t)(c->p - c->start); }
+static inline uint64_t cursor_left(const struct cursor *c) { return (uint64_t)(c->end - c->p); }
+void cursor_skip(struct cursor *c, uint64_t len);
+uint64_t cursor_uint(struct cursor *c, unsigned len_bytes); /* 1, 2, 4 or 8 */
+uint64_t cursor_uleb(struct cursor *c);                     /* more than 64 bits is bad */
+int64_t cursor_sleb(struct cursor *c);
+
 /* ---- map.c: uint64_t -> uint64_t, open addressing. ---- */
 
 struct map {

@@ -6,6 +6,7 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
+ *   ld/        links, and what they made counts
  */
 #ifndef MTOOL_CMD_H
 #define MTOOL_CMD_H
@@ -95,6 +96,8 @@ struct cmd_args {
     double interval;
     bool check, heads;
     const char *module; /* of export */
+    const char *link;   /* of ld */
+    unsigned tool;      /* likewise */
     const char *trace;  /* of spy */
     uint64_t sets;      /* of spy and run: the N of 1/N */
     uint64_t sample;    /* likewise; 1: all; 0: not said */

@@ -68,20 +68,9 @@ void image_read_markers(struct image *img);
 void image_find_foreign_runtime(struct image *img);
 void image_make_key(struct image *img, const char *hash); /* hash: of all bytes, in hex */
 
-/* ---- cursor.c: bytes read in order; a step past the end makes it bad, and it stays so and yields zeros ---- */
+/* ---- cursor.c ---- */
 
-struct cursor {
-    const uint8_t *start, *p, *end;
-    uint64_t vaddr; /* of start */
-    bool is_bad;
-};
 struct cursor cursor_over(const struct image *img, uint64_t vaddr, uint64_t len); /* bad if not file-backed */
-static inline uint64_t cursor_vaddr(const struct cursor *c) { return c->vaddr + (uint64_t)(c->p - c->start); }
-static inline uint64_t cursor_left(const struct cursor *c) { return (uint64_t)(c->end - c->p); }
-void cursor_skip(struct cursor *c, uint64_t len);
-uint64_t cursor_uint(struct cursor *c, unsigned len_bytes); /* 1, 2, 4 or 8 */
-uint64_t cursor_uleb(struct cursor *c);                     /* more than 64 bits is bad */
-int64_t cursor_sleb(struct cursor *c);
 /* A pointer as .eh_frame and exception tables hold them (LSB 10.5, DW_EH_PE_*), without the indirection; null stays 0.
  * `func` is the base of function-relative ones. Absolute words are looked up among the dynamic relocations; one that
  * only the loader can know sets *is_unknown (which may not be NULL then) and yields 0. */

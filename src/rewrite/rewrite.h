@@ -295,6 +295,7 @@ struct rewrite_relocatable_stats {
     uint64_t code_bytes, code_bytes_new; /* of all sections of code */
     struct rewrite_relocatable_whole *whole;
     size_t whole_count;
+    const char *debug_lost; /* why its debug information is left out; NULL: it is not */
 };
 /* From the SIZE bytes of an x86-64 relocatable object (ET_REL) to those of its rewritten one, appended to OUT, which is
  * empty. NAME is only for messages and the map. What is not understood is taken over as it is, section by section, and

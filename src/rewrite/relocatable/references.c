@@ -46,21 +46,13 @@ static void move_reference(const struct rel_object *o, const struct rel_section 
     r->r_addend = rel_addend(o, rel_sym(r), rel_entrance(o, to, target), bias);
 }
 
-/* Of no use without what it describes: until it can be moved as well, a debugger shall find nothing rather than what is
- * wrong. */
-static bool is_debug(const struct rel_section *s)
-{
-    return !(s->h.sh_flags & SHF_ALLOC) &&
-           (strncmp(s->name, ".debug_", 7) == 0 || strncmp(s->name, ".zdebug_", 8) == 0);
-}
-
 void rel_references(struct rel_object *o)
 {
     for (uint32_t i = 1; i < o->section_count; i++) {
         struct rel_section *s = &o->sections[i];
         if (s->has_new)
             continue;
-        if (is_debug(s)) {
+        if (rel_is_debug(s)) { /* it could not be moved: a debugger shall find nothing rather than what is wrong */
             s->has_new = true;
             continue;
         }

@@ -93,6 +93,7 @@ static bool rewrite_code(struct rel_object *o)
         return false;
     }
     rel_code(o);
+    rel_debug(o);
     rel_references(o);
     return true;
 }

@@ -131,11 +131,13 @@ void rel_synthesize(struct rel_object *o); /* synthetic.c: the image */
 void rel_judge(struct rel_object *o);      /* judge.c: which sections are moved; units' borders in the cfg */
 void rel_refuse(struct rel_object *o, struct rel_section *s, enum rewrite_relocatable_reason why, uint64_t at);
 void rel_refuse_all(struct rel_object *o, enum rewrite_relocatable_reason why);
-void rel_count(struct rel_object *o);      /* counters.c: units, and numbers of counters in them */
-void rel_layout(struct rel_object *o);     /* layout.c */
-void rel_code(struct rel_object *o);       /* code.c: bytes and relocations of sections that are moved */
-bool rel_frames(struct rel_object *o);     /* frames.c: unwind and exception tables; false: not understood */
-void rel_references(struct rel_object *o); /* references.c: relocations of all others, symbols */
+void rel_count(struct rel_object *o);  /* counters.c: units, and numbers of counters in them */
+void rel_layout(struct rel_object *o); /* layout.c */
+void rel_code(struct rel_object *o);   /* code.c: bytes and relocations of sections that are moved */
+bool rel_frames(struct rel_object *o); /* frames.c: unwind and exception tables; false: not understood */
+bool rel_is_debug(const struct rel_section *s);
+void rel_debug(struct rel_object *o);                     /* debug.c: sections of debug information */
+void rel_references(struct rel_object *o);                /* references.c: relocations of all others, symbols */
 void rel_write(struct rel_object *o, struct strbuf *out); /* write.c */
 void rel_map_pack(const struct rel_object *o, const struct rel_unit *u, struct strbuf *out, struct rel_relas *relas);
 

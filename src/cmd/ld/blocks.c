@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool blocks: how often what `mtool ld` linked was executed. */
+#include <stdlib.h>
+
+#include "cmd/cmd.h"
+#include "ld/ld.h"
+
+static int by_insns(const void *a, const void *b)
+{
+    const struct ld_function *x = a, *y = b;
+    return x->insns != y->insns ? (x->insns < y->insns ? 1 : -1)
+                                : (x->address > y->address) - (x->address < y->address);
+}
+
+static size_t executed(const struct ld_blocks *all, const struct ld_function *f)
+{
+    size_t n = 0;
+    for (size_t i = f->first; i < f->first + f->count; i++)
+        n += all->blocks.data[i].count != 0;
+    return n;
+}
+
+static void put_table(const struct cmd_args *a, const struct ld_blocks *b, struct strbuf *out)
+{
+    size_t rows = a->top ? a->top : 20, shown = 0;
+    str_puts(out, "    instructions         calls       blocks  function\n");
+    for (size_t i = 0; i < b->functions.len && (a->all || shown < rows); i++, shown++) {
+        const struct ld_function *f = &b->functions.data[i];
+        if (!f->insns && !a->all)
+            break;
+        str_printf(out, "%16llu %13llu %5zu / %-5zu %s  (%s)\n", (unsigned long long)f->insns,
+                   (unsigned long long)f->calls, executed(b, f), f->count,
+                   *f->name ? f->name : arena_printf(a->arena, "%#llx", (unsigned long long)f->address),
+                   file_base_name(f->object));
+    }
+    if (shown < b->functions.len && !a->all)
+        str_printf(out, "%zu more functions; --all prints them\n", b->functions.len - shown);
+}
+
+static void put_json(const struct ld_blocks *b, struct strbuf *out)
+{
+    struct json j;
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    json_u64(&j, "files", b->files);
+    json_u64(&j, "inconsistent", b->inconsistent);
+    json_array(&j, "functions");
+    for (size_t i = 0; i < b->functions.len; i++) {
+        const struct ld_function *f = &b->functions.data[i];
+        json_object(&j, NULL);
+        json_str(&j, "function", *f->name ? f->name : NULL);
+        json_str(&j, "object", f->object);
+        json_hex(&j, "address", f->address);
+        json_u64(&j, "calls", f->calls);
+        json_u64(&j, "instructions", f->insns);
+        json_array(&j, "blocks");
+        for (size_t k = f->first; k < f->first + f->count; k++) {
+            json_object(&j, NULL);
+            json_hex(&j, "address", b->blocks.data[k].address);
+            json_u64(&j, "instructions", b->blocks.data[k].insns);
+            json_u64(&j, "count", b->blocks.data[k].count);
+            json_object_end(&j);
+        }
+        json_array_end(&j);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_object_end(&j);
+    str_puts(out, "\n");
+}
+
+int cmd_blocks(const struct cmd_args *a)
+{
+    struct ld_blocks *b;
+    struct strbuf out = {0};
+    if (ld_blocks_read(a->rest[0], a->rest + 1, (size_t)a->rest_count - 1, &b) < 0)
+        return CMD_UNUSABLE;
+    if (b->functions.len)
+        qsort(b->functions.data, b->functions.len, sizeof *b->functions.data, by_insns);
+    if (b->inconsistent)
+        diag_warn("ld-flow",
+                  "%llu of the counts contradict each other: a process was cut off, or had threads that the link "
+                  "did not show",
+                  (unsigned long long)b->inconsistent);
+    if (a->json)
+        put_json(b, &out);
+    else
+        put_table(a, b, &out);
+    ld_blocks_free(b);
+    return cmd_print(&out);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool ld: runs a build in which each linker is mtool, and is that linker. A folder of scripts named like linkers
+ * comes first on PATH, and on COMPILER_PATH, where compilers look for theirs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "launch/launch.h"
+#include "ld/ld.h"
+
+#define FOLDER_ENV "MTOOL_LD_FOLDER" /* of the build that a link is a step of */
+
+static const char *const linkers[] = {"ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"};
+
+/* ---- folders ---- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
+static const char *make_folder(const struct cmd_args *a, const char *in)
+{
+    char *path = arena_printf(a->arena, "%s/mtool-ld.XXXXXX", in);
+    return mkdtemp(path) ? path : (diag_error("ld: cannot make a folder in %s: %s", in, strerror(errno)), NULL);
+}
+
+static const char *temporary(void)
+{
+    const char *t = getenv("TMPDIR");
+    return t && *t ? t : "/tmp";
+}
+
+/* ---- one link ---- */
+
+/* A line in one write: links of one build may end together. */
+static void put_record(const char *folder, const struct strbuf *text)
+{
+    struct strbuf path = {0};
+    str_printf(&path, "%s/links", folder);
+    int fd = open(path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        if (write(fd, text->data, text->len) < 0)
+            diag_debug(1, "%s: %s", path.data, strerror(errno));
+        close(fd);
+    }
+    str_free(&path);
+}
+
+static void say_tally(const char *folder, const struct ld_tally *t, const char *why_plain)
+{
+    struct strbuf text = {0};
+    str_printf(&text, "T %d %llu %llu %llu %llu\n", why_plain == NULL, (unsigned long long)t->funcs,
+               (unsigned long long)t->funcs_moved, (unsigned long long)t->code_bytes, (unsigned long long)t->counters);
+    if (why_plain)
+        str_printf(&text, "P %s\n", why_plain);
+    for (const char *line = t->left.data; line && *line;) {
+        size_t len = strcspn(line, "\n");
+        str_printf(&text, "L %.*s\n", (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+    put_record(folder, &text);
+    str_free(&text);
+}
+
+static int link_once(const struct cmd_args *a, const char *build)
+{
+    struct ld_tally tally = {0};
+    char *why = NULL;
+    const char *folder = make_folder(a, build);
+    if (!folder)
+        return CMD_SELF_FAILED;
+    struct ld_link l = {a->link, a->rest + 1, folder};
+    int status = ld_link(&l, &tally, &why);
+    if (status == 0 && (tally.funcs || why))
+        say_tally(build, &tally, why);
+    remove_folder(folder);
+    str_free(&tally.left);
+    free(why);
+    return status;
+}
+
+/* ---- what a build's links said ---- */
+
+struct summary {
+    unsigned links, counted, left;
+    uint64_t funcs, moved, bytes, counters;
+};
+
+static void take_line(struct summary *s, const char *line)
+{
+    unsigned long long v[4];
+    int is_counted;
+    if (sscanf(line, "T %d %llu %llu %llu %llu", &is_counted, &v[0], &v[1], &v[2], &v[3]) == 5) {
+        s->links++;
+        s->counted += is_counted != 0;
+        s->funcs += v[0], s->moved += v[1], s->bytes += v[2], s->counters += v[3];
+    } else if (!strncmp(line, "P ", 2)) {
+        diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
+    } else if (!strncmp(line, "L ", 2)) {
+        s->left++;
+        if (diag_verbose)
+            diag_note("taken over as it is: %s", line + 2);
+    }
+}
+
+static void say_summary(const struct cmd_args *a, const char *folder)
+{
+    struct summary s = {0};
+    struct file_bytes f;
+    if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
+        diag_warn("ld-none",
+                  "the build linked nothing that mtool saw; one that calls a linker by its whole path, or links "
+                  "nothing anew, is not seen");
+        return;
+    }
+    char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
+    file_unmap(&f);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        take_line(&s, line);
+    if (!s.links)
+        return;
+    diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s.counted, s.links,
+              (unsigned long long)s.moved, (unsigned long long)s.funcs, (unsigned long long)s.counters,
+              s.counted ? "; run the program, then 'mtool blocks PROGRAM PROGRAM.*.blocks'" : "");
+    if (s.left && !diag_verbose)
+        diag_note("%u sections or objects are taken over as they are; -v names them", s.left);
+}
+
+/* ---- a build ---- */
+
+static const char *find_linker(const struct cmd_args *a, const char *name)
+{
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : ""; *p;) {
+        size_t len = strcspn(p, ":");
+        const char *at = arena_printf(a->arena, "%.*s/%s", (int)len, p, name);
+        if (len && access(at, X_OK) == 0)
+            return at;
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}
+
+static void put_quoted(struct strbuf *out, const char *word)
+{
+    str_puts(out, "'");
+    for (; *word; word++)
+        str_puts(out, *word == '\'' ? "'\\''" : (char[]){*word, 0});
+    str_puts(out, "'");
+}
+
+static int put_script(const struct cmd_args *a, const char *folder, const char *name, const char *real)
+{
+    struct strbuf out = {0};
+    str_puts(&out, "#!/bin/sh\nexec ");
+    put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
+    str_puts(&out, " ld --quiet --tool blocks --link ");
+    put_quoted(&out, real);
+    str_printf(&out, " -- %s \"$@\"\n", name);
+    int rc = file_write_whole(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
+    str_free(&out);
+    return rc;
+}
+
+static int put_scripts(const struct cmd_args *a, const char *folder)
+{
+    unsigned count = 0;
+    if (file_make_dirs(arena_printf(a->arena, "%s/bin", folder), 0700) < 0)
+        return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
+    for (size_t i = 0; i < ARRAY_LEN(linkers); i++) {
+        const char *real = find_linker(a, linkers[i]);
+        if (real && put_script(a, folder, linkers[i], real) < 0)
+            return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
+        count += real != NULL;
+    }
+    return count ? 0 : (diag_error("ld: there is no linker on PATH; install binutils or lld"), CMD_UNUSABLE);
+}
+
+static void prepend(const struct cmd_args *a, const char *variable, const char *folder)
+{
+    const char *old = getenv(variable);
+    setenv(variable, old && *old ? arena_printf(a->arena, "%s:%s", folder, old) : folder, 1);
+}
+
+static volatile sig_atomic_t child;
+
+static void pass_on(int signal)
+{
+    if (child > 0)
+        kill((pid_t)child, signal);
+}
+
+/* The terminal's signals reach the build too; others are passed on. The folder goes when the build has ended. */
+static void watch_signals(sigset_t *plain)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = pass_on}, before;
+    sigemptyset(plain);
+    for (int s = SIGINT; s <= SIGQUIT; s++)
+        if (sigaction(s, &ignore, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaddset(plain, s);
+    sigaction(SIGTERM, &pass, NULL);
+    sigaction(SIGHUP, &pass, NULL);
+}
+
+/* Its status as wait has it, or -1 after one line. */
+static int run_build(const struct cmd_args *a)
+{
+    posix_spawnattr_t attributes;
+    sigset_t plain;
+    pid_t pid;
+    int status;
+    watch_signals(&plain);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &plain);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawnp(&pid, a->rest[0], NULL, &attributes, (char **)(uintptr_t)a->rest, environ);
+    posix_spawnattr_destroy(&attributes);
+    if (error)
+        return diag_error("ld: %s cannot be run: %s", a->rest[0], strerror(error));
+    child = pid;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return diag_error("ld: lost sight of %s: %s", a->rest[0], strerror(errno));
+    child = 0;
+    return status;
+}
+
+static int build(const struct cmd_args *a, const char *folder)
+{
+    int rc = put_scripts(a, folder);
+    if (rc)
+        return rc;
+    setenv(FOLDER_ENV, folder, 1);
+    prepend(a, "PATH", arena_printf(a->arena, "%s/bin", folder));
+    prepend(a, "COMPILER_PATH", arena_printf(a->arena, "%s/bin", folder));
+    int status = run_build(a);
+    if (status >= 0)
+        say_summary(a, folder);
+    remove_folder(folder);
+    if (status >= 0)
+        launch_exit_like(status);
+    return CMD_UNUSABLE;
+}
+
+int cmd_ld(const struct cmd_args *a)
+{
+    const char *of_build = getenv(FOLDER_ENV);
+    const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
+    int rc;
+    if (!folder)
+        return CMD_SELF_FAILED;
+    if (!a->link) {
+        rc = build(a, folder);
+        remove_folder(folder);
+        return rc;
+    }
+    rc = link_once(a, folder);
+    if (!of_build) {
+        say_summary(a, folder);
+        remove_folder(folder);
+    }
+    if (rc > 128)
+        launch_exit_like(rc - 128);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ld: one step of a linker with its relocatable objects rewritten, those in archives too. The linker is any that reads
+ * the command line of the GNU linker: bfd, gold, lld, mold.
+ */
+#ifndef MTOOL_LD_LD_H
+#define MTOOL_LD_LD_H
+
+#include "base/base.h"
+
+/* ---- line.c: a linker's command line ---- */
+
+struct ld_input {
+    size_t arg;       /* in the line */
+    const char *path; /* of the file; NULL: a library that was not found */
+    bool is_library;  /* -lNAME */
+    bool is_whole;    /* behind --whole-archive */
+};
+struct ld_line {
+    struct arena *arena;
+    VEC(const char *) args; /* @files replaced by what they hold; without the linker itself */
+    VEC(struct ld_input) inputs;
+    const char *output; /* a.out if the line says none */
+    bool is_partial;    /* -r: its result is linked again */
+    bool is_shared;     /* it makes a shared object */
+    bool links;         /* there is something to be linked: it does not only ask for a version or help */
+};
+void ld_line_parse(struct arena *a, const char *const *args, struct ld_line *out);
+void ld_line_free(struct ld_line *l);
+
+/* ---- archive.c: archives of System V and GNU, thin ones too ---- */
+
+struct ld_member {
+    const char *name;
+    const uint8_t *header, *data;
+    size_t header_at, len;
+    struct strbuf rewritten; /* empty: it stays as it is */
+    bool is_taken;           /* resolve.c */
+};
+struct ld_symbol {
+    const char *name;
+    uint32_t member;
+};
+struct ld_archive {
+    struct arena *arena;
+    struct file_bytes file;
+    VEC(struct file_bytes) others; /* of a thin archive's members */
+    VEC(struct ld_member) members; /* without the tables */
+    VEC(struct ld_symbol) symbols; /* of its index */
+    const uint8_t *names;          /* the table of long names, with its header; NULL none */
+    size_t names_len;
+};
+bool ld_is_archive(const uint8_t *bytes, size_t len);
+/* 0, or -1 with *why: it is cut off or corrupt, has no index, or a member of a thin one is missing. */
+int ld_archive_open(struct arena *a, const char *path, struct ld_archive *out, const char **why);
+void ld_archive_close(struct ld_archive *ar);
+void ld_archive_write(const struct ld_archive *ar, struct strbuf *out); /* as an archive that is not thin */
+
+/* ---- resolve.c: which members a link takes in ---- */
+
+struct ld_resolver;
+struct ld_resolver *ld_resolver_new(void);
+void ld_resolver_free(struct ld_resolver *r);
+/* Symbols that a relocatable object defines and wants. False if it is none of x86-64. */
+bool ld_resolver_add(struct ld_resolver *r, const uint8_t *bytes, size_t len);
+/* Marks members, at least those that a linker takes in: it may leave out some of them by the order on its line. */
+void ld_resolver_take(struct ld_resolver *r, struct ld_archive *archives, size_t count);
+bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
+
+/* ---- link.c ---- */
+
+struct ld_tally {
+    uint64_t funcs, funcs_moved, code_bytes, counters;
+    uint32_t objects, members; /* rewritten */
+    struct strbuf left;        /* a line each: what was taken over as it is, and why */
+};
+struct ld_link {
+    const char *linker;      /* to be executed */
+    const char *const *args; /* its arguments, without its name, NULL-terminated */
+    const char *folder;      /* of temporary files; exists */
+};
+/* Links with blocks counted. Standard output, error and exit status are those of the linker, given the inputs as they
+ * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
+ * so. Returns its status; SIGNAL + 128 if it was killed. */
+int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);
+
+/* ---- blocks.c: from a linked file and what it wrote to counts ---- */
+
+struct ld_block {
+    uint64_t address, end; /* in the linked file; what was inserted is in it */
+    uint64_t count;        /* times executed */
+    uint32_t insns;        /* of the original */
+};
+struct ld_function {
+    const char *name, *object; /* name "" if the file has none for it */
+    uint64_t address, calls;   /* calls: entered from outside */
+    uint64_t insns;            /* executed */
+    size_t first, count;       /* blocks */
+};
+struct ld_blocks {
+    struct arena *arena;
+    VEC(struct ld_function) functions;
+    VEC(struct ld_block) blocks;
+    size_t files; /* of counts, summed */
+    uint64_t
+        inconsistent; /* flow equations that do not hold: of threads that were not expected, of a process cut off */
+};
+/* 0, or -1 after one line: not linked by mtool ld, files of another link, cut off. */
+int ld_blocks_read(const char *path, const char *const *files, size_t count, struct ld_blocks **out);
+void ld_blocks_free(struct ld_blocks *b);
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The link: rewritten copies of its inputs into the temporary folder, then the linker on these. It is run as it was
+ * meant as well wherever what it says could be another thing than that. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ld/ld.h"
+#include "rewrite/rewrite.h"
+#include "wire/link.h"
+
+#include "ld_runtime.h"
+
+enum { ID_AT = offsetof(struct wire_link, id), NAME_AT = offsetof(struct wire_link, name) };
+
+struct input { /* a file of the line */
+    const struct ld_input *in;
+    struct file_bytes file;
+    bool is_archive;
+    struct ld_archive archive;
+    const char *instead; /* its rewritten copy; NULL: itself */
+};
+struct job {
+    const struct ld_link *l;
+    struct ld_tally *tally;
+    struct arena *arena;
+    struct ld_line line;
+    struct ld_resolver *resolver;
+    VEC(struct input) inputs;
+    struct rewrite_relocatable_options opt;
+    char id[33];
+    bool has_intermediate; /* an object of link-time optimisation */
+};
+
+/* ---- processes ---- */
+
+/* argv[0] is executed. Its standard error goes to `err` unless that is negative. */
+static int run(const char *const *argv, int err)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (err >= 0)
+            dup2(err, STDERR_FILENO);
+        execv(argv[0], (char **)(uintptr_t)argv);
+        dprintf(STDERR_FILENO, "mtool: error: %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+    }
+    if (pid < 0)
+        return diag_error("ld: cannot start %s: %s", argv[0], strerror(errno)), 1;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* As it was meant; `more` words at its end. */
+static int run_plain(const struct ld_link *l, struct arena *a, const char *const *more)
+{
+    size_t n = 0, k = 0;
+    while (l->args[n])
+        n++;
+    while (more && more[k])
+        k++;
+    const char **argv = ARENA_ARRAY(a, const char *, n + k + 2);
+    argv[0] = l->linker;
+    memcpy(argv + 1, l->args, n * sizeof *argv);
+    if (k)
+        memcpy(argv + 1 + n, more, k * sizeof *argv);
+    return run(argv, -1);
+}
+
+/* ---- inputs ---- */
+
+/* Of the C library and the compiler: they run before anything can be counted, and linkers know them by their names. */
+static bool is_startup(const char *path)
+{
+    const char *name = file_base_name(path), *dot = strrchr(name, '.');
+    return dot && !strcmp(dot, ".o") &&
+           (!strncmp(name, "crt", 3) || !strcmp(name + 1, "crt1.o") || !strcmp(name, "rcrt1.o"));
+}
+
+static void leave(struct job *j, const char *name, const char *why)
+{
+    str_printf(&j->tally->left, "%s: %s\n", name, why);
+}
+
+/* What it wants of archives is known only when it is compiled. */
+static void note_intermediate(struct job *j, const char *path, bool is_one)
+{
+    if (is_one && !j->has_intermediate)
+        leave(j, path, "holds intermediate code of link-time optimisation: what becomes of it is not counted");
+    j->has_intermediate |= is_one;
+}
+
+static void open_input(struct job *j, const struct ld_input *in)
+{
+    struct input i = {.in = in};
+    if (!in->path || file_map(in->path, &i.file) < 0)
+        return;
+    const char *why;
+    if (ld_is_archive(i.file.data, i.file.len)) {
+        i.is_archive = true;
+        if (ld_archive_open(j->arena, in->path, &i.archive, &why) < 0) {
+            leave(j, in->path, why);
+            file_unmap(&i.file);
+            return;
+        }
+    } else if (!ld_resolver_add(j->resolver, i.file.data, i.file.len)) {
+        note_intermediate(j, in->path, i.file.len > 4 && !memcmp(i.file.data, "BC\xc0\xde", 4));
+        file_unmap(&i.file); /* a shared object, a script */
+        return;
+    } else {
+        note_intermediate(j, in->path, ld_resolver_wants(j->resolver, "__gnu_lto_slim"));
+    }
+    VEC_PUSH(&j->inputs, i);
+}
+
+/* ---- threads ---- */
+
+static const char *const thread_makers[] = {
+    "pthread_create",
+    "thrd_create",
+    "GOMP_parallel",
+    "__kmpc_fork_call",
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+};
+/* Shared libraries that make no threads which call the program. */
+static const char *const quiet_libraries[] = {"libc.so",        "libm.so",        "libgcc_s.so",
+                                              "libstdc++.so",   "libdl.so",       "librt.so",
+                                              "libgfortran.so", "libquadmath.so", "ld-linux-x86-64.so"};
+
+static bool is_of_c(const char *path)
+{
+    static const char *const names[] = {"libc.a", "libm.a", "libpthread.a", "libgcc.a", "libgcc_eh.a"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!strcmp(file_base_name(path), names[i]))
+            return true;
+    return false;
+}
+
+static bool is_quiet(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(quiet_libraries); i++)
+        if (!strncmp(file_base_name(path), quiet_libraries[i], strlen(quiet_libraries[i])))
+            return true;
+    return false;
+}
+
+/* Whether several threads may be in the code: a shared object never knows. */
+static bool may_have_threads(const struct job *j)
+{
+    for (size_t i = 0; i < ARRAY_LEN(thread_makers); i++)
+        if (ld_resolver_wants(j->resolver, thread_makers[i]))
+            return true;
+    for (size_t i = 0; i < j->line.inputs.len; i++) {
+        const char *path = j->line.inputs.data[i].path;
+        if (path && strstr(file_base_name(path), ".so") && !is_quiet(path))
+            return true;
+    }
+    return j->line.is_shared;
+}
+
+/* ---- all inputs ---- */
+
+/* Marks members of archives: of the C library in the end, for it is asked before whether the program makes threads. */
+static void take_members(struct job *j)
+{
+    struct ld_archive *all = xmalloc((j->inputs.len + 1) * sizeof *all); /* they share their members with the inputs' */
+    size_t count = 0;
+    for (int is_c = 0; is_c < 2; is_c++) {
+        for (size_t i = 0; i < j->inputs.len; i++)
+            if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == (is_c != 0))
+                all[count++] = j->inputs.data[i].archive;
+        ld_resolver_take(j->resolver, all, count);
+        if (!is_c)
+            j->opt.locked = may_have_threads(j);
+    }
+    free(all);
+}
+
+static void open_inputs(struct job *j)
+{
+    for (size_t i = 0; i < j->line.inputs.len; i++)
+        open_input(j, &j->line.inputs.data[i]);
+    for (size_t i = 0; i < j->inputs.len; i++) {
+        struct input *in = &j->inputs.data[i];
+        bool is_whole = in->in->is_whole || (j->has_intermediate && in->in->path && !is_of_c(in->in->path));
+        for (size_t m = 0; m < in->archive.members.len && is_whole; m++) {
+            struct ld_member *member = &in->archive.members.data[m];
+            member->is_taken = ld_resolver_add(j->resolver, member->data, member->len);
+        }
+    }
+    take_members(j);
+}
+
+static void close_inputs(struct job *j)
+{
+    for (size_t i = 0; i < j->inputs.len; i++) {
+        if (j->inputs.data[i].is_archive)
+            ld_archive_close(&j->inputs.data[i].archive);
+        file_unmap(&j->inputs.data[i].file);
+    }
+    VEC_FREE(&j->inputs);
+}
+
+/* ---- rewriting ---- */
+
+static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats *s)
+{
+    t->funcs += s->funcs;
+    t->funcs_moved += s->funcs_moved;
+    t->code_bytes += s->code_bytes;
+    t->counters += s->counters;
+}
+
+static void name_whole(struct job *j, const char *name, const struct rewrite_relocatable_stats *s)
+{
+    if (s->debug_lost)
+        str_printf(&j->tally->left, "%s: its debug information is left out: %s\n", name, s->debug_lost);
+    for (size_t i = 0; i < s->whole_count; i++) {
+        const struct rewrite_relocatable_whole *w = &s->whole[i];
+        str_printf(&j->tally->left, "%s: %s %s%s%s\n", name, w->section, rewrite_relocatable_reason_text[w->why],
+                   w->why == REWRITE_RELOCATABLE_FUNCTION ? ": " : "",
+                   w->why == REWRITE_RELOCATABLE_FUNCTION ? cfg_reason_text[w->func_why] : "");
+    }
+}
+
+/* The copy in `out`; false: it has none, and stays as it is. */
+static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_t len, struct strbuf *out)
+{
+    struct rewrite_relocatable_stats stats;
+    struct strbuf error = {0};
+    diag_hold(&error);
+    int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
+    diag_hold(NULL);
+    if (rc < 0) {
+        leave(j, name, error.data ? error.data : "not understood");
+        str_free(out);
+    } else {
+        count_in(j->tally, &stats);
+        name_whole(j, name, &stats);
+        rewrite_relocatable_stats_free(&stats);
+    }
+    str_free(&error);
+    return rc == 0;
+}
+
+static const char *keep(struct job *j, size_t nth, const char *path, const struct strbuf *bytes)
+{
+    const char *folder = arena_printf(j->arena, "%s/%zu", j->l->folder, nth);
+    const char *to = arena_printf(j->arena, "%s/%s", folder, file_base_name(path));
+    if (file_make_dirs(folder, 0700) < 0)
+        return NULL;
+    int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool is_whole = fd >= 0;
+    for (size_t at = 0; is_whole && at < bytes->len;) {
+        ssize_t n = write(fd, bytes->data + at, bytes->len - at);
+        is_whole = n > 0;
+        at += is_whole ? (size_t)n : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return is_whole ? to : NULL;
+}
+
+static bool rewrite_archive(struct job *j, struct input *in, struct strbuf *out)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < in->archive.members.len; i++) {
+        struct ld_member *m = &in->archive.members.data[i];
+        if (!m->is_taken)
+            continue;
+        const char *name = arena_printf(j->arena, "%s(%s)", in->in->path, m->name);
+        bool is_new = rewrite(j, name, m->data, m->len, &m->rewritten);
+        j->tally->members += is_new;
+        is_any |= is_new;
+    }
+    if (is_any)
+        ld_archive_write(&in->archive, out);
+    return is_any;
+}
+
+static bool rewrite_input(struct job *j, size_t nth)
+{
+    struct input *in = &j->inputs.data[nth];
+    struct strbuf out = {0};
+    bool is_new = false, is_kept = true;
+    for (size_t i = 0; i < nth && !in->instead && in->is_archive; i++) /* an archive may come again */
+        if (!strcmp(j->inputs.data[i].in->path, in->in->path))
+            in->instead = j->inputs.data[i].instead;
+    if (in->instead)
+        return true;
+    if (in->is_archive) {
+        is_new = rewrite_archive(j, in, &out);
+    } else if (!is_startup(in->in->path)) {
+        is_new = rewrite(j, in->in->path, in->file.data, in->file.len, &out);
+        j->tally->objects += is_new;
+    }
+    if (is_new)
+        is_kept = (in->instead = keep(j, nth, in->in->path, &out)) != NULL;
+    str_free(&out);
+    return is_kept;
+}
+
+/* ---- the runtime ---- */
+
+static void make_id(struct job *j)
+{
+    struct strbuf all = {0};
+    for (size_t i = 0; i < j->inputs.len; i++) {
+        char hash[33];
+        file_hash_hex(j->inputs.data[i].file.data, j->inputs.data[i].file.len, hash);
+        str_puts(&all, hash);
+    }
+    file_hash_hex(all.data, all.len, j->id);
+    str_free(&all);
+}
+
+static const char *put_runtime(struct job *j)
+{
+    struct strbuf out = {0};
+    str_put(&out, ld_runtime, sizeof ld_runtime);
+    char *note = memmem(out.data, out.len, WIRE_LINK_MAGIC, strlen(WIRE_LINK_MAGIC));
+    assert(note); /* its section */
+    memcpy(note + ID_AT, j->id, WIRE_LINK_ID);
+    snprintf(note + NAME_AT, WIRE_LINK_NAME, "%s", file_base_name(j->line.output));
+    const char *path = keep(j, j->inputs.len, "mtool-counts.o", &out);
+    str_free(&out);
+    return path;
+}
+
+/* ---- the line ---- */
+
+/* The words that the linker is run with; NULL if there is no room for the copies. */
+static const char **make_line(struct job *j)
+{
+    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 3);
+    argv[0] = j->l->linker;
+    memcpy(argv + 1, j->line.args.data, j->line.args.len * sizeof *argv);
+    for (size_t i = 0; i < j->inputs.len; i++) {
+        const struct input *in = &j->inputs.data[i];
+        const char *word = j->line.args.data[in->in->arg];
+        bool is_apart = in->in->is_library && (!strcmp(word, "-l") || !strcmp(word, "--library"));
+        if (!in->instead)
+            continue;
+        argv[1 + in->in->arg] = is_apart ? arena_printf(j->arena, "-L%s", j->l->folder) : in->instead;
+        if (is_apart) /* two words: the first becomes an option without effect */
+            argv[2 + in->in->arg] = in->instead;
+    }
+    argv[1 + j->line.args.len] = put_runtime(j);
+    return argv[1 + j->line.args.len] ? argv : NULL;
+}
+
+static bool has_bytes(int fd) { return lseek(fd, 0, SEEK_END) > 0; }
+
+static int link_rewritten(struct job *j, const char **why_plain)
+{
+    const char **argv = make_line(j);
+    const char *errors = arena_printf(j->arena, "%s/errors", j->l->folder);
+    int fd = open(errors, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    int status = argv && fd >= 0 ? run(argv, fd) : 1;
+    if (status != 0) {
+        struct file_bytes said = {0};
+        const char *why = "there is no room for its temporary files";
+        if (argv && file_map(errors, &said) == 0)
+            why = arena_printf(j->arena, "the linker refuses the rewritten objects: %.*s",
+                               (int)strcspn((const char *)said.data, "\n"), (const char *)said.data);
+        file_unmap(&said);
+        status = run_plain(j->l, j->arena, NULL);
+        *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
+    } else if (has_bytes(fd)) { /* its warnings would name our copies: those of the plain link are shown */
+        const char *const elsewhere[] = {"-o", arena_printf(j->arena, "%s/plain", j->l->folder), NULL};
+        status = run_plain(j->l, j->arena, elsewhere);
+    }
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
+{
+    struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = REWRITE_RELOCATABLE_COUNTS};
+    const char *why = NULL;
+    bool is_kept = true;
+    int status;
+    ld_line_parse(j.arena, l->args, &j.line);
+    if (!j.line.links || j.line.is_partial) { /* what is joined now is rewritten when it is linked at last */
+        status = run_plain(l, j.arena, NULL);
+    } else {
+        j.resolver = ld_resolver_new();
+        open_inputs(&j);
+        for (size_t i = 0; i < j.inputs.len && is_kept; i++)
+            is_kept = rewrite_input(&j, i);
+        make_id(&j);
+        if (is_kept && !tally->counters)
+            status = run_plain(l, j.arena, NULL);
+        else if (is_kept)
+            status = link_rewritten(&j, &why);
+        else
+            status = run_plain(l, j.arena, NULL), why = "there is no room for its temporary files";
+        close_inputs(&j);
+        ld_resolver_free(j.resolver);
+    }
+    *why_plain = why ? xstrdup(why) : NULL;
+    ld_line_free(&j.line);
+    arena_free(j.arena);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Debug sections, by folder dwarf: from old places of the code to new ones.
+ *
+ * needs: layout. fills: bytes_new and relas_new of debug sections. */
+#include "dwarf/dwarf.h"
+#include "rewrite/relocatable/relocatable.h"
+
+#include <stdlib.h>
+
+static const struct rel_section *moved_code(const struct rel_object *o, uint32_t section)
+{
+    const struct rel_section *s = section < o->section_count ? &o->sections[section] : NULL;
+    return s && s->is_code && s->is_moved ? s : NULL;
+}
+
+static uint64_t at(void *ctx, uint32_t section, uint64_t offset)
+{
+    const struct rel_section *s = moved_code(ctx, section);
+    return s ? rel_front(ctx, s, offset) : offset;
+}
+
+static uint64_t row(void *ctx, uint32_t section, uint64_t offset)
+{
+    const struct rel_section *s = moved_code(ctx, section);
+    return s ? rel_row(ctx, s, offset) : offset;
+}
+
+static uint64_t end(void *ctx, uint32_t section, uint64_t offset)
+{
+    const struct rel_section *s = moved_code(ctx, section);
+    return s ? rel_end(ctx, s, offset) : offset;
+}
+
+static struct dwarf_symbol symbol(void *ctx, uint32_t sym)
+{
+    const struct rel_object *o = ctx;
+    if (sym >= o->sym_count || o->syms[sym].st_shndx >= o->section_count)
+        return (struct dwarf_symbol){0};
+    return (struct dwarf_symbol){o->syms[sym].st_shndx, o->syms[sym].st_value, rel_symbol_new(o, sym),
+                                 ELF64_ST_TYPE(o->syms[sym].st_info) == STT_SECTION};
+}
+
+bool rel_is_debug(const struct rel_section *s)
+{
+    return !(s->h.sh_flags & SHF_ALLOC) && (dwarf_is_debug(s->name) || !strncmp(s->name, ".zdebug_", 8));
+}
+
+static void take_over(struct dwarf_section *d, uint32_t index, const struct rel_section *s)
+{
+    *d = (struct dwarf_section){.index = index, .name = s->name};
+    if (s->bytes)
+        str_put(&d->bytes, s->bytes, s->h.sh_size);
+    for (size_t i = 0; i < s->rela_count; i++)
+        VEC_PUSH(&d->relocs, ((struct dwarf_reloc){s->relas[i].r_offset, s->relas[i].r_addend, rel_sym(&s->relas[i]),
+                                                   rel_type(&s->relas[i])}));
+}
+
+static void give_back(const struct dwarf_section *d, struct rel_section *s)
+{
+    str_put(&s->bytes_new, d->bytes.data ? d->bytes.data : "", d->bytes.len);
+    for (size_t i = 0; i < d->relocs.len; i++) {
+        const struct dwarf_reloc *r = &d->relocs.data[i];
+        VEC_PUSH(&s->relas_new, ((Elf64_Rela){r->offset, ELF64_R_INFO(r->symbol, (uint64_t)r->type), r->addend}));
+    }
+    s->has_new = true;
+}
+
+void rel_debug(struct rel_object *o)
+{
+    struct dwarf_section *all = xmalloc((o->section_count + 1) * sizeof *all);
+    size_t count = 0;
+    bool is_packed = false;
+    for (uint32_t i = 1; i < o->section_count; i++)
+        if (rel_is_debug(&o->sections[i])) {
+            is_packed |= o->sections[i].h.sh_flags & SHF_COMPRESSED || !dwarf_is_debug(o->sections[i].name);
+            take_over(&all[count++], i, &o->sections[i]);
+        }
+    struct dwarf_moves moves = {o, symbol, at, row, end};
+    const char *why = is_packed ? "compressed" : count ? dwarf_move(all, count, &moves) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!why)
+            give_back(&all[i], &o->sections[all[i].index]);
+        str_free(&all[i].bytes);
+        VEC_FREE(&all[i].relocs);
+    }
+    o->stats->debug_lost = why;
+    free(all);
+}

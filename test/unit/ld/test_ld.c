@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Linkers' command lines, and archives: read, written, and cut off at every byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ld/ld.h"
+
+struct parsed {
+    struct arena *arena;
+    struct ld_line line;
+    struct strbuf inputs; /* their words, with a comma behind each */
+};
+
+static struct parsed parse(const char *const *words)
+{
+    struct parsed p = {.arena = arena_new()};
+    ld_line_parse(p.arena, words, &p.line);
+    for (size_t i = 0; i < p.line.inputs.len; i++)
+        str_printf(&p.inputs, "%s,", p.line.args.data[p.line.inputs.data[i].arg]);
+    return p;
+}
+
+static void done(struct parsed *p)
+{
+    str_free(&p->inputs);
+    ld_line_free(&p->line);
+    arena_free(p->arena);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_values_are_no_inputs(void **state)
+{
+    (void)state;
+    struct parsed p =
+        parse(WORDS("-o", "out", "a.o", "-m", "elf_x86_64", "-dynamic-linker", "/lib/ld.so", "-z", "now", "b.o",
+                    "--version-script", "map", "-Map=file", "-T", "script", "-rpath", "/x", "-soname", "s", "-e",
+                    "main", "--hash-style=gnu", "c.a", "-plugin", "p.so", "-plugin-opt=-pass"));
+    assert_string_equal(p.inputs.data, "a.o,b.o,c.a,");
+    assert_string_equal(p.line.output, "out");
+    assert_true(p.line.links && !p.line.is_partial && !p.line.is_shared);
+    done(&p);
+}
+
+static void test_kinds_of_links(void **state)
+{
+    (void)state;
+    struct parsed p = parse(WORDS("-r", "a.o")), q = parse(WORDS("-shared", "a.o", "--output=x")),
+                  v = parse(WORDS("-v"));
+    assert_true(p.line.is_partial && !p.line.is_shared);
+    assert_string_equal(p.line.output, "a.out");
+    assert_true(q.line.is_shared && !q.line.is_partial);
+    assert_string_equal(q.line.output, "x");
+    assert_false(v.line.links);
+    done(&p), done(&q), done(&v);
+}
+
+static void put_file(const char *path, const char *text)
+{
+    assert_int_equal(file_write_whole(path, text, strlen(text), 0600), 0);
+}
+
+static char folder[] = "/tmp/mtool-test-ld.XXXXXX";
+
+static void test_libraries_are_found(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    put_file("libone.a", "x"), put_file("libone.so", "x"), put_file("libtwo.a", "x"), put_file("exact.a", "x");
+    struct parsed p = parse(WORDS("-lone", "--push-state", "-Bstatic", "-lone", "--pop-state", "-l", "one", "-ltwo",
+                                  "-l:exact.a", "-lnone", "-L.", "--whole-archive", "-ltwo"));
+    const char *wanted[] = {"./libone.so", "./libone.a", "./libone.so", "./libtwo.a", "./exact.a", NULL, "./libtwo.a"};
+    assert_int_equal(p.line.inputs.len, ARRAY_LEN(wanted));
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        if (wanted[i])
+            assert_string_equal(p.line.inputs.data[i].path, wanted[i]);
+        else
+            assert_null(p.line.inputs.data[i].path);
+        assert_true(p.line.inputs.data[i].is_library);
+        assert_int_equal(p.line.inputs.data[i].is_whole, i + 1 == ARRAY_LEN(wanted));
+    }
+    done(&p);
+}
+
+static void test_response_files(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    put_file("inner", "b.o 'c d.o'");
+    put_file("outer", "a.o @inner \"e\\\"f.o\"\n-o  out g\\ h.o");
+    struct parsed p = parse(WORDS("@outer", "@missing"));
+    assert_string_equal(p.inputs.data, "a.o,b.o,c d.o,e\"f.o,g h.o,@missing,");
+    assert_string_equal(p.line.output, "out");
+    done(&p);
+}
+
+/* ---- archives ---- */
+
+static void put_archive(const char *path)
+{
+    struct strbuf out = {0};
+    struct ld_archive ar = {0};
+    static const char *const names[] = {"one.o/", "two.o/", "odd.o/"}, *const data[] = {"first", "second", "3"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char *header = xmalloc(80);
+        snprintf(header, 80, "%-16s%-12s%-6s%-6s%-8s%-10u`\n", names[i], "0", "0", "0", "644",
+                 (unsigned)strlen(data[i]) % 100);
+        VEC_PUSH(&ar.members, ((struct ld_member){.name = names[i],
+                                                  .header = (const uint8_t *)header,
+                                                  .data = (const uint8_t *)data[i],
+                                                  .len = strlen(data[i])}));
+    }
+    VEC_PUSH(&ar.symbols, ((struct ld_symbol){"alpha", 0}));
+    VEC_PUSH(&ar.symbols, ((struct ld_symbol){"gamma", 2}));
+    ld_archive_write(&ar, &out);
+    assert_int_equal(file_write_whole(path, out.data, out.len, 0600), 0);
+    for (size_t i = 0; i < ar.members.len; i++)
+        free((void *)(uintptr_t)ar.members.data[i].header);
+    VEC_FREE(&ar.members);
+    VEC_FREE(&ar.symbols);
+    str_free(&out);
+}
+
+static void test_an_archive_comes_back(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    put_archive("x.a");
+    struct arena *a = arena_new();
+    struct ld_archive ar;
+    const char *why;
+    assert_int_equal(ld_archive_open(a, "x.a", &ar, &why), 0);
+    assert_int_equal(ar.members.len, 3);
+    assert_string_equal(ar.members.data[1].name, "two.o");
+    assert_memory_equal(ar.members.data[2].data, "3", 1);
+    assert_int_equal(ar.symbols.len, 2);
+    assert_string_equal(ar.symbols.data[1].name, "gamma");
+    assert_int_equal(ar.symbols.data[1].member, 2);
+    str_puts(&ar.members.data[0].rewritten, "longer than it was");
+    struct strbuf out = {0};
+    ld_archive_write(&ar, &out);
+    assert_int_equal(file_write_whole("y.a", out.data, out.len, 0600), 0);
+    ld_archive_close(&ar);
+    assert_int_equal(ld_archive_open(a, "y.a", &ar, &why), 0);
+    assert_int_equal(ar.members.data[0].len, strlen("longer than it was"));
+    assert_memory_equal(ar.members.data[1].data, "second", 6);
+    ld_archive_close(&ar);
+    str_free(&out);
+    arena_free(a);
+}
+
+static void test_archives_that_are_cut_or_corrupt(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    put_archive("x.a");
+    struct file_bytes whole;
+    assert_int_equal(file_map("x.a", &whole), 0);
+    struct arena *a = arena_new();
+    struct rng rng = {.state = 7};
+    unsigned refused = 0;
+    for (size_t n = 0; n < 2000; n++) {
+        uint8_t *bytes = xmalloc(whole.len);
+        size_t len = n < whole.len - 8 ? n + 8 : whole.len;
+        memcpy(bytes, whole.data, whole.len);
+        if (len == whole.len)
+            bytes[8 + rng_below(&rng, len - 8)] = (uint8_t)rng_next(&rng);
+        assert_int_equal(file_write_whole("cut.a", bytes, len, 0600), 0);
+        struct ld_archive ar;
+        const char *why = NULL;
+        if (ld_archive_open(a, "cut.a", &ar, &why) == 0)
+            ld_archive_close(&ar);
+        else
+            refused += *why != 0;
+        free(bytes);
+    }
+    assert_true(refused > whole.len / 2);
+    file_unmap(&whole);
+    arena_free(a);
+}
+
+static void test_no_object_is_none(void **state)
+{
+    (void)state;
+    struct ld_resolver *r = ld_resolver_new();
+    uint8_t bytes[64] = {0x7f, 'E', 'L', 'F'};
+    assert_false(ld_resolver_add(r, bytes, sizeof bytes));
+    assert_false(ld_resolver_add(r, bytes, 3));
+    assert_false(ld_resolver_wants(r, "anything"));
+    ld_resolver_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_are_no_inputs),  cmocka_unit_test(test_kinds_of_links),
+        cmocka_unit_test(test_libraries_are_found),   cmocka_unit_test(test_response_files),
+        cmocka_unit_test(test_an_archive_comes_back), cmocka_unit_test(test_archives_that_are_cut_or_corrupt),
+        cmocka_unit_test(test_no_object_is_none),
+    };
+    assert_non_null(mkdtemp(folder));
+    int failed = cmocka_run_group_tests_name("ld", tests, NULL, NULL);
+    static const char *const files[] = {"libone.a", "libone.so", "libtwo.a", "exact.a", "inner",
+                                        "outer",    "x.a",       "y.a",      "cut.a"};
+    for (size_t i = 0; i < ARRAY_LEN(files) && chdir(folder) == 0; i++)
+        unlink(files[i]);
+    rmdir(folder);
+    return failed;
+}
