@@ -24,8 +24,9 @@ struct section *section_at(struct moving *m, uint32_t index)
 struct cursor section_cursor(const struct section *s, uint64_t from, uint64_t end)
 {
     const uint8_t *p = (const uint8_t *)s->s->bytes.data;
-    bool is_bad = !p || end > s->s->bytes.len || from > end;
-    return is_bad ? (struct cursor){.is_bad = true} : (struct cursor){p, p + from, p + end, 0, false};
+    if (!p || end > s->s->bytes.len || from > end)
+        return (struct cursor){.is_bad = true};
+    return (struct cursor){p, p + from, p + end, 0, false};
 }
 
 uint64_t section_offset(const struct cursor *c) { return (uint64_t)(c->p - c->start); }

@@ -12,7 +12,7 @@ _Static_assert(sizeof(struct ar_hdr) == 60, "as above");
 
 bool ld_is_archive(const uint8_t *bytes, size_t len)
 {
-    return len >= SARMAG && (!memcmp(bytes, ARMAG, SARMAG) || !memcmp(bytes, THIN, SARMAG));
+    return len >= SARMAG && (memcmp(bytes, ARMAG, SARMAG) == 0 || memcmp(bytes, THIN, SARMAG) == 0);
 }
 
 struct reader {
@@ -92,12 +92,12 @@ static int add_member(struct reader *r, const struct ar_hdr *h, size_t at, size_
 static bool take_table(struct reader *r, const struct ar_hdr *h, size_t len)
 {
     const uint8_t *data = (const uint8_t *)h + HEADER;
-    bool is_wide = !memcmp(h->ar_name, "/SYM64/ ", 8);
-    if (is_wide || !memcmp(h->ar_name, "/ ", 2)) {
+    bool is_wide = memcmp(h->ar_name, "/SYM64/ ", 8) == 0;
+    if (is_wide || memcmp(h->ar_name, "/ ", 2) == 0) {
         r->index = data;
         r->index_len = len;
         r->width = is_wide ? 8 : 4;
-    } else if (!memcmp(h->ar_name, "// ", 3)) {
+    } else if (memcmp(h->ar_name, "// ", 3) == 0) {
         r->ar->names = (const uint8_t *)h;
         r->ar->names_len = HEADER + len;
     } else {
@@ -111,7 +111,7 @@ static int read_members(struct reader *r)
     const struct file_bytes *f = &r->ar->file;
     for (size_t at = SARMAG; at < f->len;) {
         const struct ar_hdr *h = (const struct ar_hdr *)(f->data + at);
-        if (f->len - at < HEADER || memcmp(h->ar_fmag, ARFMAG, sizeof h->ar_fmag))
+        if (f->len - at < HEADER || memcmp(h->ar_fmag, ARFMAG, sizeof h->ar_fmag) != 0)
             return bad(r, "it is cut off or corrupt");
         size_t len = decimal(h->ar_size, sizeof h->ar_size);
         bool is_table = h->ar_name[0] == '/' && (h->ar_name[1] < '0' || h->ar_name[1] > '9');
@@ -168,7 +168,7 @@ int ld_archive_open(struct arena *a, const char *path, struct ld_archive *out, c
     struct reader r = {.ar = out, .path = path, .why = "it cannot be read"};
     int rc = file_map(path, &out->file);
     if (rc == 0) {
-        r.is_thin = !memcmp(out->file.data, THIN, SARMAG);
+        r.is_thin = memcmp(out->file.data, THIN, SARMAG) == 0;
         rc = read_members(&r) < 0 ? -1 : read_index(&r);
     }
     *why = r.why;
@@ -197,17 +197,14 @@ static void put_padding(struct strbuf *out)
         str_puts(out, "\n");
 }
 
-static void put_header(struct strbuf *out, const void *like, const char *name, size_t len)
+static void put_header(struct strbuf *out, const void *like, size_t len)
 {
     struct ar_hdr h;
     char text[sizeof h.ar_size + 1];
-    memset(&h, ' ', sizeof h);
-    if (like)
-        memcpy(&h, like, sizeof h);
-    else
-        memcpy(h.ar_name, name, strlen(name)), h.ar_date[0] = h.ar_uid[0] = h.ar_gid[0] = h.ar_mode[0] = '0';
+    memcpy(&h, like, sizeof h);
     memset(h.ar_size, ' ', sizeof h.ar_size);
-    memcpy(h.ar_size, text, (size_t)snprintf(text, sizeof text, "%zu", len));
+    int digits = snprintf(text, sizeof text, "%zu", len);
+    memcpy(h.ar_size, text, (size_t)digits);
     memcpy(h.ar_fmag, ARFMAG, sizeof h.ar_fmag);
     str_put(out, &h, sizeof h);
 }
@@ -219,6 +216,9 @@ static void put_number(struct strbuf *out, uint64_t v)
     for (int shift = 56; shift >= 0; shift -= 8)
         str_put(out, &(uint8_t){(uint8_t)(v >> shift)}, 1);
 }
+
+/* Name, date, owner, group and mode; the length is put in. */
+static const char index_header[HEADER + 1] = "/SYM64/         0           0     0     0       0         `\n";
 
 /* Offsets of 8 bytes in the index, whatever the size. */
 void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
@@ -233,7 +233,7 @@ void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
         at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
     }
     str_puts(out, ARMAG);
-    put_header(out, NULL, "/SYM64/", index);
+    put_header(out, index_header, index);
     put_number(out, ar->symbols.len);
     for (size_t i = 0; i < ar->symbols.len; i++)
         put_number(out, where[ar->symbols.data[i].member]);
@@ -245,7 +245,7 @@ void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
     put_padding(out);
     for (size_t i = 0; i < ar->members.len; i++) {
         const struct ld_member *m = &ar->members.data[i];
-        put_header(out, m->header, NULL, len_now(m));
+        put_header(out, m->header, len_now(m));
         str_put(out, m->rewritten.len ? (const void *)m->rewritten.data : m->data, len_now(m));
         put_padding(out);
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,14 +38,16 @@ struct job {
 
 /* ---- processes ---- */
 
-/* argv[0] is executed. Its standard error goes to `err` unless that is negative. */
-static int run(const char *const *argv, int err)
+/* argv[0] is executed. What it says goes to `said` unless that is negative. */
+static int run(const char *const *argv, int said)
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) {
-        if (err >= 0)
-            dup2(err, STDERR_FILENO);
+        if (said >= 0) {
+            dup2(said, STDOUT_FILENO);
+            dup2(said, STDERR_FILENO);
+        }
         execv(argv[0], (char **)(uintptr_t)argv);
         dprintf(STDERR_FILENO, "mtool: error: %s: %s\n", argv[0], strerror(errno));
         _exit(127);
@@ -357,6 +360,20 @@ static const char **make_line(struct job *j)
 
 static bool has_bytes(int fd) { return lseek(fd, 0, SEEK_END) > 0; }
 
+/* Which linkers refuse: they would not see it, for they are given copies. */
+static bool output_is_input(const struct job *j)
+{
+    struct stat out, in;
+    if (stat(j->line.output, &out) < 0)
+        return false;
+    for (size_t i = 0; i < j->line.inputs.len; i++) {
+        const char *path = j->line.inputs.data[i].path;
+        if (path && stat(path, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+            return true;
+    }
+    return false;
+}
+
 static int link_rewritten(struct job *j, const char **why_plain)
 {
     const char **argv = make_line(j);
@@ -372,7 +389,7 @@ static int link_rewritten(struct job *j, const char **why_plain)
         file_unmap(&said);
         status = run_plain(j->l, j->arena, NULL);
         *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
-    } else if (has_bytes(fd)) { /* its warnings would name our copies: those of the plain link are shown */
+    } else if (has_bytes(fd)) {                /* its words would name our copies: those of the plain link are shown */
         const char *const elsewhere[] = {"-o", arena_printf(j->arena, "%s/plain", j->l->folder), NULL};
         status = run_plain(j->l, j->arena, elsewhere);
     }
@@ -388,7 +405,8 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     bool is_kept = true;
     int status;
     ld_line_parse(j.arena, l->args, &j.line);
-    if (!j.line.links || j.line.is_partial) { /* what is joined now is rewritten when it is linked at last */
+    if (!j.line.links || j.line.is_partial ||
+        output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
         status = run_plain(l, j.arena, NULL);
     } else {
         j.resolver = ld_resolver_new();
