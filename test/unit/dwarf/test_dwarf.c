@@ -30,6 +30,7 @@ struct object {
     struct dwarf_section sections[64];
     Elf_Scn *scn[64], *rela[64];
     size_t count;
+    VEC(void *) owned; /* bytes that libelf borrows */
 };
 
 static uint64_t rule_at(void *ctx, uint32_t section, uint64_t offset)
@@ -108,11 +109,14 @@ static void read_object(struct object *o, int fd)
             add_relocs(o, s, h.sh_info);
 }
 
-static void set_data(Elf_Scn *scn, const void *bytes, size_t len)
+/* bytes NULL: zeros */
+static void set_data(struct object *o, Elf_Scn *scn, const void *bytes, size_t len)
 {
     Elf_Data *d = elf_getdata(scn, NULL);
     void *copy = xmalloc(len + 1);
-    memcpy(copy, bytes, len);
+    if (bytes)
+        memcpy(copy, bytes, len);
+    VEC_PUSH(&o->owned, copy);
     d->d_buf = copy;
     d->d_size = len;
     elf_flagdata(d, ELF_C_SET, ELF_F_DIRTY);
@@ -123,7 +127,7 @@ static void put_sections(struct object *o)
     for (Elf_Scn *s = NULL; (s = elf_nextscn(o->elf, s));) {
         Elf_Data *d = elf_getdata(s, NULL);
         if (o->is_code[elf_ndxscn(s)] && d->d_size)
-            set_data(s, xmalloc(d->d_size * STRETCH), d->d_size * STRETCH);
+            set_data(o, s, NULL, d->d_size * STRETCH);
     }
     GElf_Sym s;
     for (int i = 1; gelf_getsym(o->symbols, i, &s); i++) {
@@ -132,14 +136,14 @@ static void put_sections(struct object *o)
     }
     for (size_t i = 0; i < o->count; i++) {
         const struct dwarf_section *d = &o->sections[i];
-        set_data(o->scn[i], d->bytes.data, d->bytes.len);
+        set_data(o, o->scn[i], d->bytes.data, d->bytes.len);
         Elf64_Rela *all = xmalloc((d->relocs.len + 1) * sizeof *all);
         for (size_t k = 0; k < d->relocs.len; k++) {
             const struct dwarf_reloc *r = &d->relocs.data[k];
             all[k] = (Elf64_Rela){r->offset, ELF64_R_INFO(r->symbol, (uint64_t)r->type), r->addend};
         }
         if (o->rela[i])
-            set_data(o->rela[i], all, d->relocs.len * sizeof *all);
+            set_data(o, o->rela[i], all, d->relocs.len * sizeof *all);
         free(all);
     }
 }
@@ -177,6 +181,9 @@ static void copy_object(const char *from, const char *to, bool is_moved)
     }
     free(o.is_code);
     elf_end(o.elf);
+    for (size_t i = 0; i < o.owned.len; i++)
+        free(o.owned.data[i]);
+    VEC_FREE(&o.owned);
     close(fd);
 }
 
