@@ -35,7 +35,7 @@ struct dwarf_moves {
     uint64_t (*end)(void *ctx, uint32_t section, uint64_t offset); /* of a range that ends at offset, or a call */
 };
 
-bool dwarf_is_debug(const char *section_name); /* one that dwarf_move wants to be given */
+bool dwarf_is_debug(const char *section_name); /* one that dwarf_move wants to be given: not .debug_frame */
 
 /* Changes bytes and relocations (then ordered by offset) of all debug sections of one object. NULL, or what cannot be
  * moved, and where ("…"): then the sections are in an undefined state. The text lives as long as the program. */

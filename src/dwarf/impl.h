@@ -64,8 +64,7 @@ uint64_t move_end(struct moving *m, struct place p);
 uint64_t move_length(struct moving *m, struct place base, uint64_t length);
 
 void put_uint(struct strbuf *out, uint64_t v, unsigned len);
-void set_uint(struct section *s, uint64_t offset, uint64_t v, unsigned len); /* in place */
-void begin_anew(struct section *s);
+void set_uint(struct section *s, uint64_t offset, uint64_t v, unsigned len);       /* in place */
 void note_shift(struct section *s, uint64_t old);                                  /* to where `out` ends */
 void copy_bytes(struct moving *m, struct section *s, uint64_t from, uint64_t end); /* with its relocations */
 void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, bool is_end); /* in 8 bytes */
@@ -74,6 +73,9 @@ void move_relocs(struct moving *m);
 
 /* A length as units begin with: 4 bytes, or 12. *offset_len: of offsets in it. 0: bad, or reaches behind the cursor. */
 uint64_t read_unit_length(struct cursor *c, unsigned *offset_len);
+/* Makes all units anew, each by `move`: from where it begins to its end. */
+typedef bool (*unit_mover)(struct moving *m, struct section *s, uint64_t begin, uint64_t end, unsigned offset_len);
+bool move_units(struct moving *m, struct section *s, unit_mover move);
 void set_unit_length(struct section *s, uint64_t unit_out, unsigned offset_len); /* of `out`, to its end */
 
 /* ---- what a file is called for ---- */

@@ -180,17 +180,4 @@ static bool move_unit(struct moving *m, struct section *s, uint64_t begin, uint6
     return true;
 }
 
-bool move_lines(struct moving *m, struct section *s)
-{
-    struct cursor all = section_cursor(s, 0, s->s->bytes.len);
-    begin_anew(s);
-    while (cursor_left(&all)) {
-        unsigned offset_len;
-        uint64_t begin = section_offset(&all), len = read_unit_length(&all, &offset_len);
-        if (!len || !move_unit(m, s, begin, section_offset(&all) + len, offset_len))
-            return false;
-        cursor_skip(&all, len);
-    }
-    note_shift(s, s->s->bytes.len);
-    return !all.is_bad;
-}
+bool move_lines(struct moving *m, struct section *s) { return move_units(m, s, move_unit); }

@@ -230,17 +230,7 @@ static bool move_unit(struct moving *m, struct section *s, uint64_t begin, uint6
 
 bool move_lists(struct moving *m, struct section *s)
 {
-    struct cursor all = section_cursor(s, 0, s->s->bytes.len);
     if (s->lists.len)
         qsort(s->lists.data, s->lists.len, sizeof *s->lists.data, by_offset);
-    begin_anew(s);
-    while (cursor_left(&all)) {
-        unsigned offset_len;
-        uint64_t begin = section_offset(&all), len = read_unit_length(&all, &offset_len);
-        if (!len || !move_unit(m, s, begin, section_offset(&all) + len, offset_len))
-            return false;
-        cursor_skip(&all, len);
-    }
-    note_shift(s, s->s->bytes.len);
-    return !all.is_bad;
+    return move_units(m, s, move_unit);
 }

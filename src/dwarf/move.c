@@ -14,7 +14,10 @@ static const struct mover {
     {".debug_loclists", move_lists}, {".debug_line", move_lines},
 };
 
-bool dwarf_is_debug(const char *section_name) { return !strncmp(section_name, ".debug_", strlen(".debug_")); }
+bool dwarf_is_debug(const char *section_name)
+{
+    return !strncmp(section_name, ".debug_", strlen(".debug_")) && strcmp(section_name, ".debug_frame") != 0;
+}
 
 static int by_offset(const void *a, const void *b)
 {

@@ -102,7 +102,7 @@ void set_uint(struct section *s, uint64_t offset, uint64_t v, unsigned len)
     memcpy(s->s->bytes.data + offset, &v, len);
 }
 
-void begin_anew(struct section *s)
+static void begin_anew(struct section *s)
 {
     s->is_anew = true;
     str_reserve(&s->out, s->s->bytes.len + s->s->bytes.len / 4);
@@ -157,6 +157,21 @@ void set_unit_length(struct section *s, uint64_t unit_out, unsigned offset_len)
 {
     uint64_t behind = unit_out + (offset_len == 8 ? 12 : 4), len = s->out.len - behind;
     memcpy(s->out.data + behind - offset_len, &len, offset_len);
+}
+
+bool move_units(struct moving *m, struct section *s, unit_mover move)
+{
+    struct cursor all = section_cursor(s, 0, s->s->bytes.len);
+    begin_anew(s);
+    while (cursor_left(&all)) {
+        unsigned offset_len;
+        uint64_t begin = section_offset(&all), len = read_unit_length(&all, &offset_len);
+        if (!len || !move(m, s, begin, section_offset(&all) + len, offset_len))
+            return false;
+        cursor_skip(&all, len);
+    }
+    note_shift(s, s->s->bytes.len);
+    return !all.is_bad;
 }
 
 /* ---- at the end ---- */

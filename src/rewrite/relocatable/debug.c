@@ -6,6 +6,9 @@
 #include "rewrite/relocatable/relocatable.h"
 
 #include <stdlib.h>
+#include <zlib.h>
+
+enum { LARGEST = 1 << 30 }; /* bytes of a section */
 
 static const struct rel_section *moved_code(const struct rel_object *o, uint32_t section)
 {
@@ -42,17 +45,37 @@ static struct dwarf_symbol symbol(void *ctx, uint32_t sym)
 
 bool rel_is_debug(const struct rel_section *s)
 {
-    return !(s->h.sh_flags & SHF_ALLOC) && (dwarf_is_debug(s->name) || !strncmp(s->name, ".zdebug_", 8));
+    return !(s->h.sh_flags & SHF_ALLOC) && (!strncmp(s->name, ".debug_", 7) || !strncmp(s->name, ".zdebug_", 8));
 }
 
-static void take_over(struct dwarf_section *d, uint32_t index, const struct rel_section *s)
+/* What is compressed, as plain bytes; it is written so. False: in a way that is not known, or corrupt. */
+static bool unpack(const struct rel_section *s, struct strbuf *out)
 {
+    Elf64_Chdr h;
+    if (!s->bytes || s->h.sh_size < sizeof h)
+        return false;
+    memcpy(&h, s->bytes, sizeof h);
+    uLongf len = h.ch_size;
+    if (h.ch_type != ELFCOMPRESS_ZLIB || len > LARGEST)
+        return false;
+    str_reserve(out, len);
+    out->len = len;
+    return uncompress((Bytef *)out->data, &len, s->bytes + sizeof h, s->h.sh_size - sizeof h) == Z_OK &&
+           len == out->len;
+}
+
+static bool take_over(struct dwarf_section *d, uint32_t index, const struct rel_section *s)
+{
+    bool is_good = strncmp(s->name, ".zdebug_", 8) != 0;
     *d = (struct dwarf_section){.index = index, .name = s->name};
-    if (s->bytes)
+    if (s->h.sh_flags & SHF_COMPRESSED)
+        is_good = unpack(s, &d->bytes);
+    else if (s->bytes)
         str_put(&d->bytes, s->bytes, s->h.sh_size);
     for (size_t i = 0; i < s->rela_count; i++)
         VEC_PUSH(&d->relocs, ((struct dwarf_reloc){s->relas[i].r_offset, s->relas[i].r_addend, rel_sym(&s->relas[i]),
                                                    rel_type(&s->relas[i])}));
+    return is_good;
 }
 
 static void give_back(const struct dwarf_section *d, struct rel_section *s)
@@ -69,14 +92,16 @@ void rel_debug(struct rel_object *o)
 {
     struct dwarf_section *all = xmalloc((o->section_count + 1) * sizeof *all);
     size_t count = 0;
-    bool is_packed = false;
-    for (uint32_t i = 1; i < o->section_count; i++)
-        if (rel_is_debug(&o->sections[i])) {
-            is_packed |= o->sections[i].h.sh_flags & SHF_COMPRESSED || !dwarf_is_debug(o->sections[i].name);
-            take_over(&all[count++], i, &o->sections[i]);
-        }
+    bool is_good = true;
+    for (uint32_t i = 1; i < o->section_count; i++) {
+        const struct rel_section *s = &o->sections[i];
+        if (rel_is_debug(s) && strcmp(s->name, ".debug_frame") != 0)
+            is_good &= take_over(&all[count++], i, s);
+    }
     struct dwarf_moves moves = {o, symbol, at, row, end};
-    const char *why = is_packed ? "compressed" : count ? dwarf_move(all, count, &moves) : NULL;
+    const char *why = !is_good ? "compressed in a way that is not known"
+                      : count  ? dwarf_move(all, count, &moves)
+                               : NULL;
     for (size_t i = 0; i < count; i++) {
         if (!why)
             give_back(&all[i], &o->sections[all[i].index]);

@@ -172,8 +172,10 @@ static void put_old_section(struct output *w, uint32_t i, const struct strbuf *n
     } else if (names && i == (o->eh.e_shstrndx)) {
         str_put(&made, names->data, names->len);
     } else if (s->has_new) {
-        if (h.sh_type != SHT_NOBITS)
-            h.sh_flags &= ~(s->bytes_new.len ? 0ull : (uint64_t)SHF_COMPRESSED);
+        if (h.sh_flags & SHF_COMPRESSED && (rel_is_debug(s) || !s->bytes_new.len)) {
+            h.sh_flags &= ~(uint64_t)SHF_COMPRESSED;
+            h.sh_addralign = 1; /* it was that of the header */
+        }
         put_section(w, h, s->bytes_new.data, s->bytes_new.len);
         return;
     } else {
