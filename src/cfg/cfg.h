@@ -30,7 +30,8 @@
     X(GETPC, "reads its own address by a call")                                                                        \
     X(RETURN, "a return address is computed with")                                                                     \
     X(TEXT_RELOC, "its code is changed by the dynamic linker")                                                         \
-    X(SECTION, "in one section with code that must stay as it is")
+    X(SECTION, "in one section with code that must stay as it is")                                                     \
+    X(FLAGS, "takes flags from its caller, which nobody knows")
 enum cfg_reason {
 #define X(id, text) CFG_REASON_##id,
     CFG_REASONS(X)

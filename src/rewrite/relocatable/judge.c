@@ -4,7 +4,8 @@
  * them, and whose every reference from elsewhere is. Any doubt about one thing leaves the whole section as it is. A
  * section stands for itself: control that passes from one to another leaves, and enters from outside.
  *
- * needs: synthetic, cfg. fills: sections' is_moved, func_*; table_of; w.funcs; cuts edges, sets ADDR_TAKEN.
+ * needs: synthetic, cfg. fills: sections' is_moved, func_*; table_of; w.funcs; cuts edges, sets ADDR_TAKEN,
+ * call_live.
  */
 #include "rewrite/relocatable/relocatable.h"
 
@@ -121,6 +122,20 @@ static bool takes_flags(const struct rel_object *o, const struct cfg_func *fn)
     return false;
 }
 
+/* Compilers say in .comment who they are; an assembler does not. Nobody knows which flags callers in other objects read
+ * after hand-written code, so it keeps all of them. */
+static void keep_flags(struct rel_object *o)
+{
+    struct cfg *c = o->w.cfg;
+    for (uint32_t i = 1; i < o->section_count; i++)
+        if (strcmp(o->sections[i].name, ".comment") == 0)
+            return;
+    if (!c->call_live)
+        c->call_live = xmalloc((c->funcs.len + 1) * sizeof *c->call_live);
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        c->call_live[f].out = X86_ALL_FLAGS;
+}
+
 /* Has instruction i of s, at offset `at`, a relocation? The first of those not before it is *next. */
 static bool is_relocated(const struct rel_section *s, uint64_t at, unsigned len, size_t *next)
 {
@@ -197,8 +212,10 @@ static void judge_section(struct rel_object *o, struct rel_section *s)
         struct cfg_func *fn = &c->funcs.data[f];
         if (fn->reason == CFG_REASON_OK && fn->fde != ID_NONE && !frames_are_clear(o, fn))
             fn->reason = CFG_REASON_UNWIND;
-        if (fn->reason == CFG_REASON_OK && (!fn->block_count || takes_flags(o, fn)))
-            fn->reason = CFG_REASON_TABLE;
+        if (fn->reason == CFG_REASON_OK && !fn->block_count)
+            fn->reason = CFG_REASON_UNDECODABLE;
+        if (fn->reason == CFG_REASON_OK && takes_flags(o, fn))
+            fn->reason = CFG_REASON_FLAGS;
         if (fn->reason == CFG_REASON_OK && fn->fde != ID_NONE)
             continue;
         s->is_moved = false;
@@ -390,6 +407,7 @@ void rel_judge(struct rel_object *o)
     rw_judge(&o->w);
     o->is_relocated = ARENA_ARRAY(o->arena, bool, o->w.cfg->insns.len + 1);
     o->w.is_relocated = o->is_relocated;
+    keep_flags(o);
     find_functions(o);
     cut_edges(o);
     index_tables(o);
