@@ -217,6 +217,16 @@ static void plan_pad_base(struct emitter *e, struct lsda_plan *p)
     e->is_bad |= highest > p->pad_base && highest - p->pad_base > INT32_MAX;
 }
 
+/* Of one function by itself pads are in it, and behind its start. */
+static uint64_t pad_of(struct emitter *e, const struct lsda_plan *p, uint64_t pad)
+{
+    if (e->moved)
+        return map_pad(e, pad);
+    uint64_t at = e->map(e->ctx, p->m->fde, pad, true);
+    e->is_bad |= at <= p->m->addr_new || at - p->m->addr_new >= p->m->len_new;
+    return at;
+}
+
 static void plan_sites(struct emitter *e, struct lsda_plan *p)
 {
     struct strbuf *out = e->out;
@@ -230,7 +240,7 @@ static void plan_sites(struct emitter *e, struct lsda_plan *p)
         last = start;
         put_uleb(e, start - p->m->addr_new, 1);
         put_uleb(e, end - start, 1);
-        put_uleb(e, s.pad ? map_pad(e, s.pad) - p->pad_base : 0, 1);
+        put_uleb(e, s.pad ? pad_of(e, p, s.pad) - p->pad_base : 0, 1);
         put_uleb(e, s.action, 1);
     }
     e->out = out;
@@ -714,39 +724,17 @@ int image_unwind_cfi_moved(const struct image *img, const struct image_unwind *u
     return e.is_bad ? -1 : 0;
 }
 
-/* Pads are in the function itself, and behind its start. */
-static void plan_own_sites(struct emitter *e, struct lsda_plan *p)
-{
-    struct strbuf *out = e->out;
-    e->out = &p->sites;
-    struct lsda l = p->old;
-    struct lsda_site s;
-    uint64_t last = p->m->addr_new;
-    while (lsda_next(&l, e->img, &s) && !e->is_bad) {
-        uint64_t start = map_inside(e, p->m, s.start), end = map_inside(e, p->m, s.end);
-        uint64_t pad = s.pad ? e->map(e->ctx, p->m->fde, s.pad, true) : 0;
-        e->is_bad |=
-            start < last || end < start || (pad && pad - p->m->addr_new >= p->m->len_new) || pad == p->m->addr_new;
-        last = start;
-        put_uleb(e, start - p->m->addr_new, 1);
-        put_uleb(e, end - start, 1);
-        put_uleb(e, pad ? pad - p->m->addr_new : 0, 1);
-        put_uleb(e, s.action, 1);
-    }
-    e->out = out;
-}
-
 /* Behind the sites all is as it was: actions, types, specifications, and what is between them. The length of the sites
  * is written in as many bytes as keep the types aligned. */
 int image_unwind_lsda_moved(const struct image *img, const struct image_unwind *u, const struct image_moved_func *m,
                             image_addr_map map, void *ctx, struct strbuf *out, struct image_lsda_moved *where)
 {
     struct emitter e = emitter_of_one(img, u, map, ctx, out);
-    struct lsda_plan p = {.m = m};
+    struct lsda_plan p = {.m = m, .pad_base = m->addr_new};
     const struct image_fde *f = &u->fdes[m->fde];
     if (lsda_open(img, f, &p.old) < 0 || p.old.pad_base != f->addr)
         return -1;
-    plan_own_sites(&e, &p);
+    plan_sites(&e, &p);
     uint64_t raw = p.old.sites.vaddr + (uint64_t)(p.old.actions - p.old.sites.start);
     where->at = out->len;
     where->kept = raw;

@@ -70,9 +70,8 @@ bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
 /* ---- link.c ---- */
 
 struct ld_tally {
-    uint64_t funcs, funcs_moved, code_bytes, counters;
-    uint32_t objects, members; /* rewritten */
-    struct strbuf left;        /* a line each: what was taken over as it is, and why */
+    uint64_t funcs, funcs_moved, counters;
+    struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
     const char *linker;      /* to be executed */

@@ -216,7 +216,6 @@ static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats 
 {
     t->funcs += s->funcs;
     t->funcs_moved += s->funcs_moved;
-    t->code_bytes += s->code_bytes;
     t->counters += s->counters;
 }
 
@@ -232,7 +231,7 @@ static void name_whole(struct job *j, const char *name, const struct rewrite_rel
     }
 }
 
-/* The copy in `out`; false: it has none, and stays as it is. */
+/* The copy in `out`; false: it stays as it is, and out is empty. */
 static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_t len, struct strbuf *out)
 {
     struct rewrite_relocatable_stats stats;
@@ -240,16 +239,18 @@ static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_
     diag_hold(&error);
     int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
     diag_hold(NULL);
+    bool is_new = rc == 0 && stats.counters;
     if (rc < 0) {
         leave(j, name, error.data ? error.data : "not understood");
-        str_free(out);
     } else {
         count_in(j->tally, &stats);
         name_whole(j, name, &stats);
         rewrite_relocatable_stats_free(&stats);
     }
+    if (!is_new)
+        str_free(out);
     str_free(&error);
-    return rc == 0;
+    return is_new;
 }
 
 static const char *keep(struct job *j, size_t nth, const char *path, const struct strbuf *bytes)
@@ -278,9 +279,7 @@ static bool rewrite_archive(struct job *j, struct input *in, struct strbuf *out)
         if (!m->is_taken)
             continue;
         const char *name = arena_printf(j->arena, "%s(%s)", in->in->path, m->name);
-        bool is_new = rewrite(j, name, m->data, m->len, &m->rewritten);
-        j->tally->members += is_new;
-        is_any |= is_new;
+        is_any |= rewrite(j, name, m->data, m->len, &m->rewritten);
     }
     if (is_any)
         ld_archive_write(&in->archive, out);
@@ -301,7 +300,6 @@ static bool rewrite_input(struct job *j, size_t nth)
         is_new = rewrite_archive(j, in, &out);
     } else if (!is_startup(in->in->path)) {
         is_new = rewrite(j, in->in->path, in->file.data, in->file.len, &out);
-        j->tally->objects += is_new;
     }
     if (is_new)
         is_kept = (in->instead = keep(j, nth, in->in->path, &out)) != NULL;

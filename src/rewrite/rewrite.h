@@ -332,6 +332,6 @@ struct rewrite_relocatable_linked {
  * the linked file: funcs[func].vaddr + .first_block + map->block_addr_new[block] - map->block_addr_new[the first of
  * func]. */
 int rewrite_relocatable_linked_open(const char *path, struct rewrite_relocatable_linked **out);
-void rewrite_relocatable_linked_close(struct rewrite_relocatable_linked *l);
+void rewrite_relocatable_linked_close(struct rewrite_relocatable_linked *l); /* NULL: nothing */
 
 #endif

@@ -60,8 +60,8 @@ static void put_record(const char *folder, const struct strbuf *text)
 static void say_tally(const char *folder, const struct ld_tally *t, const char *why_plain)
 {
     struct strbuf text = {0};
-    str_printf(&text, "T %d %llu %llu %llu %llu\n", why_plain == NULL, (unsigned long long)t->funcs,
-               (unsigned long long)t->funcs_moved, (unsigned long long)t->code_bytes, (unsigned long long)t->counters);
+    str_printf(&text, "T %d %llu %llu %llu\n", why_plain == NULL, (unsigned long long)t->funcs,
+               (unsigned long long)t->funcs_moved, (unsigned long long)t->counters);
     if (why_plain)
         str_printf(&text, "P %s\n", why_plain);
     for (const char *line = t->left.data; line && *line;) {
@@ -94,17 +94,17 @@ static int link_once(const struct cmd_args *a, const char *build)
 
 struct summary {
     unsigned links, counted, left;
-    uint64_t funcs, moved, bytes, counters;
+    uint64_t funcs, moved, counters;
 };
 
 static void take_line(struct summary *s, const char *line)
 {
-    unsigned long long v[4];
+    unsigned long long v[3];
     int is_counted;
-    if (sscanf(line, "T %d %llu %llu %llu %llu", &is_counted, &v[0], &v[1], &v[2], &v[3]) == 5) {
+    if (sscanf(line, "T %d %llu %llu %llu", &is_counted, &v[0], &v[1], &v[2]) == 4) {
         s->links++;
         s->counted += is_counted != 0;
-        s->funcs += v[0], s->moved += v[1], s->bytes += v[2], s->counters += v[3];
+        s->funcs += v[0], s->moved += v[1], s->counters += v[2];
     } else if (!strncmp(line, "P ", 2)) {
         diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
     } else if (!strncmp(line, "L ", 2)) {
@@ -245,12 +245,11 @@ static int build(const struct cmd_args *a, const char *folder)
     prepend(a, "PATH", arena_printf(a->arena, "%s/bin", folder));
     prepend(a, "COMPILER_PATH", arena_printf(a->arena, "%s/bin", folder));
     int status = run_build(a);
-    if (status >= 0)
-        say_summary(a, folder);
+    if (status < 0)
+        return CMD_UNUSABLE;
+    say_summary(a, folder);
     remove_folder(folder);
-    if (status >= 0)
-        launch_exit_like(status);
-    return CMD_UNUSABLE;
+    launch_exit_like(status);
 }
 
 int cmd_ld(const struct cmd_args *a)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { LARGEST = 1 << 30 }; /* bytes of a section */
-
 static const struct rel_section *moved_code(const struct rel_object *o, uint32_t section)
 {
     const struct rel_section *s = section < o->section_count ? &o->sections[section] : NULL;
@@ -48,20 +46,19 @@ bool rel_is_debug(const struct rel_section *s)
     return !(s->h.sh_flags & SHF_ALLOC) && (!strncmp(s->name, ".debug_", 7) || !strncmp(s->name, ".zdebug_", 8));
 }
 
-/* What is compressed, as plain bytes; it is written so. False: in a way that is not known, or corrupt. */
-static bool unpack(const struct rel_section *s, struct strbuf *out)
+bool rel_unpack(const uint8_t *bytes, uint64_t len, struct strbuf *out)
 {
+    enum { RATIO_MAX = 1100 }; /* zlib makes nothing smaller than that */
     Elf64_Chdr h;
-    if (!s->bytes || s->h.sh_size < sizeof h)
+    if (!bytes || len < sizeof h)
         return false;
-    memcpy(&h, s->bytes, sizeof h);
-    uLongf len = h.ch_size;
-    if (h.ch_type != ELFCOMPRESS_ZLIB || len > LARGEST)
+    memcpy(&h, bytes, sizeof h);
+    if (h.ch_type != ELFCOMPRESS_ZLIB || h.ch_size / RATIO_MAX > len)
         return false;
-    str_reserve(out, len);
-    out->len = len;
-    return uncompress((Bytef *)out->data, &len, s->bytes + sizeof h, s->h.sh_size - sizeof h) == Z_OK &&
-           len == out->len;
+    uLongf plain = h.ch_size;
+    str_reserve(out, plain);
+    out->len = plain;
+    return uncompress((Bytef *)out->data, &plain, bytes + sizeof h, len - sizeof h) == Z_OK && plain == out->len;
 }
 
 static bool take_over(struct dwarf_section *d, uint32_t index, const struct rel_section *s)
@@ -69,7 +66,7 @@ static bool take_over(struct dwarf_section *d, uint32_t index, const struct rel_
     bool is_good = strncmp(s->name, ".zdebug_", 8) != 0;
     *d = (struct dwarf_section){.index = index, .name = s->name};
     if (s->h.sh_flags & SHF_COMPRESSED)
-        is_good = unpack(s, &d->bytes);
+        is_good = rel_unpack(s->bytes, s->h.sh_size, &d->bytes);
     else if (s->bytes)
         str_put(&d->bytes, s->bytes, s->h.sh_size);
     for (size_t i = 0; i < s->rela_count; i++)

@@ -4,11 +4,7 @@
  * the other as the linker put them. */
 #include "rewrite/relocatable/relocatable.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <zlib.h>
-
-#define PLAIN_BYTES_MAX (UINT64_C(1) << 32)
 
 struct linked {
     struct rewrite_relocatable_linked pub; /* first */
@@ -63,21 +59,11 @@ static int take_records(struct linked *l, const char *path, const uint8_t *p, ui
 /* As a linker leaves it that was told to compress debug sections. */
 static int take_compressed(struct linked *l, const char *path, const uint8_t *p, uint64_t len)
 {
-    enum { RATIO_MAX = 1100 }; /* zlib makes nothing smaller than that */
-    Elf64_Chdr h;
-    if (len < sizeof h)
-        return refuse(path, "has a damaged map of counters");
-    memcpy(&h, p, sizeof h);
-    if (h.ch_type != ELFCOMPRESS_ZLIB)
-        return refuse(path, "has its map of counters compressed in another way than by zlib");
-    if (h.ch_size > PLAIN_BYTES_MAX || h.ch_size / RATIO_MAX > len)
-        return refuse(path, "has a damaged map of counters");
-    uint8_t *plain = xmalloc(h.ch_size + 1);
-    uLongf plain_len = h.ch_size;
-    int rc = uncompress(plain, &plain_len, p + sizeof h, len - sizeof h) == Z_OK && plain_len == h.ch_size
-                 ? take_records(l, path, plain, plain_len)
-                 : refuse(path, "has a damaged map of counters");
-    free(plain);
+    struct strbuf plain = {0};
+    int rc = rel_unpack(p, len, &plain)
+                 ? take_records(l, path, (const uint8_t *)plain.data, plain.len)
+                 : refuse(path, "has a map of counters that is damaged, or compressed in another way than by zlib");
+    str_free(&plain);
     return rc;
 }
 
@@ -118,10 +104,11 @@ int rewrite_relocatable_linked_open(const char *path, struct rewrite_relocatable
 void rewrite_relocatable_linked_close(struct rewrite_relocatable_linked *pub)
 {
     struct linked *l = (struct linked *)(void *)pub;
-    for (size_t u = 0; u < l->units.len; u++) {
+    for (size_t u = 0; l && u < l->units.len; u++) {
         rewrite_map_close(l->units.data[u].map);
         free(l->units.data[u].funcs);
     }
-    VEC_FREE(&l->units);
+    if (l)
+        VEC_FREE(&l->units);
     free(l);
 }

@@ -135,6 +135,9 @@ void rel_count(struct rel_object *o);  /* counters.c: units, and numbers of coun
 void rel_layout(struct rel_object *o); /* layout.c */
 void rel_code(struct rel_object *o);   /* code.c: bytes and relocations of sections that are moved */
 bool rel_frames(struct rel_object *o); /* frames.c: unwind and exception tables; false: not understood */
+/* Of a section with SHF_COMPRESSED the plain bytes, appended to `out`, which is empty. False: damaged, or not by zlib.
+ */
+bool rel_unpack(const uint8_t *bytes, uint64_t len, struct strbuf *out);
 bool rel_is_debug(const struct rel_section *s);
 void rel_debug(struct rel_object *o);                     /* debug.c: sections of debug information */
 void rel_references(struct rel_object *o);                /* references.c: relocations of all others, symbols */
