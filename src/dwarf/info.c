@@ -28,7 +28,7 @@ struct indexed_list { /* DW_FORM_loclistx, DW_FORM_rnglistx: known when the unit
     unsigned base_name;
 };
 struct unit {
-    struct section *s;
+    struct section *s, *addresses; /* of .debug_addr; NULL none */
     unsigned version, address_len, offset_len;
     struct abbreviations abbreviations;
     bool is_first_entry;
@@ -259,13 +259,12 @@ static void take_address(struct moving *m, struct unit *u, struct entry *e, stru
 
 static bool take(struct moving *m, struct unit *u, struct entry *e, struct attribute a, const struct number *n)
 {
-    const struct section *addresses = find_section(m, ".debug_addr");
     if (a.name == DW_AT_dwo_name || a.name == DW_AT_GNU_dwo_name)
         return refuse(m, "split DWARF");
     if (a.form == DW_FORM_addr)
         take_address(m, u, e, a, n);
     else if (a.name == DW_AT_low_pc && is_index_of_address(a.form))
-        e->low = read_indexed(m, addresses, u->addresses_at, n->value);
+        e->low = read_indexed(m, u->addresses, u->addresses_at, n->value);
     else if (a.name == DW_AT_high_pc && is_index_of_address(a.form))
         return refuse(m, "an end of a range in .debug_addr");
     else if (a.name == DW_AT_high_pc)
@@ -368,12 +367,12 @@ static bool resolve_indexed(struct moving *m, struct unit *u)
     return true;
 }
 
-static void hand_over_lists(struct moving *m, struct unit *u)
+static void hand_over_lists(struct unit *u)
 {
     for (size_t i = 0; i < u->found.len; i++) {
         struct list l = u->found.data[i];
         l.base = u->base;
-        l.of_addresses = find_section(m, ".debug_addr");
+        l.of_addresses = u->addresses;
         l.addresses_at = u->addresses_at;
         VEC_PUSH(&u->found_in.data[i]->lists, l);
     }
@@ -407,16 +406,17 @@ static bool read_unit(struct moving *m, struct unit *u, struct cursor *c)
             return false;
     if (c->is_bad || !resolve_indexed(m, u))
         return false;
-    hand_over_lists(m, u);
+    hand_over_lists(u);
     return true;
 }
 
 bool move_info(struct moving *m, struct section *s)
 {
     bool is_good = true;
+    struct section *addresses = find_section(m, ".debug_addr");
     struct cursor all = section_cursor(s, 0, s->s->bytes.len);
     while (is_good && !all.is_bad && cursor_left(&all)) {
-        struct unit u = {.s = s, .is_first_entry = true};
+        struct unit u = {.s = s, .addresses = addresses, .is_first_entry = true};
         uint64_t len = read_unit_length(&all, &u.offset_len), at = section_offset(&all);
         struct cursor c = section_cursor(s, at, at + len);
         is_good = len && read_unit(m, &u, &c);
