@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * image: an ELF file (x86-64, little endian) as the rest of mtool sees it: bytes, segments, sections, symbols, dynamic
- * relocations, and the unwind tables. Reads executables and shared objects; .o files later. All addresses are virtual
- * addresses as in the file (unrelocated). Everything returned lives as long as the image.
+ * relocations, and the unwind tables. Reads executables and shared objects; of .o files rewrite/relocatable makes such.
+ * All addresses are virtual addresses as in the file (unrelocated). Everything returned lives as long as the image.
  * Nothing here knows what an instruction is.
  */
 #ifndef MTOOL_IMAGE_H

@@ -114,14 +114,16 @@ static void take_line(struct summary *s, const char *line)
     }
 }
 
-static void say_summary(const struct cmd_args *a, const char *folder)
+/* Of a build that failed only what it linked. */
+static void say_summary(const struct cmd_args *a, const char *folder, bool is_done)
 {
     struct summary s = {0};
     struct file_bytes f;
     if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
-        diag_warn("ld-none",
-                  "the build linked nothing that mtool saw; one that calls a linker by its whole path, or links "
-                  "nothing anew, is not seen");
+        if (is_done)
+            diag_warn("ld-none",
+                      "the build linked nothing that mtool saw; one that calls a linker by its whole path, or "
+                      "links nothing anew, is not seen");
         return;
     }
     char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
@@ -247,7 +249,7 @@ static int build(const struct cmd_args *a, const char *folder)
     int status = run_build(a);
     if (status < 0)
         return CMD_UNUSABLE;
-    say_summary(a, folder);
+    say_summary(a, folder, status == 0);
     remove_folder(folder);
     launch_exit_like(status);
 }
@@ -266,7 +268,7 @@ int cmd_ld(const struct cmd_args *a)
     }
     rc = link_once(a, folder);
     if (!of_build) {
-        say_summary(a, folder);
+        say_summary(a, folder, rc == 0);
         remove_folder(folder);
     }
     if (rc > 128)
