@@ -360,6 +360,35 @@ static void what_would_leave_something_behind_is_not_timed(void **state)
     }
 }
 
+/* False: *wrong, on the heap, says what was measured. */
+static bool extends_on_its_own_machine(const char *const *forms, char **wrong)
+{
+    struct machine *m = machine_default();
+    m->source = "calibrated";
+    m->name = str_printable(m->arena, native_cpu_name());
+    struct machine_form add = {.form = "add r64,r64", .measured_latency = 1, .measured_interval = 0.25};
+    add.class_id = (uint32_t)(machine_class_named(m, "int") - m->classes);
+    machine_add_form(m, &add);
+    struct calib width = {.m = m, .lab = lab_open(NULL, 1)};
+    bool is_right = true;
+    *wrong = NULL;
+    if (width.lab) {
+        lab_plan(width.lab, 2, 1);
+        calib_width(&width);
+        lab_close(width.lab);
+    }
+    if (width.lab && machine_extend(m, forms, 1, 2)) { /* else others disturbed it */
+        struct x86_detail d = detail_of("6685c3");
+        enum machine_match how;
+        const struct machine_class *c = machine_class_of(m, &d, &how);
+        is_right = how == MACHINE_MATCH_FORM && c->latency >= 1 && c->latency < 3 && c->slots >= 1 && c->slots < 3;
+        if (!is_right)
+            assert_true(asprintf(wrong, "class %s: latency %g, slots %g", c->name, c->latency, c->slots) > 0);
+    }
+    machine_free(m);
+    return is_right;
+}
+
 static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
 {
     (void)state;
@@ -372,22 +401,21 @@ static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
     machine_add_form(m, &add);
     assert_int_equal(machine_extend(m, forms, 1, 1), 0);
     assert_null(machine_form_named(m, forms[0]));
-    m->name = str_printable(m->arena, native_cpu_name());
-    struct calib width = {.m = m, .lab = lab_open(NULL, 1)};
-    if (!width.lab)
-        skip();
-    lab_plan(width.lab, 2, 1);
-    calib_width(&width);
-    lab_close(width.lab);
-    if (machine_extend(m, forms, 1, 2)) { /* else others disturbed it */
-        struct x86_detail d = detail_of("6685c3");
-        enum machine_match how;
-        const struct machine_class *c = machine_class_of(m, &d, &how);
-        assert_int_equal(how, MACHINE_MATCH_FORM);
-        if (!(c->latency >= 1 && c->latency < 3 && c->slots >= 1 && c->slots < 3))
-            fail_msg("class %s: latency %g, slots %g", c->name, c->latency, c->slots);
-    }
     machine_free(m);
+    struct lab *lab = lab_open(NULL, 1);
+    if (!lab)
+        skip();
+    lab_close(lab);
+    char *wrong = NULL;
+    bool is_right = false;
+    for (int attempt = 0; attempt < 3 && !is_right; attempt++) { /* others on the processor disturb one */
+        free(wrong);
+        is_right = extends_on_its_own_machine(forms, &wrong);
+    }
+    if (!is_right)
+        print_error("%s\n", wrong);
+    free(wrong);
+    assert_true(is_right);
 }
 
 static void every_instruction_finds_a_class(void **state)
