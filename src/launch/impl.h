@@ -96,7 +96,8 @@ uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as
 const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
 uint32_t spaces_processes(const struct spaces *s);
-uint32_t spaces_left(const struct spaces *s); /* pid of a process, not the root, that goes on now; 0 none */
+/* pid of a process, not the root, that goes on now, one in a session of its own before others; 0 none */
+uint32_t spaces_left(const struct spaces *s, bool *has_own_session);
 uint32_t spaces_threads_max(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 

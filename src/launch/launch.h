@@ -240,7 +240,8 @@ struct launch_result {
     long max_rss_kb;                 /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_max; /* as far as seen; 0: not looked at (plain runs); threads_max 1: none created */
     bool threads_seen;
-    uint32_t in_background; /* pid of a process that it made and that goes on now, as servers do; 0 none */
+    uint32_t in_background; /* pid of a process that it made and that went on behind its end, as servers do; 0 none */
+    bool is_daemon;         /* and that in a session of its own */
     bool got_end_signal;    /* mtool or its process group got a signal that ends programs, which the program got too */
     const char *executed;   /* the program replaced itself by this one (exec, as wrapper scripts do): only the first is
                                counted, so the user had better name this one; NULL: it did not, or was not seen to */

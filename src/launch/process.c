@@ -322,19 +322,26 @@ void process_fill_samples(const struct map *places, struct launch_result *out)
         qsort(out->samples, out->sample_count, sizeof *out->samples, by_place);
 }
 
-/* What only lags behind its parent's end is given a moment. */
-static uint32_t process_left_behind(const struct spaces *s)
+/* What only lags behind its parent's end is given a moment. Who then works in a session of its own is a daemon, also if
+ * it has soon done its work. */
+static void look_left_behind(const struct spaces *s, struct launch_result *out)
 {
-    enum { MOMENT_NS = 100000000 };
-    if (spaces_left(s))
-        nanosleep(&(struct timespec){0, MOMENT_NS}, NULL);
-    return spaces_left(s);
+    enum { LAG_MS = 10, MOMENT_MS = 100 };
+    double end_s = time_now_s();
+    for (double after_ms = 0; after_ms < MOMENT_MS; after_ms = 1e3 * (time_now_s() - end_s)) {
+        bool is_daemon;
+        out->in_background = spaces_left(s, &is_daemon);
+        out->is_daemon = is_daemon && after_ms >= LAG_MS;
+        if (!out->in_background || out->is_daemon)
+            return;
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
 }
 
 static void fill_watched(const struct running *r, struct launch_result *out)
 {
     if (r->spaces) {
-        out->in_background = process_left_behind(r->spaces);
+        look_left_behind(r->spaces, out);
         out->processes = spaces_processes(r->spaces);
         out->threads_max = spaces_threads_max(r->spaces);
         out->threads_seen = spaces_threads_seen(r->spaces);

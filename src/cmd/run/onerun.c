@@ -6,7 +6,6 @@
 #include "cmd/run/budget.h"
 
 #include <math.h>
-#include <unistd.h>
 
 static const double HZ = 997;
 
@@ -50,12 +49,11 @@ void one_run_announce(const struct profile *p, bool windows)
 /* A session of its own is what tells such a server from a helper that is only slow to end. */
 int one_run_refuse_others(const struct profile *p, const struct launch_result *first)
 {
-    pid_t left = (pid_t)first->in_background;
-    if (!left || getsid(left) < 0 || getsid(left) == getsid(0))
+    if (!first->is_daemon)
         return 0;
     return diag_error("%s went into the background (process %d): each further run would start it again; keep it in the "
                       "foreground by an option of its own and use --one-run",
-                      p->program->argv[0], (int)left),
+                      p->program->argv[0], (int)first->in_background),
            CMD_UNUSABLE;
 }
 

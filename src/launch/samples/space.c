@@ -77,12 +77,22 @@ uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_max(const struct spaces *s) { return s->threads_max; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }
 
-uint32_t spaces_left(const struct spaces *s)
+uint32_t spaces_left(const struct spaces *s, bool *has_own_session)
 {
-    for (size_t i = 0; i < s->processes.len; i++)
-        if (s->processes.data[i].pid != s->root_pid && procfs_is_alive((pid_t)s->processes.data[i].pid))
-            return s->processes.data[i].pid;
-    return 0;
+    uint32_t left = 0;
+    *has_own_session = false;
+    for (size_t i = 0; i < s->processes.len; i++) {
+        uint32_t pid = s->processes.data[i].pid;
+        if (pid == s->root_pid || !procfs_is_alive((pid_t)pid))
+            continue;
+        pid_t session = getsid((pid_t)pid);
+        left = left ? left : pid;
+        if (session < 0 || session == getsid(0))
+            continue;
+        *has_own_session = true;
+        return pid;
+    }
+    return left;
 }
 
 /* ---- processes and threads ---- */

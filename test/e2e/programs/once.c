@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * once WAY [N]: programs that notice how often they are run. Each writes a line to the file runs. lock: fails if the
  * file lock is there, and leaves it there. input: adds up the numbers of standard input N times over. background: a
- * child goes on for N seconds, its parent ends at once. dies: on SIGTERM it says so and ends itself by the same signal.
+ * child goes on for N milliseconds, its parent ends at once. dies: on SIGTERM it says so and ends itself by the same
+ * signal.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -75,7 +76,7 @@ int main(int argc, char **argv)
     if (!strcmp(way, "background")) {
         if (fork() == 0) {
             setsid();
-            sleep((unsigned)n);
+            usleep((useconds_t)n * 1000);
         }
         return 0;
     }
