@@ -45,7 +45,8 @@ char *xstrdup(const char *s);
         size_t len, cap;                                                                                               \
     }
 #define VEC_RESERVE(v, n) vec_reserve((void **)&(v)->data, &(v)->cap, (n), sizeof(*(v)->data))
-#define VEC_PUSH(v, x) (VEC_RESERVE((v), (v)->len + 1), (v)->data[(v)->len++] = (x))
+#define VEC_PUSH(v, x)                                                                                                 \
+    ((v)->len < (v)->cap ? (void)0 : VEC_RESERVE((v), (v)->len + 1), (v)->data[(v)->len++] = (x))
 #define VEC_SHRINK(v) vec_shrink((void **)&(v)->data, (v)->len, &(v)->cap, sizeof(*(v)->data)) /* to what it holds */
 #define VEC_FREE(v) vec_free((void **)&(v)->data, &(v)->len, &(v)->cap)
 void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes);

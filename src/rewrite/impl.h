@@ -36,6 +36,7 @@ struct rw_place { /* where and how a block's own counter stands */
 };
 
 struct rw_step {      /* induction.c: a block counted at its loop's entry and exit; step 0: it is not */
+    uint32_t block;   /* of a map that is loaded: left out */
     int32_t step;     /* what the register gains each time round */
     uint32_t pending; /* counter that holds the entry value while the loop is under way; of no use with turns */
     uint32_t turns; /* of every entry that comes to its end: what is counted is how many do; 0: the code does not say */
@@ -130,7 +131,7 @@ struct rw {
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
     struct rw_place *place;        /* place: [blocks] */
-    struct rw_step *step;          /* place: [blocks] */
+    VEC(struct rw_step) steps;     /* place: in the order of blocks */
     bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
@@ -226,9 +227,9 @@ void rw_tree(struct rw *w); /* tree.c */
 struct rw_flow;             /* weights.c: how often control is thought to come by */
 struct rw_flow *rw_flow_new(const struct rw *w);
 void rw_flow_free(struct rw_flow *f);
-void rw_weigh(const struct rw_flow *f, uint32_t func); /* several functions at the same time */
+void rw_weigh(struct rw_flow *f, uint32_t func); /* a function that has blocks */
 uint16_t rw_weight(const struct rw_flow *f,
-                   const struct rw_arc *a); /* of an arc that leaves a block of a weighed function */
+                   const struct rw_arc *a); /* of an arc that leaves, or leads to, a block of the one weighed last */
 void rw_feedback(struct rw *w);             /* feedback.c */
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
@@ -310,9 +311,10 @@ uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *cal
 extern const struct rw_instrument rw_reference_sites;
 
 /* induction.c */
-unsigned rw_step_enter_bytes(const struct rw_step *s); /* 0 if the block is not one */
+const struct rw_step *rw_step_of(const struct rw *w, uint32_t block); /* NULL: the block is not one */
+unsigned rw_step_enter_bytes(const struct rw_step *s);
 unsigned rw_step_leave_bytes(const struct rw_step *s);
-void rw_induction(struct rw *w, uint32_t block);
+bool rw_induction(const struct rw *w, uint32_t block, struct rw_step *out);
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 

@@ -39,6 +39,7 @@ static void forget_plan(struct rw *w)
     VEC_FREE(&w->hooks);
     VEC_FREE(&w->group_edges);
     VEC_FREE(&w->tables);
+    VEC_FREE(&w->steps);
     map_fini(&w->ref_table);
     str_free(&w->ro);
     w->group_count = w->counter_count = 0;

@@ -117,6 +117,7 @@ static void add_counter(const struct rw *w, struct rw_fragments *out, uint32_t c
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
 {
     uint32_t at = point.at;
+    const struct rw_step *step;
     switch (point.where) {
     case RW_ON_EDGE:
         add_counter(w, out, w->edge_counter[at], w->edge_how[at]);
@@ -128,12 +129,14 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
         add_counter(w, out, w->group_edges.data[at].counter, w->enter_how[w->group_edges.data[at].to]);
         return;
     case RW_BEFORE_LOOP:
-        if (rw_step_enter_bytes(&w->step[at]))
-            add(out, at, rw_step_enter_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_ENTER, 0, 0));
+        step = rw_step_of(w, at);
+        if (step && rw_step_enter_bytes(step))
+            add(out, at, rw_step_enter_bytes(step), rw_how(RW_FORM_LOOP_ENTER, 0, 0));
         return;
     case RW_BEHIND_LOOP:
-        if (w->step[at].step)
-            add(out, at, rw_step_leave_bytes(&w->step[at]), rw_how(RW_FORM_LOOP_LEAVE, 0, 0));
+        step = rw_step_of(w, at);
+        if (step)
+            add(out, at, rw_step_leave_bytes(step), rw_how(RW_FORM_LOOP_LEAVE, 0, 0));
         return;
     case RW_BEFORE_INSN:
         add_counter(w, out, w->block_counter[at], w->place[at].how);
@@ -165,7 +168,8 @@ static struct image_moved_func runtime_frames(const struct rw *w, struct rw_fram
 static uint16_t mark_of(const struct rw *w, uint32_t block)
 {
     const struct rw_label *label = &w->label[block];
-    if (w->block_counter[block] == ID_NONE || w->step[block].turns)
+    const struct rw_step *step = w->block_counter[block] == ID_NONE ? NULL : rw_step_of(w, block);
+    if (w->block_counter[block] == ID_NONE || (step && step->turns))
         return 0;
     if (label->again > label->body)
         return rw_mark(0, label->again - label->body);

@@ -175,37 +175,44 @@ static void find_turns(const struct rw *w, uint32_t b, struct rw_step *s)
     s->first = first;
 }
 
-/* Turns the block's counter into one at its loop's entry and exit, if that can be. Called with the flags known to be
- * dead at both places. */
-void rw_induction(struct rw *w, uint32_t b)
+/* Can the block's counter become one at its loop's entry and exit? Called with the flags known to be dead at both
+ * places. */
+bool rw_induction(const struct rw *w, uint32_t b, struct rw_step *out)
 {
-    struct rw_step s = {0};
-    if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], &s))
-        return;
-    find_turns(w, b, &s);
-    s.gs = rw_gs_of(w->place[b].how);
-    w->step[b] = s;
-    w->place[b].how = rw_how(RW_FORM_NONE, 0, 0);
+    *out = (struct rw_step){.block = b, .gs = rw_gs_of(w->place[b].how)};
+    if (w->opt->all_blocks || !is_self_loop(w->cfg, b) || !find_step(w, &w->cfg->blocks.data[b], out))
+        return false;
+    find_turns(w, b, out);
+    return true;
 }
 
-unsigned rw_step_enter_bytes(const struct rw_step *s) { return !s->step || s->turns ? 0 : s->gs ? 16 : 14; }
+const struct rw_step *rw_step_of(const struct rw *w, uint32_t b)
+{
+    const struct rw_step *s = w->steps.data;
+    if (!(w->cfg->blocks.data[b].flags & CFG_BLOCK_LOOP_HEADER)) /* as is_self_loop wants it */
+        return NULL;
+    size_t at = PARTITION_POINT(i, 0, w->steps.len, s[i].block < b);
+    return at < w->steps.len && s[at].block == b ? &s[at] : NULL;
+}
+
+unsigned rw_step_enter_bytes(const struct rw_step *s) { return s->turns ? 0 : s->gs ? 16 : 14; }
 
 unsigned rw_step_leave_bytes(const struct rw_step *s)
 {
     unsigned bytes = s->turns ? 7 : 18;
-    return !s->step ? 0 : s->gs ? bytes + (s->turns ? 1 : 2) : bytes;
+    return s->gs ? bytes + (s->turns ? 1 : 2) : bytes;
 }
 
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
-    const struct rw_step *s = &w->step[b];
+    const struct rw_step *s = rw_step_of(w, b);
     at = rw_put_access(at, &addr, s->gs, 0x29, s->reg, w->counters_vaddr + 8ull * w->block_counter[b]);
     rw_put_access(at, &addr, s->gs, 0x89, s->reg, w->counters_vaddr + 8ull * s->pending);
 }
 
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t b)
 {
-    const struct rw_step *s = &w->step[b];
+    const struct rw_step *s = rw_step_of(w, b);
     if (s->turns) {
         rw_put_access(at, &addr, s->gs, 0xff, 0, w->counters_vaddr + 8ull * w->block_counter[b]);
         return;

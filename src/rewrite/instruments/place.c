@@ -4,7 +4,7 @@
  * ("flags before registers"), else a form that leaves the flags alone with a register that is certainly overwritten
  * later, else with one saved on the stack below the red zone.
  *
- * needs: *_counter (plan). fills: place, edge_how, enter_how, step.
+ * needs: *_counter (plan). fills: place, edge_how, enter_how, steps.
  */
 #include "rewrite/impl.h"
 
@@ -46,7 +46,12 @@ static struct rw_place best_in_block(const struct cfg_liveness *l, uint32_t b, u
     return best;
 }
 
-static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
+struct steps {
+    struct rw_step *data;
+    size_t len, cap;
+};
+
+static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l, struct steps *steps)
 {
     const struct cfg *c = w->cfg;
     const struct cfg_func *fn = &c->funcs.data[f];
@@ -65,20 +70,28 @@ static void place_func(struct rw *w, uint32_t f, struct cfg_liveness *l)
             continue;
         w->place[b] = best_in_block(l, b, w->enter_how[b], locked);
         bool has_next = b + 1 < fn->block_first + fn->block_count;
-        if (has_next && !locked && !live.flags && !cfg_live_before(l, b + 1).flags)
-            rw_induction(w, b);
+        struct rw_step step;
+        if (has_next && !locked && !live.flags && !cfg_live_before(l, b + 1).flags && rw_induction(w, b, &step)) {
+            VEC_PUSH(steps, step);
+            w->place[b].how = rw_how(RW_FORM_NONE, 0, 0);
+        }
     }
 }
 
 #define FUNCS_A_RANGE 64
 
+struct placing {
+    struct rw *w;
+    struct steps *steps; /* [ranges of functions] */
+};
+
 static void place_range(void *ctx, size_t first, size_t end)
 {
-    struct rw *w = ctx;
+    const struct placing *p = ctx;
     struct cfg_liveness l = {0};
     for (size_t f = first; f < end; f++)
-        if (w->funcs[f].is_moved)
-            place_func(w, (uint32_t)f, &l);
+        if (p->w->funcs[f].is_moved)
+            place_func(p->w, (uint32_t)f, &l, &p->steps[first / FUNCS_A_RANGE]);
     cfg_liveness_fini(&l);
 }
 
@@ -99,20 +112,31 @@ static void edges_of_range(void *ctx, size_t first, size_t end)
     }
 }
 
+static void take_steps(struct rw *w, struct steps *steps)
+{
+    for (size_t k = 0; k < steps->len; k++) {
+        struct rw_step *s = &steps->data[k];
+        if (!s->turns)
+            s->pending = w->counter_count++;
+        VEC_PUSH(&w->steps, *s);
+    }
+    VEC_FREE(steps);
+}
+
 void rw_place(struct rw *w)
 {
     struct cfg *c = w->cfg;
     w->place = ARENA_ARRAY(w->scratch, struct rw_place, c->blocks.len + 1);
     w->mark = ARENA_ARRAY(w->arena, uint16_t, c->blocks.len + 1);
-    w->step = ARENA_ARRAY(w->arena, struct rw_step, c->blocks.len + 1);
     w->enter_how = ARENA_ARRAY(w->scratch, uint8_t, c->blocks.len + 1);
     w->edge_how = ARENA_ARRAY(w->scratch, uint8_t, c->edges.len + 1);
     w->is_joined = ARENA_ARRAY(w->scratch, bool, c->blocks.len + 1);
     parallel_for(c->edges.len, EDGES_A_RANGE, edges_of_range, w);
     if (!w->counter_count)
         return;
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, w);
-    for (uint32_t b = 0; b < c->blocks.len; b++)
-        if (w->step[b].step && !w->step[b].turns)
-            w->step[b].pending = w->counter_count++;
+    size_t ranges = c->funcs.len / FUNCS_A_RANGE + 1;
+    struct placing p = {w, ARENA_ARRAY(w->scratch, struct steps, ranges)};
+    parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, &p);
+    for (size_t r = 0; r < ranges; r++)
+        take_steps(w, &p.steps[r]);
 }

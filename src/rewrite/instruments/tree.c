@@ -23,7 +23,6 @@ struct rest { /* of a range of functions: arcs that the second round decides, in
 
 struct tree {
     struct rw *w;
-    struct rw_flow *flow;
     uint32_t outside;
     uint32_t *uf;      /* [nodes] union-find over what is in the tree for certain */
     uint8_t *joint;    /* [nodes] */
@@ -32,6 +31,7 @@ struct tree {
 
 struct own { /* one function's arcs and nodes, these counted from its first; one more for the outside */
     struct tree *t;
+    struct rw_flow *flow;
     uint32_t node_first, node_count;
     struct rw_arcs arcs;
     VEC(uint32_t) order, spare;
@@ -165,7 +165,7 @@ static void own_begin(struct own *o, const struct cfg_func *fn)
     }
     for (size_t i = 0; i < m; i++)
         if (o->arcs.data[i].kind != RW_ARC_OUT)
-            o->arcs.data[i].weight = rw_weight(t->flow, &o->arcs.data[i]);
+            o->arcs.data[i].weight = rw_weight(o->flow, &o->arcs.data[i]);
 }
 
 /* True if the second round must decide. */
@@ -205,7 +205,7 @@ static void own_tree(struct own *o, uint32_t f, struct rest *rest)
 {
     struct rw *w = o->t->w;
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
-    rw_weigh(o->t->flow, f);
+    rw_weigh(o->flow, f);
     own_begin(o, fn);
     order_by_weight(o->arcs.data, o->arcs.len, o->order.data, o->spare.data);
     for (size_t k = 0; k < o->arcs.len; k++) {
@@ -220,10 +220,11 @@ static void own_tree(struct own *o, uint32_t f, struct rest *rest)
 static void trees_of_range(void *ctx, size_t first, size_t end)
 {
     struct tree *t = ctx;
-    struct own o = {.t = t};
+    struct own o = {.t = t, .flow = rw_flow_new(t->w)};
     for (size_t f = first; f < end; f++)
         if (t->w->cfg->funcs.data[f].reason == CFG_REASON_OK && t->w->cfg->funcs.data[f].block_count)
             own_tree(&o, (uint32_t)f, &t->rest[first / FUNCS_A_RANGE]);
+    rw_flow_free(o.flow);
     VEC_FREE(&o.arcs);
     VEC_FREE(&o.order);
     VEC_FREE(&o.spare);
@@ -234,6 +235,22 @@ static void trees_of_range(void *ctx, size_t first, size_t end)
 }
 
 /* ---- second round ---- */
+
+static void collect_group_edges(const struct tree *t, struct rw_arcs *all)
+{
+    const struct rw *w = t->w;
+    struct rw_flow *flow = rw_flow_new(w);
+    uint32_t weighed = ID_NONE; /* function; those of one jump lead into one, nearly always */
+    for (uint32_t g = 0; g < w->group_edges.len; g++) {
+        const struct rw_group_edge *e = &w->group_edges.data[g];
+        struct rw_arc a = {t->outside + 1 + e->group, 2 * e->to, g, RW_ARC_GROUP, 0};
+        if (w->cfg->blocks.data[e->to].func != weighed)
+            rw_weigh(flow, weighed = w->cfg->blocks.data[e->to].func);
+        a.weight = rw_weight(flow, &a);
+        VEC_PUSH(all, a);
+    }
+    rw_flow_free(flow);
+}
 
 static void collect_rest(struct tree *t, size_t ranges, struct rw_arcs *all)
 {
@@ -248,12 +265,7 @@ static void collect_rest(struct tree *t, size_t ranges, struct rw_arcs *all)
         all->len += len;
         VEC_FREE(&t->rest[r].arcs);
     }
-    for (uint32_t g = 0; g < t->w->group_edges.len; g++) {
-        const struct rw_group_edge *e = &t->w->group_edges.data[g];
-        struct rw_arc a = {t->outside + 1 + e->group, 2 * e->to, g, RW_ARC_GROUP, 0};
-        a.weight = rw_weight(t->flow, &a);
-        VEC_PUSH(all, a);
-    }
+    collect_group_edges(t, all);
 }
 
 static void second_round(struct tree *t, size_t ranges)
@@ -312,14 +324,12 @@ void rw_tree(struct rw *w)
     t.uf = xmalloc(nodes * sizeof *t.uf);
     t.joint = xmalloc(nodes);
     t.rest = xmalloc(ranges * sizeof *t.rest);
-    t.flow = rw_flow_new(w);
     for (size_t n = t.outside; n < nodes; n++)
         t.uf[n] = (uint32_t)n;
     find_joints(&t);
     parallel_for(c->funcs.len, FUNCS_A_RANGE, trees_of_range, &t);
     second_round(&t, ranges);
     number_chords(w);
-    rw_flow_free(t.flow);
     free(t.rest);
     free(t.joint);
     free(t.uf);

@@ -29,26 +29,28 @@
 static const float taken_by_cond[16] = {0.05f, 0.9f,  0.55f, 0.35f, 0.38f, 0.46f, 0.42f, 0.30f,
                                         0.15f, 0.75f, 0.2f,  0.5f,  0.40f, 0.52f, 0.42f, 0.38f};
 
-struct flow {
+struct rw_flow { /* of one function at a time: what stands in arrays of the whole file is in no cache */
     const struct rw *w;
     const struct cfg *c;
     const struct cfg_func *fn;
-    float *prob;     /* [edges] */
-    float *freq;     /* [blocks] */
-    float *turns;    /* [loops] */
-    uint32_t *order; /* [blocks of fn] reverse postorder */
-    uint32_t *pos;   /* [blocks] in order */
-    uint32_t *stamp; /* [blocks] loop being looked at, plus 1 */
+    uint32_t edge_first;     /* of fn */
+    VEC(float) prob;         /* [edges of fn] */
+    VEC(float) freq;         /* [blocks of fn] */
+    VEC(float) turns;        /* [loops of fn] */
+    VEC(uint32_t) order;     /* [blocks of fn] reverse postorder, counted from its first */
+    VEC(uint32_t) pos;       /* [blocks of fn] in order */
+    VEC(uint32_t) stamp;     /* [blocks of fn] loop being looked at, plus 1 */
+    VEC(uint32_t) way, next; /* [blocks of fn] of the search: blocks that are under way, and the edge to look at next */
 };
 
-struct rw_flow { /* each function touches its own part only */
-    struct flow all;
-    uint32_t *stack, *next; /* [blocks] */
-};
+static uint32_t own_block(const struct rw_flow *f, uint32_t b) { return b - f->fn->block_first; }
+static float *turns_of(const struct rw_flow *f, uint32_t loop) { return &f->turns.data[loop - f->fn->loop_first]; }
+static float *freq_of(const struct rw_flow *f, uint32_t b) { return &f->freq.data[own_block(f, b)]; }
+static float *prob_of(const struct rw_flow *f, uint32_t e) { return &f->prob.data[e - f->edge_first]; }
 
 /* ---- branches ---- */
 
-static bool in_func(const struct flow *f, uint32_t b) { return cfg_func_has_block(f->fn, b); }
+static bool in_func(const struct rw_flow *f, uint32_t b) { return cfg_func_has_block(f->fn, b); }
 
 static bool in_loop(const struct cfg *c, uint32_t b, uint32_t loop)
 {
@@ -97,7 +99,7 @@ static bool is_out_of_line(const struct cfg *c, uint32_t b)
 /* Two opinions make one (Dempster and Shafer). */
 static float both(float a, float b) { return a * b / (a * b + (1 - a) * (1 - b)); }
 
-static float plain_branch(const struct flow *f, uint32_t from, uint32_t taken, enum fate of_taken, enum fate of_fall)
+static float plain_branch(const struct rw_flow *f, uint32_t from, uint32_t taken, enum fate of_taken, enum fate of_fall)
 {
     const struct cfg_block *b = &f->c->blocks.data[from];
     float p = taken_by_cond[cfg_shape(f->c, b->insn_first + b->insn_count - 1)->cond & 15];
@@ -112,7 +114,7 @@ static float plain_branch(const struct flow *f, uint32_t from, uint32_t taken, e
     return p;
 }
 
-static float taken_probability(const struct flow *f, uint32_t from, uint32_t taken, uint32_t fall)
+static float taken_probability(const struct rw_flow *f, uint32_t from, uint32_t taken, uint32_t fall)
 {
     const struct cfg *c = f->c;
     if (!in_func(f, taken))
@@ -132,100 +134,99 @@ static float taken_probability(const struct flow *f, uint32_t from, uint32_t tak
     return plain_branch(f, from, taken, of_taken, of_fall);
 }
 
-static void branch_probabilities(struct flow *f, uint32_t b)
+static void branch_probabilities(struct rw_flow *f, uint32_t b)
 {
     const struct cfg *c = f->c;
     const struct cfg_block *blk = &c->blocks.data[b];
     uint32_t fall = ID_NONE, other = ID_NONE, first = blk->edge_first;
     for (uint32_t e = first; e < first + blk->edge_count; e++) {
-        f->prob[e] = 1.0f / (float)blk->edge_count;
+        *prob_of(f, e) = 1.0f / (float)blk->edge_count;
         *(c->edges.data[e].kind == CFG_EDGE_FALL ? &fall : &other) = e;
     }
     if (blk->edge_count != 2 || fall == ID_NONE || other == ID_NONE || blk->term != X86_JCC)
         return;
-    f->prob[other] = taken_probability(f, b, c->edges.data[other].to, c->edges.data[fall].to);
-    f->prob[fall] = 1 - f->prob[other];
+    float taken = taken_probability(f, b, c->edges.data[other].to, c->edges.data[fall].to);
+    *prob_of(f, other) = taken;
+    *prob_of(f, fall) = 1 - taken;
 }
 
 /* ---- frequencies ---- */
 
 /* Blocks in an order where all but the edges that close a cycle lead forward. */
-static void order_blocks(struct flow *f, uint32_t *stack, uint32_t *next)
+static void order_blocks(struct rw_flow *f)
 {
     const struct cfg *c = f->c;
-    uint32_t at = f->fn->block_count;
-    cfg_for_each_block(f->fn, b)
-        f->pos[b] = ID_NONE;
+    uint32_t at = f->fn->block_count, *order = f->order.data, *pos = f->pos.data, *way = f->way.data,
+             *next = f->next.data;
+    memset(pos, 0xff, at * sizeof *pos);
     for (uint32_t r = f->fn->block_count; r-- > 0;) { /* the entry last: it comes first in the order */
-        uint32_t depth = 0, root = f->fn->block_first + r;
-        if (f->pos[root] != ID_NONE ||
-            (r && !(c->blocks.data[root].flags & (CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT))))
+        uint32_t depth = 0;
+        if (pos[r] != ID_NONE ||
+            (r && !(c->blocks.data[f->fn->block_first + r].flags & (CFG_BLOCK_EXT_IN & ~CFG_BLOCK_RETURN_POINT))))
             continue;
-        stack[depth++] = root;
-        f->pos[root] = 0;
-        next[r] = 0;
+        way[depth++] = r;
+        pos[r] = next[r] = 0;
         while (depth) {
-            uint32_t b = stack[depth - 1], *n = &next[b - f->fn->block_first];
-            const struct cfg_block *blk = &c->blocks.data[b];
-            if (*n == blk->edge_count) {
-                f->order[--at] = b;
-                f->pos[b] = at;
+            uint32_t k = way[depth - 1];
+            const struct cfg_block *blk = &c->blocks.data[f->fn->block_first + k];
+            if (next[k] == blk->edge_count) {
+                order[--at] = k;
+                pos[k] = at;
                 depth--;
                 continue;
             }
-            uint32_t to = c->edges.data[blk->edge_first + (*n)++].to;
-            if (!in_func(f, to) || f->pos[to] != ID_NONE)
+            uint32_t to = c->edges.data[blk->edge_first + next[k]++].to, own = own_block(f, to);
+            if (!in_func(f, to) || pos[own] != ID_NONE)
                 continue;
-            f->pos[to] = 0;
-            next[to - f->fn->block_first] = 0;
-            stack[depth++] = to;
+            pos[own] = next[own] = 0;
+            way[depth++] = own;
         }
     }
     while (at) /* not reached */
-        f->order[--at] = ID_NONE;
+        order[--at] = ID_NONE;
 }
 
 /* Sends the frequency of each block of order[from..to) that bears `stamp` (0: of each) forward along its edges. Returns
  * what comes back to `head`. */
-static float send_forward(struct flow *f, uint32_t from, uint32_t to, uint32_t stamp, uint32_t head)
+static float send_forward(struct rw_flow *f, uint32_t from, uint32_t to, uint32_t stamp, uint32_t head)
 {
     const struct cfg *c = f->c;
-    float back = 0;
+    float back = 0, *freq = f->freq.data;
     for (uint32_t k = from; k < to; k++) {
-        uint32_t b = f->order[k];
-        if (b == ID_NONE || (stamp && f->stamp[b] != stamp))
+        uint32_t own = f->order.data[k], b = f->fn->block_first + own;
+        if (own == ID_NONE || (stamp && f->stamp.data[own] != stamp))
             continue;
         const struct cfg_block *blk = &c->blocks.data[b];
         if (b != head && (blk->flags & CFG_BLOCK_LOOP_HEADER) && blk->loop != ID_NONE &&
             c->loops.data[blk->loop].header == b)
-            f->freq[b] *= f->turns[blk->loop];
+            freq[own] *= *turns_of(f, blk->loop);
         cfg_for_each_edge(blk, e) {
             uint32_t t = c->edges.data[e].to;
             if (t == head)
-                back += f->freq[b] * f->prob[e];
-            else if (in_func(f, t) && f->pos[t] > k && (!stamp || f->stamp[t] == stamp))
-                f->freq[t] += f->freq[b] * f->prob[e];
+                back += freq[own] * *prob_of(f, e);
+            else if (in_func(f, t) && f->pos.data[own_block(f, t)] > k &&
+                     (!stamp || f->stamp.data[own_block(f, t)] == stamp))
+                freq[own_block(f, t)] += freq[own] * *prob_of(f, e);
         }
     }
     return back;
 }
 
-static void loop_turns(struct flow *f, uint32_t l)
+static void loop_turns(struct rw_flow *f, uint32_t l)
 {
     const struct cfg *c = f->c;
     const struct cfg_loop *loop = &c->loops.data[l];
-    uint32_t last = 0;
+    uint32_t last = 0, head = f->pos.data[own_block(f, loop->header)];
     cfg_for_each_member(loop, m) {
-        uint32_t b = c->loop_members.data[m];
-        f->stamp[b] = l + 1;
-        f->freq[b] = 0;
-        last = f->pos[b] > last && f->pos[b] != ID_NONE ? f->pos[b] : last;
+        uint32_t own = own_block(f, c->loop_members.data[m]), pos = f->pos.data[own];
+        f->stamp.data[own] = l + 1;
+        f->freq.data[own] = 0;
+        last = pos > last && pos != ID_NONE ? pos : last;
     }
-    f->freq[loop->header] = 1;
-    float back =
-        f->pos[loop->header] == ID_NONE ? 0 : send_forward(f, f->pos[loop->header], last + 1, l + 1, loop->header);
+    *freq_of(f, loop->header) = 1;
+    float back = head == ID_NONE ? 0 : send_forward(f, head, last + 1, l + 1, loop->header);
     float stay = 1 - 1 / LOOP_TURNS_MAX;
-    f->turns[l] = 1 / (1 - (back < stay ? back : stay));
+    *turns_of(f, l) = 1 / (1 - (back < stay ? back : stay));
 }
 
 /* How often a block is entered from outside its function, the function's entry being 1. */
@@ -238,11 +239,11 @@ static float entered(const struct cfg_block *b)
     return b->flags & CFG_BLOCK_ADDR_TAKEN ? 0.02f : 0.001f;
 }
 
-static void func_frequencies(struct flow *f, uint32_t *stack, uint32_t *next)
+static void func_frequencies(struct rw_flow *f)
 {
     const struct cfg *c = f->c;
     uint32_t deepest = 0, n = f->fn->block_count;
-    order_blocks(f, stack, next);
+    order_blocks(f);
     cfg_for_each_block(f->fn, b)
         branch_probabilities(f, b);
     cfg_for_each_loop(f->fn, l)
@@ -252,7 +253,7 @@ static void func_frequencies(struct flow *f, uint32_t *stack, uint32_t *next)
             if (c->loops.data[l].depth == d)
                 loop_turns(f, l);
     cfg_for_each_block(f->fn, b)
-        f->freq[b] = entered(&c->blocks.data[b]);
+        *freq_of(f, b) = entered(&c->blocks.data[b]);
     send_forward(f, 0, n, 0, ID_NONE);
 }
 
@@ -267,19 +268,20 @@ static uint16_t weight_of(float freq)
     return (uint16_t)(bits >> 20);
 }
 
-static float arc_frequency(const struct flow *f, const struct rw_arc *a)
+static float arc_frequency(const struct rw_flow *f, const struct rw_arc *a)
 {
     const struct cfg *c = f->c;
     switch ((enum rw_arc_kind)a->kind) {
     case RW_ARC_BLOCK:
-        return f->freq[a->id];
+        return *freq_of(f, a->id);
     case RW_ARC_EDGE:
-        return f->freq[c->edges.data[a->id].from] * f->prob[a->id] *
+        return *freq_of(f, c->edges.data[a->id].from) * *prob_of(f, a->id) *
                (c->edges.data[a->id].kind == CFG_EDGE_FALL ? 1 : 1.5f);
     case RW_ARC_ENTER:
-        return c->blocks.data[a->id].flags & CFG_BLOCK_RETURN_POINT ? f->freq[a->id] : entered(&c->blocks.data[a->id]);
+        return c->blocks.data[a->id].flags & CFG_BLOCK_RETURN_POINT ? *freq_of(f, a->id)
+                                                                    : entered(&c->blocks.data[a->id]);
     case RW_ARC_GROUP:
-        return f->freq[f->w->group_edges.data[a->id].to] * 1.5f;
+        return *freq_of(f, f->w->group_edges.data[a->id].to) * 1.5f;
     case RW_ARC_OUT:
         break;
     }
@@ -310,45 +312,49 @@ static uint16_t feedback_weight(const struct rw *w, const struct rw_arc *a)
 
 uint16_t rw_weight(const struct rw_flow *f, const struct rw_arc *a)
 {
-    uint16_t known = feedback_weight(f->all.w, a);
-    return known ? known : weight_of(arc_frequency(&f->all, a));
+    uint16_t known = feedback_weight(f->w, a);
+    return known ? known : weight_of(arc_frequency(f, a));
 }
 
-void rw_weigh(const struct rw_flow *f, uint32_t func)
+#define ROOM(v, n) (VEC_RESERVE(v, n), (v)->len = (n))
+
+void rw_weigh(struct rw_flow *f, uint32_t func)
 {
-    struct flow own = f->all;
-    own.fn = &own.c->funcs.data[func];
-    own.order += own.fn->block_first;
-    func_frequencies(&own, f->stack + own.fn->block_first, f->next + own.fn->block_first);
+    const struct cfg *c = f->c;
+    const struct cfg_func *fn = f->fn = &c->funcs.data[func];
+    const struct cfg_block *first = &c->blocks.data[fn->block_first], *last = first + fn->block_count - 1;
+    f->edge_first = first->edge_first;
+    ROOM(&f->prob, last->edge_first + last->edge_count - first->edge_first);
+    ROOM(&f->freq, fn->block_count);
+    ROOM(&f->turns, fn->loop_count);
+    ROOM(&f->order, fn->block_count);
+    ROOM(&f->pos, fn->block_count);
+    ROOM(&f->stamp, fn->block_count);
+    ROOM(&f->way, fn->block_count);
+    ROOM(&f->next, fn->block_count);
+    for (uint32_t k = 0; k < fn->loop_count; k++)
+        f->turns.data[k] = 0;
+    memset(f->stamp.data, 0, fn->block_count * sizeof *f->stamp.data);
+    func_frequencies(f);
 }
 
 struct rw_flow *rw_flow_new(const struct rw *w)
 {
-    const struct cfg *c = w->cfg;
     struct rw_flow *f = xmalloc(sizeof *f);
-    size_t nb = c->blocks.len;
-    f->all.w = w;
-    f->all.c = c;
-    f->all.order = xmalloc((nb + 1) * sizeof *f->all.order);
-    f->all.pos = xmalloc((nb + 1) * sizeof *f->all.pos);
-    f->all.stamp = xmalloc((nb + 1) * sizeof *f->all.stamp);
-    f->all.freq = xmalloc((nb + 1) * sizeof *f->all.freq);
-    f->all.prob = xmalloc((c->edges.len + 1) * sizeof *f->all.prob);
-    f->all.turns = xmalloc((c->loops.len + 1) * sizeof *f->all.turns);
-    f->stack = xmalloc((nb + 1) * sizeof *f->stack);
-    f->next = xmalloc((nb + 1) * sizeof *f->next);
+    f->w = w;
+    f->c = w->cfg;
     return f;
 }
 
 void rw_flow_free(struct rw_flow *f)
 {
-    free(f->all.order);
-    free(f->all.pos);
-    free(f->all.stamp);
-    free(f->all.freq);
-    free(f->all.prob);
-    free(f->all.turns);
-    free(f->stack);
-    free(f->next);
+    VEC_FREE(&f->prob);
+    VEC_FREE(&f->freq);
+    VEC_FREE(&f->turns);
+    VEC_FREE(&f->order);
+    VEC_FREE(&f->pos);
+    VEC_FREE(&f->stamp);
+    VEC_FREE(&f->way);
+    VEC_FREE(&f->next);
     free(f);
 }

@@ -70,39 +70,30 @@ static void pack_ids(struct packer *p, const uint32_t *ids, size_t n)
 
 /* ---- writing ---- */
 
-static void pack_nothing(struct packer *p, size_t n)
-{
-    p->nothings = n;
-    pack_end(p);
-}
+/* One column, 0 for blocks that are no loops. `always`: also where the value is 0. */
+#define PACK_STEPS(p, steps, n, value, always)                                                                         \
+    do {                                                                                                               \
+        size_t at_ = 0;                                                                                                \
+        for (size_t k_ = 0; k_ < (steps)->len; k_++) {                                                                 \
+            const struct rw_step *s = &(steps)->data[k_];                                                              \
+            (p)->nothings += s->block - at_;                                                                           \
+            pack(p, (uint64_t)(value), (always) || (value) != 0);                                                      \
+            at_ = s->block + 1;                                                                                        \
+        }                                                                                                              \
+        (p)->nothings += (n)-at_;                                                                                      \
+        pack_end(p);                                                                                                   \
+    } while (0)
 
-static void pack_steps(struct packer *p, const struct rw_step *s, size_t n)
+static void pack_steps(struct packer *p, const struct rw *w)
 {
-    for (int column = 0; column < 7 && !s; column++)
-        pack_nothing(p, n);
-    if (!s)
-        return;
-    for (size_t i = 0; i < n; i++)
-        pack(p, (uint64_t)(int64_t)s[i].step, s[i].step != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, s[i].pending, s[i].step != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, s[i].reg, s[i].step != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, s[i].gs, s[i].gs != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, s[i].done, s[i].step != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, s[i].turns, s[i].turns != 0);
-    pack_end(p);
-    for (size_t i = 0; i < n; i++)
-        pack(p, (uint64_t)(int64_t)s[i].first, s[i].first != 0);
-    pack_end(p);
+    size_t n = w->cfg->blocks.len;
+    PACK_STEPS(p, &w->steps, n, (int64_t)s->step, true);
+    PACK_STEPS(p, &w->steps, n, s->pending, true);
+    PACK_STEPS(p, &w->steps, n, s->reg, true);
+    PACK_STEPS(p, &w->steps, n, s->gs, false);
+    PACK_STEPS(p, &w->steps, n, s->done, true);
+    PACK_STEPS(p, &w->steps, n, s->turns, false);
+    PACK_STEPS(p, &w->steps, n, (int64_t)s->first, false);
 }
 
 static void pack_marks(struct packer *p, const uint16_t *mark, size_t n)
@@ -138,7 +129,7 @@ static void pack_all(const struct rw *w, struct strbuf *out)
         pack(&p, moved ? rw_body(w, b) : 0, moved);
     }
     pack_end(&p);
-    pack_steps(&p, w->step, c->blocks.len);
+    pack_steps(&p, w);
     pack_marks(&p, w->mark, c->blocks.len);
     for (size_t g = 0; g < w->group_edges.len; g++)
         pack(&p, w->group_edges.data[g].group, true);

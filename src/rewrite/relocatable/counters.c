@@ -41,8 +41,9 @@ static void number_func(struct rel_object *o, uint32_t f)
     cfg_for_each_block(fn, b) {
         number(o, unit, w->block_counter[b]);
         number(o, unit, w->enter_counter[b]);
-        if (w->step[b].step && !w->step[b].turns)
-            number(o, unit, w->step[b].pending);
+        const struct rw_step *step = rw_step_of(w, b);
+        if (step && !step->turns)
+            number(o, unit, step->pending);
         const struct cfg_block *blk = &w->cfg->blocks.data[b];
         cfg_for_each_edge(blk, e)
             number(o, unit, w->edge_counter[e]);
@@ -190,6 +191,19 @@ static void take_groups(struct part *p)
     map_fini(&here);
 }
 
+/* Blocks of a part come in the order of the whole. */
+static void take_steps(struct part *p)
+{
+    for (size_t k = 0; k < p->all->steps.len; k++) {
+        struct rw_step s = p->all->steps.data[k];
+        s.block = p->block_of[s.block];
+        if (s.block == ID_NONE)
+            continue;
+        s.pending = s.turns ? s.pending : number_of(p, s.pending);
+        VEC_PUSH(&p->w.steps, s);
+    }
+}
+
 static void take_facts(struct part *p)
 {
     const struct rw *all = p->all;
@@ -199,7 +213,6 @@ static void take_facts(struct part *p)
     w->enter_counter = ARENA_ARRAY(p->arena, uint32_t, n);
     w->block_group = ARENA_ARRAY(p->arena, uint32_t, n);
     w->label = ARENA_ARRAY(p->arena, struct rw_label, n);
-    w->step = ARENA_ARRAY(p->arena, struct rw_step, n);
     w->mark = ARENA_ARRAY(p->arena, uint16_t, n);
     w->funcs = ARENA_ARRAY(p->arena, struct rw_func, p->funcs.len + 1);
     memset(w->block_group, 0xff, n * sizeof *w->block_group);
@@ -211,10 +224,8 @@ static void take_facts(struct part *p)
         w->enter_counter[at] = number_of(p, all->enter_counter[b]);
         w->label[at] = all->label[b];
         w->mark[at] = all->mark[b];
-        w->step[at] = all->step[b];
-        if (w->step[at].step && !w->step[at].turns)
-            w->step[at].pending = number_of(p, w->step[at].pending);
     }
+    take_steps(p);
     for (size_t k = 0; k < p->funcs.len; k++)
         w->funcs[k] = all->funcs[p->funcs.data[k]];
 }
@@ -250,6 +261,7 @@ static void part_fini(struct part *p)
     VEC_FREE(&p->c.loops);
     VEC_FREE(&p->c.loop_members);
     VEC_FREE(&p->w.group_edges);
+    VEC_FREE(&p->w.steps);
     arena_free(p->arena);
 }
 
