@@ -7,6 +7,9 @@
 
 #define ADDRESSES (1ull << 47)
 
+enum { PLACES_MAX = 1 << 20 };
+enum { GIVEN_BACK = 1, ALLOCATED_OVER }; /* what ended a block */
+
 static uint32_t block_id_at(const struct data *d, uint64_t address)
 {
     return (uint32_t)(data_block_at(d, address) - d->blocks);
@@ -65,6 +68,14 @@ static void cut_met(struct data *d, uint64_t lo, uint64_t hi, unsigned layer)
         }
 }
 
+/* Where blocks began that are no more, and how they ended; of many the last million. */
+static void note_end(struct data *d, uint64_t address, uint64_t how)
+{
+    if (d->own->ended.len >= PLACES_MAX)
+        map_fini(&d->own->ended);
+    map_put(&d->own->ended, address, how);
+}
+
 static void erase(struct data *d, uint32_t block)
 {
     struct data_block b = d->blocks[block];
@@ -83,6 +94,7 @@ static uint32_t uncovered_at(struct data *d, uint64_t address, unsigned layer)
         if (!under || layer_of(d, under) < layer)
             return under;
         d->own->lost.overlaps++;
+        note_end(d, d->blocks[under].start, ALLOCATED_OVER);
         erase(d, under);
     }
 }
@@ -128,12 +140,31 @@ bool data_begins_at(const struct data *d, unsigned layer, uint64_t address)
     return beginning_at(d, layer, address) != 0;
 }
 
+/* A free that comes late, when another block was told in the place of what it frees: so that one was given back after
+ * all. Or the second one of a block: an allocator empties a cache of its own, as glibc's does when a thread ends. */
+static void free_of_no_block(struct data *d, uint64_t address)
+{
+    uint64_t how = 0;
+    map_get(&d->own->ended, address, &how);
+    if (how == ALLOCATED_OVER) {
+        note_end(d, address, GIVEN_BACK);
+        d->own->lost.overlaps--;
+    } else if (how == GIVEN_BACK) {
+        d->own->lost.again++;
+    } else {
+        d->own->lost.frees++;
+    }
+}
+
 /* What a call takes back that began when the clock said `asked`; 0: none, or another one's. */
 static uint32_t block_given_back(struct data *d, unsigned layer, uint64_t asked, uint64_t address)
 {
     uint32_t block = beginning_at(d, layer, address);
     bool is_another = block && asked < d->blocks[block].since;
-    d->own->lost.frees += address && (!block || is_another);
+    if (address && (!block || is_another))
+        free_of_no_block(d, address);
+    else if (block)
+        note_end(d, address, GIVEN_BACK);
     return is_another ? 0 : block;
 }
 

@@ -140,7 +140,8 @@ void data_set_time(struct data *d, uint64_t now);
 
 struct data_lost {       /* what did not fit what was known */
     uint64_t frees;      /* of addresses where no block began */
-    uint64_t overlaps;   /* blocks that were gone, as others were allocated in their place */
+    uint64_t again;      /* of blocks that had been given back: nothing is lost by them */
+    uint64_t overlaps;   /* blocks that were gone, as others were allocated in their place, and not given back late */
     uint64_t beyond;     /* blocks whose path was cut, since there are too many objects */
     uint64_t impossible; /* allocations that reach beyond the addresses of a process */
 };

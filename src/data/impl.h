@@ -46,6 +46,7 @@ struct data_tables {
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
     struct map fields;                      /* object -> data_fields, 0 none */
+    struct map ended;                       /* address where a block began -> what ended it */
     struct data_files *files;
     struct data_lost lost;
 };

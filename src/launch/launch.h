@@ -188,6 +188,7 @@ struct launch_chunk {
     const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
     size_t count;
     bool is_between; /* samples: references in it are what a thread made before it saw that one had ended */
+    bool has_others; /* threads had been made when it was handed over: what they did meanwhile may come later */
 };
 /* Some samples of the references, of copies that were made for it (rewrite_options.samples). */
 struct launch_samples {

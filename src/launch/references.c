@@ -101,7 +101,8 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
                                  .fs = c->fs,
                                  .entries = entries,
                                  .count = bytes / sizeof(struct wire_entry),
-                                 .is_between = s->samples && !a->is_in};
+                                 .is_between = s->samples && !a->is_in,
+                                 .has_others = __atomic_load_n(&h->threads, __ATOMIC_RELAXED) != 0};
     s->counters->header->streams.heartbeat++;
     if (chunk.count && s->queue)
         reference_queue_take(s->queue, &chunk);

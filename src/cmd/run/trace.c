@@ -4,6 +4,7 @@
 #include "cache/cache.h"
 #include "cmd/cmd.h"
 #include "cmd/run/allocations.h"
+#include "cmd/spy/merge.h"
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -31,8 +32,9 @@ struct trace {
     struct data *data;        /* FORM_ALLOCATIONS */
     struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
-    uint32_t process; /* that is told of, as chunks name it; ID_NONE: none has come */
-    FILE *out;        /* NULL: nothing is written while it runs */
+    struct merge *merge; /* of threads: who gives back what another one allocated does so later */
+    uint32_t process;    /* that is told of, as chunks name it; ID_NONE: none has come */
+    FILE *out;           /* NULL: nothing is written while it runs */
     int error;
     char *buffer;
     size_t used;
@@ -244,6 +246,14 @@ static void started(void *ctx, int pid)
         allocations_started(t->allocations, pid);
 }
 
+static void take_piece(void *ctx, const struct launch_chunk *c)
+{
+    struct trace *t = ctx;
+    for (size_t i = 0; i < c->count;)
+        i +=
+            wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c->area, &c->entries[i], c->count - i) : 1;
+}
+
 static void take_allocations(void *ctx, const struct launch_chunk *c)
 {
     struct trace *t = ctx;
@@ -251,9 +261,8 @@ static void take_allocations(void *ctx, const struct launch_chunk *c)
         t->process = c->process;
         allocations_read_maps(t->allocations);
     }
-    for (size_t i = 0; i < c->count && c->process == t->process;)
-        i +=
-            wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c->area, &c->entries[i], c->count - i) : 1;
+    if (c->process == t->process)
+        merge_add(t->merge, c);
 }
 
 static void begin_allocations(struct trace *t)
@@ -263,6 +272,7 @@ static void begin_allocations(struct trace *t)
         t->data,
         &(struct allocations_options){
             .program = t->program, .map_of = map_of, .ctx = t, .own = t->own, .own_count = t->args->allocators.count});
+    t->merge = merge_new(MERGE_SPREAD, take_piece, t);
     t->process = ID_NONE;
 }
 
@@ -406,6 +416,8 @@ static int run(struct trace *t, int *status)
         return -1;
     if (launch_run(t->program, &opt, &r) < 0)
         return -1;
+    if (is_of_allocations)
+        merge_end(t->merge);
     *status = r->status;
     diag_debug(1, "the program took %.3f s, of the kernel %.3f s, until its end %.3f s", r->user_s, r->system_s,
                r->wall_s);
@@ -458,6 +470,7 @@ static void fini(struct trace *t)
         rewrite_map_close(t->modules[i].map);
         free(t->modules[i].count);
     }
+    merge_free(t->merge);
     allocations_free(t->allocations);
     data_free(t->data);
     free(t->buffer);

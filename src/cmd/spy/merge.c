@@ -169,7 +169,7 @@ void merge_add(struct merge *m, const struct launch_chunk *c)
     while (m->queues.len <= c->area)
         VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
     double pace = pace_of(m, &m->queues.data[c->area], c);
-    m->is_several |= m->only != ID_NONE && m->only != c->area;
+    m->is_several |= c->has_others || (m->only != ID_NONE && m->only != c->area);
     m->only = c->area;
     if (!m->is_several) {
         m->take(m->ctx, c);

@@ -135,6 +135,12 @@ static int64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
     return sum;
 }
 
+/* Of a block that ends in a system call more may come out than went in: who forks returns in the child too. */
+static bool may_be_negative(const struct solver *s, const struct rw_arc *a)
+{
+    return a->kind == RW_ARC_OUT && (s->m->pub.cfg->blocks.data[a->id].flags & CFG_BLOCK_SYSCALL);
+}
+
 static void solver_run(struct solver *s)
 {
     uint32_t *ready = xmalloc(((size_t)s->arcs.nodes + 1) * 4), len = 0;
@@ -148,9 +154,9 @@ static void solver_run(struct solver *s)
         int64_t sum = balance(s, n, &open);
         const struct rw_arc *a = &s->arcs.data[open];
         int64_t v = a->a == n ? sum : -sum; /* what comes in and is not accounted for goes out here, and the reverse */
-        if (v < 0)
-            s->broken++;
-        s->val[open] = v < 0 ? 0 : (uint64_t)v;
+        bool is_broken = v < 0 && !may_be_negative(s, a);
+        s->broken += is_broken;
+        s->val[open] = is_broken ? 0 : (uint64_t)v;
         s->known[open] = 1;
         s->unknown[a->a]--;
         s->unknown[a->b]--;
