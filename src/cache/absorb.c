@@ -31,7 +31,7 @@ static void add_cells(struct tally *to, const struct tally *from, const uint32_t
     }
 }
 
-static void add_evictors(struct tally *to, const struct tally *from, const uint32_t *cells)
+static void add_evictors(struct tally *to, const struct tally_pairs *from, const uint32_t *cells)
 {
     const struct map *m = &from->evictors, *others = &from->others;
     for (size_t i = 0; i < m->cap; i++)
@@ -39,7 +39,7 @@ static void add_evictors(struct tally *to, const struct tally *from, const uint3
             tally_add_evictor(to, cells[m->keys[i] >> 32], cells[(uint32_t)m->keys[i]], m->vals[i]);
     for (size_t i = 0; i < others->cap; i++)
         if (others->used[i])
-            *map_place(&to->others, cells[others->keys[i]]) += others->vals[i];
+            *map_place(&to->pairs->others, cells[others->keys[i]]) += others->vals[i];
 }
 
 static void add_groups(struct sample *to, const struct sample *from, const uint32_t *cells)
@@ -59,7 +59,7 @@ void cache_absorb(struct cache *c, const struct cache *from, const uint32_t *cel
         const struct level *f = &from->levels[i];
         add_counts(&to->counts, &f->counts);
         add_cells(&to->tally, &f->tally, cells);
-        add_evictors(&to->tally, &f->tally, cells);
+        add_evictors(&to->tally, tally_settled(&f->tally), cells);
         add_groups(&to->sample, &f->sample, cells);
     }
 }

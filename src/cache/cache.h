@@ -237,6 +237,9 @@ uint64_t cache_curve_misses(const struct cache_curve *k, uint64_t bytes); /* of 
 /* By cell too. Before the first reference. The misses of all cells add up to those above, which leave nothing out. */
 void cache_curve_by_cell(struct cache_curve *k);
 uint64_t cache_curve_cell_misses(const struct cache_curve *k, uint32_t cell, uint64_t bytes);
+/* Before the first reference of both: who runs the cache runs the curve with it, which costs less than by itself.
+ * False: not these two, and nothing has changed. */
+bool cache_carry_curve(struct cache *c, struct cache_curve *k);
 void cache_curve_absorb(struct cache_curve *k, const struct cache_curve *from, const uint32_t *cells); /* as above */
 
 /* ---- reader.c: references as text ---- */

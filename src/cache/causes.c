@@ -78,10 +78,17 @@ enum cache_cause causes_of_miss(const struct causes *k, uint32_t x, bool in_shad
 
 /* ---- by cell ---- */
 
+void tally_init(struct tally *t, size_t evictors_max)
+{
+    t->pairs = xmalloc(sizeof *t->pairs);
+    t->pairs->evictors_max = evictors_max;
+}
+
 void tally_fini(struct tally *t)
 {
-    map_fini(&t->evictors);
-    map_fini(&t->others);
+    map_fini(&t->pairs->evictors);
+    map_fini(&t->pairs->others);
+    free(t->pairs);
     VEC_FREE(&t->references);
     VEC_FREE(&t->cells);
 }
@@ -101,7 +108,7 @@ void tally_grow(struct tally *t, uint32_t cell)
 static unsigned bits_of(uint64_t n) { return n ? 64 - (unsigned)__builtin_clzll(n) : 0; }
 
 /* The half of the pairs that has fewest misses becomes others. Pairs that come again begin anew. */
-static void forget_rare(struct tally *t)
+static void forget_rare(struct tally_pairs *t)
 {
     const struct map *all = &t->evictors;
     size_t of_bits[65] = {0}, too_many = all->len / 2 + 1;
@@ -126,10 +133,34 @@ static void forget_rare(struct tally *t)
     t->evictors = kept;
 }
 
-void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by, uint64_t misses)
+static void add_evictor(struct tally_pairs *t, uint64_t pair, uint64_t misses)
 {
-    uint64_t pair = (uint64_t)cell << 32 | by;
     if (t->evictors.len >= t->evictors_max && !map_has(&t->evictors, pair))
         forget_rare(t);
     *map_place(&t->evictors, pair) += misses;
+}
+
+static void settle(struct tally_pairs *t, struct tally_pair *p)
+{
+    if (p->misses)
+        add_evictor(t, p->pair, p->misses);
+    p->misses = 0;
+}
+
+void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by, uint64_t misses)
+{
+    add_evictor(t->pairs, (uint64_t)cell << 32 | by, misses);
+}
+
+void tally_replace(struct tally *t, size_t recent, uint64_t pair)
+{
+    settle(t->pairs, &t->pairs->recent[recent]);
+    t->pairs->recent[recent].pair = pair;
+}
+
+const struct tally_pairs *tally_settled(const struct tally *t)
+{
+    for (size_t i = 0; i < ARRAY_LEN(t->pairs->recent); i++)
+        settle(t->pairs, &t->pairs->recent[i]);
+    return t->pairs;
 }

@@ -89,17 +89,37 @@ bool causes_drop(struct causes *k, uint32_t x);
 /* Why the level missed the line, and whose doing it is: *by is left alone if nobody's. CACHE_FALSE_SHARING: sharing. */
 enum cache_cause causes_of_miss(const struct causes *k, uint32_t x, bool in_shadow, uint32_t *by);
 
+enum { TALLY_RECENT_BITS = 11 };
+struct tally_pair {
+    uint64_t pair, misses; /* misses 0: none */
+};
+struct tally_pairs {     /* cell << 32 | evicting cell -> misses */
+    struct map evictors; /* the pairs that have most; at most so many: */
+    size_t evictors_max;
+    struct map others;                                /* cell -> misses of pairs that are no longer kept */
+    struct tally_pair recent[1 << TALLY_RECENT_BITS]; /* what came lately, by hash: not yet above */
+};
 struct tally {
     VEC(uint64_t) references; /* by cell */
     VEC(struct cache_cell) cells;
-    struct map evictors; /* cell << 32 | evicting cell -> misses, the pairs that have most; at most so many: */
-    size_t evictors_max;
-    struct map others; /* cell -> misses of pairs that are no longer kept */
+    struct tally_pairs *pairs;
 };
 
+void tally_init(struct tally *t, size_t evictors_max);
 void tally_fini(struct tally *t);
 void tally_grow(struct tally *t, uint32_t cell);
 void tally_add_evictor(struct tally *t, uint32_t cell, uint32_t by, uint64_t misses);
+void tally_replace(struct tally *t, size_t recent, uint64_t pair);
+const struct tally_pairs *tally_settled(const struct tally *t); /* what came lately too is in the maps */
+
+static inline void tally_count_evictor(struct tally *t, uint32_t cell, uint32_t by)
+{
+    uint64_t pair = (uint64_t)cell << 32 | by;
+    size_t at = pair * 0x9e3779b97f4a7c15u >> (64 - TALLY_RECENT_BITS);
+    if (t->pairs->recent[at].pair != pair)
+        tally_replace(t, at, pair);
+    t->pairs->recent[at].misses++;
+}
 
 static inline void tally_count_reference(struct tally *t, uint32_t cell)
 {

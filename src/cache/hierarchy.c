@@ -3,6 +3,7 @@
  * it is handed down. A line that is written back changes no order of use below: so misses are the same whether a cache
  * writes back or through. */
 #include "cache/hierarchy.h"
+#include "cache/plain/plain.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static void count_cause(struct cache *c, int at, uint64_t line, uint32_t number,
     if (cause == CACHE_FALSE_SHARING)
         cause = coherence_judge(c, at, line, v);
     else if (by != CACHE_NOBODY)
-        tally_add_evictor(&l->tally, v->cell, by, 1);
+        tally_count_evictor(&l->tally, v->cell, by);
     struct cache_cell *cell = tally_cell(&l->tally, v->cell);
     cell->misses++;
     cell->causes[cause]++;
@@ -390,9 +391,31 @@ static uint64_t data_misses(const struct cache *c)
     return at == NO_LEVEL ? 0 : c->levels[at].counts.misses[CACHE_READ] + c->levels[at].counts.misses[CACHE_WRITE];
 }
 
+/* Something comes that plain levels do not know. */
+static void leave_plain(struct cache *c)
+{
+    if (c->plain->has_begun) {
+        add_thread(c, c->plain->thread);
+        plain_hand_over(c, c->plain);
+    }
+    plain_free(c->plain);
+    c->plain = NULL;
+}
+
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
 {
     c->windows.references += count;
+    if (c->plain && count) {
+        size_t plain = plain_run(c, c->plain, refs, count);
+        refs += plain;
+        count -= plain;
+        if (count)
+            leave_plain(c);
+        else
+            return;
+    }
+    if (c->curve)
+        cache_curve_run(c->curve, refs, count);
     while (count) {
         size_t now = run_known(c, refs, min_u64(count, PART));
         uint64_t before = data_misses(c);
@@ -471,15 +494,16 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
         c->levels[i].is_quick[1] = c->levels[i].is_quick[0] && !k->write_through && !k->no_allocate;
         c->levels[i].is_coherent = !k->is_shared && k->line_bytes < CACHE_PAGE_MIN;
         c->has_whole |= k->whole;
-        c->levels[i].tally.evictors_max = EVICTORS_MAX;
+        tally_init(&c->levels[i].tally, EVICTORS_MAX);
     }
+    c->plain = plain_new(c);
     return c;
 }
 
 void cache_keep_evictors(struct cache *c, size_t max)
 {
     for (int i = 0; i < c->count; i++)
-        c->levels[i].tally.evictors_max = max_u64(max, 1);
+        c->levels[i].tally.pairs->evictors_max = max_u64(max, 1);
 }
 
 static void free_banks(struct cache *c)
@@ -493,8 +517,18 @@ static void free_banks(struct cache *c)
     }
 }
 
+bool cache_carry_curve(struct cache *c, struct cache_curve *k)
+{
+    if (!c->plain || !plain_carry(c->plain, c, k))
+        return false;
+    c->curve = k;
+    return true;
+}
+
 void hierarchy_empty(struct cache *c)
 {
+    plain_free(c->plain);
+    c->plain = NULL;
     free_banks(c);
     c->threads = 0;
     if (c->coherence)
@@ -506,6 +540,7 @@ void cache_free(struct cache *c)
     if (!c)
         return;
     free_banks(c);
+    plain_free(c->plain);
     for (int i = 0; i < c->count; i++) {
         tally_fini(&c->levels[i].tally);
         sample_fini(&c->levels[i].sample);

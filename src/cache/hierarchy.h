@@ -50,6 +50,8 @@ struct cache_sets { /* that alone are simulated */
     unsigned one_in; /* 0, or of all levels one line in so many comes */
 };
 
+struct plain; /* plain.h */
+
 struct cache {
     struct level levels[CACHE_LEVELS_MAX];
     int count;
@@ -61,6 +63,8 @@ struct cache {
     struct cache_windows windows;
     struct cache_sets sets;
     struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
+    struct plain *plain;         /* NULL: the levels are not plain, or what came was not */
+    struct cache_curve *curve;   /* NULL: none is carried */
 };
 
 struct visit { /* of one reference */

@@ -32,7 +32,7 @@ static int by_cell_and_misses(const void *a, const void *b)
 
 const struct cache_evictor *cache_evictors(const struct cache *c, unsigned level, struct arena *a, size_t *count)
 {
-    const struct tally *t = &c->levels[level].tally;
+    const struct tally_pairs *t = tally_settled(&c->levels[level].tally);
     const struct map *m = &t->evictors, *others = &t->others;
     struct cache_evictor *out = ARENA_ARRAY(a, struct cache_evictor, m->len + others->len + 1);
     *count = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Some sets for all: which lines are taken, and what these sets miss for those of all. */
-#include "cache/hierarchy.h"
-#include "cache/sample.h"
+#include "cache/plain/plain.h"
 
 #include <assert.h>
 #include <math.h>
@@ -71,6 +70,8 @@ void cache_take_part(struct cache *c, const struct cache_part *part)
     s->groups = xmalloc(keys);
     for (uint64_t key = 0; key < keys; key++)
         s->groups[key] = cache_is_taken(part, key << part->shift) ? (uint8_t)(1 + taken++ % s->group_count) : 0;
+    plain_free(c->plain);
+    c->plain = plain_new(c); /* whose shadows are smaller */
 }
 
 /* ---- while they are simulated ---- */

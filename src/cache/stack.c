@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The grouped stack: what is not done at each use. */
+ * The log of the stack: what is not done at each use. */
 #include "cache/stack.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { NODES_FIRST = 1 << 12 };
+enum { LINES_FIRST = 1 << 10, ROOM_FIRST = 1 << 14, MANY = 1 << 18, AHEAD = 8 };
+
+static void none_used_again(struct stack *k)
+{
+    memset(k->live, 0xff, k->room / 64 * sizeof *k->live);
+    k->live[0] = ~1ull; /* there is no place 0 */
+}
 
 void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
 {
@@ -16,41 +22,98 @@ void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
         k->lines[i] = lines[i];
         k->first += !lines[i];
     }
-    k->cap = NODES_FIRST;
-    k->nodes = xmalloc(k->cap * sizeof *k->nodes);
-    k->count = 1;
-    numbers_init(&k->numbers);
+    k->cap = LINES_FIRST;
+    k->of = xmalloc(k->cap * sizeof *k->of);
+    k->room = ROOM_FIRST;
+    k->log = xmalloc(k->room * sizeof *k->log);
+    k->live = xmalloc(k->room / 64 * sizeof *k->live);
+    none_used_again(k);
 }
 
 void stack_fini(struct stack *k)
 {
-    free(k->nodes);
-    numbers_fini(&k->numbers);
+    free(k->of);
+    free(k->log);
+    free(k->live);
 }
 
-uint32_t stack_new_node(struct stack *k)
+void stack_grow(struct stack *k, uint32_t x)
 {
-    uint32_t x = (uint32_t)k->count++;
-    assert(k->count <= UINT32_MAX);
-    if (k->count > k->cap) {
+    uint64_t cap = k->cap;
+    while (k->cap <= x)
         k->cap *= 2;
-        k->nodes = xrealloc(k->nodes, k->cap * sizeof *k->nodes);
-    }
-    k->nodes[x] = (struct stack_node){x, x, k->sizes};
-    return x;
+    k->of = xrealloc(k->of, k->cap * sizeof *k->of);
+    memset(k->of + cap, 0, (k->cap - cap) * sizeof *k->of);
 }
 
-void stack_push_out(struct stack *k, unsigned group, bool is_new)
+/* The next place whose line was not used again; there is one. */
+static uint32_t next_live(const struct stack *k, uint32_t place)
 {
-    struct stack_node *n = k->nodes;
-    k->held += is_new;
-    for (unsigned i = k->first; i < group; i++) {
-        uint32_t out = k->last[i];
-        if (out) {
-            n[out].group = i + 1;
-            k->last[i] = n[out].newer;
-        } else if (k->held == k->lines[i]) {
-            k->last[i] = n[0].newer;
-        }
+    uint32_t word = (place + 1) / 64;
+    uint64_t bits = k->live[word] & UINT64_MAX << (place + 1) % 64;
+    while (!bits)
+        bits = k->live[++word];
+    return word * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+size_t stack_lines(const struct stack *k, uint32_t from, uint32_t *out)
+{
+    size_t n = 0;
+    for (uint32_t at = from ? from - 1 : 0; at < k->newest;) {
+        at = next_live(k, at);
+        out[n++] = k->log[at];
     }
+    return n;
+}
+
+/* Lines move up to the begin of the log, in their order. */
+static void move_up(struct stack *k)
+{
+    uint32_t to = 0;
+    for (uint32_t word = 0; word <= k->newest / 64; word++)
+        for (uint64_t bits = k->live[word]; bits; bits &= bits - 1) {
+            uint32_t at = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (at > k->newest)
+                break;
+            __builtin_prefetch(&k->of[k->log[min_u64(at + AHEAD, k->newest)]], 1);
+            k->log[++to] = k->log[at];
+            k->of[k->log[to]] = to;
+        }
+    assert(to == k->held);
+    k->newest = to;
+}
+
+void stack_tidy(struct stack *k)
+{
+    move_up(k);
+    for (unsigned i = k->first; i < k->sizes; i++)
+        k->oldest[i] = k->held >= k->lines[i] ? (uint32_t)(k->held - k->lines[i] + 1) : 0;
+    uint64_t before = k->room, room = before;
+    while (room / (k->held < MANY ? 4 : 2) < k->held)
+        room *= 2;
+    if (room != before) {
+        assert(room <= UINT32_MAX);
+        k->room = (uint32_t)room;
+        k->log = xrealloc(k->log, room * sizeof *k->log);
+        k->live = xrealloc(k->live, room / 64 * sizeof *k->live);
+    }
+    none_used_again(k);
+}
+
+unsigned stack_add(struct stack *k)
+{
+    k->held++;
+    for (unsigned i = k->first; i < k->sizes && k->held >= k->lines[i]; i++)
+        k->oldest[i] = next_live(k, k->held == k->lines[i] ? 0 : k->oldest[i]);
+    return k->sizes;
+}
+
+unsigned stack_move(struct stack *k, uint32_t was)
+{
+    unsigned i, own = k->first;
+    for (i = k->first; i < k->sizes && was <= k->oldest[i]; i++) {
+        own += was < k->oldest[i];
+        k->oldest[i] = next_live(k, k->oldest[i]);
+    }
+    return own;
 }

@@ -1,63 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fully associative LRU caches of many sizes at a time: the grouped stack of Kim, Hill and Wood ("Implementing stack
- * simulation for highly-associative memories", SIGMETRICS 1991). All lines stand in one list, the last used first; of
- * each size the line is known that just fits, and of each line its group: how many of the sizes it no longer fits. A
- * line that is used goes to the front, and from each size that it was out of one line falls out in its place: no step
- * for most uses, wherever in its group the line stood.
+ * Fully associative LRU caches of many sizes at a time, for lines that the caller has numbered: as the grouped stack of
+ * Kim, Hill and Wood ("Implementing stack simulation for highly-associative memories", SIGMETRICS 1991) one order of
+ * use for all sizes, of each of which the line is known that just fits. The order is a log of uses, in which a bit says
+ * of each place whether its line was used again since. So a use of a line writes at the end of the log, and clears a
+ * bit; how many sizes the line did not fit is how many of those places lie behind its own; and these move on to the
+ * next bit, in words that are read in order.
  */
 #ifndef MTOOL_CACHE_STACK_H
 #define MTOOL_CACHE_STACK_H
 
-#include "cache/numbers.h"
+#include "base/base.h"
 
-enum { STACK_SIZES_MAX = 20 };
-
-struct stack_node {        /* of a line; 0: the list's ends */
-    uint32_t newer, older; /* itself: it is not in the list */
-    uint32_t group;
-};
+enum { STACK_SIZES_MAX = 22 };
 
 struct stack {
-    struct stack_node *nodes;
-    uint64_t count, held, cap; /* of nodes: with 0; in the list */
-    unsigned sizes, first;     /* those below `first` hold no line */
+    uint32_t *of;          /* [cap] by line: its place in the log; 0: it was never used */
+    uint32_t *log;         /* [room] lines; from place 1 on */
+    uint64_t *live;        /* [room / 64] a bit each; set of places to come, too */
+    uint32_t room, newest; /* places; the last one */
+    uint64_t cap, held;    /* held: lines that were ever used */
+    unsigned sizes, first; /* those below `first` hold no line */
     uint64_t lines[STACK_SIZES_MAX];
-    uint32_t last[STACK_SIZES_MAX]; /* the line that just fits; 0: there are fewer */
-    struct numbers numbers;
+    uint32_t oldest[STACK_SIZES_MAX + 1]; /* the place that just fits; 0: there are fewer lines */
 };
 
 /* Lines that each size holds, ascending; of equal ones only 0. */
 void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes);
 void stack_fini(struct stack *k);
-uint32_t stack_new_node(struct stack *k);
-/* x is out of sizes `first` to `group` - 1, and is the first of the list already. */
-void stack_push_out(struct stack *k, unsigned group, bool is_new);
+void stack_grow(struct stack *k, uint32_t x); /* so that x has a place */
+void stack_tidy(struct stack *k);             /* room in the log */
+/* The line is the newest already, and was never used before, or stood at that place: the sizes that it did not fit. */
+unsigned stack_add(struct stack *k);
+unsigned stack_move(struct stack *k, uint32_t was);
+/* The lines that stand from a place on, the oldest first. Returns how many; out: [held]. */
+size_t stack_lines(const struct stack *k, uint32_t from, uint32_t *out);
 
-/* The line's place, for good. */
-static inline uint32_t stack_node(struct stack *k, uint64_t line)
+static inline void stack_append(struct stack *k, uint32_t x)
 {
-    uint32_t *x = numbers_at(&k->numbers, line);
-    return *x ? *x : (*x = stack_new_node(k));
+    uint32_t place = ++k->newest;
+    k->of[x] = place;
+    k->log[place] = x;
 }
 
 /* The line is used. How many of the sizes it did not fit; all of them if it was never used before. */
 static inline unsigned stack_use(struct stack *k, uint32_t x)
 {
-    struct stack_node *n = k->nodes, was = n[x];
-    uint32_t second = n[0].older;
-    if (second == x)
-        return was.group;
-    if (was.group < k->sizes && k->last[was.group] == x)
-        k->last[was.group] = was.newer;
-    n[was.newer].older = was.older;
-    n[was.older].newer = was.newer;
-    n[x] = (struct stack_node){.older = second, .group = k->first};
-    n[second].newer = x;
-    n[0].older = x;
-    if (was.group > k->first)
-        stack_push_out(k, was.group, was.newer == x);
-    return was.group;
+    if (x >= k->cap)
+        stack_grow(k, x);
+    if (k->newest + 1 == k->room)
+        stack_tidy(k);
+    uint32_t was = k->of[x];
+    if (was == k->newest && was)
+        return k->first;
+    stack_append(k, x);
+    if (!was)
+        return stack_add(k);
+    k->live[was / 64] &= ~(1ull << was % 64);
+    return was > k->oldest[k->first] ? k->first : stack_move(k, was);
 }
 
 #endif

@@ -242,6 +242,7 @@ bool data_see_stack(struct data *d, uint64_t address)
     was->live_blocks--;
     was->live_bytes -= d->blocks[block].bytes;
     d->blocks[block].object = o->id;
+    d->blocks[block].serial = ++d->own->serial; /* who knows whose it was asks again */
     o->live_blocks++;
     o->live_bytes += d->blocks[block].bytes;
     o->peak_bytes = max_u64(o->peak_bytes, o->live_bytes);

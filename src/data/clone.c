@@ -48,6 +48,7 @@ static void copy_shadow(struct data *to, const struct data *from)
     const struct data_tables *f = from->own;
     data_shadow_new(to);
     VEC_COPY(&t->blocks, &f->blocks);
+    t->serial = f->serial;
     VEC_COPY(&t->unused, &f->unused);
     VEC_COPY(&t->mixed, &f->mixed);
     VEC_COPY(&t->unused_mixed, &f->unused_mixed);

@@ -70,7 +70,9 @@ struct data_block {
     uint64_t start, bytes; /* bytes 0: is no more */
     uint64_t since;        /* data_set_time's */
     uint32_t object;
-    uint32_t under; /* block that holds what this one leaves of its first and last 16 bytes, and what it was cut of */
+    uint32_t under;  /* block that holds what this one leaves of its first and last 16 bytes, and what it was cut of */
+    uint32_t serial; /* no other block has, or had, the same */
+    bool is_covered; /* another one lies, or lay, upon a part of it */
 };
 enum { DATA_PAGE = 12, DATA_CHUNK = 21, DATA_GRANULE = 4 }; /* bits of an address within one */
 #define DATA_SPLIT 0x80000000u                              /* the answer is a step finer */
@@ -112,6 +114,14 @@ static inline const struct data_block *data_block_at(const struct data *d, uint6
     for (int i = 0; b != d->blocks && address - b->start >= b->bytes; i++)
         b = &d->blocks[i < DATA_DEPTH_MAX ? b->under : 0];
     return b;
+}
+
+/* Whether a block of that number and serial is still what data_block_at says of the address. Where it is not, that may
+ * say the same all the same. */
+static inline bool data_block_still_holds(const struct data *d, uint32_t block, uint32_t serial, uint64_t address)
+{
+    const struct data_block *b = &d->blocks[block];
+    return address - b->start < b->bytes && b->serial == serial && !b->is_covered;
 }
 
 static inline uint32_t data_object_at(const struct data *d, uint64_t address)

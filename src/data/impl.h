@@ -41,6 +41,7 @@ struct data_tables {
     VEC(uint32_t) met;   /* blocks that were painted over */
     VEC(uint32_t) split; /* chunks that were, some more than once */
     uint64_t now;
+    uint32_t serial;    /* of the last block */
     uint64_t break_end; /* of the heap that brk makes; 0 not known */
     VEC(struct data_loaded) modules;
     struct map by_frames, by_path, by_name; /* hashes -> object */

@@ -25,7 +25,8 @@ uint32_t data_block_new(struct data *d, uint64_t start, uint64_t bytes, uint32_t
     else
         VEC_PUSH(&t->blocks, (struct data_block){0});
     d->blocks = t->blocks.data;
-    d->blocks[id] = (struct data_block){start, bytes, d->own->now, object, under};
+    d->blocks[id] = (struct data_block){start, bytes, d->own->now, object, under, ++t->serial, false};
+    d->blocks[under].is_covered = true;
     return id;
 }
 
@@ -65,6 +66,7 @@ static void meet(struct paint *p, uint32_t block)
     for (uint32_t b = p->expected; b; b = data_block_under(p->d, b))
         if (b == block)
             return;
+    p->d->blocks[block].is_covered = true;
     VEC_PUSH(&t->met, block);
 }
 
@@ -246,7 +248,7 @@ void data_shadow_new(struct data *d)
 {
     struct data_tables *t = d->own;
     d->root = xmalloc_sparse(sizeof *d->root * ROOTS);
-    VEC_PUSH(&t->blocks, ((struct data_block){0, UINT64_MAX, 0, 0, 0})); /* of who has none */
+    VEC_PUSH(&t->blocks, ((struct data_block){.bytes = UINT64_MAX, .is_covered = true})); /* of who has none */
     d->blocks = t->blocks.data;
 }
 

@@ -10,7 +10,7 @@ void cells_add_sites(struct cells *c, size_t count)
 {
     VEC_RESERVE(&c->last, c->last.len + count);
     for (size_t i = 0; i < count; i++)
-        c->last.data[c->last.len++] = (struct cells_last){{ID_NONE, ID_NONE}, ID_NONE};
+        c->last.data[c->last.len++] = (struct cells_last){.whose = {ID_NONE, ID_NONE}, .cell = ID_NONE};
 }
 
 static uint64_t place_of(const struct cells *c, uint32_t site, struct spy_whose whose)
@@ -54,7 +54,8 @@ static uint32_t number_of(struct cells *c, uint32_t site, struct spy_whose whose
 uint32_t cells_make(struct cells *c, uint32_t site, struct spy_whose whose)
 {
     uint32_t cell = number_of(c, site, whose);
-    c->last.data[site] = (struct cells_last){whose, cell};
+    c->last.data[site].whose = whose;
+    c->last.data[site].cell = cell;
     return cell;
 }
 

@@ -7,6 +7,7 @@
 
 struct cells_last { /* of a site: most of its references follow others to the same object */
     struct spy_whose whose;
+    struct spy_hint hint;
     uint32_t cell;
 };
 struct cells {
@@ -36,13 +37,12 @@ static inline void cells_follow(struct spy_cell *cell, uint64_t address)
     }
 }
 
-static inline uint32_t cells_of(struct cells *c, uint32_t site, struct spy_whose whose, uint64_t address)
+static inline uint32_t cells_of(struct cells *c, const struct spy_access *a)
 {
-    const struct cells_last *last = &c->last.data[site];
-    bool is_last = last->whose.object == whose.object && last->whose.field == whose.field;
-    uint32_t cell = is_last ? last->cell : cells_make(c, site, whose);
-    cells_follow(&c->all.data[cell], address);
-    return cell;
+    struct cells_last *last = &c->last.data[a->site];
+    last->hint = a->hint;
+    bool is_last = last->whose.object == a->whose.object && last->whose.field == a->whose.field;
+    return is_last ? last->cell : cells_make(c, a->site, a->whose);
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* A long range goes in pieces of so many bytes, which end where lines do. */
-enum { PIECE = 64, PENDING = 512 };
+enum { PIECE = 64 };
 #define ADDRESSES (1ull << 47)
 
 enum { ABSORBED_MAX = 2000, SIDES_MAX = 8 };
@@ -27,8 +27,7 @@ struct spy {
     struct cells cells;
     struct pictures pictures;
     struct feed *feed;
-    struct spy_access pending[PENDING]; /* whose cells are not known yet */
-    size_t pending_count;
+    struct spy_pending pending; /* whose cells are not known yet */
     uint64_t strays;
     uint64_t window_count, in_windows;
     struct witness *second; /* NULL: none */
@@ -60,6 +59,7 @@ struct spy *spy_new(const struct spy_options *options)
     struct spy *s = xmalloc(sizeof *s);
     s->opt = *options;
     s->opt.part.one_in = s->opt.part.one_in ? s->opt.part.one_in : 1;
+    s->pending.is_whole = !s->opt.part.mask;
     s->feed = feed_new();
     for (size_t i = 0; i < options->config_count; i++) {
         struct cache *c = cache_new(&options->configs[i], true);
@@ -72,7 +72,8 @@ struct spy *spy_new(const struct spy_options *options)
         uint64_t least = max_u64(options->curve_least / one_in, PIECE);
         s->curve = cache_curve_new(options->curve_line, least, options->curve_bytes / one_in);
         cache_curve_by_cell(s->curve);
-        feed_add(s->feed, to_curve, s->curve);
+        if (!s->caches.len || !cache_carry_curve(s->caches.data[0], s->curve))
+            feed_add(s->feed, to_curve, s->curve);
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
         s->second = witness_new(shared_line(&options->configs[0]));
@@ -103,49 +104,75 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count)
     VEC_RESERVE(&s->sites, s->sites.len + count);
     memcpy(s->sites.data + s->sites.len, sites, count * sizeof *sites);
     s->sites.len += count;
+    s->pending.sites = s->sites.data;
+    s->pending.site_count = s->sites.len;
     cells_add_sites(&s->cells, count);
 }
 
-static struct cache_ref ref_of(struct spy *s, const struct spy_access *a)
+struct spy_pending *spy_pending(struct spy *s) { return &s->pending; }
+
+static void find_whose(struct spy *s)
+{
+    struct spy_pending *p = &s->pending;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct cells_last *last = &s->cells.last.data[p->all[i].site];
+        p->all[i].whose = last->whose;
+        p->all[i].hint = last->hint;
+    }
+    s->opt.find_whose(s->opt.ctx, p->all, p->count);
+}
+
+/* The cells of all, so that they are on their way when they are looked at. */
+static void find_cells(struct spy *s, uint32_t cells[SPY_PENDING])
+{
+    for (size_t i = 0; i < s->pending.count; i++) {
+        struct spy_access *a = &s->pending.all[i];
+        if (a->whose.object >= SPY_OBJECTS_MAX || a->whose.field >= SPY_FIELDS_MAX)
+            a->whose = (struct spy_whose){0, 0};
+        cells[i] = cells_of(&s->cells, a);
+        __builtin_prefetch(&s->cells.all.data[cells[i]], 1);
+    }
+}
+
+static struct cache_ref ref_of(struct spy *s, const struct spy_access *a, uint32_t cell)
 {
     const struct spy_site *site = &s->sites.data[a->site];
-    struct spy_whose whose = a->whose;
-    if (whose.object >= SPY_OBJECTS_MAX || whose.field >= SPY_FIELDS_MAX)
-        whose = (struct spy_whose){0, 0};
-    uint32_t cell = cells_of(&s->cells, a->site, whose, a->address);
+    cells_follow(&s->cells.all.data[cell], a->address);
     if (a->is_piece)
         s->cells.all.data[cell].range_bytes += (uint64_t)a->bytes - site->bytes;
-    pictures_see(&s->pictures, whose.object, cell, a->address);
+    pictures_see(&s->pictures, a->whose.object, cell, a->address);
     return (struct cache_ref){
         .address = a->address, .cell = cell, .bytes = a->bytes, .kind = site->kind, .thread = a->thread};
 }
 
 void spy_settle(struct spy *s)
 {
-    const struct spy_access *a = s->pending, *end = a + s->pending_count;
+    const struct spy_access *a = s->pending.all, *end = a + s->pending.count;
+    uint32_t cells[SPY_PENDING], *cell = cells;
     if (a == end)
         return;
-    s->opt.find_whose(s->opt.ctx, s->pending, s->pending_count);
-    s->pending_count = 0;
+    find_whose(s);
+    find_cells(s, cells);
+    s->pending.count = 0;
     while (a < end) {
         size_t room;
         struct cache_ref *to = feed_room(s->feed, &room);
         size_t count = min_u64(room, (size_t)(end - a));
         for (size_t i = 0; i < count; i++)
-            to[i] = ref_of(s, a++);
+            to[i] = ref_of(s, a++, *cell++);
         feed_put(s->feed, count);
     }
 }
 
 static void put(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t bytes, bool is_piece)
 {
-    s->pending[s->pending_count++] = (struct spy_access){.address = address,
-                                                         .site = site,
-                                                         .bytes = (uint16_t)bytes,
-                                                         .thread = (uint8_t)(thread % CACHE_THREADS_MAX),
-                                                         .is_piece = is_piece};
-    if (s->pending_count == PENDING)
+    if (s->pending.count == SPY_PENDING)
         spy_settle(s);
+    s->pending.all[s->pending.count++] = (struct spy_access){.address = address,
+                                                             .site = site,
+                                                             .bytes = (uint16_t)bytes,
+                                                             .thread = (uint8_t)(thread % CACHE_THREADS_MAX),
+                                                             .is_piece = is_piece};
 }
 
 static uint64_t piece_end(uint64_t address, uint64_t end) { return min_u64(end, (address | (PIECE - 1)) + 1); }

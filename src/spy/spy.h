@@ -29,6 +29,9 @@ struct spy_whose {
     uint32_t field;  /* of it, below SPY_FIELDS_MAX; 0: of none */
 };
 enum { SPY_OBJECTS_MAX = 1 << 25, SPY_FIELDS_MAX = 1 << 10 };
+struct spy_hint { /* the finder's own: where it found that; 0, 0: nothing */
+    uint32_t block, serial;
+};
 struct spy_access { /* of one piece of memory */
     uint64_t address;
     uint32_t site;
@@ -36,8 +39,10 @@ struct spy_access { /* of one piece of memory */
     uint8_t thread;
     uint8_t is_piece; /* of a range */
     struct spy_whose whose;
+    struct spy_hint hint;
 };
-/* Fills in whose they are, which are in order. */
+/* Fills in whose they are, which are in order. What stands there is what it found for an earlier reference of the site,
+ * of which most are to the same. */
 typedef void (*spy_find_whose)(void *ctx, struct spy_access *accesses, size_t count);
 
 struct spy_options {
@@ -65,6 +70,29 @@ void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
  * nowhere. */
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 void spy_settle(struct spy *s); /* asks whose all are that came so far */
+/* The same as spy_reference of one access of a site's own length, for who has many: what is usual of it is done here.
+ */
+enum { SPY_PENDING = 512 };
+struct spy_pending {
+    struct spy_access all[SPY_PENDING];
+    size_t count;
+    const struct spy_site *sites;
+    size_t site_count;
+    bool is_whole; /* no part alone is simulated */
+};
+struct spy_pending *spy_pending(struct spy *s); /* valid as long as it is */
+static inline bool spy_put(struct spy_pending *p, uint32_t thread, uint32_t site, uint64_t address)
+{
+    if (site >= p->site_count || address >> 47 || !p->sites[site].bytes || !p->is_whole || p->count == SPY_PENDING)
+        return false; /* spy_reference takes it */
+    struct spy_access *a = &p->all[p->count++];
+    a->address = address;
+    a->site = site;
+    a->bytes = p->sites[site].bytes;
+    a->thread = (uint8_t)(thread % CACHE_THREADS_MAX);
+    a->is_piece = 0;
+    return true;
+}
 /* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 /* Samples: what is referenced between is one window (cache_window_begin) of all configurations. There must be no curve.

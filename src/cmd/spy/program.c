@@ -55,16 +55,21 @@ static uint32_t field_of(struct spied_program *s, const struct data_block *b, ui
     return is_known ? (uint32_t)part + 1 : 0;
 }
 
-static struct spy_whose whose_is(struct spied_program *s, const struct spy_access *a)
+static void look_up(struct spied_program *s, struct spy_access *a)
 {
     const struct data_block *b = data_block_at(s->data, a->address);
     if (!b->object) {
         spied_read_maps(s);
         b = data_block_at(s->data, a->address);
     }
-    if (b->object && b->object == s->stack_object)
-        return (struct spy_whose){.object = spied_frames(s, a->site)};
-    return (struct spy_whose){b->object, field_of(s, b, a->address)};
+    a->hint = (struct spy_hint){(uint32_t)(b - s->data->blocks), b->serial};
+    if (b->object && b->object == s->stack_object) {
+        a->whose = (struct spy_whose){.object = spied_frames(s, a->site)};
+        return;
+    }
+    a->whose = (struct spy_whose){b->object, field_of(s, b, a->address)};
+    if (has_fields(s, b->object))
+        a->hint = (struct spy_hint){0, 0}; /* another address may be another field's */
 }
 
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address)
@@ -76,8 +81,10 @@ struct spy_whose spied_variable(struct spied_program *s, uint64_t address)
 
 static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
 {
+    struct spied_program *s = ctx;
     for (size_t i = 0; i < count; i++)
-        accesses[i].whose = whose_is(ctx, &accesses[i]);
+        if (!data_block_still_holds(s->data, accesses[i].hint.block, accesses[i].hint.serial, accesses[i].address))
+            look_up(s, &accesses[i]);
 }
 
 /* ---- sites ---- */

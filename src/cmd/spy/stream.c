@@ -152,6 +152,24 @@ static const struct wire_entry *entry_at(const struct launch_chunk *c, size_t at
     return more < c->count - at ? e : NULL;
 }
 
+/* Most entries: references of the file that the last one was of. Returns the next entry that is not. */
+static size_t take_usual(struct spied_program *s, const struct launch_chunk *c, size_t at)
+{
+    const struct spied_module *m = s->last_module < s->module_count ? &s->modules[s->last_module] : NULL;
+    struct spy_pending *p = spy_pending(s->spy);
+    size_t from = at;
+    if (!m || s->is_between)
+        return at;
+    for (; at < c->count; at++) {
+        const struct wire_entry *e = &c->entries[at];
+        if (e->module != s->last_tag || wire_is_event(e) || e->site >= m->site_count ||
+            !spy_put(p, s->thread, m->first_site + e->site, e->address))
+            break;
+    }
+    s->references += at - from;
+    return at;
+}
+
 void spied_take_piece(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
@@ -161,7 +179,7 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
     s->area = c->area;
     s->is_between = c->is_between;
     locals_see(s->locals, s, c);
-    for (size_t i = 0; i < c->count && (e = entry_at(c, i, &i));)
+    for (size_t i = take_usual(s, c, 0); i < c->count && (e = entry_at(c, i, &i)); i = take_usual(s, c, i))
         if (wire_is_event(e))
             take_event(s, e);
         else

@@ -307,13 +307,18 @@ static void procedures_have_frames(void **state)
 
 /* ---- random streams ---- */
 
-enum { SPACE = 9 << 20, OBJECTS = 40, ROUNDS = 6000 };
+enum { SPACE = 9 << 20, OBJECTS = 40, ROUNDS = 6000, REMEMBERED = 64 };
 
 struct stream {
     struct data *d;
     struct naive n;
     uint64_t random;
     uint32_t object[3][OBJECTS]; /* [layer][path] of the model -> of data */
+    struct {
+        uint32_t block, serial;
+    } remembered[REMEMBERED]; /* blocks that were found lately */
+    unsigned next;
+    uint64_t held;
 };
 
 static uint64_t pick(struct stream *s, uint64_t below)
@@ -356,6 +361,15 @@ static void check_at(struct stream *s, uint64_t address)
 {
     const struct naive_block *want = naive_at(&s->n, address);
     assert_int_equal(data_object_at(s->d, address), want ? want->object : 0);
+    const struct data_block *b = data_block_at(s->d, address);
+    for (unsigned i = 0; i < REMEMBERED; i++)
+        if (data_block_still_holds(s->d, s->remembered[i].block, s->remembered[i].serial, address)) {
+            assert_ptr_equal(b, &s->d->blocks[s->remembered[i].block]);
+            s->held++;
+        }
+    s->remembered[s->next].block = (uint32_t)(b - s->d->blocks);
+    s->remembered[s->next].serial = b->serial;
+    s->next = (s->next + 1) % REMEMBERED;
 }
 
 static void check(struct stream *s)
@@ -472,6 +486,7 @@ static void streams_are_as_a_list_has_them(void **state)
         }
         check(&s);
         check_figures(&s);
+        assert_true(s.held > ROUNDS);
         assert_int_equal(data_lost(s.d)->frees + data_lost(s.d)->overlaps + data_lost(s.d)->impossible, 0);
         VEC_FREE(&s.n.blocks);
         data_free(s.d);
@@ -508,6 +523,12 @@ static void nonsense_does_no_harm(void **state)
             data_map(s.d, &(struct data_map){at, bytes, DATA_MAPPING, "m", NULL, 0});
         }
         assert_true(data_object_at(s.d, other) < data_object_count(s.d));
+        const struct data_block *top = data_block_at(s.d, other);
+        for (unsigned k = 0; k < REMEMBERED; k++)
+            if (data_block_still_holds(s.d, s.remembered[k].block, s.remembered[k].serial, other))
+                assert_ptr_equal(top, &s.d->blocks[s.remembered[k].block]);
+        s.remembered[i % REMEMBERED].block = (uint32_t)(top - s.d->blocks);
+        s.remembered[i % REMEMBERED].serial = top->serial;
         assert_int_equal(data_object_at(s.d, UINT64_MAX), 0);
         const struct data_block *b = data_block_at(s.d, at);
         assert_true(at - b->start < b->bytes);
