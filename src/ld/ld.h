@@ -7,6 +7,7 @@
 #define MTOOL_LD_LD_H
 
 #include "base/base.h"
+#include "rewrite/rewrite.h"
 
 /* ---- line.c: a linker's command line ---- */
 
@@ -67,6 +68,25 @@ bool ld_resolver_add(struct ld_resolver *r, const uint8_t *bytes, size_t len);
 void ld_resolver_take(struct ld_resolver *r, struct ld_archive *archives, size_t count);
 bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
 
+/* ---- tools.c: what linked programs do besides their work (tools.def) ---- */
+
+enum ld_tool_id {
+#define TOOL(id, name, extension, plan, does, inserts) LD_TOOL_##id,
+#include "ld/tools.def"
+#undef TOOL
+    LD_TOOL_COUNT
+};
+struct ld_tool { /* a line of the table */
+    enum ld_tool_id id;
+    const char *name, *extension; /* extension NULL: its programs write nothing */
+    enum rewrite_relocatable_tool plan;
+    const char *does, *inserts;
+};
+extern const struct ld_tool ld_tools[LD_TOOL_COUNT];
+void ld_tools_list(struct strbuf *out);                  /* appends their names, with commas between them */
+const struct ld_tool *ld_tool_named(const char *name);   /* NULL after one line, which names those that there are */
+const struct ld_tool *ld_tool_of_file(const char *path); /* that made the program which wrote it. Likewise */
+
 /* ---- link.c ---- */
 
 struct ld_tally {
@@ -74,11 +94,12 @@ struct ld_tally {
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
+    const struct ld_tool *tool;
     const char *linker;      /* to be executed */
     const char *const *args; /* its arguments, without its name, NULL-terminated */
     const char *folder;      /* of temporary files; exists */
 };
-/* Links with blocks counted. Standard output, error and exit status are those of the linker, given the inputs as they
+/* Links for the tool. Standard output, error and exit status are those of the linker, given the inputs as they
  * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
  * so. Returns its status; SIGNAL + 128 if it was killed. */
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);

@@ -15,8 +15,6 @@
 
 #include "ld_runtime.h"
 
-enum { ID_AT = offsetof(struct wire_link, id), NAME_AT = offsetof(struct wire_link, name) };
-
 struct input { /* a file of the line */
     const struct ld_input *in;
     struct file_bytes file;
@@ -327,8 +325,13 @@ static const char *put_runtime(struct job *j)
     str_put(&out, ld_runtime, sizeof ld_runtime);
     char *note = memmem(out.data, out.len, WIRE_LINK_MAGIC, strlen(WIRE_LINK_MAGIC));
     assert(note); /* its section */
-    memcpy(note + ID_AT, j->id, WIRE_LINK_ID);
-    snprintf(note + NAME_AT, WIRE_LINK_NAME, "%s", file_base_name(j->line.output));
+    struct wire_link link;
+    memcpy(&link, note, sizeof link);
+    link.tool = j->l->tool->id;
+    memcpy(link.id, j->id, WIRE_LINK_ID);
+    snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
+    snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));
+    memcpy(note, &link, sizeof link);
     const char *path = keep(j, j->inputs.len, "mtool-counts.o", &out);
     str_free(&out);
     return path;
@@ -398,7 +401,7 @@ static int link_rewritten(struct job *j, const char **why_plain)
 
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
-    struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = REWRITE_RELOCATABLE_COUNTS};
+    struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
     const char *why = NULL;
     bool is_kept = true;
     int status;

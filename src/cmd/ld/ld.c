@@ -17,6 +17,8 @@
 
 #define FOLDER_ENV "MTOOL_LD_FOLDER" /* of the build that a link is a step of */
 
+static const char *tool_name(const struct cmd_args *a) { return a->tool ? a->tool : ld_tools[LD_TOOL_BLOCKS].name; }
+
 static const char *const linkers[] = {"ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"};
 
 /* ---- folders ---- */
@@ -80,7 +82,7 @@ static int link_once(const struct cmd_args *a, const char *build)
     const char *folder = make_folder(a, build);
     if (!folder)
         return CMD_SELF_FAILED;
-    struct ld_link l = {a->link, a->rest + 1, folder};
+    struct ld_link l = {ld_tool_named(tool_name(a)), a->link, a->rest + 1, folder};
     int status = ld_link(&l, &tally, &why);
     if (status == 0 && (tally.funcs || why))
         say_tally(build, &tally, why);
@@ -132,9 +134,13 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
         take_line(&s, line);
     if (!s.links)
         return;
+    const struct ld_tool *tool = ld_tool_named(tool_name(a));
+    bool blocks = tool->id == LD_TOOL_BLOCKS;
     diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s.counted, s.links,
               (unsigned long long)s.moved, (unsigned long long)s.funcs, (unsigned long long)s.counters,
-              s.counted ? "; run the program, then 'mtool blocks PROGRAM PROGRAM.*.blocks'" : "");
+              s.counted ? arena_printf(a->arena, "; run the program, then 'mtool %s PROGRAM PROGRAM.*.%s'",
+                                       blocks ? "blocks" : "ld-report", tool->extension)
+                        : "");
     if (s.left && !diag_verbose)
         diag_note("%u sections or objects are taken over as they are; -v names them", s.left);
 }
@@ -167,7 +173,9 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
     struct strbuf out = {0};
     str_puts(&out, "#!/bin/sh\nexec ");
     put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
-    str_puts(&out, " ld --quiet --tool blocks --link ");
+    str_puts(&out, " ld --quiet --tool ");
+    put_quoted(&out, tool_name(a));
+    str_puts(&out, " --link ");
     put_quoted(&out, real);
     str_printf(&out, " -- %s \"$@\"\n", name);
     int rc = file_write_whole(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
@@ -256,6 +264,8 @@ static int build(const struct cmd_args *a, const char *folder)
 
 int cmd_ld(const struct cmd_args *a)
 {
+    if (!ld_tool_named(tool_name(a)))
+        return CMD_UNUSABLE;
     const char *of_build = getenv(FOLDER_ENV);
     const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
     int rc;
