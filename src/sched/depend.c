@@ -132,7 +132,7 @@ static void find_reaches(struct work *w)
             n->reach[k] = (struct reach){.a = a,
                                          .base_writes = a->base < X86_GPR_COUNT ? writes[a->base] : 0,
                                          .index_writes = a->index < X86_GPR_COUNT ? writes[a->index] : 0,
-                                         .is_constant = is_plain && in->memory == SCHED_CONSTANT,
+                                         .is_constant = is_plain && in->memory == SCHED_CONSTANT && !a->is_store,
                                          .is_frame = is_frame_register(w->b, a->base),
                                          .is_data = is_plain && in->memory == SCHED_DATA};
         }
