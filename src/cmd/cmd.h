@@ -97,7 +97,8 @@ struct cmd_args {
     bool check, heads;
     const char *module; /* of export */
     const char *link;   /* of ld */
-    unsigned tool;      /* likewise */
+    const char *tool;   /* likewise; of ld-report */
+    bool private_memory; /* of ld */
     const char *trace;  /* of spy */
     uint64_t sets;      /* of spy and run: the N of 1/N */
     uint64_t sample;    /* likewise; 1: all; 0: not said */

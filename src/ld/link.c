@@ -11,11 +11,10 @@
 
 #include "ld/ld.h"
 #include "rewrite/rewrite.h"
+#include "sched/sched.h"
 #include "wire/link.h"
 
 #include "ld_runtime.h"
-
-enum { ID_AT = offsetof(struct wire_link, id), NAME_AT = offsetof(struct wire_link, name) };
 
 struct input { /* a file of the line */
     const struct ld_input *in;
@@ -33,6 +32,7 @@ struct job {
     VEC(struct input) inputs;
     struct rewrite_relocatable_options opt;
     char id[33];
+    struct ld_schedule schedule;
     bool has_intermediate; /* an object of link-time optimisation */
 };
 
@@ -167,6 +167,20 @@ static bool may_have_threads(const struct job *j)
     return j->line.is_shared;
 }
 
+/* Who may see what a program does to its memory in between: handlers of signals, other processes. */
+static const char *const watchers[] = {
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept", "mmap",
+    "mmap64", "shmat",     "shm_open",      "clone",      "syscall",
+};
+
+static bool may_be_seen(const struct job *j)
+{
+    for (size_t i = 0; i < ARRAY_LEN(watchers); i++)
+        if (ld_resolver_wants(j->resolver, watchers[i]))
+            return true;
+    return j->opt.locked || j->has_intermediate;
+}
+
 /* ---- all inputs ---- */
 
 /* Marks members of archives: of the C library in the end, for it is asked before whether the program makes threads. */
@@ -179,8 +193,10 @@ static void take_members(struct job *j)
             if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == (is_c != 0))
                 all[count++] = j->inputs.data[i].archive;
         ld_resolver_take(j->resolver, all, count);
-        if (!is_c)
-            j->opt.locked = may_have_threads(j);
+        if (is_c)
+            continue;
+        j->opt.locked = may_have_threads(j);
+        j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
     }
     free(all);
 }
@@ -217,6 +233,7 @@ static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats 
     t->funcs += s->funcs;
     t->funcs_moved += s->funcs_moved;
     t->counters += s->counters;
+    t->blocks_ordered += s->blocks_ordered;
 }
 
 static void name_whole(struct job *j, const char *name, const struct rewrite_relocatable_stats *s)
@@ -239,7 +256,7 @@ static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_
     diag_hold(&error);
     int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
     diag_hold(NULL);
-    bool is_new = rc == 0 && stats.counters;
+    bool is_new = rc == 0 && (stats.counters || (j->opt.order && stats.sections_moved));
     if (rc < 0) {
         leave(j, name, error.data ? error.data : "not understood");
     } else {
@@ -327,8 +344,13 @@ static const char *put_runtime(struct job *j)
     str_put(&out, ld_runtime, sizeof ld_runtime);
     char *note = memmem(out.data, out.len, WIRE_LINK_MAGIC, strlen(WIRE_LINK_MAGIC));
     assert(note); /* its section */
-    memcpy(note + ID_AT, j->id, WIRE_LINK_ID);
-    snprintf(note + NAME_AT, WIRE_LINK_NAME, "%s", file_base_name(j->line.output));
+    struct wire_link link;
+    memcpy(&link, note, sizeof link);
+    link.tool = j->l->tool->id;
+    memcpy(link.id, j->id, WIRE_LINK_ID);
+    snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
+    snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));
+    memcpy(note, &link, sizeof link);
     const char *path = keep(j, j->inputs.len, "mtool-counts.o", &out);
     str_free(&out);
     return path;
@@ -352,6 +374,8 @@ static const char **make_line(struct job *j)
         if (is_apart) /* two words: the first becomes an option without effect */
             argv[2 + in->in->arg] = in->instead;
     }
+    if (!j->l->tool->extension) /* its programs write nothing */
+        return argv;
     argv[1 + j->line.args.len] = put_runtime(j);
     return argv[1 + j->line.args.len] ? argv : NULL;
 }
@@ -398,10 +422,15 @@ static int link_rewritten(struct job *j, const char **why_plain)
 
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
-    struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = REWRITE_RELOCATABLE_COUNTS};
+    struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
     const char *why = NULL;
     bool is_kept = true;
     int status;
+    if (l->tool->id == LD_TOOL_SCHEDULE) {
+        j.schedule.sched = sched_new(l->machine);
+        j.opt.order = ld_schedule_block;
+        j.opt.order_ctx = &j.schedule;
+    }
     ld_line_parse(j.arena, l->args, &j.line);
     if (!j.line.links || j.line.is_partial ||
         output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
@@ -412,7 +441,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         for (size_t i = 0; i < j.inputs.len && is_kept; i++)
             is_kept = rewrite_input(&j, i);
         make_id(&j);
-        if (is_kept && !tally->counters)
+        if (is_kept && !tally->counters && !tally->blocks_ordered)
             status = run_plain(l, j.arena, NULL);
         else if (is_kept)
             status = link_rewritten(&j, &why);
@@ -423,6 +452,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     }
     *why_plain = why ? xstrdup(why) : NULL;
     ld_line_free(&j.line);
+    sched_free(j.schedule.sched);
     arena_free(j.arena);
     return status;
 }

@@ -141,12 +141,14 @@ static long open_new(void)
     char path[2 * PATH];
     for (unsigned long n = 1; n < NAMES; n++) {
         struct text t = {path, 0, sizeof path};
-        const char *given = pattern[0] ? pattern : "%n.%p.blocks";
+        const char *given = pattern[0] ? pattern : "%n.%p.";
         if (given[0] != '/' && folder[0]) {
             put_text(&t, folder);
             put(&t, '/');
         }
         put_pattern(&t, given);
+        if (!pattern[0])
+            put_text(&t, note.extension);
         if (n > 1) {
             put(&t, '.');
             put_number(&t, n);

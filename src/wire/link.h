@@ -4,8 +4,9 @@
  *
  * The section mtool_link, one in each linked file (executable or shared object), 320 bytes:
  *
- *   0   "mtoollnk"   8 version u32   12 zero u32   16 id: 32 hex digits of a hash of what was linked
- *   48  its base name, zeros behind it
+ *   0   "mtoollnk"   8 version u32   12 tool u32: its line in ld/tools.def
+ *   16  id: 32 hex digits of a hash of what was linked
+ *   48  extension of what it writes   64  its base name; zeros behind both
  *
  * A file of counts: these 320 bytes, then u64 the process, u64 how many counters, then these, as they stand in the
  * section mtool_counters.
@@ -18,13 +19,13 @@
 #define WIRE_LINK_SECTION "mtool_link"
 #define WIRE_LINK_MAGIC "mtoollnk"
 #define WIRE_LINK_ENV "MTOOL_LD_OUT" /* where counts are written: %n the linked file's name, %p the process */
-enum { WIRE_LINK_VERSION = 1, WIRE_LINK_ID = 32, WIRE_LINK_NAME = 272 };
+enum { WIRE_LINK_VERSION = 2, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 16, WIRE_LINK_NAME = 256 };
 
 struct wire_link {
     char magic[8];
-    uint32_t version, zero;
+    uint32_t version, tool;
     char id[WIRE_LINK_ID];
-    char name[WIRE_LINK_NAME];
+    char extension[WIRE_LINK_EXTENSION], name[WIRE_LINK_NAME];
 };
 _Static_assert(sizeof(struct wire_link) == 320, "as drawn above");
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mtool blocks: how often what `mtool ld` linked was executed. */
+ * Of programs with counters of blocks: how often what was linked was executed; mtool blocks. */
 #include <stdlib.h>
 
-#include "cmd/cmd.h"
-#include "ld/ld.h"
+#include "cmd/ld/report.h"
 
 static int by_insns(const void *a, const void *b)
 {
@@ -69,7 +68,7 @@ static void put_json(const struct ld_blocks *b, struct strbuf *out)
     str_puts(out, "\n");
 }
 
-int cmd_blocks(const struct cmd_args *a)
+int report_blocks(const struct cmd_args *a)
 {
     struct ld_blocks *b;
     struct strbuf out = {0};
@@ -89,3 +88,5 @@ int cmd_blocks(const struct cmd_args *a)
     ld_blocks_free(b);
     return cmd_print(&out);
 }
+
+int cmd_blocks(const struct cmd_args *a) { return report_blocks(a); }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What programs of `mtool ld` wrote, printed: one file a tool. Arguments are those of mtool ld-report: the linked file,
+ * then what it wrote. Return as commands do. */
+#ifndef MTOOL_CMD_LD_REPORT_H
+#define MTOOL_CMD_LD_REPORT_H
+
+#include "cmd/cmd.h"
+#include "ld/ld.h"
+
+int report_blocks(const struct cmd_args *a);
+int report_schedule(const struct cmd_args *a);
+
+#endif

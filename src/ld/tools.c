@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of tools. */
+#include <errno.h>
+
+#include "ld/ld.h"
+#include "wire/link.h"
+
+const struct ld_tool ld_tools[LD_TOOL_COUNT] = {
+#define TOOL(id, name, extension, plan, does, inserts)                                                                 \
+    [LD_TOOL_##id] = {LD_TOOL_##id, name, extension, REWRITE_RELOCATABLE_##plan, does, inserts},
+#include "ld/tools.def"
+#undef TOOL
+};
+
+void ld_tools_list(struct strbuf *out)
+{
+    for (size_t i = 0; i < LD_TOOL_COUNT; i++)
+        str_printf(out, "%s%s", i ? ", " : "", ld_tools[i].name);
+}
+
+const struct ld_tool *ld_tool_named(const char *name)
+{
+    struct strbuf known = {0};
+    for (size_t i = 0; i < LD_TOOL_COUNT; i++)
+        if (!strcmp(ld_tools[i].name, name))
+            return &ld_tools[i];
+    ld_tools_list(&known);
+    diag_error("ld: there is no tool '%s'; there are: %s", name, known.data);
+    str_free(&known);
+    return NULL;
+}
+
+const struct ld_tool *ld_tool_of_file(const char *path)
+{
+    struct file_bytes f;
+    struct wire_link head;
+    if (file_map(path, &f) < 0) {
+        diag_error("ld-report: cannot read %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    bool is_one = f.len >= sizeof head && memcmp(f.data, WIRE_LINK_MAGIC, sizeof head.magic) == 0;
+    if (is_one)
+        memcpy(&head, f.data, sizeof head);
+    file_unmap(&f);
+    if (is_one && head.version == WIRE_LINK_VERSION && head.tool < LD_TOOL_COUNT)
+        return &ld_tools[head.tool];
+    diag_error("ld-report: %s %s", path,
+               is_one ? "is of another version of mtool; run the program again"
+                      : "was not written by a program that 'mtool ld' linked");
+    return NULL;
+}
