@@ -11,7 +11,8 @@
 #include "image/image.h"
 
 /* What it keeps is in memory, whatever the compiler is told. */
-__attribute__((noinline)) static int keeps(int n)
+int keeps(int n);
+__attribute__((noinline)) int keeps(int n)
 {
     volatile int kept_here = n;
     volatile long kept_too[3] = {n, 2, 3};
