@@ -32,7 +32,7 @@ static void begin(struct moving *m, struct dwarf_section *sections)
         s->s = &sections[i];
         if (s->s->relocs.len)
             qsort(s->s->relocs.data, s->s->relocs.len, sizeof *s->s->relocs.data, by_offset);
-        s->is_end = xmalloc(s->s->relocs.len + 1);
+        s->how = xmalloc(s->s->relocs.len + 1);
     }
 }
 
@@ -56,7 +56,7 @@ const char *dwarf_move(struct dwarf_section *sections, size_t count, const struc
     if (!move_all(&m) && !m.why)
         m.why = "debug information cut off";
     for (struct section *s = m.sections; s < m.sections + count; s++) {
-        free(s->is_end);
+        free(s->how);
         str_free(&s->out);
         VEC_FREE(&s->lists);
         VEC_FREE(&s->relocs_out);

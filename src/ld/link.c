@@ -11,6 +11,7 @@
 
 #include "ld/ld.h"
 #include "rewrite/rewrite.h"
+#include "sched/sched.h"
 #include "wire/link.h"
 
 #include "ld_runtime.h"
@@ -31,6 +32,7 @@ struct job {
     VEC(struct input) inputs;
     struct rewrite_relocatable_options opt;
     char id[33];
+    struct ld_schedule schedule;
     bool has_intermediate; /* an object of link-time optimisation */
 };
 
@@ -165,6 +167,20 @@ static bool may_have_threads(const struct job *j)
     return j->line.is_shared;
 }
 
+/* Who may see what a program does to its memory in between: handlers of signals, other processes. */
+static const char *const watchers[] = {
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept",
+    "mmap",   "mmap64",    "shmat",         "shm_open",   "clone",  "syscall",
+};
+
+static bool may_be_seen(const struct job *j)
+{
+    for (size_t i = 0; i < ARRAY_LEN(watchers); i++)
+        if (ld_resolver_wants(j->resolver, watchers[i]))
+            return true;
+    return j->opt.locked || j->has_intermediate;
+}
+
 /* ---- all inputs ---- */
 
 /* Marks members of archives: of the C library in the end, for it is asked before whether the program makes threads. */
@@ -177,8 +193,10 @@ static void take_members(struct job *j)
             if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == (is_c != 0))
                 all[count++] = j->inputs.data[i].archive;
         ld_resolver_take(j->resolver, all, count);
-        if (!is_c)
-            j->opt.locked = may_have_threads(j);
+        if (is_c)
+            continue;
+        j->opt.locked = may_have_threads(j);
+        j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
     }
     free(all);
 }
@@ -215,6 +233,7 @@ static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats 
     t->funcs += s->funcs;
     t->funcs_moved += s->funcs_moved;
     t->counters += s->counters;
+    t->blocks_ordered += s->blocks_ordered;
 }
 
 static void name_whole(struct job *j, const char *name, const struct rewrite_relocatable_stats *s)
@@ -237,7 +256,7 @@ static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_
     diag_hold(&error);
     int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
     diag_hold(NULL);
-    bool is_new = rc == 0 && stats.counters;
+    bool is_new = rc == 0 && (stats.counters || (j->opt.order && stats.sections_moved));
     if (rc < 0) {
         leave(j, name, error.data ? error.data : "not understood");
     } else {
@@ -370,6 +389,8 @@ static const char **make_line(struct job *j)
         if (is_apart) /* two words: the first becomes an option without effect */
             argv[2 + in->in->arg] = in->instead;
     }
+    if (!j->l->tool->extension) /* its programs write nothing */
+        return argv;
     return put_runtime(j, argv + 1 + j->line.args.len) ? argv : NULL;
 }
 
@@ -419,6 +440,11 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     const char *why = NULL;
     bool is_kept = true;
     int status;
+    if (l->tool->id == LD_TOOL_SCHEDULE) {
+        j.schedule.sched = sched_new(l->machine);
+        j.opt.order = ld_schedule_block;
+        j.opt.order_ctx = &j.schedule;
+    }
     ld_line_parse(j.arena, l->args, &j.line);
     if (!j.line.links || j.line.is_partial ||
         output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
@@ -429,7 +455,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         for (size_t i = 0; i < j.inputs.len && is_kept; i++)
             is_kept = rewrite_input(&j, i);
         make_id(&j);
-        if (is_kept && !tally->counters)
+        if (is_kept && !tally->counters && !tally->blocks_ordered)
             status = run_plain(l, j.arena, NULL);
         else if (is_kept)
             status = link_rewritten(&j, &why);
@@ -440,6 +466,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     }
     *why_plain = why ? xstrdup(why) : NULL;
     ld_line_free(&j.line);
+    sched_free(j.schedule.sched);
     arena_free(j.arena);
     return status;
 }
