@@ -253,17 +253,18 @@ size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side
 /* ---- relocatable/: relocatable objects (.o), rewritten in memory, to be linked as usual ---- */
 
 enum rewrite_relocatable_tool {
-    REWRITE_RELOCATABLE_NULL,  /* code moved, nothing inserted */
+    REWRITE_RELOCATABLE_NULL,   /* code moved, nothing inserted */
     REWRITE_RELOCATABLE_COUNTS, /* exact counts of blocks and edges */
+    REWRITE_RELOCATABLE_CALLS,  /* of calls, for the runtime of ldrt/calls.c too */
     REWRITE_RELOCATABLE_ORDER   /* nothing inserted: instructions of blocks in another order, which `order` says */
 };
 
 /* What who orders a block must know of it, and answers. */
 enum { REWRITE_ORDER_MAX = 64 };
 enum rewrite_order_memory { /* what an address without registers names */
-    REWRITE_ORDER_ANY,
-    REWRITE_ORDER_CONSTANT, /* nobody writes there while the program runs */
-    REWRITE_ORDER_DATA,     /* at `offset` of the object's `section` */
+                            REWRITE_ORDER_ANY,
+                            REWRITE_ORDER_CONSTANT, /* nobody writes there while the program runs */
+                            REWRITE_ORDER_DATA,     /* at `offset` of the object's `section` */
 };
 struct rewrite_order_insn {
     const uint8_t *bytes;

@@ -133,14 +133,16 @@ static void take_line(struct summary *s, const char *line)
 
 static void say_scheduled(const struct summary *s)
 {
-    diag_note("%u of %u links scheduled: %llu of %llu functions, %llu blocks in another order; 'mtool ld-report PROGRAM' "
-              "says what it gains",
-              s->counted, s->links, (unsigned long long)s->moved, (unsigned long long)s->funcs,
-              (unsigned long long)s->ordered);
+    diag_note(
+        "%u of %u links scheduled: %llu of %llu functions, %llu blocks in another order; 'mtool ld-report PROGRAM' "
+        "says what it gains",
+        s->counted, s->links, (unsigned long long)s->moved, (unsigned long long)s->funcs,
+        (unsigned long long)s->ordered);
     if (s->seen)
-        diag_note("of %u of them threads, handlers of signals or other processes may see the memory: accesses to it keep "
-                  "their order (--private-memory: nobody does)",
-                  s->seen);
+        diag_note(
+            "of %u of them threads, handlers of signals or other processes may see the memory: accesses to it keep "
+            "their order (--private-memory: nobody does)",
+            s->seen);
     if (s->left && !diag_verbose)
         diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }

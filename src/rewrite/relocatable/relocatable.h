@@ -64,7 +64,7 @@ struct rel_unit {
 };
 
 struct rel_ordered { /* a function whose blocks were looked at */
-    uint32_t func;       /* of the cfg */
+    uint32_t func;   /* of the cfg */
     uint32_t first, count;
 };
 struct rel_ordered_block {
@@ -101,7 +101,8 @@ struct rel_object {
     struct rewrite_options rw_opt;
     struct rw_instrument instrument;
     struct rewrite_stats rw_stats;
-    bool *is_relocated;                      /* judge: [cfg->insns.len] */
+    bool *is_relocated, *is_named;           /* judge: [cfg->insns.len] */
+    bool has_hook[RW_LINK_COUNT];            /* code: it is called */
     uint32_t *section_of_func;               /* judge: [cfg->funcs.len] */
     struct map table_of;                     /* judge: old address of a relocated entry of a jump table -> table */
     VEC(struct rel_unit) units;              /* counters */
@@ -148,6 +149,12 @@ struct rel_section *rel_code_of_symbol(const struct rel_object *o, uint32_t sym)
  * bytes from the field to the instruction's end. -1: no instruction is known there. */
 int rel_bias(const struct rel_object *o, const struct rel_section *s, const Elf64_Rela *r);
 
+/* Of a function of the runtime: behind the object's own and the units', until write.c gives it its number. */
+static inline uint32_t rel_hook_symbol(const struct rel_object *o, unsigned hook)
+{
+    return o->sym_count + (uint32_t)o->units.len + hook;
+}
+
 /* ---- the passes ---- */
 
 int rel_read(struct rel_object *o);        /* read.c: 0, or -1 after one line */
@@ -156,7 +163,7 @@ void rel_judge(struct rel_object *o);      /* judge.c: which sections are moved;
 void rel_refuse(struct rel_object *o, struct rel_section *s, enum rewrite_relocatable_reason why, uint64_t at);
 void rel_refuse_all(struct rel_object *o, enum rewrite_relocatable_reason why);
 bool rel_is_compiled(const struct rel_object *o); /* judge.c: not by an assembler alone */
-void rel_order(struct rel_object *o);  /* order.c: in place of all that follow but debug and write */
+void rel_order(struct rel_object *o);             /* order.c: in place of all that follow but debug and write */
 void rel_order_pack(const struct rel_object *o, struct strbuf *out, struct rel_relas *relas); /* order_record.c */
 const struct dwarf_window *rel_window_behind(struct rel_section *s, uint64_t off); /* ends behind off; NULL none */
 /* Of a place in front of an instruction: the one with as many instructions of the window before it. */
