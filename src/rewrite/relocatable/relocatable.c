@@ -146,6 +146,12 @@ static void object_fini(struct rel_object *o)
     arena_free(o->arena);
 }
 
+void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out)
+{
+    _Static_assert(sizeof *opt == 8, "a field more, or less: here, too");
+    str_printf(out, "%d %d %d %d", (int)opt->tool, opt->poison, opt->locked, opt->all_blocks);
+}
+
 int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,
                         const struct rewrite_relocatable_options *opt, struct strbuf *out,
                         struct rewrite_relocatable_stats *stats)
