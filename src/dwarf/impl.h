@@ -19,19 +19,23 @@ struct list { /* of ranges or locations, as an entry of .debug_info names it */
     uint64_t addresses_at; /* the unit's part of .debug_addr */
     bool is_moved;
 };
+enum { RELOC_STEP = 32 };
 struct section {
     struct dwarf_section *s;
-    bool *is_end; /* [relocs]: names the end of a range */
+    bool *is_end;            /* [relocs]: names the end of a range */
+    uint32_t *relocs_before; /* [bytes / RELOC_STEP + 2] how many are before that multiple */
     VEC(struct list) lists;
     bool is_anew; /* made anew in `out`; else changed in its place */
     struct strbuf out;
     VEC(struct dwarf_reloc) relocs_out;
     VEC(struct shift) shifts; /* by `old`; before the first nothing moved */
 };
-struct moving {
+struct moving { /* each section's mover has its own */
     const struct dwarf_moves *moves;
     struct section *sections;
     size_t count;
+    struct section **by_index; /* [index_count] NULL: no debug section */
+    uint32_t index_count;
     const char *why; /* the first that cannot be moved */
 };
 
@@ -69,7 +73,7 @@ void note_shift(struct section *s, uint64_t old);                               
 void copy_bytes(struct moving *m, struct section *s, uint64_t from, uint64_t end); /* with its relocations */
 void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, bool is_end); /* in 8 bytes */
 uint64_t shifted(const struct section *s, uint64_t old);
-void move_relocs(struct moving *m);
+void move_relocs_of(struct moving *m, struct section *s); /* when all sections are moved */
 
 /* A length as units begin with: 4 bytes, or 12. *offset_len: of offsets in it. 0: bad, or reaches behind the cursor. */
 uint64_t read_unit_length(struct cursor *c, unsigned *offset_len);

@@ -27,6 +27,7 @@ struct rel_point { /* an instruction; offsets in its section */
     uint32_t len;
 };
 
+enum { REL_STEP = 16 };
 struct rel_section {
     const char *name;
     Elf64_Shdr h;
@@ -40,7 +41,8 @@ struct rel_section {
     uint64_t vaddr;                  /* synthetic: 0 none */
     uint32_t func_first, func_count; /* judge: of the cfg, if it is code */
     uint64_t vaddr_new, size_new;    /* layout */
-    VEC(struct rel_point) points;    /* layout */
+    VEC(struct rel_point) points;    /* layout; by old */
+    uint32_t *points_before;         /* layout: [old size / REL_STEP + 2] how many begin before that multiple */
     bool has_new;                    /* these replace what was there */
     struct strbuf bytes_new;
     struct rel_relas relas_new;
