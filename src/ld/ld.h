@@ -73,7 +73,7 @@ bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
 /* ---- tools.c: what linked programs do besides their work (tools.def) ---- */
 
 enum ld_tool_id {
-#define TOOL(id, name, extension, plan, does, inserts) LD_TOOL_##id,
+#define TOOL(id, name, extension, plan, runtime, does, inserts) LD_TOOL_##id,
 #include "ld/tools.def"
 #undef TOOL
     LD_TOOL_COUNT
@@ -82,6 +82,8 @@ struct ld_tool { /* a line of the table */
     enum ld_tool_id id;
     const char *name, *extension; /* extension NULL: its programs write nothing */
     enum rewrite_relocatable_tool plan;
+    const uint8_t *runtime; /* an object, NULL none */
+    size_t runtime_len;
     const char *does, *inserts;
 };
 extern const struct ld_tool ld_tools[LD_TOOL_COUNT];
@@ -134,5 +136,37 @@ struct ld_blocks {
 /* 0, or -1 after one line: not linked by mtool ld, files of another link, cut off. */
 int ld_blocks_read(const char *path, const char *const *files, size_t count, struct ld_blocks **out);
 void ld_blocks_free(struct ld_blocks *b);
+
+/* ---- calls.c: of programs that count calls ---- */
+
+enum { LD_ELSEWHERE = UINT32_MAX };
+struct ld_place {
+    const char *name, *object; /* of a function; object NULL: it was not rewritten. name "" if the file has none */
+    uint64_t address, end;     /* in the linked file; of one of another file both 0 */
+    uint64_t calls;            /* all */
+    uint64_t samples;
+};
+struct ld_arc {
+    uint32_t caller, callee; /* among places; caller LD_ELSEWHERE: code that is not rewritten, or not in this file */
+    uint64_t site;           /* the call, or just in front of it; 0 if it is not known */
+    uint64_t calls;
+};
+struct ld_sample {
+    uint64_t address, count;
+};
+struct ld_calls {
+    struct arena *arena;
+    VEC(struct ld_place) places;
+    VEC(struct ld_arc) arcs;       /* executed ones, one a site and callee */
+    VEC(struct ld_sample) samples; /* in the linked file */
+    size_t files;                  /* summed */
+    uint64_t elsewhere;            /* samples in other files, and in the kernel's page */
+    uint64_t lost_calls;           /* through pointers: their table was full */
+    uint64_t lost_samples;         /* likewise */
+    uint64_t inconsistent;         /* functions that were called more often than they were entered */
+    double processor_s;            /* of all processes */
+};
+int ld_calls_read(const char *path, const char *const *files, size_t count, struct ld_calls **out);
+void ld_calls_free(struct ld_calls *c);
 
 #endif

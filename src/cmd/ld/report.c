@@ -4,6 +4,7 @@
 
 static int (*const reports[LD_TOOL_COUNT])(const struct cmd_args *a) = {
     [LD_TOOL_BLOCKS] = report_blocks,
+    [LD_TOOL_GPROF] = report_gprof,
 };
 
 int cmd_ld_report(const struct cmd_args *a)

@@ -8,5 +8,6 @@
 #include "ld/ld.h"
 
 int report_blocks(const struct cmd_args *a);
+int report_gprof(const struct cmd_args *a);
 
 #endif
