@@ -254,6 +254,14 @@ struct cfg_live cfg_live_before(const struct cfg_liveness *l, uint32_t block);
 /* Before each of the block's first `most` instructions. */
 void cfg_live_inside(const struct cfg_liveness *l, uint32_t block, struct cfg_live *out, uint32_t max);
 
+/* frame.c: whom a function's frame belongs to, in code that a compiler made. */
+struct cfg_frame {
+    bool is_private;   /* no address in it is ever made: what is reached through rsp, and through rbp if that holds the
+                          frame, is reached in no other way */
+    bool rbp_is_frame; /* rbp is the caller's, or a frame pointer */
+};
+struct cfg_frame cfg_frame_of(const struct cfg *c, uint32_t func);
+
 /* marked.c: the region between the markers of one name, wherever they are: its blocks, ascending; of several functions,
  * where it was inlined into several. The image is the cfg's, which may be a loaded one. */
 enum cfg_marked_problem {

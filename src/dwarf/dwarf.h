@@ -24,6 +24,12 @@ struct dwarf_symbol {
     uint64_t value, value_new; /* its offset there, before and after the move */
     bool is_section;           /* the section's own: it names offset 0 before and after */
 };
+/* Instructions of [lo, hi) that changed places among themselves. */
+struct dwarf_window {
+    uint64_t lo, hi;
+    uint32_t count;
+    const uint32_t *old, *now; /* [count]: where each stood, ascending, and stands, as offsets in the section */
+};
 /* Where code went. Of sections that did not move all are the offset itself; none may turn the order of two places of a
  * function round. Of code that was put in front of an instruction `at` says where it begins, and `row` from where on it
  * belongs to the instruction's line: what only some ways pass belongs to the line before. */
@@ -33,6 +39,9 @@ struct dwarf_moves {
     uint64_t (*at)(void *ctx, uint32_t section, uint64_t offset);  /* of a range that begins at offset */
     uint64_t (*row)(void *ctx, uint32_t section, uint64_t offset); /* of the instruction there, in a table of lines */
     uint64_t (*end)(void *ctx, uint32_t section, uint64_t offset); /* of a range that ends at offset, or a call */
+    /* The first window that ends behind offset, NULL: there is none. May be NULL: no instructions changed places. Rows
+     * of lines follow their instructions; a variable is where it is said to be only outside of windows. */
+    const struct dwarf_window *(*window)(void *ctx, uint32_t section, uint64_t offset);
 };
 
 bool dwarf_is_debug(const char *section_name); /* one that dwarf_move wants to be given: not .debug_frame */

@@ -20,9 +20,15 @@ struct list { /* of ranges or locations, as an entry of .debug_info names it */
     bool is_moved;
 };
 enum { RELOC_STEP = 32 };
+enum reloc_end {              /* what the place is that a relocation names */
+                 RANGE_BEGIN, /* or anything else */
+                 RANGE_END,
+                 HELD_FROM, /* of a location: see move_held */
+                 HELD_TO
+};
 struct section {
     struct dwarf_section *s;
-    bool *is_end;            /* [relocs]: names the end of a range */
+    uint8_t *how;            /* [relocs]: enum reloc_end */
     uint32_t *relocs_before; /* [bytes / RELOC_STEP + 2] how many are before that multiple */
     VEC(struct list) lists;
     bool is_anew; /* made anew in `out`; else changed in its place */
@@ -71,7 +77,12 @@ void put_uint(struct strbuf *out, uint64_t v, unsigned len);
 void set_uint(struct section *s, uint64_t offset, uint64_t v, unsigned len);       /* in place */
 void note_shift(struct section *s, uint64_t old);                                  /* to where `out` ends */
 void copy_bytes(struct moving *m, struct section *s, uint64_t from, uint64_t end); /* with its relocations */
-void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, bool is_end); /* in 8 bytes */
+void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, enum reloc_end how); /* in 8 bytes */
+/* The window that `p` is inside of, its ends apart; NULL: none. */
+const struct dwarf_window *window_around(struct moving *m, struct place p);
+/* Of a location that holds from `from` to `length` bytes behind it: moved, without what is inside of a window, where
+ * nobody knows when a value comes and goes. Both alike: it holds nowhere. */
+void move_held(struct moving *m, struct place from, uint64_t length, uint64_t *start, uint64_t *end);
 uint64_t shifted(const struct section *s, uint64_t old);
 void move_relocs_of(struct moving *m, struct section *s); /* when all sections are moved */
 
@@ -89,5 +100,23 @@ bool move_aranges(struct moving *m, struct section *s); /* in place */
 bool move_pairs(struct moving *m, struct section *s);   /* .debug_ranges, .debug_loc: in place */
 bool move_lists(struct moving *m, struct section *s);   /* .debug_rnglists, .debug_loclists: anew */
 bool move_lines(struct moving *m, struct section *s);   /* .debug_line: anew */
+
+/* ---- rows.c: lines of instructions that changed places ---- */
+
+struct row {
+    uint64_t offset; /* in the code's section */
+    uint64_t file, line, column, isa, discriminator;
+    bool is_stmt, is_block, ends_prologue, begins_epilogue;
+};
+struct rows {
+    VEC(struct row) rows; /* of one sequence, in order */
+    uint32_t section;
+    uint64_t end; /* offset */
+};
+/* The rows with each where its instruction went. */
+void reorder_rows(struct moving *m, struct rows *r);
+/* The opcodes of these, from the address of the first instruction of the sequence, at which the program stands, to its
+ * end; not the end itself. */
+void put_rows(struct strbuf *out, const struct rows *r, uint64_t from, bool is_stmt);
 
 #endif

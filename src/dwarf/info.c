@@ -244,7 +244,7 @@ static void mark_end(struct unit *u, uint64_t at)
 {
     size_t i = reloc_index(u->s, at);
     if (i < u->s->s->relocs.len && u->s->s->relocs.data[i].offset == at)
-        u->s->is_end[i] = true;
+        u->s->how[i] = RANGE_END;
 }
 
 static void take_address(struct moving *m, struct unit *u, struct entry *e, struct attribute a, const struct number *n)

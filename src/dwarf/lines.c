@@ -12,6 +12,7 @@ struct program {
     int line_base;
     unsigned line_range, opcode_base;
     uint8_t operands[256]; /* of standard opcodes */
+    bool is_stmt;          /* what rows begin as */
     struct place at;       /* in the old code */
     uint64_t now;          /* where the new program stands */
 };
@@ -58,6 +59,8 @@ static bool pass_special(struct program *p, unsigned opcode)
 
 static void copy_from(struct program *p, uint64_t at) { copy_bytes(p->m, p->s, at, section_offset(&p->c)); }
 
+static bool pass_sequence(struct program *p);
+
 static bool set_address(struct program *p, uint64_t len)
 {
     const struct dwarf_reloc *r = reloc_at(p->s, section_offset(&p->c));
@@ -68,9 +71,10 @@ static bool set_address(struct program *p, uint64_t len)
     str_put_uleb(&p->s->out, len);
     put_uint(&p->s->out, DW_LNE_set_address, 1);
     put_address(p->m, p->s, r, false);
+    bool is_first = !p->at.section;
     p->at = to;
     p->now = move_at(p->m, to);
-    return true;
+    return !is_first || !p->m->moves->window || pass_sequence(p);
 }
 
 static bool end_sequence(struct program *p)
@@ -139,6 +143,136 @@ static bool pass_opcode(struct program *p)
     return is_good && !p->c.is_bad;
 }
 
+/* ---- sequences of instructions that changed places ---- */
+
+struct reading { /* of one sequence, from where its address is set */
+    struct program *p;
+    struct cursor c;
+    struct row now;
+    struct rows rows;
+};
+
+static void take_row(struct reading *r)
+{
+    VEC_PUSH(&r->rows.rows, r->now);
+    r->now.is_block = r->now.ends_prologue = r->now.begins_epilogue = false;
+    r->now.discriminator = 0;
+}
+
+/* False: one that is not known. *is_end: it was the sequence's. */
+static bool read_extended(struct reading *r, bool *is_end)
+{
+    uint64_t len = cursor_uleb(&r->c);
+    if (!len || len > cursor_left(&r->c))
+        return false;
+    unsigned opcode = (unsigned)cursor_uint(&r->c, 1);
+    struct cursor operand = r->c;
+    cursor_skip(&r->c, len - 1);
+    *is_end = opcode == DW_LNE_end_sequence;
+    if (opcode == DW_LNE_set_address) {
+        struct place to = read_place(r->p->m, r->p->s, &operand, 8);
+        r->now.offset = to.offset;
+        return len == 9 && to.section == r->rows.section;
+    }
+    if (opcode == DW_LNE_set_discriminator)
+        r->now.discriminator = cursor_uleb(&operand);
+    return *is_end || opcode == DW_LNE_set_discriminator;
+}
+
+static bool read_standard(struct reading *r, unsigned opcode)
+{
+    switch (opcode) {
+    case DW_LNS_copy:
+        take_row(r);
+        return true;
+    case DW_LNS_advance_pc:
+        r->now.offset += cursor_uleb(&r->c);
+        return true;
+    case DW_LNS_advance_line:
+        r->now.line += (uint64_t)cursor_sleb(&r->c);
+        return true;
+    case DW_LNS_set_file:
+        r->now.file = cursor_uleb(&r->c);
+        return true;
+    case DW_LNS_set_column:
+        r->now.column = cursor_uleb(&r->c);
+        return true;
+    case DW_LNS_negate_stmt:
+        r->now.is_stmt = !r->now.is_stmt;
+        return true;
+    case DW_LNS_set_basic_block:
+        r->now.is_block = true;
+        return true;
+    case DW_LNS_const_add_pc:
+        r->now.offset += (UINT8_MAX - r->p->opcode_base) / r->p->line_range;
+        return true;
+    case DW_LNS_fixed_advance_pc:
+        r->now.offset += cursor_uint(&r->c, 2);
+        return true;
+    case DW_LNS_set_prologue_end:
+        r->now.ends_prologue = true;
+        return true;
+    case DW_LNS_set_epilogue_begin:
+        r->now.begins_epilogue = true;
+        return true;
+    case DW_LNS_set_isa:
+        r->now.isa = cursor_uleb(&r->c);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool read_opcode(struct reading *r, bool *is_end)
+{
+    unsigned opcode = (unsigned)cursor_uint(&r->c, 1);
+    if (opcode < r->p->opcode_base)
+        return opcode ? read_standard(r, opcode) : read_extended(r, is_end);
+    unsigned adjusted = opcode - r->p->opcode_base;
+    r->now.offset += adjusted / r->p->line_range;
+    r->now.line += (uint64_t)(int64_t)(r->p->line_base + (int)(adjusted % r->p->line_range));
+    take_row(r);
+    return true;
+}
+
+static bool read_sequence(struct reading *r)
+{
+    bool is_end = false;
+    r->now = (struct row){.offset = r->p->at.offset, .file = 1, .line = 1, .is_stmt = r->p->is_stmt};
+    r->rows.section = r->p->at.section;
+    while (!is_end && cursor_left(&r->c))
+        if (!read_opcode(r, &is_end) || r->c.is_bad)
+            return false;
+    r->rows.end = r->now.offset;
+    return is_end;
+}
+
+static bool has_windows(struct program *p, uint64_t from, uint64_t end)
+{
+    const struct dwarf_window *w = p->m->moves->window(p->m->moves->ctx, p->at.section, from);
+    return w && w->lo < end;
+}
+
+/* Behind the address of a sequence: all to its end made anew, if some of it changed places; what stands in front of
+ * the address says nothing of rows then. */
+static bool pass_sequence(struct program *p)
+{
+    static const uint8_t end[] = {0, 1, DW_LNE_end_sequence};
+    struct reading r = {.p = p, .c = p->c};
+    bool is_read = read_sequence(&r), is_anew = is_read && has_windows(p, p->at.offset, r.rows.end);
+    bool is_good = is_read || !has_windows(p, p->at.offset, UINT64_MAX);
+    if (is_anew) {
+        reorder_rows(p->m, &r.rows);
+        put_rows(&p->s->out, &r.rows, p->at.offset, p->is_stmt);
+        str_put(&p->s->out, end, sizeof end);
+        p->c = r.c;
+        p->at = (struct place){0};
+        p->now = 0;
+    }
+    VEC_FREE(&r.rows.rows);
+    return is_good || refuse(p->m, "a line table with opcodes that are not known");
+}
+
 /* ---- units ---- */
 
 /* The cursor goes from the unit's version to the first opcode. */
@@ -154,7 +288,7 @@ static bool read_header(struct program *p, unsigned offset_len)
     cursor_skip(&program, len);
     if (cursor_uint(&p->c, 1) != 1 || (version >= 4 && cursor_uint(&p->c, 1) != 1))
         return refuse(p->m, "a line table of longer units than bytes");
-    cursor_skip(&p->c, 1); /* whether rows begin statements */
+    p->is_stmt = cursor_uint(&p->c, 1) != 0;
     p->line_base = (int8_t)cursor_uint(&p->c, 1);
     p->line_range = (unsigned)cursor_uint(&p->c, 1);
     p->opcode_base = (unsigned)cursor_uint(&p->c, 1);

@@ -32,12 +32,12 @@ static void copy_from(struct list_walk *w, uint64_t at)
 }
 
 /* The address at the cursor, with its relocation. */
-static struct place pass_address(struct list_walk *w, bool is_end)
+static struct place pass_address(struct list_walk *w, enum reloc_end how)
 {
     const struct dwarf_reloc *r = w->c.is_bad ? NULL : reloc_at(w->s, section_offset(&w->c));
     struct place p = read_place(w->m, w->s, &w->c, 8);
     if (r)
-        put_address(w->m, w->s, r, is_end);
+        put_address(w->m, w->s, r, how);
     else
         put_uint(&w->s->out, p.offset, 8);
     return p;
@@ -52,7 +52,12 @@ static struct place pass_indexed(struct list_walk *w)
 
 static bool pass_length(struct list_walk *w, struct place from)
 {
-    str_put_uleb(&w->s->out, move_length(w->m, from, cursor_uleb(&w->c)));
+    uint64_t length = cursor_uleb(&w->c), now = move_length(w->m, from, length), start, end;
+    if (w->has_expressions && w->m->moves->window) { /* its begin may be that of others too */
+        move_held(w->m, from, length, &start, &end);
+        now = window_around(w->m, from) ? 0 : end - start;
+    }
+    str_put_uleb(&w->s->out, now);
     return !w->c.is_bad;
 }
 
@@ -62,9 +67,23 @@ static bool pass_offsets(struct list_walk *w)
     struct place from = {w->base.section, w->base.offset + low};
     if (!w->base.section)
         return refuse(w->m, "a list of offsets from nowhere");
-    uint64_t origin = move_at(w->m, w->base), at = move_at(w->m, from);
+    uint64_t origin = move_at(w->m, w->base), at = move_at(w->m, from), end = at + move_length(w->m, from, high - low);
+    if (w->has_expressions)
+        move_held(w->m, from, high - low, &at, &end);
     str_put_uleb(&w->s->out, at - origin);
-    str_put_uleb(&w->s->out, at + move_length(w->m, from, high - low) - origin);
+    str_put_uleb(&w->s->out, end - origin);
+    return !w->c.is_bad;
+}
+
+/* Of a location neither end may be inside of a window; where both are in one, it holds nowhere. */
+static bool pass_two_addresses(struct list_walk *w)
+{
+    struct cursor c = w->c;
+    struct place pair[] = {read_place(w->m, w->s, &c, 8), read_place(w->m, w->s, &c, 8)};
+    const struct dwarf_window *a = window_around(w->m, pair[0]), *b = window_around(w->m, pair[1]);
+    bool is_held = w->has_expressions;
+    (void)pass_address(w, is_held && a ? (a == b ? HELD_TO : HELD_FROM) : RANGE_BEGIN);
+    (void)pass_address(w, is_held && b ? HELD_TO : RANGE_END);
     return !w->c.is_bad;
 }
 
@@ -108,14 +127,12 @@ static bool pass_entry(struct list_walk *w, unsigned kind)
     case DW_LLE_default_location:
         return pass_expression(w);
     case DW_LLE_base_address:
-        w->base = pass_address(w, false);
+        w->base = pass_address(w, RANGE_BEGIN);
         return !w->c.is_bad;
     case DW_LLE_start_end:
-        (void)pass_address(w, false);
-        (void)pass_address(w, true);
-        return !w->c.is_bad && pass_expression(w);
+        return pass_two_addresses(w) && pass_expression(w);
     case DW_LLE_start_length:
-        return pass_length(w, pass_address(w, false)) && pass_expression(w);
+        return pass_length(w, pass_address(w, RANGE_BEGIN)) && pass_expression(w);
     case GNU_VIEW_PAIR:
         return pass_two_numbers(w);
     default:

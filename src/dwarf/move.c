@@ -53,7 +53,7 @@ static void begin(struct moving *m, struct dwarf_section *sections)
         m->index_count = s->s->index < m->index_count ? m->index_count : s->s->index + 1;
         sort_relocs(s->s);
         index_relocs(s);
-        s->is_end = xmalloc(s->s->relocs.len + 1);
+        s->how = xmalloc(s->s->relocs.len + 1);
     }
     m->by_index = xmalloc((m->index_count + 1) * sizeof(struct section *));
     for (size_t i = m->count; i-- > 0;)
@@ -122,7 +122,7 @@ const char *dwarf_move(struct dwarf_section *sections, size_t count, const struc
     begin(&m, sections);
     move_all(&m);
     for (struct section *s = m.sections; s < m.sections + count; s++) {
-        free(s->is_end);
+        free(s->how);
         free(s->relocs_before);
         str_free(&s->out);
         VEC_FREE(&s->lists);

@@ -36,15 +36,30 @@ bool move_aranges(struct moving *m, struct section *s)
 
 /* ---- .debug_ranges, .debug_loc ---- */
 
-static bool set_pair(struct moving *m, struct section *s, struct place base, uint64_t at, const uint64_t value[2])
+static bool set_pair(struct moving *m, struct section *s, struct place base, uint64_t at, const uint64_t value[2],
+                     bool is_location)
 {
     if (!base.section)
         return refuse(m, "a list of offsets from nowhere");
     struct place from = {base.section, base.offset + value[0]};
-    uint64_t origin = move_at(m, base), low = move_at(m, from);
+    uint64_t origin = move_at(m, base), low = move_at(m, from), end = low + move_length(m, from, value[1] - value[0]);
+    if (is_location)
+        move_held(m, from, value[1] - value[0], &low, &end);
+    if (low == origin && end == origin && value[1]) /* it would end the list */
+        low = end = origin + 1;
     set_uint(s, at, low - origin, 8);
-    set_uint(s, at + 8, low + move_length(m, from, value[1] - value[0]) - origin, 8);
+    set_uint(s, at + 8, end - origin, 8);
     return true;
+}
+
+/* A location from one address to another: neither end inside of a window. */
+static void hold(struct moving *m, struct section *s, uint64_t at, const struct place pair[2])
+{
+    const struct dwarf_window *a = window_around(m, pair[0]), *b = window_around(m, pair[1]);
+    if (a)
+        s->how[reloc_index(s, at)] = a == b ? HELD_TO : HELD_FROM;
+    if (b)
+        s->how[reloc_index(s, at + 8)] = HELD_TO;
 }
 
 enum pair { PAIR_END, PAIR_BASE, PAIR_RANGE, PAIR_BAD };
@@ -52,14 +67,18 @@ enum pair { PAIR_END, PAIR_BASE, PAIR_RANGE, PAIR_BAD };
 static enum pair move_range(struct moving *m, struct section *s, struct place base, uint64_t at,
                             const struct place pair[2])
 {
+    bool is_location = !strcmp(s->s->name, ".debug_loc");
     uint64_t value[] = {pair[0].offset, pair[1].offset};
     if (!pair[0].section != !pair[1].section)
         return refuse(m, "a pair of one address and one offset"), PAIR_BAD;
-    if (pair[0].section)
-        s->is_end[reloc_index(s, at + 8)] = value[0] != value[1];
-    else if ((base.section || value[0] != value[1]) &&
-             !set_pair(m, s, base, at, value)) /* an empty one may have none */
+    if (pair[0].section) {
+        s->how[reloc_index(s, at + 8)] = value[0] != value[1] ? RANGE_END : RANGE_BEGIN;
+        if (is_location)
+            hold(m, s, at, pair);
+    } else if ((base.section || value[0] != value[1]) &&
+               !set_pair(m, s, base, at, value, is_location)) { /* an empty one may have none */
         return PAIR_BAD;
+    }
     return PAIR_RANGE;
 }
 

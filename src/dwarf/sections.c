@@ -84,6 +84,25 @@ uint64_t move_end(struct moving *m, struct place p)
     return p.section ? m->moves->end(m->moves->ctx, p.section, p.offset) : p.offset;
 }
 
+const struct dwarf_window *window_around(struct moving *m, struct place p)
+{
+    const struct dwarf_window *w =
+        p.section && m->moves->window ? m->moves->window(m->moves->ctx, p.section, p.offset) : NULL;
+    return w && w->lo < p.offset ? w : NULL;
+}
+
+void move_held(struct moving *m, struct place from, uint64_t length, uint64_t *start, uint64_t *end)
+{
+    struct place to = {from.section, from.offset + length};
+    const struct dwarf_window *a = window_around(m, from), *b = window_around(m, to);
+    *start = a ? a->hi : move_at(m, from);
+    *end = b ? b->lo : *start;
+    if (!b && length)
+        *end = move_end(m, to);
+    if (*end < *start)
+        *start = *end;
+}
+
 uint64_t move_length(struct moving *m, struct place base, uint64_t length)
 {
     return length ? move_end(m, (struct place){base.section, base.offset + length}) - move_at(m, base) : 0;
@@ -119,14 +138,17 @@ void note_shift(struct section *s, uint64_t old)
 }
 
 /* With the addend that names where its place went. Places in debug sections wait until all of these are made. */
-static struct dwarf_reloc moved_reloc(struct moving *m, const struct dwarf_reloc *r, bool is_end)
+static struct dwarf_reloc moved_reloc(struct moving *m, const struct dwarf_reloc *r, enum reloc_end how)
 {
     struct dwarf_symbol to = m->moves->symbol(m->moves->ctx, r->symbol);
     struct dwarf_reloc out = *r;
     if (!to.section || section_at(m, to.section))
         return out;
     struct place old = reloc_place(m, r);
-    uint64_t now = is_end ? move_end(m, old) : move_at(m, old);
+    const struct dwarf_window *w = how >= HELD_FROM ? window_around(m, old) : NULL;
+    uint64_t now = how == HELD_TO || how == RANGE_END ? move_end(m, old) : move_at(m, old);
+    if (w)
+        now = how == HELD_TO ? w->lo : w->hi;
     out.addend = (int64_t)(now - (to.is_section ? 0 : to.value_new));
     return out;
 }
@@ -135,16 +157,16 @@ void copy_bytes(struct moving *m, struct section *s, uint64_t from, uint64_t end
 {
     note_shift(s, from);
     for (size_t i = reloc_index(s, from); i < s->s->relocs.len && s->s->relocs.data[i].offset < end; i++) {
-        struct dwarf_reloc r = moved_reloc(m, &s->s->relocs.data[i], false);
+        struct dwarf_reloc r = moved_reloc(m, &s->s->relocs.data[i], RANGE_BEGIN);
         r.offset += s->out.len - from;
         VEC_PUSH(&s->relocs_out, r);
     }
     str_put(&s->out, s->s->bytes.data + from, end - from);
 }
 
-void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, bool is_end)
+void put_address(struct moving *m, struct section *s, const struct dwarf_reloc *r, enum reloc_end how)
 {
-    struct dwarf_reloc to = moved_reloc(m, r, is_end);
+    struct dwarf_reloc to = moved_reloc(m, r, how);
     to.offset = s->out.len;
     VEC_PUSH(&s->relocs_out, to);
     put_uint(&s->out, 0, 8);
@@ -207,7 +229,7 @@ void move_relocs_of(struct moving *m, struct section *s)
         memset(&s->relocs_out, 0, sizeof s->relocs_out);
     } else {
         for (size_t i = 0; i < s->s->relocs.len; i++)
-            s->s->relocs.data[i] = moved_reloc(m, &s->s->relocs.data[i], s->is_end[i]);
+            s->s->relocs.data[i] = moved_reloc(m, &s->s->relocs.data[i], s->how[i]);
     }
     for (size_t i = 0; i < s->s->relocs.len; i++)
         move_into_shifted(m, &s->s->relocs.data[i]);

@@ -342,3 +342,16 @@ int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_
     struct image_cfa cfa = image_unwind_cfa(img, u, f, vaddr);
     return cfa.reg == IMAGE_CFA_RSP ? cfa.offset : -1;
 }
+
+int image_unwind_row_starts(const struct image *img, const struct image_unwind *u, uint32_t fde,
+                            void (*fn)(void *ctx, uint64_t addr), void *ctx)
+{
+    const struct image_fde *f = &u->fdes[fde];
+    struct cursor c = cfi_cursor(img, f);
+    struct cfi_op op;
+    uint64_t loc = f->addr;
+    while (cfi_next(&c, img, &u->cies[f->cie], &op))
+        if (cfi_moves(&op, &u->cies[f->cie], &loc))
+            fn(ctx, loc);
+    return c.is_bad ? -1 : 0;
+}

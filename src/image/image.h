@@ -164,6 +164,11 @@ struct image_cfa { /* where the CFA is: register and distance from it */
 struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
                                   uint64_t vaddr);
 
+/* Calls fn(ctx, address) for each place in the FDE's code from which on the frame is described in another way. 0, or -1
+ * if that is not understood. */
+int image_unwind_row_starts(const struct image *img, const struct image_unwind *u, uint32_t fde,
+                            void (*fn)(void *ctx, uint64_t addr), void *ctx);
+
 /* ---- frames.c ---- */
 
 enum { IMAGE_FRAME_REGS = 16 };
@@ -242,5 +247,8 @@ bool image_unwind_can_move(const struct image *img, const struct image_unwind *u
 /* Landing pads of the FDE's LSDA: calls fn(ctx, pad address) for each. 0, or -1 if the LSDA is not understood. */
 int image_unwind_landing_pads(const struct image *img, const struct image_unwind *u, uint32_t fde,
                               void (*fn)(void *ctx, uint64_t pad), void *ctx);
+/* Likewise the ranges of code [lo, hi) that it says something of; pad 0: an exception there goes on to the caller. */
+int image_unwind_call_sites(const struct image *img, const struct image_unwind *u, uint32_t fde,
+                            void (*fn)(void *ctx, uint64_t lo, uint64_t hi, uint64_t pad), void *ctx);
 
 #endif

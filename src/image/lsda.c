@@ -190,3 +190,17 @@ int image_unwind_landing_pads(const struct image *img, const struct image_unwind
             fn(ctx, s.pad);
     return 0;
 }
+
+int image_unwind_call_sites(const struct image *img, const struct image_unwind *u, uint32_t fde,
+                            void (*fn)(void *ctx, uint64_t lo, uint64_t hi, uint64_t pad), void *ctx)
+{
+    struct lsda l;
+    struct lsda_site s;
+    if (!u->fdes[fde].lsda)
+        return 0;
+    if (lsda_open(img, &u->fdes[fde], &l) < 0)
+        return -1;
+    while (lsda_next(&l, img, &s))
+        fn(ctx, s.start, s.end, s.pad);
+    return 0;
+}

@@ -60,13 +60,14 @@ static void rewrite_one(struct task *t, const struct rewrite_relocatable_options
     int rc = rewrite_relocatable(t->name, t->bytes, t->len, opt, &p->bytes, &stats);
     diag_hold(NULL);
     p->is_known = true;
-    p->is_new = rc == 0 && stats.counters;
+    p->is_new = rc == 0 && (stats.counters || (opt->order && stats.sections_moved));
     if (rc < 0) {
         str_printf(&t->left, "%s\n", error.data ? error.data : "not understood");
     } else {
         p->funcs = stats.funcs;
         p->funcs_moved = stats.funcs_moved;
         p->counters = stats.counters;
+        p->blocks_ordered = stats.blocks_ordered;
         name_whole(&stats, &t->left);
         rewrite_relocatable_stats_free(&stats);
     }
@@ -108,7 +109,10 @@ static void rewrite_all(struct ld_copies *c)
         add_tasks(c, &c->files[i], &all);
     if (all.v.len)
         qsort(all.v.data, all.v.len, sizeof *all.v.data, largest_first);
-    parallel_each(all.v.len, rewrite_range, &all);
+    if (c->opt->order) /* the scheduler works for one at a time */
+        rewrite_range(&all, 0, all.v.len);
+    else
+        parallel_each(all.v.len, rewrite_range, &all);
     for (size_t i = 0; i < all.v.len; i++) {
         struct task *t = &all.v.data[i];
         t->file->parts[t->part].left = arena_strndup(c->arena, t->left.data ? t->left.data : "", t->left.len);
@@ -127,9 +131,11 @@ static bool is_startup(const char *path)
            (!strncmp(name, "crt", 3) || !strcmp(name + 1, "crt1.o") || !strcmp(name, "rcrt1.o"));
 }
 
-/* An object that a compiler made for this link alone is never seen again. */
-static bool is_kept(const struct ld_file *f)
+/* An object that a compiler made for this link alone is never seen again; and what a scheduler answers is in no key. */
+static bool is_kept(const struct ld_copies *c, const struct ld_file *f)
 {
+    if (c->opt->order)
+        return false;
     const char *tmp = getenv("TMPDIR"), *path = f->in->path;
     size_t len = strlen(tmp = tmp && *tmp ? tmp : "/tmp");
     return strncmp(path, tmp, len) != 0 || path[len] != '/' || strchr(path + len + 1, '/');
@@ -156,7 +162,7 @@ static void look_up(struct ld_copies *c, struct ld_file *f)
     f->part_count = is_startup(f->in->path) ? 0 : f->is_archive ? f->archive.members.len : 1;
     f->parts = ARENA_ARRAY(c->arena, struct ld_part, f->part_count + 1);
     hash_file(f);
-    if (!f->part_count || !is_kept(f))
+    if (!f->part_count || !is_kept(c, f))
         return;
     ld_cache_key(f->hash, f->in->path, c->opt, key);
     ld_cache_find(c->arena, key, f->parts, f->part_count, &f->kept, &f->kept_bytes);
@@ -248,7 +254,7 @@ static bool keep(struct ld_copies *c, struct ld_file *f, size_t number, const st
     char key[LD_HASH];
     const char *kept = NULL;
     ld_cache_key(f->hash, f->in->path, c->opt, key);
-    if (is_kept(f))
+    if (is_kept(c, f))
         kept = ld_cache_keep(c->arena, key, f->parts, f->part_count, bytes);
     if (bytes)
         f->instead = kept ? link_to(c, number, f->in->path, kept) : ld_copies_put(c, number, f->in->path, bytes);
@@ -280,6 +286,7 @@ static void count_in(struct ld_copies *c, const struct ld_file *f)
         c->tally->funcs += p->funcs;
         c->tally->funcs_moved += p->funcs_moved;
         c->tally->counters += p->counters;
+        c->tally->blocks_ordered += p->blocks_ordered;
         for (const char *line = p->left ? p->left : ""; *line;) {
             size_t len = strcspn(line, "\n");
             ld_tally_leave(c->tally, name_of(c->arena, f, i), arena_strndup(c->arena, line, len));

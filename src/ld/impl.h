@@ -10,7 +10,7 @@ enum { LD_HASH = 33 }; /* 32 hex digits and a zero */
 struct ld_part {   /* an object, or a member of an archive */
     bool is_known; /* it was looked at, in this link or in an earlier one: what follows holds */
     bool is_new;   /* there is another object in its place */
-    uint64_t funcs, funcs_moved, counters;
+    uint64_t funcs, funcs_moved, counters, blocks_ordered;
     const char *left;    /* lines, without its name: what was taken over as it is, and why */
     struct strbuf bytes; /* that object, if this link made it */
 };

@@ -93,15 +93,20 @@ const struct ld_tool *ld_tool_of_file(const char *path); /* that made the progra
 
 /* ---- link.c ---- */
 
+struct machine;
 struct ld_tally {
     uint64_t funcs, funcs_moved, counters;
+    uint64_t blocks_ordered;
+    bool is_seen;       /* schedule: others may see its accesses to memory */
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
     const struct ld_tool *tool;
-    const char *linker;      /* to be executed */
-    const char *const *args; /* its arguments, without its name, NULL-terminated */
-    const char *folder;      /* of temporary files; exists */
+    const char *linker;            /* to be executed */
+    const char *const *args;       /* its arguments, without its name, NULL-terminated */
+    const char *folder;            /* of temporary files; exists */
+    const struct machine *machine; /* schedule: that it is done for */
+    bool is_private;               /* schedule: nobody sees its accesses to memory, whatever the link looks like */
 };
 /* Links for the tool. Standard output, error and exit status are those of the linker, given the inputs as they
  * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
@@ -111,6 +116,42 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);
 /* ---- cache.c: rewritten objects and archives are kept, see there ---- */
 
 void ld_cache_evict(void); /* to its limit: MTOOL_CACHE_MB, 4096 without */
+
+/* ---- schedule.c ---- */
+
+struct sched;
+struct rewrite_order_block;
+struct rewrite_order_answer;
+struct ld_schedule {
+    struct sched *sched;
+    bool is_seen; /* as in sched_block */
+};
+void ld_schedule_block(void *ctx, const struct rewrite_order_block *b, struct rewrite_order_answer *out);
+
+struct ld_cost { /* on the machine that was scheduled for; at 0 as it was, at 1 as it is */
+    double cycles[2], stalls[2];
+};
+struct ld_scheduled {
+    const char *name, *object; /* name "" if the file has none for it */
+    uint64_t address;
+    uint32_t blocks, blocks_new;
+    struct ld_cost cost; /* of its blocks times how often each is executed, as counted or estimated */
+    double executed;     /* instructions, likewise */
+    bool is_counted;
+};
+struct ld_schedules {
+    struct arena *arena;
+    VEC(struct ld_scheduled) functions;
+    struct ld_cost all;
+    uint64_t blocks, blocks_new;
+    bool has_counts;
+    size_t uncounted; /* functions that the counted program has not */
+};
+struct ld_blocks;
+/* Of a linked file. `counts` of the same objects, linked for blocks, say how often each is executed; NULL: once for
+ * each call, ten times as often in a loop as around it (Wall 1989, 4.1). 0, or -1 after one line. */
+int ld_schedules_read(const char *path, const struct ld_blocks *counts, struct ld_schedules **out);
+void ld_schedules_free(struct ld_schedules *s);
 
 /* ---- blocks.c: from a linked file and what it wrote to counts ---- */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ld/impl.h"
+#include "sched/sched.h"
 #include "wire/link.h"
 
 #include "ld_runtime.h"
@@ -24,6 +25,7 @@ struct job {
     struct ld_copies copies;
     struct rewrite_relocatable_options opt;
     char id[LD_HASH];
+    struct ld_schedule schedule;
     bool has_intermediate; /* an object of link-time optimisation */
 };
 
@@ -146,6 +148,20 @@ static bool may_have_threads(const struct job *j)
     return j->line.is_shared;
 }
 
+/* Who may see what a program does to its memory in between: handlers of signals, other processes. */
+static const char *const watchers[] = {
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept",
+    "mmap",   "mmap64",    "shmat",         "shm_open",   "clone",  "syscall",
+};
+
+static bool may_be_seen(const struct job *j)
+{
+    for (size_t i = 0; i < ARRAY_LEN(watchers); i++)
+        if (ld_resolver_wants(j->resolver, watchers[i]))
+            return true;
+    return j->opt.locked || j->has_intermediate;
+}
+
 /* ---- all inputs ---- */
 
 /* Marks members of archives: of the C library in the end, for it is asked before whether the program makes threads. */
@@ -158,8 +174,10 @@ static void take_members(struct job *j)
             if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == (is_c != 0))
                 all[count++] = j->inputs.data[i].archive;
         ld_resolver_take(j->resolver, all, count);
-        if (!is_c)
-            j->opt.locked = may_have_threads(j);
+        if (is_c)
+            continue;
+        j->opt.locked = may_have_threads(j);
+        j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
     }
     free(all);
 }
@@ -257,6 +275,8 @@ static const char **make_line(struct job *j)
         if (is_apart) /* two words: the first becomes an option without effect */
             argv[2 + in->in->arg] = in->instead;
     }
+    if (!j->l->tool->extension) /* its programs write nothing */
+        return argv;
     return put_runtime(j, argv + 1 + j->line.args.len) ? argv : NULL;
 }
 
@@ -306,6 +326,11 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     const char *why = NULL;
     bool is_kept = true;
     int status;
+    if (l->tool->id == LD_TOOL_SCHEDULE) {
+        j.schedule.sched = sched_new(l->machine);
+        j.opt.order = ld_schedule_block;
+        j.opt.order_ctx = &j.schedule;
+    }
     ld_line_parse(j.arena, l->args, &j.line);
     if (!j.line.links || j.line.is_partial ||
         output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
@@ -316,7 +341,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         j.copies = (struct ld_copies){j.arena, l->folder, &j.opt, tally, j.inputs.data, j.inputs.len};
         is_kept = ld_copies_make(&j.copies) == 0;
         make_id(&j);
-        if (is_kept && !tally->counters)
+        if (is_kept && !tally->counters && !tally->blocks_ordered)
             status = run_plain(l, j.arena, NULL);
         else if (is_kept)
             status = link_rewritten(&j, &why);
@@ -328,6 +353,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     }
     *why_plain = why ? xstrdup(why) : NULL;
     ld_line_free(&j.line);
+    sched_free(j.schedule.sched);
     arena_free(j.arena);
     return status;
 }

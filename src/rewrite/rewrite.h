@@ -255,7 +255,39 @@ size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side
 enum rewrite_relocatable_tool {
     REWRITE_RELOCATABLE_NULL,   /* code moved, nothing inserted */
     REWRITE_RELOCATABLE_COUNTS, /* exact counts of blocks and edges */
-    REWRITE_RELOCATABLE_CALLS   /* of calls: see rewrite_relocatable_calls */
+    REWRITE_RELOCATABLE_CALLS,  /* of calls: see rewrite_relocatable_calls */
+    REWRITE_RELOCATABLE_ORDER   /* nothing inserted: instructions of blocks in another order, which `order` says */
+};
+
+/* What who orders a block must know of it, and answers. */
+enum { REWRITE_ORDER_MAX = 64 };
+enum rewrite_order_memory { /* what an address without registers names */
+                            REWRITE_ORDER_ANY,
+                            REWRITE_ORDER_CONSTANT, /* nobody writes there while the program runs */
+                            REWRITE_ORDER_DATA,     /* at `offset` of the object's `section` */
+};
+struct rewrite_order_insn {
+    const uint8_t *bytes;
+    uint8_t len;
+    uint8_t memory;    /* enum rewrite_order_memory */
+    bool is_walled;    /* nothing may pass the place in front of it */
+    bool is_relocated; /* its displacement is not what the bytes say */
+    uint32_t section;
+    int64_t offset;
+    uint64_t addr; /* in its section of code */
+};
+struct rewrite_order_block {
+    const struct rewrite_order_insn *insns;
+    uint32_t count;        /* at most REWRITE_ORDER_MAX */
+    uint8_t flags_live;    /* X86_CF..: those read behind it */
+    bool stack_is_private; /* see cfg_frame */
+    bool rbp_is_frame;
+    bool repeats; /* it may come again behind itself */
+};
+struct rewrite_order_answer {
+    uint8_t at[REWRITE_ORDER_MAX]; /* which comes n-th; it must do the same */
+    bool is_new;                   /* else `at` is not looked at */
+    float cycles[2], stalls[2];    /* before, and now: only kept */
 };
 struct rewrite_relocatable_options {
     enum rewrite_relocatable_tool tool;
@@ -263,6 +295,8 @@ struct rewrite_relocatable_options {
                         functions traps */
     bool locked;     /* counters exact in programs with threads, by locked increments */
     bool all_blocks; /* as in rewrite_options */
+    void (*order)(void *ctx, const struct rewrite_order_block *b, struct rewrite_order_answer *out);
+    void *order_ctx;
 };
 
 /* Why a section of code is taken over as it is. */
@@ -293,6 +327,7 @@ struct rewrite_relocatable_stats {
     uint32_t funcs, funcs_moved;
     uint32_t refused[CFG_REASON_COUNT]; /* functions by reason */
     uint64_t blocks, counters;
+    uint64_t blocks_ordered;             /* those whose order is new */
     uint64_t code_bytes, code_bytes_new; /* of all sections of code */
     struct rewrite_relocatable_whole *whole;
     size_t whole_count;
@@ -306,12 +341,34 @@ struct rewrite_relocatable_stats {
  * corrupt). */
 #define REWRITE_RELOCATABLE_COUNTERS "mtool_counters"
 #define REWRITE_RELOCATABLE_MAP ".debug_mtool"
-/* As text, for keys: two that rewrite alike have the same. */
+/* As text, for keys: two that rewrite alike have the same, unless one orders blocks. */
 void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out);
 int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,
                         const struct rewrite_relocatable_options *opt, struct strbuf *out,
                         struct rewrite_relocatable_stats *stats);
 void rewrite_relocatable_stats_free(struct rewrite_relocatable_stats *stats);
+
+/* What a linked file says of the order of its code (the section .debug_mtool_order). */
+#define REWRITE_RELOCATABLE_ORDER_RECORD ".debug_mtool_order"
+struct rewrite_ordered_block {
+    uint32_t offset; /* from its function's address */
+    uint32_t insns;
+    unsigned depth; /* of loops around it */
+    bool is_new;
+    float cycles[2], stalls[2]; /* before, and now */
+};
+struct rewrite_ordered_func {
+    uint64_t vaddr;
+    const char *object;
+    size_t first, count; /* blocks, all that the function has */
+};
+struct rewrite_ordered {
+    struct arena *arena;
+    VEC(struct rewrite_ordered_func) funcs; /* none: nothing in it was ordered */
+    VEC(struct rewrite_ordered_block) blocks;
+};
+int rewrite_ordered_open(const char *path, struct rewrite_ordered **out); /* 0, or -1 after one line */
+void rewrite_ordered_close(struct rewrite_ordered *o);                    /* NULL: nothing */
 
 /* What a linked file says of the counters that rewritten objects brought into it. */
 struct rewrite_relocatable_func {

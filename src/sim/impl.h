@@ -8,6 +8,7 @@
 enum { QUEUE_SEVERAL = 254, QUEUE_NONE = 255 }; /* sim_use.queue: that of the unit, once it is chosen; none */
 
 enum { TICK_SHIFT = 10, TICK = 1 << TICK_SHIFT }; /* ticks in a cycle */
+_Static_assert(1 << TICK_SHIFT == (int)SIM_CYCLE, "one clock");
 
 enum {
     INSN_LOAD = 1,
@@ -32,6 +33,15 @@ enum {
 };
 
 static inline int64_t ticks(double cycles) { return (int64_t)(cycles * TICK + 0.5); }
+
+/* In order: where the cycle begins whose next slot is at `at`; what is given a unit starts then. */
+static inline int64_t cycle_of_slot(int64_t at) { return at & ~(int64_t)(TICK - 1); }
+/* The slot behind that of what started at `start` when the next one was at `at`. */
+static inline int64_t slot_behind(int64_t at, int64_t start, double max_issue)
+{
+    int64_t step = ticks(1 / max_issue), next = (at > start ? at : start) + step, rest = -next & (TICK - 1);
+    return 2 * rest < step ? next + rest : next; /* a third of a cycle, three times, is a cycle */
+}
 
 /* ---- prepare.c ---- */
 

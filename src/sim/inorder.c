@@ -8,12 +8,12 @@ static int64_t issue_in_order(struct sim_core *c, const struct sim_use *u, int64
                               struct timing *t)
 {
     uint8_t unit = 255;
-    int64_t at = later(ready, c->dispatch_at), start = at;
-    if (u && u->ports)
-        start = core_start_on(c, u, at, &unit);
+    int64_t start = later(ready, c->dispatch_at);
+    if (u && u->ports) /* beside what was issued in this cycle already */
+        start = core_start_on(c, u, later(ready, cycle_of_slot(c->dispatch_at)), &unit);
     t->earliest = c->dispatch_at;
     note_wait(t, start, ready, from_load, unit);
-    c->dispatch_at = start + ticks(1 / c->m->max_issue);
+    c->dispatch_at = slot_behind(c->dispatch_at, start, c->m->max_issue);
     pass_until(c, start);
     return start;
 }
@@ -22,7 +22,7 @@ void core_step_in_order(struct sim_core *c, uint32_t index, const struct sim_ins
 {
     static const struct sim_use nothing;
     bool from_load = false;
-    int64_t loaded = 0, result = 0;
+    int64_t loaded = 0, start = 0, result = 0;
     stall(c, core_fetch(c, i, false), SIM_BOUND_FETCH);
     if (i->shape->flags & INSN_LOAD) {
         int64_t ready = address_ready(c, i, &from_load);
@@ -30,12 +30,13 @@ void core_step_in_order(struct sim_core *c, uint32_t index, const struct sim_ins
     }
     bool only_access = !(i->shape->flags & INSN_HAS_OP) && (i->shape->flags & (INSN_LOAD | INSN_STORE));
     int64_t ready = later(loaded, operands_ready(c, i, &from_load));
-    if (!only_access)
-        result = issue_in_order(c, i->shape->use_count ? &i->shape->uses[0] : &nothing, ready,
-                                from_load || loaded == ready, t) +
-                 i->shape->latency;
+    if (!only_access) {
+        start = issue_in_order(c, i->shape->use_count ? &i->shape->uses[0] : &nothing, ready,
+                               from_load || loaded == ready, t);
+        result = start + i->shape->latency;
+    }
     for (unsigned k = 1; k < i->shape->use_count; k++)
-        result = later(result, core_start_on(c, &i->shape->uses[k], ready, &(uint8_t){0}) + i->shape->latency);
+        result = later(result, core_start_on(c, &i->shape->uses[k], start, &(uint8_t){0}) + i->shape->latency);
     if (i->shape->flags & INSN_STORE)
         issue_in_order(c, i->shape->store_use_count ? &i->shape->store[0] : &nothing,
                        later(only_access ? ready : result, address_ready(c, i, &from_load)), from_load, t);

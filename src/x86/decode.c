@@ -283,6 +283,7 @@ int x86_decode_detail(const uint8_t *bytes, size_t avail, uint64_t addr, struct 
     x86_put_accesses(&z, addr, out);
     x86_put_reach(&z, addr, out);
     x86_put_compare(&z, &out->compare);
+    x86_put_order(&z, out);
     return out->insn.len;
 }
 

@@ -30,6 +30,7 @@ void x86_summarize(const struct x86_zydis *z, struct x86_answer *out); /* summar
 void x86_put_operands(const struct x86_zydis *z, struct x86_detail *out);                /* detail.c */
 void x86_put_accesses(const struct x86_zydis *z, uint64_t addr, struct x86_detail *out); /* access.c */
 void x86_put_reach(const struct x86_zydis *z, uint64_t addr, struct x86_detail *out);    /* reach.c */
+void x86_put_order(const struct x86_zydis *z, struct x86_detail *out);                   /* order.c, after these */
 void x86_put_compare(const struct x86_zydis *z, struct x86_compare *out);                /* compare.c */
 
 #endif

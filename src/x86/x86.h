@@ -3,8 +3,8 @@
  * x86: facts about x86-64 instructions. The only folder that sees Zydis. One record, made of the bytes by decode.c:
  * x86_insn, the summary, which is cheap, and which x86_detail holds together with what the core model, the tracer and
  * the planner of replays need (detail.c: operands; access.c, reach.c: where it reaches memory; compare.c: what jumps
- * decide upon). x86_short is the summary in 8 bytes, which the rewriter keeps for every instruction. form.c takes the
- * text of a form apart, and encode.c makes bytes of it.
+ * decide upon; order.c: all that they read and change). x86_short is the summary in 8 bytes, which the rewriter keeps
+ * for every instruction. form.c takes the text of a form apart, and encode.c makes bytes of it.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -259,6 +259,18 @@ struct x86_compare { /* flags of term[0] - term[1], or of their sum */
 /* Is a jump of condition code `cond` (0 to 15) taken after a comparison of a with b? */
 bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
 
+/* ---- order.c: for who puts instructions into another order ---- */
+
+struct x86_order {          /* all that it reads and changes, beside memory */
+    uint64_t reads, writes; /* a bit for each X86_REG_* but flags; those of addresses too; what is written in part, or
+                               under a condition, counts as written */
+    uint8_t flags_read;     /* X86_CF.. */
+    uint8_t flags_changed;  /* written, perhaps written, or left undefined ... */
+    uint8_t flags_kept;     /* ... and of these such as may keep what they held */
+    bool is_fixed; /* nothing may pass it: control leaves, rsp moves, it locks, fences, repeats, does nothing, has to do
+                      with x87 or the system, or says not where it reaches memory */
+};
+
 /* ---- detail.c: for the core model and calibration ---- */
 
 /* What an instruction does to one general register, as far as plain arithmetic on values can follow it. */
@@ -312,6 +324,7 @@ struct x86_detail { /* everything */
     struct x86_access access[X86_ACCESSES_MAX]; /* of one element if it repeats; prefetches count as loads */
     struct x86_compare compare;
     struct x86_reach reach;
+    struct x86_order order;
 };
 /* Its length, or 0: the bytes are no instruction. Many times as slow as x86_decode. */
 int x86_decode_detail(const uint8_t *bytes, size_t avail, uint64_t addr, struct x86_detail *out);

@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/run/profile.h"
 #include "launch/launch.h"
 #include "ld/ld.h"
+#include "machine/machine.h"
 
 #define FOLDER_ENV "MTOOL_LD_FOLDER" /* of the build that a link is a step of */
 
@@ -62,8 +64,9 @@ static void put_record(const char *folder, const struct strbuf *text)
 static void say_tally(const char *folder, const struct ld_tally *t, const char *why_plain)
 {
     struct strbuf text = {0};
-    str_printf(&text, "T %d %llu %llu %llu\n", why_plain == NULL, (unsigned long long)t->funcs,
-               (unsigned long long)t->funcs_moved, (unsigned long long)t->counters);
+    str_printf(&text, "T %d %llu %llu %llu %llu %d\n", why_plain == NULL, (unsigned long long)t->funcs,
+               (unsigned long long)t->funcs_moved, (unsigned long long)t->counters,
+               (unsigned long long)t->blocks_ordered, t->is_seen);
     if (why_plain)
         str_printf(&text, "P %s\n", why_plain);
     for (const char *line = t->left.data; line && *line;) {
@@ -82,11 +85,21 @@ static int link_once(const struct cmd_args *a, const char *build)
     const char *folder = make_folder(a, build);
     if (!folder)
         return CMD_SELF_FAILED;
-    struct ld_link l = {ld_tool_named(tool_name(a)), a->link, a->rest + 1, folder};
+    struct machine *machine = NULL;
+    const char *where;
+    struct ld_link l = {.tool = ld_tool_named(tool_name(a)),
+                        .linker = a->link,
+                        .args = a->rest + 1,
+                        .folder = folder,
+                        .is_private = a->private_memory};
+    if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
+        return remove_folder(folder), CMD_UNUSABLE;
+    l.machine = machine;
     int status = ld_link(&l, &tally, &why);
     if (status == 0 && (tally.funcs || why))
         say_tally(build, &tally, why);
     remove_folder(folder);
+    machine_free(machine);
     str_free(&tally.left);
     free(why);
     return status;
@@ -96,17 +109,19 @@ static int link_once(const struct cmd_args *a, const char *build)
 
 struct summary {
     unsigned links, counted, left;
-    uint64_t funcs, moved, counters;
+    uint64_t funcs, moved, counters, ordered;
+    unsigned seen; /* links whose memory others may see */
 };
 
 static void take_line(struct summary *s, const char *line)
 {
-    unsigned long long v[3];
-    int is_counted;
-    if (sscanf(line, "T %d %llu %llu %llu", &is_counted, &v[0], &v[1], &v[2]) == 4) {
+    unsigned long long v[4];
+    int is_counted, is_seen;
+    if (sscanf(line, "T %d %llu %llu %llu %llu %d", &is_counted, &v[0], &v[1], &v[2], &v[3], &is_seen) == 6) {
         s->links++;
         s->counted += is_counted != 0;
-        s->funcs += v[0], s->moved += v[1], s->counters += v[2];
+        s->funcs += v[0], s->moved += v[1], s->counters += v[2], s->ordered += v[3];
+        s->seen += is_seen != 0;
     } else if (!strncmp(line, "P ", 2)) {
         diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
     } else if (!strncmp(line, "L ", 2)) {
@@ -114,6 +129,22 @@ static void take_line(struct summary *s, const char *line)
         if (diag_verbose)
             diag_note("taken over as it is: %s", line + 2);
     }
+}
+
+static void say_scheduled(const struct summary *s)
+{
+    diag_note(
+        "%u of %u links scheduled: %llu of %llu functions, %llu blocks in another order; 'mtool ld-report PROGRAM' "
+        "says what it gains",
+        s->counted, s->links, (unsigned long long)s->moved, (unsigned long long)s->funcs,
+        (unsigned long long)s->ordered);
+    if (s->seen)
+        diag_note(
+            "of %u of them threads, handlers of signals or other processes may see the memory: accesses to it keep "
+            "their order (--private-memory: nobody does)",
+            s->seen);
+    if (s->left && !diag_verbose)
+        diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }
 
 /* Of a build that failed only what it linked. */
@@ -135,6 +166,10 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
     if (!s.links)
         return;
     const struct ld_tool *tool = ld_tool_named(tool_name(a));
+    if (tool->id == LD_TOOL_SCHEDULE) {
+        say_scheduled(&s);
+        return;
+    }
     bool blocks = tool->id == LD_TOOL_BLOCKS;
     diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s.counted, s.links,
               (unsigned long long)s.moved, (unsigned long long)s.funcs, (unsigned long long)s.counters,
@@ -175,6 +210,12 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
     put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
     str_puts(&out, " ld --quiet --tool ");
     put_quoted(&out, tool_name(a));
+    if (a->private_memory)
+        str_puts(&out, " --private-memory");
+    if (a->machine) {
+        str_puts(&out, " --machine ");
+        put_quoted(&out, a->machine);
+    }
     str_puts(&out, " --link ");
     put_quoted(&out, real);
     str_printf(&out, " -- %s \"$@\"\n", name);
@@ -246,9 +287,29 @@ static int run_build(const struct cmd_args *a)
     return status;
 }
 
+/* The description that all links are scheduled for: read once, in this folder, before the build begins. */
+static int keep_machine(const struct cmd_args *a, const char *folder, struct cmd_args *with)
+{
+    struct machine *m;
+    const char *where, *path = arena_printf(a->arena, "%s/machine", folder);
+    *with = *a;
+    if (strcmp(tool_name(a), ld_tools[LD_TOOL_SCHEDULE].name) != 0)
+        return 0;
+    int rc = cmd_machine_get(a, &m, &where);
+    if (rc == 0 && machine_write(m, path) < 0)
+        rc = CMD_SELF_FAILED;
+    if (rc == 0)
+        machine_free(m);
+    with->machine = path;
+    return rc;
+}
+
 static int build(const struct cmd_args *a, const char *folder)
 {
-    int rc = put_scripts(a, folder);
+    struct cmd_args with;
+    int rc = keep_machine(a, folder, &with);
+    if (rc == 0)
+        rc = put_scripts(&with, folder);
     if (rc)
         return rc;
     setenv(FOLDER_ENV, folder, 1);

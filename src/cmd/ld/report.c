@@ -1,14 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool ld-report: what programs wrote, by the tool that they were linked with. */
 #include "cmd/ld/report.h"
+#include "rewrite/rewrite.h"
 
 static int (*const reports[LD_TOOL_COUNT])(const struct cmd_args *a) = {
     [LD_TOOL_BLOCKS] = report_blocks,
     [LD_TOOL_GPROF] = report_gprof,
+    [LD_TOOL_SCHEDULE] = report_schedule,
 };
+
+/* Programs that write nothing tell by themselves. */
+static bool is_scheduled(const char *path)
+{
+    struct rewrite_ordered *o;
+    struct strbuf why = {0};
+    diag_hold(&why);
+    bool is = rewrite_ordered_open(path, &o) == 0 && o->funcs.len;
+    diag_hold(NULL);
+    rewrite_ordered_close(o);
+    str_free(&why);
+    return is;
+}
 
 int cmd_ld_report(const struct cmd_args *a)
 {
+    if (a->rest_count == 1 || is_scheduled(a->rest[0]))
+        return report_schedule(a);
     const struct ld_tool *tool = ld_tool_of_file(a->rest[1]);
     if (!tool)
         return CMD_UNUSABLE;

@@ -9,5 +9,6 @@
 
 int report_blocks(const struct cmd_args *a);
 int report_gprof(const struct cmd_args *a);
+int report_schedule(const struct cmd_args *a);
 
 #endif

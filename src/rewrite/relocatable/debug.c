@@ -2,7 +2,6 @@
  * Debug sections, by folder dwarf: from old places of the code to new ones.
  *
  * needs: layout. fills: bytes_new and relas_new of debug sections. */
-#include "dwarf/dwarf.h"
 #include "rewrite/relocatable/relocatable.h"
 
 #include <stdlib.h>
@@ -30,6 +29,25 @@ static uint64_t end(void *ctx, uint32_t section, uint64_t offset)
 {
     const struct rel_section *s = moved_code(ctx, section);
     return s ? rel_end(ctx, s, offset) : offset;
+}
+
+/* ---- instructions in another order: sections did not move ---- */
+
+static const struct rel_section *ordered_code(const struct rel_object *o, uint32_t section)
+{
+    return section < o->section_count && o->sections[section].windows.len ? &o->sections[section] : NULL;
+}
+
+static uint64_t slot(void *ctx, uint32_t section, uint64_t offset)
+{
+    const struct rel_section *s = ordered_code(ctx, section);
+    return s ? rel_slot(s, offset) : offset;
+}
+
+static const struct dwarf_window *window(void *ctx, uint32_t section, uint64_t offset)
+{
+    const struct rel_section *s = ordered_code(ctx, section);
+    return s ? rel_window_behind(s, offset) : NULL;
 }
 
 static struct dwarf_symbol symbol(void *ctx, uint32_t sym)
@@ -95,7 +113,9 @@ void rel_debug(struct rel_object *o)
         if (rel_is_debug(s) && strcmp(s->name, ".debug_frame") != 0)
             is_good &= take_over(&all[count++], i, s);
     }
-    struct dwarf_moves moves = {o, symbol, at, row, end};
+    struct dwarf_moves moves = {o, symbol, at, row, end, NULL};
+    if (o->opt->tool == REWRITE_RELOCATABLE_ORDER)
+        moves = (struct dwarf_moves){o, symbol, slot, slot, slot, window};
     const char *why = !is_good ? "compressed in a way that is not known"
                       : count  ? dwarf_move(all, count, &moves)
                                : NULL;

@@ -122,14 +122,21 @@ static bool takes_flags(const struct rel_object *o, const struct cfg_func *fn)
     return false;
 }
 
-/* Compilers say in .comment who they are; an assembler does not. Nobody knows which flags callers in other objects read
- * after hand-written code, so it keeps all of them. */
+/* Compilers say in .comment who they are; an assembler does not. */
+bool rel_is_compiled(const struct rel_object *o)
+{
+    for (uint32_t i = 1; i < o->section_count; i++)
+        if (strcmp(o->sections[i].name, ".comment") == 0)
+            return true;
+    return false;
+}
+
+/* Nobody knows which flags callers in other objects read after hand-written code, so it keeps all of them. */
 static void keep_flags(struct rel_object *o)
 {
     struct cfg *c = o->w.cfg;
-    for (uint32_t i = 1; i < o->section_count; i++)
-        if (strcmp(o->sections[i].name, ".comment") == 0)
-            return;
+    if (rel_is_compiled(o))
+        return;
     if (!c->call_live)
         c->call_live = xmalloc((c->funcs.len + 1) * sizeof *c->call_live);
     for (uint32_t f = 0; f < c->funcs.len; f++)

@@ -72,6 +72,28 @@ static bool is_any_moved(const struct rel_object *o)
     return false;
 }
 
+static void lose_debug(struct rel_object *o)
+{
+    for (uint32_t i = 1; i < o->section_count; i++)
+        o->sections[i].has_new |= rel_is_debug(&o->sections[i]);
+}
+
+/* Nothing moves but instructions in their blocks: what is not new stays. */
+static bool order_code(struct rel_object *o)
+{
+    rel_order(o);
+    for (uint32_t i = 1; i < o->section_count; i++) {
+        o->stats->code_bytes += o->sections[i].is_code ? o->sections[i].h.sh_size : 0;
+        o->stats->sections_moved += o->sections[i].is_moved;
+        o->sections[i].is_moved = false;
+    }
+    if (o->stats->blocks_ordered)
+        rel_debug(o);
+    if (o->stats->debug_lost)
+        lose_debug(o);
+    return o->ordered.len != 0;
+}
+
 /* True: there is something new to be written. */
 static bool rewrite_code(struct rel_object *o)
 {
@@ -88,6 +110,8 @@ static bool rewrite_code(struct rel_object *o)
     rel_judge(o); /* which sections move; must be first: what is left alone changes what edges mean */
     if (!is_any_moved(o))
         return false;
+    if (o->opt->tool == REWRITE_RELOCATABLE_ORDER)
+        return order_code(o);
     rw_plan(w);
     if (w->instrument->place)
         w->instrument->place(w);
@@ -108,7 +132,7 @@ static void fill_stats(struct rel_object *o)
 {
     struct rewrite_relocatable_stats *st = o->stats;
     const struct cfg *c = o->w.cfg;
-    for (uint32_t i = 1; i < o->section_count; i++) {
+    for (uint32_t i = 1; i < o->section_count && o->opt->tool != REWRITE_RELOCATABLE_ORDER; i++) {
         const struct rel_section *s = &o->sections[i];
         if (!s->is_code)
             continue;
@@ -131,6 +155,10 @@ static void object_fini(struct rel_object *o)
     struct rw *w = &o->w;
     for (uint32_t i = 0; i < o->section_count; i++) {
         VEC_FREE(&o->sections[i].points);
+        VEC_FREE(&o->sections[i].windows);
+        VEC_FREE(&o->sections[i].turns_old);
+        VEC_FREE(&o->sections[i].turns_now);
+        VEC_FREE(&o->sections[i].told);
         str_free(&o->sections[i].bytes_new);
         VEC_FREE(&o->sections[i].relas_new);
     }
@@ -149,12 +177,14 @@ static void object_fini(struct rel_object *o)
     map_fini(&o->table_of);
     VEC_FREE(&o->units);
     VEC_FREE(&o->lsdas);
+    VEC_FREE(&o->ordered);
+    VEC_FREE(&o->ordered_blocks);
     arena_free(o->arena);
 }
 
 void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out)
 {
-    _Static_assert(sizeof *opt == 8, "a field more, or less: here, too");
+    _Static_assert(sizeof *opt == 24, "a field more, or less: here, too");
     str_printf(out, "%d %d %d %d", (int)opt->tool, opt->poison, opt->locked, opt->all_blocks);
 }
 

@@ -9,6 +9,7 @@
 #ifndef MTOOL_REWRITE_RELOCATABLE_RELOCATABLE_H
 #define MTOOL_REWRITE_RELOCATABLE_RELOCATABLE_H
 
+#include "dwarf/dwarf.h"
 #include "rewrite/impl.h"
 
 #include <elf.h>
@@ -28,6 +29,11 @@ struct rel_point { /* an instruction; offsets in its section */
 };
 
 enum { REL_STEP = 16 };
+struct rel_window { /* instructions that changed places among themselves; offsets in their section */
+    uint32_t lo, hi;
+    uint32_t first, count; /* into turns_* */
+};
+
 struct rel_section {
     const char *name;
     Elf64_Shdr h;
@@ -43,6 +49,10 @@ struct rel_section {
     uint64_t vaddr_new, size_new;    /* layout */
     VEC(struct rel_point) points;    /* layout; by old */
     uint32_t *points_before;         /* layout: [old size / REL_STEP + 2] how many begin before that multiple */
+    VEC(struct rel_window) windows;  /* order: ascending, as all that follows */
+    VEC(uint32_t) turns_old;         /* order: where each instruction of a window stood, ... */
+    VEC(uint32_t) turns_now;         /* ... and stands */
+    VEC(struct dwarf_window) told;   /* order: the windows, for the mover of debug sections */
     bool has_new;                    /* these replace what was there */
     struct strbuf bytes_new;
     struct rel_relas relas_new;
@@ -53,6 +63,18 @@ struct rel_unit {
     uint32_t group; /* section, 0: none */
     uint32_t counter_count;
     uint32_t counters_symbol; /* of its section of counters: an index among all symbols of the result */
+};
+
+struct rel_ordered { /* a function whose blocks were looked at */
+    uint32_t func;   /* of the cfg */
+    uint32_t first, count;
+};
+struct rel_ordered_block {
+    uint32_t offset; /* in its function */
+    uint16_t insns;
+    uint8_t depth;
+    bool is_new;
+    float cycles[2], stalls[2];
 };
 
 struct rel_lsda {     /* an exception table */
@@ -88,6 +110,8 @@ struct rel_object {
     VEC(struct rel_unit) units;              /* counters */
     uint32_t *unit_of_func, *counter_number; /* counters: [cfg->funcs.len]; [counters] within its unit */
     VEC(struct rel_lsda) lsdas;              /* frames: by old */
+    VEC(struct rel_ordered) ordered;         /* order */
+    VEC(struct rel_ordered_block) ordered_blocks;
 };
 
 /* ---- the record of what counters mean: see counters.c ---- */
@@ -140,6 +164,13 @@ void rel_synthesize(struct rel_object *o); /* synthetic.c: the image */
 void rel_judge(struct rel_object *o);      /* judge.c: which sections are moved; units' borders in the cfg */
 void rel_refuse(struct rel_object *o, struct rel_section *s, enum rewrite_relocatable_reason why, uint64_t at);
 void rel_refuse_all(struct rel_object *o, enum rewrite_relocatable_reason why);
+bool rel_is_compiled(const struct rel_object *o); /* judge.c: not by an assembler alone */
+void rel_order(struct rel_object *o);             /* order.c: in place of all that follow but debug and write */
+void rel_order_pack(const struct rel_object *o, struct strbuf *out, struct rel_relas *relas); /* order_record.c */
+const struct dwarf_window *rel_window_behind(const struct rel_section *s,
+                                             uint64_t off); /* ends behind off; NULL none */
+/* Of a place in front of an instruction: the one with as many instructions of the window before it. */
+uint64_t rel_slot(const struct rel_section *s, uint64_t off);
 void rel_count(struct rel_object *o);  /* counters.c: units, and numbers of counters in them */
 void rel_layout(struct rel_object *o); /* layout.c */
 void rel_code(struct rel_object *o);   /* code.c: bytes and relocations of sections that are moved */

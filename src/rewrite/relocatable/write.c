@@ -86,6 +86,16 @@ static void add_unit(struct output *w, const struct rel_unit *u)
     VEC_FREE(&relas);
 }
 
+static void add_order(struct output *w)
+{
+    struct added record = {.h = {.sh_type = SHT_PROGBITS, .sh_addralign = 8}, .name = REWRITE_RELOCATABLE_ORDER_RECORD};
+    struct rel_relas relas = {0};
+    rel_order_pack(w->o, &record.bytes, &relas);
+    VEC_PUSH(&w->added, record);
+    add_relas(w, ".rela" REWRITE_RELOCATABLE_ORDER_RECORD, next_section(w) - 1, &relas, 0);
+    VEC_FREE(&relas);
+}
+
 /* Sections that had no relocations and have some now. */
 static void add_missing_relas(struct output *w)
 {
@@ -244,6 +254,8 @@ void rel_write(struct rel_object *o, struct strbuf *out)
     str_put(out, &eh, sizeof eh);
     for (size_t u = 0; u < o->units.len; u++)
         add_unit(&w, &o->units.data[u]);
+    if (o->ordered.len)
+        add_order(&w);
     add_missing_relas(&w);
     name_hooks(&w);
     name_added(&w, &names);

@@ -168,7 +168,7 @@ static void copy_object(const char *from, const char *to, bool is_moved)
     int fd = open(to, O_RDWR);
     struct object o;
     read_object(&o, fd);
-    struct dwarf_moves moves = {&o, symbol_of, rule_at, rule_row, rule_end};
+    struct dwarf_moves moves = {&o, symbol_of, rule_at, rule_row, rule_end, NULL};
     const char *why = is_moved ? dwarf_move(o.sections, o.count, &moves) : NULL;
     assert_string_equal(why ? why : "moved", "moved");
     if (is_moved)
