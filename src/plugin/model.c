@@ -365,7 +365,8 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
     bool stores = qemu_plugin_mem_is_store(info);
     unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
     (void)vcpu;
-    if (is_left_out(s->is_kernel))
+    bool is_processors = !s->is_kernel && (int64_t)vaddr < 0; /* an exception's frame: no instruction's */
+    if (is_processors || is_left_out(s->is_kernel))
         return;
     struct memo *m = memo_of(info, vaddr);
     if (!m) {

@@ -7,7 +7,7 @@
  * translations. An instruction with a rep prefix is executed once for each element, as the emulator counts too. */
 #include "plugin/plugin.h"
 
-enum { SEGMENT_OPERATIONS_MAX = 200, CHUNK = 4096 };
+enum { SEGMENT_OPERATIONS_MAX = 200 };
 
 struct totals totals[2];
 
@@ -87,6 +87,10 @@ static void add_model(struct qemu_plugin_insn *insn, const struct insn *i, struc
     *products = (uint16_t)(multiplies ? *products | i->x.gpr_written : *products & ~i->x.gpr_written);
 }
 
+/* QEMU takes an instruction that reaches into the next page back, unless it is the first of its translation, but tells
+ * of some bytes before that. No instruction begins as another one that is whole. */
+static bool is_taken_back(const struct insn *i, size_t k) { return k && !i->x.len; }
+
 void segments_translate(struct qemu_plugin_tb *tb)
 {
     struct segment *s = NULL;
@@ -100,6 +104,8 @@ void segments_translate(struct qemu_plugin_tb *tb)
         size_t len = qemu_plugin_insn_size(insn);
         uint64_t vaddr = qemu_plugin_insn_vaddr(insn);
         insn_describe(bytes, len, vaddr, &i);
+        if (is_taken_back(&i, k))
+            break;
         if (i.special == INSN_MARKER)
             plugin_mark(insn, i.mark);
         if (!i.is_counted)

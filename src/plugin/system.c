@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { COMM = 16 };
+enum { COMM = 16, ENTRY_BYTES = 64 };
 
 struct process {
     uint64_t pid;
@@ -132,6 +132,9 @@ void system_end(void)
 
 /* ---- exceptions ---- */
 
+/* QEMU 7.2 also calls it for what other instructions write by its helpers, if the instruction of the hook ended its
+ * translation; so what was written is looked at: the address behind the call of the entry, or the number that stands
+ * for an error code. */
 static void on_exception(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *exception)
 {
     const struct exception *e = exception;
@@ -140,7 +143,8 @@ static void on_exception(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vad
     if (!plugin_is_counting || !h || qemu_plugin_hwaddr_is_io(h))
         return;
     const uint64_t *stack = ram_at(qemu_plugin_hwaddr_phys_addr(h), 4 * sizeof *stack);
-    if (!stack || (e->has_code && stack[1] & FETCH_FAULT && strstr(e->name, "page_fault")))
+    bool is_it = stack && (e->has_code ? stack[0] - e->function < ENTRY_BYTES : stack[0] == UINT64_MAX);
+    if (!is_it || (e->has_code && stack[1] & FETCH_FAULT && strstr(e->name, "page_fault")))
         return;
     segments_restart(stack[e->has_code ? 2 : 1]);
 }

@@ -26,8 +26,8 @@ enum wire_mark {
 #define WIRE_MARK_TEXT(op) ".byte 0x0f, 0x1f, 0x84, 0x00; .long 0x4d4e0000 + " #op "\n\t"
 enum { WIRE_MARK_LEN = 8 };
 
-/* Executed between the two readings of the clock and not counted: rdtsc, the marker and the jump at the begin, the
- * marker at the end. */
+/* Executed between the two readings of the clock and not counted: the marker and the jump at the begin, the marker and
+ * rdtsc itself, which its reading holds, at the end. */
 enum { WIRE_UNCOUNTED = 4 };
 
 enum wire_stream { WIRE_STDOUT, WIRE_STDERR, WIRE_SYMBOLS, WIRE_TYPES, WIRE_STREAM_COUNT };

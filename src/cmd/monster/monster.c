@@ -79,7 +79,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .is_virtual = a->is_virtual,
                                 .user_only = a->of == 1,
                                 .kernel_only = a->of == 2};
-    if (cmd_place_check("monster run", path, path, a->force) < 0)
+    if (cmd_place_check("monster run", path, "", a->force) < 0)
         return CMD_UNUSABLE;
     int rc = monster_run(&o, &text);
     if (rc < 0) {
