@@ -129,7 +129,8 @@ static char *listed_by_loader(const char *loader, const char *program)
         dup2(null, 0);
         dup2(fds[1], 1);
         dup2(null, 2);
-        execl(loader, loader, "--list", program, (char *)NULL);
+        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+        execl(loader, loader, program, (char *)NULL);
         _exit(127);
     }
     close(fds[1]);

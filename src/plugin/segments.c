@@ -152,6 +152,8 @@ void segments_sum(void)
         of[WIRE_INSTRUCTIONS] += s->runs * s->instructions - s->restarts;
         of[WIRE_OPERATIONS] += s->runs * s->operations - s->restarts * s->last_operations;
         of[WIRE_RESTARTS] += s->restarts;
+        if (model_is_wanted && !(s->is_kernel ? settings.user_only : settings.kernel_only))
+            of[WIRE_FETCHES] += s->runs * s->instructions - s->restarts;
         for (unsigned k = 0; k < WIRE_MIX_COUNT; k++)
             of[WIRE_NOPS + k] += s->runs * s->mix[k] - s->restarts * s->last_mix[k];
     }
