@@ -6,6 +6,7 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
+ *   monster/   commands about a whole system
  *   ld/        links, and what they made counts
  */
 #ifndef MTOOL_CMD_H
@@ -105,6 +106,12 @@ struct cmd_args {
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators;
+    struct cmd_texts files;                     /* of monster run, and the next six */
+    uint64_t memory;
+    double limit;
+    bool is_virtual;
+    unsigned of;
+    const char *kernel, *figure;                /* of monster prepare and report */
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */
