@@ -6,7 +6,7 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
- *   ld/        links, and what they made counts
+ *   ld/        links, and what they made counts       monster/   user and kernel
  */
 #ifndef MTOOL_CMD_H
 #define MTOOL_CMD_H
@@ -104,6 +104,10 @@ struct cmd_args {
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators;
+    uint64_t pid; /* of monster live */
+    bool system;  /* likewise */
+    double limit; /* likewise, seconds */
+    struct cmd_texts without;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

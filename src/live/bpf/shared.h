@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * What the BPF program and the host tell each other, and what a clock keeps (clock.h).
+ */
+#ifndef MTOOL_LIVE_BPF_SHARED_H
+#define MTOOL_LIVE_BPF_SHARED_H
+
+#include <linux/types.h>
+
+enum {
+    LIVE_NEST = 4,    /* interrupts within interrupts; the kernel does not nest deeper */
+    LIVE_CALLS = 512, /* system calls by number, larger numbers in the last */
+    LIVE_SOFT = 64,   /* vectors: below are those of interrupts.def, here softirqs begin, */
+    LIVE_DEVICE = 80, /* and here devices, by number */
+    LIVE_VECTORS = 512,
+    LIVE_COMM = 16
+};
+enum live_context {
+    LIVE_UNKNOWN, /* until the first event that tells: entry says it was user mode, exit a system call */
+    LIVE_USER,    /* outside of calls and interrupts: user mode, and page faults out of it */
+    LIVE_CALL,
+    LIVE_KERNEL, /* a kernel thread */
+    LIVE_IDLE    /* the idle thread of a processor */
+};
+struct live_call_sum {
+    __u64 count, errors;
+    __u64 own_ns;    /* on a processor, without interrupts */
+    __u64 waited_ns; /* off it, since the call waited or was pre-empted */
+};
+struct live_vector_sum {
+    __u64 count, ns;
+};
+struct live_table { /* of the host; in the kernel each is a map */
+    struct live_call_sum calls[LIVE_CALLS];
+    struct live_vector_sum vectors[LIVE_VECTORS];
+};
+struct live_task {
+    __u64 since_ns; /* of what was not charged yet; 0: off the processor */
+    __u64 pending_ns, user_ns, call_ns, kernel_ns, idle_ns, interrupt_ns;
+    __u64 off_ns;                    /* since when it is off the processor; 0: never was on it */
+    __u64 this_call_ns, this_off_ns; /* of the call that it is in */
+    __u64 ready_ns, waited_ns;       /* off the processor: it wanted one, it waited for something else */
+    __u64 address;                   /* of the task, in the kernel; 0: not known */
+    __u32 tid, tgid;
+    __u32 calls, faults_user, faults_kernel, switches, preemptions;
+    __u16 call; /* number + 1; 0: none that was seen to begin */
+    __u8 context, depth;
+    __u8 was_preempted, is_counted, is_ours; /* of the whole: see bpf.c */
+    __u8 padding;
+    __u16 nest[LIVE_NEST];
+    char comm[LIVE_COMM];
+};
+
+enum { LIVE_TASKS_MAX = 32768, LIVE_DEAD_BYTES = 4 << 20 };
+/* The idle thread of a processor has this for its number, and the processor's. */
+#define LIVE_IDLE_BIT 0x80000000u
+
+struct live_config {      /* constants of a load */
+    __u32 is_system;      /* all tasks count, else those that are in the map, and what they fork */
+    __u32 waits_for_exec; /* nothing counts before the first thread executes a program */
+    /* The process as mtool's own pid namespace numbers it, which is found by these; 0: the host put it into the map */
+    __u32 root, reserved;
+    __u64 namespace_device, namespace_inode;
+};
+struct live_state {        /* one, changed by the program */
+    __u64 begun_ns;        /* counting began */
+    __u64 lost;            /* tasks and ended tasks that there was no room for */
+    __u64 idle_ns;         /* no counted thread had a processor or wanted one, while one of them was alive */
+    __u64 idle_since_ns;   /* 0: not so now */
+    __s64 active;          /* threads that run or want to */
+    __u32 is_on, reserved; /* set by the host: 0 nothing is counted */
+};
+
+#endif
