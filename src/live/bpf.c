@@ -26,7 +26,7 @@ struct live_bpf {
     struct bpf_object *object;
     struct ring_buffer *ring;
     struct live_state *state; /* shared with the program */
-    int tasks, calls, vectors;
+    int tasks, calls, vectors, cpus;
     VEC(struct live_task) ended;
     bool is_first_namespace;
 };
@@ -132,6 +132,7 @@ static bool load(struct live_bpf *b, struct arena *a, const char **why)
     b->tasks = bpf_object__find_map_fd_by_name(b->object, "tasks");
     b->calls = bpf_object__find_map_fd_by_name(b->object, "calls");
     b->vectors = bpf_object__find_map_fd_by_name(b->object, "vectors");
+    b->cpus = bpf_object__find_map_fd_by_name(b->object, "cpus");
     b->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(b->object, "ended"), take_ended, b, NULL);
     if (b->state && b->ring && attach(b))
         return true;
@@ -194,9 +195,9 @@ static void clear(const struct live_bpf *b, int cpus)
     free(zero);
 }
 
-static void add_thread(const struct live_bpf *b, pid_t tid, pid_t tgid, bool is_ours)
+static void add_thread(const struct live_bpf *b, pid_t tid, pid_t tgid, bool is_waiting)
 {
-    struct live_task t = {.tid = (__u32)tid, .tgid = (__u32)tgid, .is_ours = is_ours};
+    struct live_task t = {.tid = (__u32)tid, .tgid = (__u32)tgid, .is_waiting = is_waiting};
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)tgid, (int)tid);
     FILE *f = fopen(path, "re");
@@ -206,6 +207,7 @@ static void add_thread(const struct live_bpf *b, pid_t tid, pid_t tgid, bool is_
         fclose(f);
     __u32 key = t.tid;
     bpf_map_update_elem(b->tasks, &key, &t, BPF_NOEXIST);
+    b->state->generation++;
 }
 
 void live_bpf_cost(struct live_bpf *b, struct live_cost *c)
@@ -216,7 +218,7 @@ void live_bpf_cost(struct live_bpf *b, struct live_cost *c)
     if (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM) /* it would not know this thread */
         cpus = 0;
     if (cpus > 0) {
-        add_thread(b, (pid_t)self, getpid(), true);
+        add_thread(b, (pid_t)self, getpid(), false);
         b->state->is_on = 1;
         live_cost_loop(c);
         b->state->is_on = 0;
@@ -236,7 +238,7 @@ static void forget_tasks(struct live_bpf *b)
         bpf_map_delete_elem(b->tasks, &key);
     ring_buffer__consume(b->ring);
     b->ended.len = 0;
-    *b->state = (struct live_state){.is_on = 0};
+    *b->state = (struct live_state){.generation = b->state->generation + 1};
 }
 
 static void add_threads(struct live_bpf *b)
@@ -244,7 +246,7 @@ static void add_threads(struct live_bpf *b)
     pid_t *tids;
     size_t n = live_threads_of(b->target->pid, &tids);
     for (size_t i = 0; i < n; i++)
-        add_thread(b, tids[i], b->target->pid, true);
+        add_thread(b, tids[i], b->target->pid, false);
     free(tids);
 }
 
@@ -253,7 +255,7 @@ void live_bpf_begin(struct live_bpf *b)
     forget_tasks(b);
     if (b->target->scope == LIVE_COMMAND) {
         if (b->is_first_namespace)
-            add_thread(b, b->target->pid, b->target->pid, false);
+            add_thread(b, b->target->pid, b->target->pid, true);
         return;
     }
     b->state->begun_ns = time_now_ns();
@@ -265,6 +267,20 @@ void live_bpf_begin(struct live_bpf *b)
 int live_bpf_fd(const struct live_bpf *b) { return ring_buffer__epoll_fd(b->ring); }
 void live_bpf_drain(struct live_bpf *b) { ring_buffer__consume(b->ring); }
 
+/* Those that run have their entries with the processors. */
+static void read_running(struct live_bpf *b, struct live_sums *out, int cpus)
+{
+    struct live_cpu *each = xmalloc((size_t)cpus * sizeof *each);
+    __u32 zero = 0;
+    bool ok = bpf_map_lookup_elem(b->cpus, &zero, each) == 0;
+    for (int c = 0; ok && c < cpus; c++)
+        for (size_t i = b->ended.len; i < out->tasks.len && each[c].is_ours; i++)
+            if (each[c].generation == b->state->generation && out->tasks.data[i].tid == each[c].task.tid &&
+                out->tasks.data[i].address == each[c].task.address)
+                out->tasks.data[i] = each[c].task;
+    free(each);
+}
+
 static void read_tasks(struct live_bpf *b, struct live_sums *out)
 {
     __u32 key, *before = NULL, last;
@@ -272,7 +288,7 @@ static void read_tasks(struct live_bpf *b, struct live_sums *out)
         VEC_PUSH(&out->tasks, b->ended.data[i]);
     while (bpf_map_get_next_key(b->tasks, before, &key) == 0) {
         struct live_task t;
-        if (bpf_map_lookup_elem(b->tasks, &key, &t) == 0 && t.is_ours)
+        if (bpf_map_lookup_elem(b->tasks, &key, &t) == 0 && !t.is_waiting)
             VEC_PUSH(&out->tasks, t);
         last = key;
         before = &last;
@@ -290,6 +306,8 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
         read_vectors(b, out, cpus);
     }
     read_tasks(b, out);
+    if (cpus > 0)
+        read_running(b, out, cpus);
     for (size_t i = 0; i < out->tasks.len; i++)
         if (out->tasks.data[i].since_ns)
             clock_charge(&out->tasks.data[i], now, &out->table);

@@ -46,13 +46,12 @@ struct {
     __uint(max_entries, LIVE_DEAD_BYTES);
 } ended SEC(".maps");
 
-/* Who has the processor, by the switches that were told. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, __u32);
-} running SEC(".maps");
+    __type(value, struct live_cpu);
+} cpus SEC(".maps");
 
 static inline void clock_add_vector(void *sums, __u32 vector, __u64 count, __u64 ns)
 {
@@ -78,9 +77,9 @@ static inline void clock_add_call(void *sums, __u32 number, const struct live_ca
 
 /* ---- whose events count ---- */
 
-static __always_inline void add_task(__u32 key, struct task_struct *p, __u32 tid, __u32 tgid, __u64 now, int runs)
+static __always_inline void add_task(__u32 key, struct task_struct *p, __u32 tgid, __u64 now, int runs)
 {
-    struct live_task fresh = {.tid = tid, .tgid = tgid, .address = (__u64)p, .is_ours = 1};
+    struct live_task fresh = {.tid = key, .tgid = tgid, .address = (__u64)p};
     fresh.since_ns = runs ? now : 0;
     if (p && p->flags & PF_KTHREAD)
         fresh.context = LIVE_KERNEL;
@@ -103,18 +102,56 @@ static __always_inline int is_root_here(void)
            info.tgid == config.root;
 }
 
-/* The running thread's entry, made if its events are to count; NULL: they are not. */
-static __always_inline struct live_task *current_task(__u64 now)
+static __always_inline void keep(const struct live_cpu *c)
+{
+    __u32 key = key_of(c->tid);
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
+    if (t)
+        *t = c->task;
+}
+
+static __always_inline void load(struct live_cpu *c, __u32 tid, const struct live_task *t)
+{
+    c->tid = tid;
+    c->generation = state.generation;
+    c->is_ours = t != NULL;
+    if (t)
+        c->task = *t;
+}
+
+/* The first event of a processor, or another thread runs than was told: some kernels do not trace all threads, so who
+ * came behind one of these has no beginning, and it has no end. */
+static __attribute__((noinline)) int find_current(struct live_cpu *c, __u64 now)
 {
     __u64 id = bpf_get_current_pid_tgid();
     __u32 key = key_of((__u32)id);
+    if (c->generation == state.generation && c->is_ours) {
+        clock_lose(&c->task);
+        keep(c);
+    }
     struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
-    if (t || !(config.is_system || config.root))
-        return t && t->is_ours ? t : NULL;
-    if (!config.is_system && !is_root_here())
-        return NULL;
-    add_task(key, NULL, (__u32)id, id >> 32, now, 1);
-    return bpf_map_lookup_elem(&tasks, &key);
+    if (!t && (config.is_system || is_root_here())) {
+        add_task(key, NULL, id >> 32, now, 1);
+        t = bpf_map_lookup_elem(&tasks, &key);
+    }
+    load(c, (__u32)id, t);
+    return 0;
+}
+
+static __always_inline struct live_cpu *current_cpu(__u64 now)
+{
+    __u32 zero = 0;
+    struct live_cpu *c = bpf_map_lookup_elem(&cpus, &zero);
+    if (c && (c->tid != (__u32)bpf_get_current_pid_tgid() || c->generation != state.generation))
+        find_current(c, now);
+    return c;
+}
+
+/* The running thread's entry; NULL: its events do not count. */
+static __always_inline struct live_task *current_task(__u64 now)
+{
+    struct live_cpu *c = current_cpu(now);
+    return c && c->is_ours ? &c->task : NULL;
 }
 
 static __always_inline int is_off(void) { return !state.is_on; }
@@ -132,10 +169,11 @@ SEC("tp_btf/sys_enter") int enter(__u64 *ctx)
 
 SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
 {
+    __u64 now = bpf_ktime_get_ns();
     __s64 result = (__s64)ctx[1];
-    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
+    struct live_task *t = is_off() ? NULL : current_task(now);
     if (t)
-        clock_leave(t, result < 0 && result >= -4095, bpf_ktime_get_ns(), NULL);
+        clock_leave(t, result < 0 && result >= -4095, now, NULL);
     return 0;
 }
 
@@ -170,9 +208,10 @@ static __always_inline int begin_interrupt(__u32 vector)
 
 static __always_inline int end_interrupt(void)
 {
-    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
     if (t)
-        clock_resume(t, bpf_ktime_get_ns(), NULL);
+        clock_resume(t, now, NULL);
     return 0;
 }
 
@@ -215,44 +254,31 @@ static __always_inline void become_inactive(struct live_task *t, __u64 now)
         state.idle_since_ns = now;
 }
 
-/* Some kernels do not trace all threads: who came behind one of these has no beginning, and it has no end. */
-static __always_inline void take_over(__u32 prev, __u32 next)
-{
-    __u32 zero = 0, *now = bpf_map_lookup_elem(&running, &zero);
-    if (!now)
-        return;
-    if (*now && *now != prev) {
-        struct live_task *t = bpf_map_lookup_elem(&tasks, now);
-        if (t)
-            clock_lose(t);
-    }
-    *now = next;
-}
-
 SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
 {
     int is_preempted = (int)ctx[0] & 1;
     struct task_struct *next = (void *)ctx[2];
     __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
-    if (is_off())
+    struct live_cpu *c = is_off() ? NULL : current_cpu(now);
+    if (!c)
         return 0;
-    if (t) {
-        clock_stop(t, now, is_preempted, NULL);
+    if (c->is_ours) {
+        clock_stop(&c->task, now, is_preempted, NULL);
         if (!is_preempted)
-            become_inactive(t, now);
+            become_inactive(&c->task, now);
+        keep(c);
     }
     __u32 tid = next->pid, key = key_of(tid);
-    take_over(key_of((__u32)bpf_get_current_pid_tgid()), key);
-    t = bpf_map_lookup_elem(&tasks, &key);
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
     if (!t && config.is_system) {
-        add_task(key, next, tid, next->tgid, now, 1);
+        add_task(key, next, next->tgid, now, 1);
         t = bpf_map_lookup_elem(&tasks, &key);
     }
-    if (t && t->is_ours) {
+    if (t) {
         become_active(t, now);
         clock_run(t, now);
     }
+    load(c, tid, t);
     return 0;
 }
 
@@ -261,7 +287,7 @@ static __always_inline int woken(struct task_struct *p)
     __u32 key = p->pid;
     struct live_task *t = is_off() || !key ? NULL : bpf_map_lookup_elem(&tasks, &key);
     __u64 now = bpf_ktime_get_ns();
-    if (!t || !t->is_ours)
+    if (!t)
         return 0;
     become_active(t, now);
     if (t->off_ns && !t->was_preempted) { /* it waited until now; from now on it wants a processor */
@@ -287,38 +313,44 @@ static __always_inline void hand_over(struct live_task *t)
 
 SEC("tp_btf/sched_process_fork") int forked(__u64 *ctx)
 {
-    struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-    __u32 key = parent->pid, tid = child->pid;
-    struct live_task *t = is_off() ? NULL : bpf_map_lookup_elem(&tasks, &key);
-    if (is_off() || !(config.is_system || (t && t->is_ours)))
+    struct task_struct *child = (void *)ctx[1]; /* of the thread that runs */
+    __u32 tid = child->pid;
+    if (is_off() || !(current_task(bpf_ktime_get_ns()) || config.is_system))
         return 0;
     struct live_task *old =
         bpf_map_lookup_elem(&tasks, &tid); /* the number was another's, whose end is still to come */
     if (old)
         hand_over(old);
-    add_task(tid, child, tid, child->tgid, 0, 0);
+    add_task(tid, child, child->tgid, 0, 0);
     return 0;
 }
 
 /* The first program of a command: from here on it counts. It is in the middle of execve, whose end is to come. */
+static __always_inline void begin(struct task_struct *p, __u64 now)
+{
+    __u64 id = bpf_get_current_pid_tgid();
+    __u32 key = (__u32)id;
+    struct live_task *root = bpf_map_lookup_elem(&tasks, &key);
+    if (!root && !is_root_here())
+        return;
+    add_task(key, p, id >> 32, now, 1);
+    state.begun_ns = now;
+    state.generation++;
+    state.is_on = 1;
+    struct live_task *t = current_task(now);
+    if (t)
+        become_active(t, now);
+}
+
 SEC("tp_btf/sched_process_exec") int executed(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
-    __u32 key = (__u32)id;
-    if (config.waits_for_exec && !state.is_on) {
-        struct live_task *root = bpf_map_lookup_elem(&tasks, &key);
-        if (!root && !is_root_here())
-            return 0;
-        add_task(key, (void *)ctx[0], key, id >> 32, now, 1);
-        state.begun_ns = now;
-        state.is_on = 1;
-        root = bpf_map_lookup_elem(&tasks, &key);
-        if (root)
-            become_active(root, now);
+    __u64 now = bpf_ktime_get_ns();
+    if (config.waits_for_exec && !state.begun_ns) {
+        begin((void *)ctx[0], now);
         return 0;
     }
-    struct live_task *t = is_off() ? NULL : bpf_map_lookup_elem(&tasks, &key);
-    if (t && t->is_ours)
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
         bpf_get_current_comm(t->comm, sizeof t->comm);
     return 0;
 }

@@ -35,23 +35,32 @@ struct live_table { /* of the host; in the kernel each is a map */
     struct live_vector_sum vectors[LIVE_VECTORS];
 };
 struct live_task {
+    /* what a system call touches, together */
     __u64 since_ns; /* of what was not charged yet; 0: off the processor */
-    __u64 pending_ns, user_ns, call_ns, kernel_ns, idle_ns, interrupt_ns;
-    __u64 off_ns;                    /* since when it is off the processor; 0: never was on it */
+    __u64 user_ns, call_ns;
     __u64 this_call_ns, this_off_ns; /* of the call that it is in */
-    __u64 ready_ns, waited_ns;       /* off the processor: it wanted one, it waited for something else */
-    __u64 address;                   /* of the task, in the kernel; 0: not known */
-    __u32 tid, tgid;
-    __u32 calls, faults_user, faults_kernel, switches, preemptions;
+    __u64 off_ns;                    /* since when it is off the processor; 0: it is on it, or never was */
+    __u32 calls;
     __u16 call; /* number + 1; 0: none that was seen to begin */
     __u8 context, depth;
-    __u8 was_preempted, is_counted, is_ours; /* of the whole: see bpf.c */
-    __u8 padding;
     __u16 nest[LIVE_NEST];
+    __u64 pending_ns, kernel_ns, idle_ns, interrupt_ns;
+    __u64 ready_ns, waited_ns; /* off the processor: it wanted one, it waited for something else */
+    __u64 address;             /* of the task, in the kernel; 0: not known */
+    __u32 tid, tgid;
+    __u32 faults_user, faults_kernel, switches, preemptions;
+    __u8 was_preempted, is_counted /* among those that run or want to */;
+    __u8 is_waiting /* for its exec, before which nothing counts */, padding[5];
     char comm[LIVE_COMM];
 };
 
 enum { LIVE_TASKS_MAX = 32768, LIVE_DEAD_BYTES = 4 << 20 };
+struct live_cpu {     /* of a processor: a copy of the entry of the thread that runs, until it stops */
+    __u32 tid;        /* 0 the idle thread */
+    __u32 generation; /* all before it is forgotten when live_state has another */
+    __u32 is_ours, padding;
+    struct live_task task; /* valid if is_ours */
+};
 /* The idle thread of a processor has this for its number, and the processor's. */
 #define LIVE_IDLE_BIT 0x80000000u
 
@@ -62,13 +71,14 @@ struct live_config {      /* constants of a load */
     __u32 root, reserved;
     __u64 namespace_device, namespace_inode;
 };
-struct live_state {        /* one, changed by the program */
-    __u64 begun_ns;        /* counting began */
-    __u64 lost;            /* tasks and ended tasks that there was no room for */
-    __u64 idle_ns;         /* no counted thread had a processor or wanted one, while one of them was alive */
-    __u64 idle_since_ns;   /* 0: not so now */
-    __s64 active;          /* threads that run or want to */
-    __u32 is_on, reserved; /* set by the host: 0 nothing is counted */
+struct live_state {      /* one, changed by the program */
+    __u64 begun_ns;      /* counting began */
+    __u64 lost;          /* tasks and ended tasks that there was no room for */
+    __u64 idle_ns;       /* no counted thread had a processor or wanted one, while one of them was alive */
+    __u64 idle_since_ns; /* 0: not so now */
+    __s64 active;        /* threads that run or want to */
+    __u32 is_on;         /* 0: nothing is counted */
+    __u32 generation;    /* the host adds 1 when it has changed the map of tasks */
 };
 
 #endif
