@@ -6,7 +6,7 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
- *   monster/   commands about a whole system
+ *   monster/   user and kernel: a whole system
  *   ld/        links, and what they made counts
  */
 #ifndef MTOOL_CMD_H
@@ -108,10 +108,13 @@ struct cmd_args {
     struct cmd_texts caches, allocators;
     struct cmd_texts files;                     /* of monster run, and the next six */
     uint64_t memory;
-    double limit;
+    double limit; /* of monster live too, seconds */
     bool is_virtual;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */
+    uint64_t pid; /* of monster live */
+    bool system;  /* likewise */
+    struct cmd_texts without;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

@@ -147,32 +147,32 @@ void tasks_free(struct tasks *k);
 void tasks_look(struct tasks *k, pid_t pid, struct threads *t, bool tells_lives);
 void tasks_look_before(pid_t pid, struct threads *t); /* at a process that has not executed the program yet */
 
-/* ---- perf.c ---- */
+/* ---- sampler.c ---- */
 
-enum perf_purpose { PERF_MAPS /* only who maps, forks, executes */, PERF_SAMPLE };
-struct perf_counts {
+enum sampler_purpose { SAMPLER_MAPS /* only who maps, forks, executes */, SAMPLER_SAMPLES };
+struct sampler_counts {
     uint64_t all, user, lost;
     bool user_only;
     double period_s;
 };
-struct perf;
+struct sampler;
 /* For a process that has not executed the program yet; `threads` (or NULL) hears of what concerns them. NULL if the
  * kernel refuses (nothing reported). */
-struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
-                       double hertz);
+struct sampler *sampler_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum sampler_purpose purpose,
+                             double hertz);
 /* The processes in that growing list are nobody's: nothing is told of them. To be called before anything is read. */
-void perf_exclude(struct perf *f, const struct wire_bursts *snapshots);
-void perf_drain(struct perf *f, bool is_last); /* to be called several times a second, and once after the end */
-struct perf_counts perf_result(const struct perf *f);
-const struct map *perf_places(const struct perf *f); /* sample_key -> count */
-void perf_close(struct perf *f);
+void sampler_exclude(struct sampler *f, const struct wire_bursts *snapshots);
+void sampler_drain(struct sampler *f, bool is_last); /* to be called several times a second, and once after the end */
+struct sampler_counts sampler_result(const struct sampler *f);
+const struct map *sampler_places(const struct sampler *f); /* sample_key -> count */
+void sampler_close(struct sampler *f);
 
 static inline uint64_t sample_key(uint32_t module, uint64_t vaddr)
 {
     return (uint64_t)(module == ID_NONE ? 0 : module + 1) << 48 | (vaddr & ((1ull << 48) - 1));
 }
 
-bool perf_is_allowed(enum perf_purpose purpose);
+bool sampler_is_allowed(enum sampler_purpose purpose);
 
 /* ---- procfs.c: the same from /proc, a few times a second ---- */
 
@@ -213,6 +213,11 @@ void signals_end(struct signals *s);
 void signals_take(struct signals *s, pid_t program, bool has_ended);
 void signals_stop_like(struct signals *s, pid_t program, int signal); /* the program was stopped by it */
 
+/* ---- program.c ---- */
+
+const char *program_locate(struct arena *a, const char *name); /* as execvp finds it; NULL after one line */
+int program_check_file(const char *path, struct stat *st);     /* 0, or -1 after one line: it cannot be executed */
+
 /* ---- process.c: one start of a program and its end ---- */
 
 enum watch {
@@ -244,6 +249,7 @@ struct start {
     const struct wire_bursts *snapshots; /* if not NULL, whose snapshots are none of the program's processes */
     const struct launch_reference_options *references; /* if not NULL, is told when the process is there */
     atomic_int *references_pid;                        /* likewise, gets its number */
+    const struct launch_watcher *watcher;              /* if not NULL, is told of begin and end */
 };
 /* Runs it to its end. Fills status, times, processes, samples. 0, or -1 after one line if it could not be started. */
 int process_run(const struct start *s, struct launch_result *r);

@@ -56,6 +56,8 @@ struct launch_program {
 int launch_program_find(const char *const *argv, struct launch_program **out);
 void launch_program_free(struct launch_program *p);
 
+struct launch_result;
+
 /* ---- limits.c ---- */
 
 /* To be called at mtool's start: lifts for mtool itself the limits (ulimit) that were meant for the program, as far as
@@ -92,8 +94,21 @@ void launch_keep_feedback(const struct launch_program *p, size_t module, const s
 
 /* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
  * same modules. Reports nothing: without it less is counted. */
-struct launch_result;
 void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run);
+
+/* ---- command.c: a command of any kind, as it is ---- */
+
+struct rusage;
+struct launch_watcher {
+    void (*started)(void *ctx, int pid); /* its process is there, and waits */
+    void (*ended)(void *ctx,
+                  const struct rusage *usage); /* of it, from its exec on, and of all children that it waited for */
+    void *ctx;
+};
+/* Starts what argv names, by PATH, and waits for its end; terminal, signals and status as in launch_run. Whatever the
+ * kernel executes will do. Fills of the result status, times and got_end_signal; its arena stays NULL. 0, or -1 after
+ * one line. */
+int launch_command(const char *const *argv, const struct launch_watcher *w, struct launch_result *out);
 
 /* ---- run.c ---- */
 

@@ -4,6 +4,7 @@
  * a pipe that closes by itself on exec. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/personality.h>
@@ -20,6 +21,7 @@
 
 struct news {                /* from the child, before exec and if that fails */
     double user_s, system_s; /* used before the program began */
+    long faults_minor, faults_major, switches_waited, switches_preempted;
     struct mode_fail fail;
     bool failed;
 };
@@ -31,7 +33,7 @@ struct running {
     struct strbuf news;
     bool has_executed; /* or failed to: the news pipe is closed */
     struct spaces *spaces;
-    struct perf *perf;
+    struct sampler *sampler;
     struct tasks *tasks; /* NULL: threads are not looked at */
     unsigned random;
     int pause_ms;  /* between two looks at rings and mappings */
@@ -107,6 +109,10 @@ static _Noreturn void child(const struct running *r, int go_fd, int news_fd, int
     getrusage(RUSAGE_SELF, &u);
     n.user_s = seconds(u.ru_utime);
     n.system_s = seconds(u.ru_stime);
+    n.faults_minor = u.ru_minflt;
+    n.faults_major = u.ru_majflt;
+    n.switches_waited = u.ru_nvcsw;
+    n.switches_preempted = u.ru_nivcsw;
     if (write(news_fd, &n, sizeof n) < 0)
         _exit(127);
     if (s->mute)
@@ -170,6 +176,8 @@ static void attach(struct running *r)
         s->references->started(s->references->ctx, r->pid);
     if (s->references_pid)
         atomic_store(s->references_pid, r->pid);
+    if (s->watcher)
+        s->watcher->started(s->watcher->ctx, r->pid);
     if (s->watch == WATCH_NOTHING)
         return;
     r->spaces = spaces_new(s->p, r->pid);
@@ -180,9 +188,10 @@ static void attach(struct running *r)
     }
     if (s->watch == WATCH_MAPS_BY_PROC)
         return;
-    r->perf = perf_open(r->pid, r->spaces, s->threads, s->watch == WATCH_SAMPLES ? PERF_SAMPLE : PERF_MAPS, s->hertz);
-    if (r->perf && s->snapshots)
-        perf_exclude(r->perf, s->snapshots);
+    r->sampler = sampler_open(r->pid, r->spaces, s->threads, s->watch == WATCH_SAMPLES ? SAMPLER_SAMPLES : SAMPLER_MAPS,
+                              s->hertz);
+    if (r->sampler && s->snapshots)
+        sampler_exclude(r->sampler, s->snapshots);
 }
 
 /* ---- while it runs ---- */
@@ -197,9 +206,9 @@ static void read_news(struct running *r)
         return;
     r->has_executed = true;
     diag_debug(1, "the program began after %.4f s", time_since_start_s());
-    if (r->spaces && !r->perf)
+    if (r->spaces && !r->sampler)
         spaces_exec(r->spaces, (uint32_t)r->pid);
-    if (r->tasks && !r->perf)
+    if (r->tasks && !r->sampler)
         threads_exec(r->start->threads, (uint32_t)r->pid, time_now_ns());
 }
 
@@ -208,9 +217,9 @@ static void look_at_threads(struct running *r)
 {
     if (!r->has_executed || !r->tasks)
         return;
-    if (r->perf)
-        perf_drain(r->perf, false);
-    tasks_look(r->tasks, r->pid, r->start->threads, !r->perf);
+    if (r->sampler)
+        sampler_drain(r->sampler, false);
+    tasks_look(r->tasks, r->pid, r->start->threads, !r->sampler);
 }
 
 static void look(struct running *r)
@@ -222,8 +231,8 @@ static void look(struct running *r)
     long peak = procfs_peak_rss_kb(r->pid);
     if (peak)
         r->peak_rss_kb = peak;
-    if (r->perf)
-        perf_drain(r->perf, false);
+    if (r->sampler)
+        sampler_drain(r->sampler, false);
     else if (r->spaces)
         procfs_look(r->pid, r->spaces);
 }
@@ -260,7 +269,7 @@ static void follow(struct running *r)
 static int wait_for_end(struct running *r)
 {
     int status = 0;
-    r->pause_ms = r->spaces && !r->perf ? LOOK_FIRST_MS : LOOK_MS;
+    r->pause_ms = r->spaces && !r->sampler ? LOOK_FIRST_MS : LOOK_MS;
     while (!reap(r, &status)) {
         struct pollfd fds[3] = {
             {.fd = r->signals.fd, .events = POLLIN},
@@ -281,8 +290,8 @@ static int wait_for_end(struct running *r)
         diag_progress_end();
     read_news(r);
     diag_debug(1, "it ended after %.4f s", time_since_start_s());
-    if (r->perf)
-        perf_drain(r->perf, true);
+    if (r->sampler)
+        sampler_drain(r->sampler, true);
     return status;
 }
 
@@ -348,16 +357,16 @@ static void fill_watched(const struct running *r, struct launch_result *out)
         if (spaces_executed(r->spaces))
             out->executed = arena_strdup(out->arena, spaces_executed(r->spaces));
     }
-    if (r->start->watch != WATCH_SAMPLES || !r->perf)
+    if (r->start->watch != WATCH_SAMPLES || !r->sampler)
         return;
-    struct perf_counts c = perf_result(r->perf);
+    struct sampler_counts c = sampler_result(r->sampler);
     out->sampler = LAUNCH_SAMPLER_PERF;
     out->samples_all = c.all;
     out->samples_user = c.user;
     out->samples_lost = c.lost;
     out->samples_user_only = c.user_only;
     out->sample_period_s = c.period_s;
-    process_fill_samples(perf_places(r->perf), out);
+    process_fill_samples(sampler_places(r->sampler), out);
 }
 
 static int report_failure(const struct start *s, const struct mode_fail *f)
@@ -383,7 +392,7 @@ static int take_news(const struct running *r, struct news *n)
 
 static void release(struct running *r)
 {
-    perf_close(r->perf);
+    sampler_close(r->sampler);
     tasks_free(r->tasks);
     if (r->start->keep_spaces)
         *r->start->keep_spaces = r->spaces;
@@ -391,6 +400,26 @@ static void release(struct running *r)
         spaces_free(r->spaces);
     str_free(&r->news);
     close(r->news_fd);
+}
+
+static struct timeval less(struct timeval t, double s)
+{
+    double rest = seconds(t) - s;
+    rest = rest > 0 ? rest : 0;
+    return (struct timeval){(time_t)rest, (suseconds_t)(1e6 * (rest - floor(rest)))};
+}
+
+/* Without what its process used before it executed the program. */
+static void tell_end(const struct running *r, const struct news *n)
+{
+    struct rusage u = r->usage;
+    u.ru_utime = less(u.ru_utime, n->user_s);
+    u.ru_stime = less(u.ru_stime, n->system_s);
+    u.ru_minflt -= n->faults_minor;
+    u.ru_majflt -= n->faults_major;
+    u.ru_nvcsw -= n->switches_waited;
+    u.ru_nivcsw -= n->switches_preempted;
+    r->start->watcher->ended(r->start->watcher->ctx, &u);
 }
 
 int process_run(const struct start *s, struct launch_result *out)
@@ -414,6 +443,8 @@ int process_run(const struct start *s, struct launch_result *out)
     out->got_end_signal = r.signals.got_end_signal;
     uint64_t end_ns = time_now_ns();
     int rc = take_news(&r, &n);
+    if (s->watcher)
+        tell_end(&r, &n);
     if (rc == 0) {
         fill_times(&r, &n, out);
         fill_watched(&r, out);

@@ -41,7 +41,7 @@ static const char *find_in_path(struct arena *a, const char *name, const char **
     }
 }
 
-static const char *locate(struct arena *a, const char *name)
+const char *program_locate(struct arena *a, const char *name)
 {
     if (!*name) {
         diag_error("the program's name is empty; give the program to run");
@@ -61,7 +61,7 @@ static const char *locate(struct arena *a, const char *name)
     return NULL;
 }
 
-static int check_file(const char *path, struct stat *st)
+int program_check_file(const char *path, struct stat *st)
 {
     if (stat(path, st) < 0) {
         if (errno == ENOENT)
@@ -140,7 +140,7 @@ static int follow_env(struct launch_program *p, const char *path, const char *ar
     if (!n || words[0][0] == '-' || !plain)
         return diag_error(
             "%s: its first line asks env for more than a program; name its interpreter on the command line", path);
-    const char *found = locate(p->arena, words[0]);
+    const char *found = program_locate(p->arena, words[0]);
     if (!found)
         return -1;
     p->elf_argv = p->argv = argv_with(p->arena, words, n, path, p->elf_argv);
@@ -169,7 +169,7 @@ static const char *follow(struct launch_program *p, struct stat *st)
     const char *path = p->exec_path;
     for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
         struct script_line line = {0};
-        if (check_file(path, st) < 0)
+        if (program_check_file(path, st) < 0)
             return NULL;
         int is_script = read_script_line(p->arena, path, &line);
         if (is_script == 0)
@@ -243,7 +243,7 @@ int launch_program_find(const char *const *argv, struct launch_program **out)
     for (size_t i = 0; i < n; i++)
         p->argv[i] = arena_strdup(a, argv[i]);
     p->elf_argv = p->argv;
-    p->exec_path = n ? locate(a, p->argv[0]) : NULL;
+    p->exec_path = n ? program_locate(a, p->argv[0]) : NULL;
     if (!n)
         diag_error("no program given; write it after the options, as in: mtool run -- ./program arguments");
     if (!p->exec_path || fill(p) < 0) {

@@ -47,7 +47,7 @@ static int run_sampled(struct launch_program *p, const struct launch_options *op
     bool ran = false;
     s.threads = threads_new(true);
     int rc = 0;
-    if (!opt->force_timer && perf_is_allowed(PERF_SAMPLE)) {
+    if (!opt->force_timer && sampler_is_allowed(SAMPLER_SAMPLES)) {
         s.watch = WATCH_SAMPLES;
         s.hertz = opt->sample_hz;
     } else {
@@ -111,7 +111,7 @@ static int begin_bursts(struct bursts **b, struct launch_program *p, const struc
                         const struct counters *c, struct start *s, struct launch_result *r)
 {
     bool failed = false;
-    bool may_tick = !opt->force_timer && perf_is_allowed(PERF_SAMPLE);
+    bool may_tick = !opt->force_timer && sampler_is_allowed(SAMPLER_SAMPLES);
     if (may_tick && c->header && p->modules[0].copy)
         *b = bursts_start(p, opt, c, s, r, &failed);
     else
@@ -129,7 +129,8 @@ static int run_counted(struct launch_program *p, const struct launch_options *op
     char env[sizeof c.file.path + sizeof WIRE_ENV + 1];
     bool follows = opt->follow && opt->mode != LAUNCH_MODE_PATH && access(WIRE_FOLLOW_PATH, F_OK) == 0;
     s.mode = opt->mode;
-    s.watch = opt->sample_hz > 0 && !opt->force_timer && perf_is_allowed(PERF_SAMPLE) ? WATCH_SAMPLES : WATCH_MAPS;
+    s.watch =
+        opt->sample_hz > 0 && !opt->force_timer && sampler_is_allowed(SAMPLER_SAMPLES) ? WATCH_SAMPLES : WATCH_MAPS;
     s.hertz = opt->sample_hz;
     s.references = opt->references;
     s.threads = opt->threads ? threads_new(launch_may_make_threads(p)) : NULL;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "launch/launch.h"
+#include "live/live.h"
 #include "machine/machine.h"
 
 #ifndef HWCAP2_FSGSBASE
@@ -192,6 +193,20 @@ static struct finding check_demangler(struct arena *a)
     return found("libstdc++.so.6");
 }
 
+/* What of mtool monster live's there is. */
+static struct finding check_live(struct arena *a, enum live_source source)
+{
+    static struct live_source_state state[LIVE_SOURCES];
+    if (!state[source].found)
+        live_probe(a, state);
+    return (struct finding){state[source].is_used, state[source].found};
+}
+static struct finding check_bpf(struct arena *a) { return check_live(a, LIVE_BPF); }
+static struct finding check_tracepoints(struct arena *a) { return check_live(a, LIVE_TRACEPOINTS); }
+static struct finding check_kernel_samples(struct arena *a) { return check_live(a, LIVE_SAMPLES); }
+static struct finding check_kernel_names(struct arena *a) { return check_live(a, LIVE_SYMBOLS); }
+static struct finding check_counters(struct arena *a) { return check_live(a, LIVE_PMU); }
+
 static const struct {
     const char *name;
     check_fn *check;
@@ -210,6 +225,12 @@ static const struct {
      "no loop is reported as significant by it alone; run mtool calibrate when less runs on this machine"},
     {"profiles here", check_here, false, "name another place with -o FILE"},
     {"thread counters", check_gs, false, "a system call sets gs in each thread, which costs a little more"},
+    {"bpf", check_bpf, false, "monster live reads tracepoints from rings, which costs the program more"},
+    {"tracepoints", check_tracepoints, false,
+     "without bpf too, monster live tells no system call, fault or interrupt by itself"},
+    {"kernel samples", check_kernel_samples, false, "monster live tells user time and the kernel's in all, no regions"},
+    {"kernel names", check_kernel_names, false, "monster live tells no regions and functions of the kernel"},
+    {"counters", check_counters, false, "monster live tells no cycles, instructions and stalls"},
     {"C++ names", check_demangler, false, "names of C++ functions stay as the linker knows them"},
 };
 

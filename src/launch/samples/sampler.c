@@ -3,31 +3,20 @@
  * who mapped, forked and executed what, and when each thread was given a processor and lost it. One event a processor,
  * inherited by all threads and children, begins with the program's exec. Needs no hardware counters. What cannot be
  * opened is left to the caller's fallback. */
-#include <errno.h>
-#include <linux/perf_event.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "launch/impl.h"
+#include "perf/perf.h"
 
-#define RING_PAGES_MAX 64 /* with one event a processor below the usual limit for ordinary users (516 KB) */
-#define RING_PAGES_MIN 4
 #define PAGE_BYTES 4096u
 #define HERTZ_DEFAULT 997.0 /* 1 kHz, but not in step with the kernel's own tick */
-#define RECORD_BYTES_MAX 65536
 #define STACK_BYTES 8192
 /* ax bx cx dx si di bp sp ip r8 ... r15, in the order of enum perf_event_x86_regs, which is that of the record */
 #define REGS_MASK 0xff01ffu
 enum { REGS = 17, REGS_SP = 7, REGS_IP = 8 };
 
-struct ring {
-    int fd;
-    struct perf_event_mmap_page *page;
-    uint64_t data_bytes;
-};
 struct stack_copy { /* of a thread in its own code: registers as sampled, and what lies from the stack pointer on */
     uint64_t regs[REGS];
     size_t len;
@@ -44,8 +33,8 @@ struct item {
     char *path;               /* heap */
     struct stack_copy *stack; /* heap; NULL none */
 };
-struct perf {
-    VEC(struct ring) rings;
+struct sampler {
+    struct perf_rings *rings;
     VEC(struct item) items; /* not yet old enough to be in order for sure */
     uint64_t seq, settled_ns;
     struct spaces *spaces;
@@ -53,19 +42,18 @@ struct perf {
     const struct wire_bursts *snapshots; /* NULL: none */
     uint32_t snapshots_known;
     struct map excluded; /* pids -> 1 */
-    struct perf_counts counts;
+    struct sampler_counts counts;
     struct map by_place; /* (module + 1) << 48 | vaddr -> count */
-    uint8_t *record;     /* one record made contiguous */
 };
 
 /* ---- opening ---- */
 
-static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, bool user_only,
+static struct perf_event_attr attr_of(enum sampler_purpose purpose, double hertz, bool user_only,
                                       const struct threads *threads)
 {
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
-    a.config = purpose == PERF_SAMPLE ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
-    a.sample_period = purpose == PERF_SAMPLE ? (uint64_t)(1e9 / hertz + 0.5) : 0;
+    a.config = purpose == SAMPLER_SAMPLES ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
+    a.sample_period = purpose == SAMPLER_SAMPLES ? (uint64_t)(1e9 / hertz + 0.5) : 0;
     a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     a.disabled = a.enable_on_exec = a.inherit = 1;
     a.mmap = a.task = a.comm = a.comm_exec = a.sample_id_all = 1;
@@ -80,90 +68,38 @@ static struct perf_event_attr attr_of(enum perf_purpose purpose, double hertz, b
     a.use_clockid = 1;
     a.clockid = CLOCK_MONOTONIC;
     a.watermark = 1;
-    a.wakeup_watermark = RING_PAGES_MAX * PAGE_BYTES; /* never: the reader comes by the clock */
+    a.wakeup_watermark = PERF_RING_PAGES * PAGE_BYTES; /* never: the reader comes by the clock */
     return a;
 }
 
-static bool map_ring(struct ring *r)
-{
-    for (unsigned pages = RING_PAGES_MAX; pages >= RING_PAGES_MIN; pages /= 2) {
-        void *p = mmap(NULL, (pages + 1) * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-        if (p == MAP_FAILED)
-            continue;
-        r->page = p;
-        r->data_bytes = (uint64_t)pages * PAGE_BYTES;
-        return true;
-    }
-    return false;
-}
-
-static void close_ring(struct ring *r)
-{
-    if (r->page)
-        munmap(r->page, r->data_bytes + PAGE_BYTES);
-    close(r->fd);
-}
-
-/* A processor that is offline is passed over; anything else refused ends it. */
-static bool open_rings(struct perf *f, pid_t pid, struct perf_event_attr *a)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_CONF);
-    for (int cpu = 0; cpu < cpus; cpu++) {
-        struct ring r = {.fd = (int)syscall(SYS_perf_event_open, a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)};
-        if (r.fd < 0 && (errno == ENODEV || errno == ENXIO))
-            continue;
-        bool ok = r.fd >= 0 && map_ring(&r);
-        if (ok)
-            VEC_PUSH(&f->rings, r);
-        else if (r.fd >= 0)
-            close_ring(&r);
-        if (!ok)
-            return false;
-    }
-    return f->rings.len > 0;
-}
-
-static void close_rings(struct perf *f)
-{
-    for (size_t i = 0; i < f->rings.len; i++)
-        close_ring(&f->rings.data[i]);
-    f->rings.len = 0;
-}
-
-struct perf *perf_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum perf_purpose purpose,
-                       double hertz)
+struct sampler *sampler_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum sampler_purpose purpose,
+                             double hertz)
 {
     if (hertz <= 0)
         hertz = HERTZ_DEFAULT;
-    struct perf *f = xmalloc(sizeof *f);
+    struct sampler *f = xmalloc(sizeof *f);
     f->spaces = spaces;
     f->threads = threads;
-    f->record = xmalloc(RECORD_BYTES_MAX);
     for (int user_only = 0; user_only <= 1; user_only++) {
         struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads);
         f->counts.user_only = user_only;
         f->counts.period_s = 1e-9 * (double)a.sample_period;
-        if (open_rings(f, pid, &a))
+        f->rings = perf_rings_open(&a, 1, (struct perf_target){&pid, 1}, PERF_RING_PAGES);
+        if (f->rings)
             return f;
-        close_rings(f);
     }
-    perf_close(f);
+    sampler_close(f);
     return NULL;
 }
 
-bool perf_is_allowed(enum perf_purpose purpose)
+bool sampler_is_allowed(enum sampler_purpose purpose)
 {
-    struct perf *f = perf_open(getpid(), NULL, NULL, purpose, 0); /* begins with an exec, so it never runs */
-    perf_close(f);
+    struct sampler *f = sampler_open(getpid(), NULL, NULL, purpose, 0); /* begins with an exec, so it never runs */
+    sampler_close(f);
     return f != NULL;
 }
 
 /* ---- reading ---- */
-
-struct tail { /* the end of every record that is no sample (sample_id_all) */
-    uint32_t pid, tid;
-    uint64_t time_ns;
-};
 
 /* What follows the fixed part: the width of the registers (0: none), these, the stack's size, its bytes, how many are
  * true. */
@@ -180,7 +116,7 @@ static struct stack_copy *copy_stack(const uint64_t *at, size_t words)
     return s;
 }
 
-static void take_sample(struct perf *f, const struct perf_event_header *h)
+static void take_sample(struct sampler *f, const struct perf_event_header *h)
 {
     const struct {
         struct perf_event_header h;
@@ -201,7 +137,7 @@ static void take_sample(struct perf *f, const struct perf_event_header *h)
                                        .stack = copy_stack((const void *)(s + 1), (h->size - sizeof *s) / 8)}));
 }
 
-static void take_map(struct perf *f, const struct perf_event_header *h, const struct tail *t)
+static void take_map(struct sampler *f, const struct perf_event_header *h, const struct perf_tail *t)
 {
     const struct {
         struct perf_event_header h;
@@ -223,7 +159,7 @@ static void take_map(struct perf *f, const struct perf_event_header *h, const st
                                        .path = path}));
 }
 
-static void take_task(struct perf *f, const struct perf_event_header *h, const struct tail *t)
+static void take_task(struct sampler *f, const struct perf_event_header *h, const struct perf_tail *t)
 {
     const struct {
         struct perf_event_header h;
@@ -236,7 +172,7 @@ static void take_task(struct perf *f, const struct perf_event_header *h, const s
             .time_ns = t->time_ns, .seq = f->seq++, .kind = kind, .pid = k->pid, .tid = k->tid, .parent = k->ppid}));
 }
 
-static void take_switch(struct perf *f, const struct perf_event_header *h, const struct tail *t)
+static void take_switch(struct sampler *f, const struct perf_event_header *h, const struct perf_tail *t)
 {
     enum threads_state turn = !(h->misc & PERF_RECORD_MISC_SWITCH_OUT)        ? THREADS_RUNS
                               : h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT ? THREADS_PREEMPTED
@@ -247,9 +183,10 @@ static void take_switch(struct perf *f, const struct perf_event_header *h, const
             .time_ns = t->time_ns, .seq = f->seq++, .kind = ITEM_SWITCH, .pid = t->pid, .tid = t->tid, .turn = turn}));
 }
 
-static void take_record(struct perf *f, const struct perf_event_header *h)
+static void take_record(void *ctx, const struct perf_event_header *h)
 {
-    const struct tail *t = (const void *)((const uint8_t *)h + h->size - sizeof *t);
+    struct sampler *f = ctx;
+    const struct perf_tail *t = perf_tail_of(h);
     if (h->type == PERF_RECORD_SAMPLE)
         take_sample(f, h);
     else if (h->type == PERF_RECORD_MMAP && h->size > 40 + sizeof *t)
@@ -263,25 +200,7 @@ static void take_record(struct perf *f, const struct perf_event_header *h)
     else if (h->type == PERF_RECORD_SWITCH && h->size >= sizeof *h + sizeof *t)
         take_switch(f, h, t);
     else if (h->type == PERF_RECORD_LOST)
-        f->counts.lost += ((const uint64_t *)(const void *)(h + 1))[1]; /* id, lost */
-}
-
-static void read_ring(struct perf *f, struct ring *r)
-{
-    uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
-    const uint8_t *data = (const uint8_t *)r->page + PAGE_BYTES;
-    while (tail < head) {
-        uint64_t at = tail % r->data_bytes; /* records are multiples of 8, so a header is never split */
-        const struct perf_event_header *h = (const void *)(data + at);
-        if (h->size < sizeof *h || h->size > head - tail)
-            break;
-        uint64_t first = min_u64(h->size, r->data_bytes - at), size = h->size;
-        memcpy(f->record, h, first);
-        memcpy(f->record + first, data, size - first);
-        take_record(f, (const void *)f->record);
-        tail += size;
-    }
-    __atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
+        f->counts.lost += perf_lost_of(h);
 }
 
 /* ---- in order of time ---- */
@@ -294,19 +213,19 @@ static int by_time(const void *a, const void *b)
     return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-static void count_place(struct perf *f, uint32_t module, uint64_t vaddr)
+static void count_place(struct sampler *f, uint32_t module, uint64_t vaddr)
 {
     uint64_t key = sample_key(module, vaddr), n = 0;
     map_get(&f->by_place, key, &n);
     map_put(&f->by_place, key, n + 1);
 }
 
-static bool tells_threads(const struct perf *f, const struct item *it)
+static bool tells_threads(const struct sampler *f, const struct item *it)
 {
     return f->threads && it->pid == spaces_root(f->spaces);
 }
 
-static uint32_t walk(struct perf *f, const struct item *it)
+static uint32_t walk(struct sampler *f, const struct item *it)
 {
     static const uint8_t dwarf[REGS] = {0, 3, 2, 1, 4, 5, 6, 7, IMAGE_FRAME_REGS, 8, 9, 10, 11, 12, 13, 14, 15};
     const struct stack_copy *s = it->stack;
@@ -318,7 +237,7 @@ static uint32_t walk(struct perf *f, const struct item *it)
                        &(struct stack_bytes){s->regs[REGS_SP], s->bytes, s->len});
 }
 
-static void apply_sample(struct perf *f, const struct item *it)
+static void apply_sample(struct sampler *f, const struct item *it)
 {
     uint32_t module = ID_NONE;
     uint64_t vaddr = OBSERVED_VADDR_KERNEL;
@@ -341,7 +260,7 @@ static void apply_sample(struct perf *f, const struct item *it)
                                                               (struct observed_place){module, vaddr})});
 }
 
-static void apply_to_threads(struct perf *f, const struct item *it)
+static void apply_to_threads(struct sampler *f, const struct item *it)
 {
     if (it->kind == ITEM_FORK && it->pid == it->parent)
         threads_begin(f->threads, it->tid, it->time_ns);
@@ -353,9 +272,9 @@ static void apply_to_threads(struct perf *f, const struct item *it)
         threads_switch(f->threads, it->tid, it->turn, it->time_ns);
 }
 
-void perf_exclude(struct perf *f, const struct wire_bursts *snapshots) { f->snapshots = snapshots; }
+void sampler_exclude(struct sampler *f, const struct wire_bursts *snapshots) { f->snapshots = snapshots; }
 
-static void learn_excluded(struct perf *f)
+static void learn_excluded(struct sampler *f)
 {
     const struct wire_bursts *b = f->snapshots;
     uint32_t n = b ? __atomic_load_n(&b->pid_count, __ATOMIC_ACQUIRE) : 0;
@@ -367,14 +286,14 @@ static void learn_excluded(struct perf *f)
     }
 }
 
-static bool is_known_excluded(const struct perf *f, uint32_t pid)
+static bool is_known_excluded(const struct sampler *f, uint32_t pid)
 {
     uint64_t excluded = 0;
     return map_get(&f->excluded, pid, &excluded) && excluded;
 }
 
 /* A snapshot's child is one too, though it may not have said so yet. Its number may be another's afterwards. */
-static bool is_excluded(struct perf *f, const struct item *it)
+static bool is_excluded(struct sampler *f, const struct item *it)
 {
     if (it->kind == ITEM_FORK && it->pid != it->parent && is_known_excluded(f, it->parent))
         map_put(&f->excluded, it->pid, 1);
@@ -385,7 +304,7 @@ static bool is_excluded(struct perf *f, const struct item *it)
     return true;
 }
 
-static void apply(struct perf *f, const struct item *it)
+static void apply(struct sampler *f, const struct item *it)
 {
     if (is_excluded(f, it))
         return;
@@ -417,7 +336,7 @@ static void apply(struct perf *f, const struct item *it)
 
 /* Rings of different processors are read one after the other, so only what happened before the previous reading began
  * is complete. */
-static void settle(struct perf *f, uint64_t before_ns)
+static void settle(struct sampler *f, uint64_t before_ns)
 {
     learn_excluded(f);
     qsort(f->items.data, f->items.len, sizeof *f->items.data, by_time);
@@ -432,25 +351,23 @@ static void settle(struct perf *f, uint64_t before_ns)
         memmove(f->items.data, f->items.data + n, f->items.len * sizeof *f->items.data);
 }
 
-void perf_drain(struct perf *f, bool is_last)
+void sampler_drain(struct sampler *f, bool is_last)
 {
     uint64_t began_ns = time_now_ns();
-    for (size_t i = 0; i < f->rings.len; i++)
-        read_ring(f, &f->rings.data[i]);
+    perf_rings_drain(f->rings, take_record, f);
     if (f->items.len)
         settle(f, is_last ? UINT64_MAX : f->settled_ns);
     f->settled_ns = began_ns;
 }
 
-struct perf_counts perf_result(const struct perf *f) { return f->counts; }
-const struct map *perf_places(const struct perf *f) { return &f->by_place; }
+struct sampler_counts sampler_result(const struct sampler *f) { return f->counts; }
+const struct map *sampler_places(const struct sampler *f) { return &f->by_place; }
 
-void perf_close(struct perf *f)
+void sampler_close(struct sampler *f)
 {
     if (!f)
         return;
-    close_rings(f);
-    VEC_FREE(&f->rings);
+    perf_rings_close(f->rings);
     for (size_t i = 0; i < f->items.len; i++) {
         free(f->items.data[i].path);
         free(f->items.data[i].stack);
@@ -458,6 +375,5 @@ void perf_close(struct perf *f)
     VEC_FREE(&f->items);
     map_fini(&f->by_place);
     map_fini(&f->excluded);
-    free(f->record);
     free(f);
 }

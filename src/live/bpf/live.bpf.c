@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/* The kernel's half of `mtool monster live`: at tracepoints it moves each thread's clock (clock.h) and sums calls and
+ * interrupts. Compiled for the BPF machine with type information; which tracepoints the running kernel has, the host
+ * looks up before it loads this. Of the kernel's structures only the members that are read are declared; where they lie
+ * is looked up in the kernel's own type information when it is loaded. */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "live/bpf/shared.h"
+
+#define KERNEL __attribute__((preserve_access_index))
+struct task_struct {
+    int pid, tgid;
+    unsigned int flags;
+    char comm[LIVE_COMM];
+} KERNEL;
+struct pt_regs {
+    unsigned long ax;
+} KERNEL;
+#define PF_KTHREAD 0x00200000
+
+const volatile struct live_config config;
+struct live_state state;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, LIVE_TASKS_MAX);
+    __type(key, __u32);
+    __type(value, struct live_task);
+} tasks SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, LIVE_CALLS);
+    __type(key, __u32);
+    __type(value, struct live_call_sum);
+} calls SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, LIVE_VECTORS);
+    __type(key, __u32);
+    __type(value, struct live_vector_sum);
+} vectors SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, LIVE_DEAD_BYTES);
+} ended SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct live_cpu);
+} cpus SEC(".maps");
+
+static inline void clock_add_vector(void *sums, __u32 vector, __u64 count, __u64 ns)
+{
+    struct live_vector_sum *v = bpf_map_lookup_elem(&vectors, &vector);
+    if (v) {
+        v->count += count;
+        v->ns += ns;
+    }
+}
+
+static inline void clock_add_call(void *sums, __u32 number, const struct live_call_sum *more)
+{
+    struct live_call_sum *c = bpf_map_lookup_elem(&calls, &number);
+    if (c) {
+        c->count += more->count;
+        c->errors += more->errors;
+        c->own_ns += more->own_ns;
+        c->waited_ns += more->waited_ns;
+    }
+}
+
+#include "live/clock.h"
+
+/* ---- whose events count ---- */
+
+static __always_inline void add_task(__u32 key, struct task_struct *p, __u32 tgid, __u64 now, int runs)
+{
+    struct live_task fresh = {.tid = key, .tgid = tgid, .address = (__u64)p};
+    fresh.since_ns = runs ? now : 0;
+    if (p && p->flags & PF_KTHREAD)
+        fresh.context = LIVE_KERNEL;
+    if (key & LIVE_IDLE_BIT)
+        fresh.context = LIVE_IDLE;
+    for (int i = 0; p && i < LIVE_COMM - 1; i++)
+        fresh.comm[i] = p->comm[i];
+    if (bpf_map_update_elem(&tasks, &key, &fresh, BPF_ANY) < 0)
+        __sync_fetch_and_add(&state.lost, 1);
+}
+
+static __always_inline __u32 key_of(__u32 tid) { return tid ? tid : LIVE_IDLE_BIT | bpf_get_smp_processor_id(); }
+
+/* In mtool's own pid namespace the process that is asked for has another number than here. */
+static __always_inline int is_root_here(void)
+{
+    struct bpf_pidns_info info = {0};
+    return config.root &&
+           bpf_get_ns_current_pid_tgid(config.namespace_device, config.namespace_inode, &info, sizeof info) == 0 &&
+           info.tgid == config.root;
+}
+
+static __always_inline void keep(const struct live_cpu *c)
+{
+    __u32 key = key_of(c->tid);
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
+    if (t)
+        *t = c->task;
+}
+
+static __always_inline void load(struct live_cpu *c, __u32 tid, const struct live_task *t)
+{
+    c->tid = tid;
+    c->generation = state.generation;
+    c->is_ours = t != NULL;
+    if (t)
+        c->task = *t;
+}
+
+/* The first event of a processor, or another thread runs than was told: some kernels do not trace all threads, so who
+ * came behind one of these has no beginning, and it has no end. */
+static __attribute__((noinline)) int find_current(struct live_cpu *c, __u64 now)
+{
+    __u64 id = bpf_get_current_pid_tgid();
+    __u32 key = key_of((__u32)id);
+    if (c->generation == state.generation && c->is_ours) {
+        clock_lose(&c->task);
+        keep(c);
+    }
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
+    if (!t && (config.is_system || is_root_here())) {
+        add_task(key, NULL, id >> 32, now, 1);
+        t = bpf_map_lookup_elem(&tasks, &key);
+    }
+    load(c, (__u32)id, t);
+    return 0;
+}
+
+static __always_inline struct live_cpu *current_cpu(__u64 now)
+{
+    __u32 zero = 0;
+    struct live_cpu *c = bpf_map_lookup_elem(&cpus, &zero);
+    if (c && (c->tid != (__u32)bpf_get_current_pid_tgid() || c->generation != state.generation))
+        find_current(c, now);
+    return c;
+}
+
+/* The running thread's entry; NULL: its events do not count. */
+static __always_inline struct live_task *current_task(__u64 now)
+{
+    struct live_cpu *c = current_cpu(now);
+    return c && c->is_ours ? &c->task : NULL;
+}
+
+static __always_inline int is_off(void) { return !state.is_on; }
+
+/* ---- system calls ---- */
+
+SEC("tp_btf/sys_enter") int enter(__u64 *ctx)
+{
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
+        clock_enter(t, (__u32)ctx[1], now, NULL);
+    return 0;
+}
+
+SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
+{
+    __u64 now = bpf_ktime_get_ns();
+    __s64 result = (__s64)ctx[1];
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
+        clock_leave(t, result < 0 && result >= -4095, now, NULL);
+    return 0;
+}
+
+/* ---- page faults ---- */
+
+SEC("tp_btf/page_fault_user") int fault_user(__u64 *ctx)
+{
+    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
+    if (t)
+        t->faults_user++;
+    return 0;
+}
+
+SEC("tp_btf/page_fault_kernel") int fault_kernel(__u64 *ctx)
+{
+    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
+    if (t)
+        t->faults_kernel++;
+    return 0;
+}
+
+/* ---- interrupts ---- */
+
+static __always_inline int begin_interrupt(__u32 vector)
+{
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
+        clock_interrupt(t, vector < LIVE_VECTORS ? vector : LIVE_VECTORS - 1, now, NULL);
+    return 0;
+}
+
+static __always_inline int end_interrupt(void)
+{
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
+        clock_resume(t, now, NULL);
+    return 0;
+}
+
+enum {
+#define INTERRUPT(name, text) VECTOR_##name,
+#include "live/interrupts.def"
+#undef INTERRUPT
+};
+#define INTERRUPT(name, text)                                                                                          \
+    SEC("tp_btf/" #name "_entry") int begin_##name(__u64 *ctx) { return begin_interrupt(VECTOR_##name); }              \
+    SEC("tp_btf/" #name "_exit") int end_##name(__u64 *ctx) { return end_interrupt(); }
+#include "live/interrupts.def"
+#undef INTERRUPT
+
+SEC("tp_btf/softirq_entry") int begin_softirq(__u64 *ctx) { return begin_interrupt(LIVE_SOFT + ((__u32)ctx[0] & 15)); }
+SEC("tp_btf/softirq_exit") int end_softirq(__u64 *ctx) { return end_interrupt(); }
+SEC("tp_btf/irq_handler_entry") int begin_device(__u64 *ctx) { return begin_interrupt(LIVE_DEVICE + (__u32)ctx[0]); }
+SEC("tp_btf/irq_handler_exit") int end_device(__u64 *ctx) { return end_interrupt(); }
+
+/* ---- who has the processor ---- */
+
+/* The number of counted threads that run or want to: while there are none of these the command is idle. */
+static __always_inline void become_active(struct live_task *t, __u64 now)
+{
+    if (t->is_counted)
+        return;
+    t->is_counted = 1;
+    if (__sync_fetch_and_add(&state.active, 1) == 0 && state.idle_since_ns) {
+        state.idle_ns += clock_passed(state.idle_since_ns, now);
+        state.idle_since_ns = 0;
+    }
+}
+
+static __always_inline void become_inactive(struct live_task *t, __u64 now)
+{
+    if (!t->is_counted)
+        return;
+    t->is_counted = 0;
+    if (__sync_fetch_and_add(&state.active, -1) == 1)
+        state.idle_since_ns = now;
+}
+
+SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
+{
+    int is_preempted = (int)ctx[0] & 1;
+    struct task_struct *next = (void *)ctx[2];
+    __u64 now = bpf_ktime_get_ns();
+    struct live_cpu *c = is_off() ? NULL : current_cpu(now);
+    if (!c)
+        return 0;
+    if (c->is_ours) {
+        clock_stop(&c->task, now, is_preempted, NULL);
+        if (!is_preempted)
+            become_inactive(&c->task, now);
+        keep(c);
+    }
+    __u32 tid = next->pid, key = key_of(tid);
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
+    if (!t && config.is_system) {
+        add_task(key, next, next->tgid, now, 1);
+        t = bpf_map_lookup_elem(&tasks, &key);
+    }
+    if (t) {
+        become_active(t, now);
+        clock_run(t, now);
+    }
+    load(c, tid, t);
+    return 0;
+}
+
+static __always_inline int woken(struct task_struct *p)
+{
+    __u32 key = p->pid;
+    struct live_task *t = is_off() || !key ? NULL : bpf_map_lookup_elem(&tasks, &key);
+    __u64 now = bpf_ktime_get_ns();
+    if (!t)
+        return 0;
+    become_active(t, now);
+    if (t->off_ns && !t->was_preempted) { /* it waited until now; from now on it wants a processor */
+        __u64 waited = clock_passed(t->off_ns, now);
+        t->waited_ns += waited;
+        if (t->context == LIVE_CALL)
+            t->this_off_ns += waited;
+        t->off_ns = now;
+        t->was_preempted = 1;
+    }
+    return 0;
+}
+SEC("tp_btf/sched_wakeup") int wakeup(__u64 *ctx) { return woken((void *)ctx[0]); }
+SEC("tp_btf/sched_wakeup_new") int wakeup_new(__u64 *ctx) { return woken((void *)ctx[0]); }
+
+/* ---- begin and end ---- */
+
+static __always_inline void hand_over(struct live_task *t)
+{
+    if (bpf_ringbuf_output(&ended, t, sizeof *t, 0) < 0)
+        __sync_fetch_and_add(&state.lost, 1);
+}
+
+SEC("tp_btf/sched_process_fork") int forked(__u64 *ctx)
+{
+    struct task_struct *child = (void *)ctx[1]; /* of the thread that runs */
+    __u32 tid = child->pid;
+    if (is_off() || !(current_task(bpf_ktime_get_ns()) || config.is_system))
+        return 0;
+    struct live_task *old =
+        bpf_map_lookup_elem(&tasks, &tid); /* the number was another's, whose end is still to come */
+    if (old)
+        hand_over(old);
+    add_task(tid, child, child->tgid, 0, 0);
+    return 0;
+}
+
+/* The first program of a command: from here on it counts. It is in the middle of execve, whose end is to come. */
+static __always_inline void begin(struct task_struct *p, __u64 now)
+{
+    __u64 id = bpf_get_current_pid_tgid();
+    __u32 key = (__u32)id;
+    struct live_task *root = bpf_map_lookup_elem(&tasks, &key);
+    if (!root && !is_root_here())
+        return;
+    add_task(key, p, id >> 32, now, 1);
+    state.begun_ns = now;
+    state.generation++;
+    state.is_on = 1;
+    struct live_task *t = current_task(now);
+    if (t)
+        become_active(t, now);
+}
+
+SEC("tp_btf/sched_process_exec") int executed(__u64 *ctx)
+{
+    __u64 now = bpf_ktime_get_ns();
+    if (config.waits_for_exec && !state.begun_ns) {
+        begin((void *)ctx[0], now);
+        return 0;
+    }
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t)
+        bpf_get_current_comm(t->comm, sizeof t->comm);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_free") int freed(__u64 *ctx)
+{
+    struct task_struct *p = (void *)ctx[0];
+    __u32 key = p->pid;
+    struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
+    if (!t || t->address != (__u64)p)
+        return 0;
+    if (!is_off())
+        hand_over(t);
+    bpf_map_delete_elem(&tasks, &key);
+    return 0;
+}
+
+/* The kernel lets only programs under the GPL read its structures, so this file and what it includes may be had under
+ * that licence too. */
+char terms[] SEC("license") = "GPL v2";

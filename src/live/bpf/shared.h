@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * What the BPF program and the host tell each other, and what a clock keeps (clock.h).
+ */
+#ifndef MTOOL_LIVE_BPF_SHARED_H
+#define MTOOL_LIVE_BPF_SHARED_H
+
+#include <linux/types.h>
+
+enum {
+    LIVE_NEST = 4,    /* interrupts within interrupts; the kernel does not nest deeper */
+    LIVE_CALLS = 512, /* system calls by number, larger numbers in the last */
+    LIVE_SOFT = 64,   /* vectors: below are those of interrupts.def, here softirqs begin, */
+    LIVE_DEVICE = 80, /* and here devices, by number */
+    LIVE_VECTORS = 512,
+    LIVE_COMM = 16
+};
+enum live_context {
+    LIVE_UNKNOWN, /* until the first event that tells: entry says it was user mode, exit a system call */
+    LIVE_USER,    /* outside of calls and interrupts: user mode, and page faults out of it */
+    LIVE_CALL,
+    LIVE_KERNEL, /* a kernel thread */
+    LIVE_IDLE    /* the idle thread of a processor */
+};
+struct live_call_sum {
+    __u64 count, errors;
+    __u64 own_ns;    /* on a processor, without interrupts */
+    __u64 waited_ns; /* off it, since the call waited or was pre-empted */
+};
+struct live_vector_sum {
+    __u64 count, ns;
+};
+struct live_table { /* of the host; in the kernel each is a map */
+    struct live_call_sum calls[LIVE_CALLS];
+    struct live_vector_sum vectors[LIVE_VECTORS];
+};
+struct live_task {
+    /* what a system call touches, together */
+    __u64 since_ns; /* of what was not charged yet; 0: off the processor */
+    __u64 user_ns, call_ns;
+    __u64 this_call_ns, this_off_ns; /* of the call that it is in */
+    __u64 off_ns;                    /* since when it is off the processor; 0: it is on it, or never was */
+    __u32 calls;
+    __u16 call; /* number + 1; 0: none that was seen to begin */
+    __u8 context, depth;
+    __u16 nest[LIVE_NEST];
+    __u64 pending_ns, kernel_ns, idle_ns, interrupt_ns;
+    __u64 ready_ns, waited_ns; /* off the processor: it wanted one, it waited for something else */
+    __u64 address;             /* of the task, in the kernel; 0: not known */
+    __u32 tid, tgid;
+    __u32 faults_user, faults_kernel, switches, preemptions;
+    __u8 was_preempted, is_counted /* among those that run or want to */;
+    __u8 is_waiting /* for its exec, before which nothing counts */, padding[5];
+    char comm[LIVE_COMM];
+};
+
+enum { LIVE_TASKS_MAX = 32768, LIVE_DEAD_BYTES = 4 << 20 };
+struct live_cpu {     /* of a processor: a copy of the entry of the thread that runs, until it stops */
+    __u32 tid;        /* 0 the idle thread */
+    __u32 generation; /* all before it is forgotten when live_state has another */
+    __u32 is_ours, padding;
+    struct live_task task; /* valid if is_ours */
+};
+/* The idle thread of a processor has this for its number, and the processor's. */
+#define LIVE_IDLE_BIT 0x80000000u
+
+struct live_config {      /* constants of a load */
+    __u32 is_system;      /* all tasks count, else those that are in the map, and what they fork */
+    __u32 waits_for_exec; /* nothing counts before the first thread executes a program */
+    /* The process as mtool's own pid namespace numbers it, which is found by these; 0: the host put it into the map */
+    __u32 root, reserved;
+    __u64 namespace_device, namespace_inode;
+};
+struct live_state {      /* one, changed by the program */
+    __u64 begun_ns;      /* counting began */
+    __u64 lost;          /* tasks and ended tasks that there was no room for */
+    __u64 idle_ns;       /* no counted thread had a processor or wanted one, while one of them was alive */
+    __u64 idle_since_ns; /* 0: not so now */
+    __s64 active;        /* threads that run or want to */
+    __u32 is_on;         /* 0: nothing is counted */
+    __u32 generation;    /* the host adds 1 when it has changed the map of tasks */
+};
+
+#endif

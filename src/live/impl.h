@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the sources of live share.
+ */
+#ifndef MTOOL_LIVE_IMPL_H
+#define MTOOL_LIVE_IMPL_H
+
+#include <time.h>
+
+#include "live/bpf/shared.h"
+#include "live/live.h"
+#include "perf/perf.h"
+
+/* Whom a session watches. */
+struct live_target {
+    enum live_scope scope;
+    pid_t pid;               /* 0 of LIVE_SYSTEM */
+    struct perf_target perf; /* the threads of it that are there; none of LIVE_SYSTEM */
+};
+
+/* ---- sums.c: what events add up to ---- */
+
+struct live_sums {
+    struct live_table table;
+    VEC(struct live_task) tasks; /* those that ended too */
+    uint64_t lost;               /* events, or tasks, that nobody took in time */
+    uint64_t idle_ns;            /* no thread of the target had a processor, or wanted one if wakeups are seen */
+    uint64_t begun_ns, ended_ns; /* 0: it never began */
+};
+void live_sums_fini(struct live_sums *s);
+/* What mtool's own system calls cost with and without events, by which calls are corrected; all in ns a call. */
+struct live_cost {
+    double plain;   /* a call without events, as a program sees it */
+    double watched; /* with events */
+    double timed;   /* what the clock says then */
+    bool is_known;
+};
+void live_cost_begin(struct live_cost *c); /* without events */
+void live_cost_loop(struct live_cost *c);  /* with events, of this thread */
+/* The sums of that loop, and nothing else. */
+void live_cost_end(struct live_cost *c, const struct live_call_sum *sum);
+uint32_t live_cost_call(void); /* number of the call that it makes */
+
+/* ---- bpf.c ---- */
+
+struct live_bpf;
+/* NULL: *why says so, in `a`. */
+struct live_bpf *live_bpf_open(const struct live_target *t, struct arena *a, const char **why);
+void live_bpf_cost(struct live_bpf *b, struct live_cost *c);
+void live_bpf_begin(struct live_bpf *b);
+int live_bpf_fd(const struct live_bpf *b); /* to poll */
+void live_bpf_drain(struct live_bpf *b);
+void live_bpf_stop(struct live_bpf *b, struct live_sums *out);
+void live_bpf_close(struct live_bpf *b);
+
+/* ---- trace.c ---- */
+
+struct live_trace;
+/* Who runs when; and, with_events, tracepoints. NULL with *why if those are not to be had. */
+struct live_trace *live_trace_open(const struct live_target *t, bool with_events, struct arena *a, const char **why);
+void live_trace_cost(struct live_cost *c);
+void live_trace_begin(struct live_trace *t);
+size_t live_trace_poll(const struct live_trace *t, struct pollfd *out, size_t max);
+void live_trace_drain(struct live_trace *t);
+void live_trace_stop(struct live_trace *t, struct live_sums *out);
+void live_trace_close(struct live_trace *t);
+
+/* ---- symbols.c: functions of the kernel ---- */
+
+struct live_symbols;
+struct live_symbols *live_symbols_read(const char *path, struct arena *a, const char **why); /* NULL with *why */
+uint32_t live_symbols_find(const struct live_symbols *s, uint64_t address);                  /* ID_NONE: in none */
+const char *live_symbols_name(const struct live_symbols *s, uint32_t id);
+size_t live_symbols_count(const struct live_symbols *s);
+void live_symbols_free(struct live_symbols *s);
+
+/* ---- regions.c ---- */
+
+enum live_region_id {
+#define REGION(id, name, patterns) LIVE_REGION_##id,
+#include "live/regions.def"
+#undef REGION
+    LIVE_REGION_OTHER,
+    LIVE_REGIONS
+};
+extern const char *const live_region_name[LIVE_REGIONS];
+enum live_region_id live_region_of(const char *function);
+/* What code of the kernel that is entered by this function does: LIVE_PART_FAULT, _CALL, _INTERRUPT, else -1. */
+int live_entry_of(const char *function);
+
+/* ---- samples.c ---- */
+
+struct live_samples;
+struct live_samples *live_samples_open(const struct live_target *t, double hertz, struct arena *a, const char **why);
+void live_samples_begin(struct live_samples *s);
+void live_samples_drain(struct live_samples *s);
+void live_samples_close(struct live_samples *s);
+struct live_sampled {
+    uint64_t all, lost, parts[LIVE_PARTS];
+    bool is_user_only;
+    double period_s;
+    struct map functions; /* id of symbol -> samples */
+    uint64_t unnamed;     /* of the kernel, in no function that is known */
+};
+const struct live_sampled *live_samples_result(const struct live_samples *s);
+const struct live_symbols *live_samples_symbols(const struct live_samples *s); /* NULL: hidden */
+
+/* ---- accounts.c ---- */
+
+struct live_accounts { /* NAN, UINT64_MAX: not known */
+    double user_s, system_s, idle_s;
+    uint64_t faults_minor, faults_major, switches, preemptions;
+};
+struct live_accounts live_accounts_none(void);
+/* So far, of a process and the children that it waited for, or of the system (pid 0). False: it is gone. */
+bool live_accounts_read(pid_t pid, struct live_accounts *out);
+struct live_accounts live_accounts_of(const struct rusage *u);
+struct live_accounts live_accounts_less(const struct live_accounts *a, const struct live_accounts *b);
+bool live_is_kernel_thread(pid_t tid);
+/* The threads of a process; the count, 0: it is gone. In *tids, on the heap. */
+size_t live_threads_of(pid_t pid, pid_t **tids);
+
+/* ---- calls.c ---- */
+
+const char *live_call_name(uint32_t number); /* NULL: not known */
+const char *live_vector_name(struct arena *a, uint32_t vector);
+
+/* ---- counters.c ---- */
+
+struct live_counters;
+struct live_counters *live_counters_open(const struct live_target *t, struct arena *a, const char **why);
+bool live_counters_any(const struct live_counters *c);
+void live_counters_read(const struct live_counters *c, struct live_result *r);
+void live_counters_close(struct live_counters *c);
+
+/* ---- result.c ---- */
+
+struct live_found { /* all that a session has */
+    enum live_scope scope;
+    double wall_s;
+    bool has_events; /* system calls, interrupts, faults */
+    bool has_turns;  /* who ran when */
+    bool sees_idle;
+    struct live_sums *sums;
+    struct live_cost cost;
+    struct live_accounts accounts;
+    const struct live_sampled *samples; /* NULL: none */
+    const struct live_symbols *symbols; /* NULL likewise */
+};
+void live_result_fill(const struct live_found *f, struct live_result *r);
+
+#endif

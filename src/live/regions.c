@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Functions of the kernel into regions and entries, by the patterns of regions.def and entries.def. */
+#include "live/impl.h"
+
+const char *const live_region_name[LIVE_REGIONS] = {
+#define REGION(id, name, patterns) name,
+#include "live/regions.def"
+#undef REGION
+    "other"};
+
+static const char *const regions[] = {
+#define REGION(id, name, patterns) patterns,
+#include "live/regions.def"
+#undef REGION
+};
+
+static const struct {
+    enum live_part part;
+    const char *patterns;
+} entries[] = {
+#define ENTRY(part, patterns) {LIVE_PART_##part, patterns},
+#include "live/entries.def"
+#undef ENTRY
+};
+
+/* gcc's copies of a function have a suffix (.isra.0, .constprop.0, .cold) and are the function. */
+static bool matches(const char *patterns, const char *name)
+{
+    size_t len = strcspn(name, ".");
+    for (const char *p = patterns; *p;) {
+        size_t n = strcspn(p, " ");
+        bool is_open = n && p[n - 1] == '*';
+        size_t fixed = n - is_open;
+        if (len >= fixed && (is_open || len == fixed) && strncmp(p, name, fixed) == 0)
+            return true;
+        p += n + strspn(p + n, " ");
+    }
+    return false;
+}
+
+enum live_region_id live_region_of(const char *function)
+{
+    for (size_t i = 0; i < ARRAY_LEN(regions); i++)
+        if (matches(regions[i], function))
+            return (enum live_region_id)i;
+    return LIVE_REGION_OTHER;
+}
+
+int live_entry_of(const char *function)
+{
+    for (size_t i = 0; i < ARRAY_LEN(entries); i++)
+        if (matches(entries[i].patterns, function))
+            return (int)entries[i].part;
+    return -1;
+}
