@@ -9,7 +9,7 @@
 
 #define CHUNK_FIRST (16u << 10)
 #define CHUNK_MAX (4u << 20)
-#define LARGE_BYTES (16u << 20)
+#define LARGE_BYTES (4u << 20)
 #define PAGE_BYTES 4096u
 
 struct chunk {

@@ -45,8 +45,7 @@ char *xstrdup(const char *s);
         size_t len, cap;                                                                                               \
     }
 #define VEC_RESERVE(v, n) vec_reserve((void **)&(v)->data, &(v)->cap, (n), sizeof(*(v)->data))
-#define VEC_PUSH(v, x)                                                                                                 \
-    ((v)->len < (v)->cap ? (void)0 : VEC_RESERVE((v), (v)->len + 1), (v)->data[(v)->len++] = (x))
+#define VEC_PUSH(v, x) ((v)->len < (v)->cap ? (void)0 : VEC_RESERVE((v), (v)->len + 1), (v)->data[(v)->len++] = (x))
 #define VEC_SHRINK(v) vec_shrink((void **)&(v)->data, (v)->len, &(v)->cap, sizeof(*(v)->data)) /* to what it holds */
 #define VEC_FREE(v) vec_free((void **)&(v)->data, &(v)->len, &(v)->cap)
 void vec_reserve(void **data, size_t *cap, size_t want, size_t item_bytes);
@@ -145,6 +144,15 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
 void parallel_each(size_t n, parallel_fn fn, void *ctx);                         /* the same for items worth a thread */
+/* Likewise, where each range makes a list of which nobody knows beforehand how long it is: `make` fills an empty one,
+ * `take` is given it behind those of all ranges before, by one thread at a time. A list's memory serves other ranges
+ * then: what was made is taken while it is in the processor's caches, and takes little memory of its own. */
+struct parallel_list {
+    void *data;
+    size_t len, cap; /* in items of whatever it holds */
+};
+typedef void (*parallel_list_fn)(void *ctx, size_t first, size_t end, struct parallel_list *list);
+void parallel_lists(size_t n, size_t grain, parallel_list_fn make, parallel_list_fn take, void *ctx);
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
 unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_max too */
 extern unsigned parallel_max;       /* threads at most; 0: as many as there are processors for this process, up to 16 */
@@ -165,7 +173,8 @@ int file_write_whole(const char *path, const void *bytes, size_t len, unsigned m
  * freed. */
 char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode);
 int file_rename_into_place(char *temporary, const char *path);
-int file_make_dirs(const char *path, unsigned mode); /* like mkdir -p; 0 or -1 with errno */
+int file_put_at(int fd, const void *bytes, size_t len, uint64_t off); /* all of them; 0, or -1 with errno */
+int file_make_dirs(const char *path, unsigned mode);                  /* like mkdir -p; 0 or -1 with errno */
 bool file_exists(const char *path);
 int64_t file_changed_s(const char *path); /* when its content changed last, seconds since 1970; -1 with errno */
 char *file_real_path(struct arena *a, const char *path); /* realpath, or NULL with errno */

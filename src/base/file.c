@@ -192,3 +192,19 @@ void file_hash_hex(const void *bytes, size_t len, char out[33])
     b = mix(b + w + a);
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)a, (unsigned long long)b);
 }
+
+int file_put_at(int fd, const void *bytes, size_t len, uint64_t off)
+{
+    const char *p = bytes;
+    while (len) {
+        ssize_t n = pwrite(fd, p, len, (off_t)off);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        off += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #define THREADS_MAX 16
 #define RANGES_MIN 4 /* fewer are not worth a thread */
@@ -64,6 +65,87 @@ void parallel_each(size_t n, parallel_fn fn, void *ctx)
     unsigned threads = threads_for(n, 2);
     share_out(&j, n < threads ? (unsigned)n : threads);
 }
+
+/* ---- lists in order ---- */
+
+enum { SLOTS = 4 * THREADS_MAX }; /* ranges under way; who is ahead by more waits */
+
+struct lists {
+    pthread_mutex_t lock;
+    pthread_cond_t taken;
+    size_t n, grain, next, done, slots; /* ranges that were begun, and taken */
+    bool taking;
+    parallel_list_fn make, take;
+    void *ctx;
+    struct {
+        struct parallel_list list;
+        bool is_made;
+    } slot[SLOTS];
+};
+
+static size_t begin_of(const struct lists *l, size_t range) { return range * l->grain; }
+static size_t end_of(const struct lists *l, size_t range)
+{
+    return l->n - begin_of(l, range) < l->grain ? l->n : begin_of(l, range) + l->grain;
+}
+
+/* Those that are made and come next, by whoever holds the lock and finds nobody at it. */
+static void take_made(struct lists *l)
+{
+    if (l->taking)
+        return;
+    l->taking = true;
+    for (size_t k; l->slot[k = l->done % l->slots].is_made; l->done++) {
+        pthread_mutex_unlock(&l->lock);
+        l->take(l->ctx, begin_of(l, l->done), end_of(l, l->done), &l->slot[k].list);
+        pthread_mutex_lock(&l->lock);
+        l->slot[k].is_made = false;
+        pthread_cond_broadcast(&l->taken);
+    }
+    l->taking = false;
+}
+
+static void *make_lists(void *arg)
+{
+    struct lists *l = arg;
+    pthread_mutex_lock(&l->lock);
+    while (l->next * l->grain < l->n) {
+        size_t range = l->next, k = range % l->slots;
+        if (range - l->done >= l->slots) {
+            pthread_cond_wait(&l->taken, &l->lock);
+            continue;
+        }
+        l->next++;
+        pthread_mutex_unlock(&l->lock);
+        l->slot[k].list.len = 0;
+        l->make(l->ctx, begin_of(l, range), end_of(l, range), &l->slot[k].list);
+        pthread_mutex_lock(&l->lock);
+        l->slot[k].is_made = true;
+        take_made(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+void parallel_lists(size_t n, size_t grain, parallel_list_fn make, parallel_list_fn take, void *ctx)
+{
+    pthread_t threads[THREADS_MAX];
+    unsigned started = 0, max = threads_for(n / grain, RANGES_MIN);
+    struct lists l = {.n = n, .grain = grain, .slots = 4 * max, .make = make, .take = take, .ctx = ctx};
+    pthread_mutex_init(&l.lock, NULL);
+    pthread_cond_init(&l.taken, NULL);
+    while (started + 1 < max && pthread_create(&threads[started], NULL, make_lists, &l) == 0)
+        started++;
+    make_lists(&l);
+    while (started)
+        pthread_join(threads[--started], NULL);
+    for (size_t k = 0; k < l.slots; k++)
+        free(l.slot[k].list.data);
+    pthread_cond_destroy(&l.taken);
+    pthread_mutex_destroy(&l.lock);
+}
+
+/* ---- two at the same time ---- */
 
 struct both {
     void (*fn[2])(void *ctx);

@@ -127,12 +127,6 @@ struct edge_list {
     size_t len, cap;
 };
 
-struct edger { /* makes the edges of ranges of functions, each in a list of its own */
-    struct build *b;
-    struct edge_list *lists;
-    uint32_t *first; /* [lists]: where they begin among all */
-};
-
 static void add_edge(struct edge_list *out, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
 {
     struct cfg_edge e = {.from = from, .to = to, .kind = (uint8_t)kind};
@@ -278,59 +272,44 @@ static size_t first_jump_from(const struct build *b, uint32_t insn)
     return PARTITION_POINT(i, 0, b->jumps.len, b->jumps.data[i].insn < insn);
 }
 
-static void edges_of_range(void *ctx, size_t first, size_t end)
+static void edges_of_range(void *ctx, size_t first, size_t end, struct parallel_list *list)
 {
-    const struct edger *e = ctx;
-    const struct cfg *c = e->b->c;
-    const struct jump *jumps = e->b->jumps.data; /* NULL if there are none */
-    size_t j = first_jump_from(e->b, c->funcs.data[first].insn_first), count = e->b->jumps.len;
+    struct build *b = ctx;
+    const struct cfg *c = b->c;
+    const struct jump *jumps = b->jumps.data; /* NULL if there are none */
+    struct edge_list edges = {list->data, 0, list->cap};
+    size_t j = first_jump_from(b, c->funcs.data[first].insn_first), count = b->jumps.len;
     uint32_t block = c->funcs.data[first].block_first;
     for (uint32_t past = c->funcs.data[end - 1].block_first + c->funcs.data[end - 1].block_count; block < past;
          block++) {
         uint32_t last = c->blocks.data[block].insn_first + c->blocks.data[block].insn_count - 1;
         while (j < count && jumps[j].insn < last)
             j++;
-        add_edges_of(e->b, &e->lists[first / FUNCS_A_RANGE], block,
-                     j < count && jumps[j].insn == last ? &jumps[j] : NULL);
+        add_edges_of(b, &edges, block, j < count && jumps[j].insn == last ? &jumps[j] : NULL);
     }
+    *list = (struct parallel_list){edges.data, edges.len, edges.cap};
 }
 
-static void join_range(void *ctx, size_t first, size_t end)
+static void take_edges(void *ctx, size_t first, size_t end, struct parallel_list *list)
 {
-    const struct edger *e = ctx;
-    struct cfg *c = e->b->c;
-    struct edge_list *list = &e->lists[first / FUNCS_A_RANGE];
-    uint32_t at = e->first[first / FUNCS_A_RANGE], block = c->funcs.data[first].block_first;
+    const struct build *b = ctx;
+    struct cfg *c = b->c;
+    uint32_t at = (uint32_t)c->edges.len, block = c->funcs.data[first].block_first;
     size_t past = end < c->funcs.len ? c->funcs.data[end].block_first : c->blocks.len;
     for (; block < past; block++)
         c->blocks.data[block].edge_first += at;
+    VEC_RESERVE(&c->edges, c->edges.len + list->len);
     if (list->len)
-        memcpy(c->edges.data + at, list->data, list->len * sizeof *list->data);
-    VEC_FREE(list);
-}
-
-static void join_lists(struct edger *e, size_t count)
-{
-    struct cfg *c = e->b->c;
-    e->first = xmalloc((count + 1) * sizeof *e->first);
-    for (size_t k = 0; k < count; k++) {
-        e->first[k] = (uint32_t)c->edges.len;
-        c->edges.len += e->lists[k].len;
-    }
-    c->edges.data = xmalloc(c->edges.len * sizeof *c->edges.data);
-    c->edges.cap = c->edges.len;
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, join_range, e);
-    free(e->first);
+        memcpy(c->edges.data + at, list->data, list->len * sizeof *c->edges.data);
+    c->edges.len += list->len;
 }
 
 static void add_edges(struct build *b)
 {
     struct cfg *c = b->c;
-    size_t count = (c->funcs.len + FUNCS_A_RANGE - 1) / FUNCS_A_RANGE;
-    struct edger e = {.b = b, .lists = xmalloc(count * sizeof *e.lists)};
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, edges_of_range, &e);
-    join_lists(&e, count);
-    free(e.lists);
+    VEC_RESERVE(&c->edges, 2 * c->blocks.len); /* hardly more, nearly always */
+    parallel_lists(c->funcs.len, FUNCS_A_RANGE, edges_of_range, take_edges, b);
+    VEC_SHRINK(&c->edges);
     for (size_t k = 0; k < b->jumps.len; k++) {
         const struct jump *j = &b->jumps.data[k];
         if (j->class != JUMP_TABLE || c->funcs.data[j->func].reason != CFG_REASON_OK)

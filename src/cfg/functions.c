@@ -108,8 +108,13 @@ const uint8_t *cfg_code_bytes(const struct image *img, uint64_t lo, uint64_t hi,
     return p ? p : image_at(img, lo, hi - lo);
 }
 
-/* Decodes up to the end of the function or the first bytes that are no instruction, into insns from insn_first on. */
-static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
+struct insn_list {
+    struct cfg_insn *data;
+    size_t len, cap;
+};
+
+/* Decodes up to the end of the function or the first bytes that are no instruction, behind what the list has. */
+static void sweep(const struct cfg *c, struct cfg_func *f, uint64_t *bits, struct insn_list *out)
 {
     if (f->reason == CFG_REASON_OVERLAP)
         return;
@@ -117,8 +122,9 @@ static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
     const uint8_t *p = cfg_code_bytes(c->img, f->addr, f->addr + f->size, &more);
     uint32_t at = 0;
     assert(p); /* in_code saw to it */
+    VEC_RESERVE(out, out->len + f->size);
     while (at < f->size) {
-        struct cfg_insn *i = &c->insns.data[f->insn_first + f->insn_count];
+        struct cfg_insn *i = &out->data[out->len + f->insn_count];
         int n = x86_decode_short(p + at, f->size - at + more, &i->what);
         if (n == 0 || at + (uint32_t)n > f->size) {
             refuse(f, CFG_REASON_UNDECODABLE);
@@ -131,52 +137,31 @@ static void sweep(struct cfg *c, struct cfg_func *f, uint64_t *bits)
         at += (uint32_t)n;
         f->insn_count++;
     }
+    out->len += f->insn_count;
 }
 
 #define FUNCS_A_RANGE 64
 
-/* A range's instructions stand together, from where they would if each byte before the range were one. */
-static void sweep_range(void *ctx, size_t first, size_t end)
+static void sweep_range(void *ctx, size_t first, size_t end, struct parallel_list *list)
 {
     struct cfg *c = ctx;
-    uint32_t at = c->index->bit_first[first];
+    struct insn_list insns = {list->data, 0, list->cap};
+    for (size_t f = first; f < end; f++)
+        sweep(c, &c->funcs.data[f], &c->index->bits[c->index->bit_first[f] / 64], &insns);
+    *list = (struct parallel_list){insns.data, insns.len, insns.cap};
+}
+
+static void take_insns(void *ctx, size_t first, size_t end, struct parallel_list *list)
+{
+    struct cfg *c = ctx;
+    uint32_t at = (uint32_t)c->insns.len;
     for (size_t f = first; f < end; f++) {
         c->funcs.data[f].insn_first = at;
-        sweep(c, &c->funcs.data[f], &c->index->bits[c->index->bit_first[f] / 64]);
         at += c->funcs.data[f].insn_count;
     }
-}
-
-struct closing { /* of the gaps between ranges */
-    struct cfg *c;
-    struct cfg_insn *to;
-    uint32_t *first; /* [funcs.len] in `to` */
-};
-
-static void close_up_range(void *ctx, size_t first, size_t end)
-{
-    const struct closing *cl = ctx;
-    for (size_t f = first; f < end; f++) {
-        struct cfg_func *fn = &cl->c->funcs.data[f];
-        memcpy(cl->to + cl->first[f], cl->c->insns.data + fn->insn_first, fn->insn_count * sizeof *cl->to);
-        fn->insn_first = cl->first[f];
-    }
-}
-
-static void close_up(struct cfg *c)
-{
-    struct closing cl = {.c = c, .first = xmalloc(c->funcs.len * sizeof *cl.first)};
-    size_t len = 0;
-    for (size_t f = 0; f < c->funcs.len; f++) {
-        cl.first[f] = (uint32_t)len;
-        len += c->funcs.data[f].insn_count;
-    }
-    cl.to = xmalloc(len * sizeof *cl.to);
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, close_up_range, &cl);
-    free(cl.first);
-    free(c->insns.data);
-    c->insns.data = cl.to;
-    c->insns.len = c->insns.cap = len;
+    if (list->len)
+        memcpy(c->insns.data + c->insns.len, list->data, list->len * sizeof *c->insns.data);
+    c->insns.len += list->len;
 }
 
 /* Every function's bits start with a word of their own. False: more than can be numbered. */
@@ -254,9 +239,10 @@ static int decode_functions(struct cfg *c)
     c->insn_base = c->funcs.len ? c->funcs.data[0].addr : 0;
     if (!index_bits(c) || (last && last->addr + last->size - c->insn_base >= UINT32_MAX))
         return diag_error("%s: its functions reach over more than the 4 GiB that are handled", c->img->path);
-    c->insns.data = xmalloc_sparse(c->index->word_count * 64 * sizeof *c->insns.data);
-    parallel_for(c->funcs.len, FUNCS_A_RANGE, sweep_range, c);
-    close_up(c);
+    c->insns.cap = c->index->word_count * 64 + 1; /* as if each byte were one: what is not used is no memory */
+    c->insns.data = xmalloc(c->insns.cap * sizeof *c->insns.data);
+    parallel_lists(c->funcs.len, FUNCS_A_RANGE, sweep_range, take_insns, c);
+    VEC_SHRINK(&c->insns);
     rank_bits(c->index->bits, c->index->word_count, c->index->rank);
     if (c->funcs.len)
         index_functions(c);

@@ -14,11 +14,16 @@
 #define SAMPLES_MIN 10  /* below, the ideal time is the better guess */
 #define PATH_BLOCKS_MAX 500
 
+/* Few samples do too where chance alone would hardly (one in forty) bring so many more than the ideal time has. */
 double work_seconds(const struct join *j, const struct work *w)
 {
     double ideal = j->cycles && j->core_hz > 0 ? w->cycles / j->core_hz : NAN;
-    bool is_sampled = j->samples_all && j->r->actual_user_s.value > 0 && (w->samples >= SAMPLES_MIN || isnan(ideal));
-    return is_sampled ? w->samples / (double)j->samples_all * j->r->actual_user_s.value : ideal;
+    if (!j->samples_all || !(j->r->actual_user_s.value > 0))
+        return ideal;
+    double a_sample = j->r->actual_user_s.value / (double)j->samples_all;
+    bool is_sampled =
+        w->samples >= SAMPLES_MIN || isnan(ideal) || (w->samples - 2 * sqrt(w->samples)) * a_sample > ideal;
+    return is_sampled ? w->samples * a_sample : ideal;
 }
 
 static struct join_module *module_of(struct join *j, uint32_t func)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define FIRST_SHARE 0.95 /* of all memory operations: what procedures must hold together */
+#define TIME_SHARE 0.01  /* of all samples: a procedure that has them is searched whatever it holds */
 #define MIN_SHARE 0.001  /* of all memory operations: less is no candidate */
 #define REST_SHARE 0.01  /* of its procedure's: less beside what inner objects measure is not worth an object */
 #define LINES_MAX 50     /* of an object's own code, else it is cut into pieces */
@@ -180,7 +181,8 @@ static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
         return;
     struct made made = select_make(s, m, PROF_PROCEDURE, &all, &all);
     made.o.verdict = PROF_DROPPED;
-    made.o.reason = "not among the procedures that hold the first 95 % of memory operations";
+    made.o.reason =
+        "not among the procedures that hold the first 95 % of memory operations, or a hundredth of the time";
     VEC_PUSH(&s->out, made.o);
     VEC_PUSH(&s->details, ((struct candidate_detail){0, NULL, made.part}));
 }
@@ -220,13 +222,22 @@ void select_rank_all(struct selection *s, struct ranks *all)
         qsort(all->v.data, all->v.len, sizeof *all->v.data, by_memory_ops);
 }
 
+/* Few operations that all miss cost as much as many that hit. */
+static bool takes_time(const struct selection *s, const struct join_module *m, uint32_t func)
+{
+    uint64_t samples = s->j->funcs[m->func_base + func].incl.samples;
+    return samples && (double)samples >= TIME_SHARE * (double)s->j->samples_all;
+}
+
 void select_search_first(struct selection *s, const struct ranks *all)
 {
     double up_to = 0;
     for (size_t i = 0; i < all->v.len; i++) {
         const struct ranked *r = &all->v.data[i];
-        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || holds_requested(s, &s->j->modules[r->module], r->func))
-            search(s, &s->j->modules[r->module], r->func);
+        struct join_module *m = &s->j->modules[r->module];
+        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || takes_time(s, m, r->func) ||
+            holds_requested(s, m, r->func))
+            search(s, m, r->func);
         up_to += (double)r->memory_ops;
     }
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * select: which m-objects are worth a probe (Goldberg and Hennessy 1990, Figure 1 and section 4), on exact counts. The
- * procedures that hold the first 95 % of memory operations are searched: inner loops first, then outer ones, then the
- * procedure, then pieces of what is long. Each candidate says whether it is timable (a probe costs little beside it),
- * whether what it calls can be estimated (callees.c), and what follows. It measures nothing itself, and what is not
- * taken is measured by samples all the same. Regions that the source marks come before all others, and need not be
- * estimable. What of the program's memory operations no object does then is looked for further up the calls: "move up
- * the call graph as we know that eventually we will encounter an estimable node".
+ * procedures that hold the first 95 % of memory operations are searched, and those that take a hundredth of the time:
+ * inner loops first, then outer ones, then the procedure, then pieces of what is long. Each candidate says whether it
+ * is timable (a probe costs little beside it), whether what it calls can be estimated (callees.c), and what follows. It
+ * measures nothing itself, and what is not taken is measured by samples all the same. Regions that the source marks
+ * come before all others, and need not be estimable. What of the program's memory operations no object does then is
+ * looked for further up the calls: "move up the call graph as we know that eventually we will encounter an estimable
+ * node".
  */
 #include "objects/selection.h"
 

@@ -149,7 +149,10 @@ struct rw {
     uint64_t ro_vaddr;               /* layout: program headers, tables, unwind data */
     uint64_t tables_vaddr;
 
-    struct strbuf text;                                           /* emit */
+    uint32_t *order; /* layout: functions that move, as their copies stand one behind the other */
+    size_t order_len;
+    int out_fd; /* open: the new file, under the name out_temporary until it is whole */
+    char *out_temporary;
     struct strbuf ro;                                             /* emit, unwind */
     uint64_t eh_frame_hdr_vaddr, eh_frame_hdr_bytes;              /* unwind; 0 none */
     uint64_t eh_frame_vaddr, eh_frame_bytes;                      /* unwind; 0 none */
@@ -238,15 +241,30 @@ void rw_feedback(struct rw *w);             /* feedback.c */
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);
-void rw_emit_functions(struct rw *w); /* into text, which is as large as text_bytes */
-int rw_emit(struct rw *w);
+void rw_emit_function(const struct rw *w, uint32_t func, uint8_t *at);
+int rw_emit(struct rw *w, const char *out); /* behind rw_open; 0, or -1 after one line, and nothing is left */
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
 int rw_unwind(struct rw *w);
 void rw_frames_of(const struct rw *w, uint32_t func, struct rw_frames *out); /* of what was inserted; unwind.c */
 uint64_t rw_file_bias(const struct image *img); /* of the new segments: address minus offset, as in the first segment */
 void rw_data(struct rw *w); /* strings behind the read-only data; places the writable page and the counters */
-int rw_write(struct rw *w, const char *out);
+int rw_open(struct rw *w, const char *out);  /* write.c: 0, or -1 after one line */
+int rw_write(struct rw *w, const char *out); /* likewise; ends what rw_open began */
+void rw_abandon(struct rw *w);               /* ends it likewise, without a file */
+/* edits.c: of the original's bytes, by offset in the file, inside of it; a later one goes over an earlier one. */
+#define RW_EDIT_TRAPS UINT64_MAX
+struct rw_edit {
+    uint64_t off, len, from; /* from: in bytes; RW_EDIT_TRAPS: trap instructions */
+};
+struct rw_edits {
+    VEC(struct rw_edit) all;
+    struct strbuf bytes;
+};
+void rw_edit(struct rw_edits *e, uint64_t off, const void *bytes, size_t len); /* bytes NULL: traps; len not 0 */
+void rw_edits_free(struct rw_edits *e);
+void rw_edits_read(const struct rw_edits *e, const uint8_t *original, uint64_t off, size_t len, void *to);
+int rw_edits_write(const struct rw_edits *e, const uint8_t *original, uint64_t len, int fd); /* 0, or -1 and errno */
 /* sections.c: appends to `tail`, which will stand at tail_offset, and edits the header accordingly. */
 void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, Elf64_Ehdr *eh);
 void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out); /* real: path of the original */

@@ -28,6 +28,9 @@ static void set_key(struct rw *w)
 }
 
 #define LARGE_BYTES (1 << 20) /* arrays from this size go back to the system as soon as they are freed */
+#define KEPT_BYTES                                                                                                     \
+    (64 << 20) /* smaller ones stay for the next: what is fresh from the system must be cleared first                  \
+                */
 
 /* What the planning passes filled, before they run again with fewer functions. */
 static void forget_plan(struct rw *w)
@@ -168,7 +171,9 @@ static int run_passes(struct rw *w, const char *out, const char *map)
         forget_plan(w);
     }
     rw_data(w); /* addresses of the counters */
-    if (timed("emit", rw_emit(w), &t) < 0)
+    if (rw_open(w, out) < 0)
+        return -1;
+    if (timed("emit", rw_emit(w, out), &t) < 0)
         return -1;
     w->stats->insns = w->cfg->insns.len;
     w->stats->owns_gs = rw_owns_gs(w);
@@ -199,7 +204,6 @@ static void free_plan(void *ctx)
 {
     struct rw *w = ctx;
     forget_plan(w);
-    str_free(&w->text);
 }
 
 static void free_cfg(void *ctx)
@@ -216,6 +220,7 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     memset(w.stats, 0, sizeof *w.stats);
     double start = time_now_s();
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     if (image_open(in, &w.img) < 0)
         return -1;
     int rc = -1;

@@ -3,16 +3,14 @@
  * The bytes of fragments. Everything that refers to code or data by a distance is recomputed; everything else is the
  * original's bytes. Code pointers keep the original's value (its entry jumps here).
  *
- * needs: layout. fills: text, and by tables.c ro.
+ * needs: layout. Writes them to the new file piece by piece, as they are made; fills, by tables.c, ro.
  */
 #include "rewrite/impl.h"
 
-struct emitter {
-    struct rw *w;
-    uint8_t *text; /* of w->text_vaddr */
-};
+#include <errno.h>
+#include <stdlib.h>
 
-static uint8_t *at_vaddr(const struct emitter *em, uint64_t addr) { return em->text + (addr - em->w->text_vaddr); }
+enum { TRAP = 0xcc };
 
 /* Where a direct call to an original address goes now. */
 static uint64_t call_target(const struct rw *w, uint64_t target)
@@ -148,45 +146,74 @@ static void put_fragment(const struct rw *w, const struct rw_func *fn, const str
     }
 }
 
-static void emit_func(const struct emitter *em, uint32_t f)
+void rw_emit_function(const struct rw *w, uint32_t f, uint8_t *at)
 {
-    const struct rw_func *fn = &em->w->funcs[f];
-    uint8_t *at = at_vaddr(em, fn->addr_new);
+    const struct rw_func *fn = &w->funcs[f];
     for (uint32_t i = 0; i < fn->fragment_count; i++)
-        put_fragment(em->w, fn, &fn->fragments[i], at + fn->fragments[i].off);
+        put_fragment(w, fn, &fn->fragments[i], at + fn->fragments[i].off);
 }
 
-#define FILL_A_RANGE (1u << 20)
+/* ---- into the file ---- */
 
-static void fill_range(void *ctx, size_t first, size_t end) { memset((uint8_t *)ctx + first, 0xcc, end - first); }
+struct emitter {
+    struct rw *w;
+    int error; /* of the first write that failed */
+};
+
+static void put_piece(struct emitter *em, uint64_t vaddr, const uint8_t *bytes, size_t len)
+{
+    int none = 0;
+    if (file_put_at(em->w->out_fd, bytes, len, vaddr - rw_file_bias(em->w->img)) < 0)
+        __atomic_compare_exchange_n(&em->error, &none, errno, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static uint64_t end_before(const struct rw *w, size_t place)
+{
+    const struct rw_func *fn = place ? &w->funcs[w->order[place - 1]] : NULL;
+    return fn ? fn->addr_new + fn->size_new : w->text_vaddr + rw_blob_bytes();
+}
 
 static void emit_range(void *ctx, size_t first, size_t end)
 {
-    const struct emitter *em = ctx;
-    for (size_t f = first; f < end; f++)
-        if (em->w->funcs[f].is_moved)
-            emit_func(em, (uint32_t)f);
+    struct emitter *em = ctx;
+    const struct rw *w = em->w;
+    uint64_t at = end_before(w, first), len = end_before(w, end) - at;
+    uint8_t *bytes = xmalloc(len);
+    memset(bytes, TRAP, len);
+    for (size_t k = first; k < end; k++)
+        rw_emit_function(w, w->order[k], bytes + (w->funcs[w->order[k]].addr_new - at));
+    put_piece(em, at, bytes, len);
+    free(bytes);
 }
 
-void rw_emit_functions(struct rw *w)
+static void emit_blob(struct emitter *em)
 {
-    struct emitter em = {w, (uint8_t *)w->text.data};
-    parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, emit_range, &em);
+    uint8_t *bytes = xmalloc(rw_blob_bytes());
+    memset(bytes, TRAP, rw_blob_bytes());
+    rw_blob_put(em->w, bytes);
+    put_piece(em, em->w->text_vaddr, bytes, rw_blob_bytes());
+    free(bytes);
 }
 
-int rw_emit(struct rw *w)
+static void emit_hooks(struct emitter *em)
 {
-    if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
-        return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
-                          w->img->path);
-    VEC_RESERVE(&w->text, w->text_bytes + 16);
-    parallel_for(w->text_bytes + 16, FILL_A_RANGE, fill_range, w->text.data);
-    w->text.len = w->text_bytes;
-    struct emitter em = {w, (uint8_t *)w->text.data};
-    rw_blob_put(w, em.text);
-    rw_emit_functions(w);
-    for (size_t h = 0; h < w->hooks.len; h++)
-        rw_put_hook_stub(w, at_vaddr(&em, w->hooks.data[h].stub), &w->hooks.data[h]);
+    uint8_t bytes[RW_HOOK_STUB_BYTES];
+    for (size_t h = 0; h < em->w->hooks.len; h++) {
+        memset(bytes, TRAP, sizeof bytes);
+        rw_put_hook_stub(em->w, bytes, &em->w->hooks.data[h]);
+        put_piece(em, em->w->hooks.data[h].stub, bytes, sizeof bytes);
+    }
+}
+
+int rw_emit(struct rw *w, const char *out)
+{
+    struct emitter em = {.w = w};
+    emit_blob(&em);
+    parallel_for(w->order_len, RW_FUNCS_A_RANGE, emit_range, &em);
+    emit_hooks(&em);
     rw_emit_tables(w);
-    return 0;
+    if (!em.error)
+        return 0;
+    rw_abandon(w);
+    return diag_error("%s: cannot be written: %s", out, strerror(em.error));
 }

@@ -4,7 +4,7 @@
  * until all reach (they never shrink, so this ends). Copies keep the original's address mod 64, and the head of an
  * innermost loop its address mod 64: the same loop elsewhere can take up to twice as long.
  *
- * needs: fragments. fills: their off and bytes, labels, addr_new, size_new, *_vaddr.
+ * needs: fragments. fills: their off and bytes, labels, addr_new, size_new, order, *_vaddr.
  */
 #include "rewrite/impl.h"
 
@@ -185,10 +185,13 @@ void rw_layout(struct rw *w)
     rw_layout_functions(w);
     uint64_t at = w->text_vaddr + rw_blob_bytes();
     const struct rank *order = order_functions(w);
+    w->order = ARENA_ARRAY(w->arena, uint32_t, c->funcs.len + 1);
+    w->order_len = 0;
     for (uint32_t k = 0; k < c->funcs.len; k++) {
         uint32_t f = order[k].func;
         if (!w->funcs[f].is_moved)
             continue;
+        w->order[w->order_len++] = f;
         at += (c->funcs.data[f].addr - at) & 63;
         w->funcs[f].addr_new = at;
         at += w->funcs[f].size_new;

@@ -147,19 +147,21 @@ void rw_data(struct rw *w)
 
 struct output {
     struct rw *w;
-    uint8_t *bytes;    /* of the original, changed */
-    Elf64_Ehdr header; /* changed, for the start of bytes */
+    struct rw_edits edits; /* of the original's bytes */
+    Elf64_Ehdr header;     /* changed, for the start of the file */
     size_t phdr_count;
-    int fd, rc, error;
+    int rc, error;
     uint8_t data[RW_DATA_BYTES];
     uint64_t dynamic_vaddr, dynamic_size; /* moved: new place; 0 unchanged */
     struct strbuf tail;                   /* behind the last segment */
 };
 
-static uint8_t *file_at(const struct rw *w, const struct output *o, uint64_t vaddr, size_t len)
+/* What stands at an address in the file; false: nothing does. */
+static bool find_offset(const struct rw *w, uint64_t vaddr, size_t len, uint64_t *out)
 {
     const uint8_t *p = image_at(w->img, vaddr, len);
-    return p ? o->bytes + (p - w->img->bytes) : NULL;
+    *out = p ? (uint64_t)(p - w->img->bytes) : 0;
+    return p;
 }
 
 static void put_dynamic(const struct rw *w, struct output *o)
@@ -191,7 +193,9 @@ static void put_dynamic(const struct rw *w, struct output *o)
     d[n].d_tag = DT_NULL;
     size_t max = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
     if (n + 1 <= room) {
-        memcpy(file_at(w, o, w->img->dynamic_vaddr, (n + 1) * sizeof *d), d, (n + 1) * sizeof *d);
+        uint64_t off;
+        if (find_offset(w, w->img->dynamic_vaddr, (n + 1) * sizeof *d, &off))
+            rw_edit(&o->edits, off, d, (n + 1) * sizeof *d);
     } else if (n + 1 <= max) { /* else: no module has 250 dynamic entries; its counters would stay unmapped and be
                                    reported as lost */
         memcpy(o->data + RW_DATA_DYNAMIC, d, (n + 1) * sizeof *d);
@@ -202,7 +206,7 @@ static void put_dynamic(const struct rw *w, struct output *o)
 }
 
 /* Pointers in data to the middle of a function lead to its copy; pointers to entries keep their value. */
-static void put_relocs(const struct rw *w, const struct output *o)
+static void put_relocs(const struct rw *w, struct output *o)
 {
     struct map exported = {0}, in_table = {0};
     for (size_t s = 1; s < w->img->dynsym_count; s++)
@@ -225,7 +229,7 @@ static void put_relocs(const struct rw *w, const struct output *o)
             to = rw_enter(w, b);
         else
             continue;
-        memcpy(o->bytes + r->file_offset + (r->is_relr ? 0 : offsetof(Elf64_Rela, r_addend)), &to, 8);
+        rw_edit(&o->edits, r->file_offset + (r->is_relr ? 0 : offsetof(Elf64_Rela, r_addend)), &to, 8);
     }
     map_fini(&exported);
     map_fini(&in_table);
@@ -237,31 +241,35 @@ static void put_rela(const struct rw *w, const struct output *o)
         return;
     char *to = w->ro.data + (w->rela_vaddr - w->ro_vaddr);
     uint64_t old_bytes = w->rela_bytes - sizeof(Elf64_Rela);
-    const uint8_t *old = old_bytes ? file_at(w, o, dynamic_value(w->img, DT_RELA), old_bytes) : NULL;
-    if (old)
-        memcpy(to, old, old_bytes);
+    uint64_t off;
+    if (old_bytes && find_offset(w, dynamic_value(w->img, DT_RELA), old_bytes, &off))
+        rw_edits_read(&o->edits, w->img->bytes, off, old_bytes, to);
     Elf64_Rela call = {w->rw_vaddr + RW_DATA_EARLY, R_X86_64_IRELATIVE, (int64_t)rw_blob_register(w)};
     memcpy(to + old_bytes, &call, sizeof call);
 }
 
-static void put_patches(const struct rw *w, const struct output *o)
+static void put_entry_jump(struct output *o, uint64_t addr, uint64_t to)
 {
+    uint8_t jump[5];
+    uint64_t off;
+    if (!find_offset(o->w, addr, sizeof jump, &off))
+        return;
+    rw_put_jmp(jump, addr, to);
+    rw_edit(&o->edits, off, jump, sizeof jump);
+}
+
+static void put_patches(const struct rw *w, struct output *o)
+{
+    uint64_t off;
     for (uint32_t f = 0; w->opt->poison && f < w->cfg->funcs.len; f++) {
         const struct cfg_func *fn = &w->cfg->funcs.data[f];
-        uint8_t *p = w->funcs[f].is_moved && !w->funcs[f].may_run ? file_at(w, o, fn->addr, fn->size) : NULL;
-        if (p)
-            memset(p, 0xcc, fn->size);
+        if (w->funcs[f].is_moved && !w->funcs[f].may_run && find_offset(w, fn->addr, fn->size, &off))
+            rw_edit(&o->edits, off, NULL, fn->size);
     }
-    for (size_t i = 0; i < w->hooks.len; i++) {
-        uint8_t *p = file_at(w, o, w->hooks.data[i].addr, 5);
-        if (p)
-            rw_put_jmp(p, w->hooks.data[i].addr, w->hooks.data[i].stub);
-    }
-    for (size_t i = 0; i < w->patches.len; i++) {
-        uint8_t *p = file_at(w, o, w->patches.data[i].addr, 5);
-        if (p)
-            rw_put_jmp(p, w->patches.data[i].addr, rw_enter(w, w->patches.data[i].block));
-    }
+    for (size_t i = 0; i < w->hooks.len; i++)
+        put_entry_jump(o, w->hooks.data[i].addr, w->hooks.data[i].stub);
+    for (size_t i = 0; i < w->patches.len; i++)
+        put_entry_jump(o, w->patches.data[i].addr, rw_enter(w, w->patches.data[i].block));
 }
 
 /* ---- program headers ---- */
@@ -315,22 +323,6 @@ static size_t make_phdrs(const struct rw *w, const struct output *o, Elf64_Phdr 
     return n;
 }
 
-static int put_at(int fd, const void *bytes, size_t len, uint64_t off)
-{
-    const char *p = bytes;
-    while (len) {
-        ssize_t n = pwrite(fd, p, len, (off_t)off);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        p += n;
-        off += (uint64_t)n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 #define PHDRS_MAX 256
 
 /* All that does not need the section headers: what the program is made of. */
@@ -346,19 +338,14 @@ static void put_program(void *ctx)
     struct rw *w = o->w;
     uint64_t bias = rw_file_bias(w->img);
     Elf64_Phdr phdrs[PHDRS_MAX];
-    o->rc = put_at(o->fd, w->text.data, w->text.len, w->text_vaddr - bias);
-    o->error = errno;
-    str_free(&w->text); /* what follows needs room */
-    o->bytes = xmalloc(w->img->len_bytes);
-    memcpy(o->bytes, w->img->bytes, w->img->len_bytes);
     put_dynamic(w, o);
     put_relocs(w, o);
     put_rela(w, o);
     put_patches(w, o);
     o->phdr_count = make_phdrs(w, o, phdrs);
     memcpy(w->ro.data, phdrs, o->phdr_count * sizeof *phdrs);
-    if (o->rc == 0 && (put_at(o->fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
-                       put_at(o->fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0))
+    if (file_put_at(w->out_fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
+        file_put_at(w->out_fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
         note_error(o);
 }
 
@@ -375,36 +362,52 @@ static int put_rest(const struct rw *w, struct output *o)
     o->header.e_phnum = (uint16_t)o->phdr_count;
     if (w->img->kind != IMAGE_DSO && w->img->entry && w->instrument->has_runtime)
         o->header.e_entry = rw_blob_entry(w);
-    memcpy(o->bytes, &o->header, sizeof o->header);
+    rw_edit(&o->edits, 0, &o->header, sizeof o->header);
     struct stat st;
     mode_t mode = stat(w->img->path, &st) == 0 ? st.st_mode & 0777 : 0755;
-    return put_at(o->fd, o->bytes, w->img->len_bytes, 0) < 0 ||
-                   put_at(o->fd, o->tail.data, o->tail.len, w->rw_vaddr - bias + RW_DATA_BYTES) < 0 ||
-                   fchmod(o->fd, mode | 0444) < 0
+    return rw_edits_write(&o->edits, w->img->bytes, w->img->len_bytes, w->out_fd) < 0 ||
+                   file_put_at(w->out_fd, o->tail.data, o->tail.len, w->rw_vaddr - bias + RW_DATA_BYTES) < 0 ||
+                   fchmod(w->out_fd, mode | 0444) < 0
                ? -1
                : 0;
 }
 
-int rw_write(struct rw *w, const char *out)
+int rw_open(struct rw *w, const char *out)
 {
+    if (w->rw_vaddr + 8ull * w->counter_count + RW_DATA_BYTES - w->img->vaddr_lo > INT32_MAX)
+        return diag_error("%s: too large to be rewritten: its copy would be out of reach of 32-bit distances",
+                          w->img->path);
     if (w->img->segment_count + 6 > PHDRS_MAX)
         return diag_error("%s: has %zu program headers, more than can be extended", w->img->path,
                           w->img->segment_count);
     char *tmp = arena_printf(w->arena, "%s.XXXXXX", out);
-    struct output o = {.w = w, .fd = mkostemp(tmp, O_CLOEXEC)};
-    if (o.fd < 0)
+    w->out_fd = mkostemp(tmp, O_CLOEXEC);
+    if (w->out_fd < 0)
         return diag_error("%s: cannot be written: %s", out, strerror(errno));
+    w->out_temporary = tmp;
+    return 0;
+}
+
+void rw_abandon(struct rw *w)
+{
+    close(w->out_fd);
+    unlink(w->out_temporary);
+}
+
+int rw_write(struct rw *w, const char *out)
+{
+    struct output o = {.w = w};
     memcpy(&o.header, w->img->bytes, sizeof o.header);
     parallel_both(put_program, make_tail, &o);
     if (o.rc == 0 && put_rest(w, &o) < 0)
         note_error(&o);
-    if (close(o.fd) < 0 && o.rc == 0)
+    if (close(w->out_fd) < 0 && o.rc == 0)
         note_error(&o);
-    if (o.rc == 0 && rename(tmp, out) < 0)
+    if (o.rc == 0 && rename(w->out_temporary, out) < 0)
         note_error(&o);
     if (o.rc < 0)
-        unlink(tmp);
-    free(o.bytes);
+        unlink(w->out_temporary);
+    rw_edits_free(&o.edits);
     str_free(&o.tail);
     return o.rc < 0 ? diag_error("%s: cannot be written: %s", out, strerror(o.error)) : 0;
 }

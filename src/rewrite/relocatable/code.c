@@ -3,11 +3,12 @@
  * The code of sections that are moved, and its relocations: each old one goes with its instruction, and what was
  * inserted gets one for each counter that it refers to. A jump that stays in its section needs none.
  *
- * needs: layout, count. fills: w.text; sections' bytes_new, relas_new.
+ * needs: layout, count. fills: sections' bytes_new, relas_new.
  */
 #include "rewrite/relocatable/relocatable.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 enum { TRAP = 0xcc };
 
@@ -150,19 +151,31 @@ static void fill_padding(const struct rel_object *o, struct rel_section *s)
     }
 }
 
+struct emitted {
+    const struct rw *w;
+    uint8_t *text; /* of w->text_vaddr */
+};
+
+static void emit_range(void *ctx, size_t first, size_t end)
+{
+    const struct emitted *e = ctx;
+    for (size_t f = first; f < end; f++)
+        if (e->w->funcs[f].is_moved)
+            rw_emit_function(e->w, (uint32_t)f, e->text + (e->w->funcs[f].addr_new - e->w->text_vaddr));
+}
+
 void rel_code(struct rel_object *o)
 {
     struct rw *w = &o->w;
     w->moved_address = moved_address;
-    VEC_RESERVE(&w->text, w->text_bytes + 16);
-    memset(w->text.data, TRAP, w->text_bytes + 16);
-    w->text.len = w->text_bytes;
-    rw_emit_functions(w);
+    struct emitted e = {w, xmalloc(w->text_bytes + 16)};
+    memset(e.text, TRAP, w->text_bytes + 16);
+    parallel_for(w->cfg->funcs.len, RW_FUNCS_A_RANGE, emit_range, &e);
     for (uint32_t i = 1; i < o->section_count; i++) {
         struct rel_section *s = &o->sections[i];
         if (!s->is_moved)
             continue;
-        str_put(&s->bytes_new, w->text.data + (s->vaddr_new - w->text_vaddr), s->size_new);
+        str_put(&s->bytes_new, e.text + (s->vaddr_new - w->text_vaddr), s->size_new);
         fill_padding(o, s);
         for (size_t k = 0; k < s->rela_count; k++)
             move_rela(o, s, &s->relas[k]);
@@ -170,4 +183,5 @@ void rel_code(struct rel_object *o)
             relocate_all_inserted(o, s);
         s->has_new = true;
     }
+    free(e.text);
 }

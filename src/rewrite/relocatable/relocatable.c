@@ -171,7 +171,6 @@ static void object_fini(struct rel_object *o)
     VEC_FREE(&w->group_edges);
     VEC_FREE(&w->tables);
     map_fini(&w->ref_table);
-    VEC_FREE(&w->text);
     cfg_free(w->cfg);
     image_close(w->img);
     str_free(&o->image);

@@ -145,6 +145,27 @@ static void test_inner_first(void **state)
     toy_fini(&t);
 }
 
+/* A procedure with a hundredth of the memory operations is searched if it takes time, and is else passed over. */
+static void test_takes_time(void **state)
+{
+    (void)state;
+    static const double seconds[] = {0.05, 0.001};
+    for (size_t i = 0; i < ARRAY_LEN(seconds); i++) {
+        struct toy t;
+        toy_init(&t, "/none/a");
+        struct proc copy = put_proc(&t, 1, 10000, 4, ID_NONE), main = put_proc(&t, 1, 1000000, 4, copy.entry);
+        struct prof_result *r =
+            select_in(&t, (const struct seconds[]){{main.loop, 1}, {copy.loop, seconds[i]}}, 2, 40e-9);
+        if (i == 0)
+            assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, copy.loop))->verdict, PROF_TAKEN);
+        else
+            assert_int_equal(candidate(r, PROF_PROCEDURE, toy_addr(&t, copy.entry))->verdict, PROF_DROPPED);
+        assert_int_equal(candidate(r, PROF_LOOP, toy_addr(&t, main.loop))->verdict, PROF_TAKEN);
+        prof_result_free(r);
+        toy_fini(&t);
+    }
+}
+
 /* A loop that is entered too often leaves the procedure to be timed, or nothing. */
 static void test_timable(void **state)
 {
@@ -452,11 +473,11 @@ static void test_chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inner_first), cmocka_unit_test(test_timable),   cmocka_unit_test(test_shared_callee),
-        cmocka_unit_test(test_rules_warn),  cmocka_unit_test(test_recursion), cmocka_unit_test(test_pointer),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_requested),
-        cmocka_unit_test(test_move_up),     cmocka_unit_test(test_unprobed),  cmocka_unit_test(test_disjoint),
-        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_inner_first),   cmocka_unit_test(test_takes_time), cmocka_unit_test(test_timable),
+        cmocka_unit_test(test_shared_callee), cmocka_unit_test(test_rules_warn), cmocka_unit_test(test_recursion),
+        cmocka_unit_test(test_pointer),       cmocka_unit_test(test_pieces),     cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_requested),     cmocka_unit_test(test_move_up),    cmocka_unit_test(test_unprobed),
+        cmocka_unit_test(test_disjoint),      cmocka_unit_test(test_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

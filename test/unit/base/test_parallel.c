@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lists that ranges make come together in the order of ranges, whoever makes them and however long they are. */
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h> /* needs the three above it */
+
+enum { ITEMS = 10007 };
+
+struct lists {
+    VEC(uint32_t) all;
+    size_t expected; /* the range that comes next */
+};
+
+struct list {
+    uint32_t *data;
+    size_t len, cap;
+};
+
+/* Item k stands k % 5 times in it. Some ranges take long, so that others come by them. */
+static void make(void *ctx, size_t first, size_t end, struct parallel_list *list)
+{
+    (void)ctx;
+    struct list l = {list->data, 0, list->cap};
+    assert_int_equal(list->len, 0);
+    if (first / 10 % 7 == 0)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    for (size_t k = first; k < end; k++)
+        for (size_t n = 0; n < k % 5; n++)
+            VEC_PUSH(&l, (uint32_t)k);
+    *list = (struct parallel_list){l.data, l.len, l.cap};
+}
+
+static void take(void *ctx, size_t first, size_t end, struct parallel_list *list)
+{
+    struct lists *l = ctx;
+    const uint32_t *made = list->data;
+    assert_int_equal(first, l->expected);
+    l->expected = end;
+    for (size_t k = 0; k < list->len; k++)
+        VEC_PUSH(&l->all, made[k]);
+}
+
+static void check(size_t n, unsigned processors)
+{
+    struct lists l = {.expected = 0};
+    size_t at = 0;
+    parallel_max = processors;
+    parallel_lists(n, 10, make, take, &l);
+    parallel_max = 0;
+    assert_int_equal(l.expected, n);
+    for (size_t k = 0; k < n; k++)
+        for (size_t times = 0; times < k % 5; times++)
+            assert_int_equal(l.all.data[at++], k);
+    assert_int_equal(at, l.all.len);
+    VEC_FREE(&l.all);
+}
+
+static void in_order(void **state)
+{
+    (void)state;
+    for (unsigned processors = 1; processors <= 16; processors *= 2)
+        check(ITEMS, processors);
+}
+
+static void few_and_none(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 60; n += 3)
+        check(n, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_order), cmocka_unit_test(few_and_none)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
