@@ -71,7 +71,7 @@ bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
 /* ---- tools.c: what linked programs do besides their work (tools.def) ---- */
 
 enum ld_tool_id {
-#define TOOL(id, name, extension, plan, does, inserts) LD_TOOL_##id,
+#define TOOL(id, name, extension, plan, runtime, does, inserts) LD_TOOL_##id,
 #include "ld/tools.def"
 #undef TOOL
     LD_TOOL_COUNT
@@ -80,6 +80,8 @@ struct ld_tool { /* a line of the table */
     enum ld_tool_id id;
     const char *name, *extension; /* extension NULL: its programs write nothing */
     enum rewrite_relocatable_tool plan;
+    const uint8_t *runtime; /* an object, NULL none */
+    size_t runtime_len;
     const char *does, *inserts;
 };
 extern const struct ld_tool ld_tools[LD_TOOL_COUNT];
@@ -151,6 +153,14 @@ struct ld_block {
     uint64_t address, end; /* in the linked file; what was inserted is in it */
     uint64_t count;        /* times executed */
     uint32_t insns;        /* of the original */
+    uint32_t edge_first, edge_count;
+    uint16_t flags; /* CFG_BLOCK_* */
+    uint8_t term;   /* enum x86_kind of the last instruction */
+};
+struct ld_edge {
+    uint32_t to;    /* block, ID_NONE: it leaves what is known */
+    uint8_t kind;   /* enum cfg_edge_kind */
+    uint64_t count; /* times taken; of RETURN edges, and of those that leave, nothing is known: 0 */
 };
 struct ld_function {
     const char *name, *object; /* name "" if the file has none for it */
@@ -162,6 +172,7 @@ struct ld_blocks {
     struct arena *arena;
     VEC(struct ld_function) functions;
     VEC(struct ld_block) blocks;
+    VEC(struct ld_edge) edges;
     size_t files; /* of counts, summed */
     uint64_t
         inconsistent; /* flow equations that do not hold: of threads that were not expected, of a process cut off */
@@ -169,5 +180,74 @@ struct ld_blocks {
 /* 0, or -1 after one line: not linked by mtool ld, files of another link, cut off. */
 int ld_blocks_read(const char *path, const char *const *files, size_t count, struct ld_blocks **out);
 void ld_blocks_free(struct ld_blocks *b);
+
+/* ---- variables.c: how often variables are loaded and stored, by counts of blocks ---- */
+
+#define LD_VARIABLE_KINDS(X)                                                                                           \
+    X(GLOBAL, "global")     /* of static storage, that may be written */                                               \
+    X(CONSTANT, "constant") /* of static storage, that may not */                                                      \
+    X(THREAD, "thread")     /* thread-local */                                                                         \
+    X(STACK, "stack")       /* a home in a function's frame */                                                         \
+    X(LINKAGE, "linkage")   /* an address that the linker made a word for */                                           \
+    X(SAVES, "saves")       /* of a function: pushes, pops, return addresses */                                        \
+    X(POINTER, "pointer")   /* of a function: whatever pointers and indices lead to */
+enum ld_variable_kind {
+#define X(id, name) LD_VARIABLE_##id,
+    LD_VARIABLE_KINDS(X)
+#undef X
+        LD_VARIABLE_KIND_COUNT
+};
+struct ld_variable {
+    enum ld_variable_kind kind;
+    uint64_t id;      /* address in the linked file; THREAD: offset in its thread-local memory, or from the thread's
+                         base, in the order of `offset` 1 and 0; of what belongs to a function: its address */
+    int64_t offset;   /* STACK: from the frame's CFA, or, if that is not known there, from the stack pointer */
+    const char *name; /* "" of a function as a whole. Without a name in the file: its place in section or frame */
+    const char *function, *object; /* where it is known or at home; NULL: everywhere */
+    uint64_t bytes;                /* 0 unknown */
+    uint64_t loads, stores;        /* what does both is in both; a repeated string instruction is one */
+};
+struct ld_variables {
+    struct arena *arena;
+    VEC(struct ld_variable) variables; /* referred to; the most frequent first */
+    size_t files;
+    uint64_t inconsistent; /* as in ld_blocks */
+    uint64_t unread;       /* instructions executed in blocks whose code is not what the map says */
+};
+/* As ld_blocks_read. */
+int ld_variables_read(const char *path, const char *const *files, size_t count, struct ld_variables **out);
+void ld_variables_free(struct ld_variables *v);
+
+/* ---- calls.c: of programs that count calls ---- */
+
+enum { LD_ELSEWHERE = UINT32_MAX };
+struct ld_place {
+    const char *name, *object; /* of a function; object NULL: it was not rewritten. name "" if the file has none */
+    uint64_t address, end;     /* in the linked file; of one of another file both 0 */
+    uint64_t calls;            /* all */
+    uint64_t samples;
+};
+struct ld_arc {
+    uint32_t caller, callee; /* among places; caller LD_ELSEWHERE: code that is not rewritten, or not in this file */
+    uint64_t site;           /* the call, or just in front of it; 0 if it is not known */
+    uint64_t calls;
+};
+struct ld_sample {
+    uint64_t address, count;
+};
+struct ld_calls {
+    struct arena *arena;
+    VEC(struct ld_place) places;
+    VEC(struct ld_arc) arcs;       /* executed ones, one a site and callee */
+    VEC(struct ld_sample) samples; /* in the linked file */
+    size_t files;                  /* summed */
+    uint64_t elsewhere;            /* samples in other files, and in the kernel's page */
+    uint64_t lost_calls;           /* through pointers: their table was full */
+    uint64_t lost_samples;         /* likewise */
+    uint64_t inconsistent;         /* functions that were called more often than they were entered */
+    double processor_s;            /* of all processes */
+};
+int ld_calls_read(const char *path, const char *const *files, size_t count, struct ld_calls **out);
+void ld_calls_free(struct ld_calls *c);
 
 #endif

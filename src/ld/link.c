@@ -338,7 +338,7 @@ static void make_id(struct job *j)
     str_free(&all);
 }
 
-static const char *put_runtime(struct job *j)
+static const char *put_counts(struct job *j)
 {
     struct strbuf out = {0};
     str_put(&out, ld_runtime, sizeof ld_runtime);
@@ -347,6 +347,7 @@ static const char *put_runtime(struct job *j)
     struct wire_link link;
     memcpy(&link, note, sizeof link);
     link.tool = j->l->tool->id;
+    link.is_shared = j->line.is_shared;
     memcpy(link.id, j->id, WIRE_LINK_ID);
     snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
     snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));
@@ -356,12 +357,26 @@ static const char *put_runtime(struct job *j)
     return path;
 }
 
+/* The words for the linker, at most two. False: there is no room for the files. */
+static bool put_runtime(struct job *j, const char **words)
+{
+    const struct ld_tool *tool = j->l->tool;
+    words[0] = put_counts(j);
+    if (words[0] && tool->runtime) {
+        struct strbuf out = {0};
+        str_put(&out, tool->runtime, tool->runtime_len);
+        words[1] = keep(j, j->inputs.len + 1, "mtool-tool.o", &out);
+        str_free(&out);
+    }
+    return words[0] && (words[1] || !tool->runtime);
+}
+
 /* ---- the line ---- */
 
 /* The words that the linker is run with; NULL if there is no room for the copies. */
 static const char **make_line(struct job *j)
 {
-    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 3);
+    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 4);
     argv[0] = j->l->linker;
     memcpy(argv + 1, j->line.args.data, j->line.args.len * sizeof *argv);
     for (size_t i = 0; i < j->inputs.len; i++) {
@@ -376,8 +391,7 @@ static const char **make_line(struct job *j)
     }
     if (!j->l->tool->extension) /* its programs write nothing */
         return argv;
-    argv[1 + j->line.args.len] = put_runtime(j);
-    return argv[1 + j->line.args.len] ? argv : NULL;
+    return put_runtime(j, argv + 1 + j->line.args.len) ? argv : NULL;
 }
 
 static bool has_bytes(int fd) { return lseek(fd, 0, SEEK_END) > 0; }

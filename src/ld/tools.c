@@ -5,9 +5,15 @@
 #include "ld/ld.h"
 #include "wire/link.h"
 
+#include "ld_runtime_calls.h"
+
+#define sizeof_NULL 0
+#define sizeof_ld_runtime_calls sizeof ld_runtime_calls
+
 const struct ld_tool ld_tools[LD_TOOL_COUNT] = {
-#define TOOL(id, name, extension, plan, does, inserts)                                                                 \
-    [LD_TOOL_##id] = {LD_TOOL_##id, name, extension, REWRITE_RELOCATABLE_##plan, does, inserts},
+#define TOOL(id, name, extension, plan, runtime, does, inserts)                                                        \
+    [LD_TOOL_##                                                                                                        \
+        id] = {LD_TOOL_##id, name, extension, REWRITE_RELOCATABLE_##plan, runtime, sizeof_##runtime, does, inserts},
 #include "ld/tools.def"
 #undef TOOL
 };

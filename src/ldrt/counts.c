@@ -16,6 +16,11 @@ extern uint64_t counters_end[] __asm__("__stop_mtool_counters") __attribute__((w
 extern int register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                            void *dso) __asm__("__register_atfork") __attribute__((weak));
 
+/* Of the tool's own object (runtime.h); 0 where it has none. */
+extern void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin")
+    __attribute__((weak, visibility("hidden")));
+extern void tool_end(void) __asm__("mtool_tool_end") __attribute__((weak, visibility("hidden")));
+
 __attribute__((section(WIRE_LINK_SECTION), used)) static const volatile struct wire_link note = {
     .magic = WIRE_LINK_MAGIC, .version = WIRE_LINK_VERSION};
 
@@ -122,7 +127,10 @@ static size_t counter_count(void) { return ((uintptr_t)counters_end - (uintptr_t
 static void forget_counts(void) /* in the child of a fork: they are the parent's */
 {
     for (size_t i = 0; i < counter_count(); i++)
-        ((volatile uint64_t *)counters_begin)[i] = 0;
+        if (counters_begin[i]) /* most pages of tables were never touched */
+            ((volatile uint64_t *)counters_begin)[i] = 0;
+    if (tool_begin)
+        tool_begin(&note);
 }
 
 static void begin(void)
@@ -132,6 +140,8 @@ static void begin(void)
     if (call(__NR_getcwd, (long)folder, PATH, 0, 0) <= 0)
         folder[0] = 0;
     read_pattern();
+    if (tool_begin)
+        tool_begin(&note);
     if (register_atfork)
         register_atfork(0, 0, forget_counts, 0);
 }
@@ -164,6 +174,8 @@ static void end(void)
 {
     if (!counter_count())
         return;
+    if (tool_end)
+        tool_end();
     long fd = open_new();
     if (fd < 0)
         return;

@@ -8,6 +8,7 @@
 
 #include "rewrite/instruments/instrument.h"
 #include "rewrite/rewrite.h"
+#include "wire/link.h"
 
 #include <elf.h>
 
@@ -19,7 +20,8 @@ enum rw_form {
     RW_FORM_PUSH, /* the same with a register saved below the red zone */
     RW_FORM_COUNT,
     RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
-    RW_FORM_LOOP_LEAVE
+    RW_FORM_LOOP_LEAVE,
+    RW_FORM_INDIRECT /* a call of the runtime in front of a call through a pointer (calls.c) */
 };
 /* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
 static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
@@ -158,6 +160,8 @@ struct rw {
      * and which instructions hold a number that only the linker knows. */
     uint64_t (*moved_address)(const struct rw *w, uint64_t addr);
     const bool *is_relocated; /* [insns] */
+    const bool *is_named; /* [insns] of these, the address of a word that the linker makes, or a thread's variable */
+    uint64_t link_hooks_vaddr; /* stands for the functions that inserted code calls when it is linked */
     struct rewrite_stats *stats;
 };
 
@@ -274,6 +278,22 @@ void rw_put_call(uint8_t *at, uint64_t addr, uint64_t target); /* 5 bytes */
 
 /* counts.c */
 extern const struct rw_instrument rw_counts;
+
+/* calls.c */
+extern const struct rw_instrument rw_calls;
+
+/* Functions of the object that `mtool ld` links in, which inserted code calls: hidden symbols. */
+enum rw_link_hook {
+#define X(id, name) RW_LINK_##id,
+    WIRE_LINK_HOOKS(X)
+#undef X
+        RW_LINK_COUNT
+};
+enum { RW_LINK_HOOK_BYTES = 16 };
+static inline uint64_t rw_link_hook(const struct rw *w, enum rw_link_hook hook)
+{
+    return w->link_hooks_vaddr + (uint64_t)hook * RW_LINK_HOOK_BYTES;
+}
 
 /* syscalls.c */
 enum { RW_SYSCALL_BYTES = 48, RW_SYSCALL_STUB_BYTES = 125, RW_HOOK_STUB_BYTES = 5 + RW_SYSCALL_STUB_BYTES };

@@ -253,8 +253,9 @@ size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side
 /* ---- relocatable/: relocatable objects (.o), rewritten in memory, to be linked as usual ---- */
 
 enum rewrite_relocatable_tool {
-    REWRITE_RELOCATABLE_NULL,  /* code moved, nothing inserted */
+    REWRITE_RELOCATABLE_NULL,   /* code moved, nothing inserted */
     REWRITE_RELOCATABLE_COUNTS, /* exact counts of blocks and edges */
+    REWRITE_RELOCATABLE_CALLS,  /* of calls: see rewrite_relocatable_calls */
     REWRITE_RELOCATABLE_ORDER   /* nothing inserted: instructions of blocks in another order, which `order` says */
 };
 

@@ -6,10 +6,20 @@
  *
  *   0   "mtoollnk"   8 version u32   12 tool u32: its line in ld/tools.def
  *   16  id: 32 hex digits of a hash of what was linked
- *   48  extension of what it writes   64  its base name; zeros behind both
+ *   48  extension of what it writes   60 u32 1: a shared object   64  its base name; zeros behind the texts
  *
  * A file of counts: these 320 bytes, then u64 the process, u64 how many counters, then these, as they stand in the
  * section mtool_counters.
+ *
+ * In that section are tables, too, which the runtime of a tool keeps; all words are u64:
+ *
+ *   0   "mtooltab"   8 kind   16 its own address at run time   24 entries that there is room for   32 lost: what found
+ *   none   40 spare: by kind   48 entries of three words in any order, with gaps: a zero, else
+ *     WIRE_TABLE_ARCS     the target of a call through a pointer, its site (where the runtime's call returns), calls
+ *     WIRE_TABLE_SLOTS    what the start-up chose for a word of the linker's (IFUNC), the word's address, 1
+ *     WIRE_TABLE_SAMPLES  an address, 1, samples there. Spare: nanoseconds of processor time that the process used
+ *
+ * An entry may be there twice. Addresses are those of the process.
  */
 #ifndef MTOOL_WIRE_LINK_H
 #define MTOOL_WIRE_LINK_H
@@ -19,15 +29,32 @@
 #define WIRE_LINK_SECTION "mtool_link"
 #define WIRE_LINK_MAGIC "mtoollnk"
 #define WIRE_LINK_ENV "MTOOL_LD_OUT" /* where counts are written: %n the linked file's name, %p the process */
-enum { WIRE_LINK_VERSION = 2, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 16, WIRE_LINK_NAME = 256 };
+enum { WIRE_LINK_VERSION = 2, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
 
 struct wire_link {
     char magic[8];
     uint32_t version, tool;
     char id[WIRE_LINK_ID];
-    char extension[WIRE_LINK_EXTENSION], name[WIRE_LINK_NAME];
+    char extension[WIRE_LINK_EXTENSION];
+    uint32_t is_shared;
+    char name[WIRE_LINK_NAME];
 };
 _Static_assert(sizeof(struct wire_link) == 320, "as drawn above");
+
+/* Functions that inserted code calls; src/ldrt has them. They keep all registers but flags. */
+#define WIRE_LINK_HOOKS(X)                                                                                             \
+    X(INDIRECT, "mtool_indirect")               /* r11: target of the call whose site returns here */                  \
+    X(INDIRECT_LOCKED, "mtool_indirect_locked") /* the same, of several threads at once */
+
+#define WIRE_TABLE_MAGIC "mtooltab"
+enum wire_table_kind { WIRE_TABLE_ARCS = 1, WIRE_TABLE_SAMPLES, WIRE_TABLE_SLOTS };
+struct wire_table {
+    char magic[8];
+    uint64_t kind, address, room, lost, spare;
+};
+struct wire_table_entry {
+    uint64_t what, where, count;
+};
 
 struct wire_link_counts {
     struct wire_link link;

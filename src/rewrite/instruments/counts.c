@@ -72,6 +72,7 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         rw_put_step_leave(w, at, addr, f->id);
         return;
     case RW_FORM_NONE:
+    case RW_FORM_INDIRECT:
         return;
     }
 }

@@ -102,6 +102,9 @@ struct rw_instrument {
     void (*put)(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr); /* writes it */
     void (*frames)(const struct rw_fragment *f, struct rw_frames *out); /* if it moves the stack pointer */
     void (*describe)(struct rw *w, uint32_t func);                      /* for the map, once offsets are known */
+    /* Of relocatable objects: is the operand of one of the original's instructions, with a displacement that only the
+     * linker knows, in what was inserted? Sets which, and the offset behind it, where its instruction ends. */
+    bool (*operand)(const struct rw *w, const struct rw_fragment *f, uint32_t *insn, unsigned *end);
 
     uint32_t (*runtime)(const struct rw *w);                                              /* RW_RUNTIME_* */
     struct image_moved_func (*runtime_frames)(const struct rw *w, struct rw_frames *out); /* of code that it calls */

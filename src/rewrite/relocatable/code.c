@@ -67,29 +67,64 @@ static void move_rela(struct rel_object *o, struct rel_section *s, const Elf64_R
     add_rela(s, at, rel_sym(r), rel_type(r), addend);
 }
 
-/* ---- counters ---- */
+/* ---- what was inserted ---- */
+
+/* The relocation of an instruction's operand, for a copy of the operand that ends at `end`. */
+static void copy_operand(struct rel_object *o, struct rel_section *s, uint32_t insn, uint64_t end)
+{
+    uint64_t lo = cfg_insn_addr(o->w.cfg, insn) - s->vaddr, hi = lo + cfg_len(o->w.cfg, insn);
+    size_t k = PARTITION_POINT(i, 0, s->rela_count, s->relas[i].r_offset < lo);
+    if (k == s->rela_count || s->relas[k].r_offset >= hi)
+        return;
+    const Elf64_Rela *r = &s->relas[k];
+    int64_t addend = r->r_addend;
+    if (rel_class_of(rel_type(r)) == REL_RELATIVE)
+        addend += (int64_t)(hi - r->r_offset) - 4;
+    memset(s->bytes_new.data + end - 4, 0, 4);
+    add_rela(s, end - 4, rel_sym(r), rel_type(r), addend);
+}
+
+static void relocate_access(struct rel_object *o, struct rel_section *s, const struct rel_unit *u, uint64_t at,
+                            const struct x86_insn *i)
+{
+    uint32_t counter = o->counter_number[(i->target - o->w.counters_vaddr) / 8];
+    int bias = i->len - i->disp_off;
+    memset((uint8_t *)s->bytes_new.data + at + i->disp_off, 0, 4);
+    add_rela(s, at + i->disp_off, u->counters_symbol, R_X86_64_PC32, (int64_t)(8ull * counter) - bias);
+}
+
+static void relocate_hook(struct rel_object *o, struct rel_section *s, uint64_t at, const struct x86_insn *i)
+{
+    unsigned hook = (unsigned)((i->target - o->w.link_hooks_vaddr) / RW_LINK_HOOK_BYTES);
+    o->has_hook[hook] = true;
+    memset((uint8_t *)s->bytes_new.data + at + 1, 0, 4);
+    add_rela(s, at + 1, rel_hook_symbol(o, hook), R_X86_64_PLT32, -4);
+}
 
 static void relocate_inserted(struct rel_object *o, struct rel_section *s, uint32_t f, const struct rw_fragment *fr)
 {
     uint64_t base = o->w.funcs[f].addr_new - s->vaddr_new + fr->off;
     const uint8_t *p = (const uint8_t *)s->bytes_new.data + base;
-    const struct rel_unit *u = &o->units.data[o->unit_of_func[f]];
+    const struct rw_instrument *by = o->w.instrument;
+    uint32_t insn = ID_NONE;
+    unsigned end = 0;
+    bool has_operand = by->operand && by->operand(&o->w, fr, &insn, &end);
     for (unsigned at = 0; at < fr->bytes;) {
         struct x86_insn i;
         int n = x86_decode(p + at, fr->bytes - at, s->vaddr_new + base + at, &i);
         if (n == 0)
             return;
-        if (i.props & X86_PROP_RIPREL) {
-            uint32_t counter = o->counter_number[(i.target - o->w.counters_vaddr) / 8];
-            int bias = n - i.disp_off;
-            memset((uint8_t *)s->bytes_new.data + base + at + i.disp_off, 0, 4);
-            add_rela(s, base + at + i.disp_off, u->counters_symbol, R_X86_64_PC32, (int64_t)(8ull * counter) - bias);
-        }
+        if (has_operand && at + (unsigned)n == end)
+            copy_operand(o, s, insn, base + end);
+        else if (i.kind == X86_CALL)
+            relocate_hook(o, s, base + at, &i);
+        else if (i.props & X86_PROP_RIPREL)
+            relocate_access(o, s, &o->units.data[o->unit_of_func[f]], base + at, &i);
         at += (unsigned)n;
     }
 }
 
-static void relocate_counters(struct rel_object *o, struct rel_section *s)
+static void relocate_all_inserted(struct rel_object *o, struct rel_section *s)
 {
     for (uint32_t f = s->func_first; f < s->func_first + s->func_count; f++) {
         const struct rw_func *fn = &o->w.funcs[f];
@@ -132,7 +167,7 @@ void rel_code(struct rel_object *o)
         for (size_t k = 0; k < s->rela_count; k++)
             move_rela(o, s, &s->relas[k]);
         if (o->units.len)
-            relocate_counters(o, s);
+            relocate_all_inserted(o, s);
         s->has_new = true;
     }
 }

@@ -183,6 +183,7 @@ static void judge_insns(struct rel_object *o, struct rel_section *s)
         cfg_for_each_insn(&c->funcs.data[f], i) {
             uint64_t at = cfg_insn_addr(c, i) - s->vaddr;
             o->is_relocated[i] = is_relocated(s, at, cfg_len(c, i), &next);
+            o->is_named[i] = o->is_relocated[i] && rel_class_of(rel_type(&s->relas[next])) == REL_NAMED;
             if (s->is_moved && !o->is_relocated[i] && !insn_is_clear(o, s, i))
                 rel_refuse(o, s, REWRITE_RELOCATABLE_RELOCATION, at);
         }
@@ -413,7 +414,9 @@ void rel_judge(struct rel_object *o)
         has_more_sections |= o->sections[i].h.sh_type == SHT_SYMTAB_SHNDX || o->sections[i].h.sh_type == SHT_REL;
     rw_judge(&o->w);
     o->is_relocated = ARENA_ARRAY(o->arena, bool, o->w.cfg->insns.len + 1);
+    o->is_named = ARENA_ARRAY(o->arena, bool, o->w.cfg->insns.len + 1);
     o->w.is_relocated = o->is_relocated;
+    o->w.is_named = o->is_named;
     keep_flags(o);
     find_functions(o);
     cut_edges(o);

@@ -95,6 +95,7 @@ void rel_layout(struct rel_object *o)
     }
     w->text_bytes = at - w->text_vaddr;
     w->counters_vaddr = ALIGN_UP(at, (uint64_t)4096) + 4096;
+    w->link_hooks_vaddr = ALIGN_UP(w->counters_vaddr + 8ull * w->counter_count, (uint64_t)4096) + 4096;
 }
 
 /* ---- questions ---- */

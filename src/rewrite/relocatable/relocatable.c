@@ -34,11 +34,17 @@ static const struct rw_instrument moved_by_nops = {
 
 /* ---- passes ---- */
 
+static const struct rw_instrument *const instruments[] = {
+    [REWRITE_RELOCATABLE_NULL] = NULL,
+    [REWRITE_RELOCATABLE_COUNTS] = &rw_counts,
+    [REWRITE_RELOCATABLE_CALLS] = &rw_calls,
+};
+
 static void choose_instrument(struct rel_object *o)
 {
     o->instrument = o->opt->poison ? moved_by_nops : moved;
-    if (o->opt->tool == REWRITE_RELOCATABLE_COUNTS) {
-        o->instrument = rw_counts;
+    if (instruments[o->opt->tool]) {
+        o->instrument = *instruments[o->opt->tool];
         o->instrument.has_runtime = o->instrument.has_words = false; /* of what it is linked into, others take care */
     }
     o->rw_opt =

@@ -101,7 +101,8 @@ struct rel_object {
     struct rewrite_options rw_opt;
     struct rw_instrument instrument;
     struct rewrite_stats rw_stats;
-    bool *is_relocated;                      /* judge: [cfg->insns.len] */
+    bool *is_relocated, *is_named;           /* judge: [cfg->insns.len] */
+    bool has_hook[RW_LINK_COUNT];            /* code: it is called */
     uint32_t *section_of_func;               /* judge: [cfg->funcs.len] */
     struct map table_of;                     /* judge: old address of a relocated entry of a jump table -> table */
     VEC(struct rel_unit) units;              /* counters */
@@ -147,6 +148,12 @@ struct rel_section *rel_code_of_symbol(const struct rel_object *o, uint32_t sym)
 /* By what the addend of a relocation relative to its place is less than the target's: of one in an instruction, the
  * bytes from the field to the instruction's end. -1: no instruction is known there. */
 int rel_bias(const struct rel_object *o, const struct rel_section *s, const Elf64_Rela *r);
+
+/* Of a function of the runtime: behind the object's own and the units', until write.c gives it its number. */
+static inline uint32_t rel_hook_symbol(const struct rel_object *o, unsigned hook)
+{
+    return o->sym_count + (uint32_t)o->units.len + hook;
+}
 
 /* ---- the passes ---- */
 

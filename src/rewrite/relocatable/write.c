@@ -21,14 +21,23 @@ struct output {
     VEC(struct added) added;
     VEC(Elf64_Shdr) headers;
     uint32_t new_symbols;
+    struct strbuf strings; /* of symbols, where new ones came to them; else empty */
+    uint32_t hook_name[RW_LINK_COUNT];
 };
 
 static uint32_t symbol_number(const struct output *w, uint32_t sym)
 {
     const struct rel_object *o = w->o;
-    return sym < o->first_global ? sym
-           : sym >= o->sym_count ? sym - o->sym_count + o->first_global
-                                 : sym + w->new_symbols;
+    uint32_t hooks = rel_hook_symbol(o, 0), used = 0;
+    if (sym < o->first_global)
+        return sym;
+    if (sym < o->sym_count)
+        return sym + w->new_symbols;
+    if (sym < hooks)
+        return sym - o->sym_count + o->first_global;
+    for (uint32_t h = 0; h < sym - hooks; h++)
+        used += o->has_hook[h];
+    return o->sym_count + w->new_symbols + used;
 }
 
 static void put_relas(const struct output *w, struct strbuf *out, const Elf64_Rela *r, size_t n)
@@ -123,6 +132,12 @@ static void put_symbols(const struct output *w, struct strbuf *out)
                               .st_shndx = (uint16_t)(o->section_count + SECTIONS_A_UNIT * u)};
         str_put(out, &counters, sizeof counters);
     }
+    for (unsigned h = 0; h < RW_LINK_COUNT; h++) {
+        Elf64_Sym hook = {
+            .st_name = w->hook_name[h], .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), .st_other = STV_HIDDEN};
+        if (o->has_hook[h])
+            str_put(out, &hook, sizeof hook);
+    }
 }
 
 static void put_group(const struct output *w, uint32_t i, struct strbuf *out)
@@ -179,7 +194,9 @@ static void put_old_section(struct output *w, uint32_t i, const struct strbuf *n
     } else if (h.sh_type == SHT_GROUP) {
         put_group(w, i, &made);
         h.sh_info = symbol_number(w, h.sh_info);
-    } else if (names && i == (o->eh.e_shstrndx)) {
+    } else if (w->strings.len && i == o->sections[o->symtab].h.sh_link) {
+        str_put(&made, w->strings.data, w->strings.len);
+    } else if (i == o->eh.e_shstrndx) {
         str_put(&made, names->data, names->len);
     } else if (s->has_new) {
         if (h.sh_flags & SHF_COMPRESSED && (rel_is_debug(s) || !s->bytes_new.len)) {
@@ -196,10 +213,32 @@ static void put_old_section(struct output *w, uint32_t i, const struct strbuf *n
     str_free(&made);
 }
 
+/* In the table of symbols' names, which may be that of sections too. */
+static void name_hooks(struct output *w)
+{
+    static const char *const names[] = {
+#define X(id, name) [RW_LINK_##id] = name,
+        WIRE_LINK_HOOKS(X)
+#undef X
+    };
+    const struct rel_section *t = &w->o->sections[w->o->sections[w->o->symtab].h.sh_link];
+    for (unsigned h = 0; h < RW_LINK_COUNT; h++) {
+        if (!w->o->has_hook[h])
+            continue;
+        if (!w->strings.len && t->bytes)
+            str_put(&w->strings, t->bytes, t->h.sh_size);
+        w->hook_name[h] = (uint32_t)w->strings.len;
+        str_put(&w->strings, names[h], strlen(names[h]) + 1);
+    }
+}
+
 static void name_added(struct output *w, struct strbuf *names)
 {
     const struct rel_section *t = &w->o->sections[w->o->eh.e_shstrndx];
-    if (t->bytes)
+    bool is_shared = w->strings.len && w->o->sections[w->o->symtab].h.sh_link == w->o->eh.e_shstrndx;
+    if (is_shared)
+        str_put(names, w->strings.data, w->strings.len);
+    else if (t->bytes)
         str_put(names, t->bytes, t->h.sh_size);
     for (size_t k = 0; k < w->added.len; k++) {
         w->added.data[k].h.sh_name = (uint32_t)names->len;
@@ -218,7 +257,10 @@ void rel_write(struct rel_object *o, struct strbuf *out)
     if (o->ordered.len)
         add_order(&w);
     add_missing_relas(&w);
+    name_hooks(&w);
     name_added(&w, &names);
+    if (o->sections[o->symtab].h.sh_link == o->eh.e_shstrndx)
+        w.strings.len = 0; /* they are among the others */
     VEC_PUSH(&w.headers, o->sections[0].h);
     for (uint32_t i = 1; i < o->section_count; i++)
         put_old_section(&w, i, &names);
@@ -234,4 +276,5 @@ void rel_write(struct rel_object *o, struct strbuf *out)
     VEC_FREE(&w.added);
     VEC_FREE(&w.headers);
     str_free(&names);
+    str_free(&w.strings);
 }

@@ -46,6 +46,22 @@ static void test_values_are_no_inputs(void **state)
     done(&p);
 }
 
+static void test_tools_by_name(void **state)
+{
+    struct strbuf said = {0};
+    (void)state;
+    for (size_t i = 0; i < LD_TOOL_COUNT; i++) {
+        assert_int_equal(ld_tools[i].id, i);
+        assert_ptr_equal(ld_tool_named(ld_tools[i].name), &ld_tools[i]);
+    }
+    diag_hold(&said);
+    assert_null(ld_tool_named("guess"));
+    diag_hold(NULL);
+    for (size_t i = 0; i < LD_TOOL_COUNT; i++)
+        assert_non_null(strstr(said.data, ld_tools[i].name));
+    str_free(&said);
+}
+
 static void test_kinds_of_links(void **state)
 {
     (void)state;
@@ -197,9 +213,13 @@ static void test_no_object_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_are_no_inputs),  cmocka_unit_test(test_kinds_of_links),
-        cmocka_unit_test(test_libraries_are_found),   cmocka_unit_test(test_response_files),
-        cmocka_unit_test(test_an_archive_comes_back), cmocka_unit_test(test_archives_that_are_cut_or_corrupt),
+        cmocka_unit_test(test_values_are_no_inputs),
+        cmocka_unit_test(test_tools_by_name),
+        cmocka_unit_test(test_kinds_of_links),
+        cmocka_unit_test(test_libraries_are_found),
+        cmocka_unit_test(test_response_files),
+        cmocka_unit_test(test_an_archive_comes_back),
+        cmocka_unit_test(test_archives_that_are_cut_or_corrupt),
         cmocka_unit_test(test_no_object_is_none),
     };
     assert_non_null(mkdtemp(folder));

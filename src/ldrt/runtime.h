@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Between the object that writes counters (counts.c) and that of a tool. Hidden symbols: each linked file has its own.
+ */
+#ifndef MTOOL_LDRT_RUNTIME_H
+#define MTOOL_LDRT_RUNTIME_H
+
+#include "wire/link.h"
+
+/* Before the program's own initialisers, and in the child of a fork, whose counters are zeros then. */
+void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin");
+/* In front of the counters' being written. */
+void tool_end(void) __asm__("mtool_tool_end");
+
+#endif
