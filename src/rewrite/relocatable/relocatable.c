@@ -38,6 +38,7 @@ static const struct rw_instrument *const instruments[] = {
     [REWRITE_RELOCATABLE_NULL] = NULL,
     [REWRITE_RELOCATABLE_COUNTS] = &rw_counts,
     [REWRITE_RELOCATABLE_CALLS] = &rw_calls,
+    [REWRITE_RELOCATABLE_ORDER] = NULL,
 };
 
 static void choose_instrument(struct rel_object *o)
