@@ -104,7 +104,7 @@ struct cmd_args {
     uint64_t sample;     /* likewise; 1: all; 0: not said */
     uint64_t sample_length;
     bool sample_evenly;
-    struct cmd_texts caches, allocators;
+    struct cmd_texts caches, allocators, idioms;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

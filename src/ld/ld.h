@@ -218,6 +218,51 @@ struct ld_variables {
 int ld_variables_read(const char *path, const char *const *files, size_t count, struct ld_variables **out);
 void ld_variables_free(struct ld_variables *v);
 
+/* ---- events.c: dynamic counts of events, by counts of blocks ---- */
+
+#define LD_EVENTS(X)                                                                                                   \
+    X(INSTRUCTIONS, "instructions", "instructions")                                                                    \
+    X(LOADS, "loads", "loads")                                                                                         \
+    X(STORES, "stores", "stores")                                                                                      \
+    X(BRANCHES, "branches", "conditional branches")                                                                    \
+    X(TAKEN, "taken", "conditional branches taken")                                                                    \
+    X(NOT_TAKEN, "not_taken", "conditional branches not taken")                                                        \
+    X(JUMPS, "jumps", "direct jumps")                                                                                  \
+    X(JUMPS_INDIRECT, "jumps_indirect", "indirect jumps")                                                              \
+    X(CALLS, "calls", "direct calls")                                                                                  \
+    X(CALLS_INDIRECT, "calls_indirect", "indirect calls")                                                              \
+    X(RETURNS, "returns", "returns")                                                                                   \
+    X(SYSTEM_CALLS, "system_calls", "system calls")                                                                    \
+    X(NOPS, "nops", "instructions that do nothing")
+enum ld_event {
+#define X(id, key, text) LD_EVENT_##id,
+    LD_EVENTS(X)
+#undef X
+        LD_EVENT_COUNT
+};
+struct ld_event_row { /* of a function */
+    const char *name, *object;
+    uint64_t address;
+    uint64_t events[LD_EVENT_COUNT];
+};
+struct ld_events {
+    struct arena *arena;
+    VEC(struct ld_event_row) functions; /* executed; with most instructions first */
+    VEC(uint64_t) idioms;               /* in the order asked for */
+    uint64_t events[LD_EVENT_COUNT];    /* of all */
+    size_t files;
+    uint64_t inconsistent, unread; /* as in ld_variables */
+};
+/* A pattern: instructions one behind the other in a block, with ; between them. Each is a mnemonic, or several with |
+ * between them; one that ends in * stands for all that begin so; jcc is any conditional jump, any is anything; behind
+ * it :load or :store says that it reaches memory. 0, or -1 after one line. */
+struct ld_idiom;
+int ld_idiom_parse(const char *text, struct ld_idiom **out);
+void ld_idiom_free(struct ld_idiom *p);
+int ld_events_read(const char *path, const char *const *files, size_t count, const struct ld_idiom *const *idioms,
+                   size_t idiom_count, struct ld_events **out);
+void ld_events_free(struct ld_events *e);
+
 /* ---- calls.c: of programs that count calls ---- */
 
 enum { LD_ELSEWHERE = UINT32_MAX };
