@@ -98,6 +98,8 @@ struct cmd_args {
     const char *module;  /* of export */
     const char *link;    /* of ld */
     const char *tool;    /* likewise; of ld-report */
+    unsigned overhead;   /* of ld-report */
+    bool clocks, leaves; /* of ld */
     bool private_memory; /* of ld */
     const char *trace;   /* of spy */
     uint64_t sets;       /* of spy and run: the N of 1/N */

@@ -99,6 +99,7 @@ struct ld_tally {
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
+    bool all_blocks; /* as in rewrite_relocatable_options */
     const struct ld_tool *tool;
     const char *linker;            /* to be executed */
     const char *const *args;       /* its arguments, without its name, NULL-terminated */
@@ -262,6 +263,37 @@ void ld_idiom_free(struct ld_idiom *p);
 int ld_events_read(const char *path, const char *const *files, size_t count, const struct ld_idiom *const *idioms,
                    size_t idiom_count, struct ld_events **out);
 void ld_events_free(struct ld_events *e);
+
+/* ---- clocks.c: of programs with exact clocks ---- */
+
+enum ld_overhead {                  /* whose is the time that the looks at the clock take */
+                   LD_OVERHEAD_OFF, /* nobody's: it is taken off, as it was measured */
+                   LD_OVERHEAD_CALLER,
+                   LD_OVERHEAD_CALLEE
+};
+struct ld_timed {              /* a function */
+    const char *name, *object; /* as in ld_place */
+    uint64_t address, end;
+    uint64_t calls;
+    double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
+};
+struct ld_timed_arc {
+    uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
+    uint64_t calls;
+    double self_s, all_s; /* of the callee in these calls; all: nested ones again */
+};
+struct ld_clocks {
+    struct arena *arena;
+    VEC(struct ld_timed) functions; /* by all_s */
+    VEC(struct ld_timed_arc) arcs;  /* by callee, then all_s */
+    size_t files;
+    uint64_t lost;                /* calls for which there was no room */
+    double wall_s;                /* of all processes, from begin to end */
+    double pair_s, pair_inside_s; /* what looking at the clock takes for a call, and what of it is between */
+};
+int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
+                   struct ld_clocks **out);
+void ld_clocks_free(struct ld_clocks *c);
 
 /* ---- calls.c: of programs that count calls ---- */
 

@@ -9,6 +9,7 @@
 
 int report_blocks(const struct cmd_args *a);
 int report_variables(const struct cmd_args *a);
+int report_clocks(const struct cmd_args *a);
 int report_events(const struct cmd_args *a);
 int report_gprof(const struct cmd_args *a);
 
