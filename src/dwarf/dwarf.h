@@ -39,8 +39,8 @@ struct dwarf_moves {
     uint64_t (*at)(void *ctx, uint32_t section, uint64_t offset);  /* of a range that begins at offset */
     uint64_t (*row)(void *ctx, uint32_t section, uint64_t offset); /* of the instruction there, in a table of lines */
     uint64_t (*end)(void *ctx, uint32_t section, uint64_t offset); /* of a range that ends at offset, or a call */
-    /* The first window that ends behind offset, NULL: there is none. May be NULL: no instructions changed places. Rows of
-     * lines follow their instructions; a variable is where it is said to be only outside of windows. */
+    /* The first window that ends behind offset, NULL: there is none. May be NULL: no instructions changed places. Rows
+     * of lines follow their instructions; a variable is where it is said to be only outside of windows. */
     const struct dwarf_window *(*window)(void *ctx, uint32_t section, uint64_t offset);
 };
 

@@ -19,11 +19,11 @@ struct list { /* of ranges or locations, as an entry of .debug_info names it */
     uint64_t addresses_at; /* the unit's part of .debug_addr */
     bool is_moved;
 };
-enum reloc_end { /* what the place is that a relocation names */
-    RANGE_BEGIN, /* or anything else */
-    RANGE_END,
-    HELD_FROM, /* of a location: see move_held */
-    HELD_TO
+enum reloc_end {              /* what the place is that a relocation names */
+                 RANGE_BEGIN, /* or anything else */
+                 RANGE_END,
+                 HELD_FROM, /* of a location: see move_held */
+                 HELD_TO
 };
 struct section {
     struct dwarf_section *s;

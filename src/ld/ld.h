@@ -95,14 +95,15 @@ struct machine;
 struct ld_tally {
     uint64_t funcs, funcs_moved, counters;
     uint64_t blocks_ordered;
-    bool is_seen; /* schedule: others may see its accesses to memory */
+    bool is_seen;       /* schedule: others may see its accesses to memory */
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
+    bool all_blocks; /* as in rewrite_relocatable_options */
     const struct ld_tool *tool;
-    const char *linker;      /* to be executed */
-    const char *const *args; /* its arguments, without its name, NULL-terminated */
-    const char *folder;      /* of temporary files; exists */
+    const char *linker;            /* to be executed */
+    const char *const *args;       /* its arguments, without its name, NULL-terminated */
+    const char *folder;            /* of temporary files; exists */
     const struct machine *machine; /* schedule: that it is done for */
     bool is_private;               /* schedule: nobody sees its accesses to memory, whatever the link looks like */
 };
@@ -142,8 +143,8 @@ struct ld_schedules {
     size_t uncounted; /* functions that the counted program has not */
 };
 struct ld_blocks;
-/* Of a linked file. `counts` of the same objects, linked for blocks, say how often each is executed; NULL: once for each
- * call, ten times as often in a loop as around it (Wall 1989, 4.1). 0, or -1 after one line. */
+/* Of a linked file. `counts` of the same objects, linked for blocks, say how often each is executed; NULL: once for
+ * each call, ten times as often in a loop as around it (Wall 1989, 4.1). 0, or -1 after one line. */
 int ld_schedules_read(const char *path, const struct ld_blocks *counts, struct ld_schedules **out);
 void ld_schedules_free(struct ld_schedules *s);
 
@@ -217,6 +218,82 @@ struct ld_variables {
 /* As ld_blocks_read. */
 int ld_variables_read(const char *path, const char *const *files, size_t count, struct ld_variables **out);
 void ld_variables_free(struct ld_variables *v);
+
+/* ---- events.c: dynamic counts of events, by counts of blocks ---- */
+
+#define LD_EVENTS(X)                                                                                                   \
+    X(INSTRUCTIONS, "instructions", "instructions")                                                                    \
+    X(LOADS, "loads", "loads")                                                                                         \
+    X(STORES, "stores", "stores")                                                                                      \
+    X(BRANCHES, "branches", "conditional branches")                                                                    \
+    X(TAKEN, "taken", "conditional branches taken")                                                                    \
+    X(NOT_TAKEN, "not_taken", "conditional branches not taken")                                                        \
+    X(JUMPS, "jumps", "direct jumps")                                                                                  \
+    X(JUMPS_INDIRECT, "jumps_indirect", "indirect jumps")                                                              \
+    X(CALLS, "calls", "direct calls")                                                                                  \
+    X(CALLS_INDIRECT, "calls_indirect", "indirect calls")                                                              \
+    X(RETURNS, "returns", "returns")                                                                                   \
+    X(SYSTEM_CALLS, "system_calls", "system calls")                                                                    \
+    X(NOPS, "nops", "instructions that do nothing")
+enum ld_event {
+#define X(id, key, text) LD_EVENT_##id,
+    LD_EVENTS(X)
+#undef X
+        LD_EVENT_COUNT
+};
+struct ld_event_row { /* of a function */
+    const char *name, *object;
+    uint64_t address;
+    uint64_t events[LD_EVENT_COUNT];
+};
+struct ld_events {
+    struct arena *arena;
+    VEC(struct ld_event_row) functions; /* executed; with most instructions first */
+    VEC(uint64_t) idioms;               /* in the order asked for */
+    uint64_t events[LD_EVENT_COUNT];    /* of all */
+    size_t files;
+    uint64_t inconsistent, unread; /* as in ld_variables */
+};
+/* A pattern: instructions one behind the other in a block, with ; between them. Each is a mnemonic, or several with |
+ * between them; one that ends in * stands for all that begin so; jcc is any conditional jump, any is anything; behind
+ * it :load or :store says that it reaches memory. 0, or -1 after one line. */
+struct ld_idiom;
+int ld_idiom_parse(const char *text, struct ld_idiom **out);
+void ld_idiom_free(struct ld_idiom *p);
+int ld_events_read(const char *path, const char *const *files, size_t count, const struct ld_idiom *const *idioms,
+                   size_t idiom_count, struct ld_events **out);
+void ld_events_free(struct ld_events *e);
+
+/* ---- clocks.c: of programs with exact clocks ---- */
+
+enum ld_overhead {                  /* whose is the time that the looks at the clock take */
+                   LD_OVERHEAD_OFF, /* nobody's: it is taken off, as it was measured */
+                   LD_OVERHEAD_CALLER,
+                   LD_OVERHEAD_CALLEE
+};
+struct ld_timed {              /* a function */
+    const char *name, *object; /* as in ld_place */
+    uint64_t address, end;
+    uint64_t calls;
+    double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
+};
+struct ld_timed_arc {
+    uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
+    uint64_t calls;
+    double self_s, all_s; /* of the callee in these calls; all: nested ones again */
+};
+struct ld_clocks {
+    struct arena *arena;
+    VEC(struct ld_timed) functions; /* by all_s */
+    VEC(struct ld_timed_arc) arcs;  /* by callee, then all_s */
+    size_t files;
+    uint64_t lost;                /* calls for which there was no room */
+    double wall_s;                /* of all processes, from begin to end */
+    double pair_s, pair_inside_s; /* what looking at the clock takes for a call, and what of it is between */
+};
+int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
+                   struct ld_clocks **out);
+void ld_clocks_free(struct ld_clocks *c);
 
 /* ---- calls.c: of programs that count calls ---- */
 

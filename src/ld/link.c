@@ -169,8 +169,8 @@ static bool may_have_threads(const struct job *j)
 
 /* Who may see what a program does to its memory in between: handlers of signals, other processes. */
 static const char *const watchers[] = {
-    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept", "mmap",
-    "mmap64", "shmat",     "shm_open",      "clone",      "syscall",
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept",
+    "mmap",   "mmap64",    "shmat",         "shm_open",   "clone",  "syscall",
 };
 
 static bool may_be_seen(const struct job *j)
@@ -232,7 +232,7 @@ static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats 
 {
     t->funcs += s->funcs;
     t->funcs_moved += s->funcs_moved;
-    t->counters += s->counters;
+    t->counters += s->counters + s->runtime_calls;
     t->blocks_ordered += s->blocks_ordered;
 }
 
@@ -256,7 +256,7 @@ static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_
     diag_hold(&error);
     int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
     diag_hold(NULL);
-    bool is_new = rc == 0 && (stats.counters || (j->opt.order && stats.sections_moved));
+    bool is_new = rc == 0 && (stats.counters || stats.runtime_calls || (j->opt.order && stats.sections_moved));
     if (rc < 0) {
         leave(j, name, error.data ? error.data : "not understood");
     } else {
@@ -437,6 +437,7 @@ static int link_rewritten(struct job *j, const char **why_plain)
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
     struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
+    j.opt.all_blocks = l->all_blocks;
     const char *why = NULL;
     bool is_kept = true;
     int status;

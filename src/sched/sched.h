@@ -20,21 +20,21 @@ enum sched_memory {
 struct sched_insn {
     const uint8_t *bytes;
     uint8_t len;
-    uint8_t memory;      /* enum sched_memory, of its explicit operand */
-    bool is_walled;      /* no instruction may pass the place in front of it, in either direction */
-    bool is_relocated;   /* its displacement is filled in later */
-    uint32_t section;    /* DATA */
-    int64_t offset;      /* DATA */
-    uint64_t addr;       /* where it stands now */
+    uint8_t memory;    /* enum sched_memory, of its explicit operand */
+    bool is_walled;    /* no instruction may pass the place in front of it, in either direction */
+    bool is_relocated; /* its displacement is filled in later */
+    uint32_t section;  /* DATA */
+    int64_t offset;    /* DATA */
+    uint64_t addr;     /* where it stands now */
 };
 struct sched_block {
     const struct sched_insn *insns;
-    uint32_t count;          /* at most SCHED_MAX */
-    uint8_t flags_live;      /* X86_CF..: those that are read behind it */
-    bool stack_is_private;   /* no address of its function's frame is ever held or handed on */
-    bool rbp_is_frame;       /* rbp holds one all the time */
-    bool is_seen;            /* others may see when it reaches memory: threads, handlers of signals, other processes */
-    bool repeats;            /* control goes from its end to its beginning */
+    uint32_t count;        /* at most SCHED_MAX */
+    uint8_t flags_live;    /* X86_CF..: those that are read behind it */
+    bool stack_is_private; /* no address of its function's frame is ever held or handed on */
+    bool rbp_is_frame;     /* rbp holds one all the time */
+    bool is_seen;          /* others may see when it reaches memory: threads, handlers of signals, other processes */
+    bool repeats;          /* control goes from its end to its beginning */
 };
 
 /* ---- depend.c ---- */

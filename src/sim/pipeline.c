@@ -218,10 +218,7 @@ void sim_pipeline_reset(struct sim_pipeline *p)
     memset((char *)p + from, 0, used_bytes(p) - from);
 }
 
-void sim_pipeline_copy(struct sim_pipeline *to, const struct sim_pipeline *from)
-{
-    memcpy(to, from, used_bytes(from));
-}
+void sim_pipeline_copy(struct sim_pipeline *to, const struct sim_pipeline *from) { memcpy(to, from, used_bytes(from)); }
 
 /* ---- questions ---- */
 

@@ -140,10 +140,10 @@ bool sim_insn_is_rep(const struct sim_insn *i); /* a string instruction that rep
 /* What the core model says of an in-order description, without what fetching adds, in a state that can be copied; of an
  * out-of-order one as if it issued in order. Times are ticks, SIM_CYCLE of them a cycle, from the last reset on. */
 enum { SIM_CYCLE = 1024, SIM_UNITS = MACHINE_PORT_MAX };
-struct sim_pipeline;                                           /* opaque */
+struct sim_pipeline;                                            /* opaque */
 struct sim_pipeline *sim_pipeline_new(const struct machine *m); /* empty; borrows m */
 void sim_pipeline_free(struct sim_pipeline *p);
-void sim_pipeline_reset(struct sim_pipeline *p); /* empty again */
+void sim_pipeline_reset(struct sim_pipeline *p);                                  /* empty again */
 void sim_pipeline_copy(struct sim_pipeline *to, const struct sim_pipeline *from); /* of one machine */
 void sim_pipeline_issue(struct sim_pipeline *p, const struct sim_insn *i);
 /* When its first part would start if it came next. */
@@ -152,7 +152,7 @@ int64_t sim_pipeline_ticks(const struct sim_pipeline *p);  /* when the next inst
 int64_t sim_pipeline_stalls(const struct sim_pipeline *p); /* of these those beyond what the width allows at best */
 int64_t sim_pipeline_ready(const struct sim_pipeline *p, unsigned reg); /* when a register's value is there */
 int64_t sim_pipeline_unit(const struct sim_pipeline *p, unsigned unit); /* when it is free for good; of SIM_UNITS */
-int64_t sim_insn_latency(const struct sim_insn *i); /* from its start to its result */
+int64_t sim_insn_latency(const struct sim_insn *i);                     /* from its start to its result */
 
 /* ---- feed.c: a core that a thread of its own steps ---- */
 

@@ -3,8 +3,8 @@
  * x86: facts about x86-64 instructions. The only folder that sees Zydis. One record, made of the bytes by decode.c:
  * x86_insn, the summary, which is cheap, and which x86_detail holds together with what the core model, the tracer and
  * the planner of replays need (detail.c: operands; access.c, reach.c: where it reaches memory; compare.c: what jumps
- * decide upon; order.c: all that they read and change). x86_short is the summary in 8 bytes, which the rewriter keeps for every instruction. form.c takes the
- * text of a form apart, and encode.c makes bytes of it.
+ * decide upon; order.c: all that they read and change). x86_short is the summary in 8 bytes, which the rewriter keeps
+ * for every instruction. form.c takes the text of a form apart, and encode.c makes bytes of it.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -261,7 +261,7 @@ bool x86_would_jump(unsigned cond, uint64_t a, uint64_t b, unsigned bits);
 
 /* ---- order.c: for who puts instructions into another order ---- */
 
-struct x86_order {         /* all that it reads and changes, beside memory */
+struct x86_order {          /* all that it reads and changes, beside memory */
     uint64_t reads, writes; /* a bit for each X86_REG_* but flags; those of addresses too; what is written in part, or
                                under a condition, counts as written */
     uint8_t flags_read;     /* X86_CF.. */

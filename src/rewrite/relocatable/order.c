@@ -58,10 +58,7 @@ static bool is_sequence(uint32_t type)
            type == R_X86_64_TLSDESC_CALL;
 }
 
-static void hold(struct ordering *w, uint32_t i)
-{
-    w->is_walled[i] = w->is_walled[i + 1] = true;
-}
+static void hold(struct ordering *w, uint32_t i) { w->is_walled[i] = w->is_walled[i + 1] = true; }
 
 /* What refers to a place by its own without a relocation stays where it is. */
 static void hold_odd(struct ordering *w)
@@ -70,8 +67,7 @@ static void hold_odd(struct ordering *w)
     cfg_for_each_insn(w->fn, i) {
         const struct x86_insn *in = cfg_shape(c, i);
         bool has_access = in->loads || in->stores || in->op == X86_OP_DIV || in->op == X86_OP_IDIV;
-        if ((in->props & X86_PROP_RIPREL && !w->o->is_relocated[i]) ||
-            (has_access && w->may_unwind[i]))
+        if ((in->props & X86_PROP_RIPREL && !w->o->is_relocated[i]) || (has_access && w->may_unwind[i]))
             hold(w, i);
     }
     uint64_t lo = w->fn->addr - w->s->vaddr;
@@ -191,8 +187,7 @@ static void add_window(struct rel_section *s, const struct rewrite_order_insn *i
 }
 
 /* Writes the block, and notes the smallest runs of instructions that changed places among themselves. */
-static void take_order(struct rel_section *s, const struct rewrite_order_insn *insns, uint32_t count,
-                       const uint8_t *at)
+static void take_order(struct rel_section *s, const struct rewrite_order_insn *insns, uint32_t count, const uint8_t *at)
 {
     uint32_t now[REWRITE_ORDER_MAX];
     uint64_t to = insns[0].addr;

@@ -6,8 +6,8 @@
  *   0   "mtoolord"    8 version u32   12 functions u32   16 blocks u32   20 bytes of the name u32
  *   24  bytes of the record u64
  *   32  for each function its address (by a relocation), u32 its first block, u32 how many; then
- *   for each block u32 offset in its function, u16 instructions, u8 depth of loops, u8 whether its order is new, and four
- *   floats: cycles and stalls before, cycles and stalls now; then the object's name, and zeros up to a multiple of 8
+ *   for each block u32 offset in its function, u16 instructions, u8 depth of loops, u8 whether its order is new, and
+ * four floats: cycles and stalls before, cycles and stalls now; then the object's name, and zeros up to a multiple of 8
  */
 #include "rewrite/relocatable/relocatable.h"
 
@@ -75,12 +75,8 @@ void rel_order_pack(const struct rel_object *o, struct strbuf *out, struct rel_r
     }
     for (size_t i = 0; i < o->ordered_blocks.len; i++) {
         const struct rel_ordered_block *b = &o->ordered_blocks.data[i];
-        struct record_block x = {b->offset,
-                                 b->insns,
-                                 b->depth,
-                                 b->is_new,
-                                 {b->cycles[0], b->stalls[0]},
-                                 {b->cycles[1], b->stalls[1]}};
+        struct record_block x = {
+            b->offset, b->insns, b->depth, b->is_new, {b->cycles[0], b->stalls[0]}, {b->cycles[1], b->stalls[1]}};
         str_put(out, &x, sizeof x);
     }
     str_put(out, o->name, head.name_len);
@@ -109,12 +105,9 @@ static void take_func(struct reading *r, const uint8_t *blocks, const struct rec
     for (uint32_t i = 0; i < f->count; i++) {
         struct record_block b;
         memcpy(&b, blocks + sizeof b * (f->first + i), sizeof b);
-        VEC_PUSH(&r->out->blocks, ((struct rewrite_ordered_block){b.offset,
-                                                                  b.insns,
-                                                                  b.depth,
-                                                                  b.is_new != 0,
-                                                                  {b.before[0], b.now[0]},
-                                                                  {b.before[1], b.now[1]}}));
+        VEC_PUSH(&r->out->blocks,
+                 ((struct rewrite_ordered_block){
+                     b.offset, b.insns, b.depth, b.is_new != 0, {b.before[0], b.now[0]}, {b.before[1], b.now[1]}}));
     }
     VEC_PUSH(&r->out->funcs, out);
 }

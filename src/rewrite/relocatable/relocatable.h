@@ -64,7 +64,7 @@ struct rel_unit {
 };
 
 struct rel_ordered { /* a function whose blocks were looked at */
-    uint32_t func;       /* of the cfg */
+    uint32_t func;   /* of the cfg */
     uint32_t first, count;
 };
 struct rel_ordered_block {
@@ -163,7 +163,7 @@ void rel_judge(struct rel_object *o);      /* judge.c: which sections are moved;
 void rel_refuse(struct rel_object *o, struct rel_section *s, enum rewrite_relocatable_reason why, uint64_t at);
 void rel_refuse_all(struct rel_object *o, enum rewrite_relocatable_reason why);
 bool rel_is_compiled(const struct rel_object *o); /* judge.c: not by an assembler alone */
-void rel_order(struct rel_object *o);  /* order.c: in place of all that follow but debug and write */
+void rel_order(struct rel_object *o);             /* order.c: in place of all that follow but debug and write */
 void rel_order_pack(const struct rel_object *o, struct strbuf *out, struct rel_relas *relas); /* order_record.c */
 const struct dwarf_window *rel_window_behind(struct rel_section *s, uint64_t off); /* ends behind off; NULL none */
 /* Of a place in front of an instruction: the one with as many instructions of the window before it. */

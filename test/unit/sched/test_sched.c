@@ -124,7 +124,8 @@ static void what_others_may_see_keeps_its_order(void **unused)
     (void)unused;
     static const char load_rdi[] = "\x48\x8b\x07", load_rsi[] = "\x48\x8b\x0e", store_rdi[] = "\x48\x89\x17",
                       store_rdi_8[] = "\x48\x89\x57\x08", load_rsp[] = "\x48\x8b\x4c\x24\x08",
-                      store_rsp[] = "\x48\x89\x54\x24\x10", div_rcx[] = "\x48\xf7\xf1", store_far[] = "\x4c\x89\x47\x08";
+                      store_rsp[] = "\x48\x89\x54\x24\x10", div_rcx[] = "\x48\xf7\xf1",
+                      store_far[] = "\x4c\x89\x47\x08";
     assert_true(MAY_SWAP(load_rdi, load_rsi, false));
     assert_false(MAY_SWAP(load_rdi, load_rsi, true)); /* acquire: x86 has no other instruction for it */
     assert_true(MAY_SWAP(store_rdi, store_rdi_8, false));
@@ -144,10 +145,26 @@ static void what_cannot_move_is_passed_by_nothing(void **unused)
         const char *bytes;
         unsigned len;
     } fixed[] = {
-        {"\xe8\0\0\0\0", 5}, {"\x0f\x05", 2},     {"\xf0\x48\xff\x06", 4}, {"\x0f\xae\xf0", 3}, {"\x50", 1},
-        {"\x48\x83\xec\x08", 4}, {"\xf3\xa4", 2}, {"\x90", 1},             {"\xd9\xe8", 2},     {"\x0f\x31", 2},
-        {"\x0f\xa2", 2}, {"\xc5\xf8\x77", 3},     {"\x0f\xae\x17", 3},     {"\xfd", 1},         {"\x9c", 1},
-        {"\x87\x06", 2}, {"\x0f\xc1\x06", 3},     {"\x0f\x77", 2},         {"\x8e\xd8", 2},     {"\xf3\x0f\x1e\xfa", 4},
+        {"\xe8\0\0\0\0", 5},
+        {"\x0f\x05", 2},
+        {"\xf0\x48\xff\x06", 4},
+        {"\x0f\xae\xf0", 3},
+        {"\x50", 1},
+        {"\x48\x83\xec\x08", 4},
+        {"\xf3\xa4", 2},
+        {"\x90", 1},
+        {"\xd9\xe8", 2},
+        {"\x0f\x31", 2},
+        {"\x0f\xa2", 2},
+        {"\xc5\xf8\x77", 3},
+        {"\x0f\xae\x17", 3},
+        {"\xfd", 1},
+        {"\x9c", 1},
+        {"\x87\x06", 2},
+        {"\x0f\xc1\x06", 3},
+        {"\x0f\x77", 2},
+        {"\x8e\xd8", 2},
+        {"\xf3\x0f\x1e\xfa", 4},
     };
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
         if (may_swap(fixed[i].bytes, fixed[i].len, lea, sizeof lea - 1, false) ||
@@ -178,10 +195,10 @@ static void data_is_told_apart_by_where_it_is(void **unused)
         int64_t offset[2];
         bool may_swap;
     } cases[] = {
-        {{SCHED_ANY, SCHED_ANY}, {0, 0}, {0, 0}, false},    {{SCHED_DATA, SCHED_DATA}, {1, 1}, {0, 4}, true},
-        {{SCHED_DATA, SCHED_DATA}, {1, 1}, {0, 3}, false},  {{SCHED_DATA, SCHED_DATA}, {1, 2}, {0, 0}, true},
-        {{SCHED_DATA, SCHED_ANY}, {1, 0}, {0, 0}, false},   {{SCHED_ANY, SCHED_CONSTANT}, {0, 0}, {0, 0}, true},
-        {{SCHED_DATA, SCHED_DATA}, {1, 1}, {4, 0}, true},   {{SCHED_DATA, SCHED_DATA}, {1, 1}, {3, 0}, false},
+        {{SCHED_ANY, SCHED_ANY}, {0, 0}, {0, 0}, false},   {{SCHED_DATA, SCHED_DATA}, {1, 1}, {0, 4}, true},
+        {{SCHED_DATA, SCHED_DATA}, {1, 1}, {0, 3}, false}, {{SCHED_DATA, SCHED_DATA}, {1, 2}, {0, 0}, true},
+        {{SCHED_DATA, SCHED_ANY}, {1, 0}, {0, 0}, false},  {{SCHED_ANY, SCHED_CONSTANT}, {0, 0}, {0, 0}, true},
+        {{SCHED_DATA, SCHED_DATA}, {1, 1}, {4, 0}, true},  {{SCHED_DATA, SCHED_DATA}, {1, 1}, {3, 0}, false},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct sched_insn insns[2];
@@ -264,8 +281,7 @@ static bool is_no_worse(struct search *q)
             return false;
     }
     for (unsigned unit = 0; unit < SIM_UNITS; unit++)
-        if (sim_pipeline_unit(q->now, unit) > end &&
-            sim_pipeline_unit(q->now, unit) > sim_pipeline_unit(q->old, unit))
+        if (sim_pipeline_unit(q->now, unit) > end && sim_pipeline_unit(q->now, unit) > sim_pipeline_unit(q->old, unit))
             return false;
     return sim_pipeline_ticks(q->now) <= end;
 }
