@@ -255,8 +255,8 @@ static void study(struct maker *m, const struct ld_registers_options *opt)
     static const unsigned registers[] = {4, 8, 16, 32, 52};
     for (size_t i = 0; i < ARRAY_LEN(registers); i++)
         for (enum regs_by by = 0; by < REGS_BY_COUNT; by++)
-            VEC_PUSH(&m->out->allocations, ((struct ld_allocation){
-                                               registers[i], by, regs_allocate(&p, registers[i], by, NULL)}));
+            VEC_PUSH(&m->out->allocations,
+                     ((struct ld_allocation){registers[i], by, regs_allocate(&p, registers[i], by, NULL)}));
     static const unsigned windows[] = {4, 8, 16, 32};
     for (size_t i = 0; i < ARRAY_LEN(windows); i++) {
         struct regs_windows w = {windows[i], opt->window_size, opt->windows_at_once};

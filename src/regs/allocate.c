@@ -7,15 +7,14 @@
 
 struct work {
     const struct regs_program *p;
-    uint32_t *first_arc;                  /* [procedures + 1]: arcs by caller, in `order` */
-    uint32_t *order;                      /* [arcs] */
-    uint32_t *circle;                     /* [procedures]: number of the strongly connected component */
-    uint32_t circle_count;                /* those that are called have lower numbers */
-    bool *is_circular;                    /* [circles]: calls may come back */
-    uint32_t *locals, *first_local;       /* variables by procedure, the most often used first */
-    uint32_t *base;                       /* [circles]: first pseudo-register of its locals */
-    uint32_t *above;                      /* [circles]: first that none of it or of what it calls has */
-    uint32_t *pseudo_of;                  /* [variables] */
+    uint32_t *first_arc;            /* [procedures + 1]: arcs by caller, in `order` */
+    uint32_t *order;                /* [arcs] */
+    uint32_t *circle;               /* [procedures]: number of the strongly connected component */
+    uint32_t circle_count;          /* those that are called have lower numbers */
+    uint32_t *locals, *first_local; /* variables by procedure, the most often used first */
+    uint32_t *base;                 /* [circles]: first pseudo-register of its locals */
+    uint32_t *above;                /* [circles]: first that none of it or of what it calls has */
+    uint32_t *pseudo_of;            /* [variables] */
     uint32_t pseudo_count;
 };
 
@@ -94,19 +93,17 @@ static void walk_from(struct work *w, struct search *s, uint32_t root)
 static void find_circles(struct work *w)
 {
     size_t n = w->p->procedure_count + 1;
-    struct search s = {.number = xmalloc(n * 4), .low = xmalloc(n * 4), .stack = xmalloc(n * 4), .way = xmalloc(n * 4),
-                       .next = xmalloc(n * 4), .is_open = xmalloc(n)};
+    struct search s = {.number = xmalloc(n * 4),
+                       .low = xmalloc(n * 4),
+                       .stack = xmalloc(n * 4),
+                       .way = xmalloc(n * 4),
+                       .next = xmalloc(n * 4),
+                       .is_open = xmalloc(n)};
     w->circle = xmalloc(n * sizeof *w->circle);
     for (uint32_t v = 0; v < w->p->procedure_count; v++)
         if (!s.number[v])
             walk_from(w, &s, v);
     free(s.number), free(s.low), free(s.stack), free(s.way), free(s.next), free(s.is_open);
-    w->is_circular = xmalloc(w->circle_count + 1ull);
-    for (size_t a = 0; a < w->p->arc_count; a++) {
-        const struct regs_arc *arc = &w->p->arcs[a];
-        if (arc->callee != ID_NONE && w->circle[arc->caller] == w->circle[arc->callee])
-            w->is_circular[w->circle[arc->caller]] = true;
-    }
 }
 
 /* ---- pseudo-registers ---- */
@@ -273,7 +270,7 @@ struct regs_allocation regs_allocate(const struct regs_program *p, unsigned regi
     for (size_t v = 0; in_register && v < p->variable_count; v++)
         in_register[v] = reg[w.pseudo_of[v]];
     free(reg);
-    free(w.first_arc), free(w.order), free(w.circle), free(w.is_circular), free(w.locals), free(w.first_local);
+    free(w.first_arc), free(w.order), free(w.circle), free(w.locals), free(w.first_local);
     free(w.base), free(w.above), free(w.pseudo_of);
     return out;
 }

@@ -16,13 +16,13 @@ struct regs_variable {
     uint32_t procedure; /* that it is local to; ID_NONE: a global variable or constant */
     double loads[REGS_BY_COUNT], stores[REGS_BY_COUNT];
 };
-struct regs_arc { /* calls of one procedure by another */
+struct regs_arc {            /* calls of one procedure by another */
     uint32_t caller, callee; /* callee ID_NONE: through a pointer */
     double calls[REGS_BY_COUNT];
 };
 struct regs_procedure {
-    double calls;       /* measured */
-    bool has_pointers;  /* somebody may call it through a pointer */
+    double calls;      /* measured */
+    bool has_pointers; /* somebody may call it through a pointer */
 };
 struct regs_program { /* the caller's */
     const struct regs_procedure *procedures;
@@ -35,10 +35,10 @@ struct regs_program { /* the caller's */
 
 /* All measured, whatever chose the variables. */
 struct regs_allocation {
-    unsigned registers;        /* given away, at most as many as asked for */
-    size_t variables;          /* in them */
-    size_t pseudo;             /* pseudo-registers that there were to choose from */
-    double loads, stores;      /* removed */
+    unsigned registers;         /* given away, at most as many as asked for */
+    size_t variables;           /* in them */
+    size_t pseudo;              /* pseudo-registers that there were to choose from */
+    double loads, stores;       /* removed */
     double recursive, indirect; /* loads inserted, and as many stores: around calls of a procedure that may be active
                                    already, and through pointers */
 };
@@ -58,16 +58,16 @@ struct regs_windows {
     unsigned at_once; /* windows that an overflow stores, and an underflow loads */
 };
 struct regs_traffic {
-    double calls;                /* measured */
-    double simulated;            /* calls of the sequence that was simulated; what follows is scaled to all */
+    double calls;     /* measured */
+    double simulated; /* calls of the sequence that was simulated; what follows is scaled to all */
     double overflows, underflows;
-    double loads, stores;        /* removed: of locals in windows */
+    double loads, stores; /* removed: of locals in windows */
     double loads_inserted, stores_inserted;
-    unsigned depth;              /* the most that were active */
+    unsigned depth; /* the most that were active */
 };
-/* Register windows over a call sequence that is drawn from the measured arcs: each activation makes as many calls as its
- * procedure makes on average, in the order of the arcs, calls through pointers to procedures that have no other caller
- * enough. An estimate. A window is stored whole. */
+/* Register windows over a call sequence that is drawn from the measured arcs: each activation makes as many calls as
+ * its procedure makes on average, in the order of the arcs, calls through pointers to procedures that have no other
+ * caller enough. An estimate. A window is stored whole. */
 struct regs_traffic regs_windows(const struct regs_program *p, const struct regs_windows *w, uint64_t seed);
 
 #endif

@@ -274,8 +274,8 @@ static void choose(struct sched *s, const struct sched_block *b, const struct sc
         list(s, g, height, rule, at);
         if (is_identity(at, b->count))
             continue;
-        int64_t gain = s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE)
-                               : gain_of(s, b, old, at);
+        int64_t gain =
+            s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE) : gain_of(s, b, old, at);
         if (gain <= best)
             continue;
         best = gain;

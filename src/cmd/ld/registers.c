@@ -4,8 +4,8 @@
 
 static const char *const chosen[] = {[REGS_ESTIMATED] = "estimated", [REGS_MEASURED] = "measured"};
 
-static void put_row(struct strbuf *out, const char *what, double loads, double stores, double loads_in, double stores_in,
-                    double all)
+static void put_row(struct strbuf *out, const char *what, double loads, double stores, double loads_in,
+                    double stores_in, double all)
 {
     double net = loads + stores - loads_in - stores_in;
     str_printf(out, "%-34s %14.0f %14.0f %14.0f %14.0f %7.2f%%\n", what, loads, stores, loads_in, stores_in,
@@ -17,7 +17,8 @@ static void put_text(const struct cmd_args *a, const struct ld_registers *r, str
     double all = r->loads + r->stores;
     str_printf(out, "%.0f loads and %.0f stores executed in %llu procedures\n", r->loads, r->stores,
                (unsigned long long)r->procedures);
-    str_printf(out, "In registers could be: %llu globals (%.0f references), %llu constants (%.0f), %llu locals (%.0f)\n",
+    str_printf(out,
+               "In registers could be: %llu globals (%.0f references), %llu constants (%.0f), %llu locals (%.0f)\n",
                (unsigned long long)r->candidates[0], r->candidate_uses[0], (unsigned long long)r->candidates[1],
                r->candidate_uses[1], (unsigned long long)r->candidates[2], r->candidate_uses[2]);
     str_printf(out, "%-34s %14s %14s %14s %14s %8s\n", "", "loads removed", "stores removed", "loads inserted",
@@ -30,11 +31,13 @@ static void put_text(const struct cmd_args *a, const struct ld_registers *r, str
     }
     for (size_t i = 0; i < r->traffic.len; i++) {
         const struct ld_traffic *t = &r->traffic.data[i];
-        put_row(out, arena_printf(a->arena, "%u windows of %u, %u at once (est.)", t->windows.windows, t->windows.size,
-                                  t->windows.at_once),
+        put_row(out,
+                arena_printf(a->arena, "%u windows of %u, %u at once (est.)", t->windows.windows, t->windows.size,
+                             t->windows.at_once),
                 t->result.loads, t->result.stores, t->result.loads_inserted, t->result.stores_inserted, all);
     }
-    str_puts(out, "Saved: removed less inserted, of all loads and stores. Windows: over a call sequence drawn from the counts of calls\n");
+    str_puts(out, "Saved: removed less inserted, of all loads and stores. Windows: over a call sequence drawn from the "
+                  "counts of calls\n");
 }
 
 static void put_allocation(struct json *j, const struct ld_allocation *x)
