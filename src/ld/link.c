@@ -169,8 +169,8 @@ static bool may_have_threads(const struct job *j)
 
 /* Who may see what a program does to its memory in between: handlers of signals, other processes. */
 static const char *const watchers[] = {
-    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept",
-    "mmap",   "mmap64",    "shmat",         "shm_open",   "clone",  "syscall",
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset",  "feenableexcept", "mmap",
+    "mmap64", "shmat",     "shm_open",      "clone",      "syscall", "dlopen",
 };
 
 static bool may_be_seen(const struct job *j)
