@@ -7,6 +7,7 @@
 #define MTOOL_LD_LD_H
 
 #include "base/base.h"
+#include "regs/regs.h"
 #include "rewrite/rewrite.h"
 
 /* ---- line.c: a linker's command line ---- */
@@ -101,6 +102,7 @@ struct ld_tally {
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
+    bool all_blocks; /* as in rewrite_relocatable_options */
     const struct ld_tool *tool;
     const char *linker;            /* to be executed */
     const char *const *args;       /* its arguments, without its name, NULL-terminated */
@@ -162,6 +164,7 @@ struct ld_block {
     uint32_t edge_first, edge_count;
     uint16_t flags; /* CFG_BLOCK_* */
     uint8_t term;   /* enum x86_kind of the last instruction */
+    uint8_t depth;  /* of loops around it */
 };
 struct ld_edge {
     uint32_t to;    /* block, ID_NONE: it leaves what is known */
@@ -223,6 +226,110 @@ struct ld_variables {
 /* As ld_blocks_read. */
 int ld_variables_read(const char *path, const char *const *files, size_t count, struct ld_variables **out);
 void ld_variables_free(struct ld_variables *v);
+
+/* ---- events.c: dynamic counts of events, by counts of blocks ---- */
+
+#define LD_EVENTS(X)                                                                                                   \
+    X(INSTRUCTIONS, "instructions", "instructions")                                                                    \
+    X(LOADS, "loads", "loads")                                                                                         \
+    X(STORES, "stores", "stores")                                                                                      \
+    X(BRANCHES, "branches", "conditional branches")                                                                    \
+    X(TAKEN, "taken", "conditional branches taken")                                                                    \
+    X(NOT_TAKEN, "not_taken", "conditional branches not taken")                                                        \
+    X(JUMPS, "jumps", "direct jumps")                                                                                  \
+    X(JUMPS_INDIRECT, "jumps_indirect", "indirect jumps")                                                              \
+    X(CALLS, "calls", "direct calls")                                                                                  \
+    X(CALLS_INDIRECT, "calls_indirect", "indirect calls")                                                              \
+    X(RETURNS, "returns", "returns")                                                                                   \
+    X(SYSTEM_CALLS, "system_calls", "system calls")                                                                    \
+    X(NOPS, "nops", "instructions that do nothing")
+enum ld_event {
+#define X(id, key, text) LD_EVENT_##id,
+    LD_EVENTS(X)
+#undef X
+        LD_EVENT_COUNT
+};
+struct ld_event_row { /* of a function */
+    const char *name, *object;
+    uint64_t address;
+    uint64_t events[LD_EVENT_COUNT];
+};
+struct ld_events {
+    struct arena *arena;
+    VEC(struct ld_event_row) functions; /* executed; with most instructions first */
+    VEC(uint64_t) idioms;               /* in the order asked for */
+    uint64_t events[LD_EVENT_COUNT];    /* of all */
+    size_t files;
+    uint64_t inconsistent, unread; /* as in ld_variables */
+};
+/* A pattern: instructions one behind the other in a block, with ; between them. Each is a mnemonic, or several with |
+ * between them; one that ends in * stands for all that begin so; jcc is any conditional jump, any is anything; behind
+ * it :load or :store says that it reaches memory. 0, or -1 after one line. */
+struct ld_idiom;
+int ld_idiom_parse(const char *text, struct ld_idiom **out);
+void ld_idiom_free(struct ld_idiom *p);
+int ld_events_read(const char *path, const char *const *files, size_t count, const struct ld_idiom *const *idioms,
+                   size_t idiom_count, struct ld_events **out);
+void ld_events_free(struct ld_events *e);
+
+/* ---- clocks.c: of programs with exact clocks ---- */
+
+enum ld_overhead {                  /* whose is the time that the looks at the clock take */
+                   LD_OVERHEAD_OFF, /* nobody's: it is taken off, as it was measured */
+                   LD_OVERHEAD_CALLER,
+                   LD_OVERHEAD_CALLEE
+};
+struct ld_timed {              /* a function */
+    const char *name, *object; /* as in ld_place */
+    uint64_t address, end;
+    uint64_t calls;
+    double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
+};
+struct ld_timed_arc {
+    uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
+    uint64_t calls;
+    double self_s, all_s; /* of the callee in these calls; all: nested ones again */
+};
+struct ld_clocks {
+    struct arena *arena;
+    VEC(struct ld_timed) functions; /* by all_s */
+    VEC(struct ld_timed_arc) arcs;  /* by callee, then all_s */
+    size_t files;
+    uint64_t lost;                /* calls for which there was no room */
+    double wall_s;                /* of all processes, from begin to end */
+    double pair_s, pair_inside_s; /* what looking at the clock takes for a call, and what of it is between */
+};
+int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
+                   struct ld_clocks **out);
+void ld_clocks_free(struct ld_clocks *c);
+
+/* ---- registers.c: what registers would save of loads and stores ---- */
+
+struct ld_registers_options {
+    unsigned windows, window_size, windows_at_once; /* see regs_windows; windows 0: several numbers of them */
+};
+struct ld_allocation {
+    unsigned registers; /* asked for */
+    enum regs_by by;
+    struct regs_allocation result;
+};
+struct ld_traffic {
+    struct regs_windows windows;
+    struct regs_traffic result;
+};
+struct ld_registers {
+    double loads, stores; /* executed, all */
+    uint64_t procedures;
+    uint64_t candidates[3];        /* globals, constants, locals that could be in a register ... */
+    double candidate_uses[3];      /* ... and loads and stores of them */
+    uint64_t inconsistent, unread; /* as of variables */
+    VEC(struct ld_allocation) allocations;
+    VEC(struct ld_traffic) traffic;
+};
+/* As ld_blocks_read. */
+int ld_registers_read(const char *path, const char *const *files, size_t count, const struct ld_registers_options *opt,
+                      struct ld_registers **out);
+void ld_registers_free(struct ld_registers *r);
 
 /* ---- calls.c: of programs that count calls ---- */
 

@@ -150,8 +150,8 @@ static bool may_have_threads(const struct job *j)
 
 /* Who may see what a program does to its memory in between: handlers of signals, other processes. */
 static const char *const watchers[] = {
-    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset", "feenableexcept",
-    "mmap",   "mmap64",    "shmat",         "shm_open",   "clone",  "syscall",
+    "signal", "sigaction", "__sysv_signal", "bsd_signal", "sigset",  "feenableexcept", "mmap",
+    "mmap64", "shmat",     "shm_open",      "clone",      "syscall", "dlopen",
 };
 
 static bool may_be_seen(const struct job *j)
@@ -323,6 +323,7 @@ static int link_rewritten(struct job *j, const char **why_plain)
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
     struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
+    j.opt.all_blocks = l->all_blocks;
     const char *why = NULL;
     bool is_kept = true;
     int status;

@@ -3,6 +3,7 @@
  * List scheduling: of the instructions that nothing holds back, the one that can start first comes next, of several the
  * one with the longest way to the block's end behind it. What comes out is taken only if the pipeline says that it is
  * better, and no worse for whatever comes behind the block. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "sched/sched.h"
@@ -165,6 +166,7 @@ static void list(struct sched *s, const struct sched_graph *g, const int64_t hei
             best = i;
             best_start = start;
         }
+        assert(best != ID_NONE); /* the graph has no circles: each edge leads down the block */
         at[n] = (uint8_t)best;
         done |= 1ull << best;
         sim_pipeline_issue(s->now, &s->insns[best]);
@@ -274,8 +276,8 @@ static void choose(struct sched *s, const struct sched_block *b, const struct sc
         list(s, g, height, rule, at);
         if (is_identity(at, b->count))
             continue;
-        int64_t gain = s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE)
-                               : gain_of(s, b, old, at);
+        int64_t gain =
+            s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE) : gain_of(s, b, old, at);
         if (gain <= best)
             continue;
         best = gain;
