@@ -143,6 +143,7 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
 /* Calls fn for ranges of `grain` items (the last may be shorter) that together are [0, n), in any order and by several
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
+void parallel_each(size_t n, parallel_fn fn, void *ctx);                         /* the same for items worth a thread */
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
 unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_max too */
 extern unsigned parallel_max;       /* threads at most; 0: as many as there are processors for this process, up to 16 */
@@ -177,9 +178,10 @@ void file_hash_hex(const void *bytes, size_t len, char out[33]);
 /* Wrong input is reported once, where the most is known: what is wrong, where, what to do. One line each.
  * Prints "mtool: error: TEXT". Returns -1, so that `return diag_error(...)` reads well. */
 int diag_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Errors are not printed but appended to `to` until this is called with NULL: for who can say more of them than their
- * finder. */
+/* Errors of this thread, and of those that work for it (parallel.c), are not printed but appended to `to` until this is
+ * called with NULL: for who can say more of them than their finder. */
 void diag_hold(struct strbuf *to);
+struct strbuf *diag_held(void); /* where to; NULL: they are printed */
 /* A warning with a fixed id (a paragraph of doc/warnings.md). Printed as "mtool: warning: TEXT [ID]" and remembered. */
 void diag_warn(const char *id, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void diag_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "mtool: TEXT"; silent with diag_quiet */

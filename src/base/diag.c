@@ -3,6 +3,7 @@
  * one write so that lines of several processes do not mix. */
 #include "base/base.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,8 @@ bool diag_quiet;
 int diag_verbose;
 
 static VEC(struct diag_warning) warnings;
-static struct strbuf *held;
+static _Thread_local struct strbuf *held; /* workers of parallel.c have that of the thread which they work for */
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
 static bool progress_shown;
 static const char *progress_phase;
 static double progress_start_s, progress_last_s;
@@ -59,15 +61,20 @@ int diag_error(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     char text[1024];
-    if (held && vsnprintf(text, sizeof text, fmt, ap) >= 0)
+    if (held && vsnprintf(text, sizeof text, fmt, ap) >= 0) {
+        pthread_mutex_lock(&holding);
         str_puts(held, text);
-    else
+        pthread_mutex_unlock(&holding);
+    } else {
         put_line("error: ", fmt, ap, NULL);
+    }
     va_end(ap);
     return -1;
 }
 
 void diag_hold(struct strbuf *to) { held = to; }
+
+struct strbuf *diag_held(void) { return held; }
 
 void diag_warn(const char *id, const char *fmt, ...)
 {

@@ -17,12 +17,14 @@ struct job {
     size_t n, grain;
     parallel_fn fn;
     void *ctx;
+    struct strbuf *held; /* where errors go */
 };
 
 static void *work(void *arg)
 {
     struct job *j = arg;
     size_t first;
+    diag_hold(j->held);
     while ((first = atomic_fetch_add(&j->next, j->grain)) < j->n)
         j->fn(j->ctx, first, j->n - first < j->grain ? j->n : first + j->grain);
     return NULL;
@@ -52,8 +54,15 @@ static void share_out(struct job *j, unsigned max)
 
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx)
 {
-    struct job j = {.n = n, .grain = grain, .fn = fn, .ctx = ctx};
+    struct job j = {.n = n, .grain = grain, .fn = fn, .ctx = ctx, .held = diag_held()};
     share_out(&j, threads_for(n / grain, RANGES_MIN));
+}
+
+void parallel_each(size_t n, parallel_fn fn, void *ctx)
+{
+    struct job j = {.n = n, .grain = 1, .fn = fn, .ctx = ctx, .held = diag_held()};
+    unsigned threads = threads_for(n, 2);
+    share_out(&j, n < threads ? (unsigned)n : threads);
 }
 
 struct both {
@@ -71,6 +80,6 @@ static void one_of_both(void *arg, size_t first, size_t end)
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx)
 {
     struct both b = {{one, other}, ctx};
-    struct job j = {.n = 2, .grain = 1, .fn = one_of_both, .ctx = &b};
+    struct job j = {.n = 2, .grain = 1, .fn = one_of_both, .ctx = &b, .held = diag_held()};
     share_out(&j, threads_for(2, 2) > 1 ? 2 : 1);
 }

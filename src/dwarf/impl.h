@@ -19,6 +19,7 @@ struct list { /* of ranges or locations, as an entry of .debug_info names it */
     uint64_t addresses_at; /* the unit's part of .debug_addr */
     bool is_moved;
 };
+enum { RELOC_STEP = 32 };
 enum reloc_end {              /* what the place is that a relocation names */
                  RANGE_BEGIN, /* or anything else */
                  RANGE_END,
@@ -27,17 +28,20 @@ enum reloc_end {              /* what the place is that a relocation names */
 };
 struct section {
     struct dwarf_section *s;
-    uint8_t *how; /* [relocs]: enum reloc_end */
+    uint8_t *how;            /* [relocs]: enum reloc_end */
+    uint32_t *relocs_before; /* [bytes / RELOC_STEP + 2] how many are before that multiple */
     VEC(struct list) lists;
     bool is_anew; /* made anew in `out`; else changed in its place */
     struct strbuf out;
     VEC(struct dwarf_reloc) relocs_out;
     VEC(struct shift) shifts; /* by `old`; before the first nothing moved */
 };
-struct moving {
+struct moving { /* each section's mover has its own */
     const struct dwarf_moves *moves;
     struct section *sections;
     size_t count;
+    struct section **by_index; /* [index_count] NULL: no debug section */
+    uint32_t index_count;
     const char *why; /* the first that cannot be moved */
 };
 
@@ -80,7 +84,7 @@ const struct dwarf_window *window_around(struct moving *m, struct place p);
  * nobody knows when a value comes and goes. Both alike: it holds nowhere. */
 void move_held(struct moving *m, struct place from, uint64_t length, uint64_t *start, uint64_t *end);
 uint64_t shifted(const struct section *s, uint64_t old);
-void move_relocs(struct moving *m);
+void move_relocs_of(struct moving *m, struct section *s); /* when all sections are moved */
 
 /* A length as units begin with: 4 bytes, or 12. *offset_len: of offsets in it. 0: bad, or reaches behind the cursor. */
 uint64_t read_unit_length(struct cursor *c, unsigned *offset_len);

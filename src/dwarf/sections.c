@@ -15,10 +15,7 @@ struct section *find_section(struct moving *m, const char *name)
 
 struct section *section_at(struct moving *m, uint32_t index)
 {
-    for (size_t i = 0; i < m->count; i++)
-        if (m->sections[i].s->index == index)
-            return &m->sections[i];
-    return NULL;
+    return index < m->index_count ? m->by_index[index] : NULL;
 }
 
 struct cursor section_cursor(const struct section *s, uint64_t from, uint64_t end)
@@ -35,7 +32,12 @@ uint64_t section_offset(const struct cursor *c) { return (uint64_t)(c->p - c->st
 
 size_t reloc_index(const struct section *s, uint64_t offset)
 {
-    return PARTITION_POINT(i, 0, s->s->relocs.len, s->s->relocs.data[i].offset < offset);
+    if (offset >= s->s->bytes.len)
+        return PARTITION_POINT(i, 0, s->s->relocs.len, s->s->relocs.data[i].offset < offset);
+    size_t i = s->relocs_before[offset / RELOC_STEP];
+    while (i < s->s->relocs.len && s->s->relocs.data[i].offset < offset)
+        i++;
+    return i;
 }
 
 const struct dwarf_reloc *reloc_at(const struct section *s, uint64_t offset)
@@ -124,10 +126,16 @@ void set_uint(struct section *s, uint64_t offset, uint64_t v, unsigned len)
 static void begin_anew(struct section *s)
 {
     s->is_anew = true;
+    VEC_RESERVE(&s->relocs_out, s->s->relocs.len);
     str_reserve(&s->out, s->s->bytes.len + s->s->bytes.len / 4);
 }
 
-void note_shift(struct section *s, uint64_t old) { VEC_PUSH(&s->shifts, ((struct shift){old, s->out.len})); }
+void note_shift(struct section *s, uint64_t old)
+{
+    const struct shift *last = s->shifts.len ? &s->shifts.data[s->shifts.len - 1] : NULL;
+    if (!last || old - last->old != s->out.len - last->now) /* else the last says so */
+        VEC_PUSH(&s->shifts, ((struct shift){old, s->out.len}));
+}
 
 /* With the addend that names where its place went. Places in debug sections wait until all of these are made. */
 static struct dwarf_reloc moved_reloc(struct moving *m, const struct dwarf_reloc *r, enum reloc_end how)
@@ -208,21 +216,21 @@ static void move_into_shifted(struct moving *m, struct dwarf_reloc *r)
     r->addend = (int64_t)(now - (to.is_section ? 0 : shifted(there, to.value)));
 }
 
-void move_relocs(struct moving *m)
+void move_relocs_of(struct moving *m, struct section *s)
 {
-    for (struct section *s = m->sections; s < m->sections + m->count; s++) {
-        if (s->is_anew) {
-            str_free(&s->s->bytes);
-            s->s->bytes = s->out;
-            s->out = (struct strbuf){0};
-            s->s->relocs.len = 0;
-            for (size_t i = 0; i < s->relocs_out.len; i++)
-                VEC_PUSH(&s->s->relocs, s->relocs_out.data[i]);
-        } else {
-            for (size_t i = 0; i < s->s->relocs.len; i++)
-                s->s->relocs.data[i] = moved_reloc(m, &s->s->relocs.data[i], s->how[i]);
-        }
+    if (s->is_anew) {
+        str_free(&s->s->bytes);
+        s->s->bytes = s->out;
+        s->out = (struct strbuf){0};
+        VEC_FREE(&s->s->relocs);
+        s->s->relocs.data = s->relocs_out.data;
+        s->s->relocs.len = s->relocs_out.len;
+        s->s->relocs.cap = s->relocs_out.cap;
+        memset(&s->relocs_out, 0, sizeof s->relocs_out);
+    } else {
         for (size_t i = 0; i < s->s->relocs.len; i++)
-            move_into_shifted(m, &s->s->relocs.data[i]);
+            s->s->relocs.data[i] = moved_reloc(m, &s->s->relocs.data[i], s->how[i]);
     }
+    for (size_t i = 0; i < s->s->relocs.len; i++)
+        move_into_shifted(m, &s->s->relocs.data[i]);
 }

@@ -181,8 +181,6 @@ void ld_archive_close(struct ld_archive *ar)
 {
     for (size_t i = 0; i < ar->others.len; i++)
         file_unmap(&ar->others.data[i]);
-    for (size_t i = 0; i < ar->members.len; i++)
-        str_free(&ar->members.data[i].rewritten);
     VEC_FREE(&ar->others);
     VEC_FREE(&ar->members);
     VEC_FREE(&ar->symbols);
@@ -209,7 +207,7 @@ static void put_header(struct strbuf *out, const void *like, size_t len)
     str_put(out, &h, sizeof h);
 }
 
-static size_t len_now(const struct ld_member *m) { return m->rewritten.len ? m->rewritten.len : m->len; }
+static size_t len_now(const struct ld_member *m) { return m->instead ? m->instead_len : m->len; }
 
 static void put_number(struct strbuf *out, uint64_t v)
 {
@@ -232,6 +230,7 @@ void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
         where[i] = at;
         at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
     }
+    str_reserve(out, at + 1);
     str_puts(out, ARMAG);
     put_header(out, index_header, index);
     put_number(out, ar->symbols.len);
@@ -246,7 +245,7 @@ void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
     for (size_t i = 0; i < ar->members.len; i++) {
         const struct ld_member *m = &ar->members.data[i];
         put_header(out, m->header, len_now(m));
-        str_put(out, m->rewritten.len ? (const void *)m->rewritten.data : m->data, len_now(m));
+        str_put(out, m->instead ? m->instead : m->data, len_now(m));
         put_padding(out);
     }
     free(where);

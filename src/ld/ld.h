@@ -35,8 +35,9 @@ struct ld_member {
     const char *name;
     const uint8_t *header, *data;
     size_t header_at, len;
-    struct strbuf rewritten; /* empty: it stays as it is */
-    bool is_taken;           /* resolve.c */
+    const void *instead; /* what is written in its place, not owned; NULL: itself */
+    size_t instead_len;
+    bool is_taken; /* resolve.c */
 };
 struct ld_symbol {
     const char *name;
@@ -55,7 +56,8 @@ bool ld_is_archive(const uint8_t *bytes, size_t len);
 /* 0, or -1 with *why: it is cut off or corrupt, has no index, or a member of a thin one is missing. */
 int ld_archive_open(struct arena *a, const char *path, struct ld_archive *out, const char **why);
 void ld_archive_close(struct ld_archive *ar);
-void ld_archive_write(const struct ld_archive *ar, struct strbuf *out); /* as an archive that is not thin */
+/* As an archive that is not thin, with the same members in their order. */
+void ld_archive_write(const struct ld_archive *ar, struct strbuf *out);
 
 /* ---- resolve.c: which members a link takes in ---- */
 
@@ -111,6 +113,10 @@ struct ld_link {
  * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
  * so. Returns its status; SIGNAL + 128 if it was killed. */
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);
+
+/* ---- cache.c: rewritten objects and archives are kept, see there ---- */
+
+void ld_cache_evict(void); /* to its limit: MTOOL_CACHE_MB, 4096 without */
 
 /* ---- schedule.c ---- */
 

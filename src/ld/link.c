@@ -5,33 +5,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ld/ld.h"
-#include "rewrite/rewrite.h"
+#include "ld/impl.h"
 #include "sched/sched.h"
 #include "wire/link.h"
 
 #include "ld_runtime.h"
 
-struct input { /* a file of the line */
-    const struct ld_input *in;
-    struct file_bytes file;
-    bool is_archive;
-    struct ld_archive archive;
-    const char *instead; /* its rewritten copy; NULL: itself */
-};
 struct job {
     const struct ld_link *l;
     struct ld_tally *tally;
     struct arena *arena;
     struct ld_line line;
     struct ld_resolver *resolver;
-    VEC(struct input) inputs;
+    VEC(struct ld_file) inputs;
+    struct ld_copies copies;
     struct rewrite_relocatable_options opt;
-    char id[33];
+    char id[LD_HASH];
     struct ld_schedule schedule;
     bool has_intermediate; /* an object of link-time optimisation */
 };
@@ -78,37 +72,25 @@ static int run_plain(const struct ld_link *l, struct arena *a, const char *const
 
 /* ---- inputs ---- */
 
-/* Of the C library and the compiler: they run before anything can be counted, and linkers know them by their names. */
-static bool is_startup(const char *path)
-{
-    const char *name = file_base_name(path), *dot = strrchr(name, '.');
-    return dot && !strcmp(dot, ".o") &&
-           (!strncmp(name, "crt", 3) || !strcmp(name + 1, "crt1.o") || !strcmp(name, "rcrt1.o"));
-}
-
-static void leave(struct job *j, const char *name, const char *why)
-{
-    str_printf(&j->tally->left, "%s: %s\n", name, why);
-}
-
 /* What it wants of archives is known only when it is compiled. */
 static void note_intermediate(struct job *j, const char *path, bool is_one)
 {
     if (is_one && !j->has_intermediate)
-        leave(j, path, "holds intermediate code of link-time optimisation: what becomes of it is not counted");
+        ld_tally_leave(j->tally, path,
+                       "holds intermediate code of link-time optimisation: what becomes of it is not counted");
     j->has_intermediate |= is_one;
 }
 
 static void open_input(struct job *j, const struct ld_input *in)
 {
-    struct input i = {.in = in};
+    struct ld_file i = {.in = in};
     if (!in->path || file_map(in->path, &i.file) < 0)
         return;
     const char *why;
     if (ld_is_archive(i.file.data, i.file.len)) {
         i.is_archive = true;
         if (ld_archive_open(j->arena, in->path, &i.archive, &why) < 0) {
-            leave(j, in->path, why);
+            ld_tally_leave(j->tally, in->path, why);
             file_unmap(&i.file);
             return;
         }
@@ -206,7 +188,7 @@ static void open_inputs(struct job *j)
     for (size_t i = 0; i < j->line.inputs.len; i++)
         open_input(j, &j->line.inputs.data[i]);
     for (size_t i = 0; i < j->inputs.len; i++) {
-        struct input *in = &j->inputs.data[i];
+        struct ld_file *in = &j->inputs.data[i];
         bool is_whole = in->in->is_whole || (j->has_intermediate && in->in->path && !is_of_c(in->in->path));
         for (size_t m = 0; m < in->archive.members.len && is_whole; m++) {
             struct ld_member *member = &in->archive.members.data[m];
@@ -216,125 +198,30 @@ static void open_inputs(struct job *j)
     take_members(j);
 }
 
-static void close_inputs(struct job *j)
-{
-    for (size_t i = 0; i < j->inputs.len; i++) {
-        if (j->inputs.data[i].is_archive)
-            ld_archive_close(&j->inputs.data[i].archive);
-        file_unmap(&j->inputs.data[i].file);
-    }
-    VEC_FREE(&j->inputs);
-}
-
-/* ---- rewriting ---- */
-
-static void count_in(struct ld_tally *t, const struct rewrite_relocatable_stats *s)
-{
-    t->funcs += s->funcs;
-    t->funcs_moved += s->funcs_moved;
-    t->counters += s->counters + s->runtime_calls;
-    t->blocks_ordered += s->blocks_ordered;
-}
-
-static void name_whole(struct job *j, const char *name, const struct rewrite_relocatable_stats *s)
-{
-    if (s->debug_lost)
-        str_printf(&j->tally->left, "%s: its debug information is left out: %s\n", name, s->debug_lost);
-    for (size_t i = 0; i < s->whole_count; i++) {
-        const struct rewrite_relocatable_whole *w = &s->whole[i];
-        str_printf(&j->tally->left, "%s: %s %s%s%s\n", name, w->section, rewrite_relocatable_reason_text[w->why],
-                   w->why == REWRITE_RELOCATABLE_FUNCTION ? ": " : "",
-                   w->why == REWRITE_RELOCATABLE_FUNCTION ? cfg_reason_text[w->func_why] : "");
-    }
-}
-
-/* The copy in `out`; false: it stays as it is, and out is empty. */
-static bool rewrite(struct job *j, const char *name, const uint8_t *bytes, size_t len, struct strbuf *out)
-{
-    struct rewrite_relocatable_stats stats;
-    struct strbuf error = {0};
-    diag_hold(&error);
-    int rc = rewrite_relocatable(name, bytes, len, &j->opt, out, &stats);
-    diag_hold(NULL);
-    bool is_new = rc == 0 && (stats.counters || stats.runtime_calls || (j->opt.order && stats.sections_moved));
-    if (rc < 0) {
-        leave(j, name, error.data ? error.data : "not understood");
-    } else {
-        count_in(j->tally, &stats);
-        name_whole(j, name, &stats);
-        rewrite_relocatable_stats_free(&stats);
-    }
-    if (!is_new)
-        str_free(out);
-    str_free(&error);
-    return is_new;
-}
-
-static const char *keep(struct job *j, size_t nth, const char *path, const struct strbuf *bytes)
-{
-    const char *folder = arena_printf(j->arena, "%s/%zu", j->l->folder, nth);
-    const char *to = arena_printf(j->arena, "%s/%s", folder, file_base_name(path));
-    if (file_make_dirs(folder, 0700) < 0)
-        return NULL;
-    int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool is_whole = fd >= 0;
-    for (size_t at = 0; is_whole && at < bytes->len;) {
-        ssize_t n = write(fd, bytes->data + at, bytes->len - at);
-        is_whole = n > 0;
-        at += is_whole ? (size_t)n : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    return is_whole ? to : NULL;
-}
-
-static bool rewrite_archive(struct job *j, struct input *in, struct strbuf *out)
-{
-    bool is_any = false;
-    for (size_t i = 0; i < in->archive.members.len; i++) {
-        struct ld_member *m = &in->archive.members.data[i];
-        if (!m->is_taken)
-            continue;
-        const char *name = arena_printf(j->arena, "%s(%s)", in->in->path, m->name);
-        is_any |= rewrite(j, name, m->data, m->len, &m->rewritten);
-    }
-    if (is_any)
-        ld_archive_write(&in->archive, out);
-    return is_any;
-}
-
-static bool rewrite_input(struct job *j, size_t nth)
-{
-    struct input *in = &j->inputs.data[nth];
-    struct strbuf out = {0};
-    bool is_new = false, is_kept = true;
-    for (size_t i = 0; i < nth && !in->instead && in->is_archive; i++) /* an archive may come again */
-        if (!strcmp(j->inputs.data[i].in->path, in->in->path))
-            in->instead = j->inputs.data[i].instead;
-    if (in->instead)
-        return true;
-    if (in->is_archive) {
-        is_new = rewrite_archive(j, in, &out);
-    } else if (!is_startup(in->in->path)) {
-        is_new = rewrite(j, in->in->path, in->file.data, in->file.len, &out);
-    }
-    if (is_new)
-        is_kept = (in->instead = keep(j, nth, in->in->path, &out)) != NULL;
-    str_free(&out);
-    return is_kept;
-}
-
 /* ---- the runtime ---- */
+
+/* Of what decides which counter is where; names of files, which may be made for one link, do not. */
+static bool is_about_files(const struct job *j, size_t arg)
+{
+    const char *word = j->line.args.data[arg];
+    for (size_t i = 0; i < j->line.inputs.len; i++)
+        if (j->line.inputs.data[i].arg == arg)
+            return true;
+    return word == j->line.output || !strncmp(word, "-plugin-opt", strlen("-plugin-opt"));
+}
 
 static void make_id(struct job *j)
 {
     struct strbuf all = {0};
+    rewrite_relocatable_options_put(&j->opt, &all);
     for (size_t i = 0; i < j->inputs.len; i++) {
-        char hash[33];
-        file_hash_hex(j->inputs.data[i].file.data, j->inputs.data[i].file.len, hash);
-        str_puts(&all, hash);
+        const struct ld_file *f = &j->inputs.data[i];
+        str_printf(&all, "|%s", f->same ? f->same->hash : f->hash);
     }
-    file_hash_hex(all.data, all.len, j->id);
+    for (size_t i = 0; i < j->line.args.len; i++)
+        if (!is_about_files(j, i))
+            str_printf(&all, "|%s", j->line.args.data[i]);
+    ld_hash(all.data, all.len, j->id);
     str_free(&all);
 }
 
@@ -352,7 +239,7 @@ static const char *put_counts(struct job *j)
     snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
     snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));
     memcpy(note, &link, sizeof link);
-    const char *path = keep(j, j->inputs.len, "mtool-counts.o", &out);
+    const char *path = ld_copies_put(&j->copies, j->inputs.len, "mtool-counts.o", &out);
     str_free(&out);
     return path;
 }
@@ -365,7 +252,7 @@ static bool put_runtime(struct job *j, const char **words)
     if (words[0] && tool->runtime) {
         struct strbuf out = {0};
         str_put(&out, tool->runtime, tool->runtime_len);
-        words[1] = keep(j, j->inputs.len + 1, "mtool-tool.o", &out);
+        words[1] = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
         str_free(&out);
     }
     return words[0] && (words[1] || !tool->runtime);
@@ -380,7 +267,7 @@ static const char **make_line(struct job *j)
     argv[0] = j->l->linker;
     memcpy(argv + 1, j->line.args.data, j->line.args.len * sizeof *argv);
     for (size_t i = 0; i < j->inputs.len; i++) {
-        const struct input *in = &j->inputs.data[i];
+        const struct ld_file *in = &j->inputs.data[i];
         const char *word = j->line.args.data[in->in->arg];
         bool is_apart = in->in->is_library && (!strcmp(word, "-l") || !strcmp(word, "--library"));
         if (!in->instead)
@@ -410,19 +297,23 @@ static bool output_is_input(const struct job *j)
     return false;
 }
 
+static const char *first_line(const struct job *j, int fd)
+{
+    char text[1024];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    return arena_strndup(j->arena, text, strcspn(text, "\n"));
+}
+
 static int link_rewritten(struct job *j, const char **why_plain)
 {
     const char **argv = make_line(j);
-    const char *errors = arena_printf(j->arena, "%s/errors", j->l->folder);
-    int fd = open(errors, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    int fd = memfd_create("mtool-ld", MFD_CLOEXEC);
     int status = argv && fd >= 0 ? run(argv, fd) : 1;
     if (status != 0) {
-        struct file_bytes said = {0};
         const char *why = "there is no room for its temporary files";
-        if (argv && file_map(errors, &said) == 0)
-            why = arena_printf(j->arena, "the linker refuses the rewritten objects: %.*s",
-                               (int)strcspn((const char *)said.data, "\n"), (const char *)said.data);
-        file_unmap(&said);
+        if (argv && fd >= 0)
+            why = arena_printf(j->arena, "the linker refuses the rewritten objects: %s", first_line(j, fd));
         status = run_plain(j->l, j->arena, NULL);
         *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
     } else if (has_bytes(fd)) {                /* its words would name our copies: those of the plain link are shown */
@@ -453,8 +344,8 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     } else {
         j.resolver = ld_resolver_new();
         open_inputs(&j);
-        for (size_t i = 0; i < j.inputs.len && is_kept; i++)
-            is_kept = rewrite_input(&j, i);
+        j.copies = (struct ld_copies){j.arena, l->folder, &j.opt, tally, j.inputs.data, j.inputs.len};
+        is_kept = ld_copies_make(&j.copies) == 0;
         make_id(&j);
         if (is_kept && !tally->counters && !tally->blocks_ordered)
             status = run_plain(l, j.arena, NULL);
@@ -462,7 +353,8 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
             status = link_rewritten(&j, &why);
         else
             status = run_plain(l, j.arena, NULL), why = "there is no room for its temporary files";
-        close_inputs(&j);
+        ld_copies_close(&j.copies);
+        VEC_FREE(&j.inputs);
         ld_resolver_free(j.resolver);
     }
     *why_plain = why ? xstrdup(why) : NULL;

@@ -344,6 +344,8 @@ struct rewrite_relocatable_stats {
  * corrupt). */
 #define REWRITE_RELOCATABLE_COUNTERS "mtool_counters"
 #define REWRITE_RELOCATABLE_MAP ".debug_mtool"
+/* As text, for keys: two that rewrite alike have the same, unless one orders blocks. */
+void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out);
 int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,
                         const struct rewrite_relocatable_options *opt, struct strbuf *out,
                         struct rewrite_relocatable_stats *stats);

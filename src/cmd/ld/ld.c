@@ -339,6 +339,8 @@ int cmd_ld(const struct cmd_args *a)
     int rc;
     if (!folder)
         return CMD_SELF_FAILED;
+    if (!of_build)
+        ld_cache_evict();
     if (!a->link) {
         rc = build(a, folder);
         remove_folder(folder);

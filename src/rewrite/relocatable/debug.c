@@ -33,7 +33,7 @@ static uint64_t end(void *ctx, uint32_t section, uint64_t offset)
 
 /* ---- instructions in another order: sections did not move ---- */
 
-static struct rel_section *ordered_code(const struct rel_object *o, uint32_t section)
+static const struct rel_section *ordered_code(const struct rel_object *o, uint32_t section)
 {
     return section < o->section_count && o->sections[section].windows.len ? &o->sections[section] : NULL;
 }
@@ -46,7 +46,7 @@ static uint64_t slot(void *ctx, uint32_t section, uint64_t offset)
 
 static const struct dwarf_window *window(void *ctx, uint32_t section, uint64_t offset)
 {
-    struct rel_section *s = ordered_code(ctx, section);
+    const struct rel_section *s = ordered_code(ctx, section);
     return s ? rel_window_behind(s, offset) : NULL;
 }
 

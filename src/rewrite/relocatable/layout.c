@@ -77,6 +77,17 @@ static void list_points(struct rel_object *o, struct rel_section *s, uint32_t f)
     }
 }
 
+static void index_points(struct rel_object *o, struct rel_section *s)
+{
+    size_t steps = s->h.sh_size / REL_STEP + 2, n = 0;
+    s->points_before = ARENA_ARRAY(o->arena, uint32_t, steps);
+    for (size_t k = 0; k < steps; k++) {
+        while (n < s->points.len && s->points.data[n].old < k * REL_STEP)
+            n++;
+        s->points_before[k] = (uint32_t)n;
+    }
+}
+
 void rel_layout(struct rel_object *o)
 {
     struct rw *w = &o->w;
@@ -92,6 +103,7 @@ void rel_layout(struct rel_object *o)
         at += s->size_new;
         for (uint32_t f = s->func_first; f < s->func_first + s->func_count; f++)
             list_points(o, s, f);
+        index_points(o, s);
     }
     w->text_bytes = at - w->text_vaddr;
     w->counters_vaddr = ALIGN_UP(at, (uint64_t)4096) + 4096;
@@ -102,9 +114,19 @@ void rel_layout(struct rel_object *o)
 
 const struct rel_point *rel_point_at(const struct rel_section *s, uint64_t off)
 {
-    size_t n = PARTITION_POINT(i, 0, s->points.len, s->points.data[i].old <= off);
+    if (off >= s->h.sh_size || !s->points_before)
+        return NULL;
+    size_t n = s->points_before[off / REL_STEP], end = s->points_before[off / REL_STEP + 1];
+    while (n < end && s->points.data[n].old <= off)
+        n++;
     const struct rel_point *p = n ? &s->points.data[n - 1] : NULL;
     return p && off - p->old < p->len_old ? p : NULL;
+}
+
+static bool begins_func(const struct rel_object *o, const struct rel_section *s, uint64_t off)
+{
+    uint32_t f = cfg_func_at(o->w.cfg, s->vaddr + off);
+    return f != ID_NONE && o->w.cfg->funcs.data[f].addr == s->vaddr + off;
 }
 
 /* The function that ends at or before off, nearest to it, or ID_NONE. */
@@ -136,8 +158,10 @@ static uint64_t between(const struct rel_object *o, const struct rel_section *s,
 
 uint64_t rel_end(const struct rel_object *o, const struct rel_section *s, uint64_t off)
 {
-    uint32_t f = func_before(o, s, off);
     const struct rel_point *p = rel_point_at(s, off);
+    if (p && !begins_func(o, s, off)) /* nor does one end there */
+        return p->front;
+    uint32_t f = func_before(o, s, off);
     if (f != ID_NONE && o->w.cfg->funcs.data[f].addr + o->w.cfg->funcs.data[f].size - s->vaddr == off)
         return end_of_func(o, s, f);
     return p ? p->front : between(o, s, off);
@@ -146,9 +170,8 @@ uint64_t rel_end(const struct rel_object *o, const struct rel_section *s, uint64
 uint64_t rel_front(const struct rel_object *o, const struct rel_section *s, uint64_t off)
 {
     const struct rel_point *p = rel_point_at(s, off);
-    uint32_t f = p ? cfg_func_at(o->w.cfg, s->vaddr + off) : ID_NONE;
-    if (f != ID_NONE && o->w.cfg->funcs.data[f].addr == s->vaddr + off)
-        return o->w.funcs[f].addr_new - s->vaddr_new;
+    if (p && begins_func(o, s, off))
+        return o->w.funcs[cfg_func_at(o->w.cfg, s->vaddr + off)].addr_new - s->vaddr_new;
     return p ? p->front : rel_end(o, s, off);
 }
 

@@ -297,6 +297,15 @@ static void move_relas(struct rel_section *s)
     sort_relas(&s->relas_new);
 }
 
+static void tell_windows(struct rel_section *s)
+{
+    for (size_t i = 0; i < s->windows.len; i++) {
+        const struct rel_window *win = &s->windows.data[i];
+        VEC_PUSH(&s->told, ((struct dwarf_window){win->lo, win->hi, win->count, s->turns_old.data + win->first,
+                                                  s->turns_now.data + win->first}));
+    }
+}
+
 /* ---- all ---- */
 
 void rel_order(struct rel_object *o)
@@ -315,6 +324,7 @@ void rel_order(struct rel_object *o)
         for (uint32_t f = s->func_first; f < s->func_first + s->func_count; f++)
             order_function(&w, f);
         move_relas(s);
+        tell_windows(s);
         s->has_new = true;
     }
     cfg_liveness_fini(&w.live);
@@ -322,15 +332,10 @@ void rel_order(struct rel_object *o)
 
 /* ---- for debug information ---- */
 
-const struct dwarf_window *rel_window_behind(struct rel_section *s, uint64_t off)
+const struct dwarf_window *rel_window_behind(const struct rel_section *s, uint64_t off)
 {
-    size_t n = PARTITION_POINT(i, 0, s->windows.len, s->windows.data[i].hi <= off);
-    if (n == s->windows.len)
-        return NULL;
-    const struct rel_window *win = &s->windows.data[n];
-    s->window = (struct dwarf_window){win->lo, win->hi, win->count, s->turns_old.data + win->first,
-                                      s->turns_now.data + win->first};
-    return &s->window;
+    size_t n = PARTITION_POINT(i, 0, s->told.len, s->told.data[i].hi <= off);
+    return n < s->told.len ? &s->told.data[n] : NULL;
 }
 
 uint64_t rel_slot(const struct rel_section *s, uint64_t off)

@@ -158,6 +158,7 @@ static void object_fini(struct rel_object *o)
         VEC_FREE(&o->sections[i].windows);
         VEC_FREE(&o->sections[i].turns_old);
         VEC_FREE(&o->sections[i].turns_now);
+        VEC_FREE(&o->sections[i].told);
         str_free(&o->sections[i].bytes_new);
         VEC_FREE(&o->sections[i].relas_new);
     }
@@ -179,6 +180,12 @@ static void object_fini(struct rel_object *o)
     VEC_FREE(&o->ordered);
     VEC_FREE(&o->ordered_blocks);
     arena_free(o->arena);
+}
+
+void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out)
+{
+    _Static_assert(sizeof *opt == 24, "a field more, or less: here, too");
+    str_printf(out, "%d %d %d %d", (int)opt->tool, opt->poison, opt->locked, opt->all_blocks);
 }
 
 int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,

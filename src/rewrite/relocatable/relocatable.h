@@ -28,6 +28,7 @@ struct rel_point { /* an instruction; offsets in its section */
     uint32_t len;
 };
 
+enum { REL_STEP = 16 };
 struct rel_window { /* instructions that changed places among themselves; offsets in their section */
     uint32_t lo, hi;
     uint32_t first, count; /* into turns_* */
@@ -46,11 +47,12 @@ struct rel_section {
     uint64_t vaddr;                  /* synthetic: 0 none */
     uint32_t func_first, func_count; /* judge: of the cfg, if it is code */
     uint64_t vaddr_new, size_new;    /* layout */
-    VEC(struct rel_point) points;    /* layout */
+    VEC(struct rel_point) points;    /* layout; by old */
+    uint32_t *points_before;         /* layout: [old size / REL_STEP + 2] how many begin before that multiple */
     VEC(struct rel_window) windows;  /* order: ascending, as all that follows */
     VEC(uint32_t) turns_old;         /* order: where each instruction of a window stood, ... */
     VEC(uint32_t) turns_now;         /* ... and stands */
-    struct dwarf_window window;      /* order: the one that was asked for last */
+    VEC(struct dwarf_window) told;   /* order: the windows, for the mover of debug sections */
     bool has_new;                    /* these replace what was there */
     struct strbuf bytes_new;
     struct rel_relas relas_new;
@@ -165,7 +167,8 @@ void rel_refuse_all(struct rel_object *o, enum rewrite_relocatable_reason why);
 bool rel_is_compiled(const struct rel_object *o); /* judge.c: not by an assembler alone */
 void rel_order(struct rel_object *o);             /* order.c: in place of all that follow but debug and write */
 void rel_order_pack(const struct rel_object *o, struct strbuf *out, struct rel_relas *relas); /* order_record.c */
-const struct dwarf_window *rel_window_behind(struct rel_section *s, uint64_t off); /* ends behind off; NULL none */
+const struct dwarf_window *rel_window_behind(const struct rel_section *s,
+                                             uint64_t off); /* ends behind off; NULL none */
 /* Of a place in front of an instruction: the one with as many instructions of the window before it. */
 uint64_t rel_slot(const struct rel_section *s, uint64_t off);
 void rel_count(struct rel_object *o);  /* counters.c: units, and numbers of counters in them */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ld/ld.h"
+#include "ld/impl.h"
 
 struct parsed {
     struct arena *arena;
@@ -156,7 +156,8 @@ static void test_an_archive_comes_back(void **state)
     assert_int_equal(ar.symbols.len, 2);
     assert_string_equal(ar.symbols.data[1].name, "gamma");
     assert_int_equal(ar.symbols.data[1].member, 2);
-    str_puts(&ar.members.data[0].rewritten, "longer than it was");
+    ar.members.data[0].instead = "longer than it was";
+    ar.members.data[0].instead_len = strlen("longer than it was");
     struct strbuf out = {0};
     ld_archive_write(&ar, &out);
     assert_int_equal(file_write_whole("y.a", out.data, out.len, 0600), 0);
@@ -210,6 +211,96 @@ static void test_no_object_is_none(void **state)
     ld_resolver_free(r);
 }
 
+/* ---- what is kept ---- */
+
+static char *text_of(const char *path)
+{
+    struct file_bytes f;
+    assert_int_equal(file_map(path, &f), 0);
+    char *text = xmalloc(f.len + 1);
+    memcpy(text, f.data, f.len);
+    file_unmap(&f);
+    return text;
+}
+
+static void test_hashes_differ(void **state)
+{
+    (void)state;
+    uint8_t bytes[300];
+    char first[LD_HASH], other[LD_HASH];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7);
+    ld_hash(bytes, sizeof bytes, first);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 1;
+        ld_hash(bytes, sizeof bytes, other);
+        assert_string_not_equal(first, other);
+        bytes[i] ^= 1;
+        ld_hash(bytes, i, other);
+        assert_string_not_equal(first, other);
+    }
+    ld_hash(bytes, sizeof bytes, other);
+    assert_string_equal(first, other);
+}
+
+static void test_what_is_kept_comes_back(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const struct rewrite_relocatable_options opt = {.tool = REWRITE_RELOCATABLE_COUNTS}, locked = {.locked = true};
+    char key[LD_HASH], other[LD_HASH];
+    setenv("XDG_CACHE_HOME", folder, 1);
+    ld_cache_key("content", "name", &opt, key);
+    ld_cache_key("content", "name", &locked, other);
+    assert_string_not_equal(key, other);
+    ld_cache_key("content", "another", &opt, other);
+    assert_string_not_equal(key, other);
+    const struct ld_part parts[3] = {
+        {.is_known = true, .is_new = true, .funcs = 3, .funcs_moved = 2, .counters = 9, .left = "one\ntwo\n"},
+        {.is_known = false, .funcs = 1},
+        {.is_known = true, .left = ""}};
+    struct ld_part got[3] = {{0}};
+    struct strbuf bytes = {0};
+    struct file_bytes copy = {0};
+    const char *path;
+    str_puts(&bytes, "rewritten");
+    const char *kept = ld_cache_keep(a, key, "a.o", parts, 3, &bytes);
+    ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
+    assert_string_equal(kept, path);
+    assert_int_equal(copy.len, bytes.len);
+    assert_true(got[0].is_known && got[0].is_new && got[0].funcs == 3 && got[0].funcs_moved == 2);
+    assert_int_equal(got[0].counters, 9);
+    assert_string_equal(got[0].left, "one\ntwo\n");
+    assert_false(got[1].is_known);
+    assert_true(got[2].is_known && !got[2].is_new);
+    file_unmap(&copy);
+
+    const char *text_path = arena_printf(a, "%s/mtool/objects/%s", folder, key);
+    char *text = text_of(text_path);
+    for (size_t len = 0; len < strlen(text); len++) { /* but for the newline at its end, nothing may be missing */
+        assert_int_equal(file_write_whole(text_path, text, len, 0600), 0);
+        ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
+        assert_true(len == strlen(text) - 1 || (!path && !got[0].is_known && !got[2].is_known));
+        if (path)
+            file_unmap(&copy);
+    }
+    assert_int_equal(file_write_whole(text_path, text, strlen(text), 0600), 0);
+    ld_cache_find(a, key, "a.o", got, 2, &path, &copy); /* of fewer parts than it has */
+    assert_null(path);
+    assert_int_equal(file_write_whole(kept, "rewrittem", 9, 0600), 0);
+    ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
+    assert_null(path);
+    assert_false(got[0].is_known);
+    assert_null(ld_cache_keep(a, key, "a.o", parts + 1, 2, NULL));
+    ld_cache_find(a, key, "a.o", got, 2, &path, &copy);
+    assert_true(!path && got[1].is_known && !got[1].is_new);
+    unlink(kept), unlink(text_path), rmdir(arena_strndup(a, kept, strlen(kept) - strlen("/a.o")));
+    rmdir(arena_printf(a, "%s/mtool/objects", folder)), rmdir(arena_printf(a, "%s/mtool", folder));
+    free(text);
+    str_free(&bytes);
+    arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +312,8 @@ int main(void)
         cmocka_unit_test(test_an_archive_comes_back),
         cmocka_unit_test(test_archives_that_are_cut_or_corrupt),
         cmocka_unit_test(test_no_object_is_none),
+        cmocka_unit_test(test_hashes_differ),
+        cmocka_unit_test(test_what_is_kept_comes_back),
     };
     assert_non_null(mkdtemp(folder));
     int failed = cmocka_run_group_tests_name("ld", tests, NULL, NULL);
