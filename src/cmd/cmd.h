@@ -98,13 +98,15 @@ struct cmd_args {
     const char *module;  /* of export */
     const char *link;    /* of ld */
     const char *tool;    /* likewise; of ld-report */
+    unsigned overhead;   /* of ld-report */
+    bool clocks, leaves; /* of ld */
     bool private_memory; /* of ld */
     const char *trace;   /* of spy */
     uint64_t sets;       /* of spy and run: the N of 1/N */
     uint64_t sample;     /* likewise; 1: all; 0: not said */
     uint64_t sample_length;
     bool sample_evenly;
-    struct cmd_texts caches, allocators;
+    struct cmd_texts caches, allocators, idioms;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

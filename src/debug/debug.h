@@ -70,6 +70,17 @@ void variables_free(struct variables *v);         /* with all layouts */
 /* Of the variable that begins there; of thread-local ones the address is the offset in the module's. False: none. */
 bool variables_layout(struct variables *v, uint64_t addr, bool is_thread_local, struct layout *out);
 
+/* ---- frame_variables.c: variables on the stack ---- */
+
+enum frame_base { FRAME_BASE_CFA, FRAME_BASE_RBP, FRAME_BASE_RSP, FRAME_BASE_COUNT }; /* what DW_OP_fbreg counts from */
+struct frame_variables;                                                               /* opaque */
+struct frame_variables *frame_variables_new(struct lines *l); /* of all units. Its texts are l's */
+void frame_variables_free(struct frame_variables *v);
+/* The variable whose home holds a place in the frame of the function at `addr`, or NULL; *begin: bytes in front of the
+ * place in it. The place is told from each base (offset[base]) whose bit is set in `known`. */
+const char *frame_variable_at(const struct frame_variables *v, uint64_t addr, const int64_t offset[FRAME_BASE_COUNT],
+                              unsigned known, uint64_t *begin);
+
 /* ---- scopes.c: functions and what was inlined into them ---- */
 
 struct scope {

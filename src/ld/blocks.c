@@ -4,8 +4,34 @@
 
 #include "ld/reading.h"
 
+static void add_edges(struct ld_blocks *all, const struct cfg *c, const struct cfg_block *blk, const uint64_t *counts,
+                      const uint32_t *number)
+{
+    cfg_for_each_edge(blk, e) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        bool is_inside = ed->to != ID_NONE && number[ed->to] != ID_NONE && ed->kind != CFG_EDGE_OUT;
+        VEC_PUSH(&all->edges, ((struct ld_edge){.to = is_inside ? number[ed->to] : ID_NONE,
+                                                .kind = ed->kind,
+                                                .count = ed->kind == CFG_EDGE_RETURN ? 0 : counts[e]}));
+    }
+}
+
+/* Numbers of blocks among all; those of functions that were left out have none. */
+static uint32_t *number_blocks(const struct ld_blocks *all, const struct rewrite_relocatable_unit *u)
+{
+    const struct cfg *c = u->map->cfg;
+    uint32_t *number = xmalloc((c->blocks.len + 1) * sizeof *number), next = (uint32_t)all->blocks.len;
+    memset(number, 0xff, (c->blocks.len + 1) * sizeof *number);
+    for (uint32_t f = 0; f < c->funcs.len; f++)
+        if (u->funcs[f].vaddr)
+            cfg_for_each_block(&c->funcs.data[f], b)
+                number[b] = next++;
+    return number;
+}
+
 static void add_function(const struct ld_reading *r, struct ld_blocks *all, const struct rewrite_relocatable_unit *u,
-                         uint32_t f, const uint64_t *counts, const uint64_t *enter)
+                         uint32_t f, const uint64_t *counts, const uint64_t *enter, const uint64_t *edges,
+                         const uint32_t *number)
 {
     const struct cfg_func *fn = &u->map->cfg->funcs.data[f];
     struct ld_function out = {.name = ld_reading_name(r, u->funcs[f].vaddr),
@@ -15,10 +41,17 @@ static void add_function(const struct ld_reading *r, struct ld_blocks *all, cons
                               .first = all->blocks.len,
                               .count = fn->block_count};
     cfg_for_each_block(fn, b) {
-        uint32_t insns = u->map->cfg->blocks.data[b].insn_count;
-        VEC_PUSH(&all->blocks,
-                 ((struct ld_block){ld_reading_block(u, b), ld_reading_block_end(u, b), counts[b], insns}));
-        out.insns += counts[b] * insns;
+        const struct cfg_block *blk = &u->map->cfg->blocks.data[b];
+        VEC_PUSH(&all->blocks, ((struct ld_block){.address = ld_reading_block(u, b),
+                                                  .end = ld_reading_block_end(u, b),
+                                                  .count = counts[b],
+                                                  .insns = blk->insn_count,
+                                                  .edge_first = (uint32_t)all->edges.len,
+                                                  .edge_count = blk->edge_count,
+                                                  .flags = blk->flags,
+                                                  .term = blk->term}));
+        add_edges(all, u->map->cfg, blk, edges, number);
+        out.insns += counts[b] * blk->insn_count;
     }
     VEC_PUSH(&all->functions, out);
 }
@@ -32,10 +65,11 @@ static int add_unit(const struct ld_reading *r, struct ld_blocks *all, const str
     uint64_t *blocks = xmalloc((cfg->blocks.len + 1) * 8), *edges = xmalloc((cfg->edges.len + 1) * 8);
     uint64_t *enter = xmalloc((cfg->blocks.len + 1) * 8);
     all->inconsistent += rewrite_counts_solve(u->map, counters, blocks, edges, enter);
+    uint32_t *number = number_blocks(all, u);
     for (uint32_t f = 0; f < cfg->funcs.len; f++)
         if (u->funcs[f].vaddr && cfg->funcs.data[f].block_count)
-            add_function(r, all, u, f, blocks, enter);
-    free(blocks), free(edges), free(enter);
+            add_function(r, all, u, f, blocks, enter, edges, number);
+    free(blocks), free(edges), free(enter), free(number);
     return 0;
 }
 
@@ -58,6 +92,7 @@ void ld_blocks_free(struct ld_blocks *b)
 {
     VEC_FREE(&b->functions);
     VEC_FREE(&b->blocks);
+    VEC_FREE(&b->edges);
     arena_free(b->arena);
     free(b);
 }

@@ -288,7 +288,7 @@ static void take_table(void *ctx, const struct wire_table *t, const struct wire_
         if (entries[i].what && entries[i].count)
             take_entry(m, t, &entries[i], above);
     if (t->kind == WIRE_TABLE_SAMPLES) {
-        m->out->processor_s += (double)t->spare / 1e9;
+        m->out->processor_s += (double)t->spare[0] / 1e9;
         m->out->lost_samples += t->lost;
     } else {
         m->out->lost_calls += t->lost;

@@ -60,13 +60,13 @@ static void rewrite_one(struct task *t, const struct rewrite_relocatable_options
     int rc = rewrite_relocatable(t->name, t->bytes, t->len, opt, &p->bytes, &stats);
     diag_hold(NULL);
     p->is_known = true;
-    p->is_new = rc == 0 && (stats.counters || (opt->order && stats.sections_moved));
+    p->is_new = rc == 0 && (stats.counters || stats.runtime_calls || (opt->order && stats.sections_moved));
     if (rc < 0) {
         str_printf(&t->left, "%s\n", error.data ? error.data : "not understood");
     } else {
         p->funcs = stats.funcs;
         p->funcs_moved = stats.funcs_moved;
-        p->counters = stats.counters;
+        p->counters = stats.counters + stats.runtime_calls;
         p->blocks_ordered = stats.blocks_ordered;
         name_whole(&stats, &t->left);
         rewrite_relocatable_stats_free(&stats);

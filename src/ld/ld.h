@@ -101,6 +101,7 @@ struct ld_tally {
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
+    bool all_blocks; /* as in rewrite_relocatable_options */
     const struct ld_tool *tool;
     const char *linker;            /* to be executed */
     const char *const *args;       /* its arguments, without its name, NULL-terminated */
@@ -159,6 +160,14 @@ struct ld_block {
     uint64_t address, end; /* in the linked file; what was inserted is in it */
     uint64_t count;        /* times executed */
     uint32_t insns;        /* of the original */
+    uint32_t edge_first, edge_count;
+    uint16_t flags; /* CFG_BLOCK_* */
+    uint8_t term;   /* enum x86_kind of the last instruction */
+};
+struct ld_edge {
+    uint32_t to;    /* block, ID_NONE: it leaves what is known */
+    uint8_t kind;   /* enum cfg_edge_kind */
+    uint64_t count; /* times taken; of RETURN edges, and of those that leave, nothing is known: 0 */
 };
 struct ld_function {
     const char *name, *object; /* name "" if the file has none for it */
@@ -170,6 +179,7 @@ struct ld_blocks {
     struct arena *arena;
     VEC(struct ld_function) functions;
     VEC(struct ld_block) blocks;
+    VEC(struct ld_edge) edges;
     size_t files; /* of counts, summed */
     uint64_t
         inconsistent; /* flow equations that do not hold: of threads that were not expected, of a process cut off */
@@ -177,6 +187,119 @@ struct ld_blocks {
 /* 0, or -1 after one line: not linked by mtool ld, files of another link, cut off. */
 int ld_blocks_read(const char *path, const char *const *files, size_t count, struct ld_blocks **out);
 void ld_blocks_free(struct ld_blocks *b);
+
+/* ---- variables.c: how often variables are loaded and stored, by counts of blocks ---- */
+
+#define LD_VARIABLE_KINDS(X)                                                                                           \
+    X(GLOBAL, "global")     /* of static storage, that may be written */                                               \
+    X(CONSTANT, "constant") /* of static storage, that may not */                                                      \
+    X(THREAD, "thread")     /* thread-local */                                                                         \
+    X(STACK, "stack")       /* a home in a function's frame */                                                         \
+    X(LINKAGE, "linkage")   /* an address that the linker made a word for */                                           \
+    X(SAVES, "saves")       /* of a function: pushes, pops, return addresses */                                        \
+    X(POINTER, "pointer")   /* of a function: whatever pointers and indices lead to */
+enum ld_variable_kind {
+#define X(id, name) LD_VARIABLE_##id,
+    LD_VARIABLE_KINDS(X)
+#undef X
+        LD_VARIABLE_KIND_COUNT
+};
+struct ld_variable {
+    enum ld_variable_kind kind;
+    uint64_t id;      /* address in the linked file; THREAD: offset in its thread-local memory, or from the thread's
+                         base, in the order of `offset` 1 and 0; of what belongs to a function: its address */
+    int64_t offset;   /* STACK: from the frame's CFA, or, if that is not known there, from the stack pointer */
+    const char *name; /* "" of a function as a whole. Without a name in the file: its place in section or frame */
+    const char *function, *object; /* where it is known or at home; NULL: everywhere */
+    uint64_t bytes;                /* 0 unknown */
+    uint64_t loads, stores;        /* what does both is in both; a repeated string instruction is one */
+};
+struct ld_variables {
+    struct arena *arena;
+    VEC(struct ld_variable) variables; /* referred to; the most frequent first */
+    size_t files;
+    uint64_t inconsistent; /* as in ld_blocks */
+    uint64_t unread;       /* instructions executed in blocks whose code is not what the map says */
+};
+/* As ld_blocks_read. */
+int ld_variables_read(const char *path, const char *const *files, size_t count, struct ld_variables **out);
+void ld_variables_free(struct ld_variables *v);
+
+/* ---- events.c: dynamic counts of events, by counts of blocks ---- */
+
+#define LD_EVENTS(X)                                                                                                   \
+    X(INSTRUCTIONS, "instructions", "instructions")                                                                    \
+    X(LOADS, "loads", "loads")                                                                                         \
+    X(STORES, "stores", "stores")                                                                                      \
+    X(BRANCHES, "branches", "conditional branches")                                                                    \
+    X(TAKEN, "taken", "conditional branches taken")                                                                    \
+    X(NOT_TAKEN, "not_taken", "conditional branches not taken")                                                        \
+    X(JUMPS, "jumps", "direct jumps")                                                                                  \
+    X(JUMPS_INDIRECT, "jumps_indirect", "indirect jumps")                                                              \
+    X(CALLS, "calls", "direct calls")                                                                                  \
+    X(CALLS_INDIRECT, "calls_indirect", "indirect calls")                                                              \
+    X(RETURNS, "returns", "returns")                                                                                   \
+    X(SYSTEM_CALLS, "system_calls", "system calls")                                                                    \
+    X(NOPS, "nops", "instructions that do nothing")
+enum ld_event {
+#define X(id, key, text) LD_EVENT_##id,
+    LD_EVENTS(X)
+#undef X
+        LD_EVENT_COUNT
+};
+struct ld_event_row { /* of a function */
+    const char *name, *object;
+    uint64_t address;
+    uint64_t events[LD_EVENT_COUNT];
+};
+struct ld_events {
+    struct arena *arena;
+    VEC(struct ld_event_row) functions; /* executed; with most instructions first */
+    VEC(uint64_t) idioms;               /* in the order asked for */
+    uint64_t events[LD_EVENT_COUNT];    /* of all */
+    size_t files;
+    uint64_t inconsistent, unread; /* as in ld_variables */
+};
+/* A pattern: instructions one behind the other in a block, with ; between them. Each is a mnemonic, or several with |
+ * between them; one that ends in * stands for all that begin so; jcc is any conditional jump, any is anything; behind
+ * it :load or :store says that it reaches memory. 0, or -1 after one line. */
+struct ld_idiom;
+int ld_idiom_parse(const char *text, struct ld_idiom **out);
+void ld_idiom_free(struct ld_idiom *p);
+int ld_events_read(const char *path, const char *const *files, size_t count, const struct ld_idiom *const *idioms,
+                   size_t idiom_count, struct ld_events **out);
+void ld_events_free(struct ld_events *e);
+
+/* ---- clocks.c: of programs with exact clocks ---- */
+
+enum ld_overhead {                  /* whose is the time that the looks at the clock take */
+                   LD_OVERHEAD_OFF, /* nobody's: it is taken off, as it was measured */
+                   LD_OVERHEAD_CALLER,
+                   LD_OVERHEAD_CALLEE
+};
+struct ld_timed {              /* a function */
+    const char *name, *object; /* as in ld_place */
+    uint64_t address, end;
+    uint64_t calls;
+    double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
+};
+struct ld_timed_arc {
+    uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
+    uint64_t calls;
+    double self_s, all_s; /* of the callee in these calls; all: nested ones again */
+};
+struct ld_clocks {
+    struct arena *arena;
+    VEC(struct ld_timed) functions; /* by all_s */
+    VEC(struct ld_timed_arc) arcs;  /* by callee, then all_s */
+    size_t files;
+    uint64_t lost;                /* calls for which there was no room */
+    double wall_s;                /* of all processes, from begin to end */
+    double pair_s, pair_inside_s; /* what looking at the clock takes for a call, and what of it is between */
+};
+int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
+                   struct ld_clocks **out);
+void ld_clocks_free(struct ld_clocks *c);
 
 /* ---- calls.c: of programs that count calls ---- */
 

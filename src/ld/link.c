@@ -328,6 +328,7 @@ static int link_rewritten(struct job *j, const char **why_plain)
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
     struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
+    j.opt.all_blocks = l->all_blocks;
     const char *why = NULL;
     bool is_kept = true;
     int status;

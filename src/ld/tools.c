@@ -6,9 +6,11 @@
 #include "wire/link.h"
 
 #include "ld_runtime_calls.h"
+#include "ld_runtime_clocks.h"
 
 #define sizeof_NULL 0
 #define sizeof_ld_runtime_calls sizeof ld_runtime_calls
+#define sizeof_ld_runtime_clocks sizeof ld_runtime_clocks
 
 const struct ld_tool ld_tools[LD_TOOL_COUNT] = {
 #define TOOL(id, name, extension, plan, runtime, does, inserts)                                                        \

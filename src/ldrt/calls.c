@@ -16,13 +16,13 @@ enum { ARCS_BITS = 15, SAMPLES_BITS = 13, SLOTS_BITS = 8, TRIES = 64, HEAD = siz
 __asm__(".section mtool_counters,\"aw\",@nobits\n"
         ".balign 8\n"
         ".hidden mtool_tool_arcs\n"
-        "mtool_tool_arcs: .skip 48 + 24 * ((1 << 15) + 64)\n"
+        "mtool_tool_arcs: .skip 64 + 24 * ((1 << 15) + 64)\n"
         ".hidden mtool_tool_samples\n"
-        "mtool_tool_samples: .skip 48 + 24 * ((1 << 13) + 64)\n"
+        "mtool_tool_samples: .skip 64 + 24 * ((1 << 13) + 64)\n"
         ".hidden mtool_tool_slots\n"
-        "mtool_tool_slots: .skip 48 + 24 * ((1 << 8) + 64)\n"
+        "mtool_tool_slots: .skip 64 + 24 * ((1 << 8) + 64)\n"
         ".text\n");
-_Static_assert(ARCS_BITS == 15 && SAMPLES_BITS == 13 && SLOTS_BITS == 8 && TRIES == 64 && HEAD == 48, "as above");
+_Static_assert(ARCS_BITS == 15 && SAMPLES_BITS == 13 && SLOTS_BITS == 8 && TRIES == 64 && HEAD == 64, "as above");
 _Static_assert(sizeof(struct wire_table_entry) == 24, "as above");
 extern struct wire_table arcs __asm__("mtool_tool_arcs") __attribute__((visibility("hidden")));
 extern struct wire_table samples __asm__("mtool_tool_samples") __attribute__((visibility("hidden")));
@@ -86,7 +86,7 @@ __asm__(".text\n"
         "imulq %rcx,%rax\n"
         "shrq $64-15,%rax\n"
         "leaq (%rax,%rax,2),%rax\n"
-        "leaq 48+mtool_tool_arcs(%rip),%rcx\n"
+        "leaq 64+mtool_tool_arcs(%rip),%rcx\n"
         "leaq (%rcx,%rax,8),%rcx\n"
         "cmpq %r11,(%rcx)\n"
         "jne 1f\n"
@@ -272,5 +272,5 @@ __attribute__((visibility("hidden"))) void tool_end(void)
     int64_t now[2] = {0, 0};
     take_slots();
     if (call(__NR_clock_gettime, PROCESS_CLOCK, (long)now, 0, 0) == 0)
-        samples.spare = (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];
+        samples.spare[0] = (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];
 }

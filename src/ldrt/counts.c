@@ -19,6 +19,7 @@ extern int register_atfork(void (*prepare)(void), void (*parent)(void), void (*c
 /* Of the tool's own object (runtime.h); 0 where it has none. */
 extern void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin")
     __attribute__((weak, visibility("hidden")));
+extern void tool_forked(void) __asm__("mtool_tool_forked") __attribute__((weak, visibility("hidden")));
 extern void tool_end(void) __asm__("mtool_tool_end") __attribute__((weak, visibility("hidden")));
 
 __attribute__((section(WIRE_LINK_SECTION), used)) static const volatile struct wire_link note = {
@@ -126,6 +127,8 @@ static size_t counter_count(void) { return ((uintptr_t)counters_end - (uintptr_t
 
 static void forget_counts(void) /* in the child of a fork: they are the parent's */
 {
+    if (tool_forked)
+        tool_forked();
     for (size_t i = 0; i < counter_count(); i++)
         if (counters_begin[i]) /* most pages of tables were never touched */
             ((volatile uint64_t *)counters_begin)[i] = 0;

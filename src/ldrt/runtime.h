@@ -8,6 +8,8 @@
 
 /* Before the program's own initialisers, and in the child of a fork, whose counters are zeros then. */
 void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin");
+/* May be missing: in the child of a fork, before its counters are made zeros. */
+void tool_forked(void) __asm__("mtool_tool_forked");
 /* In front of the counters' being written. */
 void tool_end(void) __asm__("mtool_tool_end");
 

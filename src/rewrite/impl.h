@@ -21,7 +21,8 @@ enum rw_form {
     RW_FORM_COUNT,
     RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
     RW_FORM_LOOP_LEAVE,
-    RW_FORM_INDIRECT /* a call of the runtime in front of a call through a pointer (calls.c) */
+    RW_FORM_INDIRECT, /* a call of the runtime in front of a call through a pointer (calls.c) */
+    RW_FORM_CLOCK     /* a call of the runtime that looks at the clock (clocks.c) */
 };
 /* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
 static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
@@ -136,6 +137,7 @@ struct rw {
     bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
+    uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
     uint8_t *second; /* place: [blocks] how many instructions stand in a second copy, and flags; NULL: none have any */
@@ -281,6 +283,9 @@ extern const struct rw_instrument rw_counts;
 
 /* calls.c */
 extern const struct rw_instrument rw_calls;
+
+/* clocks.c */
+extern const struct rw_instrument rw_clocks;
 
 /* Functions of the object that `mtool ld` links in, which inserted code calls: hidden symbols. */
 enum rw_link_hook {

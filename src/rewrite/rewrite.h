@@ -255,7 +255,9 @@ size_t rewrite_unexecuted_parts(const struct rewrite_map *m, struct rewrite_side
 enum rewrite_relocatable_tool {
     REWRITE_RELOCATABLE_NULL,   /* code moved, nothing inserted */
     REWRITE_RELOCATABLE_COUNTS, /* exact counts of blocks and edges */
-    REWRITE_RELOCATABLE_CALLS,  /* of calls: see rewrite_relocatable_calls */
+    REWRITE_RELOCATABLE_CLOCKS, /* calls of the runtime of ldrt/clocks.c where functions begin and end; all_blocks: of
+                                   small ones too */
+    REWRITE_RELOCATABLE_CALLS,  /* of calls, for the runtime of ldrt/calls.c too */
     REWRITE_RELOCATABLE_ORDER   /* nothing inserted: instructions of blocks in another order, which `order` says */
 };
 
@@ -327,6 +329,7 @@ struct rewrite_relocatable_stats {
     uint32_t funcs, funcs_moved;
     uint32_t refused[CFG_REASON_COUNT]; /* functions by reason */
     uint64_t blocks, counters;
+    uint64_t runtime_calls;              /* of what is to be linked in */
     uint64_t blocks_ordered;             /* those whose order is new */
     uint64_t code_bytes, code_bytes_new; /* of all sections of code */
     struct rewrite_relocatable_whole *whole;

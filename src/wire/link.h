@@ -14,10 +14,14 @@
  * In that section are tables, too, which the runtime of a tool keeps; all words are u64:
  *
  *   0   "mtooltab"   8 kind   16 its own address at run time   24 entries that there is room for   32 lost: what found
- *   none   40 spare: by kind   48 entries of three words in any order, with gaps: a zero, else
+ *   none   40 three spare words: by kind   64 entries of three words in any order, with gaps: a zero, else
  *     WIRE_TABLE_ARCS     the target of a call through a pointer, its site (where the runtime's call returns), calls
  *     WIRE_TABLE_SLOTS    what the start-up chose for a word of the linker's (IFUNC), the word's address, 1
  *     WIRE_TABLE_SAMPLES  an address, 1, samples there. Spare: nanoseconds of processor time that the process used
+ *     WIRE_TABLE_CLOCKS   two entries each: the function (an address in it), where it was called (the return address),
+ *                         calls; ticks of its own, of all, and of all where it was not under way already. Spare: ticks
+ *                         and nanoseconds that the process took; ticks that a call's two looks at the clock take, those
+ *                         between the two in the upper half
  *
  * An entry may be there twice. Addresses are those of the process.
  */
@@ -44,13 +48,16 @@ _Static_assert(sizeof(struct wire_link) == 320, "as drawn above");
 /* Functions that inserted code calls; src/ldrt has them. They keep all registers but flags. */
 #define WIRE_LINK_HOOKS(X)                                                                                             \
     X(INDIRECT, "mtool_indirect")               /* r11: target of the call whose site returns here */                  \
-    X(INDIRECT_LOCKED, "mtool_indirect_locked") /* the same, of several threads at once */
+    X(INDIRECT_LOCKED, "mtool_indirect_locked") /* the same, of several threads at once */                             \
+    X(ENTER, "mtool_enter")                     /* a function begins: the one that it returns to */                    \
+    X(LEAVE, "mtool_leave")                     /* it ends */                                                          \
+    X(LANDED, "mtool_landed")                   /* an exception arrived in it */
 
 #define WIRE_TABLE_MAGIC "mtooltab"
-enum wire_table_kind { WIRE_TABLE_ARCS = 1, WIRE_TABLE_SAMPLES, WIRE_TABLE_SLOTS };
+enum wire_table_kind { WIRE_TABLE_ARCS = 1, WIRE_TABLE_SAMPLES, WIRE_TABLE_SLOTS, WIRE_TABLE_CLOCKS };
 struct wire_table {
     char magic[8];
-    uint64_t kind, address, room, lost, spare;
+    uint64_t kind, address, room, lost, spare[3];
 };
 struct wire_table_entry {
     uint64_t what, where, count;

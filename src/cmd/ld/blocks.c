@@ -77,11 +77,7 @@ int report_blocks(const struct cmd_args *a)
         return CMD_UNUSABLE;
     if (b->functions.len)
         qsort(b->functions.data, b->functions.len, sizeof *b->functions.data, by_insns);
-    if (b->inconsistent)
-        diag_warn("ld-flow",
-                  "%llu of the counts contradict each other: a process was cut off, or had threads that the link "
-                  "did not show",
-                  (unsigned long long)b->inconsistent);
+    report_warn_flow(b->inconsistent);
     if (a->json)
         put_json(b, &out);
     else

@@ -19,7 +19,11 @@
 
 #define FOLDER_ENV "MTOOL_LD_FOLDER" /* of the build that a link is a step of */
 
-static const char *tool_name(const struct cmd_args *a) { return a->tool ? a->tool : ld_tools[LD_TOOL_BLOCKS].name; }
+static const char *tool_name(const struct cmd_args *a)
+{
+    const char *name = a->tool ? a->tool : ld_tools[LD_TOOL_BLOCKS].name;
+    return a->clocks && !strcmp(name, ld_tools[LD_TOOL_GPROF].name) ? ld_tools[LD_TOOL_CLOCKS].name : name;
+}
 
 static const char *const linkers[] = {"ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"};
 
@@ -91,6 +95,7 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .linker = a->link,
                         .args = a->rest + 1,
                         .folder = folder,
+                        .all_blocks = a->leaves,
                         .is_private = a->private_memory};
     if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
         return remove_folder(folder), CMD_UNUSABLE;
@@ -210,6 +215,8 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
     put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
     str_puts(&out, " ld --quiet --tool ");
     put_quoted(&out, tool_name(a));
+    if (a->leaves)
+        str_puts(&out, " --leaves");
     if (a->private_memory)
         str_puts(&out, " --private-memory");
     if (a->machine) {

@@ -3,10 +3,18 @@
 #include "cmd/ld/report.h"
 #include "rewrite/rewrite.h"
 
+void report_warn_flow(uint64_t inconsistent)
+{
+    if (inconsistent)
+        diag_warn("ld-flow",
+                  "%llu of the counts contradict each other: a process was cut off, or had threads that the link "
+                  "did not show",
+                  (unsigned long long)inconsistent);
+}
+
 static int (*const reports[LD_TOOL_COUNT])(const struct cmd_args *a) = {
-    [LD_TOOL_BLOCKS] = report_blocks,
-    [LD_TOOL_GPROF] = report_gprof,
-    [LD_TOOL_SCHEDULE] = report_schedule,
+    [LD_TOOL_BLOCKS] = report_blocks, [LD_TOOL_CLOCKS] = report_clocks,       [LD_TOOL_EVENTS] = report_events,
+    [LD_TOOL_GPROF] = report_gprof,   [LD_TOOL_VARIABLES] = report_variables, [LD_TOOL_SCHEDULE] = report_schedule,
 };
 
 /* Programs that write nothing tell by themselves. */
@@ -26,9 +34,15 @@ int cmd_ld_report(const struct cmd_args *a)
 {
     if (a->rest_count == 1 || is_scheduled(a->rest[0]))
         return report_schedule(a);
-    const struct ld_tool *tool = ld_tool_of_file(a->rest[1]);
-    if (!tool)
+    const struct ld_tool *made = ld_tool_of_file(a->rest[1]), *tool = made;
+    if (made && a->tool)
+        tool = ld_tool_named(a->tool);
+    if (!made || !tool)
         return CMD_UNUSABLE;
+    if (tool->plan != made->plan)
+        return diag_error("ld-report: %s was written by a program of --tool %s, which inserts other things than %s",
+                          a->rest[1], made->name, tool->name),
+               CMD_UNUSABLE;
     if (!reports[tool->id])
         return diag_error("ld-report: programs of --tool %s write nothing that could be printed", tool->name),
                CMD_UNUSABLE;

@@ -8,7 +8,13 @@
 #include "ld/ld.h"
 
 int report_blocks(const struct cmd_args *a);
+int report_variables(const struct cmd_args *a);
+int report_clocks(const struct cmd_args *a);
+int report_events(const struct cmd_args *a);
 int report_gprof(const struct cmd_args *a);
+
+/* Of counts of blocks. */
+void report_warn_flow(uint64_t inconsistent);
 int report_schedule(const struct cmd_args *a);
 
 #endif

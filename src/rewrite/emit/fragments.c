@@ -371,6 +371,8 @@ static uint32_t arrival(const struct rw *w, const struct cfg_edge *e, bool is_se
     bool is_same = w->cfg->blocks.data[e->to].func == w->cfg->blocks.data[e->from].func;
     if (is_second && is_same && rw_goes_on(w, e->to))
         return label->second;
+    if (!is_same && w->instrument->tails_enter && w->cfg->blocks.data[e->to].flags & CFG_BLOCK_ENTRY)
+        return label->enter;
     return e->to == e->from ? label->again : label->body;
 }
 

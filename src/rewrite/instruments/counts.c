@@ -73,6 +73,7 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         return;
     case RW_FORM_NONE:
     case RW_FORM_INDIRECT:
+    case RW_FORM_CLOCK:
         return;
     }
 }

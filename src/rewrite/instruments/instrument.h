@@ -88,6 +88,7 @@ enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
 struct rw_instrument {
     bool moves;       /* functions have copies; else all code stays where it is */
     bool has_runtime; /* the runtime begins before the program does */
+    bool tails_enter; /* a jump to another function's entry passes what stands on its entrance */
     bool has_words;   /* and maps counter_count words: hooks tell it of new processes and threads */
 
     void (*plan)(struct rw *w);   /* what is inserted; sets counter_count */

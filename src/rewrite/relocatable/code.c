@@ -97,6 +97,7 @@ static void relocate_hook(struct rel_object *o, struct rel_section *s, uint64_t 
 {
     unsigned hook = (unsigned)((i->target - o->w.link_hooks_vaddr) / RW_LINK_HOOK_BYTES);
     o->has_hook[hook] = true;
+    o->stats->runtime_calls++;
     memset((uint8_t *)s->bytes_new.data + at + 1, 0, 4);
     add_rela(s, at + 1, rel_hook_symbol(o, hook), R_X86_64_PLT32, -4);
 }

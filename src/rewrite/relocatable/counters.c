@@ -52,7 +52,7 @@ static void number_func(struct rel_object *o, uint32_t f)
 void rel_count(struct rel_object *o)
 {
     struct rw *w = &o->w;
-    if (o->opt->tool == REWRITE_RELOCATABLE_NULL)
+    if (!o->instrument.plan)
         return;
     o->unit_of_func = ARENA_ARRAY(o->arena, uint32_t, w->cfg->funcs.len + 1);
     o->counter_number = ARENA_ARRAY(o->arena, uint32_t, w->counter_count + 1);

@@ -35,9 +35,8 @@ static const struct rw_instrument moved_by_nops = {
 /* ---- passes ---- */
 
 static const struct rw_instrument *const instruments[] = {
-    [REWRITE_RELOCATABLE_NULL] = NULL,
-    [REWRITE_RELOCATABLE_COUNTS] = &rw_counts,
-    [REWRITE_RELOCATABLE_CALLS] = &rw_calls,
+    [REWRITE_RELOCATABLE_NULL] = NULL,       [REWRITE_RELOCATABLE_COUNTS] = &rw_counts,
+    [REWRITE_RELOCATABLE_CALLS] = &rw_calls, [REWRITE_RELOCATABLE_CLOCKS] = &rw_clocks,
     [REWRITE_RELOCATABLE_ORDER] = NULL,
 };
 

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What programs with exact clocks wrote (ldrt/clocks.c): ticks of each pair of function and place of the call, into
+ * seconds of functions and of pairs of functions. What the looks at the clock took is taken off, or left where an
+ * option says: the part between the two looks was measured as the callee's, the rest as the caller's. */
+#include <stdlib.h>
+
+#include "ld/reading.h"
+
+#include <elf.h>
+
+struct row {                                        /* of the table */
+    uint64_t site, caller, calls, self, all, outer; /* addresses of the linked file */
+    double tick_s;
+};
+struct maker {
+    struct ld_reading r;
+    struct ld_clocks *out;
+    enum ld_overhead overhead;
+    VEC(struct row) rows;
+    struct map pair; /* caller and callee -> arc + 1 */
+    double pair_inside, pair_all;
+    size_t tables;
+};
+
+/* ---- tables ---- */
+
+static void take_table(void *ctx, const struct wire_table *t, const struct wire_table_entry *e, size_t count,
+                       uint64_t above)
+{
+    struct maker *m = ctx;
+    double tick_s = t->spare[0] ? (double)t->spare[1] / 1e9 / (double)t->spare[0] : 0;
+    if (t->kind != WIRE_TABLE_CLOCKS)
+        return;
+    for (size_t i = 0; i + 1 < count; i += 2)
+        if (e[i].what && e[i].count)
+            VEC_PUSH(&m->rows, ((struct row){e[i].what - above, e[i].where - above, e[i].count, e[i + 1].what,
+                                             e[i + 1].where, e[i + 1].count, tick_s}));
+    m->out->lost += t->lost;
+    m->out->wall_s += (double)t->spare[1] / 1e9;
+    m->pair_all += (double)(uint32_t)t->spare[2] * tick_s;
+    m->pair_inside += (double)(t->spare[2] >> 32) * tick_s;
+    m->tables++;
+}
+
+/* ---- functions ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const struct ld_timed *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static void list_functions(struct maker *m)
+{
+    for (size_t i = 0; i < m->r.linked->unit_count; i++) {
+        const struct rewrite_relocatable_unit *u = &m->r.linked->units[i];
+        const char *object = arena_strdup(m->out->arena, u->name);
+        for (uint32_t f = 0; f < u->map->cfg->funcs.len; f++)
+            if (u->funcs[f].vaddr && u->map->cfg->funcs.data[f].block_count)
+                VEC_PUSH(&m->out->functions, ((struct ld_timed){.name = ld_reading_name(&m->r, u->funcs[f].vaddr),
+                                                                .object = object,
+                                                                .address = u->funcs[f].vaddr,
+                                                                .end = u->funcs[f].vaddr + u->funcs[f].bytes}));
+    }
+    if (m->out->functions.len)
+        qsort(m->out->functions.data, m->out->functions.len, sizeof *m->out->functions.data, by_address);
+}
+
+static uint32_t function_at(const struct maker *m, uint64_t address)
+{
+    const struct ld_timed *all = m->out->functions.data;
+    size_t n = PARTITION_POINT(i, 0, m->out->functions.len, all[i].address <= address);
+    return n && address < all[n - 1].end ? (uint32_t)n - 1 : LD_ELSEWHERE;
+}
+
+/* ---- sums ---- */
+
+static struct ld_timed_arc *arc_of(struct maker *m, uint32_t caller, uint32_t callee)
+{
+    uint64_t *i = map_place(&m->pair, (uint64_t)caller << 32 | callee);
+    if (!*i) {
+        VEC_PUSH(&m->out->arcs, ((struct ld_timed_arc){.caller = caller, .callee = callee}));
+        *i = m->out->arcs.len;
+    }
+    return &m->out->arcs.data[*i - 1];
+}
+
+static void add_row(struct maker *m, const struct row *r)
+{
+    uint32_t callee = function_at(m, r->site - 1), caller = function_at(m, r->caller - 1);
+    if (callee == LD_ELSEWHERE)
+        return;
+    struct ld_timed *f = &m->out->functions.data[callee];
+    struct ld_timed_arc *a = arc_of(m, caller, callee);
+    double self = (double)r->self * r->tick_s, calls = (double)r->calls;
+    f->calls += r->calls;
+    f->self_s += self;
+    f->all_s += (double)r->outer * r->tick_s;
+    a->calls += r->calls;
+    a->self_s += self;
+    a->all_s += (double)r->all * r->tick_s;
+    if (m->overhead == LD_OVERHEAD_CALLER) { /* what is between the looks goes to the caller too */
+        f->self_s -= calls * m->out->pair_inside_s;
+        a->self_s -= calls * m->out->pair_inside_s;
+        if (caller != LD_ELSEWHERE)
+            m->out->functions.data[caller].self_s += calls * m->out->pair_inside_s;
+        return;
+    }
+    double own = m->overhead == LD_OVERHEAD_OFF ? -m->out->pair_inside_s : m->out->pair_s - m->out->pair_inside_s;
+    f->self_s += calls * own;
+    a->self_s += calls * own;
+    if (caller != LD_ELSEWHERE)
+        m->out->functions.data[caller].self_s -= calls * (m->out->pair_s - m->out->pair_inside_s);
+}
+
+static int by_all(const void *a, const void *b, void *ctx)
+{
+    const struct ld_timed *all = ctx, *x = &all[*(const uint32_t *)a], *y = &all[*(const uint32_t *)b];
+    if (x->all_s < y->all_s || x->all_s > y->all_s)
+        return x->all_s < y->all_s ? 1 : -1;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static int arc_order(const void *a, const void *b)
+{
+    const struct ld_timed_arc *x = a, *y = b;
+    if (x->callee != y->callee)
+        return x->callee < y->callee ? -1 : 1;
+    if (x->all_s < y->all_s || x->all_s > y->all_s)
+        return x->all_s < y->all_s ? 1 : -1;
+    return (x->caller > y->caller) - (x->caller < y->caller);
+}
+
+/* Functions that took the most first; numbers in arcs follow. Measured differences may be below nothing. */
+static void sort(struct maker *m)
+{
+    size_t n = m->out->functions.len;
+    uint32_t *order = xmalloc((n + 1) * sizeof *order), *place = xmalloc((n + 1) * sizeof *place);
+    struct ld_timed *sorted = xmalloc((n + 1) * sizeof *sorted);
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = i;
+    if (n)
+        qsort_r(order, n, sizeof *order, by_all, m->out->functions.data);
+    for (uint32_t i = 0; i < n; i++) {
+        sorted[i] = m->out->functions.data[order[i]];
+        sorted[i].self_s = sorted[i].self_s > 0 ? sorted[i].self_s : 0;
+        place[order[i]] = i;
+    }
+    if (n)
+        memcpy(m->out->functions.data, sorted, n * sizeof *sorted);
+    for (size_t i = 0; i < m->out->arcs.len; i++) {
+        struct ld_timed_arc *a = &m->out->arcs.data[i];
+        a->callee = place[a->callee];
+        a->caller = a->caller == LD_ELSEWHERE ? a->caller : place[a->caller];
+        a->self_s = a->self_s > 0 ? a->self_s : 0;
+    }
+    if (m->out->arcs.len)
+        qsort(m->out->arcs.data, m->out->arcs.len, sizeof *m->out->arcs.data, arc_order);
+    free(order), free(place), free(sorted);
+}
+
+/* Calls of small functions, which are not timed. */
+static int add_small(struct maker *m)
+{
+    for (size_t i = 0; i < m->r.linked->unit_count; i++) {
+        const struct rewrite_relocatable_unit *u = &m->r.linked->units[i];
+        const uint64_t *counters = ld_reading_counters(&m->r, u);
+        if (!counters)
+            return -1;
+        for (uint32_t f = 0; f < u->map->cfg->funcs.len; f++) {
+            uint32_t b = u->map->cfg->funcs.data[f].block_first;
+            if (u->funcs[f].vaddr && u->map->cfg->funcs.data[f].block_count && u->map->enter_counter[b] != ID_NONE)
+                m->out->functions.data[function_at(m, u->funcs[f].vaddr)].calls += counters[u->map->enter_counter[b]];
+        }
+    }
+    return 0;
+}
+
+/* ---- all ---- */
+
+int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
+                   struct ld_clocks **out)
+{
+    struct maker m = {.out = xmalloc(sizeof *m.out), .overhead = overhead};
+    m.out->arena = m.r.arena = arena_new();
+    m.out->files = count;
+    int rc = ld_reading_open(&m.r, path, files, count, take_table, &m);
+    if (rc == 0) {
+        m.out->pair_s = m.tables ? m.pair_all / (double)m.tables : 0;
+        m.out->pair_inside_s = m.tables ? m.pair_inside / (double)m.tables : 0;
+        list_functions(&m);
+        rc = add_small(&m);
+    }
+    for (size_t i = 0; rc == 0 && i < m.rows.len; i++)
+        add_row(&m, &m.rows.data[i]);
+    sort(&m);
+    ld_reading_close(&m.r);
+    map_fini(&m.pair);
+    VEC_FREE(&m.rows);
+    if (rc < 0)
+        ld_clocks_free(m.out);
+    *out = rc < 0 ? NULL : m.out;
+    return rc;
+}
+
+void ld_clocks_free(struct ld_clocks *c)
+{
+    VEC_FREE(&c->functions);
+    VEC_FREE(&c->arcs);
+    arena_free(c->arena);
+    free(c);
+}
