@@ -100,6 +100,7 @@ struct cmd_args {
     const char *tool;    /* likewise; of ld-report */
     unsigned overhead;   /* of ld-report */
     bool clocks, leaves; /* of ld */
+    uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
     bool private_memory; /* of ld */
     const char *trace;   /* of spy */
     uint64_t sets;       /* of spy and run: the N of 1/N */
